@@ -3,7 +3,7 @@ import type { ApiResponses } from "../client/api.ts";
 import { Argument, Option, type Command } from "commander";
 import { readPassword, readPasswords } from "./credentials.ts";
 import { Problem } from "./cli-error.ts";
-import { orgOf } from "./organisation-commands.ts";
+import { findOrganisation } from "./organisation-commands.ts";
 import { addList, addRemoval, type Console } from "./output.ts";
 import type { Row } from "./table.ts";
 
@@ -25,7 +25,7 @@ function addOrgs(program: Command, console: Console): void {
   addList(orgs, console, "all organisations", "/api/orgs", ["name", "org_id", "created_at"]);
   orgs
     .command("create <name>")
-    .description("create an organisation and its first administrator; the password is read from a prompt or pipe")
+    .description("create an organisation and its first administrator, whose password is read from a prompt or pipe")
     .requiredOption("--admin-email <address>", "the administrator's e-mail address")
     .addHelpText(
       "after",
@@ -33,20 +33,20 @@ function addOrgs(program: Command, console: Console): void {
     )
     .action(async (name: string, { adminEmail }: { adminEmail: string }) => {
       const password = await readPassword(`Password of ${adminEmail}: `, console.world);
-      const created = await console
-        .client()
-        .call<{ org_id: string }>("POST", "/api/orgs", { body: { name, admin: { email: adminEmail, password } } });
-      console.result(created.org_id, `organisation ${name} created; its administrator is ${adminEmail}`, { ...created });
+      const created = await console.call<{ org_id: string }>("POST", "/api/orgs", {
+        body: { name, admin: { email: adminEmail, password } },
+      });
+      console.result(created.org_id, `organisation ${name} created; its administrator is ${adminEmail}`, created);
     });
   addDeletion(orgs, console);
   orgs
     .command("add-admin <organisation> <email>")
     .description("add an administrator to any organisation (by name or id); the password is read from a prompt or pipe")
     .action(async (organisation: string, email: string) => {
-      const org = await orgOf(console, organisation);
+      const org = await findOrganisation(console, organisation);
       const password = await readPassword(`Password of ${email}: `, console.world);
-      const created = await console.client().call<User>("POST", `/api/orgs/${org.org_id}/admins`, { body: { email, password } });
-      console.result(created.user_id, `${created.email} administers ${org.name} now`, created);
+      const created = await console.call<User>("POST", `/api/orgs/${org.org_id}/admins`, { body: { email, password } });
+      console.result(created.user_id, `${created.email} is now an administrator of ${org.name}`, created);
     });
 }
 
@@ -64,15 +64,15 @@ Example:
   atherops orgs delete shop --confirm shop && atherops orgs deletions`,
     )
     .action(async (organisation: string, { confirm }: { confirm: string }) => {
-      const { org_id, name } = await orgOf(console, organisation);
-      const deletion = await console.client().call<Row>("DELETE", `/api/orgs/${org_id}`, { query: { name: confirm } });
-      console.result(org_id, `organisation ${name} is being deleted: \`atherops orgs deletions\` shows what is left of it`, deletion);
+      const { org_id, name } = await findOrganisation(console, organisation);
+      const deletion = await console.call<Row>("DELETE", `/api/orgs/${org_id}`, { query: { name: confirm } });
+      console.result(org_id, `organisation ${name} is being deleted: \`atherops orgs deletions\` shows the progress`, deletion);
     });
   orgs
     .command("deletions")
-    .description("deleted organisations: their remaining telemetry, and when they were erased")
+    .description("deleted organisations, their remaining telemetry, and when it was erased")
     .action(async () => {
-      const rows = await console.client().call<Row[]>("GET", "/api/deletions");
+      const rows = await console.call<Row[]>("GET", "/api/deletions");
       console.print(rows, ["name", "org_id", "requested_at", "requested_by", "found", "erased_at"]);
     });
 }
@@ -80,7 +80,7 @@ Example:
 function addUsers(program: Command, console: Console): void {
   const users = program
     .command("users")
-    .description("users of your organisation: viewer reads, admin administers, operator also creates organisations");
+    .description("users of your organisation; role viewer: read, admin: also change, operator: also manage organisations");
   addList(users, console, "all users", "/api/users", USER_COLUMNS);
   users
     .command("add <email>")
@@ -88,7 +88,7 @@ function addUsers(program: Command, console: Console): void {
     .addOption(new Option("--role <role>", "the user's permissions").choices(ROLES).default("viewer"))
     .action(async (email: string, { role }: { role: string }) => {
       const password = await readPassword(`Password of ${email}: `, console.world);
-      const created = await console.client().call<User>("POST", "/api/users", { body: { email, password, role } });
+      const created = await console.call<User>("POST", "/api/users", { body: { email, password, role } });
       console.result(created.user_id, `${created.email} added as ${role}`, created);
     });
   users
@@ -98,7 +98,7 @@ function addUsers(program: Command, console: Console): void {
     .action(async (user: string) => {
       const { user_id, email } = await findUser(console, user);
       const password = await readPassword(`New password of ${email}: `, console.world);
-      await console.client().call("PUT", `/api/users/${user_id}/password`, { body: { password } });
+      await console.call("PUT", `/api/users/${user_id}/password`, { body: { password } });
       console.note(`password of ${email} set`);
     });
   users
@@ -108,15 +108,15 @@ function addUsers(program: Command, console: Console): void {
     .addArgument(new Argument("<role>").choices(ROLES))
     .action(async (user: string, role: string) => {
       const { user_id, email } = await findUser(console, user);
-      await console.client().call("PUT", `/api/users/${user_id}/role`, { body: { role } });
-      console.note(`${email} is ${role} now`);
+      await console.call("PUT", `/api/users/${user_id}/role`, { body: { role } });
+      console.note(`${email} now has the role ${role}`);
     });
   users
     .command("remove <user>")
     .description("remove a user (by e-mail or id)")
     .action(async (user: string) => {
       const { user_id, email } = await findUser(console, user);
-      await console.client().call("DELETE", `/api/users/${user_id}`);
+      await console.call("DELETE", `/api/users/${user_id}`);
       console.note(`${email} removed`);
     });
 }
@@ -124,7 +124,7 @@ function addUsers(program: Command, console: Console): void {
 function addInvitations(program: Command, console: Console): void {
   const invitations = program
     .command("invitations")
-    .description("links that let people choose a password and become users of your organisation; requires the role admin");
+    .description("links with which people choose a password and join your organisation; requires the role admin");
   const columns = ["email", "role", "created_by", "expires_at", "invitation_id"];
   addList(invitations, console, "invitations that are still valid", "/api/invitations", columns);
   invitations
@@ -137,7 +137,7 @@ function addInvitations(program: Command, console: Console): void {
       const client = console.client();
       const created = await client.call<ApiResponses["POST /api/invitations"]>("POST", "/api/invitations", { body: { email, role, ttl } });
       const link = `${client.address}/#/invitation/${created.token}`;
-      console.result(link, `${created.email} invited as ${role}, until ${created.expires_at}; this is the only time the link is shown`, {
+      console.result(link, `${created.email} invited as ${role}, until ${created.expires_at}; the link is not shown again`, {
         ...created,
         link,
       });
@@ -154,32 +154,32 @@ function addOwnPassword(program: Command, console: Console): void {
     )
     .action(async () => {
       const [current, password] = await readPasswords(["Current password: ", "New password: "], console.world);
-      await console.client().call("PUT", "/api/auth/password", { body: { current, password } });
+      await console.call("PUT", "/api/auth/password", { body: { current, password } });
       console.note("password changed; log in again: `atherops login`");
     });
 }
 
 function addAccounts(program: Command, console: Console): void {
   const accounts = program.command("accounts").description("accounts of all organisations, by e-mail; requires the role operator");
-  const find = async (email: string): Promise<User[]> => await console.client().call("GET", "/api/accounts", { query: { email } });
+  const find = async (email: string): Promise<User[]> => await console.call("GET", "/api/accounts", { query: { email } });
   accounts
     .command("find <email>", { isDefault: true })
-    .description("show the organisation of an e-mail address; addresses are unique across organisations")
+    .description("find an account by its e-mail address, in any organisation")
     .action(async (email: string) => console.print(await find(email), [...USER_COLUMNS, "org_id"]));
   accounts
     .command("remove <email>")
-    .description("remove an account and free its address")
+    .description("remove an account, so that its address can be used again")
     .action(async (email: string) => {
       const [account] = await find(email);
-      if (!account) throw new Problem(`there is no account ${email}`);
-      await console.client().call("DELETE", `/api/accounts/${account.user_id}`);
+      if (!account) throw new Problem(`account ${email} not found`);
+      await console.call("DELETE", `/api/accounts/${account.user_id}`);
       console.note(`${account.email} removed`);
     });
 }
 
 async function findUser(console: Console, user: string): Promise<User> {
-  const users = await console.client().call<User[]>("GET", "/api/users");
+  const users = await console.call<User[]>("GET", "/api/users");
   const match = users.find(({ user_id, email }) => user_id === user || email === user.toLowerCase());
-  if (!match) throw new Problem(`there is no user ${user} in your organisation: \`atherops users\` lists them`);
+  if (!match) throw new Problem(`user ${user} not found: \`atherops users\` lists all`);
   return match;
 }

@@ -10,23 +10,23 @@ export type Texts = Readonly<Record<string, string>>;
 export class Fields {
   /** Such as `alerts.yaml: rules[2]`. */
   readonly where: string;
-  readonly #left: Map<string, unknown>;
+  readonly #unread: Map<string, unknown>;
 
   constructor(where: string, value: unknown) {
     this.where = where;
     if (!isObject(value)) throw new Problem(`${where}: must be a mapping of fields, such as \`name: …\``);
-    this.#left = new Map(Object.entries(value));
+    this.#unread = new Map(Object.entries(value));
   }
 
   has(name: string): boolean {
-    return this.#left.has(name);
+    return this.#unread.has(name);
   }
 
   /** An empty text is only accepted if `otherwise` is empty too. */
   text(name: string, otherwise?: string): string {
     const value = this.#take(name) ?? otherwise;
     if (value === undefined) throw this.problem(name, "is missing");
-    if (typeof value !== "string") throw this.problem(name, "must be text: put it in quotes");
+    if (typeof value !== "string") throw this.problem(name, "must be text; put it in quotes");
     return value;
   }
 
@@ -45,7 +45,7 @@ export class Fields {
   texts(name: string): Texts {
     const value = this.#take(name) ?? {};
     if (!isObject(value) || !Object.values(value).every((text) => typeof text === "string"))
-      throw this.problem(name, "must be a mapping of names to text: put values in quotes");
+      throw this.problem(name, "must be a mapping of names to text; put values in quotes");
     return value as Texts;
   }
 
@@ -60,19 +60,19 @@ export class Fields {
     return this.#take(name);
   }
 
-  /** Call after all known fields were read: throws if there are others. */
+  /** Call after all known fields were read. Throws Problem if there are others. */
   end(): void {
-    const [unknown] = this.#left.keys();
-    if (unknown !== undefined) throw this.problem(unknown, "there is no such field");
+    const [unknown] = this.#unread.keys();
+    if (unknown !== undefined) throw this.problem(unknown, "unknown field");
   }
 
-  problem(name: string, what: string): Problem {
-    return new Problem(`${this.where}.${name}: ${what}`);
+  problem(name: string, reason: string): Problem {
+    return new Problem(`${this.where}.${name}: ${reason}`);
   }
 
   #take(name: string): unknown {
-    const value = this.#left.get(name);
-    this.#left.delete(name);
+    const value = this.#unread.get(name);
+    this.#unread.delete(name);
     return value ?? undefined;
   }
 }

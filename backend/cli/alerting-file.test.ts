@@ -3,7 +3,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { type Change, type Existing, planOf, readSections, type Sections, textOf, yamlOf } from "./alerting-file.ts";
+import { type Change, type Existing, planChanges, readSections, type Sections, formatYaml } from "./alerting-file.ts";
+import { readInput } from "./text-files.ts";
 import { dashboardKind, viewKind } from "./dashboards.ts";
 import { channelKind } from "./channel-kind.ts";
 import { routeKind } from "./routes.ts";
@@ -22,7 +23,7 @@ function read(yaml: string, file = "a.yaml"): Sections {
 const RULE = { name: "Down", severity: "critical", expr: "up == 0", for: "5m", enabled: true, labels: {}, annotations: {} };
 const exists = (resource: object): Existing => ({ id: "id-1", name: "Down", resource: { ...RULE, ...resource } });
 function plan(yaml: string, existing: readonly Existing[] = [], prune = false): Change[] {
-  return planOf(ruleKind, read(yaml).get("rules") ?? [], existing, { prune });
+  return planChanges(ruleKind, read(yaml).get("rules") ?? [], existing, { prune });
 }
 const LEAST = "rules: [{name: Down, severity: critical, expr: up == 0, for: 5m}]";
 
@@ -40,7 +41,7 @@ describe("a file", () => {
     ["what is no YAML", "rules: [", /^a\.yaml: .* at line 1/],
     ["a key that comes twice", "rules: []\nrules: []", /^a\.yaml: Map keys must be unique at line 2/],
     ["a tag that is not known", "rules: !shell [x]", /^a\.yaml: Unresolved tag/],
-    ["a section that is not known", "rulez: []", "a.yaml: there is no section rulez: there are channels, rules"],
+    ["a section that is not known", "rulez: []", "a.yaml: unknown section rulez: known sections are channels, rules"],
     ["a section that is no list", "rules: {name: x}", "a.yaml: rules: must be a list"],
     ["a file without sections", "- name: x", "a.yaml: must have sections such as `rules:`"],
     ["an entry that has no fields", "rules: [x]", "a.yaml: rules[0]: must be a mapping of fields"],
@@ -60,16 +61,16 @@ describe("a file", () => {
   });
 
   test("that is missing or a folder is named in the error", async () => {
-    await expect(textOf(join(folder, "nope.yaml"), process.stdin)).rejects.toThrow(/nope\.yaml: cannot be read: ENOENT$/);
-    await expect(textOf(folder, process.stdin)).rejects.toThrow(/cannot be read: EISDIR$/);
+    await expect(readInput(join(folder, "nope.yaml"), process.stdin)).rejects.toThrow(/nope\.yaml: cannot be read: ENOENT$/);
+    await expect(readInput(folder, process.stdin)).rejects.toThrow(/cannot be read: EISDIR$/);
   });
 });
 
 describe("an entry is refused", () => {
   test.each([
     ["a field that is missing", "rules: [{name: a, severity: info}]", "a.yaml: rules[0].expr: is missing"],
-    ["a field that is not known", `${LEAST.slice(0, -2)}, labls: {}}]`, "a.yaml: rules[0].labls: there is no such field"],
-    ["a number for text", "rules: [{name: 5, severity: info, expr: up == 0}]", "a.yaml: rules[0].name: must be text: put it in quotes"],
+    ["a field that is not known", `${LEAST.slice(0, -2)}, labls: {}}]`, "a.yaml: rules[0].labls: unknown field"],
+    ["a number for text", "rules: [{name: 5, severity: info, expr: up == 0}]", "a.yaml: rules[0].name: must be text; put it in quotes"],
     ["another severity", "rules: [{name: a, severity: loud, expr: up == 0}]", "rules[0].severity: must be one of critical, warning, info"],
     ["text for a flag", `${LEAST.slice(0, -2)}, enabled: "no"}]`, "rules[0].enabled: must be true or false"],
     ["a number as a label", `${LEAST.slice(0, -2)}, labels: {a: 1}}]`, "rules[0].labels: must be a mapping of names to text"],
@@ -114,8 +115,8 @@ describe("what is to be done", () => {
 
   test("what is exported is what is read", () => {
     const resource = { ...RULE, expr: "a == 0\n  or b > 1", labels: { yes: "no" }, annotations: { text: '{{ $value }}: "x"\n#1\n' } };
-    expect(plan(yamlOf({ rules: [resource] }), [exists(resource)])).toMatchObject([{ action: "none" }]);
-    expect(plan(yamlOf({ rules: [resource] }))).toMatchObject([{ action: "create", resource }]);
+    expect(plan(formatYaml({ rules: [resource] }), [exists(resource)])).toMatchObject([{ action: "none" }]);
+    expect(plan(formatYaml({ rules: [resource] }))).toMatchObject([{ action: "create", resource }]);
   });
 });
 
@@ -133,7 +134,7 @@ describe("the file that is shown", () => {
     const sections: Sections = new Map();
     const names = kinds.map(({ section }) => section);
     for (const yaml of shown(where)) readSections(where, yaml.replaceAll(/(_file: )[\w-]+/g, `$1${secret}`), names, sections);
-    const changes = kinds.flatMap((kind) => planOf(kind, sections.get(kind.section) ?? [], [], { prune: false }));
+    const changes = kinds.flatMap((kind) => planChanges(kind, sections.get(kind.section) ?? [], [], { prune: false }));
     expect(changes.map(({ kind }) => kind.noun)).toEqual(expect.arrayContaining(["channel", "route", "rule"]));
     const settings = { routing_key: "https://hooks.slack.com/services/k" };
     expect(changes).toContainEqual(expect.objectContaining({ resource: expect.objectContaining({ settings }) }));
@@ -142,5 +143,5 @@ describe("the file that is shown", () => {
 
 test("a silence that has ended is not made again by an old file", () => {
   const yaml = "rules: [{matchers: [a=b], ends_at: 2026-01-01T00:00:00Z, comment: over}]";
-  expect(planOf(silenceKind, read(yaml).get("rules") ?? [], [], { prune: false })).toMatchObject([{ action: "none" }]);
+  expect(planChanges(silenceKind, read(yaml).get("rules") ?? [], [], { prune: false })).toMatchObject([{ action: "none" }]);
 });

@@ -1,31 +1,15 @@
 // Reads the files of `atherops apply -f` and writes those of `atherops export`: YAML, with a list for each kind of resource, such as
 // `rules:`. Plans the changes that make an organisation match its files. Invariants: a file with an unknown part is refused as a whole; an
 // alias cannot make a small file large; planning changes nothing, and a resource that matches is not touched, so a second run does nothing.
-import { readFileSync, statSync } from "node:fs";
-import { text } from "node:stream/consumers";
-import { parseAllDocuments, stringify } from "yaml";
+import { type Document, parseAllDocuments, stringify } from "yaml";
 import { Fields, isObject } from "./alerting-fields.ts";
 import { Problem } from "./cli-error.ts";
 import { isDeepStrictEqual } from "node:util";
 import type { Client } from "./client.ts";
+import type { Row } from "./table.ts";
 
-/** A thousand rules take about 500 KiB. */
-const MOST_BYTES = 8 * 1024 * 1024;
-
-/** Section, such as `rules`, → its entries. Sections that no file contains are missing. */
+/** Section, such as `rules`, → its entries. */
 export type Sections = Map<string, Fields[]>;
-
-/** `-` is standard input. */
-export async function textOf(file: string, stdin: NodeJS.ReadableStream): Promise<string> {
-  if (file === "-") return await text(stdin);
-  try {
-    if (statSync(file).size > MOST_BYTES) throw new Problem(`${file}: is larger than ${MOST_BYTES} bytes`);
-    return readFileSync(file, "utf8");
-  } catch (error) {
-    if (error instanceof Problem) throw error;
-    throw new Problem(`${file}: cannot be read: ${(error as NodeJS.ErrnoException).code}`);
-  }
-}
 
 /** Adds the entries of a file to `sections`. `known`: the existing sections. Throws Problem. */
 export function readSections(file: string, yaml: string, known: readonly string[], sections: Sections): void {
@@ -33,11 +17,11 @@ export function readSections(file: string, yaml: string, known: readonly string[
   for (const document of parseAllDocuments(yaml, { logLevel: "error" })) {
     const [wrong] = [...document.errors, ...document.warnings];
     if (wrong) throw new Problem(`${name}: ${wrong.message.split("\n")[0]?.replace(/:$/, "")}`);
-    const content = valueOf(name, () => document.toJS({ maxAliasCount: 100 }) as unknown);
+    const content = toJs(name, document);
     if (content === null) continue;
     if (!isObject(content)) throw new Problem(`${name}: must have sections such as \`rules:\`, with a list in each`);
     for (const [section, entries] of Object.entries(content)) {
-      if (!known.includes(section)) throw new Problem(`${name}: there is no section ${section}: there are ${known.join(", ")}`);
+      if (!known.includes(section)) throw new Problem(`${name}: unknown section ${section}: known sections are ${known.join(", ")}`);
       if (entries !== null && !Array.isArray(entries)) throw new Problem(`${name}: ${section}: must be a list, each entry after a \`-\``);
       const read = (entries ?? []).map((entry: unknown, at) => new Fields(`${name}: ${section}[${at}]`, entry));
       sections.set(section, [...(sections.get(section) ?? []), ...read]);
@@ -45,17 +29,17 @@ export function readSections(file: string, yaml: string, known: readonly string[
   }
 }
 
-/** Text with several lines becomes a block, and long lines are not broken. */
-export function yamlOf(content: object): string {
-  return stringify(content, { lineWidth: 0, blockQuote: "literal" });
-}
-
-function valueOf<T>(name: string, read: () => T): T {
+function toJs(name: string, document: Document.Parsed): unknown {
   try {
-    return read();
+    return document.toJS({ maxAliasCount: 100 });
   } catch (error) {
     throw new Problem(`${name}: ${(error as Error).message}`);
   }
+}
+
+/** Text with several lines becomes a block, and long lines are not broken. */
+export function formatYaml(content: object): string {
+  return stringify(content, { lineWidth: 0, blockQuote: "literal" });
 }
 
 /** A resource in the form that files use. */
@@ -75,27 +59,39 @@ export interface Kind {
   readonly section: string;
   /** Such as `rule`. */
   readonly noun: string;
-  /** The section is the complete list, so resources that it lacks are removed. Those of other kinds are removed only with `--prune`. */
-  readonly whole?: boolean;
+  /** The section is the complete list: resources that it lacks are removed. Otherwise, this requires `--prune`. */
+  readonly isCompleteList?: boolean;
   /** All fields, omitted ones with their default. Throws Problem. */
   read(fields: Fields): Resource;
   /** `at`: the resource's index in the section. */
   nameOf(resource: Resource, at: number): string;
   list(client: Client): Promise<Existing[]>;
-  /** Why the backend would refuse it; undefined if it accepts it, or if the backend cannot validate it without storing it. */
-  try?(client: Client, resource: Resource): Promise<string | undefined>;
-  /** Returns a text that is shown only once, such as a secret. */
-  create(client: Client, resource: Resource): Promise<string | undefined>;
+  /** Returns why the backend would reject the resource; undefined if it is valid. Missing if the backend cannot validate without storing. */
+  validate?(client: Client, resource: Resource): Promise<string | undefined>;
+  /** Returns the created resource in the API's form. */
+  create(client: Client, resource: Resource): Promise<Row>;
   replace(client: Client, id: string, resource: Resource): Promise<void>;
   remove(client: Client, id: string): Promise<void>;
   /** Whether two values of a field mean the same, such as `5m` and `300s`. */
-  same?(field: string, existing: unknown, wanted: unknown): boolean;
-  /** Whether it is never removed. */
-  stays?(name: string): boolean;
-  /** Whether it is in the past, and is left alone. */
-  isOver?(resource: Resource): boolean;
-  /** A shorter form for files, without fields that have no effect. */
-  exported?(resource: Resource): Resource;
+  isSame?(field: string, existing: unknown, desired: unknown): boolean;
+  /** Whether it cannot be removed. */
+  isPermanent?(name: string): boolean;
+  /** Whether it has expired, so that it is not created again. */
+  isExpired?(resource: Resource): boolean;
+  /** The form for files, without fields that have no effect. */
+  toFile?(resource: Resource): Resource;
+}
+
+/** Calls of the API that stores the resources at `path`. `toBody` converts a resource to the API's form. */
+export function storedAt(
+  path: string,
+  toBody: (client: Client, resource: Resource) => Promise<object> | object = (_client, resource) => resource,
+): Pick<Kind, "create" | "replace" | "remove"> {
+  return {
+    create: async (client, resource) => await client.call("POST", path, { body: await toBody(client, resource) }),
+    replace: async (client, id, resource) => await client.call("PUT", `${path}/${id}`, { body: await toBody(client, resource) }),
+    remove: async (client, id) => await client.call("DELETE", `${path}/${id}`),
+  };
 }
 
 export interface FieldChange {
@@ -115,36 +111,36 @@ export type Change = {
 );
 
 /** The changes in the order of execution. Throws Problem if a file names a resource twice. */
-export function planOf(
+export function planChanges(
   kind: Kind,
-  wanted: readonly Fields[],
+  desired: readonly Fields[],
   existing: readonly Existing[],
   { prune }: { readonly prune: boolean },
 ): Change[] {
-  const left = new Map(existing.map((one) => [one.name, one]));
+  const unplanned = new Map(existing.map((entry) => [entry.name, entry]));
   const seen = new Set<string>();
-  const changes = wanted.map((fields, at): Change => {
+  const changes = desired.map((fields, at): Change => {
     const resource = kind.read(fields);
     fields.end();
     const name = kind.nameOf(resource, at);
     if (seen.has(name)) throw new Problem(`${fields.where}: ${kind.noun} ${name} appears twice`);
     seen.add(name);
-    const former = left.get(name);
-    left.delete(name);
-    if (kind.isOver?.(resource)) return { kind, name, action: "none" };
-    if (!former) return { kind, name, action: "create", resource };
-    const changed = changedFields(kind, former.resource, resource);
+    const current = unplanned.get(name);
+    unplanned.delete(name);
+    if (kind.isExpired?.(resource)) return { kind, name, action: "none" };
+    if (!current) return { kind, name, action: "create", resource };
+    const changed = changedFields(kind, current.resource, resource);
     return changed.length === 0
       ? { kind, name, action: "none" }
-      : { kind, name, action: "change", resource, id: former.id, fields: changed };
+      : { kind, name, action: "change", resource, id: current.id, fields: changed };
   });
-  if (!prune && !kind.whole) return changes;
-  const gone = [...left.values()].filter(({ name }) => !kind.stays?.(name));
-  return [...changes, ...gone.map(({ id, name }): Change => ({ kind, name, action: "remove", id }))];
+  if (!prune && !kind.isCompleteList) return changes;
+  const removed = [...unplanned.values()].filter(({ name }) => !kind.isPermanent?.(name));
+  return [...changes, ...removed.map(({ id, name }): Change => ({ kind, name, action: "remove", id }))];
 }
 
 function changedFields(kind: Kind, from: Resource, to: Resource): FieldChange[] {
   return Object.keys(to)
-    .filter((field) => !isDeepStrictEqual(from[field], to[field]) && !kind.same?.(field, from[field], to[field]))
+    .filter((field) => !isDeepStrictEqual(from[field], to[field]) && !kind.isSame?.(field, from[field], to[field]))
     .map((field) => ({ field, from: from[field], to: to[field] }));
 }

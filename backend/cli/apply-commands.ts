@@ -2,16 +2,18 @@
 // and back. Invariants: all files are read and validated before anything is changed; changes that a failed run did not make are made by the
 // next run.
 import type { Command } from "commander";
-import { type Change, type Kind, planOf, readSections, type Resource, type Sections, textOf, yamlOf } from "./alerting-file.ts";
+import { type Change, type Kind, planChanges, readSections, type Resource, type Sections, formatYaml } from "./alerting-file.ts";
 import type { Client } from "./client.ts";
+import { readInput } from "./text-files.ts";
 import { Missing, PassingProblem, Problem, WrongUsage } from "./cli-error.ts";
+import { collect } from "./named-resources.ts";
 import type { Console } from "./output.ts";
 import { dashboardKind, viewKind } from "./dashboards.ts";
 import { channelKind } from "./channel-kind.ts";
 import { routeKind } from "./routes.ts";
 import { ruleKind } from "./rule.ts";
 import { silenceKind } from "./silences.ts";
-import { cell, visible } from "./table.ts";
+import { cell, type Row, visible } from "./table.ts";
 
 /** Resource kinds in order of dependency. */
 const KINDS: readonly Kind[] = [channelKind, routeKind, ruleKind, silenceKind, dashboardKind, viewKind];
@@ -76,7 +78,7 @@ export function addApplyCommands(program: Command, console: Console): void {
   program
     .command("apply")
     .description(`apply files to your organisation's ${sections.join(", ")}, and print the changes`)
-    .requiredOption("-f, --file <file>", "YAML, - is standard input; repeatable", (file: string, all: string[]) => [...all, file], [])
+    .requiredOption("-f, --file <file>", "YAML file, or - for standard input; repeatable", collect, [])
     .option("--dry-run", "print the changes without making them")
     .option("--prune", "also remove resources that are in no file, for the kinds in the files")
     .addHelpText("after", HELP)
@@ -86,70 +88,75 @@ export function addApplyCommands(program: Command, console: Console): void {
     .description("print your organisation's alerting, dashboards and saved views as YAML for apply")
     .argument("[sections...]", `of ${sections.join(", ")}; default all`)
     .addHelpText("after", "\nExamples:\n  atherops export > alerting.yaml\n  atherops export rules | less")
-    .action(async (wanted: string[]) => await exportAll(console, wanted));
+    .action(async (requested: string[]) => await exportAll(console, requested));
 }
 
 async function apply(console: Console, { file: files, dryRun = false, prune = false }: ApplyOptions): Promise<void> {
   const sections: Sections = new Map();
   const known = KINDS.map(({ section }) => section);
-  for (const file of files) readSections(file, await textOf(file, console.world.stdin), known, sections);
+  for (const file of files) readSections(file, await readInput(file, console.world.stdin), known, sections);
   if (sections.size === 0)
     throw new Problem(`nothing to apply: a file has sections such as \`${known[0]}:\`; \`atherops apply --help\` shows one`);
   const client = console.client();
   const changes: Change[] = [];
   for (const kind of KINDS) {
-    const wanted = sections.get(kind.section);
-    if (wanted) changes.push(...planOf(kind, wanted, await kind.list(client), { prune }));
+    const desired = sections.get(kind.section);
+    if (desired) changes.push(...planChanges(kind, desired, await kind.list(client), { prune }));
   }
-  await tryAll(client, changes);
+  await validateAll(client, changes);
   // Resources that others refer to are created first and removed last.
   const ordered = [
     ...changes.filter(({ action }) => action !== "remove"),
     ...changes.filter(({ action }) => action === "remove").toReversed(),
   ];
-  if (!dryRun) for (const change of ordered) report(console, change, DONE, await execute(client, change));
-  else for (const change of ordered) report(console, change, WOULD);
-  sum(console, changes, dryRun);
+  if (!dryRun) for (const change of ordered) report(console, change, DONE_VERBS, await execute(client, change));
+  else for (const change of ordered) report(console, change, DRY_RUN_VERBS);
+  printSummary(console, changes, dryRun);
 }
 
-/** Throws one Problem with everything that the backend would refuse. */
-async function tryAll(client: Client, changes: readonly Change[]): Promise<void> {
-  const refused: string[] = [];
+/** Throws one Problem that lists all resources that the backend would reject. */
+async function validateAll(client: Client, changes: readonly Change[]): Promise<void> {
+  const rejected: string[] = [];
   for (const change of changes) {
     if (change.action !== "create" && change.action !== "change") continue;
-    const why = await whyRefused(client, change.kind, change.resource);
-    if (why !== undefined) refused.push(`${change.kind.noun} ${visible(change.name)}: ${why}`);
+    const reason = await whyRejected(client, change.kind, change.resource);
+    if (reason !== undefined) rejected.push(`${change.kind.noun} ${visible(change.name)}: ${reason}`);
   }
-  if (refused.length > 0) throw new Problem(`nothing was changed, because the backend would refuse:\n  ${refused.join("\n  ")}`);
+  if (rejected.length > 0) throw new Problem(`nothing was changed, because the backend would reject:\n  ${rejected.join("\n  ")}`);
 }
 
-async function whyRefused(client: Client, kind: Kind, resource: Resource): Promise<string | undefined> {
+async function whyRejected(client: Client, kind: Kind, resource: Resource): Promise<string | undefined> {
   try {
-    return await kind.try?.(client, resource);
+    return await kind.validate?.(client, resource);
   } catch (error) {
     if (!(error instanceof Problem) || error instanceof PassingProblem) throw error;
     return error.message;
   }
 }
 
+/** A secret that the backend returns only when it creates the resource. */
+function secretText({ signing_secret: secret }: Row): string | undefined {
+  return typeof secret === "string" ? `signing secret, not shown again: ${secret}` : undefined;
+}
+
 /** Returns text that is shown only once. */
 async function execute(client: Client, change: Change): Promise<string | undefined> {
   const { kind, action, name } = change;
   try {
-    if (action === "create") return await kind.create(client, change.resource);
+    if (action === "create") return secretText(await kind.create(client, change.resource));
     if (action === "change") await kind.replace(client, change.id, change.resource);
     if (action === "remove") await kind.remove(client, change.id);
     return undefined;
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
-    throw new Problem(`${kind.noun} ${visible(name)}: ${error.message}; the changes above are done; run apply again after fixing it`);
+    throw new Problem(`${kind.noun} ${visible(name)}: ${error.message}; the changes above were made: fix the problem and run apply again`);
   }
 }
 
-const DONE = { create: "created", change: "changed", remove: "removed", none: "unchanged" } as const;
-const WOULD = { create: "would be created", change: "would change", remove: "would be removed", none: "unchanged" } as const;
+const DONE_VERBS = { create: "created", change: "changed", remove: "removed", none: "unchanged" } as const;
+const DRY_RUN_VERBS = { create: "would be created", change: "would change", remove: "would be removed", none: "unchanged" } as const;
 
-function report(console: Console, change: Change, words: Readonly<Record<Change["action"], string>>, shownOnce?: string): void {
+function report(console: Console, change: Change, verbs: Readonly<Record<Change["action"], string>>, shownOnce?: string): void {
   const { kind, name, action } = change;
   const fields = action === "change" ? change.fields : [];
   if (console.json) {
@@ -157,39 +164,36 @@ function report(console: Console, change: Change, words: Readonly<Record<Change[
     return console.lines([{ kind: kind.noun, name, action, ...more }]);
   }
   const lines = [
-    `${kind.noun} ${visible(name)} ${words[action]}`,
+    `${kind.noun} ${visible(name)} ${verbs[action]}`,
     ...(shownOnce === undefined ? [] : [`  ${shownOnce}`]),
     ...fields.map(({ field, from, to }) => `  ${visible(field)}: ${cell(from)} -> ${cell(to)}`),
   ];
   console.world.stdout.write(`${lines.join("\n")}\n`);
 }
 
-function sum(console: Console, changes: readonly Change[], dryRun: boolean): void {
+function printSummary(console: Console, changes: readonly Change[], dryRun: boolean): void {
   const count = (wanted: Change["action"]) => changes.filter(({ action }) => action === wanted).length;
-  const counts = `${count("create")} to create, ${count("change")} to change, ${count("remove")} to remove, ${count("none")} unchanged`;
-  console.note(
-    dryRun
-      ? `${counts}; nothing was changed (--dry-run)`
-      : counts.replaceAll(" to create", " created").replaceAll(" to change", " changed").replaceAll(" to remove", " removed"),
-  );
+  const [create, change, remove] = dryRun ? ["to create", "to change", "to remove"] : ["created", "changed", "removed"];
+  const counts = `${count("create")} ${create}, ${count("change")} ${change}, ${count("remove")} ${remove}, ${count("none")} unchanged`;
+  console.note(dryRun ? `${counts}; nothing was changed (--dry-run)` : counts);
 }
 
-async function exportAll(console: Console, wanted: readonly string[]): Promise<void> {
-  for (const section of wanted)
+async function exportAll(console: Console, requested: readonly string[]): Promise<void> {
+  for (const section of requested)
     if (!KINDS.some((kind) => kind.section === section))
-      throw new WrongUsage(`there is no section ${section}: there are ${KINDS.map((kind) => kind.section).join(", ")}`);
+      throw new WrongUsage(`unknown section ${section}: known sections are ${KINDS.map((kind) => kind.section).join(", ")}`);
   const client = console.client();
   const sections: Record<string, Resource[]> = {};
   for (const kind of KINDS) {
-    if (wanted.length > 0 && !wanted.includes(kind.section)) continue;
+    if (requested.length > 0 && !requested.includes(kind.section)) continue;
     try {
-      sections[kind.section] = (await kind.list(client)).map(({ resource }) => kind.exported?.(resource) ?? resource);
+      sections[kind.section] = (await kind.list(client)).map(({ resource }) => kind.toFile?.(resource) ?? resource);
     } catch (error) {
       // A backend of an earlier version does not know all kinds.
-      if (!(error instanceof Missing) || wanted.length > 0) throw error;
+      if (!(error instanceof Missing) || requested.length > 0) throw error;
       console.note(`this backend has no ${kind.section}`);
     }
   }
   if (console.json) console.lines([sections]);
-  else console.world.stdout.write(yamlOf(sections));
+  else console.world.stdout.write(formatYaml(sections));
 }

@@ -1,6 +1,5 @@
-// Errors of the admin client: each is printed as one sentence with advice, without a stack trace. A field that the API refuses is named as
-// on the command line. Invariant: an option is named only if the command has it; if the refused value was not typed, such as a field of a
-// file, the API's message is kept.
+// Errors of the command line: each is printed as one sentence, without a stack trace. If the API rejects a field, the message names the
+// option or argument that sets it. Invariant: if the command has no such option, the API's message is printed unchanged.
 import type { Command } from "commander";
 
 export class Problem extends Error {
@@ -12,22 +11,21 @@ export class WrongUsage extends Problem {
   override readonly name: string = "WrongUsage";
 }
 
-/** The backend refuses a value. The message names the field as the API does. */
+/** The backend rejects a value. The message names the field of the API. */
 export class RefusedValue extends WrongUsage {
   override readonly name = "RefusedValue";
   /** The field in the API, such as `logs.window`. */
   readonly field: string;
-  /** The reason. */
-  readonly words: string;
+  readonly reason: string;
 
-  constructor(field: string, words: string) {
-    super(`${field}: ${words}`);
+  constructor(field: string, reason: string) {
+    super(`${field}: ${reason}`);
     this.field = field;
-    this.words = words;
+    this.reason = reason;
   }
 }
 
-/** Thrown if the backend does not have this resource. */
+/** The backend does not have the resource. */
 export class Missing extends Problem {
   override readonly name = "Missing";
 }
@@ -48,8 +46,8 @@ export class PassingProblem extends Problem {
   }
 }
 
-/** Fields of the API whose option or argument has another name. If there are several, the message names the one that was used. */
-const NAMES: Readonly<Record<string, readonly string[]>> = {
+/** Field of the API → the options or arguments that set it, if their names differ. A message names the one that was used. */
+const OPTION_NAMES: Readonly<Record<string, readonly string[]>> = {
   query: ["<expression>"],
   expr: ["--expr", "<expression>"],
   words: ["--word"],
@@ -74,24 +72,26 @@ const NAMES: Readonly<Record<string, readonly string[]>> = {
   admin_email: ["--admin-email"],
 };
 
-/** The refusal with the name of the option or argument, and the part of it that is wrong, such as `--label team`. */
-export function asTyped({ field, words, message }: RefusedValue, command: Command): string {
+/** The message with the name of the option or argument, and the part of it that is wrong, such as `--label team`. */
+export function withOptionName({ field, reason, message }: RefusedValue, command: Command): string {
   const parts = field.split(".");
   for (let length = parts.length; length > 0; length--) {
-    const name = typedName(parts.slice(0, length).join("."), command);
+    const name = findOptionName(parts.slice(0, length).join("."), command);
     if (name === undefined) continue;
     // The index in a list was not typed by the user.
-    const within = parts.slice(length).filter((part) => !/^\d+$/.test(part));
-    return `${[name, within.join(".")].filter(Boolean).join(" ")}: ${words}`;
+    const rest = parts.slice(length).filter((part) => !/^\d+$/.test(part));
+    return `${[name, rest.join(".")].filter(Boolean).join(" ")}: ${reason}`;
   }
   return message;
 }
 
-function typedName(field: string, command: Command): string | undefined {
-  const names = NAMES[field] ?? [`--${field.replaceAll("_", "-")}`, `<${field}>`];
+function findOptionName(field: string, command: Command): string | undefined {
+  const names = OPTION_NAMES[field] ?? [`--${field.replaceAll("_", "-")}`, `<${field}>`];
   // An option of a group may be written before or after its subcommand; options of the program belong to all commands.
   const group = command.parent?.parent ? command.parent.options : [];
   const options = [...command.options, ...group].filter(({ long }) => long !== undefined && names.includes(long));
-  const given = options.find((option) => command.optsWithGlobals<Record<string, unknown>>()[option.attributeName()] !== undefined);
-  return given?.long ?? options[0]?.long ?? names.find((name) => command.registeredArguments.some((one) => `<${one.name()}>` === name));
+  const used = options.find((option) => command.optsWithGlobals<Record<string, unknown>>()[option.attributeName()] !== undefined);
+  return (
+    used?.long ?? options[0]?.long ?? names.find((name) => command.registeredArguments.some((argument) => `<${argument.name()}>` === name))
+  );
 }

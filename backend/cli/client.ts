@@ -1,5 +1,5 @@
-// The admin client's calls to the backend: finds the address, sends the session, converts refusals to sentences. Invariants: it uses only
-// the HTTP API, never the database; a password or token is never sent unencrypted to another machine.
+// Calls the backend's HTTP API with the stored session, and converts error responses to Problems. Invariant: a password or token is never
+// sent unencrypted to another machine.
 import { isIP } from "node:net";
 import { readPassword, readSession, type Session, writeSession } from "./credentials.ts";
 import { Missing, PassingProblem, Problem, RefusedValue, WrongUsage } from "./cli-error.ts";
@@ -23,18 +23,18 @@ export interface OpenOptions extends Pick<CallOptions, "query"> {
 }
 
 const EVENTS = "text/event-stream";
-/** Requests with these statuses are worth repeating. */
-const PASSING = new Set([429, 502, 503, 504]);
+/** A retry may succeed after these statuses. */
+const TEMPORARY = new Set([429, 502, 503, 504]);
 
 export class Client {
   readonly #world: World;
   readonly #allowPlainHttp: boolean;
-  readonly #givenUrl: string | undefined;
+  readonly #configuredUrl: string | undefined;
   #session: Session | undefined;
 
   constructor(world: World, { url, allowPlainHttp }: { url?: string | undefined; allowPlainHttp?: boolean | undefined }) {
     this.#world = world;
-    this.#givenUrl = url ?? world.settings.url;
+    this.#configuredUrl = url ?? world.settings.url;
     this.#allowPlainHttp = allowPlainHttp ?? false;
     this.#session = readSession(world.settings.sessionFile);
   }
@@ -42,67 +42,67 @@ export class Client {
   /** Logs in, stores the session, and returns its address and e-mail. Throws Problem with the backend's message. */
   async login(email: string | undefined, password: string): Promise<Session> {
     const url = this.#url();
-    const known = email ?? this.#session?.email ?? "admin@localhost";
-    const answer = await this.#send("POST", `${url}/api/auth/login`, { body: { email: known, password } });
-    if (!answer.ok) throw await refusal(answer);
-    const { token } = (await answer.json()) as { token: string };
-    this.#session = { url, email: known, token };
+    const address = email ?? this.#session?.email ?? "admin@localhost";
+    const response = await this.#send("POST", `${url}/api/auth/login`, { body: { email: address, password } });
+    if (!response.ok) throw await toProblem(response);
+    const { token } = (await response.json()) as { token: string };
+    this.#session = { url, email: address, token };
     writeSession(this.#world.settings.sessionFile, this.#session);
     return this.#session;
   }
 
   /** Throws Problem if the backend has no single sign-on; `path`: where a browser would start it. */
   async checkSso(path: string): Promise<void> {
-    const answer = await this.#send("GET", `${this.#url()}${path}`, { redirect: "manual" });
-    if (answer.status !== 302 && !answer.ok) throw await refusal(answer);
-    await answer.body?.cancel();
-    if (answer.status !== 302) throw new Problem("this is not an AtherOps backend; is the URL right?");
+    const response = await this.#send("GET", `${this.#url()}${path}`, { redirect: "manual" });
+    if (response.status !== 302 && !response.ok) throw await toProblem(response);
+    await response.body?.cancel();
+    if (response.status !== 302) throw new Problem("this is not an AtherOps backend; is the URL right?");
   }
 
   /** Exchanges the code that single sign-on returned, and stores the session. */
   async loginByCode(code: string, verifier: string): Promise<Session> {
     const url = this.#url();
-    const answer = await this.#send("POST", `${url}/api/auth/oidc/token`, { body: { code, verifier } });
-    if (!answer.ok) throw await refusal(answer);
-    const { token, email } = (await answer.json()) as { token: string; email: string };
+    const response = await this.#send("POST", `${url}/api/auth/oidc/token`, { body: { code, verifier } });
+    if (!response.ok) throw await toProblem(response);
+    const { token, email } = (await response.json()) as { token: string; email: string };
     this.#session = { url, email, token, sso: true };
     writeSession(this.#world.settings.sessionFile, this.#session);
     return this.#session;
   }
 
-  /** The answer's JSON (undefined without a body). An expired session is renewed once where ATHEROPS_PASSWORD_FILE is set. */
-  // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller says what the contract promises
+  /** Returns the JSON of the response (undefined without a body). If ATHEROPS_PASSWORD_FILE is set, an expired session is renewed once. */
+  // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller states the type that the contract defines
   async call<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
-    const answer = await this.#authorized(method, `${this.#url()}${path}${queryOf(options.query)}`, options);
-    const text = await answer.text();
+    const response = await this.#authorized(method, `${this.#url()}${path}${queryString(options.query)}`, options);
+    const text = await response.text();
     return (text === "" ? undefined : JSON.parse(text)) as T;
   }
 
   /** One page of a query: its rows, and the URL of the next page. */
   async page<T = Row>(pathOrUrl: string, query?: CallOptions["query"]): Promise<Page<T>> {
-    const answer = await this.#authorized("GET", new URL(`${pathOrUrl}${queryOf(query)}`, `${this.#url()}/`).href, {});
-    const next = /<([^>]*)>;\s*rel="?next"?/.exec(answer.headers.get("link") ?? "")?.[1];
-    return { rows: (await answer.json()) as T[], next };
+    const response = await this.#authorized("GET", new URL(`${pathOrUrl}${queryString(query)}`, `${this.#url()}/`).href, {});
+    const next = /<([^>]*)>;\s*rel="?next"?/.exec(response.headers.get("link") ?? "")?.[1];
+    return { rows: (await response.json()) as T[], next };
   }
 
   /** Server-sent events of a response that may never end, as they arrive. Throws Problem if the response has another type. */
   async open(path: string, { query, headers, ...options }: OpenOptions): Promise<AsyncIterable<Uint8Array>> {
     const accepting = { ...options, headers: { ...headers, accept: EVENTS } };
-    const answer = await this.#authorized("GET", `${this.#url()}${path}${queryOf(query)}`, accepting);
-    if (answer.body && answer.headers.get("content-type")?.startsWith(EVENTS)) return answer.body;
-    await answer.body?.cancel();
+    const response = await this.#authorized("GET", `${this.#url()}${path}${queryString(query)}`, accepting);
+    if (response.body && response.headers.get("content-type")?.startsWith(EVENTS)) return response.body;
+    await response.body?.cancel();
     throw new Problem("this is not an AtherOps backend; is the URL right?");
   }
 
-  /** The rows of all pages of a list. */
-  async all<T = Row>(path: string): Promise<T[]> {
-    const all: T[] = [];
-    for (let next: string | undefined = path; next !== undefined;) {
-      const page: Page<T> = await this.page(next);
-      all.push(...page.rows);
-      next = page.next;
+  /** The rows of all pages of a list, at most `limit`. */
+  async rows<T = Row>(path: string, query?: CallOptions["query"], limit = Number.POSITIVE_INFINITY): Promise<T[]> {
+    let page = await this.page<T>(path, query);
+    const rows = [...page.rows];
+    while (page.next !== undefined && rows.length < limit) {
+      page = await this.page<T>(page.next);
+      rows.push(...page.rows);
     }
-    return all;
+    return rows.slice(0, limit);
   }
 
   /** URL of the backend, without a trailing slash. Throws Problem if the URL may not be used. */
@@ -114,16 +114,16 @@ export class Client {
     if (!this.#session) throw new Problem("not logged in: run `atherops login --url <address of the backend>`");
     if (new URL(url).origin !== new URL(this.#session.url).origin)
       throw new Problem(`the session belongs to ${this.#session.url}: run \`atherops login --url ${this.#url()}\``);
-    let answer = await this.#send(method, url, options, this.#session.token);
-    if (answer.status === 401 && this.#world.settings.passwordFile && !this.#session.sso) {
+    let response = await this.#send(method, url, options, this.#session.token);
+    if (response.status === 401 && this.#world.settings.passwordFile && !this.#session.sso) {
       await this.login(undefined, await readPassword("", this.#world, this.#world.settings.passwordFile));
-      answer = await this.#send(method, url, options, this.#session.token);
+      response = await this.#send(method, url, options, this.#session.token);
     }
-    if (answer.status === 401) throw new Problem(`the session has ended: run \`atherops login${this.#session.sso ? " --sso" : ""}\``);
-    if (!answer.ok) throw await refusal(answer);
-    const [, warning] = /"(.*)"/.exec(answer.headers.get("warning") ?? "") ?? [];
+    if (response.status === 401) throw new Problem(`the session has ended: run \`atherops login${this.#session.sso ? " --sso" : ""}\``);
+    if (!response.ok) throw await toProblem(response);
+    const [, warning] = /"(.*)"/.exec(response.headers.get("warning") ?? "") ?? [];
     if (warning !== undefined) this.#world.stderr.write(`warning: ${warning}\n`);
-    return answer;
+    return response;
   }
 
   async #send(
@@ -149,17 +149,20 @@ export class Client {
       });
     } catch (error) {
       if (signal?.aborted) throw error;
-      throw new PassingProblem(`${new URL(url).origin} cannot be reached: ${reason(error)}`);
+      throw new PassingProblem(`${new URL(url).origin} cannot be reached: ${causeText(error)}`);
     }
   }
 
   #url(): string {
-    const text = this.#givenUrl ?? this.#session?.url ?? "http://127.0.0.1:8080";
-    if (!URL.canParse(text)) throw new WrongUsage(`${text} is not a URL: give it as https://host or http://127.0.0.1:8080`);
+    const text = this.#configuredUrl ?? this.#session?.url ?? "http://127.0.0.1:8080";
+    if (!URL.canParse(text)) throw new WrongUsage(`${text} is not a URL: write it as https://host or http://127.0.0.1:8080`);
     const url = new URL(text);
-    if (!/^https?:$/.test(url.protocol)) throw new WrongUsage(`${text} is no address of a backend: it begins with https:// or http://`);
+    if (!/^https?:$/.test(url.protocol))
+      throw new WrongUsage(`${text} is not the URL of a backend: it must start with https:// or http://`);
     if (url.protocol === "http:" && !isLoopback(url.hostname) && !this.#allowPlainHttp)
-      throw new WrongUsage(`${url.origin} would carry your login in clear text: use https, or --allow-plain-http in a network you trust`);
+      throw new WrongUsage(
+        `${url.origin} would receive your credentials unencrypted: use https, or --allow-plain-http in a trusted network`,
+      );
     return url.href.replace(/\/+$/, "");
   }
 }
@@ -168,38 +171,38 @@ function isLoopback(hostname: string): boolean {
   return hostname === "localhost" || hostname === "[::1]" || (isIP(hostname) === 4 && hostname.startsWith("127."));
 }
 
-function queryOf(query: CallOptions["query"]): string {
+function queryString(query: CallOptions["query"]): string {
   const parameters = new URLSearchParams();
-  for (const [name, value] of Object.entries(query ?? {})) for (const one of [value ?? []].flat()) parameters.append(name, one);
+  for (const [name, value] of Object.entries(query ?? {})) for (const text of [value ?? []].flat()) parameters.append(name, text);
   return parameters.size === 0 ? "" : `?${parameters.toString()}`;
 }
 
-/** The refused field of a message that begins with the name of a field or parameter. */
+/** For a message that begins with the name of a field or parameter. */
 function refusedValue(text: string): RefusedValue | undefined {
-  const [, field, words] = /^([a-z_]+(?:\.[^\s:.]+)*): (.+)$/s.exec(text) ?? [];
-  return field === undefined || words === undefined ? undefined : new RefusedValue(field, words);
+  const [, field, reason] = /^([a-z_]+(?:\.[^\s:.]+)*): (.+)$/s.exec(text) ?? [];
+  return field === undefined || reason === undefined ? undefined : new RefusedValue(field, reason);
 }
 
-async function refusal(answer: Response): Promise<Problem> {
-  const text = await answer.text();
-  const retry = answer.headers.get("retry-after");
+async function toProblem(response: Response): Promise<Problem> {
+  const text = await response.text();
+  const retry = response.headers.get("retry-after");
   const wait = retry ? ` (try again in ${retry} s)` : "";
   try {
     // The Prometheus API uses other names: `error` is the message.
     const { error, message = error, errorType = error } = JSON.parse(text) as { error: string; message?: string; errorType?: string };
     // The metrics engine repeats the status as the error type.
-    const kind = errorType === undefined || errorType === String(answer.status) ? "" : ` ${errorType}`;
-    const reason = `${message} [${answer.status}${kind}]${wait}`;
-    if (answer.status === 404) return new Missing(reason);
-    if (answer.status === 400) return refusedValue(reason) ?? new WrongUsage(reason);
-    return PASSING.has(answer.status) ? new PassingProblem(reason, { retryAfterS: Number(retry) || 0 }) : new Problem(reason);
+    const kind = errorType === undefined || errorType === String(response.status) ? "" : ` ${errorType}`;
+    const reason = `${message} [${response.status}${kind}]${wait}`;
+    if (response.status === 404) return new Missing(reason);
+    if (response.status === 400) return refusedValue(reason) ?? new WrongUsage(reason);
+    return TEMPORARY.has(response.status) ? new PassingProblem(reason, { retryAfterS: Number(retry) || 0 }) : new Problem(reason);
   } catch {
-    if (PASSING.has(answer.status)) return new PassingProblem(`the backend answered ${answer.status}${wait}`);
-    return new Problem(`the backend answered ${answer.status}${wait}; is the URL right?`);
+    if (TEMPORARY.has(response.status)) return new PassingProblem(`the backend answered ${response.status}${wait}`);
+    return new Problem(`the backend answered ${response.status}${wait}; is the URL right?`);
   }
 }
 
-function reason(error: unknown): string {
+function causeText(error: unknown): string {
   const { cause, message } = error as Error & { cause?: NodeJS.ErrnoException };
   return cause?.code ?? cause?.message ?? message;
 }

@@ -9,6 +9,7 @@ import { createInterface } from "node:readline/promises";
 import { Writable } from "node:stream";
 import { text } from "node:stream/consumers";
 import type { Input } from "./settings.ts";
+import { readTextFile } from "./text-files.ts";
 
 export interface Session {
   url: string;
@@ -24,26 +25,26 @@ export function readSession(file: string): Session | undefined {
   try {
     text = readFileSync(file, "utf8");
   } catch (error) {
-    if (["ENOENT", "ENOTDIR"].includes(codeOf(error))) return undefined;
-    throw new Problem(`the session in ${file} cannot be read: ${codeOf(error)}; ${ELSEWHERE}`);
+    if (["ENOENT", "ENOTDIR"].includes(errorCode(error))) return undefined;
+    throw new Problem(`the session in ${file} cannot be read: ${errorCode(error)}; ${ADVICE}`);
   }
-  return sessionOf(text);
+  return parseSession(text);
 }
 
 /** Throws if writeSession would certainly fail; call it before asking for a password. */
-export function checkSessionPlace(file: string): void {
-  keeping(file, () => {
+export function checkSessionFile(file: string): void {
+  storing(file, () => {
     makeFolder(dirname(file), 0o700);
     accessSync(dirname(file), constants.W_OK);
   });
 }
 
 export function writeSession(file: string, session: Session): void {
-  const draft = `${file}.${process.pid}`;
-  keeping(file, () => {
+  const temporaryFile = `${file}.${process.pid}`;
+  storing(file, () => {
     makeFolder(dirname(file), 0o700);
-    writeFileSync(draft, `${JSON.stringify(session)}\n`, { mode: 0o600 });
-    renameSync(draft, file);
+    writeFileSync(temporaryFile, `${JSON.stringify(session)}\n`, { mode: 0o600 });
+    renameSync(temporaryFile, file);
   });
 }
 
@@ -51,21 +52,21 @@ export function removeSession(file: string): void {
   try {
     rmSync(file, { force: true });
   } catch (error) {
-    if (codeOf(error) !== "ENOTDIR") throw new Problem(`the session in ${file} cannot be removed: ${codeOf(error)}`);
+    if (errorCode(error) !== "ENOTDIR") throw new Problem(`the session in ${file} cannot be removed: ${errorCode(error)}`);
   }
 }
 
-const ELSEWHERE = "set XDG_CONFIG_HOME to a writable folder";
+const ADVICE = "set XDG_CONFIG_HOME to a writable folder";
 
-function keeping(file: string, work: () => void): void {
+function storing(file: string, work: () => void): void {
   try {
     work();
   } catch (error) {
-    throw new Problem(`the session cannot be stored in ${file}: ${codeOf(error)}; ${ELSEWHERE}`);
+    throw new Problem(`the session cannot be stored in ${file}: ${errorCode(error)}; ${ADVICE}`);
   }
 }
 
-function sessionOf(text: string): Session | undefined {
+function parseSession(text: string): Session | undefined {
   try {
     const { url, email, token, sso } = JSON.parse(text) as Partial<Session>;
     return typeof url === "string" && URL.canParse(url) && typeof email === "string" && typeof token === "string"
@@ -76,7 +77,7 @@ function sessionOf(text: string): Session | undefined {
   }
 }
 
-function codeOf(error: unknown): string {
+function errorCode(error: unknown): string {
   return (error as NodeJS.ErrnoException).code ?? String(error);
 }
 
@@ -87,7 +88,7 @@ export interface PasswordInput {
 
 /** Reads from `file`, otherwise the whole text of a pipe, otherwise prompts. A single line end at the end is dropped. */
 export async function readPassword(prompt: string, { stdin, stderr }: PasswordInput, file?: string): Promise<string> {
-  const password = file ? fileText(file) : stdin.isTTY ? await promptPassword(prompt, stdin, stderr) : await text(stdin);
+  const password = file ? readTextFile(file) : stdin.isTTY ? await promptPassword(prompt, stdin, stderr) : await text(stdin);
   return requireText(password.replace(/\r?\n$/, ""));
 }
 
@@ -101,16 +102,8 @@ export async function readPasswords(prompts: readonly string[], input: PasswordI
 }
 
 function requireText(line: string): string {
-  if (line === "") throw new Problem("the password is empty: type it, pipe it in, or name a file in ATHEROPS_PASSWORD_FILE");
+  if (line === "") throw new Problem("the password is empty: enter it, pipe it in, or set ATHEROPS_PASSWORD_FILE to a file");
   return line;
-}
-
-function fileText(file: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch (error) {
-    throw new Problem(`the password file ${file} cannot be read: ${(error as NodeJS.ErrnoException).code}`);
-  }
 }
 
 async function promptPassword(prompt: string, stdin: Input, stderr: NodeJS.WritableStream): Promise<string> {
@@ -121,7 +114,7 @@ async function promptPassword(prompt: string, stdin: Input, stderr: NodeJS.Writa
     return await terminal.question("");
   } catch (error) {
     if ((error as Error).name !== "AbortError") throw error;
-    throw new Problem("no password was typed, nothing was done");
+    throw new Problem("no password entered");
   } finally {
     terminal.close();
     stderr.write("\n");

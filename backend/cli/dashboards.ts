@@ -2,15 +2,13 @@
 // which creates them, as the console does. Their fields are those of the API, which validates them; a file identifies them by name.
 import type { Command } from "commander";
 import type { Fields } from "./alerting-fields.ts";
-import type { Existing, Kind, Resource } from "./alerting-file.ts";
+import { type Existing, type Kind, type Resource, storedAt } from "./alerting-file.ts";
 import type { Client } from "./client.ts";
 import { addList, addRemoval, type Console } from "./output.ts";
 import type { Row } from "./table.ts";
 
 const DASHBOARDS = "/api/dashboards";
 const VIEWS = "/api/views";
-
-const pathOf = (list: string, id: string): string => `${list}/${encodeURIComponent(id)}`;
 
 function kindOf(section: string, noun: string, path: string, read: (fields: Fields) => Resource, list: Kind["list"]): Kind {
   return {
@@ -19,9 +17,7 @@ function kindOf(section: string, noun: string, path: string, read: (fields: Fiel
     read,
     list,
     nameOf: ({ name }) => String(name),
-    create: async (client, body) => void (await client.call("POST", path, { body })),
-    replace: async (client, id, body) => void (await client.call("PUT", pathOf(path, id), { body })),
-    remove: async (client, id) => void (await client.call("DELETE", pathOf(path, id))),
+    ...storedAt(path),
   };
 }
 
@@ -35,7 +31,7 @@ export const dashboardKind = kindOf(
     variables: fields.any("variables") ?? [],
     panels: fields.any("panels") ?? [],
   }),
-  existingDashboards,
+  listDashboards,
 );
 
 export const viewKind = kindOf(
@@ -44,18 +40,18 @@ export const viewKind = kindOf(
   VIEWS,
   (fields) => ({ name: fields.text("name"), address: fields.text("address") }),
   async (client) =>
-    (await client.all(VIEWS)).map(({ id, name, address }) => ({ id: String(id), name: String(name), resource: { name, address } })),
+    (await client.rows(VIEWS)).map(({ id, name, address }) => ({ id: String(id), name: String(name), resource: { name, address } })),
 );
 
 /** The list of dashboards does not contain panels, so each dashboard is read separately. */
-async function existingDashboards(client: Client): Promise<Existing[]> {
-  const found: Existing[] = [];
-  for (const { id } of await client.all(DASHBOARDS)) {
+async function listDashboards(client: Client): Promise<Existing[]> {
+  const dashboards: Existing[] = [];
+  for (const { id } of await client.rows(DASHBOARDS)) {
     // oxlint-disable-next-line no-await-in-loop -- one at a time, as the backend admits them
-    const { name, description, variables, panels } = await client.call<Row>("GET", pathOf(DASHBOARDS, String(id)));
-    found.push({ id: String(id), name: String(name), resource: { name, description, variables, panels } });
+    const { name, description, variables, panels } = await client.call<Row>("GET", `${DASHBOARDS}/${String(id)}`);
+    dashboards.push({ id: String(id), name: String(name), resource: { name, description, variables, panels } });
   }
-  return found;
+  return dashboards;
 }
 
 export function addSavedCommands(program: Command, console: Console): void {
@@ -68,7 +64,7 @@ export function addSavedCommands(program: Command, console: Console): void {
     .command("show <id>")
     .description("a dashboard as JSON")
     .action(async (id: string) => {
-      const dashboard = await console.client().call<Row>("GET", `${DASHBOARDS}/${encodeURIComponent(id)}`);
+      const dashboard = await console.call<Row>("GET", `${DASHBOARDS}/${encodeURIComponent(id)}`);
       console.world.stdout.write(`${JSON.stringify(dashboard, undefined, 1)}\n`);
     });
   addRemoval(dashboards, console, "remove a dashboard", (id) => `${DASHBOARDS}/${id}`);

@@ -1,10 +1,9 @@
 // `atherops tokens`, `clusters`, `hosts` and `keys`.
-import { readFileSync } from "node:fs";
-import { text } from "node:stream/consumers";
 import type { Command } from "commander";
 import { Problem } from "./cli-error.ts";
 import { addList, addRemoval, type Console } from "./output.ts";
-import { type Row, shortened } from "./table.ts";
+import { type Row, truncate } from "./table.ts";
+import { parseJson, readInput } from "./text-files.ts";
 
 export function addEnrolmentCommands(program: Command, console: Console): void {
   addTokens(program, console);
@@ -14,7 +13,7 @@ export function addEnrolmentCommands(program: Command, console: Console): void {
 }
 
 function addTokens(program: Command, console: Console): void {
-  const tokens = program.command("tokens").description("install tokens: each registers one cluster or host, once");
+  const tokens = program.command("tokens").description("install tokens; each registers one cluster or host");
   const description = "install tokens; a token itself is shown only when it is created";
   addList(tokens, console, description, "/api/install-tokens", ["id", "created_at", "expires_at", "used_at"]);
   tokens
@@ -29,8 +28,8 @@ Examples:
   atherops tokens create | kubectl create secret generic install-token --from-file=token=/dev/stdin`,
     )
     .action(async ({ ttl }: { ttl: string }) => {
-      const created = await console.client().call<{ token: string; expires_at: string }>("POST", "/api/install-tokens", { body: { ttl } });
-      console.result(created.token, `usable once, until ${created.expires_at}; it is not shown again`, { ...created });
+      const created = await console.call<{ token: string; expires_at: string }>("POST", "/api/install-tokens", { body: { ttl } });
+      console.result(created.token, `valid once, until ${created.expires_at}; not shown again`, created);
     });
   addRemoval(tokens, console, "revoke an unused token", (id) => `/api/install-tokens/${id}`);
 }
@@ -41,7 +40,7 @@ function addClusters(program: Command, console: Console): void {
     .command("list", { isDefault: true })
     .description("clusters and whether they are online")
     .action(async () => {
-      const rows = await allClusters(console);
+      const rows = await listClusters(console);
       const shown = console.json ? rows : rows.map((row) => ({ ...row, nodes: row.nodes.length, config: rolloutText(row) }));
       console.print(shown, ["name", "online", "nodes", "last_heartbeat", "key_created_at", "config", "cluster_id"]);
     });
@@ -49,9 +48,9 @@ function addClusters(program: Command, console: Console): void {
     .command("nodes <cluster>")
     .description("the nodes of one cluster (by name or id), with the state of their collectors")
     .action(async (cluster: string) => {
-      const found = await findCluster(console, cluster);
+      const { nodes: reports } = await findCluster(console, cluster);
       type Config = { config?: { in_force: string | null; error: string | null } };
-      const nodes = found.nodes as (Row & Config)[];
+      const nodes = reports as (Row & Config)[];
       const shown = nodes.map(({ config, ...node }) => ({ ...node, config: config?.in_force ?? "-", refused: config?.error ?? "" }));
       console.print(console.json ? nodes : shown, ["name", "online", "agent_version", "last_heartbeat", "collector", "config", "refused"]);
     });
@@ -67,11 +66,9 @@ It can set only intervals, signals and log_level. Example, for 10% of the nodes 
     )
     .action(async (cluster: string, file: string, { percent }: { percent: string }) => {
       const id = (await findCluster(console, cluster))["cluster_id"] as string;
-      const config = parseJson(file === "-" ? await text(console.world.stdin) : fileText(file));
+      const config = parseJson("the configuration", await readInput(file, console.world.stdin));
       const body = { config, percent: Number(percent) };
-      const { version } = await console
-        .client()
-        .call<{ version: string }>("PUT", `/api/clusters/${encodeURIComponent(id)}/config`, { body });
+      const { version } = await console.call<{ version: string }>("PUT", `/api/clusters/${encodeURIComponent(id)}/config`, { body });
       console.note(`version ${version} written for ${percent} % of the nodes; \`atherops clusters nodes\` shows which of them use it`);
     });
   addRemoval(clusters, console, "remove a cluster and revoke its keys at once", (id) => `/api/clusters/${id}`);
@@ -85,20 +82,20 @@ function rolloutText({ config }: Cluster): string {
 }
 
 async function findCluster(console: Console, cluster: string): Promise<Cluster> {
-  const found = (await allClusters(console)).find((row) => row["cluster_id"] === cluster || row["name"] === cluster);
-  if (!found) throw new Problem(`there is no cluster ${cluster} in your organisation: \`atherops clusters\` lists them`);
-  return found;
+  const match = (await listClusters(console)).find((row) => row["cluster_id"] === cluster || row["name"] === cluster);
+  if (!match) throw new Problem(`cluster ${cluster} not found: \`atherops clusters\` lists all`);
+  return match;
 }
 
-/** A cluster with many nodes continues on the next page; its parts are joined. */
-export async function allClusters(console: Console): Promise<Cluster[]> {
-  const all = new Map<unknown, Cluster>();
-  for (const row of await console.client().all<Cluster>("/api/clusters")) {
-    const known = all.get(row["cluster_id"]);
+/** Joins the parts of clusters with many nodes, which the API returns on several pages. */
+export async function listClusters(console: Console): Promise<Cluster[]> {
+  const clusters = new Map<unknown, Cluster>();
+  for (const row of await console.client().rows<Cluster>("/api/clusters")) {
+    const known = clusters.get(row["cluster_id"]);
     if (known) known.nodes.push(...row.nodes);
-    else all.set(row["cluster_id"], row);
+    else clusters.set(row["cluster_id"], row);
   }
-  return [...all.values()];
+  return [...clusters.values()];
 }
 
 function addHosts(program: Command, console: Console): void {
@@ -108,7 +105,7 @@ function addHosts(program: Command, console: Console): void {
     .description("hosts and whether they are online")
     .action(async () => {
       type Host = Row & { config: { version: string; in_force: string; error: string } };
-      const rows = await console.client().all<Host>("/api/v1/agents");
+      const rows = await console.client().rows<Host>("/api/v1/agents");
       const shown = rows.map((row) => ({
         ...row,
         config: `${row.config.in_force ?? "-"} of ${row.config.version}`,
@@ -137,10 +134,8 @@ It can set only intervals, log_paths, signals and log_level. Example:
   echo '{"log_paths": ["/var/log/nginx/*.log"], "intervals": {"metrics": "15s"}}' | atherops hosts configure <id> -`,
     )
     .action(async (id: string, file: string) => {
-      const body = parseJson(file === "-" ? await text(console.world.stdin) : fileText(file));
-      const { version } = await console
-        .client()
-        .call<{ version: string }>("PUT", `/api/v1/agents/${encodeURIComponent(id)}/config`, { body });
+      const body = parseJson("the configuration", await readInput(file, console.world.stdin));
+      const { version } = await console.call<{ version: string }>("PUT", `/api/v1/agents/${encodeURIComponent(id)}/config`, { body });
       console.note(`version ${version} written; the host applies it at its next poll, and \`atherops hosts\` shows when it has`);
     });
   addRemoval(hosts, console, "remove a host and revoke its keys at once", (id) => `/api/v1/agents/${id}`);
@@ -149,7 +144,7 @@ It can set only intervals, log_paths, signals and log_level. Example:
 /** `running`, or the state with its restarts and last error. */
 export function collectorText(report: unknown): string {
   const { state, restarts, last_error: error } = (report ?? {}) as { state?: string; restarts?: number; last_error?: string };
-  return [state ?? "", restarts ? `${restarts} restarts` : "", error ? shortened(error, 60) : ""].filter(Boolean).join(", ");
+  return [state ?? "", restarts ? `${restarts} restarts` : "", error ? truncate(error, 60) : ""].filter(Boolean).join(", ");
 }
 
 function addKeys(program: Command, console: Console): void {
@@ -160,24 +155,8 @@ function addKeys(program: Command, console: Console): void {
     .command("create <name>")
     .description("create a key; prints only the key to stdout; <name> becomes the `node` of all data that it sends")
     .action(async (name: string) => {
-      const created = await console.client().call<{ api_key: string; key_id: string }>("POST", "/api/keys", { body: { name } });
-      console.result(created.api_key, `key ${name} (${created.key_id}) created; it is not shown again`, { ...created });
+      const created = await console.call<{ api_key: string; key_id: string }>("POST", "/api/keys", { body: { name } });
+      console.result(created.api_key, `key ${name} (${created.key_id}) created; it is not shown again`, created);
     });
   addRemoval(keys, console, "revoke a key; refused everywhere within 5 seconds", (id) => `/api/keys/${id}`);
-}
-
-function fileText(file: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch (error) {
-    throw new Problem(`the configuration ${file} cannot be read: ${(error as NodeJS.ErrnoException).code}`);
-  }
-}
-
-function parseJson(json: string): unknown {
-  try {
-    return JSON.parse(json);
-  } catch (error) {
-    throw new Problem(`the configuration is not JSON: ${(error as Error).message}`);
-  }
 }

@@ -1,9 +1,9 @@
 // `atherops fleet`: lists all agents of the organisation, on hosts and on nodes of clusters, with their versions and problems.
 import type { Command } from "commander";
 import { FULL_QUEUE_PERCENT, type Heartbeat } from "../../common/protocol/enrolment.ts";
-import { allClusters, type Cluster, collectorText } from "./enrolment-commands.ts";
+import { listClusters, type Cluster, collectorText } from "./enrolment-commands.ts";
 import type { Console } from "./output.ts";
-import { type Row, shortened, visible } from "./table.ts";
+import { type Row, truncate, visible } from "./table.ts";
 
 interface Agent {
   readonly kind: "host" | "node";
@@ -19,10 +19,10 @@ type Report = Row & { agent_version?: string | null; config?: { error?: string |
 export function addFleetCommand(program: Command, console: Console): void {
   program
     .command("fleet")
-    .description("every agent, on hosts and on nodes of clusters: its version and what is wrong with it")
+    .description("every agent, on hosts and on nodes of clusters: its version and its problem")
     .option("--problems", "only agents that have a problem")
     .action(async ({ problems }: { problems?: true }) => {
-      const clusters = await allClusters(console);
+      const clusters = await listClusters(console);
       const agents = await readFleet(console, clusters);
       const shown = problems ? agents.filter(({ problem }) => problem !== null) : agents;
       console.print(
@@ -39,7 +39,7 @@ export function addFleetCommand(program: Command, console: Console): void {
 
 /** Agents with a problem first, then by cluster and name. */
 async function readFleet(console: Console, clusters: readonly Cluster[]): Promise<Agent[]> {
-  const hosts = await console.client().all<Report>("/api/v1/agents");
+  const hosts = await console.client().rows<Report>("/api/v1/agents");
   const reports = [
     ...clusters.flatMap(({ name, nodes }) =>
       (nodes as Report[]).map((node) => ({ kind: "node", cluster: String(name), name: node["name"], report: node }) as const),
@@ -67,7 +67,7 @@ function problemOf(report: Report, newest: string): string | null {
     online === true && collector && state !== "running" ? `collector: ${collectorText(collector)}` : undefined,
     online === true && failing.length > 0 ? `not delivered: ${failing.join(", ")}` : undefined,
     online === true && queued >= FULL_QUEUE_PERCENT ? `disk queue ${queued} % full` : undefined,
-    config?.error ? `configuration refused: ${shortened(config.error, 60)}` : undefined,
+    config?.error ? `configuration rejected: ${truncate(config.error, 60)}` : undefined,
     version === null || version === newest ? undefined : `older than ${newest}`,
   ].filter((problem) => problem !== undefined);
   return problems.length === 0 ? null : problems.join("; ");

@@ -2,31 +2,31 @@
 // bar belongs to the largest count, and every count above 0 has a bar.
 import type { ApiResponses } from "../client/api.ts";
 import { formatDuration } from "../../common/duration.ts";
-import { visible } from "./table.ts";
+import { truncate, visible } from "./table.ts";
 
 export type Bucket = ApiResponses["GET /query/logs/histogram"][number];
 
-const LEAST_COLUMNS = 32;
-const LEAST_BAR = 5;
+const MIN_COLUMNS = 32;
+const MIN_BAR = 5;
 /** With fewer columns, times have no year and no seconds. */
 const NARROW_COLUMNS = 60;
 const FAILURES = new Set(["error", "fatal"]);
 
 /** A title, a line per bucket, and the count of each level. */
 export function histogram(buckets: readonly Bucket[], columns: number): string[] {
-  const width = Math.max(LEAST_COLUMNS, columns);
+  const width = Math.max(MIN_COLUMNS, columns);
   const times = buckets.map(({ start }) => timeText(start, width));
   const totals = buckets.map(({ counts }) => sum(Object.values(counts)));
   const countWidth = Math.max(1, ...totals.map((total) => String(total).length));
   const timeWidth = Math.max(0, ...times.map(({ length }) => length));
-  const barWidth = Math.max(LEAST_BAR, width - timeWidth - countWidth - 4);
-  const most = Math.max(1, ...totals);
+  const barWidth = Math.max(MIN_BAR, width - timeWidth - countWidth - 4);
+  const max = Math.max(1, ...totals);
   const lines = buckets.map(({ counts }, at) => {
     const total = totals[at] ?? 0;
     const failures = sum(Object.entries(counts).map(([level, count]) => (FAILURES.has(level) ? count : 0)));
-    return `${times[at]}  ${String(total).padStart(countWidth)}  ${barOf(total, failures, barWidth / most)}`.trimEnd();
+    return `${times[at]}  ${String(total).padStart(countWidth)}  ${barOf(total, failures, barWidth / max)}`.trimEnd();
   });
-  return [headOf(buckets, sum(totals)), ...lines, ...levels(buckets)].map((line) => cut(line, width));
+  return [titleOf(buckets, sum(totals)), ...lines, ...levels(buckets)].map((line) => truncate(line, width));
 }
 
 /** Failures are drawn first, so that their bars can be compared. */
@@ -40,7 +40,7 @@ function lengthOf(count: number, scale: number): number {
   return count === 0 ? 0 : Math.max(1, Math.floor(count * scale));
 }
 
-function headOf(buckets: readonly Bucket[], total: number): string {
+function titleOf(buckets: readonly Bucket[], total: number): string {
   if (buckets.length === 0) return "no records";
   // The first and the last interval may be shorter than the others.
   const eachMs = Math.max(...buckets.map(({ start, end }) => Date.parse(end) - Date.parse(start)));
@@ -63,8 +63,4 @@ function timeText(time: string, width: number): string {
 
 function sum(counts: readonly number[]): number {
   return counts.reduce((all, count) => all + count, 0);
-}
-
-function cut(text: string, width: number): string {
-  return text.length <= width ? text : `${text.slice(0, width - 1)}…`;
 }

@@ -3,8 +3,8 @@
 import type { ApiResponses } from "../client/api.ts";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { histogram, type Bucket } from "./histogram.ts";
-import { columnsOf, type Console } from "./output.ts";
-import { labels, type Query, type RangeOptions, read, sinceStart, withRange } from "./query-rows.ts";
+import { terminalWidth, type Console } from "./output.ts";
+import { addRowOptions, labelFilters, NOTHING_FOUND, printQuery, type Query, type RowOptions, timeRange } from "./query-rows.ts";
 import { type Row, visible } from "./table.ts";
 import { tail } from "./tail.ts";
 
@@ -23,7 +23,7 @@ interface FilterOptions {
   traceId?: string;
 }
 
-interface LogOptions extends FilterOptions, RangeOptions {
+interface LogOptions extends FilterOptions, RowOptions {
   histogram?: boolean;
   patterns?: boolean;
   buckets?: string;
@@ -31,12 +31,6 @@ interface LogOptions extends FilterOptions, RangeOptions {
 }
 
 type Field = ApiResponses["GET /query/logs/fields"][number];
-
-interface FoundPatterns {
-  records: number;
-  sampled_one_of: number;
-  patterns: { pattern: string; count: number; example: string }[];
-}
 
 const DEFAULT_BUCKETS = "30";
 
@@ -64,7 +58,7 @@ Examples:
 Prints new records in the order of arrival. After a lost connection, reconnects and continues where it stopped, up to 5 minutes later.`;
 
 export function addLogCommands(program: Command, console: Console): void {
-  withFilters(withRange(program.command("logs").description("the newest logs of your organisation, oldest first")))
+  withFilters(addRowOptions(program.command("logs").description("the newest logs of your organisation, oldest first")))
     .addOption(new Option("--histogram", "counts by time and level, instead of the logs").conflicts(["follow"]))
     .addOption(new Option("--buckets <lines>", `lines of the histogram, 1 to 500 (default ${DEFAULT_BUCKETS})`))
     .addOption(
@@ -82,20 +76,20 @@ export function addLogCommands(program: Command, console: Console): void {
       ]),
     )
     .action(async (words: string[], options: LogOptions) => {
-      const filters = filtersOf(words, options);
+      const filters = apiFilters(words, options);
       if (options.patterns) return await showPatterns(console, filters, options);
       if (options.histogram) await showHistogram(console, filters, options);
       if (options.field !== undefined) await showFields(console, filters, options, options.field);
       if (!options.histogram && options.field === undefined) {
-        const shape = { path: "/query/logs", time: "timestamp", line: logLine, empty: () => levelHint(options.level) };
-        await read(console, shape, filters, options);
+        const hint = (): string | undefined => levelHint(options.level);
+        await printQuery(console, { path: "/query/logs", time: "timestamp", filters, line: logLine, hint }, options);
       }
     });
 
   withFilters(program.command("tail").description("logs of your organisation as they arrive, until Ctrl-C"))
     .addHelpText("after", TAIL_EXAMPLES)
     .action(async (words: string[], options: FilterOptions) => {
-      await tail({ client: console.client(), console, filters: filtersOf(words, options), line: logLine });
+      await tail({ client: console.client(), console, filters: apiFilters(words, options), line: logLine });
     });
 }
 
@@ -104,13 +98,13 @@ function withFilters(command: Command): Command {
     .argument("[query...]", "the query language of docs/log-query.md: words, field:value, field>number, AND, OR, NOT, groups; or LogQL")
     .option("--source <name>", "service.name of the sender")
     .option("--level <level>", "trace, debug, info, warn, error or fatal")
-    .option("--word <words>", "whole words of the message, ignoring case, faster than --grep; repeatable", collect, [])
-    .option("--grep <text>", "text in the message, ignoring case; repeatable", collect, [])
-    .option("--not-grep <text>", "text that is not in the message; repeatable", collect, [])
-    .option("--regex <expression>", "matches the message; repeatable", collect, [])
-    .option("--not-regex <expression>", "does not match the message; repeatable", collect, [])
-    .option("--label <key=value>", "a label's exact value; repeatable", collect, [])
-    .option("--not-label <key=value>", "excludes a label's exact value; repeatable", collect, [])
+    .option("--word <words>", "whole words of the message, ignoring case, faster than --grep; repeatable", collectText, [])
+    .option("--grep <text>", "text in the message, ignoring case; repeatable", collectText, [])
+    .option("--not-grep <text>", "text that is not in the message; repeatable", collectText, [])
+    .option("--regex <expression>", "matches the message; repeatable", collectText, [])
+    .option("--not-regex <expression>", "does not match the message; repeatable", collectText, [])
+    .option("--label <key=value>", "a label's exact value; repeatable", collectText, [])
+    .option("--not-label <key=value>", "excludes a label's exact value; repeatable", collectText, [])
     .option("--host-id <id>", "id of the cluster, host or key that sent the record")
     .option("--node <name>", "name of the node that sent the record")
     .option("--trace-id <hex>", "only records of this trace");
@@ -124,55 +118,60 @@ function levelHint(level: string | undefined): string | undefined {
   return `--level ${level}: usual levels are ${LEVELS.join(", ")}`;
 }
 
-/** Refuses an empty filter: it would match everything, which is not what its user means. */
-function collect(value: string, all: string[]): string[] {
-  if (value === "") throw new InvalidArgumentError("It is empty.");
+/** Rejects an empty filter, which would match everything and is probably an unset shell variable. */
+function collectText(value: string, all: string[]): string[] {
+  if (value === "") throw new InvalidArgumentError("Must not be empty.");
   return [...all, value];
 }
 
-function filtersOf(query: readonly string[], options: FilterOptions): Query {
+function apiFilters(query: readonly string[], options: FilterOptions): Query {
   const { source, level, word, grep, notGrep, regex, notRegex, hostId, node, traceId } = options;
-  const texts = { words: word, q: grep, not_q: notGrep, regex, not_regex: notRegex };
   return {
     query: query.length > 0 ? query.join(" ") : undefined,
     source,
     level,
-    ...texts,
+    words: word,
+    q: grep,
+    not_q: notGrep,
+    regex,
+    not_regex: notRegex,
     host_id: hostId,
     node,
     trace_id: traceId,
-    ...labels(options.label),
-    ...labels(options.notLabel, "not_label"),
+    ...labelFilters(options.label),
+    ...labelFilters(options.notLabel, "not_label"),
   };
 }
 
 async function showHistogram(console: Console, filters: Query, options: LogOptions): Promise<void> {
-  const query = { ...filters, start: options.start ?? sinceStart(options.since), end: options.end };
-  const asked = { query: { ...query, buckets: options.buckets ?? DEFAULT_BUCKETS } };
-  const buckets = await console.client().call<Bucket[]>("GET", "/query/logs/histogram", asked);
+  const query = { ...filters, ...timeRange(options), buckets: options.buckets ?? DEFAULT_BUCKETS };
+  const buckets = await console.call<Bucket[]>("GET", "/query/logs/histogram", { query });
   const { stdout } = console.world;
   if (console.json) console.lines(buckets);
-  else stdout.write(`${histogram(buckets, columnsOf(stdout)).join("\n")}\n`);
+  else stdout.write(`${histogram(buckets, terminalWidth(stdout)).join("\n")}\n`);
 }
 
 async function showPatterns(console: Console, filters: Query, options: LogOptions): Promise<void> {
-  const query = { ...filters, start: options.start ?? sinceStart(options.since), end: options.end, limit: options.limit };
-  const found = await console.client().call<FoundPatterns>("GET", "/query/logs/patterns", { query });
-  if (found.sampled_one_of > 1)
-    console.note(`counts are estimates: one of ${found.sampled_one_of} buckets of time was read, of ${found.records} records`);
-  if (console.json) console.lines(found.patterns);
-  else console.print(found.patterns, PATTERN_COLUMNS);
+  const query = { ...filters, ...timeRange(options), limit: options.limit };
+  const {
+    patterns,
+    records,
+    sampled_one_of: sampled,
+  } = await console.call<ApiResponses["GET /query/logs/patterns"]>("GET", "/query/logs/patterns", { query });
+  if (sampled > 1) console.note(`counts are estimates: one in ${sampled} parts of the time range was read, with ${records} records in all`);
+  if (console.json) console.lines(patterns);
+  else console.print(patterns, PATTERN_COLUMNS);
 }
 
 async function showFields(console: Console, filters: Query, options: LogOptions, name: string | true): Promise<void> {
-  const query = { ...filters, start: options.start ?? sinceStart(options.since), end: options.end };
-  const all = await console.client().call<Field[]>("GET", "/query/logs/fields", { query });
+  const query = { ...filters, ...timeRange(options) };
+  const all = await console.call<Field[]>("GET", "/query/logs/fields", { query });
   const fields = name === true ? all : all.filter((field) => field.name === name);
   if (fields.length === 0 && all.length > 0) {
     const known = all.map((field) => visible(field.name)).join(", ");
-    return console.note(`no ${name === true ? "field" : name} in the newest records that match; there is ${known}`);
+    return console.note(`no ${name === true ? "field" : name} in the newest matching records; fields: ${known}`);
   }
-  if (fields.length === 0) return console.note("nothing in this range; --since 24h looks further back");
+  if (fields.length === 0) return console.note(NOTHING_FOUND);
   if (console.json) console.lines(fields);
   else
     console.print(

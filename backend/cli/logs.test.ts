@@ -143,10 +143,10 @@ test("a field that is not there names those that are; nothing is printed as text
   expect(await atherops("logs --field label.pth")).toEqual({
     code: 0,
     out: "",
-    err: "no label.pth in the newest records that match; there is level, label.path\n",
+    err: "no label.pth in the newest matching records; fields: level, label.path\n",
   });
   fields = [];
-  expect((await atherops("logs --field")).err).toBe("nothing in this range; --since 24h looks further back\n");
+  expect((await atherops("logs --field")).err).toBe("nothing in this time range; use --since 24h to look further back\n");
 });
 
 test.each([
@@ -157,14 +157,14 @@ test.each([
   ["logs --trace-id xyz", 2, /^atherops: --trace-id: must be 32 hex digits/],
   ["logs --start 2026", 2, /^atherops: --start: must be RFC 3339/],
   ["logs --not-label x", 2, /^atherops: --not-label x: write it as key=value\n$/],
-  ["logs --grep ", 2, /argument '' is invalid\. It is empty/],
+  ["logs --grep ", 2, /argument '' is invalid\. Must not be empty/],
   ["tail --regex .{60}", 2, /^atherops: --regex: .*400 invalid_parameter/],
   ["tail --since 1h", 2, /unknown option '--since'/],
-  ["metrics up --step 5m", 2, /^atherops: --step: goes with --since or --start\n$/],
-  ["metrics up --end 2026-11-22T10:00:00Z", 2, /^atherops: --end: goes with --since/],
+  ["metrics up --step 5m", 2, /^atherops: --step: requires --since or --start\n$/],
+  ["metrics up --end 2026-11-22T10:00:00Z", 2, /^atherops: --end: requires --since/],
   ["metrics up --since soon", 2, /--since soon: write it as 15m, 24h or 7d/],
   ["metrics up --start yesterday", 2, /--start yesterday: write it as 2026-/],
-  ["metrics up --start 2026-11-22T10:00:00Z --end 2026-11-22T09:00:00Z", 2, /the time ends before it begins/],
+  ["metrics up --start 2026-11-22T10:00:00Z --end 2026-11-22T09:00:00Z", 2, /the time range ends before it starts/],
   ["metrics up --since 1h --step 0", 2, /--step 0: write it as/],
   ["metrics up --since 1h --limit none", 2, /--limit none/],
 ] as const)("%s is refused in a sentence", async (args, code, words) => {
@@ -186,8 +186,8 @@ test("an expression over a time is a line of its shape for each series, or an ar
   const values = Array.from({ length: 61 }, (_, at): [number, string] => [1000 + at * 60, String(at)]);
   data = { resultType: "matrix", result: ["a", "b", "c\u001b[2J"].map((job) => ({ metric: { __name__: "up", job }, values })) };
   const drawn = await atherops("metrics up --start 1970-01-01T00:16:40Z --end 1970-01-01T01:16:40Z --step 1m --limit 2");
-  expect(drawn.err).toBe("only the first 2 of 3 series; aggregate, or --limit shows more\n");
-  expect(drawn.out).toMatch(/^all: up\nSERIES +LEAST +MOST +LAST\n\{job="a"\} +▁+▂+▃+▄+▅+▆+▇+█+ +0 +60 +60\n\{job="b"\}.*\n$/);
+  expect(drawn.err).toBe("only the first 2 of 3 series are shown; aggregate them, or use --limit to show more\n");
+  expect(drawn.out).toMatch(/^all: up\nSERIES +MIN +MAX +LAST\n\{job="a"\} +▁+▂+▃+▄+▅+▆+▇+█+ +0 +60 +60\n\{job="b"\}.*\n$/);
   expect(Object.fromEntries(queries[0] ?? [])).toMatchObject({
     endpoint: "query_range",
     query: "up",
@@ -205,7 +205,7 @@ test("an expression over a time is a line of its shape for each series, or an ar
   await atherops("metrics up --since 1d");
   expect(queries[2]?.get("step")).toBe("360s");
   data = { resultType: "matrix", result: [] };
-  expect(await atherops("metrics none --since 1h")).toEqual({ code: 0, out: "", err: "no series in this time\n" });
+  expect(await atherops("metrics none --since 1h")).toEqual({ code: 0, out: "", err: "no series in this time range\n" });
 });
 
 test("a value now is shown of whatever kind it is", async () => {
@@ -226,5 +226,5 @@ test("a value now is shown of whatever kind it is", async () => {
   };
   expect((await atherops("metrics x[5m]")).out).toMatch(/^SERIES.*\n\{a="b"\} +▁+█+ +1 +9 +9\n$/);
   data = { resultType: "matrix", result: [] };
-  expect((await atherops("metrics x[5m]")).err).toBe("no series in this time\n");
+  expect((await atherops("metrics x[5m]")).err).toBe("no series in this time range\n");
 });

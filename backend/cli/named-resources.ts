@@ -10,9 +10,9 @@ import type { Console } from "./output.ts";
 export async function findExisting(kind: Kind, client: Client, nameOrId: string): Promise<Existing> {
   const { noun, section } = kind;
   const all = await kind.list(client);
-  const found = all.find(({ name }) => name === nameOrId) ?? all.find(({ id }) => id === nameOrId);
-  if (!found) throw new Problem(`there is no ${noun} ${nameOrId} in your organisation: \`atherops ${section}\` lists them`);
-  return found;
+  const match = all.find(({ name }) => name === nameOrId) ?? all.find(({ id }) => id === nameOrId);
+  if (!match) throw new Problem(`${noun} ${nameOrId} not found: \`atherops ${section}\` lists all`);
+  return match;
 }
 
 export function addSwitches(parent: Command, console: Console, kind: Kind, descriptions: Record<"enable" | "disable", string>): void {
@@ -41,6 +41,6 @@ export function addRemovalByName(parent: Command, console: Console, kind: Kind, 
 }
 
 /** Collects the values of a repeatable option. */
-export function several(value: string, all: readonly string[] = []): string[] {
+export function collect(value: string, all: readonly string[] = []): string[] {
   return [...all, value];
 }

@@ -118,9 +118,7 @@ test("a channel is made with its secret out of a file, or answers the one that i
   expect((await atherops("channels disable bot")).err).toBe("channel bot disabled\n");
   expect(await rowsOf("channels")).toMatchObject([{ name: "bot", enabled: false }, { name: "team" }]);
   expect((await atherops("channels remove bot")).err).toBe("channel bot removed\n");
-  expect((await atherops("channels remove bot")).err).toContain(
-    "there is no channel bot in your organisation: `atherops channels` lists them",
-  );
+  expect((await atherops("channels remove bot")).err).toContain("channel bot not found: `atherops channels` lists all");
 });
 
 test.each([
@@ -161,7 +159,7 @@ test("routes are added, moved, changed in what is given, and removed, by their p
   ]);
   expect((await atherops("routes remove 1")).code).toBe(0);
   expect(await rowsOf("routes")).toMatchObject([{ route: "1", matchers: ['severity="info"'] }, { route: "default" }]);
-  expect((await atherops("routes add --channel missing")).err).toContain("there is no channel missing in your organisation");
+  expect((await atherops("routes add --channel missing")).err).toContain("channel missing not found");
   expect((await atherops(["routes", "update", "1", "--match", ""])).err).toBe("route 1 changed\n");
   expect(await rowsOf("routes")).toMatchObject([{ route: "1", matchers: [] }, { route: "default" }]);
   expect((await atherops(["routes", "add", "--match", "", "--channel", "bot"])).code).toBe(2);
@@ -197,7 +195,7 @@ test("alerts and deliveries are printed with the names of channels, and cannot s
       .values({ ...common, fingerprint, rule_id: randomUUID(), labels: JSON.stringify(labels), expires_at: new Date(Date.now() + 60_000) })
       .execute();
   expect((await atherops("alerts severity=critical")).out).toMatch(/\nDown\\u001b\[2J +critical +active +\S+Z +bot +\{\}\n$/);
-  expect((await atherops("alerts --channel missing")).err).toContain("there is no channel missing in your organisation");
+  expect((await atherops("alerts --channel missing")).err).toContain("channel missing not found");
   expect((await atherops("alerts --channel bot")).out.trim().split("\n")).toHaveLength(2);
   expect((await atherops("alerts")).out.trim().split("\n")).toHaveLength(3);
   expect((await atherops("alerts --silenced")).out).toBe("none\n");
@@ -266,6 +264,6 @@ test("the routes of a file are all there are, but for the default one, and what 
   expect(unknown).toMatchObject({
     code: 1,
     out: "",
-    err: expect.stringContaining("route 1: there is no channel missing in your organisation"),
+    err: expect.stringContaining("route 1: channel missing not found"),
   });
 });

@@ -1,12 +1,12 @@
 // `atherops channels`, `routes`, `silences`, `deliveries` and `alerts`: manage notifications, one resource at a time. Invariants: a secret
 // is read from a file, never from an argument; a generated one is printed once.
 import { Argument, Option, type Command } from "commander";
-import { CHANNEL_KINDS, channelKind, channelPath, CHANNELS, existingChannels, textOfFile } from "./channel-kind.ts";
+import { CHANNEL_KINDS, channelKind, CHANNELS, listChannels, readSecretFile } from "./channel-kind.ts";
 import { Problem, WrongUsage } from "./cli-error.ts";
 import { typedMatcher } from "./alerting-fields.ts";
-import { addRemovalByName, addSwitches, findExisting, several } from "./named-resources.ts";
+import { addRemovalByName, addSwitches, findExisting, collect } from "./named-resources.ts";
 import { addList, type Console } from "./output.ts";
-import { newest, rowLimit } from "./query-rows.ts";
+import { readRows, rowLimit } from "./query-rows.ts";
 import { addRouteCommands } from "./routes.ts";
 import { addSilenceCommands } from "./silences.ts";
 import type { Row } from "./table.ts";
@@ -38,12 +38,12 @@ function addChannels(program: Command, console: Console): void {
   channels
     .command("create <name>")
     .description("create a channel; add a route to send alerts to it")
-    .addOption(new Option("--kind <kind>", "what it is").choices(CHANNEL_KINDS).makeOptionMandatory())
-    .option("--endpoint <url>", "of a webhook: https://…")
-    .option("--url-file <file>", "of Slack: a file with the incoming webhook's address, which is a secret")
-    .option("--routing-key-file <file>", "of PagerDuty: a file with the integration's key")
-    .addOption(new Option("--region <region>", "of PagerDuty").choices(["us", "eu"]))
-    .option("--to <address>", "of e-mail: a user of your organisation; repeatable", several)
+    .addOption(new Option("--kind <kind>", "type of receiver").choices(CHANNEL_KINDS).makeOptionMandatory())
+    .option("--endpoint <url>", "webhook: its https:// URL")
+    .option("--url-file <file>", "Slack: a file with the URL of the incoming webhook, which is a secret")
+    .option("--routing-key-file <file>", "PagerDuty: a file with the integration key")
+    .addOption(new Option("--region <region>", "PagerDuty: service region").choices(["us", "eu"]))
+    .option("--to <address>", "e-mail: address of a user of your organisation; repeatable", collect)
     .option("--title <template>", "custom title: '{{ labels.team }}: {{ count }} {{ status }}'; not for a webhook")
     .option("--text-file <file>", "file with a template for the custom text; not for a webhook")
     .option("--heartbeat <duration>", "heartbeat interval, such as 1d")
@@ -57,17 +57,17 @@ Prints a webhook's signing secret to stdout, once; the receiver uses it to verif
   atherops channels test shop-bot`,
     )
     .action(async (name: string, options: ChannelOptions) => {
-      const [needed, given] = neededOf(options);
-      if (given === undefined) throw new WrongUsage(`${needed}: is missing: see \`atherops channels create --help\``);
-      const body = { name, kind: options.kind, settings: settingsOf(options), heartbeat: options.heartbeat ?? null };
-      const created = await console.client().call<Row>("POST", CHANNELS, { body });
+      const [option, value] = requiredOption(options);
+      if (value === undefined) throw new WrongUsage(`${option}: is missing: see \`atherops channels create --help\``);
+      const body = { name, kind: options.kind, settings: channelSettings(options), heartbeat: options.heartbeat ?? null };
+      const created = await console.call<Row>("POST", CHANNELS, { body });
       const { signing_secret: secret } = created;
       if (typeof secret !== "string") console.result(String(created["id"]), `channel ${name} created`, created);
       else console.result(secret, `channel ${name} created; its signing secret is not shown again`, created);
     });
   addSwitches(channels, console, channelKind, {
-    enable: "send messages to a channel (by name or id) again",
-    disable: "send no messages to a channel (by name or id)",
+    enable: "enable a channel (by name or id)",
+    disable: "disable a channel (by name or id): it gets no messages",
   });
   addChannelCalls(channels, console);
 }
@@ -78,9 +78,10 @@ function addChannelCalls(channels: Command, console: Console): void {
     .description("send a test message to a channel (by name or id), like an alert")
     .action(async (channel: string) => {
       const { id, name } = await findExisting(channelKind, console.client(), channel);
-      const result = await console
-        .client()
-        .call<{ delivered: boolean; status: number | null; error: string | null }>("POST", `${channelPath(id)}/test`);
+      const result = await console.call<{ delivered: boolean; status: number | null; error: string | null }>(
+        "POST",
+        `${CHANNELS}/${id}/test`,
+      );
       if (!result.delivered) throw new Problem(`channel ${name}: not delivered: ${result.error}`);
       console.note(`channel ${name}: delivered${result.status ? ` (${result.status})` : ""}`);
     });
@@ -89,30 +90,28 @@ function addChannelCalls(channels: Command, console: Console): void {
     .description("rotate the signing secret of a webhook (by name or id); prints only the secret to stdout")
     .action(async (channel: string) => {
       const { id, name } = await findExisting(channelKind, console.client(), channel);
-      const rotated = await console.client().call<{ signing_secret: string; previous_until: string }>("POST", `${channelPath(id)}/rotate`);
-      console.result(rotated.signing_secret, `channel ${name}: messages carry both signatures until ${rotated.previous_until}`, {
-        ...rotated,
-      });
+      const rotated = await console.call<{ signing_secret: string; previous_until: string }>("POST", `${CHANNELS}/${id}/rotate`);
+      console.result(rotated.signing_secret, `channel ${name}: messages carry both signatures until ${rotated.previous_until}`, rotated);
     });
   addRemovalByName(channels, console, channelKind, "remove a channel (by name or id)");
 }
 
 /** The option that this kind of channel requires, and its value. */
-function neededOf({ kind, endpoint, urlFile, routingKeyFile, to }: ChannelOptions): readonly [option: string, given: unknown] {
+function requiredOption({ kind, endpoint, urlFile, routingKeyFile, to }: ChannelOptions): readonly [option: string, value: unknown] {
   if (kind === "slack") return ["--url-file", urlFile];
   if (kind === "pagerduty") return ["--routing-key-file", routingKeyFile];
   return kind === "email" ? ["--to", to] : ["--endpoint", endpoint];
 }
 
-function settingsOf({ endpoint, urlFile, routingKeyFile, region, to, title, textFile }: ChannelOptions): object {
+function channelSettings({ endpoint, urlFile, routingKeyFile, region, to, title, textFile }: ChannelOptions): object {
   return {
     ...(endpoint !== undefined && { url: endpoint }),
-    ...(urlFile !== undefined && { url: textOfFile(urlFile) }),
-    ...(routingKeyFile !== undefined && { routing_key: textOfFile(routingKeyFile) }),
+    ...(urlFile !== undefined && { url: readSecretFile(urlFile) }),
+    ...(routingKeyFile !== undefined && { routing_key: readSecretFile(routingKeyFile) }),
     ...(region !== undefined && { region }),
     ...(to && { to }),
     ...(title !== undefined && { title }),
-    ...(textFile !== undefined && { text: textOfFile(textFile) }),
+    ...(textFile !== undefined && { text: readSecretFile(textFile) }),
   };
 }
 
@@ -120,16 +119,16 @@ function addDeliveries(program: Command, console: Console): void {
   program
     .command("deliveries")
     .description("messages of the last 30 days and their results, newest first")
-    .addOption(new Option("--status <status>", "only these").choices(["pending", "delivered", "failed"]))
+    .addOption(new Option("--status <status>", "only messages with this status").choices(["pending", "delivered", "failed"]))
     .option("--channel <channel>", "only messages to this channel (by name or id)")
-    .addOption(new Option("--limit <rows>", "maximum number").default("100", "100"))
+    .addOption(new Option("--limit <rows>", "maximum number of messages").default("100", "100"))
     .addHelpText("after", "\nExamples:\n  atherops deliveries --status failed\n  atherops deliveries --channel on-call --limit 10")
     .action(async ({ status, channel, limit }: { status?: string; channel?: string; limit: string }) => {
       const client = console.client();
-      const most = rowLimit(limit);
+      const maxRows = rowLimit(limit);
       const channel_id = channel === undefined ? undefined : (await findExisting(channelKind, client, channel)).id;
-      const names = new Map((await existingChannels(client)).map(({ id, name }) => [id, name]));
-      const rows = await newest(console, "/alerting/deliveries", { status, channel_id }, most);
+      const names = new Map((await listChannels(client)).map(({ id, name }) => [id, name]));
+      const rows = await readRows(console, "/alerting/deliveries", { status, channel_id }, maxRows);
       const shown = rows.map((row) => ({ ...row, channel: names.get(String(row["channel_id"])) ?? row["channel_id"] }));
       console.print(shown, ["created_at", "channel", "status", "attempts", "http_status", "error", "id"]);
     });
@@ -160,9 +159,9 @@ function addAlerts(program: Command, console: Console): void {
       const query = { filter, receiver, ...(silenced && { active: "false" }) };
       const rows = await client.call<RoutedAlert[]>("GET", "/alerting/alertmanager/api/v2/alerts", { query });
       const shown = rows.map(({ labels, status, receivers, startsAt }) => {
-        const { alertname, severity, ...rest } = labels;
+        const { alertname, severity, ...otherLabels } = labels;
         const channels = receivers.map(({ name }) => name).join(", ");
-        return { alert: alertname, severity, state: status.state, since: startsAt, channels, labels: rest };
+        return { alert: alertname, severity, state: status.state, since: startsAt, channels, labels: otherLabels };
       });
       console.print(console.json ? rows : shown, ["alert", "severity", "state", "since", "channels", "labels"]);
     });

@@ -67,7 +67,7 @@ test("limits are set by name by an operator, however many organisations there ar
   expect((await atherops("limits set d --records-per-second default", operator)).out).toMatch(/\n7 +unlimited +unlimited\n/);
   expect((await atherops("limits set d", operator)).err).toContain("nothing to set");
   expect((await atherops("limits show d", operator)).out).toMatch(/\n7 +unlimited +unlimited\n/);
-  expect((await atherops("limits set nowhere --active-series 1", operator)).err).toContain("there is no organisation nowhere");
+  expect((await atherops("limits set nowhere --active-series 1", operator)).err).toContain("organisation nowhere not found");
   expect((await atherops("limits set shop --bytes-per-second much", operator)).err).toContain(
     "--bytes-per-second much: must be a whole number, or `default`",
   );

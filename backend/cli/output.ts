@@ -1,10 +1,11 @@
 // How commands print. Invariant: results go to stdout, everything else to stderr.
 import type { Command } from "commander";
 import { stringify } from "yaml";
+import { csvCell } from "../client/text.ts";
 import { Missing } from "./cli-error.ts";
 import { Client } from "./client.ts";
 import type { World } from "./settings.ts";
-import { harmlessJson, type Row, table } from "./table.ts";
+import { escapeJson, type Row, table } from "./table.ts";
 
 const DEFAULT_COLUMNS = 100;
 
@@ -20,20 +21,23 @@ export interface GlobalOptions {
 export interface Console {
   readonly world: World;
   client(): Client;
+  /** Calls the API with a new client. */
+  call: Client["call"];
   /** Prints rows as a table, or in the format of --output. */
   print(rows: readonly Row[], columns: readonly string[]): void;
   /** Prints objects one after the other, for output of any length: lines of JSON or CSV, or documents of YAML. */
   lines(rows: readonly object[]): void;
   /** Prints a result that another program may use: as plain text on stdout with an explanation on stderr, or as an object with --json. */
-  result(plain: string, explanation: string, object: Row): void;
+  result(plain: string, explanation: string, object: object): void;
   note(text: string): void;
   /** True if the output is for programs, in any format; `print`, `lines` and `result` write it. */
   readonly json: boolean;
 }
 
-export function consoleOf(world: World, options: () => GlobalOptions): Console {
+export function createConsole(world: World, options: () => GlobalOptions): Console {
   const line = (text: string) => void world.stdout.write(`${text}\n`);
   const output = (): Output => options().output ?? (options().json ? "json" : "table");
+  const client = (): Client => new Client(world, options());
   let columnsOfLines: readonly string[] | undefined;
   const csv = (rows: readonly Row[], columns: readonly string[], hasHead: boolean) => {
     if (hasHead) line(csvLine(columns));
@@ -41,7 +45,8 @@ export function consoleOf(world: World, options: () => GlobalOptions): Console {
   };
   return {
     world,
-    client: () => new Client(world, options()),
+    client,
+    call: async (method, path, callOptions) => await client().call(method, path, callOptions),
     get json() {
       return output() !== "table";
     },
@@ -63,7 +68,7 @@ export function consoleOf(world: World, options: () => GlobalOptions): Console {
     result: (plain, explanation, object) => {
       const format = output();
       if (format === "table") world.stderr.write(`${explanation}\n`);
-      if (format === "csv") csv([object], csvColumns([object]), true);
+      if (format === "csv") csv([object as Row], csvColumns([object as Row]), true);
       else line(format === "table" ? plain : documentText(format, object));
     },
     note: (text) => void world.stderr.write(`${text}\n`),
@@ -71,7 +76,7 @@ export function consoleOf(world: World, options: () => GlobalOptions): Console {
 }
 
 /** Width of the terminal, or of a page if the output is not a terminal. */
-export function columnsOf(stdout: NodeJS.WritableStream): number {
+export function terminalWidth(stdout: NodeJS.WritableStream): number {
   return (stdout as { columns?: number }).columns ?? DEFAULT_COLUMNS;
 }
 
@@ -80,7 +85,7 @@ export function addList(parent: Command, console: Console, description: string, 
   parent
     .command("list", { isDefault: true })
     .description(description)
-    .action(async () => console.print(await console.client().all(path), columns));
+    .action(async () => console.print(await console.client().rows(path), columns));
 }
 
 /** The command that removes one resource by its id. */
@@ -90,7 +95,7 @@ export function addRemoval(parent: Command, console: Console, description: strin
     .description(description)
     .action(async (id: string) => {
       try {
-        await console.client().call("DELETE", path(encodeURIComponent(id)));
+        await console.call("DELETE", path(encodeURIComponent(id)));
       } catch (error) {
         // Users often pass a name instead of the id.
         throw error instanceof Missing ? new Missing(`${error.message}: \`atherops ${parent.name()}\` lists the ids`) : error;
@@ -99,19 +104,12 @@ export function addRemoval(parent: Command, console: Console, description: strin
     });
 }
 
-// The formats of results for programs: JSON, YAML and CSV. Invariant: a cell of CSV that a spreadsheet would run as a formula is written as
-// text.
-
 export const OUTPUTS = ["table", "json", "yaml", "csv"] as const;
 type Output = (typeof OUTPUTS)[number];
 
-function jsonText(value: object): string {
-  return harmlessJson(JSON.stringify(value));
-}
-
 /** `value` as JSON or YAML. */
 function documentText(output: Exclude<Output, "table" | "csv">, value: object): string {
-  return output === "json" ? jsonText(value) : stringify(value, { lineWidth: 0, blockQuote: "literal" }).trimEnd();
+  return output === "json" ? escapeJson(JSON.stringify(value)) : stringify(value, { lineWidth: 0, blockQuote: "literal" }).trimEnd();
 }
 
 /** Names of the columns, in the order in which they first occur. */
@@ -119,15 +117,7 @@ function csvColumns(rows: readonly Row[]): string[] {
   return [...new Set(rows.flatMap((row) => Object.keys(row)))];
 }
 
-/** One line without its end; https://www.rfc-editor.org/rfc/rfc4180. */
+/** One line without its end. */
 function csvLine(values: readonly unknown[]): string {
   return values.map(csvCell).join(",");
-}
-
-function csvCell(value: unknown): string {
-  if (value === null || value === undefined) return "";
-  const text = typeof value === "string" ? value : JSON.stringify(value);
-  // https://owasp.org/www-community/attacks/CSV_Injection
-  const harmless = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-  return /[",\r\n]/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
 }

@@ -7,18 +7,18 @@ import { formatDuration } from "../../common/duration.ts";
 import packageFile from "./package.json" with { type: "json" };
 import { addAccountCommands } from "./account-commands.ts";
 import { addApplyCommands } from "./apply-commands.ts";
-import { type Console, consoleOf, type GlobalOptions, OUTPUTS } from "./output.ts";
+import { type Console, createConsole, type GlobalOptions, OUTPUTS } from "./output.ts";
 import { addCompletion } from "./completion.ts";
 import { addSavedCommands } from "./dashboards.ts";
 import { addEnrolmentCommands } from "./enrolment-commands.ts";
 import { addExportTelemetry } from "./export-telemetry.ts";
 import { addFleetCommand } from "./fleet-command.ts";
 import { addNotificationCommands } from "./notification-commands.ts";
-import { checkSessionPlace, readPassword, readSession, removeSession, type Session } from "./credentials.ts";
+import { checkSessionFile, readPassword, readSession, removeSession, type Session } from "./credentials.ts";
 import { addOrganisationCommands } from "./organisation-commands.ts";
 import { addIngestTokenCommands, addReadTokenCommands } from "./token-commands.ts";
 import { addRuleCommands } from "./rule-commands.ts";
-import { asTyped, Interrupted, Problem, RefusedValue, WrongUsage } from "./cli-error.ts";
+import { withOptionName, Interrupted, Problem, RefusedValue, WrongUsage } from "./cli-error.ts";
 import { addLogCommands } from "./log-commands.ts";
 import { addMetricsCommand } from "./metrics-command.ts";
 import { addServiceCommands } from "./service-commands.ts";
@@ -33,8 +33,8 @@ Examples:
   atherops --profile staging login --url https://staging.example.com   a second session; --profile staging uses it
   atherops tokens create --ttl 1h                 an install token, for one cluster or host
   atherops clusters                               which clusters are online, with their nodes
-  atherops fleet --problems                       agents that are offline, outdated or in trouble
-  atherops logs --level error --since 1h          the newest errors
+  atherops fleet --problems                       agents with a problem, such as offline or outdated
+  atherops logs --level error --since 1h          newest errors
   atherops logs --histogram --since 24h           counts over time
   atherops tail --label k8s.namespace.name=shop   logs as they arrive
   atherops traces --service checkout --error --json | jq .TraceID
@@ -46,7 +46,7 @@ Examples:
   atherops apply -f alerting.yaml --dry-run       what would change
   atherops keys create ci-loader                  a key for sending telemetry without an agent
   atherops usage --days 7                         stored telemetry, by day and signal
-  atherops audit --action login.failed            who tried to log in
+  atherops audit --action login.failed            failed logins
   atherops read-tokens create grafana             a token for Grafana, and its data source settings
 
 The password is read from a prompt, a pipe, or the file in ATHEROPS_PASSWORD_FILE, never from an argument.
@@ -66,14 +66,14 @@ export async function run(args: readonly string[], world: World): Promise<number
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
     if (world.signal?.aborted && !(error instanceof Interrupted)) return 0;
-    if (!(error instanceof Problem) && !isOfTheSystem(error)) throw error;
-    world.stderr.write(`atherops: ${error instanceof RefusedValue ? asTyped(error, command) : error.message}\n`);
+    if (!(error instanceof Problem) && !isSystemError(error)) throw error;
+    world.stderr.write(`atherops: ${error instanceof RefusedValue ? withOptionName(error, command) : error.message}\n`);
     return error instanceof WrongUsage ? 2 : 1;
   }
 }
 
 /** An error of the operating system, such as for reading a directory as standard input: its message says what failed and where. */
-function isOfTheSystem(error: unknown): error is Error {
+function isSystemError(error: unknown): error is Error {
   return error instanceof Error && typeof (error as NodeJS.ErrnoException).syscall === "string";
 }
 
@@ -91,18 +91,18 @@ function buildProgram(world: World): Command {
     .option("--url <address>", "URL of the backend; default: ATHEROPS_URL, then the URL of the last login, then http://127.0.0.1:8080")
     .addOption(new Option("-o, --output <format>", "format of the result").choices(OUTPUTS).conflicts(["json"]))
     .option("--json", "the same as --output json: an array, or one object per line for logs and traces")
-    .option("--profile <name>", "one of several sessions, for several backends or users; default: ATHEROPS_PROFILE")
+    .option("--profile <name>", "use the session with this name; default: ATHEROPS_PROFILE")
     .option("--allow-plain-http", "allow sending the session to another machine over plain HTTP")
     .addHelpText("after", EXAMPLES)
     .showHelpAfterError("(add --help for the list)")
     .configureHelp({ showGlobalOptions: true, visibleGlobalOptions })
     .configureOutput({ writeOut: (text) => world.stdout.write(text), writeErr: (text) => world.stderr.write(text) })
     .exitOverride();
-  const console = consoleOf(world, () => program.opts<GlobalOptions>());
+  const console = createConsole(world, () => program.opts<GlobalOptions>());
   const { profile: defaultProfile, sessionFile } = world.settings;
   program.hook("preAction", () => {
     const profile = program.opts<GlobalOptions>().profile ?? defaultProfile;
-    world.settings = { ...world.settings, sessionFile: sessionFileOf(sessionFile, profile) };
+    world.settings = { ...world.settings, sessionFile: profileSessionFile(sessionFile, profile) };
   });
   addLogin(program, console);
   addProfiles(program, console, sessionFile);
@@ -154,7 +154,7 @@ function addLogin(program: Command, console: Console): void {
   const { world } = console;
   program
     .command("login")
-    .description("log in and keep the session (15 minutes by default) in a file that only you can read")
+    .description("log in and store the session (15 minutes by default) in a file that only you can read")
     .option("--email <address>", "your e-mail address; default: that of the last login, then admin@localhost")
     .option("--sso", "log in with the identity provider, in a browser")
     .addHelpText(
@@ -172,12 +172,14 @@ The browser shows a code: continue only if this command printed the same one.
 Never log in at a URL that another person sent you, and never give anyone the URL at which your browser stopped.`,
     )
     .action(async ({ email, sso }: { email?: string; sso?: boolean }) => {
-      if (sso && email !== undefined) throw new WrongUsage("--sso takes no --email: the identity provider identifies you");
-      checkSessionPlace(world.settings.sessionFile);
+      if (sso && email !== undefined) throw new WrongUsage("--sso cannot be used with --email: the identity provider identifies you");
+      checkSessionFile(world.settings.sessionFile);
       if (sso) {
         const session = await loginBySso(world, console.client());
         console.note(loggedIn(session));
-        return console.note(`the session lasts ${lastingOf(session) ?? "as JWT_TTL says"}: then run \`atherops login --sso\` again`);
+        return console.note(
+          `the session lasts ${sessionLifetime(session) ?? "as long as JWT_TTL"}; after that, run \`atherops login --sso\` again`,
+        );
       }
       const password = await readPassword("Password: ", world, world.settings.passwordFile);
       const session = await console.client().login(email, password);
@@ -185,7 +187,7 @@ Never log in at a URL that another person sent you, and never give anyone the UR
     });
   program
     .command("logout")
-    .description("forget the session")
+    .description("remove the stored session")
     .action(() => {
       removeSession(world.settings.sessionFile);
       console.note("logged out");
@@ -193,7 +195,7 @@ Never log in at a URL that another person sent you, and never give anyone the UR
 }
 
 /** For example 15m; undefined if the token has no lifetime. */
-function lastingOf({ token }: Session): string | undefined {
+function sessionLifetime({ token }: Session): string | undefined {
   try {
     const { iat, exp } = JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString()) as { iat?: unknown; exp?: unknown };
     return typeof iat === "number" && typeof exp === "number" ? formatDuration((exp - iat) * 1000) : undefined;
@@ -212,7 +214,7 @@ const PROFILE_NAME = /^[A-Za-z0-9_][\w.-]{0,49}$/;
 const SESSION_FILE = /^session-(.+)\.json$/;
 
 /** The session file of a profile; without a profile, `sessionFile` itself. Throws WrongUsage. */
-function sessionFileOf(sessionFile: string, profile: string | undefined): string {
+function profileSessionFile(sessionFile: string, profile: string | undefined): string {
   if (profile === undefined) return sessionFile;
   if (!PROFILE_NAME.test(profile)) throw new WrongUsage(`--profile ${profile}: must be letters, digits, dots and dashes, at most 50`);
   return join(dirname(sessionFile), `session-${profile}.json`);
@@ -221,13 +223,13 @@ function sessionFileOf(sessionFile: string, profile: string | undefined): string
 function addProfiles(program: Command, console: Console, sessionFile: string): void {
   program
     .command("profiles")
-    .description("your sessions: the backend and user of each")
+    .description("your stored sessions, with the backend and user of each")
     .addHelpText(
       "after",
       "\nExamples:\n  atherops --profile staging login --url https://staging.example.com\n  atherops --profile staging logs\n  ATHEROPS_PROFILE=staging atherops logs",
     )
     .action(() => {
-      const named = namesIn(dirname(sessionFile)).map((name) => [name, sessionFileOf(sessionFile, name)] as const);
+      const named = profileNames(dirname(sessionFile)).map((name) => [name, profileSessionFile(sessionFile, name)] as const);
       const rows = [["", sessionFile] as const, ...named].flatMap(([profile, file]) => {
         const session = readSession(file);
         return session ? [{ profile, url: session.url, email: session.email }] : [];
@@ -236,7 +238,7 @@ function addProfiles(program: Command, console: Console, sessionFile: string): v
     });
 }
 
-function namesIn(folder: string): string[] {
+function profileNames(folder: string): string[] {
   try {
     return readdirSync(folder)
       .flatMap((file) => SESSION_FILE.exec(basename(file))?.[1] ?? [])

@@ -104,7 +104,7 @@ test("logs are printed in the order of their times, over as many pages as the li
   expect(await atherops("logs", { url: queryUrl })).toMatchObject({
     code: 0,
     out: "",
-    err: expect.stringContaining("nothing in this range"),
+    err: expect.stringContaining("nothing in this time range"),
   });
   for (const wrong of ["--since yesterday", "--limit 0", "--label nonsense"])
     expect((await atherops(`logs ${wrong}`, { url: queryUrl })).code, wrong).toBe(2);
@@ -157,7 +157,7 @@ test("a live tail prints late rows and equal rows, each as often as it is stored
     path: "/query/logs",
     time: "timestamp",
     filters: { level: "info" },
-    seen: stored,
+    printed: stored,
     print: (rows) => printed.push(...rows.map((row) => String(row["message"]))),
     signal: stopping.signal,
     now: () => Date.parse("2026-11-21T09:00:20Z"),
@@ -193,7 +193,7 @@ test("a live tail that began later than its overlap does not print what was ther
     path: "/query/logs",
     time: "timestamp",
     filters: {},
-    seen: [],
+    printed: [],
     start: "2026-11-21T11:00:19+02:00",
     print: (rows) => printed.push(...rows.map((row) => String(row["message"]))),
     signal: stopping.signal,
@@ -253,7 +253,7 @@ test("a trace is drawn from all its pages, as far as is wanted, or is lines of J
       .split("\n")
       .map((line) => JSON.parse(line).SpanID),
   ).toEqual(["1", "2"]);
-  expect(some.err).toBe("only the first 2 spans; --limit shows more\n");
+  expect(some.err).toBe("only the first 2 spans are shown; use --limit to show more\n");
   const wrong = await atherops("trace 1234", { url: queryUrl });
   expect([wrong.code, wrong.err]).toEqual([2, "atherops: 1234: a trace has 32 hex digits; `atherops traces search` finds some\n"]);
 });
@@ -289,7 +289,9 @@ test("traces are searched by what is given", async () => {
   expect((await atherops("traces search --follow", { url: queryUrl })).err).toContain("--follow: a search is not followed");
   expect((await atherops("traces search --min-ms 1 --bogus", { url: queryUrl })).code).toBe(2);
   stored = [];
-  expect((await atherops("traces search", { url: queryUrl })).err).toBe("nothing in this range; --since 24h looks further back\n");
+  expect((await atherops("traces search", { url: queryUrl })).err).toBe(
+    "nothing in this time range; use --since 24h to look further back\n",
+  );
   const help = (await atherops("traces search --help", { url: queryUrl })).out;
   expect(help.split("Global Options:")[1]).toContain("--profile");
   expect(help.split("Global Options:")[1]).not.toContain("--follow");

@@ -6,30 +6,22 @@ import { type Command, Option } from "commander";
 import type { Console } from "./output.ts";
 import { type Row, table } from "./table.ts";
 import { pause } from "../../common/loop.ts";
-import type { CallOptions, Client } from "./client.ts";
+import type { Client } from "./client.ts";
 import { durationWithin } from "../../common/duration.ts";
 import { WrongUsage } from "./cli-error.ts";
 
-/** The backend's own maximum for one page. */
+/** The backend's maximum for one page. */
 const PAGE_ROWS = 500;
 
 export type Query = Record<string, string | string[] | undefined>;
 
-/** The first `limit` rows of a result, over as many pages as needed. */
-export async function newest(console: Console, path: string, query: Query, limit: number): Promise<Row[]> {
-  const client = console.client();
-  const rows: Row[] = [];
-  let page = await client.page(path, { ...query, limit: String(Math.min(limit, PAGE_ROWS)) });
-  rows.push(...page.rows);
-  while (page.next && rows.length < limit) {
-    page = await client.page(page.next);
-    rows.push(...page.rows);
-  }
-  return rows.slice(0, limit);
+/** The first `limit` rows of a query, over as many pages as needed. */
+export async function readRows(console: Console, path: string, query: Query, limit: number): Promise<Row[]> {
+  return await console.client().rows(path, { ...query, limit: String(Math.min(limit, PAGE_ROWS)) }, limit);
 }
 
 /** `option`: the name of the parameter; with dashes, that of the option. */
-export function labels(pairs: readonly string[], option: "label" | "not_label" = "label"): Query {
+export function labelFilters(pairs: readonly string[], option: "label" | "not_label" = "label"): Query {
   const query: Record<string, string[]> = {};
   for (const pair of pairs) {
     const [, key, value] = /^([^=]+)=(.*)$/s.exec(pair) ?? [];
@@ -53,78 +45,80 @@ export function rowLimit(text: string): number {
   return limit;
 }
 
-export interface RangeOptions {
+export interface TimeOptions {
   since?: string;
   start?: string;
   end?: string;
+}
+
+export interface RowOptions extends TimeOptions {
   limit: string;
   follow?: boolean;
 }
 
-export function withRange(command: Command): Command {
+export function addTimeOptions(command: Command): Command {
   return command
     .addOption(new Option("--since <duration>", "how far back, such as 15m, 24h, 7d (default 1h)").conflicts(["start"]))
     .option("--start <time>", "RFC 3339, instead of --since")
-    .option("--end <time>", "RFC 3339 (default now)")
-    .addOption(new Option("--limit <rows>", "how many of the newest").default("100", "100"))
-    .addOption(new Option("--follow", "then print what arrives, until Ctrl-C").conflicts(["end"]));
+    .option("--end <time>", "RFC 3339 (default now)");
 }
 
-export interface Shape {
-  path: string;
-  /** The field that holds the time. */
-  time: string;
-  line?: (row: Row) => string;
-  columns?: readonly string[];
+/** Parameters of the API for these options. */
+export function timeRange({ since, start, end }: TimeOptions): { start: string | undefined; end: string | undefined } {
+  return { start: start ?? sinceStart(since), end };
+}
+
+export function addRowOptions(command: Command): Command {
+  return addTimeOptions(command)
+    .addOption(new Option("--limit <rows>", "maximum number of rows, newest first").default("100", "100"))
+    .addOption(new Option("--follow", "then print new rows as they arrive, until Ctrl-C").conflicts(["end"]));
+}
+
+export const NOTHING_FOUND = "nothing in this time range; use --since 24h to look further back";
+
+export interface RowQuery {
+  readonly path: string;
+  /** The field of a row with its time, RFC 3339. */
+  readonly time: string;
+  readonly filters: Query;
+  readonly line?: (row: Row) => string;
+  readonly columns?: readonly string[];
   /** Another possible reason for an empty result. */
-  empty?: () => Promise<string | undefined> | string | undefined;
+  readonly hint?: () => Promise<string | undefined> | string | undefined;
 }
 
-export async function read(console: Console, shape: Shape, filters: Query, options: RangeOptions): Promise<void> {
-  const query = { ...filters, start: options.start ?? sinceStart(options.since), end: options.end };
+export async function printQuery(console: Console, rowQuery: RowQuery, options: RowOptions): Promise<void> {
+  const { path, filters, hint } = rowQuery;
+  const range = timeRange(options);
   const client = console.client();
-  const rows = await newest(console, shape.path, query, rowLimit(options.limit));
-  const print = (some: readonly Row[], first: boolean) => printRows(console, shape, some, first);
+  const rows = await readRows(console, path, { ...filters, ...range }, rowLimit(options.limit));
+  const print = (newRows: readonly Row[], isFirst: boolean): void => printRows(console, rowQuery, newRows, isFirst);
   print(rows.toReversed(), true);
-  const hint = rows.length === 0 ? await shape.empty?.() : undefined;
-  if (hint !== undefined) console.note(hint);
-  if (options.follow)
-    await follow({
-      client,
-      path: shape.path,
-      time: shape.time,
-      filters,
-      seen: rows,
-      start: query.start,
-      print,
-      signal: console.world.signal,
-    });
+  const text = rows.length === 0 ? await hint?.() : undefined;
+  if (text !== undefined) console.note(text);
+  if (options.follow) await follow({ ...rowQuery, client, printed: rows, start: range.start, print, signal: console.world.signal });
 }
 
-function printRows(console: Console, { line, columns = [] }: Shape, rows: readonly Row[], first: boolean): void {
+function printRows(console: Console, { line, columns = [] }: RowQuery, rows: readonly Row[], isFirst: boolean): void {
   const { stdout } = console.world;
   if (console.json) console.lines(rows);
   else if (line) for (const row of rows) stdout.write(`${line(row)}\n`);
-  else if (rows.length > 0) stdout.write(`${first ? table(rows, columns) : table(rows, columns).split("\n").slice(1).join("\n")}\n`);
-  if (first && rows.length === 0) console.note("nothing in this range; --since 24h looks further back");
+  else if (rows.length > 0) stdout.write(`${isFirst ? table(rows, columns) : table(rows, columns).split("\n").slice(1).join("\n")}\n`);
+  if (isFirst && rows.length === 0) console.note(NOTHING_FOUND);
 }
 
 const POLL_MS = 1_000;
-/** Polls look this far back, because senders batch and clocks differ. */
+/** Polls read this far back, because senders batch and clocks differ. */
 const OVERLAP_MS = 30_000;
 const MAX_PAGES = 40;
 
-export interface FollowOptions {
+export interface FollowOptions extends Pick<RowQuery, "path" | "time" | "filters"> {
   client: Client;
-  path: string;
-  /** The field of a row with its time, RFC 3339. */
-  time: string;
-  filters: CallOptions["query"];
   /** Rows that have already been printed. */
-  seen: readonly Row[];
+  printed: readonly Row[];
   /** Start of the query that found them, RFC 3339; undefined: long ago. */
   start?: string | undefined;
-  print(rows: readonly Row[], first: boolean): void;
+  print(rows: readonly Row[], isFirst: boolean): void;
   signal: AbortSignal | undefined;
   now?: () => number;
   pollMs?: number;
@@ -133,16 +127,16 @@ export interface FollowOptions {
 /** Runs until the signal aborts. Throws errors of the client, e.g. when the session has ended. */
 export async function follow(options: FollowOptions): Promise<void> {
   const { signal, time, now = Date.now, pollMs = POLL_MS } = options;
-  const newest = options.seen.map((row) => String(row[time])).reduce((latest, at) => (at > latest ? at : latest), beginning(options));
-  let rows = await recent(options, now());
+  const newest = options.printed.map((row) => String(row[time])).reduce((latest, at) => (at > latest ? at : latest), startTime(options));
+  let rows = await readRecent(options, now());
   // Prints only rows that arrived between the first query and this one; older rows were not requested.
-  const missed = selectUnprinted(rows, countsOf(options.seen)).filter((row) => String(row[time]) > newest);
+  const missed = selectUnprinted(rows, countRows(options.printed)).filter((row) => String(row[time]) > newest);
   options.print(missed.toReversed(), false);
   for (;;) {
     await pause(pollMs, signal);
     if (signal?.aborted) return;
-    const printed = countsOf(rows);
-    rows = await recent(options, now()).catch((error: unknown) => {
+    const printed = countRows(rows);
+    rows = await readRecent(options, now()).catch((error: unknown) => {
       if (signal?.aborted) return rows;
       throw error;
     });
@@ -151,23 +145,17 @@ export async function follow(options: FollowOptions): Promise<void> {
 }
 
 /** In the format of the rows' times, but without the `Z`, so that it sorts before all times of its millisecond. */
-function beginning({ start }: FollowOptions): string {
+function startTime({ start }: FollowOptions): string {
   const ms = Date.parse(start ?? "");
   return Number.isNaN(ms) ? "" : new Date(ms).toISOString().slice(0, -1);
 }
 
-async function recent({ client, path, filters }: FollowOptions, nowMs: number): Promise<Row[]> {
+async function readRecent({ client, path, filters }: FollowOptions, nowMs: number): Promise<Row[]> {
   const start = new Date(nowMs - OVERLAP_MS).toISOString();
-  let page = await client.page(path, { ...filters, start, limit: "500" });
-  const rows = [...page.rows];
-  for (let pages = 1; page.next && pages < MAX_PAGES; pages++) {
-    page = await client.page(page.next);
-    rows.push(...page.rows);
-  }
-  return rows;
+  return await client.rows(path, { ...filters, start, limit: String(PAGE_ROWS) }, MAX_PAGES * PAGE_ROWS);
 }
 
-function countsOf(rows: readonly Row[]): Map<string, number> {
+function countRows(rows: readonly Row[]): Map<string, number> {
   const counts = new Map<string, number>();
   for (const row of rows) counts.set(JSON.stringify(row), (counts.get(JSON.stringify(row)) ?? 0) + 1);
   return counts;
@@ -175,11 +163,11 @@ function countsOf(rows: readonly Row[]): Map<string, number> {
 
 /** The rows of a window beyond those that were printed, newest first. */
 function selectUnprinted(rows: readonly Row[], printed: ReadonlyMap<string, number>): Row[] {
-  const left = new Map(printed);
+  const remaining = new Map(printed);
   return rows.filter((row) => {
     const text = JSON.stringify(row);
-    const before = left.get(text) ?? 0;
-    if (before > 0) left.set(text, before - 1);
+    const before = remaining.get(text) ?? 0;
+    if (before > 0) remaining.set(text, before - 1);
     return before === 0;
   });
 }

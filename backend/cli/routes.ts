@@ -2,50 +2,46 @@
 // route is identified by its position in the list, or by its id. In a file, channels are named and matchers are text; the section is the
 // whole list in its order, and the default route, if it is listed, is the last.
 import type { Command } from "commander";
-import type { Existing, Kind, Resource } from "./alerting-file.ts";
+import { type Existing, type Kind, type Resource, storedAt } from "./alerting-file.ts";
 import { Problem, WrongUsage } from "./cli-error.ts";
 import { formatMatcher, type Matcher } from "../client/matcher.ts";
 import { type Fields, isSameDuration, readMatcher, typedMatcher } from "./alerting-fields.ts";
 import type { Console } from "./output.ts";
-import { existingChannels } from "./channel-kind.ts";
+import { listChannels } from "./channel-kind.ts";
 import type { Client } from "./client.ts";
-import { addRemovalByName, findExisting, several } from "./named-resources.ts";
+import { addRemovalByName, findExisting, collect } from "./named-resources.ts";
 import type { Row } from "./table.ts";
 
 const ROUTES = "/alerting/routes";
 const DEFAULT = "default";
 const DURATIONS = ["group_wait", "group_interval", "repeat_interval"];
 
+const { create, ...stored } = storedAt(ROUTES, toBody);
+
 export const routeKind: Kind = {
   section: "routes",
   noun: "route",
-  whole: true,
-  stays: (name) => name === DEFAULT,
+  isCompleteList: true,
+  isPermanent: (name) => name === DEFAULT,
   read: readRoute,
   nameOf: (resource, at) => (resource["default"] === true ? DEFAULT : String(at + 1)),
-  list: existingRoutes,
+  list: listRoutes,
   create: async (client, resource) => {
     if (resource["default"] === true) throw new Problem("the default route always exists and cannot be created");
-    await client.call("POST", ROUTES, { body: await bodyOf(client, resource) });
-    return undefined;
+    return await create(client, resource);
   },
-  replace: async (client, id, resource) => void (await client.call("PUT", routePath(id), { body: await bodyOf(client, resource) })),
-  remove: async (client, id) => void (await client.call("DELETE", routePath(id))),
-  same: (field, one, other) => DURATIONS.includes(field) && isSameDuration(one, other),
-  exported: ({ default: isDefault, ...resource }) => {
+  ...stored,
+  isSame: (field, one, other) => DURATIONS.includes(field) && isSameDuration(one, other),
+  toFile: ({ default: isDefault, ...resource }) => {
     if (!isDefault) return resource;
-    const { matchers: _none, continue: _never, ...rest } = resource;
-    return { default: true, ...rest };
+    const { matchers: _matchers, continue: _continue, ...fields } = resource;
+    return { default: true, ...fields };
   },
 };
 
-function routePath(id: string): string {
-  return `${ROUTES}/${encodeURIComponent(id)}`;
-}
-
 /** In order; each is identified by its position, from 1, the default route by `default`. */
-async function existingRoutes(client: Client): Promise<Existing[]> {
-  const names = new Map((await existingChannels(client)).map(({ id, name }) => [id, name]));
+async function listRoutes(client: Client): Promise<Existing[]> {
+  const names = new Map((await listChannels(client)).map(({ id, name }) => [id, name]));
   const rows = await client.call<Row[]>("GET", ROUTES);
   return rows.map((row, at) => ({
     id: String(row["id"]),
@@ -55,12 +51,12 @@ async function existingRoutes(client: Client): Promise<Existing[]> {
 }
 
 /** The body in the API's form. Throws Problem if a channel does not exist. */
-async function bodyOf(client: Client, resource: Resource): Promise<object> {
+async function toBody(client: Client, resource: Resource): Promise<object> {
   const { matchers, channels, default: _, ...rest } = resource;
-  const ids = new Map((await existingChannels(client)).map(({ id, name }) => [name, id]));
+  const ids = new Map((await listChannels(client)).map(({ id, name }) => [name, id]));
   const channel_ids = (channels as string[]).map((name) => {
     const id = ids.get(name);
-    if (id === undefined) throw new Problem(`there is no channel ${name} in your organisation: \`atherops channels\` lists them`);
+    if (id === undefined) throw new Problem(`channel ${name} not found: \`atherops channels\` lists all`);
     return id;
   });
   return { ...rest, matchers: (matchers as string[]).map((text) => readMatcher(text, "matchers")), channel_ids };
@@ -108,7 +104,7 @@ interface RouteOptions {
 }
 
 const COLUMNS = ["route", "matchers", "channels", "group_by", "group_wait", "group_interval", "repeat_interval", "continue", "id"];
-const NEW: Resource = {
+const NEW_ROUTE: Resource = {
   default: false,
   matchers: [],
   channels: [],
@@ -132,7 +128,7 @@ export function addRouteCommands(program: Command, console: Console): void {
     .command("list", { isDefault: true })
     .description("all routes in evaluation order, the default route last")
     .action(async () => {
-      const all = await existingRoutes(console.client());
+      const all = await listRoutes(console.client());
       const rows = all.map(({ id, name, resource }) => ({ route: name, ...resource, id }));
       const shown = rows.map((row) => ({ ...row, ...joinLists(row) }));
       console.print(console.json ? rows : shown, COLUMNS);
@@ -151,8 +147,8 @@ Examples:
       if (!options.match && !options.channel)
         throw new WrongUsage("--match and --channel are missing: such a route would take every alert and notify no channel");
       const client = console.client();
-      const body = await bodyOf(client, applyOptions(NEW, options));
-      const created = await client.call<Record<string, unknown>>("POST", ROUTES, { body: { ...body, ...placeOf(options) } });
+      const body = await toBody(client, applyOptions(NEW_ROUTE, options));
+      const created = await client.call<Record<string, unknown>>("POST", ROUTES, { body: { ...body, ...positionOf(options) } });
       console.result(String(created["id"]), `route ${Number(created["position"]) + 1} added`, created);
     });
   withOptions(routes.command("update <route>").description("change the given options of a route (position, id, or `default`)"))
@@ -163,8 +159,10 @@ Examples:
       if (Object.keys(options).length === 0) throw new WrongUsage("nothing to change: see `atherops routes update --help` for the options");
       const client = console.client();
       const { id, resource } = await findExisting(routeKind, client, route);
-      const given = options.match ? { ...options, match: options.match.filter(Boolean) } : options;
-      await client.call("PUT", routePath(id), { body: { ...(await bodyOf(client, applyOptions(resource, given))), ...placeOf(options) } });
+      const changes = options.match ? { ...options, match: options.match.filter(Boolean) } : options;
+      await client.call("PUT", `${ROUTES}/${id}`, {
+        body: { ...(await toBody(client, applyOptions(resource, changes))), ...positionOf(options) },
+      });
       console.note(`route ${route} changed`);
     });
   addRemovalByName(routes, console, routeKind, "remove a route (position or id)");
@@ -172,12 +170,12 @@ Examples:
 
 function withOptions(command: Command): Command {
   return command
-    .option("--match <matcher>", "such as severity=critical; repeatable, all must match", several)
-    .option("--channel <names>", "a receiver (name or id); repeatable", some)
+    .option("--match <matcher>", "such as severity=critical; repeatable, all must match", collect)
+    .option("--channel <names>", "a receiver (name or id); repeatable", collectNames)
     .option(
       "--group-by <labels>",
       "alerts with the same values of these labels share a message, such as alertname,team; ... is all labels; default alertname",
-      some,
+      collectNames,
     )
     .option("--wait <duration>", "how long the first message of a group waits for more alerts; default 30s")
     .option("--interval <duration>", "minimum time until a change of a group is sent; default 5m")
@@ -185,13 +183,13 @@ function withOptions(command: Command): Command {
     .option("--continue", "later routes are evaluated too");
 }
 
-/** Repeatable, and several at once. */
-function some(value: string, all: string[] = []): string[] {
+/** Collects names of a repeatable option; one value may contain collect, separated by commas. */
+function collectNames(value: string, all: string[] = []): string[] {
   return [...all, ...value.split(",").filter(Boolean)];
 }
 
 function applyOptions(resource: Resource, options: RouteOptions): Resource {
-  const given = {
+  const changes = {
     matchers: options.match?.map((text) => typedMatcher(text, "--match")),
     channels: options.channel,
     group_by: options.groupBy,
@@ -200,16 +198,16 @@ function applyOptions(resource: Resource, options: RouteOptions): Resource {
     repeat_interval: options.repeat,
     continue: options.continue,
   };
-  return { ...resource, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) };
+  return { ...resource, ...Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined)) };
 }
 
-function placeOf({ position }: RouteOptions): { position?: number } {
+function positionOf({ position }: RouteOptions): { position?: number } {
   if (position === undefined) return {};
   if (!/^[1-9]\d{0,3}$/.test(position)) throw new WrongUsage(`--position ${position}: must be a whole number from 1`);
   return { position: Number(position) - 1 };
 }
 
-/** Lists as people write them. */
+/** Lists as text, for a table. */
 function joinLists(row: Resource): Resource {
   return Object.fromEntries(["matchers", "channels", "group_by"].map((name) => [name, (row[name] as string[]).join(", ")]));
 }

@@ -66,7 +66,7 @@ test("a rule is created, shown, changed in what is given, disabled and removed, 
   expect([made.code, made.err]).toEqual([0, "rule Low created\n"]);
   expect(made.out).toMatch(/^[0-9a-f-]{36}\n$/);
   expect((await atherops("rules update Low --for 10m --label a=b --label team=")).err).toBe("rule Low changed\n");
-  expect(await atherops("rules")).toMatchObject({ code: 0, err: expect.stringMatching(/^the state of the rules is not known: /) });
+  expect(await atherops("rules")).toMatchObject({ code: 0, err: expect.stringMatching(/^rule states are unavailable: /) });
   expect((await atherops(`rules disable ${made.out.trim()}`)).err).toBe("rule Low disabled\n");
   expect((await atherops("rules show Low")).out).toBe(`rules:
   - name: Low
@@ -82,7 +82,7 @@ test("a rule is created, shown, changed in what is given, disabled and removed, 
   const { out } = await atherops("rules");
   expect(out).toMatch(/^NAME +SEVERITY +STATE +FOR +EXPR +ID\nLow +warning +disabled +10m +free < 5 +[0-9a-f-]{36}\n$/);
   expect((await atherops("rules remove Low")).err).toBe("rule Low removed\n");
-  expect((await atherops("rules remove Low")).err).toContain("there is no rule Low in your organisation: `atherops rules` lists them");
+  expect((await atherops("rules remove Low")).err).toContain("rule Low not found: `atherops rules` lists all");
 });
 
 test("an expression is validated before there is a rule", async () => {
@@ -154,10 +154,10 @@ test.each([
   [["rules", "create", "n", "--expr", "up == 0", "--annotation", "summary={{ x"], "atherops: --annotation summary: "],
   [["rules", "create", "", "--expr", "up == 0"], "atherops: <name>: must not be empty"],
   [["rules", "create", "n", "--expr", "up =="], "atherops: --expr: ends too early: a bracket or an operand is missing"],
-  [["rules", "update", "n", "--for", "5"], "atherops: there is no rule n in your organisation", 1],
+  [["rules", "update", "n", "--for", "5"], "atherops: rule n not found", 1],
   [["rules", "check", "--where", "source=shop"], "--logs: is missing, but --where or --by is given"],
   [["rules", "update", "n"], "nothing to change: see `atherops rules update --help` for the options"],
-  [["rules", "check"], "give an expression, such as 'up == 0', or --logs"],
+  [["rules", "check"], "specify an expression, such as 'up == 0', or --logs"],
 ] as [string[], string, number?][])("what is no condition is refused, by the names that were typed: %j", async (args, words, code = 2) => {
   const refused = await atherops(args);
   expect([refused.code, refused.err]).toEqual([code, expect.stringContaining(words)]);
@@ -204,7 +204,7 @@ test("what is exported can be applied, here and elsewhere", async () => {
   expect((await atherops(`apply -f ${file}`)).out).toBe("rule Kept created\n");
   expect((await atherops("export rules")).out).toBe(out);
   await atherops(`login --email ${org.email}`, org.password);
-  expect((await atherops("export nothing")).err).toMatch(/^atherops: there is no section nothing: there are .*rules/);
+  expect((await atherops("export nothing")).err).toMatch(/^atherops: unknown section nothing: known sections are .*rules/);
 });
 
 test("if one of many would be refused, nothing is changed and all refusals are printed", async () => {
@@ -216,7 +216,7 @@ test("if one of many would be refused, nothing is changed and all refusals are p
   const refused = await atherops("apply -f -", yaml);
   expect(refused).toMatchObject({ code: 1, out: "" });
   const [first, ...lines] = refused.err.trim().split("\n");
-  expect(first).toBe("atherops: nothing was changed, because the backend would refuse:");
+  expect(first).toBe("atherops: nothing was changed, because the backend would reject:");
   expect(lines).toEqual([
     expect.stringMatching(/^ {2}rule Bad: expr: /),
     expect.stringMatching(/^ {2}rule Worse\\u001b\[2J: name: must not hold control characters/),

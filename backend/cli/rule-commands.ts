@@ -1,13 +1,13 @@
 // `atherops rules`: manages alert rules, one at a time. Invariants: a rule is identified by name or id; an update changes only the given
 // fields.
 import { type Command, Option } from "commander";
-import { type Resource, yamlOf } from "./alerting-file.ts";
+import { type Resource, formatYaml } from "./alerting-file.ts";
 import { Problem, WrongUsage } from "./cli-error.ts";
-import { addRemovalByName, addSwitches, findExisting, several } from "./named-resources.ts";
-import { type LogConditionOptions, logsGiven, ruleKind, rulePath, RULES, SEVERITIES, tried, withLogOptions } from "./rule.ts";
+import { addRemovalByName, addSwitches, findExisting, collect } from "./named-resources.ts";
+import { type LogConditionOptions, parseLogCondition, ruleKind, RULES, SEVERITIES, validateRule, withLogOptions } from "./rule.ts";
 import type { Console } from "./output.ts";
 import { rowLimit, sinceStart } from "./query-rows.ts";
-import { type Row, shortened } from "./table.ts";
+import { type Row, truncate } from "./table.ts";
 
 interface RuleOptions extends LogConditionOptions {
   name?: string;
@@ -46,20 +46,20 @@ export function addRuleCommands(program: Command, console: Console): void {
     .action(async (rule: string) => {
       const { resource } = await findExisting(ruleKind, console.client(), rule);
       if (console.json) console.lines([resource]);
-      else console.world.stdout.write(yamlOf({ rules: [resource] }));
+      else console.world.stdout.write(formatYaml({ rules: [resource] }));
     });
   withLogOptions(rules.command("check [expression]"))
     .description("validate an expression or a log condition, and print how many series currently meet it")
     .action(async (expr: string | undefined, options: LogConditionOptions) => {
-      const logs = logsGiven(options);
-      if ((expr === undefined) === (logs === undefined)) throw new WrongUsage("give an expression, such as 'up == 0', or --logs");
-      const result = await tried(console.client(), logs ? { logs } : { expr });
-      if (!result.valid) throw new Problem(result.message ?? "the backend would refuse it");
+      const logs = parseLogCondition(options);
+      if ((expr === undefined) === (logs === undefined)) throw new WrongUsage("specify an expression, such as 'up == 0', or --logs");
+      const result = await validateRule(console.client(), logs ? { logs } : { expr });
+      if (!result.valid) throw new Problem(result.message ?? "the backend would reject it");
       const { matching_series: count = 0 } = result;
       console.result(String(count), "valid; number of series that meet the condition now:", result);
     });
   addChanges(rules, console);
-  addLooks(rules, console);
+  addReads(rules, console);
 }
 
 function addChanges(rules: Command, console: Console): void {
@@ -70,7 +70,7 @@ function addChanges(rules: Command, console: Console): void {
       if (options.expr === undefined && options.logs === undefined)
         throw new WrongUsage("--expr: is missing: a condition such as 'up == 0', or --logs '> 20 in 5m'");
       const body = applyOptions({ name, severity: "warning", for: "0s", enabled: !options.disabled, labels: {}, annotations: {} }, options);
-      const created = await console.client().call<Row>("POST", RULES, { body });
+      const created = await console.call<Row>("POST", RULES, { body });
       console.result(String(created["id"]), `rule ${name} created`, created);
     });
   withRuleOptions(rules.command("update <rule>").description("change the given options of a rule (name or id)"))
@@ -89,7 +89,7 @@ Examples:
     .action(async (rule: string, options: RuleOptions) => {
       if (Object.keys(options).length === 0) throw new WrongUsage("nothing to change: see `atherops rules update --help` for the options");
       const { id, name, resource } = await findExisting(ruleKind, console.client(), rule);
-      await console.client().call("PUT", rulePath(id), { body: applyOptions(resource, options) });
+      await console.call("PUT", `${RULES}/${id}`, { body: applyOptions(resource, options) });
       console.note(`rule ${name} changed`);
     });
   addSwitches(rules, console, ruleKind, {
@@ -99,13 +99,13 @@ Examples:
   addRemovalByName(rules, console, ruleKind, "remove a rule (by name or id); its alerts resolve");
 }
 
-function addLooks(rules: Command, console: Console): void {
+function addReads(rules: Command, console: Console): void {
   rules
     .command("status <rule>")
     .description("the live state of a rule (by name or id)")
     .action(async (rule: string) => {
       const { id } = await findExisting(ruleKind, console.client(), rule);
-      console.print([await console.client().call<Row>("GET", `${rulePath(id)}/status`)], ["state", "active_alerts", "last_eval", "error"]);
+      console.print([await console.call<Row>("GET", `${RULES}/${id}/status`)], ["state", "active_alerts", "last_eval", "error"]);
     });
   rules
     .command("history <rule>")
@@ -115,7 +115,7 @@ function addLooks(rules: Command, console: Console): void {
     .action(async (rule: string, { since, limit }: { since: string; limit: string }) => {
       const query = { start: sinceStart(since), limit: String(rowLimit(limit)) };
       const { id } = await findExisting(ruleKind, console.client(), rule);
-      console.print(await console.client().call("GET", `${rulePath(id)}/history`, { query }), ["state", "start", "end", "labels"]);
+      console.print(await console.call("GET", `${RULES}/${id}/history`, { query }), ["state", "start", "end", "labels"]);
     });
 }
 
@@ -123,28 +123,28 @@ function withRuleOptions(command: Command): Command {
   return withLogOptions(command.option("--expr <expression>", "PromQL with a comparison, such as 'up == 0'"))
     .addOption(new Option("--severity <severity>", "default of a new rule: warning").choices(SEVERITIES))
     .option("--for <duration>", "how long the expression must hold, such as 5m; default of a new rule: 0s")
-    .option("--label <key=value>", "added to every alert; without a value: removed; repeatable", several)
-    .option("--annotation <key=value>", "text for people, such as summary=…; repeatable", several);
+    .option("--label <key=value>", "added to every alert; without a value: removed; repeatable", collect)
+    .option("--annotation <key=value>", "text for people, such as summary=…; repeatable", collect);
 }
 
 function applyOptions(resource: Resource, options: RuleOptions): Resource {
-  const { name, expr, severity, for: hold, label = [], annotation = [] } = options;
-  const logs = logsGiven(options, resource["logs"]);
+  const { name, expr, severity, for: duration, label = [], annotation = [] } = options;
+  const logs = parseLogCondition(options, resource["logs"]);
   if (expr !== undefined && logs) throw new WrongUsage("--expr and --logs: a rule has one of them");
-  const given = { name, expr, logs, severity, for: hold };
+  const changes = { name, expr, logs, severity, for: duration };
   const { expr: _expr, logs: _logs, ...rest } = resource;
   return {
-    // A log rule may become one over metrics, and vice versa.
+    // A rule on logs can become a rule on metrics, and vice versa.
     ...(expr !== undefined || logs ? rest : resource),
-    ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
-    labels: pairs("--label", resource["labels"], label),
-    annotations: pairs("--annotation", resource["annotations"], annotation),
+    ...Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined)),
+    labels: changedPairs("--label", resource["labels"], label),
+    annotations: changedPairs("--annotation", resource["annotations"], annotation),
   };
 }
 
-function pairs(option: string, former: unknown, given: readonly string[]): object {
-  const all = new Map(Object.entries(former as Record<string, string>));
-  for (const pair of given) {
+function changedPairs(option: string, current: unknown, changes: readonly string[]): object {
+  const all = new Map(Object.entries(current as Record<string, string>));
+  for (const pair of changes) {
     const at = pair.indexOf("=");
     if (at < 1) throw new WrongUsage(`${option} ${pair}: write it as key=value`);
     if (at === pair.length - 1) all.delete(pair.slice(0, at));
@@ -161,11 +161,11 @@ async function list(console: Console): Promise<void> {
     .call<{ data: { groups: { rules: Row[] }[] } }>("GET", "/alerting/prometheus/api/v1/rules", { query: { exclude_alerts: "true" } })
     .catch((error: unknown) => {
       if (!(error instanceof Problem)) throw error;
-      console.note(`the state of the rules is not known: ${error.message}`);
+      console.note(`rule states are unavailable: ${error.message}`);
       return { data: { groups: [] } };
     });
   const states = new Map(live.data.groups.flatMap((group) => group.rules).map((rule) => [rule["name"], rule["state"]]));
   const shown = rows.map((row) => ({ ...row, state: row["enabled"] === false ? "disabled" : states.get(row["name"]) }));
-  const fitting = shown.map((row: Row) => ({ ...row, expr: shortened(String(row["expr"]), SHOWN_EXPRESSION) }));
+  const fitting = shown.map((row: Row) => ({ ...row, expr: truncate(String(row["expr"]), SHOWN_EXPRESSION) }));
   console.print(console.json ? shown : fitting, ["name", "severity", "state", "for", "expr", "id"]);
 }

@@ -2,9 +2,9 @@
 // 20 in 5m' --where source=shop --by level`. Invariants: a rule in a file has the fields of the API and is identified by its name; an
 // option that is not given leaves its field unchanged; the backend validates the rule.
 import { type Fields, isObject, isSameDuration } from "./alerting-fields.ts";
-import type { Existing, Kind, Resource } from "./alerting-file.ts";
+import { type Existing, type Kind, type Resource, storedAt } from "./alerting-file.ts";
 import type { Client } from "./client.ts";
-import { several } from "./named-resources.ts";
+import { collect } from "./named-resources.ts";
 import type { Row } from "./table.ts";
 import type { Command } from "commander";
 import { WrongUsage } from "./cli-error.ts";
@@ -17,30 +17,27 @@ export const ruleKind: Kind = {
   noun: "rule",
   read: readRule,
   nameOf: ({ name }) => String(name),
-  list: existingRules,
-  try: async (client, resource) => (await tried(client, resource)).message,
-  create: async (client, body) => void (await client.call("POST", RULES, { body })),
-  replace: async (client, id, body) => void (await client.call("PUT", rulePath(id), { body })),
-  remove: async (client, id) => void (await client.call("DELETE", rulePath(id))),
-  same: (field, one, other) => field === "for" && isSameDuration(one, other),
+  list: listRules,
+  validate: async (client, resource) => (await validateRule(client, resource)).message,
+  ...storedAt(RULES),
+  isSame: (field, one, other) => field === "for" && isSameDuration(one, other),
 };
 
-export function rulePath(id: unknown): string {
-  return `${RULES}/${encodeURIComponent(String(id))}`;
-}
-
 /** Asks the backend to validate a rule without storing it. Throws Problem if a field is invalid. */
-export async function tried(client: Client, body: Resource): Promise<{ valid: boolean; message?: string; matching_series?: number }> {
+export async function validateRule(
+  client: Client,
+  body: Resource,
+): Promise<{ valid: boolean; message?: string; matching_series?: number }> {
   return await client.call("POST", `${RULES}/validate`, { body });
 }
 
-export async function existingRules(client: Client): Promise<Existing[]> {
+async function listRules(client: Client): Promise<Existing[]> {
   const rows = await client.call<Row[]>("GET", RULES);
-  return rows.map(({ id, name, severity, expr, logs, for: hold, enabled, labels, annotations }) => ({
+  return rows.map(({ id, name, severity, expr, logs, for: duration, enabled, labels, annotations }) => ({
     id: String(id),
     name: String(name),
     // For a log rule, `expr` only repeats `logs` as text.
-    resource: { name, severity, ...(logs === undefined ? { expr } : { logs }), for: hold, enabled, labels, annotations },
+    resource: { name, severity, ...(logs === undefined ? { expr } : { logs }), for: duration, enabled, labels, annotations },
   }));
 }
 
@@ -76,26 +73,26 @@ const COMPARISON = /^\s*(>=|<=|==|!=|>|<)\s*(\d+)\s+in\s+(\S+)\s*$/;
 export function withLogOptions(command: Command): Command {
   return command
     .option("--logs <comparison>", "instead of --expr: the number of log records, such as '> 20 in 5m'")
-    .option("--where <filter=value>", "which records: a filter of /query/logs, such as source=shop or label.team=a; repeatable", several)
-    .option("--by <field>", "count separately by the values of a field: source, level, host_id, node or label.<key>; repeatable", several);
+    .option("--where <filter=value>", "which records: a filter of /query/logs, such as source=shop or label.team=a; repeatable", collect)
+    .option("--by <field>", "count separately by the values of a field: source, level, host_id, node or label.<key>; repeatable", collect);
 }
 
-/** Undefined if none of these options was used. `former`: the condition to change. */
-export function logsGiven({ logs, where, by }: LogConditionOptions, former?: unknown): Record<string, unknown> | undefined {
+/** Undefined if none of these options was used. `current`: the condition to change. */
+export function parseLogCondition({ logs, where, by }: LogConditionOptions, current?: unknown): Record<string, unknown> | undefined {
   if (logs === undefined && where === undefined && by === undefined) return undefined;
-  const known = isObject(former) ? former : undefined;
-  if (logs === undefined && !known)
+  const changed = isObject(current) ? current : undefined;
+  if (logs === undefined && !changed)
     throw new WrongUsage("--logs: is missing, but --where or --by is given: add a comparison such as '> 20 in 5m'");
   const [, operator, threshold, window] = COMPARISON.exec(logs ?? "") ?? [];
   if (logs !== undefined && operator === undefined) throw new WrongUsage(`--logs ${logs}: write it as '> 20 in 5m'`);
   // An empty value removes an existing condition; if there was none, it probably comes from an unset shell variable and is ignored.
-  const isGiven = (text: string): boolean => !known || text !== "";
+  const isKept = (text: string): boolean => !changed || text !== "";
   return {
     filter: {},
     by: [],
-    ...known,
-    ...(where && { filter: filterOf(where.filter(isGiven)) }),
-    ...(by && { by: by.filter(isGiven) }),
+    ...changed,
+    ...(where && { filter: filterOf(where.filter(isKept)) }),
+    ...(by && { by: by.filter(isKept) }),
     ...(operator !== undefined && { window, operator, threshold: Number(threshold) }),
   };
 }

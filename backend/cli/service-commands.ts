@@ -1,71 +1,53 @@
 // `atherops services`: shows rate, errors and latency of services, of one service's operations, and the map of calls between services.
-import { Option, type Command } from "commander";
-import { columnsOf, type Console } from "./output.ts";
-import { sinceStart } from "./query-rows.ts";
+import type { Command } from "commander";
+import { terminalWidth, type Console } from "./output.ts";
+import { addTimeOptions, NOTHING_FOUND, type TimeOptions, timeRange } from "./query-rows.ts";
 import { shapeOfNumbers } from "./sparkline.ts";
 import type { Row } from "./table.ts";
 
-const FIGURES = ["rate", "errors", "error_percent", "p50_ms", "p95_ms", "p99_ms"];
+const METRIC_COLUMNS = ["rate", "errors", "error_percent", "p50_ms", "p95_ms", "p99_ms"];
 /** Width of the sparkline, in points and characters. */
-const SHAPE_POINTS = 24;
+const TREND_POINTS = 24;
 /** Narrower terminals have no space for it. */
 const NARROW_COLUMNS = 90;
 
-interface RangeOptions {
-  since?: string;
-  start?: string;
-  end?: string;
-}
-
-const withTimes = (command: Command): Command =>
-  command
-    .addOption(new Option("--since <duration>", "how far back, such as 15m, 24h, 7d (default 1h)").conflicts(["start"]))
-    .option("--start <time>", "RFC 3339, instead of --since")
-    .option("--end <time>", "RFC 3339 (default now)");
-
 export function addServiceCommands(program: Command, console: Console): void {
-  const services = withTimes(program.command("services").description("services with rate, errors and latency, from their spans"))
+  const services = addTimeOptions(program.command("services").description("services with rate, errors and latency, from their spans"))
     .helpCommand(true)
     .addHelpText("after", "\nExamples:\n  atherops services --since 24h\n  atherops services operations checkout")
-    .action(async (options: RangeOptions) => {
-      const rows = await rowsOf(console, "/query/services", { ...range(options), points: String(SHAPE_POINTS) });
-      const shape = columnsOf(console.world.stdout) < NARROW_COLUMNS ? [] : ["calls_over_time"];
-      print(console, rows.map(withShape), ["service", ...FIGURES, ...shape], rows);
+    .action(async (options: TimeOptions) => {
+      const { rows } = await console.client().page("/query/services", { ...timeRange(options), points: String(TREND_POINTS) });
+      const trend = terminalWidth(console.world.stdout) < NARROW_COLUMNS ? [] : ["calls_over_time"];
+      print(console, rows.map(withTrend), ["service", ...METRIC_COLUMNS, ...trend], rows);
     });
-  withTimes(services.command("operations <service>"))
+  addTimeOptions(services.command("operations <service>"))
     .description("operations of a service, most calls first")
     .addHelpText("after", "\nExample:\n  atherops services operations checkout --since 15m")
     // If both commands have an option, commander assigns it to the parent command.
-    .action(async (service: string, _options: RangeOptions, command: Command) => {
-      const rows = await rowsOf(console, `/query/services/${encodeURIComponent(service)}/operations`, range(command.optsWithGlobals()));
-      print(console, rows.map(roundNumbers), ["operation", "kind", ...FIGURES], rows);
+    .action(async (service: string, _options: TimeOptions, command: Command) => {
+      const { rows } = await console
+        .client()
+        .page(`/query/services/${encodeURIComponent(service)}/operations`, timeRange(command.optsWithGlobals()));
+      print(console, rows.map(roundNumbers), ["operation", "kind", ...METRIC_COLUMNS], rows);
     });
-  withTimes(services.command("map"))
+  addTimeOptions(services.command("map"))
     .description("which services call which services, databases, queues and hosts")
     .addHelpText("after", "\nExample:\n  atherops services map --since 24h")
-    .action(async (_options: RangeOptions, command: Command) => {
-      const { edges } = await console
-        .client()
-        .call<{ edges: readonly Row[] }>("GET", "/query/services/graph", { query: range(command.optsWithGlobals()) });
+    .action(async (_options: TimeOptions, command: Command) => {
+      const { edges } = await console.call<{ edges: readonly Row[] }>("GET", "/query/services/graph", {
+        query: timeRange(command.optsWithGlobals()),
+      });
       print(console, edges.map(roundNumbers), ["client", "server", "connection", "rate", "failed", "error_percent", "p95_ms"], edges);
     });
 }
 
-function range({ since, start, end }: RangeOptions): Record<string, string | undefined> {
-  return { start: start ?? sinceStart(since), end };
-}
-
-async function rowsOf(console: Console, path: string, query: Record<string, string | undefined>): Promise<readonly Row[]> {
-  return (await console.client().page(path, query)).rows;
-}
-
 function print(console: Console, shown: readonly Row[], columns: readonly string[], rows: readonly Row[]): void {
-  if (rows.length === 0) console.note("no spans in this range; --since 24h looks further back");
+  if (rows.length === 0) console.note(NOTHING_FOUND);
   if (console.json) console.lines(rows);
   else if (rows.length > 0) console.print(shown, columns);
 }
 
-function withShape(row: Row): Row {
+function withTrend(row: Row): Row {
   const { calls } = (row["series"] ?? { calls: [] }) as { calls: readonly number[] };
   return { ...roundNumbers(row), calls_over_time: shapeOfNumbers(calls) };
 }

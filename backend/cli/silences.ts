@@ -8,7 +8,7 @@ import { formatMatcher, fromSilence, type SilenceMatcher, toSilence } from "../c
 import { type Fields, readMatcher, typedMatcher } from "./alerting-fields.ts";
 import { addRemoval, type Console } from "./output.ts";
 import type { Row } from "./table.ts";
-import type { Existing, Kind, Resource } from "./alerting-file.ts";
+import { type Existing, type Kind, type Resource, storedAt } from "./alerting-file.ts";
 import type { Client } from "./client.ts";
 
 const SILENCES = "/alerting/silences";
@@ -17,32 +17,31 @@ export const silenceKind: Kind = {
   section: "silences",
   noun: "silence",
   read: readSilence,
-  isOver: ({ ends_at: end }) => Date.parse(String(end)) <= Date.now(),
+  isExpired: ({ ends_at: end }) => Date.parse(String(end)) <= Date.now(),
   nameOf: ({ matchers, comment }) => `${(matchers as string[]).join(", ")} (${String(comment)})`,
-  list: existingSilences,
-  create: async (client, resource) => void (await client.call("POST", SILENCES, { body: silenceBody(resource) })),
-  replace: async (client, id, resource) => void (await client.call("POST", SILENCES, { body: { ...silenceBody(resource), id } })),
-  remove: async (client, id) => void (await client.call("DELETE", `${SILENCES}/${encodeURIComponent(id)}`)),
-  same: (field, one, other) => field.endsWith("s_at") && (typeof other !== "string" || Date.parse(String(one)) === Date.parse(other)),
+  list: listSilences,
+  ...storedAt(SILENCES, (_client, resource) => toBody(resource)),
+  replace: async (client, id, resource) => await client.call("POST", SILENCES, { body: { ...toBody(resource), id } }),
+  isSame: (field, one, other) => field.endsWith("s_at") && (typeof other !== "string" || Date.parse(String(one)) === Date.parse(other)),
 };
 
 /** Silences that have not ended. */
-async function existingSilences(client: Client): Promise<Existing[]> {
+async function listSilences(client: Client): Promise<Existing[]> {
   const rows = await client.call<(Row & { status: { state: string } })[]>("GET", SILENCES);
   return rows
     .filter(({ status }) => status.state !== "expired")
     .map((row) => {
-      const matchers = matchersOf(row);
+      const matchers = matcherTexts(row);
       const resource = { matchers, starts_at: row["startsAt"], ends_at: row["endsAt"], comment: row["comment"] };
       return { id: String(row["id"]), name: silenceKind.nameOf(resource, 0), resource };
     });
 }
 
-function matchersOf(row: Row): string[] {
-  return (row["matchers"] as SilenceMatcher[]).map((one) => formatMatcher(fromSilence(one))).sort();
+function matcherTexts(row: Row): string[] {
+  return (row["matchers"] as SilenceMatcher[]).map((matcher) => formatMatcher(fromSilence(matcher))).sort();
 }
 
-function silenceBody({ matchers, starts_at: startsAt, ends_at: endsAt, comment }: Resource): object {
+function toBody({ matchers, starts_at: startsAt, ends_at: endsAt, comment }: Resource): object {
   const read = (matchers as string[]).map((text) => toSilence(readMatcher(text, "matchers")));
   return { matchers: read, ...(startsAt !== null && { startsAt }), endsAt, comment };
 }
@@ -66,7 +65,7 @@ function timeOf(fields: Fields, name: string): string {
   return text;
 }
 
-const LONGEST_MS = 366 * 86_400_000;
+const MAX_MS = 366 * 86_400_000;
 const COLUMNS = ["state", "matchers", "startsAt", "endsAt", "createdBy", "comment", "id"];
 
 interface SilenceOptions {
@@ -82,9 +81,9 @@ export function addSilenceCommands(program: Command, console: Console): void {
     .description("active and pending silences")
     .option("--all", "also silences that ended in the last five days")
     .action(async ({ all }: { all?: boolean }) => {
-      const rows = await console.client().call<(Row & { status: { state: string } })[]>("GET", SILENCES);
+      const rows = await console.call<(Row & { status: { state: string } })[]>("GET", SILENCES);
       const wanted = rows.filter(({ status }) => all || status.state !== "expired");
-      const shown = wanted.map((row) => ({ ...row, state: row.status.state, matchers: matchersOf(row).join(", ") }));
+      const shown = wanted.map((row) => ({ ...row, state: row.status.state, matchers: matcherTexts(row).join(", ") }));
       console.print(console.json ? wanted : shown, COLUMNS);
     });
   silences
@@ -103,16 +102,14 @@ Examples:
     .action(async (texts: string[], options: SilenceOptions) => {
       const matchers = texts.map((text) => typedMatcher(text, "matcher"));
       const times = timesOf(options);
-      const created = await console
-        .client()
-        .call<Row>("POST", SILENCES, { body: silenceBody({ matchers, ...times, comment: options.comment }) });
+      const created = await console.call<Row>("POST", SILENCES, { body: toBody({ matchers, ...times, comment: options.comment }) });
       console.result(String(created["id"]), `silenced until ${String(created["endsAt"])}: ${matchers.join(", ")}`, created);
     });
   addRemoval(silences, console, "end a silence now; its firing alerts are sent", (id) => `${SILENCES}/${id}`);
 }
 
 function timesOf({ for: text, start }: SilenceOptions): { starts_at: string | null; ends_at: string } {
-  const ms = durationWithin(text, { minMs: 1000, maxMs: LONGEST_MS });
+  const ms = durationWithin(text, { minMs: 1000, maxMs: MAX_MS });
   if (ms === undefined) throw new WrongUsage(`--for ${text}: write it as 30m, 2h or 7d, a year at most`);
   const startMs = start === undefined ? Date.now() : Date.parse(start);
   if (Number.isNaN(startMs)) throw new WrongUsage(`--start ${start}: write it as 2026-12-01T04:00:00Z`);

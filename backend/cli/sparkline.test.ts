@@ -17,7 +17,7 @@ describe("sparklines", () => {
       60,
     );
     expect(lines).toEqual([
-      "SERIES                               LEAST     MOST     LAST",
+      "SERIES                                 MIN      MAX     LAST",
       'up{job="a"}   ▁▁▂▂▃▃▃▄▄▅▅▆▆▆▇▇███        0        7        7',
       "{}            ▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄  1000000  1000000  1000000",
       '{job="half"}  ██▆▆▃▃▃▁▁                 -4       -1       -4',
@@ -42,7 +42,7 @@ describe("sparklines", () => {
   it("print shared labels once, so that the differing ones are seen; narrow ones show the last value only", () => {
     const of = (job: string) => series({ __name__: "up", cluster: "a".repeat(100), job }, every10s([1, 2, 3]));
     const [common, head, one, other] = sparklines([of("x"), of("y")], RANGE, 60);
-    expect([common, head]).toEqual([`all: up{cluster="${"a".repeat(42)}…`, expect.stringMatching(/^SERIES +LEAST +MOST +LAST$/)]);
+    expect([common, head]).toEqual([`all: up{cluster="${"a".repeat(42)}…`, expect.stringMatching(/^SERIES +  MIN + MAX +LAST$/)]);
     expect([one, other]).toEqual([expect.stringMatching(/^\{job="x"\}/), expect.stringMatching(/^\{job="y"\}/)]);
     expect(sparklines([of("x"), of("y")], RANGE, 40).slice(1)).toEqual([
       expect.stringMatching(/^SERIES +LAST$/),

@@ -1,6 +1,6 @@
 // Renders series over time as lines of text, each scaled between its own minimum and maximum. Invariants: no line is wider than the
 // terminal; gaps in a series stay empty.
-import { visible } from "./table.ts";
+import { truncate, visible } from "./table.ts";
 
 export interface Series {
   readonly metric: Readonly<Record<string, string>>;
@@ -15,43 +15,43 @@ export interface TimeRange {
 }
 
 const LEVELS = "▁▂▃▄▅▆▇█";
-const LEAST_COLUMNS = 40;
-const LEAST_SHAPE = 8;
-const LEAST_NAME = 10;
+const MIN_COLUMNS = 40;
+const MIN_SHAPE = 8;
+const MIN_NAME = 10;
 /** With fewer columns, only the last value is shown. */
 const NARROW_COLUMNS = 60;
 
 /** A header with the common labels, and a line per series; on a narrow terminal, only with the last value. */
 export function sparklines(series: readonly Series[], range: TimeRange, columns: number): string[] {
-  const width = Math.max(LEAST_COLUMNS, columns);
-  const figures = series.map(figuresOf);
-  const shown = width < NARROW_COLUMNS ? (["last"] as const) : (["least", "most", "last"] as const);
+  const width = Math.max(MIN_COLUMNS, columns);
+  const figures = series.map(summaryOf);
+  const shown = width < NARROW_COLUMNS ? (["last"] as const) : (["min", "max", "last"] as const);
   const widths = shown.map((name) => Math.max(name.length, ...figures.map((figure) => figure[name].length)));
-  const figuresWidth = widths.reduce((all, one) => all + one + 2, 0);
-  const common = commonOf(series);
+  const figuresWidth = widths.reduce((sum, columnWidth) => sum + columnWidth + 2, 0);
+  const common = commonLabels(series);
   const names = series.map(({ metric }) => seriesName(Object.fromEntries(Object.entries(metric).filter(([label]) => !(label in common)))));
-  const longest = names.reduce((most, { length }) => Math.max(most, length), "SERIES".length);
-  const room = Math.max(LEAST_NAME + LEAST_SHAPE, width - figuresWidth - 2);
-  const nameWidth = Math.min(longest, Math.max(LEAST_NAME, Math.floor(room / 2)));
-  const shapeWidth = Math.max(LEAST_SHAPE, room - nameWidth);
+  const longest = names.reduce((max, { length }) => Math.max(max, length), "SERIES".length);
+  const freeWidth = Math.max(MIN_NAME + MIN_SHAPE, width - figuresWidth - 2);
+  const nameWidth = Math.min(longest, Math.max(MIN_NAME, Math.floor(freeWidth / 2)));
+  const shapeWidth = Math.max(MIN_SHAPE, freeWidth - nameWidth);
   const line = (name: string, shape: string, texts: readonly string[]): string => {
     const right = texts.map((text, at) => `  ${text.padStart(widths[at] ?? 0)}`).join("");
-    return cut(`${cut(name, nameWidth).padEnd(nameWidth)}  ${shape.padEnd(shapeWidth)}${right}`, width);
+    return truncate(`${truncate(name, nameWidth).padEnd(nameWidth)}  ${shape.padEnd(shapeWidth)}${right}`, width);
   };
   const head = line(
     "SERIES",
     "",
     shown.map((name) => name.toUpperCase()),
   );
-  const lines = series.map((one, at) => {
+  const lines = series.map((entry, at) => {
     const texts = shown.map((name) => figures[at]?.[name] ?? "");
-    return line(names[at] ?? "", shapeOf(one, range, shapeWidth), texts);
+    return line(names[at] ?? "", shapeOf(entry, range, shapeWidth), texts);
   });
-  return [...(Object.keys(common).length > 0 ? [cut(`all: ${seriesName(common)}`, width)] : []), head, ...lines];
+  return [...(Object.keys(common).length > 0 ? [truncate(`all: ${seriesName(common)}`, width)] : []), head, ...lines];
 }
 
 /** Labels that all series share. They are printed once; otherwise, they would push the distinguishing labels out of the line. */
-function commonOf(series: readonly Series[]): Record<string, string> {
+function commonLabels(series: readonly Series[]): Record<string, string> {
   const [first, ...others] = series;
   if (!first || others.length === 0) return {};
   return Object.fromEntries(Object.entries(first.metric).filter(([label, value]) => others.every(({ metric }) => metric[label] === value)));
@@ -65,39 +65,35 @@ export function seriesName({ __name__: name = "", ...labels }: Readonly<Record<s
 
 /** The mean of each section of the range, scaled between minimum and maximum. */
 function shapeOf({ values }: Series, { startS, endS, stepS }: TimeRange, width: number): string {
-  const stretches = Array.from({ length: width }, () => ({ sum: 0, count: 0 }));
+  const sections = Array.from({ length: width }, () => ({ sum: 0, count: 0 }));
   const scale = width / (endS - startS + stepS);
   for (const [seconds, text] of values) {
     const value = numberOf(text);
     if (!Number.isFinite(value)) continue;
     const from = Math.floor((seconds - startS) * scale);
     const to = Math.max(from + 1, Math.floor((seconds - startS + stepS) * scale));
-    for (const stretch of stretches.slice(Math.max(0, from), Math.max(0, to))) {
-      stretch.sum += value;
-      stretch.count += 1;
+    for (const section of sections.slice(Math.max(0, from), Math.max(0, to))) {
+      section.sum += value;
+      section.count += 1;
     }
   }
-  return levels(stretches.map(({ sum, count }) => (count === 0 ? undefined : sum / count)));
+  return shapeOfNumbers(sections.map(({ sum, count }) => (count === 0 ? undefined : sum / count)));
 }
 
-/** One character for each number. */
-export function shapeOfNumbers(numbers: readonly number[]): string {
-  return levels(numbers);
-}
-
-function levels(means: readonly (number | undefined)[]): string {
+/** One character for each number; undefined leaves a gap. */
+export function shapeOfNumbers(means: readonly (number | undefined)[]): string {
   const known = means.filter((mean) => mean !== undefined);
-  const [least, most] = [Math.min(...known), Math.max(...known)];
-  const levelOf = (mean: number): number => (most > least ? Math.round(((mean - least) / (most - least)) * (LEVELS.length - 1)) : 3);
+  const [min, max] = [Math.min(...known), Math.max(...known)];
+  const levelOf = (mean: number): number => (max > min ? Math.round(((mean - min) / (max - min)) * (LEVELS.length - 1)) : 3);
   return means.map((mean) => (mean === undefined ? " " : LEVELS[levelOf(mean)])).join("");
 }
 
-function figuresOf({ values }: Series): { least: string; most: string; last: string } {
+function summaryOf({ values }: Series): { min: string; max: string; last: string } {
   const numbers = values.map(([, text]) => numberOf(text)).filter((value) => !Number.isNaN(value));
-  if (numbers.length === 0) return { least: "-", most: "-", last: "-" };
-  const least = numbers.reduce((one, other) => Math.min(one, other));
-  const most = numbers.reduce((one, other) => Math.max(one, other));
-  return { least: figure(least), most: figure(most), last: figure(numbers.at(-1) ?? least) };
+  if (numbers.length === 0) return { min: "-", max: "-", last: "-" };
+  const min = numbers.reduce((one, other) => Math.min(one, other));
+  const max = numbers.reduce((one, other) => Math.max(one, other));
+  return { min: figure(min), max: figure(max), last: figure(numbers.at(-1) ?? min) };
 }
 
 /** Parses numbers as Prometheus writes them. */
@@ -107,8 +103,4 @@ function numberOf(text: string): number {
 
 function figure(value: number): string {
   return String(Number(value.toPrecision(6)));
-}
-
-function cut(text: string, width: number): string {
-  return text.length <= width ? text : `${text.slice(0, width - 1)}…`;
 }

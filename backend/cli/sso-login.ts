@@ -13,7 +13,7 @@ import type { Session } from "./credentials.ts";
 
 /** The same time that the backend waits for the identity provider. */
 const WAIT_MS = 600_000;
-const MOST_CODE_CHARACTERS = 2000;
+const MAX_CODE_CHARACTERS = 2000;
 
 type SsoClient = Pick<Client, "address" | "checkSso" | "loginByCode">;
 
@@ -25,18 +25,20 @@ export async function loginBySso(world: World, client: SsoClient, waitMs = WAIT_
   const query = { cli_port: String(browser.port), cli_state: state, cli_challenge: challenge.toString("base64url") };
   const path = `/api/auth/oidc/start?${new URLSearchParams(query).toString()}`;
   await client.checkSso(path);
-  world.stderr.write(`Open this address in a browser, and log in there:\n\n  ${client.address}${path}\n\n`);
-  world.stderr.write(`A page then shows a code. Go on there only if it is this one:\n\n  ${comparedCode(challenge)}\n\n`);
+  world.stderr.write(`Open this URL in a browser and log in:\n\n  ${client.address}${path}\n\n`);
+  world.stderr.write(`The page shows a code. Continue only if it is the same as this one:\n\n  ${comparedCode(challenge)}\n\n`);
   using terminal = readTypedCode(world, state);
   if (world.stdin.isTTY)
-    world.stderr.write(`Waiting. Where the browser is on another machine it ends at an address that it cannot reach: paste that here.\n`);
+    world.stderr.write(
+      `Waiting for the login. If your browser runs on another machine, it ends at a URL that it cannot open: paste that URL here.\n`,
+    );
   const code = await firstOf([browser.code, terminal.code], world, waitMs);
   try {
     const session = await client.loginByCode(code, verifier);
-    browser.answer(`You are logged in as ${session.email}. This window may be closed.`);
+    browser.answer(`You are logged in as ${session.email}. You can close this window.`);
     return session;
   } catch (error) {
-    browser.answer("The login failed: the terminal says why.");
+    browser.answer("Login failed. See the terminal for the reason.");
     throw error;
   }
 }
@@ -53,8 +55,8 @@ function secret(): string {
 
 async function firstOf(codes: Promise<string>[], { signal }: World, waitMs: number): Promise<string> {
   const ended = Promise.withResolvers<never>();
-  const onAbort = (): void => ended.reject(new Interrupted("the login was interrupted, nothing was done"));
-  const timer = setTimeout(() => ended.reject(new Problem("no login within ten minutes: run `atherops login --sso` again")), waitMs);
+  const onAbort = (): void => ended.reject(new Interrupted("login interrupted"));
+  const timer = setTimeout(() => ended.reject(new Problem("login timed out after 10 minutes: run `atherops login --sso` again")), waitMs);
   signal?.addEventListener("abort", onAbort, { once: true });
   if (signal?.aborted) onAbort();
   try {
@@ -69,7 +71,7 @@ async function firstOf(codes: Promise<string>[], { signal }: World, waitMs: numb
 export function codeIn(address: string, state: string): string | undefined {
   const parameters = URL.parse(address.trim(), "http://127.0.0.1")?.searchParams;
   const code = parameters?.get("code") ?? "";
-  return parameters?.get("state") === state && /^[\w.-]+$/.test(code) && code.length <= MOST_CODE_CHARACTERS ? code : undefined;
+  return parameters?.get("state") === state && /^[\w.-]+$/.test(code) && code.length <= MAX_CODE_CHARACTERS ? code : undefined;
 }
 
 /** Reads the address that the user pastes. */
@@ -80,8 +82,7 @@ function readTypedCode({ stdin, stderr }: World, state: string): Disposable & { 
   lines.on("line", (line) => {
     const code = codeIn(line, state);
     if (code !== undefined) resolve(code);
-    else if (line.trim() !== "")
-      stderr.write("This is not the address at which this login ended: it begins with http://127.0.0.1: and has a code.\n");
+    else if (line.trim() !== "") stderr.write("This is not the URL of this login: it starts with http://127.0.0.1: and contains a code.\n");
   });
   return { code: promise, [Symbol.dispose]: () => lines.close() };
 }
@@ -115,7 +116,7 @@ class Browser implements AsyncDisposable {
   #take(request: IncomingMessage, response: ServerResponse, state: string): void {
     const isOurs = request.method === "GET" && request.headers.host === `127.0.0.1:${this.port}`;
     const code = isOurs && !this.#waiting ? codeIn(request.url ?? "", state) : undefined;
-    if (code === undefined) return page(response, 404, "No login is awaited here.");
+    if (code === undefined) return page(response, 404, "No login is in progress.");
     this.#waiting = response;
     this.#found.resolve(code);
   }

@@ -1,18 +1,18 @@
 // Formats rows as a table for people, or as JSON for programs. Invariant: text from telemetry cannot control the terminal: control
 // characters are shown escaped.
-import { ageText } from "../client/age.ts";
+import { ageText } from "../client/text.ts";
 
 export type Row = Record<string, unknown>;
 
 /** Columns that are shown as an age, because that is what people look for. */
 const AGES: ReadonlySet<string> = new Set(["last_heartbeat", "key_created_at", "last_used_at"]);
-/** Times of resources. Those of telemetry have nanoseconds and are not shortened. */
+/** Times of resources. Those of telemetry have nanoseconds and are not truncate. */
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
 /** Header and rows, with columns as wide as their widest cell; the last column is not padded. */
 export function table(rows: readonly Row[], columns: readonly string[]): string {
   const cells = rows.map((row) => columns.map((column) => timeCell(column, row[column]) ?? cell(row[column])));
-  const heads = columns.map(headOf);
+  const heads = columns.map(headingOf);
   const widths = heads.map((head, index) => Math.max(head.length, ...cells.map((row) => row[index]?.length ?? 0)));
   const line = (row: readonly string[]) =>
     row
@@ -28,7 +28,7 @@ function timeCell(column: string, value: unknown): string | undefined {
 }
 
 /** `duration_ms` and `DurationMs` have the same heading. */
-function headOf(column: string): string {
+function headingOf(column: string): string {
   return column.replace(/([a-z])([A-Z])/g, "$1_$2").toUpperCase();
 }
 
@@ -39,17 +39,9 @@ export function cell(value: unknown): string {
   return visible(text);
 }
 
-const BYTE_UNITS = ["B", "kB", "MB", "GB", "TB"] as const;
-
-/** Such as `112.7 MB`, in decimal units. */
-export function bytesText(bytes: number): string {
-  const power = Math.min(BYTE_UNITS.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
-  return `${Number((bytes / 1000 ** power).toPrecision(4))} ${BYTE_UNITS[power]}`;
-}
-
-/** At most `most` characters; the last one is `…` if the text is longer. */
-export function shortened(text: string, most: number): string {
-  return text.length <= most ? text : `${text.slice(0, most - 1)}…`;
+/** At most `maxLength` characters; the last one is `…` if the text is longer. */
+export function truncate(text: string, maxLength: number): string {
+  return text.length <= maxLength ? text : `${text.slice(0, maxLength - 1)}…`;
 }
 
 /** C0, C1, DEL, line separators and direction overrides as \u escapes. */
@@ -58,7 +50,7 @@ export function visible(text: string): string {
 }
 
 /** Equivalent JSON without characters that control a terminal. */
-export function harmlessJson(json: string): string {
+export function escapeJson(json: string): string {
   return json.replace(CONTROLS, escapeCharacter);
 }
 

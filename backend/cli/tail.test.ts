@@ -9,7 +9,7 @@ import { PassThrough } from "node:stream";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { Client } from "./client.ts";
 import type { World } from "./settings.ts";
-import { consoleOf } from "./output.ts";
+import { createConsole } from "./output.ts";
 import { tail, type TailOptions, type TailTimes } from "./tail.ts";
 
 type Answer = (request: IncomingMessage, reply: ServerResponse) => void;
@@ -59,7 +59,7 @@ async function tailing({ json = false, passwordFile, timer }: Running = {}) {
   stderr.on("data", (text) => (outputs.err += String(text)));
   const settings = { url, sessionFile, passwordFile };
   const world: World = { settings, stdin: process.stdin, stdout, stderr, signal: ending.signal };
-  const console = consoleOf(world, () => ({ json }));
+  const console = createConsole(world, () => ({ json }));
   await tail({ client: new Client(world, {}), console, filters: { q: ["x"] }, line: ({ message }) => String(message), times: FAST, timer });
 }
 
@@ -109,7 +109,7 @@ test("goes on after the last event when the connection is lost, and prints nothi
 test("says that something may be missing where there was no event to go on after", async () => {
   answers = [(_request, reply) => (events(reply, ": atherops\n\n"), reply.end()), (_request, reply) => events(reply, record(1, "new"))];
   const done = tailing();
-  await says({ out: "new\n", err: expect.stringContaining("reconnected; records that arrived meanwhile are not shown\n") as never });
+  await says({ out: "new\n", err: expect.stringContaining("reconnected; records that arrived in the meantime are not shown\n") as never });
   ending.abort();
   await done;
 });
@@ -120,7 +120,7 @@ test("a backend that is silent is asked again", async () => {
   const done = tailing({ timer: (expire) => ((silence = expire), () => undefined) });
   await says({ out: "one\n", err: "" });
   silence();
-  await says({ out: "one\ntwo\n", err: "the backend is silent: reconnecting\nreconnected\n" });
+  await says({ out: "one\ntwo\n", err: "no data from the backend: reconnecting\nreconnected\n" });
   expect(requests[1]?.headers["last-event-id"]).toBe("1");
   ending.abort();
   await done;
@@ -174,7 +174,7 @@ test("a record that is left out is said, and text cannot steer the terminal, as 
   const controls = "\u001b]0;x\u0007\u009b2J\u202e";
   answers = [(_request, reply) => events(reply, "event: skipped\nid: 3\ndata: {}\n\n", record(4, controls))];
   const done = tailing({ json: true });
-  await says({ err: "records were skipped: they arrive faster than they are read, or one is larger than 512 KiB\n" });
+  await says({ err: "records were skipped: they arrive faster than they can be read, or a record exceeds 512 KiB\n" });
   await vi.waitFor(() => expect(outputs.out).toContain("\n"), 50_000);
   expect(outputs.out).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/);
   expect(JSON.parse(outputs.out)).toEqual({ message: controls });

@@ -1,12 +1,13 @@
 // A live tail of logs over server-sent events. Invariants: a record is printed once, and gaps are reported, even if connections are lost:
-// the client asks the backend to continue after the last event. An event is delivered once it is complete, and has at most
-// MAX_EVENT_LENGTH characters. The tail ends when the signal aborts, or with an error that a retry cannot fix.
+// the client asks the backend to continue after the last event.
+// The tail ends when the signal aborts, or with an error that a retry cannot fix.
 import { once } from "node:events";
 import { pause } from "../../common/loop.ts";
+import { readServerEvents } from "../client/server-events.ts";
 import { PassingProblem, Problem } from "./cli-error.ts";
 import type { CallOptions, Client } from "./client.ts";
 import type { Console } from "./output.ts";
-import { harmlessJson, type Row } from "./table.ts";
+import { escapeJson, type Row } from "./table.ts";
 
 export interface TailOptions {
   readonly client: Pick<Client, "open">;
@@ -71,25 +72,25 @@ async function connection(options: TailOptions, progress: Progress): Promise<und
   let stop: (() => void) | undefined;
   const alive = (): void => {
     stop?.();
-    stop = timer(() => silent.abort(new PassingProblem("the backend is silent")), silenceMs);
+    stop = timer(() => silent.abort(new PassingProblem("no data from the backend")), silenceMs);
   };
   const headers: Record<string, string> = progress.lastId === undefined ? {} : { "last-event-id": progress.lastId };
   alive();
   try {
     const ends = AbortSignal.any([silent.signal, ...(signal ? [signal] : [])]);
-    const answer = await client.open(PATH, { query: filters, headers, signal: ends });
+    const response = await client.open(PATH, { query: filters, headers, signal: ends });
     if (progress.isLossPrinted)
-      console.note(progress.lastId === undefined ? "reconnected; records that arrived meanwhile are not shown" : "reconnected");
+      console.note(progress.lastId === undefined ? "reconnected; records that arrived in the meantime are not shown" : "reconnected");
     Object.assign(progress, { hasConnected: true, isLossPrinted: false });
-    for await (const { name, id, data } of serverEvents(answer, alive)) {
+    for await (const { name, id, data } of readServerEvents(response, alive)) {
       progress.lastId = id ?? progress.lastId;
       if (name === "failed") throw failureOf(data);
       progress.failures = 0;
-      if (name === "skipped") console.note("records were skipped: they arrive faster than they are read, or one is larger than 512 KiB");
+      if (name === "skipped") console.note("records were skipped: they arrive faster than they can be read, or a record exceeds 512 KiB");
       else if (name === "message") await print(console, data, line);
     }
   } catch (error) {
-    throw silent.signal.aborted ? silent.signal.reason : passing(error);
+    throw silent.signal.aborted ? silent.signal.reason : toProblem(error);
   } finally {
     stop?.();
   }
@@ -104,7 +105,7 @@ function startTimer(expire: () => void, ms: number): () => void {
 /** If the output is not read, this blocks the connection, and thereby the backend. */
 async function print(console: Console, data: string, line: TailOptions["line"]): Promise<void> {
   const { stdout, signal } = console.world;
-  const text = console.json ? harmlessJson(data) : line(parseRow(data));
+  const text = console.json ? escapeJson(data) : line(parseRow(data));
   if (!stdout.write(`${text}\n`)) await once(stdout, "drain", { signal });
 }
 
@@ -122,45 +123,8 @@ function failureOf(data: string): Problem {
   return error === "invalid_token" ? new PassingProblem("the session has ended") : new Problem(`${message} [${error}]`);
 }
 
-/** A broken connection is a temporary failure, not one of the request. */
-function passing(error: unknown): unknown {
+/** A broken connection is a temporary failure; an endless event is not from this backend. */
+function toProblem(error: unknown): unknown {
+  if (error instanceof RangeError) return new Problem(error.message);
   return error instanceof TypeError ? new PassingProblem("the connection was lost", { cause: error }) : error;
-}
-
-interface ServerEvent {
-  /** `message` if the server names none. */
-  readonly name: string;
-  readonly id: string | undefined;
-  readonly data: string;
-}
-
-/** The backend's events have at most 512 KiB. */
-const MAX_EVENT_LENGTH = 4 * 1024 * 1024;
-
-/** Calls `alive` for every chunk, even one that contains only comments. */
-async function* serverEvents(body: AsyncIterable<Uint8Array>, alive: () => void): AsyncGenerator<ServerEvent> {
-  const decoder = new TextDecoder();
-  let rest = "";
-  for await (const chunk of body) {
-    alive();
-    rest += decoder.decode(chunk, { stream: true });
-    const parts = rest.split("\n\n");
-    rest = parts.pop() ?? "";
-    if (rest.length > MAX_EVENT_LENGTH) throw new Problem("the response is not a tail; is the URL right?");
-    for (const part of parts) {
-      const event = eventOf(part);
-      if (event) yield event;
-    }
-  }
-}
-
-/** Undefined if there are only comments. */
-function eventOf(text: string): ServerEvent | undefined {
-  const fields = new Map<string, string[]>();
-  for (const line of text.split("\n")) {
-    const [, name, value = ""] = /^([a-z]+)(?:: ?(.*))?$/s.exec(line) ?? [];
-    if (name !== undefined) fields.set(name, [...(fields.get(name) ?? []), value]);
-  }
-  const data = fields.get("data");
-  return data && { name: fields.get("event")?.at(-1) ?? "message", id: fields.get("id")?.at(-1), data: data.join("\n") };
 }

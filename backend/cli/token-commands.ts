@@ -2,7 +2,7 @@
 // reading, and prints what to enter into Grafana. Invariant: a token is only printed to stdout, and is never an argument.
 import type { ApiResponses } from "../client/api.ts";
 import type { Command } from "commander";
-import { several } from "./named-resources.ts";
+import { collect } from "./named-resources.ts";
 import { addList, addRemoval, type Console } from "./output.ts";
 
 const INGEST_EXAMPLES = `
@@ -31,9 +31,9 @@ export function addIngestTokenCommands(program: Command, console: Console): void
   const tokens = program.command("ingest-tokens").description("ingest tokens: for programs that send telemetry without an agent");
   tokens
     .command("list", { isDefault: true })
-    .description("tokens, the signals that they may send, and when they were last used; the token itself is shown only when it is created")
+    .description("tokens, the signals that they may send, and when they were last used; a token itself is shown only when it is created")
     .action(async () => {
-      const rows = await console.client().all("/api/ingest-tokens");
+      const rows = await console.client().rows("/api/ingest-tokens");
       const shown = rows.map((row) => ({ ...row, signals: String(row["signals"]), networks: String(row["networks"]) }));
       console.print(console.json ? rows : shown, [
         "name",
@@ -51,9 +51,9 @@ export function addIngestTokenCommands(program: Command, console: Console): void
     .option("--signals <list>", "signals that it may send: metrics, logs, traces, separated by commas; default all")
     .option("--host <id>", "store its data as that of this host")
     .option("--cluster <id>", "store its data as that of this cluster")
-    .option("--network <cidr>", "an IP address or CIDR from which it may be used; repeatable", several, [])
-    .option("--bytes-per-second <number>", "of each signal; default only the organisation's limit")
-    .option("--records-per-second <number>", "of each signal; default only the organisation's limit")
+    .option("--network <cidr>", "an IP address or CIDR from which it may be used; repeatable", collect, [])
+    .option("--bytes-per-second <number>", "limit per signal; default: only the organisation's limit")
+    .option("--records-per-second <number>", "limit per signal; default: only the organisation's limit")
     .option("--ttl <duration>", "lifetime, such as 12h, 90d or 1y; by default, the token does not expire")
     .addHelpText("after", INGEST_EXAMPLES)
     .action(async (name: string, { signals, network: networks, bytesPerSecond, recordsPerSecond, ...rest }: CreateOptions) => {
@@ -65,10 +65,8 @@ export function addIngestTokenCommands(program: Command, console: Console): void
         ...(bytesPerSecond !== undefined && { bytes_per_second: Number(bytesPerSecond) }),
         ...(recordsPerSecond !== undefined && { records_per_second: Number(recordsPerSecond) }),
       };
-      const created = await console.client().call<Created>("POST", "/api/ingest-tokens", { body });
-      console.result(created.token, `ingest token ${name} (${created.id}) created, ${validity(created)}; it is not shown again`, {
-        ...created,
-      });
+      const created = await console.call<Created>("POST", "/api/ingest-tokens", { body });
+      console.result(created.token, `ingest token ${name} (${created.id}) created, ${validity(created)}; it is not shown again`, created);
     });
   tokens
     .command("rotate <id>")
@@ -77,9 +75,9 @@ export function addIngestTokenCommands(program: Command, console: Console): void
     .option("--ttl <duration>", "lifetime of the new secret; default: that of the current one")
     .action(async (id: string, body: { overlap: string; ttl?: string }) => {
       const path = `/api/ingest-tokens/${encodeURIComponent(id)}/rotate`;
-      const rotated = await console.client().call<ApiResponses["POST /api/ingest-tokens/{id}/rotate"]>("POST", path, { body });
+      const rotated = await console.call<ApiResponses["POST /api/ingest-tokens/{id}/rotate"]>("POST", path, { body });
       const note = `ingest token ${rotated.name} rotated, ${validity(rotated)}; the previous secret is accepted until ${rotated.previous_valid_until}`;
-      console.result(rotated.token, note, { ...rotated });
+      console.result(rotated.token, note, rotated);
     });
   addRemoval(tokens, console, "remove a token; refused everywhere within 5 seconds", (id) => `/api/ingest-tokens/${id}`);
 }
@@ -111,17 +109,17 @@ export function addReadTokenCommands(program: Command, console: Console): void {
     .addHelpText("after", READ_EXAMPLES)
     .action(async (name: string, { ttl }: { ttl: string }) => {
       const client = console.client();
-      const made = await client.call<{ id: string; token: string; expires_at: string }>("POST", "/api/read-tokens", {
+      const created = await client.call<{ id: string; token: string; expires_at: string }>("POST", "/api/read-tokens", {
         body: { name, ttl },
       });
-      console.result(made.token, toEnter(client.address, name, made), { ...made });
+      console.result(created.token, grafanaSettings(client.address, name, created), created);
     });
   addRemoval(tokens, console, "remove a token; refused everywhere within 5 seconds", (id) => `/api/read-tokens/${id}`);
 }
 
-function toEnter(address: string, name: string, { id, expires_at }: { id: string; expires_at: string }): string {
+function grafanaSettings(address: string, name: string, { id, expires_at }: { id: string; expires_at: string }): string {
   return `read token ${name} (${id}) created, valid until ${expires_at}; it is not shown again
-In Grafana: Connections, Add new data source. Enter there, with the address by which Grafana reaches the backend:
+In Grafana: Connections, Add new data source. Enter these settings, with the URL at which Grafana reaches the backend:
   Prometheus server URL   ${address}/query/prometheus
   Loki URL                ${address}/query/loki
   Jaeger URL              ${address}/query/jaeger

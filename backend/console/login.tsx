@@ -1,6 +1,7 @@
 // Login: a page at first; a dialog above the current screen when a session has ended.
 import { Dialog, Problem } from "./parts/common.tsx";
-import { submitBy, typedIn, useSending } from "./state/sending.ts";
+import { Button, Field } from "./parts/controls.tsx";
+import { submitBy, formReader, useSending } from "./state/sending.ts";
 import { logIn, logOut, refusedLink, user, useSettings } from "./state/session.ts";
 
 export function LoginPage() {
@@ -8,7 +9,7 @@ export function LoginPage() {
     <main class="center">
       <section class="card login">
         <h1>AtherOps</h1>
-        <Problem words={refusedLink.value} />
+        <Problem message={refusedLink.value} />
         <LoginForm />
       </section>
     </main>
@@ -17,46 +18,44 @@ export function LoginPage() {
 
 export function LoginDialog() {
   return (
-    <Dialog title="The session has ended">
-      <p>Log in again to continue. Your input is still there.</p>
+    <Dialog title="Your session has expired">
+      <p>Log in again to continue. Your input is kept.</p>
       <LoginForm email={user.value?.email} />
-      <button type="button" class="plain" onClick={() => void logOut()}>
-        Log in as another user
-      </button>
+      <Button class="plain" onClick={() => void logOut()} text="Log in as another user" />
     </Dialog>
   );
 }
 
 function LoginForm({ email }: { email?: string | undefined }) {
   const { send, isBusy, error } = useSending(async (form: HTMLFormElement) => {
-    const typed = typedIn(form);
+    const typed = formReader(form);
     await logIn(email ?? typed("email"), typed("password"));
   });
   return (
     <form class="stack" onSubmit={submitBy(send)}>
-      <label>
-        E-mail
-        <input name="email" type="email" autoComplete="username" required defaultValue={email} readOnly={email !== undefined} />
-      </label>
-      <label>
-        Password
-        <input name="password" type="password" autoComplete="current-password" required />
-      </label>
-      <Problem words={error} />
-      <button type="submit" class="primary" disabled={isBusy}>
-        {isBusy ? "Logging in …" : "Log in"}
-      </button>
+      <Field
+        label="E-mail"
+        name="email"
+        type="email"
+        autoComplete="username"
+        required
+        defaultValue={email}
+        readOnly={email !== undefined}
+      />
+      <Field label="Password" name="password" type="password" autoComplete="current-password" required />
+      <Problem message={error} />
+      <Button type="submit" class="primary" disabled={isBusy} text={isBusy ? "Logging in …" : "Log in"} />
       <SingleSignOn />
     </form>
   );
 }
 
 function SingleSignOn() {
-  const found = useSettings();
-  return found.value.value?.hasSingleSignOn ? (
+  const loaded = useSettings();
+  return loaded.value.value?.hasSingleSignOn ? (
     // The fragment is not seen by servers: it waits here until the provider has led back.
     <a class="button" href="/api/auth/oidc/start?return_to=/" onClick={() => sessionStorage.setItem("atherops.at", location.hash)}>
-      Log in with your company's account
+      Log in with single sign-on
     </a>
   ) : null;
 }

@@ -14,35 +14,24 @@ import { Help, Navigation } from "./navigation.tsx";
 import { Problem } from "./parts/common.tsx";
 import { Boundary, lazy } from "./parts/screens.tsx";
 import { missing } from "./state/api.ts";
-import { hasEnded } from "./state/ended.ts";
+import { isSessionExpired } from "./state/ended.ts";
 import { loadingAttribute } from "./state/loaded.ts";
 import { isHelpOpen, isPaletteOpen, isViewsOpen, listenToKeys } from "./state/keys.ts";
 import { address, go, route } from "./state/route.ts";
 import { pageTitle } from "./state/screens.ts";
 import { findSession, invitation, logInByLink, openInvitation, problem, user } from "./state/session.ts";
 
-const Administration = lazy(async () => (await import("./administration/screen.tsx")).Administration);
-const Alerts = lazy(async () => (await import("./alerts/screen.tsx")).Alerts);
-const Connect = lazy(async () => (await import("./fleet/add.tsx")).Connect);
-const Dashboards = lazy(async () => (await import("./dashboards/screen.tsx")).Dashboards);
-const EntityScreen = lazy(async () => (await import("./entities/screen.tsx")).EntityScreen);
-const Fleet = lazy(async () => (await import("./fleet/screen.tsx")).Fleet);
 const InvitationPage = lazy(async () => (await import("./invitation.tsx")).InvitationPage);
-const Logs = lazy(async () => (await import("./logs/screen.tsx")).Logs);
-const Metrics = lazy(async () => (await import("./metrics/screen.tsx")).Metrics);
-const Trace = lazy(async () => (await import("./traces/trace.tsx")).Trace);
-const Overview = lazy(async () => (await import("./overview/screen.tsx")).Overview);
 const Palette = lazy(async () => (await import("./palette.tsx")).Palette);
-const Services = lazy(async () => (await import("./services/screen.tsx")).Services);
+const Trace = lazy(async () => (await import("./traces/trace.tsx")).Trace);
 const Views = lazy(async () => (await import("./parts/views.tsx")).Views);
-const Traces = lazy(async () => (await import("./traces/screen.tsx")).Traces);
 
 function Console() {
   if (invitation.value !== undefined) return <InvitationPage token={invitation.value} key={invitation.value} />;
   if (user.value === undefined)
     return problem.value ? (
       <main class="center">
-        <Problem words={problem.value} retry={() => void findSession()} />
+        <Problem message={problem.value} retry={() => void findSession()} />
       </main>
     ) : null;
   if (user.value === null) return <LoginPage />;
@@ -50,7 +39,7 @@ function Console() {
     <>
       <Navigation />
       <main id="main" tabIndex={-1} data-loading={loadingAttribute}>
-        <Problem words={Object.values(missing.value)[0]} />
+        <Problem message={Object.values(missing.value)[0]} />
         <Boundary of={`${route.value.screen}/${route.value.id ?? ""}`}>
           <Screen />
         </Boundary>
@@ -58,27 +47,25 @@ function Console() {
       {isHelpOpen.value && <Help />}
       {isPaletteOpen.value && <Palette />}
       {isViewsOpen.value && <Views onClose={() => (isViewsOpen.value = false)} />}
-      {hasEnded.value && <LoginDialog />}
+      {isSessionExpired.value && <LoginDialog />}
     </>
   );
 }
 
 /** Screens by the first part of their addresses. */
-const SCREENS = new Map(
-  Object.entries({
-    overview: Overview,
-    services: Services,
-    fleet: Fleet,
-    entity: EntityScreen,
-    dashboards: Dashboards,
-    add: Connect,
-    logs: Logs,
-    traces: Traces,
-    metrics: Metrics,
-    alerts: Alerts,
-    settings: Administration,
-  }),
-);
+const SCREENS = new Map([
+  ["overview", lazy(async () => (await import("./overview/screen.tsx")).Overview)],
+  ["services", lazy(async () => (await import("./services/screen.tsx")).Services)],
+  ["fleet", lazy(async () => (await import("./fleet/screen.tsx")).Fleet)],
+  ["entity", lazy(async () => (await import("./entities/screen.tsx")).EntityScreen)],
+  ["dashboards", lazy(async () => (await import("./dashboards/screen.tsx")).Dashboards)],
+  ["add", lazy(async () => (await import("./fleet/add.tsx")).Connect)],
+  ["logs", lazy(async () => (await import("./logs/screen.tsx")).Logs)],
+  ["traces", lazy(async () => (await import("./traces/screen.tsx")).Traces)],
+  ["metrics", lazy(async () => (await import("./metrics/screen.tsx")).Metrics)],
+  ["alerts", lazy(async () => (await import("./alerts/screen.tsx")).Alerts)],
+  ["settings", lazy(async () => (await import("./administration/screen.tsx")).Administration)],
+]);
 
 function Screen() {
   const { screen, id } = route.value;
@@ -87,7 +74,7 @@ function Screen() {
   if (Shown) return <Shown key={screen} />;
   return (
     <p class="empty">
-      There is no such screen. <a href={address("overview")}>To the overview</a>
+      Page not found. <a href={address("overview")}>Go to the overview</a>
     </p>
   );
 }

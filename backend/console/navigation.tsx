@@ -6,7 +6,8 @@ import { isHelpOpen, isPaletteOpen, isViewsOpen } from "./state/keys.ts";
 import { address, route } from "./state/route.ts";
 import { screenNamed, SCREENS } from "./state/screens.ts";
 import { utc } from "./state/time.ts";
-import { Dialog, Options } from "./parts/common.tsx";
+import { Dialog } from "./parts/common.tsx";
+import { Button, Select, Toggle } from "./parts/controls.tsx";
 import { logOut, user } from "./state/session.ts";
 
 const IN_NAVIGATION = SCREENS.filter(({ key }) => key !== undefined);
@@ -26,27 +27,30 @@ export function Navigation() {
         href={location.hash}
         onClick={(event) => (event.preventDefault(), document.querySelector<HTMLElement>("#main")?.focus())}
       >
-        To the content
+        Skip to content
       </a>
       <ScreenLinks />
       <div class="who">
-        <button type="button" class="small" title="Ctrl-K" onClick={() => (isPaletteOpen.value = true)}>
-          Go to …
-        </button>
-        <button type="button" class="small" title="Saved views" onClick={() => (isViewsOpen.value = true)}>
-          Views
-        </button>
-        <TimeZoneButton />
-        <ColourChoice />
+        <Button class="small" title="Ctrl-K" onClick={() => (isPaletteOpen.value = true)} text="Go to …" />
+        <Button class="small" title="Saved views" onClick={() => (isViewsOpen.value = true)} text="Views" />
+        <Toggle
+          class="small"
+          title="Show times in UTC or in your time zone"
+          text={utc.value ? "UTC" : "local time"}
+          isOn={utc.value}
+          onToggle={(isOn) => (utc.value = isOn)}
+        />
+        <Select
+          aria-label="Theme"
+          value={colourScheme.value}
+          of={[["", "system"], "light", "dark"]}
+          onChoose={(scheme) => (colourScheme.value = scheme)}
+        />
         <span class="quiet org" title={user.value?.email}>
           {user.value?.org.name} · {user.value?.role}
         </span>
-        <button type="button" class="small" aria-label="Keys" onClick={() => (isHelpOpen.value = true)}>
-          ?
-        </button>
-        <button type="button" class="small" onClick={() => void logOut()}>
-          Log out
-        </button>
+        <Button class="small" aria-label="Keyboard shortcuts" onClick={() => (isHelpOpen.value = true)} text="?" />
+        <Button class="small" onClick={() => void logOut()} text="Log out" />
       </div>
     </header>
   );
@@ -75,37 +79,20 @@ function ScreenLinks() {
   );
 }
 
-function TimeZoneButton() {
-  const title = "Times in UTC or in your zone";
-  return (
-    <button type="button" class="small" aria-pressed={utc.value} onClick={() => (utc.value = !utc.value)} title={title}>
-      {utc.value ? "UTC" : "local time"}
-    </button>
-  );
-}
-
-function ColourChoice() {
-  return (
-    <select aria-label="Colours" value={colourScheme.value} onChange={(event) => (colourScheme.value = event.currentTarget.value)}>
-      <Options of={[["", "system"], "light", "dark"]} />
-    </select>
-  );
-}
-
 const HELP = [
-  [`g, then ${IN_NAVIGATION.map(({ key }) => key).join(" ")}`, `to ${IN_NAVIGATION.map(({ title }) => title.toLowerCase()).join(", ")}`],
+  [`g, then ${IN_NAVIGATION.map(({ key }) => key).join(" ")}`, `go to ${IN_NAVIGATION.map(({ title }) => title.toLowerCase()).join(", ")}`],
   ["Ctrl-K", "command palette: search screens, services, hosts, pods, dashboards, saved views"],
-  ["/", "into the query"],
+  ["/", "focus the query"],
   ["j k", "next and previous row"],
   ["Enter", "open the row"],
   ["Escape", "close"],
-  ["?", "this list"],
+  ["?", "show this list"],
 ] as const;
 
 /** The list of keys, which `?` opens. */
 export function Help() {
   return (
-    <Dialog title="Keys" onClose={() => (isHelpOpen.value = false)}>
+    <Dialog title="Keyboard shortcuts" onClose={() => (isHelpOpen.value = false)}>
       <dl class="keys">
         {HELP.map(([key, words]) => (
           <div key={key}>

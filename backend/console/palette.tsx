@@ -7,8 +7,9 @@ import { entityAddress } from "./entities/entity.ts";
 import { readMembers } from "./entities/members.tsx";
 import { readFleet } from "./fleet/members.ts";
 import { Dialog } from "./parts/common.tsx";
-import { findTargets, type Target, visible } from "./parts/text.ts";
+import { visible } from "./parts/text.ts";
 import { call, wholeList } from "./state/api.ts";
+import { findTargets, type Target } from "./palette-targets.ts";
 import { isPaletteOpen } from "./state/keys.ts";
 import { useLoaded } from "./state/loaded.ts";
 import { address, go } from "./state/route.ts";
@@ -21,7 +22,7 @@ const SCREENS: readonly Target[] = [
   ["Fleet: namespaces", address("fleet", { view: "namespace" })],
   ["Fleet: workloads", address("fleet", { view: "workload" })],
   ["Fleet: pods", address("fleet", { view: "pod" })],
-  ["Add a cluster or host", address("add")],
+  ["Add cluster or host", address("add")],
   ["Connect an OpenTelemetry SDK", address("add", { kind: "sdk" })],
   ["Connect Prometheus", address("add", { kind: "prometheus" })],
   ["Connect Grafana", address("add", { kind: "grafana" })],
@@ -125,7 +126,7 @@ async function readTargets(signal: AbortSignal): Promise<Target[]> {
 }
 
 async function serviceTargets(signal: AbortSignal): Promise<Target[]> {
-  const services = await call<{ service: string }[]>("/query/services", { query: [["points", "1"]], signal });
+  const services = await call<{ service: string }[]>("/query/services", { query: { points: 1 }, signal });
   return services.map(({ service }) => ({ kind: "service", name: service, href: address("services", {}, service) }));
 }
 

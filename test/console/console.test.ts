@@ -141,7 +141,7 @@ const SCREENS: readonly Screen[] = [
     async (page) => await page.getByRole("link", { name: "system_memory_usage_bytes" }).waitFor(),
   ],
   ["alerts", "#/alerts", async (page) => await page.getByText("firing", { exact: true }).waitFor({ timeout: 150_000 })],
-  ["rule", "#/alerts?rule=new", async (page) => await page.getByRole("button", { name: "Add", exact: true }).waitFor()],
+  ["rule", "#/alerts?rule=new", async (page) => await page.getByRole("button", { name: "Create", exact: true }).waitFor()],
   ["users", "#/settings", async (page) => await page.getByRole("cell", { name: VIEWER.email, exact: true }).waitFor()],
   ["credentials", "#/settings?part=credentials", async (page) => await page.getByRole("columnheader", { name: "used" }).waitFor()],
   ["usage", "#/settings?part=usage", async (page) => await page.getByRole("heading", { name: "Usage by day" }).waitFor()],
@@ -210,9 +210,9 @@ test("by keys alone: from a word in the logs to the trace that it belongs to, an
   await page.keyboard.press("Escape");
   await page.getByRole("combobox", { name: "Query" }).blur();
   await page.keyboard.press("j");
-  const link = page.getByRole("link", { name: "its trace" });
+  const link = page.getByRole("link", { name: "View trace" });
   await link.waitFor();
-  for (let tabs = 0; tabs < 40 && (await page.evaluate("document.activeElement.textContent")) !== "its trace"; tabs++)
+  for (let tabs = 0; tabs < 40 && (await page.evaluate("document.activeElement.textContent")) !== "View trace"; tabs++)
     await page.keyboard.press("Tab");
   await page.keyboard.press("Enter");
   await page.getByRole("complementary", { name: "Span" }).getByText("SELECT 1").waitFor();
@@ -242,8 +242,8 @@ test("where no query was typed and nothing is there, it is not the query that is
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await openScreen(page, "#/logs?from=2020-01-01T00:00:00Z&to=2020-01-01T01:00:00Z");
-  await page.getByText("No records. Choose a longer time range, or look at the fleet for agents that report.").waitFor();
-  await page.getByRole("link", { name: "fleet", exact: true }).click();
+  await page.getByText("No records. Choose a longer time range, or check your agents in Fleet.").waitFor();
+  await page.getByRole("main").getByRole("link", { name: "Fleet" }).click();
   await page.getByText("0 clusters, 1 host", { exact: true }).waitFor();
   expect(complaints).toEqual([]);
 });
@@ -278,7 +278,7 @@ test("the neighbours of a record are those of its stream, some at first and more
   await shows(80, 105);
   await context.getByRole("button", { name: "More after" }).click();
   await shows(80, 120);
-  await context.getByRole("combobox", { name: "Neighbours" }).selectOption("of its host");
+  await context.getByRole("combobox", { name: "Stream or host" }).selectOption("same host");
   await context.getByText("line 99 of the application").waitFor();
   expect(await violations(page)).toEqual([]);
   expect(complaints).toEqual([]);
@@ -302,7 +302,7 @@ test("a live tail shows what comes, stops when paused, and goes on", async () =>
   await write("live two");
   await page.getByText(/paused, [1-9]/).waitFor();
   expect(await page.getByRole("row").count()).toBe(shown);
-  await page.getByRole("button", { name: "Go on" }).click();
+  await page.getByRole("button", { name: "Resume" }).click();
   await page.getByRole("row").filter({ hasText: "live two" }).click();
   await write("live three");
   await page.getByRole("row").filter({ hasText: "live three" }).waitFor();
@@ -323,7 +323,7 @@ test("a viewer reads everything and is offered nothing to change, nor would it b
     await openScreen(page, `#/${screen}`);
     await page.getByText(seen).first().waitFor();
     expect(await page.getByRole("link", { name: /^Add/ }).count()).toBe(0);
-    expect(await page.getByRole("button", { name: /^(Add|Make|Remove|Save)/ }).count()).toBe(0);
+    expect(await page.getByRole("button", { name: /^(Add|Create|Remove|Save)/ }).count()).toBe(0);
   }
   const status = await page.evaluate(async () => {
     const headers = { "x-requested-with": "atherops", "content-type": "application/json" };
@@ -342,8 +342,8 @@ test("a session that ends in the middle of work asks for the password, and nothi
   await page.getByText("Valid.").waitFor();
   await page.context().clearCookies();
   // Works also if a request of the page itself noticed it first, so that the dialog is already open.
-  await page.getByRole("button", { name: "Add", exact: true, includeHidden: true }).dispatchEvent("click");
-  const dialog = page.getByRole("dialog", { name: "The session has ended" });
+  await page.getByRole("button", { name: "Create", exact: true, includeHidden: true }).dispatchEvent("click");
+  const dialog = page.getByRole("dialog", { name: "Your session has expired" });
   await dialog.getByLabel("Password").fill("wrong");
   await dialog.getByRole("button", { name: "Log in", exact: true }).click();
   await dialog.getByRole("alert").waitFor();
@@ -362,7 +362,7 @@ test("the fields by which a rule over logs counts are changed in its form, and w
   await using opened = await openLoggedIn({}, /status of 40[01]/);
   const { page, complaints } = opened;
   await openScreen(page, `#/alerts?rule=${made.json.id}`);
-  const field = page.getByLabel(/^Count separately by/);
+  const field = page.getByLabel(/^Group by, one field/);
   expect(await field.inputValue()).toBe("source");
   await field.fill("message");
   await page.getByRole("button", { name: "Save", exact: true }).click();
@@ -380,8 +380,8 @@ test("a cluster is added by what the page gives, with the address filled in", as
   const { page, complaints } = opened;
   await openScreen(page, "#/add");
   await page.getByLabel("Name of the cluster").fill("north");
-  await page.getByLabel(/Address of this backend/).fill("https://telemetry.example.com/");
-  await page.getByRole("button", { name: "Make a token" }).click();
+  await page.getByLabel(/URL of this backend/).fill("https://telemetry.example.com/");
+  await page.getByRole("button", { name: "Create token" }).click();
   await page.getByText("clusterName=north").waitFor();
   const commands = (await page.locator("pre").allTextContents()).join("\n");
   expect(commands).toMatch(/--from-literal=token=\S{20,}/);
@@ -404,10 +404,10 @@ test("a backend that stops is said, what was read stays, and it goes on when it 
   await openScreen(page, "#/fleet");
   await page.getByText(/1 host\b/).waitFor();
   await backend.end("SIGTERM");
-  await page.getByText(/cannot reach the backend/).waitFor({ timeout: 120_000 });
+  await page.getByText(/The backend is unreachable/).waitFor({ timeout: 120_000 });
   await page.getByText(/1 host\b/).waitFor();
   await backend.start();
-  await page.getByText(/cannot reach the backend/).waitFor({ state: "detached", timeout: 120_000 });
+  await page.getByText(/The backend is unreachable/).waitFor({ state: "detached", timeout: 120_000 });
   await openScreen(page, "#/logs");
   await page.getByRole("row").first().waitFor();
   expect(complaints).toEqual([]);

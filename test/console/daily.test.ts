@@ -87,10 +87,10 @@ test("an alert that fires without any channel is listed by Alertmanager's API, m
   const { page, complaints } = opened;
   await openScreen(page, "#/alerts?view=firing");
   await page.getByRole("link", { name: "Silence always on" }).click();
-  await page.getByText("They match 1 firing alert: always on").waitFor();
-  await page.getByLabel(/^Why/).fill("being repaired");
-  await page.getByRole("button", { name: "Silence", exact: true }).click();
-  await page.getByRole("button", { name: "End this silence" }).waitFor();
+  await page.getByText("Matches 1 firing alert: always on").waitFor();
+  await page.getByLabel("Comment").fill("being repaired");
+  await page.getByRole("button", { name: "Create", exact: true }).click();
+  await page.getByRole("button", { name: "Expire silence" }).waitFor();
   await openScreen(page, "#/alerts?view=firing");
   await page.getByRole("link", { name: "silenced", exact: true }).waitFor();
   expect(await page.getByRole("link", { name: "Silence always on" }).count()).toBe(0);
@@ -233,7 +233,7 @@ test("times are typed, a wrong one is explained, and what is shown is downloaded
   await eventually("the address has it", async () => page.url().includes("from=90m"));
   await time.fill("whenever");
   await time.press("Enter");
-  await page.getByRole("alert").getByText("whenever: write 30m, yesterday, 14:00 to 15:00").waitFor();
+  await page.getByRole("alert").getByText("Invalid time range. Examples: 30m, yesterday, 14:00 to 15:00").waitFor();
   const contents = async (format: string): Promise<string> => {
     const downloading = page.waitForEvent("download");
     await page.getByLabel("Download").selectOption(format);
@@ -251,11 +251,11 @@ test("a log query becomes an alert rule that counts its records", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await openScreen(page, `#/logs?q=${encodeURIComponent("level:error,warn")}`);
-  await page.getByRole("link", { name: "alert on this" }).click();
+  await page.getByRole("link", { name: "Create alert rule" }).click();
   await page.getByLabel("Name", { exact: true }).fill("many errors");
-  await page.getByLabel("Count", { exact: true }).fill("20");
+  await page.getByLabel("Threshold", { exact: true }).fill("20");
   // An impatient user gets one rule.
-  await page.getByRole("button", { name: "Add", exact: true }).dblclick();
+  await page.getByRole("button", { name: "Create", exact: true }).dblclick();
   await page.getByRole("link", { name: "many errors" }).waitFor();
   await settled(page);
   const rules = (await call("GET", `${backend.apiUrl}/alerting/rules`, { bearer: token })).json as { name: string; logs?: object }[];
@@ -324,11 +324,11 @@ test(
     await builder.getByRole("combobox", { name: "by", exact: true }).selectOption("span_name");
     const built = `histogram_quantile(0.95, sum by (le, span_name) (rate(${metric}_bucket{service="web"}[5m])))`;
     await eventually("the expression has all of it", async () => (await expressions(page))[0] === built);
-    await page.getByRole("button", { name: "Another query" }).click();
+    await page.getByRole("button", { name: "Add query" }).click();
     await page.locator(".cm-content").nth(1).fill("sum(traces_spanmetrics_calls_total) > 0");
     await page.keyboard.press("Enter");
     await page.getByRole("cell", { name: "B: sum(traces_spanmetrics_calls_total) > 0" }).waitFor({ timeout: SERIES_MS });
-    expect(await page.getByRole("link", { name: "alert on this" }).count()).toBe(2);
+    expect(await page.getByRole("link", { name: "Create alert rule" }).count()).toBe(2);
     // Closes the list of completions, which is the editor's own.
     await page.keyboard.press("Escape");
     expect(await violations(page)).toEqual([]);

@@ -256,8 +256,8 @@ test("a view is saved for everybody, opens what it shows, and a viewer neither s
   const name = `<u>errors</u> ${HOSTILE}`;
   await openScreen(page, "#/logs?q=level:error&from=6h");
   await page.getByRole("button", { name: "Views" }).click();
-  await page.getByLabel("Name of this view").fill(name);
-  await page.getByRole("button", { name: "Save this view" }).click();
+  await page.getByLabel("View name").fill(name);
+  await page.getByRole("button", { name: "Create view" }).click();
   await page.getByRole("link", { name }).waitFor();
   expect(await violations(page)).toEqual([]);
   await using viewed = await openAs(VIEWER.email, VIEWER.password);
@@ -269,7 +269,7 @@ test("a view is saved for everybody, opens what it shows, and a viewer neither s
   expect(await viewed.page.getByRole("combobox", { name: "Query" }).inputValue()).toBe("level:error");
   await page.getByRole("button", { name: /^Remove <u>/ }).click();
   await page.getByRole("dialog", { name: "Remove?" }).getByRole("button", { name: "Remove" }).click();
-  await page.getByText("None yet.").waitFor();
+  await page.getByText("No saved views.").waitFor();
   expect([...complaints, ...viewed.complaints]).toEqual([]);
 });
 
@@ -326,7 +326,7 @@ test("a dashboard is made, changed, exported, imported and removed; Grafana's is
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await openScreen(page, "#/dashboards");
-  await page.getByRole("link", { name: "New dashboard" }).click();
+  await page.getByRole("link", { name: "Create dashboard" }).click();
   await page.getByLabel("Name", { exact: true }).fill(HOSTILE);
   await page.getByRole("button", { name: "Add panel" }).click();
   await page.getByLabel("Title").fill("<b>memory</b>");
@@ -395,7 +395,7 @@ test("an administrator of another organisation sees nothing of this one on any o
       expect(shown, `${address} shows ${secret}`).not.toContain(secret);
   }
   await page.getByRole("button", { name: "Views" }).click();
-  await page.getByText("None yet.").waitFor();
+  await page.getByText("No saved views.").waitFor();
   expect(complaints).toEqual([]);
   await using viewed = await openAs(VIEWER.email, VIEWER.password);
   for (const [, address, isThere] of SCREENS.filter(([name]) => !["editor", "tokens"].includes(name))) {
@@ -407,7 +407,7 @@ test("an administrator of another organisation sees nothing of this one on any o
         .count(),
       address,
     ).toBe(0);
-    expect(await viewed.page.getByRole("link", { name: /^(New dashboard|Edit)$/ }).count(), address).toBe(0);
+    expect(await viewed.page.getByRole("link", { name: /^(Create dashboard|Edit)$/ }).count(), address).toBe(0);
   }
   expect(viewed.complaints).toEqual([]);
 });

@@ -43,7 +43,7 @@ const SAVES: readonly Save[] = [
     send: async (page) => {
       await page.getByLabel("Name", { exact: true }).fill("late");
       await page.locator(".cm-content").fill("vector(1) > 2");
-      await press(page, "Add");
+      await press(page, "Create");
     },
   },
   {
@@ -52,23 +52,23 @@ const SAVES: readonly Save[] = [
     path: "/alerting/channels",
     send: async (page) => {
       await page.getByLabel("Name", { exact: true }).fill("late");
-      await page.getByLabel("Address, https://…").fill("https://127.0.0.1:1/");
-      await press(page, "Add");
+      await page.getByLabel("URL, https://…").fill("https://127.0.0.1:1/");
+      await press(page, "Create");
     },
   },
   {
     name: "a route",
     address: () => "#/alerts?view=routes&route=new",
     path: "/alerting/routes",
-    send: async (page) => await press(page, "Add"),
+    send: async (page) => await press(page, "Create"),
   },
   {
     name: "a silence",
     address: () => `#/alerts?view=silences&silence=new&matchers=${encodeURIComponent('alertname="late"')}`,
     path: "/alerting/silences",
     send: async (page) => {
-      await page.getByLabel(/^Why/).fill("late");
-      await press(page, "Silence");
+      await page.getByLabel("Comment").fill("late");
+      await press(page, "Create");
     },
   },
   {

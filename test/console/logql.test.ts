@@ -42,7 +42,7 @@ test.each(LOOKS)("LogQL in the log field, %s", async (_look, options) => {
   const rows = page.getByRole("grid", { name: "Log records" });
   await ask('{service_name="shop"} |= "cart"');
   await rows.and(page.locator('[aria-rowcount="30"]')).waitFor();
-  await page.getByText("Of the newest 30 records that match").waitFor();
+  await page.getByText("In the newest 30 matching records").waitFor();
   await page.getByRole("button", { name: "Only level error" }).click();
   await rows.and(page.locator('[aria-rowcount="10"]')).waitFor();
   expect(await field.inputValue()).toBe('{service_name="shop"} |= "cart" | level="error"');

@@ -101,14 +101,14 @@ async function tabTo(page: Page, name: string | RegExp, role: "button" | "link" 
 const SCREENS: readonly Screen[] = [
   ["firing", view("firing"), async (page) => await page.getByRole("link", { name: "Silence always" }).waitFor()],
   ["silences", view("silences"), async (page) => await page.getByText("<b>planned</b> work").waitFor()],
-  ["silence", view("silences", "&silence=new"), async (page) => await page.getByText("They match 2 firing alerts").waitFor()],
-  ["routes", view("routes"), async (page) => await page.getByText("alerts that match no other route").waitFor()],
-  ["route", view("routes", "&route=new"), async (page) => await page.getByText("They match 2 firing alerts").waitFor()],
+  ["silence", view("silences", "&silence=new"), async (page) => await page.getByText("Matches 2 firing alerts").waitFor()],
+  ["routes", view("routes"), async (page) => await page.getByText("unmatched alerts").waitFor()],
+  ["route", view("routes", "&route=new"), async (page) => await page.getByText("Matches 2 firing alerts").waitFor()],
   ["channels", view("channels"), async (page) => await page.getByText("delivered", { exact: true }).waitFor()],
-  ["channel", view("channels", "&channel=new"), async (page) => await page.getByLabel("Address, https://…").waitFor()],
-  ["mail", view("channels", "&channel=new&kind=email"), async (page) => await page.getByLabel("Text (empty: the usual one)").waitFor()],
+  ["channel", view("channels", "&channel=new"), async (page) => await page.getByLabel("URL, https://…").waitFor()],
+  ["mail", view("channels", "&channel=new&kind=email"), async (page) => await page.getByLabel("Text (empty: default)").waitFor()],
   ["deliveries", view("deliveries"), async (page) => await page.getByRole("link", { name: HOSTILE_SHOWN }).first().waitFor()],
-  ["cardinality", "#/metrics?view=cardinality", async (page) => await page.getByText(/no limit of active series/).waitFor()],
+  ["cardinality", "#/metrics?view=cardinality", async (page) => await page.getByText(/active series is not limited/).waitFor()],
 ];
 
 describe.each(LOOKS)("%s", (_name, options) => {
@@ -128,7 +128,7 @@ test("by keys alone: a webhook is added, its secret is shown once, and a test re
   await page.keyboard.press("a");
   await tabTo(page, "Channels");
   await page.keyboard.press("Enter");
-  await tabTo(page, "Add a channel", "link");
+  await tabTo(page, "Create channel", "link");
   await page.keyboard.press("Enter");
   await page.getByLabel("Name", { exact: true }).and(page.locator(":focus")).waitFor();
   await page.keyboard.type("shop-bot");
@@ -138,7 +138,7 @@ test("by keys alone: a webhook is added, its secret is shown once, and a test re
   const side = page.getByRole("complementary", { name: "Channel", exact: true });
   const secret = (await side.locator("pre").textContent()) ?? "";
   expect(secret).toMatch(/^whsec_/);
-  await tabTo(page, "Send a test");
+  await tabTo(page, "Send test");
   await page.keyboard.press("Enter");
   await side.getByText("Delivered: the receiver answered 200.").waitFor();
   const { headers, body } = seen.findLast((one) => one.body.includes("shop-bot")) ?? { headers: {}, body: "" };
@@ -170,12 +170,12 @@ test("own words of a channel are typed, refused where they name what is not ther
   await page.getByLabel("Name", { exact: true }).fill("pager");
   await page.getByLabel(/^Key of/).fill("k".repeat(32));
   await page.getByLabel(/^Title/).fill("{{ team }} is down");
-  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByRole("button", { name: "Create", exact: true }).click();
   await page.getByRole("alert").getByText("{{ team }} is nothing that there is").waitFor();
   const settings = { region: "us", title: "{{ labels.team }} is down", text: "{{#alerts}}{{ labels.instance }}\n{{/alerts}}" };
   await page.getByLabel(/^Title/).fill(settings.title);
   await page.getByLabel(/^Text/).fill(settings.text);
-  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByRole("button", { name: "Create", exact: true }).click();
   await page.getByRole("complementary", { name: "Channel", exact: true }).getByRole("heading", { name: "pager" }).waitFor();
   await page.reload();
   await page.getByLabel("Name", { exact: true }).fill("second pager");
@@ -191,8 +191,8 @@ test("an address that may not be sent to is refused with a message, and what was
   const { page, complaints } = opened;
   await openScreen(page, view("channels", "&channel=new"));
   await page.getByLabel("Name", { exact: true }).fill("inner");
-  await page.getByLabel("Address, https://…").fill("https://169.254.169.254/latest");
-  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByLabel("URL, https://…").fill("https://169.254.169.254/latest");
+  await page.getByRole("button", { name: "Create", exact: true }).click();
   await page.getByRole("alert").getByText("is an address that notifications may not be sent to").waitFor();
   expect(await page.getByLabel("Name", { exact: true }).inputValue()).toBe("inner");
   expect(complaints).toEqual([]);
@@ -203,16 +203,16 @@ test("a firing alert leads to its silence, filled in to the letter and kept thro
   const { page, complaints } = opened;
   await openScreen(page, view("firing"));
   await page.getByRole("link", { name: `Silence ${HOSTILE_SHOWN}` }).click();
-  await page.getByText("They match 1 firing alert").waitFor();
+  await page.getByText("Matches 1 firing alert").waitFor();
   expect(await page.getByLabel(/^Matchers/).inputValue()).toContain(String.raw`\u202e is full`);
-  await page.getByLabel(/^Why/).fill("a larger one comes");
+  await page.getByLabel("Comment").fill("a larger one comes");
   // The session ends meanwhile.
   await page.context().clearCookies();
-  await page.getByRole("button", { name: "Silence", exact: true, includeHidden: true }).dispatchEvent("click");
-  const dialog = page.getByRole("dialog", { name: "The session has ended" });
+  await page.getByRole("button", { name: "Create", exact: true, includeHidden: true }).dispatchEvent("click");
+  const dialog = page.getByRole("dialog", { name: "Your session has expired" });
   await dialog.getByLabel("Password").fill(adminPassword(backend.place));
   await dialog.getByRole("button", { name: "Log in", exact: true }).click();
-  await page.getByRole("button", { name: "End this silence" }).waitFor();
+  await page.getByRole("button", { name: "Expire silence" }).waitFor();
   const silences = await api<{ comment: string; matchers: object[] }[]>("GET", "/silences");
   expect(silences.find(({ comment }) => comment === "a larger one comes")?.matchers).toEqual([
     { name: "alertname", value: HOSTILE, isRegex: false, isEqual: true },
@@ -221,8 +221,8 @@ test("a firing alert leads to its silence, filled in to the letter and kept thro
   await openScreen(page, view("firing"));
   const row = page.getByRole("row").filter({ hasText: HOSTILE_SHOWN });
   await row.getByRole("link", { name: "silenced" }).click();
-  await page.getByRole("button", { name: "End this silence" }).click();
-  await page.getByRole("button", { name: "End it" }).click();
+  await page.getByRole("button", { name: "Expire silence" }).click();
+  await page.getByRole("button", { name: "Expire", exact: true }).click();
   await page.getByText("1 active, 0 pending").waitFor();
   await openScreen(page, view("firing"));
   await row.getByText("<i>bot</i>").waitFor();
@@ -236,19 +236,19 @@ test("a route is added before others and taken away again; what is wrong with it
   const matchers = page.getByLabel(/^Matchers/);
   await matchers.fill("team=shop\ncritical");
   await page.getByLabel("<i>bot</i>").check();
-  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByRole("button", { name: "Create", exact: true }).click();
   await page.getByRole("alert").getByText("critical is no matcher").waitFor();
   await matchers.fill("team=shop\nseverity=~(");
-  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByRole("button", { name: "Create", exact: true }).click();
   await page.getByRole("alert").getByText("is no regular expression").waitFor();
   await matchers.fill("team=shop");
-  await page.getByText("They match 1 firing alert: always").waitFor();
-  await page.getByLabel(/^Asked/).selectOption({ index: 0 });
-  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByText("Matches 1 firing alert: always").waitFor();
+  await page.getByLabel(/^Position/).selectOption({ index: 0 });
+  await page.getByRole("button", { name: "Create", exact: true }).click();
   await page.getByRole("complementary", { name: "Route", exact: true }).getByRole("heading", { name: "Route 1" }).waitFor();
   const routes = await api<{ matchers: object[]; channel_ids: string[] }[]>("GET", "/routes");
   expect(routes[0]).toMatchObject({ matchers: [{ label: "team", op: "=", value: "shop" }], channel_ids: [expect.any(String)] });
-  await page.getByRole("button", { name: "Remove this route" }).click();
+  await page.getByRole("button", { name: "Remove route" }).click();
   await page.getByRole("button", { name: "Remove", exact: true }).click();
   await eventually("the route is gone", async () => (await page.getByRole("row").count()) === 3);
   expect(complaints).toEqual([]);
@@ -260,7 +260,7 @@ test("deliveries are filtered, and the address shows by what", async () => {
   await openScreen(page, view("deliveries"));
   await page.getByRole("link", { name: "always" }).first().waitFor();
   await page.getByLabel("State").selectOption("failed");
-  await page.getByText("No such message in the last 30 days.").waitFor();
+  await page.getByText("No matching messages in the last 30 days.").waitFor();
   expect(page.url()).toContain("status=failed");
   await page.goBack();
   await page.getByRole("link", { name: "always" }).first().waitFor();
@@ -274,13 +274,13 @@ test("a viewer reads who is notified of what and is offered nothing to change, n
   for (const [name, shown] of [
     ["firing", "always"],
     ["silences&silence=new", "<b>planned</b> work"],
-    ["routes&route=new", "alerts that match no other route"],
+    ["routes&route=new", "unmatched alerts"],
     ["channels&channel=new", "<i>bot</i>"],
     ["deliveries", "always"],
   ] as const) {
     await openScreen(page, view(name));
     await page.getByText(shown, { exact: true }).first().waitFor();
-    expect([name, await page.getByRole("link", { name: /^(Add|Silence )/ }).count()]).toEqual([name, 0]);
+    expect([name, await page.getByRole("link", { name: /^(Create|Silence )/ }).count()]).toEqual([name, 0]);
     expect([name, await page.locator("main form, main .danger, main .primary").count()]).toEqual([name, 0]);
   }
   const status = await page.evaluate(async () => {
@@ -305,7 +305,7 @@ test("active series are shown next to their limit, in the usage and where the la
     return (await page.getByText(/4,321 active series/).count()) === 1;
   });
   await openScreen(page, "#/metrics?view=cardinality");
-  await page.getByText(/active series at most today, of 4,321/).waitFor();
+  await page.getByText(/of 4,321 allowed/).waitFor();
   expect(await violations(page)).toEqual([]);
   expect(complaints).toEqual([]);
 });

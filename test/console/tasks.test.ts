@@ -137,9 +137,9 @@ const TASKS: readonly Task[] = [
       await go(page, "Metrics");
       await page.locator(".cm-content").fill("system_cpu_load_average_1m > 50");
       await page.keyboard.press("Enter");
-      await link(page, "alert on this");
+      await link(page, "Create alert rule");
       await page.getByLabel("Name", { exact: true }).fill("load");
-      await button(page, "Add");
+      await button(page, "Create");
       await page.getByRole("link", { name: "load", exact: true }).waitFor();
     },
   },
@@ -149,9 +149,9 @@ const TASKS: readonly Task[] = [
     run: async (page) => {
       await link(page, "1 firing alert");
       await link(page, "Silence always on");
-      await page.getByLabel(/^Why/).fill("being repaired");
-      await button(page, "Silence");
-      await page.getByRole("button", { name: "End this silence" }).waitFor();
+      await page.getByLabel("Comment").fill("being repaired");
+      await button(page, "Create");
+      await page.getByRole("button", { name: "Expire silence" }).waitFor();
     },
   },
   { name: "invite a colleague", most: 4, run: invite },
@@ -175,7 +175,7 @@ const TASKS: readonly Task[] = [
       await page.getByRole("combobox", { name: "Query" }).fill("k8s.pod.name:stock*");
       await page.keyboard.press("Enter");
       await button(page, "Live tail");
-      await text(page, "since it began");
+      await text(page, /\d received$/);
     },
   },
   {
@@ -184,7 +184,7 @@ const TASKS: readonly Task[] = [
     run: async (page) => {
       await go(page, "Services");
       await link(page, "shop");
-      await page.getByLabel("compare with").selectOption("cart");
+      await page.getByLabel("Compare with").selectOption("cart");
       await text(page, "p95, service cart");
       expect(await violations(page)).toEqual([]);
     },
@@ -296,8 +296,8 @@ const TASKS: readonly Task[] = [
     most: 3,
     run: async (page) => {
       await button(page, "Views");
-      await page.getByLabel("Name of this view").fill("where I look first");
-      await button(page, "Save this view");
+      await page.getByLabel("View name").fill("where I look first");
+      await button(page, "Create view");
       await page.getByRole("link", { name: "where I look first" }).waitFor();
     },
   },
@@ -306,7 +306,7 @@ const TASKS: readonly Task[] = [
     most: 6,
     run: async (page) => {
       await go(page, "Dashboards");
-      await link(page, "New dashboard");
+      await link(page, "Create dashboard");
       await page.getByLabel("Name", { exact: true }).fill("memory of pods");
       await button(page, "Add panel");
       await page.getByLabel("PromQL").fill("k8s_pod_memory_working_set_bytes");
@@ -338,7 +338,7 @@ async function invite(page: Page): Promise<void> {
   const invitations = page.getByRole("region", { name: "Invitations" });
   await invitations.getByText(HOSTILE_ADDRESS).waitFor();
   await invitations.getByLabel("E-mail").fill("colleague@shop.example");
-  await invitations.getByRole("button", { name: "Invite" }).click();
+  await invitations.getByRole("button", { name: "Create invitation" }).click();
   const address = (await page.locator("figure", { hasText: "Send this link" }).locator("pre").textContent()) ?? "";
   expect(await violations(page)).toEqual([]);
   await using invited = await openPage(browser, backend.apiUrl, {}, REFUSED);
@@ -348,7 +348,7 @@ async function invite(page: Page): Promise<void> {
   expect(await invited.page.title()).toBe("Overview · AtherOps");
   expect(await violations(invited.page)).toEqual([]);
   await invited.page.getByLabel("Password").fill("chosen by the colleague");
-  await invited.page.getByRole("button", { name: "Accept" }).click();
+  await invited.page.getByRole("button", { name: "Create account" }).click();
   await invited.page.getByRole("heading", { name: "Overview" }).waitFor();
   await openScreen(invited.page, "#/settings");
   await invited.page.getByRole("region", { name: "Your password" }).waitFor();
@@ -387,7 +387,7 @@ test("an SDK, a Prometheus and Grafana are connected with what the page gives, a
   const configuration = async (kind: string): Promise<string> => {
     await openScreen(page, `#/add?kind=${kind}`);
     // An impatient user gets one token.
-    await page.getByRole("button", { name: "Make a token" }).dblclick();
+    await page.getByRole("button", { name: "Create token" }).dblclick();
     await page.locator("pre").first().waitFor();
     return (await page.locator("pre").allTextContents()).join("\n");
   };
@@ -397,7 +397,7 @@ test("an SDK, a Prometheus and Grafana are connected with what the page gives, a
   await page.getByText("Waiting for the first data …").waitFor();
   const { status } = await call("POST", `${endpoint}/v1/traces`, { headers: { "x-api-key": key }, body: { resourceSpans: [] } });
   expect(status).toBe(200);
-  await page.getByRole("link", { name: "The first data has arrived" }).waitFor();
+  await page.getByRole("link", { name: "Data has arrived" }).waitFor();
 
   const prometheus = await configuration("prometheus");
   expect(prometheus).toContain(`url: ${backend.apiUrl}/api/v1/write`);
@@ -414,7 +414,7 @@ test("an SDK, a Prometheus and Grafana are connected with what the page gives, a
     body: new Uint8Array([0]),
   });
   expect(empty.status).toBe(204);
-  await page.getByRole("link", { name: "The first data has arrived" }).waitFor();
+  await page.getByRole("link", { name: "Data has arrived" }).waitFor();
 
   const grafana = await configuration("grafana");
   const [, bearer = ""] = /Bearer ([^"]+)/.exec(grafana) ?? [];
@@ -469,7 +469,7 @@ test("long and hostile names of a sender widen no screen", async () => {
   await eventually("the series are there", async () => (await call("GET", stored, { bearer })).json.data.length === 2, 150_000);
   const screens: readonly Screen[] = [
     ["services", "#/services", async (page) => await page.getByRole("link", { name: "calls it" }).waitFor()],
-    ["service", `#/services/${encodeURIComponent("calls it")}`, async (page) => await page.getByLabel("compare with").waitFor()],
+    ["service", `#/services/${encodeURIComponent("calls it")}`, async (page) => await page.getByLabel("Compare with").waitFor()],
     ["record", "#/logs", async (page) => await page.getByRole("row").filter({ hasText: "onerror" }).click()],
     ["trace", `#/traces/${traceId}`, async (page) => await page.getByText("25 h 0 min").first().waitFor()],
     [

@@ -105,7 +105,7 @@ test("while the collector has still to come, one link logs in, and the agent fol
   expect(page.url()).toBe(`${origin}/#/overview`);
   await using other = await openPage(browser, origin, {}, REFUSED);
   await other.page.goto(link);
-  await other.page.getByText("This link did not log in: ").waitFor();
+  await other.page.getByText("The login link failed: ").waitFor();
   await other.page.getByLabel("Password").waitFor();
   expect(other.page.url()).not.toContain(code);
 
@@ -148,7 +148,7 @@ test("a newcomer gets from the link to which request was slow and what it logged
   const isShown = async (): Promise<true> => (await slowest.waitFor({ timeout: 10_000 }), true);
   await eventually("the slow request is the first", async () => await isShown().catch(refresh), 150_000);
   await click(slowest.getByRole("link", { name: "shop GET /cart" }));
-  await click(page.getByRole("link", { name: "its logs" }));
+  await click(page.getByRole("link", { name: "Logs of this trace" }));
   await page.getByText("lock wait timeout exceeded; the cart is given up").waitFor();
   console.log(
     `${times.length} clicks, at ${times.join(", ")}; its logs are there after ${((performance.now() - startedAt) / 1000).toFixed(1)} s`,

@@ -144,7 +144,7 @@ describeOnEachStore((store) => {
     const unused = connect(Number(new URL(location).port), "127.0.0.1");
     await once(unused, "connect");
     const shown = await fetch(location);
-    expect(await shown.text()).toBe(`You are logged in as ${account}@example.com. This window may be closed.\n`);
+    expect(await shown.text()).toBe(`You are logged in as ${account}@example.com. You can close this window.\n`);
     expect([await command.code, command.printed()]).toEqual([
       0,
       expect.stringContaining(`logged in to ${url} as ${account}@example.com\nthe session lasts 15m: then run `),
@@ -225,7 +225,7 @@ describeOnEachStore((store) => {
     const foreign = new URL(location);
     foreign.searchParams.set("state", STATE);
     command.stdin.write(`${foreign.href}\n`);
-    await command.says(/This is not the address at which this login ended/);
+    await command.says(/This is not the URL of this login/);
     command.stdin.write(`  ${location.href} \n`);
     expect(await command.code).toBe(0);
   });
@@ -246,7 +246,7 @@ describeOnEachStore((store) => {
     expect(await send(`/?code=a.b.c&state=${state}`, { host: `evil.example:${port}` })).toBe(404);
     expect(await send(`/?code=a.b.c&state=${state}`, {}, "POST")).toBe(404);
     command.stop();
-    expect([await command.code, command.printed()]).toEqual([1, expect.stringContaining("the login was interrupted, nothing was done")]);
+    expect([await command.code, command.printed()]).toEqual([1, expect.stringContaining("login interrupted")]);
     await expect(send("/")).rejects.toThrow("ECONNREFUSED");
   });
 
@@ -254,7 +254,7 @@ describeOnEachStore((store) => {
     const without = await opened(false);
     const address = await without.app.listen({ host: "127.0.0.1", port: 0 });
     expect((await runClient("login --sso", { url: address, sessionFile })).err).toContain("single sign-on is not configured");
-    expect((await runClient("login --sso --email a@b", { url, sessionFile })).err).toContain("--sso takes no --email");
+    expect((await runClient("login --sso --email a@b", { url, sessionFile })).err).toContain("--sso cannot be used with --email");
     expect(await exchange("a.b.c", VERIFIER, without)).toEqual([404, "not_found"]);
     expect((await agree({ cookie: "", token: "t".repeat(43) }, address)).status).toBe(404);
     const help = await runClient("login --help", { url, sessionFile });

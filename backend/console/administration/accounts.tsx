@@ -1,16 +1,17 @@
 // Manages the organisation's users and their roles, invitations, and the user's own password; for operators, also organisations.
 import { useSignal } from "@preact/signals";
 import type { ApiResponses } from "../../client/api.ts";
-import { Options, Problem } from "../parts/common.tsx";
+import { Problem } from "../parts/common.tsx";
+import { Button, Field, Select } from "../parts/controls.tsx";
 import { call } from "../state/api.ts";
-import { submitBy, typedIn, useSending } from "../state/sending.ts";
+import { submitBy, formReader, useSending } from "../state/sending.ts";
 import { momentColumn, ResourceList } from "./resource-list.tsx";
 import { isOperator, mayWrite, user } from "../state/session.ts";
 
 type User = ApiResponses["GET /api/users"][number];
 type Invitation = ApiResponses["GET /api/invitations"][number];
 
-const roles = (): string[] => ["viewer", "admin", ...(isOperator.value ? ["operator"] : [])];
+const roles = (): User["role"][] => ["viewer", "admin", ...(isOperator.value ? (["operator"] as const) : [])];
 
 export function Users() {
   return (
@@ -23,14 +24,17 @@ export function Users() {
 }
 
 function UserList() {
+  const changes = useSignal(0);
   return (
     <ResourceList<User>
       title="Users"
       path="/api/users"
+      changes={changes}
       idOf={(row) => row.user_id}
+      nameOf={(row) => row.email}
       columns={[
-        { name: "e-mail", of: (row) => row.email },
-        { name: "role", of: (row) => row.role, control: (row, onChanged) => <RoleChoice of={row} onChanged={onChanged} /> },
+        { head: "e-mail", cell: (row) => row.email },
+        { head: "role", cell: (row) => <RoleChoice of={row} onChanged={() => changes.value++} /> },
         momentColumn("since", (row) => row.created_at),
       ]}
       removal={(row) => (row.email === user.value?.email ? undefined : `${row.email} can no longer log in; sessions end within 5 seconds.`)}
@@ -38,26 +42,17 @@ function UserList() {
   );
 }
 
-/** The own role cannot be changed, and administrators cannot change an operator's. */
+/** Users cannot change their own role, and administrators cannot change an operator's. */
 function RoleChoice({ of: { user_id, email, role }, onChanged }: { of: User; onChanged: () => void }) {
-  const { send, isBusy, error } = useSending(async (chosen: string) => {
+  const { send, isBusy, error } = useSending(async (chosen: User["role"]) => {
     await call(`/api/users/${user_id}/role`, { method: "PUT", body: { role: chosen } });
     onChanged();
   });
-  if (email === user.value?.email || !roles().includes(role)) return role;
+  if (!mayWrite.value || email === user.value?.email || !roles().includes(role)) return <>{role}</>;
   return (
     <>
-      <select
-        aria-label={`Role of ${email}`}
-        // A refused choice is not shown.
-        key={error}
-        value={role}
-        disabled={isBusy}
-        onChange={(event) => void send(event.currentTarget.value)}
-      >
-        <Options of={roles()} />
-      </select>
-      <Problem words={error} />
+      <Select aria-label={`Role of ${email}`} of={roles()} value={role} disabled={isBusy} onChoose={(chosen) => void send(chosen)} />
+      <Problem message={error} />
     </>
   );
 }
@@ -68,22 +63,23 @@ function Invitations() {
       title="Invitations"
       path="/api/invitations"
       idOf={(row) => row.invitation_id}
+      nameOf={(row) => row.email}
       columns={[
-        { name: "e-mail", of: (row) => row.email },
-        { name: "role", of: (row) => row.role },
-        { name: "invited by", of: (row) => row.created_by },
+        { head: "e-mail", cell: (row) => row.email },
+        { head: "role", cell: (row) => row.role },
+        { head: "invited by", cell: (row) => row.created_by },
         momentColumn("expires", (row) => row.expires_at),
       ]}
       removal={(row) => `The link for ${row.email} stops working.`}
       createForm={{
-        label: "Invite",
+        label: "Create invitation",
         fields: [
           { name: "email", label: "E-mail", type: "email" },
           { name: "role", label: "Role", choices: roles() },
         ],
         secret: {
           name: "token",
-          label: "Send this link to the person. It works once, for 7 days, and is not shown again.",
+          label: "Send this link to the invited person. It can be used once, is valid for 7 days, and is not shown again.",
           textOf: (token) => `${location.origin}${location.pathname}#/invitation/${token}`,
         },
       }}
@@ -94,7 +90,7 @@ function Invitations() {
 function OwnPassword() {
   const { send, isBusy, error } = useSending(async (form: HTMLFormElement) => {
     isChanged.value = false;
-    const typed = typedIn(form);
+    const typed = formReader(form);
     await call("/api/auth/password", { method: "PUT", body: { current: typed("current"), password: typed("password") } });
     form.reset();
     isChanged.value = true;
@@ -105,19 +101,11 @@ function OwnPassword() {
       <h2>Your password</h2>
       <form class="row" onSubmit={submitBy(send)}>
         <input type="email" name="email" autoComplete="username" value={user.value?.email} readOnly hidden />
-        <label>
-          Current password
-          <input name="current" type="password" autoComplete="current-password" required />
-        </label>
-        <label>
-          New password
-          <input name="password" type="password" autoComplete="new-password" required minLength={8} maxLength={256} />
-        </label>
-        <button type="submit" disabled={isBusy}>
-          Change password
-        </button>
-        <Problem words={error} />
-        {isChanged.value && <p role="status">Changed. Your other sessions have ended.</p>}
+        <Field label="Current password" name="current" type="password" autoComplete="current-password" required />
+        <Field label="New password" name="password" type="password" autoComplete="new-password" required minLength={8} maxLength={256} />
+        <Button type="submit" disabled={isBusy} text="Change password" />
+        <Problem message={error} />
+        {isChanged.value && <p role="status">Password changed. Your other sessions have ended.</p>}
       </form>
     </section>
   );
@@ -131,15 +119,16 @@ export function Organisations() {
       title="Organisations"
       path="/api/orgs"
       idOf={(row) => row.org_id}
+      nameOf={(row) => row.name}
       columns={[
-        { name: "name", of: (row) => row.name },
-        { name: "id", of: (row) => row.org_id },
+        { head: "name", cell: (row) => row.name },
+        { head: "id", cell: (row) => row.org_id },
       ]}
       createForm={{
-        label: "Add organisation",
+        label: "Create organisation",
         fields: [
           { name: "name", label: "Name" },
-          { name: "email", label: "E-mail of its administrator", type: "email" },
+          { name: "email", label: "Administrator's e-mail", type: "email" },
           { name: "password", label: "Password", type: "password" },
         ],
         bodyOf: ({ name, email, password }) => ({ name, admin: { email, password } }),

@@ -1,8 +1,9 @@
 // Credentials of the organisation: read tokens, ingest tokens, keys for direct ingest and install tokens. A secret is shown once, when it is
 // created.
 import type { ApiResponses } from "../../client/api.ts";
-import { Command } from "../parts/common.tsx";
+import { CopyBlock } from "../parts/common.tsx";
 import { dataSources, sdkEnvironment } from "../parts/snippets.ts";
+import { moment } from "../state/time.ts";
 import { momentColumn, ResourceList } from "./resource-list.tsx";
 
 type Key = ApiResponses["GET /api/keys"][number];
@@ -25,12 +26,13 @@ export function Credentials() {
         title="Install tokens"
         path="/api/install-tokens"
         idOf={(row) => row.id}
+        nameOf={(row) => `the token of ${moment(row.created_at)}`}
         columns={[
           momentColumn("created", (row) => row.created_at),
           momentColumn("expires", (row) => row.expires_at),
           momentColumn("used", (row) => row.used_at),
         ]}
-        removal={(row) => (row.used_at ? undefined : "Agents can no longer register with it.")}
+        removal={(row) => (row.used_at ? undefined : "Agents can no longer register with this token.")}
       />
     </>
   );
@@ -39,14 +41,15 @@ export function Credentials() {
 function IngestTokens() {
   return (
     <ResourceList<IngestToken>
-      title="Ingest tokens, for OpenTelemetry SDKs and collectors"
+      title="Ingest tokens for OpenTelemetry SDKs and collectors"
       path="/api/ingest-tokens"
       idOf={(row) => row.id}
+      nameOf={(row) => row.name}
       columns={[
-        { name: "name", of: (row) => row.name },
-        { name: "signals", of: (row) => row.signals.join(", ") },
-        { name: "from", of: (row) => row.networks.join(", ") || "anywhere" },
-        { name: "created by", of: (row) => row.created_by },
+        { head: "name", cell: (row) => row.name },
+        { head: "signals", cell: (row) => row.signals.join(", ") },
+        { head: "allowed from", cell: (row) => row.networks.join(", ") || "anywhere" },
+        { head: "created by", cell: (row) => row.created_by },
         momentColumn("last used", (row) => row.last_used_at),
         momentColumn("expires", (row) => row.expires_at, "never"),
       ]}
@@ -65,9 +68,9 @@ function IngestTokens() {
         }),
         secret: {
           name: "token",
-          label: "The token, shown this once",
+          label: "Token, not shown again",
           more: (token) => (
-            <Command label="Environment of a program with an OpenTelemetry SDK" text={sdkEnvironment(location.origin, token)} />
+            <CopyBlock label="Environment of a program with an OpenTelemetry SDK" text={sdkEnvironment(location.origin, token)} />
           ),
         },
       }}
@@ -81,13 +84,14 @@ function Keys() {
       title="Keys for direct ingest"
       path="/api/keys"
       idOf={(row) => row.key_id}
+      nameOf={(row) => row.name}
       columns={[
-        { name: "name", of: (row) => row.name },
+        { head: "name", cell: (row) => row.name },
         momentColumn("created", (row) => row.created_at),
         momentColumn("first used", (row) => row.first_used_at),
       ]}
       removal={(row) => `Requests signed with ${row.name} are refused within 5 seconds.`}
-      createForm={{ label: "Create key", fields: [NAME], secret: { name: "api_key", label: "The key, shown this once" } }}
+      createForm={{ label: "Create key", fields: [NAME], secret: { name: "api_key", label: "Key, not shown again" } }}
     />
   );
 }
@@ -95,12 +99,13 @@ function Keys() {
 function ReadTokens() {
   return (
     <ResourceList<ReadToken>
-      title="Read tokens, for Grafana and programs"
+      title="Read tokens for Grafana and programs"
       path="/api/read-tokens"
       idOf={(row) => row.id}
+      nameOf={(row) => row.name}
       columns={[
-        { name: "name", of: (row) => row.name },
-        { name: "created by", of: (row) => row.created_by },
+        { head: "name", cell: (row) => row.name },
+        { head: "created by", cell: (row) => row.created_by },
         momentColumn("expires", (row) => row.expires_at),
       ]}
       removal={(row) => `Requests with ${row.name} are refused within 5 seconds.`}
@@ -109,9 +114,9 @@ function ReadTokens() {
         fields: [NAME, { name: "ttl", label: "Lifetime", choices: ["90d", "30d", "7d", "24h", "1y"] }],
         secret: {
           name: "token",
-          label: "The token, shown this once",
+          label: "Token, not shown again",
           more: (token) => (
-            <Command label="Grafana: /etc/grafana/provisioning/datasources/atherops.yaml" text={dataSources(location.origin, token)} />
+            <CopyBlock label="Grafana: /etc/grafana/provisioning/datasources/atherops.yaml" text={dataSources(location.origin, token)} />
           ),
         },
       }}

@@ -1,34 +1,23 @@
 // Lists resources that users create and remove: users, keys, tokens, organisations. Invariant: read-only users see neither action.
-import { useSignal } from "@preact/signals";
+import { type Signal, useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { Removal } from "../parts/removal.tsx";
+import { RemoveButton } from "../parts/removal.tsx";
 import { useLoaded } from "../state/loaded.ts";
-import { Command, Options, Problem, Status, Table } from "../parts/common.tsx";
+import { type Column, CopyBlock, Problem, Status, Table } from "../parts/common.tsx";
+import { Button, Field, Select } from "../parts/controls.tsx";
 import { visible } from "../parts/text.ts";
 import { call, wholeList } from "../state/api.ts";
 import { submitBy, useSending } from "../state/sending.ts";
 import { mayWrite } from "../state/session.ts";
 import { moment } from "../state/time.ts";
 
-export interface Column<T> {
-  readonly name: string;
-  readonly of: (row: T) => string;
-  /** Shown instead to users who may write. */
-  readonly control?: (row: T, onChanged: () => void) => ComponentChildren;
-  /** A time, which stays on one line. */
-  readonly isMoment?: true;
-}
-
 /** `none`: shown for a row without the time. */
-export function momentColumn<T>(name: string, at: (row: T) => string | null, none = "not yet"): Column<T> {
-  const of = (row: T): string => {
-    const time = at(row);
-    return time === null ? none : moment(time);
-  };
-  return { name, of, isMoment: true };
+export function momentColumn<R>(head: string, at: (row: R) => string | null, none = "not yet"): Column<R> {
+  const text = (time: string | null): string => (time === null ? none : moment(time));
+  return { head, kind: "moment", cell: (row) => text(at(row)) };
 }
 
-export interface Field {
+export interface CreateField {
   readonly name: string;
   readonly label: string;
   readonly type?: "text" | "email" | "password";
@@ -36,10 +25,10 @@ export interface Field {
   readonly choices?: readonly string[];
 }
 
-/** The form for a new one, sent by POST of `path`. */
+/** The form for a new resource, sent by POST of `path`. */
 export interface CreateForm {
   readonly label: string;
-  readonly fields: readonly Field[];
+  readonly fields: readonly CreateField[];
   /** The request's body, if it differs from the typed fields. */
   readonly bodyOf?: (typed: Readonly<Record<string, string>>) => unknown;
   /** The field of the response that is returned only once, and the label that it is shown with. */
@@ -52,44 +41,60 @@ export interface CreateForm {
   };
 }
 
-export interface ResourceListProps<T> {
+export interface ResourceListProps<R> {
   readonly title: string;
   /** The list is read with GET; a row is removed with DELETE of `path/id`. */
   readonly path: string;
-  readonly columns: readonly Column<T>[];
-  readonly idOf: (row: T) => string;
+  readonly columns: readonly Column<R>[];
+  readonly idOf: (row: R) => string;
+  /** Names the row in the label of its button. */
+  readonly nameOf: (row: R) => string;
   /** The consequences to confirm before a row is removed; undefined: it cannot be removed. */
-  readonly removal?: (row: T) => string | undefined;
+  readonly removal?: (row: R) => string | undefined;
   readonly createForm?: CreateForm;
+  /** A change of the list by a cell increments it. */
+  readonly changes?: Signal<number>;
 }
 
-export function ResourceList<T>({ title, path, columns, idOf, removal, createForm }: ResourceListProps<T>) {
-  const found = useLoaded(path, async (signal) => (await wholeList<T>(path, signal)).rows);
+export function ResourceList<R>({ title, path, columns, idOf, nameOf, removal, createForm, changes }: ResourceListProps<R>) {
+  const loaded = useLoaded(`${path} ${changes?.value}`, async (signal) => (await wholeList<R>(path, signal)).rows);
   const secret = useSignal<string | undefined>(undefined);
-  const rows = found.value.value ?? [];
+  const rows = loaded.value.value ?? [];
+  const removalColumn: Column<R> = {
+    head: <span class="unseen">remove</span>,
+    class: "actions",
+    cell: (row) => {
+      const consequences = removal?.(row);
+      if (!consequences) return null;
+      const fullLabel = `Remove ${visible(nameOf(row))}`;
+      return (
+        <RemoveButton label="Remove" fullLabel={fullLabel} class="small" path={`${path}/${idOf(row)}`} onRemoved={loaded.reload}>
+          {visible(consequences)}
+        </RemoveButton>
+      );
+    },
+  };
   return (
     <>
       <section class="card" aria-label={title}>
         <h2>{title}</h2>
-        <Status of={found} empty={rows.length === 0 && "None."}>
-          {rows.length > 0 && (
-            <Rows title={title} path={path} rows={rows} columns={columns} idOf={idOf} removal={removal} onChanged={found.reload} />
-          )}
+        <Status of={loaded} empty={rows.length === 0 && "None."}>
+          <Table title={title} rows={rows} columns={removal && mayWrite.value ? [...columns, removalColumn] : columns} keyOf={idOf} />
         </Status>
         {mayWrite.value && createForm && (
-          <Make
+          <CreateRow
             path={path}
             createForm={createForm}
-            onMade={(answer) => {
-              secret.value = createForm.secret && String(answer[createForm.secret.name]);
-              found.reload();
+            onCreated={(response) => {
+              secret.value = createForm.secret && String(response[createForm.secret.name]);
+              loaded.reload();
             }}
           />
         )}
       </section>
       {createForm?.secret && secret.value && (
         <>
-          <Command label={createForm.secret.label} text={createForm.secret.textOf?.(secret.value) ?? secret.value} />
+          <CopyBlock label={createForm.secret.label} text={createForm.secret.textOf?.(secret.value) ?? secret.value} />
           {createForm.secret.more?.(secret.value)}
         </>
       )}
@@ -97,78 +102,37 @@ export function ResourceList<T>({ title, path, columns, idOf, removal, createFor
   );
 }
 
-interface RowsProps<T> extends Omit<ResourceListProps<T>, "createForm"> {
-  readonly rows: readonly T[];
-  readonly onChanged: () => void;
-}
-
-function Rows<T>({ title, path, rows, columns, idOf, removal, onChanged }: RowsProps<T>) {
-  const hasRemoval = removal !== undefined && mayWrite.value;
-  const heads = columns.map(({ name }) => name);
-  return (
-    <Table title={title} heads={hasRemoval ? [...heads, <span class="unseen">remove</span>] : heads}>
-      {rows.map((row) => (
-        <tr key={idOf(row)}>
-          {columns.map(({ name, of, control, isMoment }) => (
-            <td key={name} class={isMoment ? "moment" : ""}>
-              {(mayWrite.value && control?.(row, onChanged)) || <bdi>{visible(of(row))}</bdi>}
-            </td>
-          ))}
-          {hasRemoval && (
-            <td class="actions">
-              {removal(row) && (
-                <Removal
-                  label="Remove"
-                  fullLabel={`Remove ${visible(columns[0]?.of(row) ?? "")}`}
-                  class="small"
-                  path={`${path}/${idOf(row)}`}
-                  onRemoved={onChanged}
-                >
-                  {visible(removal(row) ?? "")}
-                </Removal>
-              )}
-            </td>
-          )}
-        </tr>
-      ))}
-    </Table>
-  );
-}
-
-interface MakeProps {
+interface CreateRowProps {
   readonly path: string;
   readonly createForm: CreateForm;
-  readonly onMade: (answer: Readonly<Record<string, unknown>>) => void;
+  readonly onCreated: (response: Readonly<Record<string, unknown>>) => void;
 }
 
 /** A form in one line. */
-function Make({ path, createForm: { label, fields, bodyOf }, onMade }: MakeProps) {
+function CreateRow({ path, createForm: { label, fields, bodyOf }, onCreated }: CreateRowProps) {
   const { send, error } = useSending(async (form: HTMLFormElement) => {
     const typed = Object.fromEntries(new FormData(form)) as Record<string, string>;
-    onMade(await call(path, { method: "POST", body: bodyOf?.(typed) ?? typed }));
+    onCreated(await call(path, { method: "POST", body: bodyOf?.(typed) ?? typed }));
     form.reset();
   });
   return (
     <form class="row" onSubmit={submitBy(send)}>
-      {fields.map((field) => (
-        <label key={field.name}>
-          {field.label}
-          <Input {...field} />
-        </label>
-      ))}
-      <button type="submit" class="primary">
-        {label}
-      </button>
-      <Problem words={error} />
+      {fields.map(({ name, label: fieldLabel, type = "text", choices }) =>
+        choices ? (
+          <Select key={name} label={fieldLabel} name={name} of={choices} />
+        ) : (
+          <Field
+            key={name}
+            label={fieldLabel}
+            name={name}
+            type={type}
+            required
+            autoComplete={type === "password" ? "new-password" : "off"}
+          />
+        ),
+      )}
+      <Button type="submit" class="primary" text={label} />
+      <Problem message={error} />
     </form>
-  );
-}
-
-function Input({ name, type = "text", choices }: Field) {
-  if (!choices) return <input name={name} type={type} required autoComplete={type === "password" ? "new-password" : "off"} />;
-  return (
-    <select name={name}>
-      <Options of={choices} />
-    </select>
   );
 }

@@ -1,8 +1,8 @@
 // Settings: users, credentials, usage with the limits, the audit log, and organisations for an operator. Each part is a table, with a form
 // if the role may write.
 import type { ApiResponses } from "../../client/api.ts";
-import { Foreign, Status, Table, Tabs } from "../parts/common.tsx";
-import { visible } from "../parts/text.ts";
+import { type Column, Status, Table } from "../parts/common.tsx";
+import { Tabs } from "../parts/controls.tsx";
 import { call, page } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { choose, route } from "../state/route.ts";
@@ -25,25 +25,25 @@ export function Administration() {
   return (
     <section class="screen narrow" aria-labelledby="title">
       <h1 id="title">Settings</h1>
-      <Tabs label="Parts" tabs={shown} chosen={chosen?.[0]} onChoose={(part) => choose({ part })} />
-      {!mayWrite.value && <p class="quiet">You can read here; changes need the role admin.</p>}
+      <Tabs label="Sections" tabs={shown} chosen={chosen?.[0]} onChoose={(part) => choose({ part })} />
+      {!mayWrite.value && <p class="quiet">You can read these settings. To change them, you need the role admin.</p>}
       <Part />
     </section>
   );
 }
 
-type Used = ApiResponses["GET /api/usage"][number];
+type DayUsage = ApiResponses["GET /api/usage"][number];
 
 type Limits = ApiResponses["GET /api/limits"];
 
 type Change = ApiResponses["GET /api/audit"][number];
 
 function Usage() {
-  const found = useLoaded("usage", async (signal) => {
-    const [used, limits] = await Promise.all([call<Used[]>("/api/usage", { signal }), call<Limits>("/api/limits", { signal })]);
+  const loaded = useLoaded("usage", async (signal) => {
+    const [used, limits] = await Promise.all([call<DayUsage[]>("/api/usage", { signal }), call<Limits>("/api/limits", { signal })]);
     return { used, limits };
   });
-  const { used = [], limits } = found.value.value ?? {};
+  const { used = [], limits } = loaded.value.value ?? {};
   return (
     <section class="card" aria-label="Usage">
       <h2>Usage by day</h2>
@@ -53,60 +53,48 @@ function Usage() {
           {amount(limits.active_series, "active series")}.
         </p>
       )}
-      <Status of={found} empty={used.length === 0 && "Nothing was stored yet."}>
-        {used.length > 0 && (
-          <Table heads={["day", "signal", "records", "bytes", "peak active series"]} title="Usage">
-            {used.map(({ day, signal, bytes, records, active_series: series }) => (
-              <tr key={`${day} ${signal}`}>
-                <td>{day}</td>
-                <td>{signal}</td>
-                <td class="number">{records.toLocaleString("en")}</td>
-                <td class="number">{bytes.toLocaleString("en")}</td>
-                <td class="number">{series?.toLocaleString("en") ?? "–"}</td>
-              </tr>
-            ))}
-          </Table>
-        )}
+      <Status of={loaded} empty={used.length === 0 && "No data stored yet."}>
+        <Table title="Usage" rows={used} columns={USAGE_COLUMNS} />
       </Status>
     </section>
   );
 }
 
-function amount(most: number, unit: string): string {
-  return most === 0 ? `unlimited ${unit}` : `${most.toLocaleString("en")} ${unit}`;
+const USAGE_COLUMNS: readonly Column<DayUsage>[] = [
+  { head: "day", cell: ({ day }) => day },
+  { head: "signal", cell: ({ signal }) => signal },
+  { head: "records", kind: "number", cell: ({ records }) => records.toLocaleString("en") },
+  { head: "bytes", kind: "number", cell: ({ bytes }) => bytes.toLocaleString("en") },
+  { head: "peak active series", kind: "number", cell: ({ active_series: series }) => series?.toLocaleString("en") ?? "–" },
+];
+
+function amount(limit: number, unit: string): string {
+  return limit === 0 ? `unlimited ${unit}` : `${limit.toLocaleString("en")} ${unit}`;
 }
 
 function Audit() {
-  const found = useLoaded("audit", async (signal) => (await page<Change[]>("/api/audit", { signal })).body);
-  const changes = found.value.value ?? [];
+  const loaded = useLoaded("audit", async (signal) => (await page<Change[]>("/api/audit", { signal })).body);
+  const changes = loaded.value.value ?? [];
   return (
     <section class="card" aria-label="Audit">
       <h2>Audit log</h2>
-      <Status of={found} empty={changes.length === 0 && "Nothing was changed yet."}>
-        {changes.length > 0 && (
-          <Table heads={["time", "user", "action", "details", "client address"]} title="Changes, newest first">
-            {changes.map((change) => (
-              <tr key={change.id}>
-                <td class="moment">{moment(change.at)}</td>
-                <td>
-                  <Foreign text={change.actor ?? "–"} />
-                </td>
-                <td>{visible(change.action)}</td>
-                <td class="details">
-                  <Foreign text={written(change.subject)} />
-                </td>
-                <td>{change.address ?? ""}</td>
-              </tr>
-            ))}
-          </Table>
-        )}
+      <Status of={loaded} empty={changes.length === 0 && "No changes yet."}>
+        <Table title="Changes, newest first" rows={changes} columns={AUDIT_COLUMNS} />
       </Status>
     </section>
   );
 }
 
-/** Empty details are omitted. */
-function written(subject: Change["subject"]): string {
+const AUDIT_COLUMNS: readonly Column<Change>[] = [
+  { head: "time", kind: "moment", cell: ({ at }) => moment(at) },
+  { head: "user", cell: ({ actor }) => actor ?? "–" },
+  { head: "action", cell: ({ action }) => action },
+  { head: "details", class: "details", cell: ({ subject }) => detailsText(subject) },
+  { head: "client address", cell: ({ address }) => address ?? "" },
+];
+
+/** Omits empty details. */
+function detailsText(subject: Change["subject"]): string {
   return Object.entries(subject)
     .map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)])
     .filter(([, text]) => !["", "null", "[]"].includes(text ?? ""))

@@ -4,39 +4,37 @@ import { useSignal } from "@preact/signals";
 import { Chart } from "../metrics/chart.tsx";
 import { queryRange } from "../metrics/prometheus.ts";
 import { PromqlField } from "../metrics/promql-field.tsx";
-import { useLoaded, useSettled } from "../state/loaded.ts";
+import { useLoaded, useDebounced } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
-import { comparisonOf, linesRead, type LogCondition, pairsRead, pairsWritten, RULES, type Rule } from "./rule.ts";
-import { Options, Problem } from "../parts/common.tsx";
+import { splitComparison, splitLines, type LogCondition, parsePairs, formatPairs, RULES, type Rule } from "./rule.ts";
+import { Problem } from "../parts/common.tsx";
+import { Checkbox, Field, Select, TextArea } from "../parts/controls.tsx";
 import { SavingForm } from "../parts/saving-form.tsx";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
-import { typedIn } from "../state/sending.ts";
+import { formReader } from "../state/sending.ts";
 import { mayWrite } from "../state/session.ts";
 
 const DAY_MS = 86_400_000;
-const MOST_DRAWN = 20;
+const MAX_DRAWN = 20;
 
 export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: () => void }) {
   const expr = useSignal(rule.expr);
   const save = async (form: HTMLFormElement): Promise<string | undefined> => {
-    const { expr: written, ...typed } = typedRule(form, expr.peek());
-    const body = { ...typed, ...(rule.logs ? { logs: typedCondition(form, rule.logs) } : { expr: written }) };
+    const { expr: formatTerm, ...typed } = typedRule(form, expr.peek());
+    const body = { ...typed, ...(rule.logs ? { logs: typedCondition(form, rule.logs) } : { expr: formatTerm }) };
     const saved = await call<Rule>(rule.id ? `${RULES}/${rule.id}` : RULES, { method: rule.id ? "PUT" : "POST", body });
     onSaved();
     return saved.id && address("alerts", { rule: saved.id });
   };
   return (
     <SavingForm
-      label={rule.id ? "Save" : "Add"}
-      saved="Saved. It is evaluated within 5 seconds."
+      label={rule.id ? "Save" : "Create"}
+      saved="Saved. The rule is evaluated within 5 seconds."
       save={save}
-      refusal={mayWrite.value ? undefined : "Changing rules needs the role admin."}
+      refusal={mayWrite.value ? undefined : "To change rules, you need the role admin."}
     >
-      <label>
-        Name
-        <input name="name" required maxLength={200} defaultValue={rule.name} />
-      </label>
+      <Field label="Name" name="name" required maxLength={200} defaultValue={rule.name} />
       {rule.logs ? (
         <Counted logs={rule.logs} expr={rule.expr} />
       ) : (
@@ -63,50 +61,38 @@ function Counted({ logs: { filter = {}, window, operator, threshold, by = [] }, 
           <code>{visible(expr)}</code>
         </p>
       )}
-      <label>
-        Log query
-        <textarea name="query" rows={2} spellcheck={false} defaultValue={[filter["query"] ?? ""].flat().join(" ")} />
-      </label>
+      <TextArea label="Log query" name="query" rows={2} spellcheck={false} defaultValue={[filter["query"] ?? ""].flat().join(" ")} />
       {others.length > 0 && (
         <p class="quiet">
           And <code>{visible(others.map(([name, value]) => `${name}=${[value].flat().join(",")}`).join(" "))}</code>
         </p>
       )}
       <div class="row">
-        <label>
-          Records
-          <select name="operator">
-            <Options of={[">", ">=", "<", "<=", "==", "!="]} chosen={operator} />
-          </select>
-        </label>
-        <label>
-          Count
-          <input name="threshold" type="number" min={0} required defaultValue={String(threshold ?? 10)} />
-        </label>
-        <label>
-          In
-          <input name="window" size={6} required defaultValue={window ?? "5m"} />
-        </label>
+        <Select label="Number of records" name="operator" of={[">", ">=", "<", "<=", "==", "!="]} initial={operator} />
+        <Field label="Threshold" name="threshold" type="number" min={0} required defaultValue={String(threshold ?? 10)} />
+        <Field label="Window" name="window" size={6} required defaultValue={window ?? "5m"} />
       </div>
-      <label>
-        Count separately by (one field per line, at most two): source, level, host_id, node or label.key
-        <textarea name="by" rows={2} defaultValue={by.join("\n")} />
-      </label>
+      <TextArea
+        label="Group by, one field per line (at most two): source, level, host_id, node or label.key"
+        name="by"
+        rows={2}
+        defaultValue={by.join("\n")}
+      />
     </>
   );
 }
 
 function typedCondition(form: HTMLFormElement, former: LogCondition): LogCondition {
-  const text = typedIn(form);
+  const text = formReader(form);
   const { query: _query, ...others } = former.filter ?? {};
   const query = text("query").trim();
   return {
     ...former,
     filter: { ...others, ...(query && { query }) },
-    operator: text("operator"),
+    operator: text("operator") as LogCondition["operator"],
     threshold: Number(text("threshold")),
     window: text("window"),
-    by: linesRead(text("by")),
+    by: splitLines(text("by")),
   };
 }
 
@@ -114,42 +100,26 @@ function Choices({ rule }: { rule: Rule }) {
   return (
     <>
       <div class="row">
-        <label>
-          Severity
-          <select name="severity">
-            <Options of={["critical", "warning", "info"]} chosen={rule.severity} />
-          </select>
-        </label>
-        <label>
-          For
-          <input name="for" size={6} defaultValue={rule.for ?? "0s"} />
-        </label>
-        <label class="check">
-          <input name="enabled" type="checkbox" defaultChecked={rule.enabled !== false} /> enabled
-        </label>
+        <Select label="Severity" name="severity" of={["critical", "warning", "info"]} initial={rule.severity} />
+        <Field label="For" name="for" size={6} defaultValue={rule.for ?? "0s"} />
+        <Checkbox label="enabled" name="enabled" defaultChecked={rule.enabled !== false} />
       </div>
-      <label>
-        Labels, name=value each line
-        <textarea name="labels" rows={2} defaultValue={pairsWritten(rule.labels)} />
-      </label>
-      <label>
-        Annotations, name=value each line
-        <textarea name="annotations" rows={2} defaultValue={pairsWritten(rule.annotations)} />
-      </label>
+      <TextArea label="Labels, one name=value per line" name="labels" rows={2} defaultValue={formatPairs(rule.labels)} />
+      <TextArea label="Annotations, one name=value per line" name="annotations" rows={2} defaultValue={formatPairs(rule.annotations)} />
     </>
   );
 }
 
 function typedRule(form: HTMLFormElement, expr: string): Rule {
-  const text = typedIn(form);
+  const text = formReader(form);
   return {
     name: text("name"),
     expr,
     for: text("for") || "0s",
     severity: text("severity") as Rule["severity"],
     enabled: text("enabled") !== "",
-    labels: pairsRead(text("labels")),
-    annotations: pairsRead(text("annotations")),
+    labels: parsePairs(text("labels")),
+    annotations: parsePairs(text("annotations")),
   };
 }
 
@@ -157,44 +127,44 @@ type ValidationResult = ApiResponses["POST /alerting/rules/validate"];
 
 /** Validates the expression after a pause in typing. */
 function Validation({ expr }: { expr: string }) {
-  const settled = useSettled(expr);
-  const asked = settled.trim();
-  const result = useLoaded(asked === "" ? undefined : `validate ${asked}`, async (signal) => {
-    const body: Rule = { name: "preview", expr: asked, severity: "info" };
+  const debounced = useDebounced(expr);
+  const checkedExpression = debounced.trim();
+  const result = useLoaded(checkedExpression === "" ? undefined : `validate ${checkedExpression}`, async (signal) => {
+    const body: Rule = { name: "preview", expr: checkedExpression, severity: "info" };
     return await call<ValidationResult>(`${RULES}/validate`, { method: "POST", body, signal });
   });
-  if (asked === "") return null;
+  if (checkedExpression === "") return null;
   const found = result.value.value;
   // A result for an earlier expression is not shown.
-  const isCurrent = settled === expr && !result.busy.value;
-  const words = result.error.value ?? (found?.valid ? `Valid. It matches ${found.matching_series ?? 0} series now.` : found?.message);
+  const isCurrent = debounced === expr && !result.busy.value;
+  const words = result.error.value ?? (found?.valid ? `Valid. It currently matches ${found.matching_series ?? 0} series.` : found?.message);
   return (
     <>
       <p role="status" class={isCurrent && found?.valid === false ? "problem" : "quiet"}>
         {(isCurrent && words) || "…"}
       </p>
-      {found?.valid && <Preview expr={asked} />}
+      {found?.valid && <Preview expr={checkedExpression} />}
     </>
   );
 }
 
 /** Draws the compared value over a day with the threshold as a line, or the times at which the expression is true. */
 function Preview({ expr }: { expr: string }) {
-  const compared = comparisonOf(expr);
-  const found = useLoaded(`preview ${expr}`, async (signal) => {
+  const compared = splitComparison(expr);
+  const loaded = useLoaded(`preview ${expr}`, async (signal) => {
     const range = { fromMs: Date.now() - DAY_MS, toMs: Date.now(), last: "24h" };
     return { range, series: await queryRange(compared?.left ?? expr, range, signal) };
   });
-  const { range, series } = found.value.value ?? {};
+  const { range, series } = loaded.value.value ?? {};
   return (
     <>
-      <Problem words={found.error.value} />
+      <Problem message={loaded.error.value} />
       {range && series && series.length > 0 && (
         <figure>
           <figcaption class="quiet">
-            Last 24 hours{compared ? `, threshold ${compared.threshold}` : ": when the condition was true"}
+            Last 24 hours{compared ? `, threshold ${compared.threshold}` : ": when the condition was met"}
           </figcaption>
-          <Chart series={series.slice(0, MOST_DRAWN)} fromS={range.fromMs / 1000} toS={range.toMs / 1000} threshold={compared?.threshold} />
+          <Chart series={series.slice(0, MAX_DRAWN)} fromS={range.fromMs / 1000} toS={range.toMs / 1000} threshold={compared?.threshold} />
         </figure>
       )}
     </>

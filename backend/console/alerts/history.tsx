@@ -12,16 +12,16 @@ type Period = ApiResponses["GET /alerting/rules/{id}/history"][number];
 const DAY_MS = 86_400_000;
 
 export function RuleHistory({ id }: { id: string }) {
-  const found = useLoaded(`history ${id}`, async (signal) => {
-    const periods = await call<Period[]>(`${RULES}/${id}/history`, { query: [["limit", "200"]], signal });
+  const loaded = useLoaded(`history ${id}`, async (signal) => {
+    const periods = await call<Period[]>(`${RULES}/${id}/history`, { query: { limit: 200 }, signal });
     return { periods, nowMs: Date.now() };
   });
-  const { periods = [], nowMs = 0 } = found.value.value ?? {};
-  const place = (at: string): number => Math.max(0, 1000 - ((nowMs - Date.parse(at)) / DAY_MS) * 1000);
+  const { periods = [], nowMs = 0 } = loaded.value.value ?? {};
+  const xOf = (at: string): number => Math.max(0, 1000 - ((nowMs - Date.parse(at)) / DAY_MS) * 1000);
   return (
     <section aria-labelledby="history">
-      <h3 id="history">The last day</h3>
-      <Status of={found} empty={periods.length === 0 && "It has been inactive all day."}>
+      <h3 id="history">Last 24 hours</h3>
+      <Status of={loaded} empty={periods.length === 0 && "Inactive in the last 24 hours."}>
         {periods.length > 0 && (
           <>
             <svg class="strip" viewBox="0 0 1000 20" preserveAspectRatio="none" role="img" aria-label={`${periods.length} periods`}>
@@ -29,9 +29,9 @@ export function RuleHistory({ id }: { id: string }) {
                 <rect
                   key={at}
                   class={`fill ${period.state === "firing" ? "is-error" : "is-warn"}`}
-                  x={place(period.start)}
+                  x={xOf(period.start)}
                   y={0}
-                  width={Math.max(2, place(period.end) - place(period.start))}
+                  width={Math.max(2, xOf(period.end) - xOf(period.start))}
                   height={20}
                 />
               ))}

@@ -1,28 +1,12 @@
 // Defines a rule in the form of the alerting API.
-import type { ApiResponses } from "../../client/api.ts";
+import type { ApiBodies, ApiResponses } from "../../client/api.ts";
+
 export const RULES = "/alerting/rules";
 
-export interface LogCondition {
-  readonly filter?: Readonly<Record<string, string | readonly string[]>>;
-  readonly window?: string;
-  readonly operator?: string;
-  readonly threshold?: number;
-  readonly by?: readonly string[];
-}
+export type LogCondition = NonNullable<ApiBodies["POST /alerting/rules"]["logs"]>;
 
-export interface Rule {
-  readonly id?: string;
-  readonly name: string;
-  /** PromQL; for a log rule, its condition as text. */
-  readonly expr: string;
-  /** Only for log rules. */
-  readonly logs?: LogCondition;
-  readonly for?: string;
-  readonly severity: "critical" | "warning" | "info";
-  readonly enabled?: boolean;
-  readonly labels?: Readonly<Record<string, string>>;
-  readonly annotations?: Readonly<Record<string, string>>;
-}
+/** `expr`: PromQL; for a log rule, its condition as text. A new rule has no `id`. */
+export type Rule = ApiBodies["POST /alerting/rules"] & { readonly id?: string; readonly expr: string };
 
 export type RuleStatus = ApiResponses["GET /alerting/rules/{id}/status"];
 
@@ -36,16 +20,16 @@ export function newRule(query: URLSearchParams): Rule {
 }
 
 /** `key=value` lines, as users type them. */
-export function pairsWritten(pairs: Readonly<Record<string, string>> = {}): string {
+export function formatPairs(pairs: Readonly<Record<string, string>> = {}): string {
   return Object.entries(pairs)
     .map(([name, value]) => `${name}=${value}`)
     .join("\n");
 }
 
 /** Throws an Error whose message is shown to the user. */
-export function pairsRead(text: string): Record<string, string> {
+export function parsePairs(text: string): Record<string, string> {
   return Object.fromEntries(
-    linesRead(text).map((line) => {
+    splitLines(text).map((line) => {
       const at = line.indexOf("=");
       if (at < 1) throw new Error(`"${line.slice(0, 40)}" is no name=value`);
       return [line.slice(0, at).trim(), line.slice(at + 1)];
@@ -53,12 +37,12 @@ export function pairsRead(text: string): Record<string, string> {
   );
 }
 
-export function linesRead(text: string): string[] {
+export function splitLines(text: string): string[] {
   return text.split("\n").filter((line) => line.trim() !== "");
 }
 
 /** Splits an expression before its last comparison with a number: a preview draws the left side and the threshold. */
-export function comparisonOf(expr: string): { left: string; threshold: number } | undefined {
+export function splitComparison(expr: string): { left: string; threshold: number } | undefined {
   const [, left, number] = /^([\s\S]+?)\s*(?:>=|<=|==|!=|>|<)\s*(-?[\d.]+(?:e[+-]?\d+)?)\s*$/i.exec(expr.trim()) ?? [];
   return left === undefined || !Number.isFinite(Number(number)) ? undefined : { left, threshold: Number(number) };
 }

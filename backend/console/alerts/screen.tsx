@@ -1,5 +1,5 @@
 // Alerts: rules, firing alerts, and who is notified. Each is its own view, which the address names.
-import { Tabs } from "../parts/common.tsx";
+import { Tabs } from "../parts/controls.tsx";
 import { Channels } from "../notification/channels.tsx";
 import { Deliveries } from "../notification/deliveries.tsx";
 import { Firing } from "../notification/firing.tsx";

@@ -1,50 +1,52 @@
 // The panels of a dashboard with its variables. The chosen values are in the address: `var-NAME`.
 import { queryInstant } from "../metrics/prometheus.ts";
-import { Options, Problem } from "../parts/common.tsx";
+import { Problem } from "../parts/common.tsx";
+import { Select } from "../parts/controls.tsx";
 import { visible } from "../parts/text.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { choose, route } from "../state/route.ts";
 import { currentRange } from "../state/time.ts";
-import { type Chosen, type Dashboard, filled, type Panel, type Variable } from "./dashboard.ts";
+import { type Chosen, type Dashboard, fillVariables, type Panel, type Variable } from "./dashboard.ts";
 import { PanelView } from "./panel.tsx";
 
-const MOST_VALUES = 1000;
+const MAX_VALUES = 1000;
 
 /** `again`: a new value repeats the queries of all panels. */
-export function Board({ dashboard, again }: { dashboard: Dashboard; again: number }) {
+export function Board({ dashboard, refreshes }: { dashboard: Dashboard; refreshes: number }) {
   const { query } = route.value;
-  const found = useLoaded(
+  const loaded = useLoaded(
     `${JSON.stringify(dashboard.variables)} ${query}`,
-    async (signal) => await readChoices(dashboard.variables, signal),
+    async (signal) => await readVariables(dashboard.variables, signal),
   );
-  const choices = found.value.value;
+  const choices = loaded.value.value;
   return (
     <>
-      <Problem words={found.error.value} retry={found.reload} />
+      <Problem message={loaded.error.value} retry={loaded.reload} />
       {dashboard.variables.length > 0 && (
         <div class="bar" role="group" aria-label="Variables">
           {dashboard.variables.map(({ name }) => (
-            <label key={name}>
-              {visible(name)}
-              <select value={choices?.chosen[name] ?? ""} onChange={(event) => choose({ [`var-${name}`]: event.currentTarget.value })}>
-                <Options of={choices?.values[name] ?? []} />
-              </select>
-            </label>
+            <Select
+              key={name}
+              label={visible(name)}
+              value={choices?.chosen[name] ?? ""}
+              onChoose={(value) => choose({ [`var-${name}`]: value })}
+              of={choices?.values[name] ?? []}
+            />
           ))}
         </div>
       )}
-      {choices && <Panels panels={dashboard.panels} chosen={choices.chosen} again={again} />}
+      {choices && <Panels panels={dashboard.panels} chosen={choices.chosen} refreshes={refreshes} />}
     </>
   );
 }
 
-export function Panels({ panels, chosen, again }: { panels: readonly Panel[]; chosen: Chosen; again: number }) {
+export function Panels({ panels, chosen, refreshes }: { panels: readonly Panel[]; chosen: Chosen; refreshes: number }) {
   const { query } = route.value;
-  const asked = `${query.get("from")} ${query.get("to")} ${again}`;
+  const requestKey = `${query.get("from")} ${query.get("to")} ${refreshes}`;
   return (
     <div class="board">
       {panels.map((panel, at) => (
-        <PanelView panel={panel} chosen={chosen} asked={asked} key={`${at} ${panel.title}`} />
+        <PanelView panel={panel} chosen={chosen} requestKey={requestKey} key={`${at} ${panel.title}`} />
       ))}
     </div>
   );
@@ -56,7 +58,7 @@ interface Choices {
 }
 
 /** Reads variables in order, because the query of one may contain earlier ones. Values in the address are valid even without data. */
-async function readChoices(variables: readonly Variable[], signal: AbortSignal): Promise<Choices> {
+async function readVariables(variables: readonly Variable[], signal: AbortSignal): Promise<Choices> {
   const values: Record<string, readonly string[]> = {};
   const chosen: Record<string, string> = {};
   for (const variable of variables) {
@@ -72,7 +74,7 @@ async function readChoices(variables: readonly Variable[], signal: AbortSignal):
 
 async function valuesOf({ values, query, label }: Variable, chosen: Chosen, signal: AbortSignal): Promise<readonly string[]> {
   if (query === undefined || label === undefined) return values ?? [];
-  const found = await queryInstant(filled(query, chosen), currentRange().toMs, signal);
+  const found = await queryInstant(fillVariables(query, chosen), currentRange().toMs, signal);
   const all = new Set(found.map(({ labels }) => labels[label] ?? "").filter(Boolean));
-  return [...all].toSorted().slice(0, MOST_VALUES);
+  return [...all].toSorted().slice(0, MAX_VALUES);
 }

@@ -1,9 +1,10 @@
 import { expect, test } from "vitest";
-import { filled, legendOf, variablesIn } from "./dashboard.ts";
+import { fillVariables, seriesLegend } from "./dashboard.ts";
 
 test.each([
   ['up{node="$node"}', { node: "a" }, 'up{node="a"}'],
   ['up{node="${node}",c="[[c]]"}', { node: "a", c: "b" }, 'up{node="a",c="b"}'],
+  ['up{node="${node:regex}"}', { node: "a" }, 'up{node="a"}'],
   ['up{node=~"$node"}', { node: "a.b" }, 'up{node=~"a\\\\.b"}'],
   ['up{node=~"$node-.+"}', { node: "a|b" }, 'up{node=~"a\\\\|b-.+"}'],
   ['up{node="$node"}', { node: 'x"} or secret{a="' }, 'up{node="x\\"} or secret{a=\\""}'],
@@ -13,18 +14,14 @@ test.each([
   ['up{node="$toString"}', { node: "a" }, 'up{node="$toString"}'],
   ['node:"$node"', { node: "a b" }, 'node:"a b"'],
 ])("%s with %j is %s", (query, chosen, expected) => {
-  expect(filled(query, chosen)).toBe(expected);
+  expect(fillVariables(query, chosen)).toBe(expected);
 });
 
 test("a value that looks like a variable is not filled in again", () => {
-  expect(filled('a{b="$x",c="$y"}', { x: "$y", y: "1" })).toBe('a{b="$y",c="1"}');
-});
-
-test("the variables of a query are found in all three notations", () => {
-  expect(variablesIn('a{b="$x",c="${y:regex}",d="[[z]]"}')).toEqual(["x", "y", "z"]);
+  expect(fillVariables('a{b="$x",c="$y"}', { x: "$y", y: "1" })).toBe('a{b="$y",c="1"}');
 });
 
 test("a legend takes the values of labels, and nothing where there is none", () => {
-  expect(legendOf("{{pod}} {{ container }} used", { pod: "p", container: "c" })).toBe("p c used");
-  expect(legendOf("{{missing}} used", {})).toBe("used");
+  expect(seriesLegend("{{pod}} {{ container }} used", { pod: "p", container: "c" })).toBe("p c used");
+  expect(seriesLegend("{{missing}} used", {})).toBe("used");
 });

@@ -1,7 +1,7 @@
-// Edits a dashboard: its name, variables, and panels in order, with a preview of each panel. Nothing is sent until it is saved.
+// Edits a dashboard: its name, variables, and panels in order, with a preview of each panel. Changes are sent when it is saved.
 import { useSignal, type Signal } from "@preact/signals";
-import type { JSX } from "preact";
-import { Options, Problem } from "../parts/common.tsx";
+import { Problem } from "../parts/common.tsx";
+import { Button, Field, Select, TextArea, Toggle } from "../parts/controls.tsx";
 import { visible } from "../parts/text.ts";
 import { useRefresh } from "../parts/time-picker.tsx";
 import { submitBy, useSending } from "../state/sending.ts";
@@ -27,14 +27,10 @@ export function Editor({ dashboard, save }: { dashboard: Dashboard; save: (chang
         <PanelForm draft={draft} panel={panel} at={at} key={at} />
       ))}
       <div class="filters">
-        <button type="button" onClick={() => change({ panels: [...panels, NEW_PANEL] })}>
-          Add panel
-        </button>
-        <button type="submit" class="primary" disabled={isBusy}>
-          Save
-        </button>
+        <Button onClick={() => change({ panels: [...panels, NEW_PANEL] })} text="Add panel" />
+        <Button type="submit" class="primary" disabled={isBusy} text="Save" />
       </div>
-      <Problem words={error} />
+      <Problem message={error} />
     </form>
   );
 }
@@ -52,15 +48,13 @@ function Variables({ draft }: { draft: Signal<Dashboard> }) {
       {variables.map((variable, at) => (
         <VariableRow variable={variable} set={(changed) => set(at, changed)} key={at} />
       ))}
-      <button
-        type="button"
+      <Button
         class="small"
         onClick={() =>
           (draft.value = { ...draft.peek(), variables: [...variables, { name: `variable${variables.length + 1}`, values: [] }] })
         }
-      >
-        Add variable
-      </button>
+        text="Add variable"
+      />
     </fieldset>
   );
 }
@@ -75,20 +69,18 @@ function VariableRow({ variable, set }: { variable: Variable; set: (changed: Var
         onDone={(text) => set({ name: variable.name, values: listOf(text) })}
       />
       <Field
-        label="or the values of label"
+        label="or values of label"
         size={12}
         value={variable.label ?? ""}
         onDone={(label) => set({ name: variable.name, query: variable.query ?? "", label })}
       />
       <Field
-        label="in PromQL"
+        label="in PromQL query"
         size={30}
         value={variable.query ?? ""}
         onDone={(query) => set({ name: variable.name, label: variable.label ?? "", query })}
       />
-      <button type="button" class="small" aria-label={`Remove variable ${variable.name}`} onClick={() => set(undefined)}>
-        Remove
-      </button>
+      <Button class="small" aria-label={`Remove variable ${variable.name}`} onClick={() => set(undefined)} text="Remove" />
     </div>
   );
 }
@@ -123,38 +115,33 @@ function PanelForm({ draft, panel, at }: PanelFormProps) {
       <legend>{visible(title)}</legend>
       <div class="filters">
         <Field label="Title" maxLength={200} value={panel.title} onType={(title) => set({ title })} />
-        <Select label="Panel type" value={panel.kind} choices={PANEL_KINDS} onChoose={(kind: PanelKind) => set({ kind })} />
+        <Select label="Panel type" value={panel.kind} of={PANEL_KINDS} onChoose={(kind: PanelKind) => set({ kind })} />
         {panel.kind !== "text" && (
-          <Select label="From" value={panel.source} choices={SOURCES} onChoose={(source: Source) => set({ source })} />
+          <Select label="Source" value={panel.source} of={SOURCES} onChoose={(source: Source) => set({ source })} />
         )}
         <Select
           label="Width (of 12)"
           value={String(panel.width)}
-          choices={[...new Set([...WIDTHS, panel.width])].toSorted((a, b) => a - b).map(String)}
+          of={[...new Set([...WIDTHS, panel.width])].toSorted((a, b) => a - b).map(String)}
           onChoose={(width) => set({ width: Number(width) })}
         />
-        <button type="button" class="small" disabled={at === 0} aria-label={`Move ${title} up`} onClick={() => move(-1)}>
-          ↑
-        </button>
-        <button type="button" class="small" disabled={at === panels.length - 1} aria-label={`Move ${title} down`} onClick={() => move(1)}>
-          ↓
-        </button>
-        <button type="button" class="small" aria-label={`Remove ${title}`} onClick={() => put(panels.toSpliced(at, 1))}>
-          Remove
-        </button>
+        <Button class="small" disabled={at === 0} aria-label={`Move ${title} up`} onClick={() => move(-1)} text="↑" />
+        <Button class="small" disabled={at === panels.length - 1} aria-label={`Move ${title} down`} onClick={() => move(1)} text="↓" />
+        <Button class="small" aria-label={`Remove ${title}`} onClick={() => put(panels.toSpliced(at, 1))} text="Remove" />
       </div>
       {panel.kind === "text" ? (
-        <label>
-          Text
-          <textarea rows={3} maxLength={10_000} value={panel.text ?? ""} onInput={(event) => set({ text: event.currentTarget.value })} />
-        </label>
+        <TextArea
+          label="Text"
+          rows={3}
+          maxLength={10_000}
+          value={panel.text ?? ""}
+          onInput={(event) => set({ text: event.currentTarget.value })}
+        />
       ) : (
         <Queries panel={panel} set={set} />
       )}
-      <button type="button" class="small" aria-pressed={isPreviewed.value} onClick={() => (isPreviewed.value = !isPreviewed.value)}>
-        Preview
-      </button>
-      {isPreviewed.value && <Panels panels={[{ ...panel, width: 12 }]} chosen={{}} again={refreshed.value} />}
+      <Toggle class="small" text="Preview" isOn={isPreviewed.value} onToggle={(isOn) => (isPreviewed.value = isOn)} />
+      {isPreviewed.value && <Panels panels={[{ ...panel, width: 12 }]} chosen={{}} refreshes={refreshed.value} />}
     </fieldset>
   );
 }
@@ -173,14 +160,7 @@ function Queries({ panel, set }: { panel: Panel; set: (part: Partial<Panel>) => 
     <>
       {queries.map(({ query, legend }, at) => (
         <div class="filters" key={at}>
-          <Field
-            class="query-of-panel"
-            label={QUERY_LABELS[source]}
-            size={60}
-            maxLength={4000}
-            value={query}
-            onDone={(text) => put(at, { query: text })}
-          />
+          <Field label={QUERY_LABELS[source]} size={60} maxLength={4000} value={query} onDone={(text) => put(at, { query: text })} />
           {source === "metrics" && (
             <Field
               label="Legend"
@@ -192,63 +172,18 @@ function Queries({ panel, set }: { panel: Panel; set: (part: Partial<Panel>) => 
             />
           )}
           {queries.length > 1 && (
-            <button
-              type="button"
+            <Button
               class="small"
               aria-label={`Remove query ${at + 1}`}
               onClick={() => set({ queries: queries.toSpliced(at, 1) })}
-            >
-              Remove
-            </button>
+              text="Remove"
+            />
           )}
         </div>
       ))}
       {panel.kind !== "list" && queries.length < 10 && (
-        <button type="button" class="small" onClick={() => set({ queries: [...queries, { query: "" }] })}>
-          Add query
-        </button>
+        <Button class="small" onClick={() => set({ queries: [...queries, { query: "" }] })} text="Add query" />
       )}
     </>
-  );
-}
-
-interface FieldProps extends Pick<JSX.InputHTMLAttributes, "size" | "maxLength" | "required" | "pattern" | "placeholder" | "class"> {
-  readonly label: string;
-  readonly value: string;
-  /** Called for each change while typing. */
-  readonly onType?: (text: string) => void;
-  /** Called when the user leaves the changed field. */
-  readonly onDone?: (text: string) => void;
-}
-
-function Field({ label, class: name, onType, onDone, ...rest }: FieldProps) {
-  return (
-    <label class={name}>
-      {label}{" "}
-      <input
-        type="text"
-        {...rest}
-        onInput={(event) => onType?.(event.currentTarget.value)}
-        onChange={(event) => onDone?.(event.currentTarget.value)}
-      />
-    </label>
-  );
-}
-
-interface SelectProps<T extends string> {
-  readonly label: string;
-  readonly value: T;
-  readonly choices: readonly T[];
-  readonly onChoose: (value: T) => void;
-}
-
-function Select<T extends string>({ label, value, choices, onChoose }: SelectProps<T>) {
-  return (
-    <label>
-      {label}
-      <select value={value} onChange={(event) => onChoose(event.currentTarget.value as T)}>
-        <Options of={choices} />
-      </select>
-    </label>
   );
 }

@@ -1,8 +1,7 @@
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { variablesIn } from "./dashboard.ts";
-import { isGrafana, MAX_PANELS, readGrafana } from "./grafana.ts";
+import { isGrafanaDashboard, MAX_PANELS, readGrafana } from "./grafana.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 
@@ -11,11 +10,13 @@ test.each(globSync("docs/dashboards/*.json", { cwd: ROOT }))(
   (file) => {
     const json = JSON.parse(readFileSync(join(ROOT, file), "utf8")) as { panels: object[] };
     const { dashboard, omitted } = readGrafana(json);
-    expect(isGrafana(json)).toBe(true);
+    expect(isGrafanaDashboard(json)).toBe(true);
     expect(omitted).toEqual([]);
     expect(dashboard.panels).toHaveLength(json.panels.length);
     const known = dashboard.variables.map(({ name }) => name);
-    const used = dashboard.panels.flatMap(({ queries }) => queries.flatMap(({ query }) => variablesIn(query)));
+    const used = dashboard.panels.flatMap(({ queries }) =>
+      queries.flatMap(({ query }) => [...query.matchAll(/\$\{?(\w+)/g)].map(([, name]) => name)),
+    );
     expect(used.filter((name) => !known.includes(name))).toEqual([]);
   },
 );

@@ -48,7 +48,7 @@ const UNITS: Readonly<Record<string, Unit>> = {
 };
 
 /** Whether a JSON document comes from Grafana, not from this product. */
-export function isGrafana(json: unknown): boolean {
+export function isGrafanaDashboard(json: unknown): boolean {
   const { panels, schemaVersion, rows, dashboard } = objectOf(json);
   return (
     schemaVersion !== undefined ||
@@ -179,7 +179,7 @@ function textOf(value: unknown): string {
 /** Large, because most of Grafana's JSON is ignored. */
 const MAX_FILE_BYTES = 4 * 1024 * 1024;
 
-export async function readDashboard(file: Blob): Promise<Imported> {
+export async function readDashboardFile(file: Blob): Promise<Imported> {
   if (file.size > MAX_FILE_BYTES) throw new Error(`The file is larger than ${MAX_FILE_BYTES / 1024 / 1024} MiB.`);
   return dashboardOf(await file.text());
 }
@@ -195,7 +195,7 @@ export function dashboardOf(text: string): Imported {
 }
 
 export function toDashboard(json: unknown): Imported {
-  if (isGrafana(json)) return readGrafana(json);
+  if (isGrafanaDashboard(json)) return readGrafana(json);
   const { name, description = "", variables = [], panels } = json as Partial<Dashboard>;
   if (typeof name !== "string" || !Array.isArray(panels)) throw new Error("The file has no dashboard: it needs a name and panels.");
   return { dashboard: { name, description, variables, panels }, omitted: [] };

@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { levelClass } from "../logs/histogram.tsx";
-import { questionOf, type LogRow } from "../logs/rows.ts";
+import { queryParameters, type LogRow } from "../logs/rows.ts";
 import { Chart } from "../metrics/chart.tsx";
 import { readExemplars } from "../metrics/exemplars.tsx";
 import { type LabelledSeries, queryInstant, queryRange, type Series, seriesName } from "../metrics/prometheus.ts";
@@ -13,14 +13,16 @@ import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
-import { clock, currentRange, type Range, rangeQuery, span } from "../state/time.ts";
+import { timeText, currentRange, type Range, rangeQuery, span } from "../state/time.ts";
 import { whereParameters } from "../traces/search.ts";
 import type { ApiResponses } from "../../client/api.ts";
-import { type Chosen, filled, legendOf, type Panel, type PanelQuery } from "./dashboard.ts";
+import { type Chosen, fillVariables, seriesLegend, type Panel, type PanelQuery } from "./dashboard.ts";
 
 const HEIGHT_PX = 190;
-const MOST_SERIES = 50;
-const MOST_ROWS = 50;
+const MAX_SERIES = 50;
+const MAX_ROWS = 50;
+const MAX_TRACES = 20;
+const POINTS = 120;
 const DRAWN = 300;
 
 type Bucket = ApiResponses["GET /query/logs/histogram"][number];
@@ -31,10 +33,10 @@ export interface PanelProps {
   readonly panel: Panel;
   readonly chosen: Chosen;
   /** Identifies a request: range, variables, refreshes. */
-  readonly asked: string;
+  readonly requestKey: string;
 }
 
-export function PanelView({ panel, chosen, asked }: PanelProps) {
+export function PanelView({ panel, chosen, requestKey }: PanelProps) {
   const element = useRef<HTMLElement>(null);
   const isSeen = useSignal(false);
   useEffect(() => {
@@ -44,9 +46,9 @@ export function PanelView({ panel, chosen, asked }: PanelProps) {
     if (element.current) watcher.observe(element.current);
     return () => watcher.disconnect();
   }, []);
-  const queries = panel.queries.map(({ query, ...rest }) => ({ ...rest, query: filled(query, chosen) }));
+  const queries = panel.queries.map(({ query, ...rest }) => ({ ...rest, query: fillVariables(query, chosen) }));
   const first = queries[0]?.query ?? "";
-  const { from, to } = currentRangeAddress();
+  const { from, to } = rangeInAddress();
   const screen = panel.source;
   const target = address(screen, { ...(screen === "traces" ? { attributes: first } : { q: first }), from, to });
   return (
@@ -60,12 +62,12 @@ export function PanelView({ panel, chosen, asked }: PanelProps) {
           </a>
         )}
       </figcaption>
-      {isSeen.value && <Contents panel={panel} queries={queries} asked={asked} />}
+      {isSeen.value && <Contents panel={panel} queries={queries} requestKey={requestKey} />}
     </figure>
   );
 }
 
-function currentRangeAddress(): { from: string | undefined; to: string | undefined } {
+function rangeInAddress(): { from: string | undefined; to: string | undefined } {
   const range = currentRange();
   if (range.last) return { from: range.last, to: undefined };
   return { from: new Date(range.fromMs).toISOString(), to: new Date(range.toMs).toISOString() };
@@ -74,39 +76,39 @@ function currentRangeAddress(): { from: string | undefined; to: string | undefin
 interface ContentsProps {
   readonly panel: Panel;
   readonly queries: readonly PanelQuery[];
-  readonly asked: string;
+  readonly requestKey: string;
 }
 
-function Contents({ panel, queries, asked }: ContentsProps) {
-  const question = `${asked}\n${JSON.stringify([panel.kind, panel.source, queries])}`;
+function Contents({ panel, queries, requestKey }: ContentsProps) {
+  const panelKey = `${requestKey}\n${JSON.stringify([panel.kind, panel.source, queries])}`;
   switch (panel.kind) {
     case "text":
       return <p class="panel-text">{visible(panel.text ?? "")}</p>;
     case "timeseries":
-      return <Lines panel={panel} queries={queries} question={question} />;
+      return <Lines panel={panel} queries={queries} panelKey={panelKey} />;
     case "list":
       return panel.source === "traces" ? (
-        <TraceList query={queries[0]?.query ?? ""} question={question} />
+        <TraceList query={queries[0]?.query ?? ""} requestKey={panelKey} />
       ) : (
-        <LogList query={queries[0]?.query ?? ""} question={question} />
+        <LogList query={queries[0]?.query ?? ""} requestKey={panelKey} />
       );
     default:
-      return <Values panel={panel} queries={queries} question={question} />;
+      return <Values panel={panel} queries={queries} panelKey={panelKey} />;
   }
 }
 
 interface QuestionProps {
   readonly panel: Panel;
   readonly queries: readonly PanelQuery[];
-  readonly question: string;
+  readonly panelKey: string;
 }
 
 function unitOfPanel({ unit, source, queries }: Panel): Unit | undefined {
   return unit ?? (source === "metrics" ? unitOfQuery(queries[0]?.query ?? "") : undefined);
 }
 
-function Lines({ panel, queries, question }: QuestionProps) {
-  const found = useLoaded(question, async (signal) => {
+function Lines({ panel, queries, panelKey }: QuestionProps) {
+  const loaded = useLoaded(panelKey, async (signal) => {
     const range = currentRange();
     const ofMetrics = panel.source === "metrics" ? queries.map(({ query }) => query) : [];
     const [exemplars, ...parts] = await Promise.all([
@@ -115,22 +117,22 @@ function Lines({ panel, queries, question }: QuestionProps) {
     ]);
     return { range, exemplars, series: parts.flat() };
   });
-  const { range, exemplars, series = [] } = found.value.value ?? {};
+  const { range, exemplars, series = [] } = loaded.value.value ?? {};
   return (
-    <Status of={found} empty={series.length === 0 && "No data in this range."}>
+    <Status of={loaded} empty={series.length === 0 && "No data in this time range."}>
       {range && series.length > 0 && (
         <>
           <Chart
-            series={series.slice(0, MOST_SERIES)}
+            series={series.slice(0, MAX_SERIES)}
             fromS={range.fromMs / 1000}
             toS={range.toMs / 1000}
             heightPx={HEIGHT_PX}
             unit={unitOfPanel(panel)}
             exemplars={exemplars}
           />
-          {series.length > MOST_SERIES && (
+          {series.length > MAX_SERIES && (
             <p class="quiet">
-              The first {MOST_SERIES} of {series.length} series are shown.
+              Only the first {MAX_SERIES} of {series.length} series are shown.
             </p>
           )}
         </>
@@ -140,19 +142,19 @@ function Lines({ panel, queries, question }: QuestionProps) {
 }
 
 async function readSeries(panel: Panel, { query, legend }: PanelQuery, range: Range, signal: AbortSignal): Promise<Series[]> {
-  if (panel.source === "logs") return await logCounts(query, range, signal);
-  if (panel.source === "traces") return await spanCounts(query, range, signal);
+  if (panel.source === "logs") return await readLogCounts(query, range, signal);
+  if (panel.source === "traces") return await readSpanCounts(query, range, signal);
   const series = await queryRange(query, range, signal);
   return series.map((line) => ({ ...line, short: nameOf(line, legend) }));
 }
 
 function nameOf({ labels, short }: LabelledSeries, legend: string | undefined): string {
-  return (legend && legendOf(legend, labels)) || short;
+  return (legend && seriesLegend(legend, labels)) || short;
 }
 
-async function logCounts(query: string, range: Range, signal: AbortSignal): Promise<Series[]> {
-  const asked = [...questionOf(query), ...rangeQuery(range)];
-  const buckets = await call<Bucket[]>("/query/logs/histogram", { query: asked, signal });
+async function readLogCounts(query: string, range: Range, signal: AbortSignal): Promise<Series[]> {
+  const parameters = { ...queryParameters(query), ...rangeQuery(range) };
+  const buckets = await call<Bucket[]>("/query/logs/histogram", { query: parameters, signal });
   const levels = [...new Set(buckets.flatMap(({ counts }) => Object.keys(counts)))];
   return levels.map((level) => ({
     name: level,
@@ -161,9 +163,9 @@ async function logCounts(query: string, range: Range, signal: AbortSignal): Prom
   }));
 }
 
-async function spanCounts(query: string, range: Range, signal: AbortSignal): Promise<Series[]> {
+async function readSpanCounts(query: string, range: Range, signal: AbortSignal): Promise<Series[]> {
   const points = await call<HeatmapPoint[]>("/query/traces/heatmap", {
-    query: [...whereParameters(query), ...rangeQuery(range), ["points", "120"]],
+    query: { ...whereParameters(query), ...rangeQuery(range), points: POINTS },
     signal,
   });
   const line = (name: "spans" | "errors"): Series => ({
@@ -175,24 +177,24 @@ async function spanCounts(query: string, range: Range, signal: AbortSignal): Pro
 }
 
 /** The values at the end of the range. */
-function Values({ panel, queries, question }: QuestionProps) {
-  const found = useLoaded(question, async (signal) => {
+function Values({ panel, queries, panelKey }: QuestionProps) {
+  const loaded = useLoaded(panelKey, async (signal) => {
     const atMs = currentRange().toMs;
     const parts = await Promise.all(
       queries.map(async ({ query, legend }) =>
         (await queryInstant(query, atMs, signal)).map(({ labels, value }) => ({
-          name: (legend && legendOf(legend, labels)) || seriesName(labels),
+          name: (legend && seriesLegend(legend, labels)) || seriesName(labels),
           value: Number(value),
         })),
       ),
     );
     return parts.flat();
   });
-  const rows = (found.value.value ?? []).slice(0, MOST_ROWS);
+  const rows = (loaded.value.value ?? []).slice(0, MAX_ROWS);
   const unit = unitOfPanel(panel);
   return (
-    <Status of={found} empty={rows.length === 0 && "No data at the end of this range."}>
-      {rows.length > 0 && panel.kind === "stat" ? (
+    <Status of={loaded} empty={rows.length === 0 && "No data at the end of this time range."}>
+      {panel.kind === "stat" ? (
         <ul class="plain-list stats">
           {rows.map(({ name, value }, at) => (
             <li key={at}>
@@ -201,36 +203,32 @@ function Values({ panel, queries, question }: QuestionProps) {
           ))}
         </ul>
       ) : (
-        rows.length > 0 && (
-          <Table title={panel.title} heads={["series", "value"]}>
-            {rows.map(({ name, value }, at) => (
-              <tr key={at}>
-                <td>
-                  <bdi>{visible(name)}</bdi>
-                </td>
-                <td class="number">{formatValue(value, unit)}</td>
-              </tr>
-            ))}
-          </Table>
-        )
+        <Table
+          title={panel.title}
+          rows={rows}
+          columns={[
+            { head: "series", cell: ({ name }) => name },
+            { head: "value", kind: "number", cell: ({ value }) => formatValue(value, unit) },
+          ]}
+        />
       )}
     </Status>
   );
 }
 
 /** The newest records. */
-export function LogList({ query, question }: { query: string; question: string }) {
-  const found = useLoaded(question, async (signal) => {
-    const asked = [...questionOf(query), ...rangeQuery(currentRange()), ["limit", String(MOST_ROWS)] as const];
-    return await call<LogRow[]>("/query/logs", { query: asked, signal });
+export function LogList({ query, requestKey }: { query: string; requestKey: string }) {
+  const loaded = useLoaded(requestKey, async (signal) => {
+    const parameters = { ...queryParameters(query), ...rangeQuery(currentRange()), limit: MAX_ROWS };
+    return await call<LogRow[]>("/query/logs", { query: parameters, signal });
   });
-  const rows = found.value.value ?? [];
+  const rows = loaded.value.value ?? [];
   return (
-    <Status of={found} empty={rows.length === 0 && "No records in this range."}>
+    <Status of={loaded} empty={rows.length === 0 && "No records in this time range."}>
       <div class="panel-list" tabIndex={0} role="group" aria-label="Records">
         {rows.map((row, at) => (
           <div class={`line mark ${levelClass(row.level)}`} key={at}>
-            <time dateTime={row.timestamp}>{clock(new Date(row.timestamp))}</time>
+            <time dateTime={row.timestamp}>{timeText(new Date(row.timestamp))}</time>
             <span class={`level ${levelClass(row.level)}`}>{visible(row.level.slice(0, 8)) || "–"}</span>
             <bdi class="message">{visible(row.message.slice(0, DRAWN).replace(/\s+/g, " "))}</bdi>
           </div>
@@ -241,15 +239,14 @@ export function LogList({ query, question }: { query: string; question: string }
 }
 
 /** The slowest traces. */
-export function TraceList({ query, question }: { query: string; question: string }) {
-  const found = useLoaded(question, async (signal) => {
-    const order = [["order", "duration"] as const, ["limit", "20"] as const];
-    const asked = [...whereParameters(query), ...rangeQuery(currentRange()), ...order];
-    return await call<FoundTrace[]>("/query/traces/search", { query: asked, signal });
+export function TraceList({ query, requestKey }: { query: string; requestKey: string }) {
+  const loaded = useLoaded(requestKey, async (signal) => {
+    const parameters = { ...whereParameters(query), ...rangeQuery(currentRange()), order: "duration", limit: MAX_TRACES };
+    return await call<FoundTrace[]>("/query/traces/search", { query: parameters, signal });
   });
-  const rows = found.value.value ?? [];
+  const rows = loaded.value.value ?? [];
   return (
-    <Status of={found} empty={rows.length === 0 && "No traces in this range."}>
+    <Status of={loaded} empty={rows.length === 0 && "No traces in this time range."}>
       <ul class="plain-list">
         {rows.map((row) => (
           <li key={row.trace_id}>

@@ -2,7 +2,8 @@
 // read our own JSON and Grafana's.
 import { useSignal } from "@preact/signals";
 import type { ApiResponses } from "../../client/api.ts";
-import { NameLink, Problem, Status, Table } from "../parts/common.tsx";
+import { type Column, NameLink, Problem, Status, Table } from "../parts/common.tsx";
+import { Button, CreateLink } from "../parts/controls.tsx";
 import { saveFile } from "../parts/download.tsx";
 import { visible } from "../parts/text.ts";
 import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
@@ -13,10 +14,10 @@ import { address, route } from "../state/route.ts";
 import { useSending } from "../state/sending.ts";
 import { mayWrite } from "../state/session.ts";
 import { moment } from "../state/time.ts";
-import { Removal } from "../parts/removal.tsx";
+import { RemoveButton } from "../parts/removal.tsx";
 import { Board } from "./board.tsx";
 import type { Dashboard } from "./dashboard.ts";
-import { readDashboard } from "./grafana.ts";
+import { readDashboardFile } from "./grafana.ts";
 import { readShipped, SHIPPED, SHIPPED_PREFIX } from "./shipped.ts";
 
 const Editor = lazy(async () => (await import("./editor.tsx")).Editor);
@@ -33,43 +34,29 @@ export function Dashboards() {
   return <Shown id={id} key={id} />;
 }
 
+const COLUMNS: readonly Column<Listed>[] = [
+  { head: "name", kind: "name", cell: ({ id, name }) => <NameLink href={address("dashboards", {}, id)} text={name} /> },
+  { head: "changed", cell: (row) => moment(row.updated_at) },
+  { head: "by", cell: (row) => row.updated_by },
+];
+
 function List() {
-  const found = useLoaded("dashboards", async (signal) => await wholeList<Listed>("/api/dashboards", signal));
-  const rows = found.value.value?.rows ?? [];
+  const loaded = useLoaded("dashboards", async (signal) => await wholeList<Listed>("/api/dashboards", signal));
+  const rows = loaded.value.value?.rows ?? [];
   return (
     <section class="screen narrow dashboards" aria-labelledby="title">
       <div class="bar">
         <h1 id="title">Dashboards</h1>
-        {mayWrite.value && (
-          <>
-            <a class="button primary" href={address("dashboards", {}, NEW)}>
-              New dashboard
-            </a>
-            <Import />
-          </>
-        )}
+        <CreateLink href={address("dashboards", {}, NEW)} text="Create dashboard" />
+        {mayWrite.value && <Import />}
       </div>
-      <section class="card" aria-label="Dashboards of the organisation">
+      <section class="card" aria-label="Dashboards of your organisation">
         <h2>Your organisation</h2>
-        <Status of={found} empty={rows.length === 0 && "None yet. Create one, import one from Grafana, or copy one from below."}>
-          {rows.length > 0 && (
-            <Table title="Dashboards of the organisation" heads={["name", "changed", "by"]}>
-              {rows.map((row) => (
-                <tr key={row.id}>
-                  <th scope="row">
-                    <NameLink href={address("dashboards", {}, row.id)} text={row.name} />
-                  </th>
-                  <td>{moment(row.updated_at)}</td>
-                  <td>
-                    <bdi>{visible(row.updated_by)}</bdi>
-                  </td>
-                </tr>
-              ))}
-            </Table>
-          )}
+        <Status of={loaded} empty={rows.length === 0 && "No dashboards. Create one, import one from Grafana, or copy one of those below."}>
+          <Table title="Dashboards of your organisation" rows={rows} columns={COLUMNS} />
         </Status>
       </section>
-      <section class="card" aria-label="Dashboards that come with AtherOps">
+      <section class="card" aria-label="Dashboards included with AtherOps">
         <h2>Included with AtherOps</h2>
         <ul class="plain-list">
           {SHIPPED.map(({ id, title }) => (
@@ -92,7 +79,7 @@ async function saveNew(dashboard: Dashboard): Promise<string> {
 function Import() {
   const omitted = useSignal<readonly string[]>([]);
   const { send, isBusy, error } = useSending(async (file: File) => {
-    const imported = await readDashboard(file);
+    const imported = await readDashboardFile(file);
     const id = await saveNew(imported.dashboard);
     omitted.value = imported.omitted;
     return imported.omitted.length === 0 ? address("dashboards", {}, id) : undefined;
@@ -112,10 +99,10 @@ function Import() {
           }}
         />
       </label>
-      <Problem words={error} />
+      <Problem message={error} />
       {omitted.value.length > 0 && (
         <div class="card" role="status">
-          <p>Imported, without these parts:</p>
+          <p>Imported without:</p>
           <ul>
             {omitted.value.map((words, at) => (
               <li key={at}>
@@ -133,7 +120,7 @@ function Import() {
 async function findDashboard(id: string, signal: AbortSignal): Promise<Dashboard> {
   if (id.startsWith(SHIPPED_PREFIX)) {
     const shipped = await readShipped(id.slice(SHIPPED_PREFIX.length));
-    if (!shipped) throw new Error("There is no such dashboard.");
+    if (!shipped) throw new Error("Dashboard not found.");
     return shipped;
   }
   const { name, description, variables, panels } = await call<Dashboard>(`/api/dashboards/${encodeURIComponent(id)}`, { signal });
@@ -141,21 +128,21 @@ async function findDashboard(id: string, signal: AbortSignal): Promise<Dashboard
 }
 
 function Shown({ id }: { id: string }) {
-  const again = useSignal(0);
-  const found = useLoaded(id, async (signal) => await findDashboard(id, signal));
-  useRefresh(() => again.value++);
-  const dashboard = found.value.value;
+  const refreshes = useSignal(0);
+  const loaded = useLoaded(id, async (signal) => await findDashboard(id, signal));
+  useRefresh(() => refreshes.value++);
+  const dashboard = loaded.value.value;
   return (
     <section class="screen dashboards" aria-labelledby="title">
       <div class="bar">
         <h1 id="title">
           <bdi>{visible(dashboard?.name ?? "Dashboard")}</bdi>
         </h1>
-        <TimePicker onNow={() => again.value++} />
+        <TimePicker onNow={() => refreshes.value++} />
         {dashboard && <Actions id={id} dashboard={dashboard} />}
-        <a href={address("dashboards")}>all dashboards</a>
+        <a href={address("dashboards")}>All dashboards</a>
       </div>
-      <Status of={found}>
+      <Status of={loaded}>
         {dashboard && (
           <>
             {dashboard.description && (
@@ -163,7 +150,7 @@ function Shown({ id }: { id: string }) {
                 <bdi>{visible(dashboard.description)}</bdi>
               </p>
             )}
-            <Board dashboard={dashboard} again={again.value} />
+            <Board dashboard={dashboard} refreshes={refreshes.value} />
           </>
         )}
       </Status>
@@ -179,27 +166,28 @@ function Actions({ id, dashboard }: { id: string; dashboard: Dashboard }) {
   });
   return (
     <>
-      <button type="button" onClick={() => download(dashboard)}>
-        Export JSON
-      </button>
+      <Button onClick={() => download(dashboard)} text="Export JSON" />
       {mayWrite.value && (
         <>
-          <button type="button" disabled={isBusy} onClick={() => void send()}>
-            Copy
-          </button>
+          <Button disabled={isBusy} onClick={() => void send()} text="Copy" />
           {!isShipped && (
             <>
               <a class="button" href={address("dashboards", { edit: "1" }, id)}>
                 Edit
               </a>
-              <Removal label="Remove" class="" path={`/api/dashboards/${encodeURIComponent(id)}`} onRemoved={() => address("dashboards")}>
-                {visible(`${dashboard.name} is removed for everyone in the organisation.`)}
-              </Removal>
+              <RemoveButton
+                label="Remove"
+                class=""
+                path={`/api/dashboards/${encodeURIComponent(id)}`}
+                onRemoved={() => address("dashboards")}
+              >
+                {visible(`${dashboard.name} is removed for everyone in your organisation.`)}
+              </RemoveButton>
             </>
           )}
         </>
       )}
-      <Problem words={error} />
+      <Problem message={error} />
     </>
   );
 }
@@ -212,8 +200,8 @@ function download(dashboard: Dashboard): void {
 const EMPTY: Dashboard = { name: "", description: "", variables: [], panels: [] };
 
 function Edited({ id }: { id: string }) {
-  const found = useLoaded(id, async (signal) => (id === NEW ? EMPTY : await findDashboard(id, signal)));
-  const dashboard = found.value.value;
+  const loaded = useLoaded(id, async (signal) => (id === NEW ? EMPTY : await findDashboard(id, signal)));
+  const dashboard = loaded.value.value;
   const save = async (changed: Dashboard): Promise<string> => {
     if (id !== NEW) await call(`/api/dashboards/${encodeURIComponent(id)}`, { method: "PUT", body: changed });
     return address("dashboards", {}, id === NEW ? await saveNew(changed) : id);
@@ -225,7 +213,7 @@ function Edited({ id }: { id: string }) {
         <TimePicker />
         <a href={address("dashboards", {}, id === NEW ? undefined : id)}>Discard changes</a>
       </div>
-      <Status of={found}>{dashboard && <Editor dashboard={dashboard} save={save} />}</Status>
+      <Status of={loaded}>{dashboard && <Editor dashboard={dashboard} save={save} />}</Status>
     </section>
   );
 }

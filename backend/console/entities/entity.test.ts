@@ -16,11 +16,11 @@ const POD = { kind: "pod", name: "cart-1", cluster: "north", namespace: "shop" }
 test("an address leads back to its entity", () => {
   const address = entity.entityAddress({ ...POD, name: 'a/b?c="d' });
   const [path = "", query = ""] = address.slice(2).split("?");
-  expect(entity.entityOf(decodeURIComponent(path.split("/")[1] ?? ""), new URLSearchParams(query))).toMatchObject({
+  expect(entity.parseEntity(decodeURIComponent(path.split("/")[1] ?? ""), new URLSearchParams(query))).toMatchObject({
     ...POD,
     name: 'a/b?c="d',
   });
-  expect(entity.entityOf("x", new URLSearchParams("kind=planet"))).toBeUndefined();
+  expect(entity.parseEntity("x", new URLSearchParams("kind=planet"))).toBeUndefined();
 });
 
 test("queries name the entity and nothing else", () => {
@@ -53,7 +53,7 @@ test("an alert is about the pod that it names, not about another cluster's pod o
 
 test("a record of a pod names its cluster, node, namespace, workload and pod; a record of a host its host", () => {
   const labels = { "k8s.cluster.name": "north", "k8s.namespace.name": "shop", "k8s.pod.name": "cart-1", "k8s.daemonset.name": "cart" };
-  const named = entity.entitiesNamed(labels, { host_id: "c1", node: "n1" });
+  const named = entity.findEntities(labels, { host_id: "c1", node: "n1" });
   expect(Object.fromEntries([...named].map(([field, { kind, name }]) => [field, `${kind} ${name}`]))).toEqual({
     "k8s.cluster.name": "cluster north",
     "k8s.namespace.name": "namespace shop",
@@ -61,5 +61,5 @@ test("a record of a pod names its cluster, node, namespace, workload and pod; a 
     "k8s.pod.name": "pod cart-1",
     node: "node n1",
   });
-  expect(entity.entitiesNamed({}, { host_id: "h1", node: "vm" }).get("node")).toMatchObject({ kind: "host", name: "vm", hostId: "h1" });
+  expect(entity.findEntities({}, { host_id: "h1", node: "vm" }).get("node")).toMatchObject({ kind: "host", name: "vm", hostId: "h1" });
 });

@@ -1,10 +1,10 @@
 // Clusters, nodes, hosts, namespaces, workloads and pods: their addresses in the console, and the queries for their metrics, logs, events,
 // traces and alerts. Names come from senders, so every name in a query is quoted.
-import { written } from "../logs/query-line.ts";
+import { formatTerm } from "../logs/query-line.ts";
 import type { LogRow } from "../logs/rows.ts";
 import { address } from "../state/route.ts";
 import type { AddressRange } from "../state/time.ts";
-import { writtenAttribute } from "../traces/search.ts";
+import { formatAttribute } from "../traces/search.ts";
 import type { Chosen } from "../dashboards/dashboard.ts";
 
 export const ENTITY_KINDS = ["cluster", "node", "host", "namespace", "workload", "pod"] as const;
@@ -29,7 +29,7 @@ export function entityAddress({ kind, name, cluster, namespace, workload, hostId
 }
 
 /** The entity of an address that `entityAddress` wrote; undefined if the address names no entity. */
-export function entityOf(name: string | undefined, query: URLSearchParams): Entity | undefined {
+export function parseEntity(name: string | undefined, query: URLSearchParams): Entity | undefined {
   const kind = ENTITY_KINDS.find((known) => known === query.get("kind"));
   if (!kind || name === undefined) return undefined;
   const read = (parameter: string): string | undefined => query.get(parameter) ?? undefined;
@@ -52,9 +52,9 @@ function attributesOf({ kind, name, cluster, namespace, workload }: Entity): [st
 
 /** A query of the log explorer. */
 export function logQuery(entity: Entity): string {
-  if (entity.kind === "host") return written({ not: false, name: "host_id", value: entity.hostId ?? "" });
+  if (entity.kind === "host") return formatTerm({ not: false, name: "host_id", value: entity.hostId ?? "" });
   return attributesOf(entity)
-    .map(([key, value]) => written({ not: false, name: `label.${key}`, value }))
+    .map(([key, value]) => formatTerm({ not: false, name: `label.${key}`, value }))
     .join(" ");
 }
 
@@ -66,7 +66,7 @@ export function eventQuery(entity: Entity): string | undefined {
 /** Comparisons in the form of the traces screen; undefined if a name cannot be expressed. */
 export function traceQuery(entity: Entity): string | undefined {
   const pairs = entity.kind === "host" ? ([["host.name", entity.name]] as const) : attributesOf(entity);
-  const parts = pairs.map(([key, value]) => writtenAttribute(key, value));
+  const parts = pairs.map(([key, value]) => formatAttribute(key, value));
   return parts.every((part) => part !== undefined) ? parts.join(" ") : undefined;
 }
 
@@ -101,7 +101,7 @@ export function isAbout(entity: Entity, labels: Readonly<Record<string, string>>
 }
 
 /** The entities that a record or span names in its attributes: field → entity. */
-export function entitiesNamed(labels: Readonly<Record<string, string>>, sender?: Pick<LogRow, "host_id" | "node">): Map<string, Entity> {
+export function findEntities(labels: Readonly<Record<string, string>>, sender?: Pick<LogRow, "host_id" | "node">): Map<string, Entity> {
   const found = new Map<string, Entity>();
   const [cluster, namespace] = [labels["k8s.cluster.name"], labels["k8s.namespace.name"]];
   const add = (key: string, kind: EntityKind, rest: Partial<Entity> = {}): void => {

@@ -28,7 +28,7 @@ export function ServiceLink({ service }: { service: string }) {
 type Alerts = ApiResponses["GET /query/prometheus/api/v1/alerts"];
 export type FiringAlert = Alerts["data"]["alerts"][number];
 
-export async function readFiring(signal: AbortSignal): Promise<FiringAlert[]> {
+export async function readFiringAlerts(signal: AbortSignal): Promise<FiringAlert[]> {
   const { data } = await call<Alerts>("/query/prometheus/api/v1/alerts", { signal });
   return data.alerts.filter(({ state }) => state === "firing");
 }

@@ -3,13 +3,12 @@
 import { queryInstant } from "../metrics/prometheus.ts";
 import { formatValue } from "../metrics/unit.ts";
 import { NameLink, Status, Table } from "../parts/common.tsx";
-import { visible } from "../parts/text.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { type AddressRange, currentRange } from "../state/time.ts";
 import { type Entity, entityAddress, metricSelector, WORKLOAD_KINDS } from "./entity.ts";
 
 /** Only the entities with the most memory are listed. */
-const MOST_ROWS = 500;
+const MAX_ROWS = 500;
 
 export interface EntityRow {
   readonly entity: Entity;
@@ -27,7 +26,7 @@ const LABELS = {
 /** `within`: only members of this entity. */
 export async function readMembers(kind: MemberKind, within: Entity | undefined, signal: AbortSignal): Promise<EntityRow[]> {
   const series = `k8s_pod_memory_working_set_bytes${within ? metricSelector(within) : ""}`;
-  const query = `topk(${MOST_ROWS}, sum by (${LABELS[kind].join(", ")}) (${series}))`;
+  const query = `topk(${MAX_ROWS}, sum by (${LABELS[kind].join(", ")}) (${series}))`;
   const found = await queryInstant(query, currentRange().toMs, signal);
   return found
     .flatMap(({ labels, value }) => {
@@ -45,34 +44,37 @@ function entityIn(kind: MemberKind, labels: Readonly<Record<string, string>>): E
   return { kind, name, cluster: labels["k8s_cluster_name"], ...rest, ...(kind === "workload" && { workload }) };
 }
 
-export function Members({ kind, within, range, asked }: { kind: MemberKind; within?: Entity; range: AddressRange; asked: string }) {
-  const found = useLoaded(`${kind} ${JSON.stringify(within)} ${asked}`, async (signal) => await readMembers(kind, within, signal));
-  const rows = found.value.value ?? [];
+export function Members({
+  kind,
+  within,
+  range,
+  requestKey,
+}: {
+  kind: MemberKind;
+  within?: Entity;
+  range: AddressRange;
+  requestKey: string;
+}) {
+  const loaded = useLoaded(`${kind} ${JSON.stringify(within)} ${requestKey}`, async (signal) => await readMembers(kind, within, signal));
+  const rows = loaded.value.value ?? [];
   const title = `${kind[0]?.toUpperCase()}${kind.slice(1)}s`;
   return (
     <section class="card" aria-label={title}>
       <h2>{title}</h2>
-      <Status of={found} empty={rows.length === 0 && `No agent reported a ${kind} at the end of this range.`}>
-        {rows.length > 0 && (
-          <Table title={title} heads={[kind, "namespace", "cluster", "memory"]}>
-            {rows.map(({ entity, memoryBytes }) => (
-              <tr key={entityAddress(entity)}>
-                <th scope="row">
-                  <NameLink href={entityAddress(entity, range)} text={entity.name} />
-                </th>
-                <td>
-                  <bdi>{visible(entity.namespace ?? "–")}</bdi>
-                </td>
-                <td>
-                  <bdi>{visible(entity.cluster ?? "–")}</bdi>
-                </td>
-                <td class="number">{formatValue(memoryBytes, "bytes")}</td>
-              </tr>
-            ))}
-          </Table>
-        )}
+      <Status of={loaded} empty={rows.length === 0 && `No agent reported a ${kind} at the end of this time range.`}>
+        <Table
+          title={title}
+          rows={rows}
+          keyOf={({ entity }) => entityAddress(entity)}
+          columns={[
+            { head: kind, kind: "name", cell: ({ entity }) => <NameLink href={entityAddress(entity, range)} text={entity.name} /> },
+            { head: "namespace", cell: ({ entity }) => entity.namespace ?? "–" },
+            { head: "cluster", cell: ({ entity }) => entity.cluster ?? "–" },
+            { head: "memory", kind: "number", cell: ({ memoryBytes }) => formatValue(memoryBytes, "bytes") },
+          ]}
+        />
       </Status>
-      {rows.length === MOST_ROWS && <p class="quiet">The {MOST_ROWS} with most memory are shown.</p>}
+      {rows.length === MAX_ROWS && <p class="quiet">Only the {MAX_ROWS} that use the most memory are shown.</p>}
     </section>
   );
 }

@@ -5,29 +5,33 @@ import type { ComponentChildren } from "preact";
 import { Panels } from "../dashboards/board.tsx";
 import { LogList, TraceList } from "../dashboards/panel.tsx";
 import { readShipped } from "../dashboards/shipped.ts";
-import { FiringLinks, readFiring } from "./links.tsx";
+import { FiringLinks, readFiringAlerts } from "./links.tsx";
 import { NameLink, Status } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { address, route } from "../state/route.ts";
 import type { AddressRange } from "../state/time.ts";
-import { AgentOf } from "./agent.tsx";
-import { dashboardOf, type Entity, entityAddress, entityOf, eventQuery, isAbout, logQuery, traceQuery } from "./entity.ts";
+import { AgentCard } from "./agent.tsx";
+import { dashboardOf, type Entity, entityAddress, parseEntity, eventQuery, isAbout, logQuery, traceQuery } from "./entity.ts";
 import { type MemberKind, Members } from "./members.tsx";
 
 export function EntityScreen() {
   const { id, query } = route.value;
-  const entity = entityOf(id, query);
-  return entity ? <Page entity={entity} key={JSON.stringify(entity)} /> : <p class="empty">This address names no cluster, host or pod.</p>;
+  const entity = parseEntity(id, query);
+  return entity ? (
+    <Page entity={entity} key={JSON.stringify(entity)} />
+  ) : (
+    <p class="empty">Page not found: this URL does not identify a cluster, host or pod.</p>
+  );
 }
 
 function Page({ entity }: { entity: Entity }) {
   const { query } = route.value;
-  const again = useSignal(0);
-  useRefresh(() => again.value++);
+  const refreshes = useSignal(0);
+  useRefresh(() => refreshes.value++);
   const range = { from: query.get("from") ?? undefined, to: query.get("to") ?? undefined };
-  const asked = `${range.from} ${range.to} ${again.value}`;
+  const requestKey = `${range.from} ${range.to} ${refreshes.value}`;
   return (
     <section class="screen entity" aria-labelledby="title">
       <div class="bar">
@@ -36,17 +40,17 @@ function Page({ entity }: { entity: Entity }) {
           <bdi>{visible(entity.name)}</bdi>
         </h1>
         <Parents entity={entity} range={range} />
-        <TimePicker onNow={() => again.value++} />
+        <TimePicker onNow={() => refreshes.value++} />
       </div>
-      <Firing entity={entity} asked={asked} />
-      {["cluster", "node", "host"].includes(entity.kind) && <AgentOf entity={entity} />}
-      <Charts entity={entity} again={again.value} />
+      <Firing entity={entity} requestKey={requestKey} />
+      {["cluster", "node", "host"].includes(entity.kind) && <AgentCard entity={entity} />}
+      <Charts entity={entity} refreshes={refreshes.value} />
       <div class="cards">
-        <Logs entity={entity} range={range} asked={asked} />
-        <Traces entity={entity} range={range} asked={asked} />
+        <Logs entity={entity} range={range} requestKey={requestKey} />
+        <Traces entity={entity} range={range} requestKey={requestKey} />
       </div>
       {MEMBERS[entity.kind].map((kind) => (
-        <Members kind={kind} within={entity} range={range} asked={asked} key={kind} />
+        <Members kind={kind} within={entity} range={range} requestKey={requestKey} key={kind} />
       ))}
     </section>
   );
@@ -77,46 +81,46 @@ function Parents({ entity: { kind, cluster, namespace }, range }: { entity: Enti
   );
 }
 
-function Firing({ entity, asked }: { entity: Entity; asked: string }) {
-  const found = useLoaded(asked, readFiring);
-  return <FiringLinks alerts={(found.value.value ?? []).filter(({ labels }) => isAbout(entity, labels))} />;
+function Firing({ entity, requestKey }: { entity: Entity; requestKey: string }) {
+  const loaded = useLoaded(requestKey, readFiringAlerts);
+  return <FiringLinks alerts={(loaded.value.value ?? []).filter(({ labels }) => isAbout(entity, labels))} />;
 }
 
-function Charts({ entity, again }: { entity: Entity; again: number }) {
+function Charts({ entity, refreshes }: { entity: Entity; refreshes: number }) {
   const { id, chosen } = dashboardOf(entity);
-  const found = useLoaded(id, async () => await readShipped(id));
-  const dashboard = found.value.value;
-  return <Status of={found}>{dashboard && <Panels panels={dashboard.panels} chosen={chosen} again={again} />}</Status>;
+  const loaded = useLoaded(id, async () => await readShipped(id));
+  const dashboard = loaded.value.value;
+  return <Status of={loaded}>{dashboard && <Panels panels={dashboard.panels} chosen={chosen} refreshes={refreshes} />}</Status>;
 }
 
 interface PartProps {
   readonly entity: Entity;
   readonly range: AddressRange;
-  readonly asked: string;
+  readonly requestKey: string;
 }
 
-function Logs({ entity, range, asked }: PartProps) {
+function Logs({ entity, range, requestKey }: PartProps) {
   const [logs, events] = [logQuery(entity), eventQuery(entity)];
   return (
     <>
       <Part title="Newest logs" href={address("logs", { q: logs, ...range })}>
-        <LogList query={logs} question={`${asked} ${logs}`} />
+        <LogList query={logs} requestKey={`${requestKey} ${logs}`} />
       </Part>
       {events !== undefined && (
         <Part title="Newest Kubernetes events" href={address("logs", { q: events, ...range })}>
-          <LogList query={events} question={`${asked} ${events}`} />
+          <LogList query={events} requestKey={`${requestKey} ${events}`} />
         </Part>
       )}
     </>
   );
 }
 
-function Traces({ entity, range, asked }: PartProps) {
+function Traces({ entity, range, requestKey }: PartProps) {
   const query = traceQuery(entity);
   if (query === undefined) return null;
   return (
     <Part title="Slowest traces" href={address("traces", { attributes: query, sort: "slowest", ...range })}>
-      <TraceList query={query} question={`${asked} ${query}`} />
+      <TraceList query={query} requestKey={`${requestKey} ${query}`} />
     </Part>
   );
 }

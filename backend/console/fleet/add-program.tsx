@@ -2,15 +2,16 @@
 // with everything filled in, and then shows whether the token was used.
 import { useSignal } from "@preact/signals";
 import type { ApiResponses } from "../../client/api.ts";
-import { Command, Problem } from "../parts/common.tsx";
+import { CopyBlock, Problem } from "../parts/common.tsx";
+import { Field } from "../parts/controls.tsx";
 import { dataSources, remoteWrite, SDK_STARTS, sdkEnvironment } from "../parts/snippets.ts";
 import { ApiFailure, call, wholeList } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
 import { TokenForm } from "./token-form.tsx";
 
-const ASK_EVERY_MS = 3000;
-const SWITCHED_OFF = "Ingest tokens are switched off. Start the backend with INGEST_TOKENS=true.";
+const POLL_MS = 3000;
+const SWITCHED_OFF = "Ingest tokens are disabled. Start the backend with INGEST_TOKENS=true.";
 
 export type ProgramKind = "sdk" | "prometheus" | "grafana";
 const PROGRAMS: Readonly<Record<ProgramKind, string>> = { sdk: "the program", prometheus: "Prometheus", grafana: "Grafana" };
@@ -22,24 +23,21 @@ interface Token {
 }
 
 export function AddProgram({ kind }: { kind: ProgramKind }) {
-  const made = useSignal<Token | undefined>(undefined);
+  const created = useSignal<Token | undefined>(undefined);
   const create = async (name: string, url: string): Promise<void> => {
     const path = kind === "grafana" ? "/api/read-tokens" : "/api/ingest-tokens";
     try {
-      const answer = await call<Omit<Token, "url">>(path, { method: "POST", body: { name, ttl: "90d" } });
-      made.value = { ...answer, url };
+      const response = await call<Omit<Token, "url">>(path, { method: "POST", body: { name, ttl: "90d" } });
+      created.value = { ...response, url };
     } catch (failure) {
       if (failure instanceof ApiFailure && failure.status === 404) throw new Error(SWITCHED_OFF, { cause: failure });
       throw failure;
     }
   };
-  if (made.value) return <Configuration kind={kind} {...made.value} />;
+  if (created.value) return <Configuration kind={kind} {...created.value} />;
   return (
     <TokenForm program={PROGRAMS[kind]} create={create}>
-      <label>
-        Name of the token
-        <input name="name" required defaultValue={kind} autoComplete="off" />
-      </label>
+      <Field label="Token name" name="name" required defaultValue={kind} autoComplete="off" />
     </TokenForm>
   );
 }
@@ -47,19 +45,19 @@ export function AddProgram({ kind }: { kind: ProgramKind }) {
 function Configuration({ kind, id, token, url }: Token & { kind: ProgramKind }) {
   return (
     <>
-      <p>The token is shown this once and expires in 90 days.</p>
+      <p>The token is not shown again. It expires in 90 days.</p>
       {kind === "sdk" && (
         <>
-          <Command label="Environment of the program" text={sdkEnvironment(url, token)} />
+          <CopyBlock label="Environment of the program" text={sdkEnvironment(url, token)} />
           {SDK_STARTS.map(([language, text]) => (
-            <Command key={language} label={language} text={text} />
+            <CopyBlock key={language} label={language} text={text} />
           ))}
         </>
       )}
-      {kind === "prometheus" && <Command label="Into prometheus.yml; then reload Prometheus" text={remoteWrite(url, token)} />}
+      {kind === "prometheus" && <CopyBlock label="Add to prometheus.yml, then reload Prometheus" text={remoteWrite(url, token)} />}
       {kind === "grafana" ? (
         <>
-          <Command label="/etc/grafana/provisioning/datasources/atherops.yaml" text={dataSources(url, token)} />
+          <CopyBlock label="/etc/grafana/provisioning/datasources/atherops.yaml" text={dataSources(url, token)} />
           <p>Restart Grafana. “Save & test” of each data source then reports success.</p>
         </>
       ) : (
@@ -71,24 +69,24 @@ function Configuration({ kind, id, token, url }: Token & { kind: ProgramKind }) 
 
 /** Whether anything was sent with the token. */
 function FirstData({ id, signal: screen }: { id: string; signal: "traces" | "metrics" }) {
-  const found = useLoaded(
+  const loaded = useLoaded(
     id,
     async (signal) => {
       const { rows } = await wholeList<ApiResponses["GET /api/ingest-tokens"][number]>("/api/ingest-tokens", signal);
       return { isUsed: rows.some((row) => row.id === id && row.last_used_at !== null) };
     },
-    { everyMs: ASK_EVERY_MS },
+    { refreshMs: POLL_MS },
   );
   return (
     <ol class="steps" role="status">
-      {found.value.value?.isUsed ? (
+      {loaded.value.value?.isUsed ? (
         <li class="is-done">
-          <a href={address(screen)}>The first data has arrived</a>
+          <a href={address(screen)}>Data has arrived</a>
         </li>
       ) : (
         <li>Waiting for the first data …</li>
       )}
-      <Problem words={found.error.value} />
+      <Problem message={loaded.error.value} />
     </ol>
   );
 }

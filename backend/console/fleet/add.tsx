@@ -6,12 +6,13 @@ import { AddProgram } from "./add-program.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { moment } from "../state/time.ts";
-import { Command, Problem, Tabs } from "../parts/common.tsx";
+import { CopyBlock, Problem } from "../parts/common.tsx";
+import { Button, Field, Tabs } from "../parts/controls.tsx";
 import { call } from "../state/api.ts";
 import { mayWrite } from "../state/session.ts";
 import { TokenForm } from "./token-form.tsx";
 
-const ASK_EVERY_MS = 3000;
+const POLL_MS = 3000;
 const KINDS = [
   ["cluster", "Kubernetes cluster"],
   ["host", "Linux host"],
@@ -20,7 +21,7 @@ const KINDS = [
   ["grafana", "Grafana"],
 ] as const;
 
-type Minted = ApiResponses["POST /api/install-tokens"];
+type InstallToken = ApiResponses["POST /api/install-tokens"];
 
 interface Target {
   readonly kind: string;
@@ -30,21 +31,21 @@ interface Target {
 
 export function Connect() {
   const kind = KINDS.find(([name]) => name === route.value.query.get("kind"))?.[0] ?? "cluster";
-  const made = useSignal<(Target & { minted: Minted; sinceMs: number }) | undefined>(undefined);
-  if (!mayWrite.value) return <p class="empty">This needs the role admin. Ask an administrator of your organisation.</p>;
+  const created = useSignal<(Target & { installToken: InstallToken; sinceMs: number }) | undefined>(undefined);
+  if (!mayWrite.value) return <p class="empty">To connect clusters, hosts and programs, you need the role admin.</p>;
   return (
     <section class="screen narrow" aria-labelledby="title">
       <p>
         <a href="#/fleet">Fleet</a>
       </p>
       <h1 id="title">Connect</h1>
-      {made.value ? (
-        <Steps {...made.value} onAgain={() => (made.value = undefined)} />
+      {created.value ? (
+        <Steps {...created.value} onAgain={() => (created.value = undefined)} />
       ) : (
         <>
-          <Tabs label="What" tabs={KINDS} chosen={kind} onChoose={(name) => choose({ kind: name }, { replace: true })} />
+          <Tabs label="Type" tabs={KINDS} chosen={kind} onChoose={(name) => choose({ kind: name }, { replace: true })} />
           {kind === "cluster" || kind === "host" ? (
-            <AddForm kind={kind} onMade={(target, minted) => (made.value = { ...target, minted, sinceMs: Date.now() })} />
+            <AddForm kind={kind} onCreated={(target, installToken) => (created.value = { ...target, installToken, sinceMs: Date.now() })} />
           ) : (
             <AddProgram kind={kind} key={kind} />
           )}
@@ -54,46 +55,52 @@ export function Connect() {
   );
 }
 
-function AddForm({ kind, onMade }: { kind: "cluster" | "host"; onMade: (target: Target, minted: Minted) => void }) {
+function AddForm({ kind, onCreated }: { kind: "cluster" | "host"; onCreated: (target: Target, installToken: InstallToken) => void }) {
   const create = async (name: string, url: string): Promise<void> =>
-    onMade({ kind, name, url }, await call<Minted>("/api/install-tokens", { method: "POST", body: { ttl: "1h" } }));
+    onCreated({ kind, name, url }, await call<InstallToken>("/api/install-tokens", { method: "POST", body: { ttl: "1h" } }));
   return (
     <TokenForm program={`the ${kind}`} create={create}>
       {kind === "cluster" && (
-        <label>
-          Name of the cluster
-          <input
-            name="name"
-            required
-            pattern="[a-z0-9]([a-z0-9\-]{0,61}[a-z0-9])?"
-            title="lower-case letters, digits and dashes"
-            autoComplete="off"
-          />
-        </label>
+        <Field
+          label="Name of the cluster"
+          name="name"
+          required
+          pattern="[a-z0-9]([a-z0-9\-]{0,61}[a-z0-9])?"
+          title="lower-case letters, digits and dashes"
+          autoComplete="off"
+        />
       )}
     </TokenForm>
   );
 }
 
-function Steps({ kind, name, url, minted, sinceMs, onAgain }: Target & { minted: Minted; sinceMs: number; onAgain: () => void }) {
+function Steps({
+  kind,
+  name,
+  url,
+  installToken,
+  sinceMs,
+  onAgain,
+}: Target & { installToken: InstallToken; sinceMs: number; onAgain: () => void }) {
   const plain = url.startsWith("http://");
   return (
     <>
       <p>
-        The token is shown this once, is good for one {kind === "cluster" ? "cluster" : "host"}, and expires {moment(minted.expires_at)}.
+        The token is not shown again. It registers one {kind} and expires {moment(installToken.expires_at)}.
       </p>
       {kind === "cluster" ? (
         <>
-          <Command label="The namespace, and the token in a Secret" text={clusterSecret(minted.token)} />
-          <Command label="The agent, from a checkout of the product" text={clusterInstall(name, url, plain)} />
+          <CopyBlock label="Create the namespace, and a Secret with the token" text={clusterSecret(installToken.token)} />
+          <CopyBlock label="Install the agent, from a checkout of the repository" text={clusterInstall(name, url, plain)} />
         </>
       ) : (
-        <Command label="As root, after the package of docs/install-host.md is installed" text={hostInstall(url, minted.token, plain)} />
+        <CopyBlock
+          label="As root, after installing the package (docs/install-host.md)"
+          text={hostInstall(url, installToken.token, plain)}
+        />
       )}
       <Waiting kind={kind} name={name} sinceMs={sinceMs} />
-      <button type="button" onClick={onAgain}>
-        Add another
-      </button>
+      <Button onClick={onAgain} text="Connect another" />
     </>
   );
 }
@@ -124,34 +131,28 @@ function hostInstall(url: string, token: string, isPlain: boolean): string {
 
 /** Whether a cluster or host has registered since the token was created, and whether a record of it is stored. */
 function Waiting({ kind, name, sinceMs }: { kind: string; name: string; sinceMs: number }) {
-  const found = useLoaded(
+  const loaded = useLoaded(
     `${kind} ${name}`,
     async (signal) => {
-      const member = kind === "cluster" ? await newCluster(name, sinceMs, signal) : await newHost(sinceMs, signal);
+      const member = kind === "cluster" ? await findNewCluster(name, sinceMs, signal) : await findNewHost(sinceMs, signal);
       if (!member) return { member, hasRecord: false };
-      const rows = await call<unknown[]>("/query/logs", {
-        query: [
-          ["host_id", member.id],
-          ["limit", "1"],
-        ],
-        signal,
-      });
+      const rows = await call<unknown[]>("/query/logs", { query: { host_id: member.id, limit: 1 }, signal });
       return { member, hasRecord: rows.length > 0 };
     },
-    { everyMs: ASK_EVERY_MS },
+    { refreshMs: POLL_MS },
   );
-  const { member, hasRecord } = found.value.value ?? {};
+  const { member, hasRecord } = loaded.value.value ?? {};
   return (
     <ol class="steps" role="status">
-      <li class={member ? "is-done" : ""}>{member ? `${member.name} has reported` : "Waiting for the first heartbeat …"}</li>
+      <li class={member ? "is-done" : ""}>{member ? `${member.name} is connected` : "Waiting for the first heartbeat …"}</li>
       <li class={hasRecord ? "is-done" : ""}>
         {hasRecord && member ? (
-          <a href={address("logs", { q: `host_id:${member.id}` })}>Its first log records are here</a>
+          <a href={address("logs", { q: `host_id:${member.id}` })}>Log records have arrived</a>
         ) : (
           "Waiting for the first log record …"
         )}
       </li>
-      <Problem words={found.error.value} />
+      <Problem message={loaded.error.value} />
     </ol>
   );
 }
@@ -161,13 +162,13 @@ interface Member {
   readonly name: string;
 }
 
-async function newCluster(name: string, sinceMs: number, signal: AbortSignal): Promise<Member | undefined> {
+async function findNewCluster(name: string, sinceMs: number, signal: AbortSignal): Promise<Member | undefined> {
   const clusters = await call<{ cluster_id: string; name: string; last_heartbeat: string | null }[]>("/api/clusters", { signal });
   const cluster = clusters.find((one) => one.name === name && Date.parse(one.last_heartbeat ?? "") > sinceMs);
   return cluster && { id: cluster.cluster_id, name };
 }
 
-async function newHost(sinceMs: number, signal: AbortSignal): Promise<Member | undefined> {
+async function findNewHost(sinceMs: number, signal: AbortSignal): Promise<Member | undefined> {
   const hosts = await call<{ agent_id: string; hostname: string; key_created_at: string | null; last_heartbeat: string | null }[]>(
     "/api/v1/agents",
     { signal },

@@ -1,4 +1,4 @@
-// Clusters, nodes and hosts, and which of them need attention: those that are silent or have an old key.
+// Reads clusters, nodes and hosts, and detects old keys.
 import type { ApiResponses } from "../../client/api.ts";
 import type { Entity } from "../entities/entity.ts";
 import { wholeList } from "../state/api.ts";
@@ -11,12 +11,8 @@ export type Collector = NonNullable<Host["collector"]>;
 const OLD_KEY_MS = 60 * 86_400_000;
 
 /** A cluster, one of its nodes, or a host. */
-export interface Member {
+export interface Member extends Pick<Host, "online" | "last_heartbeat" | "key_created_at" | "collector"> {
   readonly entity: Entity;
-  readonly online: boolean;
-  readonly lastHeartbeat: string | null;
-  readonly keyCreatedAt: string | null;
-  readonly collector: Collector | null;
 }
 
 export async function readFleet(signal: AbortSignal): Promise<{ clusters: Cluster[]; hosts: Host[] }> {
@@ -24,28 +20,20 @@ export async function readFleet(signal: AbortSignal): Promise<{ clusters: Cluste
   return { clusters: mergeClusterPages(clusters.rows), hosts: silentFirst(hosts.rows) };
 }
 
-export async function allMembers(signal: AbortSignal): Promise<Member[]> {
+export async function readFleetMembers(signal: AbortSignal): Promise<Member[]> {
   const { clusters, hosts } = await readFleet(signal);
   return [
-    ...clusters.map((cluster): Member => {
-      return { ...memberOf({ kind: "cluster", name: cluster.name }, cluster), keyCreatedAt: cluster.key_created_at };
+    ...clusters.map(({ name, online, last_heartbeat, key_created_at }) => {
+      return { entity: { kind: "cluster", name } as const, online, last_heartbeat, key_created_at, collector: null };
     }),
     ...clusters.flatMap(({ name: cluster, nodes }) =>
-      nodes.map((node): Member => ({ ...memberOf({ kind: "node", name: node.name, cluster }, node), collector: node.collector })),
+      nodes.map((node) => ({ ...node, entity: { kind: "node", name: node.name, cluster } as const, key_created_at: null })),
     ),
-    ...hosts.map((host): Member => ({
-      ...memberOf({ kind: "host", name: host.hostname, hostId: host.agent_id }, host),
-      keyCreatedAt: host.key_created_at,
-      collector: host.collector,
-    })),
+    ...hosts.map((host) => ({ ...host, entity: { kind: "host", name: host.hostname, hostId: host.agent_id } as const })),
   ];
 }
 
-function memberOf(entity: Entity, from: { readonly online: boolean; readonly last_heartbeat: string | null }): Member {
-  return { entity, online: from.online, lastHeartbeat: from.last_heartbeat, keyCreatedAt: null, collector: null };
-}
-
-export function isOld(keyCreatedAt: string | null, atMs: number): boolean {
+export function isOldKey(keyCreatedAt: string | null, atMs: number): boolean {
   return keyCreatedAt !== null && atMs - Date.parse(keyCreatedAt) > OLD_KEY_MS;
 }
 

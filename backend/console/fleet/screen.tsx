@@ -5,14 +5,16 @@ import { address, choose, route } from "../state/route.ts";
 import { ago, moment } from "../state/time.ts";
 import { entityAddress } from "../entities/entity.ts";
 import { Members as KubernetesMembers } from "../entities/members.tsx";
-import { type Cluster, type Collector, type Host, isOld, readFleet } from "./members.ts";
+import { type Cluster, type Collector, type Host, isOldKey, readFleet } from "./members.ts";
 import { ThisMachine } from "./this-machine.tsx";
-import { NameLink, Problem, Status, Table, Tabs } from "../parts/common.tsx";
+import { type Column, NameLink, Problem, Status, Table } from "../parts/common.tsx";
+import { CreateLink, Tabs } from "../parts/controls.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { mayWrite } from "../state/session.ts";
 
-const EVERY_MS = 10_000;
-const SHOWN_NODES = 200;
+const REFRESH_MS = 10_000;
+const MAX_NODES = 200;
+const MAX_HOSTS = 1000;
 const VIEWS = [
   ["agents", "Agents"],
   ["namespace", "Namespaces"],
@@ -20,24 +22,17 @@ const VIEWS = [
   ["pod", "Pods"],
 ] as const;
 
-interface NodeRow {
-  readonly name: string;
-  readonly online: boolean;
-  readonly version: string | null;
-  readonly lastHeartbeat: string | null;
-  readonly collector: Collector | null;
-  readonly config: { readonly in_force?: string | null; readonly error?: string | null };
-}
+type Node = Cluster["nodes"][number];
 
 export function Fleet() {
-  const found = useLoaded(
+  const loaded = useLoaded(
     "fleet",
     async (signal) => {
       return { ...(await readFleet(signal)), atMs: Date.now() };
     },
-    { everyMs: EVERY_MS },
+    { refreshMs: REFRESH_MS },
   );
-  const { clusters = [], hosts = [], atMs = 0 } = found.value.value ?? {};
+  const { clusters = [], hosts = [], atMs = 0 } = loaded.value.value ?? {};
   const nodes = clusters.flatMap((cluster) => cluster.nodes);
   const view = VIEWS.find(([name]) => name === route.value.query.get("view"))?.[0] ?? "agents";
   return (
@@ -50,56 +45,52 @@ export function Fleet() {
           <Silent clusters={clusters} hosts={hosts} />
           <OldKeys members={[...clusters, ...hosts]} atMs={atMs} />
         </p>
-        {mayWrite.value && (
-          <a class="button primary" href={address("add")}>
-            Add a cluster or host
-          </a>
-        )}
+        <CreateLink href={address("add")} text="Add cluster or host" />
       </div>
-      <ThisMachine onReady={found.reload} />
+      <ThisMachine onReady={loaded.reload} />
       <Tabs label="Views" tabs={VIEWS} chosen={view} onChoose={(name) => choose({ view: name === "agents" ? undefined : name })} />
       {view === "agents" ? (
-        <Status of={found} empty={clusters.length + hosts.length === 0 && <Nothing />}>
+        <Status of={loaded} empty={clusters.length + hosts.length === 0 && <EmptyState />}>
           {clusters.map((cluster) => (
             <ClusterCard cluster={cluster} atMs={atMs} key={cluster.cluster_id} />
           ))}
           {hosts.length > 0 && <Hosts hosts={hosts} atMs={atMs} />}
         </Status>
       ) : (
-        <KubernetesMembers kind={view} range={{}} asked="" key={view} />
+        <KubernetesMembers kind={view} range={{}} requestKey="" key={view} />
       )}
     </section>
   );
 }
 
-/** Number of silent members by kind, because one silent node of a large cluster is easily missed. */
+/** Counts silent clusters, nodes and hosts separately, because one silent node of a large cluster is easily missed. */
 function Silent({ clusters, hosts }: { clusters: readonly Cluster[]; hosts: readonly Host[] }) {
   const kinds = [
-    [silentAmong(clusters), "cluster"],
-    [silentAmong(clusters.flatMap(({ nodes }) => nodes)), "node"],
-    [silentAmong(hosts), "host"],
+    [countSilent(clusters), "cluster"],
+    [countSilent(clusters.flatMap(({ nodes }) => nodes)), "node"],
+    [countSilent(hosts), "host"],
   ] as const;
   const silent = kinds.filter(([number]) => number > 0).map(([number, kind]) => counted(number, kind));
   return silent.length > 0 ? <strong class="level is-error"> silent: {silent.join(", ")}</strong> : null;
 }
 
-function silentAmong(members: readonly { readonly online: boolean }[]): number {
+function countSilent(members: readonly { readonly online: boolean }[]): number {
   return members.filter(({ online }) => !online).length;
 }
 
 function OldKeys({ members, atMs }: { members: readonly { readonly key_created_at: string | null }[]; atMs: number }) {
-  const old = members.filter(({ key_created_at: at }) => isOld(at, atMs)).length;
+  const old = members.filter(({ key_created_at: at }) => isOldKey(at, atMs)).length;
   return old > 0 ? <strong class="level is-warn"> {counted(old, "old key")}</strong> : null;
 }
 
-function Nothing() {
+function EmptyState() {
   return (
     <>
-      <p>Nothing reports here yet.</p>
+      <p>No clusters or hosts.</p>
       {mayWrite.value ? (
-        <a href={address("add")}>Add the first cluster or host</a>
+        <a href={address("add")}>Add your first cluster or host</a>
       ) : (
-        <p>An administrator of the organisation can add one.</p>
+        <p>An administrator of your organisation can add one.</p>
       )}
     </>
   );
@@ -107,21 +98,14 @@ function Nothing() {
 
 function ClusterCard({ cluster, atMs }: { cluster: Cluster; atMs: number }) {
   const filter = useSignal("");
-  const nodes = cluster.nodes.map((node) => ({
-    name: node.name,
-    online: node.online,
-    version: node.agent_version,
-    lastHeartbeat: node.last_heartbeat,
-    collector: node.collector,
-    config: node.config,
-  }));
-  const silent = silentAmong(nodes);
-  const shown = worstFirst(nodes).filter(({ name }) => name.includes(filter.value));
+  const { name, nodes, config } = cluster;
+  const silent = countSilent(nodes);
+  const shown = worstFirst(nodes).filter((node) => node.name.includes(filter.value));
   return (
     <article class="card">
       <header>
         <h2>
-          <Dot isOn={cluster.online} /> <NameLink href={entityAddress({ kind: "cluster", name: cluster.name })} text={cluster.name} />
+          <Dot isOn={cluster.online} /> <NameLink href={entityAddress({ kind: "cluster", name })} text={name} />
         </h2>
         <span>last heartbeat {ago(cluster.last_heartbeat, atMs)}</span>
         <KeyAge at={cluster.key_created_at} atMs={atMs} />
@@ -129,19 +113,17 @@ function ClusterCard({ cluster, atMs }: { cluster: Cluster; atMs: number }) {
         {silent > 0 && <strong class="level is-error">{silent} silent</strong>}
         <a href={address("logs", { q: `host_id:${cluster.cluster_id}` })}>logs</a>
       </header>
-      {cluster.config?.stopped && (
-        <Problem words={`The rollout of configuration ${cluster.config.version} is stopped: ${visible(cluster.config.stopped)}`} />
-      )}
+      {config?.stopped && <Problem message={`The rollout of configuration ${config.version} is stopped: ${visible(config.stopped)}`} />}
       {nodes.length > 20 && (
         <input
           type="search"
-          aria-label="Nodes with this in their name"
+          aria-label="Filter nodes by name"
           placeholder="node"
           onInput={(event) => (filter.value = event.currentTarget.value)}
         />
       )}
-      <Members cluster={cluster.name} members={shown.slice(0, SHOWN_NODES)} atMs={atMs} />
-      {shown.length > SHOWN_NODES && <p class="quiet">{shown.length - SHOWN_NODES} more; the field above finds them by name.</p>}
+      {shown.length > 0 && <NodeTable cluster={name} nodes={shown.slice(0, MAX_NODES)} atMs={atMs} />}
+      {shown.length > MAX_NODES && <p class="quiet">{shown.length - MAX_NODES} more nodes. Use the field above to find them by name.</p>}
     </article>
   );
 }
@@ -152,66 +134,94 @@ function Hosts({ hosts, atMs }: { hosts: readonly Host[]; atMs: number }) {
       <header>
         <h2>Hosts</h2>
       </header>
-      <Table title="Hosts" heads={["host", "last heartbeat", "version", "key", "collector"]}>
-        {hosts.slice(0, SHOWN_NODES * 5).map((host) => (
-          <tr key={host.agent_id}>
-            <th scope="row">
-              <Dot isOn={host.online} />{" "}
-              <NameLink href={entityAddress({ kind: "host", name: host.hostname, hostId: host.agent_id })} text={host.hostname} />
-            </th>
-            <td title={host.last_heartbeat ?? ""} class={`moment ${host.online ? "" : "level is-error"}`}>
-              {host.online ? ago(host.last_heartbeat, atMs) : `silent, ${ago(host.last_heartbeat, atMs)}`}
-            </td>
-            <td>{visible(host.agent_version ?? "")}</td>
-            <td>
-              <KeyAge at={host.key_created_at} atMs={atMs} />
-            </td>
-            <td>
-              <CollectorState of={host.collector} />
-              {host.config.error && <Problem words={visible(host.config.error)} />}
-            </td>
-          </tr>
-        ))}
-      </Table>
+      <Table
+        title="Hosts"
+        rows={hosts.slice(0, MAX_HOSTS)}
+        keyOf={(host) => host.agent_id}
+        columns={[
+          { head: "host", kind: "name", cell: (host) => <HostName host={host} /> },
+          heartbeatColumn(atMs),
+          { head: "version", cell: (host) => host.agent_version ?? "" },
+          { head: "key", cell: (host) => <KeyAge at={host.key_created_at} atMs={atMs} /> },
+          { head: "collector", cell: ({ collector, config }) => <CollectorState collector={collector} configError={config.error} /> },
+        ]}
+      />
     </article>
   );
 }
 
-function Members({ cluster, members, atMs }: { cluster: string; members: readonly NodeRow[]; atMs: number }) {
-  if (members.length === 0) return null;
+function HostName({ host: { online, hostname, agent_id: hostId } }: { host: Host }) {
   return (
-    <Table title={`Nodes of ${visible(cluster)}`} heads={["node", "last heartbeat", "version", "collector", "configuration"]}>
-      {members.map(({ name, online, version, lastHeartbeat, collector, config }) => (
-        <tr key={name}>
-          <th scope="row">
-            <Dot isOn={online} /> <NameLink href={entityAddress({ kind: "node", name, cluster })} text={name} />
-          </th>
-          <td title={lastHeartbeat ? moment(lastHeartbeat) : ""} class={`moment ${online ? "" : "level is-error"}`}>
-            {online ? ago(lastHeartbeat, atMs) : `silent, ${ago(lastHeartbeat, atMs)}`}
-          </td>
-          <td>{visible(version ?? "")}</td>
-          <td>
-            <CollectorState of={collector} />
-          </td>
-          <td>
-            {visible(config.in_force ?? "–")}
-            {config.error && <span class="level is-error last-error"> {visible(config.error.slice(0, 300))}</span>}
-          </td>
-        </tr>
-      ))}
-    </Table>
+    <>
+      <Dot isOn={online} /> <NameLink href={entityAddress({ kind: "host", name: hostname, hostId })} text={hostname} />
+    </>
   );
 }
 
-function CollectorState({ of }: { of: Collector | null }) {
-  if (!of) return <span class="quiet">not reported</span>;
+function heartbeatColumn(atMs: number): Column<Pick<Host, "online" | "last_heartbeat">> {
+  return {
+    head: "last heartbeat",
+    kind: "moment",
+    class: ({ online }) => (online ? "" : "level is-error"),
+    cell: ({ online, last_heartbeat: at }) => (
+      <span title={at ? moment(at) : ""}>
+        {!online && "silent, "}
+        {ago(at, atMs)}
+      </span>
+    ),
+  };
+}
+
+function NodeTable({ cluster, nodes, atMs }: { cluster: string; nodes: readonly Node[]; atMs: number }) {
+  return (
+    <Table
+      title={`Nodes of ${visible(cluster)}`}
+      rows={nodes}
+      keyOf={({ name }) => name}
+      columns={[
+        { head: "node", kind: "name", cell: (node) => <NodeName cluster={cluster} node={node} /> },
+        heartbeatColumn(atMs),
+        { head: "version", cell: (node) => node.agent_version ?? "" },
+        { head: "collector", cell: ({ collector }) => <CollectorState collector={collector} /> },
+        { head: "configuration", cell: ({ config }) => <NodeConfig config={config} /> },
+      ]}
+    />
+  );
+}
+
+function NodeName({ cluster, node: { name, online } }: { cluster: string; node: Node }) {
   return (
     <>
-      <span class={of.state === "running" ? "" : "level is-error"}>{visible(of.state ?? "unknown")}</span>
-      {(of.restarts ?? 0) > 0 && <span class="quiet"> {counted(of.restarts ?? 0, "restart")}</span>}
-      {(of.failing ?? []).length > 0 && <span class="level is-error"> not delivered: {of.failing?.map(visible).join(", ")}</span>}
-      {(of.queue_percent ?? 0) >= 25 && <span class="level is-warn"> disk queue {of.queue_percent} % full</span>}
-      {of.last_error && <span class="quiet last-error"> {visible(of.last_error.slice(0, 300))}</span>}
+      <Dot isOn={online} /> <NameLink href={entityAddress({ kind: "node", name, cluster })} text={name} />
+    </>
+  );
+}
+
+function NodeConfig({ config: { in_force: version, error } }: Pick<Node, "config">) {
+  return (
+    <>
+      {visible(version ?? "–")}
+      {error && <span class="level is-error last-error"> {visible(error.slice(0, 300))}</span>}
+    </>
+  );
+}
+
+interface CollectorStateProps {
+  readonly collector: Collector | null;
+  readonly configError?: string | null;
+}
+
+function CollectorState({ collector, configError }: CollectorStateProps) {
+  if (!collector) return <span class="quiet">not reported</span>;
+  const { state, restarts = 0, failing = [], queue_percent: queuePercent = 0, last_error: lastError } = collector;
+  return (
+    <>
+      <span class={state === "running" ? "" : "level is-error"}>{visible(state ?? "unknown")}</span>
+      {restarts > 0 && <span class="quiet"> {counted(restarts, "restart")}</span>}
+      {failing.length > 0 && <span class="level is-error"> not delivered: {failing.map(visible).join(", ")}</span>}
+      {queuePercent >= 25 && <span class="level is-warn"> disk queue {queuePercent}% full</span>}
+      {lastError && <span class="quiet last-error"> {visible(lastError.slice(0, 300))}</span>}
+      {configError && <Problem message={visible(configError)} />}
     </>
   );
 }
@@ -219,25 +229,19 @@ function CollectorState({ of }: { of: Collector | null }) {
 function KeyAge({ at, atMs }: { at: string | null; atMs: number }) {
   if (!at) return <span class="quiet">no key</span>;
   return (
-    <span title={`created ${moment(at)}`} class={isOld(at, atMs) ? "level is-warn" : ""}>
+    <span title={`created ${moment(at)}`} class={isOldKey(at, atMs) ? "level is-warn" : ""}>
       key {ago(at, atMs).replace(" ago", "")} old
-      {isOld(at, atMs) && ", not renewed"}
+      {isOldKey(at, atMs) && ", not renewed"}
     </span>
   );
 }
 
 function Dot({ isOn }: { isOn: boolean }) {
-  return (
-    <span
-      class={`dot ${isOn ? "is-on" : "is-off"}`}
-      role="img"
-      aria-label={isOn ? "online" : "silent"}
-      title={isOn ? "online" : "silent"}
-    />
-  );
+  const text = isOn ? "online" : "silent";
+  return <span class={`dot ${isOn ? "is-on" : "is-off"}`} role="img" aria-label={text} title={text} />;
 }
 
-function worstFirst(members: readonly NodeRow[]): NodeRow[] {
-  const rank = ({ collector, online }: NodeRow): number => (online ? (collector && collector.state !== "running" ? 1 : 2) : 0);
-  return members.toSorted((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name));
+function worstFirst(nodes: readonly Node[]): Node[] {
+  const rank = ({ collector, online }: Node): number => (online ? (collector && collector.state !== "running" ? 1 : 2) : 0);
+  return nodes.toSorted((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name));
 }

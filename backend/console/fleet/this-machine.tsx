@@ -4,7 +4,7 @@ import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { useSettings } from "../state/session.ts";
 
-const EVERY_MS = 2000;
+const REFRESH_MS = 2000;
 
 export function ThisMachine({ onReady }: { onReady: () => void }) {
   return useSettings().value.value?.isLocalStart ? <WaitsFor onReady={onReady} /> : null;
@@ -15,19 +15,19 @@ interface StartState {
 }
 
 function WaitsFor({ onReady }: { onReady: () => void }) {
-  const found = useLoaded(
+  const loaded = useLoaded(
     "start",
     async (signal) => {
       const state = await call<StartState>("/console/start.json", { signal });
-      if (found.value.peek()?.waits_for && !state.waits_for) onReady();
+      if (loaded.value.peek()?.waits_for && !state.waits_for) onReady();
       return state;
     },
-    { everyMs: EVERY_MS },
+    { refreshMs: REFRESH_MS },
   );
-  const words = found.value.value?.waits_for;
+  const words = loaded.value.value?.waits_for;
   return words ? (
     <p class="card" role="status">
-      This machine's agent is not running yet, and starts by itself. It waits for its collector: <bdi>{visible(words)}</bdi>
+      This machine's agent is starting. It waits for its collector: <bdi>{visible(words)}</bdi>
     </p>
   ) : null;
 }

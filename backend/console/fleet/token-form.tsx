@@ -1,11 +1,12 @@
 // The form that creates a token for a sender or for Grafana. It asks for the backend's address as that program reaches it, because the browser
 // may use another one.
+import { Field } from "../parts/controls.tsx";
 import type { ComponentChildren } from "preact";
 import { SavingForm } from "../parts/saving-form.tsx";
-import { typedIn } from "../state/sending.ts";
+import { formReader } from "../state/sending.ts";
 
 export interface TokenFormProps {
-  /** The program that uses the token, as in “as Grafana reaches it”. */
+  /** The program that uses the token, as in “reachable from Grafana”. */
   readonly program: string;
   /** `url` has no trailing slash. Throws an Error whose message is shown to the user. */
   readonly create: (name: string, url: string) => Promise<void>;
@@ -15,16 +16,13 @@ export interface TokenFormProps {
 
 export function TokenForm({ program, create, children }: TokenFormProps) {
   const save = async (form: HTMLFormElement): Promise<void> => {
-    const typed = typedIn(form);
+    const typed = formReader(form);
     await create(typed("name"), typed("url").replace(/\/+$/, ""));
   };
   return (
-    <SavingForm label="Make a token" save={save}>
+    <SavingForm label="Create token" save={save}>
       {children}
-      <label>
-        Address of this backend, as {program} reaches it
-        <input name="url" type="url" required defaultValue={location.origin} />
-      </label>
+      <Field label={`URL of this backend, as reachable from ${program}`} name="url" type="url" required defaultValue={location.origin} />
     </SavingForm>
   );
 }

@@ -1,13 +1,14 @@
 // The fields of the matching records, each with its most frequent values and their share. A click filters by a value, excludes it, or shows
 // the field as a column.
 import { Problem } from "../parts/common.tsx";
+import { Button } from "../parts/controls.tsx";
 import { visible } from "../parts/text.ts";
-import { call } from "../state/api.ts";
+import { call, type Query } from "../state/api.ts";
 import { type Loaded, useLoaded } from "../state/loaded.ts";
 import { rangeQuery, currentRange } from "../state/time.ts";
 import type { Field } from "./query-field.tsx";
-import { type Term, writtenName } from "./query-line.ts";
-import { type Question, queryProblem } from "./rows.ts";
+import { type Term, formatFieldName } from "./query-line.ts";
+import { queryProblem } from "./rows.ts";
 
 const SHOWN_VALUES = 10;
 
@@ -17,40 +18,38 @@ const SHOWN_VALUES = 10;
  */
 export function Refusal({ of }: { of: Loaded<unknown> }) {
   const refusal = queryProblem(of.error.value);
-  return refusal === undefined ? <Problem words={of.error.value} retry={of.reload} /> : <p class="quiet">{refusal}</p>;
+  return refusal === undefined ? <Problem message={of.error.value} retry={of.reload} /> : <p class="quiet">{refusal}</p>;
 }
 
 export interface FieldsProps {
   /** The key of the request: another key sends another request. */
-  readonly asked: string;
-  readonly question: Question;
+  readonly requestKey: string;
+  readonly parameters: Query;
   readonly columns: readonly string[];
   readonly onTerm: (term: Term) => void;
   readonly onColumn: (name: string) => void;
 }
 
-export function Fields({ asked, question, columns, onTerm, onColumn }: FieldsProps) {
-  const found = useLoaded(asked, async (signal) => {
-    const query = [...question, ...rangeQuery(currentRange())];
+export function Fields({ requestKey, parameters, columns, onTerm, onColumn }: FieldsProps) {
+  const loaded = useLoaded(requestKey, async (signal) => {
+    const query = { ...parameters, ...rangeQuery(currentRange()) };
     return await call<Field[]>("/query/logs/fields", { query, signal });
   });
-  const fields = sortFields(found.value.value ?? []);
+  const fields = sortFields(loaded.value.value ?? []);
   // Every record has a level, so their sum is the number of records that were counted.
-  const total = sumOf(found.value.value?.find(({ name }) => name === "level"));
+  const total = sumOf(loaded.value.value?.find(({ name }) => name === "level"));
   return (
     <aside class="field-list" aria-label="Fields">
-      <Refusal of={found} />
-      {found.value.value?.length === 0 && <p class="quiet">No fields.</p>}
-      {fields.length > 0 && <p class="quiet">Of the newest {total.toLocaleString("en")} records that match</p>}
+      <Refusal of={loaded} />
+      {loaded.value.value?.length === 0 && <p class="quiet">No fields.</p>}
+      {fields.length > 0 && <p class="quiet">In the newest {total.toLocaleString("en")} matching records</p>}
       {fields.map((field) => (
         <details key={field.name} open={ALWAYS_SHOWN.has(field.name)}>
           <summary>
-            <bdi>{visible(writtenName(field.name))}</bdi> <span class="quiet">{percent(sumOf(field), total)}</span>
+            <bdi>{visible(formatFieldName(field.name))}</bdi> <span class="quiet">{percent(sumOf(field), total)}</span>
           </summary>
           {!ALWAYS_SHOWN.has(field.name) && (
-            <button type="button" class="small" aria-pressed={columns.includes(field.name)} onClick={() => onColumn(field.name)}>
-              column
-            </button>
+            <Button class="small" aria-pressed={columns.includes(field.name)} onClick={() => onColumn(field.name)} text="column" />
           )}
           <Values field={field} total={total} onTerm={onTerm} />
         </details>
@@ -75,14 +74,12 @@ function Values({ field: { name, values }, total, onTerm }: { field: Field; tota
           <span class="quiet number" title={count.toLocaleString("en")}>
             {percent(count, total)}
           </span>
-          <button
-            type="button"
+          <Button
             class="plain"
             aria-label={`Without ${name} ${visible(value.slice(0, 40))}`}
             onClick={() => onTerm({ not: true, name, value })}
-          >
-            −
-          </button>
+            text="−"
+          />
           <span class="share" style={{ width: `${total > 0 ? (count / total) * 100 : 0}%` }} />
         </li>
       ))}

@@ -1,5 +1,6 @@
 // The number of records by time and level. Dragging over it selects that time range; a level in the legend filters by it. On the
 // logarithmic scale, a burst does not hide the rest: the height of a bar is the logarithm of its count, divided among its levels.
+import { Toggle } from "../parts/controls.tsx";
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { moment, showRange } from "../state/time.ts";
@@ -16,25 +17,25 @@ export interface HistogramProps {
 }
 
 /** Order from the bottom of a bar to its top. */
-const MOST_SEVERE_FIRST = ["fatal", "critical", "error", "warn", "warning", "info", "debug", "trace"];
+const MAX_SEVERE_FIRST = ["fatal", "critical", "error", "warn", "warning", "info", "debug", "trace"];
 const HEIGHT = 100;
 /** Every level that occurs must be visible. */
-const LEAST_HEIGHT = 2;
+const MIN_HEIGHT = 2;
 const BURST = 30;
 
 export function Histogram({ buckets, scale, onScale, isChosen, onLevel }: HistogramProps) {
   const levels = levelsOf(buckets);
   const totals = buckets.map(({ counts }) => sum(Object.values(counts)));
-  const most = Math.max(1, ...totals);
-  const shown = scale ?? (most > BURST * median(totals.filter((total) => total > 0)) ? "log" : "linear");
-  const heightOf = (count: number): number => (shown === "log" ? Math.log1p(count) / Math.log1p(most) : count / most) * HEIGHT;
+  const max = Math.max(1, ...totals);
+  const shown = scale ?? (max > BURST * median(totals.filter((total) => total > 0)) ? "log" : "linear");
+  const heightOf = (count: number): number => (shown === "log" ? Math.log1p(count) / Math.log1p(max) : count / max) * HEIGHT;
   return (
     <figure class="histogram">
       <div class="plot">
         <span class="most quiet" aria-hidden="true">
-          {most.toLocaleString("en")}
+          {max.toLocaleString("en")}
         </span>
-        <Bars buckets={buckets} levels={levels} totals={totals} most={most} heightOf={heightOf} />
+        <Bars buckets={buckets} levels={levels} totals={totals} max={max} heightOf={heightOf} />
       </div>
       <figcaption>
         <span>{buckets[0] && moment(buckets[0].start)}</span>
@@ -51,9 +52,7 @@ export function Histogram({ buckets, scale, onScale, isChosen, onLevel }: Histog
               {level || "none"} {sum(buckets.map(({ counts }) => counts[level] ?? 0)).toLocaleString("en")}
             </button>
           ))}
-          <button type="button" class="small" aria-pressed={shown === "log"} onClick={() => onScale(shown === "log" ? "linear" : "log")}>
-            log scale
-          </button>
+          <Toggle class="small" text="log scale" isOn={shown === "log"} onToggle={(isOn) => onScale(isOn ? "log" : "linear")} />
         </span>
         <span>{buckets.length > 0 && moment(buckets[buckets.length - 1]?.end ?? 0)}</span>
       </figcaption>
@@ -65,11 +64,11 @@ interface BarsProps {
   readonly buckets: readonly Bucket[];
   readonly levels: readonly string[];
   readonly totals: readonly number[];
-  readonly most: number;
+  readonly max: number;
   readonly heightOf: (count: number) => number;
 }
 
-function Bars({ buckets, levels, totals, most, heightOf }: BarsProps) {
+function Bars({ buckets, levels, totals, max, heightOf }: BarsProps) {
   const drag = useSignal<{ from: number; to: number } | undefined>(undefined);
   const bucketAt = (event: PointerEvent & { currentTarget: SVGElement }): number => {
     const { left, width } = event.currentTarget.getBoundingClientRect();
@@ -87,7 +86,7 @@ function Bars({ buckets, levels, totals, most, heightOf }: BarsProps) {
       viewBox={`0 0 ${buckets.length} ${HEIGHT}`}
       preserveAspectRatio="none"
       role="img"
-      aria-label={`${sum(totals)} records, at most ${most} in one of ${buckets.length} intervals`}
+      aria-label={`${sum(totals)} records, at most ${max} in one of ${buckets.length} intervals`}
       onPointerDown={(event) => {
         event.currentTarget.setPointerCapture(event.pointerId);
         drag.value = { from: bucketAt(event), to: bucketAt(event) };
@@ -130,7 +129,7 @@ function Bar({ bucket, at, levels, heightPx, total }: BarProps) {
       {levels.map((level) => {
         const count = bucket.counts[level] ?? 0;
         if (count === 0) return null;
-        const height = Math.max(LEAST_HEIGHT, (count / total) * heightPx);
+        const height = Math.max(MIN_HEIGHT, (count / total) * heightPx);
         y -= height;
         return <rect key={level} class={`fill ${levelClass(level)}`} x={at + 0.08} y={Math.max(0, y)} width={0.84} height={height} />;
       })}
@@ -144,7 +143,7 @@ function levelsOf(buckets: readonly Bucket[]): string[] {
 
 /** Unknown levels last. */
 function rank(level: string): number {
-  return (MOST_SEVERE_FIRST.indexOf(level.toLowerCase()) + 99) % 99;
+  return (MAX_SEVERE_FIRST.indexOf(level.toLowerCase()) + 99) % 99;
 }
 
 /** The colour of a level in any spelling, for example `WARN` and `Warning`. */

@@ -2,7 +2,8 @@
 // Invariant: it is always shown as text, and at most SHOWN characters are drawn until the user asks for the rest.
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { Copy, Foreign } from "../parts/common.tsx";
+import { Copy, SenderText } from "../parts/common.tsx";
+import { Button, Toggle } from "../parts/controls.tsx";
 
 /** More is shown on demand. */
 const SHOWN = 20_000;
@@ -18,18 +19,12 @@ export function Message({ text }: { text: string }) {
   return (
     <div class="message-whole">
       <pre tabIndex={0}>
-        <Foreign text={shown} />
+        <SenderText text={shown} />
       </pre>
       <Copy text={text} label="Copy message" />
-      {indented !== undefined && (
-        <button type="button" class="small" aria-pressed={isRaw.value} onClick={() => (isRaw.value = !isRaw.value)}>
-          as sent
-        </button>
-      )}
+      {indented !== undefined && <Toggle class="small" text="Raw" isOn={isRaw.value} onToggle={(isOn) => (isRaw.value = isOn)} />}
       {shown.length < full.length && (
-        <button type="button" class="small" onClick={() => (isWhole.value = true)}>
-          Show all {full.length.toLocaleString("en")} characters
-        </button>
+        <Button class="small" onClick={() => (isWhole.value = true)} text={`Show all ${full.length.toLocaleString("en")} characters`} />
       )}
     </div>
   );
@@ -47,13 +42,13 @@ export function indentedJson(text: string): string | undefined {
 }
 
 /** The value of a field; line breaks, as in stack traces, are kept. */
-export function FieldText({ text, most }: { text: string; most: number }) {
-  const shown = text.slice(0, most);
+export function FieldText({ text, max }: { text: string; max: number }) {
+  const shown = text.slice(0, max);
   return shown.includes("\n") ? (
     <pre class="lines" tabIndex={0}>
-      <Foreign text={shown} />
+      <SenderText text={shown} />
     </pre>
   ) : (
-    <Foreign text={shown} />
+    <SenderText text={shown} />
   );
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { behind, filtersOf, stretchOf } from "./neighbours.ts";
+import { rowsBeyond, neighbourFilters, sideRange } from "./neighbours.ts";
 import type { LogRow } from "./rows.ts";
 
 function row(message: string, nanoseconds = 0, more: Partial<LogRow> = {}): LogRow {
@@ -12,35 +12,23 @@ const words = (rows: readonly LogRow[] | undefined) => rows?.map(({ message }) =
 
 test("the stream is that of the file, pod or instance; the host is all that it sends", () => {
   const one = row("a", 0, { source: "", labels: { "log.file.path": "/var/log/a.log", "http.route": "/cart", "k8s.pod.name": "" } });
-  expect(filtersOf(one, "host")).toEqual([
-    ["host_id", "h"],
-    ["node", "n"],
-  ]);
-  expect(filtersOf(one, "stream").slice(2)).toEqual([
-    ["source", ""],
-    ["label.log.file.path", "/var/log/a.log"],
-    ["label.k8s.pod.name", ""],
-  ]);
+  expect(neighbourFilters(one, "host")).toEqual({ host_id: "h", node: "n" });
+  const labels = { "label.log.file.path": "/var/log/a.log", "label.k8s.pod.name": "" };
+  expect(neighbourFilters(one, "stream")).toEqual({ host_id: "h", node: "n", source: "", ...labels });
 });
 
 test("each side begins with the record's own nanosecond", () => {
-  expect(stretchOf(row("a", 5), "before", 3_600_000)).toEqual([
-    ["start", "2026-11-22T09:00:00.000Z"],
-    ["end", "2026-11-22T10:00:00.000000005Z"],
-  ]);
-  expect(stretchOf(row("a", 5), "after", 3_600_000)).toEqual([
-    ["start", "2026-11-22T10:00:00.000000005Z"],
-    ["end", "2026-11-22T11:00:00.000Z"],
-    ["order", "oldest"],
-  ]);
+  const record = "2026-11-22T10:00:00.000000005Z";
+  expect(sideRange(row("a", 5), "before", 3_600_000)).toEqual({ start: "2026-11-22T09:00:00.000Z", end: record });
+  expect(sideRange(row("a", 5), "after", 3_600_000)).toEqual({ start: record, end: "2026-11-22T11:00:00.000Z", order: "oldest" });
 });
 
 test("of records of one moment each is on one side, and none is lost", () => {
   // In stored order: by time, then by an id that no response contains.
   const stored = [row("a", 1), row("b", 2), row("same", 2), row("c", 2), row("same", 2), row("d", 2), row("e", 3)];
   for (const chosen of stored) {
-    const before = behind(chosen, stored.filter(({ timestamp }) => timestamp <= chosen.timestamp).toReversed(), "before");
-    const after = behind(
+    const before = rowsBeyond(chosen, stored.filter(({ timestamp }) => timestamp <= chosen.timestamp).toReversed(), "before");
+    const after = rowsBeyond(
       chosen,
       stored.filter(({ timestamp }) => timestamp >= chosen.timestamp),
       "after",
@@ -50,11 +38,11 @@ test("of records of one moment each is on one side, and none is lost", () => {
 });
 
 test("where it is not among the rows, more of them are needed", () => {
-  expect(behind(row("a", 2), [row("b", 2), row("c", 2)], "after")).toBeUndefined();
-  expect(words(behind(row("a", 2), [row("b", 2), row("a", 2, { labels: { k: "v" } }), row("a", 2)], "after"))).toEqual([]);
+  expect(rowsBeyond(row("a", 2), [row("b", 2), row("c", 2)], "after")).toBeUndefined();
+  expect(words(rowsBeyond(row("a", 2), [row("b", 2), row("a", 2, { labels: { k: "v" } }), row("a", 2)], "after"))).toEqual([]);
 });
 
-test("of a record that a stage has changed, all of other moments are behind it", () => {
-  expect(words(behind(row("changed", 2), [row("a", 2), row("b", 1), row("c", 0)], "before"))).toEqual(["b", "c"]);
-  expect(behind(row("changed", 2), [row("a", 2)], "before")).toBeUndefined();
+test("of a record that a stage has changed, all of other moments are rowsBeyond it", () => {
+  expect(words(rowsBeyond(row("changed", 2), [row("a", 2), row("b", 1), row("c", 0)], "before"))).toEqual(["b", "c"]);
+  expect(rowsBeyond(row("changed", 2), [row("a", 2)], "before")).toBeUndefined();
 });

@@ -1,9 +1,11 @@
 // The query line with completion of fields, values and operators, as a combobox of WAI-ARIA.
+import { Button } from "../parts/controls.tsx";
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { writtenName, written } from "./query-line.ts";
+import { formatFieldName, formatTerm } from "./query-line.ts";
 import { call } from "../state/api.ts";
+import { currentRange, rangeQuery } from "../state/time.ts";
 
 export type Field = ApiResponses["GET /query/logs/fields"][number];
 
@@ -12,11 +14,10 @@ interface Suggestion {
   readonly hint: string;
 }
 
-const MOST_SHOWN = 12;
+const MAX_SHOWN = 12;
 
 interface QueryFieldProps {
   readonly line: string;
-  readonly range: () => [string, string][];
   readonly onLine: (line: string) => void;
   /** Why the backend refused the line. */
   readonly problem: string | undefined;
@@ -50,9 +51,7 @@ export function QueryField(props: QueryFieldProps) {
         onKeyDown={onKeyDown}
         onBlur={() => (isOpen.value = false)}
       />
-      <button type="button" class="primary" onClick={send}>
-        Search
-      </button>
+      <Button class="primary" onClick={send} text="Search" />
       {problem && (
         <p class="problem" role="alert" id="query-problem">
           {problem}
@@ -64,16 +63,16 @@ export function QueryField(props: QueryFieldProps) {
 }
 
 /** The typed text, its completions, and the handling of keys. */
-function useQueryField({ line, range, onLine }: QueryFieldProps) {
+function useQueryField({ line, onLine }: QueryFieldProps) {
   const typed = useSignal(line);
   const fields = useSignal<readonly Field[]>([]);
   const chosen = useSignal(-1);
   const isOpen = useSignal(false);
   const input = useRef<HTMLInputElement>(null);
-  const asked = useRef(line);
+  const lastLine = useRef(line);
   // Only a line that has changed, and with the page: who types at once after `/` would lose the first letters.
   useLayoutEffect(() => {
-    if (asked.current !== line) typed.value = asked.current = line;
+    if (lastLine.current !== line) typed.value = lastLine.current = line;
   }, [line]);
   // There are no completions for LogQL, which has other label names and its own syntax.
   const found =
@@ -88,7 +87,7 @@ function useQueryField({ line, range, onLine }: QueryFieldProps) {
     if (isOpen.value) return;
     isOpen.value = true;
     chosen.value = -1;
-    void call<Field[]>("/query/logs/fields", { query: range() }).then(
+    void call<Field[]>("/query/logs/fields", { query: rangeQuery(currentRange()) }).then(
       (known) => (fields.value = known),
       () => undefined,
     );
@@ -158,16 +157,16 @@ const OPERATORS: readonly Suggestion[] = [
 function suggestions(word: string, fields: readonly Field[]): Suggestion[] {
   const [, begin = "", name = "", sign, typed = ""] = /^([-(]*)("[^"]*"|[\w.@/-]*?)(?:(:|=|!=)(.*))?$/.exec(word) ?? [];
   if (sign) {
-    const field = fields.find((known) => writtenName(known.name) === name);
+    const field = fields.find((known) => formatFieldName(known.name) === name);
     const [, before = "", begun = ""] = /^(\(?(?:[^,]*,)*)"?([^",]*)"?$/.exec(typed) ?? [];
     const matching = field?.values.filter(({ value }) => value.toLowerCase().includes(begun.toLowerCase())) ?? [];
-    return matching.slice(0, MOST_SHOWN).map(({ value, count }) => {
-      const text = written({ not: false, name: field?.name ?? "", value }).slice(name.length + 1);
+    return matching.slice(0, MAX_SHOWN).map(({ value, count }) => {
+      const text = formatTerm({ not: false, name: field?.name ?? "", value }).slice(name.length + 1);
       return { text: `${begin}${name}${sign}${before}${text}`, hint: count.toLocaleString("en") };
     });
   }
   const operators = OPERATORS.filter(({ text }) => begin === "" && name !== "" && text.startsWith(name));
-  const names = fields.map((field) => ({ text: `${begin}${writtenName(field.name)}:`, hint: `${field.values.length} values` }));
+  const names = fields.map((field) => ({ text: `${begin}${formatFieldName(field.name)}:`, hint: `${field.values.length} values` }));
   const matching = names.filter(({ text }) => text.toLowerCase().includes(`${begin}${name}`.toLowerCase()));
-  return [...operators, ...matching].slice(0, MOST_SHOWN);
+  return [...operators, ...matching].slice(0, MAX_SHOWN);
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { hasTerm, patternCondition, piecesOf, type Term, withCondition, withoutTerm, withTerm, written } from "./query-line.ts";
+import { hasTerm, patternCondition, splitQuery, type Term, addCondition, removeTerm, addTerm, formatTerm } from "./query-line.ts";
 
 const term = (name: string, value: string, not = false): Term => ({ not, name, value });
 
@@ -18,7 +18,7 @@ test.each<[Term, string]>([
   [term("", "-x", true), '-"-x"'],
   [term("source", ""), 'source:""'],
 ])("%j is written as %s", (of, text) => {
-  expect(written(of)).toBe(text);
+  expect(formatTerm(of)).toBe(text);
 });
 
 test.each([
@@ -26,7 +26,7 @@ test.each([
   ["a\\ b (c", ["a\\ b", "(c"]],
   ['"open and on', ['"open and on']],
 ])("%s has its pieces", (line, pieces) => {
-  expect(piecesOf(line)).toEqual(pieces);
+  expect(splitQuery(line)).toEqual(pieces);
 });
 
 test.each([
@@ -37,15 +37,15 @@ test.each([
   ["a OR b", "(a OR b) level:error"],
   ["NOT level:warn x", "x level:error"],
 ])("%s with level:error", (line, expected) => {
-  expect(withTerm(line, term("level", "error"))).toBe(expected);
+  expect(addTerm(line, term("level", "error"))).toBe(expected);
 });
 
 test("a condition is found and taken away again", () => {
-  const line = withTerm("timeout", term("label.a b", "c", true));
+  const line = addTerm("timeout", term("label.a b", "c", true));
   expect(line).toBe('timeout -"a b":c');
   expect(hasTerm(line, term("label.a b", "c", true))).toBe(true);
-  expect(withoutTerm(line, term("label.a b", "c", true))).toBe("timeout");
-  expect(withoutTerm("timeout AND level:error", term("level", "error"))).toBe("timeout");
+  expect(removeTerm(line, term("label.a b", "c", true))).toBe("timeout");
+  expect(removeTerm("timeout AND level:error", term("level", "error"))).toBe("timeout");
 });
 
 test.each([
@@ -56,7 +56,7 @@ test.each([
 ])("%s is matched as text by %s", (pattern, condition) => {
   expect(patternCondition(pattern)).toBe(condition);
   // It stays one condition in the line, excluded or not.
-  expect(piecesOf(`level:error -${condition}`)).toEqual(["level:error", `-${condition}`]);
+  expect(splitQuery(`level:error -${condition}`)).toEqual(["level:error", `-${condition}`]);
 });
 
 test.each(["<_>", "<_> <_>", ""])("%j has no text to search for", (pattern) => {
@@ -64,9 +64,9 @@ test.each(["<_>", "<_> <_>", ""])("%j has no text to search for", (pattern) => {
 });
 
 test("a condition is added once, and binds to all alternatives", () => {
-  expect(withCondition("level:error", "/^a/")).toBe("level:error /^a/");
-  expect(withCondition("level:error /^a/", "/^a/")).toBe("level:error /^a/");
-  expect(withCondition("a OR b", "-/^a/")).toBe("(a OR b) -/^a/");
+  expect(addCondition("level:error", "/^a/")).toBe("level:error /^a/");
+  expect(addCondition("level:error /^a/", "/^a/")).toBe("level:error /^a/");
+  expect(addCondition("a OR b", "-/^a/")).toBe("(a OR b) -/^a/");
 });
 
 test.each([
@@ -78,13 +78,13 @@ test.each([
   ['{service_name="shop"}', term("label.2xx-rate", "1"), '{service_name="shop"} | _2xx_rate="1"'],
   ['{service_name="shop"}', term("", "two words", true), '{service_name="shop"} != "two words"'],
 ])("LogQL %s gets the stage of %j", (line, of, expected) => {
-  expect(withTerm(line, of)).toBe(expected);
+  expect(addTerm(line, of)).toBe(expected);
   expect(hasTerm(expected, of)).toBe(true);
-  expect(hasTerm(withoutTerm(expected, of), of)).toBe(false);
+  expect(hasTerm(removeTerm(expected, of), of)).toBe(false);
 });
 
 test("a pattern becomes a line filter of LogQL", () => {
   const condition = patternCondition("GET /cart <_> in <_> ms") ?? "";
-  expect(withCondition('{a="b"}', condition)).toBe('{a="b"} |~ "^GET /cart .* in .* ms"');
-  expect(withCondition('{a="b"}', `-${condition}`)).toBe('{a="b"} !~ "^GET /cart .* in .* ms"');
+  expect(addCondition('{a="b"}', condition)).toBe('{a="b"} |~ "^GET /cart .* in .* ms"');
+  expect(addCondition('{a="b"}', `-${condition}`)).toBe('{a="b"} !~ "^GET /cart .* in .* ms"');
 });

@@ -14,7 +14,7 @@ export interface Term {
 const LOGQL_LABELS: Readonly<Record<string, string>> = { source: "service_name", service: "service_name", scope: "scope_name" };
 
 /** One condition as a stage of LogQL. */
-function stageOf({ not, name, value }: Term): string {
+function logQlStage({ not, name, value }: Term): string {
   if (name === "") return `${not ? "!=" : "|="} ${JSON.stringify(value)}`;
   return `| ${logQlLabel(name)}${not ? "!=" : "="}${JSON.stringify(value)}`;
 }
@@ -25,10 +25,10 @@ function logQlLabel(name: string): string {
 }
 
 /** The line with one more stage, without its opposite, and without a stage for another value of the same label. */
-function withStage(line: string, term: Term): string {
-  const kept = line.replaceAll(` ${stageOf(term)}`, "").replaceAll(` ${stageOf({ ...term, not: !term.not })}`, "");
+function addStage(line: string, term: Term): string {
+  const remaining = line.replaceAll(` ${logQlStage(term)}`, "").replaceAll(` ${logQlStage({ ...term, not: !term.not })}`, "");
   const others = new RegExp(` \\| ${logQlLabel(term.name)}="(?:[^"\\\\]|\\\\.)*"`, "g");
-  return `${(term.not || term.name === "" ? kept : kept.replace(others, "")).trimEnd()} ${stageOf(term)}`;
+  return `${(term.not || term.name === "" ? remaining : remaining.replace(others, "")).trimEnd()} ${logQlStage(term)}`;
 }
 
 const LABEL = "label.";
@@ -47,51 +47,51 @@ const OWN_FIELDS: ReadonlySet<string> = new Set([
 const OPERATORS: ReadonlySet<string> = new Set(["AND", "OR", "NOT"]);
 
 /** A condition in the query language. */
-export function written({ not, name, value }: Term): string {
+export function formatTerm({ not, name, value }: Term): string {
   const sign = not ? "-" : "";
-  if (name !== "") return `${sign}${writtenName(name)}:${quoteIfNeeded(value)}`;
-  return `${sign}${/[:=]/.test(value) || OPERATORS.has(value) ? inQuotes(value) : quoteIfNeeded(value)}`;
+  if (name !== "") return `${sign}${formatFieldName(name)}:${quoteIfNeeded(value)}`;
+  return `${sign}${/[:=]/.test(value) || OPERATORS.has(value) ? quote(value) : quoteIfNeeded(value)}`;
 }
 
 /** The name of a field in the query language. */
-export function writtenName(name: string): string {
+export function formatFieldName(name: string): string {
   const key = name.startsWith(LABEL) ? name.slice(LABEL.length) : name;
   const isAmbiguous = name !== key && (OWN_FIELDS.has(key) || key.startsWith(LABEL));
   const typed = isAmbiguous ? name : key;
-  return /^[A-Za-z_@][\w.@/-]*$/.test(typed) ? typed : inQuotes(typed);
+  return /^[A-Za-z_@][\w.@/-]*$/.test(typed) ? typed : quote(typed);
 }
 
 /** The line with an additional condition, without its opposite and without other values of the same field. */
-export function withTerm(line: string, term: Term): string {
-  if (isLogQl(line)) return withStage(line, term);
-  const pieces = piecesOf(line);
-  if (pieces.includes("OR")) return `(${line.trim()}) ${written(term)}`;
-  const replaced = new Set([written(term), written({ ...term, not: !term.not })]);
-  const field = term.name !== "" && !term.not ? `${writtenName(term.name)}:` : undefined;
-  const kept = withoutPieces(pieces, (piece) => replaced.has(piece) || (field !== undefined && piece.startsWith(field)));
-  return [...kept, written(term)].join(" ");
+export function addTerm(line: string, term: Term): string {
+  if (isLogQl(line)) return addStage(line, term);
+  const pieces = splitQuery(line);
+  if (pieces.includes("OR")) return `(${line.trim()}) ${formatTerm(term)}`;
+  const replaced = new Set([formatTerm(term), formatTerm({ ...term, not: !term.not })]);
+  const field = term.name !== "" && !term.not ? `${formatFieldName(term.name)}:` : undefined;
+  const remaining = removePieces(pieces, (piece) => replaced.has(piece) || (field !== undefined && piece.startsWith(field)));
+  return [...remaining, formatTerm(term)].join(" ");
 }
 
 /** The line with an additional condition in the query language. */
-export function withCondition(line: string, condition: string): string {
-  if (isLogQl(line)) return `${line.trimEnd()} ${stageOfPattern(condition)}`;
-  const pieces = piecesOf(line);
+export function addCondition(line: string, condition: string): string {
+  if (isLogQl(line)) return `${line.trimEnd()} ${patternStage(condition)}`;
+  const pieces = splitQuery(line);
   if (pieces.includes(condition)) return line;
   return pieces.includes("OR") ? `(${line.trim()}) ${condition}` : [...pieces, condition].join(" ");
 }
 
 export function hasTerm(line: string, term: Term): boolean {
-  return isLogQl(line) ? line.includes(` ${stageOf(term)}`) : piecesOf(line).includes(written(term));
+  return isLogQl(line) ? line.includes(` ${logQlStage(term)}`) : splitQuery(line).includes(formatTerm(term));
 }
 
-export function withoutTerm(line: string, term: Term): string {
-  if (isLogQl(line)) return line.replaceAll(` ${stageOf(term)}`, "");
-  const removed = written(term);
-  return withoutPieces(piecesOf(line), (piece) => piece === removed).join(" ");
+export function removeTerm(line: string, term: Term): string {
+  if (isLogQl(line)) return line.replaceAll(` ${logQlStage(term)}`, "");
+  const removed = formatTerm(term);
+  return removePieces(splitQuery(line), (piece) => piece === removed).join(" ");
 }
 
 /** An operator that would lose its condition is removed too. */
-function withoutPieces(pieces: readonly string[], isRemoved: (piece: string) => boolean): string[] {
+function removePieces(pieces: readonly string[], isRemoved: (piece: string) => boolean): string[] {
   const conditions = pieces.filter((piece, at) => {
     const condition = piece === "NOT" ? (pieces.slice(at).find((other) => other !== "NOT") ?? piece) : piece;
     return !isRemoved(condition);
@@ -103,7 +103,7 @@ function withoutPieces(pieces: readonly string[], isRemoved: (piece: string) => 
 }
 
 /** The conditions and operators of a line; a group is one piece. */
-export function piecesOf(line: string): string[] {
+export function splitQuery(line: string): string[] {
   const pieces: string[] = [];
   let [start, depth] = [-1, 0];
   for (let at = 0; at <= line.length; at++) {
@@ -136,18 +136,18 @@ function closingAt(line: string, start: number): number {
 }
 
 function quoteIfNeeded(value: string): string {
-  return /^[\w@.][\w@.+/:-]*$/.test(value) ? value : inQuotes(value);
+  return /^[\w@.][\w@.+/:-]*$/.test(value) ? value : quote(value);
 }
 
-function inQuotes(value: string): string {
+function quote(value: string): string {
   return `"${value.replace(/["\\]/g, "\\$&")}"`;
 }
 
 /** The variable part of a pattern of log messages. */
 const GAP = "<_>";
 /** The backend allows 50 parts of variable length in the regular expressions of a query. */
-const MOST_GAPS = 20;
-const MOST_CHARACTERS = 500;
+const MAX_GAPS = 20;
+const MAX_CHARACTERS = 500;
 
 /**
  * The condition for the records of a pattern: a regular expression that is anchored at the start of the message and matches the text of the
@@ -155,9 +155,9 @@ const MOST_CHARACTERS = 500;
  */
 export function patternCondition(pattern: string): string | undefined {
   const parts = pattern
-    .slice(0, MOST_CHARACTERS)
+    .slice(0, MAX_CHARACTERS)
     .split(GAP)
-    .slice(0, MOST_GAPS + 1);
+    .slice(0, MAX_GAPS + 1);
   if (parts.every((part) => part.trim() === "")) return undefined;
   // The last part may be cut inside of `<_>`.
   const last = parts.at(-1)?.replace(/<_?$/, "") ?? "";
@@ -166,7 +166,7 @@ export function patternCondition(pattern: string): string | undefined {
 }
 
 /** The condition of a pattern, or its negation, as a stage of LogQL. */
-function stageOfPattern(condition: string): string {
+function patternStage(condition: string): string {
   return `${condition.startsWith("-") ? "!~" : "|~"} ${JSON.stringify(condition.replace(/^-?\/|\/$/g, "").replaceAll("\\/", "/"))}`;
 }
 

@@ -1,9 +1,9 @@
 // The address of one record: its time and a hash of its content. The API has no record ids; records that are equal in all fields share an
 // address, which shows the same text.
-import { page } from "../state/api.ts";
-import type { LogRow, Question } from "./rows.ts";
+import { page, type Query } from "../state/api.ts";
+import type { LogRow } from "./rows.ts";
 
-const MOST_PAGES = 4;
+const MAX_PAGES = 4;
 
 /** `2026-11-25T16:03:22.125000000Z~1k2j3h4g5f`. */
 export function recordAddress(row: LogRow): string {
@@ -12,15 +12,15 @@ export function recordAddress(row: LogRow): string {
 }
 
 /** `question`: the query that lists the record. Undefined if the record is no longer stored, or the address is invalid. */
-export async function findRecord(address: string, question: Question, signal: AbortSignal): Promise<LogRow | undefined> {
+export async function findRecord(address: string, parameters: Query, signal: AbortSignal): Promise<LogRow | undefined> {
   const [timestamp = ""] = address.split("~");
   if (!Number.isFinite(Date.parse(timestamp))) return undefined;
-  const query: (readonly [string, string])[] = [...question, ["start", timestamp], ["end", timestamp], ["limit", "500"]];
-  let answer = await page<LogRow[]>("/query/logs", { query, signal });
+  const query = { ...parameters, start: timestamp, end: timestamp, limit: 500 };
+  let response = await page<LogRow[]>("/query/logs", { query, signal });
   for (let pages = 1; ; pages++) {
-    const row = answer.body.find((found) => recordAddress(found) === address);
-    if (row || !answer.next || pages === MOST_PAGES) return row;
-    answer = await page<LogRow[]>(answer.next, { signal });
+    const row = response.body.find((found) => recordAddress(found) === address);
+    if (row || !response.next || pages === MAX_PAGES) return row;
+    response = await page<LogRow[]>(response.next, { signal });
   }
 }
 

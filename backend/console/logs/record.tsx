@@ -4,26 +4,27 @@ import { address } from "../state/route.ts";
 import { around, moment } from "../state/time.ts";
 import { Context } from "./context.tsx";
 import { levelClass } from "./histogram.tsx";
-import { filtersOf } from "./neighbours.ts";
+import { neighbourFilters } from "./neighbours.ts";
 import { FieldText, Message } from "./message.tsx";
-import { written, type Term } from "./query-line.ts";
+import { formatTerm, type Term } from "./query-line.ts";
 import { recordAddress } from "./record-address.ts";
 import type { LogRow } from "./rows.ts";
-import { entitiesNamed } from "../entities/entity.ts";
+import { findEntities } from "../entities/entity.ts";
 import { EntityLink, ServiceLink } from "../entities/links.tsx";
-import { Copy, Foreign } from "../parts/common.tsx";
+import { Copy, SenderText } from "../parts/common.tsx";
+import { Button } from "../parts/controls.tsx";
 
 const AROUND_MS = 5 * 60_000;
 const TRACE_AROUND_MS = 30 * 60_000;
 /** Number of first characters of a message that distinguish records with the same time and span. */
-const KEPT_APART = 200;
+const DISTINCT_CHARACTERS = 200;
 
 export function Record({ row, onFilter, onClose }: { row: LogRow; onFilter: (term: Term) => void; onClose: () => void }) {
   const isContextOpen = useSignal(false);
   const at = Date.parse(row.timestamp);
   const neighbours = [
-    row.source && written({ not: false, name: "source", value: row.source }),
-    row.node && written({ not: false, name: "node", value: row.node }),
+    row.source && formatTerm({ not: false, name: "source", value: row.source }),
+    row.node && formatTerm({ not: false, name: "node", value: row.node }),
   ];
   return (
     <aside class="side" aria-label="Record">
@@ -31,26 +32,22 @@ export function Record({ row, onFilter, onClose }: { row: LogRow; onFilter: (ter
         <h2>
           <span class={`level ${levelClass(row.level)}`}>{row.level || "no level"}</span> {moment(row.timestamp)}
         </h2>
-        <button type="button" class="plain" aria-label="Close" onClick={onClose}>
-          ✕
-        </button>
+        <Button class="plain" aria-label="Close" onClick={onClose} text="✕" />
       </header>
       <Message text={row.message} />
       <p class="links">
-        <a href={address("logs", { q: neighbours.filter(Boolean).join(" "), ...around(at, 0, AROUND_MS) })}>5 minutes around it</a>
-        <button
-          type="button"
+        <a href={address("logs", { q: neighbours.filter(Boolean).join(" "), ...around(at, 0, AROUND_MS) })}>Logs around this time</a>
+        <Button
           class="small"
           aria-expanded={isContextOpen.value}
           onClick={() => (isContextOpen.value = !isContextOpen.value)}
-        >
-          Before and after
-        </button>
+          text="Before and after"
+        />
         <Copy text={linkTo(row)} label="Copy link" />
-        <a href={address("logs", { q: streamQuery(row), live: "1" })}>live tail of this stream</a>
-        {row.trace_id && <a href={address("traces", { span: row.span_id, ...around(at, 0, TRACE_AROUND_MS) }, row.trace_id)}>its trace</a>}
+        <a href={address("logs", { q: streamQuery(row), live: "1" })}>Live tail of this stream</a>
+        {row.trace_id && <a href={address("traces", { span: row.span_id, ...around(at, 0, TRACE_AROUND_MS) }, row.trace_id)}>View trace</a>}
       </p>
-      {isContextOpen.value && <Context row={row} key={`${row.timestamp} ${row.span_id} ${row.message.slice(0, KEPT_APART)}`} />}
+      {isContextOpen.value && <Context row={row} key={`${row.timestamp} ${row.span_id} ${row.message.slice(0, DISTINCT_CHARACTERS)}`} />}
       <Fields row={row} onFilter={onFilter} />
     </aside>
   );
@@ -61,7 +58,7 @@ function Fields({ row, onFilter }: { row: LogRow; onFilter: (term: Term) => void
   const labels = Object.entries(row.labels)
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, value]) => [`label.${name}`, value] as const);
-  const entities = entitiesNamed(row.labels, row);
+  const entities = findEntities(row.labels, row);
   return (
     <table class="fields">
       <caption class="unseen">Fields</caption>
@@ -69,31 +66,27 @@ function Fields({ row, onFilter }: { row: LogRow; onFilter: (term: Term) => void
         {[...own.filter(([, value]) => value !== ""), ...labels].map(([name, value]) => (
           <tr key={name}>
             <th scope="row">
-              <Foreign text={name.replace(/^label\./, "")} />
+              <SenderText text={name.replace(/^label\./, "")} />
             </th>
             <td>
-              <FieldText text={value} most={10_000} />
+              <FieldText text={value} max={10_000} />
               {name === "source" ? <ServiceLink service={value} /> : <EntityLink entity={entities.get(name.replace(/^label\./, ""))} />}
             </td>
             <td class="actions">
-              <button
-                type="button"
+              <Button
                 class="plain"
                 title="Only this"
                 aria-label={`Only ${name.replace("label.", "")} ${value.slice(0, 40)}`}
                 onClick={() => onFilter({ not: false, name, value })}
-              >
-                +
-              </button>
-              <button
-                type="button"
+                text="+"
+              />
+              <Button
                 class="plain"
                 title="Without this"
                 aria-label={`Without ${name.replace("label.", "")} ${value.slice(0, 40)}`}
                 onClick={() => onFilter({ not: true, name, value })}
-              >
-                −
-              </button>
+                text="−"
+              />
             </td>
           </tr>
         ))}
@@ -112,8 +105,8 @@ function linkTo(row: LogRow): string {
 
 /** The records of the same file, pod or service. */
 function streamQuery(row: LogRow): string {
-  return filtersOf(row, "stream")
+  return Object.entries(neighbourFilters(row, "stream"))
     .filter(([, value]) => value !== "")
-    .map(([name, value]) => written({ not: false, name, value }))
+    .map(([name, value]) => formatTerm({ not: false, name, value }))
     .join(" ");
 }

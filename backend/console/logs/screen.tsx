@@ -3,47 +3,49 @@
 import { type Signal, useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { Problem } from "../parts/common.tsx";
+import { Button, Toggle } from "../parts/controls.tsx";
 import { Download } from "../parts/download.tsx";
 import { lazy } from "../parts/screens.tsx";
 import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
-import { call, page } from "../state/api.ts";
+import { call, page, type Query } from "../state/api.ts";
 import { stepKeys, useKeys } from "../state/keys.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
+import { mayWrite } from "../state/session.ts";
 import { currentRange, rangeQuery } from "../state/time.ts";
 import { Fields, Refusal } from "./fields.tsx";
 import { Histogram, type Bucket } from "./histogram.tsx";
 import { Patterns } from "./patterns.tsx";
 import { isLogQl, isMetricOfLogQl } from "../../client/query-syntax.ts";
-import { hasTerm, type Term, withCondition, withoutTerm, withTerm } from "./query-line.ts";
+import { hasTerm, type Term, addCondition, removeTerm, addTerm } from "./query-line.ts";
 import { QueryField } from "./query-field.tsx";
 import { Record } from "./record.tsx";
 import { findRecord, recordAddress } from "./record-address.ts";
-import { type LogRow, LogRows, type Question, questionOf, queryProblem } from "./rows.ts";
+import { type LogRow, LogRows, queryParameters, queryProblem } from "./rows.ts";
 import { LogTable } from "./table.tsx";
 
 /** Loaded on demand, because it needs the chart library. */
 const LogQlChart = lazy(async () => (await import("../metrics/series-chart.tsx")).LogQlChart);
-const MOST_DOWNLOADED = 10_000;
-const MOST_COLUMNS = 6;
+const MAX_DOWNLOADED = 10_000;
+const MAX_COLUMNS = 6;
 
 export function Logs() {
   const { query } = route.value;
   const line = query.get("q") ?? "";
   const isMetric = isMetricOfLogQl(line);
   const isLive = query.get("live") === "1" && !isMetric;
-  const again = useSignal(0);
+  const refreshes = useSignal(0);
   const rows = useRef<LogRows>();
   rows.current ??= new LogRows();
   const store = rows.current;
-  const question = questionOf(line);
+  const parameters = queryParameters(line);
   const key = JSON.stringify([line, query.get("from"), query.get("to"), isLive]);
-  const asked = `${key} ${again.value}`;
+  const requestKey = `${key} ${refreshes.value}`;
   useLayoutEffect(() => {
-    if (!isMetric) void (isLive ? store.tail(question) : store.show(key, question, rangeQuery(currentRange())));
+    if (!isMetric) void (isLive ? store.tail(parameters) : store.show(key, { ...parameters, ...rangeQuery(currentRange()), limit: 500 }));
     return () => store.stop();
-  }, [asked]);
-  useRefresh(() => void (isLive || store.busy.peek() || again.value++));
+  }, [requestKey]);
+  useRefresh(() => void (isLive || store.busy.peek() || refreshes.value++));
   const hasFields = (query.get("fields") ?? (matchMedia("(min-width: 1000px)").matches ? "1" : "0")) === "1";
   const hasPatterns = query.get("view") === "patterns" && !isLive;
   return (
@@ -53,22 +55,31 @@ export function Logs() {
         <QueryField
           line={line}
           problem={isMetric ? undefined : queryProblem(store.error.value)}
-          range={() => rangeQuery(currentRange())}
-          onLine={(q) => (q === line ? again.value++ : choose({ q: q || undefined, record: undefined }))}
+          onLine={(q) => (q === line ? refreshes.value++ : choose({ q: q || undefined, record: undefined }))}
         />
-        <TimePicker onNow={() => again.value++} />
+        <TimePicker onNow={() => refreshes.value++} />
         {!isMetric && (
           <>
             <Views isLive={isLive} hasFields={hasFields} hasPatterns={hasPatterns} />
-            <Download name="logs" read={async () => await readDownload(question)} />
-            {line !== "" && !isLogQl(line) && <a href={address("alerts", { rule: "new", logs: line })}>alert on this</a>}
+            <Download name="logs" read={async () => await readDownload(parameters)} />
+            {mayWrite.value && line !== "" && !isLogQl(line) && (
+              <a href={address("alerts", { rule: "new", logs: line })}>Create alert rule</a>
+            )}
           </>
         )}
       </div>
       {isMetric ? (
-        <LogQlChart line={line} asked={asked} />
+        <LogQlChart line={line} requestKey={requestKey} />
       ) : (
-        <Records store={store} line={line} asked={asked} isLive={isLive} hasFields={hasFields} hasPatterns={hasPatterns} again={again} />
+        <Records
+          store={store}
+          line={line}
+          requestKey={requestKey}
+          isLive={isLive}
+          hasFields={hasFields}
+          hasPatterns={hasPatterns}
+          refreshes={refreshes}
+        />
       )}
     </section>
   );
@@ -77,31 +88,31 @@ export function Logs() {
 interface RecordsProps extends ViewsProps {
   readonly store: LogRows;
   readonly line: string;
-  readonly asked: string;
-  readonly again: Signal<number>;
+  readonly requestKey: string;
+  readonly refreshes: Signal<number>;
 }
 
-function Records({ store, line, asked, isLive, hasFields, hasPatterns, again }: RecordsProps) {
-  const question = questionOf(line);
+function Records({ store, line, requestKey, isLive, hasFields, hasPatterns, refreshes }: RecordsProps) {
+  const parameters = queryParameters(line);
   // Stages of LogQL change records; any other query finds them as they are stored.
-  const [chosen, setChosen] = useChosen(store, isLogQl(line) ? question : []);
-  const filter = (term: Term): void => choose({ q: withTerm(line, term), record: undefined });
-  const columns = route.value.query.getAll("column").slice(0, MOST_COLUMNS);
+  const [chosen, setChosen] = useChosenRecord(store, isLogQl(line) ? parameters : {});
+  const filter = (term: Term): void => choose({ q: addTerm(line, term), record: undefined });
+  const columns = route.value.query.getAll("column").slice(0, MAX_COLUMNS);
   const toggleColumn = (name: string): void =>
-    choose({ column: columns.includes(name) ? columns.filter((other) => other !== name) : [...columns, name].slice(0, MOST_COLUMNS) });
+    choose({ column: columns.includes(name) ? columns.filter((other) => other !== name) : [...columns, name].slice(0, MAX_COLUMNS) });
   return (
     <>
-      {queryProblem(store.error.value) === undefined && <Problem words={store.error.value} retry={() => again.value++} />}
-      {isLive ? <Tail store={store} /> : !store.error.value && <Counts asked={asked} question={question} line={line} />}
+      {queryProblem(store.error.value) === undefined && <Problem message={store.error.value} retry={() => refreshes.value++} />}
+      {isLive ? <Tail store={store} /> : !store.error.value && <Counts requestKey={requestKey} parameters={parameters} line={line} />}
       <div class={`split ${chosen ? "with-side" : ""} ${hasFields && !isLive ? "with-fields" : ""}`}>
         {hasFields && !isLive && !store.error.value && (
-          <Fields asked={asked} question={question} columns={columns} onTerm={filter} onColumn={toggleColumn} />
+          <Fields requestKey={requestKey} parameters={parameters} columns={columns} onTerm={filter} onColumn={toggleColumn} />
         )}
         {hasPatterns ? (
           <Patterns
-            asked={asked}
-            question={question}
-            onCondition={(condition) => choose({ q: withCondition(line, condition), view: undefined, record: undefined })}
+            requestKey={requestKey}
+            parameters={parameters}
+            onCondition={(condition) => choose({ q: addCondition(line, condition), view: undefined, record: undefined })}
           />
         ) : (
           <LogTable store={store} chosen={chosen} columns={columns} onChoose={setChosen} onColumn={toggleColumn} />
@@ -121,34 +132,24 @@ interface ViewsProps {
 function Views({ isLive, hasFields, hasPatterns }: ViewsProps) {
   return (
     <>
-      <button type="button" aria-pressed={isLive} onClick={() => choose({ live: isLive ? undefined : "1", record: undefined })}>
-        Live tail
-      </button>
-      <button type="button" aria-pressed={hasFields} onClick={() => choose({ fields: hasFields ? "0" : "1" })}>
-        Fields
-      </button>
-      <button
-        type="button"
-        aria-pressed={hasPatterns}
-        onClick={() => choose({ view: hasPatterns ? undefined : "patterns", live: undefined })}
-      >
-        Patterns
-      </button>
+      <Toggle text="Live tail" isOn={isLive} onToggle={(isOn) => choose({ live: isOn ? "1" : "", record: undefined })} />
+      <Toggle text="Fields" isOn={hasFields} onToggle={(isOn) => choose({ fields: isOn ? "1" : "0" })} />
+      <Toggle text="Patterns" isOn={hasPatterns} onToggle={(isOn) => choose({ view: isOn ? "patterns" : "", live: undefined })} />
     </>
   );
 }
 
 /** The record in the address: one of the rows, or read by its time. */
-function useChosen(store: LogRows, question: Question): [LogRow | undefined, (row: LogRow | undefined) => void] {
+function useChosenRecord(store: LogRows, parameters: Query): [LogRow | undefined, (row: LogRow | undefined) => void] {
   const wanted = route.value.query.get("record") ?? undefined;
   const last = useSignal<LogRow | undefined>(undefined);
   const isKnown = wanted !== undefined && last.value !== undefined && recordAddress(last.value) === wanted;
-  const found = useLoaded(wanted === undefined || isKnown ? undefined : wanted, async (signal) => {
-    const row = store.rows.peek().find((other) => recordAddress(other) === wanted) ?? (await findRecord(wanted ?? "", question, signal));
+  const loaded = useLoaded(wanted === undefined || isKnown ? undefined : wanted, async (signal) => {
+    const row = store.rows.peek().find((other) => recordAddress(other) === wanted) ?? (await findRecord(wanted ?? "", parameters, signal));
     last.value = row;
     return { row };
   });
-  void found.value.value;
+  void loaded.value.value;
   const setChosen = (row: LogRow | undefined): void => {
     last.value = row;
     choose({ record: row && recordAddress(row) }, { replace: true });
@@ -165,23 +166,23 @@ function useChosen(store: LogRows, question: Question): [LogRow | undefined, (ro
   return [chosen, setChosen];
 }
 
-function Counts({ asked, question, line }: { asked: string; question: Question; line: string }) {
+function Counts({ requestKey, parameters, line }: { requestKey: string; parameters: Query; line: string }) {
   const scale = route.value.query.get("scale");
-  const found = useLoaded(asked, async (signal) => {
-    const query = [...question, ...rangeQuery(currentRange())];
+  const loaded = useLoaded(requestKey, async (signal) => {
+    const query = { ...parameters, ...rangeQuery(currentRange()) };
     return await call<Bucket[]>("/query/logs/histogram", { query, signal });
   });
   return (
     <>
-      <Refusal of={found} />
+      <Refusal of={loaded} />
       <div class="histogram-place">
-        {found.value.value && (
+        {loaded.value.value && (
           <Histogram
-            buckets={found.value.value}
+            buckets={loaded.value.value}
             scale={scale === "log" || scale === "linear" ? scale : undefined}
             onScale={(chosen) => choose({ scale: chosen })}
             isChosen={(name) => hasTerm(line, level(name))}
-            onLevel={(name) => choose({ q: hasTerm(line, level(name)) ? withoutTerm(line, level(name)) : withTerm(line, level(name)) })}
+            onLevel={(name) => choose({ q: hasTerm(line, level(name)) ? removeTerm(line, level(name)) : addTerm(line, level(name)) })}
           />
         )}
       </div>
@@ -195,26 +196,22 @@ function Tail({ store }: { store: LogRows }) {
   const isPaused = store.paused.value;
   return (
     <p class="tail">
-      <button type="button" aria-pressed={isPaused} onClick={() => store.pause(!isPaused)}>
-        {isPaused ? "Go on" : "Pause"}
-      </button>
+      <Button aria-pressed={isPaused} onClick={() => store.pause(!isPaused)} text={isPaused ? "Resume" : "Pause"} />
       <span class="quiet" role="status">
-        {isPaused
-          ? `paused, ${store.held.value.toLocaleString("en")} new`
-          : `${store.rows.value.length.toLocaleString("en")} since it began`}
+        {isPaused ? `paused, ${store.held.value.toLocaleString("en")} new` : `${store.rows.value.length.toLocaleString("en")} received`}
       </span>
     </p>
   );
 }
 
 /** The newest records of the query and range, whether or not they are shown. */
-async function readDownload(question: Question): Promise<Readonly<globalThis.Record<string, unknown>>[]> {
-  const query = [...question, ...rangeQuery(currentRange()), ["limit", "500"] as const];
-  let answer = await page<LogRow[]>("/query/logs", { query });
-  const rows = [...answer.body];
-  while (answer.next && rows.length < MOST_DOWNLOADED) {
-    answer = await page<LogRow[]>(answer.next);
-    rows.push(...answer.body);
+async function readDownload(parameters: Query): Promise<Readonly<globalThis.Record<string, unknown>>[]> {
+  const query = { ...parameters, ...rangeQuery(currentRange()), limit: 500 };
+  let response = await page<LogRow[]>("/query/logs", { query });
+  const rows = [...response.body];
+  while (response.next && rows.length < MAX_DOWNLOADED) {
+    response = await page<LogRow[]>(response.next);
+    rows.push(...response.body);
   }
   return rows.map((row) => ({ ...row }));
 }

@@ -1,11 +1,12 @@
 // The lines of the log explorer: time, level, service, chosen fields, message.
+import { Button } from "../parts/controls.tsx";
 import { useMemo } from "preact/hooks";
 import { List } from "../parts/list.tsx";
 import { visible } from "../parts/text.ts";
 import { address, route } from "../state/route.ts";
-import { clock, day } from "../state/time.ts";
+import { timeText, day } from "../state/time.ts";
 import { levelClass } from "./histogram.tsx";
-import { writtenName } from "./query-line.ts";
+import { formatFieldName } from "./query-line.ts";
 import type { LogRow, LogRows } from "./rows.ts";
 
 const ROW_PX = 24;
@@ -27,7 +28,7 @@ export function LogTable({ store, chosen, columns, onChoose, onColumn }: LogTabl
   if (rows.length === 0)
     return (
       <div class="empty">
-        {store.busy.value ? "Loading …" : store.error.value ? null : <Nothing isFiltered={Boolean(route.value.query.get("q"))} />}
+        {store.busy.value ? "Loading …" : store.error.value ? null : <EmptyState isFiltered={Boolean(route.value.query.get("q"))} />}
       </div>
     );
   return (
@@ -38,15 +39,13 @@ export function LogTable({ store, chosen, columns, onChoose, onColumn }: LogTabl
         <span class="from">service</span>
         {columns.map((name) => (
           <span class="cell" key={name}>
-            <bdi>{visible(writtenName(name))}</bdi>
-            <button
-              type="button"
+            <bdi>{visible(formatFieldName(name))}</bdi>
+            <Button
               class="plain"
-              aria-label={`Remove the column ${visible(writtenName(name))}`}
+              aria-label={`Remove the column ${visible(formatFieldName(name))}`}
               onClick={() => onColumn(name)}
-            >
-              ✕
-            </button>
+              text="✕"
+            />
           </span>
         ))}
         <span>message</span>
@@ -70,11 +69,11 @@ export function LogTable({ store, chosen, columns, onChoose, onColumn }: LogTabl
 }
 
 /** If there is no query, it cannot be the reason for an empty result. */
-function Nothing({ isFiltered }: { isFiltered: boolean }) {
-  if (isFiltered) return <>No records match. Check the conditions of the query one by one, or choose a longer time range.</>;
+function EmptyState({ isFiltered }: { isFiltered: boolean }) {
+  if (isFiltered) return <>No records match. Change the query, or choose a longer time range.</>;
   return (
     <>
-      No records. Choose a longer time range, or look at the <a href={address("fleet")}>fleet</a> for agents that report.
+      No records. Choose a longer time range, or check your agents in <a href={address("fleet")}>Fleet</a>.
     </>
   );
 }
@@ -83,8 +82,8 @@ function Line({ row, columns, isChosen, onChoose }: { row: LogRow; columns: read
   const at = new Date(row.timestamp);
   return (
     <div class={`line ${isChosen ? "is-chosen" : ""} mark ${levelClass(row.level)}`} role="row" aria-selected={isChosen} onClick={onChoose}>
-      <time role="gridcell" dateTime={row.timestamp} title={`${day(at)} ${clock(at)}`}>
-        {clock(at)}
+      <time role="gridcell" dateTime={row.timestamp} title={`${day(at)} ${timeText(at)}`}>
+        {timeText(at)}
       </time>
       <span role="gridcell" class={`level ${levelClass(row.level)}`}>
         {visible(row.level.slice(0, 8)) || "–"}

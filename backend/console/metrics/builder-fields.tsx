@@ -1,13 +1,14 @@
 // Fields of the builder for metric, filters, change and combination, next to the resulting expression.
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
-import { Options, Problem } from "../parts/common.tsx";
+import { Problem } from "../parts/common.tsx";
+import { Button, Select } from "../parts/controls.tsx";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { type Loaded, useLoaded } from "../state/loaded.ts";
 import { currentRange } from "../state/time.ts";
-import { type Built, CHANGES, COMBINATIONS, type Filter, firstQuery, OPERATORS, readQuery, writtenQuery } from "./builder.ts";
-import { Choice, MOST_CHOICES, Select } from "./choices.tsx";
+import { type Built, CHANGES, COMBINATIONS, type Filter, firstQuery, OPERATORS, parseQuery, formatQuery } from "./builder.ts";
+import { MAX_CHOICES, TextWithChoices } from "./choices.tsx";
 import { PROMETHEUS } from "./prometheus.ts";
 
 type Metadata = NonNullable<ApiResponses["GET /query/prometheus/api/v1/metadata"]["data"]>;
@@ -29,7 +30,7 @@ export function useMetadata(isShown: boolean): Loaded<Metadata> {
 }
 
 export function Builder({ query, metadata, onBuilt }: BuilderProps) {
-  const built = query === "" ? firstQuery("", undefined) : readQuery(query);
+  const built = query === "" ? firstQuery("", undefined) : parseQuery(query);
   const labels = useLoaded(
     built?.metric ? `labels ${built.metric}` : undefined,
     async (signal) => await labelChoices("labels", built?.metric, signal),
@@ -37,29 +38,26 @@ export function Builder({ query, metadata, onBuilt }: BuilderProps) {
   if (!built)
     return (
       <p class="quiet">
-        The builder has no fields for this expression.{" "}
-        <button type="button" class="small" onClick={() => onBuilt("")}>
-          Start a new one
-        </button>
+        The builder cannot show this expression. <Button class="small" onClick={() => onBuilt("")} text="Start a new query" />
       </p>
     );
   const described = describedBy(metadata.value.value ?? {}, built.metric);
-  const change = (part: Partial<Built>): void => onBuilt(writtenQuery({ ...built, ...part }));
+  const change = (part: Partial<Built>): void => onBuilt(formatQuery({ ...built, ...part }));
   const free = (labels.value.value ?? []).filter((label) => label !== "__name__" && label !== "org_id");
   return (
     <fieldset class="builder">
       <legend class="unseen">Builder</legend>
-      <Choice
+      <TextWithChoices
         label="metric"
         value={built.metric}
         choices={Object.keys(metadata.value.value ?? {})}
         // How a metric is shown first depends on its type.
         isDisabled={metadata.value.value === undefined && metadata.error.value === undefined}
-        onChoice={(name) => onBuilt(name && writtenQuery(firstQuery(name, metadata.value.value?.[name]?.[0]?.type)))}
+        onChoice={(name) => onBuilt(name && formatQuery(firstQuery(name, metadata.value.value?.[name]?.[0]?.type)))}
       />
       {built.metric !== "" && <Parts built={built} labels={free} onChange={change} />}
       {described && <p class="quiet">{descriptionText(described, built)}</p>}
-      <Problem words={metadata.error.value ?? labels.error.value} retry={metadata.reload} />
+      <Problem message={metadata.error.value ?? labels.error.value} retry={metadata.reload} />
     </fieldset>
   );
 }
@@ -76,7 +74,12 @@ function Parts({ built, labels, onChange }: PartsProps) {
   return (
     <>
       <Filters built={built} labels={labels} onFilters={(filters) => onChange({ filters })} />
-      <Select label="values" choices={CHANGES} value={change} names={CHANGE_NAMES} onChoice={(chosen) => onChange({ change: chosen })} />
+      <Select
+        label="function"
+        of={CHANGES.map((name) => [name, CHANGE_NAMES[name]])}
+        value={change}
+        onChoose={(chosen) => onChange({ change: chosen })}
+      />
       {change !== "" && (
         <label>
           over
@@ -91,17 +94,16 @@ function Parts({ built, labels, onChange }: PartsProps) {
       )}
       <Select
         label="combined"
-        choices={COMBINATIONS.filter((name) => BUCKETS.test(metric) || !name.startsWith("p"))}
+        of={COMBINATIONS.filter((name) => BUCKETS.test(metric) || !name.startsWith("p")).map((name) => [name, name || "none"])}
         value={combination}
-        names={{ "": "not" }}
-        onChoice={(chosen) => onChange({ combination: chosen, ...(chosen === "" && { by: [] }) })}
+        onChoose={(chosen) => onChange({ combination: chosen, ...(chosen === "" && { by: [] }) })}
       />
       {combination !== "" && <Grouping by={by} labels={labels} onBy={(chosen) => onChange({ by: chosen })} />}
     </>
   );
 }
 
-const CHANGE_NAMES = { "": "as they are", rate: "rate per second" };
+const CHANGE_NAMES = { "": "unchanged", rate: "rate per second", increase: "increase" };
 
 /** The metadata of a histogram is stored under its own name, without the suffix of its series. */
 function describedBy(metadata: Metadata, metric: string): Described | undefined {
@@ -110,18 +112,13 @@ function describedBy(metadata: Metadata, metric: string): Described | undefined 
 
 function descriptionText({ type, unit, help }: Described, { change }: Built): string {
   const words = [type === "unknown" ? "" : type, unit && `in ${unit}`, help].filter(Boolean).join(", ");
-  return type === "counter" && change === "" ? `${words}: it only grows; its rate shows how fast` : words;
+  return type === "counter" && change === "" ? `${words}: use rate to see its change per second` : words;
 }
 
 /** Names of labels, or values of one, of a metric's series in the current range. */
 async function labelChoices(path: string, metric: string | undefined, signal: AbortSignal): Promise<string[]> {
   const { fromMs, toMs } = currentRange();
-  const query: [string, string][] = [
-    ["match[]", metric ?? ""],
-    ["start", String(fromMs / 1000)],
-    ["end", String(toMs / 1000)],
-    ["limit", String(MOST_CHOICES)],
-  ];
+  const query = { "match[]": metric, start: fromMs / 1000, end: toMs / 1000, limit: MAX_CHOICES };
   return (await call<{ data: string[] }>(`${PROMETHEUS}/${path}`, { query, signal })).data;
 }
 
@@ -158,7 +155,7 @@ function Filters({ built: { metric, filters }, labels, onFilters }: FiltersProps
           onRemove={() => (added.value = "")}
         />
       )}
-      <Select label="filter by" choices={["", ...labels]} value="" names={{ "": "add …" }} onChoice={(label) => (added.value = label)} />
+      <Select label="filter by" of={[["", "add …"], ...labels]} value="" onChoose={(label) => (added.value = label)} />
     </>
   );
 }
@@ -178,23 +175,20 @@ function FilterFields({ metric, filter, onFilter, onRemove }: FilterProps) {
   return (
     <span class="filter">
       <span class="quiet">{visible(filter.label)}</span>
-      <select
+      <Select
         aria-label={`operator of ${filter.label}`}
         value={filter.operator}
-        onChange={(event) => onFilter({ ...filter, operator: event.currentTarget.value as Filter["operator"] })}
-      >
-        <Options of={OPERATORS} />
-      </select>
-      <Choice
+        onChoose={(operator) => onFilter({ ...filter, operator })}
+        of={OPERATORS}
+      />
+      <TextWithChoices
         label={`value of ${filter.label}`}
-        isUnseen
+        isLabelHidden
         value={filter.value}
         choices={values.value.value ?? []}
         onChoice={(value) => onFilter({ ...filter, value })}
       />
-      <button type="button" class="plain" aria-label={`Remove the filter of ${filter.label}`} onClick={onRemove}>
-        ✕
-      </button>
+      <Button class="plain" aria-label={`Remove the filter of ${filter.label}`} onClick={onRemove} text="✕" />
     </span>
   );
 }
@@ -204,17 +198,15 @@ function Grouping({ by, labels, onBy }: { by: readonly string[]; labels: readonl
   return (
     <>
       {by.map((label) => (
-        <button
-          type="button"
+        <Button
           class="small"
           key={label}
           aria-label={`Do not group by ${label}`}
           onClick={() => onBy(by.filter((other) => other !== label))}
-        >
-          {visible(label)} ✕
-        </button>
+          text={`${visible(label)} ✕`}
+        />
       ))}
-      <Select label="by" choices={["", ...free]} value="" names={{ "": "add …" }} onChoice={(label) => onBy([...by, label])} />
+      <Select label="by" of={[["", "add …"], ...free]} value="" onChoose={(label) => onBy([...by, label])} />
     </>
   );
 }

@@ -1,6 +1,6 @@
 // @vitest-environment node
 import { expect, test } from "vitest";
-import { firstQuery, readQuery, writtenQuery } from "./builder.ts";
+import { firstQuery, parseQuery, formatQuery } from "./builder.ts";
 
 test.each([
   ["up"],
@@ -12,13 +12,13 @@ test.each([
   ["histogram_quantile(0.5, sum by (le) (rate(a_bucket[5m])))"],
   ["max by (k8s_node_name) (increase(a:b[1h]))"],
 ])("the builder reads what it wrote: %s", (query) => {
-  const built = readQuery(query);
-  expect(built && writtenQuery(built)).toBe(query);
+  const built = parseQuery(query);
+  expect(built && formatQuery(built)).toBe(query);
 });
 
 test("a query is read whatever its spaces", () => {
-  expect(readQuery(' sum by(state)( system_memory_usage_bytes{state = "used",} )')).toBeUndefined();
-  expect(readQuery(' sum by(state)( system_memory_usage_bytes{state = "used"} )')).toMatchObject({ combination: "sum", by: ["state"] });
+  expect(parseQuery(' sum by(state)( system_memory_usage_bytes{state = "used",} )')).toBeUndefined();
+  expect(parseQuery(' sum by(state)( system_memory_usage_bytes{state = "used"} )')).toMatchObject({ combination: "sum", by: ["state"] });
 });
 
 test.each([
@@ -34,19 +34,19 @@ test.each([
   ["sum without (a) (b)"],
   ['a{b="c"} > 1'],
   ["topk(5, a)"],
-])("what has no field is not read: %s", (query) => expect(readQuery(query)).toBeUndefined());
+])("what has no field is not read: %s", (query) => expect(parseQuery(query)).toBeUndefined());
 
 test("a counter begins as its rate, a histogram as its 95th percentile, another metric as its values", () => {
-  expect(writtenQuery(firstQuery("io_bytes_total", "counter"))).toBe("sum (rate(io_bytes_total[5m]))");
-  expect(writtenQuery(firstQuery("latency_seconds", "histogram"))).toBe(
+  expect(formatQuery(firstQuery("io_bytes_total", "counter"))).toBe("sum (rate(io_bytes_total[5m]))");
+  expect(formatQuery(firstQuery("latency_seconds", "histogram"))).toBe(
     "histogram_quantile(0.95, sum by (le) (rate(latency_seconds_bucket[5m])))",
   );
-  expect(writtenQuery(firstQuery("load", "unknown"))).toBe("load");
+  expect(formatQuery(firstQuery("load", "unknown"))).toBe("load");
 });
 
 test("a value with quotes stays a value", () => {
   const filter = { label: "a", operator: "=", value: 'x"} or {b="' } as const;
-  const query = writtenQuery({ ...firstQuery("m", undefined), filters: [filter] });
+  const query = formatQuery({ ...firstQuery("m", undefined), filters: [filter] });
   expect(query).toBe('m{a="x\\"} or {b=\\""}');
-  expect(readQuery(query)?.filters).toEqual([filter]);
+  expect(parseQuery(query)?.filters).toEqual([filter]);
 });

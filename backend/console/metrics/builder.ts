@@ -32,7 +32,7 @@ export function firstQuery(metric: string, type: string | undefined): Built {
   return { ...NOTHING, metric };
 }
 
-export function writtenQuery({ metric, filters, change, window, combination, by }: Built): string {
+export function formatQuery({ metric, filters, change, window, combination, by }: Built): string {
   const matchers = filters.map(({ label, operator, value }) => `${label}${operator}${JSON.stringify(value)}`).join(", ");
   const series = matchers === "" ? metric : `${metric}{${matchers}}`;
   const changed = change === "" ? series : `${change}(${series}[${window}])`;
@@ -44,14 +44,14 @@ export function writtenQuery({ metric, filters, change, window, combination, by 
 }
 
 /** undefined if the builder could not have written the expression. */
-export function readQuery(query: string): Built | undefined {
+export function parseQuery(query: string): Built | undefined {
   const [, quantile, ofQuantile] = /^histogram_quantile\(\s*0\.(\d\d?),(.*)\)$/s.exec(query.trim()) ?? [];
   const combined = (ofQuantile ?? query).trim();
   const [, name, labels, ofCombination] = /^(sum|avg|min|max|count)(?: ?by ?\(([\w, ]*)\))? ?\((.*)\)$/s.exec(combined) ?? [];
   const changed = (ofCombination ?? combined).trim();
   const [, change, ofChange, window = NOTHING.window] = /^(rate|increase)\((.*)\[(\w+)\]\s*\)$/s.exec(changed) ?? [];
   const [, metric, matchers = ""] = /^([a-zA-Z_:][\w:]*)\s*(?:\{(.*)\})?$/s.exec((ofChange ?? changed).trim()) ?? [];
-  const filters = readFilters(matchers);
+  const filters = parseFilters(matchers);
   if (metric === undefined || filters === undefined) return undefined;
   const by = (labels ?? "")
     .split(",")
@@ -59,11 +59,11 @@ export function readQuery(query: string): Built | undefined {
     .filter((label) => label !== "" && !(quantile && label === "le"));
   const combination = (quantile ? `p${quantile.padEnd(2, "0")}` : (name ?? "")) as Built["combination"];
   const built: Built = { metric, filters, change: (change ?? "") as Built["change"], window, combination, by };
-  const isSame = COMBINATIONS.includes(combination) && removeSpaces(writtenQuery(built)) === removeSpaces(query);
+  const isSame = COMBINATIONS.includes(combination) && removeSpaces(formatQuery(built)) === removeSpaces(query);
   return isSame ? built : undefined;
 }
 
-function readFilters(text: string): Filter[] | undefined {
+function parseFilters(text: string): Filter[] | undefined {
   const matcher = /\s*([a-zA-Z_]\w*)\s*(=~|!~|!=|=)\s*("(?:[^"\\]|\\.)*")\s*(?:,|$)/gy;
   const found = [...text.matchAll(matcher)];
   try {

@@ -8,32 +8,32 @@ import { queryInstant } from "./prometheus.ts";
 const CARDINALITY = 'topk(30, count by (__name__) ({__name__!=""}))';
 
 export function Cardinality() {
-  const found = useLoaded("cardinality", async (signal) => await queryInstant(CARDINALITY, Date.now(), signal));
+  const loaded = useLoaded("cardinality", async (signal) => await queryInstant(CARDINALITY, Date.now(), signal));
   return (
     <>
       <ActiveSeries />
-      <p class="quiet">The metrics with the most series of this organisation, now.</p>
-      <Instants found={found} nothing="There are no series." heads={["metric", "series"]} />
+      <p class="quiet">Metrics of your organisation with the most active series.</p>
+      <Instants of={loaded} empty="No series." heads={["metric", "series"]} />
     </>
   );
 }
 
 /** The number of active series next to its limit; the backend counts them only if there is a limit. */
 function ActiveSeries() {
-  const found = useLoaded("active series", async (signal) => {
+  const loaded = useLoaded("active series", async (signal) => {
     const limits = await call<{ active_series: number }>("/api/limits", { signal });
-    const used = await call<{ active_series: number | null }[]>("/api/usage", { query: [["days", "1"]], signal });
-    return { limit: limits.active_series, most: Math.max(0, ...used.map(({ active_series: series }) => series ?? 0)) };
+    const used = await call<{ active_series: number | null }[]>("/api/usage", { query: { days: 1 }, signal });
+    return { limit: limits.active_series, max: Math.max(0, ...used.map(({ active_series: series }) => series ?? 0)) };
   });
-  const { limit, most = 0 } = found.value.value ?? {};
+  const { limit, max = 0 } = loaded.value.value ?? {};
   return (
-    <Status of={found}>
-      {limit === 0 && <p class="quiet">There is no limit of active series.</p>}
+    <Status of={loaded}>
+      {limit === 0 && <p class="quiet">The number of active series is not limited.</p>}
       {limit !== undefined && limit > 0 && (
         <p>
           <label class="gauge">
-            {most.toLocaleString("en")} active series at most today, of {limit.toLocaleString("en")} that the organisation may have
-            <meter min={0} max={limit} high={limit * 0.8} optimum={0} value={most} />
+            Peak active series today: {max.toLocaleString("en")} of {limit.toLocaleString("en")} allowed
+            <meter min={0} max={limit} high={limit * 0.8} optimum={0} value={max} />
           </label>
         </p>
       )}

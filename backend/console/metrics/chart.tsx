@@ -2,7 +2,7 @@
 // click on a diamond opens the trace of an exemplar.
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
-import { clock, day, moment, showRange, utc } from "../state/time.ts";
+import { timeText, day, moment, showRange, utc } from "../state/time.ts";
 import { visible } from "../parts/text.ts";
 import { go } from "../state/route.ts";
 import { type Exemplar, exemplarAddress, exemplarText } from "./exemplars.tsx";
@@ -36,9 +36,9 @@ export interface ChartProps {
 
 export function Chart({ heightPx = HEIGHT_PX, ...shown }: ChartProps) {
   const { series, fromS, toS, threshold, unit, exemplars } = shown;
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   useEffect(() => {
-    const element = place.current;
+    const element = container.current;
     if (!element) return undefined;
     const plot = new uPlot({ ...options(element, shown), height: heightPx }, dataOf(series), element);
     const watcher = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height: heightPx }));
@@ -48,13 +48,15 @@ export function Chart({ heightPx = HEIGHT_PX, ...shown }: ChartProps) {
       plot.destroy();
     };
   }, [series, fromS, toS, utc.value, threshold, unit, exemplars]);
-  return <div class="chart" ref={place} role="img" aria-label={`${series.length} series over time; the table below has their values`} />;
+  return (
+    <div class="chart" ref={container} role="img" aria-label={`${series.length} series over time; the table below has their values`} />
+  );
 }
 
 function options(element: HTMLElement, { series, fromS, toS, threshold, unit, exemplars = [], perSecond = 1 }: ChartProps): uPlot.Options {
   const colour = colourOf(element);
   const marks = exemplars.map((exemplar) => ({ exemplar, value: exemplar.seconds * perSecond }));
-  const highest = marks.reduce((most, { value }) => Math.max(most, value), 0);
+  const highest = marks.reduce((max, { value }) => Math.max(max, value), 0);
   const axis = { stroke: colour("--text"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 } };
   return {
     width: element.clientWidth,
@@ -113,9 +115,9 @@ function options(element: HTMLElement, { series, fromS, toS, threshold, unit, ex
   };
 }
 
-/** The class of style/telemetry.css with the colour of a series. */
-export function colourClass(at: number): string {
-  return `colour-${at % COLOURS}`;
+/** The colour of a series, service or other item of a list. */
+export function listColour(at: number): string {
+  return `var(--colour-${at % COLOURS})`;
 }
 
 /** Whether an earlier series has the same values; not checked for many series, because single lines are then not readable. */
@@ -194,10 +196,10 @@ function openOnClick(plot: uPlot, marks: readonly Mark[]): void {
 /** Draws all series on one time axis, with a gap for each missing point. */
 function dataOf(series: readonly Series[]): uPlot.AlignedData {
   const times = [...new Set(series.flatMap(({ points }) => points.map(([at]) => at)))].sort((a, b) => a - b);
-  const place = new Map(times.map((at, index) => [at, index]));
+  const indexByTime = new Map(times.map((at, index) => [at, index]));
   const rows = series.map(({ points }) => {
     const row: (number | null)[] = Array.from({ length: times.length }, () => null);
-    for (const [at, value] of points) row[place.get(at) as number] = Number.isFinite(value) ? value : null;
+    for (const [at, value] of points) row[indexByTime.get(at) as number] = Number.isFinite(value) ? value : null;
     return row;
   });
   return [times, ...rows];
@@ -207,7 +209,7 @@ function dataOf(series: readonly Series[]): uPlot.AlignedData {
 function timeOf(fromS: number, toS: number): (atS: number) => string {
   return (atS) => {
     const at = new Date(atS * 1000);
-    const time = clock(at, { withMs: false });
+    const time = timeText(at, { withMs: false });
     if (toS - fromS <= 900) return time;
     return toS - fromS <= 86_400 ? time.slice(0, 5) : `${day(at).slice(5)} ${time.slice(0, 5)}`;
   };

@@ -21,12 +21,9 @@ const OF_LATENCY = /\bhistogram_quantile\s*\([\s\S]*\btraces_spanmetrics_latency
 
 /** The slowest first. Empty if they cannot be read: the chart is complete without them. */
 export async function readExemplars(queries: readonly string[], range: Range, signal: AbortSignal): Promise<Exemplar[]> {
-  const times = [
-    ["start", String(range.fromMs / 1000)],
-    ["end", String(range.toMs / 1000)],
-  ] as const;
+  const times = { start: range.fromMs / 1000, end: range.toMs / 1000 };
   const ask = async (query: string): Promise<NonNullable<Answer["data"]>> => {
-    const { data = [] } = await call<Answer>(`${PROMETHEUS}/query_exemplars`, { query: [["query", query], ...times], signal });
+    const { data = [] } = await call<Answer>(`${PROMETHEUS}/query_exemplars`, { query: { query, ...times }, signal });
     return data;
   };
   const found = await Promise.all(queries.filter((query) => OF_LATENCY.test(query)).map(ask)).catch(() => []);

@@ -2,13 +2,13 @@
 // have the same form.
 import type { Range } from "../state/time.ts";
 import { explainSyntax } from "../../client/query-syntax.ts";
-import { ApiFailure, call } from "../state/api.ts";
+import { ApiFailure, call, type Query } from "../state/api.ts";
 
 export const PROMETHEUS = "/query/prometheus/api/v1";
 /** Base path of Loki's API, which evaluates LogQL. */
 export const LOKI = "/query/loki/loki/api/v1";
 const POINTS = 240;
-const LEAST_STEP_S = 5;
+const MIN_STEP_S = 5;
 const NO_LABELS = "{}";
 
 export type Labels = Readonly<Record<string, string>>;
@@ -46,48 +46,38 @@ type Vector =
 
 /** The step of a range: a whole number of seconds, for about 240 points. */
 export function stepOf({ fromMs, toMs }: Range): number {
-  return Math.max(LEAST_STEP_S, Math.ceil((toMs - fromMs) / 1000 / POINTS));
+  return Math.max(MIN_STEP_S, Math.ceil((toMs - fromMs) / 1000 / POINTS));
 }
 
 export async function queryRange(query: string, range: Range, signal: AbortSignal, base = PROMETHEUS): Promise<LabelledSeries[]> {
   const step = stepOf(range);
   // On multiples of the step, so that a repeated request for a range returns the same points.
   const [start, end] = [Math.floor(range.fromMs / 1000 / step) * step, Math.ceil(range.toMs / 1000 / step) * step];
-  const asked: [string, string][] = [
-    ["query", query],
-    ["start", String(start)],
-    ["end", String(end)],
-    ["step", String(step)],
-  ];
-  const { data } = await askEngine<Matrix>(query, `${base}/query_range`, asked, signal);
-  const apart = differingNames(data.result.map(({ metric }) => metric));
+  const { data } = await queryEngine<Matrix>(`${base}/query_range`, { query, start, end, step }, signal);
+  const shortNames = differingNames(data.result.map(({ metric }) => metric));
   // Series without labels are named after their expression.
   const named = (name: string): string => (name === NO_LABELS ? query : name);
   return data.result.map(({ metric, values }, at) => ({
     name: named(seriesName(metric)),
     labels: metric,
-    short: named(apart[at] ?? ""),
+    short: named(shortNames[at] ?? ""),
     points: values.map(([at, value]) => [at, Number(value)] as const),
   }));
 }
 
 export async function queryInstant(query: string, atMs: number, signal: AbortSignal): Promise<Instant[]> {
-  const asked: [string, string][] = [
-    ["query", query],
-    ["time", String(Math.round(atMs / 1000))],
-  ];
-  const { data } = await askEngine<Vector>(query, `${PROMETHEUS}/query`, asked, signal);
+  const { data } = await queryEngine<Vector>(`${PROMETHEUS}/query`, { query, time: Math.round(atMs / 1000) }, signal);
   if (data.resultType !== "vector") return [{ labels: {}, value: data.result[1] }];
   return data.result.map(({ metric, value }) => ({ labels: metric, value: value[1] }));
 }
 
-/** Throws an Error; for an invalid expression, it says where the error is. */
-async function askEngine<T>(query: string, path: string, asked: [string, string][], signal: AbortSignal): Promise<Answer<T>> {
+/** Throws an Error. For an invalid expression, its message shows where the error is. */
+async function queryEngine<T>(path: string, parameters: Query & { readonly query: string }, signal: AbortSignal): Promise<Answer<T>> {
   try {
-    return await call<Answer<T>>(path, { query: asked, signal });
+    return await call<Answer<T>>(path, { query: parameters, signal });
   } catch (error) {
     if (path.startsWith(PROMETHEUS) && error instanceof ApiFailure && error.status === 400)
-      throw new Error(explainSyntax(query, error.message), { cause: error });
+      throw new Error(explainSyntax(parameters.query, error.message), { cause: error });
     throw error;
   }
 }
@@ -97,8 +87,8 @@ export function differingNames(all: readonly Labels[]): string[] {
   const [first = {}] = all;
   const isCommon = (label: string): boolean => all.every((labels) => labels[label] === first[label]);
   return all.map((labels) => {
-    const own = Object.entries(labels).filter(([label]) => !isCommon(label));
-    return seriesName(own.length > 0 ? Object.fromEntries(own) : labels);
+    const differing = Object.entries(labels).filter(([label]) => !isCommon(label));
+    return seriesName(differing.length > 0 ? Object.fromEntries(differing) : labels);
   });
 }
 

@@ -23,11 +23,11 @@ export interface EditorOptions {
 }
 
 const colours = HighlightStyle.define([
-  { tag: tags.keyword, color: "var(--code-keyword)" },
-  { tag: tags.function(tags.variableName), color: "var(--code-name)" },
-  { tag: tags.string, color: "var(--code-string)" },
-  { tag: tags.number, color: "var(--code-number)" },
-  { tag: tags.labelName, color: "var(--code-label)" },
+  { tag: tags.keyword, color: "var(--colour-3)" },
+  { tag: tags.function(tags.variableName), color: "var(--colour-0)" },
+  { tag: tags.string, color: "var(--colour-2)" },
+  { tag: tags.number, color: "var(--colour-1)" },
+  { tag: tags.labelName, color: "var(--colour-5)" },
   { tag: tags.comment, color: "var(--quiet)" },
 ]);
 
@@ -42,8 +42,8 @@ const look = EditorView.theme({
 });
 
 /** Opens the editor within `place`, in its own shadow root. */
-export function openEditor(place: HTMLElement, { label, text, onChange, onEnter }: EditorOptions): Editor {
-  const root = place.shadowRoot ?? place.attachShadow({ mode: "open" });
+export function openEditor(container: HTMLElement, { label, text, onChange, onEnter }: EditorOptions): Editor {
+  const root = container.shadowRoot ?? container.attachShadow({ mode: "open" });
   const promql = new PromQLExtension().setComplete({ remote: { fetchFn: ask, url: PROMETHEUS.replace("/api/v1", "") } });
   const enter = (view: EditorView): boolean => {
     onEnter(view.state.doc.toString());

@@ -12,7 +12,7 @@ export interface PromqlFieldProps {
 }
 
 export function PromqlField({ label, value, onChange, onEnter }: PromqlFieldProps) {
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   const area = useRef<HTMLTextAreaElement>(null);
   const editor = useRef<Editor>();
   const handlers = useRef({ onChange, onEnter });
@@ -21,7 +21,7 @@ export function PromqlField({ label, value, onChange, onEnter }: PromqlFieldProp
     let isGone = false;
     void import("./promql-editor.ts").then(
       ({ openEditor }) => {
-        const [element, typed] = [place.current, area.current];
+        const [element, typed] = [container.current, area.current];
         if (isGone || !element || !typed) return undefined;
         const hadFocus = document.activeElement === typed;
         editor.current = openEditor(element, {
@@ -57,7 +57,7 @@ export function PromqlField({ label, value, onChange, onEnter }: PromqlFieldProp
           onEnter?.(event.currentTarget.value);
         }}
       />
-      <div ref={place} data-query tabIndex={-1} onFocus={() => editor.current?.focus()} />
+      <div ref={container} data-query tabIndex={-1} onFocus={() => editor.current?.focus()} />
     </div>
   );
 }

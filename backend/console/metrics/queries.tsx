@@ -1,6 +1,8 @@
 // The expressions of a chart, each with its builder and a link to a new alert rule.
+import { Button } from "../parts/controls.tsx";
 import { useSignal } from "@preact/signals";
 import { address } from "../state/route.ts";
+import { mayWrite } from "../state/session.ts";
 import { Builder, useMetadata } from "./builder-fields.tsx";
 import { PromqlField } from "./promql-field.tsx";
 
@@ -33,21 +35,15 @@ export function Queries({ queries, hasBuilder, onQueries, onBuilt }: QueriesProp
             <div class="bar">
               {name && <strong>{LETTERS[at]}</strong>}
               <PromqlField label={`PromQL${name}`} value={query} onEnter={(text) => onQueries(changed(at, text))} />
-              {query !== "" && <a href={address("alerts", { rule: "new", expr: query })}>alert on this</a>}
-              {name && (
-                <button type="button" class="plain" aria-label={`Remove query${name}`} onClick={() => onQueries(changed(at, ""))}>
-                  ✕
-                </button>
-              )}
+              {mayWrite.value && query !== "" && <a href={address("alerts", { rule: "new", expr: query })}>Create alert rule</a>}
+              {name && <Button class="plain" aria-label={`Remove query${name}`} onClick={() => onQueries(changed(at, ""))} text="✕" />}
             </div>
             {isBuilderShown && <Builder query={query} metadata={metadata} onBuilt={(text) => onBuilt(changed(at, text))} />}
           </div>
         );
       })}
       {queries.length > 0 && !isAdding.value && queries.length < LETTERS.length && (
-        <button type="button" class="small" onClick={() => (isAdding.value = true)}>
-          Another query
-        </button>
+        <Button class="small" onClick={() => (isAdding.value = true)} text="Add query" />
       )}
     </div>
   );

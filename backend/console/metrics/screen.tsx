@@ -11,51 +11,50 @@ import { queryInstant, queryRange, type Series } from "./prometheus.ts";
 import { LETTERS, Queries } from "./queries.tsx";
 import { Instants, SeriesChart } from "./series-chart.tsx";
 import { unitOfQuery } from "./unit.ts";
-import { Status, Tabs } from "../parts/common.tsx";
+import { Status } from "../parts/common.tsx";
+import { Button, Tabs } from "../parts/controls.tsx";
 
 const EXAMPLES = [
   ["memory by state", "sum by (state) (system_memory_usage_bytes)"],
-  ["processor load", "system_cpu_load_average_1m"],
-  ["network, bytes a second", "sum by (direction) (rate(system_network_io_bytes_total[5m]))"],
+  ["CPU load", "system_cpu_load_average_1m"],
+  ["network, bytes per second", "sum by (direction) (rate(system_network_io_bytes_total[5m]))"],
 ] as const;
 
 export function Metrics() {
   const { query } = route.value;
-  const asked = query.getAll("q").slice(0, LETTERS.length);
+  const expressions = query.getAll("q").slice(0, LETTERS.length);
   const view = query.get("view") ?? "chart";
   const hasBuilder = query.get("builder") === "1";
-  const again = useSignal(0);
-  useRefresh(() => again.value++);
-  const question = `${query}\n${again.value}`;
+  const refreshes = useSignal(0);
+  useRefresh(() => refreshes.value++);
+  const requestKey = `${query}\n${refreshes.value}`;
   return (
     <section class="screen metrics" aria-labelledby="title">
       <div class="bar">
         <h1 id="title">Metrics</h1>
-        <TimePicker onNow={() => again.value++} />
+        <TimePicker onNow={() => refreshes.value++} />
         <Tabs
           label="Shown as"
           tabs={["chart", "table", "cardinality"]}
           chosen={view}
           onChoose={(name) => choose({ view: name === "chart" ? undefined : name })}
         />
-        {asked.length > 0 && (
+        {expressions.length > 0 && (
           <>
-            <button type="button" aria-pressed={hasBuilder} onClick={() => choose({ builder: hasBuilder ? undefined : "1" })}>
-              Builder
-            </button>
-            <Download name="metrics" read={async () => await readDownload(asked)} />
+            <Button aria-pressed={hasBuilder} onClick={() => choose({ builder: hasBuilder ? undefined : "1" })} text="Builder" />
+            <Download name="metrics" read={async () => await readDownload(expressions)} />
           </>
         )}
       </div>
       {view !== "cardinality" && (
         <Queries
-          queries={asked}
+          queries={expressions}
           hasBuilder={hasBuilder}
-          onQueries={(q) => (q.join("\n") === asked.join("\n") ? again.value++ : choose({ q }))}
+          onQueries={(q) => (q.join("\n") === expressions.join("\n") ? refreshes.value++ : choose({ q }))}
           onBuilt={(q) => choose({ q, builder: "1" })}
         />
       )}
-      {view === "cardinality" ? <Cardinality /> : <Asked queries={asked} question={question} view={view} />}
+      {view === "cardinality" ? <Cardinality /> : <Asked queries={expressions} requestKey={requestKey} view={view} />}
     </section>
   );
 }
@@ -91,14 +90,14 @@ async function ofEach<T>(queries: readonly string[], ask: (query: string) => Pro
 
 interface AskedProps {
   readonly queries: readonly string[];
-  readonly question: string;
+  readonly requestKey: string;
 }
 
-function Asked({ queries, question, view }: AskedProps & { readonly view: string }) {
+function Asked({ queries, requestKey, view }: AskedProps & { readonly view: string }) {
   if (queries.length === 0)
     return (
       <div class="empty">
-        <p>Choose a metric, or ask in PromQL; Enter sends. For example:</p>
+        <p>Choose a metric, or enter a PromQL expression and press Enter. For example:</p>
         <ul>
           {EXAMPLES.map(([name, example]) => (
             <li key={name}>
@@ -108,28 +107,28 @@ function Asked({ queries, question, view }: AskedProps & { readonly view: string
         </ul>
       </div>
     );
-  return view === "table" ? <Now queries={queries} question={question} /> : <Graph queries={queries} question={question} />;
+  return view === "table" ? <Now queries={queries} requestKey={requestKey} /> : <Graph queries={queries} requestKey={requestKey} />;
 }
 
-function Graph({ queries, question }: AskedProps) {
-  const found = useLoaded(question, async (signal) => {
+function Graph({ queries, requestKey }: AskedProps) {
+  const loaded = useLoaded(requestKey, async (signal) => {
     const range = currentRange();
     const [series, exemplars] = await Promise.all([readAll(queries, range, signal), readExemplars(queries, range, signal)]);
     const units = new Set(queries.map(unitOfQuery));
     return { range, series, exemplars, unit: units.size === 1 ? [...units][0] : undefined };
   });
-  const { range, series, exemplars, unit } = found.value.value ?? {};
+  const { range, series, exemplars, unit } = loaded.value.value ?? {};
   return (
-    <Status of={found} empty={series?.length === 0 && "No series match in this range."}>
-      {range && series && series.length > 0 && <SeriesChart series={series} range={range} unit={unit} exemplars={exemplars} />}
+    <Status of={loaded} empty={series?.length === 0 && "No series match in this time range."}>
+      {range && series && <SeriesChart series={series} range={range} unit={unit} exemplars={exemplars} />}
     </Status>
   );
 }
 
-function Now({ queries, question }: AskedProps) {
-  const found = useLoaded(question, async (signal) => {
+function Now({ queries, requestKey }: AskedProps) {
+  const loaded = useLoaded(requestKey, async (signal) => {
     const atMs = currentRange().toMs;
     return (await ofEach(queries, async (query) => await queryInstant(query, atMs, signal))).flat();
   });
-  return <Instants found={found} nothing="No series match at this moment." />;
+  return <Instants of={loaded} empty="No series match at this time." />;
 }

@@ -5,13 +5,13 @@ import { visible } from "../parts/text.ts";
 import { type Loaded, useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
 import { currentRange, type Range } from "../state/time.ts";
-import { Chart, colourClass } from "./chart.tsx";
+import { Chart, listColour } from "./chart.tsx";
 import { type Exemplar, ExemplarList } from "./exemplars.tsx";
 import { type Instant, LOKI, queryRange, type Series, seriesName } from "./prometheus.ts";
 import { formatValue, type Unit } from "./unit.ts";
 
-const MOST_DRAWN = 50;
-const MOST_ROWS = 1000;
+const MAX_DRAWN = 50;
+const MAX_ROWS = 1000;
 
 export interface SeriesChartProps {
   readonly series: readonly Series[];
@@ -23,80 +23,87 @@ export interface SeriesChartProps {
 export function SeriesChart({ series, range, unit, exemplars = [] }: SeriesChartProps) {
   return (
     <>
-      <Chart series={series.slice(0, MOST_DRAWN)} fromS={range.fromMs / 1000} toS={range.toMs / 1000} unit={unit} exemplars={exemplars} />
-      {series.length > MOST_DRAWN && (
+      <Chart series={series.slice(0, MAX_DRAWN)} fromS={range.fromMs / 1000} toS={range.toMs / 1000} unit={unit} exemplars={exemplars} />
+      {series.length > MAX_DRAWN && (
         <p class="quiet">
-          The first {MOST_DRAWN} of {series.length} series are drawn; use <code>topk(10, …)</code> to choose.
+          Only the first {MAX_DRAWN} of {series.length} series are drawn. Use <code>topk(10, …)</code> to select series.
         </p>
       )}
       <ExemplarList exemplars={exemplars} />
-      <Last series={series} unit={unit} />
+      <SeriesTable series={series} unit={unit} />
     </>
   );
 }
 
-function Last({ series, unit }: { series: readonly Series[]; unit: Unit | undefined }) {
+interface SeriesRow {
+  readonly name: string;
+  readonly last: number;
+  readonly min: number;
+  readonly max: number;
+}
+
+function SeriesName({ name, at }: { name: string; at: number }) {
   return (
-    <Table title="Series and their last values" heads={["series", "last", "min", "max"]}>
-      {series.slice(0, MOST_ROWS).map(({ name, points }, at) => {
-        const values = points.map(([, value]) => value).filter(Number.isFinite);
-        return (
-          <tr key={name}>
-            <td>
-              {at < MOST_DRAWN && <span class={`swatch ${colourClass(at)}`} />} <bdi>{visible(name)}</bdi>
-            </td>
-            <td class="number">{formatValue(values.at(-1) ?? Number.NaN, unit)}</td>
-            <td class="number">
-              {formatValue(
-                values.reduce((a, b) => Math.min(a, b), Infinity),
-                unit,
-              )}
-            </td>
-            <td class="number">
-              {formatValue(
-                values.reduce((a, b) => Math.max(a, b), -Infinity),
-                unit,
-              )}
-            </td>
-          </tr>
-        );
-      })}
-    </Table>
+    <>
+      {at < MAX_DRAWN && <span class="swatch" style={{ background: listColour(at) }} />} <bdi>{visible(name)}</bdi>
+    </>
+  );
+}
+
+function SeriesTable({ series, unit }: { series: readonly Series[]; unit: Unit | undefined }) {
+  const rows = series.slice(0, MAX_ROWS).map(({ name, points }): SeriesRow => {
+    const values = points.map(([, value]) => value).filter(Number.isFinite);
+    const [min, max] = [values.reduce((a, b) => Math.min(a, b), Infinity), values.reduce((a, b) => Math.max(a, b), -Infinity)];
+    return { name, last: values.at(-1) ?? Number.NaN, min, max };
+  });
+  return (
+    <Table
+      title="Series and their last values"
+      rows={rows}
+      columns={[
+        { head: "series", cell: ({ name }, at) => <SeriesName name={name} at={at} /> },
+        { head: "last", kind: "number", cell: ({ last }) => formatValue(last, unit) },
+        { head: "min", kind: "number", cell: ({ min }) => formatValue(min, unit) },
+        { head: "max", kind: "number", cell: ({ max }) => formatValue(max, unit) },
+      ]}
+    />
   );
 }
 
 /** The results of a metric query of LogQL, such as sum by (level) (rate({service_name="shop"}[5m])). `asked`: the key of the request. */
-export function LogQlChart({ line, asked }: { line: string; asked: string }) {
-  const found = useLoaded(asked, async (signal) => {
+export function LogQlChart({ line, requestKey }: { line: string; requestKey: string }) {
+  const loaded = useLoaded(requestKey, async (signal) => {
     const range = currentRange();
     return { range, series: await queryRange(line, range, signal, LOKI) };
   });
-  const { range, series } = found.value.value ?? {};
+  const { range, series } = loaded.value.value ?? {};
   return (
-    <Status of={found} empty={series?.length === 0 && "No series match in this range."}>
-      {range && series && series.length > 0 && <SeriesChart series={series} range={range} />}
+    <Status of={loaded} empty={series?.length === 0 && "No series match in this time range."}>
+      {range && series && <SeriesChart series={series} range={range} />}
     </Status>
   );
 }
 
+interface InstantsProps {
+  readonly of: Loaded<Instant[]>;
+  readonly empty: string;
+  readonly heads?: readonly [name: string, value: string];
+}
+
 /** Values of series at one moment, as a table. */
-export function Instants({ found, nothing, heads = ["series", "value"] }: { found: Loaded<Instant[]>; nothing: string; heads?: string[] }) {
-  const rows = found.value.value ?? [];
+export function Instants({ of, empty, heads: [name, value] = ["series", "value"] }: InstantsProps) {
+  const rows = of.value.value ?? [];
   return (
-    <Status of={found} empty={rows.length === 0 && nothing}>
-      {rows.length > 0 && (
-        <Table title="Series and their values" heads={heads}>
-          {rows.slice(0, MOST_ROWS).map(({ labels, value }, at) => (
-            <tr key={at}>
-              <td>
-                <NameLink href={address("metrics", { q: seriesName(labels) })} text={seriesName(labels)} />
-              </td>
-              <td class="number">{value}</td>
-            </tr>
-          ))}
-        </Table>
-      )}
-      {rows.length > MOST_ROWS && <Problem words={`The first ${MOST_ROWS} of ${rows.length} rows are shown.`} />}
+    <Status of={of} empty={rows.length === 0 && empty}>
+      <Table
+        title="Series and their values"
+        rows={rows.slice(0, MAX_ROWS)}
+        columns={[
+          { head: name, cell: ({ labels }) => <NameLink href={address("metrics", { q: seriesName(labels) })} text={seriesName(labels)} /> },
+          { head: value, kind: "number", cell: (row) => row.value },
+        ]}
+      />
+      {rows.length > MAX_ROWS && <Problem message={`Only the first ${MAX_ROWS} of ${rows.length} rows are shown.`} />}
     </Status>
   );
 }

@@ -1,10 +1,11 @@
 // Actions for a channel: send a test, generate a new signing secret, remove it.
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
-import { Removal } from "../parts/removal.tsx";
+import { RemoveButton } from "../parts/removal.tsx";
 import { moment } from "../state/time.ts";
 import { type Channel, CHANNELS } from "./resources.ts";
 import { Dialog, Problem } from "../parts/common.tsx";
+import { Button } from "../parts/controls.tsx";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { useSending } from "../state/sending.ts";
@@ -22,14 +23,10 @@ export function ChannelActions({ channel, onSecret, onRemoved }: ChannelActionsP
     <>
       <Test id={channel.id} />
       <div class="row">
-        {channel.kind === "webhook" && (
-          <button type="button" onClick={() => (hasAsked.value = true)}>
-            Make a new signing secret
-          </button>
-        )}
-        <Removal label="Remove this channel" title="Remove this channel?" path={`${CHANNELS}/${channel.id}`} onRemoved={onRemoved}>
-          <bdi>{visible(channel.name)}</bdi> gets no more notifications. This cannot be undone.
-        </Removal>
+        {channel.kind === "webhook" && <Button onClick={() => (hasAsked.value = true)} text="Rotate signing secret" />}
+        <RemoveButton label="Remove channel" path={`${CHANNELS}/${channel.id}`} onRemoved={onRemoved}>
+          <bdi>{visible(channel.name)}</bdi> receives no more notifications. This cannot be undone.
+        </RemoveButton>
       </div>
       {channel.secret_rotated_at && <p class="quiet">The signing secret was rotated {moment(channel.secret_rotated_at)}.</p>}
       {hasAsked.value && <NewSecret id={channel.id} onSecret={onSecret} onClose={() => (hasAsked.value = false)} />}
@@ -49,15 +46,13 @@ function Test({ id }: { id: string }) {
   const { delivered, status, error: reason } = result.value ?? {};
   return (
     <section aria-label="Test" class="test">
-      <button type="button" onClick={() => void send()}>
-        Send a test
-      </button>
+      <Button onClick={() => void send()} text="Send test" />
       <p role="status">
-        {isBusy && "Under way …"}
+        {isBusy && "Sending …"}
         {delivered === true && <span class="is-good">{status ? `Delivered: the receiver answered ${status}.` : "Delivered."}</span>}
       </p>
-      {delivered === false && <Problem words={`Not delivered: ${visible(reason ?? `the receiver answered ${status}`)}`} />}
-      <Problem words={error} />
+      {delivered === false && <Problem message={`Not delivered: ${visible(reason ?? `the receiver answered ${status}`)}`} />}
+      <Problem message={error} />
     </section>
   );
 }
@@ -68,16 +63,15 @@ function NewSecret({ id, onSecret, onClose }: { id: string; onSecret: (secret: s
     onClose();
   });
   return (
-    <Dialog title="Make a new signing secret?" onClose={onClose}>
-      <p>It is shown once. For a day messages are signed with both: give the receiver the new one until then.</p>
-      <Problem words={error} />
+    <Dialog title="Rotate the signing secret?" onClose={onClose}>
+      <p>
+        The new secret is shown once. For 24 hours, messages are signed with both secrets: configure the new one in the receiver within this
+        time.
+      </p>
+      <Problem message={error} />
       <div class="actions">
-        <button type="button" onClick={onClose}>
-          Keep the present one
-        </button>
-        <button type="button" class="primary" onClick={() => void send()}>
-          Make it
-        </button>
+        <Button onClick={onClose} text="Cancel" />
+        <Button class="primary" onClick={() => void send()} text="Rotate" />
       </div>
     </Dialog>
   );

@@ -1,11 +1,11 @@
 // The form of a channel. Invariants: a secret is written and never read back; an empty field keeps the stored one. All other settings are
 // sent each time, because omitted ones are removed.
-import { Options, Tabs } from "../parts/common.tsx";
+import { Checkbox, Field, Select, Tabs, TextArea } from "../parts/controls.tsx";
 import { SavingForm } from "../parts/saving-form.tsx";
 import { choose } from "../state/route.ts";
-import { type Channel, type ChannelKind, CHANNELS, KINDS, type OwnWords } from "./resources.ts";
+import { type Channel, type ChannelKind, CHANNELS, KINDS, type CustomText } from "./resources.ts";
 import { call } from "../state/api.ts";
-import { typedIn } from "../state/sending.ts";
+import { formReader } from "../state/sending.ts";
 
 export interface ChannelFormProps {
   /** Undefined: a new channel. */
@@ -17,7 +17,7 @@ export interface ChannelFormProps {
 
 export function ChannelForm({ channel, kind, onSaved }: ChannelFormProps) {
   const save = async (form: HTMLFormElement): Promise<string> => {
-    const text = typedIn(form);
+    const text = formReader(form);
     const body = {
       name: text("name"),
       kind,
@@ -34,87 +34,98 @@ export function ChannelForm({ channel, kind, onSaved }: ChannelFormProps) {
   return (
     <>
       {!channel && <Tabs label="Kind" tabs={KINDS} chosen={kind} onChoose={(name) => choose({ kind: name }, { replace: true })} />}
-      <SavingForm label={channel ? "Save" : "Add"} saved="Saved." save={save} takesFocus={!channel}>
-        <label>
-          Name
-          <input name="name" required maxLength={200} autoComplete="off" defaultValue={channel?.name} />
-        </label>
+      <SavingForm label={channel ? "Save" : "Create"} saved="Saved." save={save} takesFocus={!channel}>
+        <Field label="Name" name="name" required maxLength={200} autoComplete="off" defaultValue={channel?.name} />
         <Settings kind={kind} channel={channel} />
         {kind !== "webhook" && <Words own={channel?.settings ?? {}} />}
-        <label>
-          Heartbeat interval (empty: no heartbeat)
-          <input name="heartbeat" size={8} maxLength={40} placeholder="1d" autoComplete="off" defaultValue={channel?.heartbeat ?? ""} />
-        </label>
-        <label class="check">
-          <input name="enabled" type="checkbox" defaultChecked={channel?.enabled ?? true} /> on
-        </label>
+        <Field
+          label="Heartbeat interval (empty: no heartbeat)"
+          name="heartbeat"
+          size={8}
+          maxLength={40}
+          placeholder="1d"
+          autoComplete="off"
+          defaultValue={channel?.heartbeat ?? ""}
+        />
+        <Checkbox label="enabled" name="enabled" defaultChecked={channel?.enabled ?? true} />
       </SavingForm>
     </>
   );
 }
 
 function Settings({ kind, channel }: Pick<ChannelFormProps, "kind" | "channel">) {
-  const kept = channel ? " (left empty it stays as it is)" : "";
+  const keepHint = channel ? " (empty: unchanged)" : "";
   if (kind === "webhook")
     return (
-      <label key={kind}>
-        Address, https://…
-        <input name="url" type="url" required maxLength={2000} autoComplete="off" defaultValue={channel?.settings.url} />
-      </label>
+      <Field
+        key={kind}
+        label="URL, https://…"
+        name="url"
+        type="url"
+        required
+        maxLength={2000}
+        autoComplete="off"
+        defaultValue={channel?.settings.url}
+      />
     );
   if (kind === "slack")
     return (
-      <label key={kind}>
-        Address of the incoming webhook, never shown again{kept}
-        <input name="url" type="url" required={!channel} maxLength={2000} autoComplete="off" spellcheck={false} />
-      </label>
+      <Field
+        key={kind}
+        label={`URL of the incoming webhook, never shown again${keepHint}`}
+        name="url"
+        type="url"
+        required={!channel}
+        maxLength={2000}
+        autoComplete="off"
+        spellcheck={false}
+      />
     );
   if (kind === "email")
     return (
-      <label key={kind}>
-        Addresses, one each line: of users of your organisation
-        <textarea name="to" rows={3} required defaultValue={(channel?.settings.to ?? []).join("\n")} />
-      </label>
+      <TextArea
+        key={kind}
+        label="E-mail addresses of users of your organisation, one per line"
+        name="to"
+        rows={3}
+        required
+        defaultValue={(channel?.settings.to ?? []).join("\n")}
+      />
     );
   return (
     <div class="stack" key={kind}>
-      <label>
-        Key of an Events API v2 integration, never shown again{kept}
-        <input name="routing_key" required={!channel} maxLength={64} autoComplete="off" spellcheck={false} />
-      </label>
-      <label>
-        Region
-        <select name="region">
-          <Options of={["us", "eu"]} chosen={channel?.settings.region ?? "us"} />
-        </select>
-      </label>
+      <Field
+        label={`Key of an Events API v2 integration, never shown again${keepHint}`}
+        name="routing_key"
+        required={!channel}
+        maxLength={64}
+        autoComplete="off"
+        spellcheck={false}
+      />
+      <Select label="Region" name="region" of={["us", "eu"]} initial={channel?.settings.region ?? "us"} />
     </div>
   );
 }
 
-function Words({ own }: { own: OwnWords }) {
+function Words({ own }: { own: CustomText }) {
   return (
     <>
-      <label>
-        Title (empty: the usual one)
-        <input
-          name="title"
-          maxLength={500}
-          autoComplete="off"
-          placeholder="{{ labels.team }}: {{ count }} {{ status }}"
-          defaultValue={own.title}
-        />
-      </label>
-      <label>
-        Text (empty: the usual one)
-        <textarea
-          name="text"
-          rows={3}
-          maxLength={4000}
-          placeholder={"{{#alerts}}{{ status }}: {{ annotations.summary }}\n{{/alerts}}"}
-          defaultValue={own.text}
-        />
-      </label>
+      <Field
+        label="Title (empty: default)"
+        name="title"
+        maxLength={500}
+        autoComplete="off"
+        placeholder="{{ labels.team }}: {{ count }} {{ status }}"
+        defaultValue={own.title}
+      />
+      <TextArea
+        label="Text (empty: default)"
+        name="text"
+        rows={3}
+        maxLength={4000}
+        placeholder={"{{#alerts}}{{ status }}: {{ annotations.summary }}\n{{/alerts}}"}
+        defaultValue={own.text}
+      />
     </>
   );
 }

@@ -3,18 +3,20 @@ import { useSignal } from "@preact/signals";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { moment } from "../state/time.ts";
-import { channelsNow, DELIVERIES, type Delivery } from "./resources.ts";
-import { NameLink, Options, Status, Table } from "../parts/common.tsx";
+import { listChannels, DELIVERIES, type Delivery } from "./resources.ts";
+import { type Column, NameLink, Status, Table } from "../parts/common.tsx";
+import { Button, Select } from "../parts/controls.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { call, wholeList } from "../state/api.ts";
 
-const EVERY_MS = 10_000;
+const REFRESH_MS = 10_000;
+const REMOVED_CHANNEL = "removed channel";
 const STATES = ["delivered", "pending", "failed"] as const;
 const COLOUR = { delivered: "is-good", pending: "is-warn", failed: "is-error" } as const;
 
-interface Shown {
+interface DeliveriesData {
   readonly rows: readonly Delivery[];
-  readonly isCut: boolean;
+  readonly isTruncated: boolean;
   /** Id → name. */
   readonly channels: ReadonlyMap<string, string>;
   readonly rules: ReadonlyMap<string, string>;
@@ -23,40 +25,38 @@ interface Shown {
 export function Deliveries() {
   const { query } = route.value;
   const filter = { status: query.get("status") ?? "", channel_id: query.get("channel") ?? "" };
-  const asked = new URLSearchParams(Object.entries(filter).filter(([, value]) => value !== "")).toString();
+  const search = new URLSearchParams(Object.entries(filter).filter(([, value]) => value !== "")).toString();
   const pages = useSignal(1);
-  const found = useLoaded(
-    `deliveries ${asked} ${pages.value}`,
-    async (signal) => await deliveriesShown(asked, pages.peek(), signal),
+  const loaded = useLoaded(
+    `deliveries ${search} ${pages.value}`,
+    async (signal) => await readDeliveries(search, pages.peek(), signal),
     // If several pages are loaded, they are not refreshed.
-    pages.value === 1 ? { everyMs: EVERY_MS } : {},
+    pages.value === 1 ? { refreshMs: REFRESH_MS } : {},
   );
-  const { rows = [], isCut = false, channels = new Map<string, string>() } = found.value.value ?? {};
+  const { rows = [], isTruncated = false, channels = new Map<string, string>() } = loaded.value.value ?? {};
+  const isChannelRemoved = filter.channel_id !== "" && !channels.has(filter.channel_id);
   return (
     <>
       <div class="bar filters">
-        <label>
-          State
-          <select value={filter.status} onChange={(event) => (choose({ status: event.currentTarget.value }), (pages.value = 1))}>
-            <Options of={[["", "any"], ...STATES]} />
-          </select>
-        </label>
-        <label>
-          Channel
-          <select value={filter.channel_id} onChange={(event) => (choose({ channel: event.currentTarget.value }), (pages.value = 1))}>
-            <Options of={[["", "any"], ...channels]} />
-            {filter.channel_id && !channels.has(filter.channel_id) && <option value={filter.channel_id}>one that is gone</option>}
-          </select>
-        </label>
-        <p role="status">{isCut ? `${rows.length} and more messages` : counted(rows.length, "message")}</p>
+        <Select
+          label="State"
+          value={filter.status}
+          onChoose={(status) => (choose({ status }), (pages.value = 1))}
+          of={[["", "any"], ...STATES]}
+        />
+        <Select
+          label="Channel"
+          of={[["", "any"], ...channels, ...(isChannelRemoved ? [[filter.channel_id, REMOVED_CHANNEL] as const] : [])]}
+          value={filter.channel_id}
+          onChoose={(channel) => (choose({ channel }), (pages.value = 1))}
+        />
+        <p role="status">{isTruncated ? `${rows.length}+ messages` : counted(rows.length, "message")}</p>
       </div>
-      <Status of={found} empty={rows.length === 0 && <Nothing isFiltered={asked !== ""} />}>
-        {found.value.value && rows.length > 0 && <DeliveryTable {...found.value.value} />}
-        {isCut && (
+      <Status of={loaded} empty={rows.length === 0 && <EmptyState isFiltered={search !== ""} />}>
+        {loaded.value.value && <Table title="Deliveries, newest first" rows={rows} columns={columnsFor(loaded.value.value)} />}
+        {isTruncated && (
           <p>
-            <button type="button" onClick={() => pages.value++}>
-              Older ones
-            </button>
+            <Button onClick={() => pages.value++} text="Load older messages" />
           </p>
         )}
       </Status>
@@ -64,53 +64,45 @@ export function Deliveries() {
   );
 }
 
-function Nothing({ isFiltered }: { isFiltered: boolean }) {
+function EmptyState({ isFiltered }: { isFiltered: boolean }) {
   if (isFiltered)
     return (
       <p>
-        No such message in the last 30 days. <a href={address("alerts", { view: "deliveries" })}>Show all</a>
+        No matching messages in the last 30 days. <a href={address("alerts", { view: "deliveries" })}>Show all</a>
       </p>
     );
   return (
     <p>
-      Nothing was sent in the last 30 days. Messages go out when an alert fires that a{" "}
-      <a href={address("alerts", { view: "routes" })}>route</a> leads to a <a href={address("alerts", { view: "channels" })}>channel</a>.
+      No messages in the last 30 days. A message is sent when an alert fires and a <a href={address("alerts", { view: "routes" })}>route</a>{" "}
+      sends it to a <a href={address("alerts", { view: "channels" })}>channel</a>.
     </p>
   );
 }
 
-function DeliveryTable({ rows, channels, rules }: Shown) {
-  return (
-    <Table title="Deliveries, newest first" heads={["time", "state", "channel", "about", "attempts", "answer", "delivered"]}>
-      {rows.map((delivery) => (
-        <tr key={delivery.id}>
-          <td class="moment">{moment(delivery.created_at)}</td>
-          <td>
-            <DeliveryState of={delivery} />
-          </td>
-          <td>
-            <bdi>{visible(channels.get(delivery.channel_id) ?? "one that is gone")}</bdi>
-          </td>
-          <td>
-            <About ids={delivery.rule_ids} rules={rules} />
-          </td>
-          <td>{delivery.attempts}</td>
-          <td class="answer">{delivery.error ? <DeliveryError of={delivery} /> : (delivery.http_status ?? "–")}</td>
-          <td class="moment">{delivery.delivered_at ? moment(delivery.delivered_at) : "–"}</td>
-        </tr>
-      ))}
-    </Table>
-  );
+function columnsFor({ channels, rules }: DeliveriesData): Column<Delivery>[] {
+  return [
+    { head: "time", kind: "moment", cell: (delivery) => moment(delivery.created_at) },
+    { head: "state", cell: (delivery) => <DeliveryState of={delivery} /> },
+    { head: "channel", cell: (delivery) => channels.get(delivery.channel_id) ?? REMOVED_CHANNEL },
+    { head: "rules", cell: (delivery) => <RuleLinks ids={delivery.rule_ids} rules={rules} /> },
+    { head: "attempts", cell: (delivery) => delivery.attempts },
+    {
+      head: "response",
+      class: "answer",
+      cell: (delivery) => (delivery.error ? <DeliveryError of={delivery} /> : (delivery.http_status ?? "–")),
+    },
+    { head: "delivered", kind: "moment", cell: (delivery) => (delivery.delivered_at ? moment(delivery.delivered_at) : "–") },
+  ];
 }
 
-function About({ ids, rules }: { ids: readonly string[]; rules: ReadonlyMap<string, string> }) {
+function RuleLinks({ ids, rules }: { ids: readonly string[]; rules: ReadonlyMap<string, string> }) {
   if (ids.length === 0) return <>heartbeat</>;
   return (
     <>
       {ids.map((id, at) => (
         <span key={id}>
           {at > 0 && ", "}
-          {rules.has(id) ? <NameLink href={address("alerts", { rule: id })} text={rules.get(id) ?? ""} /> : "a rule that is gone"}
+          {rules.has(id) ? <NameLink href={address("alerts", { rule: id })} text={rules.get(id) ?? ""} /> : "removed rule"}
         </span>
       ))}
     </>
@@ -126,10 +118,10 @@ function namesById(resources: readonly Named[]): Map<string, string> {
   return new Map(resources.map(({ id, name }) => [id, name]));
 }
 
-async function deliveriesShown(asked: string, pages: number, signal: AbortSignal): Promise<Shown> {
+async function readDeliveries(search: string, pages: number, signal: AbortSignal): Promise<DeliveriesData> {
   const [list, channels, rules] = await Promise.all([
-    wholeList<Delivery>(asked ? `${DELIVERIES}?${asked}` : DELIVERIES, signal, pages),
-    channelsNow(signal),
+    wholeList<Delivery>(search ? `${DELIVERIES}?${search}` : DELIVERIES, signal, pages),
+    listChannels(signal),
     call<Named[]>("/alerting/rules", { signal }),
   ]);
   return { ...list, channels: namesById(channels), rules: namesById(rules) };

@@ -4,31 +4,31 @@ import type { ApiResponses } from "../../client/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
 import { ago } from "../state/time.ts";
-import { type Channel, channelsNow } from "./resources.ts";
-import { labelsKey, matchersOf, matchersWritten } from "./matcher.ts";
-import { STANDING_ALERTS, type StandingAlert } from "./matchers.tsx";
-import { Foreign, Problem, Status, Table } from "../parts/common.tsx";
+import { type Channel, listChannels } from "./resources.ts";
+import { labelsKey, matchersOf, formatMatchers } from "./matcher.ts";
+import { ROUTED_ALERTS, type RoutedAlert } from "./matchers.tsx";
+import { type Column, SenderText, Problem, Status, Table } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { mayWrite } from "../state/session.ts";
 
-const EVERY_MS = 10_000;
-const MOST_SHOWN = 500;
+const REFRESH_MS = 10_000;
+const MAX_SHOWN = 500;
 
 type Alert = ApiResponses["GET /alerting/prometheus/api/v1/alerts"]["data"]["alerts"][number];
 
-interface Shown {
+interface FiringData {
   readonly alerts: readonly Alert[];
   readonly warnings: readonly string[];
-  /** By labelsKey. */
-  readonly standing: ReadonlyMap<string, StandingAlert>;
+  /** labelsKey of an alert → its channels and silences. */
+  readonly routed: ReadonlyMap<string, RoutedAlert>;
   readonly hasChannel: boolean;
   readonly atMs: number;
 }
 
 export function Firing() {
-  const found = useLoaded("firing", alertsShown, { everyMs: EVERY_MS });
-  const { alerts = [], warnings = [], hasChannel = true } = found.value.value ?? {};
+  const loaded = useLoaded("firing", readFiringData, { refreshMs: REFRESH_MS });
+  const { alerts = [], warnings = [], hasChannel = true } = loaded.value.value ?? {};
   const firing = alerts.filter(({ state }) => state === "firing").length;
   return (
     <>
@@ -38,102 +38,105 @@ export function Firing() {
         </p>
         {!hasChannel && (
           <p class="is-warn">
-            No one is notified: <a href={address("alerts", { view: "channels" })}>add a channel</a>.
+            No one is notified: <a href={address("alerts", { view: "channels" })}>create a channel</a>.
           </p>
         )}
       </div>
-      <Problem words={warnings.join("; ")} />
-      <Status of={found} empty={alerts.length === 0 && <p>No alert fires.</p>}>
-        {found.value.value && alerts.length > 0 && <AlertTable {...found.value.value} />}
-        {alerts.length > MOST_SHOWN && <Problem words={`The first ${MOST_SHOWN} of ${alerts.length} alerts are shown.`} />}
+      <Problem message={warnings.join("; ")} />
+      <Status of={loaded} empty={alerts.length === 0 && "No firing alerts."}>
+        {loaded.value.value && (
+          <Table
+            title="Alerts"
+            rows={alerts.slice(0, MAX_SHOWN)}
+            columns={columnsFor(loaded.value.value)}
+            keyOf={(alert) => labelsKey(alert.labels)}
+          />
+        )}
+        {alerts.length > MAX_SHOWN && <Problem message={`The first ${MAX_SHOWN} of ${alerts.length} alerts are shown.`} />}
       </Status>
     </>
   );
 }
 
-function AlertTable({ alerts, standing, atMs }: Shown) {
+function columnsFor({ routed, atMs }: FiringData): Column<Alert>[] {
+  const routedAlert = ({ labels }: Alert): RoutedAlert | undefined => routed.get(labelsKey(labels));
+  return [
+    { head: "state", cell: ({ state }) => <span class={`level ${state === "firing" ? "is-error" : "is-warn"}`}>{state}</span> },
+    {
+      head: "alert",
+      kind: "name",
+      cell: (alert) => <AlertName alert={alert} isSilenced={Boolean(routedAlert(alert)?.status.silencedBy.length)} />,
+    },
+    { head: "since", kind: "moment", cell: ({ activeAt }) => ago(activeAt, atMs) },
+    { head: "notified", cell: (alert) => <NotifiedChannels alert={alert} routed={routedAlert(alert)} /> },
+    { head: "labels", cell: ({ labels: { alertname: _alertname, ...labels } }) => <Labels labels={labels} /> },
+  ];
+}
+
+function AlertName({ alert: { labels, annotations }, isSilenced }: { alert: Alert; isSilenced: boolean }) {
+  const { alertname = "" } = labels;
+  const silence = { view: "silences", silence: "new", matchers: formatMatchers(matchersOf(labels)) };
   return (
-    <Table title="Alerts" heads={["state", "alert", "since", "notified", "labels"]}>
-      {alerts.slice(0, MOST_SHOWN).map((alert) => (
-        <AlertRow key={labelsKey(alert.labels)} alert={alert} standing={standing.get(labelsKey(alert.labels))} atMs={atMs} />
+    <>
+      <SenderText text={alertname} />{" "}
+      {mayWrite.value && !isSilenced && (
+        <a class="button small" href={address("alerts", silence)} aria-label={`Silence ${visible(alertname)}`}>
+          Silence
+        </a>
+      )}
+      {annotations["summary"] && (
+        <p class="quiet">
+          <SenderText text={annotations["summary"]} />
+        </p>
+      )}
+    </>
+  );
+}
+
+function Labels({ labels }: { labels: Readonly<Record<string, string>> }) {
+  return (
+    <ul class="matchers">
+      {Object.entries(labels).map(([name, value]) => (
+        <li key={name}>
+          <bdi>
+            {visible(name)}={visible(value)}
+          </bdi>
+        </li>
       ))}
-    </Table>
+    </ul>
   );
 }
 
-function AlertRow({ alert, standing, atMs }: { alert: Alert; standing: StandingAlert | undefined; atMs: number }) {
-  const { alertname = "", ...labels } = alert.labels;
-  const silence = { view: "silences", silence: "new", matchers: matchersWritten(matchersOf(alert.labels)) };
-  return (
-    <tr>
-      <td>
-        <span class={`level ${alert.state === "firing" ? "is-error" : "is-warn"}`}>{alert.state}</span>
-      </td>
-      <th scope="row">
-        <Foreign text={alertname} />
-        {mayWrite.value && !standing?.status.silencedBy.length && (
-          <>
-            {" "}
-            <a class="button small" href={address("alerts", silence)} aria-label={`Silence ${visible(alertname)}`}>
-              Silence
-            </a>
-          </>
-        )}
-        {alert.annotations["summary"] && (
-          <p class="quiet">
-            <Foreign text={alert.annotations["summary"]} />
-          </p>
-        )}
-      </th>
-      <td class="moment">{ago(alert.activeAt, atMs)}</td>
-      <td>
-        <NotifiedChannels alert={alert} standing={standing} />
-      </td>
-      <td>
-        <ul class="matchers">
-          {Object.entries(labels).map(([name, value]) => (
-            <li key={name}>
-              <bdi>
-                {visible(name)}={visible(value)}
-              </bdi>
-            </li>
-          ))}
-        </ul>
-      </td>
-    </tr>
-  );
-}
-
-function NotifiedChannels({ alert, standing }: { alert: Alert; standing: StandingAlert | undefined }) {
-  if (!standing) return <span class="quiet">{alert.state === "pending" ? "when it fires" : "–"}</span>;
-  const [silencedBy] = standing.status.silencedBy;
+function NotifiedChannels({ alert, routed }: { alert: Alert; routed: RoutedAlert | undefined }) {
+  if (!routed) return <span class="quiet">{alert.state === "pending" ? "once it fires" : "–"}</span>;
+  const [silencedBy] = routed.status.silencedBy;
   if (silencedBy !== undefined)
     return (
       <>
-        no one: <a href={address("alerts", { view: "silences", silence: silencedBy })}>silenced</a>
+        none: <a href={address("alerts", { view: "silences", silence: silencedBy })}>silenced</a>
       </>
     );
-  if (standing.receivers.length === 0)
+  if (routed.receivers.length === 0)
     return (
       <span class="is-warn">
-        no one: <a href={address("alerts", { view: "routes" })}>its route</a> has no channel
+        none: <a href={address("alerts", { view: "routes" })}>its route</a> has no channel
       </span>
     );
-  return <Foreign text={standing.receivers.map(({ name }) => name).join(", ")} />;
+  return <SenderText text={routed.receivers.map(({ name }) => name).join(", ")} />;
 }
 
 /** Firing before pending alerts, each with the latest first. */
-async function alertsShown(signal: AbortSignal): Promise<Shown> {
-  const [{ data, warnings = [] }, standing, channels] = await Promise.all([
+async function readFiringData(signal: AbortSignal): Promise<FiringData> {
+  const [{ data, warnings = [] }, routed, channels] = await Promise.all([
     call<{ data: { alerts: Alert[] }; warnings?: string[] }>("/query/prometheus/api/v1/alerts", { signal }),
-    call<StandingAlert[]>(STANDING_ALERTS, { signal }),
-    channelsNow(signal),
+    call<RoutedAlert[]>(ROUTED_ALERTS, { signal }),
+    listChannels(signal),
   ]);
   const rank = ({ state }: Alert): number => (state === "firing" ? 0 : 1);
   return {
     alerts: data.alerts.toSorted((a, b) => rank(a) - rank(b) || Date.parse(b.activeAt) - Date.parse(a.activeAt)),
     warnings,
-    standing: new Map(standing.map((alert) => [labelsKey(alert.labels), alert])),
+    routed: new Map(routed.map((alert) => [labelsKey(alert.labels), alert])),
     hasChannel: channels.some(({ enabled }: Channel) => enabled),
     atMs: Date.now(),
   };

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { fromSilence, toSilence } from "../../client/matcher.ts";
-import { labelsKey, matchersOf, matchersRead, matchersWritten } from "./matcher.ts";
+import { labelsKey, matchersOf, parseMatchers, formatMatchers } from "./matcher.ts";
 
 test.each([
   ['severity="critical"', { label: "severity", op: "=", value: "critical" }],
@@ -9,25 +9,25 @@ test.each([
   [String.raw`pod!~"a\\d\"\n"`, { label: "pod", op: "!~", value: 'a\\d"\n' }],
   ["empty=", { label: "empty", op: "=", value: "" }],
 ])("%s is read", (text, matcher) => {
-  expect(matchersRead(`\n${text}\n`)).toEqual([matcher]);
+  expect(parseMatchers(`\n${text}\n`)).toEqual([matcher]);
 });
 
 test.each(["critical", "=a", "1a=b", 'a="b', 'a="b"c"'])("%s is rejected with a message that contains it", (text) => {
-  expect(() => matchersRead(text)).toThrow(text);
+  expect(() => parseMatchers(text)).toThrow(text);
 });
 
 test("what is written is read as the same, whatever is in it", () => {
   const values = ["", "plain", 'a"b', "a\\b", "a\nb", "\\n", "\\u202e", "\u202e \u001b[31m \r <b>", '"', "=~"];
   const matchers = values.flatMap((value) => ["=", "!=", "=~", "!~"].map((op) => ({ label: "a_1", op, value })));
-  expect(matchersRead(matchersWritten(matchers))).toEqual(matchers);
-  expect(matchersWritten(matchers)).not.toMatch(/[\u202e\u001b\r]/);
+  expect(parseMatchers(formatMatchers(matchers))).toEqual(matchers);
+  expect(formatMatchers(matchers)).not.toMatch(/[\u202e\u001b\r]/);
   expect(matchers.map(toSilence).map(fromSilence)).toEqual(matchers);
 });
 
 test("an alert's own matchers begin with its name and are no more than a silence may have", () => {
   const labels = Object.fromEntries([...Array.from({ length: 30 }, (_, at) => [`label_${at}`, "x"]), ["alertname", "memory"]]);
   const own = matchersOf(labels);
-  expect([own.length, matchersWritten(own.slice(0, 1))]).toEqual([20, 'alertname="memory"']);
+  expect([own.length, formatMatchers(own.slice(0, 1))]).toEqual([20, 'alertname="memory"']);
 });
 
 test("labels in another order are the same alert, other labels another", () => {

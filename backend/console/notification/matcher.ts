@@ -6,22 +6,22 @@ import { UNSEEN } from "../parts/text.ts";
 export type Labels = Readonly<Record<string, string>>;
 
 /** Matchers per route or silence. */
-const MOST_MATCHERS = 20;
+const MAX_MATCHERS = 20;
 
 /** Throws an Error whose message is shown to the user. */
-export function matchersRead(text: string): Matcher[] {
+export function parseMatchers(text: string): Matcher[] {
   return text
     .split("\n")
     .filter((line) => line.trim() !== "")
     .map(parseMatcher);
 }
 
-export function matchersWritten(matchers: readonly Matcher[]): string {
-  return matchers.map(matcherWritten).join("\n");
+export function formatMatchers(matchers: readonly Matcher[]): string {
+  return matchers.map(formatVisibleMatcher).join("\n");
 }
 
 /** The form that users read and type; invisible characters are escaped, such as `\u202e`. */
-export function matcherWritten(matcher: Matcher): string {
+export function formatVisibleMatcher(matcher: Matcher): string {
   return formatMatcher(matcher).replaceAll(UNSEEN, (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
@@ -29,7 +29,7 @@ export function matcherWritten(matcher: Matcher): string {
 export function matchersOf({ alertname = "", ...labels }: Labels): Matcher[] {
   return Object.entries({ alertname, ...labels })
     .map(([label, value]): Matcher => ({ label, op: "=", value }))
-    .slice(0, MOST_MATCHERS);
+    .slice(0, MAX_MATCHERS);
 }
 
 /** Equal for two alerts with the same labels. */

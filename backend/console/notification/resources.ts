@@ -8,7 +8,7 @@ export const CHANNELS = "/alerting/channels";
 export type ChannelKind = "webhook" | "slack" | "pagerduty" | "email";
 
 /** Replaces the standard title and text of messages; a webhook has no such setting. */
-export interface OwnWords {
+export interface CustomText {
   readonly title?: string;
   readonly text?: string;
 }
@@ -25,7 +25,7 @@ export const KINDS: readonly (readonly [ChannelKind, string])[] = [
   ["email", "E-mail"],
 ];
 
-export function kindOf(text: string | null): ChannelKind {
+export function parseKind(text: string | null): ChannelKind {
   return KINDS.find(([kind]) => kind === text)?.[0] ?? "webhook";
 }
 
@@ -34,13 +34,13 @@ export function kindName(kind: ChannelKind): string {
 }
 
 /** Where its messages go, as far as the API returns it: a Slack URL is a secret. */
-export function targetOf({ kind, settings }: Channel): string {
+export function targetText({ kind, settings }: Channel): string {
   if (kind === "email") return (settings.to ?? []).join(", ");
   if (kind === "pagerduty") return settings.region === "eu" ? "events.eu.pagerduty.com" : "events.pagerduty.com";
-  return settings.url ?? "a channel of Slack";
+  return settings.url ?? "Slack";
 }
 
-export async function channelsNow(signal: AbortSignal): Promise<Channel[]> {
+export async function listChannels(signal: AbortSignal): Promise<Channel[]> {
   return await call<Channel[]>(CHANNELS, { signal });
 }
 

@@ -1,11 +1,12 @@
 // The form of a route. Invariants: the default route has neither matchers nor a position; the backend validates the input.
+import { Checkbox, Field } from "../parts/controls.tsx";
 import { SavingForm } from "../parts/saving-form.tsx";
-import { matchersRead, matchersWritten, matcherWritten } from "./matcher.ts";
+import { parseMatchers, formatMatchers, formatVisibleMatcher } from "./matcher.ts";
 import { MatchersField } from "./matchers.tsx";
 import { type Channel, type NewRoute, type NotificationRoute, ROUTES } from "./resources.ts";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
-import { typedIn } from "../state/sending.ts";
+import { formReader } from "../state/sending.ts";
 
 export interface RouteFormProps {
   /** Without an id: a new route. */
@@ -27,70 +28,66 @@ export function RouteForm({ route, others, channels, onSaved }: RouteFormProps) 
     );
   };
   return (
-    <SavingForm label={route.id ? "Save" : "Add"} saved="Saved." save={save} takesFocus={!route.id}>
-      {!route.is_default && <MatchersField written={matchersWritten(route.matchers)} none="every alert" />}
+    <SavingForm label={route.id ? "Save" : "Create"} saved="Saved." save={save} takesFocus={!route.id}>
+      {!route.is_default && <MatchersField formatTerm={formatMatchers(route.matchers)} none="every alert" />}
       <fieldset>
         <legend>Channels to notify</legend>
-        {channels.length === 0 && <p class="quiet">There are none yet.</p>}
+        {channels.length === 0 && <p class="quiet">No channels.</p>}
         {channels.map(({ id, name, enabled }) => (
           <label class="check" key={id}>
             <input type="checkbox" name="channel" value={id} defaultChecked={route.channel_ids.includes(id)} />
             <bdi>{visible(name)}</bdi>
-            {!enabled && " (off)"}
+            {!enabled && " (disabled)"}
           </label>
         ))}
       </fieldset>
-      <label>
-        Group by: alerts with the same values of these labels share a message; ... is all labels
-        <input name="group_by" autoComplete="off" spellcheck={false} defaultValue={route.group_by.join(", ")} />
-      </label>
+      <Field
+        label="Group by: alerts with the same values of these labels share a message; ... means all labels"
+        name="group_by"
+        autoComplete="off"
+        spellcheck={false}
+        defaultValue={route.group_by.join(", ")}
+      />
       <div class="row">
-        <Duration name="group_wait" label="First waits" value={route.group_wait} />
-        <Duration name="group_interval" label="Between changes" value={route.group_interval} />
-        <Duration name="repeat_interval" label="Repeats every" value={route.repeat_interval} />
+        <Duration name="group_wait" label="Group wait" value={route.group_wait} />
+        <Duration name="group_interval" label="Group interval" value={route.group_interval} />
+        <Duration name="repeat_interval" label="Repeat interval" value={route.repeat_interval} />
       </div>
-      {!route.is_default && <Place route={route} others={others} />}
+      {!route.is_default && <PositionField route={route} others={others} />}
     </SavingForm>
   );
 }
 
 function Duration({ name, label, value }: { name: string; label: string; value: string }) {
-  return (
-    <label>
-      {label}
-      <input name={name} size={6} required maxLength={50} autoComplete="off" defaultValue={value} />
-    </label>
-  );
+  return <Field label={label} name={name} size={6} required maxLength={50} autoComplete="off" defaultValue={value} />;
 }
 
-function Place({ route, others }: Pick<RouteFormProps, "route" | "others">) {
+function PositionField({ route, others }: Pick<RouteFormProps, "route" | "others">) {
   return (
     <>
       <label>
-        Asked
+        Position
         <select name="position">
           {others.map((other, at) => (
             <option key={other.id} value={at} selected={at === route.position}>
-              {at + 1}, before {visible(other.matchers.map(matcherWritten).join(" ").slice(0, 60)) || "any labels"}
+              {at + 1}, before {visible(other.matchers.map(formatVisibleMatcher).join(" ").slice(0, 60)) || "all alerts"}
             </option>
           ))}
           <option value={others.length} selected={(route.position ?? others.length) >= others.length}>
-            {others.length + 1}, after all but the default one
+            {others.length + 1}, before the default route
           </option>
         </select>
       </label>
-      <label class="check">
-        <input name="continue" type="checkbox" defaultChecked={route.continue} /> the next routes are asked too
-      </label>
+      <Checkbox label="continue with the next routes" name="continue" defaultChecked={route.continue} />
     </>
   );
 }
 
 /** Throws an Error whose message is shown to the user. */
 function typedRoute(form: HTMLFormElement, isDefault: boolean): object {
-  const text = typedIn(form);
+  const text = formReader(form);
   return {
-    matchers: isDefault ? [] : matchersRead(text("matchers")),
+    matchers: isDefault ? [] : parseMatchers(text("matchers")),
     channel_ids: new FormData(form).getAll("channel"),
     group_by: text("group_by")
       .split(/[\s,]+/)

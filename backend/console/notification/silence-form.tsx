@@ -1,13 +1,14 @@
 // The form of a silence. Invariants: a silence has an end and a reason; times are in the time zone of the console.
+import { Button, Field } from "../parts/controls.tsx";
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { SavingForm } from "../parts/saving-form.tsx";
 import { fieldMs, forField } from "../state/time.ts";
 import { fromSilence, toSilence } from "../../client/matcher.ts";
-import { matchersRead, matchersWritten } from "./matcher.ts";
+import { parseMatchers, formatMatchers } from "./matcher.ts";
 import { MatchersField } from "./matchers.tsx";
 import { call } from "../state/api.ts";
-import { typedIn } from "../state/sending.ts";
+import { formReader } from "../state/sending.ts";
 
 export const SILENCES = "/alerting/silences";
 
@@ -38,10 +39,10 @@ export function SilenceForm({ silence, matchers, onSaved }: SilenceFormProps) {
   const startMs = useSignal(state === "pending" ? Date.parse(silence?.startsAt ?? "") : undefined);
   const endMs = useSignal(isNew ? Date.now() + 2 * HOUR_MS : Date.parse(silence?.endsAt ?? ""));
   const save = async (form: HTMLFormElement): Promise<string> => {
-    const text = typedIn(form);
+    const text = formReader(form);
     const body = {
       ...(silence && !isNew && { id: silence.id }),
-      matchers: matchersRead(text("matchers")).map(toSilence),
+      matchers: parseMatchers(text("matchers")).map(toSilence),
       ...(startMs.value !== undefined && { startsAt: new Date(startMs.value).toISOString() }),
       endsAt: new Date(endMs.value).toISOString(),
       comment: text("comment"),
@@ -49,29 +50,24 @@ export function SilenceForm({ silence, matchers, onSaved }: SilenceFormProps) {
     return onSaved(await call<Silence>(SILENCES, { method: "POST", body }));
   };
   return (
-    <SavingForm label={isNew ? "Silence" : "Save"} saved="Saved." save={save} takesFocus={isNew && matchers === ""}>
-      <MatchersField written={silence ? matchersWritten(silence.matchers.map(fromSilence)) : matchers} />
+    <SavingForm label={isNew ? "Create" : "Save"} saved="Saved." save={save} takesFocus={isNew && matchers === ""}>
+      <MatchersField formatTerm={silence ? formatMatchers(silence.matchers.map(fromSilence)) : matchers} />
       {state !== "active" && (
         <label>
-          From (empty: now)
+          Start (empty: now)
           <Moment ms={startMs.value} onMs={(ms) => (startMs.value = ms)} />
         </label>
       )}
       <label>
-        Until
+        End
         <Moment ms={endMs.value} onMs={(ms) => (endMs.value = ms ?? endMs.peek())} isRequired />
       </label>
-      <div role="group" aria-label="How long" class="tabs">
+      <div role="group" aria-label="Duration" class="tabs">
         {LENGTHS.map(([words, ms]) => (
-          <button type="button" key={words} onClick={() => (endMs.value = (startMs.peek() ?? Date.now()) + ms)}>
-            {words}
-          </button>
+          <Button key={words} onClick={() => (endMs.value = (startMs.peek() ?? Date.now()) + ms)} text={words} />
         ))}
       </div>
-      <label>
-        Why; others read it
-        <input name="comment" required maxLength={2000} autoComplete="off" defaultValue={silence?.comment} />
-      </label>
+      <Field label="Comment" name="comment" required maxLength={2000} autoComplete="off" defaultValue={silence?.comment} />
     </SavingForm>
   );
 }

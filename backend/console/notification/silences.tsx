@@ -1,36 +1,36 @@
 // Silences: active, pending, and those that expired in the last days. Invariants: the address of a new silence may contain its matchers, so
 // that an alert can link to the form that silences it; users who may only read see just the list.
 import { useSignal } from "@preact/signals";
-import { Removal } from "../parts/removal.tsx";
-import { Side } from "../parts/side.tsx";
+import { RemoveButton } from "../parts/removal.tsx";
+import { Side, Split } from "../parts/side.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { moment } from "../state/time.ts";
 import { fromSilence } from "../../client/matcher.ts";
 import { Matchers } from "./matchers.tsx";
 import { type Silence, SilenceForm, SILENCES } from "./silence-form.tsx";
-import { Status, Table } from "../parts/common.tsx";
-import { visible } from "../parts/text.ts";
+import { Checkbox, CreateLink } from "../parts/controls.tsx";
+import { type Column, Status, Table } from "../parts/common.tsx";
 import { call } from "../state/api.ts";
 import { mayWrite } from "../state/session.ts";
 
-const EVERY_MS = 10_000;
+const REFRESH_MS = 10_000;
 const COLOUR = { active: "is-warn", pending: "is-info", expired: "is-other" } as const;
 
 export function Silences() {
-  const found = useLoaded("silences", async (signal) => await call<Silence[]>(SILENCES, { signal }), { everyMs: EVERY_MS });
-  const made = useSignal<Silence | undefined>(undefined);
+  const loaded = useLoaded("silences", async (signal) => await call<Silence[]>(SILENCES, { signal }), { refreshMs: REFRESH_MS });
+  const created = useSignal<Silence | undefined>(undefined);
   const { query } = route.value;
-  const all = found.value.value ?? [];
+  const all = loaded.value.value ?? [];
   const count = (state: string): number => all.filter(({ status }) => status.state === state).length;
-  const hasEnded = query.get("ended") !== null;
-  const shown = all.filter(({ status }) => hasEnded || status.state !== "expired");
+  const isSessionExpired = query.get("ended") !== null;
+  const shown = all.filter(({ status }) => isSessionExpired || status.state !== "expired");
   const id = query.get("silence");
-  const chosen = [...all, made.value].find((silence) => silence?.id === id);
+  const chosen = [...all, created.value].find((silence) => silence?.id === id);
   const isOpen = mayWrite.value && (chosen !== undefined || id === "new");
   const saved = (silence: Silence): string => {
-    made.value = silence;
-    found.reload();
+    created.value = silence;
+    loaded.reload();
     return address("alerts", { view: "silences", silence: silence.id });
   };
   return (
@@ -39,72 +39,55 @@ export function Silences() {
         <p role="status">
           {count("active")} active, {count("pending")} pending
         </p>
-        <label class="check">
-          <input type="checkbox" checked={hasEnded} onChange={() => choose({ ended: hasEnded ? undefined : "1" })} /> also{" "}
-          {count("expired")} that ended in the last five days
-        </label>
-        {mayWrite.value && (
-          <a class="button primary" href={address("alerts", { view: "silences", silence: "new" })}>
-            Add a silence
-          </a>
-        )}
+        <Checkbox
+          label={`Show ${count("expired")} expired (last 5 days)`}
+          checked={isSessionExpired}
+          onChange={() => choose({ ended: isSessionExpired ? undefined : "1" })}
+        />
+        <CreateLink href={address("alerts", { view: "silences", silence: "new" })} text="Create silence" />
       </div>
-      <div class={`split ${isOpen ? "with-side" : ""}`}>
-        <div>
-          <Status of={found} empty={shown.length === 0 && <Nothing />}>
-            {shown.length > 0 && <SilenceTable silences={shown} chosen={id} />}
-          </Status>
-        </div>
-        {isOpen && <SilenceSide silence={chosen} key={`${id} ${query.get("matchers") ?? ""}`} onSaved={saved} onChanged={found.reload} />}
-      </div>
+      <Split
+        side={
+          isOpen && <SilenceSide silence={chosen} key={`${id} ${query.get("matchers") ?? ""}`} onSaved={saved} onChanged={loaded.reload} />
+        }
+      >
+        <Status of={loaded} empty={shown.length === 0 && <EmptyState />}>
+          <Table title="Silences" rows={shown} columns={COLUMNS} isChosen={(silence) => silence.id === id} />
+        </Status>
+      </Split>
     </>
   );
 }
 
-function Nothing() {
+const COLUMNS: readonly Column<Silence>[] = [
+  { head: "state", cell: ({ status }) => <span class={`level ${COLOUR[status.state]}`}>{status.state}</span> },
+  { head: "matchers", kind: "name", cell: (silence) => <SilenceMatchers silence={silence} /> },
+  { head: "until", kind: "moment", cell: ({ endsAt }) => moment(endsAt) },
+  { head: "comment", cell: ({ comment }) => comment },
+  { head: "created by", cell: ({ createdBy }) => createdBy },
+  { head: "from", kind: "moment", cell: ({ startsAt }) => moment(startsAt) },
+];
+
+function EmptyState() {
   return (
     <>
-      <p>Nothing is silenced.</p>
+      <p>No silences.</p>
       <p>
-        {mayWrite.value ? "Silence an alert where it is listed as " : "Alerts are listed as "}
+        {mayWrite.value ? "To mute an alert, open the " : "Alerts are listed as "}
         <a href={address("alerts", { view: "firing" })}>firing</a>
-        {mayWrite.value && ", or add a silence for work that is planned"}.
+        {mayWrite.value && " alerts. To mute alerts during planned work, create a silence"}.
       </p>
     </>
   );
 }
 
-function SilenceTable({ silences, chosen }: { silences: readonly Silence[]; chosen: string | null }) {
-  return (
-    <Table title="Silences" heads={["state", "matchers", "until", "comment", "created by", "from"]}>
-      {silences.map((silence) => (
-        <tr key={silence.id} class={silence.id === chosen ? "is-chosen" : ""}>
-          <td>
-            <span class={`level ${COLOUR[silence.status.state]}`}>{silence.status.state}</span>
-          </td>
-          <th scope="row">
-            <Hidden silence={silence} />
-          </th>
-          <td class="moment">{moment(silence.endsAt)}</td>
-          <td>
-            <bdi>{visible(silence.comment)}</bdi>
-          </td>
-          <td>
-            <bdi>{visible(silence.createdBy)}</bdi>
-          </td>
-          <td class="moment">{moment(silence.startsAt)}</td>
-        </tr>
-      ))}
-    </Table>
-  );
+function SilenceMatchers({ silence: { id, matchers } }: { silence: Silence }) {
+  const list = <Matchers of={matchers.map(fromSilence)} />;
+  return mayWrite.value ? <a href={address("alerts", { ...listParameters(), silence: id })}>{list}</a> : list;
 }
 
-function Hidden({ silence: { id, matchers } }: { silence: Silence }) {
-  const words = <Matchers of={matchers.map(fromSilence)} />;
-  return mayWrite.value ? <a href={address("alerts", { ...kept(), silence: id })}>{words}</a> : words;
-}
-
-function kept(): Record<string, string | undefined> {
+/** Parameters of the address that the list and an open silence share. */
+function listParameters(): Record<string, string | undefined> {
   return { view: "silences", ended: route.value.query.get("ended") ?? undefined };
 }
 
@@ -116,20 +99,18 @@ interface SilenceSideProps {
 
 function SilenceSide({ silence, onSaved, onChanged }: SilenceSideProps) {
   const state = silence?.status.state;
-  const title = state === undefined ? "New silence" : state === "expired" ? "Silence again" : "Silence";
+  const title = state === undefined ? "New silence" : state === "expired" ? "Recreate silence" : "Silence";
   return (
-    <Side label={silence ? "Silence" : "New silence"} title={title} closed={address("alerts", kept())}>
+    <Side label={silence ? "Silence" : "New silence"} title={title} closeHref={address("alerts", listParameters())}>
       <SilenceForm silence={silence} matchers={route.value.query.get("matchers") ?? ""} onSaved={onSaved} />
       {silence && state !== "expired" && (
-        <Removal
-          label="End this silence"
-          title="End this silence?"
-          verb="End it"
+        <RemoveButton
+          label="Expire silence"
           path={`${SILENCES}/${silence.id}`}
-          onRemoved={() => (onChanged(), address("alerts", kept()))}
+          onRemoved={() => (onChanged(), address("alerts", listParameters()))}
         >
-          Channels are notified of the firing alerts that it muted.
-        </Removal>
+          Firing alerts that it mutes are sent to their channels refreshes.
+        </RemoveButton>
       )}
     </Side>
   );

@@ -1,9 +1,9 @@
 // Reads the data of the overview's cards, with requests that other screens send too. Invariants: a card whose request failed shows no
 // figure, so a zero is always a real count; only the rows that are shown stay in memory.
-import { channelsNow } from "../notification/resources.ts";
+import { listChannels } from "../notification/resources.ts";
 import type { ApiResponses } from "../../client/api.ts";
-import { allMembers, isOld, type Member } from "../fleet/members.ts";
-import { servicesBetween, worstFirst } from "../services/service.ts";
+import { readFleetMembers, isOldKey, type Member } from "../fleet/members.ts";
+import { readServices, worstFirst } from "../services/service.ts";
 import type { ServiceTableProps } from "../services/table.tsx";
 import { call } from "../state/api.ts";
 
@@ -54,7 +54,7 @@ export interface Stored {
 export async function readAlerting(signal: AbortSignal): Promise<Alerting> {
   const [alerts, channels, rules] = await Promise.all([
     call<{ data: { alerts: Alert[] } }>("/query/prometheus/api/v1/alerts", { signal }),
-    channelsNow(signal),
+    listChannels(signal),
     call<unknown[]>("/alerting/rules", { signal }),
   ]);
   return {
@@ -66,14 +66,14 @@ export async function readAlerting(signal: AbortSignal): Promise<Alerting> {
 }
 
 export async function readAgents(signal: AbortSignal): Promise<Agents> {
-  const members = await allMembers(signal);
+  const members = await readFleetMembers(signal);
   const atMs = Date.now();
   const silent = members.filter(({ online }) => !online);
   return {
     count: members.length,
     silentCount: silent.length,
     silent: silent.slice(0, SHOWN),
-    oldKeys: members.filter(({ keyCreatedAt }) => isOld(keyCreatedAt, atMs)).length,
+    oldKeys: members.filter((member) => isOldKey(member.key_created_at, atMs)).length,
     broken: members.filter(({ online, collector }) => online && collector && collector.state !== "running").length,
     atMs,
   };
@@ -82,14 +82,14 @@ export async function readAgents(signal: AbortSignal): Promise<Agents> {
 export async function readWorstServices(signal: AbortSignal): Promise<WorstServices> {
   const nowMs = Date.now();
   const [now, before] = await Promise.all([
-    servicesBetween(nowMs - HOUR_MS, nowMs, signal),
-    servicesBetween(nowMs - 2 * HOUR_MS, nowMs - HOUR_MS, signal, 1),
+    readServices(nowMs - HOUR_MS, nowMs, signal),
+    readServices(nowMs - 2 * HOUR_MS, nowMs - HOUR_MS, signal, 1),
   ]);
   return { count: now.length, services: worstFirst(now, before).slice(0, 2 * SHOWN) };
 }
 
 export async function readStored(signal: AbortSignal): Promise<Stored> {
-  const usage = await call<Volume[]>("/api/usage", { query: [["days", "7"]], signal });
+  const usage = await call<Volume[]>("/api/usage", { query: { days: 7 }, signal });
   return {
     volume: usage.filter(({ day }) => day === new Date().toISOString().slice(0, 10)),
     signals: new Set(usage.map(({ signal: name }) => name)),

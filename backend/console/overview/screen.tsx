@@ -1,8 +1,9 @@
 // The landing page: firing alerts, silent agents, services that got worse, how much data arrives, and what is not set up yet. Every figure
 // links to the items that it counts.
 import type { ComponentChildren } from "preact";
-import { Status, Table } from "../parts/common.tsx";
-import { bytesText, counted, visible } from "../parts/text.ts";
+import { type Column, Status, Table } from "../parts/common.tsx";
+import { bytesText } from "../../client/text.ts";
+import { counted, visible } from "../parts/text.ts";
 import { useRefresh } from "../parts/time-picker.tsx";
 import { entityAddress } from "../entities/entity.ts";
 import { ThisMachine } from "../fleet/this-machine.tsx";
@@ -11,14 +12,24 @@ import { type Loaded, useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
 import { mayWrite } from "../state/session.ts";
 import { ago } from "../state/time.ts";
-import { type Agents, type Alerting, readAgents, readAlerting, readStored, readWorstServices, SHOWN, type Stored } from "./read.ts";
+import {
+  type Agents,
+  type Alerting,
+  readAgents,
+  readAlerting,
+  readStored,
+  readWorstServices,
+  SHOWN,
+  type Stored,
+  type Volume,
+} from "./read.ts";
 
-const EVERY_MS = 30_000;
+const REFRESH_MS = 30_000;
 
 export function Overview() {
-  const alerting = useLoaded("alerting", readAlerting, { everyMs: EVERY_MS });
-  const agents = useLoaded("agents", readAgents, { everyMs: EVERY_MS });
-  const stored = useLoaded("stored", readStored, { everyMs: EVERY_MS });
+  const alerting = useLoaded("alerting", readAlerting, { refreshMs: REFRESH_MS });
+  const agents = useLoaded("agents", readAgents, { refreshMs: REFRESH_MS });
+  const stored = useLoaded("stored", readStored, { refreshMs: REFRESH_MS });
   const reload = (): void => {
     for (const part of [alerting, agents, stored]) part.reload();
   };
@@ -90,7 +101,7 @@ function Firing({ alerts, channels, atMs }: Alerting) {
       </ul>
       {firing.length > 0 && channels === 0 && (
         <p class="is-warn">
-          No one is notified: <a href={address("alerts", { view: "channels", channel: "new" })}>add a channel</a>.
+          No one is notified: <a href={address("alerts", { view: "channels", channel: "new" })}>create a channel</a>.
         </p>
       )}
     </>
@@ -107,13 +118,13 @@ function AgentFigures({ count, silentCount, silent, oldKeys, broken, atMs }: Age
         of {count}
       </p>
       <ul class="plain-list">
-        {silent.map(({ entity, lastHeartbeat }) => (
+        {silent.map(({ entity, last_heartbeat: at }) => (
           <li key={entityAddress(entity)}>
             <a href={entityAddress(entity)} title={visible(entity.name)}>
               <bdi>{visible(entity.name)}</bdi>
             </a>{" "}
             <span class="quiet">
-              {entity.kind}, {ago(lastHeartbeat, atMs)}
+              {entity.kind}, {ago(at, atMs)}
             </span>
           </li>
         ))}
@@ -135,25 +146,19 @@ function AgentFigures({ count, silentCount, silent, oldKeys, broken, atMs }: Age
 
 const SCREEN_OF_SIGNAL: Readonly<Record<string, string>> = { logs: "logs", traces: "traces", metrics: "metrics" };
 
+const STORED_COLUMNS: readonly Column<Volume>[] = [
+  {
+    head: "signal",
+    kind: "name",
+    cell: ({ signal }) => <a href={address(SCREEN_OF_SIGNAL[signal] ?? "settings")}>{visible(signal)}</a>,
+  },
+  { head: "records", kind: "number", cell: ({ records }) => records.toLocaleString("en") },
+  { head: "data", kind: "number", cell: ({ bytes }) => bytesText(bytes) },
+];
+
 function StoredToday({ volume }: Pick<Stored, "volume">) {
-  return (
-    <>
-      {volume.length === 0 && <p class="quiet">Nothing yet.</p>}
-      {volume.length > 0 && (
-        <Table title="Stored today by signal" heads={["signal", "records", "data"]}>
-          {volume.map(({ signal, records, bytes }) => (
-            <tr key={signal}>
-              <th scope="row">
-                <a href={address(SCREEN_OF_SIGNAL[signal] ?? "settings")}>{visible(signal)}</a>
-              </th>
-              <td class="number">{records.toLocaleString("en")}</td>
-              <td class="number">{bytesText(bytes)}</td>
-            </tr>
-          ))}
-        </Table>
-      )}
-    </>
-  );
+  if (volume.length === 0) return <p class="quiet">No data yet.</p>;
+  return <Table title="Stored today by signal" rows={volume} columns={STORED_COLUMNS} />;
 }
 
 interface SetUpProps {
@@ -169,7 +174,7 @@ const TO_HOST = connect("Linux host", "host");
 const TO_SDK = connect("OpenTelemetry SDK", "sdk");
 const TO_PROMETHEUS = connect("Prometheus", "prometheus");
 
-/** Lists the parts that are not set up, each with links that add it. Shows nothing if everything is set up. */
+/** Lists what is not set up yet, each with links that set it up. */
 function SetUp({ alerting, agents, signals }: SetUpProps) {
   if (!alerting || agents === undefined || !signals) return null;
   const { rules, channels } = alerting;
@@ -178,10 +183,10 @@ function SetUp({ alerting, agents, signals }: SetUpProps) {
     [signals.has("logs"), "Logs", [TO_CLUSTER, TO_HOST, TO_SDK]],
     [signals.has("traces"), "Traces", [TO_SDK]],
     [signals.has("metrics"), "Metrics", [TO_CLUSTER, TO_HOST, TO_SDK, TO_PROMETHEUS]],
-    [rules > 0, "Alert rules", [["Add a rule", address("alerts", { rule: "new" })]]],
-    [channels > 0, "Notifications", [["Add a channel", address("alerts", { view: "channels", channel: "new" })]]],
+    [rules > 0, "Alert rules", [["Create rule", address("alerts", { rule: "new" })]]],
+    [channels > 0, "Notifications", [["Create channel", address("alerts", { view: "channels", channel: "new" })]]],
   ];
-  const missing = steps.filter(([isDone]) => !isDone);
+  const missing = steps.filter(([isCopied]) => !isCopied);
   if (missing.length === 0 || !mayWrite.value) return null;
   return (
     <article class="card" aria-label="Not set up yet">
@@ -203,15 +208,15 @@ function SetUp({ alerting, agents, signals }: SetUpProps) {
 }
 
 function WorstServices() {
-  const found = useLoaded("services of the last hour", readWorstServices, { everyMs: 2 * EVERY_MS });
-  const { services = [], count = 0 } = found.value.value ?? {};
+  const loaded = useLoaded("services of the last hour", readWorstServices, { refreshMs: 2 * REFRESH_MS });
+  const { services = [], count = 0 } = loaded.value.value ?? {};
   return (
     <article class="card">
       <h2>
         <a href={address("services")}>Services in the last hour</a>
       </h2>
-      <Status of={found} empty={count === 0 && "No spans in the last hour."}>
-        {count > 0 && <ServiceTable services={services} range={{ from: "1h", to: undefined }} />}
+      <Status of={loaded} empty={count === 0 && "No spans in the last hour."}>
+        <ServiceTable services={services} range={{ from: "1h", to: undefined }} />
         {count > services.length && (
           <p>
             <a href={address("services")}>All {count} services</a>

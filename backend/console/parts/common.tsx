@@ -1,32 +1,36 @@
 // Small components that every screen uses.
+import { Button } from "./controls.tsx";
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { Loaded } from "../state/loaded.ts";
 import { visible } from "./text.ts";
 
-export function Problem({ words, retry }: { words: string | undefined; retry?: (() => void) | undefined }) {
-  if (!words) return null;
+export function Problem({ message, retry }: { message: string | undefined; retry?: (() => void) | undefined }) {
+  if (!message) return null;
   return (
     <p class="problem" role="alert">
-      <span>{words}</span>
-      {retry && (
-        <button type="button" onClick={retry}>
-          Try again
-        </button>
-      )}
+      <span>{message}</span>
+      {retry && <Button onClick={retry} text="Try again" />}
     </p>
   );
 }
 
-/** Shows that a request is running, or its error; its result is shown by the children. */
-export function Status({ of, empty, children }: { of: Loaded<unknown>; empty?: ComponentChildren; children?: ComponentChildren }) {
-  const isFirst = of.value.value === undefined && of.busy.value;
+interface StatusProps {
+  readonly of: Loaded<unknown>;
+  /** Shown instead of the children if it is not falsy. */
+  readonly empty?: ComponentChildren;
+  readonly children?: ComponentChildren;
+}
+
+/** Shows that a request is running, or its error. The children show its result. */
+export function Status({ of, empty, children }: StatusProps) {
+  const isLoaded = of.value.value !== undefined;
   return (
     <>
-      <Problem words={of.error.value} retry={of.reload} />
-      {isFirst ? <p class="quiet">Loading …</p> : (children ?? null)}
-      {!isFirst && empty && of.value.value !== undefined ? <div class="empty">{empty}</div> : null}
+      <Problem message={of.error.value} retry={of.reload} />
+      {!isLoaded && of.busy.value && <p class="quiet">Loading …</p>}
+      {isLoaded && (empty ? <div class="empty">{empty}</div> : children)}
     </>
   );
 }
@@ -50,11 +54,7 @@ export function Dialog({ title, onClose, children }: { title: string; onClose?: 
     >
       <header>
         <h2>{title}</h2>
-        {onClose && (
-          <button type="button" class="plain" aria-label="Close" onClick={onClose}>
-            ✕
-          </button>
-        )}
+        {onClose && <Button class="plain" aria-label="Close" onClick={onClose} text="✕" />}
       </header>
       {children}
     </dialog>
@@ -62,26 +62,26 @@ export function Dialog({ title, onClose, children }: { title: string; onClose?: 
 }
 
 export function Copy({ text, label = "Copy" }: { text: string; label?: string }) {
-  const isDone = useSignal(false);
+  const isCopied = useSignal(false);
   const copy = async (): Promise<void> => {
     try {
       await navigator.clipboard.writeText(text);
-      isDone.value = true;
-      setTimeout(() => (isDone.value = false), 2000);
+      isCopied.value = true;
+      setTimeout(() => (isCopied.value = false), 2000);
     } catch {
       // Without a secure context there is no clipboard: the text can be selected by hand.
-      isDone.value = false;
+      isCopied.value = false;
     }
   };
   return (
     <button type="button" class="small" onClick={() => void copy()}>
-      <span aria-live="polite">{isDone.value ? "Copied" : label}</span>
+      <span aria-live="polite">{isCopied.value ? "Copied" : label}</span>
     </button>
   );
 }
 
 /** Text to be copied into a shell. */
-export function Command({ text, label }: { text: string; label: string }) {
+export function CopyBlock({ text, label }: { text: string; label: string }) {
   return (
     <figure class="command">
       <figcaption>
@@ -93,7 +93,7 @@ export function Command({ text, label }: { text: string; label: string }) {
 }
 
 /** Text that a sender wrote: control characters are made visible, and its direction does not affect the surrounding text. */
-export function Foreign({ text, class: name }: { text: string; class?: string }) {
+export function SenderText({ text, class: name }: { text: string; class?: string }) {
   return (
     <bdi class={name} dir="auto">
       {visible(text)}
@@ -110,68 +110,58 @@ export function NameLink({ href, text }: { href: string; text: string }) {
   );
 }
 
-/** A value, or a value with its text. */
-type Choice = string | readonly [value: string, text: string, ...unknown[]];
-
-const textOf = (choice: Choice): readonly [value: string, text: string, ...unknown[]] =>
-  typeof choice === "string" ? [choice, choice] : choice;
-
-export interface TabsProps {
-  readonly label: string;
-  readonly tabs: readonly Choice[];
-  readonly chosen: string | undefined;
-  readonly onChoose: (name: string) => void;
+export interface Column<R> {
+  readonly head: ComponentChildren;
+  /** The content of a cell. In text, control characters are made visible. */
+  readonly cell: (row: R, at: number) => ComponentChildren;
+  /** A `name` is the row's heading, a `number` is aligned to the right, a `moment` stays on one line. */
+  readonly kind?: "name" | "number" | "moment";
+  readonly class?: string | ((row: R) => string);
 }
 
-/** A group of buttons, exactly one of which is pressed. */
-export function Tabs({ label, tabs, chosen, onChoose }: TabsProps) {
-  return (
-    <div role="group" aria-label={label} class="tabs">
-      {tabs.map(textOf).map(([name, text]) => (
-        <button type="button" key={name} aria-pressed={name === chosen} onClick={() => onChoose(name)}>
-          {text}
-        </button>
-      ))}
-    </div>
-  );
-}
-
-/** The choices of a `select`. `chosen`: the initial value of a form's field; a `select` with its own `value` leaves it out. */
-export function Options({ of, chosen }: { of: readonly Choice[]; chosen?: string }) {
-  return (
-    <>
-      {of.map(textOf).map(([value, text]) => (
-        <option value={value} key={value} selected={chosen === undefined ? undefined : value === chosen}>
-          {visible(text)}
-        </option>
-      ))}
-    </>
-  );
-}
-
-export interface TableProps {
+export interface TableProps<R> {
+  /** For screen readers. */
   readonly title: string;
-  readonly heads: readonly ComponentChildren[];
-  readonly children: ComponentChildren;
+  readonly rows: readonly R[];
+  readonly columns: readonly Column<R>[];
+  /** Default: the `id` of the row, or its index. */
+  readonly keyOf?: (row: R) => string;
+  readonly isChosen?: (row: R) => boolean;
 }
 
-/** A table with column heads, a caption for screen readers, and a frame that scrolls sideways if it is wider than the window. */
-export function Table({ title, heads, children }: TableProps) {
+/** A table in a frame that scrolls sideways if the table is wider than the window. */
+export function Table<R>({ title, rows, columns, keyOf, isChosen }: TableProps<R>) {
   return (
     <div class="wide" tabIndex={0}>
       <table class="rows">
         <caption class="unseen">{title}</caption>
         <thead>
           <tr>
-            {heads.map((head, at) => (
-              <th scope="col" key={at}>
+            {columns.map(({ head, kind }, at) => (
+              <th scope="col" class={kind === "number" ? kind : ""} key={at}>
                 {head}
               </th>
             ))}
           </tr>
         </thead>
-        <tbody>{children}</tbody>
+        <tbody>
+          {rows.map((row, at) => (
+            <tr key={keyOf?.(row) ?? (row as { readonly id?: string }).id ?? at} class={isChosen?.(row) ? "is-chosen" : ""}>
+              {columns.map((column, index) => (
+                <Cell column={column} row={row} at={at} key={index} />
+              ))}
+            </tr>
+          ))}
+        </tbody>
       </table>
     </div>
   );
+}
+
+function Cell<R>({ column, row, at }: { column: Column<R>; row: R; at: number }) {
+  const { cell, kind, class: name } = column;
+  const content = cell(row, at);
+  const shown = typeof content === "string" ? <bdi>{visible(content)}</bdi> : content;
+  if (kind === "name") return <th scope="row">{shown}</th>;
+  return <td class={[kind, typeof name === "function" ? name(row) : name].filter(Boolean).join(" ")}>{shown}</td>;
 }

@@ -1,7 +1,8 @@
-// Downloads the content of a screen as JSON, CSV or NDJSON; the browser creates the file. Invariant: a CSV cell that a spreadsheet would
-// run as a formula is written as text.
+// Downloads the content of a screen as JSON, CSV or NDJSON. The browser creates the file.
+import { csvCell } from "../../client/text.ts";
 import { useSending } from "../state/sending.ts";
-import { Options, Problem } from "./common.tsx";
+import { Problem } from "./common.tsx";
+import { Select } from "./controls.tsx";
 
 export type Rows = readonly Readonly<Record<string, unknown>>[];
 
@@ -20,20 +21,19 @@ export function Download({ name, read }: { name: string; read: () => Promise<Row
   });
   return (
     <>
-      <select
+      <Select
         aria-label="Download"
         disabled={isBusy}
         value=""
-        onChange={(event) => {
-          const { value } = event.currentTarget;
-          event.currentTarget.value = "";
-          void send(value as Format);
-        }}
-      >
-        <option value="">{isBusy ? "Reading …" : "Download"}</option>
-        <Options of={Object.keys(FORMATS).map((format) => [format, format.toUpperCase()])} />
-      </select>
-      <Problem words={error} />
+        of={[
+          ["", isBusy ? "Reading …" : "Download"],
+          ["json", "JSON"],
+          ["csv", "CSV"],
+          ["ndjson", "NDJSON"],
+        ]}
+        onChoose={(format) => format && void send(format)}
+      />
+      <Problem message={error} />
     </>
   );
 }
@@ -52,8 +52,8 @@ export function saveFile(name: string, contents: Blob): void {
 export function csvOf(rows: Rows): string {
   const flat = rows.map(flattenRow);
   const names = [...new Set(flat.flatMap((row) => Object.keys(row)))];
-  const lines = flat.map((row) => names.map((name) => cellOf(row[name])).join(","));
-  return `${[names.map(cellOf).join(","), ...lines].join("\r\n")}\r\n`;
+  const lines = flat.map((row) => names.map((name) => csvCell(row[name])).join(","));
+  return `${[names.map(csvCell).join(","), ...lines].join("\r\n")}\r\n`;
 }
 
 function flattenRow(row: Readonly<Record<string, unknown>>): Record<string, unknown> {
@@ -63,12 +63,4 @@ function flattenRow(row: Readonly<Record<string, unknown>>): Record<string, unkn
       : [[name, value]],
   );
   return Object.fromEntries(pairs);
-}
-
-function cellOf(value: unknown): string {
-  if (value === null || value === undefined) return "";
-  const text = typeof value === "string" ? value : JSON.stringify(value);
-  // Spreadsheets run a cell that begins with one of these: https://owasp.org/www-community/attacks/CSV_Injection
-  const harmless = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-  return /[",\r\n]/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
 }

@@ -3,59 +3,42 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { Dialog, Problem } from "./common.tsx";
+import { Button } from "./controls.tsx";
 import { call } from "../state/api.ts";
 import { useSending } from "../state/sending.ts";
 
-export interface RemovalProps {
-  /** Text of the button. */
+export interface RemoveButtonProps {
+  /** Text of the button, such as `Remove rule`; the dialog asks `Remove rule?`. */
   readonly label: string;
   /** For screen readers, if several buttons have the same label. */
   readonly fullLabel?: string;
   readonly class?: string;
   /** Path of the DELETE request. */
   readonly path: string;
-  readonly title?: string;
-  /** Verb on the button of the dialog. */
-  readonly verb?: string;
   /** The consequences. */
   readonly children: ComponentChildren;
   /** Called after the removal; returns the address to open, if any. */
   readonly onRemoved: () => string | void;
 }
 
-export function Removal({
-  label,
-  fullLabel,
-  class: name = "danger",
-  path,
-  title = "Remove?",
-  verb = "Remove",
-  children,
-  onRemoved,
-}: RemovalProps) {
-  const isAsked = useSignal(false);
+export function RemoveButton({ label, fullLabel, class: name = "danger", path, children, onRemoved }: RemoveButtonProps) {
+  const isConfirming = useSignal(false);
   const { send, error } = useSending(async () => {
     await call(path, { method: "DELETE" });
-    isAsked.value = false;
+    isConfirming.value = false;
     return onRemoved();
   });
-  const close = (): void => void (isAsked.value = false);
+  const close = (): void => void (isConfirming.value = false);
   return (
     <>
-      <button type="button" class={name} aria-label={fullLabel} onClick={() => (isAsked.value = true)}>
-        {label}
-      </button>
-      {isAsked.value && (
-        <Dialog title={title} onClose={close}>
+      <Button class={name} aria-label={fullLabel} onClick={() => (isConfirming.value = true)} text={label} />
+      {isConfirming.value && (
+        <Dialog title={`${label}?`} onClose={close}>
           <p>{children}</p>
-          <Problem words={error} />
+          <Problem message={error} />
           <div class="actions">
-            <button type="button" onClick={close}>
-              Keep it
-            </button>
-            <button type="button" class="danger" onClick={() => void send()}>
-              {verb}
-            </button>
+            <Button onClick={close} text="Cancel" />
+            <Button class="danger" onClick={() => void send()} text={label.split(" ")[0]} />
           </div>
         </Dialog>
       )}

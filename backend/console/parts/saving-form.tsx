@@ -3,6 +3,7 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { Problem } from "./common.tsx";
+import { Button } from "./controls.tsx";
 import { submitBy, useSending } from "../state/sending.ts";
 
 export interface SavingFormProps {
@@ -33,14 +34,8 @@ export function SavingForm({ label, saved, save, refusal, takesFocus, children }
   return (
     <form class="stack" ref={element} onInput={() => (isSaved.value = false)} onSubmit={submitBy(send)}>
       {children}
-      <Problem words={error} />
-      {refusal ? (
-        <p class="quiet">{refusal}</p>
-      ) : (
-        <button type="submit" class="primary">
-          {label}
-        </button>
-      )}
+      <Problem message={error} />
+      {refusal ? <p class="quiet">{refusal}</p> : <Button type="submit" class="primary" text={label} />}
       {saved && isSaved.value && <p role="status">{saved}</p>}
     </form>
   );

@@ -1,5 +1,6 @@
 // Loads screens when they are first opened, and shows an error if one cannot be loaded or fails while it is drawn. Invariant: if a screen
 // fails, the navigation still works, and the message says what failed and what to do.
+import { Button } from "./controls.tsx";
 import { Component, type ComponentChildren, type FunctionComponent } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
 import { whileLoading } from "../state/loaded.ts";
@@ -79,9 +80,7 @@ function Failure({ error }: { error: Error }) {
         <h1>This screen failed</h1>
         <p>Reload the page. If it fails again, send this message to your administrator:</p>
         <pre tabIndex={0}>{`${error.name}: ${error.message}`}</pre>
-        <button type="button" class="primary" onClick={() => location.reload()}>
-          Reload
-        </button>
+        <Button class="primary" onClick={() => location.reload()} text="Reload" />
       </div>
     </section>
   );

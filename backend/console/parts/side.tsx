@@ -1,5 +1,5 @@
-// The panel next to a list, with the details of one row. Invariant: keyboard focus moves into the panel when it opens, and back to where it
-// was when the panel closes.
+// A list with a panel next to it that has the details of one row. Invariant: keyboard focus moves into the panel when it opens, and back to
+// where it was when the panel closes.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { visible } from "./text.ts";
@@ -8,16 +8,26 @@ export interface SideProps {
   /** Label for screen readers. */
   readonly label: string;
   readonly title: string;
-  /** The address with the panel closed. */
-  readonly closed: string;
+  /** The address without the panel. */
+  readonly closeHref: string;
   readonly children: ComponentChildren;
 }
 
-export function Side({ label, title, closed, children }: SideProps) {
+/** `side`: the panel, if it is open. */
+export function Split({ side, children }: { side: ComponentChildren; children: ComponentChildren }) {
+  return (
+    <div class={`split ${side ? "with-side" : ""}`}>
+      <div>{children}</div>
+      {side}
+    </div>
+  );
+}
+
+export function Side({ label, title, closeHref, children }: SideProps) {
   const element = useRef<HTMLElement>(null);
-  const before = useRef(document.activeElement);
+  const previousFocus = useRef(document.activeElement);
   useEffect(() => {
-    const [side, other] = [element.current, before.current];
+    const [side, other] = [element.current, previousFocus.current];
     if (!side) return undefined;
     // A form in the panel may already have taken the focus.
     if (!side.contains(document.activeElement)) side.focus();
@@ -31,7 +41,7 @@ export function Side({ label, title, closed, children }: SideProps) {
         <h2>
           <bdi>{visible(title)}</bdi>
         </h2>
-        <a class="button plain" aria-label="Close" href={closed}>
+        <a class="button plain" aria-label="Close" href={closeHref}>
           ✕
         </a>
       </header>

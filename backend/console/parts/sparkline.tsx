@@ -10,10 +10,10 @@ export interface SparklineProps {
 }
 
 export function Sparkline({ values, label, colour = "is-info" }: SparklineProps) {
-  const most = Math.max(0, ...values.map((value) => value ?? 0));
+  const max = Math.max(0, ...values.map((value) => value ?? 0));
   const stepX = WIDTH / Math.max(1, values.length - 1);
   const pointAt = (value: number, at: number): string =>
-    `${(at * stepX).toFixed(1)},${(HEIGHT - 1 - (most === 0 ? 0 : (value / most) * (HEIGHT - 2))).toFixed(1)}`;
+    `${(at * stepX).toFixed(1)},${(HEIGHT - 1 - (max === 0 ? 0 : (value / max) * (HEIGHT - 2))).toFixed(1)}`;
   return (
     <svg class={`sparkline ${colour}`} viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={label}>
       {linesOf(values).map((line) => (

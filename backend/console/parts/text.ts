@@ -1,4 +1,4 @@
-// Formats text and numbers for the console, and searches the targets of the command palette. Invariant: every character of a sender's text
+// Formats text and numbers. Invariant: every character of a sender's text
 // is visible, and none changes the direction of the surrounding text.
 
 /** Control characters except tab and line feed, and characters that change the direction of text. */
@@ -18,14 +18,6 @@ export function visible(text: string): string {
   });
 }
 
-const BYTE_UNITS = ["B", "kB", "MB", "GB", "TB"] as const;
-
-/** `112.7 MB`. */
-export function bytesText(bytes: number): string {
-  const power = Math.min(BYTE_UNITS.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
-  return `${Number((bytes / 1000 ** power).toPrecision(4)).toLocaleString("en")} ${BYTE_UNITS[power]}`;
-}
-
 const NUMBER_UNITS = [
   [1e12, "T"],
   [1e9, "G"],
@@ -41,29 +33,4 @@ export function shortNumber(value: number): string {
   if (Math.abs(value) >= HUGE) return Number(value.toPrecision(4)).toExponential();
   for (const [size, unit] of NUMBER_UNITS) if (Math.abs(value) >= size) return `${Number((value / size).toPrecision(4))}${unit}`;
   return String(Number(value.toPrecision(5)));
-}
-
-/** A target that the command palette can open. */
-export interface Target {
-  /** `screen`, `service`, `pod`, … */
-  readonly kind: string;
-  readonly name: string;
-  readonly href: string;
-}
-
-const MOST_RESULTS = 20;
-
-/** Targets with every typed word in their name or kind; those whose name begins with the first word come first. */
-export function findTargets(targets: readonly Target[], typed: string): Target[] {
-  const words = typed.toLowerCase().split(/\s+/).filter(Boolean);
-  const [first = ""] = words;
-  return targets
-    .flatMap((target) => {
-      const name = target.name.toLowerCase();
-      const isFound = words.every((word) => name.includes(word) || target.kind.includes(word));
-      return isFound ? [{ target, rank: name === typed.toLowerCase() ? 0 : name.startsWith(first) ? 1 : 2 }] : [];
-    })
-    .toSorted((a, b) => a.rank - b.rank || a.target.name.length - b.target.name.length)
-    .slice(0, MOST_RESULTS)
-    .map(({ target }) => target);
 }

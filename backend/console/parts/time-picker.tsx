@@ -3,50 +3,42 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { address, choose, route } from "../state/route.ts";
-import { currentRange, LASTS, moment, showRange, utc, zoom } from "../state/time.ts";
+import { currentRange, RELATIVE_RANGES, moment, showRange, utc, zoom } from "../state/time.ts";
 import { durationMs, typedRange } from "../state/typed-range.ts";
-import { Copy, Options } from "./common.tsx";
+import { Copy } from "./common.tsx";
+import { Button, Select } from "./controls.tsx";
 
 const REFRESHES = ["5s", "10s", "30s", "1m", "5m"] as const;
 
-export function TimePicker({ standard = "1h", onNow }: { standard?: string; onNow?: () => void }) {
+export function TimePicker({ defaultRange = "1h", onNow }: { defaultRange?: string; onNow?: () => void }) {
   // Subscribes to the address, because a new address may contain a new range.
   const { query } = route.value;
-  const range = currentRange(standard);
+  const range = currentRange(defaultRange);
   const spanMs = range.toMs - range.fromMs;
   return (
     <div class="time" role="group" aria-label="Time range">
-      <button type="button" title="Earlier" aria-label="Earlier" onClick={() => showRange(range.fromMs - spanMs, range.fromMs)}>
-        ‹
-      </button>
+      <Button title="Earlier" aria-label="Earlier" onClick={() => showRange(range.fromMs - spanMs, range.fromMs)} text="‹" />
       <TypedRange shown={range.last ? `last ${range.last}` : `${moment(range.fromMs)} to ${moment(range.toMs)}`} />
-      <button
-        type="button"
+      <Button
         title="Later"
         aria-label="Later"
         disabled={range.last !== undefined}
         onClick={() =>
           range.toMs + spanMs < Date.now() ? showRange(range.toMs, range.toMs + spanMs) : choose({ from: lastOf(spanMs), to: undefined })
         }
-      >
-        ›
-      </button>
-      <button type="button" title="Zoom out" aria-label="Zoom out" onClick={() => zoom(range, 2)}>
-        −
-      </button>
+        text="›"
+      />
+      <Button title="Zoom out" aria-label="Zoom out" onClick={() => zoom(range, 2)} text="−" />
       <CopyLink fromMs={range.fromMs} toMs={range.toMs} />
       {onNow && (
         <>
-          <button type="button" title="Refresh" aria-label="Refresh" onClick={onNow}>
-            ⟳
-          </button>
-          <select
+          <Button title="Refresh" aria-label="Refresh" onClick={onNow} text="⟳" />
+          <Select
             aria-label="Refresh every"
             value={query.get("refresh") ?? ""}
-            onChange={(event) => choose({ refresh: event.currentTarget.value || undefined }, { replace: true })}
-          >
-            <Options of={[["", "off"], ...REFRESHES]} />
-          </select>
+            onChoose={(refresh) => choose({ refresh }, { replace: true })}
+            of={[["", "off"], ...REFRESHES]}
+          />
         </>
       )}
     </div>
@@ -64,7 +56,7 @@ function TypedRange({ shown }: { shown: string }) {
     const text = field.value.trim();
     if (text === shown || text === "") return void (field.value = shown);
     const typed = typedRange(text, Date.now(), utc.peek());
-    problem.value = typed ? undefined : `${text}: write 30m, yesterday, 14:00 to 15:00, or 2026-11-25 14:00`;
+    problem.value = typed ? undefined : `Invalid time range. Examples: 30m, yesterday, 14:00 to 15:00, 2026-11-25 14:00`;
     if (typed) choose(typed);
   };
   return (
@@ -84,7 +76,7 @@ function TypedRange({ shown }: { shown: string }) {
         onKeyDown={(event) => event.key === "Enter" && take(event.currentTarget)}
       />
       <datalist id="time-ranges">
-        {LASTS.map((last) => (
+        {RELATIVE_RANGES.map((last) => (
           <option value={`last ${last}`} key={last} />
         ))}
         <option value="today" />

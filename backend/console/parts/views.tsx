@@ -3,26 +3,27 @@ import type { ApiResponses } from "../../client/api.ts";
 import { call, wholeList } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { route } from "../state/route.ts";
-import { typedIn } from "../state/sending.ts";
+import { formReader } from "../state/sending.ts";
 import { mayWrite } from "../state/session.ts";
 import { Dialog, Status } from "./common.tsx";
-import { Removal } from "./removal.tsx";
+import { Field } from "./controls.tsx";
+import { RemoveButton } from "./removal.tsx";
 import { SavingForm } from "./saving-form.tsx";
 import { visible } from "./text.ts";
 
 type View = ApiResponses["GET /api/views"][number];
 
 export function Views({ onClose }: { onClose: () => void }) {
-  const found = useLoaded("views", async (signal) => await wholeList<View>("/api/views", signal));
-  const rows = found.value.value?.rows ?? [];
+  const loaded = useLoaded("views", async (signal) => await wholeList<View>("/api/views", signal));
+  const rows = loaded.value.value?.rows ?? [];
   const save = async (form: HTMLFormElement): Promise<void> => {
-    await call("/api/views", { method: "POST", body: { name: typedIn(form)("name").trim(), address: addressNow() } });
+    await call("/api/views", { method: "POST", body: { name: formReader(form)("name").trim(), address: addressNow() } });
     form.reset();
-    found.reload();
+    loaded.reload();
   };
   return (
     <Dialog title="Saved views" onClose={onClose}>
-      <Status of={found} empty={rows.length === 0 && "None yet."}>
+      <Status of={loaded} empty={rows.length === 0 && "No saved views."}>
         <ul class="plain-list views">
           {rows.map((view) => (
             <li key={view.id}>
@@ -31,26 +32,23 @@ export function Views({ onClose }: { onClose: () => void }) {
                 <bdi>{visible(view.name)}</bdi>
               </a>
               {mayWrite.value && (
-                <Removal
+                <RemoveButton
                   label="Remove"
                   fullLabel={`Remove ${visible(view.name)}`}
                   class="small"
                   path={`/api/views/${view.id}`}
-                  onRemoved={found.reload}
+                  onRemoved={loaded.reload}
                 >
-                  {visible(`${view.name} is removed for everyone in the organisation.`)}
-                </Removal>
+                  {visible(`${view.name} is removed for everyone in your organisation.`)}
+                </RemoveButton>
               )}
             </li>
           ))}
         </ul>
       </Status>
       {mayWrite.value && (
-        <SavingForm label="Save this view" saved="Saved." save={save}>
-          <label>
-            Name of this view
-            <input name="name" type="text" required maxLength={100} />
-          </label>
+        <SavingForm label="Create view" saved="Saved." save={save}>
+          <Field label="View name" name="name" type="text" required maxLength={100} />
         </SavingForm>
       )}
     </Dialog>
@@ -60,8 +58,8 @@ export function Views({ onClose }: { onClose: () => void }) {
 /** Contains all choices except the chosen record, which is deleted after its retention. */
 function addressNow(): string {
   const { screen, id, query } = route.peek();
-  const kept = new URLSearchParams(query);
-  kept.delete("record");
-  const asked = kept.size > 0 ? `?${kept}` : "";
-  return `#/${screen}${id ? `/${encodeURIComponent(id)}` : ""}${asked}`;
+  const parameters = new URLSearchParams(query);
+  parameters.delete("record");
+  const search = parameters.size > 0 ? `?${parameters}` : "";
+  return `#/${screen}${id ? `/${encodeURIComponent(id)}` : ""}${search}`;
 }

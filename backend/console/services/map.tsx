@@ -2,7 +2,7 @@
 // table with the same calls in numbers. Services are links, so the map can be used by keyboard too.
 import { useMemo } from "preact/hooks";
 import { useSignal } from "@preact/signals";
-import { Foreign, Status, Table } from "../parts/common.tsx";
+import { NameLink, Status, Table } from "../parts/common.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
@@ -22,27 +22,26 @@ import { rateText, shareText } from "./service.ts";
 
 /** Characters of a name that fit into a box. */
 const NAME_LENGTH = 20;
-const SHOWN_EDGES = 200;
-const LEAST_ERROR_RATIO = 0.01;
+const MAX_ROWS = 200;
+const MIN_ERROR_RATIO = 0.01;
 
 /** The whole map, or only the callers and callees of one service. */
-export function ServiceMap({ asked, range, service }: { asked: string; range: AddressRange; service?: string }) {
-  const found = useLoaded(
-    asked,
+export function ServiceMap({ requestKey, range, service }: { requestKey: string; range: AddressRange; service?: string }) {
+  const loaded = useLoaded(
+    requestKey,
     async (signal) => await call<Graph>("/query/services/graph", { query: rangeQuery(currentRange()), signal }),
   );
-  const graph = found.value.value;
+  const graph = loaded.value.value;
   const edges = useMemo(() => (graph ? (service === undefined ? graph.edges : neighbourhood(graph, service)) : []), [graph, service]);
   return (
     <section class="service-map" aria-label="Service map">
       {service !== undefined && <h2>Calls</h2>}
-      <Status of={found} empty={edges.length === 0 && "No calls between services in this range. Calls appear a minute after their spans."}>
-        {edges.length > 0 && (
-          <>
-            <Picture edges={edges} range={range} service={service} />
-            <Calls edges={edges} range={range} />
-          </>
-        )}
+      <Status
+        of={loaded}
+        empty={edges.length === 0 && "No calls between services in this time range. New calls appear after about a minute."}
+      >
+        <Picture edges={edges} range={range} service={service} />
+        <Calls edges={edges} range={range} />
       </Status>
     </section>
   );
@@ -51,7 +50,7 @@ export function ServiceMap({ asked, range, service }: { asked: string; range: Ad
 function Picture({ edges, range, service }: { edges: readonly Edge[]; range: AddressRange; service: string | undefined }) {
   const layout = useMemo(() => layOut(edges), [edges]);
   const pointed = useSignal<string | undefined>(undefined);
-  const most = Math.max(...edges.map(({ rate }) => rate));
+  const max = Math.max(...edges.map(({ rate }) => rate));
   return (
     <>
       <div class="wide" tabIndex={0} role="group" aria-label="Map">
@@ -76,7 +75,7 @@ function Picture({ edges, range, service }: { edges: readonly Edge[]; range: Add
             <Call
               key={`${placed.from.key} ${placed.to.key} ${placed.edge.connection}`}
               placed={placed}
-              most={most}
+              max={max}
               isFaded={pointed.value !== undefined && placed.from.key !== pointed.value && placed.to.key !== pointed.value}
             />
           ))}
@@ -94,7 +93,7 @@ function Picture({ edges, range, service }: { edges: readonly Edge[]; range: Add
         </svg>
       </div>
       {layout.omitted > 0 && (
-        <p class="quiet">{counted(layout.omitted, "node")} with fewer calls not shown; open a service to see its neighbours.</p>
+        <p class="quiet">{counted(layout.omitted, "node")} with fewer calls not shown. Open a service to see its neighbours.</p>
       )}
     </>
   );
@@ -132,9 +131,9 @@ function Box({ node, range, isCentre }: { node: PlacedNode; range: AddressRange;
   );
 }
 
-function Call({ placed: { edge, from, to }, most, isFaded }: { placed: PlacedEdge; most: number; isFaded: boolean }) {
-  const colour = edge.error_ratio >= LEAST_ERROR_RATIO ? "is-error" : "is-plain";
-  const width = 1 + 4 * Math.sqrt(most > 0 ? edge.rate / most : 0);
+function Call({ placed: { edge, from, to }, max, isFaded }: { placed: PlacedEdge; max: number; isFaded: boolean }) {
+  const colour = edge.error_ratio >= MIN_ERROR_RATIO ? "is-error" : "is-plain";
+  const width = 1 + 4 * Math.sqrt(max > 0 ? edge.rate / max : 0);
   return (
     <path
       d={pathOf(from, to)}
@@ -166,34 +165,38 @@ const latency = (ms: number | null): string => (ms === null ? "unknown" : span(m
 /** Whether the callee sends spans itself. */
 const isService = ({ connection }: Edge): boolean => connection === "" || connection === "messaging";
 
-function ServiceName({ name, range }: { name: string; range: AddressRange }) {
-  return (
-    <a href={address("services", { ...range }, name)}>
-      <Foreign text={name} />
-    </a>
-  );
-}
-
 function Calls({ edges, range }: { edges: readonly Edge[]; range: AddressRange }) {
   return (
     <>
-      <Table title="Calls between services" heads={["caller", "callee", "type", "rate", "errors", "p95"]}>
-        {edges.slice(0, SHOWN_EDGES).map((edge) => (
-          <tr key={`${edge.client} ${edge.server} ${edge.connection}`}>
-            <th scope="row">
-              <ServiceName name={edge.client} range={range} />
-            </th>
-            <td>{isService(edge) ? <ServiceName name={edge.server} range={range} /> : <Foreign text={edge.server} />}</td>
-            <td>{edge.connection || "request"}</td>
-            <td class="number">{rateText(edge.rate)}</td>
-            <td class={`number ${edge.error_ratio >= LEAST_ERROR_RATIO ? "level is-error" : ""}`}>{shareText(edge.error_ratio)}</td>
-            <td class="number">{latency(edge.p95_ms)}</td>
-          </tr>
-        ))}
-      </Table>
-      {edges.length > SHOWN_EDGES && (
+      <Table
+        title="Calls between services"
+        rows={edges.slice(0, MAX_ROWS)}
+        keyOf={(edge) => `${edge.client} ${edge.server} ${edge.connection}`}
+        columns={[
+          {
+            head: "caller",
+            kind: "name",
+            cell: ({ client }) => <NameLink href={address("services", { ...range }, client)} text={client} />,
+          },
+          {
+            head: "callee",
+            cell: (edge) =>
+              isService(edge) ? <NameLink href={address("services", { ...range }, edge.server)} text={edge.server} /> : edge.server,
+          },
+          { head: "type", cell: ({ connection }) => connection || "request" },
+          { head: "rate", kind: "number", cell: ({ rate }) => rateText(rate) },
+          {
+            head: "errors",
+            kind: "number",
+            class: (edge) => (edge.error_ratio >= MIN_ERROR_RATIO ? "level is-error" : ""),
+            cell: (edge) => shareText(edge.error_ratio),
+          },
+          { head: "p95", kind: "number", cell: (edge) => latency(edge.p95_ms) },
+        ]}
+      />
+      {edges.length > MAX_ROWS && (
         <p class="quiet">
-          The {SHOWN_EDGES} with the most calls of {edges.length.toLocaleString("en")} are shown.
+          Only the {MAX_ROWS} connections with the most calls of {edges.length.toLocaleString("en")} are shown.
         </p>
       )}
     </>

@@ -1,7 +1,7 @@
 // Shows where a service runs, according to the attributes of its newest spans, and which alerts about it are firing.
 import type { ApiResponses } from "../../client/api.ts";
 import { type Entity, entityAddress } from "../entities/entity.ts";
-import { FiringLinks, readFiring } from "../entities/links.tsx";
+import { FiringLinks, readFiringAlerts } from "../entities/links.tsx";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
@@ -11,13 +11,13 @@ type Facet = ApiResponses["GET /query/traces/facets"][number];
 
 const SHOWN = 20;
 
-export function RunsOn({ service, asked, range }: { service: string; asked: string; range: AddressRange }) {
-  const found = useLoaded(`${service} ${asked}`, async (signal) => {
-    const query: [string, string][] = [["service", service], ...rangeQuery(currentRange())];
-    const [facets, firing] = await Promise.all([call<Facet[]>("/query/traces/facets", { query, signal }), readFiring(signal)]);
+export function RunsOn({ service, requestKey, range }: { service: string; requestKey: string; range: AddressRange }) {
+  const loaded = useLoaded(`${service} ${requestKey}`, async (signal) => {
+    const query = { service, ...rangeQuery(currentRange()) };
+    const [facets, firing] = await Promise.all([call<Facet[]>("/query/traces/facets", { query, signal }), readFiringAlerts(signal)]);
     return { entities: entitiesOf(facets), firing: firing.filter(({ labels }) => isAbout(service, labels)) };
   });
-  const { entities = [], firing = [] } = found.value.value ?? {};
+  const { entities = [], firing = [] } = loaded.value.value ?? {};
   return (
     <>
       <FiringLinks alerts={firing} />

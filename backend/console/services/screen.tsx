@@ -2,7 +2,8 @@
 // another service or an earlier range.
 import { useSignal } from "@preact/signals";
 import { counted, visible } from "../parts/text.ts";
-import { NameLink, Options, Status, Table, Tabs } from "../parts/common.tsx";
+import { type Column, NameLink, Status, Table } from "../parts/common.tsx";
+import { Select, Tabs } from "../parts/controls.tsx";
 import { Download } from "../parts/download.tsx";
 import { lazy } from "../parts/screens.tsx";
 import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
@@ -10,9 +11,9 @@ import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { type AddressRange, currentRange, rangeQuery, span } from "../state/time.ts";
-import { written } from "../logs/query-line.ts";
+import { formatTerm } from "../logs/query-line.ts";
 import { type Exemplar, ExemplarList, readExemplars } from "../metrics/exemplars.tsx";
-import { type Operation, type Point, rateText, servicesBetween, shareText, worstFirst } from "./service.ts";
+import { type Operation, type Point, rateText, readServices, shareText, worstFirst } from "./service.ts";
 import { ServiceTable } from "./table.tsx";
 import { RunsOn } from "./runs-on.tsx";
 
@@ -21,16 +22,16 @@ const ServiceMap = lazy(async () => (await import("./map.tsx")).ServiceMap);
 
 export function Services() {
   const { id, query } = route.value;
-  const again = useSignal(0);
-  useRefresh(() => again.value++);
-  const asked = `${query.get("from")} ${query.get("to")} ${again.value}`;
+  const refreshes = useSignal(0);
+  useRefresh(() => refreshes.value++);
+  const requestKey = `${query.get("from")} ${query.get("to")} ${refreshes.value}`;
   const range = { from: query.get("from") ?? undefined, to: query.get("to") ?? undefined };
   const isMap = query.get("view") === "map";
   return (
     <section class="screen services" aria-labelledby="title">
       <div class="bar">
         <h1 id="title">{id ? <bdi>{visible(id)}</bdi> : "Services"}</h1>
-        <TimePicker onNow={() => again.value++} />
+        <TimePicker onNow={() => refreshes.value++} />
         {id ? (
           <ServiceLinks service={id} range={range} />
         ) : (
@@ -38,36 +39,32 @@ export function Services() {
         )}
       </div>
       {id ? (
-        <OneService service={id} asked={asked} range={range} key={id} />
+        <OneService service={id} requestKey={requestKey} range={range} key={id} />
       ) : isMap ? (
-        <ServiceMap asked={asked} range={range} />
+        <ServiceMap requestKey={requestKey} range={range} />
       ) : (
-        <AllServices asked={asked} range={range} />
+        <AllServices requestKey={requestKey} range={range} />
       )}
     </section>
   );
 }
 
-function AllServices({ asked, range }: { asked: string; range: AddressRange }) {
-  const found = useLoaded(asked, async (signal) => {
+function AllServices({ requestKey, range }: { requestKey: string; range: AddressRange }) {
+  const loaded = useLoaded(requestKey, async (signal) => {
     const { fromMs, toMs } = currentRange();
-    const [now, before] = await Promise.all([servicesBetween(fromMs, toMs, signal), servicesBetween(2 * fromMs - toMs, fromMs, signal, 1)]);
+    const [now, before] = await Promise.all([readServices(fromMs, toMs, signal), readServices(2 * fromMs - toMs, fromMs, signal, 1)]);
     return worstFirst(now, before);
   });
-  const services = found.value.value ?? [];
+  const services = loaded.value.value ?? [];
   const worse = services.filter((service) => service.worse > 0).length;
   return (
-    <Status of={found} empty={services.length === 0 && <p>No spans in this range. Send traces with an OpenTelemetry SDK.</p>}>
-      {services.length > 0 && (
-        <>
-          <p role="status">
-            {counted(services.length, "service")}
-            {worse > 0 && <strong class="level is-error"> {worse} worse than in the range before</strong>}{" "}
-            <Download name="services" read={() => services.map(({ series: _series, worse: _worse, ...figures }) => ({ ...figures }))} />
-          </p>
-          <ServiceTable services={services} range={range} />
-        </>
-      )}
+    <Status of={loaded} empty={services.length === 0 && "No spans in this time range. Send traces with an OpenTelemetry SDK."}>
+      <p role="status">
+        {counted(services.length, "service")}
+        {worse > 0 && <strong class="level is-error"> {worse} worse than in the previous time range</strong>}{" "}
+        <Download name="services" read={() => services.map(({ series: _series, worse: _worse, ...figures }) => ({ ...figures }))} />
+      </p>
+      <ServiceTable services={services} range={range} />
     </Status>
   );
 }
@@ -77,7 +74,7 @@ function ServiceLinks({ service, range }: { service: string; range: AddressRange
     <>
       <a href={address("traces", { service, ...range })}>traces</a>
       <a href={address("traces", { service, error: "true", ...range })}>traces with errors</a>
-      <a href={address("logs", { q: written({ not: false, name: "source", value: service }), ...range })}>logs</a>
+      <a href={address("logs", { q: formatTerm({ not: false, name: "source", value: service }), ...range })}>logs</a>
       <a href={address("services", range)}>all services</a>
     </>
   );
@@ -93,39 +90,35 @@ const EARLIER: Readonly<Record<string, (spanMs: number) => number>> = {
 const OTHER_SERVICE = "service ";
 
 /** Calls of `service`, without the last interval if it has not ended yet. */
-async function pointsOf(service: string, { fromMs, toMs }: { fromMs: number; toMs: number }, signal: AbortSignal): Promise<Point[]> {
-  const query = rangeQuery({ fromMs, toMs, last: undefined });
+async function readPoints(service: string, { fromMs, toMs }: { fromMs: number; toMs: number }, signal: AbortSignal): Promise<Point[]> {
+  const query = rangeQuery({ fromMs, toMs });
   const points = await call<Point[]>(`/query/services/${encodeURIComponent(service)}/timeseries`, { query, signal });
   return points.filter(({ end }) => Date.parse(end) <= Date.now());
 }
 
 /** Points to compare with, in the same order but at the times of the current range. */
-async function comparedPoints(service: string, chosen: string, points: readonly Point[], signal: AbortSignal): Promise<Point[]> {
+async function readComparedPoints(service: string, chosen: string, points: readonly Point[], signal: AbortSignal): Promise<Point[]> {
   const { fromMs, toMs } = currentRange();
   const backMs = EARLIER[chosen]?.(toMs - fromMs) ?? 0;
   const other = chosen.startsWith(OTHER_SERVICE) ? chosen.slice(OTHER_SERVICE.length) : service;
-  const found = await pointsOf(other, { fromMs: fromMs - backMs, toMs: toMs - backMs }, signal);
+  const found = await readPoints(other, { fromMs: fromMs - backMs, toMs: toMs - backMs }, signal);
   return found.slice(0, points.length).map((point, at) => ({ ...point, start: points[at]?.start ?? point.start }));
 }
 
-function Compared({ service, asked }: { service: string; asked: string }) {
-  const found = useLoaded(asked, async (signal) => {
+function Compared({ service, requestKey }: { service: string; requestKey: string }) {
+  const loaded = useLoaded(requestKey, async (signal) => {
     const { fromMs, toMs } = currentRange();
-    return await servicesBetween(fromMs, toMs, signal, 1);
+    return await readServices(fromMs, toMs, signal, 1);
   });
-  const others = (found.value.value ?? []).map((row) => row.service).filter((name) => name !== service);
+  const others = (loaded.value.value ?? []).map((row) => row.service).filter((name) => name !== service);
   const chosen = route.value.query.get("with") ?? "";
-  return (
-    <label>
-      compare with{" "}
-      <select value={chosen} onChange={(event) => choose({ with: event.currentTarget.value || undefined })}>
-        <Options of={[["", "nothing"], ...Object.keys(EARLIER), ...others.map((name) => [`${OTHER_SERVICE}${name}`, name] as const)]} />
-        {chosen.startsWith(OTHER_SERVICE) && !others.includes(chosen.slice(OTHER_SERVICE.length)) && (
-          <option value={chosen}>{visible(chosen.slice(OTHER_SERVICE.length))}</option>
-        )}
-      </select>
-    </label>
-  );
+  const names = chosen.startsWith(OTHER_SERVICE) ? new Set([...others, chosen.slice(OTHER_SERVICE.length)]) : others;
+  const choices = [
+    ["", "nothing"] as const,
+    ...Object.keys(EARLIER),
+    ...[...names].map((name) => [`${OTHER_SERVICE}${name}`, name] as const),
+  ];
+  return <Select label="Compare with" of={choices} value={chosen} onChoose={(value) => choose({ with: value })} />;
 }
 
 /** The query whose exemplars are calls that the service's charts count. */
@@ -134,28 +127,28 @@ function latencyQuery(service: string): string {
   return `histogram_quantile(0.95, traces_spanmetrics_latency_bucket{service=${JSON.stringify(service)},span_kind=~"${kinds}"})`;
 }
 
-function OneService({ service, asked, range }: { service: string; asked: string; range: AddressRange }) {
+function OneService({ service, requestKey, range }: { service: string; requestKey: string; range: AddressRange }) {
   const path = `/query/services/${encodeURIComponent(service)}`;
   const chosen = route.value.query.get("with") ?? "";
-  const found = useLoaded(`${service} ${asked} ${chosen}`, async (signal) => {
+  const loaded = useLoaded(`${service} ${requestKey} ${chosen}`, async (signal) => {
     const range = currentRange();
     const [points, operations, exemplars] = await Promise.all([
-      pointsOf(service, range, signal),
+      readPoints(service, range, signal),
       call<Operation[]>(`${path}/operations`, { query: rangeQuery(range), signal }),
       readExemplars([latencyQuery(service)], range, signal),
     ]);
-    const compared = chosen ? { name: visible(chosen), points: await comparedPoints(service, chosen, points, signal) } : undefined;
+    const compared = chosen ? { name: visible(chosen), points: await readComparedPoints(service, chosen, points, signal) } : undefined;
     return { points, compared, operations, exemplars, fromS: range.fromMs / 1000, toS: range.toMs / 1000 };
   });
-  const shown = found.value.value;
+  const shown = loaded.value.value;
   const isEmpty = shown?.points.every(({ calls }) => calls === 0) && shown.operations.length === 0;
   return (
-    <Status of={found} empty={isEmpty && "No calls in this range."}>
+    <Status of={loaded} empty={isEmpty && "No calls in this time range."}>
       {shown && !isEmpty && (
         <>
-          <RunsOn service={service} asked={asked} range={range} />
+          <RunsOn service={service} requestKey={requestKey} range={range} />
           <div class="row">
-            <Compared service={service} asked={asked} />
+            <Compared service={service} requestKey={requestKey} />
           </div>
           <div class="charts">
             <Figure title="Calls per second" shown={shown} lines={[["rate", ({ rate }) => rate]]} />
@@ -173,7 +166,7 @@ function OneService({ service, asked, range }: { service: string; asked: string;
           </div>
           <ExemplarList exemplars={shown.exemplars} />
           <Operations service={service} operations={shown.operations} range={range} />
-          <ServiceMap asked={asked} range={range} service={service} />
+          <ServiceMap requestKey={requestKey} range={range} service={service} />
         </>
       )}
     </Status>
@@ -208,28 +201,36 @@ function Figure({ title, shown: { points, compared, fromS, toS }, lines, exempla
   );
 }
 
+function latencyColumn(head: string, latency: (row: Operation) => number | null): Column<Operation> {
+  return { head, kind: "number", cell: (row) => durationText(latency(row)) };
+}
+
 function Operations({ service, operations, range }: { service: string; operations: readonly Operation[]; range: AddressRange }) {
+  const tracesOf = (operation: string, error?: string): string => address("traces", { service, operation, error, ...range });
   return (
-    <Table title="Operations" heads={["operation", "kind", "rate", "errors", "p50", "p95", "p99"]}>
-      {operations.map(({ operation, kind, rate, error_ratio: errors, p50_ms: p50, p95_ms: p95, p99_ms: p99 }) => (
-        <tr key={`${operation} ${kind}`}>
-          <th scope="row">
-            <NameLink href={address("traces", { service, operation, ...range })} text={operation} />
-          </th>
-          <td>{visible(kind.toLowerCase())}</td>
-          <td class="number">{rateText(rate)}</td>
-          <td class="number">
-            <a class={errors > 0 ? "level is-error" : ""} href={address("traces", { service, operation, error: "true", ...range })}>
+    <Table
+      title="Operations"
+      rows={operations}
+      keyOf={({ operation, kind }) => `${operation} ${kind}`}
+      columns={[
+        { head: "operation", kind: "name", cell: ({ operation }) => <NameLink href={tracesOf(operation)} text={operation} /> },
+        { head: "kind", cell: ({ kind }) => kind.toLowerCase() },
+        { head: "rate", kind: "number", cell: ({ rate }) => rateText(rate) },
+        {
+          head: "errors",
+          kind: "number",
+          cell: ({ operation, error_ratio: errors }) => (
+            <a class={errors > 0 ? "level is-error" : ""} href={tracesOf(operation, "true")}>
               {shareText(errors)}
             </a>
-          </td>
-          {[p50, p95, p99].map((ms, at) => (
-            <td class="number" key={at}>
-              {ms === null ? "–" : span(ms)}
-            </td>
-          ))}
-        </tr>
-      ))}
-    </Table>
+          ),
+        },
+        latencyColumn("p50", (row) => row.p50_ms),
+        latencyColumn("p95", (row) => row.p95_ms),
+        latencyColumn("p99", (row) => row.p99_ms),
+      ]}
+    />
   );
 }
+
+const durationText = (ms: number | null): string => (ms === null ? "–" : span(ms));

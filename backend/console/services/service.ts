@@ -6,35 +6,33 @@ export type Service = ApiResponses["GET /query/services"][number];
 /** One point of a service's series. */
 export type Point = ApiResponses["GET /query/services/{service}/timeseries"][number];
 export type Operation = ApiResponses["GET /query/services/{service}/operations"][number];
-export type Figured = Pick<Service, "calls" | "error_ratio" | "p95_ms">;
+export type ServiceFigures = Pick<Service, "calls" | "error_ratio" | "p95_ms">;
 
 /** Minimum changes that count: the factor of p95, and the difference in the share of errors. */
 const [WORSE_LATENCY, WORSE_ERRORS] = [1.5, 0.01];
 /** With fewer calls, changes are not significant. */
-const LEAST_CALLS = 10;
+const MIN_CALLS = 10;
 
 /** `points`: number of points per series; 1 if only the figures are used. */
-export async function servicesBetween(fromMs: number, toMs: number, signal: AbortSignal, points = 30): Promise<Service[]> {
-  const query: [string, string][] = [
-    ["start", new Date(fromMs).toISOString()],
-    ["end", new Date(toMs).toISOString()],
-    ["points", String(points)],
-  ];
-  return await call<Service[]>("/query/services", { query, signal });
+export async function readServices(fromMs: number, toMs: number, signal: AbortSignal, points = 30): Promise<Service[]> {
+  return await call<Service[]>("/query/services", {
+    query: { start: new Date(fromMs).toISOString(), end: new Date(toMs).toISOString(), points },
+    signal,
+  });
 }
 
 /** How much worse the service is than before; 0 if it is not. */
-export function worseBy(now: Figured, before: Figured | undefined): number {
-  if (now.calls < LEAST_CALLS) return 0;
+export function worseBy(now: ServiceFigures, before: ServiceFigures | undefined): number {
+  if (now.calls < MIN_CALLS) return 0;
   const errors = now.error_ratio - (before?.error_ratio ?? 0);
-  const latency = before?.p95_ms && now.p95_ms && before.calls >= LEAST_CALLS ? now.p95_ms / before.p95_ms : 1;
+  const latency = before?.p95_ms && now.p95_ms && before.calls >= MIN_CALLS ? now.p95_ms / before.p95_ms : 1;
   return (errors >= WORSE_ERRORS ? errors * 10 : 0) + (latency >= WORSE_LATENCY ? Math.log2(latency) : 0);
 }
 
-const errorsOf = ({ calls, error_ratio: ratio }: Figured): number => (calls < LEAST_CALLS ? 0 : ratio);
+const errorsOf = ({ calls, error_ratio: ratio }: ServiceFigures): number => (calls < MIN_CALLS ? 0 : ratio);
 
 /** Services that got worse, the worst first; then those with the most errors, then those with the most calls. */
-export function worstFirst<T extends Figured & { readonly service: string }>(
+export function worstFirst<T extends ServiceFigures & { readonly service: string }>(
   now: readonly T[],
   before: readonly T[],
 ): (T & { readonly worse: number })[] {

@@ -1,6 +1,6 @@
 // Services with rate, errors, p95 and their trends. Every figure links to the items that it counts.
 import { Sparkline } from "../parts/sparkline.tsx";
-import { Table } from "../parts/common.tsx";
+import { type Column, NameLink, Table } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { address } from "../state/route.ts";
 import { type AddressRange, span } from "../state/time.ts";
@@ -12,53 +12,51 @@ export interface ServiceTableProps {
   readonly range: AddressRange;
 }
 
-const over = (what: string) => <span class="unseen">{what} over time</span>;
-/** New elements each time: an element of an earlier rendering keeps that rendering's rows in memory. */
-const heads = () => ["service", "rate", over("calls"), "errors", over("errors"), "p95", over("p95")];
+type Row = ServiceTableProps["services"][number];
 
 export function ServiceTable({ services, range }: ServiceTableProps) {
-  return (
-    <Table title="Services" heads={heads()}>
-      {services.map((service) => (
-        <ServiceRow key={service.service} service={service} range={range} />
-      ))}
-    </Table>
-  );
-}
-
-function ServiceRow({ service, range }: { service: ServiceTableProps["services"][number]; range: ServiceTableProps["range"] }) {
-  const { service: name, rate, error_ratio: errors, p95_ms: p95, series } = service;
-  const shown = visible(name);
   // A range that ends now has an unfinished last interval, whose counts would look like a drop.
   const finished = <T,>(values: readonly T[]): readonly T[] => (range.to === undefined ? values.slice(0, -1) : values);
+  const link = (query: Readonly<Record<string, string>>, text: string, isError = false) => (
+    <a class={isError ? "level is-error" : ""} href={address("traces", { ...query, ...range })}>
+      {text}
+    </a>
+  );
+  const trendColumn = (head: string, values: (row: Row) => readonly (number | null)[], colour?: string): Column<Row> => ({
+    head: <span class="unseen">{head} over time</span>,
+    cell: (row) => <Sparkline values={finished(values(row))} label={`${head} of ${visible(row.service)}`} {...(colour && { colour })} />,
+  });
   return (
-    <tr>
-      <th scope="row">
-        <a href={address("services", range, name)}>
-          <bdi>{shown}</bdi>
-        </a>
-        {service.worse > 0 && <span class="level is-error"> worse</span>}
-      </th>
-      <td class="number">
-        <a href={address("traces", { service: name, ...range })}>{rateText(rate)}</a>
-      </td>
-      <td>
-        <Sparkline values={finished(series.calls)} label={`calls of ${shown}`} />
-      </td>
-      <td class="number">
-        <a class={errors > 0 ? "level is-error" : ""} href={address("traces", { service: name, error: "true", ...range })}>
-          {shareText(errors)}
-        </a>
-      </td>
-      <td>
-        <Sparkline values={finished(series.errors)} label={`errors of ${shown}`} colour="is-error" />
-      </td>
-      <td class="number">
-        <a href={address("traces", { service: name, sort: "slowest", ...range })}>{p95 === null ? "–" : span(p95)}</a>
-      </td>
-      <td>
-        <Sparkline values={finished(series.p95_ms)} label={`p95 of ${shown}`} colour="is-warn" />
-      </td>
-    </tr>
+    <Table
+      title="Services"
+      rows={services}
+      keyOf={({ service }) => service}
+      columns={[
+        {
+          head: "service",
+          kind: "name",
+          cell: ({ service, worse }) => (
+            <>
+              <NameLink href={address("services", range, service)} text={service} />
+              {worse > 0 && <span class="level is-error"> worse</span>}
+            </>
+          ),
+        },
+        { head: "rate", kind: "number", cell: ({ service, rate }) => link({ service }, rateText(rate)) },
+        trendColumn("calls", ({ series }) => series.calls),
+        {
+          head: "errors",
+          kind: "number",
+          cell: ({ service, error_ratio: ratio }) => link({ service, error: "true" }, shareText(ratio), ratio > 0),
+        },
+        trendColumn("errors", ({ series }) => series.errors, "is-error"),
+        {
+          head: "p95",
+          kind: "number",
+          cell: ({ service, p95_ms: ms }) => link({ service, sort: "slowest" }, ms === null ? "–" : span(ms)),
+        },
+        trendColumn("p95", ({ series }) => series.p95_ms, "is-warn"),
+      ]}
+    />
   );
 }

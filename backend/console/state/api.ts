@@ -1,7 +1,7 @@
 // Calls of the backend's API with the browser's session. Invariants: every call carries the header that no other site can send; a session
 // that has ended asks for a login and then makes the same call again, so nothing that was typed is lost; an error is the backend's words.
 import { signal } from "@preact/signals";
-import { loggedInAgain, loginsSoFar } from "./ended.ts";
+import { waitForLogin, loginCount } from "./ended.ts";
 
 export const SESSION_HEADER = { "x-requested-with": "atherops" };
 /** Their 401 is an answer to who logs in, not the end of a session. */
@@ -28,10 +28,12 @@ export class ApiFailure extends Error {
   }
 }
 
+/** Parameters of a request. A list is sent as several parameters of the same name; undefined is not sent. */
+export type Query = Readonly<Record<string, string | number | readonly string[] | undefined>>;
+
 export interface Call {
   readonly method?: "GET" | "POST" | "PUT" | "DELETE";
-  /** Pairs, because some names come more than once. */
-  readonly query?: Iterable<readonly [string, string]>;
+  readonly query?: Query;
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
@@ -50,51 +52,52 @@ export async function call<T>(path: string, options: Call = {}): Promise<T> {
 /** Throws ApiFailure; a reading call that is refused for load is made again when the backend says so. */
 export async function page<T>(path: string, options: Call = {}): Promise<Page<T>> {
   for (let tries = 1; ; tries++) {
-    const logins = loginsSoFar();
-    const answer = await answerOf(path, options);
-    if (answer.status === 401 && !LOGIN_PATHS.has(path)) {
-      await loggedInAgain(logins, options.signal);
+    const logins = loginCount();
+    const response = await sendRequest(path, options);
+    if (response.status === 401 && !LOGIN_PATHS.has(path)) {
+      await waitForLogin(logins, options.signal);
       continue;
     }
-    noteMissing(path.split("?", 1)[0] ?? "", /"(.*)"/.exec(answer.headers.get("warning") ?? "")?.[1]);
-    if (answer.ok)
-      return { body: (answer.status === 204 ? undefined : await answer.json()) as T, next: nextOf(answer.headers.get("link")) };
-    const waitS = Number(answer.headers.get("retry-after") ?? Number.NaN);
+    noteIncomplete(path.split("?", 1)[0] ?? "", /"(.*)"/.exec(response.headers.get("warning") ?? "")?.[1]);
+    if (response.ok)
+      return { body: (response.status === 204 ? undefined : await response.json()) as T, next: nextPageOf(response.headers.get("link")) };
+    const waitS = Number(response.headers.get("retry-after") ?? Number.NaN);
     const isReading = (options.method ?? "GET") === "GET";
-    if (!isReading || ![429, 503].includes(answer.status) || tries === TRIES || !(waitS <= LONGEST_WAIT_S)) throw await failureOf(answer);
+    if (!isReading || ![429, 503].includes(response.status) || tries === TRIES || !(waitS <= LONGEST_WAIT_S))
+      throw await readFailure(response);
     await wait(Math.max(waitS, 1) * 1000, options.signal);
   }
 }
 
-function noteMissing(path: string, warning: string | undefined): void {
+function noteIncomplete(path: string, warning: string | undefined): void {
   const { [path]: before, ...others } = missing.peek();
   if (before !== warning) missing.value = warning === undefined ? others : { ...others, [path]: warning };
 }
 
 /** All pages of a list, up to a limit. */
-export interface Whole<T> {
+export interface WholeList<T> {
   readonly rows: T[];
   /** There is more than was read. */
-  readonly isCut: boolean;
+  readonly isTruncated: boolean;
 }
 
-export async function wholeList<T>(path: string, signal: AbortSignal, mostPages = 20): Promise<Whole<T>> {
+export async function wholeList<T>(path: string, signal: AbortSignal, maxPages = 20): Promise<WholeList<T>> {
   const rows: T[] = [];
   let at: string | undefined = path;
-  for (let pages = 0; at && pages < mostPages; pages++) {
+  for (let pages = 0; at && pages < maxPages; pages++) {
     const { body, next }: { body: T[]; next: string | undefined } = await page<T[]>(at, { signal });
     rows.push(...body);
     at = next;
   }
-  return { rows, isCut: at !== undefined };
+  return { rows, isTruncated: at !== undefined };
 }
 
 /** The answer whatever its status; for what is read as it comes. Throws ApiFailure when the backend is not reached. */
-export async function answerOf(path: string, { method = "GET", query, body, headers: own, signal }: Call): Promise<Response> {
-  const asked = new URLSearchParams([...(query ?? [])].map(([name, value]) => [name, value])).toString();
+export async function sendRequest(path: string, { method = "GET", query, body, headers: own, signal }: Call): Promise<Response> {
+  const search = searchOf(query);
   const headers = { ...SESSION_HEADER, ...own, ...(body !== undefined && { "content-type": "application/json" }) };
   try {
-    return await fetch(asked ? `${path}?${asked}` : path, {
+    return await fetch(search === "" ? path : `${path}?${search}`, {
       method,
       headers,
       ...(body !== undefined && { body: JSON.stringify(body) }),
@@ -104,24 +107,29 @@ export async function answerOf(path: string, { method = "GET", query, body, head
     });
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new ApiFailure(0, "unreachable", "cannot reach the backend: it has stopped, or the network is down");
+    throw new ApiFailure(0, "unreachable", "The backend is unreachable.");
   }
 }
 
-export async function failureOf(answer: Response): Promise<ApiFailure> {
-  const body = (await answer.json().catch(() => ({}))) as { error?: string; message?: string; errorType?: string };
+function searchOf(query: Query = {}): string {
+  const parameters = Object.entries(query).flatMap(([name, values]) => [values ?? []].flat().map((value) => [name, String(value)]));
+  return new URLSearchParams(parameters).toString();
+}
+
+export async function readFailure(response: Response): Promise<ApiFailure> {
+  const body = (await response.json().catch(() => ({}))) as { error?: string; message?: string; errorType?: string };
   // Prometheus' own form has the words in `error` and the kind in `errorType`.
   const [code, words] = body.errorType ? [body.errorType, body.error] : [body.error, body.message];
-  return new ApiFailure(answer.status, code ?? "unknown", words ?? `the backend answered ${answer.status}`);
+  return new ApiFailure(response.status, code ?? "unknown", words ?? `the backend responded with status ${response.status}`);
 }
 
 /** `<…>; rel="next"` of a Link header. */
-export function nextOf(link: string | null): string | undefined {
+export function nextPageOf(link: string | null): string | undefined {
   return link?.match(/<([^>]+)>\s*;[^,]*\brel="?next\b/)?.[1];
 }
 
 /** The message to show for any error. */
-export function wordsOf(error: unknown): string {
+export function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 

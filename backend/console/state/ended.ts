@@ -2,27 +2,27 @@
 import { signal } from "@preact/signals";
 
 /** True while a refused call waits for a login. */
-export const hasEnded = signal(false);
+export const isSessionExpired = signal(false);
 
 let waiting: (() => void)[] = [];
 let logins = 0;
 
 /** The number of logins so far; read it before a call is made. */
-export function loginsSoFar(): number {
+export function loginCount(): number {
   return logins;
 }
 
 /**
- * Resolves after the next login; rejects when the call itself is aborted. `before`: `loginsSoFar()` before the call. If a login happened
+ * Resolves after the next login; rejects when the call itself is aborted. `before`: `loginCount()` before the call. If a login happened
  * since then, the refusal belongs to the earlier session and needs no other login.
  */
-export async function loggedInAgain(before: number, abort?: AbortSignal): Promise<void> {
+export async function waitForLogin(before: number, abort?: AbortSignal): Promise<void> {
   if (before !== logins) return;
-  hasEnded.value = true;
-  await new Promise<void>((goOn, fail) => {
-    waiting.push(goOn);
+  isSessionExpired.value = true;
+  await new Promise<void>((resume, fail) => {
+    waiting.push(resume);
     const leave = (): void => {
-      waiting = waiting.filter((other) => other !== goOn);
+      waiting = waiting.filter((other) => other !== resume);
       fail(abort?.reason as Error);
     };
     if (abort?.aborted) leave();
@@ -30,8 +30,8 @@ export async function loggedInAgain(before: number, abort?: AbortSignal): Promis
   });
 }
 
-export function continueAll(): void {
+export function resumeCalls(): void {
   logins++;
-  hasEnded.value = false;
-  for (const goOn of waiting.splice(0)) goOn();
+  isSessionExpired.value = false;
+  for (const resume of waiting.splice(0)) resume();
 }

@@ -3,7 +3,7 @@
 // answer to another question is cleared, but the answer to the same question stays, because it is still the latest known.
 import { computed, signal, type ReadonlySignal, useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { wordsOf } from "./api.ts";
+import { errorMessage } from "./api.ts";
 
 const pending = signal(0);
 /** Value of the attribute `data-loading`: empty while the screen waits for an answer, else absent. Refreshes by a timer do not count. */
@@ -26,61 +26,61 @@ export interface Loaded<T> {
   readonly reload: () => void;
 }
 
-/** `question`: the key of the request; undefined sends none. `everyMs`: the request is repeated while the page is visible. */
+/** `requestKey`: another key sends another request; undefined sends none. `refreshMs`: the request is repeated while the page is visible. */
 export function useLoaded<T>(
-  question: string | undefined,
+  requestKey: string | undefined,
   ask: (signal: AbortSignal) => Promise<T>,
-  { everyMs }: { everyMs?: number } = {},
+  { refreshMs }: { refreshMs?: number } = {},
 ): Loaded<T> {
-  const [{ value, error, busy, again }] = useState(() => ({
+  const [{ value, error, busy, refreshes }] = useState(() => ({
     value: signal<T | undefined>(undefined),
     error: signal<string | undefined>(undefined),
     busy: signal(false),
-    again: signal(0),
+    refreshes: signal(0),
   }));
-  const asking = useRef(ask);
-  asking.current = ask;
-  const turn = again.value;
+  const latestAsk = useRef(ask);
+  latestAsk.current = ask;
+  const reloads = refreshes.value;
   const answered = useRef<string | undefined>(undefined);
   // Before the browser paints: otherwise a frame could show the old answer to a new question without counting as loading.
   useLayoutEffect(() => {
-    if (question === undefined) return undefined;
+    if (requestKey === undefined) return undefined;
     const abort = new AbortController();
     const run = async (): Promise<void> => {
       busy.value = true;
       try {
-        const found = await asking.current(abort.signal);
+        const found = await latestAsk.current(abort.signal);
         if (abort.signal.aborted) return;
         value.value = found;
-        answered.current = question;
+        answered.current = requestKey;
         error.value = undefined;
       } catch (failure) {
         if (abort.signal.aborted) return;
-        if (answered.current !== question) value.value = undefined;
-        error.value = wordsOf(failure);
+        if (answered.current !== requestKey) value.value = undefined;
+        error.value = errorMessage(failure);
       } finally {
         if (!abort.signal.aborted) busy.value = false;
       }
     };
     void whileLoading(run());
-    const timer = everyMs === undefined ? undefined : setInterval(() => void (document.hidden || busy.peek() || run()), everyMs);
+    const timer = refreshMs === undefined ? undefined : setInterval(() => void (document.hidden || busy.peek() || run()), refreshMs);
     return () => {
       clearInterval(timer);
       abort.abort();
       busy.value = false;
     };
-  }, [question, turn, everyMs]);
-  return { value, error, busy, reload: () => void again.value++ };
+  }, [requestKey, reloads, refreshMs]);
+  return { value, error, busy, reload: () => void refreshes.value++ };
 }
 
 const PAUSE_MS = 500;
 
 /** Returns the typed text as of the last pause in typing, so that a request is sent after a pause and not for each key. */
-export function useSettled(text: string): string {
-  const settled = useSignal(text);
+export function useDebounced(text: string): string {
+  const debounced = useSignal(text);
   useEffect(() => {
-    const timer = setTimeout(() => (settled.value = text), PAUSE_MS);
+    const timer = setTimeout(() => (debounced.value = text), PAUSE_MS);
     return () => clearTimeout(timer);
   }, [text]);
-  return settled.value;
+  return debounced.value;
 }

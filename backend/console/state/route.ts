@@ -13,9 +13,9 @@ export interface Route {
 const fragment = signal(location.hash);
 window.addEventListener("hashchange", () => (fragment.value = location.hash));
 
-export const route = computed(() => routeOf(fragment.value));
+export const route = computed(() => parseRoute(fragment.value));
 
-export function routeOf(hash: string): Route {
+export function parseRoute(hash: string): Route {
   const [path = "", query = ""] = hash.replace(/^#\/?/, "").split(/\?(.*)/s);
   const [screen = "", id] = path.split("/").map(decodeSegment);
   return { screen: screen || "overview", id: id || undefined, query: new URLSearchParams(query) };

@@ -2,7 +2,7 @@
 // until the next try; a late answer does not move a user who has left the form.
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { wordsOf } from "./api.ts";
+import { errorMessage } from "./api.ts";
 import { go } from "./route.ts";
 
 export interface Sending<A extends unknown[]> {
@@ -26,7 +26,7 @@ export function useSending<A extends unknown[]>(work: (...args: A) => Promise<st
       const next = await work(...args);
       if (next && isShown.current) go(next);
     } catch (failure) {
-      error.value = wordsOf(failure);
+      error.value = errorMessage(failure);
     } finally {
       isBusy.value = false;
     }
@@ -43,7 +43,7 @@ export function submitBy(send: (form: HTMLFormElement) => unknown) {
 }
 
 /** Reads the text fields of a form by name; a missing field is empty. */
-export function typedIn(form: HTMLFormElement): (name: string) => string {
+export function formReader(form: HTMLFormElement): (name: string) => string {
   const data = new FormData(form);
   return (name) => {
     const value = data.get(name);

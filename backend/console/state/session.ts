@@ -2,10 +2,10 @@
 // refused calls continue after the login.
 import type { ApiResponses } from "../../client/api.ts";
 import { computed, signal } from "@preact/signals";
-import { continueAll } from "./ended.ts";
+import { resumeCalls } from "./ended.ts";
 import { type Loaded, useLoaded } from "./loaded.ts";
 import { address, go } from "./route.ts";
-import { ApiFailure, call, wordsOf } from "./api.ts";
+import { ApiFailure, call, errorMessage } from "./api.ts";
 
 export type SessionUser = ApiResponses["GET /api/auth/session"];
 
@@ -19,7 +19,7 @@ export const isOperator = computed(() => user.value?.role === "operator");
 
 /** Why a login link failed; shown on the login page. */
 export const refusedLink = signal<string | undefined>(undefined);
-const NO_LINKS = "This backend makes no links that log in; npm start does.";
+const NO_LINKS = "This backend does not support login links. `npm start` does.";
 
 /** Asks the backend for the user of this browser's session. */
 export async function findSession(): Promise<void> {
@@ -42,7 +42,7 @@ export async function logIn(email: string, password: string): Promise<void> {
   // The screen would show data that another user requested.
   if (before && (before.email !== found.email || before.org.id !== found.org.id)) location.reload();
   user.value = found;
-  continueAll();
+  resumeCalls();
 }
 
 /**
@@ -57,7 +57,7 @@ export async function logInByLink(code: string): Promise<void> {
     if (user.peek()) location.reload();
     refusedLink.value = undefined;
   } catch (error) {
-    refusedLink.value = error instanceof ApiFailure && error.status === 404 ? NO_LINKS : `This link did not log in: ${wordsOf(error)}.`;
+    refusedLink.value = error instanceof ApiFailure && error.status === 404 ? NO_LINKS : `The login link failed: ${errorMessage(error)}.`;
   }
   await findSession();
 }

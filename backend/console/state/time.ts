@@ -1,7 +1,7 @@
 // Formats times, and converts the time range of a screen. A range is `from` and `to` in the address: a duration back from now (`1h`) or an
 // instant (RFC 3339); without `to`, it ends now. Times are shown in the reader's zone, or in UTC if the reader chose that.
 import { signal } from "@preact/signals";
-import { ageText } from "../../client/age.ts";
+import { ageText } from "../../client/text.ts";
 import { choose, route } from "./route.ts";
 import { durationMs } from "./typed-range.ts";
 
@@ -12,26 +12,23 @@ export interface Range {
   readonly last: string | undefined;
 }
 
-export const LASTS = ["5m", "15m", "1h", "6h", "24h", "7d", "30d"] as const;
+export const RELATIVE_RANGES = ["5m", "15m", "1h", "6h", "24h", "7d", "30d"] as const;
 export const utc = signal(localStorage.getItem("atherops.utc") === "1");
 utc.subscribe((chosen) => localStorage.setItem("atherops.utc", chosen ? "1" : "0"));
 
 /** The range in the address; invalid values are replaced by the default. */
-export function rangeOf(query: URLSearchParams, nowMs: number, standard = "1h"): Range {
-  const [from, to] = [query.get("from") ?? standard, query.get("to")];
+export function parseRange(query: URLSearchParams, nowMs: number, defaultRange = "1h"): Range {
+  const [from, to] = [query.get("from") ?? defaultRange, query.get("to")];
   const toMs = to === null ? nowMs : Date.parse(to);
   const backMs = durationMs(from);
   const fromMs = backMs === undefined ? Date.parse(from) : nowMs - backMs;
-  if (!(fromMs < toMs)) return { fromMs: nowMs - (durationMs(standard) ?? 0), toMs: nowMs, last: standard };
+  if (!(fromMs < toMs)) return { fromMs: nowMs - (durationMs(defaultRange) ?? 0), toMs: nowMs, last: defaultRange };
   return { fromMs, toMs, last: backMs !== undefined && to === null ? from : undefined };
 }
 
 /** Parameters for the API. */
-export function rangeQuery({ fromMs, toMs }: Range): [string, string][] {
-  return [
-    ["start", new Date(fromMs).toISOString()],
-    ["end", new Date(toMs).toISOString()],
-  ];
+export function rangeQuery({ fromMs, toMs }: Pick<Range, "fromMs" | "toMs">): { start: string; end: string } {
+  return { start: new Date(fromMs).toISOString(), end: new Date(toMs).toISOString() };
 }
 
 export function showRange(fromMs: number, toMs: number): void {
@@ -58,7 +55,7 @@ export function zoom({ fromMs, toMs }: Range, factor: number): void {
 const two = (value: number): string => String(value).padStart(2, "0");
 
 /** `14:03:22.125`. */
-export function clock(at: Date, { withMs = true } = {}): string {
+export function timeText(at: Date, { withMs = true } = {}): string {
   const [h, m, s, ms] = utc.value
     ? [at.getUTCHours(), at.getUTCMinutes(), at.getUTCSeconds(), at.getUTCMilliseconds()]
     : [at.getHours(), at.getMinutes(), at.getSeconds(), at.getMilliseconds()];
@@ -74,7 +71,7 @@ export function day(at: Date): string {
 /** `2026-11-22 14:03:22`, with `Z` in UTC. */
 export function moment(at: Date | string | number): string {
   const date = new Date(at);
-  return `${day(date)} ${clock(date, { withMs: false })}${utc.value ? "Z" : ""}`;
+  return `${day(date)} ${timeText(date, { withMs: false })}${utc.value ? "Z" : ""}`;
 }
 
 /** `2026-11-22T14:03:22`, for a date-time field, in the displayed time zone. */
@@ -103,4 +100,4 @@ export function span(ms: number): string {
   return `${Math.floor(s / 3600).toLocaleString("en")} h ${Math.floor((s % 3600) / 60)} min`;
 }
 
-export const currentRange = (standard?: string): Range => rangeOf(route.value.query, Date.now(), standard);
+export const currentRange = (defaultRange?: string): Range => parseRange(route.value.query, Date.now(), defaultRange);

@@ -18,40 +18,44 @@ export function typedRange(text: string, nowMs: number, isUtc: boolean): { from:
     .trim()
     .toLowerCase()
     .replace(/^last\s+/, "");
-  const back = backOf(typed);
+  const back = parseBack(typed);
   if (back !== undefined) return { from: back, to: undefined };
   if (typed === "today") return { from: isoOf(midnight(nowMs, 0, isUtc)), to: undefined };
   if (typed === "yesterday") return { from: isoOf(midnight(nowMs, -1, isUtc)), to: isoOf(midnight(nowMs, 0, isUtc)) };
   const [first = "", second = "now", ...more] = typed.split(/\s+to\s+|\s*\.\.\s*|\s+[–-]\s+/);
-  const [fromMs, toMs] = [instantOf(first, nowMs, isUtc), instantOf(second, nowMs, isUtc)];
+  const [fromMs, toMs] = [parseInstant(first, nowMs, isUtc), parseInstant(second, nowMs, isUtc)];
   if (more.length > 0 || fromMs === undefined || toMs === undefined || fromMs >= toMs) return undefined;
   return { from: isoOf(fromMs), to: second === "now" ? undefined : isoOf(toMs) };
 }
 
 /** `30m` of `30m`, `30 minutes` and `30m ago`. */
-function backOf(text: string): string | undefined {
+function parseBack(text: string): string | undefined {
   const [, count, unit = ""] = /^(\d{1,6})\s*([a-z]+)(?:\s+ago)?$/.exec(text) ?? [];
   if (count === undefined) return undefined;
   const short = unit.length === 1 ? unit : TIME_UNITS[unit.replace(/s$/, "")];
-  const written = `${count}${short ?? unit}`;
-  return durationMs(written) ? written : undefined;
+  const formatTerm = `${count}${short ?? unit}`;
+  return durationMs(formatTerm) ? formatTerm : undefined;
 }
 
-function instantOf(text: string, nowMs: number, isUtc: boolean): number | undefined {
+function parseInstant(text: string, nowMs: number, isUtc: boolean): number | undefined {
   if (text === "now") return nowMs;
-  const back = backOf(text);
+  const back = parseBack(text);
   if (back !== undefined) return nowMs - (durationMs(back) ?? 0);
   if (text === "today") return midnight(nowMs, 0, isUtc);
   if (text === "yesterday") return midnight(nowMs, -1, isUtc);
   const zone = isUtc ? "Z" : "";
   const [, clockTime] = /^(\d{1,2}:\d{2}(?::\d{2})?)$/.exec(text) ?? [];
   const date = clockTime && dayAt(nowMs, isUtc);
-  const written = clockTime
+  const formatTerm = clockTime
     ? `${date}T${clockTime.padStart(clockTime.length < 6 ? 5 : 8, "0")}`
     : text.replace(/z$/, "").replace(" ", "T").toUpperCase();
   const hasZone = text.endsWith("z") || /[+-]\d{2}:\d{2}$/.test(text);
   const ms = Date.parse(
-    hasZone ? text.replace(" ", "T").toUpperCase() : /^\d{4}-\d{2}-\d{2}$/.test(written) ? `${written}T00:00${zone}` : `${written}${zone}`,
+    hasZone
+      ? text.replace(" ", "T").toUpperCase()
+      : /^\d{4}-\d{2}-\d{2}$/.test(formatTerm)
+        ? `${formatTerm}T00:00${zone}`
+        : `${formatTerm}${zone}`,
   );
   return /^\d{1,4}[-:]/.test(text) && Number.isFinite(ms) ? ms : undefined;
 }

@@ -2,13 +2,14 @@
 // differ from the others. A click on a value searches for it.
 import type { ApiResponses } from "../../client/api.ts";
 import { Status, Table } from "../parts/common.tsx";
+import { Button } from "../parts/controls.tsx";
 import { visible } from "../parts/text.ts";
-import { call } from "../state/api.ts";
+import { call, type Query } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { choose, route } from "../state/route.ts";
-import { submitBy, typedIn } from "../state/sending.ts";
+import { submitBy, formReader } from "../state/sending.ts";
 import { moment, showRange, span } from "../state/time.ts";
-import { withAttribute } from "./search.ts";
+import { addAttribute } from "./search.ts";
 
 type Facet = ApiResponses["GET /query/traces/facets"][number];
 type Difference = ApiResponses["GET /query/traces/differences"][number];
@@ -22,9 +23,9 @@ const OWN_FIELDS = ["service", "operation"] as const;
 
 export interface AnalysisProps {
   /** Identifies a request. */
-  readonly question: string;
+  readonly requestKey: string;
   /** Parameters of GET /query/traces/facets, heatmap and differences. */
-  readonly parameters: readonly (readonly [string, string])[];
+  readonly parameters: Query;
 }
 
 /** Parameters of an address that searches for spans with this value of a facet; undefined if that is not possible. */
@@ -32,7 +33,7 @@ function searchFor(name: string, value: string): Readonly<Record<string, string>
   if (OWN_FIELDS.some((known) => known === name)) return { [name]: value };
   if (name === "status" && value === "ERROR") return { error: "true" };
   if (!name.startsWith("attribute.")) return undefined;
-  const attributes = withAttribute(route.peek().query.get("attributes") ?? "", name.slice("attribute.".length), value);
+  const attributes = addAttribute(route.peek().query.get("attributes") ?? "", name.slice("attribute.".length), value);
   return attributes === undefined ? undefined : { attributes };
 }
 
@@ -52,12 +53,12 @@ function Value({ name, value }: { name: string; value: string }) {
   );
 }
 
-export function Facets({ question, parameters }: AnalysisProps) {
-  const found = useLoaded(question, async (signal) => await call<Facet[]>("/query/traces/facets", { query: parameters, signal }));
-  const facets = found.value.value ?? [];
+export function Facets({ requestKey, parameters }: AnalysisProps) {
+  const loaded = useLoaded(requestKey, async (signal) => await call<Facet[]>("/query/traces/facets", { query: parameters, signal }));
+  const facets = loaded.value.value ?? [];
   return (
     <aside class="field-list" aria-label="Facets">
-      <Status of={found} empty={facets.length === 0 && "No spans."}>
+      <Status of={loaded} empty={facets.length === 0 && "No spans."}>
         {facets.map(({ name, values }) => {
           const total = values.reduce((sum, { count }) => sum + count, 0);
           return (
@@ -83,16 +84,15 @@ export function Facets({ question, parameters }: AnalysisProps) {
 }
 
 /** Time from left to right, duration from bottom to top on a logarithmic scale; darker cells have more spans. */
-export function Heatmap({ question, parameters }: AnalysisProps) {
-  const found = useLoaded(question, async (signal) => {
-    const query = [...parameters, ["points", String(POINTS)] as const];
-    return await call<HeatmapPoint[]>("/query/traces/heatmap", { query, signal });
+export function Heatmap({ requestKey, parameters }: AnalysisProps) {
+  const loaded = useLoaded(requestKey, async (signal) => {
+    return await call<HeatmapPoint[]>("/query/traces/heatmap", { query: { ...parameters, points: POINTS }, signal });
   });
-  const points = found.value.value ?? [];
+  const points = loaded.value.value ?? [];
   const limits = points.flatMap(({ buckets }) => buckets.map(({ max_ms: ms }) => ms));
   return (
-    <Status of={found} empty={limits.length === 0 && "No spans in this range."}>
-      {limits.length > 0 && <Cells points={points} limits={[...new Set(limits)]} />}
+    <Status of={loaded} empty={limits.length === 0 && "No spans in this time range."}>
+      <Cells points={points} limits={[...new Set(limits)]} />
     </Status>
   );
 }
@@ -105,7 +105,7 @@ const indexOf = (ms: number): number => Math.round(Math.log2(ms) * 4);
 function Cells({ points, limits }: { points: readonly HeatmapPoint[]; limits: readonly number[] }) {
   const [lowest, highest] = [Math.min(...limits.map(indexOf)), Math.max(...limits.map(indexOf))];
   const [cellWidth, cellHeight] = [WIDTH / points.length, HEIGHT / (highest - lowest + 1)];
-  const most = Math.max(1, ...points.flatMap(({ buckets }) => buckets.map(({ count }) => count)));
+  const max = Math.max(1, ...points.flatMap(({ buckets }) => buckets.map(({ count }) => count)));
   const errors = Math.max(1, ...points.map((point) => point.errors));
   const slowest = 2 ** (highest / 4);
   return (
@@ -127,7 +127,7 @@ function Cells({ points, limits }: { points: readonly HeatmapPoint[]; limits: re
                 y={HEIGHT - (indexOf(ms) - lowest + 1) * cellHeight}
                 width={cellWidth}
                 height={cellHeight}
-                fill-opacity={0.15 + 0.85 * (Math.log1p(count) / Math.log1p(most))}
+                fill-opacity={0.15 + 0.85 * (Math.log1p(count) / Math.log1p(max))}
               >
                 <title>{`${moment(point.start)}: ${count.toLocaleString("en")} of ${span(ms / 2 ** 0.25)} to ${span(ms)}`}</title>
               </rect>
@@ -148,49 +148,44 @@ function Cells({ points, limits }: { points: readonly HeatmapPoint[]; limits: re
         ))}
       </svg>
       <figcaption class="quiet">
-        {span(2 ** ((lowest - 1) / 4))} to {span(slowest)}, from bottom to top; errors are marked below. Click to zoom in on a time.
+        {span(2 ** ((lowest - 1) / 4))} to {span(slowest)}, from bottom to top; errors are marked below. Click to zoom in.
       </figcaption>
     </figure>
   );
 }
 
 /** Slow spans, or failed ones, next to the others. */
-export function Differences({ question, parameters }: AnalysisProps) {
+export function Differences({ requestKey, parameters }: AnalysisProps) {
   const slower = route.value.query.get("slower") ?? "";
-  const found = useLoaded(`${question} ${slower}`, async (signal) => {
-    const query = slower ? [...parameters, ["slower_than_ms", slower] as const] : parameters;
+  const loaded = useLoaded(`${requestKey} ${slower}`, async (signal) => {
+    const query = { ...parameters, slower_than_ms: slower || undefined };
     const rows = await call<Difference[]>("/query/traces/differences", { query, signal });
     return { rows: rows.slice(0, SHOWN_DIFFERENCES), compared: slower ? `spans ≥ ${slower} ms` : "spans with an error" };
   });
-  const { rows = [], compared = "" } = found.value.value ?? {};
+  const { rows = [], compared = "" } = loaded.value.value ?? {};
   return (
     <section class="card" aria-label="Differences">
-      <form class="filters" onSubmit={submitBy((form) => choose({ slower: typedIn(form)("slower") }))}>
+      <form class="filters" onSubmit={submitBy((form) => choose({ slower: formReader(form)("slower") }))}>
         <label>
-          Compare spans of at least
+          Compare spans that took at least
           <input name="slower" type="text" inputMode="numeric" size={6} pattern="\d+(\.\d+)?" defaultValue={slower} />
           ms
         </label>
-        <button type="submit">Compare</button>
-        <span class="quiet">with the others. An empty field compares spans with an error.</span>
+        <Button type="submit" text="Compare" />
+        <span class="quiet">with faster spans. Leave empty to compare spans with an error.</span>
       </form>
-      <Status of={found} empty={rows.length === 0 && `There are no ${compared}, or they do not differ from the others.`}>
-        {rows.length > 0 && (
-          <Table title="Differences" heads={["attribute", "value", `share of ${compared}`, "share of other spans"]}>
-            {rows.map(({ name, value, compared_share: share, others_share: others }) => (
-              <tr key={`${name} ${value}`}>
-                <th scope="row">
-                  <bdi>{nameOf(name)}</bdi>
-                </th>
-                <td>
-                  <Value name={name} value={value} />
-                </td>
-                <td class="number">{percent(share)}</td>
-                <td class="number">{percent(others)}</td>
-              </tr>
-            ))}
-          </Table>
-        )}
+      <Status of={loaded} empty={rows.length === 0 && `No ${compared}, or no differences.`}>
+        <Table
+          title="Differences"
+          rows={rows}
+          keyOf={({ name, value }) => `${name} ${value}`}
+          columns={[
+            { head: "attribute", kind: "name", cell: ({ name }) => nameOf(name) },
+            { head: "value", cell: ({ name, value }) => <Value name={name} value={value} /> },
+            { head: `share of ${compared}`, kind: "number", cell: (row) => percent(row.compared_share) },
+            { head: "share of other spans", kind: "number", cell: (row) => percent(row.others_share) },
+          ]}
+        />
       </Status>
     </section>
   );

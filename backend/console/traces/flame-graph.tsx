@@ -7,15 +7,15 @@ import { choose } from "../state/route.ts";
 import { span as duration } from "../state/time.ts";
 import type { Tree } from "../../client/trace-tree.ts";
 import { shareText } from "../services/service.ts";
-import { flameFrames, operationTimes } from "./flame.ts";
+import { flameFrames, type OperationTime, operationTimes } from "./flame.ts";
 
 const ROW_PX = 22;
-const SHOWN_OPERATIONS = 200;
+const MAX_OPERATIONS = 200;
 const NAME_LENGTH = 120;
 
 export interface FlameGraphProps {
   readonly tree: Tree;
-  readonly colours: ReadonlyMap<string, number>;
+  readonly colours: ReadonlyMap<string, string>;
   readonly chosenId: string | undefined;
 }
 
@@ -23,7 +23,7 @@ const show = (spanId: string): void => choose({ span: spanId }, { replace: true 
 
 export function FlameGraph({ tree, colours, chosenId }: FlameGraphProps) {
   const frames = useMemo(() => flameFrames(tree), [tree]);
-  const rows = frames.reduce((most, { depth }) => Math.max(most, depth + 1), 1);
+  const rows = frames.reduce((max, { depth }) => Math.max(max, depth + 1), 1);
   return (
     <div class="flames">
       <div
@@ -37,8 +37,8 @@ export function FlameGraph({ tree, colours, chosenId }: FlameGraphProps) {
           return (
             <div
               key={`${depth} ${left} ${name}`}
-              class={`frame colour-${colours.get(service) ?? 0} ${spanId === chosenId ? "is-chosen" : ""}`}
-              style={{ left: `${left * 100}%`, width: `${width * 100}%`, top: `${depth * ROW_PX}px` }}
+              class={`frame ${spanId === chosenId ? "is-chosen" : ""}`}
+              style={{ left: `${left * 100}%`, width: `${width * 100}%`, top: `${depth * ROW_PX}px`, background: colours.get(service) }}
               title={`${name}: ${count.toLocaleString("en")} spans, self time ${duration(selfMs)}`}
               onClick={() => show(spanId)}
             >
@@ -53,6 +53,17 @@ export function FlameGraph({ tree, colours, chosenId }: FlameGraphProps) {
   );
 }
 
+function OperationName({ of: { service, operation, spanId } }: { of: OperationTime }) {
+  return (
+    <button type="button" class="plain" onClick={() => show(spanId)}>
+      <strong>
+        <bdi>{visible(service.slice(0, 60))}</bdi>
+      </strong>{" "}
+      <bdi>{visible(operation.slice(0, NAME_LENGTH))}</bdi>
+    </button>
+  );
+}
+
 function Operations({ tree }: { tree: Tree }) {
   const times = useMemo(() => operationTimes(tree), [tree]);
   const wholeMs = Math.max(
@@ -60,25 +71,19 @@ function Operations({ tree }: { tree: Tree }) {
     times.reduce((sum, { selfMs }) => sum + selfMs, 0),
   );
   return (
-    <Table title="Self time by operation" heads={["operation", "self time", "share", "spans", "shortest", "longest", "errors"]}>
-      {times.slice(0, SHOWN_OPERATIONS).map(({ service, operation, count, selfMs, minMs, maxMs, errors, spanId }) => (
-        <tr key={`${service} ${operation}`}>
-          <th scope="row">
-            <button type="button" class="plain" onClick={() => show(spanId)}>
-              <strong>
-                <bdi>{visible(service.slice(0, 60))}</bdi>
-              </strong>{" "}
-              <bdi>{visible(operation.slice(0, NAME_LENGTH))}</bdi>
-            </button>
-          </th>
-          <td class="number">{duration(selfMs)}</td>
-          <td class="number">{shareText(selfMs / wholeMs)}</td>
-          <td class="number">{count.toLocaleString("en")}</td>
-          <td class="number">{duration(minMs)}</td>
-          <td class="number">{duration(maxMs)}</td>
-          <td class={`number ${errors > 0 ? "level is-error" : ""}`}>{errors}</td>
-        </tr>
-      ))}
-    </Table>
+    <Table
+      title="Self time by operation"
+      rows={times.slice(0, MAX_OPERATIONS)}
+      keyOf={({ service, operation }) => `${service} ${operation}`}
+      columns={[
+        { head: "operation", kind: "name", cell: (time) => <OperationName of={time} /> },
+        { head: "self time", kind: "number", cell: ({ selfMs }) => duration(selfMs) },
+        { head: "share", kind: "number", cell: ({ selfMs }) => shareText(selfMs / wholeMs) },
+        { head: "spans", kind: "number", cell: ({ count }) => count.toLocaleString("en") },
+        { head: "shortest", kind: "number", cell: ({ minMs }) => duration(minMs) },
+        { head: "longest", kind: "number", cell: ({ maxMs }) => duration(maxMs) },
+        { head: "errors", kind: "number", class: ({ errors }) => (errors > 0 ? "level is-error" : ""), cell: ({ errors }) => errors },
+      ]}
+    />
   );
 }

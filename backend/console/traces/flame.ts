@@ -17,7 +17,7 @@ export interface Frame {
 }
 
 /** Narrower frames would be invisible. */
-const LEAST_WIDTH = 0.002;
+const MIN_WIDTH = 0.002;
 
 interface Merged {
   readonly service: string;
@@ -66,7 +66,7 @@ function placeFrames(roots: ReadonlyMap<string, Merged>): Frame[] {
     let { left } = next;
     for (const merged of next.siblings.values()) {
       const width = merged.totalMs / wholeMs;
-      if (width >= LEAST_WIDTH) {
+      if (width >= MIN_WIDTH) {
         const { service, operation, depth, nodes, selfMs: ownMs } = merged;
         const hasError = nodes.some(({ span }) => span.Error);
         frames.push({

@@ -1,15 +1,16 @@
 // Shows a single span.
 import type { ComponentChildren } from "preact";
 import { FieldText } from "../logs/message.tsx";
-import { writtenAttribute } from "./search.ts";
+import { formatAttribute } from "./search.ts";
 import { address, route } from "../state/route.ts";
 import { around, moment, span as duration } from "../state/time.ts";
-import { entitiesNamed } from "../entities/entity.ts";
+import { findEntities } from "../entities/entity.ts";
 import { EntityLink, ServiceLink } from "../entities/links.tsx";
 import { type Node, selfMs, type Tree } from "../../client/trace-tree.ts";
-import { Foreign } from "../parts/common.tsx";
+import { SenderText } from "../parts/common.tsx";
+import { Button } from "../parts/controls.tsx";
 
-const MOST_EVENTS = 200;
+const MAX_EVENTS = 200;
 
 export function SpanDetails({ node, tree, onClose }: { node: Node; tree: Tree; onClose: () => void }) {
   const { span } = node;
@@ -17,11 +18,9 @@ export function SpanDetails({ node, tree, onClose }: { node: Node; tree: Tree; o
     <aside class="side" aria-label="Span">
       <header>
         <h2>
-          <Foreign text={span.Operation} />
+          <SenderText text={span.Operation} />
         </h2>
-        <button type="button" class="plain" aria-label="Close" onClick={onClose}>
-          ✕
-        </button>
+        <Button class="plain" aria-label="Close" onClick={onClose} text="✕" />
       </header>
       <Pairs
         title="Span"
@@ -39,22 +38,22 @@ export function SpanDetails({ node, tree, onClose }: { node: Node; tree: Tree; o
       />
       <p class="links">
         <a href={address("logs", { q: `trace_id:${span.TraceID} span_id:${span.SpanID}`, ...around(tree.startMs, tree.durationMs) })}>
-          logs of the span
+          Logs of this span
         </a>
       </p>
       <Pairs title="Attributes" pairs={Object.entries(span.Attributes).sort(([a], [b]) => (a < b ? -1 : 1))} isSearchable />
       <Section title="Events" count={span.Events.length}>
-        {span.Events.slice(0, MOST_EVENTS).map((event, at) => (
+        {span.Events.slice(0, MAX_EVENTS).map((event, at) => (
           <details key={at} open={event.Name === "exception"}>
             <summary>
-              <Foreign text={event.Name} /> <span class="quiet">{moment(event.Timestamp)}</span>
+              <SenderText text={event.Name} /> <span class="quiet">{moment(event.Timestamp)}</span>
             </summary>
             <Pairs pairs={Object.entries(event.Attributes)} />
           </details>
         ))}
       </Section>
       <Section title="Links" count={span.Links.length}>
-        {span.Links.slice(0, MOST_EVENTS).map((link, at) => (
+        {span.Links.slice(0, MAX_EVENTS).map((link, at) => (
           <div key={at}>
             <a href={address("traces", { span: link.SpanID }, link.TraceID)}>{link.TraceID}</a>
             <Pairs pairs={Object.entries(link.Attributes)} />
@@ -77,7 +76,7 @@ function Section({ title, count, children }: { title: string; count: number; chi
 }
 
 function SearchLink({ name, value }: { name: string; value: string }) {
-  const attributes = writtenAttribute(name, value);
+  const attributes = formatAttribute(name, value);
   if (attributes === undefined || attributes.length > 1000) return null;
   const { from, to } = Object.fromEntries(route.value.query);
   return (
@@ -101,7 +100,7 @@ interface PairsProps {
 
 function Pairs({ title, pairs, isSearchable = false }: PairsProps) {
   const shown = pairs.filter(([, value]) => value !== "");
-  const entities = entitiesNamed(isSearchable ? Object.fromEntries(pairs) : {});
+  const entities = findEntities(isSearchable ? Object.fromEntries(pairs) : {});
   if (shown.length === 0) return null;
   return (
     <table class="fields">
@@ -110,10 +109,10 @@ function Pairs({ title, pairs, isSearchable = false }: PairsProps) {
         {shown.map(([name, value]) => (
           <tr key={name}>
             <th scope="row">
-              <Foreign text={name} />
+              <SenderText text={name} />
             </th>
             <td>
-              <FieldText text={value} most={10_000} />
+              <FieldText text={value} max={10_000} />
               {isSearchable && <SearchLink name={name} value={value} />}
               {isSearchable ? <EntityLink entity={entities.get(name)} /> : name === "service" && <ServiceLink service={value} />}
             </td>

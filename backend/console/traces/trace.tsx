@@ -8,37 +8,38 @@ import { around, moment, span as duration } from "../state/time.ts";
 import { TraceLogs } from "./trace-logs.tsx";
 import { SpanDetails } from "./span-details.tsx";
 import { buildTree, type Node, type Span, type Tree } from "../../client/trace-tree.ts";
-import { coloursOf, Waterfall } from "./waterfall.tsx";
+import { serviceColours, Waterfall } from "./waterfall.tsx";
 import { lazy } from "../parts/screens.tsx";
-import { Copy, Status, Tabs } from "../parts/common.tsx";
+import { Copy, Status } from "../parts/common.tsx";
+import { Tabs } from "../parts/controls.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { wholeList } from "../state/api.ts";
 
 const FlameGraph = lazy(async () => (await import("./flame-graph.tsx")).FlameGraph);
 
-const MOST_PAGES = 10;
+const MAX_PAGES = 10;
 const VIEWS = [
   ["", "waterfall"],
   ["flame", "flame graph and self time"],
 ] as const;
 
 export function Trace({ id }: { id: string }) {
-  const found = useLoaded(id, async (signal) => await wholeList<Span>(`/query/traces/${encodeURIComponent(id)}`, signal, MOST_PAGES));
-  const whole = found.value.value;
+  const loaded = useLoaded(id, async (signal) => await wholeList<Span>(`/query/traces/${encodeURIComponent(id)}`, signal, MAX_PAGES));
+  const whole = loaded.value.value;
   const tree = useMemo(() => (whole && whole.rows.length > 0 ? buildTree(whole.rows) : undefined), [whole]);
   return (
     <section class="screen trace" aria-labelledby="title">
-      <Status of={found}>{tree && <Shown id={id} tree={tree} isCut={whole?.isCut ?? false} />}</Status>
+      <Status of={loaded}>{tree && <Shown id={id} tree={tree} isTruncated={whole?.isTruncated ?? false} />}</Status>
     </section>
   );
 }
 
-function Shown({ id, tree, isCut }: { id: string; tree: Tree; isCut: boolean }) {
+function Shown({ id, tree, isTruncated }: { id: string; tree: Tree; isTruncated: boolean }) {
   const collapsed = useSignal<ReadonlySet<Node>>(new Set());
   const chosenId = route.value.query.get("span");
   const isFlame = route.value.query.get("view") === "flame";
   const searched = useSignal("");
-  const colours = useMemo(() => coloursOf(tree), [tree]);
+  const colours = useMemo(() => serviceColours(tree), [tree]);
   const rows = useMemo(() => matching(shownRows(tree, collapsed.value), searched.value), [tree, collapsed.value, searched.value]);
   const at = rows.findIndex(({ span }) => span.SpanID === chosenId);
   const chosen = rows[at] ?? (isFlame ? tree.all.find(({ span }) => span.SpanID === chosenId) : undefined);
@@ -54,7 +55,7 @@ function Shown({ id, tree, isCut }: { id: string; tree: Tree; isCut: boolean }) 
   }, [rows, at]);
   return (
     <>
-      <Head id={id} tree={tree} isCut={isCut} />
+      <Head id={id} tree={tree} isTruncated={isTruncated} />
       <div class="bar">
         <Tabs label="Shown as" tabs={VIEWS} chosen={isFlame ? "flame" : ""} onChoose={(view) => choose({ view })} />
         {!isFlame && (
@@ -80,7 +81,7 @@ function Shown({ id, tree, isCut }: { id: string; tree: Tree; isCut: boolean }) 
   );
 }
 
-function Head({ id, tree, isCut }: { id: string; tree: Tree; isCut: boolean }) {
+function Head({ id, tree, isTruncated }: { id: string; tree: Tree; isTruncated: boolean }) {
   const root = tree.roots[0]?.span;
   const errors = tree.all.filter(({ span }) => span.Error).length;
   const services = new Set(tree.all.map(({ span }) => span.Service));
@@ -93,11 +94,11 @@ function Head({ id, tree, isCut }: { id: string; tree: Tree; isCut: boolean }) {
       <strong>{duration(tree.durationMs)}</strong>
       <span>
         {counted(tree.all.length, "span")}
-        {isCut ? " (the first ones)" : ""}, {counted(services.size, "service")}
+        {isTruncated ? " (the first ones)" : ""}, {counted(services.size, "service")}
       </span>
       {errors > 0 && <span class="level is-error">{counted(errors, "error")}</span>}
       <code>{id}</code> <Copy text={id} />
-      <a href={address("logs", { q: `trace_id:${id}`, ...around(tree.startMs, tree.durationMs) })}>its logs</a>
+      <a href={address("logs", { q: `trace_id:${id}`, ...around(tree.startMs, tree.durationMs) })}>Logs of this trace</a>
     </div>
   );
 }

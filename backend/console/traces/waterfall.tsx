@@ -1,4 +1,5 @@
 // Draws spans on a common time axis, one per row.
+import { Button } from "../parts/controls.tsx";
 import { useMemo } from "preact/hooks";
 import { List } from "../parts/list.tsx";
 import { span as duration } from "../state/time.ts";
@@ -19,7 +20,7 @@ export interface WaterfallProps {
 }
 
 export function Waterfall({ tree, rows, at, collapsed, onChoose, onToggle }: WaterfallProps) {
-  const colours = useMemo(() => coloursOf(tree), [tree]);
+  const colours = useMemo(() => serviceColours(tree), [tree]);
   return (
     <div class="waterfall">
       <div class="axis" aria-hidden="true">
@@ -40,7 +41,7 @@ export function Waterfall({ tree, rows, at, collapsed, onChoose, onToggle }: Wat
             node && (
               <Row
                 node={node}
-                colour={colours.get(node.span.Service) ?? 0}
+                colour={colours.get(node.span.Service)}
                 tree={tree}
                 isChosen={index === at}
                 isCollapsed={collapsed.has(node)}
@@ -58,7 +59,7 @@ export function Waterfall({ tree, rows, at, collapsed, onChoose, onToggle }: Wat
 interface RowProps {
   readonly node: Node;
   readonly tree: Tree;
-  readonly colour: number;
+  readonly colour: string | undefined;
   readonly isChosen: boolean;
   readonly isCollapsed: boolean;
   readonly onChoose: (node: Node) => void;
@@ -73,15 +74,13 @@ function Row({ node, tree, colour, isChosen, isCollapsed, onChoose, onToggle }: 
     <div class={`line span-line ${isChosen ? "is-chosen" : ""}`} role="row" aria-selected={isChosen} onClick={() => onChoose(node)}>
       <div role="gridcell" class="span-name" style={{ paddingLeft: `${Math.min(depth, DEEPEST_SHOWN) * 12 + 4}px` }}>
         {children.length > 0 ? (
-          <button
-            type="button"
+          <Button
             class="plain fold"
             aria-expanded={!isCollapsed}
             aria-label={`${counted(below, "span")} below`}
             onClick={(event) => (event.stopPropagation(), onToggle(node))}
-          >
-            {isCollapsed ? `▸ ${below}` : "▾"}
-          </button>
+            text={isCollapsed ? `▸ ${below}` : "▾"}
+          />
         ) : (
           <span class="fold" />
         )}
@@ -96,7 +95,7 @@ function Row({ node, tree, colour, isChosen, isCollapsed, onChoose, onToggle }: 
         <bdi>{visible(span.Operation.slice(0, 120))}</bdi>
       </div>
       <div role="gridcell" class="span-time">
-        <span class={`span-bar colour-${colour} ${isCritical ? "is-critical" : ""}`} style={{ left: `${left}%`, width: `${width}%` }} />
+        <span class={`span-bar ${isCritical ? "is-critical" : ""}`} style={{ left: `${left}%`, width: `${width}%`, background: colour }} />
         <span class="span-ms" style={labelPosition(left, width)}>
           {duration(span.DurationMs)}
         </span>
@@ -112,6 +111,6 @@ function labelPosition(left: number, width: number): Record<string, string> {
 }
 
 /** Service → colour, in order of appearance. */
-export function coloursOf({ all }: Tree): ReadonlyMap<string, number> {
-  return new Map([...new Set(all.map(({ span }) => span.Service))].map((service, at) => [service, at % COLOURS]));
+export function serviceColours({ all }: Tree): ReadonlyMap<string, string> {
+  return new Map([...new Set(all.map(({ span }) => span.Service))].map((service, at) => [service, `var(--colour-${at % COLOURS})`]));
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { findTargets, type Target } from "./text.ts";
+import { findTargets, type Target } from "./palette-targets.ts";
 
 const target = (kind: string, name: string): Target => ({ kind, name, href: `#/${kind}/${name}` });
 const TARGETS = [target("screen", "Logs"), target("service", "catalogs"), target("pod", "logs-7f9"), target("service", "cart")];

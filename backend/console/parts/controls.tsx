@@ -1,0 +1,135 @@
+// Buttons and form fields with their labels.
+import type { ComponentChildren, JSX } from "preact";
+import { mayWrite } from "../state/session.ts";
+import { visible } from "./text.ts";
+
+type Labelled<A> = Omit<A, "label"> & { readonly label: string };
+
+/** Does not submit a form, unless its `type` is `submit`. */
+export function Button({ text, ...attributes }: JSX.ButtonHTMLAttributes & { readonly text: ComponentChildren }) {
+  return (
+    <button type="button" {...attributes}>
+      {text}
+    </button>
+  );
+}
+
+interface ToggleProps extends Omit<JSX.ButtonHTMLAttributes, "onClick" | "onToggle"> {
+  readonly text: string;
+  readonly isOn: boolean;
+  readonly onToggle: (isOn: boolean) => void;
+}
+
+/** A button that is pressed while `isOn`. */
+export function Toggle({ isOn, onToggle, ...button }: ToggleProps) {
+  return <Button {...button} aria-pressed={isOn} onClick={() => onToggle(!isOn)} />;
+}
+
+/** A link to the form for a new resource. Users who may only read do not see it. */
+export function CreateLink({ href, text }: { href: string; text: string }) {
+  if (!mayWrite.value) return null;
+  return (
+    <a class="button primary" href={href}>
+      {text}
+    </a>
+  );
+}
+
+interface FieldProps extends Omit<JSX.InputHTMLAttributes, "label" | "onInput" | "onChange"> {
+  readonly label: string;
+  /** Called for each change while the user types. */
+  readonly onType?: (text: string) => void;
+  /** Called when the user leaves the changed field. */
+  readonly onDone?: (text: string) => void;
+}
+
+export function Field({ label, onType, onDone, ...attributes }: FieldProps) {
+  return (
+    <label>
+      {label}
+      <input
+        {...attributes}
+        onInput={(event) => onType?.(event.currentTarget.value)}
+        onChange={(event) => onDone?.(event.currentTarget.value)}
+      />
+    </label>
+  );
+}
+
+export function TextArea({ label, ...attributes }: Labelled<JSX.TextareaHTMLAttributes>) {
+  return (
+    <label>
+      {label}
+      <textarea {...attributes} />
+    </label>
+  );
+}
+
+export function Checkbox({ label, ...attributes }: Labelled<JSX.InputHTMLAttributes>) {
+  return (
+    <label class="check">
+      <input type="checkbox" {...attributes} /> <bdi>{label}</bdi>
+    </label>
+  );
+}
+
+/** A value, or a value with its text. */
+type Choice<T extends string = string> = T | readonly [value: T, text: string, ...unknown[]];
+
+const valueAndText = <T extends string>(choice: Choice<T>): readonly [value: T, text: string, ...unknown[]] =>
+  typeof choice === "string" ? [choice, choice] : choice;
+
+interface SelectProps<T extends string> extends Omit<JSX.SelectHTMLAttributes, "label" | "value" | "onChange"> {
+  /** Without it, an `aria-label` is required. */
+  readonly label?: string;
+  readonly of: readonly Choice<T>[];
+  /** For a controlled list. */
+  readonly value?: T;
+  /** The initial value of a form's field. */
+  readonly initial?: T | undefined;
+  readonly onChoose?: (value: T) => void;
+}
+
+export function Select<T extends string>({ label, of, initial, onChoose, ...attributes }: SelectProps<T>) {
+  const select = (
+    <select
+      {...attributes}
+      onChange={(event) => {
+        const chosen = event.currentTarget.value as T;
+        // The list shows the chosen value when `value` has changed; a refused choice does not change it.
+        if (attributes.value !== undefined) event.currentTarget.value = attributes.value;
+        onChoose?.(chosen);
+      }}
+    >
+      {of.map(valueAndText).map(([value, text]) => (
+        <option value={value} key={value} selected={initial === undefined ? undefined : value === initial}>
+          {visible(text)}
+        </option>
+      ))}
+    </select>
+  );
+  if (label === undefined) return select;
+  return (
+    <label>
+      {label} {select}
+    </label>
+  );
+}
+
+interface TabsProps {
+  readonly label: string;
+  readonly tabs: readonly Choice[];
+  readonly chosen: string | undefined;
+  readonly onChoose: (name: string) => void;
+}
+
+/** A group of buttons, exactly one of which is pressed. */
+export function Tabs({ label, tabs, chosen, onChoose }: TabsProps) {
+  return (
+    <div role="group" aria-label={label} class="tabs">
+      {tabs.map(valueAndText).map(([name, text]) => (
+        <Button key={name} aria-pressed={name === chosen} onClick={() => onChoose(name)} text={text} />
+      ))}
+    </div>
+  );
+}
