@@ -133,7 +133,7 @@ describe("diagnose", () => {
 
   test("log files: pass when they can be read, warn when none match or a link leads away", async () => {
     const env = { LOG_PATHS: `${folder}/*.log`, LOG_PATHS_ALLOWED: `${folder}/**`, STATE_DIR: join(folder, "state") };
-    expect(texts(await checkLogs(settings(env)))).toMatch(/^warn: nothing matches/);
+    expect(texts(await checkLogs(settings(env)))).toMatch(/^warn: no file matches/);
     writeFileSync(join(folder, "a.log"), "x\n");
     expect(texts(await checkLogs(settings(env)))).toMatch(/^ok/);
     symlinkSync("/etc/passwd", join(folder, "b.log"));

@@ -20,7 +20,7 @@ import { createLog, type Log, type LogControl } from "../log.ts";
 import { startProxy } from "../proxy/server.ts";
 import { StoredBatches } from "../collector/files/stored-batches.ts";
 import { type HostSettings, readSettings, type Settings } from "../settings.ts";
-import { claimState, credentialsFor, untilAnother } from "../state/claim.ts";
+import { claimState, credentialsFor, waitForIdentityChange } from "../state/claim.ts";
 import { type ClaimedState, StateDir, type StateStatus } from "../state/state-dir.ts";
 import { startHealthServer } from "../status/health.ts";
 import { type BackendApi, createBackendApi } from "../upstream/backend-api.ts";
@@ -143,7 +143,7 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
   if (remote) parts.remote = started.use(remote);
   remote?.start();
   log.info({ event: "agent.started", version: program.version, backend: settings.backendUrl, signals: settings.signals }, "started");
-  await untilAnother(state, identity, stopped);
+  await waitForIdentityChange(state, identity, stopped);
 }
 
 function openLogFiles(settings: Settings, host: HostSettings, log: Log): LogFiles {

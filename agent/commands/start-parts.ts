@@ -45,7 +45,7 @@ export async function startPods(settings: Settings, log: Log, started: AsyncDisp
   if (!cluster.podRelay && !hasMonitors) return { known: directPods, usesRelay: false, env: {} };
   const [{ NodePods }, { PodRelay }] = await Promise.all([import("../pods/node-pods.ts"), import("../pods/relay.ts")]);
   const policies = hasPolicies ? started.use(await startPolicies(api, log)) : undefined;
-  const pods = started.use(new NodePods({ api, nodeName: cluster.nodeName, kept: keptPodFields(cluster), policies, log }));
+  const pods = started.use(new NodePods({ api, nodeName: cluster.nodeName, keptFields: keptPodFields(cluster), policies, log }));
   const monitors = hasMonitors ? started.use(await startMonitors(api, pods, cluster, settings, log)) : undefined;
   const relay = started.use(await PodRelay.start({ pods, nodeName: cluster.nodeName, monitors }));
   const env = { [ALLOCATOR_VARIABLE]: relay.url };

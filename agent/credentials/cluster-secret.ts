@@ -4,7 +4,7 @@
 // the hash of a used install token.
 import { createHash } from "node:crypto";
 import { type Secret, KubernetesError } from "../kubernetes/transport.ts";
-import type { KubernetesApi, Where } from "../kubernetes/api.ts";
+import type { KubernetesApi, ObjectName } from "../kubernetes/api.ts";
 import { type RegisterClusterRequest, ROTATION_OVERLAP_MS } from "../../common/protocol/enrolment.ts";
 import { keyHash } from "../../common/protocol/signature.ts";
 import type { Credential } from "./store.ts";
@@ -68,14 +68,14 @@ export class ClusterSecret {
     this.name = options.name;
   }
 
-  get where(): Where {
+  get objectName(): ObjectName {
     return { namespace: this.namespace, name: this.name };
   }
 
   /** Reads the Secret from the API server; undefined if it does not exist; other refusals throw KubernetesError. */
   async read(signal: AbortSignal): Promise<SecretSnapshot | undefined> {
     try {
-      return parseSecret(await this.#api.readSecret(this.where, signal));
+      return parseSecret(await this.#api.readSecret(this.objectName, signal));
     } catch (error) {
       if (error instanceof KubernetesError && error.status === 404) return undefined;
       throw error;
@@ -84,13 +84,13 @@ export class ClusterSecret {
 
   /** Replaces the content, keeping other data. Throws KubernetesError 409 if the Secret has changed since `base` was read. */
   async write(base: SecretSnapshot, content: SecretContent, signal: AbortSignal): Promise<SecretSnapshot> {
-    return parseSecret(await this.#api.replaceSecret(this.where, renderSecret(base.object, content), signal));
+    return parseSecret(await this.#api.replaceSecret(this.objectName, renderSecret(base.object, content), signal));
   }
 
   /** Requests a rotation, regardless of the Lease's holder. Resolves once the API server has stored the request. */
   async requestRotation(signal: AbortSignal): Promise<void> {
     const annotations = { [ROTATE_REQUESTED]: new Date().toISOString() };
-    await this.#api.patchSecret(this.where, { metadata: { annotations } }, signal);
+    await this.#api.patchSecret(this.objectName, { metadata: { annotations } }, signal);
   }
 }
 

@@ -135,7 +135,7 @@ export class SecretFollower {
     const watch = { end, version: this.#view?.version };
     this.#watch = watch;
     const limits = { forSeconds: Math.ceil(this.#timing.watchForMs / 1000), silenceMs: this.#timing.watchForMs + 30_000 };
-    for await (const event of this.#api.watchSecret(this.#secret.where, limits, signal)) {
+    for await (const event of this.#api.watchSecret(this.#secret.objectName, limits, signal)) {
       if (event.type === "BOOKMARK") continue;
       const view = event.type === "DELETED" ? undefined : parseSecret(event.object);
       watch.version = view?.version;

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import { type Lease as LeaseObject, KubernetesError } from "../kubernetes/transport.ts";
 import { V1MicroTime } from "@kubernetes/client-node/dist/types.js";
-import type { KubernetesApi, Where } from "../kubernetes/api.ts";
+import type { KubernetesApi, ObjectName } from "../kubernetes/api.ts";
 
 export interface LeaseTiming {
   /** Other agents acquire the Lease if it has not changed for this long. Whole seconds, because the API stores seconds. */
@@ -76,7 +76,7 @@ export class LeaseLostError extends Error {
 
 export class Lease {
   readonly #api: LeaseApi;
-  readonly #where: Where;
+  readonly #objectName: ObjectName;
   readonly #identity: string;
   readonly #timing: LeaseTiming;
   readonly #log: Logger;
@@ -87,7 +87,7 @@ export class Lease {
   /** `identity` is unique to the pod: a restarted container of the same pod can reacquire its own Lease immediately. */
   constructor(api: LeaseApi, options: { namespace: string; name: string; identity: string; timing?: LeaseTiming; log: Logger }) {
     this.#api = api;
-    this.#where = { namespace: options.namespace, name: options.name };
+    this.#objectName = { namespace: options.namespace, name: options.name };
     this.#identity = options.identity;
     this.#timing = options.timing ?? LEASE_TIMING;
     this.#log = options.log;
@@ -98,7 +98,7 @@ export class Lease {
    * this write and before every renewal of the term.
    */
   async tryAcquire(signal: AbortSignal, annotate: Annotate = () => ({})): Promise<LeaseTerm | undefined> {
-    const found = await this.#api.readLease(this.#where, signal);
+    const found = await this.#api.readLease(this.#objectName, signal);
     if (!this.#mayTake(found)) return undefined;
     const startedAt = performance.now();
     const taken = await this.#write(withAnnotations(found, annotate), { ...found.spec, ...this.#held(found) }, signal);
@@ -112,7 +112,7 @@ export class Lease {
 
   /** Writes only annotations, regardless of the holder. Resolves to false if another client wrote first. */
   async annotate(annotate: Annotate, signal: AbortSignal): Promise<boolean> {
-    const found = await this.#api.readLease(this.#where, signal);
+    const found = await this.#api.readLease(this.#objectName, signal);
     return (await this.#write(withAnnotations(found, annotate), found.spec, signal)) !== undefined;
   }
 
@@ -142,7 +142,7 @@ export class Lease {
   /** The Lease as written; undefined if it had changed since `base` was read. */
   async #write(base: LeaseObject, spec: LeaseObject["spec"], signal: AbortSignal): Promise<LeaseObject | undefined> {
     try {
-      return await this.#api.replaceLease(this.#where, { ...base, spec }, signal);
+      return await this.#api.replaceLease(this.#objectName, { ...base, spec }, signal);
     } catch (error) {
       if (error instanceof KubernetesError && error.status === 409) return undefined;
       throw error;
@@ -200,7 +200,7 @@ export class Lease {
     const renewed = await this.#write(withAnnotations(lease, annotate), { ...lease.spec, ...this.#held(lease) }, signal);
     if (renewed) return renewed;
     // The Lease has changed: by an upgrade of the chart, by our own write whose response was lost, or by a new holder.
-    const found = await this.#api.readLease(this.#where, signal);
+    const found = await this.#api.readLease(this.#objectName, signal);
     if (found.spec?.holderIdentity !== this.#identity) throw new LeaseLostError("another agent holds it");
     const second = await this.#write(withAnnotations(found, annotate), { ...found.spec, ...this.#held(found) }, signal);
     if (!second) throw new Error("the lease changed twice while it was renewed");
@@ -212,7 +212,7 @@ export class Lease {
     try {
       if (await this.#write(withAnnotations(lease, annotate), free(lease), signal)) return;
       // Another client has annotated it since; its holder has not changed.
-      const found = await this.#api.readLease(this.#where, signal);
+      const found = await this.#api.readLease(this.#objectName, signal);
       if (found.spec?.holderIdentity === this.#identity) await this.#write(withAnnotations(found, annotate), free(found), signal);
     } catch (error) {
       // Safe: a Lease that is not released expires.

@@ -55,7 +55,7 @@ it("says who refused what and why, and never the token", async () => {
 
 it("takes an answer that is not the API's for what it is", async () => {
   answer = (_, response) => response.writeHead(502).end("<html>");
-  await expect(api.readNamespace("x", NEVER)).rejects.toThrow("is this the Kubernetes API?");
+  await expect(api.readNamespace("x", NEVER)).rejects.toThrow("check that this is the Kubernetes API");
 });
 
 it("gives up on a server that is silent, and takes a fresh connection for the next call", async () => {

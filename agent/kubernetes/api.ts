@@ -1,6 +1,6 @@
-// The calls of the Kubernetes API that the agent makes, through the official client's generated classes, which define paths, queries and
-// models. Invariants: all requests go through transport.ts; nothing else of the client is loaded: neither its fetch nor its configuration
-// nor its watch, which ends after 30 s of silence and hides why. A bundle contains only the classes that are named here (hack/bundle.ts).
+// Makes the agent's calls of the Kubernetes API with the official client's generated classes, which define paths, queries and models.
+// Invariants: all requests go through transport.ts; no other part of the client is loaded, neither its fetch nor its configuration nor its
+// watch, which ends after 30 s of silence without a reason. A bundle contains only the classes that are named here (hack/bundle.ts).
 import { AppsV1ApiRequestFactory, AppsV1ApiResponseProcessor } from "@kubernetes/client-node/dist/gen/apis/AppsV1Api.js";
 import {
   AuthorizationV1ApiRequestFactory,
@@ -31,8 +31,7 @@ import {
 import { join } from "node:path";
 import type { ClusterSettings } from "../settings.ts";
 
-/** An object by its name, in its namespace. */
-export interface Where {
+export interface ObjectName {
   readonly namespace: string;
   readonly name: string;
 }
@@ -43,7 +42,7 @@ export interface WatchEvent<T> {
 }
 
 /** How long the server keeps a watch open, and after how much silence it counts as dead. */
-export interface WatchTime {
+interface WatchTime {
   readonly forSeconds: number;
   readonly silenceMs: number;
 }
@@ -87,7 +86,7 @@ export interface ObjectListJson {
 }
 
 /** Which page of a list to read, and how large it may be. */
-export interface PageOfObjects {
+interface PageOptions {
   readonly limit: number;
   readonly from: string | undefined;
   readonly maxBytes: number;
@@ -107,7 +106,7 @@ export class KubernetesApi implements AsyncDisposable {
 
   constructor(access: KubernetesAccess, options: TransportOptions = {}) {
     this.#transport = new Transport(access, options);
-    const httpApi = { send: notOurWay };
+    const httpApi = { send: refuseToSend };
     const configuration = { baseServer: new ServerConfiguration(access.server, {}), httpApi, middleware: [], authMethods: {} };
     this.#core = [new CoreV1ApiRequestFactory(configuration), new CoreV1ApiResponseProcessor()];
     this.#coordination = [new CoordinationV1ApiRequestFactory(configuration), new CoordinationV1ApiResponseProcessor()];
@@ -115,20 +114,20 @@ export class KubernetesApi implements AsyncDisposable {
     this.#apps = [new AppsV1ApiRequestFactory(configuration), new AppsV1ApiResponseProcessor()];
   }
 
-  readSecret({ namespace, name }: Where, signal: AbortSignal): Promise<Secret> {
+  readSecret({ namespace, name }: ObjectName, signal: AbortSignal): Promise<Secret> {
     const [core, answers] = this.#core;
     return this.#call(core.readNamespacedSecret(name, namespace), (answer) => answers.readNamespacedSecretWithHttpInfo(answer), signal);
   }
 
   /** If the object has `metadata.resourceVersion`, the API refuses (409) if it has changed since. */
-  replaceSecret({ namespace, name }: Where, secret: Secret, signal: AbortSignal): Promise<Secret> {
+  replaceSecret({ namespace, name }: ObjectName, secret: Secret, signal: AbortSignal): Promise<Secret> {
     const [core, answers] = this.#core;
     const request = core.replaceNamespacedSecret(name, namespace, secret);
     return this.#call(request, (answer) => answers.replaceNamespacedSecretWithHttpInfo(answer), signal);
   }
 
   /** RFC 7386 merge patch: no precondition, the last writer wins. */
-  async patchSecret({ namespace, name }: Where, patch: object, signal: AbortSignal): Promise<Secret> {
+  async patchSecret({ namespace, name }: ObjectName, patch: object, signal: AbortSignal): Promise<Secret> {
     const [core, answers] = this.#core;
     const request = await core.patchNamespacedSecret(name, namespace, patch);
     request.setHeaderParam("Content-Type", "application/merge-patch+json");
@@ -139,7 +138,7 @@ export class KubernetesApi implements AsyncDisposable {
    * Events of one Secret, starting with its current state (a synthetic ADDED). Ends when the server ends the watch, after `forSeconds`;
    * throws KubernetesError, or undici's error if the connection breaks or is silent for `silenceMs`.
    */
-  async *watchSecret({ namespace, name }: Where, time: WatchTime, signal: AbortSignal): AsyncGenerator<WatchEvent<Secret>> {
+  async *watchSecret({ namespace, name }: ObjectName, time: WatchTime, signal: AbortSignal): AsyncGenerator<WatchEvent<Secret>> {
     const request = await this.#core[0].listNamespacedSecret(namespace);
     // RBAC with `resourceNames` grants a watch only with this field selector.
     for await (const { type, object } of this.#watch(request, { fieldSelector: `metadata.name=${name}` }, time, signal)) {
@@ -147,14 +146,14 @@ export class KubernetesApi implements AsyncDisposable {
     }
   }
 
-  readLease({ namespace, name }: Where, signal: AbortSignal): Promise<Lease> {
+  readLease({ namespace, name }: ObjectName, signal: AbortSignal): Promise<Lease> {
     const [coordination, answers] = this.#coordination;
     const request = coordination.readNamespacedLease(name, namespace);
     return this.#call(request, (answer) => answers.readNamespacedLeaseWithHttpInfo(answer), signal);
   }
 
   /** Like `replaceSecret`. */
-  replaceLease({ namespace, name }: Where, lease: Lease, signal: AbortSignal): Promise<Lease> {
+  replaceLease({ namespace, name }: ObjectName, lease: Lease, signal: AbortSignal): Promise<Lease> {
     const [coordination, answers] = this.#coordination;
     const request = coordination.replaceNamespacedLease(name, namespace, lease);
     return this.#call(request, (answer) => answers.replaceNamespacedLeaseWithHttpInfo(answer), signal);
@@ -165,7 +164,7 @@ export class KubernetesApi implements AsyncDisposable {
     return this.#call(core.readNamespace(name), (answer) => answers.readNamespaceWithHttpInfo(answer), signal);
   }
 
-  /** Whether this service account has the permission. */
+  /** Returns whether this service account has the permission. */
   async isAllowed(resourceAttributes: V1ResourceAttributes, signal: AbortSignal): Promise<boolean> {
     const [authorization, answers] = this.#authorization;
     const review = { apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectAccessReview", spec: { resourceAttributes } };
@@ -174,7 +173,7 @@ export class KubernetesApi implements AsyncDisposable {
     return status?.allowed === true;
   }
 
-  /** Pods of one node, at most `limit`, from the watch cache of the API server. */
+  /** Returns at most `limit` pods of one node, from the API server's watch cache. */
   async podsOfNode(nodeName: string, limit: number, signal: AbortSignal): Promise<V1Pod[]> {
     const [core, answers] = this.#core;
     const request = await core.listPodForAllNamespaces();
@@ -183,13 +182,13 @@ export class KubernetesApi implements AsyncDisposable {
   }
 
   /**
-   * All pods of one node, not older than `resourceVersion`, from the watch cache of the API server; "0": any version in the cache, "": the
-   * stored state. Returned as JSON, because models of pods would pull in half of the client's models.
+   * Returns all pods of one node, not older than `resourceVersion`, from the API server's watch cache; "0": any version in the cache, "": the
+   * stored state. The pods are JSON, because the model of a pod would load half of the client's models.
    */
   async listPods(nodeName: string, resourceVersion: string, signal: AbortSignal): Promise<PodListJson> {
     const request = await this.#core[0].listPodForAllNamespaces();
     setQuery(request, { fieldSelector: `spec.nodeName=${nodeName}`, ...(resourceVersion !== "" && { resourceVersion }) });
-    return JSON.parse(await this.#transport.text(requestOf(request), signal)) as PodListJson;
+    return JSON.parse(await this.#transport.text(toApiRequest(request), signal)) as PodListJson;
   }
 
   /**
@@ -207,10 +206,10 @@ export class KubernetesApi implements AsyncDisposable {
   }
 
   /**
-   * A page of at most `limit` objects of one kind; `path` is the resource's path for all namespaces. Throws TooLargeError beyond
-   * `maxBytes`.
+   * Returns a page of at most `limit` objects of one kind; `path` is the resource's path for all namespaces. Throws TooLargeError if it has
+   * more than `maxBytes`.
    */
-  async listObjects(path: string, { limit, from, maxBytes }: PageOfObjects, signal: AbortSignal): Promise<ObjectListJson> {
+  async listObjects(path: string, { limit, from, maxBytes }: PageOptions, signal: AbortSignal): Promise<ObjectListJson> {
     const query = new URLSearchParams({ limit: String(limit), ...(from !== undefined && { continue: from }) });
     const text = await this.#transport.text({ method: "GET", path: `${path}?${query.toString()}` }, signal, maxBytes);
     return JSON.parse(text) as ObjectListJson;
@@ -225,7 +224,7 @@ export class KubernetesApi implements AsyncDisposable {
   ): AsyncGenerator<WatchEvent<ObjectJson>> {
     const query = new URLSearchParams({ resourceVersion, timeoutSeconds: String(forSeconds), allowWatchBookmarks: "true", watch: "true" });
     const lines = this.#transport.lines({ method: "GET", path: `${path}?${query.toString()}` }, silenceMs, signal);
-    for await (const line of lines) yield watchEvent(line) as WatchEvent<ObjectJson>;
+    for await (const line of lines) yield parseEvent(line) as WatchEvent<ObjectJson>;
   }
 
   /** RFC 7386 merge patch of the status subresource; `metadata.resourceVersion` works as in `replaceSecret`. */
@@ -234,15 +233,15 @@ export class KubernetesApi implements AsyncDisposable {
     await this.#transport.text({ method: "PATCH", path: `${path}/status`, headers, body: JSON.stringify(patch) }, signal);
   }
 
-  /** The latest resourceVersion of events in all namespaces, even if there are no events. */
+  /** Returns the latest resourceVersion of events in all namespaces, even if there are no events. */
   async newestOfEvents(signal: AbortSignal): Promise<string> {
     const request = await this.#core[0].listEventForAllNamespaces();
     setQuery(request, { limit: 1 });
-    const { metadata } = JSON.parse(await this.#transport.text(requestOf(request), signal)) as Pick<PodListJson, "metadata">;
+    const { metadata } = JSON.parse(await this.#transport.text(toApiRequest(request), signal)) as Pick<PodListJson, "metadata">;
     return metadata.resourceVersion;
   }
 
-  /** DaemonSets with this name, in all namespaces. */
+  /** Returns DaemonSets with this name in all namespaces. */
   async daemonSetsNamed(name: string, signal: AbortSignal): Promise<V1DaemonSet[]> {
     const [apps, answers] = this.#apps;
     const request = await apps.listDaemonSetForAllNamespaces();
@@ -261,7 +260,7 @@ export class KubernetesApi implements AsyncDisposable {
     signal: AbortSignal,
   ): AsyncGenerator<WatchEvent<unknown>> {
     setQuery(request, { ...query, timeoutSeconds: forSeconds, allowWatchBookmarks: true, watch: true });
-    for await (const line of this.#transport.lines(requestOf(request), silenceMs, signal)) yield watchEvent(line);
+    for await (const line of this.#transport.lines(toApiRequest(request), silenceMs, signal)) yield parseEvent(line);
   }
 
   async #call<T>(
@@ -269,13 +268,13 @@ export class KubernetesApi implements AsyncDisposable {
     read: (answer: ResponseContext) => Promise<HttpInfo<T>>,
     signal: AbortSignal,
   ): Promise<T> {
-    const text = await this.#transport.text(requestOf(await request), signal);
-    const body = { text: () => Promise.resolve(text), binary: notOurWay, stream: notOurWay };
+    const text = await this.#transport.text(toApiRequest(await request), signal);
+    const body = { text: () => Promise.resolve(text), binary: refuseToSend, stream: refuseToSend };
     return (await read(new ResponseContext(200, { "content-type": "application/json" }, body))).data;
   }
 }
 
-function requestOf(context: RequestContext): ApiRequest {
+function toApiRequest(context: RequestContext): ApiRequest {
   const { pathname, search } = new URL(context.getUrl());
   const body = context.getBody();
   return {
@@ -290,15 +289,15 @@ function setQuery(request: RequestContext, query: Record<string, string | number
   for (const [name, value] of Object.entries(query)) request.setQueryParam(name, String(value));
 }
 
-function watchEvent(line: string): WatchEvent<unknown> {
+function parseEvent(line: string): WatchEvent<unknown> {
   const event = JSON.parse(line) as WatchEvent<unknown> | { type: "ERROR"; object: Status };
   if (event.type !== "ERROR") return event;
   const { code = 500, reason = "Unknown", message = "the watch ended with an error" } = event.object;
   throw new KubernetesError(code, reason, message);
 }
 
-function notOurWay(): never {
-  throw new Error("the client sends nothing by itself");
+function refuseToSend(): never {
+  throw new Error("requests must go through transport.ts");
 }
 
 export function kubernetesInPod({ kubernetesServer, serviceAccountDir }: ClusterSettings, options: TransportOptions = {}): KubernetesApi {

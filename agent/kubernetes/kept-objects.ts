@@ -9,11 +9,11 @@ interface Kept<T> {
 
 /** Characters of JSON per namespace, and in total. */
 export interface MaxCharacters {
-  readonly ofNamespace: number;
-  readonly ofAll: number;
+  readonly perNamespace: number;
+  readonly total: number;
 }
 
-/** Fraction of the limit that is kept after it was exceeded: below 1, so that not every further object costs a pass over all of them. */
+/** If the limit is exceeded, objects are dropped down to this fraction of it, so that the next objects do not exceed it again. */
 const SHRINK_TO = 7 / 8;
 
 export class KeptObjects<T> {
@@ -41,12 +41,12 @@ export class KeptObjects<T> {
   set(uid: string, namespace: string, object: T): void {
     this.delete(uid);
     const characters = JSON.stringify(object).length;
-    const ofNamespace = (this.#characters.get(namespace) ?? 0) + characters;
+    const namespaceTotal = (this.#characters.get(namespace) ?? 0) + characters;
     this.#kept.set(uid, { object, namespace, characters });
-    this.#characters.set(namespace, ofNamespace);
+    this.#characters.set(namespace, namespaceTotal);
     this.#total += characters;
-    if (ofNamespace > this.#max.ofNamespace) this.#drop(uid, namespace);
-    else if (this.#total > this.#max.ofAll) this.#shrink(this.#max.ofAll * SHRINK_TO);
+    if (namespaceTotal > this.#max.perNamespace) this.#drop(uid, namespace);
+    else if (this.#total > this.#max.total) this.#shrink(this.#max.total * SHRINK_TO);
   }
 
   delete(uid: string): void {
@@ -61,10 +61,10 @@ export class KeptObjects<T> {
 
   /** Drops objects of the largest namespaces, most recently added first. */
   #shrink(limit: number): void {
-    const ofNamespace = fairLimit(this.#characters.values(), limit);
+    const namespaceLimit = fairLimit(this.#characters.values(), limit);
     for (const [uid, { namespace }] of [...this.#kept].toReversed()) {
       if (this.#total <= limit) return;
-      if ((this.#characters.get(namespace) ?? 0) > ofNamespace) this.#drop(uid, namespace);
+      if ((this.#characters.get(namespace) ?? 0) > namespaceLimit) this.#drop(uid, namespace);
     }
   }
 
@@ -74,9 +74,9 @@ export class KeptObjects<T> {
   }
 }
 
-/** How much each may take so that all together take at most `total`, by max-min fairness; Infinity if all get what they want. */
-export function fairLimit(wanted: Iterable<number>, total: number): number {
-  const sorted = [...wanted].toSorted((a, b) => a - b);
+/** Returns the limit for each demand, so that all together get at most `total` (max-min fairness); Infinity if all demands fit. */
+export function fairLimit(demands: Iterable<number>, total: number): number {
+  const sorted = [...demands].toSorted((a, b) => a - b);
   let left = total;
   for (const [i, amount] of sorted.entries()) {
     const share = left / (sorted.length - i);

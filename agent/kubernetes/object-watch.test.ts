@@ -18,7 +18,7 @@ test("the largest namespace loses objects, and gets them back after a watch in w
     },
   };
   const slim = ({ spec, metadata }: ObjectJson) => ({ name: metadata.name, spec });
-  const maxCharacters = { ofNamespace: 2000, ofAll: 1200 };
+  const maxCharacters = { perNamespace: 2000, total: 1200 };
   await using watch = new ObjectWatch({ api, path: "/x", slim, failed: () => {}, recovered: () => {}, maxCharacters });
   await watch.known;
   const names = (): string[] => watch.objects.map(({ name }) => name);

@@ -1,6 +1,6 @@
-// Keeps all objects of one kind in the cluster as last known: a paged list, then watches that continue from it. Invariants: known objects
-// are kept while the API server is unavailable and during a list; a kind that the cluster does not have counts as having no objects; memory
-// for kept objects (kept-objects.ts) and for each page is limited, whatever authors write.
+// Keeps the last known state of all objects of one kind in the cluster, with a paged list and watches that continue from it. Invariants: known
+// objects are kept while the API server is unavailable and during a list; a kind that the cluster does not have has no objects; memory for
+// objects (kept-objects.ts) and for each page is limited.
 import { type Backoff, DEFAULT_BACKOFF, Loop, spread } from "../../common/loop.ts";
 import { type KubernetesApi, type ObjectJson, randomWatchTime } from "./api.ts";
 import { KubernetesError, TooLargeError } from "./transport.ts";
@@ -9,11 +9,11 @@ import { KeptObjects, type MaxCharacters } from "./kept-objects.ts";
 
 export type ObjectsApi = Pick<KubernetesApi, "listObjects" | "watchObjects">;
 
-export interface ObjectWatchOptions<T> {
+interface ObjectWatchOptions<T> {
   readonly api: ObjectsApi;
   /** `/apis/monitoring.coreos.com/v1/servicemonitors`. */
   readonly path: string;
-  /** Returns what is kept of an object. */
+  /** Returns the part of an object that is kept. */
   readonly slim: (object: ObjectJson) => T;
   readonly failed: (error: unknown) => void;
   readonly recovered: () => void;
@@ -23,10 +23,10 @@ export interface ObjectWatchOptions<T> {
   readonly maxCharacters?: MaxCharacters;
 }
 
-/** How long until a resource definition that is installed later is found. */
-const NO_SUCH_KIND_MS = 60_000;
+/** How often to check whether the cluster has the kind, if it did not. */
+const MISSING_KIND_RETRY_MS = 60_000;
 const PAGE_OBJECTS = 256;
-const DEFAULT_MAX_CHARACTERS = { ofNamespace: MAX_NAMESPACE_OBJECT_CHARACTERS, ofAll: MAX_OBJECT_CHARACTERS };
+const DEFAULT_MAX_CHARACTERS = { perNamespace: MAX_NAMESPACE_OBJECT_CHARACTERS, total: MAX_OBJECT_CHARACTERS };
 
 export class ObjectWatch<T> implements AsyncDisposable {
   /** Resolves after the first successful list. */
@@ -35,7 +35,7 @@ export class ObjectWatch<T> implements AsyncDisposable {
   #kept: KeptObjects<T>;
   /** Increases with each change. */
   version = 0;
-  /** True if an object was removed or changed, so that dropped ones may fit now: they are listed after the watch. */
+  /** True if dropped objects may fit now, because an object was removed or changed; the next list follows the current watch. */
   #mayFit = false;
   /** Where the next watch continues; undefined before a list. */
   #watchFrom: string | undefined;
@@ -78,7 +78,7 @@ export class ObjectWatch<T> implements AsyncDisposable {
     this.#watchFrom ??= await this.#list(signal);
     this.#isKnown.resolve();
     recovered();
-    if (this.#watchFrom === undefined) return spread(NO_SUCH_KIND_MS);
+    if (this.#watchFrom === undefined) return spread(MISSING_KIND_RETRY_MS);
     try {
       for await (const { type, object } of api.watchObjects(path, this.#watchFrom, randomWatchTime(), signal)) {
         this.#watchFrom = object.metadata.resourceVersion;
@@ -131,7 +131,7 @@ export class ObjectWatch<T> implements AsyncDisposable {
     this.#options.changed?.();
   }
 
-  /** Pages that are too large are read again in smaller ones. */
+  /** If a page is too large, requests smaller pages. */
   async *#pages(signal: AbortSignal): AsyncGenerator<Awaited<ReturnType<ObjectsApi["listObjects"]>>> {
     const { api, path } = this.#options;
     let from: string | undefined;

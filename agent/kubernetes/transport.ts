@@ -1,6 +1,6 @@
-// Sends requests to the Kubernetes API as the pod's service account: connections, token, timeouts, errors. Invariants: the token is read
-// again from its file before it can expire, and never appears in an error or a log; requests go directly to the API server, never through
-// an outgoing proxy; all share one connection pool, which is replaced if one of its connections falls silent.
+// Sends requests to the Kubernetes API as the pod's service account. Invariants: the token is read again from its file before it can expire,
+// and never appears in an error or a log; requests go directly to the API server, never through an outgoing proxy; all requests share one
+// connection pool, which is replaced if a connection falls silent.
 import { readFile } from "node:fs/promises";
 import { pause } from "../../common/loop.ts";
 import { type Dispatcher, Pool } from "../http-pool.ts";
@@ -69,19 +69,19 @@ export class Transport implements AsyncDisposable {
     this.#userAgent = options.userAgent ?? "atherops-k8s-otel-agent/0";
   }
 
-  /** The whole body of a 2xx response. Throws KubernetesError, TooLargeError, or undici's error if there is no response in time. */
+  /** Returns the whole body of a 2xx response. Throws KubernetesError, TooLargeError, or undici's error if there is no response in time. */
   async text(request: ApiRequest, signal: AbortSignal, maxBytes = Number.POSITIVE_INFINITY): Promise<string> {
     const timeout = AbortSignal.timeout(this.#timeoutMs);
     try {
       const answer = await this.#send(request, AbortSignal.any([signal, timeout]), this.#timeoutMs);
-      return maxBytes === Number.POSITIVE_INFINITY ? await answer.body.text() : await boundedText(request, answer, maxBytes);
+      return maxBytes === Number.POSITIVE_INFINITY ? await answer.body.text() : await readLimited(request, answer, maxBytes);
     } catch (error) {
-      if (timeout.aborted || isSilence(error)) await this.#disconnect();
+      if (timeout.aborted || isTimeout(error)) await this.#disconnect();
       throw error;
     }
   }
 
-  /** The non-empty lines of a 2xx response as they arrive. Throws like `text`, and after `silenceMs` without a byte. */
+  /** Yields the non-empty lines of a 2xx response as they arrive. Throws like `text`, and after `silenceMs` without a byte. */
   async *lines(request: ApiRequest, silenceMs: number, signal: AbortSignal): AsyncGenerator<string> {
     try {
       const answer = await this.#send(request, signal, silenceMs);
@@ -92,7 +92,7 @@ export class Transport implements AsyncDisposable {
         for (const line of lines) if (line !== "") yield line;
       }
     } catch (error) {
-      if (isSilence(error)) await this.#disconnect();
+      if (isTimeout(error)) await this.#disconnect();
       throw error;
     }
   }
@@ -101,7 +101,7 @@ export class Transport implements AsyncDisposable {
     await this.#disconnect();
   }
 
-  /** Called after silence: if a network path has died silently, its pooled connections, and the watch on one of them, are dead too. */
+  /** Called after a timeout: if the network path is dead, all pooled connections are dead too. */
   async #disconnect(): Promise<void> {
     const connection = this.#connection;
     this.#connection = undefined;
@@ -110,23 +110,23 @@ export class Transport implements AsyncDisposable {
 
   async #send(request: ApiRequest, signal: AbortSignal, silenceMs: number): Promise<Dispatcher.ResponseData> {
     const deadline = performance.now() + this.#timeoutMs;
-    let answer = await this.#once(request, signal, silenceMs);
+    let answer = await this.#sendOnce(request, signal, silenceMs);
     if (answer.statusCode === 401) {
       await answer.body.dump();
       this.#expireFiles();
-      answer = await this.#once(request, signal, silenceMs);
+      answer = await this.#sendOnce(request, signal, silenceMs);
     }
     // Retries requests that an overloaded API server did not begin; client-go does the same.
-    for (let waitMs = askedWaitMs(answer); waitMs !== undefined && performance.now() + waitMs < deadline; waitMs = askedWaitMs(answer)) {
+    for (let waitMs = retryWaitMs(answer); waitMs !== undefined && performance.now() + waitMs < deadline; waitMs = retryWaitMs(answer)) {
       await answer.body.dump();
       await pause(waitMs, signal);
-      answer = await this.#once(request, signal, silenceMs);
+      answer = await this.#sendOnce(request, signal, silenceMs);
     }
-    if (answer.statusCode >= 300) throw await refusal(request, answer);
+    if (answer.statusCode >= 300) throw await readError(request, answer);
     return answer;
   }
 
-  async #once({ method, path, headers, body }: ApiRequest, signal: AbortSignal, silenceMs: number): Promise<Dispatcher.ResponseData> {
+  async #sendOnce({ method, path, headers, body }: ApiRequest, signal: AbortSignal, silenceMs: number): Promise<Dispatcher.ResponseData> {
     const { pool, token } = await this.#connect();
     return pool.request({
       method,
@@ -144,12 +144,12 @@ export class Transport implements AsyncDisposable {
     if (known && performance.now() - known.readAt < FILES_MAX_AGE_MS) return known;
     const [ca, token] = await Promise.all([readFile(this.#access.caFile, "utf8"), readFile(this.#access.tokenFile, "utf8")]);
     const current = this.#connection;
-    const keep = current?.ca === ca ? current.pool : undefined;
+    const currentPool = current?.ca === ca ? current.pool : undefined;
     const connect = { ca, timeout: this.#timeoutMs };
-    // Not HTTP/2: the API server would answer a token that it refuses by closing the connection for all other requests as well (GOAWAY).
-    const pool = keep ?? new Pool(this.#access.server, { connect, allowH2: false, keepAliveTimeout: 30_000 });
-    // Closing waits for requests that still run on connections with the old CA; nothing depends on when it finishes.
-    if (current && !keep) void current.pool.close();
+    // Without HTTP/2, because the API server answers a refused token with GOAWAY, which closes the connection for all other requests too.
+    const pool = currentPool ?? new Pool(this.#access.server, { connect, allowH2: false, keepAliveTimeout: 30_000 });
+    // Closing waits for requests on connections with the old CA; no code depends on when it finishes.
+    if (current && !currentPool) void current.pool.close();
     this.#connection = { pool, ca, token: token.trim(), readAt: performance.now() };
     return this.#connection;
   }
@@ -159,37 +159,37 @@ export class Transport implements AsyncDisposable {
   }
 }
 
-async function boundedText({ path }: ApiRequest, { body }: Dispatcher.ResponseData, maxBytes: number): Promise<string> {
-  const pieces: Buffer[] = [];
+async function readLimited({ path }: ApiRequest, { body }: Dispatcher.ResponseData, maxBytes: number): Promise<string> {
+  const chunks: Buffer[] = [];
   let bytes = 0;
-  for await (const piece of body as AsyncIterable<Buffer>) {
-    bytes += piece.length;
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
     if (bytes > maxBytes) throw new TooLargeError(`GET ${path.split("?")[0]} answered more than ${maxBytes} bytes`);
-    pieces.push(piece);
+    chunks.push(chunk);
   }
-  return Buffer.concat(pieces).toString();
+  return Buffer.concat(chunks).toString();
 }
 
-/** undici's error for a silent connection: on a busy machine, its timers may fire before ours. */
-function isSilence(error: unknown): boolean {
+/** True for undici's timeout errors; on a busy machine, its timers may fire before this module's. */
+function isTimeout(error: unknown): boolean {
   return ["UND_ERR_HEADERS_TIMEOUT", "UND_ERR_BODY_TIMEOUT"].includes((error as { code?: string }).code ?? "");
 }
 
-/** How long to wait before a retry: at least a second, plus up to a quarter at random, so that a thousand nodes do not return together. */
-function askedWaitMs({ statusCode, headers }: Dispatcher.ResponseData): number | undefined {
-  const asked = headers["retry-after"];
-  if ((statusCode !== 429 && statusCode !== 503) || typeof asked !== "string" || !/^\d+$/.test(asked)) return undefined;
-  return Math.max(Number(asked), 1) * 1000 * (1 + Math.random() / 4);
+/** Returns the requested wait before a retry, at least a second, plus up to a quarter at random, so that nodes do not retry together. */
+function retryWaitMs({ statusCode, headers }: Dispatcher.ResponseData): number | undefined {
+  const seconds = headers["retry-after"];
+  if ((statusCode !== 429 && statusCode !== 503) || typeof seconds !== "string" || !/^\d+$/.test(seconds)) return undefined;
+  return Math.max(Number(seconds), 1) * 1000 * (1 + Math.random() / 4);
 }
 
-async function refusal({ method, path }: ApiRequest, answer: Dispatcher.ResponseData): Promise<KubernetesError> {
+async function readError({ method, path }: ApiRequest, answer: Dispatcher.ResponseData): Promise<KubernetesError> {
   const text = await answer.body.text();
   const where = `${method} ${path.split("?")[0]} answered ${answer.statusCode}`;
   try {
     const status = JSON.parse(text) as Status;
     return new KubernetesError(answer.statusCode, status.reason ?? "Unknown", `${where}: ${status.message ?? "no reason given"}`);
   } catch {
-    return new KubernetesError(answer.statusCode, "Unknown", `${where}, not in JSON: is this the Kubernetes API?`);
+    return new KubernetesError(answer.statusCode, "Unknown", `${where} without JSON: check that this is the Kubernetes API`);
   }
 }
 

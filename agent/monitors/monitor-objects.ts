@@ -1,5 +1,4 @@
-// Types of the fields that are read from monitors (`monitoring.coreos.com/v1`) and Services. They are not validated yet: their authors may
-// write anything.
+// Types of the fields that are read from monitors (`monitoring.coreos.com/v1`) and Services. Their values are not validated yet.
 import type { Relabeling } from "./relabeling.ts";
 
 export interface Metadata {
@@ -13,7 +12,7 @@ export interface Selector {
   readonly matchExpressions?: readonly { readonly key: string; readonly operator: string; readonly values?: readonly string[] }[];
 }
 
-/** Fields of an endpoint that are read; REFUSED lists those that a monitor must not have. */
+/** Fields of an endpoint that are read; REFUSED_FIELDS (scrape-jobs.ts) lists those that a monitor must not have. */
 export interface Endpoint {
   readonly port?: string;
   readonly portNumber?: number;

@@ -1,7 +1,6 @@
-// Serves the cluster's ServiceMonitors and PodMonitors as scrape jobs to this node's collector, which reads jobs and targets as it would
-// from the OpenTelemetry Operator's target allocator, so changes do not restart it. Invariants: a starting collector gets no jobs at first,
-// because it would not start with a job that it refuses; jobs change at most every ten seconds; a refused monitor is logged once per
-// reason.
+// Serves the cluster's ServiceMonitors and PodMonitors as scrape jobs to this node's collector, in the format of the OpenTelemetry Operator's
+// target allocator, so that changes do not restart the collector. Invariants: a starting collector gets no jobs at first, because it would not
+// start with a job that it rejects; jobs change at most every ten seconds; a refused monitor is logged once per reason.
 import { Outage } from "../../common/outage.ts";
 import type { ObjectJson } from "../kubernetes/api.ts";
 import type { Log } from "../log.ts";
@@ -14,7 +13,7 @@ import { PodTargets } from "./pod-targets.ts";
 import { OPT_OUT_LABEL, type ScrapeJob, scrapeJobs } from "./scrape-jobs.ts";
 import { selectsPod } from "./selectors.ts";
 
-export interface MonitorsOptions {
+interface MonitorsOptions {
   readonly api: ObjectsApi;
   readonly pods: Pick<NodePods, "pods" | "version">;
   /** Interval for endpoints that set none. */
@@ -30,8 +29,7 @@ const CHANGE_EVERY_MS = 10_000;
 const MAX_SHOWN = 100;
 
 const group = "/apis/monitoring.coreos.com/v1";
-const FOREIGN_TARGET =
-  "is not scraped, because it names addresses outside of the cluster's pods; give the pods a PodMonitor or ServiceMonitor";
+const FOREIGN_TARGET = "is not scraped, because it can name addresses other than pods; use a PodMonitor or ServiceMonitor";
 const JOBS_PATH = "/scrape_configs";
 const TARGETS_PATH = /^\/jobs\/([^/]+)\/targets$/;
 
@@ -130,9 +128,9 @@ export class Monitors implements AsyncDisposable {
     for (const { isTruncated, path: pod } of selected) {
       if (!isTruncated || this.#truncated.has(pod)) continue;
       this.#truncated.add(pod);
-      log.warn({ event: "monitors.pod_truncated", pod }, "the labels and ports of a pod are too large, not all are scraped");
+      log.warn({ event: "monitors.pod_truncated", pod }, "the labels and ports of a pod are too large, not all its ports are scraped");
     }
-    const fitting = this.#fitting(job, groups);
+    const fitting = this.#limitTargets(job, groups);
     if (fitting.length < groups.length && !this.#truncated.has(job)) {
       this.#truncated.add(job);
       log.warn({ event: "monitors.targets_truncated", job }, "the targets of all jobs are too large, not all pods of this job are scraped");
@@ -140,8 +138,8 @@ export class Monitors implements AsyncDisposable {
     return `[${fitting.join()}]`;
   }
 
-  /** Jobs share the limit of all targets, so that one with many or large pods does not displace the others. */
-  #fitting(job: string, groups: readonly string[]): readonly string[] {
+  /** Jobs share the limit of all targets fairly, so that a job with many or large pods does not displace others. */
+  #limitTargets(job: string, groups: readonly string[]): readonly string[] {
     const { maxTargetsCharacters = MAX_NODE_TARGETS_CHARACTERS } = this.#options;
     const size = groups.reduce((sum, group) => sum + group.length, 0);
     this.#targetSizes.set(job, size);

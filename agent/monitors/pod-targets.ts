@@ -64,11 +64,11 @@ export class PodTargets {
 
   #build(): string[] {
     const pod = JSON.parse(this.#pod) as SlimPod;
-    const labelsOfAll = JSON.stringify(labelsOfPod(pod)).slice(0, -1);
+    const sharedLabels = JSON.stringify(podLabels(pod)).slice(0, -1);
     const groups: string[] = [];
     let characters = 0;
-    for (const { address, labels } of targetsOf(pod)) {
-      const group = `{"targets":[${JSON.stringify(address)}],"labels":${labelsOfAll},${JSON.stringify(meta(labels)).slice(1)}}`;
+    for (const { address, labels } of listTargets(pod)) {
+      const group = `{"targets":[${JSON.stringify(address)}],"labels":${sharedLabels},${JSON.stringify(meta(labels)).slice(1)}}`;
       characters += group.length;
       this.#isTruncated = characters > MAX_POD_TARGETS_CHARACTERS;
       if (this.#isTruncated) break;
@@ -79,7 +79,7 @@ export class PodTargets {
 }
 
 /** One target per port, with the labels of its container and port. */
-function* targetsOf({ spec, status: { podIP } }: SlimPod): Generator<{ address: string; labels: Readonly<Record<string, string>> }> {
+function* listTargets({ spec, status: { podIP } }: SlimPod): Generator<{ address: string; labels: Readonly<Record<string, string>> }> {
   if (!podIP) return;
   const containers = [
     ...(spec.containers ?? []).map((container) => ({ container, isInit: false })),
@@ -87,13 +87,13 @@ function* targetsOf({ spec, status: { podIP } }: SlimPod): Generator<{ address: 
   ];
   for (const { container, isInit } of containers) {
     const { name: container_name, ports = [] } = container;
-    const ofContainer = { container_name, container_init: String(isInit) };
-    if (ports.length === 0) yield { address: podIP, labels: ofContainer };
+    const containerLabels = { container_name, container_init: String(isInit) };
+    if (ports.length === 0) yield { address: podIP, labels: containerLabels };
     for (const { name = "", containerPort, protocol = "TCP" } of ports)
       yield {
         address: joinHostPort(podIP, containerPort),
         labels: {
-          ...ofContainer,
+          ...containerLabels,
           container_port_name: name,
           container_port_number: String(containerPort),
           container_port_protocol: protocol,
@@ -102,7 +102,7 @@ function* targetsOf({ spec, status: { podIP } }: SlimPod): Generator<{ address: 
   }
 }
 
-function labelsOfPod({ metadata, spec, status }: SlimPod): Record<string, string> {
+function podLabels({ metadata, spec, status }: SlimPod): Record<string, string> {
   const controller = metadata.ownerReferences?.find((owner) => owner.controller);
   return {
     __meta_kubernetes_namespace: metadata.namespace,
@@ -122,13 +122,12 @@ function labelsOfPod({ metadata, spec, status }: SlimPod): Record<string, string
 }
 
 function metaLabels(kind: string, values: Readonly<Record<string, string>> = {}): Record<string, string> {
-  const pairs = Object.entries(values).map(([name, value]) => [labelName(name), value] as const);
-  return Object.fromEntries(
-    pairs.flatMap(([name, value]) => [
-      [`${kind}_${name}`, value],
-      [`${kind}present_${name}`, "true"],
-    ]),
-  );
+  const labels: Record<string, string> = {};
+  for (const [name, value] of Object.entries(values)) {
+    labels[`${kind}_${labelName(name)}`] = value;
+    labels[`${kind}present_${labelName(name)}`] = "true";
+  }
+  return labels;
 }
 
 function meta(labels: Readonly<Record<string, string>>): Record<string, string> {

@@ -1,6 +1,6 @@
-// Validates relabelings of monitors and translates them to Prometheus' relabel_config. Invariants: the collector accepts the result,
-// whatever a monitor's author writes, because one invalid expression makes it refuse all jobs; no relabeling changes a target's address, so
-// a monitor cannot direct requests to anything but the pods that it selects.
+// Validates relabelings of monitors and translates them to Prometheus' relabel_config. Invariants: the collector accepts every result, because
+// one invalid expression makes it reject all jobs; no relabeling changes a target's address, so a monitor can direct requests only to the pods
+// that it selects.
 
 /** A monitor or one of its endpoints cannot be scraped; the message names the field. */
 export class MonitorError extends Error {
@@ -20,20 +20,8 @@ export interface Relabeling {
 
 export type Rule = Readonly<Record<string, unknown>>;
 
-const ACTIONS = [
-  "replace",
-  "keep",
-  "drop",
-  "labelmap",
-  "labeldrop",
-  "labelkeep",
-  "lowercase",
-  "uppercase",
-  "keepequal",
-  "dropequal",
-  "hashmod",
-];
 const WITH_TARGET = new Set(["replace", "lowercase", "uppercase", "keepequal", "dropequal", "hashmod"]);
+const WITHOUT_TARGET = new Set(["keep", "drop", "labelmap", "labeldrop", "labelkeep"]);
 const DROPS_LABELS = new Set(["labeldrop", "labelkeep"]);
 const COMPARES = new Set(["keepequal", "dropequal"]);
 const LABEL = /^[a-zA-Z_][a-zA-Z0-9_]{0,127}$/;
@@ -56,7 +44,7 @@ function rule(relabeling: Relabeling, field: string): Rule {
   const refuse = (why: string): never => {
     throw new MonitorError(`${field}.${why}`);
   };
-  if (!ACTIONS.includes(action)) refuse(`action "${action}" is not supported`);
+  if (!WITH_TARGET.has(action) && !WITHOUT_TARGET.has(action)) refuse(`action "${action}" is not supported`);
   if (!sourceLabels.every((label) => LABEL.test(label))) refuse("sourceLabels has an invalid name");
   if (WITH_TARGET.has(action) && !(targetLabel !== undefined && LABEL.test(targetLabel) && TARGET.test(targetLabel)))
     refuse(`targetLabel "${targetLabel ?? ""}" is not supported`);
@@ -83,7 +71,7 @@ const OTHER_SYNTAX = /\\[1-9ckpPuQEC]|\\x\{|\(\?(?!:)|\[[[:]|\[\^?\]/;
 const MAX_GROUPS = 100;
 const MAX_REPETITIONS = 1000;
 
-/** True for expressions in the syntax that RE2 and JavaScript share, including a leading `(?i)`, within the limits of RE2. */
+/** True for expressions in the common syntax of RE2 and JavaScript, including a leading `(?i)`, that do not exceed RE2's limits. */
 export function isAccepted(regex: string): boolean {
   const shared = regex.replace(/^\(\?i\)/, "");
   if (regex.length > MAX_REGEX_CHARACTERS || OTHER_SYNTAX.test(shared) || shared.split("(").length > MAX_GROUPS) return false;
@@ -98,7 +86,7 @@ export function isAccepted(regex: string): boolean {
   }
 }
 
-/** Upper limit of the expression's length with its repetitions written out, as RE2 compiles it. */
+/** Upper bound of the expression's length with expanded repetitions, as RE2 compiles it. */
 export function expandedCharacters(regex: string): number {
   return repetitions(regex) * regex.length;
 }
@@ -108,8 +96,8 @@ function repetitions(regex: string): number {
   return counts.reduce((product, count) => product * count, 1);
 }
 
-/** An expression that matches only this text. */
-export function literally(text: string): string {
+/** Returns an expression that matches only this text. */
+export function escapeRegex(text: string): string {
   return text.replace(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`);
 }
 

@@ -1,12 +1,12 @@
-// Translates ServiceMonitors and PodMonitors of the Prometheus Operator to scrape jobs of the collector on one node. A ServiceMonitor
-// selects Services; the pods that these select are scraped, so each agent finds its own pods without watching endpoints. Invariants: only
-// the agent on a pod's node scrapes it; requests go only to pods' own addresses; no credentials or files are sent, so a monitor that needs
-// them is refused with a message; the same objects yield the same bytes, in whatever order they arrive.
+// Translates ServiceMonitors and PodMonitors of the Prometheus Operator to scrape jobs of one node's collector. For a ServiceMonitor, the pods
+// that its Services select are scraped, so an agent finds its pods without watching endpoints. Invariants: only the agent on a pod's node
+// scrapes it; requests go only to pods' own addresses; no credentials or files are sent, so a monitor that needs them is refused with a
+// message; the same objects yield the same bytes in any order.
 import { NO_SCRAPE_METRICS } from "../collector/config/fragments/scraped-pods.ts";
 import { MAX_MONITOR_JOB_CHARACTERS } from "../limits.ts";
 import { FairShare } from "./fair-share.ts";
 import { type Endpoint, type Monitor, nameOf, path, type Service } from "./monitor-objects.ts";
-import { copy, expandedCharacters, keep, labelName, literally, MonitorError, relabelRules, type Rule } from "./relabeling.ts";
+import { copy, escapeRegex, expandedCharacters, keep, labelName, MonitorError, relabelRules, type Rule } from "./relabeling.ts";
 import { checkedSelector, namespacesOf, type PodSelector, selectsService, valueOf } from "./selectors.ts";
 
 export interface ScrapeJobs {
@@ -21,7 +21,7 @@ export interface ScrapeJob {
   readonly pods: PodSelector;
 }
 
-export interface ScrapeJobsInput {
+interface ScrapeJobsInput {
   readonly monitors: readonly Monitor[];
   readonly services: readonly Service[];
   readonly defaultIntervalMs: number;
@@ -29,7 +29,7 @@ export interface ScrapeJobsInput {
   readonly acrossNamespaces: readonly string[];
 }
 
-/** A monitor with this label is left to the cluster's own Prometheus. */
+/** A monitor with this label set to "false" is not scraped by the agent. */
 export const OPT_OUT_LABEL = "atherops.io/scrape";
 
 export function scrapeJobs({ monitors, services, defaultIntervalMs, acrossNamespaces }: ScrapeJobsInput): ScrapeJobs {
@@ -44,19 +44,19 @@ export function scrapeJobs({ monitors, services, defaultIntervalMs, acrossNamesp
     // Safe: monitors have many authors, and a mistake in one must not keep the others from being scraped.
     const { namespace } = monitor.metadata;
     attempt(() => {
-      for (const target of targetsOf(monitor, namespacesOf(monitor, acrossNamespaces), orderedServices)) {
+      for (const target of listTargets(monitor, namespacesOf(monitor, acrossNamespaces), orderedServices)) {
         share.begin(namespace);
-        if (target) attempt(() => share.add(namespace, nameOf(monitor), job(monitor, target, defaultIntervalMs)), refuse);
+        if (target) attempt(() => share.add(namespace, nameOf(monitor), buildJob(monitor, target, defaultIntervalMs)), refuse);
       }
     }, refuse);
   }
   const jobs = share.jobs((name, { message }) => refused.set(name, message));
-  return { jobs: new Map(jobs.map((made) => [String(made.config["job_name"]), made])), refused };
+  return { jobs: new Map(jobs.map((job) => [String(job.config["job_name"]), job])), refused };
 }
 
-function attempt(what: () => void, failed: (error: unknown) => void): void {
+function attempt(action: () => void, failed: (error: unknown) => void): void {
   try {
-    what();
+    action();
   } catch (error) {
     failed(error);
   }
@@ -75,7 +75,11 @@ interface Target {
 /**
  * Yields targets one at a time, because a monitor may have a hundred thousand endpoints. Undefined: the Service does not have this port.
  */
-function* targetsOf(monitor: Monitor, namespaces: PodSelector["namespaces"], services: readonly Service[]): Generator<Target | undefined> {
+function* listTargets(
+  monitor: Monitor,
+  namespaces: PodSelector["namespaces"],
+  services: readonly Service[],
+): Generator<Target | undefined> {
   const { spec, metadata } = monitor;
   if (monitor.kind === "PodMonitor") {
     const pods = { namespaces, selector: checkedSelector(spec.selector ?? {}) };
@@ -87,36 +91,36 @@ function* targetsOf(monitor: Monitor, namespaces: PodSelector["namespaces"], ser
   }
   const selected = services.filter((service) => selectsService(monitor, namespaces, service));
   for (const [i, endpoint] of (spec.endpoints ?? []).entries())
-    for (const service of selected) yield targetOfService(monitor, endpoint, String(i), service);
+    for (const service of selected) yield serviceTarget(monitor, endpoint, String(i), service);
 }
 
 /** Returns undefined if the Service does not have this port. */
-function targetOfService({ spec }: Monitor, endpoint: Endpoint, id: string, { metadata, spec: service }: Service): Target | undefined {
-  const found = service.ports?.find(({ name }) => endpoint.port !== undefined && name === endpoint.port);
-  if (endpoint.port !== undefined && !found) return undefined;
+function serviceTarget({ spec }: Monitor, endpoint: Endpoint, id: string, { metadata, spec: service }: Service): Target | undefined {
+  const servicePort = service.ports?.find(({ name }) => endpoint.port !== undefined && name === endpoint.port);
+  if (endpoint.port !== undefined && !servicePort) return undefined;
   const labels = metadata.labels ?? {};
-  const copied = (spec.targetLabels ?? []).flatMap((name) => {
+  const targetLabels = (spec.targetLabels ?? []).flatMap((name) => {
     const value = valueOf(labels, name);
     return value === undefined ? [] : [[targetLabel(name), value] as const];
   });
   return {
     endpoint,
     id: `${id}/${path(metadata)}`,
-    port: found ? (found.targetPort ?? found.port) : endpoint.targetPort,
+    port: servicePort ? (servicePort.targetPort ?? servicePort.port) : endpoint.targetPort,
     pods: { namespaces: [metadata.namespace], selector: checkedSelector({ matchLabels: service.selector ?? {} }) },
     labels: {
       service: metadata.name,
       endpoint: String(endpoint.port ?? endpoint.targetPort ?? ""),
       job: (spec.jobLabel !== undefined && valueOf(labels, spec.jobLabel)) || metadata.name,
-      ...Object.fromEntries(copied),
+      ...Object.fromEntries(targetLabels),
     },
   };
 }
 
 /** Credentials and files of a monitor. Older operators wrote `bearerTokenSecret` with an empty key by default. */
-const REFUSED = ["basicAuth", "authorization", "oauth2", "bearerTokenFile", "bearerTokenSecret", "proxyUrl", "proxyFromEnvironment"];
+const REFUSED_FIELDS = ["basicAuth", "authorization", "oauth2", "bearerTokenFile", "bearerTokenSecret", "proxyUrl", "proxyFromEnvironment"];
 const TLS = new Set(["insecureSkipVerify", "serverName", "minVersion", "maxVersion"]);
-const LARGEST_PAGE = "16MB";
+const MAX_PAGE_SIZE = "16MB";
 const MAX_SAMPLES = 20_000;
 
 /** Characters that YAML, in which the collector reads jobs, cannot contain. */
@@ -124,9 +128,10 @@ const NO_YAML = /[\p{Cc}\p{Cs}\u2028\u2029\ufeff\ufffe\uffff]/u;
 /** A character of an expression compiles to about one instruction, which takes 40 bytes. */
 const EXPANDED_COST = 8;
 
-function job(monitor: Monitor, target: Target, defaultIntervalMs: number): { job: ScrapeJob; cost: number } {
-  const made = { config: unboundedJob(monitor, target, defaultIntervalMs), pods: target.pods };
-  const text = JSON.stringify(made, (_key, value: unknown) => {
+/** Throws MonitorError if the job is too large. */
+function buildJob(monitor: Monitor, target: Target, defaultIntervalMs: number): { job: ScrapeJob; cost: number } {
+  const job = { config: buildConfig(monitor, target, defaultIntervalMs), pods: target.pods };
+  const text = JSON.stringify(job, (_key, value: unknown) => {
     if (typeof value === "string" && NO_YAML.test(value)) throw new MonitorError("text with control characters is not supported");
     return value;
   });
@@ -137,10 +142,10 @@ function job(monitor: Monitor, target: Target, defaultIntervalMs: number): { job
   );
   const cost = text.length + EXPANDED_COST * expanded;
   if (cost > MAX_MONITOR_JOB_CHARACTERS) throw new MonitorError("an endpoint is too large");
-  return { job: made, cost };
+  return { job, cost };
 }
 
-function unboundedJob(monitor: Monitor, { endpoint, id, port, labels }: Target, defaultIntervalMs: number): Rule {
+function buildConfig(monitor: Monitor, { endpoint, id, port, labels }: Target, defaultIntervalMs: number): Rule {
   refuseCredentials(endpoint);
   if (port === undefined || port === "") throw new MonitorError("an endpoint has neither port nor targetPort");
   const intervalMs = durationMs(endpoint.interval, "interval") ?? defaultIntervalMs;
@@ -156,19 +161,19 @@ function unboundedJob(monitor: Monitor, { endpoint, id, port, labels }: Target, 
     ...(endpoint.params && { params: parameters(endpoint.params) }),
     honor_timestamps: endpoint.honorTimestamps !== false,
     follow_redirects: false,
-    body_size_limit: LARGEST_PAGE,
+    body_size_limit: MAX_PAGE_SIZE,
     sample_limit: isCount(monitor.spec.sampleLimit) ? Math.min(MAX_SAMPLES, monitor.spec.sampleLimit) : MAX_SAMPLES,
     label_limit: 64,
     tls_config: tls(endpoint.tlsConfig),
     relabel_configs: [
       { source_labels: ["__meta_kubernetes_pod_phase"], regex: "Pending|Succeeded|Failed", action: "drop" },
       { source_labels: ["__meta_kubernetes_pod_container_init"], regex: "true", action: "drop" },
-      ...address(port),
+      ...addressRules(port),
       copy("__meta_kubernetes_namespace", "namespace"),
       copy("__meta_kubernetes_pod_name", "pod"),
       copy("__meta_kubernetes_pod_node_name", "node"),
       ...Object.entries(labels).map(([name, value]) => ({ target_label: name, replacement: value, action: "replace" })),
-      ...ofPodLabels(monitor),
+      ...podLabelRules(monitor),
       ...relabelRules(endpoint.relabelings, "relabelings"),
       // Prometheus joins scheme, address and path and parses them as one URL: `http://elsewhere/?` would send a request to another host.
       keep(["__scheme__"], "https?"),
@@ -180,7 +185,7 @@ function unboundedJob(monitor: Monitor, { endpoint, id, port, labels }: Target, 
 function refuseCredentials(endpoint: Endpoint): void {
   for (const [name, value] of Object.entries(endpoint)) {
     const isEmpty = value === null || value === "" || value === false || (isMap(value) && !value["key"] && name === "bearerTokenSecret");
-    if (REFUSED.includes(name) && !isEmpty) throw new MonitorError(`${name} is not supported`);
+    if (REFUSED_FIELDS.includes(name) && !isEmpty) throw new MonitorError(`${name} is not supported`);
   }
 }
 
@@ -193,8 +198,8 @@ function tls(config: Endpoint["tlsConfig"] = {}): Rule {
   return { insecure_skip_verify: insecureSkipVerify === true, ...(typeof serverName === "string" && { server_name: serverName }) };
 }
 
-/** A named port is its own target; a port number is one target per pod, whichever ports its containers declare. */
-function address(port: string | number): Rule[] {
+/** A named port keeps the target of that port; a port number becomes the address of one target per pod. */
+function addressRules(port: string | number): Rule[] {
   const number = Number(port);
   if (Number.isInteger(number)) {
     if (number < 1 || number > 65_535) throw new MonitorError(`port ${port} is not supported`);
@@ -211,7 +216,7 @@ function address(port: string | number): Rule[] {
     ];
   }
   return [
-    keep(["__meta_kubernetes_pod_container_port_name"], literally(String(port))),
+    keep(["__meta_kubernetes_pod_container_port_name"], escapeRegex(String(port))),
     copy("__meta_kubernetes_pod_container_name", "container"),
   ];
 }
@@ -227,9 +232,9 @@ function podLabel(name: string): string {
   return `__meta_kubernetes_pod_label_${labelName(name)}`;
 }
 
-function ofPodLabels({ kind, spec }: Monitor): Rule[] {
-  const copied = (spec.podTargetLabels ?? []).map((name) => copy(podLabel(name), targetLabel(name)));
-  return kind === "PodMonitor" && spec.jobLabel ? [...copied, copy(podLabel(spec.jobLabel), "job")] : copied;
+function podLabelRules({ kind, spec }: Monitor): Rule[] {
+  const rules = (spec.podTargetLabels ?? []).map((name) => copy(podLabel(name), targetLabel(name)));
+  return kind === "PodMonitor" && spec.jobLabel ? [...rules, copy(podLabel(spec.jobLabel), "job")] : rules;
 }
 
 function pagePath(path = "/metrics"): string {
@@ -246,7 +251,7 @@ function parameters(params: NonNullable<Endpoint["params"]>): Rule {
 }
 
 const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
-const SHORTEST_INTERVAL_MS = 1000;
+const MIN_INTERVAL_MS = 1000;
 
 /** Parses Prometheus durations of hours, minutes, seconds and milliseconds; undefined if there is none. */
 function durationMs(text: string | undefined, field: string): number | undefined {
@@ -254,7 +259,7 @@ function durationMs(text: string | undefined, field: string): number | undefined
   if (!/^(\d{1,6}(h|ms|m|s))+$/.test(text)) throw new MonitorError(`${field} "${text.slice(0, 20)}" is not supported`);
   const parts = [...text.matchAll(/(\d{1,6})(ms|[hms])/g)];
   const sumMs = parts.reduce((sum, [, number, unit = ""]) => sum + Number(number) * (UNITS_MS[unit] ?? 0), 0);
-  return Math.min(Math.max(sumMs, SHORTEST_INTERVAL_MS), 24 * 3_600_000);
+  return Math.min(Math.max(sumMs, MIN_INTERVAL_MS), 24 * 3_600_000);
 }
 
 function isCount(value: unknown): value is number {

@@ -28,8 +28,8 @@ export function selectsPod(
 }
 
 /**
- * Undefined: all. Throws MonitorError if a monitor selects other namespaces and its own is not trusted for that: a user who may create
- * monitors there could send requests to the pods of other teams and store their series.
+ * Returns the namespaces that a monitor selects; undefined: all. Throws MonitorError if it selects other namespaces without permission,
+ * because a user who may create monitors could then scrape pods of other teams.
  */
 export function namespacesOf({ metadata, spec }: Monitor, trusted: readonly string[]): readonly string[] | undefined {
   const { any = false, matchNames } = spec.namespaceSelector ?? {};
@@ -61,7 +61,7 @@ export function checkedSelector({ matchLabels, matchExpressions }: Selector): Se
   };
 }
 
-/** Undefined for properties that every object has, such as `constructor`. */
+/** Ignores inherited properties such as `constructor`. */
 export function valueOf(labels: Labels, name: string): string | undefined {
   return Object.hasOwn(labels, name) ? labels[name] : undefined;
 }

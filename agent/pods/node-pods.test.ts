@@ -64,10 +64,10 @@ let logged: unknown[];
 
 beforeEach(() => {
   api = new ScriptedApi();
-  const kept = { labels: [], annotations: [] };
+  const keptFields = { labels: [], annotations: [] };
   logged = [];
   const log = pino({}, { write: (line: string) => logged.push((JSON.parse(line) as { event?: string }).event) });
-  pods = new NodePods({ api, nodeName: "node-1", kept, log, backoffMs: [1, 5] });
+  pods = new NodePods({ api, nodeName: "node-1", keptFields, log, backoffMs: [1, 5] });
   seen = [];
   pods.onChange(({ type, pod }: PodChange) => {
     const { name, resourceVersion } = (JSON.parse(pod) as PodJson).metadata;
@@ -117,7 +117,7 @@ test("a caller that waits while nothing is known causes a retry at once, not aft
   await using slow = new NodePods({
     api,
     nodeName: "node-1",
-    kept: { labels: [], annotations: [] },
+    keptFields: { labels: [], annotations: [] },
     log: pino({ level: "silent" }),
     backoffMs: [600_000, 600_000],
   });
@@ -241,8 +241,8 @@ test("many changes of policies resolve the pods again once, with the last of the
     changed: () => {},
     sources: (): Iterable<string> => [],
   };
-  const kept = { labels: [], annotations: [] };
-  await using followed = new NodePods({ api, nodeName: "node-1", kept, log: pino({ level: "silent" }), backoffMs: [1, 5], policies });
+  const keptFields = { labels: [], annotations: [] };
+  await using followed = new NodePods({ api, nodeName: "node-1", keptFields, log: pino({ level: "silent" }), backoffMs: [1, 5], policies });
   followed.start();
   await followed.known;
   for (let i = 0; i < 500; i += 1) {

@@ -1,6 +1,6 @@
-// Keeps the pods of this node, with one list and one watch of the API server that all parts of the agent share. Invariants: only this
-// node's pods are requested; no pods are known until the API server has listed them once, and the known ones are kept while it is
-// unavailable; each listener gets every change once and in order, including changes during an outage.
+// Keeps the pods of this node, with one list and one watch that all parts of the agent share. Invariants: only this node's pods are requested;
+// known pods are kept while the API server is unavailable; each listener gets every change once and in order, including changes during an
+// outage.
 import { type Backoff, backoffOf, DEFAULT_BACKOFF, Loop } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import { type KubernetesApi, type PodJson, randomWatchTime, type WatchEvent } from "../kubernetes/api.ts";
@@ -10,10 +10,10 @@ import { MAX_POD_CHARACTERS } from "../limits.ts";
 
 export type PodsApi = Pick<KubernetesApi, "listPods" | "watchPods">;
 
-export interface NodePodsOptions {
+interface NodePodsOptions {
   readonly api: PodsApi;
   readonly nodeName: string;
-  readonly kept: SlimOptions;
+  readonly keptFields: SlimOptions;
   readonly log: Log;
   readonly backoffMs?: Backoff;
   /** Adjusts annotations of pods; pods are listed only after `known`. */
@@ -44,7 +44,7 @@ export class NodePods implements AsyncDisposable {
   #isKnown = false;
   /** Version of the last list or change; listeners have seen everything up to it. */
   #version = "";
-  /** Where the next list or watch continues; no watch starts without a list before it. */
+  /** The resourceVersion at which the next list or watch continues; the first watch starts after a list. */
   #listFrom = "0";
   #watchFrom: string | undefined;
   /** When policies were last applied to all pods. */
@@ -109,7 +109,7 @@ export class NodePods implements AsyncDisposable {
     clearTimeout(this.#resolveTimer);
   }
 
-  /** One watch, after a list if there is no resourceVersion to continue from. Returns how long to wait. */
+  /** Runs one watch, after a list if there is no resourceVersion to continue from. Returns how long to wait. */
   async #follow(signal: AbortSignal): Promise<number> {
     const { backoffMs = DEFAULT_BACKOFF, log } = this.#options;
     this.#watchFrom ??= await this.#list(signal);
@@ -135,9 +135,9 @@ export class NodePods implements AsyncDisposable {
       throw error;
     });
     await this.#options.policies?.known;
-    const there = new Set(items.map((pod) => pod.metadata.uid));
+    const uids = new Set(items.map((pod) => pod.metadata.uid));
     // Removed pods first: another pod may now have the same name.
-    for (const [uid, pod] of this.#pods) if (!there.has(uid)) this.#forget(uid, pod);
+    for (const [uid, pod] of this.#pods) if (!uids.has(uid)) this.#forget(uid, pod);
     for (const pod of items) this.#keep(pod);
     this.#advance(metadata.resourceVersion);
     this.#version = metadata.resourceVersion;
@@ -149,17 +149,17 @@ export class NodePods implements AsyncDisposable {
 
   async #watch(resourceVersion: string, signal: AbortSignal): Promise<void> {
     const { api, nodeName } = this.#options;
-    for await (const event of api.watchPods({ nodeName, resourceVersion }, randomWatchTime(), signal)) this.#take(event);
+    for await (const event of api.watchPods({ nodeName, resourceVersion }, randomWatchTime(), signal)) this.#apply(event);
     this.#outage.recovered();
   }
 
-  #take({ type, object }: WatchEvent<PodJson>): void {
+  #apply({ type, object }: WatchEvent<PodJson>): void {
     this.#outage.recovered();
     this.#advance(object.metadata.resourceVersion);
     if (type === "BOOKMARK") return;
     this.#version = object.metadata.resourceVersion;
     if (type !== "DELETED") this.#keep(object);
-    else if (this.#pods.has(object.metadata.uid)) this.#forget(object.metadata.uid, slimPod(object, this.#options.kept));
+    else if (this.#pods.has(object.metadata.uid)) this.#forget(object.metadata.uid, slimPod(object, this.#options.keptFields));
   }
 
   #advance(version: string): void {
@@ -168,7 +168,7 @@ export class NodePods implements AsyncDisposable {
   }
 
   #keep(object: PodJson): void {
-    this.#put(object.metadata.uid, slimPod(object, this.#options.kept));
+    this.#put(object.metadata.uid, slimPod(object, this.#options.keptFields));
   }
 
   #put(uid: string, source: string): void {
@@ -207,7 +207,7 @@ export class NodePods implements AsyncDisposable {
 
 // Keeps only the fields of a pod that the collector's configuration uses: identity, location, owners and declared ports. Invariants:
 // environment, arguments and volumes of containers are not kept, because they may contain secrets; only configured labels and annotations
-// are kept; the size of one pod is limited, whatever its author writes.
+// are kept; the size of a pod is limited.
 
 export interface SlimOptions {
   /** Label names. */
@@ -219,19 +219,19 @@ const LONG_ANNOTATION = 1024;
 
 /** Returns JSON of the API. */
 export function slimPod(pod: PodJson, options: SlimOptions): string {
-  const whole = slim(pod, options);
-  const { annotations, ownerReferences, ...metadata } = whole.metadata;
-  const { containers: _, initContainers: __, ...spec } = whole.spec;
-  const short = pickFields(annotations, (_name, value) => String(value).length <= LONG_ANNOTATION);
-  const less = { ...whole, metadata: { ...metadata, annotations: short }, spec };
-  for (const shape of [whole, { ...less, metadata: { ...less.metadata, ownerReferences } }]) {
-    const text = JSON.stringify(shape);
+  const slimmed = slim(pod, options);
+  const { annotations, ownerReferences, ...metadata } = slimmed.metadata;
+  const { containers: _, initContainers: __, ...spec } = slimmed.spec;
+  const shortAnnotations = pickFields(annotations, (_name, value) => String(value).length <= LONG_ANNOTATION);
+  const smaller = { ...slimmed, metadata: { ...metadata, annotations: shortAnnotations }, spec };
+  for (const candidate of [slimmed, { ...smaller, metadata: { ...smaller.metadata, ownerReferences } }]) {
+    const text = JSON.stringify(candidate);
     if (text.length <= MAX_POD_CHARACTERS) return text;
   }
-  const { labels, ...others } = less.metadata;
-  let left = MAX_POD_CHARACTERS - JSON.stringify({ ...less, metadata: { ...others, labels: {} } }).length;
-  const fitting = pickFields(labels, (name, value) => (left -= JSON.stringify({ [name]: value }).length) >= 0);
-  return JSON.stringify({ ...less, metadata: { ...others, labels: fitting } });
+  const { labels, ...otherMetadata } = smaller.metadata;
+  let remaining = MAX_POD_CHARACTERS - JSON.stringify({ ...smaller, metadata: { ...otherMetadata, labels: {} } }).length;
+  const fittingLabels = pickFields(labels, (name, value) => (remaining -= JSON.stringify({ [name]: value }).length) >= 0);
+  return JSON.stringify({ ...smaller, metadata: { ...otherMetadata, labels: fittingLabels } });
 }
 
 function slim({ metadata, spec = {}, status = {} }: PodJson, { labels, annotations }: SlimOptions) {
@@ -277,8 +277,8 @@ function only(fields: Fields, names: readonly string[]): Fields {
   return Object.fromEntries(names.filter((name) => fields[name] !== undefined).map((name) => [name, fields[name]]));
 }
 
-/** Undefined if nothing is left, because the API omits empty maps. */
-function pickFields(value: unknown, wanted: (name: string, value: unknown) => boolean): Fields | undefined {
-  const left = Object.entries((value ?? {}) as Fields).filter((entry) => wanted(...entry));
-  return left.length > 0 ? Object.fromEntries(left) : undefined;
+/** Undefined instead of an empty map, which the API omits too. */
+function pickFields(value: unknown, isKept: (name: string, value: unknown) => boolean): Fields | undefined {
+  const fields = Object.entries((value ?? {}) as Fields).filter((entry) => isKept(...entry));
+  return fields.length > 0 ? Object.fromEntries(fields) : undefined;
 }

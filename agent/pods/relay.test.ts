@@ -54,7 +54,7 @@ const open: IncomingMessage[] = [];
 
 beforeEach(async () => {
   pods = new Pods();
-  relay = await PodRelay.start({ pods: stub<PodRelayOptions["pods"]>(pods), nodeName: "node-1", mostUnreadBytes: 100_000 });
+  relay = await PodRelay.start({ pods: stub<PodRelayOptions["pods"]>(pods), nodeName: "node-1", maxUnreadBytes: 100_000 });
 });
 afterEach(async () => {
   for (const answer of open.splice(0)) answer.destroy();

@@ -1,10 +1,8 @@
-// Serves the node's pods to the collector in the form of the Kubernetes API: list and watch, which its informers call, are answered on
-// loopback from what the agent knows. It also serves the scrape jobs of monitors and their targets. Invariants: no call reaches the API
-// server; a client without this run's password gets no pods; a client waits until the pods are known, instead of getting an empty
-// list; a client that does not read is disconnected.
-//
-// Each component of the collector that needs pods opens its own watch (k8sattributesprocessor v0.149: one per pipeline). A client that was
-// disconnected starts over with a list, which is cheap here; no history of changes is kept.
+// Serves list and watch of the node's pods to the collector's informers, as the Kubernetes API would, on loopback and from the agent's
+// memory; also serves scrape jobs of monitors and their targets. Each component of the collector that needs pods opens its own watch
+// (k8sattributesprocessor v0.149: one per pipeline). Invariants: no call reaches the API server; a client without this run's password gets no
+// pods; a client waits until the pods are known, instead of getting an empty list; a client that does not read is disconnected. No history
+// of changes is kept: a client that was disconnected lists the pods again.
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import { once } from "node:events";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
@@ -17,7 +15,7 @@ export interface PodRelayOptions {
   readonly pods: NodePods;
   readonly nodeName: string;
   /** Bytes of changes that a client has not read yet, in addition to its first list of pods. */
-  readonly mostUnreadBytes?: number;
+  readonly maxUnreadBytes?: number;
   /** Returns JSON for other paths. */
   readonly monitors?: { answer(path: string): string | undefined } | undefined;
 }
@@ -78,15 +76,15 @@ export class PodRelay implements AsyncDisposable {
     if (!this.#isTrusted(request)) {
       // Unauthenticated clients share the limited connections with the collector, so theirs are closed.
       response.setHeader("connection", "close");
-      return refuse(response, 401, "Unauthorized", "this is the agent's relay for its own collector");
+      return refuse(response, 401, "Unauthorized", "only the agent's own collector may use the relay");
     }
     const json = request.method === "GET" ? monitors?.answer(pathname) : undefined;
     // Each job's discovery in the collector opens its own connection, which would stay idle between two requests.
     if (json !== undefined) return void response.writeHead(200, { ...JSON_TYPE, connection: "close" }).end(json);
-    if (pathname !== PATH) return refuse(response, 404, "NotFound", `the relay knows ${PATH} alone`);
-    if (request.method !== "GET") return refuse(response, 405, "MethodNotAllowed", "the relay only reads");
+    if (pathname !== PATH) return refuse(response, 404, "NotFound", `the relay serves only ${PATH}`);
+    if (request.method !== "GET") return refuse(response, 405, "MethodNotAllowed", "the relay is read-only");
     if (searchParams.get("fieldSelector") !== `spec.nodeName=${nodeName}` || searchParams.get("labelSelector"))
-      return refuse(response, 400, "BadRequest", "the relay knows all pods of this node, and nothing else");
+      return refuse(response, 400, "BadRequest", "the relay serves only the pods of this node, without label selectors");
     if (!pods.isKnown) pods.start();
     await Promise.race([pods.known, once(response, "close")]);
     if (response.destroyed) return;
@@ -95,9 +93,9 @@ export class PodRelay implements AsyncDisposable {
   }
 
   #isTrusted({ headers }: IncomingMessage): boolean {
-    const wanted = Buffer.from(`Basic ${Buffer.from(`${USER}:${this.#password}`).toString("base64")}`);
-    const given = Buffer.from(headers.authorization ?? "");
-    return given.length === wanted.length && timingSafeEqual(given, wanted);
+    const expected = Buffer.from(`Basic ${Buffer.from(`${USER}:${this.#password}`).toString("base64")}`);
+    const actual = Buffer.from(headers.authorization ?? "");
+    return actual.length === expected.length && timingSafeEqual(actual, expected);
   }
 
   #list(response: ServerResponse): void {
@@ -110,7 +108,7 @@ export class PodRelay implements AsyncDisposable {
    * A watch can begin with `sendInitialEvents`, without a version or with a version; only the last one continues from the current state.
    */
   #watch(query: URLSearchParams, response: ServerResponse): void {
-    const { pods, mostUnreadBytes = MAX_UNREAD_BYTES } = this.#options;
+    const { pods, maxUnreadBytes = MAX_UNREAD_BYTES } = this.#options;
     const streamsList = query.get("sendInitialEvents") === "true";
     const from = query.get("resourceVersion") ?? "";
     const startsAnew = streamsList || from === "" || from === "0";
@@ -121,7 +119,7 @@ export class PodRelay implements AsyncDisposable {
     const unreadAtFirst = response.writableLength;
     const stop = pods.onChange(({ type, pod }) => {
       response.write(line(type, pod));
-      if (response.writableLength - unreadAtFirst > mostUnreadBytes) response.destroy();
+      if (response.writableLength - unreadAtFirst > maxUnreadBytes) response.destroy();
     });
     response.once("close", stop);
   }

@@ -1,9 +1,8 @@
-// Resolves the log policies that annotations of pods and namespaces and LogPolicy objects set on this node. A pod's annotation (a workload
-// sets it in its pod template) overrides the LogPolicy objects that select it, the oldest first; these override the namespace's annotation,
-// which overrides the settings. Redactions add up, and the lowest rate limit counts. Invariants: a pod's author changes nothing for other
-// pods, because the values of a pod's annotations travel with its records; only annotations of namespaces change the configuration of the
-// collector, because users of a namespace have no permission to set them; an invalid annotation is ignored and reported; logs of a namespace
-// whose policies are not all known are not read.
+// Resolves the log policies of the node's pods from annotations and LogPolicy objects. A pod's annotations take precedence over the LogPolicy
+// objects that select it (the oldest first), these over the namespace's annotations, and these over the settings. Redactions add up, and the
+// lowest rate limit applies. Invariants: a pod's annotations affect only its own records; only annotations of namespaces change the
+// collector's configuration, because users of a namespace have no permission to set them; an invalid annotation is ignored and reported; logs
+// of a namespace whose policies are not all known are not read.
 import { Outage } from "../../common/outage.ts";
 import { OPT_OUT_ANNOTATION } from "../collector/config/fragments/kubernetes-attributes.ts";
 import type { NamespaceLogs } from "../collector/config/fragments/pod-logs.ts";
@@ -59,7 +58,7 @@ interface Namespace {
 
 const CHANGE_EVERY_MS = 5 * 60_000;
 const MAX_SHOWN = 100;
-const INCOMPLETE = "has annotations or LogPolicy objects beyond the limit of memory: logs of its pods are not read until some are removed";
+const INCOMPLETE = "exceeds the memory limit of annotations and LogPolicy objects: its pod logs are not read until some are removed";
 
 export class LogPolicies implements AsyncDisposable {
   /** Called after each change of a namespace, LogPolicy or rate: pods must be resolved again. */
@@ -78,12 +77,12 @@ export class LogPolicies implements AsyncDisposable {
     this.#nowMs = nowMs;
     const changed = (): void => this.changed();
     this.#resources = new PolicyResources({ api, log, changed });
-    const unmeasured = new Outage({
+    const rateOutage = new Outage({
       began: (error) =>
         log.warn({ event: "policies.rates_unknown", err: (error as Error).message }, "cannot measure the log files of pods; retrying"),
       ended: () => log.info({ event: "policies.rates_known" }, "recovered: measuring the log files of pods"),
     });
-    this.rates = new LogRates({ pods: () => this.#limitedPods(), changed, outage: unmeasured, nowMs, folder: logsFolder });
+    this.rates = new LogRates({ pods: () => this.#limitedPods(), changed, outage: rateOutage, nowMs, folder: logsFolder });
     const outage = new Outage({
       began: (error) =>
         log.warn({ event: "policies.unknown", err: (error as Error).message }, "cannot watch the annotations of namespaces; retrying"),
@@ -93,7 +92,7 @@ export class LogPolicies implements AsyncDisposable {
       api,
       path: "/api/v1/namespaces",
       slim: slimNamespace,
-      maxCharacters: { ofNamespace: MAX_NAMESPACES_CHARACTERS, ofAll: MAX_NAMESPACES_CHARACTERS },
+      maxCharacters: { perNamespace: MAX_NAMESPACES_CHARACTERS, total: MAX_NAMESPACES_CHARACTERS },
       failed: (error) => outage.failed(error),
       recovered: () => outage.recovered(),
       changed: () => {
@@ -103,7 +102,7 @@ export class LogPolicies implements AsyncDisposable {
     });
   }
 
-  /** Resolves once namespaces and LogPolicy objects are known; earlier, logs that a policy drops or redacts could be sent. */
+  /** Resolves once namespaces and LogPolicy objects are known. Before that, no pod logs may be read, because policies may exclude them. */
   get known(): Promise<unknown> {
     return Promise.all([this.#watch.known, this.#resources.known]);
   }
@@ -170,7 +169,7 @@ export class LogPolicies implements AsyncDisposable {
     await Promise.all([this.rates, this.#resources, this.#watch].map((part) => part[Symbol.asyncDispose]()));
   }
 
-  /** Content of the collector's configuration, oldest namespace first, so that a new one does not displace another. */
+  /** Namespaces that change the collector's configuration, oldest first, so that a new one does not displace another. */
   #configured(): NamespaceLogs[] {
     return [...this.#namespaces.values()]
       .toSorted(byAge)
@@ -196,11 +195,11 @@ export class LogPolicies implements AsyncDisposable {
     const first = <T extends keyof PolicyFields>(field: T): PolicyFields[T] =>
       resources.find((policy) => policy[field] !== undefined)?.[field];
     const isComplete = this.#watch.isComplete(metadata.namespace) && this.#resources.isComplete(metadata.namespace);
-    const wanted = pod.read(OPT_OUT_ANNOTATION, readFlag) ?? first("logs") ?? namespace.read(OPT_OUT_ANNOTATION, readFlag);
-    const logs = isComplete ? wanted : false;
+    const optOut = pod.read(OPT_OUT_ANNOTATION, readFlag) ?? first("logs") ?? namespace.read(OPT_OUT_ANNOTATION, readFlag);
+    const logs = isComplete ? optOut : false;
     const samplePercent = pod.read(SAMPLE, readPercent) ?? first("samplePercent") ?? namespace.read(SAMPLE, readPercent);
-    const added = resources.flatMap(({ redact }) => redact ?? []);
-    const patterns = [namespace.read(REDACT, redactPattern) ?? [], added, pod.read(REDACT, redactPattern) ?? []].flat();
+    const resourcePatterns = resources.flatMap(({ redact }) => redact ?? []);
+    const patterns = [namespace.read(REDACT, redactPattern) ?? [], resourcePatterns, pod.read(REDACT, redactPattern) ?? []].flat();
     const limit = Math.min(...[pod.read(RATE, readRate) ?? [], resources.flatMap(({ bytesPerSecond }) => bytesPerSecond ?? [])].flat());
     const namespaceLimit = namespace.read(RATE, readRate);
     const policy = {
@@ -228,14 +227,14 @@ function shown<T>(entries: Iterable<[string, T]>): Record<string, T> {
 }
 
 function slimNamespace({ metadata }: ObjectJson): Namespace {
-  const wanted: readonly string[] = [...POD_POLICY_ANNOTATIONS, MULTILINE, FIELDS];
+  const names: readonly string[] = [...POD_POLICY_ANNOTATIONS, MULTILINE, FIELDS];
   const annotations = Object.entries(metadata.annotations ?? {}).flatMap(([name, value]) =>
-    wanted.includes(name) ? [[name, clipValue(value)] as const] : [],
+    names.includes(name) ? [[name, clipValue(value)] as const] : [],
   );
   return { name: metadata.name, createdAt: metadata.creationTimestamp ?? "", annotations: Object.fromEntries(annotations) };
 }
 
-/** Cut, but still long enough to be refused as too long. Copied, because a slice would keep the whole value in memory. */
+/** Cuts a value so that it is still refused as too long. Copies it, because a slice would keep the whole value in memory. */
 function clipValue(value: string): string {
   return Buffer.from(value.slice(0, MAX_POLICY_REGEX_CHARACTERS + 1)).toString();
 }

@@ -1,8 +1,7 @@
-// Limits of bytes per second for logs of pods. The collector cannot count per pod, so the agent measures how fast the files of limited pods
-// grow, and lowers the share of their lines that the collector keeps, before the disk queue. Invariants: a pod that writes less than its
-// part of a limit loses nothing, however much its neighbours write (except for 10 s if it is new in a namespace above its limit); dropped
-// bytes are counted; a lowered share rises again once the pod has compensated for the excess, which is limited to ten minutes of the rate
-// limit.
+// Limits the log rate of pods, in bytes per second. The collector cannot count per pod, so the agent measures how fast the files of limited
+// pods grow, and reduces the share of their lines that the collector keeps. Invariants: a pod that writes less than its part of a limit loses
+// no lines because of other pods (except for 10 s if it is new in a namespace above its limit); dropped bytes are counted; a reduced share
+// rises again once the pod has compensated for the excess, which is limited to ten minutes of the rate limit.
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { Loop } from "../../common/loop.ts";
@@ -26,7 +25,7 @@ export interface LogRatesOptions {
   readonly nowMs?: () => number;
 }
 
-const EVERY_MS = 5000;
+const MEASURE_EVERY_MS = 5000;
 const WINDOW_MS = 30_000;
 const OTHERS = "";
 
@@ -46,14 +45,14 @@ export class LogRates implements AsyncDisposable {
     const step = async (): Promise<number> => {
       await this.measure();
       outage.recovered();
-      return EVERY_MS;
+      return MEASURE_EVERY_MS;
     };
-    this.#loop = new Loop({ firstAfterMs: EVERY_MS, step, failed: (error) => outage.failed(error) });
+    this.#loop = new Loop({ firstAfterMs: MEASURE_EVERY_MS, step, failed: (error) => outage.failed(error) });
   }
 
   /**
-   * The share of the lines of `shop/web-1` that its limits allow, and the bytes that were dropped since it was first limited. `namespace`:
-   * the pod's namespace, if that has a limit.
+   * Returns the share of lines that the limits of a pod (`shop/web-1`) allow, and the bytes that were dropped since it was first limited.
+   * `namespace`: the pod's namespace, if that has a limit.
    */
   find(pod: string, namespace?: string): { readonly share: number; readonly dropped: number } {
     return this.#pods.get(pod) ?? { share: this.#namespaces.get(namespace ?? "")?.share ?? 1, dropped: 0 };
@@ -87,7 +86,7 @@ export class LogRates implements AsyncDisposable {
     const sizes = new Map(files.map(({ inode, size }) => [inode, size]));
     const first: MeasuredPod = { pod, sizes, growth: [{ atMs, bytes: 0 }], share: 1, debt: 0, sent: 0, dropped: 0 };
     const before = this.#pods.get(`${pod.namespace}/${pod.name}`) ?? (namespace && this.#newPod(first, namespace, files));
-    // Bytes that it wrote before it was limited do not count.
+    // Bytes from before the first measurement do not count.
     if (!before) return first;
     const bytes = [...sizes].reduce((sum, [file, size]) => sum + Math.max(0, size - (before.sizes.get(file) ?? 0)), 0);
     const dropped = Math.round(bytes * Math.max(0, pod.sampled - before.share));
@@ -98,8 +97,7 @@ export class LogRates implements AsyncDisposable {
   }
 
   /**
-   * A pod that started after the last measurement: everything it has written counts, but not the files of an earlier pod with the same
-   * name.
+   * Returns a pod that started after the last measurement: all its bytes count, but not the files of an earlier pod with the same name.
    */
   #newPod(pod: MeasuredPod, { share }: NamespaceAllowance, files: readonly LogFile[]): MeasuredPod {
     const atMs = this.#measuredMs;
@@ -125,8 +123,8 @@ async function readFiles(folders: readonly string[]): Promise<LogFile[]> {
     const names = await readdir(folder, { recursive: true }).catch(() => []);
     for (const name of names.slice(0, MAX_RATED_FILES)) {
       // Safe: a removed file does not grow.
-      const found = name.endsWith(".gz") ? undefined : await stat(join(folder, name)).catch(() => undefined);
-      if (found?.isFile()) files.push({ inode: found.ino, size: found.size, changedMs: found.mtimeMs });
+      const stats = name.endsWith(".gz") ? undefined : await stat(join(folder, name)).catch(() => undefined);
+      if (stats?.isFile()) files.push({ inode: stats.ino, size: stats.size, changedMs: stats.mtimeMs });
     }
   }
   return files;

@@ -76,7 +76,7 @@ test("of 50 agents one writes the status of a policy, for a change once more, wi
     .toMatchObject({
       status: "False",
       observedGeneration: 2,
-      message: "is not a regular expression of RE2 that is supported here",
+      message: "is not a supported RE2 regular expression",
     });
   expect(api.requests).toEqual(Array.from({ length: 2 }, () => "/apis/atherops.io/v1alpha1/namespaces/shop/logpolicies/cards"));
 });
@@ -110,6 +110,6 @@ test("valid policies that select a pod are found, the oldest first; invalid ones
   expect(names({ app: "web" }, "elsewhere")).toEqual([]);
   expect(Object.fromEntries(resources.refused)).toEqual({
     "LogPolicy shop/bad": "must be a whole number from 0 to 100",
-    ...Object.fromEntries([4, 5, 6].map((i) => [`LogPolicy shop/more-${i}`, "is beyond the limit of 8 policies of a namespace"])),
+    ...Object.fromEntries([4, 5, 6].map((i) => [`LogPolicy shop/more-${i}`, "exceeds the limit of 8 policies per namespace"])),
   });
 });

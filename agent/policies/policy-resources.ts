@@ -1,6 +1,6 @@
 // Watches and validates the LogPolicy objects of the cluster (charts/cluster-agent/templates/crd.yaml), and writes their status.
-// Invariants: an invalid policy is not applied in part; the status of a generation is written once: each agent waits a random time and
-// skips the write if another has written the status, so 1,000 nodes send a few requests per change instead of 1,000.
+// Invariants: an invalid policy is not applied in part; each agent waits a random time before it writes the status of a generation, and skips
+// the write if another agent has written it, so that 1,000 nodes send few requests per change.
 import { Loop } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { KubernetesApi, ObjectJson } from "../kubernetes/api.ts";
@@ -28,7 +28,7 @@ interface LogPolicy extends PolicyFields {
   readonly version: string;
   readonly generation: number;
   /** Generation to which the status refers. */
-  readonly observed: number | undefined;
+  readonly observedGeneration: number | undefined;
   readonly selector: Selector;
   readonly problem?: string;
 }
@@ -41,9 +41,9 @@ export interface PolicyResourcesOptions {
 }
 
 const PATH = "/apis/atherops.io/v1alpha1";
-const EVERY_MS = 1000;
+const WRITE_EVERY_MS = 1000;
 const MAX_DELAY_MS = 60_000;
-const LIMIT_PROBLEM = `is beyond the limit of ${MAX_NAMESPACE_POLICIES} policies of a namespace`;
+const LIMIT_PROBLEM = `exceeds the limit of ${MAX_NAMESPACE_POLICIES} policies per namespace`;
 
 export class PolicyResources implements AsyncDisposable {
   readonly #options: PolicyResourcesOptions;
@@ -66,14 +66,17 @@ export class PolicyResources implements AsyncDisposable {
       api,
       path: `${PATH}/logpolicies`,
       slim: slimPolicy,
-      maxCharacters: { ofNamespace: MAX_NAMESPACE_POLICY_CHARACTERS, ofAll: MAX_OBJECT_CHARACTERS },
+      maxCharacters: { perNamespace: MAX_NAMESPACE_POLICY_CHARACTERS, total: MAX_OBJECT_CHARACTERS },
       ...report,
       changed: () => {
         this.#byNamespace = groupPolicies(this.#watch.objects);
         changed();
       },
     });
-    this.#loop = new Loop({ step: async (signal) => (await this.#writeStatuses(signal, report.failed), EVERY_MS), failed: report.failed });
+    this.#loop = new Loop({
+      step: async (signal) => (await this.#writeStatuses(signal, report.failed), WRITE_EVERY_MS),
+      failed: report.failed,
+    });
   }
 
   get known(): Promise<void> {
@@ -111,15 +114,17 @@ export class PolicyResources implements AsyncDisposable {
 
   async #writeStatuses(signal: AbortSignal, failed: (error: unknown) => void): Promise<void> {
     const { api, delayMs = () => Math.random() * MAX_DELAY_MS } = this.#options;
-    const outdated = [...this.#byNamespace.values()].flat().filter(({ generation, observed }) => generation !== observed);
+    const outdated = [...this.#byNamespace.values()]
+      .flat()
+      .filter(({ generation, observedGeneration }) => generation !== observedGeneration);
     const pending = outdated.map((policy) => {
       // The version is part of the key, because each change of a policy needs a new status.
       const key = `${pathOf(policy)} ${policy.version}`;
       return { policy, key, atMs: this.#due.get(key) ?? Date.now() + delayMs() };
     });
     this.#due = new Map(pending.map(({ key, atMs }) => [key, atMs]));
-    // At most one request per second. The policy that is due first comes first, so that policies whose status cannot be written block no
-    // others.
+    // Writes at most one status per second, that of the policy that is due first, so that policies whose status cannot be written do not
+    // block others.
     const [next] = pending.toSorted((a, b) => a.atMs - b.atMs);
     if (!next || next.atMs > Date.now()) return;
     try {
@@ -169,8 +174,8 @@ function groupPolicies(policies: readonly LogPolicy[]): Map<string, LogPolicy[]>
 function slimPolicy({ metadata, spec, status }: ObjectJson): LogPolicy {
   const { name, namespace = "", generation = 0, resourceVersion = "", creationTimestamp = "" } = metadata;
   const { conditions = [] } = (status ?? {}) as { conditions?: readonly { type?: string; observedGeneration?: number }[] };
-  const observed = conditions.find(({ type }) => type === "Accepted")?.observedGeneration;
-  const policy = { name, namespace, createdAt: creationTimestamp, version: resourceVersion, generation, observed };
+  const observedGeneration = conditions.find(({ type }) => type === "Accepted")?.observedGeneration;
+  const policy = { name, namespace, createdAt: creationTimestamp, version: resourceVersion, generation, observedGeneration };
   try {
     return { ...policy, ...readSpec(spec ?? {}) };
   } catch (error) {

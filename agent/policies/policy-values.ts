@@ -1,9 +1,9 @@
-// Reads and validates the values of log policies in annotations. Values are limited so that a pod's author can use no more of the collector
-// than the pod's own lines cost. Expressions are RE2, which runs in linear time.
+// Parses and validates the values of log policies. Limits ensure that a policy costs the collector no more than the pod's lines themselves do.
+// Expressions are RE2, which runs in linear time.
 import { MAX_POLICY_EXPANDED_CHARACTERS, MAX_POLICY_REGEX_CHARACTERS } from "../limits.ts";
 import { expandedCharacters, isAccepted } from "../monitors/relabeling.ts";
 
-/** An annotation is ignored; the message says why. */
+/** The value of a policy is invalid; the message says why it is ignored. */
 export class PolicyError extends Error {
   override readonly name = "PolicyError";
 }
@@ -71,8 +71,8 @@ export function redactPattern(text: string): string {
 
 function checkedExpression(text: string): string {
   if (text.length > MAX_POLICY_REGEX_CHARACTERS || expandedCharacters(text) > MAX_POLICY_EXPANDED_CHARACTERS)
-    throw new PolicyError(`is longer than ${MAX_POLICY_REGEX_CHARACTERS} characters, or repeats too much`);
-  if (/\p{Cc}/u.test(text) || !isAccepted(text)) throw new PolicyError("is not a regular expression of RE2 that is supported here");
+    throw new PolicyError(`is longer than ${MAX_POLICY_REGEX_CHARACTERS} characters, or has too many repetitions`);
+  if (/\p{Cc}/u.test(text) || !isAccepted(text)) throw new PolicyError("is not a supported RE2 regular expression");
   return text;
 }
 

@@ -1,6 +1,6 @@
-// Calculates the share of a pod's lines that its rate limits allow, from the bytes that it wrote and sent. A lowered share stays until the
-// excess is made up for, so that bursts with pauses pass no more data than a steady rate. Invariant: a pod is limited only for its own
-// bytes.
+// Calculates the share of a pod's lines that its rate limits allow, from the bytes that it wrote and sent. A reduced share stays until the
+// pod has compensated for the excess, so that bursts with pauses pass no more data than a steady rate. Invariant: a pod is limited only for its
+// own bytes.
 import { fairLimit } from "../kubernetes/kept-objects.ts";
 
 export interface LimitedPod {
@@ -43,7 +43,7 @@ interface Time {
   readonly seconds: number;
 }
 
-/** If the excess is more than this many seconds of the limit, the share stays lowered. */
+/** If the excess is more than this many seconds of the limit, the share stays reduced. */
 const BURST_SECONDS = 10;
 /** Limits for how long a single burst can mute a pod. */
 const MAX_DEBT_SECONDS = 600;

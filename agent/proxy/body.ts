@@ -1,5 +1,5 @@
-// Holds request bodies of the collector in memory, because a body may have to be sent twice. Invariant: the bytes held by all requests
-// together never exceed the budget, except that a single body is always accepted.
+// Holds request bodies of the collector in memory, because a body may be sent twice. Invariant: all requests together never hold more bytes
+// than the budget, except that a single body is always accepted.
 import type { IncomingMessage } from "node:http";
 import { promisify } from "node:util";
 import { gunzip, gunzipSync, gzip, gzipSync, zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync } from "node:zlib";
@@ -20,9 +20,9 @@ export class MemoryBudget {
     return this.#usedBytes;
   }
 
-  /** Returns false if there is no space now. An empty budget accepts a body of any size. */
-  take(bytes: number, alone: boolean): boolean {
-    if (this.#usedBytes + bytes > this.maxBytes && !alone) return false;
+  /** Returns false if the budget is exhausted, unless the request is the only one. */
+  tryReserve(bytes: number, isOnlyRequest: boolean): boolean {
+    if (this.#usedBytes + bytes > this.maxBytes && !isOnlyRequest) return false;
     this.#usedBytes += bytes;
     return true;
   }
@@ -49,8 +49,8 @@ export class Reservation implements Disposable {
   growTo(bytes: number): void {
     const more = bytes - this.#bytes;
     if (more <= 0) return;
-    if (!this.#budget.take(more, this.#budget.usedBytes === this.#bytes)) {
-      throw new BodyError("no_room", `more than ${this.#budget.maxBytes} bytes of telemetry are already waiting for the backend`);
+    if (!this.#budget.tryReserve(more, this.#budget.usedBytes === this.#bytes)) {
+      throw new BodyError("no_room", `more than ${this.#budget.maxBytes} bytes of telemetry are waiting for the backend`);
     }
     this.#bytes = bytes;
   }
@@ -62,14 +62,14 @@ export class Reservation implements Disposable {
 }
 
 /**
- * Smaller pieces are joined: each costs a hundred bytes more than its content and keeps the buffer that it was read into alive, and a
+ * Smaller chunks are joined: each costs a hundred bytes more than its content and keeps the buffer that it was read into alive, and a
  * client may send a body byte by byte.
  */
-const SMALL_PIECE_BYTES = 4096;
+const SMALL_CHUNK_BYTES = 4096;
 
 /**
- * A body while the collector sends it: each reader gets all of it from the first byte, even while the rest is still arriving, so that it
- * can be forwarded at once and sent a second time. Receiving never waits for a reader, because all reserved bytes may be held.
+ * A body that is being received. Each reader gets it from the first byte, even while it is still arriving, so that it can be forwarded at
+ * once and sent again. Receiving never waits for a reader, because the memory is reserved.
  */
 export class HeldBody implements AsyncIterable<Buffer> {
   /** Value of Content-Length; undefined if the header is missing. */
@@ -92,8 +92,8 @@ export class HeldBody implements AsyncIterable<Buffer> {
     this.#admit(this.length ?? 0);
     request.on("data", (chunk: Buffer) => this.#take(chunk));
     request.once("end", () => this.#finish("complete"));
-    // Created only on error: its stack trace would cost more than everything else here.
-    request.once("close", () => this.#end ?? this.#finish(new Error("the collector broke off")));
+    // The error is created only if needed, because its stack trace is expensive.
+    request.once("close", () => this.#end ?? this.#finish(new Error("the collector disconnected")));
   }
 
   /** Throws BodyError, or an Error if the sender disconnected. */
@@ -107,14 +107,14 @@ export class HeldBody implements AsyncIterable<Buffer> {
     }
   }
 
-  /** The whole body in one buffer. */
+  /** Returns the whole body in one buffer. */
   async whole(): Promise<Buffer> {
     while (this.#end === undefined) await this.#change.promise;
     if (this.#end !== "complete") throw this.#end;
     return this.#chunks.length === 1 && this.#chunks[0] ? this.#chunks[0] : Buffer.concat(this.#chunks, this.#bytes);
   }
 
-  /** Like `whole`, but callable only once: the received pieces are freed. */
+  /** Like `whole`, but callable only once: the received chunks are freed. */
   async takeWhole(): Promise<Buffer> {
     const whole = await this.whole();
     for (const chunk of this.#chunks.splice(0)) if (chunk !== whole) freeBuffer(chunk);
@@ -134,13 +134,13 @@ export class HeldBody implements AsyncIterable<Buffer> {
   }
 
   #keep(chunk: Buffer): void {
-    if (chunk.length < SMALL_PIECE_BYTES) {
+    if (chunk.length < SMALL_CHUNK_BYTES) {
       this.#small.push(chunk);
       this.#smallBytes += chunk.length;
       if (this.#smallBytes < MAX_SMALL_PIECES_BYTES) return;
     }
     this.#joinSmall();
-    if (chunk.length >= SMALL_PIECE_BYTES) this.#chunks.push(chunk);
+    if (chunk.length >= SMALL_CHUNK_BYTES) this.#chunks.push(chunk);
   }
 
   #joinSmall(): void {
@@ -151,8 +151,7 @@ export class HeldBody implements AsyncIterable<Buffer> {
   }
 
   #admit(bytes: number): void {
-    if (bytes > this.#maxBytes)
-      throw new BodyError("too_large", `a body of more than ${this.#maxBytes} bytes, which is all the backend takes`);
+    if (bytes > this.#maxBytes) throw new BodyError("too_large", `the body exceeds ${this.#maxBytes} bytes, the backend's limit`);
     this.#reservation.growTo(bytes);
   }
 
@@ -181,8 +180,8 @@ export function contentEncoding(request: IncomingMessage): Encoding {
 }
 
 /**
- * Smaller bodies are compressed and decompressed synchronously, in at most half a millisecond: a thread of libuv's pool and a stream would
- * cost several times as much as the work itself. A typical batch of metrics is smaller.
+ * Bodies up to these sizes, which include typical batches of metrics, are compressed and decompressed synchronously, in at most half a
+ * millisecond: a thread of libuv's pool and a stream would cost several times as much.
  */
 const SMALL_BYTES = 160 * 1024;
 const SMALL_COMPRESSED_BYTES = 32 * 1024;
@@ -200,16 +199,16 @@ const compressors = { gzip: promisify(gzip), zstd: promisify(zstdCompress) };
 export async function decompress(body: Buffer, encoding: Encoding, maxBytes: number): Promise<Buffer> {
   if (encoding === "identity") return body;
   try {
-    const small = inflatedSmall(body, encoding, Math.min(maxBytes, SMALL_INFLATED_BYTES));
+    const small = decompressSmall(body, encoding, Math.min(maxBytes, SMALL_INFLATED_BYTES));
     return small ?? (await decompressors[encoding](body, { maxOutputLength: maxBytes }));
   } catch (cause) {
-    if (isTooLarge(cause)) throw new BodyError("too_large", `a body of more than ${maxBytes} bytes once decompressed`, { cause });
-    throw new BodyError("malformed", `a body that is not ${encoding}`, { cause });
+    if (isTooLarge(cause)) throw new BodyError("too_large", `the decompressed body exceeds ${maxBytes} bytes`, { cause });
+    throw new BodyError("malformed", `the body is not ${encoding}`, { cause });
   }
 }
 
 /** Undefined if the body is not small, before or after decompression. */
-function inflatedSmall(body: Buffer, encoding: Compressed, maxBytes: number): Buffer | undefined {
+function decompressSmall(body: Buffer, encoding: Compressed, maxBytes: number): Buffer | undefined {
   if (body.length > SMALL_COMPRESSED_BYTES) return undefined;
   try {
     return smallDecompressors[encoding](body, { maxOutputLength: maxBytes, chunkSize: 64 * 1024 });

@@ -1,7 +1,6 @@
-// The fast path from OTLP/JSON metrics to exposition text: the WebAssembly kernel (agent/proxy/kernel) writes the lines of what collectors
-// typically send, and leaves unusual labels and metrics to the TypeScript converter (common/otlp-metrics/metric-lines.ts). Invariants: its
-// output has the same bytes as that of common/otlp-metrics/converter.ts; documents that it does not support are converted there; its memory
-// is limited.
+// The fast path from OTLP/JSON metrics to exposition text: the WebAssembly kernel (agent/proxy/kernel) writes the lines of typical metrics, and
+// leaves unusual labels and metrics to TypeScript (common/otlp-metrics/metric-lines.ts). Invariants: its output has the same bytes as that of
+// common/otlp-metrics/converter.ts; documents that it does not support are converted there; its memory is limited.
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { freeBuffer } from "../../common/http.ts";
@@ -47,11 +46,11 @@ const EXPORTS = [
 /** Buffer for text that is kept between documents; a larger one is freed. */
 const KEPT_TEXT_BYTES = 512 * 1024;
 const FIRST_PAGES = 32;
-const MOST_PAGES = 96;
+const MAX_PAGES = 96;
 /** Zero bytes after the body. */
 const GUARD_BYTES = 64;
 /** Size of the kernel's tables; see kernel/memory.ts. */
-const MOST_LABEL_IDS = 4096;
+const MAX_LABEL_IDS = 4096;
 const NUMBER_BYTES = 64;
 /** Separates a metric's name from its unit. */
 const UNIT_MARK = 0xff;
@@ -62,7 +61,7 @@ const BOUNDS = 5;
 
 type Drop = readonly [reason: DropReason, points: number];
 
-export interface FastText {
+interface FastText {
   /** Lines, possibly empty. The caller owns the memory. */
   readonly text: Buffer;
   /** Points that were left out. */
@@ -70,7 +69,7 @@ export interface FastText {
 }
 
 export class FastConverter {
-  readonly #memory = new KernelMemory({ initial: FIRST_PAGES, maximum: MOST_PAGES });
+  readonly #memory = new KernelMemory({ initial: FIRST_PAGES, maximum: MAX_PAGES });
   readonly #exports: Exports;
   /** Ids by label name. */
   readonly #labelIds = new Map<string, number>();
@@ -81,7 +80,7 @@ export class FastConverter {
   #leftPoints = 0;
   // State of the current document.
   #text: Buffer = Buffer.allocUnsafeSlow(KEPT_TEXT_BYTES);
-  #mostTextBytes = 0;
+  #maxTextBytes = 0;
   #drops: Drop[] = [];
   #targets = new Set<string>();
   #resource: ResourceText | undefined;
@@ -109,12 +108,12 @@ export class FastConverter {
     this.#exports = startKernel<Exports>(bytes, EXPORTS, { env: { memory: memory.memory }, host });
   }
 
-  /** Number of unexpected WebAssembly traps. No cause is known. */
+  /** Number of unexpected WebAssembly traps, for tests. */
   get traps(): number {
     return this.#traps;
   }
 
-  /** Counts of what TypeScript converted instead: metrics, their lines, and labels of points. */
+  /** Counts of metrics, their lines, and labels of points that TypeScript converted instead of the kernel. */
   get left(): { readonly metrics: number; readonly lines: number; readonly points: number } {
     return { metrics: this.#leftMetrics, lines: this.#leftLines, points: this.#leftPoints };
   }
@@ -137,7 +136,7 @@ export class FastConverter {
     return this.#isFull || this.#exports.wasFull() !== 0;
   }
 
-  /** Clears what is remembered of documents: resources, names, keys. */
+  /** Clears the cache of resources, names and keys of earlier documents. */
   forget(): void {
     this.#exports.forget();
     this.#labelIds.clear();
@@ -147,7 +146,7 @@ export class FastConverter {
   }
 
   #try(body: Uint8Array, maxBytes: number): FastText | undefined {
-    this.#mostTextBytes = Math.min(maxBytes, MAX_KERNEL_TEXT_BYTES);
+    this.#maxTextBytes = Math.min(maxBytes, MAX_KERNEL_TEXT_BYTES);
     this.#drops = [];
     this.#targets = new Set();
     this.#resource = undefined;
@@ -157,7 +156,7 @@ export class FastConverter {
       this.#memory.growTo(at + body.byteLength + GUARD_BYTES);
       this.#memory.bytes().set(body, at);
       this.#readDocument(body.byteLength);
-      return { text: this.#textCopy(), drops: this.#drops };
+      return { text: this.#copyText(), drops: this.#drops };
     } catch (error) {
       // Safe: the other converter meets the same problem and reports it with a message.
       if (error instanceof webAssembly.RuntimeError) this.#traps += 1;
@@ -168,8 +167,8 @@ export class FastConverter {
     }
   }
 
-  /** A copy with its own memory, which can be freed. */
-  #textCopy(): Buffer {
+  /** Copies the text into memory that can be freed. */
+  #copyText(): Buffer {
     const length = this.#exports.textLength();
     const copy = Buffer.allocUnsafeSlow(length);
     this.#text.copy(copy, 0, 0, length);
@@ -196,7 +195,7 @@ export class FastConverter {
       const end = exports.leaveMetric();
       const { text, hadPoints } = this.#resourceText().metric(
         JSON.parse(this.#memory.text(from, end - from)) as Metric,
-        this.#mostTextBytes,
+        this.#maxTextBytes,
       );
       const lines = Buffer.from(text);
       this.#leftLines += text.split("\n").length - 1;
@@ -211,7 +210,7 @@ export class FastConverter {
     const exports = this.#exports;
     const number = exports.resourceCount();
     if (this.#resource?.number !== number) {
-      const labels = labelsOf(this.#memory.text(exports.resourceMessageAt(), exports.resourceMessageLength()));
+      const labels = parseLabels(this.#memory.text(exports.resourceMessageAt(), exports.resourceMessageLength()));
       this.#resource = new ResourceText(number, labels, this.#metrics, (...drop) => void this.#drops.push(drop));
     }
     return this.#resource;
@@ -234,7 +233,7 @@ export class FastConverter {
   }
 
   #describeResource(message: string, to: number, room: number): number {
-    const labels = labelsOf(message);
+    const labels = parseLabels(message);
     const { names } = labels;
     const text = labels.text(names.length, new Set());
     if (text.length > MAX_HEAD_BYTES) throw GaveUp.instance;
@@ -261,7 +260,7 @@ export class FastConverter {
     const known = this.#labelIds.get(name);
     if (known !== undefined) return known;
     const id = this.#labelIds.size + 1;
-    if (id >= MOST_LABEL_IDS) {
+    if (id >= MAX_LABEL_IDS) {
       this.#isFull = true;
       throw GaveUp.instance;
     }
@@ -272,7 +271,7 @@ export class FastConverter {
   /** Writes lines after the first `before` bytes of the document's text. */
   #put(lines: Uint8Array, before: number): void {
     const needed = before + lines.length;
-    if (needed > this.#mostTextBytes) throw new RangeError("more text than fits into a post");
+    if (needed > this.#maxTextBytes) throw new RangeError("the text exceeds one request");
     if (needed > this.#text.length) {
       const larger = Buffer.allocUnsafeSlow(Math.min(Math.max(2 * this.#text.length, needed), MAX_KERNEL_TEXT_BYTES));
       this.#text.copy(larger, 0, 0, before);
@@ -283,20 +282,20 @@ export class FastConverter {
 }
 
 /** Labels from the JSON of a resource; "" means no resource. */
-function labelsOf(message: string): ResourceLabels {
+function parseLabels(message: string): ResourceLabels {
   const resource = message === "" ? undefined : (JSON.parse(message) as ResourceMetrics["resource"]);
   return new ResourceLabels(resource?.attributes ?? NO_ATTRIBUTES);
 }
 
-const ofProcess = new LazyKernel(() => new FastConverter(readFileSync(new URL("./kernel.wasm", import.meta.url))));
+const sharedConverter = new LazyKernel(() => new FastConverter(readFileSync(new URL("./kernel.wasm", import.meta.url))));
 
-/** One per process, because it remembers much. Undefined if WebAssembly is not available. */
+/** Returns the process's only converter, because its caches are large. Undefined if WebAssembly is not available. */
 export function fastConverter(): FastConverter | undefined {
-  return ofProcess.get();
+  return sharedConverter.get();
 }
 
-/** Why there is no fast converter. */
+/** Returns why there is no fast converter. */
 export function fastConverterProblem(): unknown {
-  ofProcess.get();
-  return ofProcess.problem;
+  sharedConverter.get();
+  return sharedConverter.problem;
 }

@@ -1,6 +1,6 @@
-// Forwards log file lines without their offsets, and only once, even if the collector was killed and reads or sends them again. Invariants:
-// a line is left out only if the backend has accepted it before; lines in doubt are sent; lines that the backend may already have are sent
-// as the same bytes; if the backend refuses one batch of a request, the other batches are still sent.
+// Forwards log file lines without their offsets, and only once, even if the collector was killed and reads or sends them again. Invariants: a
+// line is omitted only if the backend has accepted it; lines that the backend may already have are sent as the same bytes; if the backend
+// refuses one batch of a request, the other batches are still sent.
 import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { Logger } from "pino";
@@ -9,13 +9,14 @@ import type { StoredBatches } from "../collector/files/stored-batches.ts";
 import type { Unanswered, UnansweredRequests } from "../collector/files/unanswered-requests.ts";
 import { type ForwardResult, isFinal } from "./forward.ts";
 
-/** Sends a body; if it `isAlone` and too large, it is sent in parts. */
-export type SendFiles = (body: Buffer, isAlone: boolean) => Promise<ForwardResult>;
+/** Sends a body; one that is too large is split only if it is a single batch. */
+type SendFiles = (body: Buffer, isSingleBatch: boolean) => Promise<ForwardResult>;
 
 export class FileLines {
   readonly #stored: StoredBatches | undefined;
   readonly #log: Logger;
-  readonly #underWay = new Map<string, Promise<unknown>>();
+  /** Requests that are being sent, by the keys of their batches. */
+  readonly #sending = new Map<string, Promise<unknown>>();
 
   constructor(stored: StoredBatches | undefined, log: Logger) {
     this.#stored = stored;
@@ -25,29 +26,28 @@ export class FileLines {
   /**
    * Returns the result of `send`, or "accepted" if the backend already has all lines. A refusal means that all other batches are stored.
    */
-  async once(request: IncomingMessage, files: FileRequest, send: SendFiles): Promise<ForwardResult> {
+  async sendOnce(request: IncomingMessage, files: FileRequest, send: SendFiles): Promise<ForwardResult> {
     const { batches } = files;
-    // Any program on this machine can send to the proxy; only the collector may have lines left out.
+    // Any program on this machine can send to the proxy, but lines are omitted only for the collector.
     if (this.#stored === undefined || !isToken(request.headers[FILES_HEADER], this.#stored.token))
       return send(files.buildBody(batches), true);
     const keys = new Set(batches.flatMap(({ key }) => key ?? []));
     // Lines that were read twice may arrive in concurrent requests.
-    for (let other = this.#anyOf(keys); other; other = this.#anyOf(keys)) await other.catch(() => {});
+    for (let other = this.#findSending(keys); other; other = this.#findSending(keys)) await other.catch(() => {});
     const sending = this.#sendNew(this.#stored, files, send);
-    for (const key of keys) this.#underWay.set(key, sending);
+    for (const key of keys) this.#sending.set(key, sending);
     try {
       return await sending;
     } finally {
-      for (const key of keys) this.#underWay.delete(key);
+      for (const key of keys) this.#sending.delete(key);
     }
   }
 
-  #anyOf(keys: ReadonlySet<string>): Promise<unknown> | undefined {
-    for (const key of keys) {
-      const other = this.#underWay.get(key);
-      if (other) return other;
-    }
-    return undefined;
+  #findSending(keys: ReadonlySet<string>): Promise<unknown> | undefined {
+    return keys
+      .values()
+      .map((key) => this.#sending.get(key))
+      .find((sending) => sending !== undefined);
   }
 
   async #sendNew(stored: StoredBatches, { batches, buildBody }: FileRequest, send: SendFiles): Promise<ForwardResult> {
@@ -59,7 +59,7 @@ export class FileLines {
       fresh = this.#notStored(stored, fresh);
       body = buildBody(fresh);
     }
-    const result: ForwardResult = fresh.length === 0 ? { kind: "accepted" } : await this.#sendNoted(stored, fresh, body, send);
+    const result: ForwardResult = fresh.length === 0 ? { kind: "accepted" } : await this.#sendRecorded(stored, fresh, body, send);
     if (result.kind === "accepted") for (const batch of batches) stored.add(batch);
     if (fresh.length < 2 || result.kind === "accepted" || !isFinal(result)) return result;
     let refusal: ForwardResult | undefined;
@@ -74,10 +74,10 @@ export class FileLines {
   }
 
   /**
-   * Notes the request first, because a repetition can have other bytes: its batches arrive with others, or the collector read the lines
-   * again, and their attributes are in another order.
+   * Records the request before it is sent, because a repetition can have other bytes: its batches may arrive in other requests, or the
+   * collector may read the lines again, with their attributes in another order.
    */
-  async #sendNoted({ unanswered }: StoredBatches, batches: readonly FileBatch[], body: Buffer, send: SendFiles): Promise<ForwardResult> {
+  async #sendRecorded({ unanswered }: StoredBatches, batches: readonly FileBatch[], body: Buffer, send: SendFiles): Promise<ForwardResult> {
     const isKnown = batches.some(({ key }) => key !== undefined);
     const id = isKnown ? this.#begin(unanswered, batches, body) : undefined;
     const result = await send(body, batches.length === 1);
@@ -90,22 +90,22 @@ export class FileLines {
       return unanswered.begin(batches, body);
     } catch (error) {
       // Safe: at worst, lines are duplicated, and only if the agent is killed now.
-      this.#log.debug({ event: "collector.checkpoint_failed", err: (error as Error).message }, "cannot note which lines are under way");
+      this.#log.debug({ event: "collector.checkpoint_failed", err: (error as Error).message }, "cannot record a request with log lines");
       return undefined;
     }
   }
 
-  /** A refusal means that the backend has none of its lines. */
+  /** Sends an unanswered request again. If it is refused, the backend has none of its lines. */
   async #sendAgain(stored: StoredBatches, { id, batches }: Unanswered, send: SendFiles): Promise<ForwardResult> {
     const body = stored.unanswered.readBody(id);
-    const isAlone = body !== undefined && parseFileRequest(body).batches.length === 1;
-    const result: ForwardResult = body ? await send(body, isAlone) : { kind: "refused", status: 400, code: "lost", message: "" };
+    const isSingleBatch = body !== undefined && parseFileRequest(body).batches.length === 1;
+    const result: ForwardResult = body ? await send(body, isSingleBatch) : { kind: "refused", status: 400, code: "lost", message: "" };
     if (result.kind === "accepted") for (const { key, readAtMs } of batches) stored.add({ key, readAtMs, json: [] });
     if (isFinal(result)) stored.unanswered.end(id);
     return result;
   }
 
-  /** Lines that were waiting in the queue and lines that were read again may arrive in one request. */
+  /** Also removes repetitions within the request, because lines from the queue and lines that were read again may arrive together. */
   #notStored(stored: StoredBatches, batches: readonly FileBatch[]): FileBatch[] {
     const readAtMs = new Map<string, number>();
     return batches.filter((batch) => {
@@ -123,6 +123,6 @@ export class FileLines {
   }
 }
 
-function isToken(given: string | string[] | undefined, token: string): boolean {
-  return typeof given === "string" && given.length === token.length && timingSafeEqual(Buffer.from(given, "latin1"), Buffer.from(token));
+function isToken(value: string | string[] | undefined, token: string): boolean {
+  return typeof value === "string" && value.length === token.length && timingSafeEqual(Buffer.from(value, "latin1"), Buffer.from(token));
 }

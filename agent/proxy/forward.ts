@@ -1,5 +1,5 @@
-// Signs one body, sends it to the backend, and classifies the response. Invariant: only 204 is success, and only a refusal that certainly
-// comes from our backend is final; anything else means "keep the data and retry", because the collector drops data on every other status.
+// Signs a request, sends it to the backend, and classifies the response. Invariant: only 204 is success, and only a refusal that certainly comes
+// from our backend is final; on any other response, the collector is told to keep the data and retry.
 import type { Credential, CredentialSource } from "../credentials/store.ts";
 import { FINAL_REFUSALS } from "../../common/protocol/enrolment.ts";
 import { KEY_AGE_HEADER, sign } from "../../common/protocol/signature.ts";
@@ -14,7 +14,7 @@ export interface SigningClock {
   observe?(dateHeader: string | undefined, sentAtMs: number, receivedAtMs: number): void;
 }
 
-export interface ForwardParts {
+interface ForwardParts {
   readonly upstream: Upstream;
   readonly credentials: CredentialSource;
   readonly clock: SigningClock;
@@ -39,7 +39,7 @@ export type ForwardResult =
 
 const DEFAULT_RETRY_AFTER_S = 2;
 /** While a key is refused, the collector retries after at most this time, so that a new key is used soon. */
-const LONGEST_LOCAL_WAIT_S = 10;
+const MAX_REFUSED_KEY_WAIT_S = 10;
 
 export const NO_KEY_YET = retry("this agent has no key yet: it is enrolling, or waiting for its Secret or credentials file");
 
@@ -50,7 +50,7 @@ export const NO_KEY_YET = retry("this agent has no key yet: it is enrolling, or 
 export async function forward(parts: ForwardParts, post: Post, signal: AbortSignal): Promise<ForwardResult> {
   const credential = parts.credentials.current();
   if (!credential) return NO_KEY_YET;
-  const paused = pauseOf(parts, credential);
+  const paused = checkPause(parts, credential);
   if (paused) return paused;
   parts.refusedKey?.begin(credential);
   const first = await attempt(parts, post, credential, signal);
@@ -60,23 +60,24 @@ export async function forward(parts: ForwardParts, post: Post, signal: AbortSign
     credential,
     first instanceof UpstreamError ? "connection cut off" : `answer ${first.status}`,
   );
-  // A broken connection may be a refusal whose response was lost (a backend may refuse before it has read the body), or just an outage:
-  // sending everything again is only worthwhile with a new key.
-  const isRefused = first instanceof UpstreamError || isKeyRefusal(first.status, ourError(first.body).code);
+  // A broken connection may be a refusal whose response was lost, because a backend may refuse before it has read the body. It is worth
+  // sending the body again only with a new key.
+  const isRefused = first instanceof UpstreamError || isKeyRefusal(first.status, parseError(first.body).code);
   if (!renewed || (isRefused && renewed.apiKey === credential.apiKey)) return classify(first);
   return classify(await attempt(parts, post, renewed, signal));
 }
 
-/** Accepted, or refused for good: sending the same body again would change nothing. */
+/** True if the result cannot change: accepted, or permanently refused. */
 export function isFinal(result: ForwardResult): boolean {
   return result.kind === "accepted" || (result.kind === "refused" && result.status !== 429);
 }
 
-/** The result to return instead of using a key that the backend has just refused. */
-export function pauseOf({ refusedKey }: Pick<ForwardParts, "refusedKey">, credential: Credential): ForwardResult | undefined {
+/** Returns the result for a key that the backend has just refused; undefined if the key may be used. */
+export function checkPause({ refusedKey }: Pick<ForwardParts, "refusedKey">, credential: Credential): ForwardResult | undefined {
   const pause = refusedKey?.pause(credential);
   return (
-    pause && retry(`the backend refuses this agent's key (${pause.reason})`, Math.min(Math.ceil(pause.waitMs / 1000), LONGEST_LOCAL_WAIT_S))
+    pause &&
+    retry(`the backend refuses this agent's key (${pause.reason})`, Math.min(Math.ceil(pause.waitMs / 1000), MAX_REFUSED_KEY_WAIT_S))
   );
 }
 
@@ -109,7 +110,7 @@ async function attempt(
 }
 
 function noteKey(refusedKey: RefusedKey | undefined, credential: Credential, { status, body }: UpstreamAnswer): void {
-  const { code, message } = ourError(body);
+  const { code, message } = parseError(body);
   if (isKeyRefusal(status, code)) refusedKey?.refused(credential, `${code}: ${message}`);
   else refusedKey?.answered(credential, status === 204);
 }
@@ -122,13 +123,13 @@ function classify(outcome: UpstreamAnswer | UpstreamError): ForwardResult {
   if (outcome instanceof UpstreamError) return retry(outcome.message);
   const { status } = outcome;
   if (status === 204) return { kind: "accepted" };
-  const { code, message } = ourError(outcome.body);
+  const { code, message } = parseError(outcome.body);
   const retryAfterS = wholeNumber(outcome.headers["retry-after"]);
   if (code !== undefined && FINAL_REFUSALS[status]?.includes(code)) {
     return { kind: "refused", status, code, message, ...(status === 429 ? { retryAfterS: limitRetryAfter(retryAfterS) } : {}) };
   }
-  const said = code === undefined ? "without an error code of the backend: something in between may have answered" : `${code}: ${message}`;
-  return retry(`the backend's address answered ${status} ${said}`, retryAfterS);
+  const detail = code === undefined ? "without an error code of the backend: a proxy may have responded" : `${code}: ${message}`;
+  return retry(`BACKEND_URL answered ${status} ${detail}`, retryAfterS);
 }
 
 function retry(reason: string, retryAfterS?: number): ForwardResult {
@@ -143,8 +144,8 @@ function wholeNumber(text: string | undefined): number | undefined {
   return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : undefined;
 }
 
-/** `{"error": code, "message": text}`, or neither; both are length-limited because they are logged. */
-function ourError(body: string): { code: string | undefined; message: string } {
+/** Parses `{"error": code, "message": text}`. Both are truncated, because they are logged. */
+function parseError(body: string): { code: string | undefined; message: string } {
   try {
     const { error, message } = JSON.parse(body) as { error?: unknown; message?: unknown };
     const isCode = typeof error === "string" && /^[a-z_]{1,64}$/.test(error);

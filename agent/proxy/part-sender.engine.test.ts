@@ -140,7 +140,7 @@ describe("batches through the proxy", () => {
       status: 200,
     });
     expect(proxy.status().logs).toMatchObject({ accepted: 1, refused: 0, droppedPoints: { too_large: 1 } });
-    expect(proxy.logged()).toContain("records of logs are left out: too_large: batch_too_large: why");
+    expect(proxy.logged()).toContain("dropping records of logs: too_large: batch_too_large: why");
   });
 });
 

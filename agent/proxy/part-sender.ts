@@ -1,7 +1,6 @@
-// Splits batches that the backend refuses as too large (413) and sends the parts: a resource's attributes are stored with each of its
-// records, so even a small batch can be too large. Invariants: splitting yields the same bytes each time, so that a repeated part is stored
-// once; a batch that takes longer than the time for one request continues where it stopped; a record that is too large by itself is left
-// out and counted, and does not block others.
+// Splits batches that the backend refuses as too large (413) and sends the parts. A small batch can be too large, because a resource's
+// attributes are stored with each record. Invariants: splitting yields the same bytes each time, so that a repeated part is stored once; if a
+// batch is repeated after a timeout, sending continues with the next part; a record that is too large by itself is dropped and counted.
 import { createHash } from "node:crypto";
 import { type ForwardResult, isFinal } from "./forward.ts";
 import { MAX_PARTLY_SENT_BATCHES } from "../limits.ts";
@@ -10,9 +9,10 @@ import { BodyError, parseDocument } from "../../common/otlp-metrics/document.ts"
 type SplitSignal = "logs" | "traces";
 
 /** Sends one part as its own request. */
-export type SendPart = (body: Buffer) => Promise<ForwardResult>;
+type SendPart = (body: Buffer) => Promise<ForwardResult>;
 
-const FEWER = 8;
+/** A part that is still too large is split into this many parts. */
+const SPLIT_FACTOR = 8;
 
 export class PartSender {
   readonly #onDrop: (signal: SplitSignal, records: number, why: string) => void;
@@ -24,7 +24,7 @@ export class PartSender {
   }
 
   /**
-   * "accepted" if every part is stored or left out; otherwise, a refusal for another reason than size, when all other parts are done.
+   * Returns "accepted" if every part is stored or dropped; otherwise, after all parts were tried, a refusal for another reason than size.
    * `tooLarge` is the response to the whole batch; it is returned if the batch cannot be split.
    */
   async send(signal: SplitSignal, json: Buffer, tooLarge: ForwardResult, send: SendPart): Promise<ForwardResult> {
@@ -51,7 +51,7 @@ export class PartSender {
       this.#onDrop(signal, 1, `${result.code}: ${result.message}`);
       return { kind: "accepted" };
     }
-    const smaller = { storedBytes: limits.storedBytes / FEWER, sentBytes: limits.sentBytes / FEWER };
+    const smaller = { storedBytes: limits.storedBytes / SPLIT_FACTOR, sentBytes: limits.sentBytes / SPLIT_FACTOR };
     let refusal: ForwardResult = { kind: "accepted" };
     for (const smallerPart of splitBatch(signal, part.body, smaller)) {
       const answer = await this.#sendPart(signal, smallerPart, smaller, send);
@@ -69,9 +69,9 @@ export class PartSender {
   }
 }
 
-// Splits an OTLP/JSON document of logs or traces that the backend refuses as too large. Invariants: it is pure, so that a repetition after
-// a failure has the same bytes and is stored once; no record is lost or duplicated, and each keeps its resource and scope. A number beyond
-// 2^53 would be rounded; the collector writes 64-bit integers as strings.
+// Splits an OTLP/JSON document of logs or traces. Invariants: it is pure, so that a repetition has the same bytes and is stored once; no record
+// is lost or duplicated, and each keeps its resource and scope. Numbers beyond 2^53 would be rounded; the collector writes 64-bit integers as
+// strings.
 
 interface Part {
   readonly body: Buffer;
@@ -86,7 +86,7 @@ interface PartLimits {
   readonly sentBytes: number;
 }
 
-/** Half of the backend's limits, because the estimate here is rough. */
+/** Half of the backend's limits, because sizes are estimated. */
 const FIRST_LIMITS: PartLimits = { storedBytes: 64 << 20, sentBytes: 16 << 20 };
 
 type Message = Readonly<Record<string, unknown>>;
@@ -107,10 +107,10 @@ export function* splitBatch(signal: keyof typeof NAMES, json: Buffer, limits: Pa
     const part = new PartBuilder(names.resources, rest);
     for (const { [names.scopes]: scopes, ...resource } of messages(resources)) {
       for (const { [names.records]: records, ...scope } of messages(scopes)) {
-        const sharedBytes = lengthOf(resource) + lengthOf(scope);
+        const sharedBytes = jsonBytes(resource) + jsonBytes(scope);
         let into: Message[] | undefined;
         for (const record of messages(records)) {
-          const bytes = lengthOf(record);
+          const bytes = jsonBytes(record);
           const addedBytes = into ? 0 : sharedBytes;
           if (part.exceeds(limits, ROW_BYTES + sharedBytes + bytes, addedBytes + bytes)) {
             yield part.take();
@@ -124,7 +124,7 @@ export function* splitBatch(signal: keyof typeof NAMES, json: Buffer, limits: Pa
     if (part.records > 0) yield part.take();
   } catch (cause) {
     if (cause instanceof BodyError) throw cause;
-    throw new BodyError("malformed", `${signal} that are not an OTLP/JSON document`, { cause });
+    throw new BodyError("malformed", `the ${signal} are not an OTLP/JSON document`, { cause });
   }
 }
 
@@ -146,7 +146,7 @@ class PartBuilder {
     return this.records > 0 && (this.#storedBytes + storedBytes > limits.storedBytes || this.#sentBytes + sentBytes > limits.sentBytes);
   }
 
-  /** Adds a list for records of one resource and scope; `wrap` puts it into them. */
+  /** Adds a list for records of one resource and scope; `wrap` returns the resource with the list. */
   begin(sharedBytes: number, wrap: (list: Message[]) => Message): Message[] {
     const list: Message[] = [];
     this.#resources.push(wrap(list));
@@ -176,6 +176,6 @@ function messages(list: unknown): readonly Message[] {
   return (list ?? []) as readonly Message[];
 }
 
-function lengthOf(message: Message): number {
+function jsonBytes(message: Message): number {
   return Buffer.byteLength(JSON.stringify(message));
 }

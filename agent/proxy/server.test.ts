@@ -205,9 +205,11 @@ describe("it is no signing oracle", () => {
     expect(answer).toMatch(/^HTTP\/1\.1 200 /);
   });
 
-  it("says whose fault it is when its port is taken", async () => {
+  it("names the other agent when its port is in use", async () => {
     const first = await startWith("http://127.0.0.1:1");
-    await expect(startWith("http://127.0.0.1:1", { listen: { host: "127.0.0.1", port: first.port } })).rejects.toThrow(/another agent/);
+    await expect(startWith("http://127.0.0.1:1", { listen: { host: "127.0.0.1", port: first.port } })).rejects.toThrow(
+      /stop the other agent/,
+    );
   });
 
   it("listens on loopback only", async () => {

@@ -1,5 +1,5 @@
-// The loopback proxy between collector and backend. Invariants: it signs only requests to its three routes, addressed to its own loopback
-// name; it reports success only after the backend's 204; of the client's headers, only Content-Encoding is forwarded. It starts before the
+// The signing proxy between the collector and the backend. Invariants: it signs only requests to its three routes, addressed to a loopback
+// name; it reports success only after the backend's 204; it forwards no header of the client except Content-Encoding. It starts before the
 // collector and stops after it; until there is a key, it answers 503. Routes and responses: docs/decisions.md, "The agent's proxy".
 import { once } from "node:events";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
@@ -15,7 +15,7 @@ import type { Upstream } from "../upstream/pool.ts";
 import type { RefusedKey } from "../upstream/refused-key.ts";
 import { BodyError } from "../../common/otlp-metrics/document.ts";
 import { compress, contentEncoding, decompress, type Encoding, HeldBody, MemoryBudget, Reservation } from "./body.ts";
-import { forward, NO_KEY_YET, pauseOf, type Post, type SigningClock, type ForwardResult } from "./forward.ts";
+import { checkPause, forward, NO_KEY_YET, type Post, type SigningClock, type ForwardResult } from "./forward.ts";
 import { MetricsConverter } from "../../common/otlp-metrics/converter.ts";
 import { fastConverter, fastConverterProblem } from "./fast-exposition.ts";
 import { FileLines } from "./file-lines.ts";
@@ -31,7 +31,7 @@ export interface ProxyOptions {
   readonly clock: SigningClock;
   readonly refusedKey?: RefusedKey | undefined;
   readonly compression: Compression;
-  /** Which lines of files the backend has; without it, each request is forwarded as often as it arrives. */
+  /** Lines of files that the backend has; without it, repeated requests are forwarded too. */
   readonly storedBatches?: StoredBatches | undefined;
   readonly log: Logger;
   readonly maxHeldBytes?: number;
@@ -50,7 +50,7 @@ interface Route {
   readonly path: string;
 }
 
-/** By the exact request target: one with a query string, or in encoded or absolute form, does not match. */
+/** By the exact request target: a target with a query string, or in encoded or absolute form, does not match. */
 const ROUTES: ReadonlyMap<string, Route> = new Map([
   ["/v1/logs", { signal: "logs", path: "/ingest/logs/otlp" }],
   ["/v1/traces", { signal: "traces", path: "/ingest/traces" }],
@@ -59,11 +59,11 @@ const ROUTES: ReadonlyMap<string, Route> = new Map([
 
 /** Factor by which a document grows when it is parsed to be split. */
 const PARSED_FACTOR = 5;
-/** For smaller bodies, forwarding before the rest has arrived gains nothing. */
+/** Smaller bodies are received completely before they are forwarded. */
 const SMALL_BODY_BYTES = 64 * 1024;
-/** The collector gives up after 30 s and retries: respond earlier, so that it does not resend a request that is still in progress. */
+/** The collector's timeout is 30 s; an earlier response prevents it from resending a request that is still in progress. */
 const ANSWER_WITHIN_MS = 27_000;
-/** How long the outcome of a request is awaited after its sender has disconnected. */
+/** How long the proxy waits for the result of a request after the sender has disconnected. */
 const OUTCOME_WITHIN_MS = 5000;
 const DRAIN_MS = 30_000;
 
@@ -71,7 +71,7 @@ const DRAIN_MS = 30_000;
 export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   const { listen } = options;
   if (!isLoopback(listen.host))
-    throw new Error(`the proxy listens on loopback only, not on ${listen.host}: it signs every request that reaches it`);
+    throw new Error(`the proxy may listen only on loopback, not on ${listen.host}, because it signs every request that reaches it`);
   const proxy = new LoopbackProxy(options);
   await proxy.listen(listen);
   return proxy;
@@ -85,10 +85,10 @@ class LoopbackProxy implements Proxy {
   readonly #records: Readonly<Record<Signal, SignalRecord>>;
   readonly #parts: PartSender;
   readonly #fileLines: FileLines;
-  readonly #underWay = new Set<Promise<void>>();
+  readonly #requests = new Set<Promise<void>>();
   #port = 0;
   /** Resolves when no body is being decompressed. */
-  #inflated: Promise<unknown> = Promise.resolve();
+  #lastDecompression: Promise<unknown> = Promise.resolve();
 
   constructor(options: ProxyOptions) {
     const nowMs = options.nowMs ?? Date.now;
@@ -106,8 +106,8 @@ class LoopbackProxy implements Proxy {
     }
     this.#converter = new MetricsConverter((reason, points) => this.#records.metrics.dropped(reason, points), fastConverter());
     this.#server = createServer({ keepAliveTimeout: 120_000, requestTimeout: 60_000 }, (request, response) => {
-      const answered = this.#answer(request, response).finally(() => this.#underWay.delete(answered));
-      this.#underWay.add(answered);
+      const answered = this.#answer(request, response).finally(() => this.#requests.delete(answered));
+      this.#requests.add(answered);
     });
     this.#server.maxConnections = MAX_PROXY_CONNECTIONS;
   }
@@ -121,7 +121,7 @@ class LoopbackProxy implements Proxy {
     try {
       await once(this.#server, "listening");
     } catch (cause) {
-      const hint = (cause as { code?: string }).code === "EADDRINUSE" ? ": another agent runs here, or set PROXY_LISTEN" : "";
+      const hint = (cause as { code?: string }).code === "EADDRINUSE" ? ": stop the other agent, or set PROXY_LISTEN" : "";
       throw new Error(`the proxy cannot listen on ${host}:${port}${hint}`, { cause });
     }
     this.#port = (this.#server.address() as AddressInfo).port;
@@ -136,62 +136,62 @@ class LoopbackProxy implements Proxy {
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     request.on("error", () => {});
     response.on("error", () => {});
-    if (!this.#isForUs(request)) {
-      return send(response, 403, refusal("forbidden", "the proxy answers the collector on its loopback name only"));
+    if (!this.#isFromLocalProgram(request)) {
+      return send(response, 403, refusal("forbidden", "the proxy serves only the collector, on a loopback name"));
     }
     const route = request.method === "POST" ? ROUTES.get(request.url ?? "") : undefined;
-    if (!route) return send(response, 404, refusal("not_found", "the proxy takes POST /v1/logs, /v1/traces and /v1/metrics"));
+    if (!route) return send(response, 404, refusal("not_found", "the proxy accepts POST /v1/logs, /v1/traces and /v1/metrics"));
     const abort = new AbortController();
-    const late = setTimeout(() => abort.abort(), ANSWER_WITHIN_MS);
-    // For lines of files, the agent waits to learn whether the backend stored them: a killed collector sends them again, in other
-    // batches.
+    const timeout = setTimeout(() => abort.abort(), ANSWER_WITHIN_MS);
+    // For lines of files, the proxy waits to learn whether the backend stored them, because a restarted collector sends them again in other
+    // requests.
     const graceMs = request.headers[FILES_HEADER] === undefined ? 0 : OUTCOME_WITHIN_MS;
     response.once("close", () => response.writableFinished || setTimeout(() => abort.abort(), graceMs).unref());
     try {
       using reservation = new Reservation(this.#budget);
-      const result = await this.#take(request, route, reservation, abort.signal);
+      const result = await this.#forward(request, route, reservation, abort.signal);
       await this.#conclude(response, route, result, reservation.bytes);
     } catch (error) {
-      await this.#conclude(response, route, resultOfError(error), 0);
+      await this.#conclude(response, route, classifyError(error), 0);
     } finally {
-      clearTimeout(late);
+      clearTimeout(timeout);
     }
   }
 
-  /** A web page in a browser can reach loopback too, by its own host name (DNS rebinding) or with an Origin. */
-  #isForUs(request: IncomingMessage): boolean {
+  /** False for a web page in a browser, which can reach loopback by its own host name (DNS rebinding) or with an Origin. */
+  #isFromLocalProgram(request: IncomingMessage): boolean {
     const hosts = request.headersDistinct["host"] ?? [];
     const [host = ""] = hosts;
     const separator = host.lastIndexOf(":");
-    const isOurPort = host.slice(separator + 1) === String(this.#port);
-    return hosts.length === 1 && isOurPort && isLoopback(host.slice(0, separator)) && request.headers.origin === undefined;
+    const hasProxyPort = host.slice(separator + 1) === String(this.#port);
+    return hosts.length === 1 && hasProxyPort && isLoopback(host.slice(0, separator)) && request.headers.origin === undefined;
   }
 
-  async #take(request: IncomingMessage, { signal, path }: Route, reservation: Reservation, abort: AbortSignal): Promise<ForwardResult> {
+  async #forward(request: IncomingMessage, { signal, path }: Route, reservation: Reservation, abort: AbortSignal): Promise<ForwardResult> {
     const credential = this.#options.credentials.current();
     if (!credential) return NO_KEY_YET;
-    const paused = pauseOf(this.#options, credential);
+    const paused = checkPause(this.#options, credential);
     if (paused) return paused;
     if (request.headers["content-type"]?.startsWith("application/x-protobuf")) {
-      throw new BodyError("unsupported_encoding", "a protobuf body: set the exporter's encoding to json");
+      throw new BodyError("unsupported_encoding", "the body is protobuf: set the exporter's encoding to json");
     }
     const encoding = contentEncoding(request);
     const isText = signal === "metrics" && encoding === "identity";
     const body = new HeldBody(request, isText ? MAX_JSON_BODY_BYTES : MAX_BODY_BYTES, reservation);
     if (signal === "metrics") {
-      const json = await this.#inflate(await body.takeWhole(), encoding, reservation);
+      const json = await this.#decompress(await body.takeWhole(), encoding, reservation);
       return this.#sendMetrics(json, path, reservation, abort);
     }
     if (signal === "logs" && request.headers[FILES_HEADER] !== undefined) {
-      const files = parseFileRequest(await this.#inflate(await body.takeWhole(), encoding, reservation));
-      return this.#fileLines.once(request, files, async (json, isAlone) => {
+      const files = parseFileRequest(await this.#decompress(await body.takeWhole(), encoding, reservation));
+      return this.#fileLines.sendOnce(request, files, async (json, isSingleBatch) => {
         const result = await this.#compressAndSend({ path, headers: JSON_CONTENT, body: json }, abort);
-        return isAlone ? this.#inParts({ signal, path }, json, result, reservation, abort) : result;
+        return isSingleBatch ? this.#inParts({ signal, path }, json, result, reservation, abort) : result;
       });
     }
     const result = await this.#sendWhole(body, encoding, path, abort);
     if (!isTooLarge(result)) return result;
-    const json = await this.#inflate(await body.whole(), encoding, reservation);
+    const json = await this.#decompress(await body.whole(), encoding, reservation);
     return this.#inParts({ signal, path }, json, result, reservation, abort, encoding === "identity" ? undefined : encoding);
   }
 
@@ -221,20 +221,20 @@ class LoopbackProxy implements Proxy {
     return forward(this.#options, { path, headers: { ...headers, "content-length": String(body.length) }, body }, abort);
   }
 
-  /** Decompresses one body at a time: its size is only known afterwards, so at most one is held beyond the budget. */
-  async #inflate(bytes: Buffer, encoding: Encoding, reservation: Reservation): Promise<Buffer> {
+  /** Decompresses one body at a time, so that at most one exceeds the budget: its size is only known afterwards. */
+  async #decompress(bytes: Buffer, encoding: Encoding, reservation: Reservation): Promise<Buffer> {
     if (encoding === "identity") return bytes;
-    const inflated = this.#inflated.then(async () => {
+    const decompression = this.#lastDecompression.then(async () => {
       const json = await decompress(bytes, encoding, MAX_JSON_BODY_BYTES);
       reservation.growTo(json.length);
       return json;
     });
-    this.#inflated = inflated.catch(() => undefined);
-    return inflated;
+    this.#lastDecompression = decompression.catch(() => undefined);
+    return decompression;
   }
 
   /**
-   * All requests must succeed; if they are repeated after a failure, the samples are the same and stored once. Takes ownership of `json`.
+   * Sends metrics as one or more requests, all of which must succeed; repeated samples are stored once. Takes ownership of `json`.
    */
   async #sendMetrics(json: Buffer, path: string, reservation: Reservation, abort: AbortSignal): Promise<ForwardResult> {
     try {
@@ -266,7 +266,7 @@ class LoopbackProxy implements Proxy {
   }
 
   async #conclude(response: ServerResponse, { signal }: Route, result: ForwardResult, bytes: number): Promise<void> {
-    // The collector has disconnected: it will retry, and the request is counted then.
+    // The collector has disconnected and will retry; the request is counted then.
     if (response.destroyed) return;
     const record = this.#records[signal];
     if (result.kind === "accepted") {
@@ -283,12 +283,12 @@ class LoopbackProxy implements Proxy {
     return send(response, result.status, refusal(result.code, result.message), result.retryAfterS);
   }
 
-  /** Accepts no new connections and waits until each request is answered; the rest is disconnected after DRAIN_MS. */
+  /** Accepts no new connections and waits until each request is answered, at most DRAIN_MS. */
   async [Symbol.asyncDispose](): Promise<void> {
     const closed = once(this.#server, "close");
     this.#server.close();
     const cut = setTimeout(() => this.#server.closeAllConnections(), DRAIN_MS);
-    while (this.#underWay.size > 0) await Promise.all(this.#underWay);
+    while (this.#requests.size > 0) await Promise.all(this.#requests);
     clearTimeout(cut);
     this.#server.closeAllConnections();
     await closed;
@@ -302,8 +302,8 @@ function isTooLarge(result: ForwardResult): boolean {
   return result.kind === "refused" && result.status === 413;
 }
 
-/** The response if the proxy could not send the request to the backend. */
-function resultOfError(error: unknown): ForwardResult {
+/** Returns the result of a request that the proxy could not send to the backend. */
+function classifyError(error: unknown): ForwardResult {
   const message = error instanceof Error ? error.message : String(error);
   const kind = error instanceof BodyError ? error.kind : undefined;
   if (kind === "too_large") return { kind: "refused", status: 413, code: "body_too_large", message };
@@ -315,16 +315,14 @@ function refusal(code: string, message: string): string {
   return JSON.stringify({ error: code, message });
 }
 
-/**
- * The rest of these bodies is not read, because they are too large or do not come from the collector; for all others, node reads the rest.
- */
-const NOT_READ_FURTHER = [403, 404, 413];
+/** With these statuses, the connection is closed without reading the rest of the body; otherwise, Node.js reads it. */
+const CLOSING_STATUSES = [403, 404, 413];
 
 /** Resolves once the response is handed over, or the client has disconnected. */
 function send(response: ServerResponse, status: number, body: string, retryAfterS?: number): Promise<void> {
   const headers: Record<string, string | number> = { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
   if (retryAfterS !== undefined) headers["retry-after"] = retryAfterS;
-  if (NOT_READ_FURTHER.includes(status) && !response.req.complete) headers["connection"] = "close";
+  if (CLOSING_STATUSES.includes(status) && !response.req.complete) headers["connection"] = "close";
   const { promise, resolve } = Promise.withResolvers<void>();
   response.once("close", resolve).once("finish", resolve);
   response.writeHead(status, headers).end(body);

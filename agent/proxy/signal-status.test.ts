@@ -18,8 +18,8 @@ describe("an outage", () => {
       .split("\n")
       .map((line) => JSON.parse(line) as { msg: string; retried: number });
     expect(lines.map(({ msg }) => msg)).toEqual([
-      expect.stringMatching(/logs do not get through.*500/),
-      "logs have recovered: they get through again after 90 s",
+      expect.stringMatching(/logs are not delivered.*500/),
+      "recovered: logs are delivered again after 90 s",
     ]);
     expect(lines[1]?.retried).toBe(5);
     expect(proxy.status().logs).toMatchObject({

@@ -17,8 +17,8 @@ export interface SignalStatus {
   /** Requests that the backend permanently refused: their data is lost. */
   readonly refused: number;
   /**
-   * Metric points left out by reason (common/otlp-metrics/series-writer.ts, DropReason), records as `too_large`; the rest of their request
-   * went through.
+   * Dropped metric points by reason (common/otlp-metrics/series-writer.ts, DropReason), and dropped records as `too_large`; the rest of their
+   * requests was delivered.
    */
   readonly droppedPoints: Readonly<Record<string, number>>;
   /** Size of the accepted requests: as compressed by the collector for logs and traces of applications, otherwise uncompressed. */
@@ -46,7 +46,7 @@ export class SignalRecord {
     const warn = (reason: string, { seconds, failures }: OutageFacts): void =>
       log.warn(
         { event: "proxy.signal_failing", signal, failing_s: seconds, retried: failures },
-        `${signal} do not get through; the collector keeps them and tries again: ${reason}`,
+        `${signal} are not delivered; the collector keeps them and retries: ${reason}`,
       );
     this.#outage = new Outage({
       began: warn,
@@ -55,7 +55,7 @@ export class SignalRecord {
       ended: ({ seconds, failures }) =>
         log.info(
           { event: "proxy.signal_recovered", signal, outage_s: seconds, retried: failures },
-          `${signal} have recovered: they get through again after ${seconds} s`,
+          `recovered: ${signal} are delivered again after ${seconds} s`,
         ),
       nowMs,
     });
@@ -86,7 +86,7 @@ export class SignalRecord {
     this.#refusalLoggedAtMs = nowMs;
     this.#log.error(
       { event: "proxy.request_refused", signal: this.#signal, status, refused: this.#counts.refused },
-      `a request of ${this.#signal} was refused and is lost: ${message}`,
+      `the backend refused a request with ${this.#signal}, whose data is lost: ${message}`,
     );
   }
 
@@ -99,7 +99,7 @@ export class SignalRecord {
     const why = detail === undefined ? reason : `${reason}: ${detail}`;
     this.#log.warn(
       { event: "proxy.data_dropped", signal: this.#signal, reason, [unit]: count },
-      `${unit} of ${this.#signal} are left out: ${why}`,
+      `dropping ${unit} of ${this.#signal}: ${why}`,
     );
   }
 

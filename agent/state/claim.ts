@@ -1,5 +1,5 @@
-// Connects an identity to its state on this node (state/state-dir.ts): waits for the folder, keeps other identities from sending it, and
-// detects a change of the identity. Invariant: a credential is only returned if the folder in use is marked with its identity.
+// Claims the state on this node (state/state-dir.ts) for an identity, and detects when the identity changes. Invariant: a credential is
+// returned only if the folder in use is marked with its identity.
 import { pause } from "../../common/loop.ts";
 import type { Credential, CredentialSource } from "../credentials/store.ts";
 import type { AgentIdentity } from "../identity/identity.ts";
@@ -16,7 +16,7 @@ export interface ClaimOptions {
 
 const CHECK_EVERY_MS = 250;
 
-/** Resolves with the folder of this identity; undefined if `stopped`. Logs once why it waits. Throws StateDirError. */
+/** Waits for the folder of this identity and claims it; undefined if `stopped`. Logs once why it waits. Throws StateDirError. */
 export async function claimState(
   { stateDir, identity, log, report }: ClaimOptions,
   stopped: AbortSignal,
@@ -44,7 +44,7 @@ export async function claimState(
   return undefined;
 }
 
-/** The identity's credentials, but only while its state is the one in use. */
+/** Returns the identity's credentials, but only while its state is in use. */
 export function credentialsFor(state: ClaimedState, identity: CredentialSource): CredentialSource {
   const accepted = (credential: Credential | undefined): Credential | undefined =>
     credential && state.accepts(credential) ? credential : undefined;
@@ -55,8 +55,8 @@ export function credentialsFor(state: ClaimedState, identity: CredentialSource):
   };
 }
 
-/** Resolves when `stopped`, when the identity may no longer send the state in this folder, or when there turns out to be no identity. */
-export async function untilAnother(
+/** Resolves when `stopped`, or when the identity may no longer send the state in this folder. */
+export async function waitForIdentityChange(
   state: ClaimedState,
   identity: Pick<AgentIdentity, "current" | "isKnown">,
   stopped: AbortSignal,

@@ -7,8 +7,8 @@ import { setImmediate } from "node:timers/promises";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Credential } from "../credentials/store.ts";
-import { credentialsFor, untilAnother } from "./claim.ts";
-import { ClaimedState, type Knowledge, StateDir } from "./state-dir.ts";
+import { credentialsFor, waitForIdentityChange } from "./claim.ts";
+import { ClaimedState, type KnownIdentity, StateDir } from "./state-dir.ts";
 
 let root: string;
 let claimed: ClaimedState[];
@@ -29,19 +29,19 @@ const key = (id: string, change: Partial<Credential> = {}): Credential => ({
   org: `org-of-${id}`,
   ...change,
 });
-const NOT_ENROLLED: Knowledge = { credential: undefined, isKnown: true };
-const UNKNOWN: Knowledge = { credential: undefined, isKnown: false };
-const as = (credential: Credential): Knowledge => ({ credential, isKnown: true });
+const NOT_ENROLLED: KnownIdentity = { credential: undefined, isKnown: true };
+const UNKNOWN: KnownIdentity = { credential: undefined, isKnown: false };
+const as = (credential: Credential): KnownIdentity => ({ credential, isKnown: true });
 
 /** Claims a folder as an agent of `installation`. */
-function claim(who: Knowledge, installation = "telemetry/secret"): ClaimedState | string {
+function claim(who: KnownIdentity, installation = "telemetry/secret"): ClaimedState | string {
   const dir = new StateDir({ root, installation, holder: `pod of ${installation}`, log: pino({ level: "silent" }) });
   const answer = dir.claim(who);
   if (typeof answer !== "string") claimed.push(answer);
   return answer;
 }
 
-function held(who: Knowledge, installation?: string): ClaimedState {
+function held(who: KnownIdentity, installation?: string): ClaimedState {
   const answer = claim(who, installation);
   if (typeof answer === "string") throw new Error(answer);
   return answer;
@@ -100,7 +100,7 @@ describe("the state on a node", () => {
     expect(held(NOT_ENROLLED).folder).toBe(root);
     claimed.pop()?.[Symbol.dispose]();
     leftBy(key("a"));
-    expect(claim(NOT_ENROLLED)).toMatch(/state of another installation or of an unknown one/);
+    expect(claim(NOT_ENROLLED)).toMatch(/state of another or an unknown installation/);
   });
 
   test("that an installation collected before it was enrolled is the one's that it enrols as", () => {
@@ -128,12 +128,12 @@ describe("the state on a node", () => {
     const stopped = new AbortController();
     for (const now of [undefined, key("b")]) {
       const state = held(UNKNOWN);
-      await untilAnother(state, { current: () => now, isKnown: () => true }, stopped.signal);
+      await waitForIdentityChange(state, { current: () => now, isKnown: () => true }, stopped.signal);
       state[Symbol.dispose]();
     }
     const state = held(UNKNOWN);
     let isOver = false;
-    const over = untilAnother(state, { current: () => key("a"), isKnown: () => true }, stopped.signal).then(() => (isOver = true));
+    const over = waitForIdentityChange(state, { current: () => key("a"), isKnown: () => true }, stopped.signal).then(() => (isOver = true));
     await setImmediate();
     expect(isOver).toBe(false);
     stopped.abort();
@@ -177,7 +177,7 @@ describe("the state on a node", () => {
   test("that cannot be written is said so with what to do", () => {
     writeFileSync(join(root, "file"), "");
     const dir = new StateDir({ root: join(root, "file", "x"), installation: "i", holder: "h", log: pino({ level: "silent" }) });
-    expect(() => dir.claim(as(key("a")))).toThrow(/^STATE_DIR \S+: .* set it to a place that this user may write/);
+    expect(() => dir.claim(as(key("a")))).toThrow(/^STATE_DIR \S+: .* set it to a writable folder/);
   });
 
   test("lets only its own identity sign", async () => {
@@ -222,7 +222,7 @@ describe("two agents of one identity on one node", () => {
     const { child, pid } = await otherAgent(prefix);
     const before = readFileSync(join(root, "owner.json"), "utf8");
     expect(claim(as(key("a")), "two/secret")).toMatch(
-      /^another agent uses \S+ \(pod one\/agent-x, node n, since .*\): stop it, or give this one/,
+      /^another agent uses \S+ \(pod one\/agent-x, node n, since .*\): stop it, or set another STATE_DIR/,
     );
     expect(claim(UNKNOWN, "one/secret")).toMatch(/^another agent uses/);
     expect(readFileSync(join(root, "owner.json"), "utf8")).toBe(before);

@@ -1,7 +1,7 @@
-// Assigns the state on this node (queue, file offsets, collector configuration) to identities. Each identity has its own folder: the first
-// one uses STATE_DIR itself, others STATE_DIR/identities/<id>. Invariants: a folder is used only by the identity that its mark
-// (`owner.json`) names, and by one agent at a time (common/folder-lock.ts); another identity's state is neither sent, changed nor removed,
-// but reported; a mark is only written under the folder's lock.
+// Assigns the state on this node (queue, file offsets, collector configuration) to identities. Each identity has its own folder: the first one
+// uses STATE_DIR itself, others use STATE_DIR/identities/<id>. Invariants: a folder is used only by the identity that its mark (`owner.json`)
+// names, and by one agent at a time (common/folder-lock.ts); another identity's state is reported, but neither sent, changed nor removed; a
+// mark is written only under the folder's lock.
 import { createHash } from "node:crypto";
 import { chmodSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -10,8 +10,8 @@ import { holderOf, tryLock } from "../../common/folder-lock.ts";
 import type { Credential } from "../credentials/store.ts";
 import type { Log } from "../log.ts";
 
-/** The agent's identity, as far as it is known when it claims its folder. */
-export interface Knowledge {
+/** The agent's identity, as far as it is known when the agent claims its folder. */
+export interface KnownIdentity {
   /** Undefined: not enrolled, or unknown. */
   readonly credential: Credential | undefined;
   /** False while the credential's store could not be read. */
@@ -31,7 +31,7 @@ interface Mark {
 }
 
 /** State of another identity in this folder. */
-export interface OtherState {
+interface OtherState {
   readonly folder: string;
   /** Undefined: the folder has no mark. */
   readonly id: string | undefined;
@@ -47,7 +47,7 @@ export interface StateStatus {
   readonly others: readonly OtherState[];
 }
 
-export interface StateDirOptions {
+interface StateDirOptions {
   readonly root: string;
   readonly installation: string;
   /** Shown to another agent that tries to claim the same folder. */
@@ -69,16 +69,16 @@ export class StateDir {
   }
 
   /** Returns the folder of this identity, locked and marked; or a sentence that says why it is not available. Throws StateDirError. */
-  claim(who: Knowledge): ClaimedState | string {
+  claim(identity: KnownIdentity): ClaimedState | string {
     const { root } = this.#options;
     return onDisk(root, () => {
       makeFolder(root, 0o700);
-      this.#keepFromOthers();
-      const found = this.#find(who);
-      if (found !== undefined) return this.#take(found, who, (mark) => mark !== undefined && this.#belongs(mark, who));
-      if (this.#mayTakeUnmarked(who)) return this.#take(root, who, (mark) => mark === undefined);
-      if (!who.credential) return this.#whyNone(who);
-      return this.#take(this.#folderOf(who.credential.id), who, (mark) => mark === undefined);
+      this.#makePrivate();
+      const folder = this.#find(identity);
+      if (folder !== undefined) return this.#take(folder, identity, (mark) => mark !== undefined && this.#belongs(mark, identity));
+      if (this.#mayTakeUnmarked(identity)) return this.#take(root, identity, (mark) => mark === undefined);
+      if (!identity.credential) return this.#explainWait(identity);
+      return this.#take(this.#identityFolder(identity.credential.id), identity, (mark) => mark === undefined);
     });
   }
 
@@ -86,7 +86,7 @@ export class StateDir {
    * Kubelet and systemd create the folder with mode 0755. The mode is changed only if the folder is empty or has an agent's state, because
    * STATE_DIR may be a folder that others use, such as /tmp.
    */
-  #keepFromOthers(): void {
+  #makePrivate(): void {
     const { root } = this.#options;
     const { mode } = statSync(root);
     if ((mode & 0o077) === 0 || (mode & 0o002) !== 0) return;
@@ -99,14 +99,14 @@ export class StateDir {
     }
   }
 
-  /** State of other identities; `mine` is excluded. */
-  others(mine: string | undefined): OtherState[] {
+  /** Returns the state of other identities; `ownFolder` is excluded. */
+  others(ownFolder: string | undefined): OtherState[] {
     return onDisk(this.#options.root, () =>
       this.#folders()
-        .filter((folder) => folder !== mine && hasContent(folder))
+        .filter((folder) => folder !== ownFolder && hasContent(folder))
         .map((folder) => {
           const mark = readMark(folder);
-          return { folder, id: mark?.id ?? undefined, installation: mark?.installation, bytes: bytesOf(join(folder, "queue")) };
+          return { folder, id: mark?.id ?? undefined, installation: mark?.installation, bytes: folderBytes(join(folder, "queue")) };
         }),
     );
   }
@@ -115,7 +115,7 @@ export class StateDir {
     return join(this.#options.root, "identities");
   }
 
-  #folderOf(id: string): string {
+  #identityFolder(id: string): string {
     const name = /^[\w-]{1,64}$/.test(id) ? id : createHash("sha256").update(id).digest("hex");
     return join(this.#identities, name);
   }
@@ -127,52 +127,52 @@ export class StateDir {
   }
 
   /** The folder that is marked as this identity's; a match by id takes precedence. */
-  #find(who: Knowledge): string | undefined {
+  #find(identity: KnownIdentity): string | undefined {
     const marked = this.#folders().flatMap((folder) => {
       const mark = readMark(folder);
-      return mark && this.#belongs(mark, who) ? [{ folder, mark }] : [];
+      return mark && this.#belongs(mark, identity) ? [{ folder, mark }] : [];
     });
-    const latestFirst = marked.sort((one, other) => other.mark.since.localeCompare(one.mark.since));
-    return (latestFirst.find(({ mark }) => mark.id === who.credential?.id) ?? latestFirst[0])?.folder;
+    const latestFirst = marked.sort((a, b) => b.mark.since.localeCompare(a.mark.since));
+    return (latestFirst.find(({ mark }) => mark.id === identity.credential?.id) ?? latestFirst[0])?.folder;
   }
 
   /**
    * Folders of an identity: those with its id, and those of the same installation under a former id in the same organisation, or without an
    * id. While the identity cannot be read, it is assumed to be unchanged; nothing is sent before it is confirmed (`accepts`).
    */
-  #belongs(mark: Mark, { credential, isKnown }: Knowledge): boolean {
-    const isOurs = mark.installation === this.#options.installation;
-    if (!credential) return isOurs && (!isKnown || mark.id === null);
-    return mark.id === credential.id || (isOurs && (mark.id === null || isSameOrg(mark, credential)));
+  #belongs(mark: Mark, { credential, isKnown }: KnownIdentity): boolean {
+    const isSameInstallation = mark.installation === this.#options.installation;
+    if (!credential) return isSameInstallation && (!isKnown || mark.id === null);
+    return mark.id === credential.id || (isSameInstallation && (mark.id === null || isSameOrg(mark, credential)));
   }
 
   /** A folder without state is free; state without a mark has an unknown owner. */
-  #mayTakeUnmarked({ credential }: Knowledge): boolean {
+  #mayTakeUnmarked({ credential }: KnownIdentity): boolean {
     const { root } = this.#options;
     if (readMark(root) !== undefined || hasContent(root)) return false;
     return credential !== undefined || !existsSync(this.#identities);
   }
 
-  /** Locks `folder` and marks it, if its current mark satisfies `isRight`. */
-  #take(folder: string, { credential }: Knowledge, isRight: (mark: Mark | undefined) => boolean): ClaimedState | string {
+  /** Locks `folder` and marks it, if its current mark is as expected. */
+  #take(folder: string, { credential }: KnownIdentity, isExpected: (mark: Mark | undefined) => boolean): ClaimedState | string {
     makeFolder(folder, 0o700);
     const lock = tryLock(folder, this.#options.holder);
     if (!lock)
-      return `another agent uses ${folder} (${holderOf(folder) ?? "another agent"}): stop it, or give this one a STATE_DIR (chart: stateHostPath) of its own`;
+      return `another agent uses ${folder} (${holderOf(folder) ?? "another agent"}): stop it, or set another STATE_DIR (chart: stateHostPath)`;
     try {
       const mark = readMark(folder);
-      if (isRight(mark)) return new ClaimedState({ ...this.#options, folder, lock, mark, credential });
+      if (isExpected(mark)) return new ClaimedState({ ...this.#options, folder, lock, mark, credential });
       lock[Symbol.dispose]();
-      return `${join(folder, MARK)} names another`;
+      return `${join(folder, MARK)} names another identity`;
     } catch (error) {
       lock[Symbol.dispose]();
       throw error;
     }
   }
 
-  #whyNone({ isKnown }: Knowledge): string {
-    const what = `${this.#options.root} has the state of another installation or of an unknown one: the collector starts when this agent`;
-    return isKnown ? `${what} is enrolled` : `${what} can read its key`;
+  #explainWait({ isKnown }: KnownIdentity): string {
+    const condition = isKnown ? "is enrolled" : "can read its key";
+    return `${this.#options.root} has the state of another or an unknown installation: the collector starts when this agent ${condition}`;
   }
 }
 
@@ -276,7 +276,7 @@ function hasContent(folder: string): boolean {
   return CONTENT.some((name) => existsSync(join(folder, name)));
 }
 
-function bytesOf(folder: string): number {
+function folderBytes(folder: string): number {
   if (!existsSync(folder)) return 0;
   return readdirSync(folder).reduce((sum, name) => sum + (statSync(join(folder, name), { throwIfNoEntry: false })?.size ?? 0), 0);
 }
@@ -286,10 +286,10 @@ export class StateDirError extends Error {
   override readonly name = "StateDirError";
 }
 
-/** Describes which disk operation failed, and what to do. */
+/** Returns an error with advice for a failed disk operation. */
 export function stateDirError(stateDir: string, error: Error): StateDirError {
   const isFull = ["ENOSPC", "EDQUOT"].includes((error as NodeJS.ErrnoException).code ?? "");
-  const why = isFull ? "no space left on the device: free some" : `${error.message}; set it to a place that this user may write`;
+  const why = isFull ? "no space left on the device: free some" : `${error.message}; set it to a writable folder`;
   return new StateDirError(`STATE_DIR ${stateDir}: ${why}`, { cause: error });
 }
 

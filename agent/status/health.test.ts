@@ -84,7 +84,7 @@ describe("the agent's health", () => {
       true,
       "waiting: boom",
     ],
-    ["an unwell collector", { identity: IDENTITY, collector: RUNNING }, false, "not healthy"],
+    ["an unwell collector", { identity: IDENTITY, collector: RUNNING }, false, "unhealthy"],
   ])("is not ready with %s, and names it", async (_what, status, healthy, words) => {
     const answer = await get("/readyz", status, healthy);
     expect(answer.status).toBe(503);

@@ -1,6 +1,6 @@
-// Serves the agent's health: /healthz (the process responds), /readyz (telemetry can be signed, and the collector runs), /status
-// (everything as JSON), /metrics (for Prometheus, including the collector's own metrics). Invariants: no response contains a secret; none
-// depends on the backend, so that an outage of the backend restarts no agent. Every client that can reach the node can send requests:
+// Serves the agent's health: /healthz (the process responds), /readyz (telemetry can be signed, and the collector runs), /status (the whole
+// status as JSON), /metrics (for Prometheus, including the collector's own metrics). Invariants: no response contains a secret; no response
+// depends on the backend, so that an outage of the backend restarts no agent. Because any client that reaches the node can send requests,
 // connections per address are limited, and concurrent requests share one request to the collector.
 import { once } from "node:events";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
@@ -14,57 +14,54 @@ export interface HealthServer extends AsyncDisposable {
   readonly port: number;
 }
 
-/** A kubelet or a Prometheus needs one or two. The limit is per address, so that other clients cannot take theirs. */
-const MOST_CONNECTIONS_OF_AN_ADDRESS = 64;
+/** The kubelet and Prometheus need one or two connections each. The limit is per address, so that no client blocks others. */
+const MAX_CONNECTIONS_PER_ADDRESS = 64;
 /** Closes a connection without progress, such as one whose client does not read the response. */
 const IDLE_MS = 30_000;
 
 /** Resolves once it listens; otherwise rejects with a message that names HEALTH_LISTEN. */
 export async function startHealthServer(listen: ListenAddress, source: HealthSource): Promise<HealthServer> {
-  const asked = askedOnce(source);
+  const checks = { source, collectorHealthy: shared(() => source.collectorHealthy()), metrics: shared(() => renderMetrics(source)) };
   const unanswered = new WeakMap<Socket, ServerResponse>();
   const server = createServer((request, response) => {
-    // A request of forty bytes would queue a response a thousand times as large, and each read can bring thousands of requests.
+    // Pipelining is refused: small requests would queue responses a thousand times as large.
     if (unanswered.get(request.socket)?.writableFinished === false) {
       request.socket.destroy();
       return;
     }
     unanswered.set(request.socket, response);
-    void answer(request, asked, response);
+    void answer(request, checks, response);
   });
   server.setTimeout(IDLE_MS);
-  boundByAddress(server);
-  // Without a host: all IPv6 and IPv4 addresses that the machine has.
+  limitConnections(server);
+  // An empty host means all IPv6 and IPv4 addresses of the machine.
   server.listen(listen.host === "" ? { port: listen.port } : listen);
   await once(server, "listening").catch((cause: NodeJS.ErrnoException) => {
-    const why = cause.code === "EADDRINUSE" ? "the port is in use: another agent runs here, or set another one" : cause.message;
+    const why = cause.code === "EADDRINUSE" ? "the port is in use: stop the other agent, or set another port" : cause.message;
     throw new Error(`HEALTH_LISTEN: cannot listen on ${listen.host}:${listen.port}: ${why}`, { cause });
   });
   return { port: (server.address() as AddressInfo).port, [Symbol.asyncDispose]: () => close(server) };
 }
 
-/** Slow requests, sent once for all clients that wait. */
-interface Asked {
+/** Slow checks, each executed once for all waiting clients. */
+interface Checks {
   readonly source: HealthSource;
   readonly collectorHealthy: () => Promise<boolean>;
   readonly metrics: () => Promise<string>;
 }
 
-function askedOnce(source: HealthSource): Asked {
-  return { source, collectorHealthy: shared(() => source.collectorHealthy()), metrics: shared(() => renderMetrics(source)) };
+/** Returns a function whose concurrent calls share one execution of `action`. */
+function shared<T>(action: () => Promise<T>): () => Promise<T> {
+  let current: Promise<T> | undefined;
+  return () => (current ??= action().finally(() => (current = undefined)));
 }
 
-function shared<T>(ask: () => Promise<T>): () => Promise<T> {
-  let underWay: Promise<T> | undefined;
-  return () => (underWay ??= ask().finally(() => (underWay = undefined)));
-}
-
-function boundByAddress(server: Server): void {
+function limitConnections(server: Server): void {
   const connections = new Map<string, number>();
   server.on("connection", (socket) => {
     const { remoteAddress = "" } = socket;
     const others = connections.get(remoteAddress) ?? 0;
-    if (others >= MOST_CONNECTIONS_OF_AN_ADDRESS) {
+    if (others >= MAX_CONNECTIONS_PER_ADDRESS) {
       socket.destroy();
       return;
     }
@@ -77,25 +74,25 @@ function boundByAddress(server: Server): void {
   });
 }
 
-async function answer({ url = "", method = "" }: IncomingMessage, asked: Asked, response: ServerResponse): Promise<void> {
+async function answer({ url = "", method = "" }: IncomingMessage, checks: Checks, response: ServerResponse): Promise<void> {
   if (method !== "GET" && method !== "HEAD") return send(response, 405, "text/plain", "GET only\n");
   switch (url.split("?")[0]) {
     case "/healthz":
       return send(response, 200, "text/plain", "ok\n");
     case "/readyz":
-      return readiness(asked, response);
+      return sendReadiness(checks, response);
     case "/status":
-      return send(response, 200, "application/json", `${JSON.stringify(asked.source.status(), undefined, 2)}\n`);
+      return send(response, 200, "application/json", `${JSON.stringify(checks.source.status(), undefined, 2)}\n`);
     case "/metrics":
-      return send(response, 200, "text/plain; version=0.0.4", await asked.metrics());
+      return send(response, 200, "text/plain; version=0.0.4", await checks.metrics());
     default:
-      return send(response, 404, "text/plain", "/healthz, /readyz, /status and /metrics are here\n");
+      return send(response, 404, "text/plain", "available: /healthz, /readyz, /status, /metrics\n");
   }
 }
 
-async function readiness({ source, collectorHealthy }: Asked, response: ServerResponse): Promise<void> {
+async function sendReadiness({ source, collectorHealthy }: Checks, response: ServerResponse): Promise<void> {
   const status = source.status();
-  const reasons = await notReady(status, collectorHealthy);
+  const reasons = await findProblems(status, collectorHealthy);
   // Telemetry is still delivered; an unready pod would only block a rollout.
   const warnings = status.identity?.signs && status.identity.problem ? [status.identity.problem.message] : [];
   const proxied = Object.entries(status.telemetry ?? {}).flatMap(([signal, { failingSince, lastError }]) =>
@@ -111,13 +108,13 @@ async function readiness({ source, collectorHealthy }: Asked, response: ServerRe
   );
 }
 
-async function notReady({ identity, state, collector }: AgentStatus, collectorHealthy: () => Promise<boolean>): Promise<string[]> {
+async function findProblems({ identity, state, collector }: AgentStatus, collectorHealthy: () => Promise<boolean>): Promise<string[]> {
   const reasons: string[] = [];
   if (!identity?.signs) reasons.push(identity?.problem?.message ?? "not enrolled yet");
   if (state?.waits !== undefined) reasons.push(state.waits);
   else if (collector?.state !== "running")
     reasons.push(`the collector is ${collector?.state ?? "not started yet"}${collector?.lastError ? `: ${collector.lastError}` : ""}`);
-  else if (!(await collectorHealthy())) reasons.push("the collector says it is not healthy");
+  else if (!(await collectorHealthy())) reasons.push("the collector reports that it is unhealthy");
   return reasons;
 }
 

@@ -1,7 +1,6 @@
-// Sends the heartbeat that keeps a host or a cluster's node shown as online. Invariants: heartbeats of many agents are spread (jitter); an
-// outage is logged twice, not once per heartbeat; if the key is refused, it is read again at once and the heartbeat repeated once. If the
-// backend delays heartbeats (429), this is not an outage: the next one is sent at the requested time, and only a delay beyond the time that
-// a node may be silent counts as a failure.
+// Sends heartbeats, so that the backend shows the host or node as online. Invariants: heartbeats of many agents are spread (jitter); an outage
+// is logged when it begins and ends, not for each heartbeat; if the key is refused, the agent reads it again and repeats the heartbeat once. A
+// delay that the backend requests (429) is not an outage, unless the node would be shown as offline.
 import { Loop, spread } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { Credential } from "../credentials/store.ts";
@@ -62,7 +61,7 @@ export class HeartbeatLoop implements AsyncDisposable {
         if (!credential || pause) return Math.min(pause?.waitMs ?? NO_KEY_POLL_MS, REFUSED_KEY_POLL_MS);
         return spread(await this.#beat(credential, signal));
       },
-      failed: (error) => this.#outage.failed(wordsOf(error)),
+      failed: (error) => this.#outage.failed(describe(error)),
     });
   }
 
@@ -75,7 +74,7 @@ export class HeartbeatLoop implements AsyncDisposable {
   }
 
   /**
-   * Returns the milliseconds until the next heartbeat: no later during an outage, because the first success shows the node as online again.
+   * Returns the milliseconds until the next heartbeat. There is no backoff during an outage, so that the node is soon shown as online again.
    */
   async #beat(credential: Credential, signal: AbortSignal): Promise<number> {
     const intervalMs = this.#options.intervalMs();
@@ -91,7 +90,7 @@ export class HeartbeatLoop implements AsyncDisposable {
         this.#delayedMs += delayMs;
         if (this.#delayedMs < SILENT_INTERVALS * intervalMs) return delayMs;
       }
-      this.#outage.failed(wordsOf(error));
+      this.#outage.failed(describe(error));
     }
     return intervalMs;
   }
@@ -123,6 +122,6 @@ export class HeartbeatLoop implements AsyncDisposable {
   }
 }
 
-function wordsOf(error: unknown): string {
+function describe(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

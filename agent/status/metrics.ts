@@ -8,20 +8,20 @@ import type { AgentStatus, HealthSource } from "./agent-status.ts";
 const COLLECTOR_SCRAPE_MS = 2000;
 
 export async function renderMetrics(source: HealthSource): Promise<string> {
-  const own = await registryOf(source.status()).metrics();
+  const own = await buildRegistry(source.status()).metrics();
   return `${own}\n${await collectorMetrics(source.collectorMetricsUrl())}`;
 }
 
 /** A row without a value is omitted. The names and help texts are also in the metadata of the backend's Prometheus API. */
 type Row = [name: keyof typeof agentMetrics, value: number | undefined, labels?: Record<string, string>];
 
-function registryOf(status: AgentStatus): Registry {
+function buildRegistry(status: AgentStatus): Registry {
   const registry = new Registry();
   for (const [name, value, labels = {}] of ownMetrics(status)) {
     if (value === undefined || Number.isNaN(value)) continue;
     const options = { name, help: agentMetrics[name], labelNames: Object.keys(labels), registers: [registry] };
     const known = registry.getSingleMetric(name) as Counter | Gauge | undefined;
-    // As usual in Prometheus, the name shows the type: a counter ends in _total.
+    // By Prometheus' convention, the name of a counter ends in _total.
     (known ?? (name.endsWith("_total") ? new Counter(options) : new Gauge(options))).inc(labels, value);
   }
   return registry;
@@ -53,18 +53,18 @@ export function ownMetrics(status: AgentStatus): Row[] {
 }
 
 function signalRows({ telemetry }: AgentStatus): Row[] {
-  return Object.entries(telemetry ?? {}).flatMap(([signal, of]): Row[] => [
-    ["atherops_agent_requests_accepted_total", of.accepted, { signal }],
-    ["atherops_agent_requests_retried_total", of.retried, { signal }],
-    ["atherops_agent_requests_refused_total", of.refused, { signal }],
-    ["atherops_agent_accepted_bytes_total", of.acceptedBytes, { signal }],
-    ...Object.entries(of.droppedPoints).map(([reason, points]): Row => [
+  return Object.entries(telemetry ?? {}).flatMap(([signal, counts]): Row[] => [
+    ["atherops_agent_requests_accepted_total", counts.accepted, { signal }],
+    ["atherops_agent_requests_retried_total", counts.retried, { signal }],
+    ["atherops_agent_requests_refused_total", counts.refused, { signal }],
+    ["atherops_agent_accepted_bytes_total", counts.acceptedBytes, { signal }],
+    ...Object.entries(counts.droppedPoints).map(([reason, points]): Row => [
       "atherops_agent_records_dropped_total",
       points,
       { signal, reason },
     ]),
-    ["atherops_agent_failing", Number(of.failingSince !== null), { signal }],
-    ["atherops_agent_last_success_timestamp_seconds", seconds(of.lastSuccess), { signal }],
+    ["atherops_agent_failing", Number(counts.failingSince !== null), { signal }],
+    ["atherops_agent_last_success_timestamp_seconds", seconds(counts.lastSuccess), { signal }],
   ]);
 }
 

@@ -1,5 +1,5 @@
-// Collects the response to one request as it arrives: undici's `request` creates a stream for each, which costs more than everything else
-// for an empty 204. Invariants: it settles once; data that arrives later or exceeds the limit is discarded.
+// Collects the response to one request. undici's `request` would create a stream, which is expensive for an empty 204. Invariants: the promise
+// settles once; data that arrives later or exceeds the limit is discarded.
 import type { Dispatcher } from "../http-pool.ts";
 
 export interface UpstreamAnswer {

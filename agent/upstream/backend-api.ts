@@ -1,6 +1,5 @@
-// The agent's calls to the backend: register, heartbeat, rotate, remote configuration; telemetry is sent by agent/proxy. Invariants: every
-// failure is a BackendError whose code decides what to do next; no error or log contains a token, key or signature; every response updates
-// the clock.
+// The agent's calls to the backend: register, heartbeat, rotate, remote configuration; agent/proxy sends telemetry. Invariants: every failure is
+// a BackendError with a code; no error or log contains a token, key or signature; every response updates the clock.
 import type { Clock } from "./clock.ts";
 import type { Credential } from "../credentials/store.ts";
 import * as wire from "../../common/protocol/enrolment.ts";
@@ -78,7 +77,7 @@ export interface BackendApi {
   ): Promise<Signed<{ etag: string | undefined; document: unknown } | undefined>>;
 }
 
-export interface BackendApiOptions {
+interface BackendApiOptions {
   readonly upstream: Upstream;
   readonly clock: Clock;
   readonly timeoutMs?: number;
@@ -106,25 +105,28 @@ export function createBackendApi(options: BackendApiOptions): BackendApi {
   return {
     async registerHost(token, key, body, signal) {
       const answer = await register(wire.REGISTER_HOST_PATH, token, key, body, signal);
-      return { body: checked<wire.RegisterHostResponse>(answer.json, ["agent_id", "api_key", "key_created_at"]), org: orgOf(answer) };
+      return { body: validate<wire.RegisterHostResponse>(answer.json, ["agent_id", "api_key", "key_created_at"]), org: readOrg(answer) };
     },
     async registerCluster(token, key, body, signal) {
       const answer = await register(wire.REGISTER_CLUSTER_PATH, token, key, body, signal);
-      return { body: checked<wire.RegisterClusterResponse>(answer.json, ["cluster_id", "api_key", "key_created_at"]), org: orgOf(answer) };
+      return {
+        body: validate<wire.RegisterClusterResponse>(answer.json, ["cluster_id", "api_key", "key_created_at"]),
+        org: readOrg(answer),
+      };
     },
     async heartbeat(path, credential, body, signal) {
       const answer = await sendSigned(options, credential, { method: "POST", path, body, signal });
-      return { body: undefined, keyAgeDays: keyAge(answer), org: orgOf(answer) };
+      return { body: undefined, keyAgeDays: keyAge(answer), org: readOrg(answer) };
     },
     async rotateKey(credential, idempotencyKey, signal) {
       const headers = { [wire.IDEMPOTENCY_KEY_HEADER]: idempotencyKey };
       const answer = await sendSigned(options, credential, { method: "POST", path: wire.ROTATE_KEY_PATH, headers, signal });
-      const body = checked<wire.RotateKeyResponse>(answer.json, ["api_key", "key_created_at", "previous_key_expires_at"]);
+      const body = validate<wire.RotateKeyResponse>(answer.json, ["api_key", "key_created_at", "previous_key_expires_at"]);
       return { body, keyAgeDays: keyAge(answer) };
     },
     async remoteConfig(credential, node, etag, signal) {
-      const of = (path: string): string => `${path}/${encodeURIComponent(credential.id)}/config`;
-      const path = node === undefined ? of(wire.HOSTS_PATH) : `${of(wire.CLUSTERS_PATH)}?node=${encodeURIComponent(node)}`;
+      const configPath = (path: string): string => `${path}/${encodeURIComponent(credential.id)}/config`;
+      const path = node === undefined ? configPath(wire.HOSTS_PATH) : `${configPath(wire.CLUSTERS_PATH)}?node=${encodeURIComponent(node)}`;
       const headers: Record<string, string> = etag === undefined ? {} : { "if-none-match": etag };
       const answer = await sendSigned(options, credential, { method: "GET", path, headers, signal });
       const body = answer.status === 304 ? undefined : { etag: answer.headers["etag"], document: answer.json };
@@ -162,7 +164,7 @@ async function send(options: BackendApiOptions, call: Call): Promise<Answer> {
     .catch((error: unknown) => {
       call.signal?.throwIfAborted();
       if (!(error instanceof UpstreamError) && !timeout.aborted) throw error;
-      throw new BackendError("unreachable", timeout.aborted ? "no answer from the backend in time" : (error as Error).message, {
+      throw new BackendError("unreachable", timeout.aborted ? "the backend did not respond in time" : (error as Error).message, {
         cause: error,
       });
     });
@@ -178,15 +180,15 @@ function refusal(path: string, status: number, headers: Answer["headers"], json:
   if (typeof error === "string" && typeof message === "string") {
     return new BackendError(error, `the backend refused ${path}: ${message} (${error})`, details);
   }
-  const text = `${path} was answered ${status} by something that is not the backend: check BACKEND_URL and any proxy on the way`;
+  const text = `${path} answered ${status} without an error of the backend: check BACKEND_URL and proxies`;
   return new BackendError("not_our_backend", text, details);
 }
 
-function checked<T extends object>(json: unknown, required: (keyof T & string)[]): T {
+function validate<T extends object>(json: unknown, required: (keyof T & string)[]): T {
   const document = (json ?? {}) as Record<string, unknown>;
   const missing = required.filter((field) => typeof document[field] !== "string" || document[field] === "");
   if (missing.length === 0) return document as T;
-  throw new BackendError("not_our_backend", `the backend's answer lacks ${missing.join(", ")}: check BACKEND_URL`, { status: 200 });
+  throw new BackendError("not_our_backend", `the backend's response lacks ${missing.join(", ")}: check BACKEND_URL`, { status: 200 });
 }
 
 function keyAge(answer: Answer): number | undefined {
@@ -194,7 +196,7 @@ function keyAge(answer: Answer): number | undefined {
   return text !== undefined && /^\d+$/.test(text) ? Number(text) : undefined;
 }
 
-function orgOf(answer: Answer): string | undefined {
+function readOrg(answer: Answer): string | undefined {
   return answer.headers[wire.ORG_ID_HEADER] || undefined;
 }
 

@@ -20,17 +20,17 @@ const MEASURABLE_S = 2;
 /** A wrong clock also puts wrong times on telemetry, so it is logged long before uncorrected signatures would fail. */
 const WARN_S = 30;
 /** The time of a slower response is too uncertain. */
-const SLOWEST_ANSWER_MS = 20_000;
+const MAX_ROUND_TRIP_MS = 20_000;
 
 export class BackendClock implements Clock {
   readonly #nowMs: () => number;
-  readonly #wrong: Outage<number>;
+  readonly #skewed: Outage<number>;
   #skewS = 0;
 
   constructor(log: Logger, nowMs: () => number = Date.now) {
     this.#nowMs = nowMs;
-    this.#wrong = new Outage({
-      began: (skew_s) => log.warn({ event: "clock.skewed", skew_s }, wrongClock(skew_s)),
+    this.#skewed = new Outage({
+      began: (skew_s) => log.warn({ event: "clock.skewed", skew_s }, describeSkew(skew_s)),
       ended: () => log.info({ event: "clock.recovered" }, "this machine's clock agrees with the backend's again"),
     });
   }
@@ -45,16 +45,16 @@ export class BackendClock implements Clock {
 
   observe(dateHeader: string | undefined, sentAtMs: number, receivedAtMs: number): void {
     const answeredAtMs = dateHeader === undefined ? Number.NaN : Date.parse(dateHeader);
-    if (Number.isNaN(answeredAtMs) || receivedAtMs < sentAtMs || receivedAtMs - sentAtMs > SLOWEST_ANSWER_MS) return;
+    if (Number.isNaN(answeredAtMs) || receivedAtMs < sentAtMs || receivedAtMs - sentAtMs > MAX_ROUND_TRIP_MS) return;
     // `Date` is truncated to the second, so half a second is added on average; the response is assumed to be created half-way.
     const measuredS = (answeredAtMs + 500 - (sentAtMs + receivedAtMs) / 2) / 1000;
     this.#skewS = Math.abs(measuredS) < MEASURABLE_S ? 0 : measuredS;
-    if (Math.abs(this.#skewS) >= WARN_S) this.#wrong.failed(Math.round(this.#skewS));
-    else this.#wrong.recovered();
+    if (Math.abs(this.#skewS) >= WARN_S) this.#skewed.failed(Math.round(this.#skewS));
+    else this.#skewed.recovered();
   }
 }
 
-function wrongClock(skewS: number): string {
+function describeSkew(skewS: number): string {
   const side = skewS > 0 ? "behind" : "ahead of";
-  return `this machine's clock is ${Math.abs(skewS)} s ${side} the backend's: requests are signed with the backend's time, but telemetry carries this machine's; set its clock (NTP)`;
+  return `this machine's clock is ${Math.abs(skewS)} s ${side} the backend's: requests are signed with the backend's time, but telemetry has this machine's time; synchronise the clock (NTP)`;
 }

@@ -99,7 +99,7 @@ describe("requests", () => {
     const port = await listen(createServer(() => {}));
     const upstream = upstreamTo({ backendUrl: `http://127.0.0.1:${port}` });
     const late = upstream.request({ method: "GET", path: "/", signal: AbortSignal.timeout(50) });
-    await expect(late).rejects.toThrow(/given up waiting/);
+    await expect(late).rejects.toThrow(/stopped waiting/);
   });
 
   it("take no more of an answer than anything that the backend says, and end its connection", async () => {
@@ -137,7 +137,7 @@ describe("requests", () => {
     expect(refused).toBeInstanceOf(UpstreamError);
     expect(refused).toMatchObject({
       wasConnected: false,
-      message: "no answer from http://127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1",
+      message: "no response from http://127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1",
     });
   });
 });
@@ -197,7 +197,7 @@ describe("an outgoing proxy", () => {
   ])("is left out for NO_PROXY=%s and %s", async (noProxy, backendUrl) => {
     const proxy = await openProxy(1);
     const upstream = upstreamTo({ backendUrl, httpsProxy: `http://127.0.0.1:${proxy.port}`, noProxy });
-    await expect(get(upstream)).rejects.toThrow(`no answer from ${backendUrl}`);
+    await expect(get(upstream)).rejects.toThrow(`no response from ${backendUrl}`);
     expect(proxy.asked).toEqual([]);
   });
 

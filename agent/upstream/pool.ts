@@ -1,6 +1,6 @@
-// The agent's only connection to the backend: a pool of keep-alive connections, through HTTPS_PROXY if it applies, which trusts
-// BACKEND_CA_FILE in addition to the system's and well-known authorities. Invariants: requests go only to the backend's origin; a redirect
-// is returned like any other response and never followed.
+// The agent's connection pool to the backend, through HTTPS_PROXY if it applies. It trusts BACKEND_CA_FILE in addition to the system's and
+// well-known authorities. Invariants: requests go only to the backend's origin; a redirect is returned like any other response and never
+// followed.
 import { readFileSync, statSync } from "node:fs";
 import { isIP } from "node:net";
 import type { Readable } from "node:stream";
@@ -26,7 +26,7 @@ export interface UpstreamOptions {
   readonly nowMs?: () => number;
 }
 
-export interface UpstreamRequest {
+interface UpstreamRequest {
   readonly method: string;
   /** Sent exactly as given, because it is signed. */
   readonly path: string;
@@ -135,14 +135,14 @@ function openPool(options: UpstreamOptions): Dispatcher {
     requestTls: { ...tls, ...(isIP(bareHost(hostname)) === 0 ? { servername: hostname } : {}) },
     proxyTls: tls,
     // For CONNECT requests: a proxy that accepts the connection but does not respond is treated like one that does not accept it.
-    clientFactory: (origin, own) => new Pool(origin, { ...own, headersTimeout: connectTimeout }),
+    clientFactory: (origin, poolOptions) => new Pool(origin, { ...poolOptions, headersTimeout: connectTimeout }),
   });
 }
 
 /** Created once for all connections: a host has hundreds of authorities. */
 function createTrustContext(caFile: string | undefined): SecureContext {
-  const own = caFile === undefined ? [] : [readFileSync(caFile, "utf8")];
-  return createSecureContext({ ca: [...new Set([...getCACertificates("default"), ...getCACertificates("system"), ...own])] });
+  const additional = caFile === undefined ? [] : [readFileSync(caFile, "utf8")];
+  return createSecureContext({ ca: [...new Set([...getCACertificates("default"), ...getCACertificates("system"), ...additional])] });
 }
 
 /** Changes when the file's content changes; undefined while it cannot be read, as during a replacement. */
@@ -158,12 +158,12 @@ function caVersion(caFile: string | undefined): string | undefined {
 
 const BROKEN_CONNECTION = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE", "UND_ERR_HEADERS_TIMEOUT", "UND_ERR_BODY_TIMEOUT"]);
 
-function describeFailure(cause: unknown, backendUrl: string, isGivenUp: boolean): UpstreamError {
+function describeFailure(cause: unknown, backendUrl: string, isAborted: boolean): UpstreamError {
   const { code, message } = cause as { code?: string; message?: string };
   const text = message || "connection failed";
   // Most of Node's messages contain their code; undici's do not.
   const reason = code && !text.includes(code) ? `${code}: ${text}` : text;
-  return new UpstreamError(`no answer from ${backendUrl}: ${isGivenUp ? "given up waiting" : reason}`, BROKEN_CONNECTION.has(code ?? ""), {
+  return new UpstreamError(`no response from ${backendUrl}: ${isAborted ? "stopped waiting" : reason}`, BROKEN_CONNECTION.has(code ?? ""), {
     cause,
   });
 }

@@ -1,7 +1,6 @@
-// Decides how long an agent waits before it uses a key again that the backend refused, as after `atherops clusters remove`: without a
-// pause, the agents of one removed cluster of 1,000 nodes would send about 1,900 requests per second forever. Shared by the proxy and the
-// heartbeat. Invariants: another key is used at once; while a key is refused, one request at a time tries it; the pause never exceeds
-// MAX_PAUSE_MS.
+// Decides how long an agent waits before it uses a refused key again: without a pause, the agents of one removed cluster of 1,000 nodes would
+// send about 1,900 requests per second forever. The proxy and heartbeats share it. Invariants: another key is used at once; while a key is
+// refused, one request at a time tries it; the pause never exceeds MAX_PAUSE_MS.
 import { KEY_REFUSED_CODES } from "../../common/protocol/enrolment.ts";
 import type { Credential } from "../credentials/store.ts";
 
@@ -12,7 +11,7 @@ const MAX_PAUSE_MS = 5 * 60_000;
  * minutes.
  */
 const PAUSE_SHARE = 0.25;
-/** A request that tries the key is answered by then. */
+/** Time limit of a request that tries a refused key. */
 const TRIAL_MS = 30_000;
 
 /** True if the backend refused the key itself, regardless of the request. */
@@ -29,7 +28,7 @@ export class RefusedKey {
     this.#nowMs = nowMs;
   }
 
-  /** Why and for how long this key must not be used; undefined if it may be used now. */
+  /** Returns why and for how long this key must not be used; undefined if it may be used now. */
   pause({ apiKey }: Credential): { readonly waitMs: number; readonly reason: string } | undefined {
     const refused = this.#refused;
     if (refused?.apiKey !== apiKey) return undefined;

@@ -142,7 +142,7 @@ test("a LogPolicy redacts and limits a noisy pod and no other, with a status, an
   const cards = await eventually("the status of a policy", async () => await accepted("cards"), 120_000);
   const wrong = await eventually("the status of an invalid policy", async () => await accepted("wrong"), 120_000);
   expect(cards.status).toBe("True");
-  expect(wrong).toMatchObject({ status: "False", message: expect.stringContaining("not a regular expression") });
+  expect(wrong).toMatchObject({ status: "False", message: expect.stringContaining("not a supported RE2 regular expression") });
   const stored = async (): Promise<{ message: string }[]> => (await ask(`/query/logs?limit=500&q=${word}`)).json ?? [];
   await eventually("lines of the noisy pod", async () => (await stored()).length > 0, 120_000);
   for (const { message } of await stored()) expect(message).toContain("****");

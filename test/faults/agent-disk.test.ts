@@ -85,7 +85,7 @@ describe("the disk queue", () => {
     const refused = sink.requests;
     await eventually("an attempt fails", () => sink.requests > refused);
     process.kill(collectorPid(place) ?? 0, "SIGTERM");
-    await eventually("it says so", () => saidOf(/stays in the disk queue/).length > 0);
+    await eventually("it says so", () => saidOf(/they stay in the disk queue/).length > 0);
     sink.away = false;
     await eventually("all arrives", () => arrived().includes("records 9") && arrived().includes("line 499"));
     // Proves an absence: what is still under way could only arrive twice.

@@ -99,7 +99,7 @@ async function pod(name: string, nodeName: string, podIP: string, labels: Record
 async function agent(node: string): Promise<void> {
   const api = stack.use(new KubernetesApi(await kube.agentAccess(NAMESPACE)));
   const log = pino({ level: "silent" });
-  const pods = stack.use(new NodePods({ api, nodeName: node, kept: { labels: "all", annotations: [] }, log }));
+  const pods = stack.use(new NodePods({ api, nodeName: node, keptFields: { labels: "all", annotations: [] }, log }));
   pods.start();
   const monitors = stack.use(new Monitors({ api, pods, intervalMs: 30_000, acrossNamespaces: [], log }));
   await eventually("both monitors are known", () => monitors.jobs().size === 2, 60_000);

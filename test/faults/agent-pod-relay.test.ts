@@ -47,8 +47,8 @@ beforeAll(async () => {
   for (const each of PODS) await make(each);
   const access = await kube.agentAccess(NAMESPACE);
   const api = stack.use(new KubernetesApi(access));
-  const kept = keptPodFields({ podLabels: ["team"], podAnnotations: ["example.com/owner"] });
-  const pods = stack.use(new NodePods({ api, nodeName: "node-1", kept, log: pino({ level: "silent" }) }));
+  const keptFields = keptPodFields({ podLabels: ["team"], podAnnotations: ["example.com/owner"] });
+  const pods = stack.use(new NodePods({ api, nodeName: "node-1", keptFields, log: pino({ level: "silent" }) }));
   relay = stack.use(await PodRelay.start({ pods, nodeName: "node-1" }));
   watchesAtFirst = await podWatches(kube.admin);
   asksAgent = await startAskingCollector(join(folder.path, "agent"), { kubeconfig: relay.kubeconfig, page }, stack);

@@ -253,7 +253,7 @@ describe("diagnose in a pod", () => {
 
   it("says what is wrong with the settings, and does not show them", async () => {
     const { of, exitCode } = await diagnose({ ...pod, BACKEND_URL: `https://user:${encodeURIComponent(PROXY_PASSWORD)}@backend.example` });
-    expect(of("settings")).toEqual([expect.stringMatching(/^fail: [^]*BACKEND_URL: scheme, host and port only/)]);
+    expect(of("settings")).toEqual([expect.stringMatching(/^fail: [^]*BACKEND_URL: must have only scheme, host and port/)]);
     expect(exitCode).toBe(1);
   });
 
@@ -308,7 +308,7 @@ describe("diagnose in a pod", () => {
     own.status = 500;
     expect(await of({ NODE_IP: own.ip })).toEqual([expect.stringMatching(/^fail: .* answers 500 \| see the kubelet's own log/)]);
     expect(await of({ NODE_IP: selfSigned.ip })).toEqual([expect.stringMatching(/^fail: .*certificate.* \| .*KUBELET_TLS/)]);
-    expect(await of({ NODE_IP: selfSigned.ip, KUBELET_TLS: "skip" })).toEqual([expect.stringMatching(/^warn: .*not checked/)]);
+    expect(await of({ NODE_IP: selfSigned.ip, KUBELET_TLS: "skip" })).toEqual([expect.stringMatching(/^warn: .*not verified/)]);
     expect(await of({ NODE_IP: selfSigned.ip, KUBELET_TLS: file(`kubelet-${selfSigned.ip}.crt`) })).toEqual([expect.stringMatching(/^ok/)]);
     expect(await of({ NODE_IP: freshAddress() })).toEqual([expect.stringMatching(/^fail: .*ECONNREFUSED.* \| no server listens there/)]);
     expect(await of({ NODE_IP: freshAddress(), SIGNALS: "logs,traces" })).toEqual([]);
@@ -454,7 +454,7 @@ describe("diagnose of permissions", () => {
       secret(`eyJ${randomBytes(12).toString("hex")}.eyJ${randomBytes(12).toString("hex")}.${randomUUID()}`),
     );
     const unknown = await diagnose(env);
-    expect(unknown.of("permissions")).toEqual([expect.stringMatching(/^fail: .*401.* \| .*token is not valid/)]);
+    expect(unknown.of("permissions")).toEqual([expect.stringMatching(/^fail: .*401.* \| .*token is invalid/)]);
     expect(unknown.of("credentials")).toEqual([expect.stringMatching(/^fail: cannot read /)]);
     const away = await diagnose({ ...env, KUBERNETES_SERVICE_PORT: "1" });
     expect(away.of("permissions")).toEqual([expect.stringMatching(/^fail: .*ECONNREFUSED.* \| .*KUBERNETES_SERVICE_HOST/)]);

@@ -130,6 +130,6 @@ test("a configuration that was validated and cannot be put in its place is an er
   });
   const error = await adopted.catch((thrown: unknown) => thrown as Error);
   expect(error).toBeInstanceOf(StateDirError);
-  expect(String(error)).toMatch(/^StateDirError: STATE_DIR \S+: EISDIR: .*; set it to a place that this user may write$/);
+  expect(String(error)).toMatch(/^StateDirError: STATE_DIR \S+: EISDIR: .*; set it to a writable folder$/);
   expect(validated).toBe(1);
 });

@@ -150,7 +150,7 @@ describe.skipIf(!canMount)("on a small disk (needs root)", () => {
     const content = queue([10, 11, 12], metadata(12, 13, [11, 10]));
     writeFileSync(file(), content);
     disk.fill();
-    expect(await space().prepare(log)).toBe(`no space left on device: ${file()} needs space to send its entries`);
+    expect(await space().prepare(log)).toBe(`no space left on device: sending the entries of ${file()} needs disk space`);
     disk.free();
     expect(await space().prepare(log)).toBeUndefined();
     expect(statSync(file()).size % PAGE).toBe(0);

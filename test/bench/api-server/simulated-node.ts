@@ -34,8 +34,8 @@ export async function startNode(access: KubernetesAccess, namespace: string, nod
   const settings = { clusterName: "bench", podNamespace: namespace, podUid, secretName: SECRET, leaseName: LEASE, keyRotationDays: 0 };
   const parts = { settings, kubernetes: api(), backend: BACKEND, agentVersion: "0.0.0", installToken: () => "it_bench", log };
   const identity = stack.use(await startClusterIdentity(parts));
-  const kept = keptPodFields({ podLabels: [], podAnnotations: [] });
-  const watches = Array.from({ length: direct ? COMPONENTS : 1 }, () => stack.use(new NodePods({ api: api(), nodeName, kept, log })));
+  const keptFields = keptPodFields({ podLabels: [], podAnnotations: [] });
+  const watches = Array.from({ length: direct ? COMPONENTS : 1 }, () => stack.use(new NodePods({ api: api(), nodeName, keptFields, log })));
   for (const watch of watches) watch.start();
   const timing = COLLECTION_LEASE;
   const lease = new Lease(api(), { namespace, name: collectionLease(LEASE), identity: podUid, timing, log });
