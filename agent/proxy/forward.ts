@@ -1,5 +1,5 @@
 // Signs a request, sends it to the backend, and classifies the response. Invariant: only 204 is success, and only a refusal that certainly comes
-// from our backend is final; on any other response, the collector is told to keep the data and retry.
+// from our backend is final; on any other response, the collector keeps the data and retries.
 import type { Credential, CredentialSource } from "../credentials/store.ts";
 import { FINAL_REFUSALS } from "../../common/protocol/enrolment.ts";
 import { KEY_AGE_HEADER, sign } from "../../common/protocol/signature.ts";
