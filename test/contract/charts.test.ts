@@ -69,7 +69,7 @@ test.each([
 
 /** What the agent or the backend would end with, or no one would notice: refused with the value's name and what to do. */
 test.each([
-  ["cluster-agent", "--set backendUrl=http://b.example", "backendUrl: plain http", "allowPlainHttp=true"],
+  ["cluster-agent", "--set backendUrl=http://b.example", "backendUrl: with plain http", "allowPlainHttp=true"],
   ["cluster-agent", "--set backendUrl=https://u:p@b.example", "backendUrl: scheme, host and port only", ""],
   ["cluster-agent", "--set backendUrl=https://b.example/path", "backendUrl: scheme, host and port only", ""],
   ["cluster-agent", "--set backendUrl=https://b.example:99999", "backendUrl: must be a URL", ""],
