@@ -158,7 +158,7 @@ export async function limitsPage(): Promise<string> {
   const sections = await Promise.all(
     LIMIT_FILES.map(async (file) => {
       const rows = (await readLimits(file)).map(({ name, value, reason }) => `| \`${name}\` | ${limitText(name, value)} | ${reason} |`);
-      return `\n## ${dirname(file)}\n\n| limit | value | what it bounds |\n| --- | --- | --- |\n${rows.join("\n")}\n`;
+      return `\n## ${dirname(file)}\n\n| limit | value | description |\n| --- | --- | --- |\n${rows.join("\n")}\n`;
     }),
   );
   return `# Limits
