@@ -86,7 +86,7 @@ function successSchema(data: Record<string, object>): object {
   return objectSchema(["status", "data"], {
     status: { const: "success" },
     data: objectSchema(data),
-    warnings: { type: "array", items: { type: "string" }, description: "what is missing from the response" },
+    warnings: { type: "array", items: { type: "string" }, description: "parts that are missing from the response" },
   });
 }
 

@@ -89,7 +89,7 @@ const BODY_PROPERTIES = {
   labels: { ...textMap(1000), description: "added to every alert" },
   annotations: {
     ...textMap(4000),
-    description: "text for people; may print values, e.g. {{ $value | humanize }} or {{ $labels.instance }}",
+    description: "message text, which may contain values, e.g. {{ $value | humanize }} or {{ $labels.instance }}",
   },
 };
 

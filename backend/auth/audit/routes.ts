@@ -19,7 +19,7 @@ export interface AuditRoutesOptions {
 const TEXT_OR_NULL = { type: ["string", "null"] } as const;
 const declaration = {
   ...endpoint("GET", "/api/audit", "admin", "accounts"),
-  summary: "Who changed what, newest first",
+  summary: "Audit log entries, newest first",
   description:
     "Entries of your organisation; operators see all. Entries are kept for 90 days, at most the newest 200,000 per organisation. Pages have 500 entries; the header Link points to the next page.",
   query: optionalSchema({

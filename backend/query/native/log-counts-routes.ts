@@ -74,7 +74,7 @@ export function registerCountRoutes(
   };
   addRoute(app, guards, {
     ...endpoint("GET", "/query/logs/histogram", "reader"),
-    summary: "How many log records there are, by time and level",
+    summary: "Counts of log records by time and level",
     description:
       "Counts for equal intervals of the range, oldest first. Intervals of a minute or longer begin at whole minutes, so the first and the last " +
       "one may be shorter. Filters as in GET /query/logs.",

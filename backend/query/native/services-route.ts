@@ -155,7 +155,7 @@ function readRedFilter(request: FastifyRequest<RedRequest>, now: Date): RedFilte
 function registerGraphRoute(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: TraceRouteOptions): void {
   addRoute(app, guards, {
     ...endpoint("GET", "/query/services/graph", "reader"),
-    summary: "Which services call which services, databases, queues and hosts",
+    summary: "Calls between services, databases, queues and hosts",
     description: "The range is extended to whole minutes. Most calls first, at most 2,000 edges. Updated every minute.",
     query: { type: "object", properties: { start, end } },
     response: { 200: GRAPH },

@@ -46,7 +46,7 @@ const ROUTES: readonly StatisticsRoute[] = [
   },
   {
     path: "/query/traces/heatmap",
-    summary: "How many spans match and how long they took, over time",
+    summary: "Counts and durations of matching spans over time",
     description: "Each point covers a whole number of minutes; buckets end at 2^(n/4) ms.",
     parameters: { points: { type: "integer", minimum: 1, maximum: 500, default: 60 } },
     response: rows({ start: dateTime, end: dateTime, spans: number, errors: number, buckets: rows({ max_ms: number, count: number }) }),
@@ -54,7 +54,7 @@ const ROUTES: readonly StatisticsRoute[] = [
   },
   {
     path: "/query/traces/differences",
-    summary: "Which attributes differ between slow or failed spans and the others",
+    summary: "Attributes that differ between slow or failed spans and the others",
     description:
       "Compares spans that took at least slower_than_ms with the other matching spans; without slower_than_ms, it compares spans with an error.",
     parameters: {

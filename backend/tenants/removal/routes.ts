@@ -48,17 +48,17 @@ const meaning =
   "Days by the time of the record. Logs and spans are removed in whole days, at most 28 hours after they expire. log_rules are shorter times for log records of a source, a level, or both. Metrics: older samples are refused, and queries do not reach further back; the installation's METRICS_RETENTION deletes them.";
 
 const schemas = {
-  own: { ...common, summary: "How long your organisation's telemetry is kept", description: meaning, response: { 200: retentionSchema } },
+  own: { ...common, summary: "Retention of your organisation's telemetry", description: meaning, response: { 200: retentionSchema } },
   get: {
     ...common,
-    summary: "How long an organisation's telemetry is kept",
+    summary: "Retention of an organisation's telemetry",
     description: meaning,
     params: ID_PARAMS,
     response: { 200: retentionSchema },
   },
   set: {
     ...common,
-    summary: "Set how long an organisation's telemetry is kept",
+    summary: "Set the retention of an organisation's telemetry",
     description: `${meaning} A null or missing value means the setting of the installation. Ingest and queries follow within 5 seconds, the tables within an hour.`,
     params: ID_PARAMS,
     body: {

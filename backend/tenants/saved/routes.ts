@@ -59,7 +59,7 @@ const PANEL = closedSchema(["title", "kind", "source", "width", "queries"], {
   kind: { enum: ["timeseries", "stat", "table", "list", "text"] },
   source: { enum: ["metrics", "logs", "traces"] },
   unit: { enum: ["short", "bytes", "Bps", "percentunit", "percent", "s", "ms", "reqps"] },
-  width: { type: "integer", minimum: 1, maximum: 12, description: "how many of the 12 columns it takes" },
+  width: { type: "integer", minimum: 1, maximum: 12, description: "width in columns, of 12" },
   queries: { type: "array", maxItems: MAX_PANEL_QUERIES, items: QUERY },
   text: { ...text(MAX_PANEL_TEXT_LENGTH), description: "plain text, for a panel of the kind text" },
 });
@@ -84,7 +84,7 @@ const VIEW = closedSchema({
     type: "string",
     maxLength: MAX_ADDRESS_LENGTH,
     pattern: `^#/[a-z]+(?:[/?][^${FORBIDDEN_CHARACTERS}]*)?$`,
-    description: "what follows /console/ in the browser, such as #/logs?q=level:error",
+    description: "URL fragment of the console, such as #/logs?q=level:error",
   },
 });
 
@@ -170,7 +170,7 @@ function writeRoutes(resource: Resource, { db, now = Date.now }: SavedRoutesOpti
       ...common,
       ...endpoint("POST", path, "admin"),
       errors: ["conflict"],
-      summary: `Save a ${noun}; at most ${maxItems}`,
+      summary: `Create a ${noun}; at most ${maxItems}`,
       body,
       response: { 201: objectSchema({ id: UUID_SCHEMA, name: { type: "string" } }) },
       handler: async (request: BodyRequest, reply: FastifyReply) => {
