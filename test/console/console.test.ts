@@ -150,7 +150,7 @@ const SCREENS: readonly Screen[] = [
 ];
 
 describe.each(LOOKS)("%s", (_name, options) => {
-  test("every screen shows what there is, breaks no rule of accessibility, and fits", async () => {
+  test("every screen shows its data, passes the accessibility check, and fits the window", async () => {
     await using opened = await openLoggedIn(options);
     const { page, complaints } = opened;
     expect(await faultsOf(page, SCREENS)).toEqual([]);
@@ -158,7 +158,7 @@ describe.each(LOOKS)("%s", (_name, options) => {
   });
 });
 
-test("what senders wrote is text: no markup, no direction, no script, and a line of a megabyte stays a line", async () => {
+test("text from senders is never markup or a script, does not change the text direction, and a message of a megabyte stays on one line", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await openScreen(page, "#/logs?q=onerror");
@@ -176,7 +176,7 @@ test("what senders wrote is text: no markup, no direction, no script, and a line
   expect(complaints).toEqual([]);
 });
 
-test("a letter that is typed as soon as the query line is there stays", async () => {
+test("a letter that is typed as soon as the query line appears is kept", async () => {
   await using opened = await openLoggedIn();
   const { page } = opened;
   // Before the browser has painted the field: a quick user, on a slow machine.
@@ -196,7 +196,7 @@ test("a letter that is typed as soon as the query line is there stays", async ()
   expect(await field.inputValue()).toBe("deadlock");
 });
 
-test("by keys alone: from a word in the logs to the trace that it belongs to, and into the span that failed", async () => {
+test("with the keyboard alone, a user gets from a log record to its trace and the failed span", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await page.keyboard.press("g");
@@ -224,7 +224,7 @@ test("by keys alone: from a word in the logs to the trace that it belongs to, an
   expect(complaints).toEqual([]);
 });
 
-test("a key that is pressed as soon as a span is shown goes on from that one", async () => {
+test("a key that is pressed as soon as a span appears moves on from that span", async () => {
   await using opened = await openLoggedIn();
   const { page } = opened;
   // Before the browser has painted the span: a quick user, on a slow machine.
@@ -238,7 +238,7 @@ test("a key that is pressed as soon as a span is shown goes on from that one", a
   expect(page.url()).toContain("span=a000000000000002");
 });
 
-test("where no query was typed and nothing is there, it is not the query that is blamed", async () => {
+test("without a query, an empty result does not blame the query", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await openScreen(page, "#/logs?from=2020-01-01T00:00:00Z&to=2020-01-01T01:00:00Z");
@@ -248,7 +248,7 @@ test("where no query was typed and nothing is there, it is not the query that is
   expect(complaints).toEqual([]);
 });
 
-test("a field of a record filters in and out, and the address shows it", async () => {
+test("a field of a record filters or excludes its value, and the address contains the filter", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await openScreen(page, "#/logs?q=application");
@@ -261,7 +261,7 @@ test("a field of a record filters in and out, and the address shows it", async (
   expect(complaints).toEqual([]);
 });
 
-test("the neighbours of a record are those of its stream, some at first and more on demand", async () => {
+test("neighbours of a record are from its stream; more are loaded on demand", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await openScreen(page, `#/logs?q=${encodeURIComponent('"line 100 of"')}`);
@@ -284,7 +284,7 @@ test("the neighbours of a record are those of its stream, some at first and more
   expect(complaints).toEqual([]);
 });
 
-test("a live tail shows what comes, stops when paused, and goes on", async () => {
+test("a live tail shows new records, stops when paused, and resumes", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await openScreen(page, "#/logs?q=live&live=1");
@@ -311,7 +311,7 @@ test("a live tail shows what comes, stops when paused, and goes on", async () =>
   expect(complaints).toEqual([]);
 });
 
-test("a viewer reads everything and is offered nothing to change, nor would it be taken", async () => {
+test("a viewer can read everything, sees no controls for changes, and cannot change anything", async () => {
   await using opened = await openPage(browser, backend.apiUrl, {}, /status of (401|403)/);
   const { page, complaints } = opened;
   await logInBy(page, VIEWER.email, VIEWER.password);
@@ -333,7 +333,7 @@ test("a viewer reads everything and is offered nothing to change, nor would it b
   expect(complaints).toEqual([]);
 });
 
-test("a session that ends in the middle of work asks for the password, and nothing that was typed is lost", async () => {
+test("if the session expires during work, the console asks for the password and keeps the typed input", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await openScreen(page, "#/alerts?rule=new");
@@ -354,7 +354,7 @@ test("a session that ends in the middle of work asks for the password, and nothi
   expect(complaints).toEqual([]);
 });
 
-test("the fields by which a rule over logs counts are changed in its form, and what is wrong with them is reported", async () => {
+test("the group-by fields of a log rule can be changed in its form, and invalid fields are reported", async () => {
   const logs = { filter: { level: "error" }, window: "5m", by: ["source"], operator: ">", threshold: 1_000_000 };
   const body = { name: "errors of each", severity: "info", logs };
   const made = await call("POST", `${backend.apiUrl}/alerting/rules`, { bearer: token, body });
@@ -375,7 +375,7 @@ test("the fields by which a rule over logs counts are changed in its form, and w
   expect(complaints).toEqual([]);
 });
 
-test("a cluster is added by what the page gives, with the address filled in", async () => {
+test("the page for a new cluster shows commands with the URL filled in", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await openScreen(page, "#/add");
@@ -398,7 +398,7 @@ test("a cluster is added by what the page gives, with the address filled in", as
   expect(complaints).toEqual([]);
 });
 
-test("a backend that stops is said, what was read stays, and it goes on when it is back", async () => {
+test("if the backend stops, the console says so, keeps its data, and continues when the backend is back", async () => {
   await using opened = await openLoggedIn({}, /status of|ERR_CONNECTION_REFUSED|Failed to load/);
   const { page, complaints } = opened;
   await openScreen(page, "#/fleet");

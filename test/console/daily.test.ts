@@ -97,7 +97,7 @@ test("an alert that fires without any channel is listed by Alertmanager's API, m
   expect(complaints).toEqual([]);
 });
 
-test("an expression that is wrong clears the chart of the one before, and says where it is wrong", async () => {
+test("an invalid expression clears the previous chart, and the error shows its position", async () => {
   await using opened = await openLoggedIn({}, /status of 40[01]/);
   const { page, complaints } = opened;
   await openScreen(page, `#/metrics?q=${encodeURIComponent("vector(1)")}`);
@@ -150,7 +150,7 @@ test("the console renders in a browser whose language Intl refuses, the chart in
   expect(complaints).toEqual([]);
 });
 
-test("a screen that cannot be loaded says so, and the others stay usable", async () => {
+test("a screen that cannot be loaded shows an error, and other screens stay usable", async () => {
   await using opened = await openLoggedIn({}, /status of 401|Failed to load resource/);
   const { page, complaints } = opened;
   await page.route("**/console/screen-*.js", async (route) => await route.abort());
@@ -170,7 +170,7 @@ const search = async (page: Page, line: string): Promise<void> => {
   await page.keyboard.press("Enter");
 };
 
-test("the query language in the log explorer: alternatives, comparison, and a mistake that is named and leaves no old rows", async () => {
+test("log queries with alternatives and comparisons work; an invalid query shows an error and no old rows", async () => {
   await using opened = await openLoggedIn({}, /status of 40[01]/);
   const { page, complaints } = opened;
   await openScreen(page, "#/logs");
@@ -186,7 +186,7 @@ test("the query language in the log explorer: alternatives, comparison, and a mi
   expect(complaints).toEqual([]);
 });
 
-test("fields have their values with percentages, and a click filters, excludes, or makes a column", async () => {
+test("fields show values with percentages; a click filters, excludes or adds a column", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await openScreen(page, "#/logs?q=burst");
@@ -204,7 +204,7 @@ test("fields have their values with percentages, and a click filters, excludes, 
   expect(complaints).toEqual([]);
 });
 
-test("a record has an address that another tab opens, with its JSON indented and its stack trace in lines", async () => {
+test("the address of a record opens in another tab, with indented JSON and a stack trace in lines", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await openScreen(page, "#/logs?q=refused");
@@ -223,7 +223,7 @@ test("a record has an address that another tab opens, with its JSON indented and
   expect(complaints).toEqual([]);
 });
 
-test("times are typed, a wrong one is explained, and what is shown is downloaded", async () => {
+test("time ranges can be typed, invalid ones are explained, and the rows can be downloaded", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await openScreen(page, "#/logs?q=lock");
@@ -265,7 +265,7 @@ test("a log query becomes an alert rule that counts its records", async () => {
   expect(complaints).toEqual([]);
 });
 
-test("the overview shows what fires, what got worse and what is missing, and each figure leads to it", async () => {
+test("the overview shows firing alerts, worse services and missing parts, and each figure links to its items", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await page.goto("/");
@@ -303,7 +303,7 @@ const SERIES_MS = 180_000;
 const expressions = async (page: Page): Promise<string[]> => await page.locator(".cm-content").allTextContents();
 
 test(
-  "a chart is built from fields, has a second query with its own letter, and leads from an exemplar to its trace",
+  "the builder creates a chart, a second query gets its own letter, and an exemplar links to its trace",
   { timeout: 600_000 },
   async () => {
     const metric = "traces_spanmetrics_latency";
@@ -358,7 +358,7 @@ const FIND_DIAMOND = `(() => {
   throw new Error("no diamond is in the chart");
 })()`;
 
-test("traces are ordered by the engine, and attributes are compared; what is no comparison is refused with an example", async () => {
+test("traces are sorted by the engine and filtered by attributes; an invalid comparison is rejected with an example", async () => {
   await using opened = await openLoggedIn({}, /status of 40[01]/);
   const { page, complaints } = opened;
   await openScreen(page, "#/traces?from=3h&sort=slowest");
@@ -374,7 +374,7 @@ test("traces are ordered by the engine, and attributes are compared; what is no 
   expect(complaints).toEqual([]);
 });
 
-test("rows of the search before cannot be clicked while the answer to the next one is under way", async () => {
+test("rows of an earlier search cannot be clicked while the next search is running", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await openScreen(page, "#/traces?from=3h");

@@ -179,7 +179,7 @@ const SCREENS: readonly Screen[] = [
 ];
 
 describe.each(LOOKS)("%s", (_name, options) => {
-  test("every screen shows what there is, breaks no rule of accessibility, and fits", async () => {
+  test("every screen shows its data, passes the accessibility check, and fits the window", async () => {
     await using opened = await openLoggedIn(options);
     const { page, complaints } = opened;
     const hostile: Screen = [
@@ -192,7 +192,7 @@ describe.each(LOOKS)("%s", (_name, options) => {
   });
 });
 
-test("the service map shows who calls whom, and leads by keyboard to a service and its neighbours", async () => {
+test("the service map shows calls, and the keyboard opens a service and its neighbours", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await openScreen(page, "#/services");
@@ -208,7 +208,7 @@ test("the service map shows who calls whom, and leads by keyboard to a service a
   expect(complaints).toEqual([]);
 });
 
-test("a log record leads to its pod, and that to its namespace, cluster and node with the error of its agent", async () => {
+test("a log record links to its pod, and the pod to its namespace, cluster and node with the agent error", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await openScreen(page, "#/logs?q=refused");
@@ -250,7 +250,7 @@ test("the command palette finds screens, services, pods and dashboards by keyboa
   expect(complaints).toEqual([]);
 });
 
-test("a view is saved for everybody, opens what it shows, and a viewer neither saves nor removes one", async () => {
+test("a saved view opens its address for all users, and a viewer can neither create nor remove one", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   const name = `<u>errors</u> ${HOSTILE}`;
@@ -273,7 +273,7 @@ test("a view is saved for everybody, opens what it shows, and a viewer neither s
   expect([...complaints, ...viewed.complaints]).toEqual([]);
 });
 
-test("a click on a pattern shows only its records, and one on its minus leaves them out", async () => {
+test("a click on a pattern shows only its records, and a click on its minus excludes them", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   const count = async (): Promise<number> => await page.getByRole("row").count();
@@ -290,7 +290,7 @@ test("a click on a pattern shows only its records, and one on its minus leaves t
   expect(complaints).toEqual([]);
 });
 
-test("what slow spans have in common is one click from the search for it", async () => {
+test("differences of slow spans link to a search for the attribute", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await openScreen(page, "#/traces?differences=1");
@@ -306,7 +306,7 @@ test("what slow spans have in common is one click from the search for it", async
   expect(complaints).toEqual([]);
 });
 
-test("where the time of a trace went: self time by operation, and a search over its spans", async () => {
+test("a trace shows self time by operation, and its spans can be searched", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await openScreen(page, `#/traces/${TRACE}`);
@@ -322,7 +322,7 @@ test("where the time of a trace went: self time by operation, and a search over 
 
 const panelTitles = async (page: Page): Promise<string[]> => await page.locator(".panel figcaption").allTextContents();
 
-test("a dashboard is made, changed, exported, imported and removed; Grafana's is imported and says what is left out", async () => {
+test("a dashboard is created, changed, exported, imported and removed; an import from Grafana lists omitted parts", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await openScreen(page, "#/dashboards");
@@ -364,7 +364,7 @@ test("a dashboard is made, changed, exported, imported and removed; Grafana's is
   expect(complaints.filter((words) => !words.includes("409"))).toEqual([]);
 });
 
-test("an ingest token is made with the environment of a program, and revoked", async () => {
+test("an ingest token is created with the environment of a program, and revoked", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await openScreen(page, "#/settings?part=credentials");

@@ -103,7 +103,7 @@ const SAVES: readonly Save[] = [
   },
 ];
 
-test("a user who has opened another screen before a save is answered stays there", async () => {
+test("a late response to a save does not navigate a user who has opened another screen", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   const pulledBack: string[] = [];

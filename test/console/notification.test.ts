@@ -112,7 +112,7 @@ const SCREENS: readonly Screen[] = [
 ];
 
 describe.each(LOOKS)("%s", (_name, options) => {
-  test("every view of alerts shows what there is, breaks no rule of accessibility, and fits", async () => {
+  test("every view of alerts shows its data, passes the accessibility check, and fits the window", async () => {
     await using opened = await openLoggedIn(options);
     const { page, complaints } = opened;
     expect(await faultsOf(page, SCREENS)).toEqual([]);
@@ -121,7 +121,7 @@ describe.each(LOOKS)("%s", (_name, options) => {
   });
 });
 
-test("by keys alone: a webhook is added, its secret is shown once, and a test reaches the receiver, signed by it", async () => {
+test("with the keyboard alone, a user creates a webhook, sees its secret once, and sends a signed test message", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await page.keyboard.press("g");
@@ -163,7 +163,7 @@ test("by keys alone: a webhook is added, its secret is shown once, and a test re
   expect(complaints).toEqual([]);
 });
 
-test("own words of a channel are typed, refused where they name what is not there, and stay when something else is changed", async () => {
+test("custom texts of a channel are saved, rejected if they contain unknown fields, and kept when other settings change", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await openScreen(page, view("channels", "&channel=new&kind=pagerduty"));
@@ -186,7 +186,7 @@ test("own words of a channel are typed, refused where they name what is not ther
   expect(complaints).toEqual([]);
 });
 
-test("an address that may not be sent to is refused with a message, and what was typed stays", async () => {
+test("a forbidden address is rejected with a message, and the typed input is kept", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await openScreen(page, view("channels", "&channel=new"));
@@ -198,7 +198,7 @@ test("an address that may not be sent to is refused with a message, and what was
   expect(complaints).toEqual([]);
 });
 
-test("a firing alert leads to its silence, filled in to the letter and kept through a login; ended, it hides no more", async () => {
+test("a firing alert links to a filled-in silence form, which survives a login; an expired silence no longer mutes", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await openScreen(page, view("firing"));
@@ -229,7 +229,7 @@ test("a firing alert leads to its silence, filled in to the letter and kept thro
   expect(complaints).toEqual([]);
 });
 
-test("a route is added before others and taken away again; what is wrong with it is said", async () => {
+test("a route is created at the first position and removed; errors are shown", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await openScreen(page, view("routes", "&route=new"));
@@ -254,7 +254,7 @@ test("a route is added before others and taken away again; what is wrong with it
   expect(complaints).toEqual([]);
 });
 
-test("deliveries are filtered, and the address shows by what", async () => {
+test("deliveries are filtered, and the address contains the filter", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await openScreen(page, view("deliveries"));
@@ -267,7 +267,7 @@ test("deliveries are filtered, and the address shows by what", async () => {
   expect(complaints).toEqual([]);
 });
 
-test("a viewer reads who is notified of what and is offered nothing to change, nor would it be accepted", async () => {
+test("a viewer can read notification settings, sees no controls for changes, and cannot change anything", async () => {
   await using opened = await openPage(browser, backend.apiUrl, {}, /status of (401|403)/);
   const { page, complaints } = opened;
   await logInBy(page, VIEWER.email, VIEWER.password);
@@ -292,7 +292,7 @@ test("a viewer reads who is notified of what and is offered nothing to change, n
   expect(complaints).toEqual([]);
 });
 
-test("active series are shown next to their limit, in the usage and where the largest metrics are", async () => {
+test("active series are shown next to their limit, in the usage and on the cardinality page", async () => {
   const [org] = (await call("GET", `${backend.apiUrl}/api/orgs`, { bearer: token })).json as { org_id: string }[];
   const limits = { bearer: token, body: { active_series: 4321 } };
   expect((await call("PUT", `${backend.apiUrl}/api/orgs/${org?.org_id}/limits`, limits)).status).toBe(200);

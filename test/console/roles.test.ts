@@ -154,7 +154,7 @@ const openAs = async (email: string, password: string) => {
   return opened;
 };
 
-test("an administrator of another organisation sees the own data and nothing of this one", { timeout: 300_000 }, async () => {
+test("an administrator of another organisation sees only its own data", { timeout: 300_000 }, async () => {
   await using opened = await openAs(NEIGHBOUR.email, NEIGHBOUR.password);
   const faults: string[] = [];
   let own = 0;
@@ -168,7 +168,7 @@ test("an administrator of another organisation sees the own data and nothing of 
   expect(opened.complaints).toEqual([]);
 });
 
-test("the operator sees the data of the own organisation alone, and the names of all", { timeout: 300_000 }, async () => {
+test("the operator sees the data of its own organisation only, and the names of all organisations", { timeout: 300_000 }, async () => {
   await using opened = await openAs("admin@localhost", adminPassword(backend.place));
   const faults: string[] = [];
   for (const address of screens) {
@@ -186,7 +186,7 @@ test("the operator sees the data of the own organisation alone, and the names of
 // "Add query" adds an expression to a chart.
 const CHANGES = /^(Add(?! query$)|Create|Edit|Expire|Import|Invite|Make|New|Remove|Revoke|Rotate|Save|Send|Silence|Test)\b/;
 
-test("a viewer reads every screen and is offered no change but that of the own password", { timeout: 300_000 }, async () => {
+test("a viewer can read every screen, and can change only its own password", { timeout: 300_000 }, async () => {
   await using opened = await openAs(VIEWER.email, VIEWER.password);
   const { page } = opened;
   const faults: string[] = [];

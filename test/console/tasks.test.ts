@@ -356,7 +356,7 @@ async function invite(page: Page): Promise<void> {
   expect(invited.complaints).toEqual([]);
 }
 
-test("the tasks are done within their clicks, at most three for the median", { timeout: 600_000 }, async () => {
+test("every task needs at most its number of clicks, and the median is at most three", { timeout: 600_000 }, async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   const counts: Record<string, number> = {};
@@ -380,7 +380,7 @@ test("the tasks are done within their clicks, at most three for the median", { t
   expect(complaints).toEqual([]);
 });
 
-test("an SDK, a Prometheus and Grafana are connected with what the page gives, and the page shows that data arrived", async () => {
+test("an SDK, Prometheus and Grafana are connected with the configuration on the page, which shows that data arrived", async () => {
   await using opened = await openPage(browser, backend.apiUrl, {}, REFUSED);
   const { page, complaints } = opened;
   await logInBy(page, "admin@localhost", adminPassword(backend.place));
@@ -426,7 +426,7 @@ test("an SDK, a Prometheus and Grafana are connected with what the page gives, a
   expect(complaints).toEqual([]);
 });
 
-test("long and hostile names of a sender widen no screen", async () => {
+test("long and hostile names from senders do not widen a screen", async () => {
   const bearer = await login(backend.apiUrl, other.email, other.password);
   const { api_key: key } = await api("/api/keys", { name: "sender" }, bearer);
   const long = `${HOSTILE_ORG} \u202e gnp.exe ${"name-without-end".repeat(10)}`.slice(0, 200);

@@ -11,7 +11,7 @@ import { PanelView } from "./panel.tsx";
 
 const MAX_VALUES = 1000;
 
-/** `again`: a new value repeats the queries of all panels. */
+/** `refreshes`: a new number repeats the queries of all panels. */
 export function Board({ dashboard, refreshes }: { dashboard: Dashboard; refreshes: number }) {
   const { query } = route.value;
   const loaded = useLoaded(

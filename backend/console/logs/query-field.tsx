@@ -70,7 +70,7 @@ function useQueryField({ line, onLine }: QueryFieldProps) {
   const isOpen = useSignal(false);
   const input = useRef<HTMLInputElement>(null);
   const lastLine = useRef(line);
-  // Only a line that has changed, and with the page: who types at once after `/` would lose the first letters.
+  // Only a changed line, and synchronously with the page: otherwise, letters that are typed right after `/` would be lost.
   useLayoutEffect(() => {
     if (lastLine.current !== line) typed.value = lastLine.current = line;
   }, [line]);

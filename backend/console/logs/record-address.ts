@@ -11,7 +11,7 @@ export function recordAddress(row: LogRow): string {
   return `${row.timestamp}~${hashOf(JSON.stringify([row.message, row.host_id, row.node, row.source, row.span_id, labels]))}`;
 }
 
-/** `question`: the query that lists the record. Undefined if the record is no longer stored, or the address is invalid. */
+/** `parameters`: those of the query that lists the record. Undefined if the record is no longer stored, or the address is invalid. */
 export async function findRecord(address: string, parameters: Query, signal: AbortSignal): Promise<LogRow | undefined> {
   const [timestamp = ""] = address.split("~");
   if (!Number.isFinite(Date.parse(timestamp))) return undefined;

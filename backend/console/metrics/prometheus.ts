@@ -15,7 +15,7 @@ export type Labels = Readonly<Record<string, string>>;
 
 export interface Series {
   readonly name: string;
-  /** What distinguishes it from the other series of a chart. */
+  /** The labels that distinguish it from the other series of a chart. */
   readonly short: string;
   /** Unix seconds → value. */
   readonly points: readonly (readonly [number, number])[];

@@ -1,17 +1,17 @@
-// Calls of the backend's API with the browser's session. Invariants: every call carries the header that no other site can send; a session
-// that has ended asks for a login and then makes the same call again, so nothing that was typed is lost; an error is the backend's words.
+// Calls the backend's API with the browser's session. Invariants: every request has a header that other sites cannot send; if the session
+// has expired, the user logs in and the request is repeated, so typed input is not lost; an error has the backend's message.
 import { signal } from "@preact/signals";
 import { waitForLogin, loginCount } from "./ended.ts";
 
 export const SESSION_HEADER = { "x-requested-with": "atherops" };
-/** Their 401 is an answer to who logs in, not the end of a session. */
+/** A 401 for these paths means that the login failed, not that the session expired. */
 const LOGIN_PATHS: ReadonlySet<string> = new Set([
   "/api/auth/session",
   "/api/auth/session/code",
   "/api/auth/invitation",
   "/api/auth/invitation/accept",
 ]);
-/** For each path, the warning that the last response was incomplete because a shard was unavailable. */
+/** Path → the warning that its last response was incomplete because a shard was unavailable. */
 export const missing = signal<Readonly<Record<string, string>>>({});
 const TRIES = 3;
 const LONGEST_WAIT_S = 20;
@@ -39,7 +39,7 @@ export interface Call {
   readonly signal?: AbortSignal;
 }
 
-/** One page of an answer, and where the next one is. */
+/** One page of a list, and the path of the next page. */
 export interface Page<T> {
   readonly body: T;
   readonly next: string | undefined;
@@ -49,7 +49,7 @@ export async function call<T>(path: string, options: Call = {}): Promise<T> {
   return (await page<T>(path, options)).body;
 }
 
-/** Throws ApiFailure; a reading call that is refused for load is made again when the backend says so. */
+/** Throws ApiFailure. A GET that the backend rejects because of its load is retried after the time in `Retry-After`. */
 export async function page<T>(path: string, options: Call = {}): Promise<Page<T>> {
   for (let tries = 1; ; tries++) {
     const logins = loginCount();
@@ -74,10 +74,10 @@ function noteIncomplete(path: string, warning: string | undefined): void {
   if (before !== warning) missing.value = warning === undefined ? others : { ...others, [path]: warning };
 }
 
-/** All pages of a list, up to a limit. */
+/** The rows of all pages of a list, up to a limit. */
 export interface WholeList<T> {
   readonly rows: T[];
-  /** There is more than was read. */
+  /** True if the list has more rows. */
   readonly isTruncated: boolean;
 }
 
@@ -92,7 +92,7 @@ export async function wholeList<T>(path: string, signal: AbortSignal, maxPages =
   return { rows, isTruncated: at !== undefined };
 }
 
-/** The answer whatever its status; for what is read as it comes. Throws ApiFailure when the backend is not reached. */
+/** Returns the response with any status, so that a stream can be read. Throws ApiFailure if the backend is unreachable. */
 export async function sendRequest(path: string, { method = "GET", query, body, headers: own, signal }: Call): Promise<Response> {
   const search = searchOf(query);
   const headers = { ...SESSION_HEADER, ...own, ...(body !== undefined && { "content-type": "application/json" }) };
@@ -118,7 +118,7 @@ function searchOf(query: Query = {}): string {
 
 export async function readFailure(response: Response): Promise<ApiFailure> {
   const body = (await response.json().catch(() => ({}))) as { error?: string; message?: string; errorType?: string };
-  // Prometheus' own form has the words in `error` and the kind in `errorType`.
+  // Prometheus' format has the message in `error` and the code in `errorType`.
   const [code, words] = body.errorType ? [body.errorType, body.error] : [body.error, body.message];
   return new ApiFailure(response.status, code ?? "unknown", words ?? `the backend responded with status ${response.status}`);
 }

@@ -1,20 +1,20 @@
-// Handles a session that ends while the user works: calls wait here until the user has logged in again.
+// Handles a session that expires while the user works: requests wait here until the user has logged in again.
 import { signal } from "@preact/signals";
 
-/** True while a refused call waits for a login. */
+/** True while a request waits for a login. */
 export const isSessionExpired = signal(false);
 
 let waiting: (() => void)[] = [];
 let logins = 0;
 
-/** The number of logins so far; read it before a call is made. */
+/** Number of logins so far. Read it before a request is sent. */
 export function loginCount(): number {
   return logins;
 }
 
 /**
- * Resolves after the next login; rejects when the call itself is aborted. `before`: `loginCount()` before the call. If a login happened
- * since then, the refusal belongs to the earlier session and needs no other login.
+ * Resolves after the next login; rejects if the request is aborted. `before`: `loginCount()` before the request. If a login happened since
+ * then, the 401 belongs to the earlier session, and no other login is needed.
  */
 export async function waitForLogin(before: number, abort?: AbortSignal): Promise<void> {
   if (before !== logins) return;

@@ -1,12 +1,12 @@
-// Loads the data of a screen: when the question changes, the earlier request is aborted and a new one is sent. Invariant: an answer is
-// shown only while its question is the one on the screen. While the next request runs, the last answer stays; if that request fails, the
-// answer to another question is cleared, but the answer to the same question stays, because it is still the latest known.
+// Loads the data of a screen: if the request key changes, the earlier request is aborted and a new one is sent. Invariant: a response is
+// shown only while its key is current. While the next request runs, the last response stays; if that request fails, a response for another
+// key is cleared, but one for the same key stays, because it is the latest known.
 import { computed, signal, type ReadonlySignal, useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { errorMessage } from "./api.ts";
 
 const pending = signal(0);
-/** Value of the attribute `data-loading`: empty while the screen waits for an answer, else absent. Refreshes by a timer do not count. */
+/** Value of the attribute `data-loading`: empty while the screen waits for a response, else absent. Refreshes by a timer do not count. */
 export const loadingAttribute = computed(() => (pending.value > 0 ? "" : undefined));
 
 /** Counts as loading until `work` ends. */
@@ -42,7 +42,7 @@ export function useLoaded<T>(
   latestAsk.current = ask;
   const reloads = refreshes.value;
   const answered = useRef<string | undefined>(undefined);
-  // Before the browser paints: otherwise a frame could show the old answer to a new question without counting as loading.
+  // Before the browser paints: otherwise a frame could show the old response for a new key without counting as loading.
   useLayoutEffect(() => {
     if (requestKey === undefined) return undefined;
     const abort = new AbortController();

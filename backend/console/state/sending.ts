@@ -1,5 +1,5 @@
-// A request that the user starts, such as saving a form. Invariants: it is not sent again while it runs; a refusal is shown as a message
-// until the next try; a late answer does not move a user who has left the form.
+// Requests that the user starts, such as saving a form. Invariants: a request is not sent again while it runs; an error is shown until the
+// next attempt; a late response does not navigate a user who has left the form.
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { errorMessage } from "./api.ts";
@@ -8,7 +8,7 @@ import { go } from "./route.ts";
 export interface Sending<A extends unknown[]> {
   readonly send: (...args: A) => Promise<void>;
   readonly isBusy: boolean;
-  /** Why the last try was refused. */
+  /** Why the last attempt failed. */
   readonly error: string | undefined;
 }
 
