@@ -147,7 +147,7 @@ describeOnEachStore((store) => {
     expect(await shown.text()).toBe(`You are logged in as ${account}@example.com. You can close this window.\n`);
     expect([await command.code, command.printed()]).toEqual([
       0,
-      expect.stringContaining(`logged in to ${url} as ${account}@example.com\nthe session lasts 15m: then run `),
+      expect.stringContaining(`logged in to ${url} as ${account}@example.com\nthe session lasts 15m; after that, run `),
     ]);
     await once(unused.resume(), "close");
     expect((await runClient("users", { url, sessionFile })).out).toContain(`${account}@example.com`);
