@@ -16,9 +16,7 @@ if (name !== "" && existsSync(file)) {
   const [code] = (await once(child, "exit")) as [number | null];
   process.exitCode = code ?? 1;
 } else {
-  const names = globSync("*.ts", { cwd: FOLDER }).filter((one) => !one.endsWith(".test.ts"));
-  console.error(
-    `usage: npm run bench -- NAME [ARGUMENTS]\nbenchmarks: ${names.map((one) => basename(one, ".ts")).join(", ") || "none yet"}`,
-  );
+  const names = globSync("*.ts", { cwd: FOLDER }).map((path) => basename(path, ".ts"));
+  console.error(`usage: npm run bench -- NAME [ARGUMENTS]\nbenchmarks: ${names.join(", ")}`);
   process.exitCode = 1;
 }

@@ -12,8 +12,9 @@ import { constants } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-const NEEDED_TO_START = 20;
-const NEEDED_TO_RUN = 24;
+/** Major versions of Node.js that this file and the scripts need. */
+const BOOTSTRAP_NODE = 20;
+const SCRIPT_NODE = 24;
 const PROGRESS_EVERY_MS = 15_000;
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 /** Inside node_modules, so that it is deleted together with the packages. */
@@ -21,8 +22,8 @@ const STAMP = join(ROOT, "node_modules", ".installed-from-lock");
 const NODE_PACKAGE = join(ROOT, "node_modules", "node");
 
 async function main() {
-  if (majorOf(process.versions.node) < NEEDED_TO_START) {
-    fail(`Node ${process.versions.node} is too old: install Node ${NEEDED_TO_START} or newer (https://nodejs.org) and start again.`);
+  if (majorOf(process.versions.node) < BOOTSTRAP_NODE) {
+    fail(`Node ${process.versions.node} is too old: install Node ${BOOTSTRAP_NODE} or newer (https://nodejs.org) and start again.`);
   }
   const [script, ...args] = process.argv.slice(2);
   if (script === undefined) fail("usage: node hack/bootstrap.mjs SCRIPT.ts [ARGUMENTS]");
@@ -45,10 +46,10 @@ async function install() {
   try {
     if (isInstalled()) return;
     const startedAt = Date.now();
-    say("installing what package-lock.json pins (once, a minute or two) …");
+    say("installing the packages of package-lock.json (once, a minute or two) …");
     // Includes development dependencies even if NODE_ENV=production is set, because this is a checkout, not an image.
     const code = await npm(["ci", "--include=dev", "--no-audit", "--no-fund", "--loglevel=error"]);
-    if (code !== 0) fail(`npm ci ended with ${code}: see above. Nothing was started; the next run tries again.`);
+    if (code !== 0) fail(`npm ci failed with ${code}, see above; the next run retries`);
     writeFileSync(STAMP, lockHash());
     say(`installed in ${Math.round((Date.now() - startedAt) / 1000)} s`);
   } finally {
@@ -67,17 +68,17 @@ function lockHash() {
 }
 
 async function npm(args) {
-  // The npm that runs this script, if any; its path may be anything, but its entry is a script.
-  const own = process.env.npm_execpath;
-  const [command, first] = own?.endsWith("npm-cli.js") ? [process.execPath, [own]] : ["npm", []];
+  // The npm that runs this script, if any.
+  const entry = process.env.npm_execpath;
+  const [command, first] = entry?.endsWith("npm-cli.js") ? [process.execPath, [entry]] : ["npm", []];
   // Standard output belongs to the script: `bin/atherops tokens create > file` may be the first run.
   const child = spawn(command, [...first, ...args], { cwd: ROOT, stdio: ["inherit", 2, 2] });
-  return endOf(child, "installing");
+  return waitForExit(child, "installing");
 }
 
-function endOf(child, doing) {
+function waitForExit(child, activity) {
   const startedAt = Date.now();
-  const timer = setInterval(() => say(`still ${doing} (${Math.round((Date.now() - startedAt) / 1000)} s)`), PROGRESS_EVERY_MS);
+  const timer = setInterval(() => say(`still ${activity} (${Math.round((Date.now() - startedAt) / 1000)} s)`), PROGRESS_EVERY_MS);
   return new Promise((done) => {
     child.once("error", (error) => done(error.message));
     child.once("exit", (code, signal) => done(code ?? signal));
@@ -86,22 +87,25 @@ function endOf(child, doing) {
 
 /** The running Node if it is new enough, otherwise the one of the npm package `node`. */
 async function node24() {
-  if (majorOf(process.versions.node) >= NEEDED_TO_RUN) return process.execPath;
+  if (majorOf(process.versions.node) >= SCRIPT_NODE) return process.execPath;
   const bundled = join(NODE_PACKAGE, "bin", "node");
   if (!isNode24(bundled)) {
-    // npm is configured not to run install scripts; this one script only fetches the binary of the pinned version.
-    say(`bringing Node ${NEEDED_TO_RUN} …`);
-    await endOf(spawn(process.execPath, ["installArchSpecificPackage"], { cwd: NODE_PACKAGE, stdio: ["inherit", 2, 2] }), "bringing Node");
+    // npm is configured not to run install scripts; this one only downloads the binary of the pinned version.
+    say(`downloading Node ${SCRIPT_NODE} …`);
+    await waitForExit(
+      spawn(process.execPath, ["installArchSpecificPackage"], { cwd: NODE_PACKAGE, stdio: ["inherit", 2, 2] }),
+      "downloading Node",
+    );
   }
   if (isNode24(bundled)) return bundled;
   return fail(
-    `Node ${NEEDED_TO_RUN} is needed, this is ${process.versions.node}, and the npm package "node" did not bring one for ${process.platform} on ${process.arch}. Install Node ${NEEDED_TO_RUN} (https://nodejs.org) and start again.`,
+    `Node ${SCRIPT_NODE} is needed, this is ${process.versions.node}, and the npm package "node" has none for ${process.platform} on ${process.arch}. Install Node ${SCRIPT_NODE} (https://nodejs.org) and start again.`,
   );
 }
 
 function isNode24(file) {
   const { stdout } = spawnSync(file, ["--version"], { encoding: "utf8" });
-  return majorOf((stdout || "v0").slice(1)) >= NEEDED_TO_RUN;
+  return majorOf((stdout || "v0").slice(1)) >= SCRIPT_NODE;
 }
 
 function majorOf(version) {

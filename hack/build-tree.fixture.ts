@@ -1,5 +1,4 @@
-// Copies some files of this repository to a temporary folder, with its packages, for tests that run the build scripts of this folder there
-// as separate processes.
+// Copies some files of this repository to a temporary folder, with its packages, and runs a build script there in a separate process.
 import { cpSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";

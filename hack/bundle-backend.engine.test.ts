@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { adminPassword, backendPlace, login, makeTenant } from "../test/fixtures/backend-process.ts";
 import { call, eventually, signedPost, temporaryFolder, TestProcess } from "../test/fixtures/processes.ts";
-import { bundleBackend, OUTSIDE } from "./bundle-backend.ts";
+import { bundleBackend, EXTERNAL } from "./bundle-backend.ts";
 import { ROOT } from "./bundle.ts";
 
 const folder = temporaryFolder();
@@ -19,7 +19,7 @@ let packages: string[];
 beforeAll(async () => {
   packages = await bundleBackend(to);
   // Nothing else can be found from here.
-  for (const name of OUTSIDE) {
+  for (const name of EXTERNAL) {
     const link = join(folder.path, "node_modules", name);
     mkdirSync(join(link, ".."), { recursive: true });
     symlinkSync(join(ROOT, "node_modules", name), link);
@@ -48,7 +48,7 @@ test("it is JavaScript with its maps, migrations and licences, and nothing of a 
   const licences = readFileSync(join(to, "LICENSES.txt"), "utf8");
   expect(packages).toContainEqual(expect.stringMatching(/^fastify@/));
   for (const one of packages) expect(licences).toContain(`\n${one} (`);
-  for (const name of OUTSIDE) expect(packages).not.toContainEqual(expect.stringMatching(`^${name}@`));
+  for (const name of EXTERNAL) expect(packages).not.toContainEqual(expect.stringMatching(`^${name}@`));
 });
 
 test("it is the same bytes wherever it is written to", async () => {

@@ -26,7 +26,7 @@ describe.each(Object.entries(PROGRAMS))("%s", (program, [, name]) => {
     const licences = readFileSync(join(to, "LICENSES.txt"), "utf8");
     expect(packages).toContainEqual(expect.stringMatching(/^commander@/));
     for (const one of packages) expect(licences).toContain(`\n${one} (`);
-    expect(licences).not.toContain("carries no text of its licence");
+    expect(licences).not.toContain("contains no licence text");
   });
 
   test("has no test's file in it, and of undici not the index", () => {
@@ -46,7 +46,7 @@ describe.each(Object.entries(PROGRAMS))("%s", (program, [, name]) => {
   });
 });
 
-test("what converts metrics has its kernel inside", async () => {
+test("the metrics converter contains its kernel", async () => {
   const to = join(folder, "part");
   await bundleFile("agent/proxy/fast-exposition.ts", "part", to);
   const program = `const { fastConverter } = await import(${JSON.stringify(join(to, "part.js"))}); console.log(fastConverter()?.memoryBytes);`;

@@ -1,12 +1,12 @@
-// Finds what comments and pages of this repository refer to: files, sections of pages, links. Invariant: every detected reference without a
-// target is an error; ordinary words are not mistaken for references.
+// Finds references in comments and pages of this repository: to files, sections of pages and links. Invariant: every detected reference without
+// a target is an error; ordinary words are not mistaken for references.
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { basename, dirname, join, normalize } from "node:path";
 
 const ROOT = join(import.meta.dirname, "..");
 
-/** Every file of the repository that is or will be committed, relative to its root. */
+/** Returns all files of the repository that are or will be committed, relative to its root. */
 export function filesOfRepository(): string[] {
   const list = execFileSync("git", ["ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate"], {
     cwd: ROOT,
@@ -15,7 +15,7 @@ export function filesOfRepository(): string[] {
   return list.split("\n").filter((file) => file !== "");
 }
 
-/** The prose of a file by line (1-based line → text): the whole text of a page, the comments of a program. */
+/** Returns the prose of a file by line (1-based line → text): the whole text of a page, the comments of a program. */
 export function proseOf(file: string): Map<number, string> {
   const lines = readFileSync(join(ROOT, file), "utf8").split("\n");
   const prose = new Map<number, string>();
@@ -57,7 +57,7 @@ const FOLDER = /^(?:agent|backend|bin|charts|docs|hack|test)\//;
 /** A placeholder for any name: FILE.json, x.test.ts. */
 const PLACEHOLDER = /(?:^|\/)(?:[A-Z]{4,}|[a-z])\.|^\.test\.ts$/;
 
-/** Names of files that do not exist in this repository and are not known from elsewhere. */
+/** Finds names of files that do not exist in this repository. */
 export function wrongNames(file: string, files: ReadonlySet<string>): Problem[] {
   const byBase = Map.groupBy(files, (each) => basename(each));
   const problems: Problem[] = [];
@@ -71,7 +71,7 @@ export function wrongNames(file: string, files: ReadonlySet<string>): Problem[] 
   return problems;
 }
 
-/** All names that the braces stand for. */
+/** Expands braces: `x{a,b}y` becomes `xay` and `xby`. */
 function expand(name: string): string[] {
   const braces = /^(?<before>[^{]*)\{(?<of>[^}]*)\}(?<after>.*)$/.exec(name)?.groups;
   if (!braces) return [name];
@@ -93,7 +93,7 @@ function leadsToFile(name: string, from: string, files: ReadonlySet<string>, byB
   return named.length === 1 && (name.includes("/") || (program !== "agent" && program !== "backend"));
 }
 
-/** Links of a page to a missing file or heading. */
+/** Finds links of a page to a missing file or heading. */
 export function wrongLinks(file: string, files: ReadonlySet<string>): Problem[] {
   const text = readFileSync(join(ROOT, file), "utf8");
   const folders = new Set([...files].flatMap((each) => foldersOf(each)));
@@ -113,7 +113,7 @@ function foldersOf(file: string): string[] {
   return folder === "." ? [] : [folder, ...foldersOf(folder)];
 }
 
-/** References such as `docs/decisions.md, "Enrolment"` whose section does not exist. */
+/** Finds references such as `docs/decisions.md, "Enrolment"` whose section does not exist. */
 export function wrongSections(file: string, files: ReadonlySet<string>): Problem[] {
   const problems: Problem[] = [];
   const text = [...proseOf(file).values()].join(" ").replaceAll(/\s+\*?\s*/g, " ");

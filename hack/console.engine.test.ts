@@ -8,7 +8,7 @@ import { buildTree } from "./build-tree.fixture.ts";
 
 let tree: ReturnType<typeof buildTree>;
 beforeAll(() => {
-  tree = buildTree("hack/console.mjs", ["hack/lock.mjs", "backend/console", "backend/client", "docs/dashboards"]);
+  tree = buildTree("hack/console.mjs", ["hack/licences.mjs", "hack/lock.mjs", "backend/console", "backend/client", "docs/dashboards"]);
   mkdirSync(join(tree.path, "backend/http"));
 });
 afterAll(() => tree?.[Symbol.dispose]());

@@ -1,15 +1,15 @@
 // Builds the console, backend/console, into backend/http/console: files with hashed names, each also compressed, and files.json that lists
-// them. Invariants: it is built only if its sources, its packages or this file have changed, which takes seconds; a half-written folder
-// never replaces a complete one; concurrent builds run one after the other; no file of a test is included. It is plain JavaScript for any
-// Node >= 20, because hack/bootstrap.mjs calls it before anything runs; vitest.config.ts calls it before the tests, and
-// hack/bundle-backend.ts for the image.
+// them. Invariants: it is built only if its sources, its packages or this file have changed; a half-written folder never replaces a complete
+// one; concurrent builds run one after the other; no test file is included. It is plain JavaScript for any Node >= 20, because
+// hack/bootstrap.mjs calls it before anything runs; vitest.config.ts and hack/bundle-backend.ts call it too.
 //
-//   node hack/console.mjs [--sizes]    --sizes: prints what each file takes compressed
+//   node hack/console.mjs [--sizes]    --sizes: prints the size of each file, also compressed
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
+import { readLicences } from "./licences.mjs";
 import { acquireLock } from "./lock.mjs";
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -30,14 +30,14 @@ const TYPES = {
   ".svg": "image/svg+xml",
 };
 
-/** Resolves to whether it had to build. Rejects with the bundler's message. */
+/** Resolves to whether it built the console. Rejects with the bundler's message. */
 export async function buildConsole() {
-  if (!existsSync(SOURCES) || isBuiltOf(originOf())) return false;
+  if (!existsSync(SOURCES) || isBuilt(hashSources())) return false;
   const release = await acquireLock(`${TARGET}.lock`);
   try {
-    const origin = originOf();
+    const origin = hashSources();
     // Another process may have built it while this one waited.
-    if (isBuiltOf(origin)) return false;
+    if (isBuilt(origin)) return false;
     const files = await bundle();
     // Remains of killed builds: this process holds the lock, so no build uses them.
     for (const folder of [DRAFT, BEFORE]) rmSync(folder, { recursive: true, force: true });
@@ -53,13 +53,14 @@ export async function buildConsole() {
   }
 }
 
-function isBuiltOf(origin) {
+function isBuilt(origin) {
   const manifest = join(TARGET, MANIFEST);
   return existsSync(manifest) && JSON.parse(readFileSync(manifest, "utf8")).origin === origin;
 }
 
-function originOf() {
-  const hash = createHash("sha256").update(readFileSync(fileURLToPath(import.meta.url)));
+function hashSources() {
+  const hash = createHash("sha256");
+  for (const name of ["console.mjs", "licences.mjs"]) hash.update(readFileSync(new URL(name, import.meta.url)));
   const dashboards = sourcesIn(DASHBOARDS).filter((path) => path.endsWith(".json"));
   for (const [folder, paths] of [
     [SOURCES, sourcesIn(SOURCES)],
@@ -114,26 +115,12 @@ async function bundle() {
     ...files,
     "icon.svg": icon,
     "index.html": Buffer.from(filled),
-    "LICENSES.txt": Buffer.from(licences(Object.keys(metafile.inputs))),
+    "LICENSES.txt": Buffer.from(
+      readLicences(SOURCES, Object.keys(metafile.inputs))
+        .map(({ section }) => section)
+        .join("\n"),
+    ),
   };
-}
-
-/** Lists every bundled package with its name, its licence, and the text of the licence from the package. */
-function licences(inputs) {
-  const folders = new Set(
-    inputs.map((file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file)?.[0]).filter((folder) => folder !== undefined),
-  );
-  const sections = [...folders]
-    .sort((a, b) => (a < b ? -1 : 1))
-    .map((folder) => {
-      const at = join(SOURCES, folder);
-      const { name, version, license } = JSON.parse(readFileSync(join(at, "package.json"), "utf8"));
-      const texts = readdirSync(at)
-        .filter((file) => /^(licen[cs]e|copying|notice)/i.test(file))
-        .sort();
-      return `${"=".repeat(80)}\n${name}@${version} (${license})\n\n${texts.map((file) => readFileSync(join(at, file), "utf8").trim()).join("\n\n")}\n`;
-    });
-  return sections.join("\n");
 }
 
 function write(folder, name, contents) {

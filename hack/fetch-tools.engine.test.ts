@@ -38,7 +38,7 @@ describe("the catalogue", () => {
   });
 
   it("says which programs there are when asked for another", async () => {
-    await expect(toolPath("no-such-program")).rejects.toThrow(/no program no-such-program: known are victoria-metrics, vmalert/);
+    await expect(toolPath("no-such-program")).rejects.toThrow(/unknown program no-such-program; known programs: victoria-metrics, vmalert/);
   });
 
   it.each(CATALOGUE.filter((tool) => tool.release))(

@@ -1,20 +1,20 @@
-// The third-party programs, pinned: finds them on PATH, in the cache, in their projects' releases, or builds them from their Go
-// modules. A version is changed here and in hack/tools/update.sh.
+// Fetches third-party programs of pinned versions: from PATH, the cache or their projects' releases, or by building their Go modules. To
+// change a version, edit this file and hack/tools/update.sh.
 //
-//   node hack/fetch-tools.ts                  every program that `npm start` and `npm test` need
-//   node hack/fetch-tools.ts helm kind …      these; their paths are printed one a line
+//   node hack/fetch-tools.ts                  fetches all programs for `npm start` and `npm test`
+//   node hack/fetch-tools.ts helm kind …      fetches these programs, and prints their paths, one per line
 //   node hack/fetch-tools.ts --help
 //
-// The cache is ${XDG_CACHE_HOME:-~/.cache}/atherops/tools/<name>/<version>/<name> (<version>-<components> for the collector);
-// removing it is safe.
-// No SHA-256 is pinned here yet: from where this was written, no release host could be reached to verify one. Until then an archive is
-// checked against the checksum file of its own release, which guards against damage, not against a release that was taken over.
+// The cache is ${XDG_CACHE_HOME:-~/.cache}/atherops/tools/<name>/<version>/<name> (<version>-<components> for the collector); removing it is
+// safe. No SHA-256 is pinned yet, because no release host could be reached to verify one. Archives are checked against the checksum file of
+// their own release, which detects damage, but not a compromised release.
 import { createHash } from "node:crypto";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import type { Release } from "./tools/release.ts";
+import { readManual } from "./manual.ts";
 import { find, obtain, type Tool } from "./tools/obtain.ts";
 import { type Progress, progressOn, ToolError } from "./tools/progress.ts";
 
@@ -158,29 +158,29 @@ export function cacheFolder(): string {
   return join(process.env["XDG_CACHE_HOME"] || join(homedir(), ".cache"), "atherops", "tools");
 }
 
-/** The absolute path of one program, which is fetched if it is missing (with progress on stderr). Throws ToolError. */
+/** Returns the absolute path of a program, which is fetched if it is missing (with progress on stderr). Throws ToolError. */
 export async function toolPath(name: string, progress: Progress = progressOn(process.stderr)): Promise<string> {
-  return obtain(toolNamed(name), { ...places(), progress });
+  return obtain(findByName(name), { ...toolLocations(), progress });
 }
 
-/** The same; undefined if the program has to be fetched first. */
+/** Returns the path of a program; undefined if it must be fetched first. */
 export async function findTool(name: string): Promise<string | undefined> {
-  return find(toolNamed(name), places());
+  return find(findByName(name), toolLocations());
 }
 
-function toolNamed(name: string): Tool {
-  const tool = CATALOGUE.find((one) => one.name === name);
-  if (tool === undefined) throw new ToolError(`no program ${name}: known are ${CATALOGUE.map((one) => one.name).join(", ")}`);
+function findByName(name: string): Tool {
+  const tool = CATALOGUE.find((candidate) => candidate.name === name);
+  if (tool === undefined)
+    throw new ToolError(`unknown program ${name}; known programs: ${CATALOGUE.map((known) => known.name).join(", ")}`);
   return tool;
 }
 
-function places() {
+function toolLocations() {
   return { cache: cacheFolder(), path: process.env["PATH"] ?? "" };
 }
 
 /**
- * Paths by name. Fetches one program after the other, because a build uses all cores; prints a line for each. Throws ToolError at the first
- * failure.
+ * Returns paths by name. Fetches one program after the other, because a build uses all cores. Throws ToolError at the first failure.
  */
 export async function fetchTools(names: readonly string[], { progress }: { progress: Progress }): Promise<Record<string, string>> {
   const paths: Record<string, string> = {};
@@ -247,9 +247,7 @@ async function main(): Promise<void> {
 }
 
 function usage(): void {
-  const [manual] = readFileSync(new URL(import.meta.url), "utf8").split("\nimport ");
-  console.log(manual?.replaceAll(/^\/\/ ?/gm, ""));
-  console.log(`Known programs:\n${CATALOGUE.map((tool) => `  ${tool.name} ${tool.version}`).join("\n")}`);
+  console.log(`${readManual(import.meta.url)}\nKnown programs:\n${CATALOGUE.map((tool) => `  ${tool.name} ${tool.version}`).join("\n")}`);
 }
 
 if (import.meta.main) {

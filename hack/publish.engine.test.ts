@@ -87,7 +87,7 @@ test("a file that is not as the release wrote it publishes nothing", async () =>
 test("a missing registry and a missing release are one sentence", async () => {
   const folder = temporaryFolder();
   onTestFinished(() => folder[Symbol.dispose]());
-  expect((await publish()).stderr).toBe("hack/publish: name one registry, such as registry.example.com/telemetry");
+  expect((await publish()).stderr).toBe("hack/publish: specify one registry, such as registry.example.com/telemetry");
   expect((await publish("localhost:5000", "--dist", folder.path)).stderr).toBe(
     `hack/publish: ${folder.path} has no SHA256SUMS: run hack/release first`,
   );

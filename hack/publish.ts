@@ -1,7 +1,7 @@
 // Pushes a release that `hack/release` wrote to an OCI registry, with helm and crane, after comparing it with its checksums.
 //
 //   hack/publish registry.example.com/telemetry            charts to …/charts, images to …/<image name>
-//   hack/publish localhost:5000/telemetry --dist FOLDER    of another folder than dist/; a registry on this machine may use plain HTTP
+//   hack/publish localhost:5000/telemetry --dist FOLDER    publishes another folder than dist/; a local registry may use plain HTTP
 //   hack/publish --help
 //
 // Log in first: `helm registry login`, `crane auth login`. Images are pushed if `sh dist/build-images.sh` built them. Everything else in
@@ -12,6 +12,7 @@ import { parseArgs } from "node:util";
 import { execa } from "execa";
 import { ROOT } from "./bundle.ts";
 import { toolPath } from "./fetch-tools.ts";
+import { readManual } from "./manual.ts";
 import { sha256 } from "./releasing/provenance.ts";
 
 class PublishError extends Error {}
@@ -19,9 +20,10 @@ class PublishError extends Error {}
 async function main(): Promise<void> {
   const options = { dist: { type: "string" }, help: { type: "boolean", short: "h" } } as const;
   const { values, positionals } = parseArgs({ options, allowPositionals: true });
-  if (values.help) return usage();
+  if (values.help) return console.log(readManual(import.meta.url));
   const [registry] = positionals;
-  if (registry === undefined || positionals.length > 1) throw new PublishError("name one registry, such as registry.example.com/telemetry");
+  if (registry === undefined || positionals.length > 1)
+    throw new PublishError("specify one registry, such as registry.example.com/telemetry");
   const dist = resolve(values.dist ?? join(ROOT, "dist"));
   compareChecksums(dist);
   const isLocal = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:|\/|$)/.test(registry);
@@ -58,11 +60,6 @@ function compareChecksums(dist: string): void {
 
 function list(folder: string): string[] {
   return existsSync(folder) ? readdirSync(folder).sort() : [];
-}
-
-function usage(): void {
-  const [manual] = readFileSync(new URL(import.meta.url), "utf8").split("\nimport ");
-  console.log(manual?.replaceAll(/^\/\/ ?/gm, ""));
 }
 
 try {

@@ -1,9 +1,9 @@
-// Makes a release from a clean tag, into dist/, and publishes nothing. Twice from the same tag, it makes the same bytes: every time in
-// an archive is that of the tagged commit, every list is sorted.
+// Builds a release from a clean tag into dist/, and publishes nothing. Invariant: two runs from the same tag produce identical bytes: times in
+// archives are those of the tagged commit, and lists are sorted.
 //
 //   hack/release              from a clean checkout whose HEAD has the tag v<version of package.json>
-//   hack/release --untagged   a trial from the working tree; the version gets the commit's name as its build
-//   hack/release --set-version 0.2.0   writes the version everywhere, and moves the unreleased changes in the changelog to it
+//   hack/release --untagged   builds the working tree; the version gets the commit's hash as build metadata
+//   hack/release --set-version 0.2.0   writes the version everywhere, and dates the changelog
 //   hack/release --help
 //
 // dist/
@@ -19,7 +19,7 @@
 //
 // `hack/publish REGISTRY` then pushes charts and images to a registry.
 //
-// Packages with programs inside are made for the processor of this machine; run it on each. Deb and rpm: nfpm, hack/packaging/nfpm.yaml.
+// Packages that contain programs are built for this machine's architecture; run it on each. nfpm builds deb and rpm (hack/packaging/nfpm.yaml).
 import {
   appendFileSync,
   existsSync,
@@ -40,6 +40,7 @@ import { execa } from "execa";
 import { bundle, ROOT } from "./bundle.ts";
 import { currentValues } from "./chart-values.ts";
 import { CATALOGUE, toolPath } from "./fetch-tools.ts";
+import { readManual } from "./manual.ts";
 import { provenance, sha256 } from "./releasing/provenance.ts";
 import { nodeVersion, readSbom, WORKSPACES } from "./releasing/sbom.ts";
 import { setVersion, taggedRelease, untaggedRelease, type Release, VersionError } from "./version.ts";
@@ -56,7 +57,7 @@ class ReleaseError extends Error {}
 async function main(): Promise<void> {
   const options = { untagged: { type: "boolean" }, "set-version": { type: "string" }, help: { type: "boolean", short: "h" } } as const;
   const { values } = parseArgs({ options });
-  if (values.help) return usage();
+  if (values.help) return console.log(readManual(import.meta.url));
   if (values["set-version"] !== undefined) return printWritten(values["set-version"]);
   const release = await (values.untagged ? untaggedRelease(ROOT) : taggedRelease(ROOT));
   process.env["SOURCE_DATE_EPOCH"] = release.epoch;
@@ -96,15 +97,7 @@ async function npmTarballs({ version }: Release): Promise<void> {
     await bundle(program, folder);
     const file = `${name}.js`;
     chmodSync(join(folder, file), 0o755);
-    const manifest = {
-      name,
-      version,
-      description,
-      type: "module",
-      bin: { [name]: file },
-      engines: { node: ">=24" },
-      os: systems,
-    };
+    const manifest = { name, version, description, type: "module", bin: { [name]: file }, engines: { node: ">=24" }, os: systems };
     writeFileSync(join(folder, "package.json"), `${JSON.stringify(manifest, undefined, 2)}\n`);
     await execa("npm", ["pack", "--silent", "--pack-destination", DIST], { cwd: folder });
   }
@@ -143,22 +136,22 @@ async function hostAgent(release: Release): Promise<void> {
 }
 
 /**
- * Licences of the programs next to the bundle. Node's file covers everything inside it; the collector is distributed without one, so this
- * names where it is.
+ * Licences of Node.js and the collector, which are packaged next to the bundle. The collector is distributed without its licence, so this
+ * contains its URL.
  */
 function programLicences(): string {
-  const [ofNode = ""] = globSync("node_modules/node-*/LICENSE", { cwd: NODE });
+  const [nodeLicence = ""] = globSync("node_modules/node-*/LICENSE", { cwd: NODE });
   const collector = CATALOGUE.find(({ name }) => name === "otelcol-contrib")?.version;
-  const ofCollector = `https://github.com/open-telemetry/opentelemetry-collector-contrib/blob/v${collector}/LICENSE`;
+  const collectorLicence = `https://github.com/open-telemetry/opentelemetry-collector-contrib/blob/v${collector}/LICENSE`;
   return [
-    [`node@${nodeVersion(ROOT)} (MIT, and those below)`, readFileSync(join(NODE, ofNode), "utf8")],
-    [`otelcol-contrib@${collector} (Apache-2.0)`, ofCollector],
+    [`node@${nodeVersion(ROOT)} (MIT, and those below)`, readFileSync(join(NODE, nodeLicence), "utf8")],
+    [`otelcol-contrib@${collector} (Apache-2.0)`, collectorLicence],
   ]
     .map((section) => `\n${"=".repeat(80)}\n${section.join("\n\n")}\n`)
     .join("");
 }
 
-/** The pinned Node, whichever version runs this script. Its package did not run its install script. */
+/** Returns the path of the pinned Node.js, which is downloaded if npm did not run its install script. */
 async function pinnedNode(): Promise<string> {
   const program = join(NODE, "bin/node");
   if (!existsSync(program)) await execa(process.execPath, ["installArchSpecificPackage"], { cwd: NODE });
@@ -172,38 +165,32 @@ async function archive({ version, epoch }: Release, tree: string): Promise<void>
   copyFileSync(join(PACKAGING, "agent.env"), join(folder, "agent.env"));
   copyFileSync(join(PACKAGING, "install.sh"), join(folder, "install.sh"));
   chmodSync(join(folder, "install.sh"), 0o755);
-  const file = join(DIST, `${name}.tar.gz`);
-  const sameBytes = ["--sort=name", `--mtime=@${epoch}`, "--owner=0", "--group=0", "--numeric-owner"];
-  await execa("tar", [...sameBytes, "-C", join(WORK, "archive"), "-I", "gzip -n", "-cf", file, name]);
+  await packTar(epoch, join(DIST, `${name}.tar.gz`), join(WORK, "archive"));
+}
+
+/** Packs the content of a folder, with identical bytes for identical content. */
+async function packTar(epoch: string, target: string, folder: string, ...args: string[]): Promise<void> {
+  const reproducible = ["--sort=name", `--mtime=@${epoch}`, "--owner=0", "--group=0", "--numeric-owner", ...args];
+  await execa("tar", [...reproducible, "-C", folder, "-I", "gzip -n", "-cf", target, ...readdirSync(folder)]);
 }
 
 /**
- * A chart has its own version, which rises with its values (hack/chart-values.ts); an untagged chart gets the commit's name as its build.
- * Helm writes the time of packing into the archive, so it is packed once more with the commit's time.
+ * A chart has its own version, which increases with its values (hack/chart-values.ts); an untagged chart gets the commit's hash as build
+ * metadata. Helm writes the current time into the archive, so it is packed again with the commit's time.
  */
 async function charts({ version, epoch }: Release): Promise<void> {
   const build = version.includes("+") ? version.slice(version.indexOf("+")) : "";
   const helm = await toolPath("helm");
   const folder = join(WORK, "charts");
   for (const chart of ["backend", "cluster-agent"]) {
-    const chartVersion = `${currentValues(chart).version}${build}`;
-    await execa(helm, [
-      "package",
-      join(ROOT, "charts", chart),
-      "--version",
-      chartVersion,
-      "--app-version",
-      version,
-      "--destination",
-      folder,
-    ]);
+    const versions = ["--version", `${currentValues(chart).version}${build}`, "--app-version", version];
+    await execa(helm, ["package", join(ROOT, "charts", chart), ...versions, "--destination", folder]);
   }
   for (const file of readdirSync(folder).filter((name) => name.endsWith(".tgz"))) {
     const unpacked = join(folder, `${file}.d`);
     mkdirSync(unpacked);
     await execa("tar", ["-xzf", join(folder, file), "-C", unpacked]);
-    const sameBytes = ["--sort=name", `--mtime=@${epoch}`, "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX"];
-    await execa("tar", [...sameBytes, "-C", unpacked, "-I", "gzip -n", "-cf", join(DIST, file), ...readdirSync(unpacked)]);
+    await packTar(epoch, join(DIST, file), unpacked, "--mode=u=rwX,go=rX");
   }
 }
 
@@ -237,11 +224,6 @@ async function listFiles({ version }: Release): Promise<void> {
     .sort()
     .map((file) => `${sha256(join(DIST, file))}  ${file}\n`);
   writeFileSync(join(DIST, "SHA256SUMS"), lines.join(""));
-}
-
-function usage(): void {
-  const [manual] = readFileSync(new URL(import.meta.url), "utf8").split("\nimport ");
-  console.log(manual?.replaceAll(/^\/\/ ?/gm, ""));
 }
 
 try {

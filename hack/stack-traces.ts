@@ -1,18 +1,17 @@
-// Makes stack traces name the sources, by the bundle's source map; hack/bundle.ts injects it first into every bundle. Node's own
-// --enable-source-maps decodes the whole map at the start and keeps it, 20 MB of resident memory on every node. This module reads the map
-// only when a trace is formatted (Node also does so whenever a stream ends with an error), in chunks of 64 KiB and only as far as
-// necessary. It caches positions and some marks from which to continue: the backend's map has 2 MB, and reading it for each frame took 150
-// ms of its start. Invariant: a trace is printed whatever is wrong with the map.
+// Translates positions in stack traces to the sources, with the bundle's source map; hack/bundle.ts injects this module into every bundle.
+// Node's own --enable-source-maps keeps the whole decoded map, 20 MB of memory on every node. This module reads the map only when a trace is
+// formatted, in chunks of 64 KiB and only as far as necessary. It caches positions, and marks at which a later search continues, because the
+// backend's map has 2 MB. Invariant: a trace is printed even if the map is missing or damaged.
 import { closeSync, openSync, readSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const FOLDER = dirname(fileURLToPath(import.meta.url));
-const MOST_KNOWN = 1000;
+const MAX_CACHED_POSITIONS = 1000;
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const VALUE_OF = Int8Array.from({ length: 256 }, (_, code) => DIGITS.indexOf(String.fromCharCode(code)));
 const [COMMA, SEMICOLON] = [",", ";"].map((character) => character.charCodeAt(0));
-const LINES_APART = 32;
+const LINES_PER_MARK = 32;
 const begun = new Map<string, Begun>();
 /** Cache: `file:line:column` in the bundle → `path:line:column` in the sources. */
 const known = new Map<string, string>();
@@ -37,7 +36,7 @@ function nameFrame(frame: string): string {
   if (dirname(file) !== FOLDER) return frame;
   try {
     const source = known.get(text) ?? sourceOf(file, Number(line), Number(column)) ?? text;
-    if (known.size < MOST_KNOWN) known.set(text, source);
+    if (known.size < MAX_CACHED_POSITIONS) known.set(text, source);
     return frame.replace(text, source);
   } catch {
     return frame;
@@ -131,7 +130,7 @@ class Walk {
         if (byte !== SEMICOLON || this.#atLine === this.#line) return false;
         this.#at[0] = 0;
         this.#atLine += 1;
-        if (this.#atLine % LINES_APART === 0) this.marks.push({ line: this.#atLine, offset: offset + index + 1, at: this.#at.slice(1) });
+        if (this.#atLine % LINES_PER_MARK === 0) this.marks.push({ line: this.#atLine, offset: offset + index + 1, at: this.#at.slice(1) });
       }
     }
     return true;

@@ -1,19 +1,19 @@
-// `npm start`: the whole product on this machine, with this machine's own telemetry. Starts the backend with embedded engines, makes
-// an install token when the agent is not enrolled yet, starts the host agent, and prints how to look at what arrives. Ctrl-C stops
-// the agent first (its collector flushes into a running backend), then the backend. A second start continues with the same data. If the
-// agent's collector is not installed yet, backend and console start while it is downloaded or built, and the agent starts after that.
+// `npm start`: runs the whole product on this machine, with this machine's own telemetry. It starts the backend with embedded engines, creates
+// an install token if the agent is not enrolled yet, starts the host agent, and prints commands to query the data. Ctrl-C stops the agent
+// first, whose collector flushes into the running backend, then the backend. A second start continues with the same data. While the agent's
+// collector is downloaded or built, backend and console already run.
 //
-//   npm start                     everything under ./data
-//   npm start -- --data DIR       everything under DIR
+//   npm start                     stores all data in ./data
+//   npm start -- --data DIR       stores all data in DIR
 //   npm start -- --help
 //
 // Settings of agent and backend (agent/settings.ts, backend/settings.ts) can be set in the environment, ports included.
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { makeFolder } from "../common/files.ts";
 import { findTool, toolPath } from "./fetch-tools.ts";
+import { readManual } from "./manual.ts";
 import { checkPorts, listenAddress } from "./start/listeners.ts";
 import { Program, StartError } from "./start/program.ts";
 import { adminEmail, apiUrl, nextSteps, isPrivate, type StartInfo, backendReady } from "./start/messages.ts";
@@ -24,21 +24,21 @@ const stop = new AbortController();
 
 async function main(): Promise<void> {
   const values = options();
-  if (values.help) return usage();
-  const place = places(resolve(values.data));
+  if (values.help) return console.log(readManual(import.meta.url));
+  const paths = createPaths(resolve(values.data));
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => stop.abort(signal));
   await checkPorts();
   const engines = { VICTORIA_METRICS_PATH: await toolPath("victoria-metrics"), VMALERT_PATH: await toolPath("vmalert") };
   await using running = new AsyncDisposableStack();
-  const backend = running.use(startBackend(place, engines));
+  const backend = running.use(startBackend(paths, engines));
   await backend.ready(`http://${listenAddress("HEALTH_LISTEN")}/readyz`);
-  const collector = await collectorPath(backend, place);
+  const collector = await collectorPath(backend, paths);
   if (collector !== undefined) {
-    const agent = running.use(startAgent(place, collector, await installToken(place)));
+    const agent = running.use(startAgent(paths, collector, await installToken(paths)));
     await agent.ready(`http://${listenAddress("AGENT_HEALTH_LISTEN")}/readyz`);
     backend.send({ waitsFor: null });
-    if (!existsSync(place.tryLog)) appendFileSync(place.tryLog, "");
-    console.log(nextSteps(await startInfo(backend, place)));
+    if (!existsSync(paths.tryLog)) appendFileSync(paths.tryLog, "");
+    console.log(nextSteps(await startInfo(backend, paths)));
     await Promise.race([backend.exited(), agent.exited(), stopped()]);
   }
   console.log("\nstopping: agent first, then backend …");
@@ -53,17 +53,17 @@ function options(): { data: string; help?: boolean | undefined } {
   }
 }
 
-interface Places extends Omit<StartInfo, "loginCode"> {
+interface Paths extends Omit<StartInfo, "loginCode"> {
   readonly credentialsFile: string;
   readonly backendLog: string;
   readonly agentLog: string;
 }
 
-function places(data: string): Places {
+function createPaths(data: string): Paths {
   try {
     for (const folder of ["backend", "agent", "logs"]) makeFolder(join(data, folder), 0o700);
   } catch (error) {
-    throw new StartError(`${(error as Error).message}: name a folder that you may write, npm start -- --data DIR`);
+    throw new StartError(`${(error as Error).message}: choose a writable folder with npm start -- --data DIR`);
   }
   return {
     data,
@@ -75,45 +75,44 @@ function places(data: string): Places {
   };
 }
 
-function startBackend(place: Places, engines: Record<string, string>): Program {
+function startBackend(paths: Paths, engines: Record<string, string>): Program {
   // Ingest tokens are accepted from this machine only, unless TLS is set up.
   // OTLP_GRPC_LISTEN is the agent's address here. The backend has a setting of the same name, which stays unset.
-  const overrides = { ...engines, DATA_DIR: join(place.data, "backend"), OTLP_GRPC_LISTEN: undefined };
+  const overrides = { ...engines, DATA_DIR: join(paths.data, "backend"), OTLP_GRPC_LISTEN: undefined };
   const env = { UV_THREADPOOL_SIZE: "16", INGEST_TOKENS: "true", ...process.env, ...overrides };
   const args = ["backend/main.ts", "serve"];
-  return new Program({ name: "backend", args, env, log: place.backendLog, stopping: stop.signal, hasChannel: true });
+  return new Program({ name: "backend", args, env, log: paths.backendLog, stopping: stop.signal, hasChannel: true });
 }
 
 /**
  * The path of the collector; undefined if the user stops `npm start` before it is found. If the collector must be downloaded or built first,
  * which may take minutes, the console shows the progress. Throws ToolError.
  */
-async function collectorPath(backend: Program, place: Places): Promise<string | undefined> {
-  const found = await findTool(COLLECTOR);
-  if (found !== undefined) return found;
-  console.log(backendReady(await startInfo(backend, place)));
+async function collectorPath(backend: Program, paths: Paths): Promise<string | undefined> {
+  const installedPath = await findTool(COLLECTOR);
+  if (installedPath !== undefined) return installedPath;
+  console.log(backendReady(await startInfo(backend, paths)));
   const print = progressOn(process.stderr);
   const progress: Progress = (line, live) => {
     print(line, live);
     backend.send({ waitsFor: line });
   };
-  const brought = await Promise.race([toolPath(COLLECTOR, progress), backend.exited(), stopped()]);
-  return brought ?? undefined;
+  return (await Promise.race([toolPath(COLLECTOR, progress), backend.exited(), stopped()])) ?? undefined;
 }
 
 /** Includes a login link unless other users can read this output. */
-async function startInfo(backend: Program, place: Places): Promise<StartInfo> {
-  return { ...place, loginCode: isPrivate(process.stdout.fd) ? await backend.loginCode() : undefined };
+async function startInfo(backend: Program, paths: Paths): Promise<StartInfo> {
+  return { ...paths, loginCode: isPrivate(process.stdout.fd) ? await backend.loginCode() : undefined };
 }
 
-function startAgent(place: Places, collector: string, token: string | undefined): Program {
-  const logs = join(place.data, "logs");
+function startAgent(paths: Paths, collector: string, token: string | undefined): Program {
+  const logs = join(paths.data, "logs");
   const env = {
     ...process.env,
     OTELCOL_PATH: collector,
     BACKEND_URL: apiUrl(),
-    CREDENTIALS_FILE: place.credentialsFile,
-    STATE_DIR: join(place.data, "agent"),
+    CREDENTIALS_FILE: paths.credentialsFile,
+    STATE_DIR: join(paths.data, "agent"),
     HEALTH_LISTEN: listenAddress("AGENT_HEALTH_LISTEN"),
     OTLP_GRPC_LISTEN: listenAddress("OTLP_GRPC_LISTEN"),
     OTLP_HTTP_LISTEN: listenAddress("OTLP_HTTP_LISTEN"),
@@ -121,15 +120,15 @@ function startAgent(place: Places, collector: string, token: string | undefined)
     LOG_PATHS_ALLOWED: process.env["LOG_PATHS_ALLOWED"] ?? `/var/log/**,${logs}/**`,
     ...(token && { INSTALL_TOKEN: token }),
   };
-  return new Program({ name: "agent", args: ["agent/bin/atherops-otel-agent.ts", "run"], env, log: place.agentLog, stopping: stop.signal });
+  return new Program({ name: "agent", args: ["agent/bin/atherops-otel-agent.ts", "run"], env, log: paths.agentLog, stopping: stop.signal });
 }
 
-/** Created with the first login of a fresh installation, as an administrator would; none if the agent is enrolled. */
-async function installToken({ credentialsFile, passwordFile }: Places): Promise<string | undefined> {
+/** Creates an install token with the administrator's initial password; undefined if the agent is enrolled. */
+async function installToken({ credentialsFile, passwordFile }: Paths): Promise<string | undefined> {
   if (existsSync(credentialsFile)) return undefined;
   const login = await post("/api/auth/login", { email: adminEmail(), password: readFileSync(passwordFile, "utf8").trim() });
-  const made = await post("/api/install-tokens", { ttl: "1h" }, String(login["token"]));
-  return String(made["token"]);
+  const created = await post("/api/install-tokens", { ttl: "1h" }, String(login["token"]));
+  return String(created["token"]);
 }
 
 async function post(path: string, body: object, bearer?: string): Promise<Record<string, unknown>> {
@@ -143,20 +142,6 @@ async function post(path: string, body: object, bearer?: string): Promise<Record
 function stopped(): Promise<void> {
   if (stop.signal.aborted) return Promise.resolve();
   return new Promise((done) => stop.signal.addEventListener("abort", () => done(), { once: true }));
-}
-
-function usage(): void {
-  const source = readFileSync(fileURLToPath(import.meta.url), "utf8");
-  const lines = source.split("\n");
-  console.log(
-    lines
-      .slice(
-        0,
-        lines.findIndex((line) => !line.startsWith("//")),
-      )
-      .map((line) => line.replace(/^\/\/ ?/, ""))
-      .join("\n"),
-  );
 }
 
 try {

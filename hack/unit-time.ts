@@ -28,7 +28,7 @@ afterAll(() => {
   if (process.env["UNIT_TIMES"]) appendFileSync(process.env["UNIT_TIMES"], `${seconds.toFixed(2)} ${expect.getState().testPath}\n`);
   if (process.env["CI"] && seconds > LIMIT_S * TOLERANCE) {
     throw new Error(
-      `this file took ${seconds.toFixed(1)} s of CPU time, more than ${LIMIT_S}: make it cheaper, or move what needs the time to x.engine.test.ts`,
+      `this file took ${seconds.toFixed(1)} s of CPU time, more than ${LIMIT_S}: make it cheaper, or move the expensive tests to x.engine.test.ts`,
     );
   }
 });

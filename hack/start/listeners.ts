@@ -1,9 +1,8 @@
-// Defines the addresses on which the programs of `npm start` listen, from the environment or the defaults, and checks all of them before
-// anything starts.
+// Reads the listen addresses of `npm start` from the environment, with defaults, and checks them before any program starts.
 import { createServer } from "node:net";
 import { StartError } from "./program.ts";
 
-/** Variable, default, and what listens there. */
+/** Variable, default and description of each address. */
 const LISTENERS = [
   ["API_LISTEN", "127.0.0.1:8080", "the API"],
   ["ALERTING_LISTEN", "127.0.0.1:8082", "the alerting service"],
@@ -15,9 +14,9 @@ const LISTENERS = [
   ["OTLP_HTTP_LISTEN", "127.0.0.1:4318", "OTLP over HTTP"],
 ] as const;
 
-export function listenAddress(wanted: (typeof LISTENERS)[number][0]): string {
-  const [, fallback] = LISTENERS.find(([variable]) => variable === wanted) ?? ["", ""];
-  return process.env[wanted] ?? fallback;
+export function listenAddress(name: (typeof LISTENERS)[number][0]): string {
+  const [, fallback] = LISTENERS.find(([variable]) => variable === name) ?? ["", ""];
+  return process.env[name] ?? fallback;
 }
 
 /**

@@ -1,5 +1,5 @@
-// Builds the messages of `npm start`: one when everything runs, and one before that if the collector must be downloaded or built.
-// Invariant: they contain no password and no token; the link that logs in is printed only if no other user can read the output.
+// Builds the messages of `npm start`: one when all programs run, and one before that if the collector must be downloaded or built. Invariant:
+// they contain no password and no token; the login link is printed only if no other user can read the output.
 import { fstatSync } from "node:fs";
 import { listenAddress } from "./listeners.ts";
 

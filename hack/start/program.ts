@@ -1,5 +1,5 @@
-// Runs one of the two programs of `npm start` as a child process: its output goes to a file, and its exit is reported with the last lines
-// of output. Invariant: it runs in its own process group, so that Ctrl-C reaches only `npm start`, which then stops both in order.
+// Runs one of the two programs of `npm start` as a child process with its output in a file; an unexpected exit is reported with the last lines.
+// Invariant: it runs in its own process group, so that Ctrl-C reaches only `npm start`, which then stops both in order.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fstatSync, openSync, readFileSync } from "node:fs";

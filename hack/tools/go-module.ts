@@ -39,8 +39,7 @@ export async function buildModule(module: GoModule, folder: string, target: stri
 }
 
 /**
- * The folder with the sources of a module that `folder`'s go.mod pins; fetches them if they are missing. Throws ToolError as buildModule
- * does.
+ * Returns the folder with the sources of a module that `folder`'s go.mod pins, which are fetched if they are missing. Throws ToolError.
  */
 export async function moduleFolder(folder: string, path: string): Promise<string> {
   const go = findGo();
@@ -74,8 +73,7 @@ async function run(go: string, args: string[], cwd: string, progress: Progress):
   // The caller's GOFLAGS, workspace or target platform must not change the result.
   const { GOFLAGS: _flags, GOOS: _os, GOARCH: _arch, ...inherited } = process.env;
   const child = spawn(go, args, { cwd, env: { ...inherited, CGO_ENABLED: "0", GOWORK: "off" }, stdio: ["ignore", "pipe", "pipe"] });
-  // Programs of the product that run at the same time have priority. An abandoned build is ended, because it would keep all cores busy for
-  // minutes.
+  // Other programs have priority. If this process exits, the build is ended, because it would keep all cores busy for minutes.
   if (child.pid !== undefined) setPriority(child.pid, constants.priority.PRIORITY_BELOW_NORMAL);
   const end = (): void => void child.kill("SIGINT");
   process.once("exit", end);

@@ -8,10 +8,10 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { obtain, type Place, type Tool } from "./obtain.ts";
+import { obtain, type Locations, type Tool } from "./obtain.ts";
 
 let folder: string;
-let place: Place;
+let locations: Locations;
 let lines: string[];
 let server: Server;
 let downloads: number;
@@ -24,7 +24,7 @@ beforeEach(async () => {
   lines = [];
   downloads = 0;
   published = program("1.2.3");
-  place = { cache: join(folder, "cache"), path: join(folder, "bin"), progress: (line) => lines.push(line) };
+  locations = { cache: join(folder, "cache"), path: join(folder, "bin"), progress: (line) => lines.push(line) };
   server = createServer((request, response) => {
     if (request.url === "/sometool") downloads++;
     response.end(request.url === "/sometool" ? published : createHash("sha256").update(published).digest("hex"));
@@ -49,31 +49,31 @@ afterEach(() => {
 describe("obtain", () => {
   it("takes the program on PATH when it says the pinned version, under each of its names", async () => {
     const onPath = install("sometool-prod", "1.2.3");
-    expect(await obtain(tool, place)).toBe(onPath);
+    expect(await obtain(tool, locations)).toBe(onPath);
     expect(downloads).toBe(0);
   });
 
   it.each(["1.2.30", "11.2.3", "1.2.3.1", "1.2"])("passes over %s on PATH", async (version) => {
     install("sometool", version);
-    expect(await obtain(tool, place)).toBe(kept());
+    expect(await obtain(tool, locations)).toBe(kept());
   });
 
   it("does not take one of the same version that was kept before its components changed", async () => {
-    await obtain(tool, place);
+    await obtain(tool, locations);
     const changed = { ...tool, edition: "5eed" };
-    expect(await obtain(changed, place)).not.toBe(kept());
+    expect(await obtain(changed, locations)).not.toBe(kept());
     expect(downloads).toBe(2);
   });
 
   it("fetches once, and keeps what it fetched", async () => {
-    expect(await obtain(tool, place)).toBe(kept());
-    expect(await obtain(tool, place)).toBe(kept());
+    expect(await obtain(tool, locations)).toBe(kept());
+    expect(await obtain(tool, locations)).toBe(kept());
     expect(downloads).toBe(1);
     expect(readdirSync(join(kept(), ".."))).toEqual(["sometool"]);
   });
 
   it("fetches once for two runs at the same time", async () => {
-    expect(await Promise.all([obtain(tool, place), obtain(tool, place)])).toEqual([kept(), kept()]);
+    expect(await Promise.all([obtain(tool, locations), obtain(tool, locations)])).toEqual([kept(), kept()]);
     expect(downloads).toBe(1);
   });
 
@@ -81,17 +81,17 @@ describe("obtain", () => {
     mkdirSync(join(kept(), "..", "scratch"), { recursive: true });
     writeFileSync(join(kept(), "..", "scratch", "sometool.new"), "half of it");
     writeFileSync(`${kept()}.lock`, "999999999 1");
-    expect(await obtain(tool, place)).toBe(kept());
+    expect(await obtain(tool, locations)).toBe(kept());
     expect(readdirSync(join(kept(), ".."))).toEqual(["sometool"]);
   });
 
   it("keeps nothing that does not say the pinned version, and reports every way that was tried", async () => {
     published = program("9.9.9");
-    const failure = await obtain(tool, place).catch((error: Error) => error.message);
+    const failure = await obtain(tool, locations).catch((error: Error) => error.message);
     expect(failure).toMatch(/cannot get sometool 1\.2\.3/);
     expect(failure).toMatch(/PATH: no sometool/);
     expect(failure).toMatch(/cache: no /);
-    expect(failure).toMatch(/release: what came does not run, or is not sometool 1\.2\.3/);
+    expect(failure).toMatch(/release: the result does not run, or is not sometool 1\.2\.3/);
     expect(failure).toMatch(/Go module: /);
     expect(existsSync(kept())).toBe(false);
   });

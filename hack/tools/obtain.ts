@@ -1,6 +1,6 @@
-// Finds or fetches one program of a pinned version. It tries, in this order: PATH; the cache; the project's release; its Go module.
-// Invariants: a program in the cache is complete, runs, and reports the pinned version; it is put there by a single rename. Two concurrent
-// runs share the work; a killed run leaves nothing that the next one would trust.
+// Finds or fetches a program of a pinned version: on PATH, in the cache, from the project's release, or by building its Go module. Invariants:
+// a program in the cache is complete, runs, and reports the pinned version; a single rename puts it there. Two concurrent runs share the work;
+// the next run ignores what a killed run left.
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { chmod, mkdir, rename, rm } from "node:fs/promises";
@@ -26,7 +26,7 @@ export interface Tool {
   module: GoModule;
 }
 
-export interface Place {
+export interface Locations {
   /** The folder of all kept programs. */
   cache: string;
   /** As in the environment variable. */
@@ -34,26 +34,26 @@ export interface Place {
   progress: Progress;
 }
 
-/** The absolute path of the program; undefined if it has to be fetched first. */
-export async function find(tool: Tool, place: Omit<Place, "progress">): Promise<string | undefined> {
+/** Returns the absolute path of the program; undefined if it must be fetched first. */
+export async function find(tool: Tool, place: Omit<Locations, "progress">): Promise<string | undefined> {
   const kept = keptPath(tool, place);
   return (await findOnPath(tool, place.path)) ?? (existsSync(kept) ? kept : undefined);
 }
 
 /** The path of the program in the cache. */
-export function keptPath({ name, version, edition }: Tool, { cache }: Pick<Place, "cache">): string {
+export function keptPath({ name, version, edition }: Tool, { cache }: Pick<Locations, "cache">): string {
   return join(cache, name, edition === undefined ? version : `${version}-${edition}`, name);
 }
 
-/** The absolute path of the program. Throws ToolError that lists everything that was tried. */
-export async function obtain(tool: Tool, place: Place): Promise<string> {
+/** Returns the absolute path of the program. Throws a ToolError that lists all failures. */
+export async function obtain(tool: Tool, place: Locations): Promise<string> {
   const found = await find(tool, place);
   if (found !== undefined) return found;
   const kept = keptPath(tool, place);
   const progress: Progress = (line, live) => place.progress(`${tool.name} ${tool.version}: ${line}`, live);
-  const release = await acquireLock(`${kept}.lock`, (pid) => progress(`waiting for process ${pid}, which is bringing it`));
+  const release = await acquireLock(`${kept}.lock`, (pid) => progress(`waiting for process ${pid}, which is fetching it`));
   try {
-    if (!existsSync(kept)) await bring(tool, kept, progress);
+    if (!existsSync(kept)) await fetchTool(tool, kept, progress);
     return kept;
   } finally {
     release();
@@ -64,31 +64,31 @@ async function findOnPath(tool: Tool, path: string): Promise<string | undefined>
   const folders = path.split(delimiter).filter((folder) => folder.startsWith("/"));
   for (const name of [tool.name, ...(tool.alsoNamed ?? [])]) {
     const file = folders.map((folder) => join(folder, name)).find(isExecutable);
-    if (file !== undefined && (await saysVersion(tool, file))) return file;
+    if (file !== undefined && (await reportsVersion(tool, file))) return file;
   }
   return undefined;
 }
 
-async function bring(tool: Tool, kept: string, progress: Progress): Promise<void> {
+async function fetchTool(tool: Tool, kept: string, progress: Progress): Promise<void> {
   const startedAt = Date.now();
-  const ways: [string, (folder: string, target: string) => Promise<void>][] = [
+  const sources: [string, (folder: string, target: string) => Promise<void>][] = [
     ["release", (folder, target) => fromRelease(tool, folder, target, progress)],
     ["Go module", (folder, target) => buildModule(tool.module, folder, target, progress)],
   ];
-  const tried = [`PATH: no ${tool.name} of version ${tool.version}`, `cache: no ${kept}`];
-  for (const [way, into] of ways) {
+  const failures = [`PATH: no ${tool.name} of version ${tool.version}`, `cache: no ${kept}`];
+  for (const [source, fetchInto] of sources) {
     try {
-      await atOnce(tool, kept, into);
-      progress(`ready after ${Math.round((Date.now() - startedAt) / 1000)} s (${way}), kept as ${kept}`);
+      await addToCache(tool, kept, fetchInto);
+      progress(`ready after ${Math.round((Date.now() - startedAt) / 1000)} s (${source}), stored as ${kept}`);
       return;
     } catch (error) {
-      // Whatever went wrong (even a full disk), the next way is tried; all failures are reported at the end.
-      tried.push(`${way}: ${(error as Error).message}`);
-      progress(`not by ${tried.at(-1)}`);
+      // After any failure, even a full disk, the next source is tried; all failures are reported at the end.
+      failures.push(`${source}: ${(error as Error).message}`);
+      progress(`failed: ${failures.at(-1)}`);
     }
   }
   throw new ToolError(
-    `cannot get ${tool.name} ${tool.version}. Tried:\n${tried.map((line) => `  - ${line}`).join("\n")}\nPut ${tool.name} ${tool.version} on PATH, or make one of these ways work, and start again.`,
+    `cannot get ${tool.name} ${tool.version}. Tried:\n${failures.map((line) => `  - ${line}`).join("\n")}\nInstall ${tool.name} ${tool.version} on PATH, or fix one of these problems, and start again.`,
   );
 }
 
@@ -98,16 +98,16 @@ async function fromRelease(tool: Tool, folder: string, target: string, progress:
   await chmod(target, 0o755);
 }
 
-/** Runs `into` in a scratch folder next to the target in the cache, validates the result, and only then moves it there. */
-async function atOnce(tool: Tool, kept: string, into: (folder: string, target: string) => Promise<void>): Promise<void> {
+/** Runs `fetchInto` in a scratch folder, validates the result, and only then moves it into the cache. */
+async function addToCache(tool: Tool, kept: string, fetchInto: (folder: string, target: string) => Promise<void>): Promise<void> {
   const scratch = join(dirname(kept), "scratch");
-  // The remains of a killed run: this process holds the lock, so no run uses them.
+  // Left by a killed run: this process holds the lock, so no other run uses it.
   await rm(scratch, { recursive: true, force: true });
   await mkdir(scratch, { recursive: true });
   try {
     const target = join(scratch, `${tool.name}.new`);
-    await into(scratch, target);
-    if (!(await saysVersion(tool, target))) throw new ToolError(`what came does not run, or is not ${tool.name} ${tool.version}`);
+    await fetchInto(scratch, target);
+    if (!(await reportsVersion(tool, target))) throw new ToolError(`the result does not run, or is not ${tool.name} ${tool.version}`);
     await rename(target, kept);
   } finally {
     await rm(scratch, { recursive: true, force: true });
@@ -115,7 +115,7 @@ async function atOnce(tool: Tool, kept: string, into: (folder: string, target: s
 }
 
 /** True if the program runs and prints the version as a whole word, with or without a leading `v`. */
-async function saysVersion(tool: Tool, file: string): Promise<boolean> {
+async function reportsVersion(tool: Tool, file: string): Promise<boolean> {
   const exact = new RegExp(`(?<![\\d.])${tool.version.replaceAll(".", "\\.")}(?![\\d.]*\\d)`);
   const answer = await promisify(execFile)(file, tool.versionArgs, { timeout: 20_000 }).catch(() => undefined);
   return answer !== undefined && exact.test(answer.stdout + answer.stderr);

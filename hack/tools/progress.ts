@@ -1,5 +1,5 @@
-// Prints progress lines: on a terminal one line that is updated (elapsed of expected time), elsewhere a line every quarter of a minute, so
-// that logs of CI stay short. Invariant: a line that is not live is always printed, completely and once.
+// Prints progress: on a terminal, one line that is updated; otherwise a line every 15 seconds, so that CI logs stay short. Invariant: a line
+// that is not live is always printed, completely and once.
 
 const EVERY_MS = 15_000;
 
@@ -24,8 +24,7 @@ export function progressOn(sink: Sink, now: () => number = () => performance.now
   };
 }
 
-// What fetching a program can end with, and how it reports progress.
-
+/** A program cannot be fetched. */
 export class ToolError extends Error {
   override readonly name = "ToolError";
 }

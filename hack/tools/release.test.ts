@@ -64,7 +64,7 @@ describe("downloadRelease", () => {
 
   it("refuses an archive with another checksum and keeps nothing of it", async () => {
     serve({ "/tool.tar.gz": archive, "/sums": `${"a".repeat(64)}  tool.tar.gz\n` });
-    await expect(fetchTool()).rejects.toThrow(/SHA-256 [0-9a-f]{64}, its release says a{64}: not used/);
+    await expect(fetchTool()).rejects.toThrow(/SHA-256 [0-9a-f]{64}, but the expected one is a{64}; it is not used/);
     expect(existsSync(target)).toBe(false);
     expect(existsSync(join(folder, "tool.tar.gz"))).toBe(false);
   });

@@ -1,7 +1,6 @@
-// Downloads a program from its project's release: the archive, checked against the checksum file of the same release, and against a SHA-256
-// pinned in this repository once one has been verified. Invariant: an unchecked archive is never unpacked. It was tested with a local
-// server (release.test.ts); the real hosts of hack/fetch-tools.ts could not be reached during development, so their file names come only
-// from the projects' documentation.
+// Downloads a program from its project's release, and checks the archive against the release's checksum file, or against a SHA-256 pinned in
+// this repository. Invariant: an unchecked archive is never unpacked. Only tested with a local server (release.test.ts), because the real hosts
+// could not be reached during development; the file names are from the projects' documentation.
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { createReadStream, createWriteStream } from "node:fs";
@@ -38,7 +37,7 @@ export async function downloadRelease(release: Release, folder: string, target: 
   const actual = await sha256(archive);
   if (actual !== expected) {
     await rm(archive);
-    throw new ToolError(`${release.url} has SHA-256 ${actual}, its release says ${expected}: not used`);
+    throw new ToolError(`${release.url} has SHA-256 ${actual}, but the expected one is ${expected}; it is not used`);
   }
   if (release.member === undefined) return rename(archive, target);
   await promisify(execFile)("tar", ["-xzf", archive, "-C", folder, release.member]).catch((error: Error) => {
@@ -89,7 +88,7 @@ function countProgress(totalMegabytes: number, progress: Progress): Transform {
   });
 }
 
-/** Timeouts are short: if a host does not respond soon, the next way is tried. HTTPS_PROXY and NO_PROXY are respected. */
+/** Timeouts are short, because a failed download falls back to a build. HTTPS_PROXY and NO_PROXY are respected. */
 const dispatcher = new EnvHttpProxyAgent({
   connect: { timeout: CONNECT_TIMEOUT_MS },
   headersTimeout: STALL_TIMEOUT_MS,

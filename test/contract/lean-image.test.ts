@@ -3,7 +3,7 @@
 import { cpSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { bundleBackend, OUTSIDE } from "../../hack/bundle-backend.ts";
+import { bundleBackend, EXTERNAL } from "../../hack/bundle-backend.ts";
 import { login, makeTenant, startBackend, type BackendPlace } from "../fixtures/backend-process.ts";
 import { FIRST_PASSWORD, startDistributedEngines, type DistributedEngines } from "../fixtures/distributed.ts";
 import { NO_POSTGRES, postgresBinaries } from "../fixtures/postgres.ts";
@@ -51,7 +51,7 @@ describe.skipIf(!postgresBinaries)(`the lean image's program${postgresBinaries ?
     expect(laidInto("/engines")).toEqual(["chdb", "@chdb", "@clickhouse/client-common"]);
     expect(readdirSync(join(app.path, "node_modules"))).toEqual(["@node-rs"]);
     const all = [...laidInto("/all"), ...laidInto("/engines")];
-    for (const name of OUTSIDE) expect(all).toContain(all.includes(name) ? name : dirname(name));
+    for (const name of EXTERNAL) expect(all).toContain(all.includes(name) ? name : dirname(name));
   });
 
   test("over engines outside it stores and answers metrics, logs and spans, and takes a rule", async () => {

@@ -1,0 +1,1 @@
+export function readLicences(root: string, inputs: readonly string[]): { id: string; section: string }[];
