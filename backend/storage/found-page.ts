@@ -1,7 +1,7 @@
 // Reads one page of a tenant's rows as JSON. Invariants: a page is limited in rows and bytes, and has at least one row if any row matches;
 // it takes no more memory than the engine's result, because rows are passed on as the engine wrote them, never parsed.
 import type { Ask, ClickHouse } from "../engines/clickhouse/client.ts";
-import { and, Sql, sql } from "../engines/clickhouse/sql.ts";
+import { and, commaList, Sql, sql } from "../engines/clickhouse/sql.ts";
 import { TooLargeError } from "../errors.ts";
 import type { QueryOptions } from "../admission/query-queue.ts";
 import { MAX_LIMIT, MAX_PAGE_BYTES } from "./limits.ts";
@@ -98,17 +98,13 @@ async function readLargeRows(
   where: Sql,
   { orgId, limit, maxPageBytes }: { orgId: string; limit: number; maxPageBytes: number },
 ): Promise<Found> {
-  const text = await ask(
+  const lines = await ask(
     sql`SELECT toUnixTimestamp64Nano(time) AS time_ns, id, byteSize(${selection.sizes}) AS bytes FROM ${selection.from ?? new Sql(selection.table)}
         WHERE ${where} ORDER BY time ${selection.order}, id ${selection.order} LIMIT ${limit + 1}`,
     undefined,
     selection.blockRows,
   );
-  const positions = text
-    .toString("latin1")
-    .split("\n", limit + 1)
-    .filter(Boolean)
-    .map((line) => JSON.parse(line) as Position);
+  const positions = parseLines<Position>(lines);
   let bytes = 0;
   let count = 0;
   while (count < Math.min(limit, positions.length) && bytes < maxPageBytes) bytes += Number(positions[count++]?.bytes);
@@ -116,8 +112,8 @@ async function readLargeRows(
   if (bytes > maxPageBytes && count > 1) count -= 1;
   const chosen = positions.slice(0, count);
   if (chosen.length === 0) return toPage(Buffer.alloc(0), limit, maxPageBytes);
-  const tuples = chosen.map(({ time_ns, id }) => sql`(${nanoseconds(BigInt(time_ns))}, ${BigInt(id)})`.text).join(", ");
-  const exactly = and([sql`org_id = ${orgId}`, sql`(time, id) IN (${new Sql(tuples)})`]);
+  const tuples = chosen.map(({ time_ns, id }) => sql`(${nanoseconds(BigInt(time_ns))}, ${BigInt(id)})`);
+  const exactly = and([sql`org_id = ${orgId}`, sql`(time, id) IN (${commaList(tuples)})`]);
   const { from: _, ...rows } = selection;
   const page = toPage(await ask(selectRows(rows, exactly, count)), count, maxPageBytes);
   const last = chosen.at(-1) as Position;
@@ -131,6 +127,15 @@ const OPEN = 0x7b;
 const [OPEN_ARRAY, CLOSE_ARRAY] = [0x5b, 0x5d];
 const POSITION = /^\{"time_ns":"(\d+)","id":"(\d+)",/;
 const POSITION_MAX_BYTES = 80;
+
+/** Parses the lines of JSON that `Ask` returns. */
+export function parseLines<Row>(lines: Buffer): Row[] {
+  return lines
+    .toString("utf8")
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as Row);
+}
 
 /** Turns lines of JSON into one array, in place. */
 export function arrayOfLines(lines: Buffer): Buffer {

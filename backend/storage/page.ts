@@ -79,7 +79,11 @@ export function readPage(request: FastifyRequest<{ Querystring: PageParameters }
  * The conditions of a page on the columns `time` and `id`. The cursor's time is repeated as its own condition so that partitions are
  * skipped.
  */
-export function pageConditions({ range, after, oldestFirst = false }: Pick<Page, "range" | "after" | "oldestFirst">): Sql[] {
+export function pageConditions({
+  range,
+  after,
+  oldestFirst = false,
+}: Pick<Page, "range" | "oldestFirst"> & Partial<Pick<Page, "after">>): Sql[] {
   const conditions: Sql[] = [];
   if (range.start !== undefined) conditions.push(sql`time >= ${nanoseconds(range.start)}`);
   if (range.end !== undefined) conditions.push(sql`time <= ${nanoseconds(range.end)}`);

@@ -14,7 +14,7 @@ import { reportLeftRows } from "./left-rows.ts";
 import { PendingRows } from "./pending-rows.ts";
 import { databaseOf, openRemote, type RemoteOptions } from "./remote.ts";
 import { chooseShard, quoteName, type Sender } from "./shards.ts";
-import { Sql } from "./sql.ts";
+import { commaList, Sql } from "./sql.ts";
 import { requireFiltered } from "./tenant-filter.ts";
 
 /** Runs the backend's own statements; in a cluster, on the tables of one shard. */
@@ -117,9 +117,7 @@ export async function openClickHouse(options: ClickHouseOptions): Promise<ClickH
     shards: Array.from({ length: engine.shardCount }, (_, shard) => shardAt(shard)),
     shardOf: (sender) => chooseShard(sender, engine.shardCount, spreadOrgs),
     everyReplica: (table) =>
-      new Sql(
-        cluster === undefined ? table : `clusterAllReplicas(${[cluster, database, table].map((name) => quoteName(name).text).join(", ")})`,
-      ),
+      new Sql(cluster === undefined ? table : `clusterAllReplicas(${commaList([cluster, database, table].map(quoteName)).text})`),
     pending,
     read: (orgId, options, work) =>
       runQueued({ queue, stopping }, orgId, options, () => {
@@ -256,4 +254,13 @@ async function classified<T>(work: Promise<T>): Promise<T> {
 
 function unavailable(cause: unknown): ApiError {
   return new ApiError("storage_unavailable", "the log and trace store did not answer; try again", { cause, retryAfterS: RETRY_AFTER_S });
+}
+
+const CANNOT_COMPILE_REGEXP = "427";
+
+/** The engine's message and its reason, if a statement failed because a regular expression is not one of RE2. */
+export function refusedExpression(error: unknown): { message: string; reason: string } | undefined {
+  const { code, message = "" } = ((error as Error).cause ?? {}) as { code?: unknown; message?: string };
+  if (String(code) !== CANNOT_COMPILE_REGEXP) return undefined;
+  return { message, reason: /, error: (.{0,200}?)\. Look at/s.exec(message)?.[1] ?? "it cannot be read" };
 }

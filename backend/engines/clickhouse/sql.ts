@@ -24,6 +24,15 @@ export function and(conditions: readonly Sql[]): Sql {
   return new Sql(conditions.map((condition) => `(${condition.text})`).join(" AND "));
 }
 
+/** The conditions joined by `OR`; at least one is required. */
+export function or(conditions: readonly Sql[]): Sql {
+  return new Sql(conditions.map((condition) => `(${condition.text})`).join(" OR "));
+}
+
+export function commaList(values: readonly SqlValue[]): Sql {
+  return new Sql(values.map(literal).join(", "));
+}
+
 function literal(value: SqlValue): string {
   if (value instanceof Sql) return value.text;
   if (typeof value === "string") return quote(value);

@@ -1,6 +1,6 @@
 // Builds the ClickHouse statement for a range aggregation: records that belong to the same series and count for the same evaluation times
 // are one cell. Invariant: it runs with `mostCells` as its limit of groups, so that a high cardinality costs no more than that.
-import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { and, commaList, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import type { Matching } from "../../storage/logs/matching.ts";
 import { areOfGroups, GROUP_NS, halves } from "../../storage/logs/minute-counts.ts";
 import { MAX_CELLS, MAX_QUERY_SERIES, MAX_WINDOWS_PER_RECORD } from "../limits.ts";
@@ -121,17 +121,13 @@ export function cellStatement({ range, steps, plan, keysOf, matching, where, at 
   const keys = keyColumns(plan, keysOf);
   const odd = plan.isOdd ? sql`, max(${plan.isOdd}) AS odd` : sql``;
   const by = [group, keys.group].filter((part) => part.text !== "");
-  const groups = by.length === 0 ? sql`` : sql`GROUP BY ${list(by)}`;
+  const groups = by.length === 0 ? sql`` : sql`GROUP BY ${commaList(by)}`;
   // For an instant query grouped by named labels, each cell is a series.
   const mostCells = steps.count === 1 && plan.labels.kind === "by" ? MAX_QUERY_SERIES : MAX_CELLS;
   const condition = and([...where, ...plan.conditions, ...conditions]);
   const statement = sql`SELECT ${moments}${keys.select}toFloat64(count()) AS n, ${made}${odd}
     FROM ${matching.from} WHERE ${condition} ${groups} HAVING n > 0 LIMIT ${mostCells + 1}`;
   return { statement, mostCells };
-}
-
-function list(parts: readonly Sql[]): Sql {
-  return parts.reduce((left, right) => sql`${left}, ${right}`);
 }
 
 /** The first and the last moment that a record counts for. */
@@ -157,13 +153,16 @@ function keyColumns({ labels, valueOf }: LeafSql, keysOf: KeysOf): { readonly se
   if (labels.kind === "none") return { select: sql``, group: sql`` };
   if (labels.kind === "by") {
     const values = labels.names.map(valueOf);
-    return { select: sql`[${list(values.map((value) => sql`toString(${value})`))}] AS k, `, group: list(values) };
+    return { select: sql`[${commaList(values.map((value) => sql`toString(${value})`))}] AS k, `, group: commaList(values) };
   }
   const left = labels.kind === "without" ? labels.names : [];
   const columns = [...ROW, ...METADATA.filter((name) => !left.includes(name))].map((name) => new Sql(name));
   const keys = left.flatMap((name) => droppedKeys(name, keysOf));
   const attributes = keys.length === 0 ? sql`labels` : sql`mapFilter((key, value) -> key NOT IN ${keys}, labels)`;
-  return { select: sql`${list(columns)}, toJSONString(${attributes}) AS labels_text, `, group: sql`${list(columns)}, labels_text` };
+  return {
+    select: sql`${commaList(columns)}, toJSONString(${attributes}) AS labels_text, `,
+    group: sql`${commaList(columns)}, labels_text`,
+  };
 }
 
 /**

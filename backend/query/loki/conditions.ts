@@ -1,7 +1,7 @@
 // Translates what the engine can decide of a query into SQL: the selector, and the filters that only use the stored line and labels.
 // Invariant: a filter is passed to the engine only if it means there exactly what it means in pipeline.ts. Rows are read as `matching`
 // defines.
-import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { and, or, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { type Matching, matchingOf, NO_MATCHING } from "../../storage/logs/matching.ts";
 import { withHints } from "../../storage/logs/words.ts";
 import { STABLE_LABELS } from "./entry.ts";
@@ -96,10 +96,6 @@ function lineCondition({ operator, texts }: LineFilter, { found }: Means): Sql |
     return isWanted ? withHints(text, contains) : sql`NOT (${contains})`;
   });
   return isWanted ? or(conditions) : and(conditions);
-}
-
-export function or(conditions: readonly Sql[]): Sql {
-  return conditions.reduce((left, right) => sql`(${left}) OR (${right})`);
 }
 
 function filterCondition(filter: LabelFilter, isParsed: boolean, means: Means): Sql | undefined {

@@ -1,8 +1,7 @@
 // Evaluates /query and /query_range. Invariant: a query uses one slot of its organisation, however many statements it needs; a response has
 // at most the requested number of entries, and MAX_LOKI_ANSWER_BYTES.
 import type { QueryOptions } from "../../admission/query-queue.ts";
-import type { ClickHouse } from "../../engines/clickhouse/client.ts";
-import { ApiError } from "../../errors.ts";
+import { type ClickHouse, refusedExpression } from "../../engines/clickhouse/client.ts";
 import { MAX_ANSWERED_SERIES, MAX_LOKI_ANSWER_BYTES, MAX_REPLACED_LABEL_CHARACTERS } from "../limits.ts";
 import { collectStreams, matrixAnswer, scalarAnswer, streamsAnswer, vectorAnswer } from "./answers.ts";
 import { leavesOut, push } from "./conditions.ts";
@@ -23,7 +22,6 @@ export interface Reading extends Pick<ClickHouse, "read"> {
 }
 
 const CUT = `the answer ends after ${MAX_LOKI_ANSWER_BYTES / 1024 / 1024} MiB: ask for a shorter range, or for fewer entries`;
-const CANNOT_COMPILE_REGEXP = "427";
 
 export interface LogsRequest extends EntryBounds {
   readonly span: TimeSpan;
@@ -99,12 +97,8 @@ export async function runQueued<T>(
   work: Parameters<typeof engine.read<T>>[2],
 ): Promise<T> {
   return await engine.read(orgId, options, work).catch((error: unknown) => {
-    const { code, message = "" } = ((error as Error).cause ?? {}) as { code?: unknown; message?: string };
-    if (!(error instanceof ApiError) || String(code) !== CANNOT_COMPILE_REGEXP) throw error;
-    throw wrongQuery(
-      `not a regular expression of RE2: ${/, error: (.{0,200}?)\. Look at/s.exec(message)?.[1] ?? "it cannot be read"}`,
-      error,
-    );
+    const refused = refusedExpression(error);
+    throw refused ? wrongQuery(`not a regular expression of RE2: ${refused.reason}`, error) : error;
   });
 }
 

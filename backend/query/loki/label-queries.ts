@@ -5,6 +5,7 @@ import type { Ask } from "../../engines/clickhouse/client.ts";
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { NO_MATCHING } from "../../storage/logs/matching.ts";
 import { findPatterns } from "../../storage/logs/message-patterns.ts";
+import { parseLines } from "../../storage/found-page.ts";
 import { pageConditions } from "../../storage/page.ts";
 import { MAX_DETECTED_VALUE_LENGTH, MAX_LABEL_ANSWER_BYTES, MAX_LABEL_VALUES } from "../limits.ts";
 import { dataOf, jsonOf } from "./answers.ts";
@@ -88,15 +89,14 @@ export async function streamsOf(
 
 /** Builds FROM and WHERE for the selected records. `blockRows`: see Ask. */
 export function rowsIn(orgId: string, { span, selectors }: Selected): { from: Sql; where: Sql; blockRows: number | undefined } {
-  const own = [sql`org_id = ${orgId}`, ...pageConditions({ range: span, after: undefined })];
+  const own = [sql`org_id = ${orgId}`, ...pageConditions({ range: span })];
   if (selectors.length === 0) return { ...NO_MATCHING, where: and(own) };
   const { where, matching } = selectAny(selectors);
   return { ...matching, where: and([...own, where]) };
 }
 
 export async function rowsOf<Row>(ask: Ask, statement: Sql, blockRows: number | undefined): Promise<Row[]> {
-  const lines = (await ask(statement, MAX_LABEL_ANSWER_BYTES, blockRows)).toString("utf8").split("\n");
-  return lines.filter(Boolean).map((line) => JSON.parse(line) as Row);
+  return parseLines(await ask(statement, MAX_LABEL_ANSWER_BYTES, blockRows));
 }
 
 /** Returns `{streams, chunks, bytes, entries}`; `chunks` is always 0, because this store has no chunks. */

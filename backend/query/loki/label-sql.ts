@@ -1,7 +1,8 @@
 // Translates labels of a record to SQL, with the attribute keys of each label, and numbers in their texts. Invariant: an expression returns
 // the same value as Entry.get and `convert`; a missing label is an empty text.
+import { parseLines } from "../../storage/found-page.ts";
 import type { Ask } from "../../engines/clickhouse/client.ts";
-import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { and, commaList, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { attributeOf } from "../../storage/logs/filter.ts";
 import { KEYS, KEYS_OF_GROUP } from "../../storage/logs/minute-counts.ts";
 import { MAX_LABEL_CONDITION_BYTES, MAX_LABEL_KEYS, MAX_LABEL_NAMES } from "../limits.ts";
@@ -138,11 +139,7 @@ export async function findKeys(ask: Ask, names: Iterable<string>, source: KeySou
     MAX_LABEL_CONDITION_BYTES,
     blockRows,
   );
-  const keys = answer
-    .toString("utf8")
-    .split("\n")
-    .filter(Boolean)
-    .map((line) => (JSON.parse(line) as { key: string }).key);
+  const keys = parseLines<{ key: string }>(answer).map(({ key }) => key);
   return keys.length > MAX_LABEL_KEYS ? ANY_KEYS : byName(wanted, keys);
 }
 
@@ -210,8 +207,7 @@ const VALUES: Readonly<Record<Conversion, (text: Sql) => Sql>> = {
     const unit = sql`lower(replaceRegexpOne(${text}, '(?i)^[0-9.]+ ?([kmgtpe]?i?)b?$', '\\\\1'))`;
     const factors = [0, 1, 2, 3, 4, 5, 6].map((power) => 1000n ** BigInt(power));
     const binary = [1, 2, 3, 4, 5, 6].map((power) => 1024n ** BigInt(power));
-    const list = [...factors, ...binary].map((factor) => sql`${factor}`).reduce((left, right) => sql`${left}, ${right}`);
-    return sql`trunc(toFloat64OrZero(extract(${text}, '^[0-9.]+')) * toFloat64(transform(${unit}, ${SIZE_UNITS}, [${list}], 0)))`;
+    return sql`trunc(toFloat64OrZero(extract(${text}, '^[0-9.]+')) * toFloat64(transform(${unit}, ${SIZE_UNITS}, [${commaList([...factors, ...binary])}], 0)))`;
   },
 };
 

@@ -1,10 +1,10 @@
 // Determines which stages and labels a range aggregation needs, and translates its stages to SQL. Invariant: a stage is omitted only if
 // nothing in the result depends on it, including errors; a record that SQL may evaluate differently is `isOdd`, and then JavaScript
 // evaluates the whole aggregation.
-import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { and, or, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { NO_MATCHING } from "../../storage/logs/matching.ts";
 import { MAX_SQL_LINE_LABELS } from "../limits.ts";
-import { or, valueMatches } from "./conditions.ts";
+import { valueMatches } from "./conditions.ts";
 import { SOFT_LABEL, STABLE_LABELS } from "./entry.ts";
 import { floatLiteral, isEmptyAttribute, type KeysOf, labelValue, numberSql } from "./label-sql.ts";
 import { type LineParser, lineParser } from "./line-sql.ts";

@@ -1,6 +1,6 @@
 // Translates labels that the stages json and logfmt read from a line to SQL. Invariant: for every line, either the expressions return what
 // parsers.ts returns, or `odd` is true and JavaScript evaluates the query.
-import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { commaList, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { MAX_JSON_DEPTH, MAX_SQL_LINE_BYTES } from "../limits.ts";
 import { withoutExtracted } from "./entry.ts";
 import { parsePath } from "./json.ts";
@@ -95,8 +95,7 @@ function pathsParser(paths: NonNullable<Extract<Stage, { kind: "json" }>["paths"
     label: (name) => {
       const path = read.get(name);
       if (!path) return isPlainName(name) ? NO_LABEL : undefined;
-      const steps = path.map((step) => sql`${step}`).reduce((left, right) => sql`${left}, ${right}`);
-      const raw = sql`JSONExtractRaw(${LINE}, ${steps})`;
+      const raw = sql`JSONExtractRaw(${LINE}, ${commaList(path)})`;
       // An object or an array is copied as it is written.
       return { ...scalarOf(raw), has: isJson, odd: sql`match(${raw}, '^[[{]')` };
     },

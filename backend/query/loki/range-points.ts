@@ -64,7 +64,7 @@ export async function countedByEngine({ ask, orgId, steps, budget }: Evaluation,
   const { range } = leaf;
   const span = spanOf(steps, range);
   const org = sql`org_id = ${orgId}`;
-  const own = [org, ...pageConditions({ range: span, after: undefined })];
+  const own = [org, ...pageConditions({ range: span })];
   const columnsOnly = range.log.selector.filter(({ name }) => name === "service_name" || name === "host_id");
   const narrowed = push({ kind: "log", selector: columnsOnly, stages: [] });
   const keysOf = await findKeys(

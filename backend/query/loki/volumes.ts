@@ -1,7 +1,7 @@
 // Computes how many bytes of messages there are by values or names of labels, in total or per step. Invariant: all records count, and the
 // number of points is checked before anything is read.
 import type { QueryOptions } from "../../admission/query-queue.ts";
-import { sql } from "../../engines/clickhouse/sql.ts";
+import { commaList, sql } from "../../engines/clickhouse/sql.ts";
 import { MAX_VOLUME_POINTS } from "../limits.ts";
 import { jsonOf } from "./answers.ts";
 import { LabelSet } from "./entry.ts";
@@ -86,7 +86,7 @@ async function readVolumes(
   return await runQueued(engine, orgId, options, async (ask) => {
     const { from, where, blockRows } = rowsIn(orgId, request);
     const keysOf = await findKeys(ask, names, { from, where: [where] }, blockRows);
-    const values = names.map((name) => labelValue(name, keysOf)).reduce((left, right) => sql`${left}, ${right}`, sql`''`);
+    const values = commaList(["", ...names.map((name) => labelValue(name, keysOf))]);
     const step = stepNs === undefined ? sql`0` : sql`intDiv(toUnixTimestamp64Nano(time) - ${request.span.start}, ${stepNs})`;
     const rows = await rowsOf<{ k: string[]; bytes: number; steps: Volume["perStep"] }>(
       ask,

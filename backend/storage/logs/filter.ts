@@ -1,6 +1,7 @@
 // Translates a filter of log records into SQL conditions on the table logs. Invariant: every value becomes a literal. Regular expressions
 // are matched as matching.ts decides, which also chooses the FROM clause.
 import { ApiError } from "../../errors.ts";
+import { refusedExpression } from "../../engines/clickhouse/client.ts";
 import { Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { type Matching, matchingOf } from "./matching.ts";
 import { hasWords, withHints, wordsOf } from "./words.ts";
@@ -112,17 +113,15 @@ function readable(pattern: string): Sql {
   return sql`match('', ${pattern}) IN (0, 1)`;
 }
 
-const CANNOT_COMPILE_REGEXP = "427";
-
 /**
  * Throws ApiError invalid_parameter that names the parameter if the engine cannot read its regular expression; otherwise throws the error
  * itself.
  */
 export function refusePattern(error: unknown, { regex, notRegex }: RecordFilter): never {
-  const { code, message = "" } = ((error as Error).cause ?? {}) as { code?: unknown; message?: string };
-  if (String(code) !== CANNOT_COMPILE_REGEXP) throw error;
-  const why = /, error: (.{0,200}?)\. Look at/s.exec(message)?.[1] ?? "it cannot be read";
+  const refused = refusedExpression(error);
+  if (!refused) throw error;
+  const { message, reason } = refused;
   const isOurs = (pattern: string) => message.includes(`re2: ${pattern}, error`);
   const name = given(regex).some(isOurs) ? "regex" : given(notRegex).some(isOurs) ? "not_regex" : "query";
-  throw new ApiError("invalid_parameter", `${name}: not a regular expression of RE2: ${why}`, { cause: error });
+  throw new ApiError("invalid_parameter", `${name}: not a regular expression of RE2: ${reason}`, { cause: error });
 }

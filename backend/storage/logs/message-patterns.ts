@@ -4,6 +4,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { parseLines } from "../found-page.ts";
 import { MAX_PATTERN_LINE_CHARACTERS, MAX_MESSAGE_PATTERNS, MAX_PATTERN_SAMPLE_RECORDS } from "../limits.ts";
 import { nanoseconds } from "../page.ts";
 import type { Matching } from "./matching.ts";
@@ -81,11 +82,7 @@ async function readTexts(ask: Ask, question: PatternQuestion, oneOf: number): Pr
     undefined,
     matching.blockRows,
   );
-  return answer
-    .toString("utf8")
-    .split("\n")
-    .filter(Boolean)
-    .map((line) => JSON.parse(line) as Text);
+  return parseLines(answer);
 }
 
 function timesOf({ start, end }: PatternQuestion["range"]): Sql[] {

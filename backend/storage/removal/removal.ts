@@ -3,7 +3,7 @@
 // delete rows that expire earlier, one partition at a time. Invariants: a pass may be repeated at any time and on any replica; a table
 // never has two unfinished deletions; a pass starts a limited number of deletions, because each rewrites the parts of a day.
 import type { ClickHouse, Shard } from "../../engines/clickhouse/client.ts";
-import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { and, or, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { TENANT_TABLES } from "../../engines/clickhouse/tenant-filter.ts";
 
 /** Log records with a shorter retention; a missing field matches every record. */
@@ -66,7 +66,7 @@ function expiredRows({ defaultDays, organisations }: TableRetention, ageMs: numb
       conditions.push(and(matches));
     }
   }
-  return conditions.length === 0 ? undefined : new Sql(conditions.map(({ text }) => `(${text})`).join(" OR "));
+  return conditions.length === 0 ? undefined : or(conditions);
 }
 
 /**

@@ -2,7 +2,8 @@
 // `service_edges`. Invariant: a minute is always computed as a whole and stored with a new version, so computing it again, after a crash or
 // on another replica, counts nothing twice. The queries run in the organisation's own slots and read only its rows.
 import type { Ask, ClickHouse, Shard } from "../../engines/clickhouse/client.ts";
-import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { and, commaList, Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { parseLines } from "../found-page.ts";
 import { DURATION_BUCKETS, DURATION_SUM } from "./histogram.ts";
 import { MINUTE_S, type MinuteRange, timeOf } from "./red.ts";
 
@@ -36,18 +37,18 @@ export async function changedMinutes(ask: Ask, orgId: string, sinceS: number, li
     sql`SELECT toUInt32(intDiv(toUnixTimestamp(time), ${MINUTE_S}) * ${MINUTE_S}) AS minute_s FROM spans
       WHERE org_id = ${orgId} AND received_at >= toDateTime(${sinceS}) GROUP BY minute_s ORDER BY minute_s DESC LIMIT ${limit}`,
   );
-  return linesOf<{ minute_s: number }>(lines)
+  return parseLines<{ minute_s: number }>(lines)
     .map(({ minute_s }) => minute_s)
     .toReversed();
 }
 
 /** Computes and stores all minutes of a range. Throws as Ask does. */
 export async function storeEdges(ask: Ask, clickhouse: ClickHouse, orgId: string, range: MinuteRange, version: number): Promise<void> {
-  const edges = linesOf<Edge>(await ask(edgesOf(orgId, range), MAX_ANSWER_BYTES));
+  const edges = parseLines<Edge>(await ask(edgesOf(orgId, range), MAX_ANSWER_BYTES));
   const rowOf = ({ minute_s, client, server, connection, calls, failed, total_ns, histogram }: Edge): string => {
     const buckets = Object.entries(histogram).flatMap(([bucket, count]) => [BigInt(bucket), BigInt(count)]);
     return sql`(${orgId}, ${minute_s}, ${client}, ${server}, ${connection}, ${calls}, ${failed}, ${new Sql(String(total_ns))},
-      map(${new Sql(buckets.join(", "))}), ${version})`.text;
+      map(${commaList(buckets)}), ${version})`.text;
   };
   // All edges of an organisation are on one shard, so that versions of a minute replace each other.
   const shard = clickhouse.shards[clickhouse.shardOf({ orgId })] ?? clickhouse;
@@ -73,20 +74,11 @@ async function insert(shard: Shard, rows: readonly string[]): Promise<void> {
   }
 }
 
-function linesOf<Row>(lines: Buffer): Row[] {
-  return lines
-    .toString("utf8")
-    .split("\n")
-    .filter(Boolean)
-    .map((line) => JSON.parse(line) as Row);
-}
-
 const MINUTE_OF_SPAN = sql`toUInt32(intDiv(toUnixTimestamp(time), ${MINUTE_S}) * ${MINUTE_S})`;
 const FAILED = sql`status_code = 'ERROR'`;
 const attribute = (key: string): Sql => sql`attributes[${key}]`;
 /** The first text that is not empty, or "". */
-const firstOf = (...texts: readonly Sql[]): Sql =>
-  sql`arrayFirst(text -> text != '', [${new Sql(texts.map(({ text }) => text).join(", "))}])`;
+const firstOf = (...texts: readonly Sql[]): Sql => sql`arrayFirst(text -> text != '', [${commaList(texts)}])`;
 
 const DATABASE = firstOf(attribute("db.system.name"), attribute("db.system"));
 const QUEUE = attribute("messaging.system");

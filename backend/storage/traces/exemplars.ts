@@ -1,9 +1,10 @@
 // Reads exemplars for the latency series of spans: the slowest span for each bucket of a series and each interval of the range, from the
 // spans at query time. Invariant: an exemplar belongs to the bucket under which it is listed, and has the labels that span-series.ts gives
 // the series.
-import type { Ask } from "../../engines/clickhouse/client.ts";
-import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { type Ask, refusedExpression } from "../../engines/clickhouse/client.ts";
+import { and, or, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { ApiError } from "../../errors.ts";
+import { parseLines } from "../found-page.ts";
 import { pageConditions, type TimeRange } from "../page.ts";
 import { DURATION_BUCKET } from "./histogram.ts";
 import { BUCKET_LIMITS, LATENCY, MAX_VALUE_CHARACTERS } from "./span-series.ts";
@@ -64,7 +65,7 @@ export async function readExemplars(
   selectors: readonly ExemplarSelector[],
   range: TimeRange,
 ): Promise<SeriesExemplars[]> {
-  const own = [sql`org_id = ${orgId}`, ...pageConditions({ range, after: undefined })];
+  const own = [sql`org_id = ${orgId}`, ...pageConditions({ range })];
   // The index of spans has filters of the plain column.
   const isSelected = selectedBy(selectors, ({ label, operator }) =>
     label === "service" && operator === "=" ? sql`service` : labelText(label),
@@ -87,7 +88,7 @@ export async function readExemplars(
 /** Whether one of the selectors selects a row. `text`: the label of a matcher as SQL. */
 export function selectedBy(selectors: readonly ExemplarSelector[], text: (matcher: LabelMatcher) => Sql): Sql {
   const selected = selectors.map((matchers) => and([sql`1`, ...matchers.map((matcher) => conditionOf(matcher, text(matcher)))]));
-  return selected.reduce((one, other) => sql`(${one}) OR (${other})`);
+  return or(selected);
 }
 
 function conditionOf({ operator, value }: LabelMatcher, text: Sql): Sql {
@@ -101,12 +102,9 @@ function labelText(name: string): Sql {
   return (Object.hasOwn(LABELS, name) && LABELS[name]) || sql`''`;
 }
 
-const CANNOT_COMPILE_REGEXP = "427";
-
 /** Throws ApiError invalid_parameter if the engine cannot compile a regular expression. */
 export function refuseExpression(error: unknown): never {
-  const { code } = ((error as Error).cause ?? {}) as { code?: unknown };
-  if (String(code) !== CANNOT_COMPILE_REGEXP) throw error;
+  if (refusedExpression(error) === undefined) throw error;
   throw new ApiError("invalid_parameter", "query: a label's regular expression is not one of RE2", { cause: error });
 }
 
@@ -116,9 +114,8 @@ export function groupBySeries(
   read: (row: never) => Pick<SeriesExemplars, "seriesLabels"> & { exemplar: SeriesExemplars["exemplars"][number] },
 ): SeriesExemplars[] {
   const found = new Map<string, SeriesExemplars>();
-  for (const line of lines.toString("utf8").split("\n")) {
-    if (line === "") continue;
-    const { seriesLabels, exemplar } = read(JSON.parse(line) as never);
+  for (const row of parseLines(lines)) {
+    const { seriesLabels, exemplar } = read(row as never);
     const key = JSON.stringify(seriesLabels);
     const series: SeriesExemplars = found.get(key) ?? { seriesLabels, exemplars: [] };
     found.set(key, series);

@@ -3,7 +3,7 @@
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { sql, type Sql } from "../../engines/clickhouse/sql.ts";
 import { TooLargeError } from "../../errors.ts";
-import { askPage } from "../found-page.ts";
+import { askPage, parseLines } from "../found-page.ts";
 import { MAX_JAEGER_PAGE_BYTES, MAX_SERVICES_PER_TRACE, MAX_SUMMARY_BYTES } from "../limits.ts";
 import { findTraces, type Place, spansOf, type TraceFilter } from "./search.ts";
 import { EVENTS, IS_INTEGER, LINKS, PAIRS, wholeTrace } from "./span-fields.ts";
@@ -153,11 +153,7 @@ async function summariesOf(ask: Ask, where: Sql): Promise<Summary[]> {
         WHERE ${where} GROUP BY trace_id`,
     MAX_SUMMARY_BYTES,
   );
-  return lines
-    .toString("utf8")
-    .split("\n")
-    .filter(Boolean)
-    .map((line) => JSON.parse(line) as Summary);
+  return parseLines(lines);
 }
 
 /** The first spans of each trace; only one of each if they are too large together. */

@@ -1,8 +1,8 @@
 // Searches traces of an organisation: those with a span that matches, one row each, newest first unless another order is chosen.
 // Invariants: pages are cut by the rank of the order, so no trace is returned twice or skipped; only spans within the range are read.
 import type { Ask } from "../../engines/clickhouse/client.ts";
-import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
-import { arrayOfLines } from "../found-page.ts";
+import { and, commaList, Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { arrayOfLines, parseLines } from "../found-page.ts";
 import { MAX_LISTED_SERVICES, MAX_SEARCH_PAGE_BYTES } from "../limits.ts";
 import { type Cursor, type Found, nanoseconds, type Page, pageConditions } from "../page.ts";
 import { ApiError } from "../../errors.ts";
@@ -68,9 +68,8 @@ export async function findTraces(
   orgId: string,
   filter: TraceFilter,
 ): Promise<{ places: readonly Place[]; next: Cursor | undefined }> {
-  const lines = await ask(tracePlaces(orgId, filter));
-  const found = lines.toString("latin1").split("\n").filter(Boolean);
-  const places = found.slice(0, filter.limit).map((line) => JSON.parse(line) as Place);
+  const found = parseLines<Place>(await ask(tracePlaces(orgId, filter)));
+  const places = found.slice(0, filter.limit);
   const last = places.at(-1);
   if (found.length <= filter.limit || !last) return { places, next: undefined };
   return { places, next: { time: BigInt(last.rank), id: BigInt(last.tie) } };
@@ -83,13 +82,13 @@ export function spansOf(orgId: string, places: readonly Place[]): Sql {
   const range = { start: first > DAY_NS ? first - DAY_NS : 0n, end: last + DAY_NS };
   return and([
     sql`org_id = ${orgId}`,
-    ...pageConditions({ range, after: undefined }),
-    sql`trace_id IN (${new Sql(places.map(({ trace_id }) => sql`${trace_id}`.text).join(", "))})`,
+    ...pageConditions({ range }),
+    sql`trace_id IN (${commaList(places.map(({ trace_id }) => trace_id))})`,
   ]);
 }
 
 function tracePlaces(orgId: string, { span, minDurationNs, maxDurationNs, range, after, limit, order = "time" }: TraceFilter): Sql {
-  const own = [sql`org_id = ${orgId}`, ...pageConditions({ range, after: undefined })];
+  const own = [sql`org_id = ${orgId}`, ...pageConditions({ range })];
   const where = [...own];
   const matching = spanConditions(span);
   if (matching.length > 0) where.push(sql`trace_id IN (SELECT trace_id FROM spans WHERE ${and([...own, ...matching])})`);

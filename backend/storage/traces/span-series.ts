@@ -4,6 +4,7 @@
 // milliseconds, where the histogram also has a border, so bucket counts are exact.
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
+import { parseLines } from "../found-page.ts";
 import { summedEdges } from "./graph.ts";
 import { BUCKETS_PER_DOUBLING } from "./histogram.ts";
 import { minuteGroups, type MinuteRange } from "./red.ts";
@@ -91,12 +92,7 @@ const CONNECTION_TYPES: Readonly<Record<string, string>> = {
 };
 
 async function read<Row>(ask: Ask, statement: Parameters<Ask>[0]): Promise<Row[]> {
-  const lines = await ask(statement, MAX_ANSWER_BYTES);
-  return lines
-    .toString("utf8")
-    .split("\n")
-    .filter(Boolean)
-    .map((line) => JSON.parse(line) as Row);
+  return parseLines(await ask(statement, MAX_ANSWER_BYTES));
 }
 
 function histogramLines(name: string, labels: string, { calls, total_ns: totalNs, histogram }: Histogram): string {

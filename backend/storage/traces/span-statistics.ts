@@ -31,7 +31,7 @@ const FIELDS = sql`arrayConcat([('service', toString(service)), ('operation', op
   arrayMap((key, value) -> (concat('attribute.', toString(key)), value), mapKeys(attributes), mapValues(attributes)))`;
 
 function matching(orgId: string, { span, range }: StatisticsFilter): Sql {
-  return and([sql`org_id = ${orgId}`, ...pageConditions({ range, after: undefined }), ...spanConditions(span)]);
+  return and([sql`org_id = ${orgId}`, ...pageConditions({ range }), ...spanConditions(span)]);
 }
 
 /** `[{name, values: [{value, count}]}]`; the fields that most spans have come first. */

@@ -38,7 +38,7 @@ function namesLatency({ label, operator, value }: ExemplarSelector[number]): boo
 
 async function readStored(ask: Ask, orgId: string, selectors: readonly ExemplarSelector[], range: TimeRange): Promise<SeriesExemplars[]> {
   const isSelected = selectedBy(selectors, ({ label }) => (label === "__name__" ? sql`name` : sql`series[${label}]`));
-  const own = [sql`org_id = ${orgId}`, ...pageConditions({ range, after: undefined }), isSelected];
+  const own = [sql`org_id = ${orgId}`, ...pageConditions({ range }), isSelected];
   const newest = sql`SELECT name, series, labels, value, time, id FROM exemplars WHERE ${and(own)}
     ORDER BY time DESC, id DESC LIMIT ${MOST_PER_SERIES} BY name, toString(series) LIMIT ${MOST_EXEMPLARS}`;
   const statement = sql`SELECT name, series, labels, value, toUnixTimestamp64Milli(time) / 1000 AS at FROM (${newest}) ORDER BY time, id`;

@@ -2,7 +2,7 @@
 // expression counts towards the limits of pattern.ts. Simple conditions become fields of the filter, because the engine has indexes and
 // counts for these.
 import { ApiError } from "../../../errors.ts";
-import { and, type Sql, sql } from "../../../engines/clickhouse/sql.ts";
+import { and, or, type Sql, sql } from "../../../engines/clickhouse/sql.ts";
 import { attributeOf, containsText, hasAttribute, type RecordFilter } from "../../../storage/logs/filter.ts";
 import { type Matching, matchingOf } from "../../../storage/logs/matching.ts";
 import { type Comparison, type FieldValue, type LogQuery, parseLogQuery } from "./parse.ts";
@@ -98,14 +98,14 @@ function conditionOf(query: LogQuery, matching: Matching): Sql {
     case "and":
       return and(query.parts.map((part) => conditionOf(part, matching)));
     case "or":
-      return any(query.parts.map((part) => conditionOf(part, matching)));
+      return or(query.parts.map((part) => conditionOf(part, matching)));
     case "not":
       return sql`NOT (${conditionOf(query.part, matching)})`;
     case "message":
       return messageCondition(query.value, matching);
     default:
       return query.name === "message" && query.comparison === "="
-        ? any(query.values.map((value) => messageCondition(value, matching)))
+        ? or(query.values.map((value) => messageCondition(value, matching)))
         : fieldCondition(query, matching);
   }
 }
@@ -132,8 +132,8 @@ function fieldCondition({ name, comparison, values }: FieldQuery, { found }: Mat
     const matches = found(sql`toString(${column ?? attributeOf(key)})`, patternOf(value, name) ?? "", true);
     return [column ? matches : and([sql`mapContains(labels, ${key})`, matches])];
   });
-  if (texts.length === 0) return any(conditions);
-  return any([column ? sql`toString(${column}) IN ${texts}` : any(texts.map((text) => hasAttribute(key, text))), ...conditions]);
+  if (texts.length === 0) return or(conditions);
+  return or([column ? sql`toString(${column}) IN ${texts}` : or(texts.map((text) => hasAttribute(key, text))), ...conditions]);
 }
 
 function comparisonSql(name: string, value: Sql, comparison: Exclude<Comparison, "=">, text: string): Sql {
@@ -177,8 +177,4 @@ function patternOf({ kind, text }: FieldValue, name: string): string | undefined
 
 function normaliseCase(name: string, text: string): string {
   return LOWER_CASE.has(name) ? text.toLowerCase() : text;
-}
-
-function any(conditions: readonly Sql[]): Sql {
-  return conditions.reduce((left, right) => sql`(${left}) OR (${right})`);
 }
