@@ -19,8 +19,22 @@ import type { Ingested } from "../../backend/ingest/otlp/otlp-ingest.ts";
 import type { Found } from "../../backend/storage/page.ts";
 import type { Cursor } from "../../backend/storage/page.ts";
 import { createOtlpIngest } from "../../backend/ingest/otlp/otlp-ingest.ts";
-import { ClickHouseSpanStore, type SpanFilter, type SpanRow } from "../../backend/storage/traces/store.ts";
+import { ClickHouseSpanStore, type SpanFilter } from "../../backend/storage/traces/store.ts";
 import { ClickHouseLogStore, type LogFilter, type LogRow } from "../../backend/storage/logs/store.ts";
+
+/** An element of GET /query/traces. */
+interface SpanRow {
+  readonly Timestamp: string;
+  readonly TraceID: string;
+  readonly SpanID: string;
+  readonly ParentSpanID: string;
+  readonly Service: string;
+  readonly Operation: string;
+  readonly DurationMs: number;
+  readonly StatusCode: "UNSET" | "OK" | "ERROR";
+  readonly Error: boolean;
+  readonly Attributes: Record<string, string>;
+}
 
 const DAY_NS = 86_400_000_000_000n;
 const EVERYTHING = { range: { start: undefined, end: undefined }, limit: 500, after: undefined };

@@ -1,4 +1,4 @@
-// Stores and queries log records in ClickHouse, embedded or a server; `LogStore` is the interface. Invariants: an organisation never sees
+// Stores and queries log records in ClickHouse, embedded or a server. Invariants: an organisation never sees
 // rows of another; rows are stored exactly once when `insert` resolves.
 import type { Ask, ClickHouse } from "../../engines/clickhouse/client.ts";
 import type { BodyClaims } from "../../replicas/body-claims.ts";
@@ -33,21 +33,6 @@ export interface LogRow {
   readonly scope: string;
 }
 
-export interface LogStore {
-  /** Resolves when every row is stored. Throws ApiError storage_unavailable or unstorable. */
-  insert(batch: OtlpBatch): Promise<void>;
-  /** LogRows, newest first. Throws ApiError as ClickHouse.read does, and invalid_parameter that names an invalid regular expression. */
-  query(orgId: string, filter: LogFilter, options?: QueryOptions): Promise<Found>;
-  /** JSON with the number of records by time and level. Throws as `query` does. */
-  histogram(orgId: string, filter: RangeFilter, buckets: number, options?: QueryOptions): Promise<Buffer>;
-  /** JSON with the patterns of messages and the number of records of each. Throws as `query` does. */
-  patterns(orgId: string, filter: RangeFilter, limit: number, options?: QueryOptions): Promise<Buffer>;
-  /** JSON with the fields and values of the newest records. Throws as `query` does. */
-  fields(orgId: string, filter: RangeFilter, options?: QueryOptions): Promise<Buffer>;
-  /** Follows records that arrive after the record with the id `after`; undefined: from now on. */
-  tail(orgId: string, filter: RecordFilter, after: bigint | undefined, nowMs: number): Promise<LogTail>;
-}
-
 export interface LogTail {
   /** True: other processes may store records without a notification here. */
   readonly isShared: boolean;
@@ -60,7 +45,9 @@ export interface LogTail {
 const LOG_FIELDS = sql`time AS timestamp, level, source, message, labels, host_id, node, trace_id, span_id, severity_number, scope_name AS scope`;
 const LOG_SIZES = sql`level, source, message, labels, host_id, node, scope_name`;
 
-export class ClickHouseLogStore implements LogStore, AsyncDisposable {
+export type LogStore = Omit<ClickHouseLogStore, typeof Symbol.asyncDispose>;
+
+export class ClickHouseLogStore implements AsyncDisposable {
   readonly #clickhouse: ClickHouse;
   readonly #writer: OnceWriter;
   readonly #arrivals: Arrivals;
@@ -78,10 +65,12 @@ export class ClickHouseLogStore implements LogStore, AsyncDisposable {
     return new ClickHouseLogStore(clickhouse, writer, arrivals);
   }
 
+  /** Resolves when every row is stored. Throws ApiError storage_unavailable or unstorable. */
   async insert(batch: OtlpBatch): Promise<void> {
     await this.#writer.write(batch);
   }
 
+  /** LogRows, newest first. Throws ApiError as ClickHouse.read does, and invalid_parameter that names an invalid regular expression. */
   async query(orgId: string, filter: LogFilter, options: QueryOptions = {}): Promise<Found> {
     const { from, blockRows } = matchingIn(filter);
     const { range: _range, limit: _limit, after: _after, oldestFirst: _oldestFirst, ...records } = filter;
@@ -97,10 +86,12 @@ export class ClickHouseLogStore implements LogStore, AsyncDisposable {
     return await this.#read(orgId, filter, options, (ask) => askPage(ask, orgId, { ...selection, page: filter }));
   }
 
+  /** JSON with the number of records by time and level. Throws as `query` does. */
   histogram(orgId: string, filter: RangeFilter, buckets: number, options: QueryOptions = {}): Promise<Buffer> {
     return this.#read(orgId, filter, options, (ask) => histogram(ask, orgId, filter, buckets));
   }
 
+  /** JSON with the patterns of messages and the number of records of each. Throws as `query` does. */
   patterns(orgId: string, filter: RangeFilter, limit: number, options: QueryOptions = {}): Promise<Buffer> {
     return this.#read(orgId, filter, options, async (ask) => {
       const { range } = filter;
@@ -112,10 +103,12 @@ export class ClickHouseLogStore implements LogStore, AsyncDisposable {
     });
   }
 
+  /** JSON with the fields and values of the newest records. Throws as `query` does. */
   fields(orgId: string, filter: RangeFilter, options: QueryOptions = {}): Promise<Buffer> {
     return this.#read(orgId, filter, options, (ask) => fields(ask, orgId, filter));
   }
 
+  /** Follows records that arrive after the record with the id `after`; undefined: from now on. */
   async tail(orgId: string, filter: RecordFilter, after: bigint | undefined, nowMs: number): Promise<LogTail> {
     const tail = new Tail(orgId, filter, LOG_FIELDS, after, nowMs);
     return {

@@ -20,24 +20,6 @@ export interface SampleIdentity {
 
 export type QueryEndpoint = "query" | "query_range" | "series" | "labels" | "label_values";
 
-export interface MetricsStore {
-  /**
-   * Stores exposition text (UTF-8, uncompressed, valid). Lines without a time get `timestampMs`. Throws ApiError `storage_unavailable` if
-   * the engine cannot be reached or is overloaded, `unstorable` if it refuses the body.
-   */
-  write(identity: SampleIdentity, body: Buffer, timestampMs: number): Promise<void>;
-  /** Stores a remote write 1.0 request, compressed with Snappy, valid. Throws as `write`. */
-  writeRequest(identity: SampleIdentity, body: Buffer): Promise<void>;
-  /**
-   * Queries one endpoint of the Prometheus API within one tenant, through the fair queue. `label` is required for `label_values`. Returns
-   * 2xx and 4xx responses; throws ApiError `storage_unavailable` for all others, `invalid_parameter` if the response exceeds 64 MiB,
-   * `query_too_expensive`, `too_many_queries`.
-   */
-  query(orgId: string, endpoint: QueryEndpoint, params: URLSearchParams, options?: QueryOptions & { label?: string }): Promise<QueryAnswer>;
-  /** For readiness: throws if writes or queries cannot reach the engine. */
-  check(): Promise<void>;
-}
-
 export interface VictoriaMetricsStoreOptions {
   /**
    * Base of `/api/v1/import/prometheus`, e.g. `http://vm:8428` or `http://vminsert:8480/insert/0/prometheus`. May contain user:password.
@@ -71,7 +53,9 @@ const QUERY_TIMEOUT_MS = 600_000;
 /** Longer than an insert waits in the engine's own queue, one minute. */
 const WRITE_TIMEOUT_MS = 75_000;
 
-export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
+export type MetricsStore = Pick<VictoriaMetricsStore, "write" | "writeRequest" | "query" | "check">;
+
+export class VictoriaMetricsStore implements AsyncDisposable {
   readonly #write: Upstream;
   readonly #query: Upstream;
   readonly #delete: Upstream;
@@ -117,11 +101,16 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
     return this.#queue;
   }
 
+  /**
+   * Stores exposition text (UTF-8, uncompressed, valid). Lines without a time get `timestampMs`. Throws ApiError `storage_unavailable` if
+   * the engine cannot be reached or is overloaded, `unstorable` if it refuses the body.
+   */
   async write(identity: SampleIdentity, body: Buffer, timestampMs: number): Promise<void> {
     const params = new URLSearchParams({ timestamp: String(timestampMs) });
     await this.#store("/api/v1/import/prometheus", identity, { body, params, type: "text/plain" });
   }
 
+  /** Stores a remote write 1.0 request, compressed with Snappy, valid. Throws as `write`. */
   async writeRequest(identity: SampleIdentity, body: Buffer): Promise<void> {
     await this.#store("/api/v1/write", identity, { body, params: new URLSearchParams(), type: "application/x-protobuf" });
   }
@@ -154,6 +143,11 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
     });
   }
 
+  /**
+   * Queries one endpoint of the Prometheus API within one tenant, through the fair queue. `label` is required for `label_values`. Returns
+   * 2xx and 4xx responses; throws ApiError `storage_unavailable` for all others, `invalid_parameter` if the response exceeds 64 MiB,
+   * `query_too_expensive`, `too_many_queries`.
+   */
   async query(
     orgId: string,
     endpoint: QueryEndpoint,
@@ -221,6 +215,7 @@ export class VictoriaMetricsStore implements MetricsStore, AsyncDisposable {
     return series;
   }
 
+  /** For readiness: throws if writes or queries cannot reach the engine. */
   async check(): Promise<void> {
     // An embedded engine is never a cluster.
     const complete = this.#journal === undefined ? this.#query.checkComplete() : undefined;

@@ -1,5 +1,4 @@
-// Stores and queries spans. `SpanStore` is the interface; `ClickHouseSpanStore` implements it on ClickHouse, embedded or a server.
-// Invariants: an organisation never sees rows of another; rows are stored exactly once when `insert` resolves.
+// Stores and queries spans in ClickHouse, embedded or a server. Invariants: an organisation never sees rows of another; rows are stored exactly once when `insert` resolves.
 import type { ClickHouse } from "../../engines/clickhouse/client.ts";
 import { OnceWriter } from "../write-path/once-writer.ts";
 import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
@@ -32,20 +31,6 @@ export interface SpanFilter extends Page {
   readonly traceId?: string;
 }
 
-/** An element of GET /query/traces. */
-export interface SpanRow {
-  readonly Timestamp: string;
-  readonly TraceID: string;
-  readonly SpanID: string;
-  readonly ParentSpanID: string;
-  readonly Service: string;
-  readonly Operation: string;
-  readonly DurationMs: number;
-  readonly StatusCode: "UNSET" | "OK" | "ERROR";
-  readonly Error: boolean;
-  readonly Attributes: Record<string, string>;
-}
-
 const STATISTICS = { spanFacets, durationHeatmap, spanDifferences };
 
 export type StatisticsQuestion = keyof typeof STATISTICS;
@@ -58,39 +43,9 @@ const RED_QUESTIONS = { listServices, listOperations, readSeries };
 
 export type RedQuestion = keyof typeof RED_QUESTIONS;
 
-export interface SpanStore {
-  /** Resolves when every row is stored. Throws ApiError storage_unavailable or unstorable. */
-  insert(batch: OtlpBatch): Promise<void>;
-  /** Exemplars of remote write and OTLP (EXEMPLAR_COLUMNS). Resolves and throws as `insert`. */
-  insertExemplars(batch: OtlpBatch): Promise<void>;
-  /** SpanRows, newest first. Throws ApiError as ClickHouse.read does. */
-  query(orgId: string, filter: SpanFilter, options?: QueryOptions): Promise<Found>;
-  /** WholeSpanRows of one trace (lowercase hex), oldest first, a page of them. Throws as `query` does. */
-  trace(orgId: string, traceId: string, after: Cursor | undefined, options?: QueryOptions): Promise<Found>;
-  /** TraceRows, newest first. Throws as `query` does. */
-  search(orgId: string, filter: TraceFilter, options?: QueryOptions): Promise<Found>;
-  /** Rate, errors and latency of services as JSON (services.ts). Throws as `query` does. */
-  red(question: RedQuestion, orgId: string, filter: RedFilter, options?: QueryOptions): Promise<Buffer>;
-  /** Facets, heatmap and differences of matching spans as JSON (span-statistics.ts). Throws as `query` does. */
-  statistics(question: StatisticsQuestion, orgId: string, filter: StatisticsFilter, options?: QueryOptions): Promise<Buffer>;
-  /** Which service calls which, as JSON (graph.ts). Throws as `query` does. */
-  graph(question: GraphQuestion, orgId: string, range: MinuteRange, options?: QueryOptions): Promise<Buffer>;
-  /** SeriesExemplars as JSON. Throws as `query` does, and ApiError invalid_parameter. */
-  exemplars(orgId: string, selectors: readonly ExemplarSelector[], range: TimeRange, options?: QueryOptions): Promise<Buffer>;
-  /** An array of names as JSON. */
-  serviceNames(orgId: string, options?: QueryOptions): Promise<Buffer>;
-  operationNames(orgId: string, service: string, options?: QueryOptions): Promise<Buffer>;
-  /** An array of Jaeger's Operation as JSON, of one kind (lowercase) or of all. */
-  operationKinds(orgId: string, service: string, kind: string | undefined, options?: QueryOptions): Promise<Buffer>;
-  /** Jaeger's array of traces as JSON in chunks; undefined if the trace has no span. */
-  jaegerTrace(orgId: string, traceId: string, form: TraceForm, options?: QueryOptions): Promise<Buffer[] | undefined>;
-  jaegerSearch(orgId: string, filter: TraceFilter, form: TraceForm, options?: QueryOptions): Promise<Buffer[]>;
-  jaegerSummaries(orgId: string, filter: TraceFilter, options?: QueryOptions): Promise<Buffer>;
-  /** The `metrics` of Jaeger's MetricFamily as JSON. Throws as `query` does. */
-  metricFamily(orgId: string, filter: FamilyFilter, options?: QueryOptions): Promise<Buffer>;
-}
+export type SpanStore = Omit<ClickHouseSpanStore, typeof Symbol.asyncDispose>;
 
-export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
+export class ClickHouseSpanStore implements AsyncDisposable {
   readonly #clickhouse: ClickHouse;
   readonly #writer: OnceWriter;
   readonly #exemplars: OnceWriter;
@@ -116,16 +71,19 @@ export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
     return new ClickHouseSpanStore(clickhouse, { spans, exemplars }, retentionDays);
   }
 
+  /** Resolves when every row is stored. Throws ApiError storage_unavailable or unstorable. */
   async insert(batch: OtlpBatch): Promise<void> {
     // Operations are written first: a failure in between leaves an operation without spans, never spans without their operation.
     await this.#operations.see(batch.orgId, batch.operations ?? operationsOf(batch.sections));
     await this.#writer.write(batch);
   }
 
+  /** Exemplars of remote write and OTLP (EXEMPLAR_COLUMNS). Resolves and throws as `insert`. */
   async insertExemplars(batch: OtlpBatch): Promise<void> {
     await this.#exemplars.write(batch);
   }
 
+  /** SpanRows, newest first. Throws ApiError as ClickHouse.read does. */
   query(orgId: string, filter: SpanFilter, options: QueryOptions = {}): Promise<Found> {
     return foundPage(this.#clickhouse, orgId, {
       table: "spans",
@@ -137,30 +95,37 @@ export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
     });
   }
 
+  /** WholeSpanRows of one trace (lowercase hex), oldest first, a page of them. Throws as `query` does. */
   trace(orgId: string, traceId: string, after: Cursor | undefined, options: QueryOptions = {}): Promise<Found> {
     return foundPage(this.#clickhouse, orgId, { ...wholeTrace(traceId, after), options });
   }
 
+  /** TraceRows, newest first. Throws as `query` does. */
   search(orgId: string, filter: TraceFilter, options: QueryOptions = {}): Promise<Found> {
     return this.#clickhouse.read(orgId, options, (ask) => searchTraces(ask, orgId, filter));
   }
 
+  /** Rate, errors and latency of services as JSON (services.ts). Throws as `query` does. */
   red(question: RedQuestion, orgId: string, filter: RedFilter, options: QueryOptions = {}): Promise<Buffer> {
     return this.#clickhouse.read(orgId, options, (ask) => RED_QUESTIONS[question](ask, orgId, filter, this.#copiesUntilS(orgId)));
   }
 
+  /** Facets, heatmap and differences of matching spans as JSON (span-statistics.ts). Throws as `query` does. */
   statistics(question: StatisticsQuestion, orgId: string, filter: StatisticsFilter, options: QueryOptions = {}): Promise<Buffer> {
     return this.#clickhouse.read(orgId, options, (ask) => STATISTICS[question](ask, orgId, filter));
   }
 
+  /** Which service calls which, as JSON (graph.ts). Throws as `query` does. */
   graph(question: GraphQuestion, orgId: string, range: MinuteRange, options: QueryOptions = {}): Promise<Buffer> {
     return this.#clickhouse.read(orgId, options, (ask) => GRAPH_QUESTIONS[question](ask, orgId, range));
   }
 
+  /** SeriesExemplars as JSON. Throws as `query` does, and ApiError invalid_parameter. */
   exemplars(orgId: string, selectors: readonly ExemplarSelector[], range: TimeRange, options: QueryOptions = {}): Promise<Buffer> {
     return this.#clickhouse.read(orgId, options, (ask) => readAllExemplars(ask, orgId, selectors, range));
   }
 
+  /** An array of names as JSON. */
   serviceNames(orgId: string, options: QueryOptions = {}): Promise<Buffer> {
     return this.#names(orgId, sql`toString(service)`, sql`org_id = ${orgId}`, options);
   }
@@ -169,6 +134,7 @@ export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
     return this.#names(orgId, sql`operation`, sql`org_id = ${orgId} AND service = ${service}`, options);
   }
 
+  /** An array of Jaeger's Operation as JSON, of one kind (lowercase) or of all. */
   operationKinds(orgId: string, service: string, kind: string | undefined, options: QueryOptions = {}): Promise<Buffer> {
     const ofKind = kind === undefined ? sql`` : sql`HAVING spanKind = ${kind}`;
     return this.#clickhouse.read(orgId, options, async (ask) =>
@@ -179,6 +145,7 @@ export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
     );
   }
 
+  /** Jaeger's array of traces as JSON in chunks; undefined if the trace has no span. */
   jaegerTrace(orgId: string, traceId: string, form: TraceForm, options: QueryOptions = {}): Promise<Buffer[] | undefined> {
     return this.#clickhouse.read(orgId, options, (ask) => jaegerTrace(ask, orgId, traceId, form));
   }
@@ -191,6 +158,7 @@ export class ClickHouseSpanStore implements SpanStore, AsyncDisposable {
     return this.#clickhouse.read(orgId, options, (ask) => jaegerSummaries(ask, orgId, filter));
   }
 
+  /** The `metrics` of Jaeger's MetricFamily as JSON. Throws as `query` does. */
   metricFamily(orgId: string, filter: FamilyFilter, options: QueryOptions = {}): Promise<Buffer> {
     return this.#clickhouse.read(orgId, options, (ask) => metricFamily(ask, orgId, filter, this.#copiesUntilS(orgId)));
   }
