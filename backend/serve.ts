@@ -32,9 +32,9 @@ import { registerIngestRoutes } from "./ingest/routes.ts";
 import { openOtlpDecoder } from "./ingest/otlp/otlp-decoder.ts";
 import { createOtlpIngest } from "./ingest/otlp/otlp-ingest.ts";
 import { createLog } from "./operations/log.ts";
-import { plainLines, plainLinesProblem } from "./ingest/exposition/plain-lines.ts";
-import { writeKernel, writeKernelProblem } from "./ingest/remote-write/fast-check.ts";
-import { kernelProblem, threadKernel } from "./ingest/otlp/fast-decode.ts";
+import { PLAIN_LINES } from "./ingest/exposition/plain-lines.ts";
+import { WRITE_KERNEL } from "./ingest/remote-write/fast-check.ts";
+import { OTLP_KERNEL } from "./ingest/otlp/fast-decode.ts";
 import { registerLogRoutes } from "./query/native/log-routes.ts";
 import { registerLokiRoutes } from "./query/loki/routes.ts";
 import { createExpositionIngest } from "./ingest/exposition/exposition-ingest.ts";
@@ -155,14 +155,15 @@ async function openBackups({ settings, secrets, stack, database, snapshotSources
 /** Without a kernel, TypeScript does the same work more slowly. */
 function reportMissingKernels(log: Running["log"]): void {
   const advice = "build it with `node hack/kernel.mjs`";
-  if (!threadKernel())
+  if (!OTLP_KERNEL.get())
     log.warn(
-      { event: "backend.kernel_missing", err: kernelProblem() },
+      { event: "backend.kernel_missing", err: OTLP_KERNEL.problem },
       `WASM decoder not built; using the slower TypeScript decoder for logs and traces; ${advice}`,
     );
-  if (!plainLines() || !writeKernel())
+  const missing = [PLAIN_LINES, WRITE_KERNEL].find((kernel) => !kernel.get());
+  if (missing)
     log.warn(
-      { event: "backend.kernel_missing", err: plainLinesProblem() ?? writeKernelProblem() },
+      { event: "backend.kernel_missing", err: missing.problem },
       `WASM validator not built; using the slower TypeScript validator for metrics; ${advice}`,
     );
 }

@@ -1,8 +1,8 @@
 // Batches that the backend refuses because of their size, checked with the backend's own decoder, and through a running proxy.
+import { decodeWithHash } from "../../backend/ingest/otlp/decode.fixture.ts";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { afterEach, describe, expect, it, test } from "vitest";
 import { ApiError } from "../../backend/errors.ts";
-import { decodeWithHash } from "../../backend/ingest/otlp/decode-body.ts";
 import type { ForwardResult } from "./forward.ts";
 import { PartSender, splitBatch } from "./part-sender.ts";
 import { accept, closeAll, errorAnswer, isSignedWith, post, type Received, startBackend, startWith } from "./proxy.fixture.ts";

@@ -8,6 +8,12 @@ export function sizeOf(pieces: readonly Uint8Array[]): number {
   return pieces.reduce((sum, { byteLength }) => sum + byteLength, 0);
 }
 
+/** Bytes with a buffer of their own, which can be transferred to a thread; a slice of a larger buffer is copied. */
+export function ownBytes(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
+  const { buffer, byteLength } = bytes;
+  return buffer instanceof ArrayBuffer && buffer.byteLength === byteLength ? (bytes as Uint8Array<ArrayBuffer>) : new Uint8Array(bytes);
+}
+
 /** The same bytes with small adjacent pieces copied together. */
 export function* coalescePieces(pieces: readonly Uint8Array[]): Generator<Uint8Array> {
   let small: Uint8Array[] = [];

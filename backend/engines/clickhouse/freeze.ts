@@ -1,11 +1,12 @@
 // Makes a snapshot of the embedded engine's tables with hard links, while inserts and merges continue (`ALTER TABLE … FREEZE`). The
 // embedded engine rejects `BACKUP … TO File` and `TO Disk`, because both need a server's configuration. Invariant: a snapshot is only a
 // folder; together with the definitions of the tables it is a folder that the engine can open.
+import { quoteName } from "./shards.ts";
 import { existsSync, lstatSync, readdirSync, readFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { ClickHouse } from "./client.ts";
-import { sql, Sql } from "./sql.ts";
+import { sql } from "./sql.ts";
 
 /** Characters that the engine does not escape in the name of a folder. */
 const NAME = /^backup_\w{1,64}$/;
@@ -32,7 +33,7 @@ export async function freezeTables(
     moments[table.name] = new Date().toISOString();
     // Before each table, because while another table was frozen, rows of this one may have been acknowledged that are only in the journal.
     await clickhouse.settle();
-    await clickhouse.command(sql`ALTER TABLE ${new Sql(quoteIdentifier(table.name))} FREEZE WITH NAME ${checkedName(name)}`);
+    await clickhouse.command(sql`ALTER TABLE ${quoteName(table.name)} FREEZE WITH NAME ${checkedName(name)}`);
   }
   return moments;
 }
@@ -79,8 +80,4 @@ export function countRows(engineFolder: string, table: string): number | undefin
 function checkedName(name: unknown): string {
   if (typeof name === "string" && NAME.test(name)) return name;
   throw new Error(`not the name of a frozen moment: ${JSON.stringify(name)}`);
-}
-
-function quoteIdentifier(identifier: string): string {
-  return `\`${identifier.replace(/[\\`]/g, "\\$&")}\``;
 }

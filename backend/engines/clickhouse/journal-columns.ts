@@ -56,7 +56,7 @@ function convertRows(from: NativeColumns, to: NativeColumns, rows: NativeRows): 
     const found = known.get(name);
     return found && types.get(name) === type ? found : convertStreams(type, found ?? emptyStreams(plainType(type), rows.count), rows.count);
   });
-  return { count: rows.count, bytes: concatenate(streams), streamLengths: streams.map(({ length }) => length) };
+  return { count: rows.count, bytes: new Uint8Array(Buffer.concat(streams)), streamLengths: streams.map(({ length }) => length) };
 }
 
 function emptyStreams(type: string, count: number): Uint8Array[] {
@@ -70,15 +70,4 @@ function convertStreams(type: NativeType, streams: readonly Uint8Array[], count:
   const withoutDictionary = new Uint8Array();
   if (type === "dictionary String") return [withoutDictionary, ...streams];
   return type === "Map(dictionary String, String)" ? streams.toSpliced(1, 0, withoutDictionary) : streams;
-}
-
-/** A copy in its own buffer, which can be freed independently. */
-function concatenate(pieces: readonly Uint8Array[]): Uint8Array {
-  const bytes = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const piece of pieces) {
-    bytes.set(piece, at);
-    at += piece.length;
-  }
-  return bytes;
 }

@@ -1,5 +1,6 @@
 // Combines the rows of many bodies into one block of ClickHouse's Native format (docs: "Native", src/Formats/NativeReader.cpp). Invariant:
 // pure; sections of one table always have the same columns in the same order.
+import { sizeOf } from "../pieces.ts";
 import { TimeSlices } from "../../../common/time-slices.ts";
 import {
   type Column,
@@ -71,7 +72,7 @@ export interface NativeRows {
 export function nativeRows(columns: readonly Column[], count: number): NativeRows {
   const streamsOf = columns.map((column) => column.streams());
   const streamLengths = streamsOf.flat().map(({ length }) => length);
-  const bytes = new Uint8Array(streamLengths.reduce((sum, length) => sum + length, 0));
+  const bytes = new Uint8Array(sizeOf(streamsOf.flat()));
   let at = 0;
   for (const [index, column] of columns.entries()) {
     for (const stream of streamsOf[index] ?? []) {
@@ -153,11 +154,6 @@ async function writeColumn(
 /** The type of a column that stores every cell of every row, as text formats and the journals of earlier versions do. */
 export function plainType(type: NativeType): string {
   return type.replace(/constant |dictionary /, "");
-}
-
-/** The structure of the rows in text formats, for the table function `file`. */
-export function textStructure(columns: NativeColumns): string {
-  return columns.map(([name, type]) => `${name} ${plainType(type)}`).join(", ");
 }
 
 export function columnNames(columns: NativeColumns): string {

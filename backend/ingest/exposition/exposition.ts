@@ -10,7 +10,7 @@
 import { isUtf8 } from "node:buffer";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { MAX_LINE_BYTES } from "../limits.ts";
-import { type PlainLines, plainLines, type SeriesLimits } from "./plain-lines.ts";
+import { PLAIN_LINES, type PlainLines, type SeriesLimits } from "./plain-lines.ts";
 
 export type DropReason =
   | "too_many_labels"
@@ -66,7 +66,7 @@ const NAME = nameTable();
 export async function validateExposition(
   body: Buffer,
   limits: SeriesLimits,
-  kernel: PlainLines | "none" | undefined = plainLines(),
+  kernel: PlainLines | "none" | undefined = PLAIN_LINES.get(),
 ): Promise<ExpositionCounts> {
   const pass = new Pass(body, limits, kernel === "none" ? undefined : kernel);
   while (!pass.advance(SLICE_BYTES)) await nextTurn();

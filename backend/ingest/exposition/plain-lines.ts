@@ -78,14 +78,4 @@ export class PlainLines {
   }
 }
 
-const ofThread = new LazyKernel(() => new PlainLines(readFileSync(PLAIN_LINES_FILE)));
-
-export function plainLines(): PlainLines | undefined {
-  return ofThread.get();
-}
-
-/** The reason why this thread has no kernel. */
-export function plainLinesProblem(): unknown {
-  ofThread.get();
-  return ofThread.problem;
-}
+export const PLAIN_LINES = new LazyKernel(() => new PlainLines(readFileSync(PLAIN_LINES_FILE)));

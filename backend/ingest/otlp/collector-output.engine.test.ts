@@ -1,5 +1,6 @@
 // Checks that the kernel supports what a real collector sends: plain and structured log lines, and spans of OpenTelemetry's own libraries,
 // exported as an agent's collector exports them. Bodies that the kernel does not support would be decoded too, but cost more.
+import { decodeSlowPath } from "./decode.fixture.ts";
 import { once } from "node:events";
 import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -14,7 +15,7 @@ import { BasicTracerProvider, BatchSpanProcessor, type SpanExporter } from "@ope
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { toolPath } from "../../../hack/fetch-tools.ts";
 import { eventually, freePorts, temporaryFolder } from "../../../test/fixtures/processes.ts";
-import { decodeSlowPath, KERNEL_LIMITS } from "./decode-body.ts";
+import { KERNEL_LIMITS } from "./decode-body.ts";
 import { Kernel, KERNEL_FILE } from "./fast-decode.ts";
 
 const CONTEXT = { orgId: "org", hostId: "host", node: "", receivedAtMs: Date.now(), firstId: "1", bodyHash: "42", retentionDays: 30 };

@@ -1,11 +1,10 @@
 // Validates an OTLP body and decodes it into rows, on the calling thread: with the kernel if it accepts the body, otherwise on the slow
 // path, which reads JSON and has a message for every error. Invariant: no row is built before the whole body is validated.
-import { hash } from "node:crypto";
 import { MAX_ROWS_BYTES } from "../limits.ts";
 import { decodeLogs, LOG_SHAPE } from "./decode-logs.ts";
 import { type BatchPlan, estimateRows, planBatch, tooLarge } from "./batch.ts";
-import { type KernelLimits, threadKernel } from "./fast-decode.ts";
-import { type DecodedBody, ROW_BYTES, type RowContext } from "./rows.ts";
+import { type KernelLimits, OTLP_KERNEL } from "./fast-decode.ts";
+import { bodyHashOf, type DecodedBody, type OtlpSignal, ROW_BYTES, type RowContext } from "./rows.ts";
 import { decodeTraces, SPAN_SHAPE } from "./decode-spans.ts";
 import { type LokiEncoding, lokiToJson } from "../loki/push-to-json.ts";
 import { protobufToJson } from "./protobuf/to-json.ts";
@@ -18,7 +17,7 @@ import { snappyLength } from "../snappy.ts";
  */
 export function asJson({ encoding, body, ...task }: DecodeTask): DecodeTask {
   if (encoding === undefined) return { ...task, body };
-  if (encoding === "protobuf") return { ...task, body: protobufToJson(task.signal, body), bodyHash: hashOf(body) };
+  if (encoding === "protobuf") return { ...task, body: protobufToJson(task.signal, body), bodyHash: bodyHashOf(body) };
   return { ...task, body: lokiToJson(encoding, body) };
 }
 
@@ -27,7 +26,6 @@ export function decompressedBytes({ encoding, body }: Pick<DecodeTask, "encoding
   return encoding === "loki_protobuf" ? snappyLength(body) : body.byteLength;
 }
 
-export type OtlpSignal = "logs" | "traces";
 export type OtlpBodyEncoding = "protobuf" | LokiEncoding;
 
 export interface DecodeTask {
@@ -44,7 +42,7 @@ export interface DecodeTask {
 /** Larger than the bodies of agents. */
 export const LARGE_BYTES = 5 * 1024 * 1024;
 /** Limits of the kernel of a thread; its memory is kept, at most 50 MiB. */
-export const KERNEL_LIMITS: KernelLimits = { mostBodyBytes: LARGE_BYTES, mostRowsBytes: 24 * 1024 * 1024 };
+export const KERNEL_LIMITS: KernelLimits = { maxBodyBytes: LARGE_BYTES, maxRowsBytes: 24 * 1024 * 1024 };
 /** The estimate may be up to eight times too high, so only a larger one is refused without decoding. */
 const MAX_ESTIMATED_ROWS_BYTES = 8 * MAX_ROWS_BYTES;
 
@@ -60,55 +58,34 @@ function planNow({ signal, body, context }: DecodeTask): { plan: BatchPlan; need
   return { plan, neededBytes: Math.min(estimate, MAX_ROWS_BYTES) };
 }
 
-/** Decodes a validated body. Throws invalid_payload or batch_too_large. */
-function decodePlanned({ signal, body, context, bodyHash = hashOf(body) }: DecodeTask, plan: BatchPlan): DecodedBody {
-  return decodeRows(signal, plan, { ...context, bodyHash });
-}
-
 /** A validated body: the memory that its rows need, and a function that builds them. */
 export interface ValidatedBody {
   readonly neededBytes: number;
   readonly rows: () => DecodedBody;
 }
 
-/** Uses the kernel if it accepts the body, otherwise the slow path. Throws as `planNow` does, and `rows` as `decodePlanned`. */
+/**
+ * Uses the kernel if it accepts the body, otherwise the slow path, which must return the same rows. Throws as `planNow`; `rows` throws
+ * invalid_payload or batch_too_large.
+ */
 export function validateBody(task: DecodeTask, limits = KERNEL_LIMITS): ValidatedBody {
   const fast = validateFast(task, limits);
   if (fast) return fast;
   const { plan, neededBytes } = planNow(task);
-  return { neededBytes, rows: () => decodePlanned(task, plan) };
+  const { signal, body, context, bodyHash } = task;
+  const rows = () => withOperations(signal, DECODERS[signal].decode(plan, { ...context, bodyHash: bodyHash ?? bodyHashOf(body) }));
+  return { neededBytes, rows };
 }
 
 /** Undefined if the kernel does not accept the body. */
 export function validateFast({ signal, body, context, encoding, bodyHash }: DecodeTask, limits: KernelLimits): ValidatedBody | undefined {
   if (encoding !== undefined && encoding !== "protobuf") return undefined;
-  const fast = threadKernel()?.read(signal, { encoding, bytes: body }, context, limits);
-  return fast && { neededBytes: fast.byteLength, rows: () => withOperations(signal, fast.take(bodyHash ?? hashOf(body))) };
-}
-
-/** Validates and decodes in one call, on any thread, with the caller's hash. */
-export function decodeWithHash(task: DecodeTask & { readonly context: RowContext }): DecodedBody {
-  const { signal, body, context } = task;
-  const fast = threadKernel()?.read(signal, { bytes: body }, context, KERNEL_LIMITS);
-  return fast ? withOperations(signal, fast.take(context.bodyHash)) : decodeSlowPath(task);
-}
-
-/** The same without the kernel. Both must return the same rows for every body. */
-export function decodeSlowPath(task: DecodeTask & { readonly context: RowContext }): DecodedBody {
-  return decodeRows(task.signal, planNow(task).plan, task.context);
-}
-
-function decodeRows(signal: OtlpSignal, plan: BatchPlan, context: RowContext): DecodedBody {
-  return withOperations(signal, DECODERS[signal].decode(plan, context));
+  const fast = OTLP_KERNEL.get()?.read(signal, { encoding, bytes: body }, context, limits);
+  return fast && { neededBytes: fast.byteLength, rows: () => withOperations(signal, fast.take(bodyHash ?? bodyHashOf(body))) };
 }
 
 function withOperations(signal: OtlpSignal, decoded: DecodedBody): DecodedBody {
   return signal === "traces" && !decoded.operations ? { ...decoded, operations: operationsOf(decoded.sections) } : decoded;
-}
-
-/** The first 8 bytes of the SHA-256, as decimal digits. */
-function hashOf(body: Uint8Array): string {
-  return hash("sha256", body, "buffer").readBigUInt64BE().toString();
 }
 
 export function rowsBytes({ sections }: DecodedBody): number {

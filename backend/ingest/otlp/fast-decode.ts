@@ -13,6 +13,7 @@ import {
   type DecodedBody,
   keptTimes,
   type Operation,
+  type OtlpSignal,
   ROW_BYTES,
   type RowContext,
   senderCells,
@@ -21,13 +22,11 @@ import {
 /** Compiled by hack/kernel.mjs. A checkout in which `npm start` or `npm test` never ran does not have it. */
 export const KERNEL_FILE = fileURLToPath(new URL("./kernel.wasm", import.meta.url));
 
-export type KernelSignal = "logs" | "traces";
-
 export interface KernelLimits {
   /** The kernel is not tried with larger bodies. */
-  readonly mostBodyBytes: number;
+  readonly maxBodyBytes: number;
   /** The kernel gives up if the rows, without the columns of the sender, would be larger. */
-  readonly mostRowsBytes: number;
+  readonly maxRowsBytes: number;
 }
 
 export interface KernelBody {
@@ -88,10 +87,10 @@ const EXPORTS = [
   "write",
 ] as const satisfies readonly (keyof Exports)[];
 
-const SIGNALS: Record<KernelSignal, number> = { logs: 0, traces: 1 };
+const SIGNALS: Record<OtlpSignal, number> = { logs: 0, traces: 1 };
 const DROP_REASONS = ["too_old", "too_far_ahead", "empty_ids"] as const;
 /** The number of streams of a signal after the sender's columns. */
-const STREAMS: Record<KernelSignal, number> = { logs: 16, traces: 25 };
+const STREAMS: Record<OtlpSignal, number> = { logs: 16, traces: 25 };
 /** Indexed by the kernel's numbers, which are OTLP's. */
 const SPAN_KINDS = ["UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER"] as const;
 /** The rows, and a byte for each label while its keys are numbered; a label has at least two bytes of the rows. */
@@ -133,11 +132,11 @@ export class Kernel {
   }
 
   /** Undefined if the kernel gave up. */
-  read(signal: KernelSignal, { encoding = "json", bytes }: KernelBody, context: Context, limits: KernelLimits): KernelRows | undefined {
+  read(signal: OtlpSignal, { encoding = "json", bytes }: KernelBody, context: Context, limits: KernelLimits): KernelRows | undefined {
     // For protobuf, the kernel itself checks each text.
-    if (bytes.byteLength > limits.mostBodyBytes || (encoding === "json" && !isUtf8(bytes))) return undefined;
+    if (bytes.byteLength > limits.maxBodyBytes || (encoding === "json" && !isUtf8(bytes))) return undefined;
     try {
-      this.#decode(signal, { encoding, bytes }, context, limits.mostRowsBytes);
+      this.#decode(signal, { encoding, bytes }, context, limits.maxRowsBytes);
       return this.#rows(signal, context);
     } catch (error) {
       if (error instanceof GaveUp || error instanceof RangeError) return undefined;
@@ -148,7 +147,7 @@ export class Kernel {
     }
   }
 
-  #decode(signal: KernelSignal, { encoding, bytes }: Required<KernelBody>, context: Context, mostRowsBytes: number): void {
+  #decode(signal: OtlpSignal, { encoding, bytes }: Required<KernelBody>, context: Context, maxRowsBytes: number): void {
     const { length } = bytes;
     const exports = this.#exports;
     const inputAt = exports.inputAt();
@@ -158,10 +157,10 @@ export class Kernel {
     const rowBytes = ROW_BYTES + context.orgId.length + context.hostId.length + context.node.length;
     const { oldestS, newestS } = keptTimes(context);
     const isProtobuf = Number(encoding === "protobuf");
-    exports.decode(SIGNALS[signal], isProtobuf, length, indexBytes, mostRowsBytes, rowBytes, context.receivedAtMs, oldestS, newestS);
+    exports.decode(SIGNALS[signal], isProtobuf, length, indexBytes, maxRowsBytes, rowBytes, context.receivedAtMs, oldestS, newestS);
   }
 
-  #rows(signal: KernelSignal, context: Context): KernelRows {
+  #rows(signal: OtlpSignal, context: Context): KernelRows {
     const exports = this.#exports;
     const cells = senderCells({ ...context, bodyHash: "0" });
     const senderBytes = bytesOf(cells);
@@ -207,7 +206,7 @@ export class Kernel {
   }
 
   /** The rows of one day: the sender's cells, then what the kernel writes. */
-  #section(signal: KernelSignal, section: number, firstId: bigint, sender: readonly Uint8Array[]): DaySection {
+  #section(signal: OtlpSignal, section: number, firstId: bigint, sender: readonly Uint8Array[]): DaySection {
     const exports = this.#exports;
     const count = exports.sectionRows(section);
     const at = exports.rowsAt();
@@ -238,14 +237,4 @@ function bytesOf(cells: readonly Uint8Array[]): number {
   return cells.reduce((sum, { length }) => sum + length, 0);
 }
 
-const ofThread = new LazyKernel(() => new Kernel(readFileSync(KERNEL_FILE)));
-
-/** The kernel of this thread; undefined if it cannot be loaded. */
-export function threadKernel(): Kernel | undefined {
-  return ofThread.get();
-}
-
-/** The reason why this thread has no kernel. */
-export function kernelProblem(): unknown {
-  return ofThread.problem;
-}
+export const OTLP_KERNEL = new LazyKernel(() => new Kernel(readFileSync(KERNEL_FILE)));

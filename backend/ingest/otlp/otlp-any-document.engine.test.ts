@@ -1,10 +1,10 @@
 /* oxlint-disable vitest/no-conditional-expect -- a property has two outcomes */
 // Random documents: valid ones become the expected rows, damaged ones are refused or decoded completely.
+import { decodeWithHash } from "./decode.fixture.ts";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ApiError } from "../../errors.ts";
 import { CONTEXT, mapOf, onlyLog, readRows, rowsOf, T } from "./decoded-rows.fixture.ts";
-import { decodeWithHash } from "./decode-body.ts";
 
 describe("any document", () => {
   const anyText = fc.string({ unit: "binary", maxLength: 20 });

@@ -1,9 +1,9 @@
 // The thread side of otlp-decoder.ts. It handles one body at a time, requests the memory for its rows before it builds them, and returns
 // the rows. Buffers are transferred, not copied, and freed immediately. The thread has a lower priority than the event loop that serves
 // requests.
+import { jobError } from "./thread-pool.ts";
 import { getPriority, setPriority } from "node:os";
 import { parentPort } from "node:worker_threads";
-import { ApiError } from "../../errors.ts";
 import { freeBuffer } from "../../../common/http.ts";
 import { asJson, type DecodeTask, KERNEL_LIMITS, validateBody, type ValidatedBody, validateFast } from "./decode-body.ts";
 import type { DecodeAnswer, Go } from "./otlp-decoder.ts";
@@ -52,7 +52,6 @@ function answering({ body }: DecodeTask, work: () => DecodeAnswer): DecodeAnswer
     return work();
   } catch (error) {
     freeBuffer(body);
-    if (error instanceof ApiError) return { code: error.code, message: error.message };
-    return { failure: error instanceof Error ? (error.stack ?? error.message) : String(error) };
+    return jobError(error);
   }
 }

@@ -9,7 +9,7 @@
 import { availableParallelism } from "node:os";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { freeBuffer } from "../../../common/http.ts";
-import { ApiError, type ErrorCode } from "../../errors.ts";
+import { ApiError } from "../../errors.ts";
 import { FairQueue } from "../../admission/fair-queue.ts";
 import { ByteBudget, type Reservation } from "../../admission/byte-budget.ts";
 import { MAX_DECODER_THREADS, MAX_ROWS_BYTES, MAX_WAITING_BODIES_PER_ORG } from "../limits.ts";
@@ -25,15 +25,10 @@ import {
   type ValidatedBody,
   validateFast,
 } from "./decode-body.ts";
-import { ThreadPool } from "./thread-pool.ts";
+import { type JobError, ThreadPool, toApiError } from "./thread-pool.ts";
 
 /** A message of a worker: first the memory that it needs and, after `Go`, the rows. */
-export type DecodeAnswer =
-  | { neededBytes: number }
-  | { decoded: DecodedBody }
-  | { code: ErrorCode; message: string }
-  | { failure: string }
-  | { stopped: true };
+export type DecodeAnswer = { neededBytes: number } | { decoded: DecodedBody } | JobError | { stopped: true };
 
 /** The reply to `neededBytes`: whether the memory is reserved. */
 export interface Go {
@@ -65,7 +60,7 @@ const MAX_KERNEL_BYTES = 384 * 1024;
 /** A smaller body is converted to JSON within about 5 ms. Protobuf grows at most sevenfold, but a Loki entry of two bytes becomes 48. */
 const MAX_INLINE_TRANSCODED_BYTES = { protobuf: INLINE_BYTES, loki_json: 16 * 1024, loki_protobuf: 16 * 1024 } as const;
 /** Limits of the kernel on this thread. */
-const INLINE_LIMITS: KernelLimits = { mostBodyBytes: MAX_KERNEL_BYTES, mostRowsBytes: INLINE_ROWS_BYTES };
+const INLINE_LIMITS: KernelLimits = { maxBodyBytes: MAX_KERNEL_BYTES, maxRowsBytes: INLINE_ROWS_BYTES };
 /** Twice what the worst body needs, a record of 32 MiB. If JSON.parse exceeds the limit, the whole process ends, not only the thread. */
 const WORKER_HEAP_MIB = 512;
 const RETRY_AFTER_S = 1;
@@ -228,12 +223,7 @@ function readResult(
   { reservation, reservedBytes, refusal }: JobMemory,
 ): DecodedBody {
   if ("stopped" in answer) throw refusal;
-  if ("code" in answer) throw new ApiError(answer.code, answer.message);
-  // Sending the same body again would fail in the same way, so the sender must not retry.
-  if ("failure" in answer)
-    throw new ApiError("unstorable", "the document cannot be decoded; sending it again will not help", {
-      cause: new Error(answer.failure),
-    });
+  if (!("decoded" in answer)) throw toApiError(answer, "the document cannot be decoded; sending it again will not help");
   reservation.add(rowsBytes(answer.decoded) - reservedBytes);
   return answer.decoded;
 }

@@ -1,11 +1,11 @@
 // Decodes an authenticated, decompressed OTLP body and stores its rows. Invariant: it resolves once every accepted record is stored, and
 // throws if any insert fails; the counts include dropped records.
 import type { SigningKey } from "../../auth/request-identity.ts";
-import { decompressedBytes, type OtlpBodyEncoding, type OtlpSignal, rowsBytes } from "./decode-body.ts";
+import { decompressedBytes, type OtlpBodyEncoding, rowsBytes } from "./decode-body.ts";
 import type { OtlpDecoder } from "./otlp-decoder.ts";
 import type { IngestContext } from "../ingest-handler.ts";
 import { createIds } from "./ids.ts";
-import type { OtlpBatch } from "./rows.ts";
+import type { OtlpBatch, OtlpSignal } from "./rows.ts";
 
 export interface Ingested {
   readonly accepted: number;

@@ -1,5 +1,6 @@
 // Collects decoded records as rows of a table, split by the day of their own time. Invariants: a record becomes one row in every column of
 // its day; a record whose time is out of range is dropped and counted, so an insert never covers an absurd range of days.
+import { hash } from "node:crypto";
 import { type ColumnsOf, emptyColumns, type NativeColumns, type NativeRows, nativeRows } from "../../engines/clickhouse/native-block.ts";
 import {
   type Column,
@@ -12,6 +13,13 @@ import {
 import { MAX_ROWS_BYTES } from "../limits.ts";
 import { tooLarge } from "./batch.ts";
 
+export type OtlpSignal = "logs" | "traces";
+
+/** Identifies a body: the first 8 bytes of its SHA-256, as decimal digits. */
+export function bodyHashOf(body: Uint8Array | string): string {
+  return hash("sha256", body, "buffer").readBigUInt64BE().toString();
+}
+
 /** Columns that come from the key and the time of receipt, never from the payload. */
 export interface RowContext {
   readonly orgId: string;
@@ -20,7 +28,7 @@ export interface RowContext {
   readonly receivedAtMs: number;
   /** The first of the consecutive ids for this body, in decimal digits. */
   readonly firstId: string;
-  /** The first 8 bytes of the body's SHA-256 as an unsigned integer. */
+  /** See bodyHashOf. */
   readonly bodyHash: string;
   /** Records older than this are dropped. */
   readonly retentionDays: number;

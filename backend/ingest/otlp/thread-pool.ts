@@ -1,8 +1,9 @@
 // Runs jobs on a pool of worker threads with the same program. A thread runs one job at a time, is reused, and ends after a minute without
 // a job. Invariants: a job ends exactly once, with its result or because its thread was lost; a job that kills its thread fails alone; idle
 // threads do not keep the process alive.
+import { ownBytes } from "../../engines/pieces.ts";
 import { Worker } from "node:worker_threads";
-import type { ApiError } from "../../errors.ts";
+import { ApiError, type ErrorCode } from "../../errors.ts";
 
 export interface ThreadPoolOptions {
   /** The program of a thread. */
@@ -18,6 +19,20 @@ export interface ThreadPoolOptions {
 
 /** Reads a message of the thread: the result of the job, or undefined if more messages follow. May throw the error of the job. */
 type ReadMessage<M, R> = (message: M, reply: (message: object) => void) => R | undefined;
+
+/** The message of a thread whose job threw an ApiError or failed unexpectedly. */
+export type JobError = { readonly code: ErrorCode; readonly message: string } | { readonly failure: string };
+
+export function jobError(error: unknown): JobError {
+  if (error instanceof ApiError) return { code: error.code, message: error.message };
+  return { failure: error instanceof Error ? (error.stack ?? error.message) : String(error) };
+}
+
+/** `unexpected`: the message for a failure. Sending the same body again would fail in the same way, so the sender must not retry. */
+export function toApiError(error: JobError, unexpected: string): ApiError {
+  if ("code" in error) return new ApiError(error.code, error.message);
+  return new ApiError("unstorable", unexpected, { cause: new Error(error.failure) });
+}
 
 interface Job {
   readonly onMessage: (message: never) => boolean;
@@ -59,7 +74,7 @@ export class ThreadPool implements AsyncDisposable {
     };
     this.#running.set(worker, { onMessage, reject });
     worker.ref();
-    const bytes = transferable(body);
+    const bytes = ownBytes(body);
     worker.postMessage({ ...task, body: bytes }, [bytes.buffer]);
     return await promise;
   }
@@ -106,10 +121,4 @@ export class ThreadPool implements AsyncDisposable {
     const isOutOfMemory = (cause as { code?: string }).code === "ERR_WORKER_OUT_OF_MEMORY";
     job?.reject(isOutOfMemory ? this.#options.tooLarge(cause) : this.#options.interrupted(cause));
   }
-}
-
-/** Bytes with their own buffer, which can be transferred; a slice of a larger buffer is copied. */
-function transferable(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
-  if (bytes.buffer instanceof ArrayBuffer && bytes.buffer.byteLength === bytes.byteLength) return bytes as Uint8Array<ArrayBuffer>;
-  return new Uint8Array(bytes);
 }

@@ -2,6 +2,8 @@
 // accepts the request, otherwise in TypeScript. Invariants: samples that the engine would drop silently are counted by reason; the engine
 // gets the request unchanged only if it would store every sample under its own name; labels that identify the sender are renamed as
 // Prometheus does (`exported_node`), so a request cannot claim the identity of another sender.
+import { WRITE_KERNEL } from "./fast-check.ts";
+import { ownBytes } from "../../engines/pieces.ts";
 import { isUtf8 } from "node:buffer";
 import { ApiError } from "../../errors.ts";
 import { type HashKey, hashOf } from "../../storage/metrics/series-hash.ts";
@@ -9,7 +11,6 @@ import { MAX_REWRITTEN_BYTES } from "../limits.ts";
 import type { SeriesLimits } from "../exposition/plain-lines.ts";
 import { decompressSnappy, snappyLength } from "../snappy.ts";
 import { type Exemplar, ExemplarList } from "./exemplar-list.ts";
-import { writeKernel } from "./fast-check.ts";
 import { SeriesOutput, tooManyLabels } from "./series-output.ts";
 import { WriteRequest, type WriteVersion } from "./write-request.ts";
 
@@ -49,7 +50,7 @@ export function checkWrite(task: WriteTask): CheckedWrite {
 
 /** Undefined if the kernel does not accept the request. Throws `malformed_body` and `body_too_large`, depending on the declared length. */
 export function checkFast({ body, version, limits, hashKey }: WriteTask): CheckedWrite | undefined {
-  const fast = version === 1 ? writeKernel()?.check(body, limits, hashKey) : undefined;
+  const fast = version === 1 ? WRITE_KERNEL.get()?.check(body, limits, hashKey) : undefined;
   return fast && { ...fast, dropped: {}, exemplars: [], bodies: [ownBytes(body)], storedBytes: snappyLength(body) };
 }
 
@@ -231,14 +232,6 @@ function equals(bytes: Uint8Array, start: number, end: number, text: Uint8Array)
 function isReserved(bytes: Uint8Array, start: number, end: number): boolean {
   const length = end - start;
   return length >= 4 && length <= 7 && RESERVED.some((name) => equals(bytes, start, end, name));
-}
-
-/** A copy if needed, because its memory may be transferred to another thread. */
-function ownBytes(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
-  const { buffer } = bytes;
-  return buffer instanceof ArrayBuffer && buffer.byteLength === bytes.byteLength
-    ? (bytes as Uint8Array<ArrayBuffer>)
-    : new Uint8Array(bytes);
 }
 
 function invalid(what: string): ApiError {

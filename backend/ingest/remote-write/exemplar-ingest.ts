@@ -1,7 +1,6 @@
 // Stores the exemplars of remote write requests and of OTLP metrics next to the spans that they link to, with the retention of spans.
 // Invariants: an organisation stores a limited number per minute; exemplars that are not stored are counted by reason and never fail a
 // request, so an unavailable store of spans delays no samples.
-import { hash } from "node:crypto";
 import type { Sender } from "../../auth/request-identity.ts";
 import type { NativeColumns } from "../../engines/clickhouse/native-block.ts";
 import type { MapColumn } from "../../engines/clickhouse/native-columns.ts";
@@ -9,7 +8,7 @@ import { ApiError } from "../../errors.ts";
 import type { IngestContext, IngestResult } from "../ingest-handler.ts";
 import { MAX_EXEMPLARS_PER_MINUTE } from "../limits.ts";
 import { createIds } from "../otlp/ids.ts";
-import { COMMON_COLUMNS, type OtlpBatch, RowCollector } from "../otlp/rows.ts";
+import { bodyHashOf, COMMON_COLUMNS, type OtlpBatch, RowCollector } from "../otlp/rows.ts";
 import type { Exemplar, LabelPairs } from "./exemplar-list.ts";
 
 const CELLS = [
@@ -78,7 +77,8 @@ export function createExemplarIngest({ store, retentionDays }: ExemplarIngestOpt
     const context = {
       receivedAtMs,
       firstId: nextId(receivedAtMs, text.length),
-      bodyHash: hashOf(text),
+      // Exemplars are stored once if the sender repeats the request, like bodies of logs and spans.
+      bodyHash: bodyHashOf(text),
       retentionDays: retentionDays(orgId),
     };
     const rows = new RowCollector({ ...sender, ...context }, CELLS);
@@ -112,9 +112,4 @@ function addPairs(column: MapColumn, pairs: LabelPairs): void {
     column.values.add(value);
   }
   column.endRow(pairs.length);
-}
-
-/** Identifies the exemplars of a request, which are stored once if the sender repeats it, like bodies of logs and spans. */
-function hashOf(text: string): string {
-  return hash("sha256", text, "buffer").readBigUInt64BE().toString();
 }

@@ -94,14 +94,4 @@ export class WriteKernel {
   }
 }
 
-const ofThread = new LazyKernel(() => new WriteKernel(readFileSync(WRITE_KERNEL_FILE)));
-
-/** The kernel of this thread; undefined if it cannot be loaded. */
-export function writeKernel(): WriteKernel | undefined {
-  return ofThread.get();
-}
-
-/** The reason why this thread has no kernel. */
-export function writeKernelProblem(): unknown {
-  return ofThread.problem;
-}
+export const WRITE_KERNEL = new LazyKernel(() => new WriteKernel(readFileSync(WRITE_KERNEL_FILE)));

@@ -5,19 +5,15 @@
 // points that cannot be stored are counted by reason. Exemplars are stored after all samples of the body. A body that fails halfway may be
 // sent again, because a sample is stored once.
 import { FairQueue } from "../../../admission/fair-queue.ts";
-import { ApiError, type ErrorCode } from "../../../errors.ts";
+import { ApiError } from "../../../errors.ts";
 import type { IngestSignal } from "../../ingest-handler.ts";
-import { ThreadPool } from "../thread-pool.ts";
+import { type JobError, ThreadPool, toApiError } from "../thread-pool.ts";
 import { addExemplars, type ExemplarIngest, sumOf } from "../../remote-write/exemplar-ingest.ts";
 import { checkFast, type CheckedWrite, checkWrite, type WriteTask } from "../../remote-write/check-write.ts";
 import { snappyLength } from "../../snappy.ts";
 import { type ConvertedMetrics, convertMetrics, type MetricsTask } from "./convert-metrics.ts";
 
-export type MetricsAnswer =
-  | { readonly converted: ConvertedMetrics }
-  | { readonly checked: CheckedWrite }
-  | { readonly code: ErrorCode; readonly message: string }
-  | { readonly failure: string };
+export type MetricsAnswer = { readonly converted: ConvertedMetrics } | { readonly checked: CheckedWrite } | JobError;
 
 /** Converting a smaller body takes a few milliseconds, about as long as a transfer to a thread. */
 const INLINE_BYTES = 128 * 1024;
@@ -75,7 +71,11 @@ export class MetricsThreads implements AsyncDisposable {
   async convert<T>(orgId: string, task: MetricsTask, use: (converted: ConvertedMetrics) => Promise<T>): Promise<T> {
     const converted = convertInline(task);
     if (converted) return await use(converted);
-    return await this.#queue.run(orgId, undefined, async () => await use(await this.#pool.run(ownCopy(task), readConverted)));
+    return await this.#queue.run(orgId, undefined, async () => {
+      // A copy is transferred to the thread, so that the caller's body stays valid.
+      const onThread: MetricsTask = { ...task, body: new Uint8Array(task.body) };
+      return await use(await this.#pool.run(onThread, readConverted));
+    });
   }
 
   /** Takes ownership of the body. Throws as checkWrite, `unstorable` and `unavailable`. */
@@ -92,11 +92,6 @@ export class MetricsThreads implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#pool[Symbol.asyncDispose]();
   }
-}
-
-/** The bytes of a copy are transferred to the thread, so that the caller's body stays valid. */
-function ownCopy(task: MetricsTask): MetricsTask {
-  return { ...task, body: new Uint8Array(task.body) };
 }
 
 /** Undefined if the body is left to a thread. */
@@ -121,8 +116,6 @@ function readChecked(answer: MetricsAnswer): CheckedWrite {
 }
 
 function errorOf(answer: MetricsAnswer): ApiError {
-  if ("code" in answer) return new ApiError(answer.code, answer.message);
-  // Sending the same body again would fail in the same way.
-  const cause = new Error("failure" in answer ? answer.failure : "the thread answered another question");
-  return new ApiError("unstorable", "the metrics cannot be converted; sending them again will not help", { cause });
+  const error = "code" in answer || "failure" in answer ? answer : { failure: "the thread answered another question" };
+  return toApiError(error, "the metrics cannot be converted; sending them again will not help");
 }

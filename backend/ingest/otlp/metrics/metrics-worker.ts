@@ -1,6 +1,6 @@
 // The thread side of metrics-threads.ts: does one job at a time. Buffers are transferred, not copied.
+import { jobError } from "../thread-pool.ts";
 import { parentPort } from "node:worker_threads";
-import { ApiError } from "../../../errors.ts";
 import { checkSlowPath, checkWrite, type WriteTask } from "../../remote-write/check-write.ts";
 import { convertMetrics, type MetricsTask } from "./convert-metrics.ts";
 import type { MetricsAnswer } from "./metrics-threads.ts";
@@ -15,8 +15,7 @@ function run(task: MetricsTask | WriteTask): MetricsAnswer {
     if (!("version" in task)) return { converted: convertMetrics(task) };
     return { checked: task.isTried ? checkSlowPath(task) : checkWrite(task) };
   } catch (error) {
-    if (error instanceof ApiError) return { code: error.code, message: error.message };
-    return { failure: error instanceof Error ? (error.stack ?? error.message) : String(error) };
+    return jobError(error);
   }
 }
 
