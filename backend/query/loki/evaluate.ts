@@ -1,7 +1,5 @@
 // Evaluates /query and /query_range. Invariant: a query uses one slot of its organisation, however many statements it needs; a response has
 // at most the requested number of entries, and MAX_LOKI_ANSWER_BYTES.
-import type { QueryOptions } from "../../admission/query-queue.ts";
-import { type ClickHouse, refusedExpression } from "../../engines/clickhouse/client.ts";
 import { MAX_ANSWERED_SERIES, MAX_LOKI_ANSWER_BYTES, MAX_REPLACED_LABEL_CHARACTERS } from "../limits.ts";
 import { collectStreams, matrixAnswer, scalarAnswer, streamsAnswer, vectorAnswer } from "./answers.ts";
 import { leavesOut, push } from "./conditions.ts";
@@ -11,98 +9,57 @@ import { groupingLabels, leafOf, type SeriesLabels } from "./leaf.ts";
 import type { EntryBounds, Steps, TimeSpan } from "./parameters.ts";
 import { pipelineOf } from "./pipeline.ts";
 import { checkSize, type Points } from "./points.ts";
-import { type Evaluation, rangePoints, records } from "./range-points.ts";
-import { beginRecord, type Bounds, Budget, compiled, tooExpensive } from "./regex.ts";
+import { type Evaluation, type QueryContext, rangePoints, records } from "./range-points.ts";
+import { beginRecord, compiled, tooExpensive } from "./regex.ts";
 import type { BinaryOperation, LogQuery, Matcher, MetricQuery, RangeAggregation, VectorAggregation } from "./syntax.ts";
 import { expandedGroups, groupOf } from "./template-functions.ts";
 import { aggregate, combine, grouped, remembered, signature, withNumber } from "./vector-operations.ts";
 
-export interface Reading extends Pick<ClickHouse, "read"> {
-  readonly bounds: Bounds;
-}
-
 const CUT = `the answer ends after ${MAX_LOKI_ANSWER_BYTES / 1024 / 1024} MiB: ask for a shorter range, or for fewer entries`;
 
-export interface LogsRequest extends EntryBounds {
+interface LogsRequest extends EntryBounds {
+  readonly query: LogQuery;
   readonly span: TimeSpan;
   readonly categorize: boolean;
 }
 
 /** The range includes its start but not its end, as in Loki. */
-export async function answerLogs(
-  engine: Reading,
-  orgId: string,
-  { query, ...asked }: LogsRequest & { readonly query: LogQuery },
-  options: QueryOptions,
-): Promise<Buffer> {
-  const { span, limit, oldestFirst, categorize } = asked;
+export async function answerLogs(context: QueryContext, { query, span, limit, oldestFirst, categorize }: LogsRequest): Promise<Buffer> {
   const pushed = push(query);
   const passes = pipelineOf(pushed.rest);
-  return await runQueued(engine, orgId, options, async (ask) => {
-    const streams = collectStreams(categorize);
-    const wanted = {
-      ...pushed,
-      span: { start: span.start, end: span.end - 1n },
-      oldestFirst,
-      hasLines: true,
-      limit: leavesOut(pushed.rest) ? undefined : limit,
-    };
-    let [count, warnings]: [number, string[]] = [0, []];
-    for await (const entry of records(ask, orgId, wanted, new Budget(engine.bounds, options.signal))) {
-      if (!passes(entry)) continue;
-      streams.add(entry);
-      count += 1;
-      if (streams.bytes > MAX_LOKI_ANSWER_BYTES && count < limit) warnings = [CUT];
-      if (count >= limit || warnings.length > 0) break;
-    }
-    return streamsAnswer(streams, categorize, warnings);
-  });
+  const streams = collectStreams(categorize);
+  const wanted = {
+    ...pushed,
+    span: { start: span.start, end: span.end - 1n },
+    oldestFirst,
+    hasLines: true,
+    limit: leavesOut(pushed.rest) ? undefined : limit,
+  };
+  let [count, warnings]: [number, string[]] = [0, []];
+  for await (const entry of records(context, wanted)) {
+    if (!passes(entry)) continue;
+    streams.add(entry);
+    count += 1;
+    if (streams.bytes > MAX_LOKI_ANSWER_BYTES && count < limit) warnings = [CUT];
+    if (count >= limit || warnings.length > 0) break;
+  }
+  return streamsAnswer(streams, categorize, warnings);
 }
 
-export interface MetricsRequest {
+interface MetricsRequest {
   readonly query: MetricQuery;
   readonly steps: Steps;
   /** Evaluated at a single time. */
   readonly isInstant: boolean;
 }
 
-export async function answerMetrics(
-  engine: Reading,
-  orgId: string,
-  { query, steps, isInstant }: MetricsRequest,
-  options: QueryOptions,
-): Promise<Buffer> {
+export async function answerMetrics(context: QueryContext, { query, steps, isInstant }: MetricsRequest): Promise<Buffer> {
   if (query.kind === "number" && isInstant) return scalarAnswer(query.value, steps);
-  const work = async (ask: Parameters<typeof evaluate>[0]["ask"]): Promise<Buffer> => {
-    const series = await evaluate({ ask, orgId, steps, budget: new Budget(engine.bounds, options.signal) }, query);
-    return isInstant ? vectorAnswer(series, steps) : matrixAnswer(series, steps);
-  };
-  // The health check of a data source needs no engine.
-  return hasRecords(query)
-    ? await runQueued(engine, orgId, options, work)
-    : await work(() => Promise.reject(new Error("nothing is asked of the engine")));
+  const series = await evaluate({ ...context, steps }, query);
+  return isInstant ? vectorAnswer(series, steps) : matrixAnswer(series, steps);
 }
 
-function hasRecords(query: MetricQuery): boolean {
-  if (query.kind === "range") return true;
-  if (query.kind === "binary") return hasRecords(query.left) || hasRecords(query.right);
-  return "of" in query && hasRecords(query.of);
-}
-
-/** Throws ApiError as ClickHouse.read does. A regular expression that only the engine finds invalid is rejected by name, too. */
-export async function runQueued<T>(
-  engine: Reading,
-  orgId: string,
-  options: QueryOptions,
-  work: Parameters<typeof engine.read<T>>[2],
-): Promise<T> {
-  return await engine.read(orgId, options, work).catch((error: unknown) => {
-    const refused = refusedExpression(error);
-    throw refused ? wrongQuery(`not a regular expression of RE2: ${refused.reason}`, error) : error;
-  });
-}
-
-export async function evaluate(evaluation: Evaluation, query: MetricQuery): Promise<Series[]> {
+async function evaluate(evaluation: Evaluation, query: MetricQuery): Promise<Series[]> {
   const root = await prepare(evaluation, query);
   const found = new Map<string, Series>();
   for (let moment = 0; moment < evaluation.steps.count; moment += 1) {

@@ -1,5 +1,7 @@
 // Runs the jobs of Loki's API in a sandbox process: everything that parses a query of a request or evaluates it. Invariant: a job is plain
 // data, and its result is bytes.
+import { wrongQuery } from "./grammar.ts";
+import { refusedExpression } from "../../engines/clickhouse/client.ts";
 import { Sql } from "../../engines/clickhouse/sql.ts";
 import type { RecordFilter } from "../../storage/logs/filter.ts";
 import { NO_MATCHING } from "../../storage/logs/matching.ts";
@@ -55,17 +57,23 @@ export interface TailMessageJob {
 
 export type LokiJob = EndpointJob | FilterJob | RecordsJob | TailMessageJob;
 
-export async function runLokiJob(job: LokiJob, { read, signal }: JobContext): Promise<Uint8Array> {
+export async function runLokiJob(job: LokiJob, { ask, signal }: JobContext): Promise<Uint8Array> {
   if (job.kind === "filter") return jsonOf(logFilter(job));
-  const bounds = job.bounds ?? BOUNDS;
-  if (job.kind === "records") return await answerRecords({ read, bounds }, requiredLogs(job.parameters), job, signal);
+  const context = { ask, orgId: ORGANISATION, budget: new Budget(job.bounds ?? BOUNDS, signal) };
   if (job.kind === "tail_message") {
     const { rest } = push(requiredLogs(job.parameters));
-    return Buffer.from(await messageOf(rest, job.rows, new Budget(bounds, signal)));
+    return Buffer.from(await messageOf(rest, job.rows, context.budget));
   }
-  const endpoint = ENDPOINTS.get(job.path)?.endpoint;
-  if (!endpoint) throw new Error(`there is no endpoint ${job.path}`);
-  return await endpoint(job.parameters, { ...job, engine: { read, bounds } })(ORGANISATION, { signal });
+  try {
+    if (job.kind === "records") return await answerRecords(context, requiredLogs(job.parameters), job);
+    const endpoint = ENDPOINTS.get(job.path);
+    if (!endpoint) throw new Error(`there is no endpoint ${job.path}`);
+    return await endpoint.answer(job.parameters, { ...job, context });
+  } catch (error) {
+    // Only the engine finds some regular expressions invalid.
+    const refused = refusedExpression(error);
+    throw refused ? wrongQuery(`not a regular expression of RE2: ${refused.reason}`, error) : error;
+  }
 }
 
 interface SentFilter {

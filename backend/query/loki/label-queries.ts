@@ -1,6 +1,5 @@
 // Reads label names and values, streams, volumes and detected fields, which Grafana Explore and Logs Drilldown request before they query.
 // Invariants: the size of responses is limited; as in Loki, volumes count all records, and fields are detected in the newest records.
-import type { QueryOptions } from "../../admission/query-queue.ts";
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { NO_MATCHING } from "../../storage/logs/matching.ts";
@@ -11,60 +10,46 @@ import { MAX_DETECTED_VALUE_LENGTH, MAX_LABEL_ANSWER_BYTES, MAX_LABEL_VALUES } f
 import { dataOf, jsonOf } from "./answers.ts";
 import { push, selectAny } from "./conditions.ts";
 import { type Entry, LabelSet, OWN_LABELS, STREAM_LABELS } from "./entry.ts";
-import { type Reading, runQueued } from "./evaluate.ts";
 import { convert, wrongQuery } from "./grammar.ts";
 import { findKeys, labelValue } from "./label-sql.ts";
 import { pipelineOf } from "./pipeline.ts";
-import { records, type Selected, type Span } from "./range-points.ts";
-import { Budget } from "./regex.ts";
+import { type QueryContext, records, type Selected, type Span } from "./range-points.ts";
 import type { LogQuery } from "./syntax.ts";
 
-export async function labelNames(engine: Reading, orgId: string, selected: Selected, options: QueryOptions): Promise<Buffer> {
-  return await runQueued(engine, orgId, options, async (ask) => {
-    const { from, where, blockRows } = rowsIn(orgId, selected);
-    const keys = await rowsOf<{ key: string }>(
-      ask,
-      sql`SELECT DISTINCT toString(arrayJoin(mapKeys(labels))) AS key FROM ${from} WHERE ${where} AND key IN ${[...STREAM_LABELS.values()]} LIMIT ${MAX_LABEL_VALUES}`,
-      blockRows,
-    );
-    const storedKeys = new Set(keys.map(({ key }) => key));
-    const any = await rowsOf(ask, sql`SELECT 1 AS one FROM ${from} WHERE ${where} LIMIT 1`, blockRows);
-    const names = [
-      ...(any.length > 0 ? OWN_LABELS : []),
-      ...[...STREAM_LABELS].flatMap(([name, key]) => (storedKeys.has(key) ? [name] : [])),
-    ];
-    return dataOf(names.sort());
-  });
-}
-
-export async function labelValues(
-  engine: Reading,
-  orgId: string,
-  { name, ...selected }: Selected & { name: string },
-  options: QueryOptions,
-): Promise<Buffer> {
-  return await runQueued(engine, orgId, options, async (ask) => {
-    const { from, where, blockRows } = rowsIn(orgId, selected);
-    const value = labelValue(name, await findKeys(ask, [name], { from, where: [where] }, blockRows));
-    const rows = await rowsOf<{ value: string }>(
-      ask,
-      sql`SELECT ${value} AS value FROM ${from} WHERE ${where} AND value != '' GROUP BY value ORDER BY value LIMIT ${MAX_LABEL_VALUES}`,
-      blockRows,
-    );
-    return dataOf(rows.map((row) => row.value));
-  });
-}
-
-export async function seriesOf(engine: Reading, orgId: string, selected: Selected, options: QueryOptions): Promise<Buffer> {
-  return await runQueued(engine, orgId, options, async (ask) =>
-    dataOf((await streamsOf(ask, orgId, selected)).map(({ labels }) => labels.toObject())),
+export async function labelNames({ ask, orgId }: QueryContext, selected: Selected): Promise<Buffer> {
+  const { from, where, blockRows } = rowsIn(orgId, selected);
+  const keys = await rowsOf<{ key: string }>(
+    ask,
+    sql`SELECT DISTINCT toString(arrayJoin(mapKeys(labels))) AS key FROM ${from} WHERE ${where} AND key IN ${[...STREAM_LABELS.values()]} LIMIT ${MAX_LABEL_VALUES}`,
+    blockRows,
   );
+  const storedKeys = new Set(keys.map(({ key }) => key));
+  const any = await rowsOf(ask, sql`SELECT 1 AS one FROM ${from} WHERE ${where} LIMIT 1`, blockRows);
+  const names = [
+    ...(any.length > 0 ? OWN_LABELS : []),
+    ...[...STREAM_LABELS].flatMap(([name, key]) => (storedKeys.has(key) ? [name] : [])),
+  ];
+  return dataOf(names.sort());
+}
+
+export async function labelValues({ ask, orgId }: QueryContext, selected: Selected, name: string): Promise<Buffer> {
+  const { from, where, blockRows } = rowsIn(orgId, selected);
+  const value = labelValue(name, await findKeys(ask, [name], { from, where: [where] }, blockRows));
+  const rows = await rowsOf<{ value: string }>(
+    ask,
+    sql`SELECT ${value} AS value FROM ${from} WHERE ${where} AND value != '' GROUP BY value ORDER BY value LIMIT ${MAX_LABEL_VALUES}`,
+    blockRows,
+  );
+  return dataOf(rows.map((row) => row.value));
+}
+
+export async function seriesOf(context: QueryContext, selected: Selected): Promise<Buffer> {
+  return dataOf((await streamsOf(context, selected)).map(({ labels }) => labels.toObject()));
 }
 
 /** Returns the matching streams, each with its number of records and the total size of their messages. */
 export async function streamsOf(
-  ask: Ask,
-  orgId: string,
+  { ask, orgId }: QueryContext,
   selected: Selected,
 ): Promise<{ labels: LabelSet; entries: number; bytes: number }[]> {
   const keys = [...STREAM_LABELS.values()];
@@ -100,60 +85,49 @@ export async function rowsOf<Row>(ask: Ask, statement: Sql, blockRows: number | 
 }
 
 /** Returns `{streams, chunks, bytes, entries}`; `chunks` is always 0, because this store has no chunks. */
-export async function statistics(engine: Reading, orgId: string, selected: Selected, options: QueryOptions): Promise<Buffer> {
-  return await runQueued(engine, orgId, options, async (ask) => {
-    const { from, where, blockRows } = rowsIn(orgId, selected);
-    const [totals] = await rowsOf<{ streams: number; entries: number; bytes: number }>(
-      ask,
-      sql`SELECT toFloat64(uniq(source, level, host_id, node, labels['k8s.pod.name'], labels['k8s.container.name'])) AS streams,
-          toFloat64(count()) AS entries, toFloat64(sum(length(message))) AS bytes FROM ${from} WHERE ${where}`,
-      blockRows,
-    );
-    return jsonOf({ streams: totals?.streams ?? 0, chunks: 0, bytes: totals?.bytes ?? 0, entries: totals?.entries ?? 0 });
-  });
+export async function statistics({ ask, orgId }: QueryContext, selected: Selected): Promise<Buffer> {
+  const { from, where, blockRows } = rowsIn(orgId, selected);
+  const [totals] = await rowsOf<{ streams: number; entries: number; bytes: number }>(
+    ask,
+    sql`SELECT toFloat64(uniq(source, level, host_id, node, labels['k8s.pod.name'], labels['k8s.container.name'])) AS streams,
+        toFloat64(count()) AS entries, toFloat64(sum(length(message))) AS bytes FROM ${from} WHERE ${where}`,
+    blockRows,
+  );
+  return jsonOf({ streams: totals?.streams ?? 0, chunks: 0, bytes: totals?.bytes ?? 0, entries: totals?.entries ?? 0 });
 }
 
-export interface PatternsRequest {
+interface PatternsRequest {
   readonly query: LogQuery;
   readonly span: Span;
   readonly stepNs: bigint;
 }
 
 /** Returns `[{pattern, samples: [[seconds, records], …]}]`. */
-export async function patterns(
-  engine: Reading,
-  orgId: string,
-  { query, span, stepNs }: PatternsRequest,
-  options: QueryOptions,
-): Promise<Buffer> {
+export async function patterns({ ask, orgId }: QueryContext, { query, span, stepNs }: PatternsRequest): Promise<Buffer> {
   const { conditions, matching, rest } = push(query);
   const [stage] = rest;
   if (stage) throw wrongQuery(`patterns: the stage ${stage.kind} is not supported; write a selector with line filters`);
   if (span.end === span.start) return dataOf([]);
-  return await runQueued(engine, orgId, options, async (ask) => {
-    const range = { start: span.start, end: span.end - 1n };
-    const found = await findPatterns(ask, { orgId, conditions, matching, range, stepNs });
-    const timeOf = (stepIndex: number): number => Number((span.start + BigInt(stepIndex) * stepNs) / 1_000_000_000n);
-    return dataOf(
-      found.patterns.map(({ pattern, counts }) => ({
-        pattern,
-        samples: [...counts].sort(([one], [other]) => one - other).map(([stepIndex, count]) => [timeOf(stepIndex), count]),
-      })),
-    );
-  });
+  const range = { start: span.start, end: span.end - 1n };
+  const found = await findPatterns(ask, { orgId, conditions, matching, range, stepNs });
+  const timeOf = (stepIndex: number): number => Number((span.start + BigInt(stepIndex) * stepNs) / 1_000_000_000n);
+  return dataOf(
+    found.patterns.map(({ pattern, counts }) => ({
+      pattern,
+      samples: [...counts].sort(([a], [b]) => a - b).map(([stepIndex, count]) => [timeOf(stepIndex), count]),
+    })),
+  );
 }
 
 /** Returns `{detectedLabels: [{label, cardinality}]}`. */
-export async function detectedLabels(engine: Reading, orgId: string, selected: Selected, options: QueryOptions): Promise<Buffer> {
-  return await runQueued(engine, orgId, options, async (ask) => {
-    const values = new Map<string, Set<string>>();
-    for (const { labels } of await streamsOf(ask, orgId, selected))
-      for (const [name, value] of labels.entries) values.set(name, (values.get(name) ?? new Set()).add(value));
-    return jsonOf({ detectedLabels: [...values].map(([label, { size }]) => ({ label, cardinality: size })) });
-  });
+export async function detectedLabels(context: QueryContext, selected: Selected): Promise<Buffer> {
+  const values = new Map<string, Set<string>>();
+  for (const { labels } of await streamsOf(context, selected))
+    for (const [name, value] of labels.entries) values.set(name, (values.get(name) ?? new Set()).add(value));
+  return jsonOf({ detectedLabels: [...values].map(([label, { size }]) => ({ label, cardinality: size })) });
 }
 
-export interface FieldsRequest {
+interface FieldsRequest {
   readonly query: LogQuery;
   readonly span: Span;
   /** Maximum number of records that are read. */
@@ -169,19 +143,17 @@ interface Field {
 }
 
 /** Returns `{fields: [{label, type, cardinality, parsers}], limit}` or, for a single field, `{values, limit}`. */
-export async function detectedFields(engine: Reading, orgId: string, request: FieldsRequest, options: QueryOptions): Promise<Buffer> {
+export async function detectedFields(context: QueryContext, request: FieldsRequest): Promise<Buffer> {
   const { limit, name } = request;
-  return await runQueued(engine, orgId, options, async (ask) => {
-    const fields = await fieldsOf(ask, orgId, request, new Budget(engine.bounds, options.signal));
-    if (name !== undefined) return jsonOf({ values: [...(fields.get(name)?.values ?? [])].slice(0, limit), limit });
-    const found = [...fields].slice(0, limit).map(([label, { values, parsers }]) => ({
-      label,
-      type: typeOf([...values]),
-      cardinality: values.size,
-      parsers: parsers.size > 0 ? [...parsers] : null,
-    }));
-    return jsonOf({ fields: found, limit });
-  });
+  const fields = await fieldsOf(context, request);
+  if (name !== undefined) return jsonOf({ values: [...(fields.get(name)?.values ?? [])].slice(0, limit), limit });
+  const found = [...fields].slice(0, limit).map(([label, { values, parsers }]) => ({
+    label,
+    type: typeOf([...values]),
+    cardinality: values.size,
+    parsers: parsers.size > 0 ? [...parsers] : null,
+  }));
+  return jsonOf({ fields: found, limit });
 }
 
 const PARSERS = {
@@ -189,12 +161,12 @@ const PARSERS = {
   logfmt: pipelineOf([{ kind: "logfmt", isStrict: false, keepsEmpty: false }]),
 };
 
-async function fieldsOf(ask: Ask, orgId: string, { query, span, lineLimit }: FieldsRequest, budget: Budget): Promise<Map<string, Field>> {
+async function fieldsOf(context: QueryContext, { query, span, lineLimit }: FieldsRequest): Promise<Map<string, Field>> {
   const pushed = push(query);
   const passes = pipelineOf(pushed.rest);
   const fields = new Map<string, Field>();
   let count = 0;
-  for await (const entry of records(ask, orgId, { ...pushed, span, oldestFirst: false, hasLines: true, limit: lineLimit }, budget)) {
+  for await (const entry of records(context, { ...pushed, span, oldestFirst: false, hasLines: true, limit: lineLimit })) {
     if (!passes(entry)) continue;
     const before = new Set<string>();
     for (const [name, value, category] of entry.labels()) {

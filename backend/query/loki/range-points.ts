@@ -18,10 +18,14 @@ import { CELL_FUNCTIONS, CellPoints, CountedPoints, NEEDS_SINGLE_CELLS, type Poi
 import { type Budget, tooExpensive } from "./regex.ts";
 import type { LogQuery, RangeAggregation, Stage } from "./syntax.ts";
 
-export interface Evaluation {
+/** How a query reads records, and what it may spend. */
+export interface QueryContext {
   readonly ask: Ask;
   readonly orgId: string;
   readonly budget: Budget;
+}
+
+export interface Evaluation extends QueryContext {
   readonly steps: Steps;
 }
 
@@ -39,7 +43,7 @@ export async function rangePoints(evaluation: Evaluation, leaf: Leaf): Promise<P
 
 /** Evaluates in JavaScript. */
 export async function readOneByOne(evaluation: Evaluation, leaf: Leaf, pushed: Pushed): Promise<Points> {
-  const { steps, budget } = evaluation;
+  const { steps } = evaluation;
   const { range } = leaf;
   const rangeNs = Number(range.rangeNs);
   const { parameter = Number.NaN } = range;
@@ -50,7 +54,7 @@ export async function readOneByOne(evaluation: Evaluation, leaf: Leaf, pushed: P
   });
   const read = sampleReader(leaf, pushed.rest);
   const wanted = { ...pushed, span: spanOf(steps, range), oldestFirst: true, hasLines: read.readsLines };
-  for await (const entry of records(evaluation.ask, evaluation.orgId, wanted, budget)) {
+  for await (const entry of records(evaluation, wanted)) {
     const [first, last] = momentsOf(entry.timeNs, steps, range);
     if (first > last) continue;
     const sample = read.sample(entry);
@@ -166,7 +170,7 @@ const FIELDS = sql`toString(toUnixTimestamp64Nano(time)) AS ns, level, source, h
 const SIZES = sql`level, source, message, labels, host_id, node, scope_name`;
 
 /** Records in the order of time. Throws ApiError as Ask does, and query_too_expensive. */
-export async function* records(ask: Ask, orgId: string, wanted: Wanted, budget: Budget): AsyncGenerator<Entry> {
+export async function* records({ ask, orgId, budget }: QueryContext, wanted: Wanted): AsyncGenerator<Entry> {
   const { span, oldestFirst, conditions, matching, limit = Number.POSITIVE_INFINITY } = wanted;
   // The alias is not `message`, because a condition on that would see the alias instead of the stored column.
   const columns = sql`${FIELDS}, ${wanted.hasLines ? sql`message` : sql`''`} AS line${wanted.hasIds ? sql`, toString(id) AS row_id` : sql``}`;

@@ -3,13 +3,10 @@
 import { Sql } from "../../engines/clickhouse/sql.ts";
 import { type Cursor, formatTime, type Page } from "../../storage/page.ts";
 import { MAX_LOKI_ANSWER_BYTES } from "../limits.ts";
-import { ORGANISATION } from "../sandbox/protocol.ts";
 import { leavesOut, push } from "./conditions.ts";
 import { type Entry, labelName, type Row } from "./entry.ts";
-import { type Reading, runQueued } from "./evaluate.ts";
 import { pipelineOf } from "./pipeline.ts";
-import { records } from "./range-points.ts";
-import { Budget } from "./regex.ts";
+import { type QueryContext, records } from "./range-points.ts";
 import type { LogQuery } from "./syntax.ts";
 
 /** The latest time that can be stored, for a page without an end. */
@@ -22,12 +19,7 @@ export interface PageRequest {
 }
 
 /** A line with the cursor of the next page, or an empty one; then the records as a JSON array. */
-export async function answerRecords(
-  engine: Reading,
-  query: LogQuery,
-  { page, conditions }: PageRequest,
-  signal: AbortSignal,
-): Promise<Buffer> {
+export async function answerRecords(context: QueryContext, query: LogQuery, { page, conditions }: PageRequest): Promise<Buffer> {
   const { conditions: pushed, matching, rest } = push(query);
   const passes = pipelineOf(rest);
   const { range, limit, after, oldestFirst = false } = page;
@@ -46,19 +38,17 @@ export async function answerRecords(
     // It is not known whether one of the further records passes all stages, so the next page may be empty.
     isEnough: () => (hasMore = isFull()),
   };
-  return await runQueued(engine, ORGANISATION, { signal }, async (ask) => {
-    for await (const entry of records(ask, ORGANISATION, wanted, new Budget(engine.bounds, signal))) {
-      if (!passes(entry)) continue;
-      hasMore = isFull();
-      if (hasMore) break;
-      const row = entry.row as Row;
-      const record = JSON.stringify(recordOf(row, entry));
-      found.push(record);
-      bytes += record.length;
-      last = { time: BigInt(row.ns), id: BigInt(row.row_id ?? 0) };
-    }
-    return Buffer.from(`${hasMore && last ? `${last.time}.${last.id}` : ""}\n[${found.join(",")}]`);
-  });
+  for await (const entry of records(context, wanted)) {
+    if (!passes(entry)) continue;
+    hasMore = isFull();
+    if (hasMore) break;
+    const row = entry.row as Row;
+    const record = JSON.stringify(recordOf(row, entry));
+    found.push(record);
+    bytes += record.length;
+    last = { time: BigInt(row.ns), id: BigInt(row.row_id ?? 0) };
+  }
+  return Buffer.from(`${hasMore && last ? `${last.time}.${last.id}` : ""}\n[${found.join(",")}]`);
 }
 
 /** A record in the format of GET /query/logs: stored labels that the stages kept have their attribute keys, parsed ones their names. */

@@ -1,25 +1,23 @@
 // Computes how many bytes of messages there are by values or names of labels, in total or per step. Invariant: all records count, and the
 // number of points is checked before anything is read.
-import type { QueryOptions } from "../../admission/query-queue.ts";
 import { commaList, sql } from "../../engines/clickhouse/sql.ts";
 import { MAX_VOLUME_POINTS } from "../limits.ts";
 import { jsonOf } from "./answers.ts";
 import { LabelSet } from "./entry.ts";
-import { type Reading, runQueued } from "./evaluate.ts";
 import { rowsIn, rowsOf, streamsOf } from "./label-queries.ts";
 import { findKeys, labelValue } from "./label-sql.ts";
 import { type Steps, wrongParameter } from "./parameters.ts";
-import type { Selected } from "./range-points.ts";
+import { type QueryContext, type Selected } from "./range-points.ts";
 
-export interface VolumeRequest extends Selected {
+interface VolumeRequest extends Selected {
   readonly limit: number;
   /** The labels to group by; none: those of the selector. */
   readonly labels: readonly string[];
 }
 
 /** Bytes by values of labels, the largest first. */
-export async function volume(engine: Reading, orgId: string, request: VolumeRequest, options: QueryOptions): Promise<Buffer> {
-  const rows = await readVolumes(engine, orgId, request, undefined, options);
+export async function volume(context: QueryContext, request: VolumeRequest): Promise<Buffer> {
+  const rows = await readVolumes(context, request, undefined);
   return vectorOf(
     request,
     rows.map(({ labels, bytes }) => ({ metric: labels, bytes })),
@@ -27,34 +25,27 @@ export async function volume(engine: Reading, orgId: string, request: VolumeRequ
 }
 
 /** The same by names of labels: all bytes of the streams that have the label. */
-export async function volumeByName(engine: Reading, orgId: string, request: VolumeRequest, options: QueryOptions): Promise<Buffer> {
-  return await runQueued(engine, orgId, options, async (ask) => {
-    const bytesOf = new Map<string, number>();
-    const wanted = namesOf(request);
-    for (const { labels, bytes } of await streamsOf(ask, orgId, request))
-      for (const [name] of labels.entries)
-        if (wanted.length === 0 || wanted.includes(name)) bytesOf.set(name, (bytesOf.get(name) ?? 0) + bytes);
-    const sorted = [...bytesOf].sort(([one, bytes], [other, most]) => most - bytes || (one < other ? -1 : 1)).slice(0, request.limit);
-    return vectorOf(
-      request,
-      sorted.map(([name, bytes]) => ({ metric: { [name]: "" }, bytes })),
-    );
-  });
+export async function volumeByName(context: QueryContext, request: VolumeRequest): Promise<Buffer> {
+  const bytesOf = new Map<string, number>();
+  const wanted = namesOf(request);
+  for (const { labels, bytes } of await streamsOf(context, request))
+    for (const [name] of labels.entries)
+      if (wanted.length === 0 || wanted.includes(name)) bytesOf.set(name, (bytesOf.get(name) ?? 0) + bytes);
+  const sorted = [...bytesOf].sort(([a, bytesOfA], [b, bytesOfB]) => bytesOfB - bytesOfA || (a < b ? -1 : 1)).slice(0, request.limit);
+  return vectorOf(
+    request,
+    sorted.map(([name, bytes]) => ({ metric: { [name]: "" }, bytes })),
+  );
 }
 
 /** Bytes per step by values of labels; the time of a point is the end of its step, as in Loki. Throws invalid_parameter. */
-export async function volumeRange(
-  engine: Reading,
-  orgId: string,
-  { steps, ...request }: VolumeRequest & { steps: Steps },
-  options: QueryOptions,
-): Promise<Buffer> {
+export async function volumeRange(context: QueryContext, request: VolumeRequest, steps: Steps): Promise<Buffer> {
   if (steps.count * request.limit > MAX_VOLUME_POINTS)
     throw wrongParameter(
       "step",
       `the steps times the limit exceed ${MAX_VOLUME_POINTS} points: a larger step or a smaller limit is needed`,
     );
-  const rows = await readVolumes(engine, orgId, request, steps.step, options);
+  const rows = await readVolumes(context, request, steps.step);
   const { start, end } = request.span;
   const endOf = (step: number): number => {
     const at = start + BigInt(step + 1) * steps.step;
@@ -75,30 +66,22 @@ interface Volume {
 }
 
 /** `stepNs`: undefined if there is a single step. */
-async function readVolumes(
-  engine: Reading,
-  orgId: string,
-  request: VolumeRequest,
-  stepNs: bigint | undefined,
-  options: QueryOptions,
-): Promise<Volume[]> {
+async function readVolumes({ ask, orgId }: QueryContext, request: VolumeRequest, stepNs: bigint | undefined): Promise<Volume[]> {
   const names = namesOf(request);
-  return await runQueued(engine, orgId, options, async (ask) => {
-    const { from, where, blockRows } = rowsIn(orgId, request);
-    const keysOf = await findKeys(ask, names, { from, where: [where] }, blockRows);
-    const values = commaList(["", ...names.map((name) => labelValue(name, keysOf))]);
-    const step = stepNs === undefined ? sql`0` : sql`intDiv(toUnixTimestamp64Nano(time) - ${request.span.start}, ${stepNs})`;
-    const rows = await rowsOf<{ k: string[]; bytes: number; steps: Volume["perStep"] }>(
-      ask,
-      sql`SELECT [${values}] AS k, toFloat64(sum(length(message))) AS bytes,
-          sumMap([toUInt32(${step})], [toFloat64(length(message))]) AS steps FROM ${from} WHERE ${where}
-        GROUP BY k ORDER BY bytes DESC, k LIMIT ${request.limit}`,
-      blockRows,
-    );
-    return rows.map(({ k, bytes, steps: perStep }) => {
-      const labels = names.map((name, index) => [name, k[index + 1] ?? ""] as const).filter(([, value]) => value !== "");
-      return { labels: new LabelSet(labels).toObject(), bytes, perStep };
-    });
+  const { from, where, blockRows } = rowsIn(orgId, request);
+  const keysOf = await findKeys(ask, names, { from, where: [where] }, blockRows);
+  const values = commaList(["", ...names.map((name) => labelValue(name, keysOf))]);
+  const step = stepNs === undefined ? sql`0` : sql`intDiv(toUnixTimestamp64Nano(time) - ${request.span.start}, ${stepNs})`;
+  const rows = await rowsOf<{ k: string[]; bytes: number; steps: Volume["perStep"] }>(
+    ask,
+    sql`SELECT [${values}] AS k, toFloat64(sum(length(message))) AS bytes,
+        sumMap([toUInt32(${step})], [toFloat64(length(message))]) AS steps FROM ${from} WHERE ${where}
+      GROUP BY k ORDER BY bytes DESC, k LIMIT ${request.limit}`,
+    blockRows,
+  );
+  return rows.map(({ k, bytes, steps: perStep }) => {
+    const labels = names.map((name, index) => [name, k[index + 1] ?? ""] as const).filter(([, value]) => value !== "");
+    return { labels: new LabelSet(labels).toObject(), bytes, perStep };
   });
 }
 

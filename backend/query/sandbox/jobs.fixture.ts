@@ -29,13 +29,12 @@ const JOBS = {
   },
   sleep: async () => await new Promise<Buffer>(() => undefined),
   exit: async () => process.exit(3),
-  read_and_loop: async (_: TestJob, { read }: JobContext) => {
-    await read(ORGANISATION, {}, async (ask) => await ask(sql`SELECT 1 WHERE org_id = ${ORGANISATION}`));
+  read_and_loop: async (_: TestJob, { ask }: JobContext) => {
+    await ask(sql`SELECT 1 WHERE org_id = ${ORGANISATION}`);
     for (;;) Math.sqrt(2);
   },
-  read: async (_: TestJob, { read }: JobContext) =>
-    await read(ORGANISATION, {}, async (ask) => await ask(sql`SELECT 1 WHERE org_id = ${ORGANISATION}`, 1000, 20, 3)),
-  read_all: async (_: TestJob, { read }: JobContext) => await read(ORGANISATION, {}, async (ask) => await ask(sql`SELECT 1`)),
+  read: async (_: TestJob, { ask }: JobContext) => await ask(sql`SELECT 1 WHERE org_id = ${ORGANISATION}`, 1000, 20, 3),
+  read_all: async (_: TestJob, { ask }: JobContext) => await ask(sql`SELECT 1`),
   pid: async () => Buffer.from(String(process.pid)),
   // oxlint-disable-next-line node/no-process-env -- what a process must not inherit
   environment: async () => Buffer.from(Object.keys(process.env).join()),

@@ -2,12 +2,13 @@
 // adds the organisation to each statement.
 import { writeFileSync } from "node:fs";
 import { setPriority } from "node:os";
-import type { Ask, ClickHouse } from "../../engines/clickhouse/client.ts";
+import type { Ask } from "../../engines/clickhouse/client.ts";
 import { ApiError, TooLargeError } from "../../errors.ts";
 import type { FromSandbox, SentError, ToSandbox } from "./protocol.ts";
 
 export interface JobContext {
-  readonly read: ClickHouse["read"];
+  /** Asks the engine by way of the backend. */
+  readonly ask: Ask;
   /** Aborts when the client has disconnected. */
   readonly signal: AbortSignal;
 }
@@ -29,7 +30,7 @@ export function serveJobs(run: (job: never, context: JobContext) => Promise<Uint
   const work = async (job: never): Promise<void> => {
     aborting = new AbortController();
     try {
-      const answer = await run(job, { read: (_orgId, _options, work) => work(ask), signal: aborting.signal });
+      const answer = await run(job, { ask, signal: aborting.signal });
       send({ type: "answer", answer });
     } catch (error) {
       send({ type: "error", error: toSent(error) });

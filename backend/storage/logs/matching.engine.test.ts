@@ -6,7 +6,7 @@ import { type BothWays, openBothWays } from "../../engines/clickhouse/both-ways.
 import { migrate } from "../../engines/clickhouse/migrate.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
 import { seriesOf } from "../../query/loki/label-queries.ts";
-import { BOUNDS } from "../../query/loki/regex.ts";
+import { BOUNDS, Budget } from "../../query/loki/regex.ts";
 import { readSelectorAlone } from "../../query/loki/read-query.ts";
 import { matchingOf } from "./matching.ts";
 import { MATCHED_BYTES } from "./pattern.ts";
@@ -109,10 +109,12 @@ describe("what is found is the same, cheap or costly:", () => {
 
   it.each([CHEAP, COSTLY])("streams by the value of a label, of one selector or several: %s", async (pattern) => {
     const { embedded } = clients;
-    const engine = { read: embedded.read.bind(embedded), bounds: BOUNDS };
     const series = async (...selectors: string[]): Promise<number> => {
-      const asked = { span: RANGE, selectors: selectors.map((one) => readSelectorAlone("match[]", one)) };
-      return JSON.parse((await seriesOf(engine, "ends", asked, {})).toString("utf8")).data.length;
+      const selected = { span: RANGE, selectors: selectors.map((one) => readSelectorAlone("match[]", one)) };
+      const found = embedded.read("ends", {}, async (ask) => {
+        return await seriesOf({ ask, orgId: "ends", budget: new Budget(BOUNDS, undefined) }, selected);
+      });
+      return JSON.parse((await found).toString("utf8")).data.length;
     };
     expect(await series(`{k8s_pod_name=~\`[xy]*${pattern}\`}`)).toBe(seen.length);
     expect(await series(`{k8s_pod_name!~\`[xy]*${pattern}\`, level="info"}`)).toBe(unseen.length);
