@@ -1,13 +1,80 @@
-// Streams a tail, as server-sent events by default. It queries after records were stored, at most once per second; while no records arrive,
+// Counts, begins and streams tails, as server-sent events by default. It queries after records were stored, at most once per second; while no records arrive,
 // it only checks the credential. Invariant: the stream ends with its client, its credential or the process, or if the reader stops reading.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { Wakeup } from "../../common/loop.ts";
 import { ApiError } from "../errors.ts";
-import type { Arrived, TailEvent } from "../storage/logs/tail.ts";
-import type { TailTimes } from "./route-parts.ts";
+import { type Guards, readerOf } from "../auth/request-identity.ts";
+import { goneSignal } from "../http/client.ts";
+import type { ResponseBudget } from "../http/response-budget.ts";
+import type { RecordFilter } from "../storage/logs/filter.ts";
+import type { LogStore } from "../storage/logs/store.ts";
+import { type Arrived, TailCounts, type TailEvent } from "../storage/logs/tail.ts";
 
-export const TAIL_TIMES: TailTimes = { pollMs: 1000, idleMs: 5000, commentMs: 15_000, checkMs: 4000, stallMs: 30_000 };
+const TAIL_TIMES: TailTimes = { pollMs: 1000, idleMs: 5000, commentMs: 15_000, checkMs: 4000, stallMs: 30_000 };
 const RETRIED = new Set([429, 502, 503]);
 const RETRY_MS = 5000;
+
+interface TailTimes {
+  /** Minimum time between two queries. */
+  readonly pollMs: number;
+  /** Maximum time between two queries if other processes store records too. */
+  readonly idleMs: number;
+  /** Time between two comments while there are no events. */
+  readonly commentMs: number;
+  /** Time between two checks of the credential: a removed one ends the tail within 5 s. */
+  readonly checkMs: number;
+  /** A client that reads nothing for this long is disconnected. */
+  readonly stallMs: number;
+}
+
+export interface TailRouteOptions {
+  readonly store: Pick<LogStore, "tail">;
+  readonly answers: ResponseBudget;
+  readonly guards: Pick<Guards, "reader">;
+  readonly now?: () => Date;
+  /** Replaces limits of tails, in tests. */
+  readonly tails?: Partial<TailTimes> & { perOrg?: number; inAll?: number };
+}
+
+/** Counts the tails of a route, and ends them when the process stops. */
+export class TailRoute {
+  readonly counts: TailCounts;
+  readonly stopping = new AbortController();
+  readonly #app: FastifyInstance;
+  readonly #options: TailRouteOptions;
+  readonly #guard: ReturnType<Guards["reader"]>;
+
+  constructor(app: FastifyInstance, options: TailRouteOptions) {
+    this.counts = new TailCounts(options.tails);
+    this.#app = app;
+    this.#options = options;
+    this.#guard = options.guards.reader();
+    app.addHook("preClose", async () => this.stopping.abort());
+  }
+
+  /** Counts a tail until the response is closed. `signal` aborts when the client has disconnected or the process stops. Throws ApiError. */
+  enter(request: FastifyRequest, reply: FastifyReply): { orgId: string; signal: AbortSignal } {
+    const { orgId } = readerOf(request);
+    this.counts.enter(orgId);
+    if (reply.raw.closed) this.counts.leave(orgId);
+    else reply.raw.once("close", () => this.counts.leave(orgId));
+    return { orgId, signal: AbortSignal.any([goneSignal(reply), this.stopping.signal]) };
+  }
+
+  /** Reads the first records, and returns them with what tailStream needs to continue. */
+  async begin(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { filter, after, signal }: { filter: RecordFilter; after?: bigint | undefined; signal: AbortSignal },
+  ): Promise<{ first: Arrived; rest: Omit<TailStreamOptions, "cutOff"> }> {
+    const { store, answers, now = () => new Date(), tails } = this.#options;
+    const { orgId } = readerOf(request);
+    const tail = await store.tail(orgId, filter, after, now().getTime());
+    const next = () => tail.next({ signal, admit: () => answers.admit(orgId) }, now().getTime());
+    const check = async (): Promise<void> => void (await this.#guard.call(this.#app, request, reply));
+    return { first: await next(), rest: { ...tail, next, check, signal, times: { ...TAIL_TIMES, ...tails } } };
+  }
+}
 
 /** The format of a tail. */
 export interface TailForm {

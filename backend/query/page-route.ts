@@ -13,11 +13,16 @@ import { MAX_FORM_BYTES } from "./limits.ts";
 /** The warning in a response without the rows of a shard (`CLICKHOUSE_PARTIAL_ANSWERS`). */
 export const PARTIAL = "a shard of the log and trace store is unavailable: rows are missing";
 
+type Query<T> = (orgId: string, options: QueryOptions) => Promise<T>;
+
+/** Returns JSON in chunks. */
+export type JsonQuery = Query<readonly Buffer[]>;
+
 /** Sends the page that `ask` finds, with a Link to the next one, within the ResponseBudget. */
 export async function answerPage(
   request: FastifyRequest,
   reply: FastifyReply,
-  { answers, page, ask }: { answers: ResponseBudget; page: Page; ask: (orgId: string, options: QueryOptions) => Promise<Found> },
+  { answers, page, ask }: { answers: ResponseBudget; page: Page; ask: Query<Found> },
 ): Promise<FastifyReply> {
   return answerJson(request, reply, {
     answers,
@@ -33,15 +38,27 @@ export async function answerPage(
 export async function answerJson(
   request: FastifyRequest,
   reply: FastifyReply,
-  { answers, ask }: { answers: ResponseBudget; ask: (orgId: string, options: QueryOptions) => Promise<readonly Buffer[]> },
+  { answers, ask }: { answers: ResponseBudget; ask: JsonQuery },
+): Promise<FastifyReply> {
+  return answerReader(request, reply, answers, async (orgId, options) => {
+    const onPartial = (): void => void reply.header("warning", `199 atherops "${PARTIAL}"`);
+    const pieces = await ask(orgId, { ...options, onPartial });
+    void reply.type("application/json; charset=utf-8");
+    return answers.send(orgId, reply, pieces);
+  });
+}
+
+/** Sends what `answer` returns for the caller's organisation, or 499 if the client has disconnected. */
+export async function answerReader(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  answers: ResponseBudget,
+  answer: Query<FastifyReply>,
 ): Promise<FastifyReply> {
   const { orgId } = readerOf(request);
   const signal = goneSignal(reply);
   try {
-    const onPartial = (): void => void reply.header("warning", `199 atherops "${PARTIAL}"`);
-    const pieces = await ask(orgId, { signal, admit: () => answers.admit(orgId), onPartial });
-    void reply.type("application/json; charset=utf-8");
-    return answers.send(orgId, reply, pieces);
+    return await answer(orgId, { signal, admit: () => answers.admit(orgId) });
   } catch (error) {
     if (signal.aborted) return reply.code(499).send();
     throw error;
@@ -73,6 +90,11 @@ export function addFormParser(scope: FastifyInstance): void {
     "application/x-www-form-urlencoded",
     async (request: FastifyRequest) => new URLSearchParams((await scope.smallBodies.read(request, MAX_FORM_BYTES)).toString("utf8")),
   );
+}
+
+/** The parameters of the query string, which the schema of the route has not converted. */
+export function urlParameters(request: FastifyRequest): URLSearchParams {
+  return new URLSearchParams(request.url.split("?")[1] ?? "");
 }
 
 /** The fields of the form in the body; empty if the body is not a form. */

@@ -1,4 +1,5 @@
 // Options of the query routes of logs and traces, and the schemas of a log record and a span in their responses.
+import { type TailRouteOptions } from "./log-tail-stream.ts";
 import type { ResponseBudget } from "../http/response-budget.ts";
 import type { Guards } from "../auth/request-identity.ts";
 import type { SpanStore } from "../storage/traces/store.ts";
@@ -30,28 +31,10 @@ export const SPAN_SCHEMA = objectSchema({
   Attributes: { type: "object", additionalProperties: { type: "string" } },
 });
 
-export interface TailTimes {
-  /** Minimum time between two queries. */
-  readonly pollMs: number;
-  /** Maximum time between two queries if other processes store records too. */
-  readonly idleMs: number;
-  /** Time between two comments while there are no events. */
-  readonly commentMs: number;
-  /** Time between two checks of the credential: a removed one ends the tail within 5 s. */
-  readonly checkMs: number;
-  /** A client that reads nothing for this long is disconnected. */
-  readonly stallMs: number;
-}
-
-export interface LogRouteOptions {
-  store: Omit<LogStore, "insert">;
+export interface LogRouteOptions extends TailRouteOptions {
+  readonly store: Omit<LogStore, "insert">;
   /** Parses and evaluates LogQL with runLokiJob. */
-  sandbox: JobRunner;
-  answers: ResponseBudget;
-  guards: Pick<Guards, "reader">;
-  now?: () => Date;
-  /** Replace the limits of tails, in tests. */
-  tails?: Partial<TailTimes> & { perOrg?: number; inAll?: number };
+  readonly sandbox: JobRunner;
 }
 
 /** Schema of a record in a response. */

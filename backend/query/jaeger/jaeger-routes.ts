@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { ApiError } from "../../errors.ts";
 import { minutesOf } from "../../storage/traces/red.ts";
-import { answerJson } from "../page-route.ts";
+import { answerJson, type JsonQuery } from "../page-route.ts";
 import { registerJaegerMetrics } from "./jaeger-metrics.ts";
 import { registerJaegerV3Routes } from "./jaeger-v3.ts";
 import {
@@ -49,7 +49,7 @@ const DEPENDENCY_PARAMETERS = {
 
 export function registerJaegerRoutes(app: FastifyInstance, options: TraceRouteOptions): void {
   const { store, answers, guards, now = () => new Date() } = options;
-  const answer = (request: FastifyRequest, reply: FastifyReply, ask: Parameters<typeof answerJson>[2]["ask"]) =>
+  const answer = (request: FastifyRequest, reply: FastifyReply, ask: JsonQuery) =>
     answerJson(request, reply, { answers, ask: async (...asked) => wrapData(await ask(...asked)) });
 
   addRoute(app, guards, {
@@ -114,8 +114,7 @@ function registerDependencies(app: FastifyInstance, { store, answers, guards, no
       const endMs = milliseconds("endTs", endTs) ?? now().getTime();
       const startMs = Math.max(0, endMs - (milliseconds("lookback", lookback) ?? DAY_MS));
       const range = minutesOf(BigInt(startMs) * 1_000_000n, BigInt(endMs) * 1_000_000n);
-      const ask: Parameters<typeof answerJson>[2]["ask"] = async (orgId, asked) =>
-        wrapData([await store.graph("jaegerDependencies", orgId, range, asked)]);
+      const ask: JsonQuery = async (orgId, asked) => wrapData([await store.graph("jaegerDependencies", orgId, range, asked)]);
       return answerJson(request, reply, { answers, ask });
     },
   });

@@ -7,7 +7,7 @@ import { addRoutes, endpoint, type Route } from "../../http/route.ts";
 import { readTime } from "../../storage/page.ts";
 import type { TraceFilter } from "../../storage/traces/search.ts";
 import { MAX_TRACES } from "../limits.ts";
-import { answerJson } from "../page-route.ts";
+import { answerJson, type JsonQuery } from "../page-route.ts";
 import type { TraceRouteOptions } from "../route-parts.ts";
 import { duration, parseTags, readLimit, readTags, readTraceId, TRACE_ID_PARAMETER, wrong } from "./jaeger-parameters.ts";
 
@@ -15,7 +15,6 @@ const BASE = "/query/jaeger/api/v3";
 const DEFAULT_DEPTH = 100;
 
 type Query = Readonly<Record<string, string | string[] | undefined>>;
-type Ask = Parameters<typeof answerJson>[2]["ask"];
 
 const text = (description: string) => ({ type: "string", description });
 const SEARCH_PARAMETERS = {
@@ -39,7 +38,7 @@ export function registerJaegerV3Routes(app: FastifyInstance, { store, answers, g
     path: string,
     summary: string,
     { query, answer }: { query?: object; answer: object },
-    askFor: (request: FastifyRequest) => Ask,
+    askFor: (request: FastifyRequest) => JsonQuery,
   ): Route => ({
     ...endpoint("GET", `${BASE}/${path}`, "reader", "jaeger"),
     summary: `Jaeger's HTTP API v3: ${summary}`,

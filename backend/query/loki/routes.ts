@@ -4,16 +4,11 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { setTimeout } from "node:timers/promises";
 import type { WebSocket } from "ws";
-import { type Guards, readerOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
-import { goneSignal } from "../../http/client.ts";
 import { addRoute, addRoutes, endpoint, type Route, type RouteDeclaration } from "../../http/route.ts";
-import type { ResponseBudget } from "../../http/response-budget.ts";
 import { acceptWebSocket, isUpgrade } from "../../http/websocket.ts";
-import type { LogStore, LogTail } from "../../storage/logs/store.ts";
-import { type Arrived, TailCounts } from "../../storage/logs/tail.ts";
-import { TAIL_TIMES, type TailForm, tailStream } from "../log-tail-stream.ts";
-import type { TailTimes } from "../route-parts.ts";
+import { type Arrived } from "../../storage/logs/tail.ts";
+import { type TailForm, TailRoute, type TailRouteOptions, tailStream, type TailStreamOptions } from "../log-tail-stream.ts";
 import { addFormParser, answerJson, FORM, formFields, PARTIAL } from "../page-route.ts";
 import type { JobRunner } from "../sandbox/sandbox.ts";
 import { ENDPOINTS, QUERY, text } from "./endpoints.ts";
@@ -23,15 +18,9 @@ import type { Bounds } from "./regex.ts";
 
 const BASE = "/query/loki/loki/api/v1";
 
-export interface LokiRouteOptions {
+export interface LokiRouteOptions extends TailRouteOptions {
   /** Parses and evaluates LogQL with runLokiJob. */
   readonly sandbox: JobRunner;
-  readonly store: Pick<LogStore, "tail">;
-  readonly answers: ResponseBudget;
-  readonly guards: Pick<Guards, "reader">;
-  readonly now?: () => Date;
-  /** Replaces limits of tails, in tests. */
-  readonly tails?: Partial<TailTimes> & { perOrg?: number; inAll?: number };
   /** Replaces limits of queries, in tests. */
   readonly bounds?: Bounds;
 }
@@ -139,38 +128,22 @@ const [GOING_AWAY, POLICY] = [1001, 1008];
 const RETRIED = new Set(["too_many_queries", "unavailable"]);
 const RETRY_MS = 1000;
 
-export function registerTail(app: FastifyInstance, options: LokiRouteOptions): void {
-  const { sandbox, store, answers, guards, bounds, now = () => new Date(), tails = {} } = options;
-  const counts = new TailCounts(tails);
-  const stopping = new AbortController();
-  app.addHook("preClose", async () => stopping.abort());
-  const guard = guards.reader();
+function registerTail(app: FastifyInstance, options: LokiRouteOptions): void {
+  const { sandbox, guards, bounds } = options;
+  const tails = new TailRoute(app, options);
   const handler = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
-    checkRepeated(request.query as RequestParameters, Object.keys(PARAMETERS));
     const parameters = { ...(request.query as RequestParameters) };
-    const { orgId } = readerOf(request);
+    checkRepeated(parameters, Object.keys(PARAMETERS));
     if (!isUpgrade(request)) throw new ApiError("invalid_parameter", "tail is a WebSocket: send Upgrade: websocket");
-    counts.enter(orgId);
-    if (reply.raw.closed) counts.leave(orgId);
-    else reply.raw.once("close", () => counts.leave(orgId));
-    const signal = AbortSignal.any([goneSignal(reply), stopping.signal]);
+    const { orgId, signal } = tails.enter(request, reply);
     const { filter } = readLogFilter(await sandbox.run(orgId, { kind: "filter", parameters } satisfies FilterJob, { signal }));
-    const tail = await store.tail(orgId, filter, undefined, now().getTime());
-    const next = () => tail.next({ signal, admit: () => answers.admit(orgId) }, now().getTime());
-    const first = await next();
+    const { first, rest } = await tails.begin(request, reply, { filter, signal });
     const socket = await acceptWebSocket(request, reply);
     if (!socket) return;
     const evaluate = (rows: TailMessageJob["rows"]) => {
       return sandbox.run(orgId, { kind: "tail_message", parameters, rows, bounds } satisfies TailMessageJob, { signal });
     };
-    const check = async (): Promise<void> => void (await guard.call(app, request, reply));
-    await follow(socket, first, {
-      tail: { ...tail, next },
-      check,
-      form: formOf(evaluate, signal),
-      signal,
-      times: { ...TAIL_TIMES, ...tails },
-    });
+    await follow(socket, first, { ...rest, form: formOf(evaluate, signal) });
   };
   addRoute(app, guards, { ...declareRoute("GET", "tail", "records as they arrive, by WebSocket", PARAMETERS, { 200: MESSAGE }), handler });
 }
@@ -196,18 +169,10 @@ function formOf(evaluate: (rows: TailMessageJob["rows"]) => Promise<Buffer>, sig
   return { begin: events, events, comment: "", failed: ({ code, message }) => JSON.stringify({ streams: [], error: code, message }) };
 }
 
-interface Following {
-  readonly tail: LogTail & { readonly next: () => Promise<Arrived> };
-  readonly check: () => Promise<void>;
-  readonly form: TailForm;
-  readonly signal: AbortSignal;
-  readonly times: typeof TAIL_TIMES;
-}
-
-async function follow(socket: WebSocket, first: Arrived, { tail, ...options }: Following): Promise<void> {
+async function follow(socket: WebSocket, first: Arrived, options: Omit<TailStreamOptions, "cutOff">): Promise<void> {
   // Messages from the client are ignored; the signal aborts when the client disconnects.
   socket.on("error", () => socket.terminate());
-  const stream = tailStream(first, { ...options, ...tail, cutOff: () => socket.terminate() });
+  const stream = tailStream(first, { ...options, cutOff: () => socket.terminate() });
   for await (const message of stream) {
     if (message === "") socket.ping();
     else await sent(socket, message);

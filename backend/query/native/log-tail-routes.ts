@@ -3,14 +3,11 @@
 import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addRoute, endpoint } from "../../http/route.ts";
-import { readerOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
-import { goneSignal } from "../../http/client.ts";
 import { filterSchema } from "./log-filter-parameters.ts";
 import { readSelection } from "./log-selection.ts";
 import type { LogRouteOptions } from "../route-parts.ts";
-import { TailCounts } from "../../storage/logs/tail.ts";
-import { TAIL_TIMES, tailStream } from "../log-tail-stream.ts";
+import { TailRoute, tailStream } from "../log-tail-stream.ts";
 import { optionalSchema } from "../../http/schemas.ts";
 
 const SCHEMA = filterSchema({});
@@ -22,57 +19,33 @@ const EVENTS = {
   content: { "text/event-stream": { schema: { type: "string" } } },
 };
 
-export function registerTailRoute(
-  app: FastifyInstance,
-  { store, sandbox, answers, guards, now = () => new Date(), tails = {} }: LogRouteOptions,
-): void {
-  const counts = new TailCounts(tails);
-  const stopping = new AbortController();
-  app.addHook("preClose", async () => stopping.abort());
-  const guard = guards.reader();
-  addRoute(app, guards, {
+export function registerTailRoute(app: FastifyInstance, options: LogRouteOptions): void {
+  const tails = new TailRoute(app, options);
+  addRoute(app, options.guards, {
     ...endpoint("GET", "/query/logs/tail", "reader"),
     summary: "Log records as they arrive",
     description:
       `An endless response, with a comment every 15 s. Filters as in GET /query/logs; records whose own time is more than an hour ago are ` +
-      `left out. The header Last-Event-ID resumes after an event. An organisation can have at most ${counts.perOrg} tails; a tail ends when ` +
+      `left out. The header Last-Event-ID resumes after an event. An organisation can have at most ${tails.counts.perOrg} tails; a tail ends when ` +
       "its session or token becomes invalid.",
     query: SCHEMA,
     headers: optionalSchema({ "last-event-id": { type: "string", description: "the id of the last event that was read" } }),
     documented: { response: { 200: EVENTS } },
     handler: async (request, reply) => {
-      const { filter, staged } = await readSelection(request, reply, SCHEMA, sandbox);
+      const { filter, staged } = await readSelection(request, reply, SCHEMA, options.sandbox);
       if (staged)
         throw new ApiError(
           "invalid_parameter",
           "query: a tail has a selector, line filters and filters of stored labels; Loki's API tails with more",
         );
       const after = lastEventId(request);
-      const { orgId } = readerOf(request);
-      counts.enter(orgId);
-      if (reply.raw.closed) counts.leave(orgId);
-      else reply.raw.once("close", () => counts.leave(orgId));
-      const signal = AbortSignal.any([goneSignal(reply), stopping.signal]);
-      const begin = async () => {
-        const tail = await store.tail(orgId, filter, after, now().getTime());
-        const next = () => tail.next({ signal, admit: () => answers.admit(orgId) }, now().getTime());
-        return { tail, next, first: await next() };
-      };
-      const begun = await begin().catch((error: unknown) => {
-        if (signal.aborted && !stopping.signal.aborted) return undefined;
+      const { signal } = tails.enter(request, reply);
+      const begun = await tails.begin(request, reply, { filter, after, signal }).catch((error: unknown) => {
+        if (signal.aborted && !tails.stopping.signal.aborted) return undefined;
         throw error;
       });
       if (!begun) return reply.code(499).send();
-      const { tail, next, first } = begun;
-      const check = async (): Promise<void> => void (await guard.call(app, request, reply));
-      const stream = tailStream(first, {
-        ...tail,
-        next,
-        check,
-        cutOff: () => reply.raw.destroy(),
-        signal,
-        times: { ...TAIL_TIMES, ...tails },
-      });
+      const stream = tailStream(begun.first, { ...begun.rest, cutOff: () => reply.raw.destroy() });
       return sendEvents(reply, Readable.from(stream, { highWaterMark: 1 }));
     },
   });

@@ -5,7 +5,7 @@ import { addRoute, endpoint } from "../../http/route.ts";
 import { PAGE_PARAMETERS, readPage } from "../../storage/page.ts";
 import { CONNECTIONS, type EdgeRow } from "../../storage/traces/graph.ts";
 import { KINDS, minutesOf, type RedFilter, type RedKind } from "../../storage/traces/red.ts";
-import { answerJson, refuseUnknown } from "../page-route.ts";
+import { answerJson, type JsonQuery, refuseUnknown } from "../page-route.ts";
 import type { TraceRouteOptions } from "../route-parts.ts";
 import { objectSchema } from "../../http/schemas.ts";
 
@@ -163,7 +163,7 @@ function registerGraphRoute(app: FastifyInstance, { store, answers, guards, now 
       refuseUnknown(request, { start, end }, []);
       const { range } = readPage(request, now());
       const minutes = minutesOf(range.start ?? 0n, range.end ?? 0n);
-      const ask: Parameters<typeof answerJson>[2]["ask"] = async (orgId, asked) => {
+      const ask: JsonQuery = async (orgId, asked) => {
         const edges = await store.graph("listEdges", orgId, minutes, asked);
         const nodes = nodesOf(JSON.parse(edges.toString("utf8")) as EdgeRow[]);
         return [Buffer.from(`{"nodes":${JSON.stringify(nodes)},"edges":`), edges, Buffer.from("}")];

@@ -1,7 +1,6 @@
 // Serves `query_exemplars` of the Prometheus HTTP API: links from series to traces, for series that senders write with remote write or
 // OTLP, and for the buckets of traces_spanmetrics_latency.
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { readerOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import type { ResponseBudget } from "../../http/response-budget.ts";
 import type { Route } from "../../http/route.ts";
@@ -10,7 +9,7 @@ import { timeOf } from "../../storage/metrics/query-cost.ts";
 import type { ExemplarSelector } from "../../storage/traces/exemplars.ts";
 import type { SpanStore } from "../../storage/traces/store.ts";
 import { MAX_EXEMPLAR_QUERY_BYTES, MAX_EXEMPLAR_SELECTORS } from "../limits.ts";
-import { answerJson } from "../page-route.ts";
+import { answerJson, formFields, urlParameters } from "../page-route.ts";
 import { declareExemplars } from "./api-description.ts";
 import { selectorsOf } from "./exemplar-selectors.ts";
 
@@ -20,15 +19,14 @@ export interface ExemplarsRouteOptions {
 }
 
 const DEFAULT_RANGE_MS = 3_600_000;
-const MOST_MS = 9_223_372_036_000;
+const MAX_TIME_MS = 9_223_372_036_000;
 
 export function createExemplarsRoutes({ spans, answers }: ExemplarsRouteOptions): Route[] {
   const handler = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> =>
     answerJson(request, reply, {
       answers,
-      ask: async (_orgId, options) => {
-        const { orgId } = readerOf(request);
-        const parameters = parametersOf(request);
+      ask: async (orgId, options) => {
+        const parameters = new URLSearchParams([...formFields(request), ...urlParameters(request)]);
         const selectors = readSelectors(parameters.get("query") ?? "");
         const range = readRange(parameters);
         const data = selectors.length === 0 ? Buffer.from("[]") : await spans.exemplars(orgId, selectors, range, options);
@@ -39,11 +37,6 @@ export function createExemplarsRoutes({ spans, answers }: ExemplarsRouteOptions)
     { ...declareExemplars("GET"), handler },
     { ...declareExemplars("POST"), handler },
   ];
-}
-
-function parametersOf(request: FastifyRequest): URLSearchParams {
-  const form = request.body instanceof URLSearchParams ? request.body : [];
-  return new URLSearchParams([...form, ...new URLSearchParams(request.url.split("?")[1] ?? "")]);
 }
 
 /** Throws ApiError invalid_parameter and query_too_expensive. */
@@ -69,5 +62,5 @@ function readRange(parameters: URLSearchParams): { start: bigint; end: bigint } 
 
 /** Clamped to the engine's range of times. */
 function nanoseconds(ms: number): bigint {
-  return BigInt(Math.round(Math.min(Math.max(ms, 0), MOST_MS) * 1000)) * 1000n;
+  return BigInt(Math.round(Math.min(Math.max(ms, 0), MAX_TIME_MS) * 1000)) * 1000n;
 }

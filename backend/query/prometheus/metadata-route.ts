@@ -1,9 +1,8 @@
 // Serves `metadata` of the Prometheus HTTP API, which Grafana's editor reads for types and units. It is derived from the organisation's own
 // metric names, at most MAX_METADATA_NAMES, because it is computed on the event loop.
+import { answerReader, urlParameters } from "../page-route.ts";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { readerOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
-import { goneSignal } from "../../http/client.ts";
 import type { ResponseBudget } from "../../http/response-budget.ts";
 import type { Route } from "../../http/route.ts";
 import type { MetricsStore } from "../../storage/metrics/store.ts";
@@ -21,19 +20,12 @@ const DAY_S = 86_400;
 
 export function createMetadataRoute({ store, answers }: MetadataRouteOptions): Route {
   const handler = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
-    const { orgId } = readerOf(request);
-    const signal = goneSignal(reply);
     const wanted = readWanted(request);
-    try {
-      const options = { label: "__name__", signal, admit: () => answers.admit(orgId) };
-      const { status, pieces } = await store.query(orgId, "label_values", namesOf(wanted.metric), options);
+    return await answerReader(request, reply, answers, async (orgId, options) => {
+      const { status, pieces } = await store.query(orgId, "label_values", namesOf(wanted.metric), { ...options, label: "__name__" });
       const body = status < 400 ? [describe(pieces, wanted)] : readEngineError(status, pieces);
       return answers.send(orgId, reply.code(status).type("application/json"), body);
-    } catch (error) {
-      // The client has disconnected, so there is no failure to log.
-      if (signal.aborted) return reply.code(499).send();
-      throw error;
-    }
+    });
   };
   return { ...declareMetadata(), handler };
 }
@@ -45,7 +37,7 @@ interface Wanted {
 
 /** As in Prometheus, a negative limit means none. Throws ApiError invalid_parameter. */
 function readWanted(request: FastifyRequest): Wanted {
-  const parameters = new URLSearchParams(request.url.split("?")[1] ?? "");
+  const parameters = urlParameters(request);
   const limit = parameters.get("limit") || "-1";
   if (!/^[+-]?\d{1,15}$/.test(limit)) throw new ApiError("invalid_parameter", "limit: must be a number");
   const metric = parameters.get("metric") || undefined;

@@ -5,9 +5,8 @@ import { expressionDurationMs } from "../../../common/duration.ts";
 import { ApiError } from "../../errors.ts";
 import type { ResponseBudget } from "../../http/response-budget.ts";
 import { addRoutes, type Route } from "../../http/route.ts";
-import { goneSignal } from "../../http/client.ts";
-import { type Guards, readerOf } from "../../auth/request-identity.ts";
-import { addFormParser, formFields } from "../page-route.ts";
+import { type Guards } from "../../auth/request-identity.ts";
+import { addFormParser, answerReader, formFields, urlParameters } from "../page-route.ts";
 import { MAX_LABEL_LENGTH, MAX_QUERY_TIMEOUT_MS } from "../limits.ts";
 import { declareConstant, declareEndpoint } from "./api-description.ts";
 import { answerPrometheusError, readEngineError } from "./prometheus-errors.ts";
@@ -55,23 +54,17 @@ async function answer(
   reply: FastifyReply,
   label?: string,
 ): Promise<FastifyReply> {
-  const { orgId } = readerOf(request);
-  const signal = goneSignal(reply);
   const params = forwardedParams(request);
   const text = endpoint === "query" ? answerString(params) : undefined;
   if (text) return reply.type("application/json").send(text);
   const inEngine = new URLSearchParams(params);
   if (endpoint === "query" || endpoint === "query_range") inEngine.set("query", engineExpression(params.get("query") ?? ""));
-  try {
-    const result = await store.query(orgId, endpoint, inEngine, { label, signal, admit: () => answers.admit(orgId) });
+  return await answerReader(request, reply, answers, async (orgId, options) => {
+    const result = await store.query(orgId, endpoint, inEngine, { ...options, label });
     const pieces = result.status < 400 ? addResultType(endpoint, params, result.pieces) : readEngineError(result.status, result.pieces);
     // The engine sets application/stream+json for raw samples, which Prometheus does not.
     return answers.send(orgId, reply.code(result.status).type("application/json"), pieces);
-  } catch (error) {
-    // The client has disconnected, so there is no failure to log.
-    if (signal.aborted) return reply.code(499).send();
-    throw error;
-  }
+  });
 }
 
 /** Converts a vector with one sample, or none, to a scalar if the expression is one. */
@@ -82,13 +75,12 @@ function addResultType(endpoint: QueryEndpoint, params: URLSearchParams, pieces:
 
 /** The parameters of the query string and of a form that are forwarded: the listed names, and a timeout of at most 30 s. */
 function forwardedParams(request: FastifyRequest): URLSearchParams {
-  const given = new URLSearchParams(request.url.split("?")[1] ?? "");
   const form = formFields(request);
-  const kept = new URLSearchParams();
-  for (const [name, value] of [...form, ...given]) if (FORWARDED.has(name)) kept.append(name, value);
-  const timeout = form.get("timeout") ?? given.get("timeout");
-  kept.set("timeout", `${timeout === null ? MAX_QUERY_TIMEOUT_MS : timeoutMs(timeout)}ms`);
-  return kept;
+  const query = urlParameters(request);
+  const forwarded = new URLSearchParams([...form, ...query].filter(([name]) => FORWARDED.has(name)));
+  const timeout = form.get("timeout") ?? query.get("timeout");
+  forwarded.set("timeout", `${timeout === null ? MAX_QUERY_TIMEOUT_MS : timeoutMs(timeout)}ms`);
+  return forwarded;
 }
 
 /** A duration in the notation of queries. Throws ApiError invalid_parameter. */
@@ -111,34 +103,25 @@ function labelOf(name: string): string {
 /** From this version on, Grafana requests label values by `match[]`. The engine reports it for the same reason. */
 const COMPATIBLE_VERSION = "2.24.0";
 
-/** With the base `/query/prometheus`; the other paths are below `/query/prometheus/api/v1`. */
-const ROOT = { path: "/query/prometheus/", data: {}, summary: "the base address, for clients that check the connection there" } as const;
-const ANSWERS = [
-  {
-    path: "status/buildinfo",
-    data: { version: COMPATIBLE_VERSION },
-    summary: "status/buildinfo, the version of Prometheus whose API is implemented",
-  },
-  { path: "status/config", data: { yaml: "" }, summary: "status/config, always empty" },
-  { path: "status/flags", data: {}, summary: "status/flags, always empty" },
-  {
-    path: "status/runtimeinfo",
-    data: { reloadConfigSuccess: true, corruptionCount: 0 },
-    summary: "status/runtimeinfo, without the times and settings of the server",
-  },
-  {
-    path: "targets",
-    data: { activeTargets: [], droppedTargets: [], droppedTargetCounts: {} },
-    summary: "targets, always empty: agents scrape, not this server",
-  },
-  { path: "targets/metadata", data: [], summary: "targets/metadata, always empty" },
+const CONSTANTS = [
+  ["status/buildinfo", "status/buildinfo, the version of Prometheus whose API is implemented", { version: COMPATIBLE_VERSION }],
+  ["status/config", "status/config, always empty", { yaml: "" }],
+  ["status/flags", "status/flags, always empty", {}],
+  [
+    "status/runtimeinfo",
+    "status/runtimeinfo, without the times and settings of the server",
+    { reloadConfigSuccess: true, corruptionCount: 0 },
+  ],
+  ["targets", "targets, always empty: agents scrape, not this server", { activeTargets: [], droppedTargets: [], droppedTargetCounts: {} }],
+  ["targets/metadata", "targets/metadata, always empty", []],
 ] as const;
 
 /** The base address, status/*, targets and targets/metadata. */
 function createConstantRoutes(): Route[] {
+  const base = declareConstant("", "the base address, for clients that check the connection there", {});
   return [
-    { ...declareConstant("", ROOT.summary, ROOT.data), path: ROOT.path, handler: sendConstant(ROOT.data) },
-    ...ANSWERS.map(({ path, data, summary }) => ({ ...declareConstant(path, summary, data), handler: sendConstant(data) })),
+    { ...base, path: "/query/prometheus/", handler: sendConstant({}) },
+    ...CONSTANTS.map(([path, summary, data]) => ({ ...declareConstant(path, summary, data), handler: sendConstant(data) })),
   ];
 }
 
