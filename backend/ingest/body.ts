@@ -12,10 +12,10 @@ export interface BodyPace {
   /** During this time a body may arrive at any speed. */
   readonly graceMs: number;
   /** After that, the average speed since the start must be at least this. */
-  readonly leastBytesPerSecond: number;
+  readonly minBytesPerSecond: number;
 }
 
-export const DEFAULT_PACE: BodyPace = { graceMs: 15_000, leastBytesPerSecond: 16 * 1024 };
+export const DEFAULT_PACE: BodyPace = { graceMs: 15_000, minBytesPerSecond: 16 * 1024 };
 
 /** About what one read of a socket returns. */
 const FIRST_BLOCK_BYTES = 64 * 1024;
@@ -220,9 +220,9 @@ function watchPace(receivedBytes: () => number, pace: BodyPace, refuse: (error: 
   const timer = setInterval(
     () => {
       const elapsedMs = Date.now() - startedAt;
-      if (elapsedMs < pace.graceMs || (receivedBytes() * 1000) / elapsedMs >= pace.leastBytesPerSecond) return;
+      if (elapsedMs < pace.graceMs || (receivedBytes() * 1000) / elapsedMs >= pace.minBytesPerSecond) return;
       refuse(
-        new ApiError("unavailable", `the body arrives more slowly than ${pace.leastBytesPerSecond} bytes per second`, { retryAfterS: 1 }),
+        new ApiError("unavailable", `the body arrives more slowly than ${pace.minBytesPerSecond} bytes per second`, { retryAfterS: 1 }),
       );
     },
     Math.max(20, pace.graceMs / 4),

@@ -196,7 +196,7 @@ test("after a refusal whose body was short, the connection is kept for the next 
 });
 
 test("a body that keeps its pace may take longer than anything else is waited for", async () => {
-  await using routes = await openRoutes({ pace: { graceMs: 100, leastBytesPerSecond: 10 } }, { headMs: 200 });
+  await using routes = await openRoutes({ pace: { graceMs: 100, minBytesPerSecond: 10 } }, { headMs: 200 });
   const { socket, answer } = await rawRequest(routes.port, "x-org: acme\r\nContent-Length: 4000");
   for (let sent = 0; sent < 40; sent += 1) {
     expect(answer()).toBe("");
@@ -210,7 +210,7 @@ test("a body that keeps its pace may take longer than anything else is waited fo
 });
 
 test("a body slower than its pace is 503 and its connection closes; what it held is given back", async () => {
-  await using routes = await openRoutes({ pace: { graceMs: 200, leastBytesPerSecond: 10_000 } });
+  await using routes = await openRoutes({ pace: { graceMs: 200, minBytesPerSecond: 10_000 } });
   const { socket, answer } = await rawRequest(routes.port, `x-org: acme\r\nContent-Length: 1000000`);
   const dripping = setInterval(() => socket.write("x"), 20);
   // Cut off in the middle of a write: a reset, or an end.

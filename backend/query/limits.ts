@@ -6,9 +6,9 @@
 export const MAX_TRACES = 500;
 
 // prometheus/exemplars-route.ts
-/** Bytes of an expression whose exemplars are asked for. */
+/** Size of an expression of query_exemplars. */
 export const MAX_EXEMPLAR_QUERY_BYTES = 16 * 1024;
-/** Selectors of an expression whose exemplars are asked for. */
+/** Selectors of an expression of query_exemplars. */
 export const MAX_EXEMPLAR_SELECTORS = 20;
 
 // loki/cell-statement.ts

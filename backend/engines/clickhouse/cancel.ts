@@ -3,7 +3,7 @@
 import { pause } from "../../../common/loop.ts";
 
 const FIRST_PAUSE_MS = 20;
-const LONGEST_PAUSE_MS = 1000;
+const MAX_PAUSE_MS = 1000;
 
 /**
  * Runs `work`. Once `signal` aborts, calls `kill` repeatedly until `work` has settled, because the engine may not know a statement that was
@@ -13,7 +13,7 @@ export async function untilAborted<T>(signal: AbortSignal, work: () => Promise<T
   signal.throwIfAborted();
   const settled = new AbortController();
   const killAll = async (): Promise<void> => {
-    for (let waitMs = FIRST_PAUSE_MS; !settled.signal.aborted; waitMs = Math.min(2 * waitMs, LONGEST_PAUSE_MS)) {
+    for (let waitMs = FIRST_PAUSE_MS; !settled.signal.aborted; waitMs = Math.min(2 * waitMs, MAX_PAUSE_MS)) {
       // A failed kill is retried; in any case, the statement's own time limit ends it.
       await kill().catch(() => undefined);
       await pause(waitMs, settled.signal);

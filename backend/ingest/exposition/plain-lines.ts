@@ -9,8 +9,8 @@ import { KernelMemory, LazyKernel, startKernel } from "../../../common/kernel-ho
 export const PLAIN_LINES_FILE = fileURLToPath(new URL("./kernel.wasm", import.meta.url));
 
 /** Larger than a slice of exposition.ts. */
-const MOST_TEXT_BYTES = 768 * 1024;
-const MOST_PAGES = 16;
+const MAX_TEXT_BYTES = 768 * 1024;
+const MAX_PAGES = 16;
 /** Zeros after the text. */
 const GUARD_BYTES = 64;
 
@@ -37,7 +37,7 @@ interface Exports {
 const EXPORTS = ["lines", "samples", "skipLines", "start", "textAt"] as const satisfies readonly (keyof Exports)[];
 
 export class PlainLines {
-  readonly #memory = new KernelMemory({ initial: 2, maximum: MOST_PAGES });
+  readonly #memory = new KernelMemory({ initial: 2, maximum: MAX_PAGES });
   readonly #exports: Exports;
   #length = 0;
 
@@ -63,7 +63,7 @@ export class PlainLines {
   /** Copies whole lines of UTF-8 into the kernel's memory. False if they do not fit. */
   open(text: Uint8Array, { maxLabels, maxNameBytes, maxValueBytes, oldestMs, newestMs }: SeriesLimits): boolean {
     const { length } = text;
-    if (length > MOST_TEXT_BYTES) return false;
+    if (length > MAX_TEXT_BYTES) return false;
     const at = this.#exports.textAt();
     this.#memory.growTo(at + length + GUARD_BYTES);
     this.#memory.bytes().set(text, at);

@@ -28,7 +28,7 @@ export function exactDigits(source: string): string | undefined {
 const QUOTE = 34;
 const BACKSLASH = 92;
 /** Longer than any notation of a 64-bit integer in practice. */
-const LONGEST_INTEGER = 400;
+const MAX_NUMBER_BYTES = 400;
 
 /** The text in which each integer beyond 2^53 is replaced by such an array. */
 export function exactText(body: Uint8Array, start: number, end: number): string {
@@ -43,7 +43,7 @@ export function exactText(body: Uint8Array, start: number, end: number): string 
     }
     const number = at;
     while (NUMBER_BYTES[body[at] as number] === 1 && at < end) at += 1;
-    const token = at === number || at - number > LONGEST_INTEGER ? "" : utf8(body, number, at);
+    const token = at === number || at - number > MAX_NUMBER_BYTES ? "" : utf8(body, number, at);
     const double = Number(token);
     if (Number.isInteger(double) && !Number.isSafeInteger(double)) {
       pieces.push(utf8(body, from, number), `["${EXACT_INTEGER}","${token}"]`);

@@ -96,17 +96,17 @@ const SPAN_KINDS = ["UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "
 /** The rows, and a byte for each label while its keys are numbered; a label has at least two bytes of the rows. */
 const ROWS_AND_NUMBERS = 1.5;
 const FIRST_PAGES = 4;
-const MOST_PAGES = 800;
+const MAX_PAGES = 800;
 /** Zeros after the body. */
 const GUARD_BYTES = 64;
 /** Size of the index relative to the body: the index entry of a row is smaller than a record as collectors write it. */
 const INDEX_OF_BODY = { json: 1.5, protobuf: 3 } as const;
-const LEAST_INDEX_BYTES = 64 * 1024;
+const MIN_INDEX_BYTES = 64 * 1024;
 /** `String` makes a number at most this much longer than its original text. */
-const MOST_LONGER = 12;
+const MAX_LONGER = 12;
 
 export class Kernel {
-  readonly #memory = new KernelMemory({ initial: FIRST_PAGES, maximum: MOST_PAGES });
+  readonly #memory = new KernelMemory({ initial: FIRST_PAGES, maximum: MAX_PAGES });
   readonly #exports: Exports;
   #traps = 0;
 
@@ -151,7 +151,7 @@ export class Kernel {
     const { length } = bytes;
     const exports = this.#exports;
     const inputAt = exports.inputAt();
-    const indexBytes = Math.max(LEAST_INDEX_BYTES, Math.floor(length * INDEX_OF_BODY[encoding]));
+    const indexBytes = Math.max(MIN_INDEX_BYTES, Math.floor(length * INDEX_OF_BODY[encoding]));
     this.#memory.growTo(inputAt + length + GUARD_BYTES + indexBytes + 32);
     this.#memory.bytes().set(bytes, inputAt);
     const rowBytes = ROW_BYTES + context.orgId.length + context.hostId.length + context.node.length;
@@ -227,7 +227,7 @@ export class Kernel {
     const memory = this.#memory.bytes();
     const read = memory.toString("latin1", at, at + length);
     const text = String(Number(read));
-    if (text.length > length + MOST_LONGER) throw GaveUp.instance;
+    if (text.length > length + MAX_LONGER) throw GaveUp.instance;
     if (text !== read) memory.write(text, at + length - text.length, "latin1");
     return text.length;
   }

@@ -168,9 +168,9 @@ export class JsonScanner {
     this.#skipBlanks();
     const start = this.at;
     this.#skipKey();
-    const text = utf8(this.#bytes, start, Math.min(this.at, start + LONGEST_KEY_BYTES));
+    const text = utf8(this.#bytes, start, Math.min(this.at, start + MAX_KEY_BYTES));
     const end = text.lastIndexOf('"') + 1;
-    return this.at - start > LONGEST_KEY_BYTES ? "" : (JSON.parse(text.slice(0, end)) as string);
+    return this.at - start > MAX_KEY_BYTES ? "" : (JSON.parse(text.slice(0, end)) as string);
   }
 
   /** Advances from the opening quote of a string to after the closing one. */
@@ -230,7 +230,7 @@ export class JsonScanner {
 }
 
 /** No known key is longer. */
-const LONGEST_KEY_BYTES = 256;
+const MAX_KEY_BYTES = 256;
 const ESCAPES = table('"\\/bfnrt');
 const HEX_DIGITS = table("0123456789abcdefABCDEF");
 

@@ -66,7 +66,7 @@ export function registerJaegerMetrics(app: FastifyInstance, { store, answers, gu
       const head = describeFamily(name, filter, String(request.query["quantile"]));
       return answerJson(request, reply, {
         answers,
-        ask: async (orgId, asked) => [head, await store.metricFamily(orgId, filter, asked), Buffer.from("}")],
+        ask: async (orgId, options) => [head, await store.metricFamily(orgId, filter, options), Buffer.from("}")],
       });
     },
   }));

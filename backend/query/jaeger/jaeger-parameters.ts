@@ -60,13 +60,13 @@ export function readLimit(name: string, given: string | undefined, byDefault = D
 }
 
 /** The engine's times end in 2262. */
-const MOST_NS = 9_223_372_036_000_000_000n;
+const MAX_NS = 9_223_372_036_000_000_000n;
 
 function nanoseconds(name: string, given: string | undefined): bigint | undefined {
   if (!given) return undefined;
   if (!/^\d{1,19}$/.test(given)) throw wrong(name, "must be microseconds since 1970, in digits");
   const ns = BigInt(given) * 1000n;
-  return ns > MOST_NS ? MOST_NS : ns;
+  return ns > MAX_NS ? MAX_NS : ns;
 }
 
 /** Older clients omit leading zeros. */
@@ -81,7 +81,7 @@ export function readTraceId(given: string): string {
 export function milliseconds(name: string, given: string | undefined): number | undefined {
   if (!given) return undefined;
   if (!/^\d{1,15}$/.test(given)) throw wrong(name, "must be milliseconds in digits");
-  return Math.min(Number(given), Number(MOST_NS / 1_000_000n));
+  return Math.min(Number(given), Number(MAX_NS / 1_000_000n));
 }
 
 /** The units of Go's durations. */
@@ -93,7 +93,7 @@ export function duration(name: string, given: string | undefined): bigint | unde
   const parts = [...given.matchAll(PART)];
   const isWhole = parts.length > 0 && parts.length <= 8 && parts.map(([part]) => part).join("") === given;
   const ns = parts.reduce((sum, [, value, unit = ""]) => sum + Number(value) * (UNITS_NS[unit] ?? Number.NaN), 0);
-  if (!isWhole || !(ns <= Number(MOST_NS))) throw wrong(name, "must be a duration such as 1.2s, 100ms or 500us");
+  if (!isWhole || !(ns <= Number(MAX_NS))) throw wrong(name, "must be a duration such as 1.2s, 100ms or 500us");
   return BigInt(Math.round(ns));
 }
 

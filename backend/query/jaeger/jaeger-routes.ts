@@ -50,16 +50,16 @@ const DEPENDENCY_PARAMETERS = {
 export function registerJaegerRoutes(app: FastifyInstance, options: TraceRouteOptions): void {
   const { store, answers, guards, now = () => new Date() } = options;
   const answer = (request: FastifyRequest, reply: FastifyReply, ask: JsonQuery) =>
-    answerJson(request, reply, { answers, ask: async (...asked) => wrapData(await ask(...asked)) });
+    answerJson(request, reply, { answers, ask: async (...query) => wrapData(await ask(...query)) });
 
   addRoute(app, guards, {
     path: `${BASE}/services`,
     ...describe("services", NAME),
-    handler: (request, reply) => answer(request, reply, async (...asked) => [await store.serviceNames(...asked)]),
+    handler: (request, reply) => answer(request, reply, async (...query) => [await store.serviceNames(...query)]),
   });
 
   const operations = (request: FastifyRequest, reply: FastifyReply, service: string) =>
-    answer(request, reply, async (orgId, asked) => [await store.operationNames(orgId, service, asked)]);
+    answer(request, reply, async (orgId, options) => [await store.operationNames(orgId, service, options)]);
   addRoute(app, guards, {
     path: `${BASE}/services/:service/operations`,
     ...describe("operations of a service", NAME),
@@ -82,7 +82,7 @@ export function registerJaegerRoutes(app: FastifyInstance, options: TraceRouteOp
     documented: { query: { type: "object", properties: JAEGER_PARAMETERS }, response: { 200: dataOf(TRACE) } },
     handler: async (request: FastifyRequest<{ Querystring: JaegerParameters }>, reply: FastifyReply) => {
       const filter = readJaegerSearch(request.query, now());
-      return answer(request, reply, (orgId, asked) => store.jaegerSearch(orgId, filter, "jaeger", asked));
+      return answer(request, reply, (orgId, options) => store.jaegerSearch(orgId, filter, "jaeger", options));
     },
   });
 
@@ -92,8 +92,8 @@ export function registerJaegerRoutes(app: FastifyInstance, options: TraceRouteOp
     params: { type: "object", properties: { trace_id: TRACE_ID_PARAMETER } },
     handler: async (request: FastifyRequest<{ Params: { trace_id: string } }>, reply: FastifyReply) => {
       const traceId = readTraceId(request.params.trace_id);
-      return answer(request, reply, async (orgId, asked) => {
-        const trace = await store.jaegerTrace(orgId, traceId, "jaeger", asked);
+      return answer(request, reply, async (orgId, options) => {
+        const trace = await store.jaegerTrace(orgId, traceId, "jaeger", options);
         if (!trace) throw new ApiError("not_found", "there is no span of this trace in your organisation");
         return trace;
       });
@@ -114,7 +114,7 @@ function registerDependencies(app: FastifyInstance, { store, answers, guards, no
       const endMs = milliseconds("endTs", endTs) ?? now().getTime();
       const startMs = Math.max(0, endMs - (milliseconds("lookback", lookback) ?? DAY_MS));
       const range = minutesOf(BigInt(startMs) * 1_000_000n, BigInt(endMs) * 1_000_000n);
-      const ask: JsonQuery = async (orgId, asked) => wrapData([await store.graph("jaegerDependencies", orgId, range, asked)]);
+      const ask: JsonQuery = async (orgId, options) => wrapData([await store.graph("jaegerDependencies", orgId, range, options)]);
       return answerJson(request, reply, { answers, ask });
     },
   });

@@ -53,23 +53,23 @@ export function registerJaegerV3Routes(app: FastifyInstance, { store, answers, g
       "services",
       { answer: objectOf("services", listOf({ type: "string" })) },
       () =>
-        async (...asked) =>
-          wrapList("services", [await store.serviceNames(...asked)]),
+        async (...options) =>
+          wrapList("services", [await store.serviceNames(...options)]),
     ),
     route(
       "operations",
       "operations of a service with their kinds",
       { query: OPERATION_PARAMETERS, answer: objectOf("operations", listOf(objectOf("name", { type: "string" }))) },
       ({ query }) =>
-        async (orgId, asked) => {
+        async (orgId, options) => {
           const service = parameter(query as Query, "service") ?? "";
           const kind = parameter(query as Query, "spanKind")?.toLowerCase();
-          return wrapList("operations", [await store.operationKinds(orgId, service, kind, asked)]);
+          return wrapList("operations", [await store.operationKinds(orgId, service, kind, options)]);
         },
     ),
     route("traces", "traces, newest first, each with its first 100 spans", { query: SEARCH_PARAMETERS, answer: TRACES }, (request) => {
       const filter = readSearch(request.query as Query);
-      return async (orgId, asked) => resultOf(await store.jaegerSearch(orgId, filter, "otlp", asked));
+      return async (orgId, options) => resultOf(await store.jaegerSearch(orgId, filter, "otlp", options));
     }),
     route(
       "trace-summaries",
@@ -77,12 +77,12 @@ export function registerJaegerV3Routes(app: FastifyInstance, { store, answers, g
       { query: SEARCH_PARAMETERS, answer: objectOf("summaries", listOf({ type: "object", additionalProperties: true })) },
       (request) => {
         const filter = readSearch(request.query as Query);
-        return async (orgId, asked) => wrapList("summaries", [await store.jaegerSummaries(orgId, filter, asked)]);
+        return async (orgId, options) => wrapList("summaries", [await store.jaegerSummaries(orgId, filter, options)]);
       },
     ),
     route("traces/:trace_id", "one trace", { answer: TRACES }, ({ params }) => {
       const traceId = readTraceId((params as { trace_id: string }).trace_id);
-      return async (orgId, asked) => resultOf((await store.jaegerTrace(orgId, traceId, "otlp", asked)) ?? []);
+      return async (orgId, options) => resultOf((await store.jaegerTrace(orgId, traceId, "otlp", options)) ?? []);
     }),
   ]);
 }

@@ -1,5 +1,5 @@
 // Builds the ClickHouse statement for a range aggregation: records that belong to the same series and count for the same evaluation times
-// are one cell. Invariant: it runs with `mostCells` as its limit of groups, so that a high cardinality costs no more than that.
+// are one cell. Invariant: it runs with `maxCells` as its limit of groups, so that a high cardinality costs no more than that.
 import { and, commaList, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import type { Matching } from "../../storage/logs/matching.ts";
 import { areOfGroups, GROUP_NS, halves } from "../../storage/logs/minute-counts.ts";
@@ -85,7 +85,7 @@ export interface CellSource {
 export interface CellStatement {
   readonly statement: Sql;
   /** With more cells the result is incomplete, and the query too expensive. */
-  readonly mostCells: number;
+  readonly maxCells: number;
 }
 
 /**
@@ -123,11 +123,11 @@ export function cellStatement({ range, steps, plan, keysOf, matching, where, at 
   const by = [group, keys.group].filter((part) => part.text !== "");
   const groups = by.length === 0 ? sql`` : sql`GROUP BY ${commaList(by)}`;
   // For an instant query grouped by named labels, each cell is a series.
-  const mostCells = steps.count === 1 && plan.labels.kind === "by" ? MAX_QUERY_SERIES : MAX_CELLS;
+  const maxCells = steps.count === 1 && plan.labels.kind === "by" ? MAX_QUERY_SERIES : MAX_CELLS;
   const condition = and([...where, ...plan.conditions, ...conditions]);
   const statement = sql`SELECT ${moments}${keys.select}toFloat64(count()) AS n, ${made}${odd}
-    FROM ${matching.from} WHERE ${condition} ${groups} HAVING n > 0 LIMIT ${mostCells + 1}`;
-  return { statement, mostCells };
+    FROM ${matching.from} WHERE ${condition} ${groups} HAVING n > 0 LIMIT ${maxCells + 1}`;
+  return { statement, maxCells };
 }
 
 /** The first and the last moment that a record counts for. */

@@ -55,7 +55,7 @@ const LONG_UNITS_NS: Readonly<Record<string, number>> = { ...UNITS_NS, d: 86_400
 // Escaped, because a single character outside of Latin-1 makes the bundle take two bytes per character
 // (hack/bundle-backend.engine.test.ts).
 const PART = /(\d+(?:\.\d*)?|\.\d+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h|d|w|y)/gy;
-const MOST_NS = 9_223_372_036_854_775_807n;
+const MAX_NS = 9_223_372_036_854_775_807n;
 
 /** Nanoseconds; undefined if it is not a duration. `long`: also accepts days, weeks and years, as in ranges. */
 export function parseDuration(text: string, long: boolean): bigint | undefined {
@@ -71,7 +71,7 @@ export function parseDuration(text: string, long: boolean): bigint | undefined {
     if (whole.length > MAX_NUMBER_DIGITS) return undefined;
     sum += BigInt(whole || 0) * BigInt(ns) + BigInt(Math.trunc(Number(`0.${fraction || 0}`) * ns));
     at = PART.lastIndex;
-    if (sum > MOST_NS) return undefined;
+    if (sum > MAX_NS) return undefined;
   }
   if (at === 0 || at !== rest.length) return undefined;
   return sign === "-" ? -sum : sum;

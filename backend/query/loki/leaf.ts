@@ -21,7 +21,7 @@ export interface Leaf {
   readonly range: RangeAggregation;
   readonly labels: SeriesLabels;
   /** Labels that the stages and the unwrapped value read. */
-  readonly asked: ReadonlySet<string>;
+  readonly usedLabels: ReadonlySet<string>;
 }
 
 /** `outer`: the labels of an enclosing aggregation, if no other labels of the records are needed. */
@@ -33,8 +33,8 @@ export function leafOf(range: RangeAggregation, outer: SeriesLabels | undefined)
     labels = { kind: "without", names: labels.kind === "without" ? [...labels.names, unwrap.label] : [unwrap.label] };
   }
   const filters = [...log.stages.flatMap((stage) => (stage.kind === "label_filter" ? [stage.filter] : [])), ...(unwrap?.filters ?? [])];
-  const asked = [...filters.flatMap(namesOf), ...log.stages.flatMap(fieldsOf), ...(unwrap ? [unwrap.label] : [])];
-  return { range, labels, asked: new Set(asked) };
+  const used = [...filters.flatMap(namesOf), ...log.stages.flatMap(fieldsOf), ...(unwrap ? [unwrap.label] : [])];
+  return { range, labels, usedLabels: new Set(used) };
 }
 
 export function groupingLabels(without: boolean, names: readonly string[]): SeriesLabels {
@@ -58,16 +58,16 @@ const PARSERS = new Set(["json", "logfmt", "pattern", "unpack"]);
 const OF_LINE = new Set(["line_format", "decolorize"]);
 
 /** The stages that influence the result, determined from the last to the first. */
-export function neededStages({ range, labels, asked }: Leaf, stages: readonly Stage[]): Stage[] {
+export function neededStages({ range, labels, usedLabels }: Leaf, stages: readonly Stage[]): Stage[] {
   let needsLine = range.operation.startsWith("bytes_");
   let ignoresErrors = false;
   const needsParsed =
-    asked.size > 0 ||
+    usedLabels.size > 0 ||
     labels.kind === "all" ||
     labels.kind === "without" ||
     (labels.kind === "by" && labels.names.some((name) => !STABLE_LABELS.has(name)));
   // Loki parses no line if no label is needed.
-  const parsesNothing = labels.kind === "none" && asked.size === 0;
+  const parsesNothing = labels.kind === "none" && usedLabels.size === 0;
   const needed: Stage[] = [];
   for (const stage of stages.toReversed()) {
     const dropsErrors = stage.kind === "drop" && stage.labels.every((label) => label === "__error__" || label === "__error_details__");
@@ -230,8 +230,8 @@ function addParser(state: State, stage: Stage): boolean {
   if (state.line || state.keepsSome || state.dropped.length > 0) return false;
   const parser = lineParser(stage);
   if (!parser) return false;
-  const asked = new Set<string>();
-  state.line = { ...parser, label: (name) => (asked.add(name).size > MAX_SQL_LINE_LABELS ? undefined : parser.label(name)) };
+  const usedNames = new Set<string>();
+  state.line = { ...parser, label: (name) => (usedNames.add(name).size > MAX_SQL_LINE_LABELS ? undefined : parser.label(name)) };
   state.error = either(state.error, state.line.error ?? NO);
   state.odd.push(state.line.odd ?? NO);
   return true;

@@ -8,7 +8,7 @@ export type RequestParameters = Readonly<Record<string, string | string[] | unde
 
 const HOUR_NS = 3_600_000_000_000n;
 const SECOND_NS = 1_000_000_000n;
-const MOST_NS = 9_223_372_036_000_000_000n;
+const MAX_NS = 9_223_372_036_000_000_000n;
 const DEFAULT_ENTRIES = 100;
 
 export function wrongParameter(name: string, what: string): ApiError {
@@ -40,7 +40,7 @@ export function readTime(name: string, text: string): bigint {
     if (ms >= 0) ns = BigInt(ms) * 1_000_000n + BigInt(fraction.slice(0, 9).padEnd(9, "0"));
   }
   if (ns === undefined) throw wrongParameter(name, "must be a time: nanoseconds or seconds since 1970, or RFC 3339");
-  return ns > MOST_NS ? MOST_NS : ns;
+  return ns > MAX_NS ? MAX_NS : ns;
 }
 
 export interface TimeSpan {

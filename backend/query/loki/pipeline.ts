@@ -211,7 +211,7 @@ export function filterTest(filter: LabelFilter): EntryTest {
 const BEGIN = /[\u001b\u009b]/g;
 const INTRODUCTION = "[]()#;?";
 const FINAL = /[\dA-PRZcf-ntqry=><~]/;
-const MOST_DIGITS = 4;
+const MAX_DIGITS = 4;
 
 export function withoutColours(line: string): string {
   const parts: string[] = [];
@@ -243,7 +243,7 @@ function numbersEnd(line: string, start: number): number | undefined {
   let lastDigit: number | undefined;
   for (; at < line.length; at += 1) {
     const isNumber = isDigit(line.charCodeAt(at));
-    if (isNumber ? digits === MOST_DIGITS : line[at] !== ";" || lastDigit === undefined) break;
+    if (isNumber ? digits === MAX_DIGITS : line[at] !== ";" || lastDigit === undefined) break;
     digits = isNumber ? digits + 1 : 0;
     if (isNumber) lastDigit = at;
   }

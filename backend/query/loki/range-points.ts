@@ -90,10 +90,10 @@ export async function countedByEngine({ ask, orgId, steps, budget }: Evaluation,
   const points = range.unwrap && range.operation !== "absent_over_time" ? unwrappedPoints(range) : countedPoints(range, steps);
   let cells = 0;
   for (const part of minuteSources(source, [org], conditions) ?? [source]) {
-    const asked = cellStatement(part);
-    if (!asked) return undefined;
+    const cellQuery = cellStatement(part);
+    if (!cellQuery) return undefined;
     const blockRows = matching.blockRows ?? (plan.readsLine ? LINE_BLOCK_ROWS : undefined);
-    const lines = await ask(asked.statement, MAX_CELL_BYTES, blockRows, asked.mostCells);
+    const lines = await ask(cellQuery.statement, MAX_CELL_BYTES, blockRows, cellQuery.maxCells);
     budget.begin();
     for (const line of linesOf(lines)) {
       if ((cells += 1) > MAX_CELLS) throw tooExpensive(`has more than ${MAX_CELLS} counts by series and time; write sum by (…) around it`);
@@ -107,12 +107,12 @@ export async function countedByEngine({ ask, orgId, steps, budget }: Evaluation,
 }
 
 /** All labels that the statement may use. */
-function labelsOf({ range, labels, asked }: Leaf): string[] {
+function labelsOf({ range, labels, usedLabels }: Leaf): string[] {
   const dropped = range.log.stages
     .flatMap((stage) => (stage.kind === "drop" ? stage.labels : []))
     .filter((label) => typeof label === "string");
   const named = labels.kind === "by" || labels.kind === "without" ? labels.names : [];
-  return [...range.log.selector.map(({ name }) => name), ...asked, ...named, ...dropped];
+  return [...range.log.selector.map(({ name }) => name), ...usedLabels, ...named, ...dropped];
 }
 
 function countedPoints({ operation, rangeNs }: RangeAggregation, { count }: Steps): CountedPoints {
@@ -212,7 +212,7 @@ export interface SampleReader {
 }
 
 export function sampleReader(leaf: Leaf, stages: readonly Stage[]): SampleReader {
-  const { range, labels, asked } = leaf;
+  const { range, labels, usedLabels } = leaf;
   const isBytes = range.operation.startsWith("bytes_");
   const passes = pipelineOf(stages, labels.kind === "by" || labels.kind === "none" ? requiredLabels(leaf) : undefined);
   const value = unwrapValue(leaf);
@@ -220,7 +220,7 @@ export function sampleReader(leaf: Leaf, stages: readonly Stage[]): SampleReader
   // A query that names __error__ gets records with errors.
   const keepsErrors =
     (labels.kind === "by" || labels.kind === "none") &&
-    (asked.has("__error__") || (labels.kind === "by" && labels.names.includes("__error__")));
+    (usedLabels.has("__error__") || (labels.kind === "by" && labels.names.includes("__error__")));
   const known = (entries: (readonly [string, string])[]): LabelSet => {
     const key = JSON.stringify(entries);
     let set = sets.get(key);
@@ -242,8 +242,8 @@ export function sampleReader(leaf: Leaf, stages: readonly Stage[]): SampleReader
   };
 }
 
-function requiredLabels({ labels, asked }: Leaf): ReadonlySet<string> {
-  return new Set([...asked, ...(labels.kind === "by" ? labels.names : [])]);
+function requiredLabels({ labels, usedLabels }: Leaf): ReadonlySet<string> {
+  return new Set([...usedLabels, ...(labels.kind === "by" ? labels.names : [])]);
 }
 
 /** Undefined if the query does not unwrap values. The function returns undefined for a record without a value. */

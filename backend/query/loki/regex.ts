@@ -145,11 +145,11 @@ export function beginRecord(): void {
 /** An expression that is matched in this process. All methods throw ApiError query_too_expensive. */
 export class Pattern {
   readonly #expression: RE2JS;
-  readonly #mostCharacters: number;
+  readonly #maxCharacters: number;
 
   constructor(text: string) {
     this.#expression = RE2JS.compile(text);
-    this.#mostCharacters = Math.floor((MAX_REGEX_MS_PER_TEXT * 1e6) / (NS + NS_A_PART * (stepsOf(text) + alternativesOf(text))));
+    this.#maxCharacters = Math.floor((MAX_REGEX_MS_PER_TEXT * 1e6) / (NS + NS_A_PART * (stepsOf(text) + alternativesOf(text))));
   }
 
   get names(): Readonly<Record<string, number>> {
@@ -173,8 +173,8 @@ export class Pattern {
   }
 
   #timed<T>(text: string, work: () => T): T {
-    if (text.length > this.#mostCharacters)
-      throw tooExpensive(`has a regular expression of many parts that reads more than ${this.#mostCharacters} characters of one record`);
+    if (text.length > this.#maxCharacters)
+      throw tooExpensive(`has a regular expression of many parts that reads more than ${this.#maxCharacters} characters of one record`);
     if (spentMs > MAX_REGEX_MS_PER_RECORD)
       throw tooExpensive(`has regular expressions that take more than ${MAX_REGEX_MS_PER_RECORD / 1000} s for one record`);
     const startMs = performance.now();

@@ -63,13 +63,13 @@ export function registerLokiRoutes(app: FastifyInstance, options: LokiRouteOptio
       };
       return answerJson(request, reply, {
         answers,
-        ask: async (orgId, asked) => {
+        ask: async (orgId, options) => {
           let warnings = "";
           const onPartial = (): void => {
             warnings = `{"warnings":["${PARTIAL}"],`;
-            asked.onPartial?.();
+            options.onPartial?.();
           };
-          const json = await sandbox.run(orgId, job, { ...asked, onPartial });
+          const json = await sandbox.run(orgId, job, { ...options, onPartial });
           return warnings === "" ? [json] : [Buffer.from(warnings), json.subarray(1)];
         },
       });

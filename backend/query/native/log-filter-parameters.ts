@@ -7,7 +7,7 @@ import { readPrefixed } from "../page-route.ts";
 import type { RecordFilter } from "../../storage/logs/filter.ts";
 import { wordsOf } from "../../storage/logs/words.ts";
 import { patternsOfLogQuery, withLogQuery } from "./log-query/conditions.ts";
-import { MOST_QUERY_CHARACTERS } from "./log-query/parse.ts";
+import { MAX_QUERY_CHARACTERS } from "./log-query/parse.ts";
 import { checkPatterns, MATCHED_BYTES } from "../../storage/logs/pattern.ts";
 
 type Repeatable = string | string[];
@@ -33,7 +33,7 @@ const REPEATABLE = { anyOf: [{ type: "string" }, { type: "array", items: { type:
 const FILTER_PARAMETERS = {
   query: {
     type: "string",
-    maxLength: MOST_QUERY_CHARACTERS,
+    maxLength: MAX_QUERY_CHARACTERS,
     description:
       "the query language of docs/log-query.md: words, field:value, field>number, wildcards, AND, OR, NOT and groups, for example " +
       'level:error,warn AND (timeout OR "connection reset") AND NOT source:probe*; or LogQL, for example {service_name="checkout"} |= "timeout" ' +

@@ -163,8 +163,8 @@ function registerGraphRoute(app: FastifyInstance, { store, answers, guards, now 
       refuseUnknown(request, { start, end }, []);
       const { range } = readPage(request, now());
       const minutes = minutesOf(range.start ?? 0n, range.end ?? 0n);
-      const ask: JsonQuery = async (orgId, asked) => {
-        const edges = await store.graph("listEdges", orgId, minutes, asked);
+      const ask: JsonQuery = async (orgId, options) => {
+        const edges = await store.graph("listEdges", orgId, minutes, options);
         const nodes = nodesOf(JSON.parse(edges.toString("utf8")) as EdgeRow[]);
         return [Buffer.from(`{"nodes":${JSON.stringify(nodes)},"edges":`), edges, Buffer.from("}")];
       };

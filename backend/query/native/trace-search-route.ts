@@ -79,14 +79,14 @@ export function registerSearchRoute(app: FastifyInstance, { store, answers, guar
       const { min_duration_ms: min, max_duration_ms: max, order } = request.query;
       const page = readPage(request, now());
       const filter = { ...page, order, span: spanOf(request.query), minDurationNs: nanosecondsOf(min), maxDurationNs: nanosecondsOf(max) };
-      if ((filter.minDurationNs ?? 0n) > (filter.maxDurationNs ?? MOST_NS))
+      if ((filter.minDurationNs ?? 0n) > (filter.maxDurationNs ?? MAX_NS))
         throw new ApiError("invalid_parameter", "min_duration_ms: must not be above max_duration_ms");
       return answerPage(request, reply, { answers, page, ask: (orgId, options) => store.search(orgId, filter, options) });
     },
   });
 }
 
-const MOST_NS = 10n ** 18n;
+const MAX_NS = 10n ** 18n;
 
 /** Throws ApiError invalid_parameter that names the parameter. */
 export function spanOf(parameters: SpanParameters): SpanConditions {

@@ -103,6 +103,6 @@ function readStatisticsFilter(request: FastifyRequest<{ Querystring: StatisticsP
     span: { ...spanOf(request.query), minDurationNs: nanosecondsOf(min), maxDurationNs: nanosecondsOf(max) },
     range: { start: startNs, end: endNs },
     points,
-    compared: slower === undefined ? "errors" : { leastNs: nanosecondsOf(slower) ?? 0n },
+    compared: slower === undefined ? "errors" : { minNs: nanosecondsOf(slower) ?? 0n },
   };
 }

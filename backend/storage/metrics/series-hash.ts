@@ -100,7 +100,7 @@ const INDEX_BITS = 12;
 export const REGISTERS = 2 ** INDEX_BITS;
 const RANK_BITS = 32 - INDEX_BITS;
 /** The highest rank of a hash. */
-const MOST_RANK = RANK_BITS + 1;
+const MAX_RANK = RANK_BITS + 1;
 const SCALE = REGISTERS ** 2 / (2 * Math.LN2);
 
 export function registerOf(hash: number): number {
@@ -109,12 +109,12 @@ export function registerOf(hash: number): number {
 
 /** 1 for half of all hashes, 2 for a quarter of them, and so on. */
 export function rankOf(hash: number): number {
-  return Math.min(MOST_RANK, Math.clz32(hash << INDEX_BITS) + 1);
+  return Math.min(MAX_RANK, Math.clz32(hash << INDEX_BITS) + 1);
 }
 
 /** The number of registers with each rank; the estimate depends on nothing else. */
 export class Ranks {
-  readonly #counts = new Float64Array(MOST_RANK + 1);
+  readonly #counts = new Float64Array(MAX_RANK + 1);
 
   constructor(registers?: Uint8Array) {
     if (registers) for (const rank of registers) this.#counts[rank] = (this.#counts[rank] as number) + 1;
@@ -127,7 +127,7 @@ export class Ranks {
   }
 
   estimate(): number {
-    let sum = REGISTERS * tau(1 - (this.#counts[MOST_RANK] as number) / REGISTERS);
+    let sum = REGISTERS * tau(1 - (this.#counts[MAX_RANK] as number) / REGISTERS);
     for (let rank = RANK_BITS; rank >= 1; rank -= 1) sum = 0.5 * (sum + (this.#counts[rank] as number));
     sum += REGISTERS * sigma((this.#counts[0] as number) / REGISTERS);
     return Math.round(SCALE / sum);

@@ -12,7 +12,7 @@ const CALLER_BEFORE_S = 600;
 /** A client span has no callee if none began until this long after its minute. */
 const CALLEE_AFTER_S = 60;
 /** Edges that are stored per minute; those with most calls. */
-const MOST_EDGES = 2000;
+const MAX_EDGES = 2000;
 const MAX_NAME_CHARACTERS = 256;
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 /** Links of a span are read up to this size. */
@@ -135,5 +135,5 @@ function edgesOf(orgId: string, range: MinuteRange): Sql {
       ${DURATION_SUM} AS total_ns, ${DURATION_BUCKETS} AS histogram
     FROM (SELECT minute_s, toString(client) AS client, toString(server) AS server, connection, is_failed, duration_ns FROM (${calls})
       UNION ALL SELECT minute_s, toString(client) AS client, server, connection, is_failed, duration_ns FROM (${peers}))
-    GROUP BY minute_s, client, server, connection ORDER BY calls DESC LIMIT ${MOST_EDGES} BY minute_s`;
+    GROUP BY minute_s, client, server, connection ORDER BY calls DESC LIMIT ${MAX_EDGES} BY minute_s`;
 }

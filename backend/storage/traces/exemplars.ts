@@ -28,10 +28,10 @@ export interface SeriesExemplars {
 }
 
 const TIME_PARTS = 20;
-export const MOST_PER_SERIES = 100;
-export const MOST_EXEMPLARS = 1000;
+export const MAX_EXEMPLARS_PER_SERIES = 100;
+export const MAX_EXEMPLARS = 1000;
 /** Buckets of all series and intervals; if there are more, the response is a sample. */
-const MOST_GROUPS = 200_000;
+const MAX_GROUPS = 200_000;
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
 
 const LE = sql`${BUCKET_LIMITS}[least(${BUCKET_LIMITS.length}, greatest(1, toUInt8(greatest(0, ceil(${DURATION_BUCKET} / 4)))))]`;
@@ -74,11 +74,11 @@ export async function readExemplars(
   const part = sql`intDiv(toUnixTimestamp64Nano(time) - ${range.start ?? 0n}, ${widthNs})`;
   const slowest = sql`SELECT service, operation, kind, status_code, argMax((time, id), duration_ns) AS place, max(duration_ns) AS longest
     FROM spans WHERE ${and([...own, isSelected])} GROUP BY service, operation, kind, status_code, ${LE}, ${part}
-    ORDER BY longest DESC LIMIT ${MOST_PER_SERIES} BY service, operation, kind, status_code LIMIT ${MOST_EXEMPLARS}`;
+    ORDER BY longest DESC LIMIT ${MAX_EXEMPLARS_PER_SERIES} BY service, operation, kind, status_code LIMIT ${MAX_EXEMPLARS}`;
   const statement = sql`SELECT ${labelText("service")} AS service_name, ${labelText("span_name")} AS span_name, ${labelText("span_kind")} AS span_kind,
       ${labelText("status_code")} AS status, ${LE} AS le, trace_id, span_id, duration_ns / 1e9 AS seconds, toUnixTimestamp64Nano(time) / 1e9 AS at
-    FROM spans WHERE ${and([...own, isSelected])} AND (time, id) IN (SELECT place.1, place.2 FROM (${slowest})) ORDER BY time, id LIMIT ${MOST_EXEMPLARS}`;
-  const lines = await ask(statement, MAX_ANSWER_BYTES, undefined, MOST_GROUPS).catch(refuseExpression);
+    FROM spans WHERE ${and([...own, isSelected])} AND (time, id) IN (SELECT place.1, place.2 FROM (${slowest})) ORDER BY time, id LIMIT ${MAX_EXEMPLARS}`;
+  const lines = await ask(statement, MAX_ANSWER_BYTES, undefined, MAX_GROUPS).catch(refuseExpression);
   return groupBySeries(lines, ({ service_name: service, span_name, span_kind, status: status_code, le, ...span }: ExemplarRow) => ({
     seriesLabels: { __name__: EXEMPLAR_SERIES, le, service, span_kind, span_name, status_code },
     exemplar: { labels: { trace_id: span.trace_id, span_id: span.span_id }, value: String(span.seconds), timestamp: span.at },

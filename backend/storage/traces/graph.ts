@@ -25,7 +25,7 @@ export interface EdgeRow {
 }
 
 /** Edges in one response; those with most calls. */
-export const MOST_EDGES = 2000;
+export const MAX_EDGES = 2000;
 const MAX_ANSWER_BYTES = 8 * 1024 * 1024;
 
 /** A SELECT of client, server, connection, calls, failed, total_ns and histogram, summed over a range. */
@@ -46,7 +46,7 @@ export async function listEdges(ask: Ask, orgId: string, range: MinuteRange): Pr
         (SELECT client, server, connection, toFloat64(calls) AS calls, toFloat64(failed) AS failed, calls / ${seconds} AS rate,
           failed / calls AS error_ratio, ${histogramColumns(sql`histogram`)},
           ${quantileMs(0.5)} AS p50_ms, ${quantileMs(0.95)} AS p95_ms, ${quantileMs(0.99)} AS p99_ms
-        FROM (${summedEdges(orgId, range)})) ORDER BY calls DESC, client, server, connection LIMIT ${MOST_EDGES}`,
+        FROM (${summedEdges(orgId, range)})) ORDER BY calls DESC, client, server, connection LIMIT ${MAX_EDGES}`,
       MAX_ANSWER_BYTES,
     ),
   );
@@ -57,7 +57,7 @@ export async function jaegerDependencies(ask: Ask, orgId: string, range: MinuteR
   return arrayOfLines(
     await ask(
       sql`SELECT client AS parent, server AS child, toFloat64(sum(calls)) AS callCount FROM (${summedEdges(orgId, range)})
-        GROUP BY parent, child ORDER BY callCount DESC, parent, child LIMIT ${MOST_EDGES}`,
+        GROUP BY parent, child ORDER BY callCount DESC, parent, child LIMIT ${MAX_EDGES}`,
       MAX_ANSWER_BYTES,
     ),
   );

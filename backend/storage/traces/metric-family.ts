@@ -20,7 +20,7 @@ export interface FamilyFilter extends MinuteRange {
 export type FamilyQuestion = "calls" | "errors" | { readonly quantile: number };
 
 /** Series in one response; those with most calls. */
-const MOST_SERIES = 1000;
+const MAX_SERIES = 1000;
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 /** Marks the latency and the share of errors of points without calls, which are left out. */
 const NO_VALUE = -1;
@@ -50,7 +50,7 @@ export async function metricFamily(ask: Ask, orgId: string, filter: FamilyFilter
     await ask(
       sql`SELECT CAST(${labels}, 'Array(Tuple(name String, value String))') AS labels,
           CAST(${metricPoints}, 'Array(Tuple(gaugeValue Tuple(doubleValue Float64), timestamp String))') AS metricPoints
-        FROM (${points}) GROUP BY service, name ORDER BY sum(calls) DESC, service, name LIMIT ${MOST_SERIES}`,
+        FROM (${points}) GROUP BY service, name ORDER BY sum(calls) DESC, service, name LIMIT ${MAX_SERIES}`,
       MAX_ANSWER_BYTES,
     ),
   );

@@ -24,14 +24,14 @@ export class SpanOperations implements AsyncDisposable {
   readonly #clickhouse: ClickHouse;
   /** One per shard. */
   readonly #commits: readonly GroupCommit[];
-  readonly #mostRemembered: number;
+  readonly #maxRemembered: number;
   /** Least recently used first. */
   readonly #orgs = new Map<string, OrgOperations>();
   #remembered = 0;
 
-  constructor(clickhouse: ClickHouse, mostRemembered = MAX_REMEMBERED_OPERATIONS) {
+  constructor(clickhouse: ClickHouse, maxRemembered = MAX_REMEMBERED_OPERATIONS) {
     this.#clickhouse = clickhouse;
-    this.#mostRemembered = mostRemembered;
+    this.#maxRemembered = maxRemembered;
     this.#commits = clickhouse.shards.map((_, shard) => new GroupCommit(clickhouse, "span_operations", COLUMNS, shard));
   }
 
@@ -87,7 +87,7 @@ export class SpanOperations implements AsyncDisposable {
     if (this.#orgs.get(orgId) !== org) return;
     this.#remembered += more;
     for (const [otherId, other] of this.#orgs) {
-      if (this.#remembered <= this.#mostRemembered) return;
+      if (this.#remembered <= this.#maxRemembered) return;
       if (other === org) continue;
       this.#orgs.delete(otherId);
       this.#remembered -= other.size;

@@ -15,7 +15,7 @@ const LIMIT_EXPONENTS = Array.from({ length: 14 }, (_, index) => index + 1);
 export const BUCKET_LIMITS: readonly string[] = [...LIMIT_EXPONENTS.map((exponent) => `${2 ** exponent / 1000}`), "+Inf"];
 export const LATENCY = "traces_spanmetrics_latency";
 /** Groups of an organisation that become series; those with most calls. */
-export const MOST_GROUPS = 1000;
+export const MAX_GROUPS = 1000;
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 
 /** The lines of exposition text of one group; either all of them are written or none. */
@@ -57,7 +57,7 @@ export async function spanSeries(ask: Ask, orgId: string, range: MinuteRange): P
   const rows = await read<SpanGroup>(
     ask,
     sql`SELECT service, operation, kind, status_code, toFloat64(n) AS calls, total_ns, histogram FROM (${groups})
-      ORDER BY calls DESC, service, operation, kind, status_code LIMIT ${MOST_GROUPS}`,
+      ORDER BY calls DESC, service, operation, kind, status_code LIMIT ${MAX_GROUPS}`,
   );
   return rows.map((row) => {
     const labels = labelsOf({
@@ -74,7 +74,7 @@ export async function edgeSeries(ask: Ask, orgId: string, range: MinuteRange): P
   const rows = await read<EdgeGroup>(
     ask,
     sql`SELECT client, server, connection, toFloat64(calls) AS calls, toFloat64(failed) AS failed, total_ns, histogram
-      FROM (${summedEdges(orgId, range)}) ORDER BY calls DESC, client, server, connection LIMIT ${MOST_GROUPS}`,
+      FROM (${summedEdges(orgId, range)}) ORDER BY calls DESC, client, server, connection LIMIT ${MAX_GROUPS}`,
   );
   return rows.map((row) => {
     const { client, server, connection } = row;

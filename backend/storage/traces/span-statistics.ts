@@ -15,7 +15,7 @@ export interface StatisticsFilter {
   /** Time buckets of a heatmap. */
   readonly points: number;
   /** The spans that are compared with all others: those with an error, or with at least this duration. */
-  readonly compared: "errors" | { readonly leastNs: bigint };
+  readonly compared: "errors" | { readonly minNs: bigint };
 }
 
 /** Facets and comparisons use this many of the newest matching spans. */
@@ -75,7 +75,7 @@ export async function durationHeatmap(ask: Ask, orgId: string, filter: Statistic
  * value; the largest difference of shares comes first.
  */
 export async function spanDifferences(ask: Ask, orgId: string, filter: StatisticsFilter): Promise<Buffer> {
-  const isCompared = filter.compared === "errors" ? sql`status_code = 'ERROR'` : sql`duration_ns >= ${filter.compared.leastNs}`;
+  const isCompared = filter.compared === "errors" ? sql`status_code = 'ERROR'` : sql`duration_ns >= ${filter.compared.minNs}`;
   const half = (
     condition: Sql,
   ): Sql => sql`SELECT service, operation, kind, status_code, attributes, ${isCompared} AS is_compared FROM spans

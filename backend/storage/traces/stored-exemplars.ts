@@ -7,8 +7,8 @@ import {
   EXEMPLAR_SERIES,
   type ExemplarSelector,
   groupBySeries,
-  MOST_EXEMPLARS,
-  MOST_PER_SERIES,
+  MAX_EXEMPLARS,
+  MAX_EXEMPLARS_PER_SERIES,
   readExemplars,
   refuseExpression,
   selectedBy,
@@ -40,7 +40,7 @@ async function readStored(ask: Ask, orgId: string, selectors: readonly ExemplarS
   const isSelected = selectedBy(selectors, ({ label }) => (label === "__name__" ? sql`name` : sql`series[${label}]`));
   const own = [sql`org_id = ${orgId}`, ...pageConditions({ range }), isSelected];
   const newest = sql`SELECT name, series, labels, value, time, id FROM exemplars WHERE ${and(own)}
-    ORDER BY time DESC, id DESC LIMIT ${MOST_PER_SERIES} BY name, toString(series) LIMIT ${MOST_EXEMPLARS}`;
+    ORDER BY time DESC, id DESC LIMIT ${MAX_EXEMPLARS_PER_SERIES} BY name, toString(series) LIMIT ${MAX_EXEMPLARS}`;
   const statement = sql`SELECT name, series, labels, value, toUnixTimestamp64Milli(time) / 1000 AS at FROM (${newest}) ORDER BY time, id`;
   const lines = await ask(statement, MAX_ANSWER_BYTES).catch(refuseExpression);
   return groupBySeries(lines, ({ name, series, labels, value, at }: StoredRow) => ({

@@ -14,7 +14,7 @@ import type { MetricsStore } from "../metrics/store.ts";
 import { changedMinutes, storeEdges } from "./edges.ts";
 import { keepMinutes } from "./keep-minutes.ts";
 import { MINUTE_S, type MinuteRange } from "./red.ts";
-import { atZero, edgeSeries, MOST_GROUPS, type SeriesGroup, spanSeries } from "./span-series.ts";
+import { atZero, edgeSeries, MAX_GROUPS, type SeriesGroup, spanSeries } from "./span-series.ts";
 
 export interface SummariesOptions {
   readonly clickhouse: ClickHouse;
@@ -48,7 +48,7 @@ const REST_TIMES = 9;
 /** Rows that were received shortly before a pass may have been committed after it. */
 const OVERLAP_S = 15;
 /** Minutes per pass. Older minutes keep their edges even if new spans arrive. */
-const MOST_MINUTES = 180;
+const MAX_MINUTES = 180;
 /** Minutes that one query computes. */
 const MINUTES_AT_ONCE = 10;
 const KEEP_EVERY_MS = 3_600_000;
@@ -60,7 +60,7 @@ const DAY_S = 86_400;
 const SETTLED_S = 120;
 const REMIND_MS = 300_000;
 /** Series of one organisation within half an hour, in addition to its own limit. */
-const MOST_SERIES = 20_000;
+const MAX_SERIES = 20_000;
 /** Used in place of a host id: no key has this id, so no sender can write these series. */
 export const SPAN_METRICS = "span-metrics";
 
@@ -68,7 +68,7 @@ export class SpanSummaries implements AsyncDisposable {
   readonly #options: SummariesOptions;
   readonly #nowMs: () => number;
   readonly #loop: Loop;
-  readonly #series = new ActiveSeries({ limitOf: () => MOST_SERIES });
+  readonly #series = new ActiveSeries({ limitOf: () => MAX_SERIES });
   /** By organisation: the time after which received spans are new, in seconds. */
   readonly #since = new Map<string, number>();
   /** Minutes with new spans whose edges are not stored yet, by organisation, in seconds. */
@@ -169,7 +169,7 @@ export class SpanSummaries implements AsyncDisposable {
     }
     const groups = await read({ startS: today * DAY_S, endS: (today + 1) * DAY_S });
     const before = this.#written.get(orgId) ?? (await this.#writtenBefore(today, read));
-    const isKnown = before !== undefined && dayOf(before.atMs) === today && before.names.size < MOST_GROUPS;
+    const isKnown = before !== undefined && dayOf(before.atMs) === today && before.names.size < MAX_GROUPS;
     const earlier = isKnown ? before.names : new Set<string>();
     // `rate` does not count the calls that a new counter begins with, so the counter is also written as zero at the time of the last pass.
     const added = groups.filter((group) => !earlier.has(nameOf(group)));
@@ -192,10 +192,8 @@ export class SpanSummaries implements AsyncDisposable {
     const { clickhouse } = this.#options;
     const version = this.#nowMs();
     const sinceS = this.#since.get(orgId) ?? Math.floor(version / 1000) - ACTIVE_S;
-    const found = await clickhouse.read(orgId, { signal }, (ask) => changedMinutes(ask, orgId, sinceS - OVERLAP_S, MOST_MINUTES));
-    const minutes = [...new Set([...(this.#changed.get(orgId) ?? []), ...found])]
-      .toSorted((one, other) => one - other)
-      .slice(-MOST_MINUTES);
+    const found = await clickhouse.read(orgId, { signal }, (ask) => changedMinutes(ask, orgId, sinceS - OVERLAP_S, MAX_MINUTES));
+    const minutes = [...new Set([...(this.#changed.get(orgId) ?? []), ...found])].toSorted((one, other) => one - other).slice(-MAX_MINUTES);
     const left = new Set(minutes);
     this.#changed.set(orgId, left);
     this.#since.set(orgId, Math.floor(version / 1000));

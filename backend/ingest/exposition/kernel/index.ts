@@ -6,7 +6,7 @@
 const GUARD: u32 = 64;
 const TEXT: usize = (__heap_base + 63) & ~63;
 /** Longer lines are left to the full parser, which rejects them with a message. */
-const MOST_LINE_BYTES: usize = 256 * 1024;
+const MAX_LINE_BYTES: usize = 256 * 1024;
 /** Smaller times are seconds. */
 const FIRST_MILLISECOND: u64 = 2147483648;
 
@@ -70,7 +70,7 @@ export function skipLines(from: u32, length: u32): u32 {
     const first = load<u8>(at);
     const isSample = first != HASH && first != NEWLINE;
     const next = isSample ? sample(at) : first == HASH ? comment(at) : at + 1;
-    if (next == NOT_TAKEN || next - at > MOST_LINE_BYTES) break;
+    if (next == NOT_TAKEN || next - at > MAX_LINE_BYTES) break;
     sampleCount += u32(isSample);
     lineCount++;
     at = next;

@@ -2,7 +2,7 @@
 // DictionaryColumn of backend/engines/clickhouse/native-columns.ts does. Invariant: all other streams, and the order of the streams, remain
 // unchanged.
 import { copy, same } from "../../../../common/kernel/bytes";
-import { hashOf, MOST_WORDS, MOST_WORDS_BYTES, WORD_ENTRIES, WORD_SLOT_COUNT, WORD_SLOTS, WORDS } from "./memory";
+import { hashOf, MAX_WORDS, MAX_WORDS_BYTES, WORD_ENTRIES, WORD_SLOT_COUNT, WORD_SLOTS, WORDS } from "./memory";
 import { STREAM_LENGTHS } from "./rows";
 
 const PLAIN_LENGTHS: usize = memory.data(96, 8);
@@ -61,7 +61,7 @@ function numbered(from: usize, length: u32, to: usize): u32 {
     while (true) {
       number = load<u8>(WORD_SLOTS + slot);
       if (number == 0) {
-        if (words == MOST_WORDS || wordsBytes + bytes > MOST_WORDS_BYTES) return NO_DICTIONARY;
+        if (words == MAX_WORDS || wordsBytes + bytes > MAX_WORDS_BYTES) return NO_DICTIONARY;
         addWord(from, bytes, words);
         words++;
         number = words;

@@ -16,9 +16,9 @@ export const SPANS: i32 = 1;
  * Maximum size of a resource, scope or record. It is smaller than the number of tokens that the host's decoder accepts, so no part has too
  * many.
  */
-export const MOST_BYTES: usize = 256 * 1024;
+export const MAX_BYTES: usize = 256 * 1024;
 /** Maximum number of resources and scopes; the host's decoder accepts more. */
-const MOST_PARTS: u32 = 10000;
+const MAX_PARTS: u32 = 10000;
 /** The entry of a scope: places for its name and its version. */
 const SCOPE_BYTES: u32 = 16;
 
@@ -55,7 +55,7 @@ function resources(at: usize): usize {
 
 export function countPart(): void {
   parts++;
-  if (parts > MOST_PARTS) fallBack(TOO_LARGE);
+  if (parts > MAX_PARTS) fallBack(TOO_LARGE);
 }
 
 function resourcePart(at: usize): usize {
@@ -71,7 +71,7 @@ function resourcePart(at: usize): usize {
       const start = at;
       at = readResource(at);
       sliceBytes = at - start;
-      if (sliceBytes > MOST_BYTES) fallBack(TOO_LARGE);
+      if (sliceBytes > MAX_BYTES) fallBack(TOO_LARGE);
     } else if (signal == LOGS ? isText("scopeLogs", json.nameAt, json.nameLength) : isText("scopeSpans", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 2);
       at = scopes(at, endResource(), sliceBytes);
@@ -95,7 +95,7 @@ export function startScope(): usize {
 
 /** Checks the size of a record, and of its row including what it shares with others. */
 export function countRecord(bytes: usize, sharedBytes: usize): void {
-  if (bytes > MOST_BYTES) fallBack(TOO_LARGE);
+  if (bytes > MAX_BYTES) fallBack(TOO_LARGE);
   estimate(rowBytes + sharedBytes + bytes);
 }
 
@@ -111,7 +111,7 @@ function scopePart(at: usize, resource: usize, resourceBytes: usize): usize {
       const start = at;
       at = readScope(at, scope);
       sliceBytes = at - start;
-      if (sliceBytes > MOST_BYTES) fallBack(TOO_LARGE);
+      if (sliceBytes > MAX_BYTES) fallBack(TOO_LARGE);
     } else if (signal == LOGS ? isText("logRecords", json.nameAt, json.nameLength) : isText("spans", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 2);
       at = records(at, resource, scope, resourceBytes + sliceBytes);

@@ -9,7 +9,7 @@ import { value } from "./value";
 /** `{"key":"` and `,"value"`, as nearly every attribute is written. */
 const KEY_START: u64 = 0x223a2279656b227b;
 const VALUE_START: u64 = 0x2265756c6176222c;
-const MOST_PROBES: u32 = 32;
+const MAX_PROBES: u32 = 32;
 
 /** An index entry: the places of a key and its value. */
 export const ENTRY_BYTES: u32 = 16;
@@ -153,7 +153,7 @@ let slot: usize = 0;
 /** Gives up if the key exists. */
 function find(table: usize, generation: u32, hash: u32, at: usize, length: u32): void {
   let index = hash;
-  for (let probes: u32 = 0; probes < MOST_PROBES; probes++) {
+  for (let probes: u32 = 0; probes < MAX_PROBES; probes++) {
     slot = table + ((index & (SLOTS - 1)) << 3);
     if (load<u32>(slot) != generation) return;
     const entry = load<u32>(slot, 4);

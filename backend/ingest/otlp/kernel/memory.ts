@@ -21,9 +21,9 @@ export const OPERATION_LIST: usize = BASE + 32768;
 export const WORD_SLOTS: usize = BASE + 40960;
 export const WORD_SLOT_COUNT: u32 = 512;
 export const WORD_ENTRIES: usize = BASE + 41472;
-export const MOST_WORDS: u32 = 128;
+export const MAX_WORDS: u32 = 128;
 export const WORDS: usize = BASE + 42496;
-export const MOST_WORDS_BYTES: u32 = 8192;
+export const MAX_WORDS_BYTES: u32 = 8192;
 export const INPUT: usize = BASE + 50688;
 
 /** Where the index is written next, and where it must end: where texts begin that differ from the input. */

@@ -6,11 +6,11 @@ import { OPERATION_LIST, OPERATION_SLOTS, OPERATION_TABLE } from "./memory";
 import { ROW_RESOURCE, rowSection, sectionIndex } from "./rows";
 
 /** Longer names are not listed. */
-const MOST_NAME_BYTES: u32 = 512;
+const MAX_NAME_BYTES: u32 = 512;
 /** A service in the format of columns: its length in two bytes, then the text. */
-const MOST_SERVICE_BYTES: u32 = 514;
-const MOST_OPERATIONS: u32 = 2000;
-const MOST_PROBES: u32 = 64;
+const MAX_SERVICE_BYTES: u32 = 514;
+const MAX_OPERATIONS: u32 = 2000;
+const MAX_PROBES: u32 = 64;
 
 /** Where a row has the name of the span and the number of its kind. */
 let nameOffset: usize = 0;
@@ -32,14 +32,14 @@ export function addOperation(row: usize): void {
   const service = resourceService(resource);
   const serviceBytes = resourceServiceBytes(resource);
   const length = load<u32>(row + nameOffset + 4);
-  if (isFull || serviceBytes > MOST_SERVICE_BYTES || length > MOST_NAME_BYTES) return;
+  if (isFull || serviceBytes > MAX_SERVICE_BYTES || length > MAX_NAME_BYTES) return;
   let index = hashed(service, serviceBytes, load<u32>(row + kindOffset) + rowSection(row));
   index = hashed(load<u32>(row + nameOffset), length, index);
-  for (let probes: u32 = 0; probes < MOST_PROBES; probes++) {
+  for (let probes: u32 = 0; probes < MAX_PROBES; probes++) {
     const slot = OPERATION_TABLE + ((index & (OPERATION_SLOTS - 1)) << 2);
     const other = load<u32>(slot);
     if (other == 0) {
-      if (listed == MOST_OPERATIONS) break;
+      if (listed == MAX_OPERATIONS) break;
       store<u32>(slot, row);
       store<u32>(OPERATION_LIST + listed * 4, row);
       listed++;

@@ -16,7 +16,7 @@ import { putBytes, putString, top } from "./memory";
 import { ROW_LABEL_COUNT, ROW_LABELS, ROW_RESOURCE } from "./rows";
 
 /** If a record has more labels than this, all of them follow those of its resource. */
-const MOST_LABELS_FIRST: u32 = 16;
+const MAX_LABELS_FIRST: u32 = 16;
 
 /** Where the next row's number of labels, keys and values are written. */
 let countsTo: usize = 0;
@@ -50,7 +50,7 @@ export function putLabels(row: usize, before: u32): void {
   const own = load<u32>(row, ROW_LABEL_COUNT);
   store<u32>(countsTo, before + own + resourceLabels(resource));
   countsTo += 4;
-  const resourceAt = before != 0 || own > MOST_LABELS_FIRST ? 0 : own;
+  const resourceAt = before != 0 || own > MAX_LABELS_FIRST ? 0 : own;
   let keys = keysTo;
   let values = valuesTo;
   let entry = load<u32>(row, ROW_LABELS);

@@ -14,9 +14,9 @@ export const ROW_LABEL_COUNT: usize = 32;
 export const ROW_BYTES: usize = 36;
 
 /** The host's decoder rejects estimates only from four times as much. */
-const MOST_ESTIMATED: u64 = 256 * 1024 * 1024;
+const MAX_ESTIMATED: u64 = 256 * 1024 * 1024;
 const DAY_S: u64 = 86400;
-const MOST_SECTIONS: u32 = 8;
+const MAX_SECTIONS: u32 = 8;
 /** A day, its number of rows, and the size of each column whose cells vary in length. */
 const SECTION_BYTES: u32 = 96;
 const SECTIONS: usize = memory.data(768, 8);
@@ -43,12 +43,12 @@ let made: u64 = 0;
 let keptBytes: u64 = 0;
 let most: u64 = 0;
 
-export function startRows(receivedAtMs: f64, oldest: f64, newest: f64, mostBytes: u32): void {
+export function startRows(receivedAtMs: f64, oldest: f64, newest: f64, maxBytes: u32): void {
   receivedS = <u64>floor(receivedAtMs / 1000);
   receivedNs = receivedS * 1000000000 + <u64>(receivedAtMs - floor(receivedAtMs / 1000) * 1000) * 1000000;
   oldestS = oldest;
   newestS = newest;
-  most = mostBytes;
+  most = maxBytes;
   estimated = 0;
   made = 0;
   keptBytes = 0;
@@ -65,7 +65,7 @@ export function startRows(receivedAtMs: f64, oldest: f64, newest: f64, mostBytes
 /** Adds an estimate of the size of a row; the host's decoder would reject far more. */
 export function estimate(bytes: u64): void {
   estimated += bytes;
-  if (estimated > MOST_ESTIMATED) fallBack(TOO_LARGE);
+  if (estimated > MAX_ESTIMATED) fallBack(TOO_LARGE);
 }
 
 /** Adds the real size of a row, including dropped ones. */
@@ -112,7 +112,7 @@ function sectionOf(day: i32): usize {
     const section = SECTIONS + index * SECTION_BYTES;
     if (load<i32>(section) == day) return section;
   }
-  if (sectionCount == MOST_SECTIONS) fallBack(UNUSUAL);
+  if (sectionCount == MAX_SECTIONS) fallBack(UNUSUAL);
   const section = SECTIONS + sectionCount * SECTION_BYTES;
   memory.fill(section, 0, SECTION_BYTES);
   store<i32>(section, day);

@@ -5,7 +5,7 @@ import { isPlain } from "../../../../common/kernel/json";
 import { fallBack, UNUSUAL } from "../../../../common/kernel/bytes";
 
 /** The host makes a number at most this much longer. The name of its kind precedes it and has been read, so it may be overwritten. */
-const MOST_LONGER: u32 = 12;
+const MAX_LONGER: u32 = 12;
 
 /** Bits of the kinds of a value. */
 export const STRING: u32 = 1;
@@ -102,7 +102,7 @@ function double(at: usize): usize {
   else {
     if (length > 64) fallBack(UNUSUAL);
     const size = number(at, length);
-    if (size > length + MOST_LONGER) fallBack(UNUSUAL);
+    if (size > length + MAX_LONGER) fallBack(UNUSUAL);
     // "Infinity" is not valid in JSON without quotes.
     if (load<u8>(end - 1) == 0x79) isBare = false;
     json.setText(end - size, size);

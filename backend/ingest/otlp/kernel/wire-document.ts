@@ -3,7 +3,7 @@
 import { once, textAt, textLength } from "../../../../common/kernel/json";
 import { fallBack, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
 import * as wire from "../../../../common/kernel/wire";
-import { countPart, countRecord, LOGS, MOST_BYTES, signal, startScope } from "./document";
+import { countPart, countRecord, LOGS, MAX_BYTES, signal, startScope } from "./document";
 import { keepText } from "./fields";
 import { addAttribute, ENTRY_BYTES, endResource, kept, OF_RESOURCE, OF_SCOPE, startAttributes, startResource } from "./labels";
 import { INPUT, top } from "./memory";
@@ -50,7 +50,7 @@ function headBytes(seen: u32, end: usize): usize {
   wire.expect(wire.BYTES);
   if (seen != 0) fallBack(UNUSUAL);
   const bytes = end - wire.content;
-  if (bytes > MOST_BYTES) fallBack(TOO_LARGE);
+  if (bytes > MAX_BYTES) fallBack(TOO_LARGE);
   return bytes;
 }
 

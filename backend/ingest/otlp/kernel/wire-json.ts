@@ -10,7 +10,7 @@ import { pairEnd, pairKey, pairKeyLength, pairValue, readPair, scalarText, wireS
 import { shortEscape } from "./writer";
 
 const MAX_DEPTH: i32 = 16;
-const MOST_KEYS: u32 = 64;
+const MAX_KEYS: u32 = 64;
 /** Address and length. */
 const KEY_BYTES: u32 = 8;
 
@@ -126,7 +126,7 @@ function anyJson(at: usize, end: usize, depth: i32, keys: usize): void {
 
 /** Writes the key of the last pair and a colon; gives up if the map already has the key. Returns the end of the map's keys. */
 function writeKey(first: usize, keys: usize): usize {
-  if (keys + KEY_BYTES > KEY_STACK_END || keys - first >= MOST_KEYS * KEY_BYTES) fallBack(UNUSUAL);
+  if (keys + KEY_BYTES > KEY_STACK_END || keys - first >= MAX_KEYS * KEY_BYTES) fallBack(UNUSUAL);
   for (let key = first; key < keys; key += KEY_BYTES) {
     if (load<u32>(key, 4) == pairKeyLength && same(load<u32>(key), pairKey, pairKeyLength)) fallBack(UNUSUAL);
   }

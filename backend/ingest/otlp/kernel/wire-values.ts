@@ -9,7 +9,7 @@ import { listText } from "./wire-json";
 
 const DIGITS: u32 = 20;
 const DOUBLE_BYTES: u32 = 32;
-const MOST_ENUMERATION: u64 = 999999999;
+const MAX_ENUMERATION: u64 = 999999999;
 /** The first field of a KeyValue and of an AnyValue, and the second of a KeyValue. */
 const STRING_TAG: u8 = 0x0a;
 const VALUE_TAG: u8 = 0x12;
@@ -56,7 +56,7 @@ export function digitsText(value: u64): void {
 /** Reads the number of an enum, which is not negative. */
 export function wireEnumeration(): u32 {
   wire.expect(wire.VARINT);
-  if (wire.integer > MOST_ENUMERATION) fallBack(UNUSUAL);
+  if (wire.integer > MAX_ENUMERATION) fallBack(UNUSUAL);
   return <u32>wire.integer;
 }
 

@@ -91,11 +91,11 @@ export function shortEscape(code: u32): u8 {
 
 /** The entry of a map's key on the stack: length and hash, then its address. */
 export const KEY_BYTES: u32 = 16;
-const MOST_KEYS: u32 = 64;
+const MAX_KEYS: u32 = 64;
 
 /** Adds a key to the map whose keys begin at `first`; gives up if the map already has it. */
 export function keyJson(at: usize, first: usize, keys: usize): usize {
-  if (keys + KEY_BYTES > KEY_STACK_END || keys - first > MOST_KEYS * KEY_BYTES) fallBack(UNUSUAL);
+  if (keys + KEY_BYTES > KEY_STACK_END || keys - first > MAX_KEYS * KEY_BYTES) fallBack(UNUSUAL);
   const start = written;
   at = writeString(at);
   const length = <u32>(written - start);

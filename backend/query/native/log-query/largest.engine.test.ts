@@ -1,7 +1,7 @@
 // The largest queries that the limits of the language allow: the engine answers each, or the query is refused with a reason.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type LogsApp, openLogsApp } from "../../../../test/fixtures/logs-app.ts";
-import { MOST_QUERY_CHARACTERS, parseLogQuery } from "./parse.ts";
+import { MAX_QUERY_CHARACTERS, parseLogQuery } from "./parse.ts";
 
 let logs: LogsApp;
 
@@ -24,13 +24,13 @@ const LARGEST: readonly (readonly [name: string, query: string])[] = [
   ["numbers of odd shape", "d>1. OR d<.5 OR d>=-0 OR d>1e400 OR d<1e-9999 OR d>1e99999999999999999999 OR d>" + "9".repeat(3000)],
   ["20 groups of 4 words", `${many(20, (index) => `(a${index} b${index} OR c${index} OR NOT d${index} OR `, "")}z${")".repeat(20)}`],
   ["a value without an end", `a:${many(99, () => "/a", ",")}`],
-  ["only signs", "-".repeat(MOST_QUERY_CHARACTERS - 1)],
+  ["only signs", "-".repeat(MAX_QUERY_CHARACTERS - 1)],
   ["NOT without an end", "NOT ".repeat(900)],
-  ["open brackets", "(".repeat(MOST_QUERY_CHARACTERS)],
-  ["open brackets in a word", `a${"(".repeat(MOST_QUERY_CHARACTERS - 1)}`],
+  ["open brackets", "(".repeat(MAX_QUERY_CHARACTERS)],
+  ["open brackets in a word", `a${"(".repeat(MAX_QUERY_CHARACTERS - 1)}`],
   ["open quotation marks", many(1000, () => 'a:"', " ")],
-  ["stars", "*".repeat(MOST_QUERY_CHARACTERS)],
-  ["stars between letters", "a*".repeat(MOST_QUERY_CHARACTERS / 2)],
+  ["stars", "*".repeat(MAX_QUERY_CHARACTERS)],
+  ["stars between letters", "a*".repeat(MAX_QUERY_CHARACTERS / 2)],
   ["half a character", "a:\ud83d"],
   ["a NUL", "a:\0 \0"],
 ];

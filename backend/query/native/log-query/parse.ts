@@ -5,11 +5,11 @@ import { isLogQl, isMetricOfLogQl } from "../../../client/query-syntax.ts";
 import { ApiError } from "../../../errors.ts";
 import { quotedAt, wordAt } from "./scan.ts";
 
-export const MOST_QUERY_CHARACTERS = 4000;
-const MOST_TERMS = 100;
-const MOST_DEPTH = 20;
-const MOST_VALUES = 100;
-const MOST_NAME_CHARACTERS = 300;
+export const MAX_QUERY_CHARACTERS = 4000;
+const MAX_TERMS = 100;
+const MAX_DEPTH = 20;
+const MAX_VALUES = 100;
+const MAX_NAME_CHARACTERS = 300;
 
 export type Comparison = "=" | ">" | ">=" | "<" | "<=";
 
@@ -39,7 +39,7 @@ const FIELDS_WITH_EXAMPLE: Readonly<Record<string, string>> = {
 
 /** Undefined for an empty query. Throws ApiError invalid_parameter. */
 export function parseLogQuery(text: string): LogQuery | undefined {
-  if (text.length > MOST_QUERY_CHARACTERS) throw new ApiError("invalid_parameter", `query: at most ${MOST_QUERY_CHARACTERS} characters`);
+  if (text.length > MAX_QUERY_CHARACTERS) throw new ApiError("invalid_parameter", `query: at most ${MAX_QUERY_CHARACTERS} characters`);
   return new Parser(text).parse();
 }
 
@@ -104,12 +104,12 @@ class Parser {
         throw this.#refusal(start, `${word} belongs between two conditions`, `timeout ${word} level:error; as text: "${word}"`);
     if (start === this.#text.length) throw this.#refusal(start, "a condition is missing at the end", "level:error AND timeout");
     if (this.#isClosing()) throw this.#refusal(start, "this ) comes before a condition", "(error OR warn) timeout");
-    if (++this.#terms > MOST_TERMS) throw this.#refusal(start, `at most ${MOST_TERMS} conditions`, "level:error,warn,fatal");
+    if (++this.#terms > MAX_TERMS) throw this.#refusal(start, `at most ${MAX_TERMS} conditions`, "level:error,warn,fatal");
     return this.#text[start] === "(" ? this.#group(start) : (this.#field(start) ?? this.#message());
   }
 
   #group(start: number): LogQuery {
-    if (++this.#depth > MOST_DEPTH) throw this.#refusal(start, `at most ${MOST_DEPTH} groups within each other`, "(error OR warn) timeout");
+    if (++this.#depth > MAX_DEPTH) throw this.#refusal(start, `at most ${MAX_DEPTH} groups within each other`, "(error OR warn) timeout");
     this.#at++;
     this.#space();
     const query = this.#or();
@@ -129,7 +129,7 @@ class Parser {
   /** Undefined if this is not a field, for example `http://…` or `error:` before a space. */
   #field(start: number): LogQuery | undefined {
     const quotedName = this.#text[start] === '"' ? quotedAt(this.#text, start) : undefined;
-    const name = quotedName ? quotedName.text : (NAME.exec(this.#text.slice(start, start + MOST_NAME_CHARACTERS))?.[0] ?? "");
+    const name = quotedName ? quotedName.text : (NAME.exec(this.#text.slice(start, start + MAX_NAME_CHARACTERS))?.[0] ?? "");
     const signAt = quotedName?.end ?? start + name.length;
     const [sign = ""] = SIGN.exec(this.#text.slice(signAt, signAt + 3)) ?? [];
     if (name === "" || sign === "") return undefined;
@@ -169,7 +169,7 @@ class Parser {
   #values(start: number, name: string): FieldValue[] {
     const values: FieldValue[] = [];
     const add = (value: FieldValue): void => {
-      if (values.push(value) > MOST_VALUES) throw this.#refusal(start, `at most ${MOST_VALUES} values`, `${name}:a,b`);
+      if (values.push(value) > MAX_VALUES) throw this.#refusal(start, `at most ${MAX_VALUES} values`, `${name}:a,b`);
     };
     if (this.#text[this.#at] !== "(") {
       add(this.#value(true));
@@ -217,7 +217,7 @@ class Parser {
   }
 
   #isClosing(): boolean {
-    return this.#text[this.#at] === ")" && (this.#depth > 0 || /^\)+(\s|$)/.test(this.#text.slice(this.#at, this.#at + MOST_DEPTH)));
+    return this.#text[this.#at] === ")" && (this.#depth > 0 || /^\)+(\s|$)/.test(this.#text.slice(this.#at, this.#at + MAX_DEPTH)));
   }
 
   #isWord(word: string): boolean {
