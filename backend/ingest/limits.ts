@@ -1,15 +1,15 @@
 // The limits of backend/ingest/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its name.
 
 // body.ts
-/** A body, compressed and decompressed; the contract's limit. */
+/** Size of a body, compressed and decompressed; the contract's limit. */
 export const MAX_BODY_BYTES = 32 * 1024 * 1024;
 
 // exposition/exposition.ts
-/** The engine's own limit for a line of exposition text. */
+/** Size of a line of exposition text; the engine's own limit. */
 export const MAX_LINE_BYTES = 256 * 1024;
 
 // grpc/otlp-service.ts
-/** A message of OTLP over gRPC, as it is sent. */
+/** Size of a message of OTLP over gRPC, as it is sent. */
 export const MAX_GRPC_MESSAGE_BYTES = 16 * 1024 * 1024;
 
 // loki/push-to-json.ts
@@ -19,17 +19,17 @@ export const MAX_STREAMS = 50_000;
 export const MAX_LABELS_OF_STREAM = 64;
 /** Characters of the labels of a stream, as protobuf has them. */
 export const MAX_STREAM_LABELS_LENGTH = 256 * 1024;
-/** Pairs of structured metadata of an entry, as in Loki. */
+/** Key-value pairs of structured metadata of an entry, as in Loki. */
 export const MAX_STRUCTURED_METADATA = 128;
 
 // otlp/batch.ts
-/** JSON tokens of one record; at worst they take 60 MiB while they are read. */
+/** JSON tokens of one record; at worst, they take 60 MiB while they are read. */
 export const MAX_TOKENS_AT_ONCE = 256 * 1024;
 /** Resources and scopes of a body. */
 export const MAX_RESOURCES_AND_SCOPES = 100_000;
 
 // otlp/operations-of.ts
-/** Longer names of services and operations are not listed. */
+/** Size of the name of a service or an operation; longer ones are not listed. */
 export const MAX_OPERATION_NAME_BYTES = 512;
 /** Operations that are listed from one body; the others are seen in later bodies. */
 export const MAX_OPERATIONS_PER_BODY = 2_000;
@@ -41,25 +41,25 @@ export const MAX_DECODER_THREADS = 2;
 export const MAX_WAITING_BODIES_PER_ORG = 256;
 
 // otlp/protobuf/to-json.ts
-/** The OTLP/JSON that a protobuf body corresponds to. */
+/** Size of the OTLP/JSON to which a protobuf body is converted. */
 export const MAX_PROTOBUF_JSON_BYTES = MAX_BODY_BYTES;
 /** Protobuf messages within each other, as in the protobuf libraries of Java and C++; a list within a list takes two. */
 export const MAX_PROTOBUF_DEPTH = 100;
 
 // otlp/rows.ts
-/** Rows that one body becomes. */
+/** Size of the rows that one body becomes. */
 export const MAX_ROWS_BYTES = 128 * 1024 * 1024;
 
 // otlp/value.ts
-/** Nesting of an attribute; no exporter nests so far. */
+/** Nesting of an attribute; no exporter nests so deeply. */
 export const MAX_VALUE_DEPTH = 64;
 
 // remote-write/exemplar-list.ts
 /** Exemplars of one request. */
 export const MAX_EXEMPLARS_OF_REQUEST = 1000;
-/** Labels of the exemplars of one request, each with those of its series. */
+/** Size of the labels of the exemplars of one request, each with those of its series. */
 export const MAX_EXEMPLAR_BYTES = 1024 * 1024;
-/** Labels of one exemplar; OpenMetrics allows 128 characters. An OTLP exemplar with longer labels keeps only the ids of its span. */
+/** Size of the labels of one exemplar; OpenMetrics allows 128 characters. An OTLP exemplar with longer labels keeps only the ids of its span. */
 export const MAX_EXEMPLAR_LABEL_BYTES = 1024;
 
 // remote-write/exemplar-ingest.ts
@@ -73,7 +73,7 @@ export const MAX_SYMBOLS = 1024 * 1024;
 export const MAX_SAMPLES_OF_SERIES = 1024 * 1024;
 
 // remote-write/series-output.ts
-/** What a request becomes when it cannot be passed on as it came: symbols of 2.0 are repeated for each series. */
+/** Size of a request that has to be rewritten: symbols of 2.0 are repeated for each series. */
 export const MAX_REWRITTEN_BYTES = MAX_BODY_BYTES;
 
 // quota.ts
