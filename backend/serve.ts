@@ -232,10 +232,10 @@ async function openApi(running: Running, { clickhouse, logStore, spanStore }: Te
 
 function reportTelemetry(ownMetrics: OwnMetrics, clickhouse: Telemetry["clickhouse"]): void {
   ownMetrics.queries("logs", () => clickhouse.reads);
-  ownMetrics.gauge("rows_pending_bytes", () => clickhouse.pending?.bytes ?? 0);
+  ownMetrics.gauge("rows_pending_bytes", () => clickhouse.pending?.sum("bytes") ?? 0);
   ownMetrics.gauge("rows_pending_failing_seconds", () => clickhouse.pending?.failingSeconds ?? 0);
-  ownMetrics.gauge("dead_letters", () => clickhouse.pending?.deadLetters ?? 0);
-  ownMetrics.gauge("rows_dropped", () => clickhouse.pending?.dropped ?? 0);
+  ownMetrics.gauge("dead_letters", () => clickhouse.pending?.sum("deadLetters") ?? 0);
+  ownMetrics.gauge("rows_dropped", () => clickhouse.pending?.sum("dropped") ?? 0);
 }
 
 function openActiveSeries({ database, replicas, signing, stack }: Running, limits: OrgLimits): ActiveSeries {

@@ -91,23 +91,23 @@ export async function superviseChild(options: ChildOptions): Promise<EngineChild
 }
 
 /** One run of the child, from spawn to exit. */
-interface Life {
+interface ChildRun {
   readonly pid: number | undefined;
   readonly exited: Promise<string>;
   end(): void;
 }
 
 class SupervisedChild implements EngineChild {
+  running = false;
+  restarts = 0;
+  stoppedInOrder = false;
   readonly #program: string;
   readonly #options: ChildOptions;
   readonly #timing: ChildTiming;
   readonly #outage: Outage<Error>;
   readonly #lastLines: string[] = [];
-  readonly #killAtExit = (): void => this.#life?.end();
-  #life: Life | undefined;
-  #ready = false;
-  #restarts = 0;
-  #stoppedInOrder = false;
+  readonly #killAtExit = (): void => this.#run?.end();
+  #run: ChildRun | undefined;
   #loop: Loop | undefined;
 
   constructor(program: string, options: ChildOptions, timing: ChildTiming) {
@@ -126,33 +126,21 @@ class SupervisedChild implements EngineChild {
     process.once("exit", this.#killAtExit);
   }
 
-  get running(): boolean {
-    return this.#ready;
-  }
-
   get pid(): number | undefined {
-    return this.#life?.pid;
-  }
-
-  get restarts(): number {
-    return this.#restarts;
-  }
-
-  get stoppedInOrder(): boolean {
-    return this.#stoppedInOrder;
+    return this.#run?.pid;
   }
 
   /** Spawns and waits until ready. Throws with the child's last lines if it exits first, or when `signal` fires. */
   async start(signal: AbortSignal): Promise<void> {
-    const life = this.#spawn();
-    this.#life = life;
+    const run = this.#spawn();
+    this.#run = run;
     const over = new AbortController();
     const either = AbortSignal.any([signal, over.signal]);
     try {
-      const first = await Promise.race([life.exited, pollUntil(() => this.#answers(either), READY_POLL_MS, either)]);
+      const first = await Promise.race([run.exited, pollUntil(() => this.#answers(either), READY_POLL_MS, either)]);
       if (typeof first === "string") throw this.#failure(`exited before it was ready (${first})`);
       if (!first) throw this.#failure(`is not ready after ${this.#timing.readyTimeoutMs / 1000} s`);
-      this.#ready = true;
+      this.running = true;
     } finally {
       over.abort();
     }
@@ -161,7 +149,7 @@ class SupervisedChild implements EngineChild {
   /** Restarts the child after each unrequested exit, until disposed. */
   keepRunning(): void {
     this.#loop = new Loop({
-      step: (signal) => this.#live(signal),
+      step: (signal) => this.#runOnce(signal),
       failed: (error) => this.#outage.failed(error as Error, (error as Error).message.split("\n", 1)[0]),
       backoffMs: [this.#timing.firstBackoffMs, this.#timing.maxBackoffMs],
     });
@@ -170,35 +158,35 @@ class SupervisedChild implements EngineChild {
   async [Symbol.asyncDispose](): Promise<void> {
     process.off("exit", this.#killAtExit);
     await this.#loop?.[Symbol.asyncDispose]();
-    this.#ready = false;
-    const life = this.#life;
-    if (!life) return;
-    life.end();
-    this.#stoppedInOrder = (await life.exited) === "exit code 0";
+    this.running = false;
+    const run = this.#run;
+    if (!run) return;
+    run.end();
+    this.stoppedInOrder = (await run.exited) === "exit code 0";
     forgetChild(this.#options.pidFile);
   }
 
   /** Restarts the child unless it runs. Resolves when it has run for another `healthyMs`; throws if it exits before. */
-  async #live(signal: AbortSignal): Promise<number> {
-    if (!this.#ready) await this.#restart(signal);
+  async #runOnce(signal: AbortSignal): Promise<number> {
+    if (!this.running) await this.#restart(signal);
     const over = new AbortController();
     const healthy = pause(this.#timing.healthyMs, AbortSignal.any([signal, over.signal]));
-    const reason = await Promise.race([this.#life?.exited, healthy]).finally(() => over.abort());
+    const reason = await Promise.race([this.#run?.exited, healthy]).finally(() => over.abort());
     if (reason === undefined) return 0;
-    this.#ready = false;
+    this.running = false;
     this.#options.onExit?.();
     throw this.#failure(`exited (${reason})`);
   }
 
   async #restart(signal: AbortSignal): Promise<void> {
-    this.#restarts += 1;
+    this.restarts += 1;
     await this.start(signal);
     signal.throwIfAborted();
     this.#options.onRestart?.();
     this.#outage.recovered();
   }
 
-  #spawn(): Life {
+  #spawn(): ChildRun {
     const { args, env, log, name, pidFile } = this.#options;
     announceChild(pidFile, this.#program, args);
     // In its own process group, so that Ctrl-C in a terminal reaches only the backend, which then stops the engine cleanly.
@@ -239,8 +227,8 @@ class SupervisedChild implements EngineChild {
   async #answers(signal: AbortSignal): Promise<boolean> {
     const within = AbortSignal.any([signal, AbortSignal.timeout(2000)]);
     const { readyUrl, loginUrl } = this.#options;
-    for (const asked of loginUrl === undefined ? [readyUrl] : [readyUrl, loginUrl]) {
-      const { url, headers } = loginOf(asked);
+    for (const probed of loginUrl === undefined ? [readyUrl] : [readyUrl, loginUrl]) {
+      const { url, headers } = loginOf(probed);
       const answer = await ask(url, { signal: within, headers }).catch(() => undefined);
       if (!answer?.ok) return false;
     }

@@ -4,7 +4,7 @@ import { pino } from "pino";
 import { expect, it, onTestFinished } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { openClickHouse } from "./client.ts";
-import { type Kept, RowJournal } from "./row-journal.ts";
+import { type JournaledEntry, RowJournal } from "./row-journal.ts";
 
 /** What a start with a server says, where the embedded engine was before. */
 async function saidAt(dataDir: string): Promise<Record<string, unknown>[]> {
@@ -23,13 +23,13 @@ function dataDirOf(): string {
 /** Leaves a journal like a killed process; returns the journal of one that has committed everything. */
 async function leave(dataDir: string, table: string, counts: readonly number[]): Promise<() => Promise<void>> {
   const journal = new RowJournal(join(dataDir, "journal", table));
-  const kept: Kept[] = [];
+  const journaled: JournaledEntry[] = [];
   for (const count of counts) {
     const rows = { count, bytes: new Uint8Array(40), streamLengths: [40] };
-    kept.push(await journal.append({ orgId: "org", hostId: "host", bodyHash: `${count}`, day: 20_000, columnsId: 7, rows }));
+    journaled.push(await journal.append({ orgId: "org", hostId: "host", bodyHash: `${count}`, day: 20_000, columnsId: 7, rows }));
   }
   return async () => {
-    for (const one of kept) one.settle();
+    for (const one of journaled) one.settle();
     await journal[Symbol.asyncDispose]();
   };
 }

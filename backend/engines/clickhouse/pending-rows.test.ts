@@ -28,7 +28,7 @@ it("has committed what a statement may read, of the one who asks, and nothing el
     ["spans", undefined],
     ["logs", undefined],
   ]);
-  expect([pending.bytes, pending.deadLetters, pending.dropped, pending.failingSeconds]).toEqual([12, 6, 9, 60]);
+  expect([pending.sum("bytes"), pending.sum("deadLetters"), pending.sum("dropped"), pending.failingSeconds]).toEqual([12, 6, 9, 60]);
   pending.delete(spans);
-  expect(pending.bytes).toBe(7);
+  expect(pending.sum("bytes")).toBe(7);
 });

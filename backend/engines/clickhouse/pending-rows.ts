@@ -61,27 +61,20 @@ export class PendingRows implements AsyncDisposable {
     this.#tables.delete(table);
   }
 
-  get bytes(): number {
-    return this.#all().reduce((sum, { bytes }) => sum + bytes, 0);
-  }
-
-  get deadLetters(): number {
-    return this.#all().reduce((sum, { deadLetters }) => sum + deadLetters, 0);
-  }
-
-  get dropped(): number {
-    return this.#all().reduce((sum, { dropped }) => sum + dropped, 0);
+  /** The sum of a figure over all tables. */
+  sum(figure: "bytes" | "deadLetters" | "dropped"): number {
+    return [...this.#tables].reduce((sum, table) => sum + table[figure], 0);
   }
 
   /** How long the engine has not accepted rows of some table; undefined while it accepts them. */
   get failingSeconds(): number | undefined {
-    const failing = this.#all().flatMap(({ failingMs }) => failingMs ?? []);
+    const failing = [...this.#tables].flatMap(({ failingMs }) => failingMs ?? []);
     return failing.length > 0 ? Math.max(...failing) / 1000 : undefined;
   }
 
   /** Call before a statement that may read pending rows. Never rejects. */
   async flushFor(statement: string, orgId?: string): Promise<void> {
-    const named = this.#all().filter(({ table, bytes }) => bytes > 0 && new RegExp(`\\b${table}\\b`).test(statement));
+    const named = [...this.#tables].filter(({ table, bytes }) => bytes > 0 && new RegExp(`\\b${table}\\b`).test(statement));
     if (named.length > 0) await Promise.all(named.map((table) => table.flush(orgId)));
   }
 
@@ -94,10 +87,6 @@ export class PendingRows implements AsyncDisposable {
 
   /** Never rejects. */
   async flush(): Promise<void> {
-    await Promise.all(this.#all().map((table) => table.flush()));
-  }
-
-  #all(): TablePending[] {
-    return [...this.#tables];
+    await Promise.all([...this.#tables].map((table) => table.flush()));
   }
 }

@@ -32,7 +32,7 @@ it("recovers the entries of an earlier process once, and keeps each segment unti
     await Promise.all([earlier.append(entry(1)), earlier.append(entry(2, ""))]);
   }
   await using journal = new RowJournal(folder);
-  const kept = await journal.append(entry(3));
+  const journaled = await journal.append(entry(3));
   const [first, second, ...others] = await recovered(journal);
   for (const [found, expected] of [
     [first, entry(1)],
@@ -41,9 +41,9 @@ it("recovers the entries of an earlier process once, and keeps each segment unti
     expect({ ...found?.entry, rows: { ...found?.entry.rows, bytes: new Uint8Array(found?.entry.rows.bytes ?? []) } }).toEqual(expected);
   expect([others, await recovered(journal)]).toEqual([[], []]);
   const hosts = async () => (await recovered(new RowJournal(folder))).map((one) => one.entry.hostId);
-  first?.kept.settle();
+  first?.journaled.settle();
   expect(await hosts()).toEqual(["host-1", "host-2", "host-3"]);
-  second?.kept.settle();
+  second?.journaled.settle();
   await expect.poll(hosts).toEqual(["host-3"]);
-  kept.settle();
+  journaled.settle();
 });

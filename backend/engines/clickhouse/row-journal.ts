@@ -21,14 +21,14 @@ export interface JournalEntry {
 }
 
 /** An entry that is on disk. */
-export interface Kept {
+export interface JournaledEntry {
   /** Call once, when the table or a dead letter has the entry. */
   settle(): void;
 }
 
 export interface RecoveredEntry {
   readonly entry: JournalEntry;
-  readonly kept: Kept;
+  readonly journaled: JournaledEntry;
 }
 
 /** The content of a segment of an earlier process. */
@@ -54,8 +54,8 @@ export class RowJournal implements AsyncDisposable {
   }
 
   /** Resolves when the entry is on disk; its rows must not change until then. Rejects with the file system's error. */
-  async append(entry: JournalEntry): Promise<Kept> {
-    return this.#kept(await this.#log.append(headerOf(entry), entry.rows.bytes));
+  async append(entry: JournalEntry): Promise<JournaledEntry> {
+    return this.#journaled(await this.#log.append(headerOf(entry), entry.rows.bytes));
   }
 
   /** The segments of earlier processes, oldest first, each once. */
@@ -71,8 +71,8 @@ export class RowJournal implements AsyncDisposable {
         continue;
       }
       const { records, ...state } = content;
-      const kept = this.#kept(segment);
-      yield { path, ...state, entries: records.map((record) => ({ entry: entryOf(record), kept })) };
+      const journaled = this.#journaled(segment);
+      yield { path, ...state, entries: records.map((record) => ({ entry: entryOf(record), journaled })) };
       if (records.length === 0) this.#log.remove(segment);
     }
   }
@@ -92,7 +92,7 @@ export class RowJournal implements AsyncDisposable {
     await this.#log[Symbol.asyncDispose]();
   }
 
-  #kept(segment: Segment): Kept {
+  #journaled(segment: Segment): JournaledEntry {
     return { settle: () => this.#log.release(segment) };
   }
 }

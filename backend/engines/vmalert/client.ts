@@ -2,7 +2,7 @@
 // unreachable vmalert and an invalid response are an EvaluatorError.
 import { Pool } from "../http-pool.ts";
 import { MAX_VMALERT_ANSWER_BYTES } from "../limits.ts";
-import { statusOf } from "../engine-http.ts";
+import { loginOf, statusOf } from "../engine-http.ts";
 
 /** A rule that vmalert has loaded (`/api/v1/rules`), with only the fields that are used here. */
 export interface LoadedRule {
@@ -71,18 +71,18 @@ const BUSY_CODE = /^UND_ERR_(CONNECT|HEADERS|BODY)_TIMEOUT$/;
 
 export class VmalertClient implements AsyncDisposable {
   readonly #pool: Pool;
-  readonly #origin: string;
+  readonly #url: string;
   readonly #basePath: string;
-  readonly #headers: Record<string, string>;
+  readonly #headers: Readonly<Record<string, string>>;
 
   /** `url` may have a path and user:password. */
   constructor(url: string) {
-    const { origin, pathname, username, password } = new URL(url);
-    this.#origin = origin;
-    this.#pool = new Pool(origin, { connections: CONNECTIONS, headersTimeout: TIMEOUT_MS, bodyTimeout: TIMEOUT_MS, connectTimeout: 3000 });
+    const login = loginOf(url);
+    const { origin, pathname } = new URL(login.url);
+    this.#url = login.url;
+    this.#headers = login.headers;
     this.#basePath = pathname.replace(/\/+$/, "");
-    const user = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
-    this.#headers = username || password ? { authorization: `Basic ${Buffer.from(user).toString("base64")}` } : {};
+    this.#pool = new Pool(origin, { connections: CONNECTIONS, headersTimeout: TIMEOUT_MS, bodyTimeout: TIMEOUT_MS, connectTimeout: 3000 });
   }
 
   /** Groups with their matching rules; groups without any are left out. Throws AnswerTooLargeError if the response exceeds `budget`. */
@@ -95,15 +95,14 @@ export class VmalertClient implements AsyncDisposable {
     }
     if (filter.withoutAlerts) query.append("exclude_alerts", "true");
     const answer = await this.#get(`/api/v1/rules?${query.toString()}`, budget);
-    const groups = (parse(answer) as { data?: { groups?: unknown } }).data?.groups;
+    const groups = (parseAnswer(answer) as { data?: { groups?: unknown } }).data?.groups;
     if (!Array.isArray(groups)) throw new EvaluatorError("vmalert's answer to /api/v1/rules has no groups");
     return groups as LoadedGroup[];
   }
 
   /** Throws EvaluatorError if vmalert does not respond. */
   async ping(): Promise<void> {
-    const url = `${this.#origin}${this.#basePath}/health`;
-    const status = await statusOf(url, { headers: this.#headers, timeoutMs: TIMEOUT_MS }).catch((cause: unknown) => {
+    const status = await statusOf(`${this.#url}/health`, { headers: this.#headers, timeoutMs: TIMEOUT_MS }).catch((cause: unknown) => {
       throw new EvaluatorError("vmalert cannot be asked for /health", { cause });
     });
     if (status !== 200) throw new EvaluatorError(`vmalert answered ${status} to /health`);
@@ -147,7 +146,7 @@ async function textOf(body: AsyncIterable<Buffer>, budget: AnswerBudget): Promis
   return Buffer.concat(chunks).toString("utf8");
 }
 
-function parse(text: string): unknown {
+function parseAnswer(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {

@@ -1,6 +1,7 @@
 // Validates a rule with `vmalert -dryRun`, in an empty environment, before it is stored: one rule that vmalert rejects would stop the rules
 // of all tenants. Groups that wait at the same time share a run, each in its own file. vmalert names every file that it rejects; the other
 // groups are then validated again without those. Invariant: the result of a group does not depend on the groups that share its run.
+import { Batcher } from "../batcher.ts";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,58 +16,40 @@ export type Rejection = string | undefined;
 export interface DryRunOptions {
   /** Program paths or names, as `settings.vmalertPath`. */
   readonly candidates: readonly string[];
-  /** Maximum number of concurrent runs. */
-  readonly concurrency?: number;
   readonly timeoutMs?: number;
 }
 
-interface Waiting {
+interface Item {
   readonly text: string;
   readonly signal: AbortSignal | undefined;
-  readonly resolve: (rejection: Rejection) => void;
-  readonly reject: (error: unknown) => void;
 }
 
 export class DryRun {
   readonly #program: string;
-  readonly #concurrency: number;
   readonly #timeoutMs: number;
-  readonly #waiting: Waiting[] = [];
-  #running = 0;
+  readonly #batcher = new Batcher<Item, Rejection>({
+    maxItems: MAX_RULES_PER_DRY_RUN,
+    write: async (batch) => await this.#checkBatch(batch),
+  });
 
   /** Throws if no candidate can be executed. */
-  constructor({ candidates, concurrency = 1, timeoutMs = 30_000 }: DryRunOptions) {
+  constructor({ candidates, timeoutMs = 30_000 }: DryRunOptions) {
     this.#program = findProgram("vmalert", candidates);
-    this.#concurrency = concurrency;
     this.#timeoutMs = timeoutMs;
   }
 
-  /** Rejects if vmalert cannot be run, or with the signal's reason if that aborts before the run. */
-  check(group: RuleGroup, signal?: AbortSignal): Promise<Rejection> {
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ text: renderRuleFile([renderGroup(group)]), signal, resolve, reject });
-      this.#startRun();
-    });
+  /** Rejects if vmalert cannot be run, or with the signal's reason if that aborts. */
+  async check(group: RuleGroup, signal?: AbortSignal): Promise<Rejection> {
+    const rejection = await this.#batcher.add({ text: renderRuleFile([renderGroup(group)]), signal });
+    signal?.throwIfAborted();
+    return rejection;
   }
 
-  #startRun(): void {
-    if (this.#running >= this.#concurrency || this.#waiting.length === 0) return;
-    this.#running += 1;
-    void this.#checkBatch(this.#waiting.splice(0, MAX_RULES_PER_DRY_RUN)).finally(() => {
-      this.#running -= 1;
-      this.#startRun();
-    });
-  }
-
-  async #checkBatch(batch: readonly Waiting[]): Promise<void> {
-    for (const { signal, reject } of batch) if (signal?.aborted) reject(signal.reason);
+  /** Leaves out aborted checks. */
+  async #checkBatch(batch: readonly Item[]): Promise<Rejection[]> {
     const pending = batch.filter(({ signal }) => !signal?.aborted);
-    try {
-      const rejections = await this.#rejectionsOf(pending.map(({ text }) => text));
-      for (const [at, group] of pending.entries()) group.resolve(rejections[at]);
-    } catch (error) {
-      for (const group of pending) group.reject(error);
-    }
+    const rejections = await this.#rejectionsOf(pending.map(({ text }) => text));
+    return batch.map((item) => rejections[pending.indexOf(item)]);
   }
 
   async #rejectionsOf(texts: readonly string[]): Promise<readonly Rejection[]> {

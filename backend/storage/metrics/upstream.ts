@@ -1,6 +1,6 @@
 // Sends requests to VictoriaMetrics at one address, single node or cluster. Invariants: a request is sent once more if its keep-alive
 // connection turns out to be closed; a response takes at most MAX_METRIC_ANSWER_BYTES of memory.
-import { statusOf } from "../../engines/engine-http.ts";
+import { loginOf, statusOf } from "../../engines/engine-http.ts";
 import { Pool } from "../../engines/http-pool.ts";
 import { ApiError } from "../../errors.ts";
 import { MAX_METRIC_ANSWER_BYTES } from "../limits.ts";
@@ -32,13 +32,16 @@ export class Upstream {
   readonly #pool: Pool;
   readonly #origin: string;
   readonly #basePath: string;
-  readonly #headers: Record<string, string>;
+  readonly #headers: Readonly<Record<string, string>>;
   #isClosed = false;
 
   /** `onLost` is called if the engine broke a connection or did not respond in time. */
   constructor(url: string, timeoutMs: number, onLost?: () => void) {
-    const { origin, pathname, username, password } = new URL(url);
+    const login = loginOf(url);
+    const { origin, pathname } = new URL(login.url);
     this.#origin = origin;
+    this.#basePath = pathname.replace(/\/+$/, "");
+    this.#headers = login.headers;
     this.#pool = new Pool(origin, {
       connections: CONNECTIONS,
       headersTimeout: timeoutMs,
@@ -47,26 +50,21 @@ export class Upstream {
       keepAliveTimeout: KEEP_ALIVE_MS,
     });
     this.#pool.on("disconnect", (_origin, _targets, error: unknown) => {
-      if (!this.#isClosed && isLoss(error)) onLost?.();
+      const isClosedHere = this.#isClosed || (error as { code?: string }).code === "UND_ERR_INFO";
+      if (!isClosedHere) onLost?.();
     });
-    this.#basePath = pathname.replace(/\/+$/, "");
-    const user = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
-    this.#headers = username || password ? { authorization: `Basic ${Buffer.from(user).toString("base64")}` } : {};
   }
 
   /** Requests may be repeated safely: queries, and samples with fixed times. */
   async post(path: string, body: Buffer | string, headers: Record<string, string>): Promise<QueryAnswer> {
+    const send = () => this.#send(this.#basePath + path, body, headers);
     try {
-      return await this.#send(this.#basePath + path, body, headers);
+      return await send().catch((error: unknown) => {
+        if (!isStaleConnection(error)) throw error;
+        return send();
+      });
     } catch (error) {
-      if (error instanceof ApiError) throw error;
-      if (!isStaleConnection(error)) throw unavailable(error);
-    }
-    try {
-      return await this.#send(this.#basePath + path, body, headers);
-    } catch (error) {
-      if (error instanceof ApiError) throw error;
-      throw unavailable(error);
+      throw error instanceof ApiError ? error : unavailable(error);
     }
   }
 
@@ -121,11 +119,6 @@ export class Upstream {
 function isStaleConnection(error: unknown): boolean {
   const code = (error as { code?: string }).code;
   return code === "UND_ERR_SOCKET" || code === "ECONNRESET" || code === "EPIPE";
-}
-
-/** Every error except a connection that this side closed. */
-function isLoss(error: unknown): boolean {
-  return (error as { code?: string }).code !== "UND_ERR_INFO";
 }
 
 /** vmselect names the node that does not respond. An overloaded vmselect also returns 503, but with another message. */

@@ -7,7 +7,7 @@ import { freeBuffer } from "../../../common/http.ts";
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
 import type { TablePending } from "../../engines/clickhouse/pending-rows.ts";
-import type { JournalEntry, Kept, RecoveredSegment, RowJournal } from "../../engines/clickhouse/row-journal.ts";
+import type { JournalEntry, JournaledEntry, RecoveredSegment, RowJournal } from "../../engines/clickhouse/row-journal.ts";
 import type { Log } from "../../operations/log.ts";
 import { MAX_JOURNALED_BYTES, MAX_PENDING_BYTES, MAX_SHARE_OF_FREE } from "../limits.ts";
 import type { GroupCommit } from "./group-commit.ts";
@@ -34,7 +34,7 @@ export interface JournaledCommitOptions {
 
 interface PendingEntry {
   readonly entry: JournalEntry;
-  readonly kept: Kept;
+  readonly journaled: JournaledEntry;
   readonly bytes: number;
 }
 
@@ -45,11 +45,11 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
   readonly #journalOutage: Outage;
   readonly #loop: Loop;
   readonly #adding = new Set<Promise<void>>();
-  #bytes = 0;
+  bytes = 0;
   /** Pending bytes of each organisation that has any. */
   readonly #bytesByOrg = new Map<string, number>();
-  #deadLetters = 0;
-  #dropped = 0;
+  deadLetters = 0;
+  dropped = 0;
   /** Entries that the engine did not accept, in the order of the next attempts. */
   #replay: PendingEntry[] = [];
   #replayBatchSize = Number.POSITIVE_INFINITY;
@@ -64,18 +64,6 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
       failed: (error) => this.#engineOutage.failed(error),
       backoffMs: options.backoffMs ?? BACKOFF_MS,
     });
-  }
-
-  get bytes(): number {
-    return this.#bytes;
-  }
-
-  get deadLetters(): number {
-    return this.#deadLetters;
-  }
-
-  get dropped(): number {
-    return this.#dropped;
   }
 
   get failingMs(): number | undefined {
@@ -107,8 +95,8 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
     for await (const segment of journal.recovered()) {
       reportDamage(this.#options, segment);
       const { entries } = segment;
-      const pending = entries.map(({ entry, kept }) =>
-        this.#pending((entry.columnsId === columnsId ? entry : convert?.(entry)) ?? entry, kept),
+      const pending = entries.map(({ entry, journaled }) =>
+        this.#pending((entry.columnsId === columnsId ? entry : convert?.(entry)) ?? entry, journaled),
       );
       for (const { entry } of entries)
         recovered.push({ orgId: entry.orgId, hostId: entry.hostId, bodyHash: entry.bodyHash, day: entry.day });
@@ -146,13 +134,13 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
   /** While the engine is unavailable, no memory is freed, so without a share per organisation the largest sender would take it all. */
   #isWithinLimits(orgId: string, size: number): boolean {
     const { maxPendingBytes = MAX_PENDING_BYTES } = this.#options;
-    const free = maxPendingBytes - this.#bytes - size;
+    const free = maxPendingBytes - this.bytes - size;
     return (this.#bytesByOrg.get(orgId) ?? 0) + size <= MAX_SHARE_OF_FREE * free;
   }
 
   #count(orgId: string, bytes: number): void {
     const orgBytes = (this.#bytesByOrg.get(orgId) ?? 0) + bytes;
-    this.#bytes += bytes;
+    this.bytes += bytes;
     if (orgBytes > 0) this.#bytesByOrg.set(orgId, orgBytes);
     else this.#bytesByOrg.delete(orgId);
   }
@@ -162,9 +150,9 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
     const size = entry.rows.bytes.byteLength;
     this.#count(entry.orgId, size);
     try {
-      const kept = await this.#options.journal.append(entry);
+      const journaled = await this.#options.journal.append(entry);
       this.#journalOutage.recovered();
-      void this.#commitLater(this.#pending(entry, kept));
+      void this.#commitLater(this.#pending(entry, journaled));
       this.#options.onStored(entry.orgId);
       return true;
     } catch (error) {
@@ -176,10 +164,10 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
     }
   }
 
-  #pending(entry: JournalEntry, kept: Kept): PendingEntry {
+  #pending(entry: JournalEntry, journaled: JournaledEntry): PendingEntry {
     const bytes = entry.rows.bytes.byteLength;
     this.#count(entry.orgId, bytes);
-    return { entry, kept, bytes };
+    return { entry, journaled, bytes };
   }
 
   /** Never rejects. */
@@ -196,9 +184,9 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
     onStored(orgId);
   }
 
-  #settle({ entry, kept, bytes }: PendingEntry): void {
+  #settle({ entry, journaled, bytes }: PendingEntry): void {
     this.#count(entry.orgId, -bytes);
-    kept.settle();
+    journaled.settle();
     freeBuffer(entry.rows.bytes);
   }
 
@@ -213,14 +201,14 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
       const file = await journal.keepDeadLetter(pending.entry);
       if (file === undefined) {
         log.error({ event: "journal.rows_dropped", ...fields }, "engine refuses acknowledged rows; dead letters are full, dropping them");
-        this.#dropped += rows.count;
+        this.dropped += rows.count;
       } else {
         log.error({ event: "journal.dead_letter", ...fields, file }, "engine refuses acknowledged rows; kept as a dead letter");
       }
     } catch (error) {
       return this.#queueReplay([pending], error);
     }
-    this.#deadLetters += 1;
+    this.deadLetters += 1;
     this.#settle(pending);
   }
 
