@@ -6,7 +6,7 @@ import { execa } from "execa";
 import { describe, expect, test } from "vitest";
 import { stringify } from "yaml";
 import { readSections, type Sections } from "../backend/cli/alerting-file.ts";
-import { whyNotAsked } from "../backend/engines/victoria-metrics/expression-guard.ts";
+import { refusalOf } from "../backend/engines/victoria-metrics/expression-guard.ts";
 import { refuseCostly } from "../backend/storage/metrics/query-cost.ts";
 import { ruleKind } from "../backend/cli/rule.ts";
 import { expressionsOfDocs, metricsOf } from "../test/fixtures/metrics-of-docs.ts";
@@ -45,7 +45,7 @@ test.each(ASKED)("$where asks for metrics that arrive", ({ expr }) => {
 
 test.each(ASKED)("$where is not refused by the backend", ({ expr }) => {
   const asked = expr.replaceAll(/\$\{?\w+\}?/g, "x");
-  expect(whyNotAsked(asked)).toBeUndefined();
+  expect(refusalOf(asked)).toBeUndefined();
   // With the points of a chart of one hour.
   expect(() => refuseCostly(asked, { points: 240, stepMs: 15_000 })).not.toThrow();
 });

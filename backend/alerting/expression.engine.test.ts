@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startTestEngine, type TestEngine } from "../../test/fixtures/metrics-engine.ts";
-import { whyNotAsked } from "../engines/victoria-metrics/expression-guard.ts";
+import { refusalOf } from "../engines/victoria-metrics/expression-guard.ts";
 import { readAlert, whyNoAlert } from "./expression.ts";
 
 describe("what can be an alert", () => {
@@ -151,7 +151,7 @@ describe("against the engine's own parser", () => {
     await fc.assert(
       fc.asyncProperty(soups, async (expression) => {
         // It is kept from the engine, which it would end.
-        if (whyNotAsked(expression) !== undefined) return;
+        if (refusalOf(expression) !== undefined) return;
         const text = await canonical(expression);
         if (text === undefined) return;
         taken += 1;

@@ -121,7 +121,7 @@ export async function openClickHouse(options: ClickHouseOptions): Promise<ClickH
     pending,
     read: (orgId, options, work) =>
       runQueued({ queue, stopping }, orgId, options, () => {
-        const signal = AbortSignal.any([closing.signal, ...signalOf(options)]);
+        const signal = AbortSignal.any([closing.signal, ...(options.signal ? [options.signal] : [])]);
         const partial = partialAnswers && options.onPartial ? { onPartial: options.onPartial, unavailableShard } : undefined;
         const ask = asker(engine, orgId, signal, partial);
         return work(pending ? afterCommit(ask, { orgId, pending, signal }) : ask);
@@ -164,10 +164,6 @@ function afterCommit(ask: Ask, { orgId, pending, signal }: { orgId: string; pend
     }
     return await ask(statement, ...limits);
   };
-}
-
-function signalOf({ signal }: QueryOptions): AbortSignal[] {
-  return signal ? [signal] : [];
 }
 
 const PAGE = /\sLIMIT \d+\s*$/;

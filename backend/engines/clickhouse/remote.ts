@@ -86,7 +86,9 @@ export function openRemote({ urls, cluster, insertQuorum = "auto", insertConnect
         (shardDatabase === undefined ? statement : withGlobalSubqueries(statement)) + readSettings(comment, { ...limits, shardDatabase });
       const read = () =>
         readRows(reads, text, limits, dropped.signal).catch((error: unknown) => {
-          if (!signal.aborted && !isAnswer(error)) server.restsUntilMs = performance.now() + REST_MS;
+          // Codes of ClickHouse are numbers; those of connections are not.
+          const isOfEngine = /^\d+$/.test(String((error as { code?: unknown }).code));
+          if (!signal.aborted && !isOfEngine) server.restsUntilMs = performance.now() + REST_MS;
           throw error;
         });
       return untilAborted(signal, read, kill);
@@ -119,11 +121,6 @@ function inTurn(servers: readonly ShardServer[]): () => ShardServer {
     const order = servers.map((_, at) => servers[(turns + at) % servers.length] as ShardServer);
     return order.find(({ restsUntilMs }) => restsUntilMs <= performance.now()) ?? (order[0] as ShardServer);
   };
-}
-
-/** Codes of ClickHouse are numbers; those of connections are not. */
-function isAnswer(error: unknown): boolean {
-  return /^\d+$/.test(String((error as { code?: unknown }).code));
 }
 
 function connect(url: string, connections: number): ClickHouseClient {

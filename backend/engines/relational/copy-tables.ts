@@ -62,7 +62,8 @@ export async function firstWithRows(store: Tables, tables: readonly Table[]): Pr
 export async function copyRows(from: Tables, to: Tables, tables: readonly Table[], progress?: Progress): Promise<void> {
   for (const table of tables) {
     let copied = 0;
-    for await (const rows of inOrder(from, table)) {
+    const all = batches(from, table);
+    for await (const rows of table.parent === undefined ? all : parentsFirst(table, table.parent, all)) {
       await to.insertInto(table.name).values(rows.map(storable)).execute().catch(naming(table));
       copied += rows.length;
       progress?.("copied", table.name, copied);
@@ -103,11 +104,6 @@ async function* batches(from: Tables, { name, key }: Table): AsyncGenerator<Row[
   }
 }
 
-function inOrder(from: Tables, table: Table): AsyncGenerator<Row[]> {
-  const all = batches(from, table);
-  return table.parent === undefined ? all : parentsFirst(table, table.parent, all);
-}
-
 /** The same rows, ordered so that each follows the one that it refers to; rows wait until their parent was returned. */
 async function* parentsFirst(table: Table, parent: string, all: AsyncGenerator<Row[]>): AsyncGenerator<Row[]> {
   const given = new Set<string>();
@@ -115,7 +111,9 @@ async function* parentsFirst(table: Table, parent: string, all: AsyncGenerator<R
   for await (const rows of all) {
     waiting.push(...rows);
     for (;;) {
-      const { ready = [], later = [] } = Object.groupBy(waiting, (row) => (hasParent(row[parent], given) ? "ready" : "later"));
+      const { ready = [], later = [] } = Object.groupBy(waiting, (row) =>
+        row[parent] === null || given.has(JSON.stringify([row[parent]])) ? "ready" : "later",
+      );
       if (ready.length === 0) break;
       for (const row of ready) given.add(keyOf(table, row));
       waiting = later;
@@ -124,10 +122,6 @@ async function* parentsFirst(table: Table, parent: string, all: AsyncGenerator<R
   }
   // Rows that refer to each other, or to a missing row; the store refuses them if that is invalid.
   if (waiting.length > 0) yield waiting;
-}
-
-function hasParent(parent: unknown, given: ReadonlySet<string>): boolean {
-  return parent === null || given.has(JSON.stringify([parent]));
 }
 
 async function sameKeys(to: Tables, table: Table, rows: readonly Row[]): Promise<Map<string, Row>> {
@@ -152,9 +146,6 @@ function naming({ name }: Pick<Table, "name">): (error: Error) => never {
 
 /** JSON is inserted as text, as everywhere else. */
 function storable(row: Row): Row {
+  const isJson = (value: unknown): boolean => typeof value === "object" && value !== null && !(value instanceof Date);
   return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, isJson(value) ? JSON.stringify(value) : value]));
-}
-
-function isJson(value: unknown): boolean {
-  return typeof value === "object" && value !== null && !(value instanceof Date);
 }

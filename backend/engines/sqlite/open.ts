@@ -14,7 +14,11 @@ export const ACCOUNTS_MADE = "accounts.made";
 
 /** Throws StartError if the file is not a database, is damaged, or cannot be opened. */
 export async function openSqlite(file: string, log: Log): Promise<StoreThread> {
-  if (!existsSync(file)) makeFile(file);
+  if (!existsSync(file)) {
+    makeFolder(dirname(file), 0o700);
+    closeSync(openSync(file, "wx", 0o600));
+    syncFolder(dirname(file));
+  }
   const thread = new StoreThread({ file, log });
   try {
     await thread.life();
@@ -48,12 +52,6 @@ function holdsSomething(path: string): boolean {
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === "ENOTDIR" && existsSync(path);
   }
-}
-
-function makeFile(file: string): void {
-  makeFolder(dirname(file), 0o700);
-  closeSync(openSync(file, "wx", 0o600));
-  syncFolder(dirname(file));
 }
 
 /**

@@ -39,6 +39,8 @@ export const TOO_LONG = "57014";
 export const NO_TURN = "55P03";
 
 /** `code` is the SQLSTATE, if there is one for the failure. */
+const SQLITE_IOERR = 10;
+
 export class SqliteFailure extends Error {
   override readonly name = "SqliteFailure";
   readonly code: string | undefined;
@@ -52,11 +54,6 @@ export class SqliteFailure extends Error {
 /** `errcode`: as reported by node:sqlite. */
 function sqlstateOf(errcode: number | undefined): string | undefined {
   return errcode === undefined ? undefined : (SQLSTATE[errcode] ?? SQLSTATE[errcode & 0xff]);
-}
-
-/** The disk refused a write, so the state of the file in the thread cannot be trusted. */
-function isDiskFailure(errcode: number | undefined): boolean {
-  return errcode !== undefined && (errcode & 0xff) === 10;
 }
 
 /** Longer than PostgreSQL's `statement_timeout`: only a disk that hangs takes this long. */
@@ -188,7 +185,8 @@ export class Life {
     clearTimeout(waiting?.timer);
     if (!("message" in answer)) return waiting?.resolve(answer);
     waiting?.reject(new SqliteFailure(answer.message, sqlstateOf(answer.errcode)));
-    if (isDiskFailure(answer.errcode)) this.end(answer.message);
+    // The disk refused a write, so the state of the file in the thread cannot be trusted.
+    if (answer.errcode !== undefined && (answer.errcode & 0xff) === SQLITE_IOERR) this.end(answer.message);
   }
 
   /** Rejects waiting and later statements. */

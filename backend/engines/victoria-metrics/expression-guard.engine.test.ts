@@ -2,7 +2,7 @@
 import * as fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startTestEngine, type TestEngine } from "../../../test/fixtures/metrics-engine.ts";
-import { whyNotAsked } from "./expression-guard.ts";
+import { refusalOf } from "./expression-guard.ts";
 
 const NAMES =
   "a up http.rate bool on ignoring group_left prefix fill by without offset limit default or and inf nan start ru ttf max sum é".split(" ");
@@ -67,7 +67,7 @@ test("no expression that passes ends the engine", async () => {
   let asked = 0;
   await fc.assert(
     fc.asyncProperty(expression, async (query) => {
-      if (whyNotAsked(query) !== undefined) return;
+      if (refusalOf(query) !== undefined) return;
       asked += 1;
       const answer = await fetch(`${engine.queryUrl}/api/v1/query`, {
         method: "POST",

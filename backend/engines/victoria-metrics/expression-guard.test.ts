@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { whyNotAsked } from "./expression-guard.ts";
+import { refusalOf } from "./expression-guard.ts";
 
 describe("what people and dashboards write is asked", () => {
   test.each([
@@ -34,7 +34,7 @@ describe("what people and dashboards write is asked", () => {
     "sum by (on, bool, limit) (a)",
     'a{on="x", bool="y"}',
   ])("%s", (expression) => {
-    expect(whyNotAsked(expression)).toBeUndefined();
+    expect(refusalOf(expression)).toBeUndefined();
   });
 });
 
@@ -71,6 +71,6 @@ describe("what would end the engine is not asked, and the reason says how to wri
     ["a == 1or b", /cannot read "1or b"/],
     ["a".repeat(16 * 1024 + 1), /longer than 16384 bytes/],
   ])("%s", (expression, reason) => {
-    expect(whyNotAsked(expression)).toMatch(reason);
+    expect(refusalOf(expression)).toMatch(reason);
   });
 });

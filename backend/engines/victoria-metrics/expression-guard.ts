@@ -53,7 +53,7 @@ const PLAIN_NAME = /^[\p{L}\p{N}_:.\-/ ]+$/u;
 type Open = "expression" | "arguments" | "matching" | "labels" | "window";
 
 /** The reason, for the user, why the engine must not get the expression; undefined if it may. Reads each token once. */
-export function whyNotAsked(expression: string): string | undefined {
+export function refusalOf(expression: string): string | undefined {
   if (Buffer.byteLength(expression) > MAX_SELECTOR_BYTES) return `is longer than ${MAX_SELECTOR_BYTES} bytes`;
   try {
     new Guard(tokenize(expression, () => {})).read();

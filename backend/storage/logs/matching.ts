@@ -25,9 +25,9 @@ const CUT_ROWS = 16;
 const LOGS = sql`logs`;
 
 /** For queries without regular expressions. */
-export const NO_MATCHING: Matching = { from: LOGS, blockRows: undefined, found: wholly };
+export const NO_MATCHING: Matching = { from: LOGS, blockRows: undefined, found: matchAtOnce };
 const WHOLE: Matching = { ...NO_MATCHING, blockRows: GRANULE_ROWS };
-const IN_PIECES: Matching = { from: sql`${LOGS} ARRAY JOIN [1] AS at_first`, blockRows: CUT_ROWS, found: inPieces };
+const IN_PIECES: Matching = { from: sql`${LOGS} ARRAY JOIN [1] AS at_first`, blockRows: CUT_ROWS, found: matchInPieces };
 
 /** `patterns`: all regular expressions of the query. */
 export function matchingOf(patterns: readonly string[]): Matching {
@@ -35,7 +35,7 @@ export function matchingOf(patterns: readonly string[]): Matching {
   return isCostly(patterns) ? IN_PIECES : WHOLE;
 }
 
-function wholly(text: Sql, pattern: string, isWanted: boolean): Sql {
+function matchAtOnce(text: Sql, pattern: string, isWanted: boolean): Sql {
   return matchSql(sql`substring(${text}, 1, ${MATCHED_BYTES})`, pattern, isWanted);
 }
 
@@ -43,7 +43,7 @@ function wholly(text: Sql, pattern: string, isWanted: boolean): Sql {
  * Rows with short texts are decided before the split, so most rows never reach it. The condition on long texts uses a column of the ARRAY
  * JOIN, so no planner can move it in front.
  */
-function inPieces(text: Sql, pattern: string, isWanted: boolean): Sql {
+function matchInPieces(text: Sql, pattern: string, isWanted: boolean): Sql {
   const [short, long] = [sql`substring(${text}, 1, ${SHORT_BYTES})`, sql`substring(${text}, at_first, ${MATCHED_BYTES})`];
   return sql`(length(${text}) > ${SHORT_BYTES} OR ${matchSql(short, pattern, isWanted)})
     AND (length(${text}) <= ${SHORT_BYTES} OR ${matchSql(long, pattern, isWanted)})`;

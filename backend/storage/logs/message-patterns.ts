@@ -60,7 +60,7 @@ interface Text {
   readonly pattern: string;
   readonly example: string;
   readonly total: number;
-  readonly cells: readonly (readonly [stretch: number, n: number])[];
+  readonly cells: readonly (readonly [slot: number, n: number])[];
 }
 
 /** Sampled slices of the whole range, at least: sampling every n-th slice divides the range into 240 × n of them. */
@@ -73,11 +73,11 @@ async function readTexts(ask: Ask, question: PatternQuestion, oneOf: number): Pr
   const sampled = oneOf === 1 ? [] : [sql`intDiv(${sinceStart}, ${sliceNs}) % ${oneOf} = 0`];
   const where = and([sql`org_id = ${orgId}`, ...timesOf(range), ...sampled, ...conditions]);
   const answer = await ask(
-    sql`SELECT pattern, any(example) AS example, toFloat64(sum(n)) AS total, groupArray((stretch, n)) AS cells FROM (
-      SELECT ${PATTERN} AS pattern, stretch, any(line) AS example, toFloat64(count()) AS n FROM (
-        SELECT toUInt32(intDiv(${sinceStart}, ${stepNs})) AS stretch, ${LINE} AS line, ${LINE_IS_CUT} AS is_cut
+    sql`SELECT pattern, any(example) AS example, toFloat64(sum(n)) AS total, groupArray((slot, n)) AS cells FROM (
+      SELECT ${PATTERN} AS pattern, slot, any(line) AS example, toFloat64(count()) AS n FROM (
+        SELECT toUInt32(intDiv(${sinceStart}, ${stepNs})) AS slot, ${LINE} AS line, ${LINE_IS_CUT} AS is_cut
         FROM ${matching.from} WHERE ${where} LIMIT ${2 * MAX_PATTERN_SAMPLE_RECORDS}
-      ) GROUP BY pattern, stretch
+      ) GROUP BY pattern, slot
     ) GROUP BY pattern ORDER BY total DESC, pattern LIMIT ${MAX_MESSAGE_PATTERNS}`,
     undefined,
     matching.blockRows,
@@ -120,20 +120,17 @@ export async function mergePatterns(texts: readonly Text[], factor: number): Pro
     const key = `${words.length} ${words[0]}`;
     const similar = clusters.get(key) ?? [];
     clusters.set(key, similar);
-    let cluster = similar.find((candidate) => similarity(candidate.words, words) >= SIMILARITY);
+    const minEqual = SIMILARITY * words.length;
+    let cluster = similar.find((candidate) => candidate.words.filter((word, at) => word === words[at]).length >= minEqual);
     if (cluster) cluster.words = cluster.words.map((word, index) => (word === words[index] ? word : GAP));
     else similar.push((cluster = { words, example, counts: new Map(), total: 0 }));
-    for (const [stretch, n] of cells) {
-      cluster.counts.set(stretch, (cluster.counts.get(stretch) ?? 0) + n * factor);
+    for (const [slot, n] of cells) {
+      cluster.counts.set(slot, (cluster.counts.get(slot) ?? 0) + n * factor);
       cluster.total += n * factor;
     }
   }
   return [...clusters.values()]
     .flat()
     .map(({ words, ...cluster }) => ({ ...cluster, pattern: words.join(" ") }))
-    .sort((one, other) => other.total - one.total || (one.pattern < other.pattern ? -1 : 1));
-}
-
-function similarity(one: readonly string[], other: readonly string[]): number {
-  return one.filter((word, index) => word === other[index]).length / one.length;
+    .sort((a, b) => b.total - a.total || (a.pattern < b.pattern ? -1 : 1));
 }

@@ -38,7 +38,7 @@ export class ActiveSeries {
   readonly #key: HashKey;
   readonly #orgs = new Map<string, Recent>();
 
-  constructor({ limitOf, now = steadyUnixMs, key = newHashKey() }: ActiveSeriesOptions) {
+  constructor({ limitOf, now = () => performance.timeOrigin + performance.now(), key = newHashKey() }: ActiveSeriesOptions) {
     this.#limitOf = limitOf;
     this.#now = now;
     this.#key = key;
@@ -199,8 +199,4 @@ class Recent {
   #knownOf(register: number): number {
     return Math.max(this.#now[register] as number, this.#before[register] as number);
   }
-}
-
-function steadyUnixMs(): number {
-  return performance.timeOrigin + performance.now();
 }

@@ -2,7 +2,7 @@
 // carries the tenant as `extra_label=org_id=…`, which overrides the label in the body and is added to every selector of an expression;
 // extra_label and extra_filters of a caller are never passed on; tenants' queries leave capacity for the rule evaluator. A cluster that
 // cannot read all of its vmstorage nodes refuses the query, so incomplete data is never returned as complete.
-import { whyNotAsked } from "../../engines/victoria-metrics/expression-guard.ts";
+import { refusalOf } from "../../engines/victoria-metrics/expression-guard.ts";
 import type { OutsideJournal } from "../../engines/victoria-metrics/outside-journal.ts";
 import { LogFullError } from "../../engines/append-log/append-log.ts";
 import { ApiError } from "../../errors.ts";
@@ -160,7 +160,10 @@ export class VictoriaMetricsStore implements AsyncDisposable {
     refuseExpired(endpoint, scoped, this.#oldestMsOf(orgId));
     if (endpoint === "query" || endpoint === "query_range") refuseCostly(scoped.get("query") ?? "", evaluationOf(endpoint, scoped));
     refuseLong(scoped.getAll("match[]"));
-    for (const name of ["query", "match[]"]) for (const expression of scoped.getAll(name)) refuseDeadly(name, expression);
+    for (const [name, expression] of scoped) {
+      const reason = name === "query" || name === "match[]" ? refusalOf(expression) : undefined;
+      if (reason !== undefined) throw new ApiError("invalid_parameter", `${name}: ${reason}`);
+    }
     scoped.append("extra_label", `org_id=${orgId}`);
     // Only clusters use this parameter; a single node ignores it.
     scoped.set(...DENY_PARTIAL);
@@ -182,7 +185,8 @@ export class VictoriaMetricsStore implements AsyncDisposable {
    */
   async #runQueued(orgId: string, options: QueryOptions, ask: () => Promise<QueryAnswer>): Promise<QueryAnswer> {
     const { promise, resolve, reject } = Promise.withResolvers<QueryAnswer>();
-    const leave = () => reject(options.signal?.reason ?? stopped());
+    const stopped = new ApiError("unavailable", "the backend is stopping; try again", { retryAfterS: RETRY_AFTER_S });
+    const leave = () => reject(options.signal?.reason ?? stopped);
     const enough = [options.signal, this.#stopping].filter((signal) => signal !== undefined);
     for (const signal of enough) signal.addEventListener("abort", leave, { once: true });
     let timer: NodeJS.Timeout | undefined;
@@ -257,11 +261,6 @@ function expired(parameter: string): ApiError {
   return new ApiError("invalid_parameter", `${parameter}: your organisation's metrics are not kept for so long`);
 }
 
-function refuseDeadly(parameter: string, expression: string): void {
-  const reason = whyNotAsked(expression);
-  if (reason !== undefined) throw new ApiError("invalid_parameter", `${parameter}: ${reason}`);
-}
-
 function forcedLabels({ orgId, hostId, node }: SampleIdentity): [name: string, value: string][] {
   if (orgId === "" || hostId === "") throw new Error("a write without org_id or host_id");
   return [
@@ -287,8 +286,4 @@ function partial(cause: unknown): ApiError {
     "a storage node of the metrics cluster does not answer, so the result would be incomplete; try again later",
     { cause, retryAfterS: RETRY_AFTER_S },
   );
-}
-
-function stopped(): ApiError {
-  return new ApiError("unavailable", "the backend is stopping; try again", { retryAfterS: RETRY_AFTER_S });
 }

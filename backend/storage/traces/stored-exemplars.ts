@@ -27,13 +27,11 @@ interface StoredRow {
 
 /** Exemplars of every series that a selector selects. Throws as readExemplars. */
 export async function readAllExemplars(ask: Ask, orgId: string, selectors: readonly ExemplarSelector[], range: TimeRange): Promise<Buffer> {
-  const ofSpans = selectors.filter((matchers) => matchers.some(namesLatency));
+  const ofSpans = selectors.filter((matchers) =>
+    matchers.some(({ label, operator, value }) => label === "__name__" && operator === "=" && value === EXEMPLAR_SERIES),
+  );
   const found = ofSpans.length > 0 ? await readExemplars(ask, orgId, ofSpans, range) : [];
   return Buffer.from(JSON.stringify([...found, ...(await readStored(ask, orgId, selectors, range))]));
-}
-
-function namesLatency({ label, operator, value }: ExemplarSelector[number]): boolean {
-  return label === "__name__" && operator === "=" && value === EXEMPLAR_SERIES;
 }
 
 async function readStored(ask: Ask, orgId: string, selectors: readonly ExemplarSelector[], range: TimeRange): Promise<SeriesExemplars[]> {

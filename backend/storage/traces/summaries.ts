@@ -203,7 +203,7 @@ export class SpanSummaries implements AsyncDisposable {
         await clickhouse.read(orgId, { signal }, (ask: Ask) => storeEdges(ask, clickhouse, orgId, range, version));
       } catch (error) {
         // A retry would fail too, and delay the minutes after it.
-        if (!isTooExpensive(error)) throw error;
+        if (!(error instanceof ApiError && error.code === "query_too_expensive")) throw error;
         failure ??= error;
       }
       for (let minuteS = range.startS; minuteS < range.endS; minuteS += MINUTE_S) left.delete(minuteS);
@@ -249,10 +249,6 @@ function nameOf(group: SeriesGroup): string {
 function isOverLimit(error: unknown): false {
   if (error instanceof ApiError && error.code === "over_quota") return false;
   throw error;
-}
-
-function isTooExpensive(error: unknown): boolean {
-  return error instanceof ApiError && error.code === "query_too_expensive";
 }
 
 async function settle(work: Promise<void>): Promise<PromiseSettledResult<void>> {

@@ -39,7 +39,8 @@ export async function findStoredEntries(
     const hashes = batch.flatMap(({ bodyHash }) => (bodyHash === undefined ? [] : BigInt(bodyHash)));
     const ids = batch.flatMap((entry) => (entry.bodyHash === undefined ? (first.get(entry)?.id ?? []) : []));
     const days = hashes.length === 0 ? [] : await readStoredDays(clickhouse, name, sinceS, sql`body_hash IN (${commaList(hashes)})`);
-    const found = ids.length === 0 ? [] : await readIds(clickhouse, name, sinceS, ids);
+    const byId = sql`SELECT org_id, id FROM ${new Sql(name)} WHERE received_at >= toDateTime(${sinceS}) AND id IN (${commaList(ids)})`;
+    const found = ids.length === 0 ? [] : await clickhouse.query<{ org_id: string; id: string }>(byId);
     for (const day of days) known.add(keyOf(day.org_id, day.host_id, day.body_hash, day.day));
     for (const { org_id: orgId, id } of found) known.add(keyOf(orgId, id));
     for (const entry of batch) {
@@ -51,12 +52,6 @@ export async function findStoredEntries(
     }
   }
   return stored;
-}
-
-function readIds(clickhouse: ClickHouse, table: string, sinceS: number, ids: readonly bigint[]): Promise<{ org_id: string; id: string }[]> {
-  return clickhouse.query(
-    sql`SELECT org_id, id FROM ${new Sql(table)} WHERE received_at >= toDateTime(${sinceS}) AND id IN (${commaList(ids)})`,
-  );
 }
 
 function keyOf(...parts: (string | number)[]): string {
