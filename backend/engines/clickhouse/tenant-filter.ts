@@ -36,19 +36,7 @@ const WORD = /^\w+$/;
 const UNUSED = new Set([";", '"', "$", "#", "--", "/*"]);
 /** Other settings, other outputs, and functions that read a table, a dictionary or a file by name. */
 const DENIED = /^(settings|into|format|file|joinget\w*|dict\w*|hascolumnintable)$/;
-const AFTER_SOURCES = new Set([
-  "where",
-  "prewhere",
-  "group",
-  "order",
-  "having",
-  "limit",
-  "union",
-  "except",
-  "intersect",
-  "window",
-  "qualify",
-]);
+const AFTER_SOURCES = new Set("where prewhere group order having limit union except intersect window qualify".split(" "));
 /** The only allowed table function; it generates numbers. */
 const NUMBERS = "numbers";
 const SUBQUERY = new Set(["select", "with"]);

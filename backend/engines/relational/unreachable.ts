@@ -10,17 +10,7 @@ const RETRY_AFTER_S = 2;
  * that a later retry may succeed (PostgreSQL documentation, appendix A).
  */
 const AWAY_SQLSTATE = /^(08...|53...|57P0[123]|58030)$/;
-const AWAY_ERRNO = new Set([
-  "ECONNREFUSED",
-  "ECONNRESET",
-  "EPIPE",
-  "ETIMEDOUT",
-  "ENOTFOUND",
-  "EAI_AGAIN",
-  "EHOSTUNREACH",
-  "ENETUNREACH",
-  "ENOENT",
-]);
+const AWAY_ERRNO = new Set("ECONNREFUSED ECONNRESET EPIPE ETIMEDOUT ENOTFOUND EAI_AGAIN EHOSTUNREACH ENETUNREACH ENOENT".split(" "));
 /** Too many connections, a statement cancelled after its timeout, a lock timeout, a serialization failure, a deadlock. */
 const BUSY_SQLSTATE = /^(53300|57014|55P03|40001|40P01)$/;
 /** pg reports these without a code. */

@@ -18,22 +18,7 @@ const NUMBERS = new Set(["inf", "nan"]);
 /** The engine parses such a name before a word as the aggregation (aggr.go). */
 const AGGREGATIONS = new Set(
   [
-    [
-      "any",
-      "avg",
-      "bottomk",
-      "count",
-      "count_values",
-      "distinct",
-      "geomean",
-      "group",
-      "histogram",
-      "limitk",
-      "mad",
-      "max",
-      "median",
-      "min",
-    ],
+    "any avg bottomk count count_values distinct geomean group histogram limitk mad max median min".split(" "),
     ["mode", "outliers_iqr", "outliers_mad", "outliersk", "quantile", "quantiles", "share", "stddev", "stdvar", "sum", "sum2", "topk"],
     ["topk", "bottomk"].flatMap((name) => ["avg", "max", "median", "last", "min"].map((of) => `${name}_${of}`)),
     ["zscore"],

@@ -32,41 +32,16 @@ export const LINKS = sql`arrayMap(link -> (link.1, link.2, link.3, link.4), JSON
 /**
  * Attributes are stored as text. These keys are integers by OpenTelemetry's semantic conventions, so Jaeger's clients get them as numbers.
  */
-const INTEGER_KEYS = [
-  "client.port",
-  "code.line.number",
-  "code.lineno",
-  "db.operation.batch.size",
-  "db.redis.database_index",
-  "db.response.returned_rows",
-  "destination.port",
-  "gen_ai.usage.input_tokens",
-  "gen_ai.usage.output_tokens",
-  "http.request.body.size",
-  "http.request.resend_count",
-  "http.request_content_length",
-  "http.resend_count",
-  "http.response.body.size",
-  "http.response.status_code",
-  "http.response_content_length",
-  "http.status_code",
-  "messaging.batch.message_count",
-  "messaging.kafka.message.offset",
-  "messaging.kafka.offset",
-  "messaging.kafka.partition",
-  "messaging.message.body.size",
-  "messaging.message.envelope.size",
-  "net.host.port",
-  "net.peer.port",
-  "network.local.port",
-  "network.peer.port",
-  "process.pid",
-  "rpc.grpc.status_code",
-  "rpc.jsonrpc.error_code",
-  "server.port",
-  "source.port",
-  "thread.id",
-];
+const INTEGER_KEYS = `
+  client.port code.line.number code.lineno db.operation.batch.size db.redis.database_index db.response.returned_rows
+  destination.port gen_ai.usage.input_tokens gen_ai.usage.output_tokens http.request.body.size http.request.resend_count
+  http.request_content_length http.resend_count http.response.body.size http.response.status_code http.response_content_length
+  http.status_code messaging.batch.message_count messaging.kafka.message.offset messaging.kafka.offset messaging.kafka.partition
+  messaging.message.body.size messaging.message.envelope.size net.host.port net.peer.port network.local.port network.peer.port
+  process.pid rpc.grpc.status_code rpc.jsonrpc.error_code server.port source.port thread.id
+`
+  .trim()
+  .split(/\s+/);
 /** Attributes as an array of (key, value). */
 export const PAIRS = sql`arrayZip(arrayMap(key -> toString(key), mapKeys(attributes)), mapValues(attributes))`;
 /** Whether a `pair` is such an integer. A double holds 15 digits exactly. */
