@@ -1,4 +1,4 @@
-// Passes on bytes in several pieces, for files and sockets, so that contents need not be copied.
+// Helpers for bytes in several pieces, which files and sockets accept, so that large contents are not copied.
 
 /** Passing on a smaller piece costs more than copying it. */
 const SMALL_PIECE_BYTES = 4096;

@@ -21,7 +21,7 @@ export interface Selection {
   readonly conditions: readonly Sql[];
   /** The FROM clause if the conditions cost much per row; unset: the table itself. */
   readonly from?: Sql;
-  /** As `blockRows` of Ask (engines/clickhouse/client.ts); set together with `from`. */
+  /** See `blockRows` of Ask (engines/clickhouse/client.ts); set together with `from`. */
   readonly blockRows?: number | undefined;
   /** The conditions match a large part of all rows, so the first minute of the page's range probably fills the page. */
   readonly isDense?: boolean;

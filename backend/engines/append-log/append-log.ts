@@ -295,7 +295,7 @@ export class AppendLog implements AsyncDisposable {
     return this.#current;
   }
 
-  /** Without new records, too, released ones must not stay on disk longer than their table may keep them. */
+  /** Released records must not stay on disk longer than their table may keep them, even if no new ones arrive. */
   #closeIdle(): void {
     this.#idleTimer = undefined;
     if (this.#current?.unreleased === 0 && !this.#current.isWriting) this.rotate();
@@ -308,7 +308,7 @@ export class AppendLog implements AsyncDisposable {
 
 function earlierSegment(path: string, nowMs: number): SegmentState {
   const bytes = statSync(path).size;
-  // Nothing can be released before it is read.
+  // No record can be released before the segment is read.
   const unreleased = Number.POSITIVE_INFINITY;
   return { path, fd: undefined, bytes, openedAtMs: nowMs, closedAtMs: nowMs, unreleased, isWriting: false, isNamed: true };
 }

@@ -1,4 +1,4 @@
-// Opens the engine in both ways, embedded and over its HTTP interface, for tests of what must be equal. Both see the same tables, because
+// Opens the engine in both ways, embedded and over its HTTP interface, for tests that compare the two. Both see the same tables, because
 // chDB binds one folder per process: the embedded client and the HTTP server share it.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -17,8 +17,8 @@ const TRANSIENT = /^(?:(?:inserts|shadow|tmp)(?:\/|$)|journal\/\w+\/\d+\.journal
 const PART = /^(?<partition>\w+?)_(?<first>\d+)_(?<last>\d+)_(?<level>\d+)(?:_\d+)?$/;
 
 /**
- * Freezes every table under `name`. Returns a time for each table: rows that were acknowledged before are in the snapshot. Of an
- * unacknowledged body, each day is included as a whole or not at all, as after a crash, because a day is a partition.
+ * Freezes every table under `name`. Returns a time for each table: rows that were acknowledged before are in the snapshot. Each day of an
+ * unacknowledged body is included as a whole or not at all, as after a crash, because a day is a partition.
  */
 export async function freezeTables(
   clickhouse: Pick<ClickHouse, "query" | "command" | "settle">,

@@ -15,7 +15,7 @@ export interface TablePending {
   readonly failingMs: number | undefined;
   /** Journal entries that the engine permanently refused since the start. */
   readonly deadLetters: number;
-  /** Entries of these for which there was no space as dead letters: their rows are lost. */
+  /** Rows of these entries that are lost, because the dead letters had reached their limit. */
   readonly dropped: number;
   /** Commits the rows of an organisation, or all. Never rejects. */
   flush(orgId?: string): Promise<void>;

@@ -101,7 +101,7 @@ export async function lockOrg(trx: OrgLocker, orgId: string): Promise<void> {
   await trx.selectFrom("orgs").select("id").where("id", "=", orgId).forNoKeyUpdate().execute();
 }
 
-/** A bug in this program, never the fault of a request. */
+/** Thrown for a bug in this program, never because of a request. */
 export class TenantStatementError extends Error {
   override readonly name = "TenantStatementError";
   constructor(why: string) {

@@ -1,5 +1,5 @@
-// A client of vmalert's HTTP API, embedded or not: the state of its loaded rules, and a reload. Invariant: everything else is read-only; an
-// unreachable vmalert and an invalid response are an EvaluatorError.
+// Reads the state of the rules that vmalert, embedded or not, has loaded, and makes it reload them, over its HTTP API. Invariant: nothing
+// else in vmalert is changed; an unreachable vmalert and an invalid response are an EvaluatorError.
 import { Pool } from "../http-pool.ts";
 import { MAX_VMALERT_ANSWER_BYTES } from "../limits.ts";
 import { loginOf, statusOf } from "../engine-http.ts";

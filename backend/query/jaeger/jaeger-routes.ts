@@ -124,7 +124,7 @@ function dataOf(items: object): object {
   return { type: "object", required: ["data"], properties: { data: { type: "array", items } }, additionalProperties: true };
 }
 
-/** Jaeger does not count anything in this envelope either. */
+/** Like Jaeger, leaves the counts in the envelope at zero. */
 function wrapData(data: readonly Buffer[]): Buffer[] {
   return [Buffer.from('{"data":'), ...data, Buffer.from(',"total":0,"limit":0,"offset":0,"errors":null}')];
 }

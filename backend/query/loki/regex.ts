@@ -19,7 +19,7 @@ import { wrongQuery } from "./grammar.ts";
 const SLICE_MS = 5;
 
 export interface Bounds {
-  /** Records that are read one by one, and their bytes. */
+  /** Maximum number of records that are read one by one, and their size. */
   readonly records: number;
   readonly bytes: number;
   readonly computeMs: number;
@@ -88,7 +88,7 @@ export function charge(characters: number): void {
     throw tooExpensive(`walks or makes more than ${MAX_STAGE_CHARACTERS / 1024 / 1024} Mi characters for one record`);
 }
 
-/** As `text.indexOf(part, from)`. Throws ApiError query_too_expensive. */
+/** Like `text.indexOf(part, from)`. Throws ApiError query_too_expensive. */
 export function findText(text: string, part: string, from = 0): number {
   if (part.length > LONG_PART) charge((text.length - from) * Math.ceil(part.length / LONG_PART));
   const found = text.indexOf(part, from);

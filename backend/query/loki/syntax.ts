@@ -78,7 +78,7 @@ export interface Grouping {
 
 export interface RangeAggregation {
   readonly kind: "range";
-  /** Such as count_over_time. */
+  /** For example count_over_time. */
   readonly operation: string;
   readonly log: LogQuery;
   readonly rangeNs: bigint;
@@ -91,7 +91,7 @@ export interface RangeAggregation {
 
 export interface VectorAggregation {
   readonly kind: "aggregate";
-  /** Such as sum. */
+  /** For example sum. */
   readonly operation: string;
   readonly of: MetricQuery;
   readonly grouping: Grouping | undefined;
@@ -107,7 +107,7 @@ export interface Matching {
 
 export interface BinaryOperation {
   readonly kind: "binary";
-  /** Such as + or unless. */
+  /** For example + or unless. */
   readonly operator: string;
   readonly left: MetricQuery;
   readonly right: MetricQuery;

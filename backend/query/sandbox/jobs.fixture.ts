@@ -1,4 +1,4 @@
-// A sandbox program whose jobs are as hostile as a query may be.
+// A program for the sandbox whose jobs do what the most hostile query could do.
 import { sql } from "../../engines/clickhouse/sql.ts";
 import { type JobContext, serveJobs } from "./serve-jobs.ts";
 import { ORGANISATION } from "./protocol.ts";

@@ -15,7 +15,7 @@ export interface Matching {
 
 /** Rows of a granule. */
 const GRANULE_ROWS = 2048;
-/** Bytes of each row of a granule that a costly expression may see at most. */
+/** Maximum bytes of each row of a granule that a costly expression reads. */
 const SHORT_BYTES = 512;
 /**
  * Rows of the blocks into which ARRAY JOIN splits a granule. Smaller blocks cost more: the engine compiles the expression again for each.

@@ -63,7 +63,7 @@ interface Text {
   readonly cells: readonly (readonly [slot: number, n: number])[];
 }
 
-/** Sampled slices of the whole range, at least: sampling every n-th slice divides the range into 240 × n of them. */
+/** Minimum number of slices in a sample: to read every n-th slice, the range is divided into 240 × n of them. */
 const SLICES = 240n;
 
 async function readTexts(ask: Ask, question: PatternQuestion, oneOf: number): Promise<Text[]> {

@@ -80,7 +80,7 @@ const IGNORES_CASE = /\(\?[a-zA-Z-]*i/;
 const RANGE_END = /-(?=(\\x\{\w+\}|\\x..|\\.|.))/gsu;
 
 interface Part {
-  /** The number of characters that it matches at least; one for a class. */
+  /** The minimum number of characters that it matches; one for a class. */
   readonly length: number;
   readonly steps: number;
   /** Characters, classes and groups, each as often as it is repeated. */

@@ -96,7 +96,7 @@ export class VictoriaMetricsStore implements AsyncDisposable {
     this.#oldestMsOf = oldestMsOf;
   }
 
-  /** Queries now. A query counts as running for as long as the engine computes it. */
+  /** The current queries. A query counts as running as long as the engine computes it. */
   get queries(): { readonly running: number; readonly waiting: number } {
     return this.#queue;
   }
@@ -180,8 +180,8 @@ export class VictoriaMetricsStore implements AsyncDisposable {
   }
 
   /**
-   * The engine continues with a query whose client has disconnected or whose time is over. So the query's slot is freed only when the
-   * engine responds, but the caller does not wait for that.
+   * The engine continues with a query whose client has disconnected or whose time limit is exceeded. Therefore, the slot of the query is
+   * freed only when the engine responds, but the caller does not wait for that.
    */
   async #runQueued(orgId: string, options: QueryOptions, ask: () => Promise<QueryAnswer>): Promise<QueryAnswer> {
     const { promise, resolve, reject } = Promise.withResolvers<QueryAnswer>();

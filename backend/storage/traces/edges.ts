@@ -11,7 +11,7 @@ import { MINUTE_S, type MinuteRange, timeOf } from "./red.ts";
 const CALLER_BEFORE_S = 600;
 /** A client span has no callee if none began until this long after its minute. */
 const CALLEE_AFTER_S = 60;
-/** Edges that are stored per minute; those with most calls. */
+/** Maximum number of edges per minute; those with the most calls are stored. */
 const MAX_EDGES = 2000;
 const MAX_NAME_CHARACTERS = 256;
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;

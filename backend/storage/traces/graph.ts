@@ -24,7 +24,7 @@ export interface EdgeRow {
   readonly p99_ms: number | null;
 }
 
-/** Edges in one response; those with most calls. */
+/** Maximum number of edges in one response; those with the most calls are returned. */
 export const MAX_EDGES = 2000;
 const MAX_ANSWER_BYTES = 8 * 1024 * 1024;
 

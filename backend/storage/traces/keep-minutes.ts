@@ -22,7 +22,7 @@ export function copiesUntilS(retentionDays: number, nowMs = Date.now()): number 
 
 /** Longer names are cut in copies, so that a few long names cannot exceed the memory of a statement. */
 const MAX_NAME_CHARACTERS = 256;
-/** Rows that are copied per organisation and minute; those with most calls. */
+/** Maximum number of rows per organisation and minute; those with the most calls are copied. */
 const MAX_ROWS_PER_MINUTE = 10_000;
 
 /**

@@ -19,7 +19,7 @@ export interface FamilyFilter extends MinuteRange {
 
 export type FamilyQuestion = "calls" | "errors" | { readonly quantile: number };
 
-/** Series in one response; those with most calls. */
+/** Maximum number of series in one response; those with the most calls are returned. */
 const MAX_SERIES = 1000;
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 /** Marks the latency and the share of errors of points without calls, which are left out. */

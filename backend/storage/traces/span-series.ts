@@ -14,7 +14,7 @@ const LIMIT_EXPONENTS = Array.from({ length: 14 }, (_, index) => index + 1);
 /** Values of `le`. The smallest limit that includes a span of bucket n has the exponent n / 4, rounded up. */
 export const BUCKET_LIMITS: readonly string[] = [...LIMIT_EXPONENTS.map((exponent) => `${2 ** exponent / 1000}`), "+Inf"];
 export const LATENCY = "traces_spanmetrics_latency";
-/** Groups of an organisation that become series; those with most calls. */
+/** Maximum number of groups of an organisation that become series; those with the most calls are chosen. */
 export const MAX_GROUPS = 1000;
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 

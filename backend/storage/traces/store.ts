@@ -83,7 +83,7 @@ export class ClickHouseSpanStore implements AsyncDisposable {
     await this.#exemplars.write(batch);
   }
 
-  /** SpanRows, newest first. Throws ApiError as ClickHouse.read does. */
+  /** The elements of GET /query/traces, newest first. Throws ApiError as ClickHouse.read does. */
   query(orgId: string, filter: SpanFilter, options: QueryOptions = {}): Promise<Found> {
     return foundPage(this.#clickhouse, orgId, {
       table: "spans",
@@ -95,12 +95,12 @@ export class ClickHouseSpanStore implements AsyncDisposable {
     });
   }
 
-  /** WholeSpanRows of one trace (lowercase hex), oldest first, a page of them. Throws as `query` does. */
+  /** A page of the spans of one trace (lowercase hex) with all fields, oldest first. Throws as `query` does. */
   trace(orgId: string, traceId: string, after: Cursor | undefined, options: QueryOptions = {}): Promise<Found> {
     return foundPage(this.#clickhouse, orgId, { ...wholeTrace(traceId, after), options });
   }
 
-  /** TraceRows, newest first. Throws as `query` does. */
+  /** Traces, newest first. Throws as `query` does. */
   search(orgId: string, filter: TraceFilter, options: QueryOptions = {}): Promise<Found> {
     return this.#clickhouse.read(orgId, options, (ask) => searchTraces(ask, orgId, filter));
   }

@@ -18,7 +18,7 @@ import { atZero, edgeSeries, MAX_GROUPS, type SeriesGroup, spanSeries } from "./
 
 export interface SummariesOptions {
   readonly clickhouse: ClickHouse;
-  /** True while no log record or span was ever stored, so the engine need not be opened. */
+  /** True if no log record or span has ever been stored, so that the engine is not opened. */
   readonly isUnused: () => boolean;
   readonly metrics: Pick<MetricsStore, "write">;
   /** Retention of spans. */
