@@ -6,7 +6,7 @@ import { goneSignal } from "../http/client.ts";
 import { readerOf } from "../auth/request-identity.ts";
 import type { QueryOptions } from "../admission/query-queue.ts";
 import type { ResponseBudget } from "../http/response-budget.ts";
-import type { Found } from "../storage/page.ts";
+import type { PageResult } from "../storage/page.ts";
 import { nextLink, type Page } from "../storage/page.ts";
 import { MAX_FORM_BYTES } from "./limits.ts";
 
@@ -22,7 +22,7 @@ export type JsonQuery = Query<readonly Buffer[]>;
 export async function answerPage(
   request: FastifyRequest,
   reply: FastifyReply,
-  { answers, page, ask }: { answers: ResponseBudget; page: Page; ask: Query<Found> },
+  { answers, page, ask }: { answers: ResponseBudget; page: Page; ask: Query<PageResult> },
 ): Promise<FastifyReply> {
   return answerJson(request, reply, {
     answers,

@@ -5,7 +5,7 @@ import { and, commaList, Sql, sql } from "../engines/clickhouse/sql.ts";
 import { TooLargeError } from "../errors.ts";
 import type { QueryOptions } from "../admission/query-queue.ts";
 import { MAX_LIMIT, MAX_PAGE_BYTES } from "./limits.ts";
-import { type Cursor, type Found, type Page, pageConditions, nanoseconds } from "./page.ts";
+import { type Cursor, type PageResult, type Page, pageConditions, nanoseconds } from "./page.ts";
 
 /**
  * The limit if rows are so large that a page is cut by bytes: then their positions and sizes are read first, and the second statement lists
@@ -27,28 +27,28 @@ export interface Selection {
   readonly isDense?: boolean;
 }
 
-interface Wanted extends Selection {
+interface PageQuery extends Selection {
   readonly page: Page;
   readonly maxPageBytes?: number;
 }
 
 /** Returns rows in the order of the page. Throws ApiError as ClickHouse.read does. */
-export function foundPage(
+export function queryPage(
   clickhouse: ClickHouse,
   orgId: string,
-  { options, ...wanted }: Wanted & { readonly options: QueryOptions },
-): Promise<Found> {
-  return clickhouse.read(orgId, options, (ask) => askPage(ask, orgId, wanted));
+  { options, ...query }: PageQuery & { readonly options: QueryOptions },
+): Promise<PageResult> {
+  return clickhouse.read(orgId, options, (ask) => readPageRows(ask, orgId, query));
 }
 
 /**
  * The same within a running query. If the first minute probably fills the page, it is read first: for a longer range the engine reads the
  * ends of many parts, which takes half as long again for 2 million rows in 8 parts.
  */
-export async function askPage(ask: Ask, orgId: string, wanted: Wanted): Promise<Found> {
-  const firstMinute = wanted.isDense ? firstMinuteOf(wanted.page) : undefined;
-  const found = firstMinute && (await askRange(ask, orgId, { ...wanted, page: { ...wanted.page, range: firstMinute } }));
-  return found?.next ? found : await askRange(ask, orgId, wanted);
+export async function readPageRows(ask: Ask, orgId: string, query: PageQuery): Promise<PageResult> {
+  const firstMinute = query.isDense ? firstMinuteOf(query.page) : undefined;
+  const found = firstMinute && (await readRange(ask, orgId, { ...query, page: { ...query.page, range: firstMinute } }));
+  return found?.next ? found : await readRange(ask, orgId, query);
 }
 
 const MINUTE_NS = 60_000_000_000n;
@@ -65,7 +65,7 @@ function least(...times: bigint[]): bigint {
   return times.reduce((one, other) => (one < other ? one : other));
 }
 
-async function askRange(ask: Ask, orgId: string, { page, maxPageBytes = MAX_PAGE_BYTES, ...selection }: Wanted): Promise<Found> {
+async function readRange(ask: Ask, orgId: string, { page, maxPageBytes = MAX_PAGE_BYTES, ...selection }: PageQuery): Promise<PageResult> {
   const where = and([sql`org_id = ${orgId}`, ...pageConditions(page), ...selection.conditions]);
   const ordered = { ...selection, order: page.oldestFirst ? sql`ASC` : sql`DESC` };
   try {
@@ -97,7 +97,7 @@ async function readLargeRows(
   selection: Ordered,
   where: Sql,
   { orgId, limit, maxPageBytes }: { orgId: string; limit: number; maxPageBytes: number },
-): Promise<Found> {
+): Promise<PageResult> {
   const lines = await ask(
     sql`SELECT toUnixTimestamp64Nano(time) AS time_ns, id, byteSize(${selection.sizes}) AS bytes FROM ${selection.from ?? new Sql(selection.table)}
         WHERE ${where} ORDER BY time ${selection.order}, id ${selection.order} LIMIT ${limit + 1}`,
@@ -147,7 +147,7 @@ export function arrayOfLines(lines: Buffer): Buffer {
 }
 
 /** Turns lines into a page, in place. If there is a next page, `lines` has one row more than `limit`. */
-function toPage(lines: Buffer, limit: number, maxBytes: number): Found {
+function toPage(lines: Buffer, limit: number, maxBytes: number): PageResult {
   if (lines.length === 0) return { json: Buffer.from("[]"), next: undefined, isEmpty: true };
   let [from, to, rows] = [0, 0, 0];
   let last: Cursor | undefined;

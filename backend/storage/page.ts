@@ -30,7 +30,7 @@ export interface Page {
 }
 
 /** The rows of a page. */
-export interface Found {
+export interface PageResult {
   /** An array of rows in JSON. */
   readonly json: Buffer;
   /** The position of the last row if there are more rows. */

@@ -16,7 +16,7 @@ import {
 } from "../../backend/ingest/otlp/otlp-body.fixture.ts";
 import { openOtlpDecoder } from "../../backend/ingest/otlp/otlp-decoder.ts";
 import type { Ingested } from "../../backend/ingest/otlp/otlp-ingest.ts";
-import type { Found } from "../../backend/storage/page.ts";
+import type { PageResult } from "../../backend/storage/page.ts";
 import type { Cursor } from "../../backend/storage/page.ts";
 import { createOtlpIngest } from "../../backend/ingest/otlp/otlp-ingest.ts";
 import { ClickHouseSpanStore, type SpanFilter } from "../../backend/storage/traces/store.ts";
@@ -51,7 +51,7 @@ export async function openStores(clickhouse: ClickHouse) {
   return { logs, spans, ingestLogs, ingestTraces, [Symbol.asyncDispose]: () => owned[Symbol.asyncDispose]() };
 }
 
-export function rowsOf<Row>({ json }: Found): Row[] {
+export function rowsOf<Row>({ json }: PageResult): Row[] {
   return JSON.parse(json.toString()) as Row[];
 }
 

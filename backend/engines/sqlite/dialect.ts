@@ -13,7 +13,7 @@ import {
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from "kysely";
-import { type Life, NO_TURN, SqliteFailure, type StoreThread } from "./store-thread.ts";
+import { type RunningThread, NO_TURN, SqliteFailure, type StoreThread } from "./store-thread.ts";
 
 const TURN_TIMEOUT_MS = 5_000;
 
@@ -69,7 +69,7 @@ class ThreadDriver implements Driver {
   async acquireConnection(): Promise<DatabaseConnection> {
     await this.#turns.take();
     try {
-      return new ThreadConnection(await this.#thread.life());
+      return new ThreadConnection(await this.#thread.running());
     } catch (error) {
       this.#turns.give();
       throw error;
@@ -101,19 +101,19 @@ class ThreadDriver implements Driver {
 }
 
 class ThreadConnection implements DatabaseConnection {
-  readonly #life: Life;
-  constructor(life: Life) {
-    this.#life = life;
+  readonly #running: RunningThread;
+  constructor(running: RunningThread) {
+    this.#running = running;
   }
 
   async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
-    const result = await this.#life.run(sql, parameters);
+    const result = await this.#running.run(sql, parameters);
     return "rows" in result ? { rows: result.rows as R[] } : { rows: [], numAffectedRows: result.changes };
   }
 
   /** Ends the thread, and with it a transaction that could not be rolled back: otherwise later statements would become part of it. */
   abandon(): void {
-    this.#life.end("a transaction could not be rolled back");
+    this.#running.end("a transaction could not be rolled back");
   }
 
   // oxlint-disable-next-line require-yield -- kysely's own signature

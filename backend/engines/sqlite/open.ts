@@ -21,7 +21,7 @@ export async function openSqlite(file: string, log: Log): Promise<StoreThread> {
   }
   const thread = new StoreThread({ file, log });
   try {
-    await thread.life();
+    await thread.running();
     return thread;
   } catch (error) {
     await thread[Symbol.asyncDispose]();

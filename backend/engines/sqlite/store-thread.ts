@@ -73,7 +73,7 @@ export class StoreThread implements AsyncDisposable {
   readonly #log: Log;
   readonly #script: URL;
   readonly #statementTimeoutMs: number;
-  #life: Life | undefined;
+  #running: RunningThread | undefined;
   #closed = false;
 
   constructor(options: { file: string; log: Log; script?: URL; statementTimeoutMs?: number }) {
@@ -85,35 +85,35 @@ export class StoreThread implements AsyncDisposable {
   }
 
   /** The running thread, started if necessary. Throws SqliteFailure if the file cannot be opened, or if a thread is ending. */
-  async life(): Promise<Life> {
+  async running(): Promise<RunningThread> {
     if (this.#closed) throw lost("the store is closed");
-    this.#life ??= this.#begin();
-    const life = this.#life;
-    await life.opened;
-    return life;
+    this.#running ??= this.#begin();
+    const running = this.#running;
+    await running.opened;
+    return running;
   }
 
-  #begin(): Life {
-    const life = new Life(this.#script, this.#file, this.#statementTimeoutMs);
-    void this.#followed(life);
-    return life;
+  #begin(): RunningThread {
+    const running = new RunningThread(this.#script, this.#file, this.#statementTimeoutMs);
+    void this.#followed(running);
+    return running;
   }
 
-  async #followed(life: Life): Promise<void> {
-    const reason = await life.ended;
-    this.#life = undefined;
-    if (this.#closed || !life.wasOpened) return;
+  async #followed(running: RunningThread): Promise<void> {
+    const reason = await running.ended;
+    this.#running = undefined;
+    if (this.#closed || !running.wasOpened) return;
     this.#log.error({ event: "accounts.thread_ended", reason }, "SQLite thread ended; the next statement restarts it");
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true;
-    await this.#life?.close();
+    await this.#running?.close();
   }
 }
 
 /** One run of the thread, from start to end. */
-export class Life {
+export class RunningThread {
   readonly #worker: Worker;
   readonly #waiting = new Map<number, Waiting>();
   readonly #statementTimeoutMs: number;

@@ -22,7 +22,7 @@ export interface Cell {
   readonly value: number | null;
   readonly squares?: number | null;
   /** Set if JavaScript has to read one of the cell's records. */
-  readonly odd?: number;
+  readonly ambiguous?: number;
   readonly k?: readonly string[];
   /** The record's attributes as JSON, if all labels are needed. */
   readonly labels_text?: string;
@@ -94,7 +94,13 @@ export interface CellStatement {
  */
 export function minuteSources(source: CellSource, own: readonly Sql[], conditions: readonly Sql[]): CellSource[] | undefined {
   const { range, steps, plan, keysOf, matching } = source;
-  if (range.unwrap || range.operation.startsWith("bytes_") || plan.isOdd || plan.labels.kind === "all" || plan.labels.kind === "without")
+  if (
+    range.unwrap ||
+    range.operation.startsWith("bytes_") ||
+    plan.isAmbiguous ||
+    plan.labels.kind === "all" ||
+    plan.labels.kind === "without"
+  )
     return undefined;
   const columns = [...conditions, ...plan.conditions, keyColumns(plan, keysOf).group];
   const split =
@@ -119,13 +125,13 @@ export function cellStatement({ range, steps, plan, keysOf, matching, where, at 
   if (!made) return undefined;
   const { moments, group, conditions } = momentColumns(range, steps, at);
   const keys = keyColumns(plan, keysOf);
-  const odd = plan.isOdd ? sql`, max(${plan.isOdd}) AS odd` : sql``;
+  const ambiguous = plan.isAmbiguous ? sql`, max(${plan.isAmbiguous}) AS ambiguous` : sql``;
   const by = [group, keys.group].filter((part) => part.text !== "");
   const groups = by.length === 0 ? sql`` : sql`GROUP BY ${commaList(by)}`;
   // For an instant query grouped by named labels, each cell is a series.
   const maxCells = steps.count === 1 && plan.labels.kind === "by" ? MAX_QUERY_SERIES : MAX_CELLS;
   const condition = and([...where, ...plan.conditions, ...conditions]);
-  const statement = sql`SELECT ${moments}${keys.select}toFloat64(count()) AS n, ${made}${odd}
+  const statement = sql`SELECT ${moments}${keys.select}toFloat64(count()) AS n, ${made}${ambiguous}
     FROM ${matching.from} WHERE ${condition} ${groups} HAVING n > 0 LIMIT ${maxCells + 1}`;
   return { statement, maxCells };
 }
@@ -185,7 +191,7 @@ export function labelReader({ labels, isMarked }: LeafSql): (cell: Cell) => Labe
       : wholeLabels(labels.kind === "without" ? labels.names : []);
   if (labels.kind === "none") return () => NO_LABELS;
   return (cell) => {
-    const key = JSON.stringify(labels.kind === "by" ? cell.k : { ...cell, first: 0, last: 0, n: 0, value: 0, squares: 0, odd: 0 });
+    const key = JSON.stringify(labels.kind === "by" ? cell.k : { ...cell, first: 0, last: 0, n: 0, value: 0, squares: 0, ambiguous: 0 });
     let set = known.get(key);
     if (!set) known.set(key, (set = read(cell)));
     return set;

@@ -1,5 +1,5 @@
 // Determines which stages and labels a range aggregation needs, and translates its stages to SQL. Invariant: a stage is omitted only if
-// nothing in the result depends on it, including errors; a record that SQL may evaluate differently is `isOdd`, and then JavaScript
+// nothing in the result depends on it, including errors; a record that SQL may evaluate differently is `isAmbiguous`, and then JavaScript
 // evaluates the whole aggregation.
 import { and, or, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { NO_MATCHING } from "../../storage/logs/matching.ts";
@@ -91,7 +91,7 @@ export function neededStages({ range, labels, usedLabels }: Leaf, stages: readon
 export interface LeafSql {
   /** Conditions in addition to those of `push`. */
   readonly conditions: readonly Sql[];
-  readonly isOdd: Sql | undefined;
+  readonly isAmbiguous: Sql | undefined;
   /** The unwrapped number. */
   readonly value: Sql | undefined;
   readonly labels: SeriesLabels;
@@ -114,13 +114,13 @@ const ERROR = "__error__";
 interface Outcome {
   readonly passes: Sql;
   readonly error: Sql;
-  readonly odd: Sql;
+  readonly ambiguous: Sql;
 }
 
 interface State {
   readonly keysOf: KeysOf;
   readonly conditions: Sql[];
-  readonly odd: Sql[];
+  readonly ambiguous: Sql[];
   error: Sql;
   /** Labels that stages have dropped. */
   isGone: (name: string) => boolean;
@@ -136,14 +136,23 @@ interface Field {
   /** A stage has read it from the line, possibly with an empty value. */
   readonly isParsed: Sql;
   /** JavaScript has to read the value as a text. */
-  readonly odd: Sql;
+  readonly ambiguous: Sql;
   /** JavaScript has to read the value as a number. */
-  readonly oddNumber: Sql;
+  readonly ambiguousNumber: Sql;
 }
 
 /** Undefined if a stage cannot be translated to SQL. */
 export function leafSql({ range, labels }: Leaf, stages: readonly Stage[], keysOf: KeysOf): LeafSql | undefined {
-  const state: State = { keysOf, conditions: [], odd: [], error: NO, isGone: () => false, dropped: [], keepsSome: false, line: undefined };
+  const state: State = {
+    keysOf,
+    conditions: [],
+    ambiguous: [],
+    error: NO,
+    isGone: () => false,
+    dropped: [],
+    keepsSome: false,
+    line: undefined,
+  };
   if (!stages.every((stage) => addStage(state, stage))) return undefined;
   const value = range.unwrap && addUnwrap(state, range.unwrap);
   if (range.unwrap && !value) return undefined;
@@ -153,12 +162,12 @@ export function leafSql({ range, labels }: Leaf, stages: readonly Stage[], keysO
   const fields = new Map(named.map((name) => [name, fieldOf(state, name)]));
   const ofLabels = labels.kind === "by" ? [...fields.values()] : [];
   if (ofLabels.includes(undefined)) return undefined;
-  const odd = [...new Set([...state.odd, ...ofLabels.map((field) => field?.odd ?? NO), state.error])].filter(
+  const ambiguous = [...new Set([...state.ambiguous, ...ofLabels.map((field) => field?.ambiguous ?? NO), state.error])].filter(
     (condition) => condition !== NO,
   );
   return {
     conditions: state.conditions,
-    isOdd: odd.length === 0 ? undefined : or(odd),
+    isAmbiguous: ambiguous.length === 0 ? undefined : or(ambiguous),
     value,
     labels: isWhole && state.dropped.length > 0 ? { kind: "without", names: [...named, ...state.dropped] } : labels,
     readsLine: state.line !== undefined,
@@ -182,25 +191,25 @@ function isOfErrors(name: string): boolean {
 
 /** Undefined if the label cannot be translated to SQL. */
 function fieldOf({ keysOf, isGone, line }: State, name: string): Field | undefined {
-  const none = { isParsed: NO, odd: NO, oddNumber: NO };
+  const none = { isParsed: NO, ambiguous: NO, ambiguousNumber: NO };
   if (isGone(name)) return { value: sql`''`, ...none };
   const stored = labelValue(name, keysOf);
   if (!line || STABLE_LABELS.has(name)) return { value: stored, ...none };
   const label = keysOf(name) && line.label(name);
   if (!label || (name === SOFT_LABEL && keysOf(name)?.length !== 0)) return undefined;
-  const oddNumber = either(line.odd ?? NO, label.odd);
-  const odd = either(oddNumber, label.isRewritten ?? NO);
-  if (stored.text === "''") return { value: label.value, isParsed: label.has, odd, oddNumber };
+  const ambiguousNumber = either(line.ambiguous ?? NO, label.ambiguous);
+  const ambiguous = either(ambiguousNumber, label.isRewritten ?? NO);
+  if (stored.text === "''") return { value: label.value, isParsed: label.has, ambiguous, ambiguousNumber };
   if (name === SOFT_LABEL)
-    return { value: sql`if(${label.has}, ${label.value}, toString(${stored}))`, isParsed: label.has, odd, oddNumber };
+    return { value: sql`if(${label.has}, ${label.value}, toString(${stored}))`, isParsed: label.has, ambiguous, ambiguousNumber };
   // A label from the line is renamed if the record already has one with this name.
   const isStored = sql`(${stored} != '' OR ${isEmptyAttribute(name, keysOf)})`;
   const value = sql`if(${isStored}, toString(${stored}), ${label.value})`;
-  return { value, isParsed: sql`(NOT ${isStored} AND ${label.has})`, odd, oddNumber };
+  return { value, isParsed: sql`(NOT ${isStored} AND ${label.has})`, ambiguous, ambiguousNumber };
 }
 
-function oddAs({ odd, oddNumber }: Field, conversion: Conversion): Sql {
-  return conversion === "number" ? oddNumber : odd;
+function ambiguityOf({ ambiguous, ambiguousNumber }: Field, conversion: Conversion): Sql {
+  return conversion === "number" ? ambiguousNumber : ambiguous;
 }
 
 /** Returns whether the stage can be translated to SQL. */
@@ -233,7 +242,7 @@ function addParser(state: State, stage: Stage): boolean {
   const usedNames = new Set<string>();
   state.line = { ...parser, label: (name) => (usedNames.add(name).size > MAX_SQL_LINE_LABELS ? undefined : parser.label(name)) };
   state.error = either(state.error, state.line.error ?? NO);
-  state.odd.push(state.line.odd ?? NO);
+  state.ambiguous.push(state.line.ambiguous ?? NO);
   return true;
 }
 
@@ -241,7 +250,7 @@ function addFilter(state: State, filter: LabelFilter): boolean {
   const outcome = filterOutcome(state, filter);
   if (!outcome) return false;
   state.conditions.push(outcome.passes);
-  if (outcome.odd !== NO) state.odd.push(outcome.odd);
+  if (outcome.ambiguous !== NO) state.ambiguous.push(outcome.ambiguous);
   state.error = either(state.error, outcome.error);
   return true;
 }
@@ -250,20 +259,24 @@ function filterOutcome(state: State, filter: LabelFilter): Outcome | undefined {
   if (filter.kind === "compare") return compareOutcome(state, filter);
   if (filter.kind === "match") {
     const { name, operator, value } = filter.matcher;
-    if (name === ERROR) return operator === "=" && value === "" ? { passes: not(state.error), error: NO, odd: NO } : undefined;
+    if (name === ERROR) return operator === "=" && value === "" ? { passes: not(state.error), error: NO, ambiguous: NO } : undefined;
     const isPattern = (operator === "=~" || operator === "!~") && !plainValues(value);
     if (isOfErrors(name) || isPattern) return undefined;
     const field = fieldOf(state, name);
     if (!field) return undefined;
-    return { passes: either(field.odd, valueMatches(field.value, filter.matcher, NO_MATCHING.found)), error: NO, odd: field.odd };
+    return {
+      passes: either(field.ambiguous, valueMatches(field.value, filter.matcher, NO_MATCHING.found)),
+      error: NO,
+      ambiguous: field.ambiguous,
+    };
   }
   const [left, right] = [filterOutcome(state, filter.left), filterOutcome(state, filter.right)];
   if (!left || !right) return undefined;
-  const odd = either(left.odd, right.odd);
+  const ambiguous = either(left.ambiguous, right.ambiguous);
   // Both sides of an "and" are evaluated and may set an error; the right side of an "or" only if the left one does not pass.
-  if (filter.kind === "and") return { passes: and([left.passes, right.passes]), error: either(left.error, right.error), odd };
+  if (filter.kind === "and") return { passes: and([left.passes, right.passes]), error: either(left.error, right.error), ambiguous };
   const rightError = right.error === NO ? NO : sql`(NOT (${left.passes}) AND ${right.error})`;
-  return { passes: sql`(${or([left.passes, right.passes])})`, error: either(left.error, rightError), odd };
+  return { passes: sql`(${or([left.passes, right.passes])})`, error: either(left.error, rightError), ambiguous };
 }
 
 function compareOutcome(state: State, filter: Extract<LabelFilter, { kind: "compare" }>): Outcome | undefined {
@@ -272,16 +285,16 @@ function compareOutcome(state: State, filter: Extract<LabelFilter, { kind: "comp
   if (!literal || isOfErrors(name)) return undefined;
   const field = fieldOf(state, name);
   if (!field) return undefined;
-  if (state.isGone(name)) return { passes: NO, error: NO, odd: NO };
+  if (state.isGone(name)) return { passes: NO, error: NO, ambiguous: NO };
   const { value: text, isParsed } = field;
   const number = numberSql(text, conversion);
   // A text that is not a number sets an error and passes. Records that JavaScript has to read pass, too, so that they are noticed.
   const isEmpty = either(isEmptyAttribute(name, state.keysOf), isParsed === NO ? NO : sql`(${isParsed} AND ${text} = '')`);
-  const fieldOdd = oddAs(field, conversion);
-  const error = unless(fieldOdd, sql`((${text} != '' AND ${number.isNone}) OR ${isEmpty})`);
+  const fieldAmbiguity = ambiguityOf(field, conversion);
+  const error = unless(fieldAmbiguity, sql`((${text} != '' AND ${number.isNone}) OR ${isEmpty})`);
   const compared = sql`(${number.isPlain} AND ${number.value} ${COMPARE[operator]} ${literal})`;
-  const odd = either(fieldOdd, number.isOther);
-  return { passes: sql`(${error} OR ${odd} OR ${compared})`, error, odd };
+  const ambiguous = either(fieldAmbiguity, number.isOther);
+  return { passes: sql`(${error} OR ${ambiguous} OR ${compared})`, error, ambiguous };
 }
 
 const COMPARE = { "==": sql`=`, "!=": sql`!=`, ">": sql`>`, ">=": sql`>=`, "<": sql`<`, "<=": sql`<=` } as const;
@@ -291,11 +304,11 @@ function addUnwrap(state: State, { label, conversion, filters }: NonNullable<Lea
   if (isOfErrors(label)) return undefined;
   const field = fieldOf(state, label);
   if (!field) return undefined;
-  const odd = oddAs(field, conversion);
+  const ambiguous = ambiguityOf(field, conversion);
   const number = numberSql(field.value, conversion);
-  state.conditions.push(either(odd, sql`${field.value} != ''`));
-  state.odd.push(either(odd, number.isOther));
-  state.error = either(state.error, unless(odd, number.isNone));
+  state.conditions.push(either(ambiguous, sql`${field.value} != ''`));
+  state.ambiguous.push(either(ambiguous, number.isOther));
+  state.error = either(state.error, unless(ambiguous, number.isNone));
   return filters.every((filter) => addFilter(state, filter)) ? number.value : undefined;
 }
 
@@ -304,8 +317,8 @@ function not(condition: Sql): Sql {
 }
 
 /** Ignores the error if JavaScript has to read the record, so that it passes the later filters and is noticed. */
-function unless(odd: Sql, error: Sql): Sql {
-  return odd === NO ? error : sql`(NOT ${odd} AND ${error})`;
+function unless(ambiguous: Sql, error: Sql): Sql {
+  return ambiguous === NO ? error : sql`(NOT ${ambiguous} AND ${error})`;
 }
 
 function either(left: Sql, right: Sql): Sql {

@@ -1,5 +1,5 @@
 // Translates labels that the stages json and logfmt read from a line to SQL. Invariant: for every line, either the expressions return what
-// parsers.ts returns, or `odd` is true and JavaScript evaluates the query.
+// parsers.ts returns, or `ambiguous` is true and JavaScript evaluates the query.
 import { commaList, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { MAX_JSON_DEPTH, MAX_SQL_LINE_BYTES } from "../limits.ts";
 import { withoutExtracted } from "./entry.ts";
@@ -12,7 +12,7 @@ export interface LineLabel {
   readonly has: Sql;
   /** Empty if there is none. */
   readonly value: Sql;
-  readonly odd: Sql;
+  readonly ambiguous: Sql;
   /** The value is a number that equals the text in the line but may have other digits, such as 1.5 for 1.50. */
   readonly isRewritten: Sql | undefined;
 }
@@ -21,13 +21,13 @@ export interface LineParser {
   /** Lines that get an error. */
   readonly error: Sql | undefined;
   /** Lines that JavaScript has to read, whichever label is needed. */
-  readonly odd: Sql | undefined;
+  readonly ambiguous: Sql | undefined;
   /** Undefined if a label with this name cannot be translated to SQL. */
   readonly label: (name: string) => LineLabel | undefined;
 }
 
 /**
- * Longer lines are odd and not read, because an expression that is costly per byte must not process a whole granule of them. An empty line
+ * Longer lines are ambiguous and not read, because an expression that is costly per byte must not process a whole granule of them. An empty line
  * is not valid JSON.
  */
 const LINE = sql`if(length(message) <= ${MAX_SQL_LINE_BYTES}, message, '')`;
@@ -38,7 +38,7 @@ const MAX_UNDERSCORES = 8;
 export function lineParser(stage: Stage): LineParser | undefined {
   if (stage.kind === "json") return stage.paths ? pathsParser(stage.paths) : jsonParser();
   const isPlain = stage.kind === "logfmt" && !stage.isStrict && !stage.keepsEmpty && stage.keys === undefined;
-  return isPlain ? { error: undefined, odd: undefined, label: logfmtLabel } : undefined;
+  return isPlain ? { error: undefined, ambiguous: undefined, label: logfmtLabel } : undefined;
 }
 
 /** Other names are excluded: they could be renamed to x_extracted, and a name such as _1 comes from a key that begins with a digit. */
@@ -51,13 +51,13 @@ const SPACE = String.raw`[\s\p{Z}\x{FEFF}]`;
 
 const IS_OBJECT = sql`match(message, ${String.raw`^[ \n\r\t]*[{]`})`;
 /** A key with an escape or without a name: JSONExtract and Loki's parser may find different members. */
-const ODD_KEY = String.raw`"[^"\\]*\\.(?:[^"\\]|\\.)*"\s*:|"${SPACE}*"\s*:`;
+const AMBIGUOUS_KEY = String.raw`"[^"\\]*\\.(?:[^"\\]|\\.)*"\s*:|"${SPACE}*"\s*:`;
 
 function jsonParser(): LineParser {
   const isDeep = sql`countSubstrings(${LINE}, '{') > ${MAX_JSON_DEPTH}`;
   return {
     error: sql`NOT ${IS_OBJECT}`,
-    odd: sql`(${IS_OBJECT} AND (NOT isValidJSON(${LINE}) OR ${isDeep} OR match(${LINE}, ${ODD_KEY})))`,
+    ambiguous: sql`(${IS_OBJECT} AND (NOT isValidJSON(${LINE}) OR ${isDeep} OR match(${LINE}, ${AMBIGUOUS_KEY})))`,
     label: jsonLabel,
   };
 }
@@ -67,7 +67,7 @@ function jsonLabel(name: string): LineLabel | undefined {
   const raw = sql`JSONExtractRaw(${LINE}, ${name})`;
   // If two members have the same name, the first text, number or boolean is used.
   const mayRepeat = sql`(${raw} != '' AND NOT ${isScalar(raw)} AND countSubstrings(${LINE}, ${`"${name}"`}) > 1)`;
-  return { ...scalarOf(raw), has: isScalar(raw), odd: sql`(match(${LINE}, ${otherKeys(name)}) OR ${mayRepeat})` };
+  return { ...scalarOf(raw), has: isScalar(raw), ambiguous: sql`(match(${LINE}, ${otherKeys(name)}) OR ${mayRepeat})` };
 }
 
 /** Other keys that become this label: with other characters instead of underscores, with spaces, or an object whose members would. */
@@ -91,18 +91,18 @@ function pathsParser(paths: NonNullable<Extract<Stage, { kind: "json" }>["paths"
   const isJson = sql`match(message, '^["{[]')`;
   return {
     error: sql`(message != '' AND NOT ${isJson})`,
-    odd: sql`(${isJson} AND NOT isValidJSON(${LINE}))`,
+    ambiguous: sql`(${isJson} AND NOT isValidJSON(${LINE}))`,
     label: (name) => {
       const path = read.get(name);
       if (!path) return isPlainName(name) ? NO_LABEL : undefined;
       const raw = sql`JSONExtractRaw(${LINE}, ${commaList(path)})`;
       // An object or an array is copied as it is written.
-      return { ...scalarOf(raw), has: isJson, odd: sql`match(${raw}, '^[[{]')` };
+      return { ...scalarOf(raw), has: isJson, ambiguous: sql`match(${raw}, '^[[{]')` };
     },
   };
 }
 
-const NO_LABEL: LineLabel = { has: sql`0`, value: sql`''`, odd: sql`0`, isRewritten: undefined };
+const NO_LABEL: LineLabel = { has: sql`0`, value: sql`''`, ambiguous: sql`0`, isRewritten: undefined };
 
 function isScalar(raw: Sql): Sql {
   return sql`match(${raw}, '^["0-9tf-]')`;
@@ -141,5 +141,5 @@ function logfmtLabel(name: string): LineLabel | undefined {
   const pattern = String.raw`(?s)\A(?:${TOKENS.join("|")})*?${key}=(?:"((?:[^"\\]|\\.)+)"|(${BARE}+)${END})`;
   const groups = sql`extractGroups(${LINE}, ${pattern})`;
   const value = sql`replaceAll(concat(${groups}[1], ${groups}[2]), ${"\ufffd"}, ' ')`;
-  return { has: sql`${value} != ''`, value, odd: sql`(${IS_LONG} OR position(${groups}[1], '\\\\') > 0)`, isRewritten: undefined };
+  return { has: sql`${value} != ''`, value, ambiguous: sql`(${IS_LONG} OR position(${groups}[1], '\\\\') > 0)`, isRewritten: undefined };
 }

@@ -2,7 +2,7 @@
 // limits of the budget. Invariant: both ways return the same points.
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
-import { askPage } from "../../storage/found-page.ts";
+import { readPageRows } from "../../storage/found-page.ts";
 import { areOfGroups, minutesAround } from "../../storage/logs/minute-counts.ts";
 import { type Cursor, pageConditions } from "../../storage/page.ts";
 import { LINE_BLOCK_ROWS, MAX_CELLS, MAX_CELL_BYTES } from "../limits.ts";
@@ -53,8 +53,8 @@ export async function readOneByOne(evaluation: Evaluation, leaf: Leaf, pushed: P
     parameter,
   });
   const read = sampleReader(leaf, pushed.rest);
-  const wanted = { ...pushed, span: spanOf(steps, range), oldestFirst: true, hasLines: read.readsLines };
-  for await (const entry of records(evaluation, wanted)) {
+  const query = { ...pushed, span: spanOf(steps, range), oldestFirst: true, hasLines: read.readsLines };
+  for await (const entry of records(evaluation, query)) {
     const [first, last] = momentsOf(entry.timeNs, steps, range);
     if (first > last) continue;
     const sample = read.sample(entry);
@@ -98,7 +98,7 @@ export async function countedByEngine({ ask, orgId, steps, budget }: Evaluation,
     for (const line of linesOf(lines)) {
       if ((cells += 1) > MAX_CELLS) throw tooExpensive(`has more than ${MAX_CELLS} counts by series and time; write sum by (…) around it`);
       const cell = JSON.parse(line) as Cell;
-      if (cell.odd || cell.value === null || cell.squares === null) return undefined;
+      if (cell.ambiguous || cell.value === null || cell.squares === null) return undefined;
       points.add(readLabels(cell), { ...cell, value: cell.value, squares: cell.squares ?? 0 });
       if (budget.isDue) await budget.yieldToOthers();
     }
@@ -151,7 +151,7 @@ export interface Selected {
   readonly selectors: readonly LogQuery[];
 }
 
-export interface Wanted extends Pick<Pushed, "conditions" | "matching"> {
+export interface RecordQuery extends Pick<Pushed, "conditions" | "matching"> {
   readonly span: Span;
   readonly oldestFirst: boolean;
   /** False if the lines are not needed. */
@@ -170,17 +170,17 @@ const FIELDS = sql`toString(toUnixTimestamp64Nano(time)) AS ns, level, source, h
 const SIZES = sql`level, source, message, labels, host_id, node, scope_name`;
 
 /** Records in the order of time. Throws ApiError as Ask does, and query_too_expensive. */
-export async function* records({ ask, orgId, budget }: QueryContext, wanted: Wanted): AsyncGenerator<Entry> {
-  const { span, oldestFirst, conditions, matching, limit = Number.POSITIVE_INFINITY } = wanted;
+export async function* records({ ask, orgId, budget }: QueryContext, query: RecordQuery): AsyncGenerator<Entry> {
+  const { span, oldestFirst, conditions, matching, limit = Number.POSITIVE_INFINITY } = query;
   // The alias is not `message`, because a condition on that would see the alias instead of the stored column.
-  const columns = sql`${FIELDS}, ${wanted.hasLines ? sql`message` : sql`''`} AS line${wanted.hasIds ? sql`, toString(id) AS row_id` : sql``}`;
+  const columns = sql`${FIELDS}, ${query.hasLines ? sql`message` : sql`''`} AS line${query.hasIds ? sql`, toString(id) AS row_id` : sql``}`;
   const entries = new EntryMaker();
   const { bounds } = budget;
-  let [count, bytes, after]: [number, number, Cursor | undefined] = [0, 0, wanted.after];
+  let [count, bytes, after]: [number, number, Cursor | undefined] = [0, 0, query.after];
   do {
     const rows = Math.min(PAGE_RECORDS, Math.max(1, limit - count));
     const page = { range: span, limit: rows, after, oldestFirst };
-    const found = await askPage(ask, orgId, {
+    const found = await readPageRows(ask, orgId, {
       table: "logs",
       columns,
       sizes: SIZES,
@@ -202,7 +202,7 @@ export async function* records({ ask, orgId, budget }: QueryContext, wanted: Wan
     if (count > bounds.records || bytes > bounds.bytes)
       throw tooExpensive(`has stages that read more than ${bounds.records} records, or ${bounds.bytes / 1024 / 1024} MiB, one by one`);
     after = found.next;
-  } while (after && !wanted.isEnough?.() && count < limit);
+  } while (after && !query.isEnough?.() && count < limit);
 }
 
 export interface SampleReader {

@@ -2,14 +2,14 @@
 // supported is rejected by name.
 import type { SyntaxNode } from "@lezer/common";
 import { children, itemsOf, readDuration, readNumber, Tree, unquote, wrongQuery } from "./grammar.ts";
-import { type Reading, readLabelFilter, readSelector, readStages } from "./read-stages.ts";
+import { type ParseState, readLabelFilter, readSelector, readStages } from "./read-stages.ts";
 import { Patterns } from "./regex.ts";
 import type {
   BinaryOperation,
   Conversion,
   Grouping,
   LogQuery,
-  Matching,
+  VectorMatching,
   MetricQuery,
   Query,
   RangeAggregation,
@@ -35,43 +35,43 @@ export function readSelectorAlone(name: string, text: string, patterns = new Pat
   return query;
 }
 
-function readExpression(reading: Reading, node: SyntaxNode): Query {
+function readExpression(state: ParseState, node: SyntaxNode): Query {
   const inner = node.name === "Expr" ? (node.firstChild as SyntaxNode) : node;
-  return inner.name === "LogExpr" ? readLog(reading, inner) : readMetric(reading, inner);
+  return inner.name === "LogExpr" ? readLog(state, inner) : readMetric(state, inner);
 }
 
-function readLog(reading: Reading, node: SyntaxNode): LogQuery {
+function readLog(state: ParseState, node: SyntaxNode): LogQuery {
   const nested = node.getChild("LogExpr");
-  if (nested) return readLog(reading, nested);
-  const selector = readSelector(reading, node.getChild("Selector") as SyntaxNode);
-  return { kind: "log", selector, stages: readStages(reading, node.getChild("PipelineExpr")) };
+  if (nested) return readLog(state, nested);
+  const selector = readSelector(state, node.getChild("Selector") as SyntaxNode);
+  return { kind: "log", selector, stages: readStages(state, node.getChild("PipelineExpr")) };
 }
 
-function readMetric(reading: Reading, node: SyntaxNode): MetricQuery {
+function readMetric(state: ParseState, node: SyntaxNode): MetricQuery {
   const inner = node.firstChild as SyntaxNode;
-  const { tree } = reading;
+  const { tree } = state;
   switch (inner.name) {
     case "MetricExpr":
-      return readMetric(reading, inner);
+      return readMetric(state, inner);
     case "RangeAggregationExpr":
-      return readRange(reading, inner);
+      return readRange(state, inner);
     case "VectorAggregationExpr":
-      return readVector(reading, inner);
+      return readVector(state, inner);
     case "BinOpExpr":
-      return readChain(reading, inner);
+      return readChain(state, inner);
     case "LiteralExpr":
       return { kind: "number", value: readNumber(tree.of(inner).replaceAll(/\s/g, "")) };
     case "VectorExpr":
       return { kind: "vector", value: readNumber(tree.of(inner.getChild("Number") as SyntaxNode)) };
     case "LabelReplaceExpr": {
-      const of = readMetric(reading, inner.getChild("MetricExpr") as SyntaxNode);
+      const of = readMetric(state, inner.getChild("MetricExpr") as SyntaxNode);
       const [target, replacement, source, pattern] = inner.getChildren("String").map((one) => unquote(tree.of(one))) as [
         string,
         string,
         string,
         string,
       ];
-      reading.patterns.compile(`^(?:${pattern})$`);
+      state.patterns.compile(`^(?:${pattern})$`);
       return { kind: "label_replace", of, target, replacement, source, pattern };
     }
     default:
@@ -79,8 +79,8 @@ function readMetric(reading: Reading, node: SyntaxNode): MetricQuery {
   }
 }
 
-function readRange(reading: Reading, node: SyntaxNode): RangeAggregation {
-  const { tree } = reading;
+function readRange(state: ParseState, node: SyntaxNode): RangeAggregation {
+  const { tree } = state;
   let inner = node.getChild("LogRangeExpr") as SyntaxNode;
   for (let nested: SyntaxNode | null = inner; nested; nested = nested.getChild("LogRangeExpr")) inner = nested;
   const offset = inner.getChild("OffsetExpr")?.getChild("Duration");
@@ -90,13 +90,13 @@ function readRange(reading: Reading, node: SyntaxNode): RangeAggregation {
     operation: tree.of(node.getChild("RangeOp") as SyntaxNode),
     log: {
       kind: "log",
-      selector: readSelector(reading, inner.getChild("Selector") as SyntaxNode),
-      stages: readStages(reading, inner.getChild("PipelineExpr")),
+      selector: readSelector(state, inner.getChild("Selector") as SyntaxNode),
+      stages: readStages(state, inner.getChild("PipelineExpr")),
     },
     rangeNs: readDuration(tree.of(inner.getChild("Range")?.getChild("Duration") as SyntaxNode)),
     offsetNs: offset ? readDuration(tree.of(offset)) : 0n,
-    unwrap: readUnwrap(reading, inner.getChild("UnwrapExpr")),
-    grouping: readGrouping(reading, node.getChild("Grouping")),
+    unwrap: readUnwrap(state, inner.getChild("UnwrapExpr")),
+    grouping: readGrouping(state, node.getChild("Grouping")),
     parameter: parameter ? readNumber(tree.of(parameter)) : undefined,
   };
   checkRange(aggregation);
@@ -105,34 +105,34 @@ function readRange(reading: Reading, node: SyntaxNode): RangeAggregation {
 
 const CONVERSIONS: Readonly<Record<string, Conversion>> = { bytes: "bytes", duration: "duration", duration_seconds: "duration" };
 
-function readUnwrap(reading: Reading, node: SyntaxNode | null): Unwrap | undefined {
+function readUnwrap(state: ParseState, node: SyntaxNode | null): Unwrap | undefined {
   if (!node) return undefined;
-  const nested = readUnwrap(reading, node.getChild("UnwrapExpr"));
+  const nested = readUnwrap(state, node.getChild("UnwrapExpr"));
   const filter = node.getChild("LabelFilter");
-  if (nested && filter) return { ...nested, filters: [...nested.filters, readLabelFilter(reading, filter)] };
+  if (nested && filter) return { ...nested, filters: [...nested.filters, readLabelFilter(state, filter)] };
   const conversion = node.getChild("ConvOp");
   return {
-    label: reading.tree.of(node.getChild("Identifier") as SyntaxNode),
-    conversion: (conversion && CONVERSIONS[reading.tree.of(conversion)]) ?? "number",
+    label: state.tree.of(node.getChild("Identifier") as SyntaxNode),
+    conversion: (conversion && CONVERSIONS[state.tree.of(conversion)]) ?? "number",
     filters: [],
   };
 }
 
-function readGrouping({ tree }: Reading, node: SyntaxNode | null): Grouping | undefined {
+function readGrouping({ tree }: ParseState, node: SyntaxNode | null): Grouping | undefined {
   if (!node) return undefined;
   const labels = itemsOf(node.getChild("Labels"), "Labels", "Identifier").map((label) => tree.of(label));
   return { without: node.getChild("Without") !== null, labels };
 }
 
-function readVector(reading: Reading, node: SyntaxNode): MetricQuery {
-  const operation = reading.tree.of(node.getChild("VectorOp") as SyntaxNode);
+function readVector(state: ParseState, node: SyntaxNode): MetricQuery {
+  const operation = state.tree.of(node.getChild("VectorOp") as SyntaxNode);
   const parameter = node.getChild("Number");
   const aggregation = {
     kind: "aggregate" as const,
     operation,
-    of: readMetric(reading, node.getChild("MetricExpr") as SyntaxNode),
-    grouping: readGrouping(reading, node.getChild("Grouping")),
-    parameter: parameter ? readNumber(reading.tree.of(parameter)) : undefined,
+    of: readMetric(state, node.getChild("MetricExpr") as SyntaxNode),
+    grouping: readGrouping(state, node.getChild("Grouping")),
+    parameter: parameter ? readNumber(state.tree.of(parameter)) : undefined,
   };
   checkVector(aggregation);
   return aggregation;
@@ -161,25 +161,25 @@ const BINDING: Readonly<Record<string, number>> = {
 /**
  * Collects operands and operators in the order of the text, then applies Loki's precedence; an expression in parentheses is one operand.
  */
-function readChain(reading: Reading, node: SyntaxNode): MetricQuery {
+function readChain(state: ParseState, node: SyntaxNode): MetricQuery {
   const operands: MetricQuery[] = [];
   const operators: Operator[] = [];
   const walk = (at: SyntaxNode): void => {
     const metric = at.name === "Expr" ? at.firstChild : at;
     const chain = metric?.name === "MetricExpr" && metric.firstChild?.name === "BinOpExpr" ? metric.firstChild : metric;
-    if (chain?.name !== "BinOpExpr") return void operands.push(readOperand(reading, at));
+    if (chain?.name !== "BinOpExpr") return void operands.push(readOperand(state, at));
     const [left, operator, modifier, right] = children(chain) as [SyntaxNode, SyntaxNode, SyntaxNode, SyntaxNode];
     walk(left);
-    const text = reading.tree.of(operator);
-    operators.push({ operator: text, ...readMatching(reading.tree, modifier, text) });
+    const text = state.tree.of(operator);
+    operators.push({ operator: text, ...readMatching(state.tree, modifier, text) });
     walk(right);
   };
   walk(node);
   return bind(operands, operators, 0);
 }
 
-function readOperand(reading: Reading, node: SyntaxNode): MetricQuery {
-  const query = readExpression(reading, node);
+function readOperand(state: ParseState, node: SyntaxNode): MetricQuery {
+  const query = readExpression(state, node);
   if (query.kind === "log") throw wrongQuery("a query of logs is no operand: aggregate it, such as count_over_time({…}[5m])");
   return query;
 }
@@ -210,7 +210,11 @@ function combineOperands(operation: BinaryOperation): MetricQuery {
   return operation;
 }
 
-export function readMatching(tree: Tree, modifier: SyntaxNode, operator: string): { returnsBool: boolean; matching: Matching | undefined } {
+export function readMatching(
+  tree: Tree,
+  modifier: SyntaxNode,
+  operator: string,
+): { returnsBool: boolean; matching: VectorMatching | undefined } {
   const returnsBool = modifier.getChild("Bool") !== null;
   if (returnsBool && !isComparison(operator)) throw wrongQuery(`bool is for comparisons, not for ${operator}`);
   const on = modifier.getChild("OnOrIgnoringModifier");

@@ -20,26 +20,26 @@ import type {
 import { parseLineFormat } from "./template.ts";
 
 /** State that the parsers of a query share. */
-export interface Reading {
+export interface ParseState {
   readonly tree: Tree;
   readonly patterns: Patterns;
 }
 
-export function readSelector(reading: Reading, node: SyntaxNode): Matcher[] {
-  const matchers = itemsOf(node.getChild("Matchers"), "Matchers", "Matcher").map((matcher) => readMatcher(reading, matcher));
-  if (!matchers.some((matcher) => refusesEmpty(reading, matcher)))
+export function readSelector(state: ParseState, node: SyntaxNode): Matcher[] {
+  const matchers = itemsOf(node.getChild("Matchers"), "Matchers", "Matcher").map((matcher) => readMatcher(state, matcher));
+  if (!matchers.some((matcher) => refusesEmpty(state, matcher)))
     throw wrongQuery('a selector needs a matcher that takes no empty value, such as {service_name=~".+"}');
   return matchers;
 }
 
-function refusesEmpty({ patterns }: Reading, { operator, value }: Matcher): boolean {
+function refusesEmpty({ patterns }: ParseState, { operator, value }: Matcher): boolean {
   if (operator === "=") return value !== "";
   if (operator !== "=~") return false;
   return !(plainValues(value)?.includes("") ?? patterns.compile(anchored(value)).test(""));
 }
 
 /** Compiles the expression, so that an invalid one is rejected even if no record is found. */
-export function readMatcher({ tree, patterns }: Reading, node: SyntaxNode): Matcher {
+export function readMatcher({ tree, patterns }: ParseState, node: SyntaxNode): Matcher {
   const [name, operator, value] = children(node).map((child) => tree.of(child)) as [string, MatchOperator, string];
   const matcher = { name, operator, value: unquote(value) };
   if ((operator === "=~" || operator === "!~") && !plainValues(matcher.value)) patterns.compile(anchored(matcher.value));
@@ -47,17 +47,17 @@ export function readMatcher({ tree, patterns }: Reading, node: SyntaxNode): Matc
 }
 
 /** Parses the labels of drop and keep. */
-export function readChoices(reading: Reading, list: SyntaxNode | null, name: "DropLabel" | "KeepLabel"): LabelChoice[] {
+export function readChoices(state: ParseState, list: SyntaxNode | null, name: "DropLabel" | "KeepLabel"): LabelChoice[] {
   return itemsOf(list, `${name}s`, name).map((item) => {
     const matcher = item.getChild("Matcher");
-    return matcher ? readMatcher(reading, matcher) : reading.tree.of(item);
+    return matcher ? readMatcher(state, matcher) : state.tree.of(item);
   });
 }
 
 type Token = { readonly operator: "and" | "or" } | { readonly filter: LabelFilter };
 
-export function readLabelFilter(reading: Reading, node: SyntaxNode): LabelFilter {
-  const tokens = tokensOf(reading, node);
+export function readLabelFilter(state: ParseState, node: SyntaxNode): LabelFilter {
+  const tokens = tokensOf(state, node);
   const alternatives: LabelFilter[] = [];
   let all: LabelFilter | undefined;
   for (const token of tokens) {
@@ -71,26 +71,26 @@ export function readLabelFilter(reading: Reading, node: SyntaxNode): LabelFilter
 }
 
 /** Filters and operators in the order of the text; an expression in parentheses is one filter. */
-function tokensOf(reading: Reading, node: SyntaxNode): Token[] {
+function tokensOf(state: ParseState, node: SyntaxNode): Token[] {
   const parts = children(node);
   const [only] = parts;
   if (parts.length === 1 && only) {
-    if (only.name === "LabelFilter") return [{ filter: readLabelFilter(reading, only) }];
-    return [{ filter: readOneFilter(reading, only) }];
+    if (only.name === "LabelFilter") return [{ filter: readLabelFilter(state, only) }];
+    return [{ filter: readOneFilter(state, only) }];
   }
   // A comma is not a node of the syntax tree.
   return parts.flatMap((part, index): Token[] => {
     if (part.name === "Or") return [{ operator: "or" }];
     if (part.name === "And") return [];
-    const filters = tokensOf(reading, part);
+    const filters = tokensOf(state, part);
     return index > 0 && parts[index - 1]?.name === "LabelFilter" ? [{ operator: "and" }, ...filters] : filters;
   });
 }
 
-function readOneFilter(reading: Reading, node: SyntaxNode): LabelFilter {
-  const { tree } = reading;
-  if (node.name === "Matcher") return { kind: "match", matcher: readMatcher(reading, node) };
-  if (node.name === "UnitFilter") return readOneFilter(reading, node.firstChild as SyntaxNode);
+function readOneFilter(state: ParseState, node: SyntaxNode): LabelFilter {
+  const { tree } = state;
+  if (node.name === "Matcher") return { kind: "match", matcher: readMatcher(state, node) };
+  if (node.name === "UnitFilter") return readOneFilter(state, node.firstChild as SyntaxNode);
   if (node.name === "IpLabelFilter")
     throw wrongQuery('ip() is not supported: write a regular expression instead, such as | addr=~"10\\\\..*"');
   const [name, operator, value] = children(node).map((child) => tree.of(child)) as [string, string, string];
@@ -104,44 +104,44 @@ function readCompared(kind: string, text: string): { number: number; conversion:
   return { number: readNumber(text.replaceAll(/\s/g, "")), conversion: "number" };
 }
 
-export function readStages(reading: Reading, pipeline: SyntaxNode | null): Stage[] {
-  return itemsOf(pipeline, "PipelineExpr", "PipelineStage").flatMap((stage) => readStage(reading, stage.lastChild as SyntaxNode));
+export function readStages(state: ParseState, pipeline: SyntaxNode | null): Stage[] {
+  return itemsOf(pipeline, "PipelineExpr", "PipelineStage").flatMap((stage) => readStage(state, stage.lastChild as SyntaxNode));
 }
 
-function readStage(reading: Reading, node: SyntaxNode): Stage[] {
+function readStage(state: ParseState, node: SyntaxNode): Stage[] {
   switch (node.name) {
     case "LineFilters":
-      return itemsOf(node, "LineFilters", "LineFilter").map((filter) => readLineFilter(reading, filter));
+      return itemsOf(node, "LineFilters", "LineFilter").map((filter) => readLineFilter(state, filter));
     case "LabelFilter":
-      return [{ kind: "label_filter", filter: readLabelFilter(reading, node) }];
+      return [{ kind: "label_filter", filter: readLabelFilter(state, node) }];
     case "LabelParser":
-      return [readParser(reading, node)];
+      return [readParser(state, node)];
     case "JsonExpressionParser":
-      return [{ kind: "json", paths: extractions(reading, node).map(([name, path]) => (parsePath(path), [name, path] as const)) }];
+      return [{ kind: "json", paths: extractions(state, node).map(([name, path]) => (parsePath(path), [name, path] as const)) }];
     case "LogfmtParser":
-      return [{ kind: "logfmt", ...flagsOf(reading, node) }];
+      return [{ kind: "logfmt", ...flagsOf(state, node) }];
     case "LogfmtExpressionParser":
-      return [{ kind: "logfmt", ...flagsOf(reading, node), keys: extractions(reading, node) }];
+      return [{ kind: "logfmt", ...flagsOf(state, node), keys: extractions(state, node) }];
     case "LineFormatExpr": {
-      const text = textOf(reading, node);
-      parseLineFormat(text, reading.patterns);
+      const text = textOf(state, node);
+      parseLineFormat(text, state.patterns);
       return [{ kind: "line_format", text }];
     }
     case "LabelFormatExpr":
-      return [{ kind: "label_format", formats: readFormats(reading, node) }];
+      return [{ kind: "label_format", formats: readFormats(state, node) }];
     case "DecolorizeExpr":
       return [{ kind: "decolorize" }];
     case "DropLabelsExpr":
-      return [{ kind: "drop", labels: readChoices(reading, node.getChild("DropLabels"), "DropLabel") }];
+      return [{ kind: "drop", labels: readChoices(state, node.getChild("DropLabels"), "DropLabel") }];
     case "KeepLabelsExpr":
-      return [{ kind: "keep", labels: readChoices(reading, node.getChild("KeepLabels"), "KeepLabel") }];
+      return [{ kind: "keep", labels: readChoices(state, node.getChild("KeepLabels"), "KeepLabel") }];
     default:
-      throw wrongQuery(`${reading.tree.of(node).slice(0, 50)}: this stage is not supported`);
+      throw wrongQuery(`${state.tree.of(node).slice(0, 50)}: this stage is not supported`);
   }
 }
 
-function readLineFilter(reading: Reading, node: SyntaxNode): LineFilter {
-  const { tree, patterns } = reading;
+function readLineFilter(state: ParseState, node: SyntaxNode): LineFilter {
+  const { tree, patterns } = state;
   const operator = tree.of(node.getChild("Filter") as SyntaxNode) as LineOperator;
   const texts: string[] = [];
   for (let part: SyntaxNode | null = node; part; part = part.getChild("OrFilter")) {
@@ -156,26 +156,26 @@ function readLineFilter(reading: Reading, node: SyntaxNode): LineFilter {
   return { kind: "line_filter", operator, texts };
 }
 
-function readParser(reading: Reading, node: SyntaxNode): Stage {
+function readParser(state: ParseState, node: SyntaxNode): Stage {
   const [parser] = children(node) as [SyntaxNode];
-  const kind = reading.tree.of(parser);
+  const kind = state.tree.of(parser);
   if (kind === "json") return { kind: "json" };
   if (kind === "unpack") return { kind: "unpack" };
-  const text = textOf(reading, node);
+  const text = textOf(state, node);
   if (kind === "pattern") {
     parsePattern(text);
     return { kind: "pattern", text };
   }
-  captureNames(reading.patterns.compile(text), text);
+  captureNames(state.patterns.compile(text), text);
   return { kind: "regexp", text };
 }
 
-function flagsOf({ tree }: Reading, node: SyntaxNode): { isStrict: boolean; keepsEmpty: boolean } {
+function flagsOf({ tree }: ParseState, node: SyntaxNode): { isStrict: boolean; keepsEmpty: boolean } {
   const flags = itemsOf(node.getChild("LogfmtParserFlags"), "LogfmtParserFlags", "ParserFlag").map((flag) => tree.of(flag));
   return { isStrict: flags.includes("--strict"), keepsEmpty: flags.includes("--keep-empty") };
 }
 
-function extractions({ tree }: Reading, node: SyntaxNode): [name: string, from: string][] {
+function extractions({ tree }: ParseState, node: SyntaxNode): [name: string, from: string][] {
   const list = "LabelExtractionExpressionList";
   return itemsOf(node.getChild(list), list, "LabelExtractionExpression").map((item) => {
     const [name = "", , from] = children(item).map((child) => tree.of(child));
@@ -183,13 +183,13 @@ function extractions({ tree }: Reading, node: SyntaxNode): [name: string, from: 
   });
 }
 
-function readFormats(reading: Reading, node: SyntaxNode): LabelFormat[] {
+function readFormats(state: ParseState, node: SyntaxNode): LabelFormat[] {
   const items = itemsOf(node.getChild("LabelsFormat"), "LabelsFormat", "LabelFormatMatcher");
   const formats = items.map((item): LabelFormat => {
-    const [name = "", , value = ""] = children(item).map((child) => reading.tree.of(child));
+    const [name = "", , value = ""] = children(item).map((child) => state.tree.of(child));
     if (item.lastChild?.name !== "String") return { name, from: value };
     const template = unquote(value);
-    parseLineFormat(template, reading.patterns);
+    parseLineFormat(template, state.patterns);
     return { name, template };
   });
   const names = formats.map(({ name }) => name);
@@ -199,6 +199,6 @@ function readFormats(reading: Reading, node: SyntaxNode): LabelFormat[] {
   return formats;
 }
 
-function textOf({ tree }: Reading, node: SyntaxNode): string {
+function textOf({ tree }: ParseState, node: SyntaxNode): string {
   return unquote(tree.of(node.getChild("String") as SyntaxNode));
 }

@@ -99,7 +99,7 @@ export interface VectorAggregation {
   readonly parameter: number | undefined;
 }
 
-export interface Matching {
+export interface VectorMatching {
   readonly on: boolean;
   readonly labels: readonly string[];
   readonly group: { readonly side: "left" | "right"; readonly include: readonly string[] } | undefined;
@@ -112,7 +112,7 @@ export interface BinaryOperation {
   readonly left: MetricQuery;
   readonly right: MetricQuery;
   readonly returnsBool: boolean;
-  readonly matching: Matching | undefined;
+  readonly matching: VectorMatching | undefined;
 }
 
 export type MetricQuery =

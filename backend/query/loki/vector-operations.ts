@@ -2,7 +2,7 @@
 // series. Invariant: a division by zero is NaN, never an infinity.
 import { LabelSet, NO_LABELS, type Sample } from "./entry.ts";
 import { wrongQuery } from "./grammar.ts";
-import type { BinaryOperation, Grouping, Matching } from "./syntax.ts";
+import type { BinaryOperation, Grouping, VectorMatching } from "./syntax.ts";
 
 const OPERATIONS: Readonly<Record<string, (left: number, right: number) => number>> = {
   "+": (left, right) => left + right,
@@ -153,7 +153,7 @@ export function combine(
 }
 
 /** The labels that both sides must have in common. */
-export function signature(labels: LabelSet, matching: Matching | undefined): string {
+export function signature(labels: LabelSet, matching: VectorMatching | undefined): string {
   if (!matching) return labels.key;
   return (matching.on ? labels.keep(matching.labels) : labels.drop(matching.labels)).key;
 }
@@ -190,7 +190,7 @@ function pairs(operation: Operation, left: readonly Sample[], right: readonly Sa
   });
 }
 
-function resultLabels(many: LabelSet, one: LabelSet, matching: Matching | undefined): LabelSet {
+function resultLabels(many: LabelSet, one: LabelSet, matching: VectorMatching | undefined): LabelSet {
   if (!matching) return many;
   if (matching.group) return matching.group.include.reduce((labels, name) => labels.with(name, one.get(name)), many);
   return matching.on ? many.keep(matching.labels) : many.drop(matching.labels);

@@ -6,7 +6,7 @@ import { isLogQl } from "../../client/query-syntax.ts";
 import { ApiError } from "../../errors.ts";
 import { goneSignal } from "../../http/client.ts";
 import { type RecordFilter, recordConditions } from "../../storage/logs/filter.ts";
-import type { Found, Page } from "../../storage/page.ts";
+import type { PageResult, Page } from "../../storage/page.ts";
 import type { QueryOptions } from "../../admission/query-queue.ts";
 import { type FilterJob, readLogFilter, type RecordsJob } from "../loki/jobs.ts";
 import { refuseUnknown } from "../page-route.ts";
@@ -54,7 +54,7 @@ export async function readStagedPage(
   orgId: string,
   { page, staged }: { readonly page: Page; readonly staged: NonNullable<LogSelection["staged"]> },
   options: QueryOptions,
-): Promise<Found> {
+): Promise<PageResult> {
   const conditions = recordConditions(staged.filter).map(({ text }) => text);
   const job: RecordsJob = { kind: "records", parameters: { query: staged.query }, conditions, page };
   const answer = await sandbox.run(orgId, job, options);

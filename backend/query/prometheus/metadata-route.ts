@@ -20,23 +20,23 @@ const DAY_S = 86_400;
 
 export function createMetadataRoute({ store, answers }: MetadataRouteOptions): Route {
   const handler = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
-    const wanted = readWanted(request);
+    const parameters = readParameters(request);
     return await answerReader(request, reply, answers, async (orgId, options) => {
-      const { status, pieces } = await store.query(orgId, "label_values", namesOf(wanted.metric), { ...options, label: "__name__" });
-      const body = status < 400 ? [describe(pieces, wanted)] : readEngineError(status, pieces);
+      const { status, pieces } = await store.query(orgId, "label_values", namesOf(parameters.metric), { ...options, label: "__name__" });
+      const body = status < 400 ? [describe(pieces, parameters)] : readEngineError(status, pieces);
       return answers.send(orgId, reply.code(status).type("application/json"), body);
     });
   };
   return { ...declareMetadata(), handler };
 }
 
-interface Wanted {
+interface MetadataParameters {
   readonly metric: string | undefined;
   readonly limit: number;
 }
 
 /** As in Prometheus, a negative limit means none. Throws ApiError invalid_parameter. */
-function readWanted(request: FastifyRequest): Wanted {
+function readParameters(request: FastifyRequest): MetadataParameters {
   const parameters = urlParameters(request);
   const limit = parameters.get("limit") || "-1";
   if (!/^[+-]?\d{1,15}$/.test(limit)) throw new ApiError("invalid_parameter", "limit: must be a number");
@@ -57,7 +57,7 @@ function namesOf(metric: string | undefined): URLSearchParams {
   return parameters;
 }
 
-function describe(pieces: readonly Buffer[], { metric, limit }: Wanted): Buffer {
+function describe(pieces: readonly Buffer[], { metric, limit }: MetadataParameters): Buffer {
   if (pieces.reduce((sum, { length }) => sum + length, 0) > MAX_METADATA_BYTES)
     return success({}, ["the names of the metrics are too long together: ask for one by metric"]);
   const { data } = JSON.parse(Buffer.concat(pieces).toString("utf8")) as { data: string[] };

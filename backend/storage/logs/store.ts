@@ -6,8 +6,8 @@ import { OnceWriter } from "../write-path/once-writer.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
 import type { OtlpBatch } from "../../ingest/otlp/rows.ts";
 import type { QueryOptions } from "../../admission/query-queue.ts";
-import { askPage } from "../found-page.ts";
-import type { Found, Page } from "../page.ts";
+import { readPageRows } from "../found-page.ts";
+import type { PageResult, Page } from "../page.ts";
 import { fields, histogram, type RangeFilter } from "./counts.ts";
 import { LOG_COLUMNS } from "../../ingest/otlp/decode-logs.ts";
 import { matchingIn, recordConditions, type RecordFilter, refusePattern } from "./filter.ts";
@@ -71,7 +71,7 @@ export class ClickHouseLogStore implements AsyncDisposable {
   }
 
   /** LogRows, newest first. Throws ApiError as ClickHouse.read does, and invalid_parameter that names an invalid regular expression. */
-  async query(orgId: string, filter: LogFilter, options: QueryOptions = {}): Promise<Found> {
+  async query(orgId: string, filter: LogFilter, options: QueryOptions = {}): Promise<PageResult> {
     const { from, blockRows } = matchingIn(filter);
     const { range: _range, limit: _limit, after: _after, oldestFirst: _oldestFirst, ...records } = filter;
     const selection = {
@@ -83,7 +83,7 @@ export class ClickHouseLogStore implements AsyncDisposable {
       blockRows,
       isDense: isOfGroups(records),
     };
-    return await this.#read(orgId, filter, options, (ask) => askPage(ask, orgId, { ...selection, page: filter }));
+    return await this.#read(orgId, filter, options, (ask) => readPageRows(ask, orgId, { ...selection, page: filter }));
   }
 
   /** JSON with the number of records by time and level. Throws as `query` does. */

@@ -72,12 +72,12 @@ export async function readExemplars(
   );
   const widthNs = ((range.end ?? 0n) - (range.start ?? 0n)) / BigInt(TIME_PARTS) + 1n;
   const part = sql`intDiv(toUnixTimestamp64Nano(time) - ${range.start ?? 0n}, ${widthNs})`;
-  const slowest = sql`SELECT service, operation, kind, status_code, argMax((time, id), duration_ns) AS place, max(duration_ns) AS longest
+  const slowest = sql`SELECT service, operation, kind, status_code, argMax((time, id), duration_ns) AS position, max(duration_ns) AS longest
     FROM spans WHERE ${and([...own, isSelected])} GROUP BY service, operation, kind, status_code, ${LE}, ${part}
     ORDER BY longest DESC LIMIT ${MAX_EXEMPLARS_PER_SERIES} BY service, operation, kind, status_code LIMIT ${MAX_EXEMPLARS}`;
   const statement = sql`SELECT ${labelText("service")} AS service_name, ${labelText("span_name")} AS span_name, ${labelText("span_kind")} AS span_kind,
       ${labelText("status_code")} AS status, ${LE} AS le, trace_id, span_id, duration_ns / 1e9 AS seconds, toUnixTimestamp64Nano(time) / 1e9 AS at
-    FROM spans WHERE ${and([...own, isSelected])} AND (time, id) IN (SELECT place.1, place.2 FROM (${slowest})) ORDER BY time, id LIMIT ${MAX_EXEMPLARS}`;
+    FROM spans WHERE ${and([...own, isSelected])} AND (time, id) IN (SELECT position.1, position.2 FROM (${slowest})) ORDER BY time, id LIMIT ${MAX_EXEMPLARS}`;
   const lines = await ask(statement, MAX_ANSWER_BYTES, undefined, MAX_GROUPS).catch(refuseExpression);
   return groupBySeries(lines, ({ service_name: service, span_name, span_kind, status: status_code, le, ...span }: ExemplarRow) => ({
     seriesLabels: { __name__: EXEMPLAR_SERIES, le, service, span_kind, span_name, status_code },

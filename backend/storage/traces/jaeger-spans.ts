@@ -3,9 +3,9 @@
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { sql, type Sql } from "../../engines/clickhouse/sql.ts";
 import { TooLargeError } from "../../errors.ts";
-import { askPage, parseLines } from "../found-page.ts";
+import { readPageRows, parseLines } from "../found-page.ts";
 import { MAX_JAEGER_PAGE_BYTES, MAX_SERVICES_PER_TRACE, MAX_SUMMARY_BYTES } from "../limits.ts";
-import { findTraces, type Place, spansOf, type TraceFilter } from "./search.ts";
+import { findTraces, type TracePosition, spansOf, type TraceFilter } from "./search.ts";
 import { EVENTS, IS_INTEGER, LINKS, PAIRS, wholeTrace } from "./span-fields.ts";
 
 const TEXT_TAG = "Tuple(key String, type String, value String)";
@@ -116,17 +116,17 @@ const FIELDS: Readonly<Record<TraceForm, Sql>> = { jaeger: JAEGER_FIELDS, otlp: 
 export async function jaegerTrace(ask: Ask, orgId: string, traceId: string, form: TraceForm): Promise<Buffer[] | undefined> {
   const [summary] = await summariesOf(ask, sql`org_id = ${orgId} AND trace_id = ${traceId}`);
   if (!summary) return undefined;
-  const { json, next } = await askPage(ask, orgId, wholeTrace(traceId, undefined, FIELDS[form]));
+  const { json, next } = await readPageRows(ask, orgId, wholeTrace(traceId, undefined, FIELDS[form]));
   const trace = toTrace(form, summary, json.subarray(1, -1), next !== undefined);
   return [Buffer.from("["), ...trace, Buffer.from("]")];
 }
 
 /** The traces of a search, newest first, each with its first spans, as an array in chunks of JSON. */
 export async function jaegerSearch(ask: Ask, orgId: string, filter: TraceFilter, form: TraceForm): Promise<Buffer[]> {
-  const { places } = await findTraces(ask, orgId, filter);
-  if (places.length === 0) return [Buffer.from("[]")];
-  const summaries = await summariesOf(ask, spansOf(orgId, places));
-  const lines = await firstSpans(ask, orgId, places, FIELDS[form]);
+  const { positions } = await findTraces(ask, orgId, filter);
+  if (positions.length === 0) return [Buffer.from("[]")];
+  const summaries = await summariesOf(ask, spansOf(orgId, positions));
+  const lines = await firstSpans(ask, orgId, positions, FIELDS[form]);
   const pieces: Buffer[] = [];
   for (const [traceId, { spans, count }] of byTrace(lines)) {
     const summary = summaries.find(({ trace_id }) => trace_id === traceId);
@@ -157,11 +157,11 @@ async function summariesOf(ask: Ask, where: Sql): Promise<Summary[]> {
 }
 
 /** The first spans of each trace; only one of each if they are too large together. */
-async function firstSpans(ask: Ask, orgId: string, places: readonly Place[], fields: Sql): Promise<Buffer> {
-  const where = spansOf(orgId, places);
+async function firstSpans(ask: Ask, orgId: string, positions: readonly TracePosition[], fields: Sql): Promise<Buffer> {
+  const where = spansOf(orgId, positions);
   const select = (count: number) => sql`SELECT ${fields} FROM spans
     WHERE ${where} AND (time, id) IN (SELECT time, id FROM spans WHERE ${where} ORDER BY time, id LIMIT ${count} BY trace_id)
-    ORDER BY indexOf(${places.map(({ trace_id }) => trace_id)}, trace_id), time, id`;
+    ORDER BY indexOf(${positions.map(({ trace_id }) => trace_id)}, trace_id), time, id`;
   try {
     return await ask(select(SPANS_OF_FOUND), MAX_JAEGER_PAGE_BYTES);
   } catch (error) {

@@ -4,7 +4,7 @@ import type { Ask } from "../../engines/clickhouse/client.ts";
 import { and, commaList, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { arrayOfLines, parseLines } from "../found-page.ts";
 import { MAX_LISTED_SERVICES, MAX_SEARCH_PAGE_BYTES } from "../limits.ts";
-import { type Cursor, type Found, nanoseconds, type Page, pageConditions } from "../page.ts";
+import { type Cursor, type PageResult, nanoseconds, type Page, pageConditions } from "../page.ts";
 import { ApiError } from "../../errors.ts";
 
 /** Unset fields do not filter. */
@@ -37,7 +37,7 @@ export interface SpanConditions {
 export type SpanColumn = "kind" | "status_code" | "status_message" | "scope_name" | "scope_version" | "trace_state";
 
 /** The position of a trace in the order, and its id. */
-export interface Place {
+export interface TracePosition {
   /** The value by which traces are ordered. */
   readonly rank: string;
   readonly start_ns: string;
@@ -49,17 +49,17 @@ export interface Place {
 const DAY_NS = 86_400_000_000_000n;
 
 /** A page of traces as JSON, newest first. Throws as `ask` does. */
-export async function searchTraces(ask: Ask, orgId: string, filter: TraceFilter): Promise<Found> {
-  const { places, next } = await findTraces(ask, orgId, filter);
-  if (places.length === 0) return { json: Buffer.from("[]"), next: undefined, isEmpty: true };
-  return { json: arrayOfLines(await ask(summaries(orgId, places), MAX_SEARCH_PAGE_BYTES)), next };
+export async function searchTraces(ask: Ask, orgId: string, filter: TraceFilter): Promise<PageResult> {
+  const { positions, next } = await findTraces(ask, orgId, filter);
+  if (positions.length === 0) return { json: Buffer.from("[]"), next: undefined, isEmpty: true };
+  return { json: arrayOfLines(await ask(summaries(orgId, positions), MAX_SEARCH_PAGE_BYTES)), next };
 }
 
 /** The same traces as an array of Jaeger's TraceSummary. Throws as `ask` does. */
 export async function jaegerSummaries(ask: Ask, orgId: string, filter: TraceFilter): Promise<Buffer> {
-  const { places } = await findTraces(ask, orgId, filter);
-  if (places.length === 0) return Buffer.from("[]");
-  return arrayOfLines(await ask(jaegerSummariesOf(orgId, places), MAX_SEARCH_PAGE_BYTES));
+  const { positions } = await findTraces(ask, orgId, filter);
+  if (positions.length === 0) return Buffer.from("[]");
+  return arrayOfLines(await ask(jaegerSummariesOf(orgId, positions), MAX_SEARCH_PAGE_BYTES));
 }
 
 /** The traces of a page, newest first. */
@@ -67,27 +67,27 @@ export async function findTraces(
   ask: Ask,
   orgId: string,
   filter: TraceFilter,
-): Promise<{ places: readonly Place[]; next: Cursor | undefined }> {
-  const found = parseLines<Place>(await ask(tracePlaces(orgId, filter)));
-  const places = found.slice(0, filter.limit);
-  const last = places.at(-1);
-  if (found.length <= filter.limit || !last) return { places, next: undefined };
-  return { places, next: { time: BigInt(last.rank), id: BigInt(last.tie) } };
+): Promise<{ positions: readonly TracePosition[]; next: Cursor | undefined }> {
+  const found = parseLines<TracePosition>(await ask(selectPositions(orgId, filter)));
+  const positions = found.slice(0, filter.limit);
+  const last = positions.at(-1);
+  if (found.length <= filter.limit || !last) return { positions, next: undefined };
+  return { positions, next: { time: BigInt(last.rank), id: BigInt(last.tie) } };
 }
 
 /** Conditions on the columns `org_id`, `time` and `trace_id` that select the spans of the given traces. */
-export function spansOf(orgId: string, places: readonly Place[]): Sql {
-  const starts = places.map(({ start_ns }) => BigInt(start_ns)).toSorted((one, other) => (one < other ? -1 : 1));
+export function spansOf(orgId: string, positions: readonly TracePosition[]): Sql {
+  const starts = positions.map(({ start_ns }) => BigInt(start_ns)).toSorted((one, other) => (one < other ? -1 : 1));
   const [first = 0n, last = 0n] = [starts[0], starts.at(-1)];
   const range = { start: first > DAY_NS ? first - DAY_NS : 0n, end: last + DAY_NS };
   return and([
     sql`org_id = ${orgId}`,
     ...pageConditions({ range }),
-    sql`trace_id IN (${commaList(places.map(({ trace_id }) => trace_id))})`,
+    sql`trace_id IN (${commaList(positions.map(({ trace_id }) => trace_id))})`,
   ]);
 }
 
-function tracePlaces(orgId: string, { span, minDurationNs, maxDurationNs, range, after, limit, order = "time" }: TraceFilter): Sql {
+function selectPositions(orgId: string, { span, minDurationNs, maxDurationNs, range, after, limit, order = "time" }: TraceFilter): Sql {
   const own = [sql`org_id = ${orgId}`, ...pageConditions({ range })];
   const where = [...own];
   const matching = spanConditions(span);
@@ -138,17 +138,17 @@ export function spanConditions({
 }
 
 /** If a trace has no root span, its earliest span takes that role. */
-function summaries(orgId: string, places: readonly Place[]): Sql {
+function summaries(orgId: string, positions: readonly TracePosition[]): Sql {
   return sql`SELECT trace_id, root.1 AS root_service, root.2 AS root_operation, start, duration_ms, spans, errors, services FROM
     (SELECT trace_id, argMin((toString(service), operation), (parent_span_id != '', spans.time, id)) AS root, min(spans.time) AS start,
       (${DURATION_NS}) / 1e6 AS duration_ms, toUInt32(count()) AS spans, toUInt32(countIf(status_code = 'ERROR')) AS errors,
       arraySort(groupUniqArray(${MAX_LISTED_SERVICES})(toString(service))) AS services
-    FROM spans WHERE ${spansOf(orgId, places)} GROUP BY trace_id)
-    ORDER BY indexOf(${places.map(({ trace_id }) => trace_id)}, trace_id)`;
+    FROM spans WHERE ${spansOf(orgId, positions)} GROUP BY trace_id)
+    ORDER BY indexOf(${positions.map(({ trace_id }) => trace_id)}, trace_id)`;
 }
 
-function jaegerSummariesOf(orgId: string, places: readonly Place[]): Sql {
-  const where = spansOf(orgId, places);
+function jaegerSummariesOf(orgId: string, positions: readonly TracePosition[]): Sql {
+  const where = spansOf(orgId, positions);
   const isOrphan = sql`parent_span_id != '' AND (trace_id, parent_span_id) NOT IN (SELECT trace_id, span_id FROM spans WHERE ${where})`;
   const services = sql`arrayMap(name -> (name, calls[name], failed[name]), arraySlice(arraySort(mapKeys(calls)), 1, ${MAX_LISTED_SERVICES}))`;
   return sql`SELECT trace_id AS traceId, root.1 AS rootServiceName, root.2 AS rootOperationName, toString(start) AS minStartTimeUnixNano,
@@ -159,7 +159,7 @@ function jaegerSummariesOf(orgId: string, places: readonly Place[]): Sql {
       toUInt32(countIf(status_code = 'ERROR')) AS errorSpanCount, toUInt32(countIf(${isOrphan})) AS orphanSpanCount,
       sumMap(map(toString(service), toUInt32(1))) AS calls, sumMap(map(toString(service), toUInt32(status_code = 'ERROR'))) AS failed
     FROM spans WHERE ${where} GROUP BY trace_id)
-    ORDER BY indexOf(${places.map(({ trace_id }) => trace_id)}, trace_id)`;
+    ORDER BY indexOf(${positions.map(({ trace_id }) => trace_id)}, trace_id)`;
 }
 
 // Parses comparisons with attributes of a span: `http.response.status_code>=500`, `http.route=/pay`, `!enduser.id`. Invariant: a comparison

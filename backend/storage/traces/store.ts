@@ -4,8 +4,8 @@ import { OnceWriter } from "../write-path/once-writer.ts";
 import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import type { OtlpBatch } from "../../ingest/otlp/rows.ts";
 import type { QueryOptions } from "../../admission/query-queue.ts";
-import { arrayOfLines, foundPage } from "../found-page.ts";
-import type { Cursor, Found, Page, TimeRange } from "../page.ts";
+import { arrayOfLines, queryPage } from "../found-page.ts";
+import type { Cursor, PageResult, Page, TimeRange } from "../page.ts";
 import { SPAN_COLUMNS } from "../../ingest/otlp/decode-spans.ts";
 import { EXEMPLAR_COLUMNS } from "../../ingest/remote-write/exemplar-ingest.ts";
 import { jaegerSearch, jaegerTrace, type TraceForm } from "./jaeger-spans.ts";
@@ -84,8 +84,8 @@ export class ClickHouseSpanStore implements AsyncDisposable {
   }
 
   /** The elements of GET /query/traces, newest first. Throws ApiError as ClickHouse.read does. */
-  query(orgId: string, filter: SpanFilter, options: QueryOptions = {}): Promise<Found> {
-    return foundPage(this.#clickhouse, orgId, {
+  query(orgId: string, filter: SpanFilter, options: QueryOptions = {}): Promise<PageResult> {
+    return queryPage(this.#clickhouse, orgId, {
       table: "spans",
       columns: SPAN_FIELDS,
       sizes: sql`trace_id, span_id, parent_span_id, service, operation, attributes`,
@@ -96,12 +96,12 @@ export class ClickHouseSpanStore implements AsyncDisposable {
   }
 
   /** A page of the spans of one trace (lowercase hex) with all fields, oldest first. Throws as `query` does. */
-  trace(orgId: string, traceId: string, after: Cursor | undefined, options: QueryOptions = {}): Promise<Found> {
-    return foundPage(this.#clickhouse, orgId, { ...wholeTrace(traceId, after), options });
+  trace(orgId: string, traceId: string, after: Cursor | undefined, options: QueryOptions = {}): Promise<PageResult> {
+    return queryPage(this.#clickhouse, orgId, { ...wholeTrace(traceId, after), options });
   }
 
   /** Traces, newest first. Throws as `query` does. */
-  search(orgId: string, filter: TraceFilter, options: QueryOptions = {}): Promise<Found> {
+  search(orgId: string, filter: TraceFilter, options: QueryOptions = {}): Promise<PageResult> {
     return this.#clickhouse.read(orgId, options, (ask) => searchTraces(ask, orgId, filter));
   }
 
