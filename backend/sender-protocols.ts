@@ -1,5 +1,6 @@
 // Wires the protocols by which programs with an ingest token send telemetry: OTLP over HTTP and gRPC, Loki push and Prometheus remote write.
 // All of them use the handler of the ingest routes, so the same limits apply.
+import { type Route } from "./http/route.ts";
 import type { FastifyInstance } from "fastify";
 import type { IngestTokens } from "./auth/ingest-tokens/ingest-tokens.ts";
 import { cannotListen } from "./errors.ts";
@@ -7,12 +8,13 @@ import type { Connections } from "./http/connections.ts";
 import { GrpcServer, type GrpcServerOptions } from "./ingest/grpc/grpc-server.ts";
 import { otlpMethods } from "./ingest/grpc/otlp-service.ts";
 import type { IngestHandler, IngestSignal } from "./ingest/ingest-handler.ts";
-import { registerLokiPush } from "./ingest/loki/push-route.ts";
-import { registerOtlpRoutes } from "./ingest/otlp/http-routes.ts";
+import { lokiPushRoute } from "./ingest/loki/push-route.ts";
+import { otlpRoute } from "./ingest/otlp/http-routes.ts";
 import { createOtlpMetricsIngest, MetricsThreads } from "./ingest/otlp/metrics/metrics-threads.ts";
 import { createExemplarIngest } from "./ingest/remote-write/exemplar-ingest.ts";
 import { createRemoteWriteIngest } from "./ingest/remote-write/remote-write-ingest.ts";
-import { registerRemoteWrite } from "./ingest/remote-write/write-route.ts";
+import { remoteWriteRoute } from "./ingest/remote-write/write-route.ts";
+import { registerTokenRoutes, type TokenRouteOptions } from "./ingest/routes.ts";
 import type { OwnMetrics } from "./operations/own-metrics.ts";
 import type { ActiveSeries } from "./storage/metrics/active-series.ts";
 import type { SpanStore } from "./storage/traces/store.ts";
@@ -43,10 +45,21 @@ export async function openSenderProtocols(wiring: Wiring, app: FastifyInstance, 
   const signals = { logs, traces, metrics: createOtlpMetricsIngest(threads, exposition, storeExemplars) };
   const remoteWrite = createRemoteWriteIngest({ threads, store, activeSeries, storeExemplars, retentionMs });
   const shared = { handler, ingestTokens, ownMetrics };
-  registerOtlpRoutes(app, { ...shared, signals });
-  registerLokiPush(app, { ...shared, logs });
-  registerRemoteWrite(app, { ...shared, remoteWrite });
+  registerTokenRoutes(app, ownMetrics, tokenRoutes(signals, remoteWrite, shared));
   await openGrpc(wiring, connections, otlpMethods({ ...shared, signals }));
+}
+
+/** The routes of all protocols over HTTP. */
+export function tokenRoutes(
+  signals: Readonly<Record<"logs" | "traces" | "metrics", IngestSignal>>,
+  remoteWrite: IngestSignal,
+  options: TokenRouteOptions,
+): Route[] {
+  return [
+    ...(["logs", "traces", "metrics"] as const).map((signal) => otlpRoute(signal, signals[signal], options)),
+    lokiPushRoute(signals.logs, options),
+    remoteWriteRoute(remoteWrite, options),
+  ];
 }
 
 async function openGrpc(

@@ -1,5 +1,6 @@
 // Generates the documents that both HTTP services serve at /openapi.json, without an engine: their routes are added to applications that
 // never listen. Invariant: the routes are those that `serve` adds; test/contract/matrix.test.ts compares a running backend.
+import { tokenRoutes } from "../backend/sender-protocols.ts";
 import type { FastifyInstance } from "fastify";
 import { registerAccountRoutes, registerEnrolmentRoutes } from "../backend/tenants/routes.ts";
 import { registerAuditRoutes } from "../backend/auth/audit/routes.ts";
@@ -8,11 +9,8 @@ import { createRuleRoutes } from "../backend/alerting/routes.ts";
 import { createChannelRoutes } from "../backend/notification/api/channel-routes.ts";
 import { closeRoutes, createApp } from "../backend/http/app.ts";
 import type { Route } from "../backend/http/route.ts";
-import { registerLokiPush } from "../backend/ingest/loki/push-route.ts";
-import { registerOtlpRoutes } from "../backend/ingest/otlp/http-routes.ts";
 import { IngestTokens } from "../backend/auth/ingest-tokens/ingest-tokens.ts";
-import { registerRemoteWrite } from "../backend/ingest/remote-write/write-route.ts";
-import { registerIngestRoutes } from "../backend/ingest/routes.ts";
+import { registerIngestRoutes, registerTokenRoutes } from "../backend/ingest/routes.ts";
 import { registerLogRoutes } from "../backend/query/native/log-routes.ts";
 import { registerLokiRoutes } from "../backend/query/loki/routes.ts";
 import { registerMetricsRoutes } from "../backend/query/prometheus/routes.ts";
@@ -39,10 +37,12 @@ async function apiRoutes(): Promise<FastifyInstance> {
   const parts = { guards, ownMetrics: createOwnMetrics({ defaults: false }), memoryBytes: 0 } as never;
   registerIngestRoutes(app, parts);
   const ingestTokens = new IngestTokens({} as never);
-  const senders = { ingestTokens, signals: {}, ownMetrics: createOwnMetrics({ defaults: false }) } as never;
-  registerOtlpRoutes(app, senders);
-  registerLokiPush(app, senders);
-  registerRemoteWrite(app, senders);
+  const noHandlers = {} as never;
+  registerTokenRoutes(
+    app,
+    createOwnMetrics({ defaults: false }),
+    tokenRoutes(noHandlers, noHandlers, { ingestTokens, handler: noHandlers }),
+  );
   registerAccountRoutes(app, parts);
   registerSavedRoutes(app, parts);
   registerUsageRoutes(app, parts);

@@ -107,10 +107,10 @@ export class IngestHandler {
   }
 
   /** Throws ApiError with nothing stored. */
-  async take(taking: IngestRequest): Promise<IngestResult> {
+  async handle(request: IngestRequest): Promise<IngestResult> {
     this.inFlight += 1;
     try {
-      return await this.#store(taking);
+      return await this.#store(request);
     } finally {
       this.inFlight -= 1;
     }
@@ -143,7 +143,7 @@ export class IngestHandler {
       // A body that is rejected for its content is charged what reading it cost. A body that is to be retried is charged when it arrives
       // again.
       if (error instanceof ApiError && error.status < 500) this.#charge(sender, signal, { bytes: reservation.peakBytes, records: 0 });
-      throw start && isBinary(start) ? namingBinary(error) : error;
+      throw start && isBinary(start) ? withBinaryHint(error) : error;
     }
   }
 
@@ -170,7 +170,7 @@ export class IngestHandler {
  * Adds to the error of a rejected body that it looks like a binary format. The first bad line or byte is still named, because text may look
  * binary, too.
  */
-function namingBinary(error: unknown): unknown {
+function withBinaryHint(error: unknown): unknown {
   if (!(error instanceof ApiError) || error.status !== 400) return error;
   return new ApiError(
     "invalid_payload",

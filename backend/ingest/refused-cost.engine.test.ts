@@ -24,7 +24,7 @@ async function codesOf(encoding: BodyEncoding, signal: "logs" | "metrics", inges
   for (let count = 0; count < 2; count += 1) {
     const read = () => compressSnappy(push);
     // oxlint-disable-next-line no-await-in-loop -- the second one follows the first
-    codes.push(await handler.take({ sender, signal, ingest, encoding, read }).catch(({ code }: { code: unknown }) => code));
+    codes.push(await handler.handle({ sender, signal, ingest, encoding, read }).catch(({ code }: { code: unknown }) => code));
   }
   expect(handler.budget.heldBytes).toBe(0);
   return codes;

@@ -1,5 +1,6 @@
 // Defines the signed routes of the three signals: who may send, and in which encoding. The handler behind them is shared by all protocols.
 // Invariants: a 204 means that the body is stored; no body is read before its sender is authenticated.
+import { type IngestTokens } from "../auth/ingest-tokens/ingest-tokens.ts";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 import type { OwnMetrics, Signal } from "../operations/own-metrics.ts";
@@ -41,7 +42,7 @@ export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutes
         errors: ["unsupported_encoding", "over_quota"],
         config: { signal },
         handler: async (request, reply) => {
-          await handler.take({ sender: signerOf(request), signal, ingest, read: handler.readRequest(request) });
+          await handler.handle({ sender: signerOf(request), signal, ingest, read: handler.readRequest(request) });
           return await reply.code(204).send();
         },
       });
@@ -51,6 +52,11 @@ export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutes
     add("/ingest/logs/otlp", "logs", options.logs, "OTLP/JSON ExportLogsServiceRequest");
   });
   return handler;
+}
+
+export interface TokenRouteOptions {
+  readonly handler: IngestHandler;
+  readonly ingestTokens: Pick<IngestTokens, "access">;
 }
 
 /** Adds routes that ingest tokens may use. Each has its own `access`. */

@@ -15,7 +15,7 @@ import {
   tracesBody,
 } from "../../backend/ingest/otlp/otlp-body.fixture.ts";
 import { openOtlpDecoder } from "../../backend/ingest/otlp/otlp-decoder.ts";
-import type { Ingested } from "../../backend/ingest/otlp/otlp-ingest.ts";
+import type { IngestResult } from "../../backend/ingest/ingest-handler.ts";
 import type { PageResult } from "../../backend/storage/page.ts";
 import type { Cursor } from "../../backend/storage/page.ts";
 import { createOtlpIngest } from "../../backend/ingest/otlp/otlp-ingest.ts";
@@ -66,7 +66,7 @@ export function describeStores(subject: () => Subject): void {
   const now = new Date();
   const nowNs = nanosecondsOf(now);
   const org = () => randomUUID();
-  const counts = ({ accepted, dropped }: Ingested) => ({ accepted, dropped });
+  const counts = ({ accepted, dropped }: IngestResult) => ({ accepted, dropped });
   const sendLogs = async (orgId: string, body: Buffer, hostId?: string) =>
     counts(await subject().stores.ingestLogs(signingKey(orgId, hostId), body, { receivedAt: now }));
   const sendSpans = async (orgId: string, body: Buffer) =>

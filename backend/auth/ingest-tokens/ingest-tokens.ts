@@ -5,7 +5,7 @@
 //
 // To add another protocol that takes ingest tokens:
 // 1. `access: ingestTokens.access("metrics")` on its route (http/route.ts), so that `senderOf(request)` of request-identity.ts is the sender.
-// 2. `registerTokenRoutes` of ingest/routes.ts, and `handler.take({ sender, signal, ingest, read })` of
+// 2. `tokenRoutes` of sender-protocols.ts lists the route, and the route calls `handler.handle({ sender, signal, ingest, read })` of
 //    ingest/ingest-handler.ts with `read: handler.readRequest(request)`: it reads the body and applies limits, quotas and usage.
 // 3. Outside of HTTP routes (gRPC): `await ingestTokens.authenticate({ headers, address, isEncrypted }, signal)` returns the sender.
 import type { BlockList } from "node:net";

@@ -1,34 +1,19 @@
 // Serves Loki's push API for programs with an ingest token, such as Promtail, Grafana Alloy, Vector and Fluent Bit: protobuf with Snappy,
 // and JSON. Invariant: the statuses are Loki's, because clients decide by them whether to retry: 204 if everything is stored, 400 if some
 // or all entries are rejected, 429 and 503 with `Retry-After` if the client should retry.
-import type { FastifyInstance, FastifyRequest } from "fastify";
-import type { IngestTokens } from "../../auth/ingest-tokens/ingest-tokens.ts";
+import type { FastifyRequest } from "fastify";
 import { senderOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { endpoint, type Route } from "../../http/route.ts";
-import type { OwnMetrics } from "../../operations/own-metrics.ts";
-import type { IngestHandler, IngestResult, IngestSignal } from "../ingest-handler.ts";
-import { CONTENT_TYPES, contentTypeOf, registerTokenRoutes } from "../routes.ts";
+import type { IngestResult, IngestSignal } from "../ingest-handler.ts";
+import { CONTENT_TYPES, contentTypeOf, type TokenRouteOptions } from "../routes.ts";
 import type { LokiEncoding } from "./push-to-json.ts";
 
-export interface LokiPushOptions {
-  readonly handler: IngestHandler;
-  readonly ingestTokens: Pick<IngestTokens, "access">;
-  readonly ownMetrics: OwnMetrics;
-  readonly logs: IngestSignal;
-}
-
-const PATH = "/loki/api/v1/push";
 const { protobuf: PROTOBUF, json: JSON_TYPE } = CONTENT_TYPES;
 
-/** Adds POST /loki/api/v1/push. */
-export function registerLokiPush(app: FastifyInstance, options: LokiPushOptions): void {
-  registerTokenRoutes(app, options.ownMetrics, [pushRoute(options)]);
-}
-
-function pushRoute({ handler, ingestTokens, logs }: LokiPushOptions): Route {
+export function lokiPushRoute(ingest: IngestSignal, { handler, ingestTokens }: TokenRouteOptions): Route {
   return {
-    ...endpoint("POST", PATH, ingestTokens.access("logs"), "ingest"),
+    ...endpoint("POST", "/loki/api/v1/push", ingestTokens.access("logs"), "ingest"),
     summary: "Loki push request, with an ingest token",
     description: "Requires `INGEST_TOKENS=true`. Protobuf is compressed with Snappy, as Loki's clients send it.",
     consumes: [PROTOBUF, JSON_TYPE],
@@ -42,7 +27,7 @@ function pushRoute({ handler, ingestTokens, logs }: LokiPushOptions): Route {
     handler: async (request, reply) => {
       const encoding = encodingOf(request);
       const read = handler.readRequest(request, { isSnappy: encoding === "loki_protobuf" });
-      const result = await handler.take({ sender: senderOf(request), signal: "logs", ingest: logs, encoding, read });
+      const result = await handler.handle({ sender: senderOf(request), signal: "logs", ingest, encoding, read });
       refusePartial(result);
       return await reply.code(204).send();
     },

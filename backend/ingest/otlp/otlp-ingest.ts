@@ -1,27 +1,12 @@
 // Decodes an authenticated, decompressed OTLP body and stores its rows. Invariant: it resolves once every accepted record is stored, and
 // throws if any insert fails; the counts include dropped records.
-import type { SigningKey } from "../../auth/request-identity.ts";
 import { decompressedBytes, type OtlpBodyEncoding, rowsBytes } from "./decode-body.ts";
 import type { OtlpDecoder } from "./otlp-decoder.ts";
-import type { IngestContext } from "../ingest-handler.ts";
+import { type IngestContext, type IngestSignal } from "../ingest-handler.ts";
 import { createIds } from "./ids.ts";
 import type { OtlpBatch, OtlpSignal } from "./rows.ts";
 
-export interface Ingested {
-  readonly accepted: number;
-  /** Well-formed records that could not be stored, by reason. */
-  readonly dropped: Record<string, number>;
-  /** The size of the rows. */
-  readonly storedBytes: number;
-}
-
-/**
- * Takes ownership of the body. Throws ApiError: malformed_body, invalid_payload that names the field, batch_too_large, unstorable,
- * storage_unavailable, unavailable.
- */
-export type IngestOtlp = (key: SigningKey, body: Buffer, context: IngestContext) => Promise<Ingested>;
-
-export interface OtlpIngestOptions {
+interface OtlpIngestOptions {
   readonly signal: OtlpSignal;
   readonly decoder: OtlpDecoder;
   readonly store: { insert(batch: OtlpBatch): Promise<void> };
@@ -29,11 +14,14 @@ export interface OtlpIngestOptions {
   readonly retentionDays: (orgId: string) => number;
 }
 
-export function createOtlpIngest({ signal, decoder, store, retentionDays }: OtlpIngestOptions): IngestOtlp {
+/**
+ * The result takes ownership of the body. It throws ApiError: malformed_body, invalid_payload that names the field, batch_too_large,
+ * unstorable, storage_unavailable, unavailable.
+ */
+export function createOtlpIngest({ signal, decoder, store, retentionDays }: OtlpIngestOptions): IngestSignal {
   const nextId = createIds();
-  return async (key, body, { receivedAt, encoding: received, reservation }) => {
+  return async ({ orgId, hostId, node }, body, { receivedAt, encoding: received, reservation }) => {
     const encoding = encodingOf(received);
-    const { orgId, hostId, node } = key;
     const receivedAtMs = receivedAt.getTime();
     // The shortest record takes three bytes in JSON and two in protobuf.
     const bytes = decompressedBytes({ body, ...(encoding && { encoding }) });
@@ -44,9 +32,10 @@ export function createOtlpIngest({ signal, decoder, store, retentionDays }: Otlp
     using held = decoder.open(orgId);
     const decoding = decoder.decode({ signal, body, context, ...(encoding && { encoding }) }, held);
     const decoded = decoding instanceof Promise ? await decoding : decoding;
+    const { accepted, dropped } = decoded;
     const storedBytes = rowsBytes(decoded);
-    if (decoded.accepted > 0) await store.insert({ ...decoded, orgId, hostId });
-    return { accepted: decoded.accepted, dropped: decoded.dropped, storedBytes };
+    if (accepted > 0) await store.insert({ ...decoded, orgId, hostId });
+    return { accepted, dropped, storedBytes };
   };
 }
 

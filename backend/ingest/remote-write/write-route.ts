@@ -1,21 +1,12 @@
 // Serves Prometheus remote write 1.0 and 2.0 for programs with an ingest token. Invariant: the statuses are those of the specification: 204
 // if the whole request is stored, 400 if some of it never will be, 429 and 5xx if the sender should retry; version 2.0 also gets the
 // written numbers in headers. Source: prometheus.io/docs/specs/prw/remote_write_spec_2_0.
-import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import type { IngestTokens } from "../../auth/ingest-tokens/ingest-tokens.ts";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import { senderOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { endpoint, type Route } from "../../http/route.ts";
-import type { OwnMetrics } from "../../operations/own-metrics.ts";
-import { type IngestHandler, type IngestResult, type IngestSignal, isExemplarReason } from "../ingest-handler.ts";
-import { CONTENT_TYPES, contentTypeOf, registerTokenRoutes } from "../routes.ts";
-
-export interface RemoteWriteRouteOptions {
-  readonly handler: IngestHandler;
-  readonly ingestTokens: Pick<IngestTokens, "access">;
-  readonly ownMetrics: OwnMetrics;
-  readonly remoteWrite: IngestSignal;
-}
+import { type IngestResult, type IngestSignal, isExemplarReason } from "../ingest-handler.ts";
+import { CONTENT_TYPES, contentTypeOf, type TokenRouteOptions } from "../routes.ts";
 
 const MESSAGES: Readonly<Record<string, "remote_write" | "remote_write_2">> = {
   "": "remote_write",
@@ -32,12 +23,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   too_many_labels: "too_many_labels: at most 37 with the name",
 };
 
-/** Adds POST /api/v1/write. */
-export function registerRemoteWrite(app: FastifyInstance, options: RemoteWriteRouteOptions): void {
-  registerTokenRoutes(app, options.ownMetrics, [writeRoute(options)]);
-}
-
-function writeRoute({ handler, ingestTokens, remoteWrite }: RemoteWriteRouteOptions): Route {
+export function remoteWriteRoute(ingest: IngestSignal, { handler, ingestTokens }: TokenRouteOptions): Route {
   return {
     ...endpoint("POST", "/api/v1/write", ingestTokens.access("metrics"), "ingest"),
     summary: "Prometheus remote write 1.0 or 2.0, with an ingest token",
@@ -53,7 +39,7 @@ function writeRoute({ handler, ingestTokens, remoteWrite }: RemoteWriteRouteOpti
     handler: async (request, reply) => {
       const encoding = encodingOf(request);
       const read = handler.readRequest(request, { isSnappy: true });
-      const result = await handler.take({ sender: senderOf(request), signal: "metrics", ingest: remoteWrite, encoding, read });
+      const result = await handler.handle({ sender: senderOf(request), signal: "metrics", ingest, encoding, read });
       // A sender of 1.0 must not mistake the response for one of 2.0.
       if (encoding === "remote_write_2") setWritten(reply, result);
       refusePartial(result);

@@ -78,7 +78,7 @@ function openHandler(exposition: IngestSignal) {
   const handler = new IngestHandler({ ownMetrics, memoryBytes: 128 * KIB * KIB, limitsOf, draining: () => false });
   const ingest = createOtlpMetricsIngest(threads, exposition, async () => ({ stored: 0, dropped: {} }));
   const sender = { orgId: "org", hostId: "host", node: "node", keyId: "key", kind: "direct", createdAt: new Date() } as const;
-  const take = async (body: Buffer): Promise<IngestResult> => await handler.take({ sender, signal: "metrics", ingest, read: () => body });
+  const take = async (body: Buffer): Promise<IngestResult> => await handler.handle({ sender, signal: "metrics", ingest, read: () => body });
   return { handler, take };
 }
 
