@@ -3,8 +3,7 @@
 import { freeBuffer } from "../../common/http.ts";
 import { ApiError } from "../errors.ts";
 
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
+const [QUOTE, BACKSLASH] = [0x22, 0x5c];
 const HEX = Buffer.from("0123456789abcdef");
 /** `\u0000`. */
 const ESCAPED_BYTES = 6;

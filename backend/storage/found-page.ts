@@ -121,9 +121,7 @@ async function readLargeRows(
   return { json: page.json, next: page.next ?? more };
 }
 
-const COMMA = 0x2c;
-const LINE_END = 0x0a;
-const OPEN = 0x7b;
+const [COMMA, LINE_END, OPEN] = [0x2c, 0x0a, 0x7b];
 const [OPEN_ARRAY, CLOSE_ARRAY] = [0x5b, 0x5d];
 const POSITION = /^\{"time_ns":"(\d+)","id":"(\d+)",/;
 const POSITION_MAX_BYTES = 80;

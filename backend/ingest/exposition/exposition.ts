@@ -40,21 +40,10 @@ export class ExpositionError extends Error {
 /** After this many bytes the event loop serves other requests. */
 const SLICE_BYTES = 512 * 1024;
 
-const NEWLINE = 10;
-const RETURN = 13;
-const SPACE = 32;
-const TAB = 9;
-const QUOTE = 34;
-const HASH = 35;
-const PLUS = 43;
-const COMMA = 44;
-const MINUS = 45;
-const DOT = 46;
-const ZERO = 48;
-const EQUALS = 61;
-const BACKSLASH = 92;
-const OPEN = 123;
-const CLOSE = 125;
+const [NEWLINE, RETURN, SPACE, TAB] = [10, 13, 32, 9];
+const [QUOTE, HASH, PLUS, COMMA] = [34, 35, 43, 44];
+const [MINUS, DOT, ZERO, EQUALS] = [45, 46, 48, 61];
+const [BACKSLASH, OPEN, CLOSE] = [92, 123, 125];
 
 /** 1 for bytes that an unquoted name may start with, 2 for those it may continue with. */
 const NAME = nameTable();

@@ -25,8 +25,7 @@ export function exactDigits(source: string): string | undefined {
   return sign + (kept.replace(/^0+/, "") || "0");
 }
 
-const QUOTE = 34;
-const BACKSLASH = 92;
+const [QUOTE, BACKSLASH] = [34, 92];
 /** Longer than any notation of a 64-bit integer in practice. */
 const MAX_NUMBER_BYTES = 400;
 

@@ -2,22 +2,10 @@
 // Invariants: it is strict; its cost per byte is constant, and it needs one byte of memory per nesting level, whatever the document is.
 import { ApiError } from "../../errors.ts";
 
-const TAB = 9;
-const NEWLINE = 10;
-const RETURN = 13;
-const SPACE = 32;
-const QUOTE = 34;
-const PLUS = 43;
-const COMMA = 44;
-const MINUS = 45;
-const DOT = 46;
-const ZERO = 48;
-const NINE = 57;
-const COLON = 58;
-const OPEN_ARRAY = 91;
-const BACKSLASH = 92;
-const CLOSE_ARRAY = 93;
-const OPEN_OBJECT = 123;
+const [TAB, NEWLINE, RETURN, SPACE] = [9, 10, 13, 32];
+const [QUOTE, PLUS, COMMA, MINUS] = [34, 43, 44, 45];
+const [DOT, ZERO, NINE, COLON] = [46, 48, 57, 58];
+const [OPEN_ARRAY, BACKSLASH, CLOSE_ARRAY, OPEN_OBJECT] = [91, 92, 93, 123];
 const CLOSE_OBJECT = 125;
 
 /** 1 for bytes that end a string, begin an escape, or are not allowed in a string. */

@@ -16,11 +16,7 @@ export function newHashKey(secret?: Uint8Array): HashKey {
   return { k0: bytes.readInt32LE(0), k1: bytes.readInt32LE(4) };
 }
 
-const NEWLINE = 10;
-const TAB = 9;
-const SPACE = 32;
-const HASH = 35;
-const CLOSE = 125;
+const [NEWLINE, TAB, SPACE, HASH, CLOSE] = [10, 9, 32, 35, 125];
 
 /**
  * Calls `visit` for each sample whose line begins in `from` … `to`; returns where the next line begins. Expects text that exposition.ts has
