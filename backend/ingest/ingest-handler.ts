@@ -143,7 +143,9 @@ export class IngestHandler {
       // A body that is rejected for its content is charged what reading it cost. A body that is to be retried is charged when it arrives
       // again.
       if (error instanceof ApiError && error.status < 500) this.#charge(sender, signal, { bytes: reservation.peakBytes, records: 0 });
-      throw start && isBinary(start) ? withBinaryHint(error) : error;
+      // Neither JSON nor exposition text contains these control characters.
+      const isBinary = start?.some((byte) => byte < 9 || (byte > 13 && byte < 32));
+      throw isBinary ? withBinaryHint(error) : error;
     }
   }
 
@@ -177,9 +179,4 @@ function withBinaryHint(error: unknown): unknown {
     `${error.message}; it begins like protobuf or another binary format, which is not taken here: send OTLP/JSON (logs, traces) or Prometheus exposition text (metrics)`,
     { cause: error },
   );
-}
-
-/** Whether it begins with control characters that neither JSON nor exposition text contains. */
-function isBinary(start: Buffer): boolean {
-  return start.some((byte) => byte < 9 || (byte > 13 && byte < 32));
 }

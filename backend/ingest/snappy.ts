@@ -40,8 +40,8 @@ export function decompressSnappy(compressed: Uint8Array): Buffer<ArrayBuffer> {
     const length = kind === 1 ? ((tag >>> 2) & 7) + 4 : (tag >>> 2) + 1;
     from += extra;
     if (from > compressed.length || offset === 0 || offset > to || to + length > output.length) throw malformed();
-    copyBack(output, to, offset, length);
-    to += length;
+    // Source and target may overlap; then the bytes repeat.
+    for (const end = to + length; to < end; to += 1) output[to] = output[to - offset] as number;
   }
   if (to !== output.length) throw malformed();
   return output;
@@ -68,11 +68,6 @@ function littleEndian(bytes: Uint8Array, at: number, count: number): number {
 function copyLiteral(source: Uint8Array, from: number, target: Uint8Array, to: number, length: number): void {
   if (length > LOOPED_BYTES) target.set(source.subarray(from, from + length), to);
   else for (let index = 0; index < length; index += 1) target[to + index] = source[from + index] as number;
-}
-
-/** Source and target may overlap; then the bytes repeat. */
-function copyBack(output: Uint8Array, to: number, offset: number, length: number): void {
-  for (let at = to; at < to + length; at += 1) output[at] = output[at - offset] as number;
 }
 
 function malformed(): ApiError {

@@ -46,7 +46,10 @@ const [MINUS, DOT, ZERO, EQUALS] = [45, 46, 48, 61];
 const [BACKSLASH, OPEN, CLOSE] = [92, 123, 125];
 
 /** 1 for bytes that an unquoted name may start with, 2 for those it may continue with. */
-const NAME = nameTable();
+const NAME = Uint8Array.from({ length: 256 }, (_, byte) => {
+  const character = String.fromCharCode(byte);
+  return /[a-zA-Z_:]/.test(character) ? 1 : Number(/\d/.test(character)) * 2;
+});
 
 /**
  * Throws ExpositionError for the first bad line; lines before it may have been corrected in place. Without `kernel`, every line is parsed
@@ -361,11 +364,4 @@ class Pass {
 
 function isDigit(byte: number): boolean {
   return byte >= ZERO && byte <= ZERO + 9;
-}
-
-function nameTable(): Uint8Array {
-  const table = new Uint8Array(256);
-  for (const byte of Buffer.from("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_:")) table[byte] = 1;
-  for (const byte of Buffer.from("0123456789")) table[byte] = 2;
-  return table;
 }

@@ -48,7 +48,7 @@ function addRecord(rows: RowCollector<typeof LOG_CELLS>, record: Json, resource:
   const observed = uint64(record, "observedTimeUnixNano");
   const cells = rows.row(time || observed);
   const severity = enumeration(record, "severityNumber", SEVERITY_NUMBERS);
-  cells.level.add(text(record, "severityText").toLowerCase() || levelOf(severity));
+  cells.level.add(text(record, "severityText").toLowerCase() || (LEVELS[Math.ceil(severity / 4) - 1] ?? "info"));
   cells.severity_number.add(severity > 0 && severity <= 24 ? severity : 0);
   cells.source.addEncoded(resource.service);
   cells.message.add(valueText(record, "body"));
@@ -62,10 +62,6 @@ function addRecord(rows: RowCollector<typeof LOG_CELLS>, record: Json, resource:
 }
 
 const LEVELS = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
-
-function levelOf(severityNumber: number): string {
-  return LEVELS[Math.ceil(severityNumber / 4) - 1] ?? "info";
-}
 
 const SEVERITY_NUMBERS: Record<string, number> = Object.fromEntries([
   ["SEVERITY_NUMBER_UNSPECIFIED", 0],

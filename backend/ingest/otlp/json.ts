@@ -34,12 +34,6 @@ export function asObject(value: unknown, path: string): Json {
 
 const EMPTY: Json = {};
 
-/** An optional message field; if absent or null, the empty message. */
-function message(parent: Json, name: string): Json {
-  const value = parent[name];
-  return value === undefined || value === null ? EMPTY : asObject(value, name);
-}
-
 /** Calls `visit` for each message of a repeated field; adds `name[index]` to the path of errors. */
 export function each(parent: Json, name: string, visit: (item: Json) => void): void {
   const list = parent[name];
@@ -57,7 +51,8 @@ export function each(parent: Json, name: string, visit: (item: Json) => void): v
 
 /** Runs `read` on the message field `name`, and adds the name to the path of errors. If absent or null, the message is empty. */
 export function within<T>(parent: Json, name: string, read: (item: Json) => T): T {
-  const item = message(parent, name);
+  const value = parent[name];
+  const item = value === undefined || value === null ? EMPTY : asObject(value, name);
   try {
     return read(item);
   } catch (error) {

@@ -38,7 +38,8 @@ export class ExemplarList {
         drop("exemplar_too_long", 1);
         continue;
       }
-      this.push({ series, labels: request.labelTexts(), value: valueText(value), timeMs }, seriesBytes + bytes);
+      const text = String(value).replace(/^(-?)Infinity$/, (_, sign: string) => `${sign || "+"}Inf`);
+      this.push({ series, labels: request.labelTexts(), value: text, timeMs }, seriesBytes + bytes);
     }
   }
 
@@ -51,8 +52,4 @@ export class ExemplarList {
     this.#bytes += bytes;
     this.exemplars.push(exemplar);
   }
-}
-
-function valueText(value: number): string {
-  return String(value).replace(/^(-?)Infinity$/, (_, sign: string) => `${sign || "+"}Inf`);
 }

@@ -16,7 +16,7 @@ import { momentsOf, spanOf, type Steps } from "./parameters.ts";
 import { filterTest, pipelineOf } from "./pipeline.ts";
 import { CELL_FUNCTIONS, CellPoints, CountedPoints, NEEDS_SINGLE_CELLS, type Points, RANGE_FUNCTIONS, WindowedPoints } from "./points.ts";
 import { type Budget, tooExpensive } from "./regex.ts";
-import type { LogQuery, RangeAggregation, Stage } from "./syntax.ts";
+import type { LogQuery, Stage } from "./syntax.ts";
 
 /** How a query reads records, and what it may spend. */
 export interface QueryContext {
@@ -87,7 +87,12 @@ export async function countedByEngine({ ask, orgId, steps, budget }: Evaluation,
   if (!plan) return undefined;
   const source = { range, steps, plan, keysOf, matching, where: [...own, ...conditions] };
   const readLabels = labelReader(plan);
-  const points = range.unwrap && range.operation !== "absent_over_time" ? unwrappedPoints(range) : countedPoints(range, steps);
+  const rangeNs = Number(range.rangeNs);
+  const ofCells = CELL_FUNCTIONS[range.operation] as (typeof CELL_FUNCTIONS)[string];
+  const points =
+    range.unwrap && range.operation !== "absent_over_time"
+      ? new CellPoints((cells) => ofCells(cells, rangeNs))
+      : new CountedPoints(steps.count, range.operation.endsWith("rate") ? rangeNs / 1e9 : 1);
   let cells = 0;
   for (const part of minuteSources(source, [org], conditions) ?? [source]) {
     const cellQuery = cellStatement(part);
@@ -113,15 +118,6 @@ function labelsOf({ range, labels, usedLabels }: Leaf): string[] {
     .filter((label) => typeof label === "string");
   const named = labels.kind === "by" || labels.kind === "without" ? labels.names : [];
   return [...range.log.selector.map(({ name }) => name), ...usedLabels, ...named, ...dropped];
-}
-
-function countedPoints({ operation, rangeNs }: RangeAggregation, { count }: Steps): CountedPoints {
-  return new CountedPoints(count, operation.endsWith("rate") ? Number(rangeNs) / 1e9 : 1);
-}
-
-function unwrappedPoints({ operation, rangeNs }: RangeAggregation): CellPoints {
-  const make = CELL_FUNCTIONS[operation] as (typeof CELL_FUNCTIONS)[string];
-  return new CellPoints((cells) => make(cells, Number(rangeNs)));
 }
 
 function* linesOf(lines: Buffer): Generator<string> {
@@ -214,7 +210,10 @@ export interface SampleReader {
 export function sampleReader(leaf: Leaf, stages: readonly Stage[]): SampleReader {
   const { range, labels, usedLabels } = leaf;
   const isBytes = range.operation.startsWith("bytes_");
-  const passes = pipelineOf(stages, labels.kind === "by" || labels.kind === "none" ? requiredLabels(leaf) : undefined);
+  const passes = pipelineOf(
+    stages,
+    labels.kind === "by" || labels.kind === "none" ? new Set([...usedLabels, ...(labels.kind === "by" ? labels.names : [])]) : undefined,
+  );
   const value = unwrapValue(leaf);
   const sets = new Map<string, LabelSet>();
   // A query that names __error__ gets records with errors.
@@ -240,10 +239,6 @@ export function sampleReader(leaf: Leaf, stages: readonly Stage[]): SampleReader
       return { labels: entry.error ? known(allLabels(entry)) : seriesLabels(leaf, entry, known), value: number };
     },
   };
-}
-
-function requiredLabels({ labels, usedLabels }: Leaf): ReadonlySet<string> {
-  return new Set([...usedLabels, ...(labels.kind === "by" ? labels.names : [])]);
 }
 
 /** Undefined if the query does not unwrap values. The function returns undefined for a record without a value. */

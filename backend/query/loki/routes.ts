@@ -46,7 +46,10 @@ function declareRoute(
 
 export function registerLokiRoutes(app: FastifyInstance, options: LokiRouteOptions): void {
   const { sandbox, answers, guards, bounds, now = () => new Date() } = options;
-  const routes: Route[] = constantRoutes();
+  const routes: Route[] = Object.entries(CONSTANTS).map(([path, answer]) => ({
+    ...declareRoute("GET", path, `${path}, a constant`, {}),
+    handler: async (_request, reply) => await reply.type("application/json").send(JSON.stringify(answer)),
+  }));
   for (const [path, { summary, parameters }] of ENDPOINTS) {
     const single = Object.keys(parameters).filter((name) => name !== "match[]");
     const handler = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
@@ -90,13 +93,6 @@ const CONSTANTS = {
   "status/buildinfo": { version: COMPATIBLE_VERSION, revision: "", branch: "", buildUser: "", buildDate: "", goVersion: "" },
   "drilldown-limits": { limits: {}, pattern_ingester_enabled: true, version: COMPATIBLE_VERSION },
 } as const;
-
-function constantRoutes(): Route[] {
-  return Object.entries(CONSTANTS).map(([path, answer]) => ({
-    ...declareRoute("GET", path, `${path}, a constant`, {}),
-    handler: async (_request, reply) => await reply.type("application/json").send(JSON.stringify(answer)),
-  }));
-}
 
 /** The parameters of the query string and of a form. A name that occurs in both, or twice in one, gets a list of values. */
 function parametersOf(request: FastifyRequest, names: readonly string[]): RequestParameters {
@@ -175,15 +171,8 @@ async function follow(socket: WebSocket, first: Arrived, options: Omit<TailStrea
   const stream = tailStream(first, { ...options, cutOff: () => socket.terminate() });
   for await (const message of stream) {
     if (message === "") socket.ping();
-    else await sent(socket, message);
+    else await new Promise<void>((resolve) => socket.send(message, () => resolve()));
   }
   const isStopping = socket.readyState === socket.OPEN && options.signal.aborted;
   socket.close(isStopping ? GOING_AWAY : POLICY);
-}
-
-/** Resolves when the socket has accepted the message, or is closed. */
-async function sent(socket: WebSocket, message: string): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  socket.send(message, () => resolve());
-  await promise;
 }

@@ -154,10 +154,6 @@ export function groupOf(matcher: { group(name: string | number): string | null; 
   }
 }
 
-function literally(regex: string, text: string, replacement: string): string {
-  return expandMatches(regex, text, replacement.replaceAll("$", "$$$$"));
-}
-
 function countMatches(regex: string, text: string): bigint {
   let count = 0n;
   for (const _ of compiled(regex).all(text)) count += 1n;
@@ -237,7 +233,9 @@ export const FUNCTIONS: Readonly<Record<string, Call>> = {
   hasPrefix: ofTexts("hasPrefix", (part, text) => text.startsWith(part)),
   hasSuffix: ofTexts("hasSuffix", (part, text) => text.endsWith(part)),
   regexReplaceAll: ofTexts("regexReplaceAll", expandMatches),
-  regexReplaceAllLiteral: ofTexts("regexReplaceAllLiteral", literally),
+  regexReplaceAllLiteral: ofTexts("regexReplaceAllLiteral", (regex, text, replacement) =>
+    expandMatches(regex, text, replacement.replaceAll("$", "$$$$")),
+  ),
   count: ofTexts("count", countMatches),
   urlencode: ofTexts("urlencode", encodedUrl),
   urldecode: ofTexts("urldecode", decodedUrl),

@@ -26,10 +26,6 @@ export const REFUSED_FUNCTIONS: Readonly<Record<string, string>> = {
 export const REFUSED_ACTIONS = ["range", "with", "define", "template", "block", "break", "continue"] as const;
 export const INSTEAD_OF_ACTIONS = "write {{if}}, or one field after the other";
 
-function isRefusedAction(word: string): boolean {
-  return (REFUSED_ACTIONS as readonly string[]).includes(word);
-}
-
 export type Operand =
   | { readonly kind: "text"; readonly value: string }
   | { readonly kind: "integer"; readonly value: bigint }
@@ -96,7 +92,8 @@ class TemplateReader {
       this.#at += 1;
       if (!piece.isAction) nodes.push({ kind: "text", text: piece.text });
       else if (word === "if") nodes.push(this.#readIf(piece.text.slice(2)));
-      else if (isRefusedAction(word)) throw wrongTemplate(`{{${word}}} is not supported: ${INSTEAD_OF_ACTIONS}`);
+      else if ((REFUSED_ACTIONS as readonly string[]).includes(word))
+        throw wrongTemplate(`{{${word}}} is not supported: ${INSTEAD_OF_ACTIONS}`);
       else if (!piece.text.startsWith("/*")) nodes.push({ kind: "action", pipeline: this.#readPipeline(piece.text) });
     }
     return nodes;

@@ -45,7 +45,7 @@ const PATTERNS_ANSWER = objectSchema({
   },
 });
 
-const STRETCH_SCHEMA = objectSchema({
+const INTERVAL_SCHEMA = objectSchema({
   start: { type: "string", format: "date-time" },
   end: { type: "string", format: "date-time", description: "start of the next interval; for the last one, the end of the range" },
   counts: {
@@ -79,14 +79,14 @@ export function registerCountRoutes(
       "Counts for equal intervals of the range, oldest first. Intervals of a minute or longer begin at whole minutes, so the first and the last " +
       "one may be shorter. Filters as in GET /query/logs.",
     query: HISTOGRAM_SCHEMA,
-    response: { 200: { type: "array", items: STRETCH_SCHEMA } },
+    response: { 200: { type: "array", items: INTERVAL_SCHEMA } },
     handler: async (request: FastifyRequest<{ Querystring: { buckets: number } }>, reply: FastifyReply) => {
       const filter = await read(request, reply, HISTOGRAM_SCHEMA);
-      const ask = {
+      const { buckets } = request.query;
+      return answerJson(request, reply, {
         answers,
-        ask: async (orgId: string, options: object) => [await store.histogram(orgId, filter, request.query.buckets, options)],
-      };
-      return answerJson(request, reply, ask);
+        ask: async (orgId, options) => [await store.histogram(orgId, filter, buckets, options)],
+      });
     },
   });
   addRoute(app, guards, {

@@ -1,7 +1,7 @@
 // Serves GET /query/logs/tail: log records of the caller's organisation as they arrive (docs/contract.md, "Query"). Invariant: the number
 // of tails is limited per organisation and in total, and no tail outlives its client, its credential or the process.
 import { Readable } from "node:stream";
-import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyInstance, FastifyRequest } from "fastify";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { ApiError } from "../../errors.ts";
 import { filterSchema } from "./log-filter-parameters.ts";
@@ -46,15 +46,11 @@ export function registerTailRoute(app: FastifyInstance, options: LogRouteOptions
       });
       if (!begun) return reply.code(499).send();
       const stream = tailStream(begun.first, { ...begun.rest, cutOff: () => reply.raw.destroy() });
-      return sendEvents(reply, Readable.from(stream, { highWaterMark: 1 }));
+      if (reply.raw.closed) return reply.code(499).send();
+      void reply.type("text/event-stream; charset=utf-8").header("cache-control", "no-store").header("x-accel-buffering", "no");
+      return reply.send(Readable.from(stream, { highWaterMark: 1 }));
     },
   });
-}
-
-function sendEvents(reply: FastifyReply, stream: Readable): FastifyReply {
-  if (reply.raw.closed) return reply.code(499).send();
-  void reply.type("text/event-stream; charset=utf-8").header("cache-control", "no-store").header("x-accel-buffering", "no");
-  return reply.send(stream);
 }
 
 /** Throws ApiError invalid_parameter that names the header. */

@@ -147,9 +147,9 @@ export function registerServicesRoute(app: FastifyInstance, options: TraceRouteO
 
 function readRedFilter(request: FastifyRequest<RedRequest>, now: Date): RedFilter {
   const { range } = readPage(request, now);
-  const { points: most = 30, kind: kinds = "entry", operation: name } = request.query;
+  const { points: count = 30, kind: kinds = "entry", operation: name } = request.query;
   const { startS, endS } = minutesOf(range.start ?? 0n, range.end ?? 0n);
-  return { startS, endS, points: most, kind: kinds, service: request.params.service, operation: name };
+  return { startS, endS, points: count, kind: kinds, service: request.params.service, operation: name };
 }
 
 function registerGraphRoute(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: TraceRouteOptions): void {
@@ -177,5 +177,5 @@ function nodesOf(edges: readonly EdgeRow[]): { name: string; kind: string }[] {
   const kinds = new Map<string, string>();
   for (const { server, connection } of edges) kinds.set(server, connection === "" || connection === "messaging" ? "service" : connection);
   for (const { client } of edges) kinds.set(client, "service");
-  return [...kinds].map(([name, kind]) => ({ name, kind })).toSorted((one, other) => (one.name < other.name ? -1 : 1));
+  return [...kinds].map(([name, kind]) => ({ name, kind })).toSorted((a, b) => (a.name < b.name ? -1 : 1));
 }

@@ -30,6 +30,7 @@ const ENGINE_ERROR = objectSchema({
   errorType: { type: "string" },
   error: { type: "string" },
 });
+const ERRORS = { otherErrors: { schemas: { 400: ENGINE_ERROR, 422: ENGINE_ERROR } } };
 const ANSWER = {
   description: "as Prometheus answers",
   type: "object",
@@ -80,7 +81,7 @@ export function declareExemplars(method: "GET" | "POST"): RouteDeclaration {
       ...(method === "POST" && { body: parameters }),
       response: { 200: { ...ANSWER, properties: { ...ANSWER.properties, data: EXEMPLARS } } },
     },
-    otherErrors: { schemas: { 400: ENGINE_ERROR, 422: ENGINE_ERROR } },
+    ...ERRORS,
   };
 }
 
@@ -103,7 +104,7 @@ export function declareMetadata(): RouteDeclaration {
         200: { ...ANSWER, properties: { ...ANSWER.properties, data, warnings: { type: "array", items: { type: "string" } } } },
       },
     },
-    otherErrors: { schemas: { 400: ENGINE_ERROR, 422: ENGINE_ERROR } },
+    ...ERRORS,
   };
 }
 
@@ -117,6 +118,6 @@ export function declareEndpoint(method: "GET" | "POST", name: QueryEndpoint): Ro
     description: "Answers as Prometheus does; parameters other than those of this endpoint are ignored.",
     ...(method === "POST" && FORM),
     documented: { ...(method === "POST" ? { query: optional, body: optional } : { query: parameters }), response: { 200: ANSWER } },
-    otherErrors: { schemas: { 400: ENGINE_ERROR, 422: ENGINE_ERROR } },
+    ...ERRORS,
   };
 }

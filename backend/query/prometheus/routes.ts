@@ -61,16 +61,12 @@ async function answer(
   if (endpoint === "query" || endpoint === "query_range") inEngine.set("query", engineExpression(params.get("query") ?? ""));
   return await answerReader(request, reply, answers, async (orgId, options) => {
     const result = await store.query(orgId, endpoint, inEngine, { ...options, label });
-    const pieces = result.status < 400 ? addResultType(endpoint, params, result.pieces) : readEngineError(result.status, result.pieces);
+    let { pieces } = result;
+    if (result.status >= 400) pieces = readEngineError(result.status, pieces);
+    else if (endpoint === "query" && isScalar(params.get("query") ?? "")) pieces = [toScalar(Buffer.concat(pieces), params)];
     // The engine sets application/stream+json for raw samples, which Prometheus does not.
     return answers.send(orgId, reply.code(result.status).type("application/json"), pieces);
   });
-}
-
-/** Converts a vector with one sample, or none, to a scalar if the expression is one. */
-function addResultType(endpoint: QueryEndpoint, params: URLSearchParams, pieces: readonly Buffer[]): readonly Buffer[] {
-  if (endpoint !== "query" || !isScalar(params.get("query") ?? "")) return pieces;
-  return [toScalar(Buffer.concat(pieces), params)];
 }
 
 /** The parameters of the query string and of a form that are forwarded: the listed names, and a timeout of at most 30 s. */

@@ -47,11 +47,9 @@ function idOf(name: string, id: unknown, digits: number): LabelPairs {
 }
 
 function pairsOf(labelText: string): LabelPairs {
-  return [...labelText.matchAll(LABEL)].map(([, name = "", value = ""]) => [name, unescapeLabelValue(value)]);
-}
-
-function unescapeLabelValue(value: string): string {
-  return value.replaceAll(/\\(.)/g, (_, character: string) => (character === "n" ? "\n" : character));
+  return [...labelText.matchAll(LABEL)].map(([, name = "", value = ""]) => {
+    return [name, value.replaceAll(/\\(.)/g, (_, character: string) => (character === "n" ? "\n" : character))];
+  });
 }
 
 function bytesOf(labels: LabelPairs): number {
