@@ -62,7 +62,7 @@ function firstMinuteOf({ range: { start, end }, after, oldestFirst }: Page, nowM
 }
 
 function least(...times: bigint[]): bigint {
-  return times.reduce((one, other) => (one < other ? one : other));
+  return times.reduce((a, b) => (a < b ? a : b));
 }
 
 async function readRange(ask: Ask, orgId: string, { page, maxPageBytes = MAX_PAGE_BYTES, ...selection }: PageQuery): Promise<PageResult> {

@@ -52,7 +52,7 @@ export function vectorAnswer(series: readonly Series[], steps: Steps): Buffer {
 
 export function matrixAnswer(series: readonly Series[], { start, step }: Steps): Buffer {
   const timeOf = (stepIndex: number): number => seconds(start + step * BigInt(stepIndex));
-  const sorted = [...series].sort((one, other) => (one.labels.key < other.labels.key ? -1 : 1));
+  const sorted = [...series].sort((a, b) => (a.labels.key < b.labels.key ? -1 : 1));
   return encodeResult(
     "matrix",
     sorted.map(({ labels, points }) => ({
@@ -92,7 +92,7 @@ export function collectStreams(categorize: boolean): Streams {
     },
     result: () =>
       [...streams.values()]
-        .sort((one, other) => (one.labels.key < other.labels.key ? -1 : 1))
+        .sort((a, b) => (a.labels.key < b.labels.key ? -1 : 1))
         .map(({ labels, values }) => ({ stream: labels.toObject(), values })),
     get bytes() {
       return bytes;

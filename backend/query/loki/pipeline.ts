@@ -171,12 +171,12 @@ function expressionTest(text: string): ValueTest {
 }
 
 const COMPARE: Readonly<Record<CompareOperator, (one: number, other: number) => boolean>> = {
-  "==": (one, other) => one === other,
-  "!=": (one, other) => one !== other,
-  ">": (one, other) => one > other,
-  ">=": (one, other) => one >= other,
-  "<": (one, other) => one < other,
-  "<=": (one, other) => one <= other,
+  "==": (a, b) => a === b,
+  "!=": (a, b) => a !== b,
+  ">": (a, b) => a > b,
+  ">=": (a, b) => a >= b,
+  "<": (a, b) => a < b,
+  "<=": (a, b) => a <= b,
 };
 
 export type EntryTest = (entry: Entry) => boolean;

@@ -109,7 +109,7 @@ export class CellPoints implements Points {
 
   #sorted(): readonly CellSeries[] {
     if (this.#ordered) return this.#ordered;
-    for (const { cells } of this.#series.values()) cells.sort((one, other) => one.first - other.first || one.last - other.last);
+    for (const { cells } of this.#series.values()) cells.sort((a, b) => a.first - b.first || a.last - b.last);
     return (this.#ordered = inOrder(this.#series.values()));
   }
 }
@@ -231,7 +231,7 @@ const quantile: RangeFunction = ({ values, from, to, parameter }) => {
   if (parameter < 0) return Number.NEGATIVE_INFINITY;
   if (parameter > 1) return Number.POSITIVE_INFINITY;
   // NaN sorts first.
-  const sorted = values.slice(from, to).sort((one, other) => (Number.isNaN(one) ? -1 : Number.isNaN(other) ? 1 : one - other));
+  const sorted = values.slice(from, to).sort((a, b) => (Number.isNaN(a) ? -1 : Number.isNaN(b) ? 1 : a - b));
   const rank = parameter * (sorted.length - 1);
   const lower = Math.max(0, Math.floor(rank));
   const upper = Math.min(sorted.length - 1, lower + 1);

@@ -101,7 +101,7 @@ const whole =
   (...values) =>
     someOf(values)
       .map(toInteger)
-      .reduce((one, other) => wrapped(work(one, other)));
+      .reduce((a, b) => wrapped(work(a, b)));
 const float =
   (work: (one: number, other: number) => number): Call =>
   (...values) =>
@@ -258,19 +258,19 @@ export const FUNCTIONS: Readonly<Record<string, Call>> = {
   },
   int: (value = "") => toInteger(value),
   float64: (value = "") => toFloat(value),
-  add: whole((one, other) => one + other),
-  sub: whole((one, other) => one - other),
-  mul: whole((one, other) => one * other),
+  add: whole((a, b) => a + b),
+  sub: whole((a, b) => a - b),
+  mul: whole((a, b) => a * b),
   div: whole(divided),
-  mod: whole((one, other) => one - divided(one, other) * other),
-  max: whole((one, other) => (one > other ? one : other)),
-  min: whole((one, other) => (one < other ? one : other)),
-  addf: float((one, other) => one + other),
-  subf: float((one, other) => one - other),
-  mulf: float((one, other) => one * other),
-  divf: float((one, other) => one / other),
-  maxf: float((one, other) => Math.max(one, other)),
-  minf: float((one, other) => Math.min(one, other)),
+  mod: whole((a, b) => a - divided(a, b) * b),
+  max: whole((a, b) => (a > b ? a : b)),
+  min: whole((a, b) => (a < b ? a : b)),
+  addf: float((a, b) => a + b),
+  subf: float((a, b) => a - b),
+  mulf: float((a, b) => a * b),
+  divf: float((a, b) => a / b),
+  maxf: float((a, b) => Math.max(a, b)),
+  minf: float((a, b) => Math.min(a, b)),
   ceil: (value = "") => Math.ceil(toFloat(value)),
   floor: (value = "") => Math.floor(toFloat(value)),
   round: (value = "", digits = 0n, over?: Value) => roundValue(value, digits, over),

@@ -123,7 +123,7 @@ export class Tail {
   #moveTo(horizon: bigint): void {
     if (horizon > this.#horizon) this.#horizon = horizon;
     if (this.#newest < this.#horizon) this.#newest = this.#horizon;
-    const sent = [...this.#sent].map(BigInt).sort((one, other) => (one < other ? -1 : 1));
+    const sent = [...this.#sent].map(BigInt).sort((a, b) => (a < b ? -1 : 1));
     const tooMany = sent[sent.length - MAX_TAIL_REMEMBERED - 1];
     if (tooMany !== undefined && tooMany > this.#horizon) this.#horizon = tooMany;
     for (const id of sent) if (id <= this.#horizon) this.#sent.delete(String(id));

@@ -21,7 +21,7 @@ export function hasWords(words: readonly string[]): Sql {
  */
 export function withHints(text: string, condition: Sql): Sql {
   const inner = text.split(SEPARATORS).slice(1, -1).map(lowerCase);
-  const longest = [...new Set(inner)].sort((one, other) => other.length - one.length).slice(0, MAX_INDEX_WORDS);
+  const longest = [...new Set(inner)].sort((a, b) => b.length - a.length).slice(0, MAX_INDEX_WORDS);
   return longest.length === 0 ? condition : and([sql`indexHint(${hasWords(longest)})`, condition]);
 }
 

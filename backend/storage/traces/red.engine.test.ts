@@ -79,7 +79,7 @@ function expectFigures(figures: RedFigures, spans: readonly Made[], seconds: num
   const errors = spans.filter(({ isError }) => isError).length;
   expect(figures).toMatchObject({ calls: spans.length, errors, error_ratio: spans.length === 0 ? 0 : errors / spans.length });
   expect(figures.rate).toBeCloseTo(spans.length / seconds, 9);
-  const sorted = spans.map(({ durationNs }) => durationNs).toSorted((one, other) => one - other);
+  const sorted = spans.map(({ durationNs }) => durationNs).toSorted((a, b) => a - b);
   for (const [name, quantile] of [
     ["p50_ms", 0.5],
     ["p95_ms", 0.95],
@@ -146,7 +146,7 @@ describe("figures of services", () => {
       for (const point of points) {
         const sorted = ofPoint(point)
           .map(({ durationNs }) => durationNs)
-          .toSorted((one, other) => one - other);
+          .toSorted((a, b) => a - b);
         const exact = sorted[Math.max(1, Math.ceil(sorted.length * 0.95)) - 1];
         expect(isInBucketOf(exact, row.series.p95_ms[point] ?? null)).toBe(true);
       }

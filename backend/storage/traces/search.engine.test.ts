@@ -144,7 +144,7 @@ describe("a search for traces", () => {
       const whole = await search(org, filter);
       expect(new Set(idsOf(whole)).size).toBe(40);
       const starts = whole.map((row) => String(row["start"]));
-      expect(starts).toEqual(starts.toSorted((one, other) => (one < other ? 1 : -1)));
+      expect(starts).toEqual(starts.toSorted((a, b) => (a < b ? 1 : -1)));
       for (const limit of [7, 39, 40]) expect(idsOf(await search(org, `${filter}&limit=${limit}`))).toEqual(idsOf(whole));
     }
   });

@@ -77,7 +77,7 @@ export async function findTraces(
 
 /** Conditions on the columns `org_id`, `time` and `trace_id` that select the spans of the given traces. */
 export function spansOf(orgId: string, positions: readonly TracePosition[]): Sql {
-  const starts = positions.map(({ start_ns }) => BigInt(start_ns)).toSorted((one, other) => (one < other ? -1 : 1));
+  const starts = positions.map(({ start_ns }) => BigInt(start_ns)).toSorted((a, b) => (a < b ? -1 : 1));
   const [first = 0n, last = 0n] = [starts[0], starts.at(-1)];
   const range = { start: first > DAY_NS ? first - DAY_NS : 0n, end: last + DAY_NS };
   return and([

@@ -123,7 +123,7 @@ export class SpanSummaries implements AsyncDisposable {
     this.#forget(new Set(active.map(({ org_id }) => org_id)));
     const failures: unknown[] = [];
     const restsUntilMs = ({ org_id }: { org_id: string }): number => this.#restsUntilMs.get(org_id) ?? 0;
-    for (const { org_id: orgId } of active.toSorted((one, other) => restsUntilMs(one) - restsUntilMs(other))) {
+    for (const { org_id: orgId } of active.toSorted((a, b) => restsUntilMs(a) - restsUntilMs(b))) {
       signal.throwIfAborted();
       if ((this.#restsUntilMs.get(orgId) ?? 0) > nowMs) continue;
       const began = performance.now();
@@ -193,7 +193,7 @@ export class SpanSummaries implements AsyncDisposable {
     const version = this.#nowMs();
     const sinceS = this.#since.get(orgId) ?? Math.floor(version / 1000) - ACTIVE_S;
     const found = await clickhouse.read(orgId, { signal }, (ask) => changedMinutes(ask, orgId, sinceS - OVERLAP_S, MAX_MINUTES));
-    const minutes = [...new Set([...(this.#changed.get(orgId) ?? []), ...found])].toSorted((one, other) => one - other).slice(-MAX_MINUTES);
+    const minutes = [...new Set([...(this.#changed.get(orgId) ?? []), ...found])].toSorted((a, b) => a - b).slice(-MAX_MINUTES);
     const left = new Set(minutes);
     this.#changed.set(orgId, left);
     this.#since.set(orgId, Math.floor(version / 1000));

@@ -12,7 +12,7 @@ const spanId = (n: number) => (n + 1).toString(16).padStart(16, "0");
 
 function expectOldestFirst(rows: Record<string, unknown>[]): void {
   const times = rows.map((row) => String(row["Timestamp"]));
-  expect(times).toEqual(times.toSorted((one, other) => (one < other ? -1 : Number(one > other))));
+  expect(times).toEqual(times.toSorted((a, b) => (a < b ? -1 : Number(a > b))));
 }
 
 let app: TracesApp;
