@@ -15,7 +15,7 @@ import { DDL_SETTINGS, insertSettings, killStatement, QUERY_SETTINGS, quorumSett
 const REQUEST_TIMEOUT_MS = 60_000;
 const CONTROL_CONNECTIONS = 4;
 /** For this time after a server failed to respond, the other servers get its queries. */
-const REST_MS = 5000;
+const AVOID_MS = 5000;
 
 export interface RemoteOptions {
   /** One per shard, in an order that never changes; each may contain user, password and database. */
@@ -39,7 +39,7 @@ interface ShardClients {
 
 interface ShardServer {
   readonly clients: ShardClients;
-  restsUntilMs: number;
+  avoidedUntilMs: number;
 }
 
 /** The database in a URL of ClickHouse. */
@@ -60,9 +60,9 @@ export function openRemote({ urls, cluster, insertQuorum = "auto", insertConnect
       reads: connect(all.href, querySlots),
       queries,
     };
-    return { clients, restsUntilMs: 0 };
+    return { clients, avoidedUntilMs: 0 };
   });
-  const nextShard = inTurn(shards);
+  const nextShard = roundRobin(shards);
   const clientsOf = (shard = 0): ShardClients => (shards[shard] as ShardServer).clients;
   return {
     reads: querySlots,
@@ -86,9 +86,7 @@ export function openRemote({ urls, cluster, insertQuorum = "auto", insertConnect
         (shardDatabase === undefined ? statement : withGlobalSubqueries(statement)) + readSettings(comment, { ...limits, shardDatabase });
       const read = () =>
         readRows(reads, text, limits, dropped.signal).catch((error: unknown) => {
-          // Codes of ClickHouse are numbers; those of connections are not.
-          const isOfEngine = /^\d+$/.test(String((error as { code?: unknown }).code));
-          if (!signal.aborted && !isOfEngine) server.restsUntilMs = performance.now() + REST_MS;
+          if (!signal.aborted && !isEngineCode(error)) server.avoidedUntilMs = performance.now() + AVOID_MS;
           throw error;
         });
       return untilAborted(signal, read, kill);
@@ -114,12 +112,17 @@ export function openRemote({ urls, cluster, insertQuorum = "auto", insertConnect
 }
 
 /** The servers alternate in merging the results of the shards. */
-function inTurn(servers: readonly ShardServer[]): () => ShardServer {
+/** Codes of ClickHouse are numbers; those of connections are not. */
+function isEngineCode(error: unknown): boolean {
+  return /^\d+$/.test(String((error as { code?: unknown }).code));
+}
+
+function roundRobin(servers: readonly ShardServer[]): () => ShardServer {
   let turns = 0;
   return () => {
     turns += 1;
     const order = servers.map((_, at) => servers[(turns + at) % servers.length] as ShardServer);
-    return order.find(({ restsUntilMs }) => restsUntilMs <= performance.now()) ?? (order[0] as ShardServer);
+    return order.find(({ avoidedUntilMs }) => avoidedUntilMs <= performance.now()) ?? (order[0] as ShardServer);
   };
 }
 

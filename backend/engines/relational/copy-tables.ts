@@ -106,16 +106,16 @@ async function* batches(from: Tables, { name, key }: Table): AsyncGenerator<Row[
 
 /** The same rows, ordered so that each follows the one that it refers to; rows wait until their parent was returned. */
 async function* parentsFirst(table: Table, parent: string, all: AsyncGenerator<Row[]>): AsyncGenerator<Row[]> {
-  const given = new Set<string>();
+  const returned = new Set<string>();
   let waiting: Row[] = [];
   for await (const rows of all) {
     waiting.push(...rows);
     for (;;) {
       const { ready = [], later = [] } = Object.groupBy(waiting, (row) =>
-        row[parent] === null || given.has(JSON.stringify([row[parent]])) ? "ready" : "later",
+        row[parent] === null || returned.has(JSON.stringify([row[parent]])) ? "ready" : "later",
       );
       if (ready.length === 0) break;
-      for (const row of ready) given.add(keyOf(table, row));
+      for (const row of ready) returned.add(keyOf(table, row));
       waiting = later;
       for (let at = 0; at < ready.length; at += BATCH_ROWS) yield ready.slice(at, at + BATCH_ROWS);
     }
@@ -144,8 +144,9 @@ function naming({ name }: Pick<Table, "name">): (error: Error) => never {
   };
 }
 
+const isJson = (value: unknown): boolean => typeof value === "object" && value !== null && !(value instanceof Date);
+
 /** JSON is inserted as text, as everywhere else. */
 function storable(row: Row): Row {
-  const isJson = (value: unknown): boolean => typeof value === "object" && value !== null && !(value instanceof Date);
   return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, isJson(value) ? JSON.stringify(value) : value]));
 }

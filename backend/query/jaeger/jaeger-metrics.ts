@@ -106,20 +106,20 @@ function single(query: Query, name: string): string | undefined {
   return value;
 }
 
-function readKinds(given: string | string[] | undefined): string[] {
-  const kinds = [given ?? "server"].flat().map((kind) => kind.toLowerCase());
+function readKinds(value: string | string[] | undefined): string[] {
+  const kinds = [value ?? "server"].flat().map((kind) => kind.toLowerCase());
   const unknown = kinds.find((kind) => kind !== "unspecified" && !(KINDS as readonly string[]).includes(kind));
   if (unknown !== undefined) throw wrong("spanKind", `must be ${KINDS.join(", ")} or unspecified`);
   return kinds.flatMap((kind) => (kind === "unspecified" ? ["", "UNSPECIFIED"] : [kind.toUpperCase()]));
 }
 
-function readBoolean(name: string, given: string | undefined): boolean {
-  if (given !== undefined && !/^(?:1|0|t|f|true|false|)$/i.test(given)) throw wrong(name, "must be true or false");
-  return /^(?:1|t|true)$/i.test(given ?? "");
+function readBoolean(name: string, value: string | undefined): boolean {
+  if (value !== undefined && !/^(?:1|0|t|f|true|false|)$/i.test(value)) throw wrong(name, "must be true or false");
+  return /^(?:1|t|true)$/i.test(value ?? "");
 }
 
-function readQuantile(given: string | undefined): FamilyQuestion {
-  const quantile = Number(given);
-  if (!/^\d*\.?\d{1,15}$/.test(given ?? "") || !(quantile > 0 && quantile <= 1)) throw wrong("quantile", "must be above 0 and at most 1");
+function readQuantile(value: string | undefined): FamilyQuestion {
+  const quantile = Number(value);
+  if (!/^\d*\.?\d{1,15}$/.test(value ?? "") || !(quantile > 0 && quantile <= 1)) throw wrong("quantile", "must be above 0 and at most 1");
   return { quantile };
 }

@@ -37,35 +37,35 @@ export const JAEGER_PARAMETERS = {
 } as const;
 
 /** Throws ApiError invalid_parameter that names the parameter. */
-export function readJaegerSearch(given: JaegerParameters, now: Date): TraceFilter {
+export function readJaegerSearch(parameters: JaegerParameters, now: Date): TraceFilter {
   const single = Object.keys(JAEGER_PARAMETERS).filter((name) => name !== "tag");
-  const repeated = single.find((name) => Array.isArray((given as Record<string, unknown>)[name]));
+  const repeated = single.find((name) => Array.isArray((parameters as Record<string, unknown>)[name]));
   if (repeated !== undefined) throw wrong(repeated, "is given more than once");
-  const end = nanoseconds("end", given.end) ?? BigInt(now.getTime()) * 1_000_000n + 999_999n;
-  const start = nanoseconds("start", given.start) ?? (end > HOUR_NS ? end - HOUR_NS : 0n);
+  const end = nanoseconds("end", parameters.end) ?? BigInt(now.getTime()) * 1_000_000n + 999_999n;
+  const start = nanoseconds("start", parameters.start) ?? (end > HOUR_NS ? end - HOUR_NS : 0n);
   const span: SpanConditions = {
-    service: given.service || undefined,
-    operation: given.operation || undefined,
-    minDurationNs: duration("minDuration", given.minDuration),
-    maxDurationNs: duration("maxDuration", given.maxDuration),
-    ...readTags([...parseTags("tags", given.tags), ...[given.tag ?? []].flat().map(parseTag)]),
+    service: parameters.service || undefined,
+    operation: parameters.operation || undefined,
+    minDurationNs: duration("minDuration", parameters.minDuration),
+    maxDurationNs: duration("maxDuration", parameters.maxDuration),
+    ...readTags([...parseTags("tags", parameters.tags), ...[parameters.tag ?? []].flat().map(parseTag)]),
   };
-  return { range: { start, end }, limit: readLimit("limit", given.limit), after: undefined, span };
+  return { range: { start, end }, limit: readLimit("limit", parameters.limit), after: undefined, span };
 }
 
-export function readLimit(name: string, given: string | undefined, byDefault = DEFAULT_LIMIT): number {
-  if (!given) return byDefault;
-  if (!/^0*[1-9]\d{0,8}$/.test(given)) throw wrong(name, "must be a whole number of at least 1");
-  return Math.min(Number(given), MAX_TRACES);
+export function readLimit(name: string, value: string | undefined, byDefault = DEFAULT_LIMIT): number {
+  if (!value) return byDefault;
+  if (!/^0*[1-9]\d{0,8}$/.test(value)) throw wrong(name, "must be a whole number of at least 1");
+  return Math.min(Number(value), MAX_TRACES);
 }
 
 /** The engine's times end in 2262. */
 const MAX_NS = 9_223_372_036_000_000_000n;
 
-function nanoseconds(name: string, given: string | undefined): bigint | undefined {
-  if (!given) return undefined;
-  if (!/^\d{1,19}$/.test(given)) throw wrong(name, "must be microseconds since 1970, in digits");
-  const ns = BigInt(given) * 1000n;
+function nanoseconds(name: string, value: string | undefined): bigint | undefined {
+  if (!value) return undefined;
+  if (!/^\d{1,19}$/.test(value)) throw wrong(name, "must be microseconds since 1970, in digits");
+  const ns = BigInt(value) * 1000n;
   return ns > MAX_NS ? MAX_NS : ns;
 }
 
@@ -73,25 +73,25 @@ function nanoseconds(name: string, given: string | undefined): bigint | undefine
 export const TRACE_ID_PARAMETER = { type: "string", pattern: "^[0-9a-fA-F]{1,32}$", description: "up to 32 hex digits of any case" };
 
 /** The id in its stored form. */
-export function readTraceId(given: string): string {
-  return given.toLowerCase().padStart(32, "0");
+export function readTraceId(value: string): string {
+  return value.toLowerCase().padStart(32, "0");
 }
 
 /** Throws ApiError invalid_parameter that names the parameter. */
-export function milliseconds(name: string, given: string | undefined): number | undefined {
-  if (!given) return undefined;
-  if (!/^\d{1,15}$/.test(given)) throw wrong(name, "must be milliseconds in digits");
-  return Math.min(Number(given), Number(MAX_NS / 1_000_000n));
+export function milliseconds(name: string, value: string | undefined): number | undefined {
+  if (!value) return undefined;
+  if (!/^\d{1,15}$/.test(value)) throw wrong(name, "must be milliseconds in digits");
+  return Math.min(Number(value), Number(MAX_NS / 1_000_000n));
 }
 
 /** The units of Go's durations. */
 const UNITS_NS: Readonly<Record<string, number>> = { ns: 1, us: 1e3, µs: 1e3, μs: 1e3, ms: 1e6, s: 1e9, m: 60e9, h: 3600e9 };
 const PART = /(\d{1,12}(?:\.\d{1,12})?)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)/g;
 
-export function duration(name: string, given: string | undefined): bigint | undefined {
-  if (!given) return undefined;
-  const parts = [...given.matchAll(PART)];
-  const isWhole = parts.length > 0 && parts.length <= 8 && parts.map(([part]) => part).join("") === given;
+export function duration(name: string, value: string | undefined): bigint | undefined {
+  if (!value) return undefined;
+  const parts = [...value.matchAll(PART)];
+  const isWhole = parts.length > 0 && parts.length <= 8 && parts.map(([part]) => part).join("") === value;
   const ns = parts.reduce((sum, [, value, unit = ""]) => sum + Number(value) * (UNITS_NS[unit] ?? Number.NaN), 0);
   if (!isWhole || !(ns <= Number(MAX_NS))) throw wrong(name, "must be a duration such as 1.2s, 100ms or 500us");
   return BigInt(Math.round(ns));
@@ -123,16 +123,16 @@ export function readTags(tags: readonly Tag[]): Pick<SpanConditions, "error" | "
 
 type Tag = [key: string, value: string];
 
-function parseTag(given: string): Tag {
-  const colon = given.indexOf(":");
+function parseTag(value: string): Tag {
+  const colon = value.indexOf(":");
   if (colon < 1) throw wrong("tag", "must be key:value, such as error:true");
-  return [given.slice(0, colon), given.slice(colon + 1)];
+  return [value.slice(0, colon), value.slice(colon + 1)];
 }
 
-export function parseTags(name: string, given: string | undefined): Tag[] {
-  if (!given) return [];
-  if (/^[^\s{[="]+=/.test(given)) return parseLogfmt(given);
-  const tags = parseJson(name, given);
+export function parseTags(name: string, value: string | undefined): Tag[] {
+  if (!value) return [];
+  if (/^[^\s{[="]+=/.test(value)) return parseLogfmt(value);
+  const tags = parseJson(name, value);
   if (typeof tags !== "object" || tags === null || Array.isArray(tags)) throw noTags(name);
   return Object.entries(tags).map(([key, value]: [string, unknown]) => {
     if (typeof value !== "string" && typeof value !== "number" && typeof value !== "boolean") throw noTags(name);
@@ -141,14 +141,14 @@ export function parseTags(name: string, given: string | undefined): Tag[] {
 }
 
 /** Parses `error=true http.method="GET /"`. */
-function parseLogfmt(given: string): Tag[] {
-  const pairs = given.matchAll(/(?:^|\s)([^\s="]+)=(?:"([^"]*)"|(\S*))/g);
+function parseLogfmt(value: string): Tag[] {
+  const pairs = value.matchAll(/(?:^|\s)([^\s="]+)=(?:"([^"]*)"|(\S*))/g);
   return [...pairs].map(([, key = "", quoted, plain = ""]): Tag => [key, quoted ?? plain]);
 }
 
-function parseJson(name: string, given: string): unknown {
+function parseJson(name: string, value: string): unknown {
   try {
-    return JSON.parse(given);
+    return JSON.parse(value);
   } catch (cause) {
     throw noTags(name, cause);
   }

@@ -72,16 +72,16 @@ function matches(matcher: Matcher, { found, keysOf }: Means): Sql {
   return valueMatches(labelValue(matcher.name, keysOf), matcher, found);
 }
 
-export function valueMatches(given: Sql, { operator, value }: Matcher, found: Matching["found"]): Sql {
+export function valueMatches(label: Sql, { operator, value }: Matcher, found: Matching["found"]): Sql {
   const isNot = operator.startsWith("!");
-  if (operator === "=" || operator === "!=") return isNot ? sql`${given} != ${value}` : sql`${given} = ${value}`;
+  if (operator === "=" || operator === "!=") return isNot ? sql`${label} != ${value}` : sql`${label} = ${value}`;
   if (value === ".*") return isNot ? sql`0` : sql`1`;
   // Every record has a service name.
-  if (value === ".+" && given.text === "source") return isNot ? sql`0` : sql`1`;
-  if (value === ".+") return isNot ? sql`${given} = ''` : sql`${given} != ''`;
+  if (value === ".+" && label.text === "source") return isNot ? sql`0` : sql`1`;
+  if (value === ".+") return isNot ? sql`${label} = ''` : sql`${label} != ''`;
   const values = plainValues(value);
-  if (values) return isNot ? sql`${given} NOT IN ${values}` : sql`${given} IN ${values}`;
-  return found(given, anchored(value), !isNot);
+  if (values) return isNot ? sql`${label} NOT IN ${values}` : sql`${label} IN ${values}`;
+  return found(label, anchored(value), !isNot);
 }
 
 function lineCondition({ operator, texts }: LineFilter, { found }: Means): Sql | undefined {

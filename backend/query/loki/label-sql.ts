@@ -105,7 +105,7 @@ function keyPattern(names: readonly string[]): string {
 }
 
 /** The names whose keys have to be looked up. Most queries need none; otherwise one pass over the keys saves one over their values. */
-function lookedUp(names: Iterable<string>, isAlways: boolean): string[] {
+function namesToLookUp(names: Iterable<string>, isAlways: boolean): string[] {
   const wanted = [...new Set([...names].flatMap((name) => [name, withoutExtracted(name) ?? name]))].filter((name) => !COLUMNS[name]);
   // Reading the key of the same name is faster than a lookup. But records rarely have an attribute with the name of a column, so such names
   // are looked up.
@@ -128,7 +128,7 @@ export interface KeySource {
 /** Looks up the keys of the labels in the records that the conditions select. */
 export async function findKeys(ask: Ask, names: Iterable<string>, source: KeySource, blockRows?: number): Promise<KeysOf> {
   const { from, where, groups, isAlways = false } = source;
-  const wanted = lookedUp(names, isAlways);
+  const wanted = namesToLookUp(names, isAlways);
   if (wanted.length === 0 || wanted.length > MAX_LABEL_NAMES) return ANY_KEYS;
   const all = groups && (await keysOfGroups(ask, groups));
   if (all) return byName(wanted, all);

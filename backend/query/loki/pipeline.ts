@@ -146,25 +146,25 @@ function keep(choices: readonly LabelChoice[]): Step {
 export type ValueTest = (value: string) => boolean;
 
 export function valueTest({ operator, value }: Matcher): ValueTest {
-  if (operator === "=") return (given) => given === value;
-  if (operator === "!=") return (given) => given !== value;
+  if (operator === "=") return (text) => text === value;
+  if (operator === "!=") return (text) => text !== value;
   const matches = expressionTest(value);
-  return operator === "=~" ? matches : (given) => !matches(given);
+  return operator === "=~" ? matches : (text) => !matches(text);
 }
 
 function expressionTest(text: string): ValueTest {
   const values = plainValues(text);
   if (values) {
     const set = new Set(values);
-    return (given) => set.has(given);
+    return (text) => set.has(text);
   }
   const pattern = compiled(anchored(text));
   const known = new Map<string, boolean>();
-  return (given) => {
-    let matches = known.get(given);
+  return (text) => {
+    let matches = known.get(text);
     if (matches === undefined) {
-      matches = pattern.test(given);
-      if (known.size < MAX_REMEMBERED_LABELS && given.length < 256) known.set(given, matches);
+      matches = pattern.test(text);
+      if (known.size < MAX_REMEMBERED_LABELS && text.length < 256) known.set(text, matches);
     }
     return matches;
   };

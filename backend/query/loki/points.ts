@@ -91,8 +91,8 @@ export class CellPoints implements Points {
   }
 
   /** Whether a series has two cells for the same evaluation times. */
-  hasTwins(): boolean {
-    return this.#sorted().some(({ cells }) => cells.some((cell, index) => isTwin(cell, cells[index - 1])));
+  hasDuplicates(): boolean {
+    return this.#sorted().some(({ cells }) => cells.some((cell, index) => isDuplicate(cell, cells[index - 1])));
   }
 
   at(moment: number): Sample[] {
@@ -152,7 +152,7 @@ export class WindowedPoints implements Points {
   }
 }
 
-function isTwin(cell: PointCell, before: PointCell | undefined): boolean {
+function isDuplicate(cell: PointCell, before: PointCell | undefined): boolean {
   return cell.first === before?.first && cell.last === before.last;
 }
 

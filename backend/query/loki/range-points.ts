@@ -108,7 +108,7 @@ export async function countedByEngine({ ask, orgId, steps, budget }: Evaluation,
       if (budget.isDue) await budget.yieldToOthers();
     }
   }
-  return NEEDS_SINGLE_CELLS.has(range.operation) && points instanceof CellPoints && points.hasTwins() ? undefined : points;
+  return NEEDS_SINGLE_CELLS.has(range.operation) && points instanceof CellPoints && points.hasDuplicates() ? undefined : points;
 }
 
 /** All labels that the statement may use. */

@@ -96,10 +96,10 @@ const CONSTANTS = {
 
 /** The parameters of the query string and of a form. A name that occurs in both, or twice in one, gets a list of values. */
 function parametersOf(request: FastifyRequest, names: readonly string[]): RequestParameters {
-  const given = request.query as RequestParameters;
+  const query = request.query as RequestParameters;
   const form = formFields(request);
   const entries = names.map((name) => {
-    const values = [given[name] ?? [], form.getAll(name)].flat();
+    const values = [query[name] ?? [], form.getAll(name)].flat();
     return [name, values.length > 1 ? values : values[0]] as const;
   });
   return Object.fromEntries(entries);

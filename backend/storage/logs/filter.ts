@@ -50,9 +50,9 @@ export interface RecordFilter {
   readonly node?: string;
   /** Lowercase hex. */
   readonly traceId?: string;
-  /** Each key has the given value. */
+  /** Each key has the nonEmpty value. */
   readonly labels: Pairs;
-  /** No key has the given value; a missing key is fine. */
+  /** No key has the nonEmpty value; a missing key is fine. */
   readonly notLabels?: Pairs;
   /**
    * Conditions that the other fields cannot express, and how their regular expressions are matched. If set, `regex` and `notRegex` are
@@ -69,20 +69,20 @@ export function recordConditions(filter: RecordFilter): Sql[] {
   if (filter.hostId !== undefined) conditions.push(sql`host_id = ${filter.hostId}`);
   if (filter.node !== undefined) conditions.push(sql`node = ${filter.node}`);
   if (filter.traceId !== undefined) conditions.push(sql`trace_id = ${filter.traceId}`);
-  const words = given(filter.words).flatMap(wordsOf);
+  const words = nonEmpty(filter.words).flatMap(wordsOf);
   if (words.length > 0) conditions.push(hasWords(words));
-  for (const text of given(filter.q)) conditions.push(containsText(text));
-  for (const text of given(filter.notQ)) conditions.push(sql`NOT (${substring(text)})`);
+  for (const text of nonEmpty(filter.q)) conditions.push(containsText(text));
+  for (const text of nonEmpty(filter.notQ)) conditions.push(sql`NOT (${substring(text)})`);
   for (const [key, value] of filter.labels) conditions.push(hasAttribute(key, value));
   for (const [key, value] of filter.notLabels ?? []) conditions.push(sql`NOT (${hasAttribute(key, value)})`);
-  for (const pattern of given(filter.regex)) conditions.push(readable(pattern), found(MESSAGE, pattern, true));
-  for (const pattern of given(filter.notRegex)) conditions.push(readable(pattern), found(MESSAGE, pattern, false));
+  for (const pattern of nonEmpty(filter.regex)) conditions.push(readable(pattern), found(MESSAGE, pattern, true));
+  for (const pattern of nonEmpty(filter.notRegex)) conditions.push(readable(pattern), found(MESSAGE, pattern, false));
   return conditions;
 }
 
 /** How the regular expressions of a filter are matched. */
 export function matchingIn({ regex, notRegex, also }: RecordFilter): Matching {
-  return also?.matching ?? matchingOf([...given(regex), ...given(notRegex)]);
+  return also?.matching ?? matchingOf([...nonEmpty(regex), ...nonEmpty(notRegex)]);
 }
 
 const MESSAGE = sql`message`;
@@ -104,7 +104,7 @@ function isAscii(text: string): boolean {
   return /^[\0-\x7f]*$/.test(text);
 }
 
-function given(texts: readonly string[] = []): string[] {
+function nonEmpty(texts: readonly string[] = []): string[] {
   return texts.filter(Boolean);
 }
 
@@ -122,6 +122,6 @@ export function refusePattern(error: unknown, { regex, notRegex }: RecordFilter)
   if (!refused) throw error;
   const { message, reason } = refused;
   const isOurs = (pattern: string) => message.includes(`re2: ${pattern}, error`);
-  const name = given(regex).some(isOurs) ? "regex" : given(notRegex).some(isOurs) ? "not_regex" : "query";
+  const name = nonEmpty(regex).some(isOurs) ? "regex" : nonEmpty(notRegex).some(isOurs) ? "not_regex" : "query";
   throw new ApiError("invalid_parameter", `${name}: not a regular expression of RE2: ${reason}`, { cause: error });
 }

@@ -48,10 +48,10 @@ export class ActiveSeries {
   async admit(sender: SeriesSender, body: Buffer): Promise<number | undefined> {
     const key = this.hashKeyOf(sender);
     if (!key) return undefined;
-    return await this.#count(sender.orgId, async (see) => {
+    return await this.#count(sender.orgId, async (visit) => {
       for (let at = 0; at < body.length;) {
         if (at > 0) await nextTurn();
-        at = eachSeries(body, { from: at, to: at + SLICE_BYTES }, key, see);
+        at = eachSeries(body, { from: at, to: at + SLICE_BYTES }, key, visit);
       }
     });
   }
@@ -65,10 +65,10 @@ export class ActiveSeries {
 
   /** The same as `admit`, for series whose hashes were computed with `hashKeyOf`. */
   async admitHashes({ orgId }: SeriesSender, hashes: Int32Array): Promise<number> {
-    return await this.#count(orgId, async (see) => {
+    return await this.#count(orgId, async (visit) => {
       for (let from = 0; from < hashes.length; from += SLICE_HASHES) {
         if (from > 0) await nextTurn();
-        for (const hash of hashes.subarray(from, from + SLICE_HASHES)) see(hash);
+        for (const hash of hashes.subarray(from, from + SLICE_HASHES)) visit(hash);
       }
     });
   }
@@ -91,11 +91,11 @@ export class ActiveSeries {
     this.#recentOf(orgId).merge(registers);
   }
 
-  async #count(orgId: string, each: (see: (hash: number) => void) => Promise<void>): Promise<number> {
+  async #count(orgId: string, each: (visit: (hash: number) => void) => Promise<void>): Promise<number> {
     const limit = this.#limitOf(orgId);
     const recent = this.#recentOf(orgId);
     const raised = new Map<number, number>();
-    await each((hash) => recent.see(hash, raised));
+    await each((hash) => recent.add(hash, raised));
     const [before, after] = [recent.estimate(), recent.estimate(raised)];
     if (limit > 0 && after > Math.max(limit, before)) throw overLimit(limit);
     recent.raise(raised);
@@ -146,7 +146,7 @@ class Recent {
   }
 
   /** A hash that does not raise the estimate is recorded immediately; others are added to `raised`, by register. */
-  see(hash: number, raised: Map<number, number>): void {
+  add(hash: number, raised: Map<number, number>): void {
     const [register, rank] = [registerOf(hash), rankOf(hash)];
     if (rank <= (this.#now[register] as number)) return;
     if (rank <= (this.#before[register] as number)) this.#set(register, rank);

@@ -247,14 +247,14 @@ const OFFSET_SLACK_MS = 3_600_000;
 function refuseExpired(endpoint: QueryEndpoint, params: URLSearchParams, oldestMs: number | undefined): void {
   if (oldestMs === undefined) return;
   const name = endpoint === "query" ? "time" : "start";
-  const given = timeOf(name, params, Date.now());
+  const requestedMs = timeOf(name, params, Date.now());
   const { stepMs } = endpoint === "query_range" ? evaluationOf(endpoint, params) : { stepMs: 1 };
   const { offsetMs, atMs } = readReach(params.get("query") ?? "", stepMs);
   if (atMs < oldestMs) throw expired("query");
   const firstMs = oldestMs + Math.max(0, offsetMs - OFFSET_SLACK_MS);
-  if (given >= firstMs) return;
-  if (name === "time" || firstMs > timeOf("end", params, Date.now())) throw expired(given < oldestMs ? name : "query");
-  params.set("start", String((given + Math.ceil((firstMs - given) / stepMs) * stepMs) / 1000));
+  if (requestedMs >= firstMs) return;
+  if (name === "time" || firstMs > timeOf("end", params, Date.now())) throw expired(requestedMs < oldestMs ? name : "query");
+  params.set("start", String((requestedMs + Math.ceil((firstMs - requestedMs) / stepMs) * stepMs) / 1000));
 }
 
 function expired(parameter: string): ApiError {

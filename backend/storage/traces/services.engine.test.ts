@@ -83,7 +83,7 @@ describe("services", () => {
     expect(await written(org.orgId)).toBe(2);
     await using later = new SpanOperations(app.clickhouse);
     const operation = (name: string) => ({ service: "shop", operation: name, kind: "UNSPECIFIED" });
-    await later.see(org.orgId, [{ day: today, operations: [operation("a"), operation("c")] }]);
+    await later.store(org.orgId, [{ day: today, operations: [operation("a"), operation("c")] }]);
     expect(await written(org.orgId)).toBe(3);
     expect(await servicesOf(org)).toEqual([
       expect.objectContaining({ operations: expect.arrayContaining([{ operation: "c", kinds: ["UNSPECIFIED"] }]) }),
@@ -155,7 +155,7 @@ describe("services", () => {
 
 describe("an organisation that makes up names", () => {
   const see = (operations: SpanOperations, orgId: string, names: readonly [service: string, operation: string][]) =>
-    operations.see(orgId, [{ day: today, operations: names.map(([service, operation]) => ({ service, operation, kind: "SERVER" })) }]);
+    operations.store(orgId, [{ day: today, operations: names.map(([service, operation]) => ({ service, operation, kind: "SERVER" })) }]);
 
   it("has 1,000 operations of a service, 10,000 in all, and still its new services up to 1,000", async () => {
     const org = await app.org();

@@ -36,7 +36,7 @@ export class SpanOperations implements AsyncDisposable {
   }
 
   /** Resolves when all operations within the limits are written. Throws ApiError storage_unavailable. */
-  async see(orgId: string, days: readonly DayOperations[]): Promise<void> {
+  async store(orgId: string, days: readonly DayOperations[]): Promise<void> {
     const org = this.#orgs.get(orgId) ?? this.#read(orgId);
     this.#orgs.delete(orgId);
     this.#orgs.set(orgId, org);

@@ -74,7 +74,7 @@ export class ClickHouseSpanStore implements AsyncDisposable {
   /** Resolves when every row is stored. Throws ApiError storage_unavailable or unstorable. */
   async insert(batch: OtlpBatch): Promise<void> {
     // Operations are written first: a failure in between leaves an operation without spans, never spans without their operation.
-    await this.#operations.see(batch.orgId, batch.operations ?? operationsOf(batch.sections));
+    await this.#operations.store(batch.orgId, batch.operations ?? operationsOf(batch.sections));
     await this.#writer.write(batch);
   }
 

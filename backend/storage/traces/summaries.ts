@@ -44,7 +44,7 @@ const DEADLINE_MS = 20_000;
 /** An organisation whose last span was received longer ago is skipped. */
 const ACTIVE_S = 600;
 /** After a pass, an organisation is skipped for this many times the duration of the pass. */
-const REST_TIMES = 9;
+const PAUSE_FACTOR = 9;
 /** Rows that were received shortly before a pass may have been committed after it. */
 const OVERLAP_S = 15;
 /** Minutes per pass. Older minutes keep their edges even if new spans arrive. */
@@ -73,7 +73,7 @@ export class SpanSummaries implements AsyncDisposable {
   readonly #since = new Map<string, number>();
   /** Minutes with new spans whose edges are not stored yet, by organisation, in seconds. */
   readonly #changed = new Map<string, ReadonlySet<number>>();
-  readonly #restsUntilMs = new Map<string, number>();
+  readonly #nextPassMs = new Map<string, number>();
   /** The groups of series that are written, by organisation. */
   readonly #written = new Map<string, WrittenGroups>();
   #passMs: number | undefined;
@@ -122,13 +122,13 @@ export class SpanSummaries implements AsyncDisposable {
     );
     this.#forget(new Set(active.map(({ org_id }) => org_id)));
     const failures: unknown[] = [];
-    const restsUntilMs = ({ org_id }: { org_id: string }): number => this.#restsUntilMs.get(org_id) ?? 0;
-    for (const { org_id: orgId } of active.toSorted((a, b) => restsUntilMs(a) - restsUntilMs(b))) {
+    const nextPassMs = ({ org_id }: { org_id: string }): number => this.#nextPassMs.get(org_id) ?? 0;
+    for (const { org_id: orgId } of active.toSorted((a, b) => nextPassMs(a) - nextPassMs(b))) {
       signal.throwIfAborted();
-      if ((this.#restsUntilMs.get(orgId) ?? 0) > nowMs) continue;
+      if ((this.#nextPassMs.get(orgId) ?? 0) > nowMs) continue;
       const began = performance.now();
       await this.#update(orgId, signal).catch((error: unknown) => failures.push(error));
-      this.#restsUntilMs.set(orgId, this.#nowMs() + REST_TIMES * (performance.now() - began));
+      this.#nextPassMs.set(orgId, this.#nowMs() + PAUSE_FACTOR * (performance.now() - began));
     }
     if (nowMs - this.#keptAtMs >= KEEP_EVERY_MS) {
       this.#keptAtMs = nowMs;
@@ -139,7 +139,7 @@ export class SpanSummaries implements AsyncDisposable {
   }
 
   #forget(active: ReadonlySet<string>): void {
-    for (const map of [this.#since, this.#changed, this.#restsUntilMs, this.#closedDays, this.#written])
+    for (const map of [this.#since, this.#changed, this.#nextPassMs, this.#closedDays, this.#written])
       for (const orgId of map.keys()) if (!active.has(orgId)) map.delete(orgId);
   }
 
