@@ -111,12 +111,12 @@ export function openRemote({ urls, cluster, insertQuorum = "auto", insertConnect
   };
 }
 
-/** The servers alternate in merging the results of the shards. */
 /** Codes of ClickHouse are numbers; those of connections are not. */
 function isEngineCode(error: unknown): boolean {
   return /^\d+$/.test(String((error as { code?: unknown }).code));
 }
 
+/** The servers alternate in merging the results of the shards. */
 function roundRobin(servers: readonly ShardServer[]): () => ShardServer {
   let turns = 0;
   return () => {
