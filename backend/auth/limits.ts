@@ -8,6 +8,10 @@ export const MAX_WAITING_AUDIT_ENTRIES = 5_000;
 /** Text of an entry; longer text is cut. */
 export const MAX_SUBJECT_BYTES = 4096;
 
+// credential.ts
+/** Longer Authorization headers are ignored; a token has about 350 characters, and Basic auth adds a user name. */
+export const MAX_AUTHORIZATION_LENGTH = 2048;
+
 // lookup-cache.ts
 /** Ids of one lookup statement. */
 export const MAX_IDS_PER_LOOKUP = 500;
@@ -45,10 +49,6 @@ export const MAX_RUNNING_HASHES = 2;
 export const MAX_WAITING_HASHES_PER_CLIENT = 256;
 /** Logins that wait for a hash. */
 export const MAX_WAITING_HASHES = 2048;
-
-// sessions/read-token.ts
-/** A token has about 350 characters; the rest is for the user name of Basic auth. */
-export const MAX_AUTHORIZATION_LENGTH = 2048;
 
 // sessions/session.ts
 /** Users whose last change is cached. */

@@ -15,19 +15,10 @@ import { Batcher } from "../../engines/batcher.ts";
 import { ApiError } from "../../errors.ts";
 import type { RouteGuard } from "../../http/route.ts";
 import type { DatabaseOutage } from "../database-outage.ts";
-import { LookupCache, type LookupSource } from "../lookup-cache.ts";
+import { readCredential } from "../credential.ts";
+import { LookupCache, tableSource } from "../lookup-cache.ts";
 import type { Sender } from "../request-identity.ts";
-import { changedRows } from "../../engines/relational/bulk-rows.ts";
-import {
-  findIngestTokens,
-  INGEST_TOKEN,
-  type IngestTokenDb,
-  ingestTokenHash,
-  type IngestTokenRow,
-  type IngestTokenTables,
-  recordLastUses,
-  WATCHED_INGEST_TOKENS,
-} from "./table.ts";
+import { INGEST_TOKEN, type IngestTokenDb, ingestTokenHash, type IngestTokenRow, recordLastUses, WATCHED_INGEST_TOKENS } from "./table.ts";
 
 export type IngestSignal = "metrics" | "logs" | "traces";
 
@@ -76,12 +67,7 @@ export class IngestTokens {
     const { db, now, outage } = options;
     this.#options = options;
     this.#now = now ?? Date.now;
-    const source: LookupSource<CachedToken> = {
-      find: async (hashes) =>
-        (await findIngestTokens(db, hashes)).map((row) => ({ id: row.token_hash, state: row.state, read: () => toCached(row) })),
-      findChanged: async (states) => await changedRows<IngestTokenTables>(db, WATCHED_INGEST_TOKENS, states),
-    };
-    this.#rows = new LookupCache(source, { now, outage });
+    this.#rows = new LookupCache(tableSource(db, WATCHED_INGEST_TOKENS, toCached), { now, outage });
     this.#uses = new Batcher({
       write: (hashes) => recordLastUses(db, hashes, new Date(this.#now())),
       maxItems: MAX_RECORDS,
@@ -170,9 +156,6 @@ function refused(message: string): ApiError {
   return new ApiError("invalid_token", message);
 }
 
-/** A token has 46 characters; the rest is for the user name of Basic auth. */
-const MAX_AUTHORIZATION_LENGTH = 2048;
-
 interface CredentialHeaders {
   readonly authorization?: string | undefined;
   readonly "x-api-key"?: string | string[] | undefined;
@@ -181,16 +164,7 @@ interface CredentialHeaders {
 /** Undefined if there is no token, several, or one of another form. */
 function readIngestToken(headers: CredentialHeaders): string | undefined {
   const { authorization, "x-api-key": apiKey } = headers;
-  const tokens = new Set([...(authorization === undefined ? [] : [fromAuthorization(authorization)]), ...[apiKey ?? []].flat()]);
+  const tokens = new Set([...(authorization === undefined ? [] : [readCredential(authorization)]), ...[apiKey ?? []].flat()]);
   const [token] = tokens;
   return tokens.size === 1 && token !== undefined && INGEST_TOKEN.test(token) ? token : undefined;
-}
-
-function fromAuthorization(authorization: string): string | undefined {
-  if (authorization.length > MAX_AUTHORIZATION_LENGTH) return undefined;
-  const [, scheme = "", credential = ""] = /^(Bearer|Basic) +(\S+)$/i.exec(authorization) ?? [];
-  if (scheme.toLowerCase() !== "basic") return credential;
-  const pair = Buffer.from(credential, "base64").toString("utf8");
-  const colon = pair.indexOf(":");
-  return colon < 0 ? undefined : pair.slice(colon + 1);
 }

@@ -3,25 +3,17 @@
 // user gets a lower role or another password.
 import { type KeyObject, randomUUID } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { type JWTPayload, SignJWT } from "jose";
+import type { JWTPayload } from "jose";
+import type { Kysely } from "kysely";
 import type { DatabaseOutage } from "../database-outage.ts";
 import { MAX_SESSION_AGE_S, MAX_SESSIONS_PER_USER } from "../limits.ts";
-import { LookupCache, type LookupSource } from "../lookup-cache.ts";
+import { LookupCache, tableSource } from "../lookup-cache.ts";
 import { RANK, type Role, type SessionUser } from "../request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { readCookie, setCookie } from "../../http/cookies.ts";
 import { parseUuid } from "../../http/schemas.ts";
-import { changedRows } from "../../engines/relational/bulk-rows.ts";
-import { ALGORITHM, ISSUER, type Sessions, type SigningSecrets, verifiedClaims, verifyingSecrets } from "./session.ts";
-import {
-  type AccountDb,
-  type AccountTables,
-  type BrowserSessionRow,
-  findBrowserSessions,
-  WATCHED_BROWSER_SESSIONS,
-  type UserRow,
-} from "./table.ts";
-import type { Kysely } from "kysely";
+import { type Sessions, signClaims, type SigningSecrets, verifiedClaims, verifyingSecrets } from "./session.ts";
+import { type AccountDb, type AccountTables, type BrowserSessionRow, type UserRow, WATCHED_BROWSER_SESSIONS } from "./table.ts";
 
 const AUDIENCE = "atherops-browser";
 const COOKIE = "atherops";
@@ -53,19 +45,18 @@ export class BrowserSessions {
   readonly #secrets: readonly [KeyObject, ...KeyObject[]];
   readonly #sessions: Pick<Sessions, "find">;
   readonly #now: () => number;
-  readonly #rows: LookupCache<{ readonly userId: string }>;
+  /** Session id → user id. */
+  readonly #userIds: LookupCache<string>;
 
   constructor({ db, sessions, now, outage, ...secrets }: BrowserSessionOptions) {
     this.#db = db;
     this.#secrets = verifyingSecrets(secrets);
     this.#sessions = sessions;
     this.#now = now ?? Date.now;
-    const source: LookupSource<{ readonly userId: string }> = {
-      find: async (ids) =>
-        (await findBrowserSessions(db, ids)).map((row) => ({ id: row.id, state: row.user_id, read: () => ({ userId: row.user_id }) })),
-      findChanged: async (states) => await changedRows(db, WATCHED_BROWSER_SESSIONS, states),
-    };
-    this.#rows = new LookupCache(source, { now, outage });
+    this.#userIds = new LookupCache(
+      tableSource(db, WATCHED_BROWSER_SESSIONS, ({ user_id }: BrowserSessionRow) => user_id),
+      { now, outage },
+    );
   }
 
   /** Begins a session of this user in the browser that sent the request. */
@@ -93,8 +84,8 @@ export class BrowserSessions {
     const claims = verifiedClaims(cookie, { secrets: this.#secrets, audience: AUDIENCE, nowMs: this.#now() });
     if (!claims) throw sessionEnded();
     const [id, userId] = [parseUuid(claims.jti ?? ""), parseUuid(claims.sub ?? "")];
-    const row = id === undefined ? undefined : await this.#rows.find(id);
-    const user = row && row.userId === userId ? await this.#sessions.find(row.userId) : undefined;
+    const knownUserId = id === undefined ? undefined : await this.#userIds.find(id);
+    const user = userId !== undefined && userId === knownUserId ? await this.#sessions.find(userId) : undefined;
     if (!id || !user || user.orgId !== claims["org_id"] || user.epoch !== claims["epoch"]) throw sessionEnded();
     if (RANK[user.role] < RANK[claims["role"] as Role]) throw sessionEnded();
     const needsRenewal = (claims.iat ?? 0) + RENEW_AFTER_S <= this.#now() / 1000;
@@ -105,7 +96,7 @@ export class BrowserSessions {
   /** Ends the session: immediately in this replica, and within 5 s in others. */
   async end(request: FastifyRequest, reply: FastifyReply, { id }: BrowserSession): Promise<void> {
     await this.#db.deleteFrom("browser_sessions").where("id", "=", id).execute();
-    this.#rows.forget(id);
+    this.#userIds.forget(id);
     setCookie(request, reply, { name: COOKIE, value: "", sameSite: "Strict", maxAgeS: 0 });
   }
 
@@ -113,13 +104,8 @@ export class BrowserSessions {
   async #setCookie(request: FastifyRequest, reply: FastifyReply, { sub, jti, org_id, role, epoch, until }: JWTPayload): Promise<number> {
     const nowS = Math.floor(this.#now() / 1000);
     const expS = Math.min(nowS + IDLE_S, Number(until));
-    const value = await new SignJWT({ sub: sub ?? "", jti: jti ?? "", org_id, role, epoch, until })
-      .setProtectedHeader({ alg: ALGORITHM, typ: "JWT" })
-      .setIssuer(ISSUER)
-      .setAudience(AUDIENCE)
-      .setIssuedAt(nowS)
-      .setExpirationTime(expS)
-      .sign(this.#secrets[0]);
+    const claims = { sub: sub ?? "", jti: jti ?? "", org_id, role, epoch, until, iat: nowS, exp: expS };
+    const value = await signClaims(this.#secrets, AUDIENCE, claims);
     setCookie(request, reply, { name: COOKIE, value, sameSite: "Strict", maxAgeS: expS - nowS });
     return expS;
   }

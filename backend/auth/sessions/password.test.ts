@@ -3,6 +3,7 @@ import { EventEmitter } from "node:events";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { expect, test } from "vitest";
 import { ApiError } from "../../errors.ts";
+import { ClientGoneError } from "../../http/client.ts";
 import { HashQueue, LoginBackoff } from "./password.ts";
 import { stub } from "../../../test/fixtures/stub.ts";
 
@@ -32,7 +33,7 @@ test("waiting work of one network is limited, and is dropped when its client lea
   expect(await queue.run(client("192.0.2.1"), waiting(), work).catch((error: unknown) => error)).toMatchObject({ code: "unavailable" });
   for (const reply of replies.slice(2)) reply.raw.emit("close");
   gate.resolve();
-  expect((await Promise.all(all)).filter((outcome) => outcome instanceof ApiError)).toHaveLength(256);
+  expect((await Promise.all(all)).filter((outcome) => outcome instanceof ClientGoneError)).toHaveLength(256);
   expect(begun).toBe(2);
 });
 

@@ -17,7 +17,7 @@ import {
 import { orgOf } from "../request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { FairQueue } from "../../admission/fair-queue.ts";
-import { networkOf } from "../../http/client.ts";
+import { goneSignal, networkOf } from "../../http/client.ts";
 import { type Failures, FORGET_AFTER_MS, type LoginFailures } from "./login-failures.ts";
 
 /** OWASP Password Storage Cheat Sheet: Argon2id (the default of the library) with m=19 MiB, t=2, p=1. */
@@ -55,21 +55,11 @@ export class HashQueue {
   });
 
   /**
-   * Runs `work` when a slot is free. Throws ApiError `unavailable` if too many requests of the same client are waiting, or the client has
-   * disconnected. `rank`: the order among requests of one network (FairQueue.run).
+   * Runs `work` when a slot is free. Throws ApiError `unavailable` if too many requests of the same client are waiting, ClientGoneError if
+   * the client has disconnected. `rank`: the order among requests of one network (FairQueue.run).
    */
   async run<T>(request: FastifyRequest, reply: FastifyReply, work: () => Promise<T>, rank?: number): Promise<T> {
-    const gone = new AbortController();
-    const leave = (): void => gone.abort();
-    reply.raw.once("close", leave);
-    try {
-      return await this.#queue.run(orgOf(request) ?? networkOf(request.ip), gone.signal, work, rank);
-    } catch (error) {
-      if (gone.signal.aborted) throw new ApiError("unavailable", "the client disconnected", { retryAfterS: 1 });
-      throw error;
-    } finally {
-      reply.raw.off("close", leave);
-    }
+    return await this.#queue.run(orgOf(request) ?? networkOf(request.ip), goneSignal(reply), work, rank);
   }
 }
 

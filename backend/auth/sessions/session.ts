@@ -5,17 +5,18 @@
 // reader.
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from "node:crypto";
 import { decodeJwt, decodeProtectedHeader, type JWTPayload, SignJWT } from "jose";
+import type { Kysely } from "kysely";
 import type { DatabaseOutage } from "../database-outage.ts";
 import { MAX_CACHED_USERS } from "../limits.ts";
-import { LookupCache, type LookupSource } from "../lookup-cache.ts";
+import { LookupCache, tableSource } from "../lookup-cache.ts";
 import { ApiError } from "../../errors.ts";
 import { parseUuid } from "../../http/schemas.ts";
 import type { SessionUser } from "../request-identity.ts";
-import { changedRows } from "../../engines/relational/bulk-rows.ts";
-import { type AccountDb, findUsers, type UserRow, WATCHED_USERS } from "./table.ts";
+import { type AccountTables, type UserRow, WATCHED_USERS } from "./table.ts";
 
-export const ALGORITHM = "HS256";
-export const ISSUER = "atherops";
+const ALGORITHM = "HS256";
+const ISSUER = "atherops";
+export const JWT_HEADER = { alg: ALGORITHM, typ: "JWT" };
 
 export interface SigningSecrets {
   jwtSecret: Buffer;
@@ -26,6 +27,11 @@ export interface SigningSecrets {
 /** The secret for new tokens, then those that are only accepted. */
 export function verifyingSecrets({ jwtSecret, jwtPreviousSecret }: SigningSecrets): [KeyObject, ...KeyObject[]] {
   return [createSecretKey(jwtSecret), ...(jwtPreviousSecret ? [createSecretKey(jwtPreviousSecret)] : [])];
+}
+
+/** A JWT with these claims, our issuer and this audience, signed with the first secret. */
+export async function signClaims([secret]: readonly [KeyObject, ...KeyObject[]], audience: string, claims: JWTPayload): Promise<string> {
+  return await new SignJWT({ ...claims, iss: ISSUER, aud: audience }).setProtectedHeader(JWT_HEADER).sign(secret);
 }
 
 /** The unverified claims of a JWT with this algorithm; undefined for any other text. */
@@ -65,7 +71,7 @@ export function isCurrentlyValid({ iss, exp }: JWTPayload, nowMs: number): boole
 const AUDIENCE = "atherops-api";
 
 export interface SessionOptions extends SigningSecrets {
-  db: AccountDb;
+  db: Kysely<AccountTables>;
   ttlMs: number;
   now?: () => number;
   outage?: DatabaseOutage;
@@ -82,11 +88,7 @@ export class Sessions {
     this.#secrets = verifyingSecrets(secrets);
     this.#ttlMs = ttlMs;
     this.#now = now ?? Date.now;
-    const source: LookupSource<SessionUser & { readonly epoch: number }> = {
-      find: async (ids) => (await findUsers(db, ids)).map((row) => ({ id: row.id, state: row.state, read: () => toSessionUser(row) })),
-      findChanged: async (states) => await changedRows(db, WATCHED_USERS, states),
-    };
-    this.#users = new LookupCache(source, { maxRows: MAX_CACHED_USERS, now, outage });
+    this.#users = new LookupCache(tableSource(db, WATCHED_USERS, toSessionUser), { maxRows: MAX_CACHED_USERS, now, outage });
   }
 
   /** Creates a session JWT for this user: claims `sub`, `org_id`, `role`, `epoch`, `iat`, `exp`, `iss`, `aud`. */
@@ -102,21 +104,16 @@ export class Sessions {
 
   async #sign({ userId, orgId, role, epoch }: SessionUser & { readonly epoch: number }): Promise<string> {
     const nowS = Math.floor(this.#now() / 1000);
-    return await new SignJWT({ org_id: orgId, role, epoch })
-      .setProtectedHeader({ alg: ALGORITHM, typ: "JWT" })
-      .setSubject(userId)
-      .setIssuer(ISSUER)
-      .setAudience(AUDIENCE)
-      .setIssuedAt(nowS)
-      .setExpirationTime(nowS + Math.ceil(this.#ttlMs / 1000))
-      .sign(this.#secrets[0]);
+    const exp = nowS + Math.ceil(this.#ttlMs / 1000);
+    return await signClaims(this.#secrets, AUDIENCE, { sub: userId, org_id: orgId, role, epoch, iat: nowS, exp });
   }
 
   /** The user of this bearer token, with the current role. Throws `invalid_token`. */
   async authenticate(authorization: string | undefined): Promise<SessionUser> {
     const token = /^Bearer +([\w-]+\.[\w-]+\.[\w-]+)$/i.exec(authorization ?? "")?.[1];
     if (!token) throw new ApiError("invalid_token", "send `Authorization: Bearer <token>` with a token of POST /api/auth/login");
-    const claims = this.#verify(token);
+    const claims = verifiedClaims(token, { secrets: this.#secrets, audience: AUDIENCE, nowMs: this.#now() });
+    if (!claims) throw sessionEnded();
     const id = parseUuid(claims.sub ?? "");
     const user = id === undefined ? undefined : await this.find(id);
     if (!user || user.orgId !== claims["org_id"] || user.epoch !== claims["epoch"]) throw sessionEnded();
@@ -131,12 +128,6 @@ export class Sessions {
   /** Call after this replica has changed the user, so that the change takes effect here immediately. */
   forget(userId: string): void {
     this.#users.forget(userId);
-  }
-
-  #verify(token: string): JWTPayload {
-    const claims = verifiedClaims(token, { secrets: this.#secrets, audience: AUDIENCE, nowMs: this.#now() });
-    if (!claims) throw sessionEnded();
-    return claims;
   }
 }
 

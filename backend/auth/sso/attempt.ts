@@ -3,9 +3,8 @@
 // once; at another replica, the provider refuses the code that was already used.
 import { createHash, type KeyObject, randomBytes } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { SignJWT } from "jose";
 import { MAX_ENDED_ATTEMPTS } from "../limits.ts";
-import { ALGORITHM, ISSUER, type SigningSecrets, verifiedClaims, verifyingSecrets } from "../sessions/session.ts";
+import { signClaims, type SigningSecrets, verifiedClaims, verifyingSecrets } from "../sessions/session.ts";
 import { readCookie, setCookie } from "../../http/cookies.ts";
 
 const AUDIENCE = "atherops-oidc";
@@ -49,12 +48,7 @@ export class Attempts {
   async begin(request: FastifyRequest, reply: FastifyReply, target: LoginTarget): Promise<Attempt> {
     const attempt = { ...target, state: random(), nonce: random(), verifier: random() };
     const nowS = Math.floor(this.#now() / 1000);
-    const value = await new SignJWT({ ...attempt })
-      .setProtectedHeader({ alg: ALGORITHM, typ: "JWT" })
-      .setIssuer(ISSUER)
-      .setAudience(AUDIENCE)
-      .setExpirationTime(nowS + TTL_S)
-      .sign(this.#secrets[0]);
+    const value = await signClaims(this.#secrets, AUDIENCE, { ...attempt, exp: nowS + TTL_S });
     // `Lax`, because the provider redirects the browser back here, which is a request from another site.
     setCookie(request, reply, { name: COOKIE, value, sameSite: "Lax", maxAgeS: TTL_S });
     return attempt;

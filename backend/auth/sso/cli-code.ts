@@ -4,10 +4,10 @@
 // hash the login began with, so a stolen code is useless. It is refused if the user changed in the meantime.
 import { type KeyObject, randomBytes, randomUUID } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { type JWTPayload, SignJWT } from "jose";
+import type { JWTPayload } from "jose";
 import type { Kysely } from "kysely";
 import { insertBrowserSession } from "../sessions/browser-session.ts";
-import { ALGORITHM, ISSUER, type Sessions, type SigningSecrets, verifiedClaims, verifyingSecrets } from "../sessions/session.ts";
+import { type Sessions, signClaims, type SigningSecrets, verifiedClaims, verifyingSecrets } from "../sessions/session.ts";
 import type { AccountTables, UserRow } from "../sessions/table.ts";
 import type { SessionUser } from "../request-identity.ts";
 import { readCookie, setCookie } from "../../http/cookies.ts";
@@ -48,7 +48,7 @@ export class CliCodes {
     const row = { id, user_id: user.id, created_at: new Date(nowS * 1000), expires_at };
     await this.#options.db.transaction().execute(async (trx) => await insertBrowserSession(trx, row));
     const claims = { sub: user.id, jti: id, org_id: user.org_id, epoch: user.session_epoch, cli, token_hash: challengeOf(token) };
-    const value = await this.#sign(claims, CONFIRMATION_AUDIENCE, CONFIRMATION_TTL_S);
+    const value = await signClaims(this.#secrets, CONFIRMATION_AUDIENCE, { ...claims, exp: nowS + CONFIRMATION_TTL_S });
     setCookie(request, reply, { name: COOKIE, value, sameSite: "Strict", maxAgeS: CONFIRMATION_TTL_S });
     return token;
   }
@@ -65,7 +65,7 @@ export class CliCodes {
     const { port, state, challenge } = claims["cli"] as CliReturn;
     const pending = await this.#options.db.selectFrom("browser_sessions").select("id").where("id", "=", jti).executeTakeFirst();
     if (!pending) return undefined;
-    const code = await this.#sign({ sub, jti, org_id, epoch, challenge }, AUDIENCE, TTL_S);
+    const code = await signClaims(this.#secrets, AUDIENCE, { sub, jti, org_id, epoch, challenge, exp: this.#nowS() + TTL_S });
     // Only the port comes from the request; the host is fixed.
     return `http://127.0.0.1:${port}/?${new URLSearchParams({ code, state }).toString()}`;
   }
@@ -84,15 +84,6 @@ export class CliCodes {
 
   #verified(token: string, audience: string): JWTPayload | undefined {
     return verifiedClaims(token, { secrets: this.#secrets, audience, nowMs: this.#options.now() });
-  }
-
-  async #sign(claims: JWTPayload, audience: string, ttlS: number): Promise<string> {
-    return await new SignJWT(claims)
-      .setProtectedHeader({ alg: ALGORITHM, typ: "JWT" })
-      .setIssuer(ISSUER)
-      .setAudience(audience)
-      .setExpirationTime(this.#nowS() + ttlS)
-      .sign(this.#secrets[0]);
   }
 
   #nowS(): number {
