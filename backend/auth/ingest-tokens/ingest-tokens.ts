@@ -18,7 +18,15 @@ import type { DatabaseOutage } from "../database-outage.ts";
 import { readCredential } from "../credential.ts";
 import { LookupCache, tableSource } from "../lookup-cache.ts";
 import type { Sender } from "../request-identity.ts";
-import { INGEST_TOKEN, type IngestTokenDb, ingestTokenHash, type IngestTokenRow, recordLastUses, WATCHED_INGEST_TOKENS } from "./table.ts";
+import {
+  INGEST_TOKEN,
+  type IngestTokenDb,
+  ingestTokenHash,
+  type IngestTokenRow,
+  type IngestTokenTables,
+  recordLastUses,
+  WATCHED_INGEST_TOKENS,
+} from "./table.ts";
 
 export type IngestSignal = "metrics" | "logs" | "traces";
 
@@ -67,7 +75,10 @@ export class IngestTokens {
     const { db, now, outage } = options;
     this.#options = options;
     this.#now = now ?? Date.now;
-    this.#rows = new LookupCache(tableSource(db, WATCHED_INGEST_TOKENS, toCached), { now, outage });
+    this.#rows = new LookupCache(tableSource<IngestTokenTables, IngestTokenRow, CachedToken>(db, WATCHED_INGEST_TOKENS, toCached), {
+      now,
+      outage,
+    });
     this.#uses = new Batcher({
       write: (hashes) => recordLastUses(db, hashes, new Date(this.#now())),
       maxItems: MAX_RECORDS,

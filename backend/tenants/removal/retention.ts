@@ -1,9 +1,7 @@
-// Reads and sets how long each organisation's telemetry is kept: as an operator set it, or by default as in the settings
-// (override-cache.ts).
-import type { ColumnType, Kysely } from "kysely";
-import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+// How long the telemetry of each organisation is kept: as an operator set it, or by default as in the settings.
+import type { ColumnType, Selectable } from "kysely";
 import type { LogRule } from "../../storage/removal/removal.ts";
-import { OverrideCache } from "../override-cache.ts";
+import { OrgOverrides } from "../org-overrides.ts";
 
 export interface OrgRetentionRow {
   org_id: string;
@@ -26,86 +24,22 @@ export interface Retention {
   readonly logRules: readonly LogRule[];
 }
 
-/** Undefined: as in the settings. */
-export interface RetentionOverrides {
-  readonly logsDays: number | undefined;
-  readonly tracesDays: number | undefined;
-  readonly metricsDays: number | undefined;
-  readonly logRules: readonly LogRule[];
+interface RetentionColumns extends Pick<OrgRetentionRow, "logs_days" | "traces_days" | "metrics_days"> {
+  /** JSON of LogRule[]. */
+  log_rules: string;
 }
 
-export class OrgRetention {
-  readonly defaults: Retention;
-  readonly #cache: OverrideCache<Retention>;
-  #database: Kysely<RetentionTables> | undefined;
-
-  constructor(defaults: Omit<Retention, "logRules">) {
-    this.defaults = { ...defaults, logRules: [] };
-    this.#cache = new OverrideCache({ defaults: this.defaults, readAll: () => this.readAll() });
-  }
-
-  /** The stores are opened at the same time. */
-  useDatabase(database: Kysely<RetentionTables>): void {
-    this.#database = database;
-  }
-
-  of(orgId: string): Retention {
-    return this.#cache.of(orgId);
-  }
-
-  /** Reads the retention of all organisations. Never throws. */
-  async refresh(): Promise<void> {
-    await this.#cache.refresh();
-  }
-
-  /** Organisations whose retention differs from the settings, from the database. */
-  async readAll(): Promise<ReadonlyMap<string, Retention>> {
-    const rows = await this.#db.selectFrom("org_retention").selectAll().execute();
-    return new Map(rows.map((row) => [row.org_id, this.#merge(row)]));
-  }
-
-  /** The current values, from the database. */
-  async read(orgId: string): Promise<Retention> {
-    const own = tenantDatabase(this.#db, orgId).selectFrom("org_retention").selectAll().where("org_id", "=", orgId);
-    const row = await own.executeTakeFirst();
-    return row ? this.#merge(row) : this.defaults;
-  }
-
-  /** Stores the retention, which takes effect in this replica immediately. */
-  async set(orgId: string, { logsDays, tracesDays, metricsDays, logRules }: RetentionOverrides): Promise<Retention> {
-    const columns = {
-      logs_days: logsDays ?? null,
-      traces_days: tracesDays ?? null,
-      metrics_days: metricsDays ?? null,
-      log_rules: JSON.stringify(logRules),
-    };
-    await tenantDatabase(this.#db, orgId)
-      .insertInto("org_retention")
-      .values({ org_id: orgId, ...columns })
-      .onConflict((conflict) => conflict.column("org_id").doUpdateSet(columns))
-      .execute();
-    const merged = this.#merge({ ...columns, log_rules: [...logRules] });
-    this.#cache.put(orgId, merged);
-    return merged;
-  }
-
-  get #db(): Kysely<RetentionTables> {
-    if (!this.#database) throw new Error("the account database is not open yet");
-    return this.#database;
-  }
-
-  #merge({
-    logs_days,
-    traces_days,
-    metrics_days,
-    log_rules,
-  }: Pick<OrgRetentionRow, "logs_days" | "traces_days" | "metrics_days"> & { log_rules: LogRule[] }): Retention {
-    const { logsDays, tracesDays, metricsDays } = this.defaults;
-    return {
-      logsDays: logs_days ?? logsDays,
-      tracesDays: traces_days ?? tracesDays,
-      metricsDays: Math.min(metrics_days ?? metricsDays, metricsDays),
-      logRules: log_rules,
-    };
+export class OrgRetention extends OrgOverrides<Selectable<OrgRetentionRow>, RetentionColumns, Retention> {
+  constructor(days: Omit<Retention, "logRules">) {
+    super({
+      table: "org_retention",
+      defaults: { ...days, logRules: [] },
+      merge: ({ logs_days, traces_days, metrics_days, log_rules }) => ({
+        logsDays: logs_days ?? days.logsDays,
+        tracesDays: traces_days ?? days.tracesDays,
+        metricsDays: Math.min(metrics_days ?? days.metricsDays, days.metricsDays),
+        logRules: log_rules,
+      }),
+    });
   }
 }

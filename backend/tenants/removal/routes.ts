@@ -128,16 +128,10 @@ function registerRetention(app: FastifyInstance, { db, retention, guards }: Remo
     handler: async (request: FastifyRequest<ById & { Body: RetentionBody }>) => {
       const { logs_days, traces_days, metrics_days, log_rules } = request.body;
       const id = await requireOrg(db, request.params.id);
-      const most = retention.defaults.metricsDays;
-      if ((metrics_days ?? 0) > most)
-        throw new ApiError("invalid_field", `metrics_days: the installation keeps metrics for ${most} days (METRICS_RETENTION)`);
-      const overrides = {
-        logsDays: logs_days ?? undefined,
-        tracesDays: traces_days ?? undefined,
-        metricsDays: metrics_days ?? undefined,
-        logRules: log_rules,
-      };
-      const merged = await retention.set(id, overrides);
+      const maxDays = retention.defaults.metricsDays;
+      if ((metrics_days ?? 0) > maxDays)
+        throw new ApiError("invalid_field", `metrics_days: the installation keeps metrics for ${maxDays} days (METRICS_RETENTION)`);
+      const merged = await retention.set(id, { logs_days, traces_days, metrics_days, log_rules: JSON.stringify(log_rules) });
       audit(request, "org.retention", { of_org_id: id, logs_days, traces_days, metrics_days, log_rules }, id);
       return describe(merged);
     },

@@ -93,12 +93,7 @@ export function registerUsageRoutes(app: FastifyInstance, { db, limits: orgLimit
     handler: async (request: FastifyRequest<ById & { Body: Record<keyof ReturnType<typeof describeLimits>, number | null> }>) => {
       const id = await requireOrg(db, request.params.id);
       const { bytes_per_second, records_per_second, active_series } = request.body;
-      const overrides = {
-        bytesPerSecond: bytes_per_second ?? undefined,
-        recordsPerSecond: records_per_second ?? undefined,
-        activeSeries: active_series ?? undefined,
-      };
-      const merged = await orgLimits.set(id, overrides);
+      const merged = await orgLimits.set(id, { bytes_per_second, records_per_second, active_series });
       audit(request, "org.limits", { of_org_id: id, bytes_per_second, records_per_second, active_series }, id);
       return describeLimits(merged);
     },
