@@ -31,14 +31,14 @@ export interface LookupSource<T> {
 }
 
 /** The rows of a table for a cache; `read` decodes a row. */
-export function tableSource<Tables, Row extends object, T>(db: Kysely<Tables>, watched: Watched, read: (row: Row) => T): LookupSource<T> {
+export function tableSource<Tables, T>(db: Kysely<Tables>, watched: Watched, read: (row: never) => T): LookupSource<T> {
   const { table, column, state } = watched;
   return {
     find: async (ids) => {
-      const { rows } = await sql<Row & { row_id: string; row_state: string }>`
+      const { rows } = await sql<{ row_id: string; row_state: string }>`
         SELECT *, ${sql.ref(column)} AS row_id, ${state} AS row_state FROM ${sql.table(table)}
         WHERE ${sql.ref(column)} IN (${sql.join(ids)})`.execute(db);
-      return rows.map((row) => ({ id: row.row_id, state: row.row_state, read: () => read(row) }));
+      return rows.map((row) => ({ id: row.row_id, state: row.row_state, read: () => read(row as never) }));
     },
     findChanged: async (states) => await changedRows(db, watched, states),
   };

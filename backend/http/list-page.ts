@@ -1,6 +1,6 @@
-// Reads and links pages of lists: organisations, clusters, hosts, read tokens, audit entries. Invariant: a page has a limited number of
-// rows, and the next one begins exactly after its last row, whatever was added or removed in the meantime. A Link header (RFC 8288) points
-// to the next page.
+// Pages of lists. Invariant: a page has a limited number of rows, and the next one begins exactly after its last row, whatever was added or
+// removed in the meantime. A Link header (RFC 8288) points to the next page.
+import { type SelectQueryBuilder, sql } from "kysely";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 import { optionalSchema } from "./schemas.ts";
@@ -27,7 +27,7 @@ export function readCursor(request: FastifyRequest<CursorQuery>, length: number)
 }
 
 /** Parses the time in a cursor. Throws `invalid_parameter`. */
-export function readCursorTime(text: string): Date {
+function readCursorTime(text: string): Date {
   const time = new Date(text);
   // The database does not accept other years, so no cursor of ours has them.
   if (!/^[12]\d{3}-/.test(text) || Number.isNaN(time.getTime())) throw invalidCursor();
@@ -38,38 +38,53 @@ function invalidCursor(): ApiError {
   return new ApiError("invalid_parameter", 'cursor: invalid; take it from the Link header with rel="next"');
 }
 
-/** Query parameters that the link to the next page repeats. */
-export type RepeatedParameters = Readonly<Record<string, string | undefined>>;
-
-/**
- * Sets the Link header to the page after the row with this key: the value that orders the list, the row's id, and any further values that
- * order it.
- */
+/** Points the Link header to the page after the row with this key. `parameters`: query parameters that the link repeats. */
 export function linkNext(
   request: FastifyRequest,
   reply: FastifyReply,
   lastKey: readonly string[],
-  repeated: RepeatedParameters = {},
+  parameters: PageOptions["parameters"] = {},
 ): void {
   const [path = ""] = request.url.split("?", 1);
-  const cursor = Buffer.from(JSON.stringify(lastKey)).toString("base64url");
-  const others = Object.entries(repeated).flatMap(([name, value]) =>
-    value === undefined ? [] : [`&${name}=${encodeURIComponent(value)}`],
-  );
-  void reply.header("link", `<${path}?cursor=${cursor}${others.join("")}>; rel="next"`);
+  const query = new URLSearchParams({ cursor: Buffer.from(JSON.stringify(lastKey)).toString("base64url") });
+  for (const [name, value] of Object.entries(parameters)) if (value !== undefined) query.set(name, value);
+  void reply.header("link", `<${path}?${query.toString()}>; rel="next"`);
 }
 
-/** The first `limit` of `rows`. The query reads one row more; if that exists, the Link header points to the next page. */
-export function cutPage<T>(
-  [request, reply]: [FastifyRequest, FastifyReply],
-  rows: readonly T[],
-  limit: number,
-  keyOf: (row: T) => readonly string[],
-  repeated?: RepeatedParameters,
-): readonly T[] {
+export interface PageOptions {
+  /** The column that sorts the list, of texts or times; rows with the same value are sorted by `id`. */
+  readonly sortedBy: string;
+  readonly order?: "asc" | "desc";
+  readonly limit?: number | undefined;
+  /** Query parameters that the link to the next page repeats. */
+  readonly parameters?: Readonly<Record<string, string | undefined>>;
+}
+
+/** Executes `query` for the page that the request's cursor names, and sets the Link header if there is a next page. */
+export async function readPage<Tables, Table extends keyof Tables, Row>(
+  request: FastifyRequest<CursorQuery>,
+  reply: FastifyReply,
+  query: SelectQueryBuilder<Tables, Table, Row>,
+  { sortedBy, order = "asc", limit = PAGE_ROWS, parameters }: PageOptions,
+): Promise<Row[]> {
+  const [column, id] = [sql.ref(sortedBy), sql.ref("id")];
+  const [value = "", lastId] = readCursor(request, 2) ?? [];
+  const last = sortedBy === "at" || sortedBy.endsWith("_at") ? () => readCursorTime(value) : () => value;
+  const remaining =
+    lastId === undefined
+      ? query
+      : query.where(sql<boolean>`(${column}, ${id}) ${order === "asc" ? sql`>` : sql`<`} (${last()}, ${lastId})`);
+  const rows = await remaining
+    .orderBy(column, order)
+    .orderBy(id, order)
+    .limit(limit + 1)
+    .execute();
   const page = rows.slice(0, limit);
-  const last = page.at(-1);
-  if (rows.length > limit && last) linkNext(request, reply, keyOf(last), repeated);
+  const end = page.at(-1) as Readonly<Record<string, unknown>> | undefined;
+  if (end && rows.length > limit) {
+    const endValue = end[sortedBy];
+    linkNext(request, reply, [endValue instanceof Date ? endValue.toISOString() : String(endValue), String(end["id"])], parameters);
+  }
   return page;
 }
 

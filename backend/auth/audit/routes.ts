@@ -1,10 +1,10 @@
 // GET /api/audit: who changed what. Invariant: administrators see the entries of their own organisation, operators all entries. Only
 // operators see the IP address of an operator.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { type Kysely, type Selectable, sql } from "kysely";
+import type { Kysely, Selectable } from "kysely";
 import { callerOf, type Guards } from "../request-identity.ts";
 import { ApiError } from "../../errors.ts";
-import { CURSOR_QUERY, cutPage, PAGE_ROWS, readCursorTime, readCursor } from "../../http/list-page.ts";
+import { CURSOR_QUERY, readPage } from "../../http/list-page.ts";
 import { listResponse, optionalSchema, parseUuid, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
 import { addRoute, endpoint, type RouteDeclaration } from "../../http/route.ts";
 import type { AuditTable, AuditTables } from "./trail.ts";
@@ -44,7 +44,7 @@ interface Query {
   Querystring: { cursor?: string; org_id?: string; action?: string };
 }
 
-export function registerAuditRoutes(app: FastifyInstance, { db, guards, pageRows = PAGE_ROWS }: AuditRoutesOptions): void {
+export function registerAuditRoutes(app: FastifyInstance, { db, guards, pageRows }: AuditRoutesOptions): void {
   addRoute(app, guards, {
     ...declaration,
     handler: async (request: FastifyRequest<Query>, reply: FastifyReply) => {
@@ -54,18 +54,12 @@ export function registerAuditRoutes(app: FastifyInstance, { db, guards, pageRows
       const isOperator = role === "operator";
       if (wantedOrgId !== undefined && wantedOrgId !== orgId && !isOperator)
         throw new ApiError("forbidden", "org_id: entries of other organisations require the role operator");
-      const [at, id] = readCursor(request, 2) ?? [];
       const onlyOrgId = wantedOrgId ?? (isOperator ? undefined : orgId);
       let query = (onlyOrgId === undefined ? db : tenantDatabase(db, onlyOrgId)).selectFrom("audit_log").selectAll();
       if (onlyOrgId !== undefined) query = query.where("org_id", "=", onlyOrgId);
       if (action !== undefined) query = query.where("action", "=", action);
-      if (at !== undefined && id !== undefined) query = query.where(sql<boolean>`(at, id) < (${readCursorTime(at)}, ${id})`);
-      const rows = await query
-        .orderBy("at", "desc")
-        .orderBy("id", "desc")
-        .limit(pageRows + 1)
-        .execute();
-      const page = cutPage([request, reply], rows, pageRows, (row) => [row.at.toISOString(), row.id], { action, org_id: wantedOrgId });
+      const parameters = { action, org_id: wantedOrgId };
+      const page = await readPage(request, reply, query, { sortedBy: "at", order: "desc", limit: pageRows, parameters });
       return page.map((row) => describeEntry(row, isOperator));
     },
   });

@@ -75,7 +75,7 @@ export class IngestTokens {
     const { db, now, outage } = options;
     this.#options = options;
     this.#now = now ?? Date.now;
-    this.#rows = new LookupCache(tableSource<IngestTokenTables, IngestTokenRow, CachedToken>(db, WATCHED_INGEST_TOKENS, toCached), {
+    this.#rows = new LookupCache(tableSource<IngestTokenTables, CachedToken>(db, WATCHED_INGEST_TOKENS, toCached), {
       now,
       outage,
     });

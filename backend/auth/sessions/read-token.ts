@@ -33,7 +33,6 @@ export class ReadTokens {
   constructor({ db, now, outage, ...secrets }: ReadTokensOptions) {
     this.#secrets = verifyingSecrets(secrets);
     this.#now = now ?? Date.now;
-    const toReadToken = ({ id, org_id }: ReadTokenRow): ReadToken => ({ tokenId: id, orgId: org_id });
     this.#rows = new LookupCache(tableSource(db, WATCHED_READ_TOKENS, toReadToken), { now, outage });
   }
 
@@ -60,6 +59,10 @@ export class ReadTokens {
   forget(id: string): void {
     this.#rows.forget(id);
   }
+}
+
+function toReadToken({ id, org_id }: ReadTokenRow): ReadToken {
+  return { tokenId: id, orgId: org_id };
 }
 
 function invalidToken(): ApiError {

@@ -1,5 +1,5 @@
 // The HTTP routes of notification, except those for channels: notification routes, silences, deliveries, and Alertmanager's API.
-import { type Kysely, sql } from "kysely";
+import type { Kysely } from "kysely";
 import type { ResponseBudget } from "../../http/response-budget.ts";
 import { bindHandlers, endpoint, type Route, type RouteDeclaration } from "../../http/route.ts";
 import { ALERTMANAGER_ROUTES, createAlertmanagerRoutes } from "./alertmanager-routes.ts";
@@ -22,7 +22,7 @@ import {
   UUID_SCHEMA,
 } from "../../http/schemas.ts";
 import { checkedRoute, ROUTE_BODY_SCHEMA, ROUTE_SCHEMA, type RouteBody, routeObject } from "../routing/route-body.ts";
-import { CURSOR_QUERY, cutPage, PAGE_ROWS, readCursor, readCursorTime } from "../../http/list-page.ts";
+import { CURSOR_QUERY, readPage } from "../../http/list-page.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 interface Query {
@@ -56,26 +56,19 @@ const DELIVERY_ROUTES = {
   },
 } as const satisfies Record<string, RouteDeclaration>;
 
-function createDeliveryRoutes(db: Kysely<NotificationTables>, pageRows: number = PAGE_ROWS): Route[] {
+function createDeliveryRoutes(db: Kysely<NotificationTables>, pageRows?: number): Route[] {
   const list = async (request: FastifyRequest<{ Querystring: Query }>, reply: FastifyReply) => {
     const { orgId } = callerOf(request);
     const { status } = request.query;
     const channelId = request.query.channel_id === undefined ? undefined : parseUuid(request.query.channel_id);
-    const [at, id] = readCursor(request, 2) ?? [];
-    const rows = await tenantDatabase(db, orgId)
+    const query = tenantDatabase(db, orgId)
       .selectFrom("deliveries")
       .select(["id", "channel_id", "rule_ids", "status", "attempts", "http_status", "error", "created_at", "delivered_at"])
       .where("org_id", "=", orgId)
       .$if(status !== undefined, (query) => query.where("status", "=", status as "pending"))
-      .$if(channelId !== undefined, (query) => query.where("channel_id", "=", channelId ?? ""))
-      .$if(at !== undefined && id !== undefined, (query) =>
-        query.where(sql<boolean>`(created_at, id) < (${readCursorTime(at ?? "")}, ${id ?? ""})`),
-      )
-      .orderBy("created_at", "desc")
-      .orderBy("id", "desc")
-      .limit(pageRows + 1)
-      .execute();
-    return cutPage([request, reply], rows, pageRows, (row) => [row.created_at.toISOString(), row.id], { status, channel_id: channelId });
+      .$if(channelId !== undefined, (query) => query.where("channel_id", "=", channelId ?? ""));
+    const parameters = { status, channel_id: channelId };
+    return await readPage(request, reply, query, { sortedBy: "created_at", order: "desc", limit: pageRows, parameters });
   };
   return bindHandlers(DELIVERY_ROUTES, { list });
 }

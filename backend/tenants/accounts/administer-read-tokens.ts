@@ -2,10 +2,10 @@
 // to the organisation and stays valid if its creator is removed.
 import { randomUUID } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { sql, type Transaction } from "kysely";
+import type { Transaction } from "kysely";
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf } from "../../auth/request-identity.ts";
-import { CURSOR_QUERY, cutPage, PAGE_ROWS, readCursor, type CursorQuery } from "../../http/list-page.ts";
+import { CURSOR_QUERY, type CursorQuery, readPage } from "../../http/list-page.ts";
 import {
   closedSchema,
   ID_PARAMS,
@@ -101,25 +101,18 @@ export function registerReadTokenAdministration(app: FastifyInstance, deps: Acco
   registerReadTokenList(app, deps);
 }
 
-function registerReadTokenList(app: FastifyInstance, { db, guards, now = Date.now, pageRows = PAGE_ROWS }: AccountDeps): void {
+function registerReadTokenList(app: FastifyInstance, { db, guards, now = Date.now, pageRows }: AccountDeps): void {
   addRoute(app, guards, {
     ...endpoint("GET", "/api/read-tokens", "viewer"),
     ...schemas.list,
     handler: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
-      const [name, id] = readCursor(request, 2) ?? [];
       const { orgId } = callerOf(request);
-      let query = tenantDatabase(db, orgId)
+      const query = tenantDatabase(db, orgId)
         .selectFrom("read_tokens")
         .select(["id", "name", "created_by", "created_at", "expires_at"])
-        .where("org_id", "=", orgId);
-      query = query.where("expires_at", ">", new Date(now() - EXPIRED_LISTED_MS));
-      if (name !== undefined && id !== undefined) query = query.where(sql<boolean>`(name, id) > (${name}, ${id})`);
-      const rows = await query
-        .orderBy("name")
-        .orderBy("id")
-        .limit(pageRows + 1)
-        .execute();
-      return cutPage([request, reply], rows, pageRows, (row) => [row.name, row.id]);
+        .where("org_id", "=", orgId)
+        .where("expires_at", ">", new Date(now() - EXPIRED_LISTED_MS));
+      return await readPage(request, reply, query, { sortedBy: "name", limit: pageRows });
     },
   });
 }

@@ -1,9 +1,9 @@
 // GET and POST /api/orgs: operators list organisations, and create them with their first administrator. `requireCapacity` limits the rows
 // of an organisation (users, keys, tokens), which also limits the size of their lists; concurrent inserts cannot exceed the limit.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { type Kysely, sql } from "kysely";
+import type { Kysely } from "kysely";
 import { audit } from "../../auth/audit-log.ts";
-import { CURSOR_QUERY, type CursorQuery, cutPage, readCursor, readCursorTime } from "../../http/list-page.ts";
+import { CURSOR_QUERY, type CursorQuery, readPage } from "../../http/list-page.ts";
 import { closedSchema, nameSchema, objectSchema, parseUuid, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
@@ -46,15 +46,7 @@ export function registerOrgRoutes(
     ...endpoint("GET", "/api/orgs", "operator"),
     ...listSchema,
     handler: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
-      const [at, id] = readCursor(request, 2) ?? [];
-      let query = db.selectFrom("orgs").selectAll();
-      if (at !== undefined && id !== undefined) query = query.where(sql<boolean>`(created_at, id) > (${readCursorTime(at)}, ${id})`);
-      const rows = await query
-        .orderBy("created_at")
-        .orderBy("id")
-        .limit(pageRows + 1)
-        .execute();
-      const page = cutPage([request, reply], rows, pageRows, (row) => [row.created_at.toISOString(), row.id]);
+      const page = await readPage(request, reply, db.selectFrom("orgs").selectAll(), { sortedBy: "created_at", limit: pageRows });
       return page.map((row) => ({ org_id: row.id, name: row.name, created_at: row.created_at.toISOString() }));
     },
   });

@@ -9,7 +9,7 @@ import { readId, ID_PARAMS, listResponse, notFound, OPTIONAL_TIME_SCHEMA, UUID_S
 import { addRoute, endpoint } from "../../http/route.ts";
 import { COLLECTOR_SCHEMA, isOnline } from "./heartbeats.ts";
 import { HOST_CONFIG_RESPONSE_SCHEMA, HOST_CONFIG_SCHEMA } from "./host-config.ts";
-import { CURSOR_QUERY, cutPage, PAGE_ROWS, readCursor, type CursorQuery } from "../../http/list-page.ts";
+import { CURSOR_QUERY, type CursorQuery, readPage } from "../../http/list-page.ts";
 import { registerRemoval } from "./administer-removal.ts";
 import { currentKeyTimes } from "./key-holder.ts";
 import type { EnrolmentDeps } from "./table.ts";
@@ -44,22 +44,15 @@ const schemas = {
 };
 
 export function registerHostAdministration(app: FastifyInstance, deps: EnrolmentDeps): void {
-  const { db, guards, now, pageRows = PAGE_ROWS } = deps;
+  const { db, guards, now, pageRows } = deps;
   addRoute(app, guards, {
     ...endpoint("GET", "/api/v1/agents", "viewer"),
     ...schemas.list,
     handler: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
       const { orgId } = callerOf(request);
-      const [hostname, id] = readCursor(request, 2) ?? [];
       const tenantDb = tenantDatabase(db, orgId);
-      let query = tenantDb.selectFrom("hosts").selectAll().where("org_id", "=", orgId);
-      if (hostname !== undefined && id !== undefined) query = query.where(sql<boolean>`(hostname, id) > (${hostname}, ${id})`);
-      const rows = await query
-        .orderBy("hostname")
-        .orderBy("id")
-        .limit(pageRows + 1)
-        .execute();
-      const hosts = cutPage([request, reply], rows, pageRows, (row) => [row.hostname, row.id]);
+      const query = tenantDb.selectFrom("hosts").selectAll().where("org_id", "=", orgId);
+      const hosts = await readPage(request, reply, query, { sortedBy: "hostname", limit: pageRows });
       const ids = hosts.map((host) => host.id);
       const keyTimes = await currentKeyTimes(tenantDb, orgId, "host", ids);
       return hosts.map((host) => ({

@@ -8,7 +8,7 @@ import { type IngestTokenRow, newIngestToken } from "../../auth/ingest-tokens/ta
 import { callerOf } from "../../auth/request-identity.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { ApiError } from "../../errors.ts";
-import { CURSOR_QUERY, type CursorQuery, cutPage, PAGE_ROWS, readCursor } from "../../http/list-page.ts";
+import { CURSOR_QUERY, type CursorQuery, readPage } from "../../http/list-page.ts";
 import {
   closedSchema,
   ID_PARAMS,
@@ -30,7 +30,7 @@ import {
   findIdentity,
   insertWithinLimit,
   listRetiring,
-  listTokens,
+  selectListed,
   removeToken,
   rotate,
   type TokenIdentity,
@@ -127,7 +127,7 @@ interface NewToken {
 }
 
 export function registerIngestTokenAdministration(app: FastifyInstance, deps: EnrolmentDeps): void {
-  const { guards, ingestTokens, now, pageRows = PAGE_ROWS } = deps;
+  const { guards, ingestTokens, now, pageRows } = deps;
   const tokenDb = (request: FastifyRequest) => tenantDatabase(deps.db, callerOf(request).orgId);
 
   addRoute(app, guards, {
@@ -156,8 +156,8 @@ export function registerIngestTokenAdministration(app: FastifyInstance, deps: En
     ...schemas.list,
     handler: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
       const { orgId } = callerOf(request);
-      const rows = await listTokens(tokenDb(request), orgId, { nowMs: now(), after: readCursor(request, 2), limit: pageRows + 1 });
-      const page = cutPage([request, reply], rows, pageRows, (row) => [row.name, row.id]);
+      const query = selectListed(tokenDb(request), orgId, now());
+      const page = await readPage(request, reply, query, { sortedBy: "name", limit: pageRows });
       const ids = page.map(({ id }) => id);
       const retiring = await listRetiring(tokenDb(request), orgId, ids, now());
       return page.map((row) => describeToken(row, retiring.get(row.id)));

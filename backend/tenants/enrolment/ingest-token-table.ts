@@ -1,6 +1,6 @@
 // Statements of ingest token administration: insert, list, rotate, remove. Invariant: a token has one current secret; after a rotation the
 // one before it is valid until the end of the overlap, and older ones not at all.
-import { type Kysely, sql, type Transaction } from "kysely";
+import type { Kysely, Transaction } from "kysely";
 import type { OrgTable } from "../../engines/relational/tenant-database.ts";
 import type { IngestTokenRow } from "../../auth/ingest-tokens/table.ts";
 import type { KeyKind } from "../../auth/request-identity.ts";
@@ -63,18 +63,14 @@ export async function insertWithinLimit(trx: Trx, row: IngestTokenRow): Promise<
   await trx.insertInto("ingest_tokens").values(row).execute();
 }
 
-/** Current secrets by name, after the token with this name and id, at most `limit`. */
-export async function listTokens(
-  db: Db,
-  orgId: string,
-  { nowMs, after, limit }: { nowMs: number; after: readonly string[] | undefined; limit: number },
-): Promise<IngestTokenRow[]> {
-  let query = db.selectFrom("ingest_tokens").selectAll().where("org_id", "=", orgId).where("retires_at", "is", null);
-  query = query.where((where) =>
-    where.or([where("expires_at", "is", null), where("expires_at", ">", new Date(nowMs - EXPIRED_LISTED_MS))]),
-  );
-  if (after) query = query.where(sql<boolean>`(name, id) > (${after[0]}, ${after[1]})`);
-  return await query.orderBy("name").orderBy("id").limit(limit).execute();
+/** Selects the current secrets that a list shows. */
+export function selectListed(db: Db, orgId: string, nowMs: number) {
+  return db
+    .selectFrom("ingest_tokens")
+    .selectAll()
+    .where("org_id", "=", orgId)
+    .where("retires_at", "is", null)
+    .where((where) => where.or([where("expires_at", "is", null), where("expires_at", ">", new Date(nowMs - EXPIRED_LISTED_MS))]));
 }
 
 /** The secrets that are valid until the end of an overlap, by token id. */

@@ -4,7 +4,7 @@ import type { Kysely } from "kysely";
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf, type Guards } from "../../auth/request-identity.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
-import { CURSOR_QUERY, type CursorQuery, cutPage, PAGE_ROWS, readCursor } from "../../http/list-page.ts";
+import { CURSOR_QUERY, type CursorQuery, readPage } from "../../http/list-page.ts";
 import { addRoutes, endpoint, type Route } from "../../http/route.ts";
 import {
   closedSchema,
@@ -31,7 +31,7 @@ import {
 } from "../limits.ts";
 import {
   insertItem,
-  listItems,
+  selectItems,
   type Owner,
   readItem,
   removeItem,
@@ -129,7 +129,7 @@ const common = { tag: "saved" } as const;
 
 const ownerOf = (request: FastifyRequest, { kind, maxItems }: Resource): Owner => ({ orgId: callerOf(request).orgId, kind, maxItems });
 
-function readRoutes(resource: Resource, { db, pageRows = PAGE_ROWS }: SavedRoutesOptions): Route[] {
+function readRoutes(resource: Resource, { db, pageRows }: SavedRoutesOptions): Route[] {
   const { path, noun, body, listed } = resource;
   const tenantDb = (request: FastifyRequest) => tenantDatabase(db, callerOf(request).orgId);
   const listedFields = Object.fromEntries(listed.map((name) => [name, { type: "string" }]));
@@ -143,8 +143,8 @@ function readRoutes(resource: Resource, { db, pageRows = PAGE_ROWS }: SavedRoute
       query: CURSOR_QUERY,
       response: listResponse(entry),
       handler: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
-        const rows = await listItems(tenantDb(request), ownerOf(request, resource), { after: readCursor(request, 2), limit: pageRows + 1 });
-        return cutPage([request, reply], rows, pageRows, (row) => [row.name, row.id]).map(describe);
+        const query = selectItems(tenantDb(request), ownerOf(request, resource));
+        return (await readPage(request, reply, query, { sortedBy: "name", limit: pageRows })).map(describe);
       },
     },
     {

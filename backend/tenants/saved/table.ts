@@ -94,24 +94,14 @@ export async function readItem(db: Kysely<SavedTables>, { orgId, kind }: Owner, 
   return row;
 }
 
-export interface ItemPage {
-  /** Name and id of the last row of the previous page. */
-  readonly after: readonly string[] | undefined;
-  readonly limit: number;
-}
-
-/** Sorted by name. The bodies of dashboards are omitted, because they are large. */
-export async function listItems(db: Kysely<SavedTables>, { orgId, kind }: Owner, { after, limit }: ItemPage): Promise<SavedItemRow[]> {
-  const body = kind === "view" ? sql<string>`body`.as("body") : sql<string>`'{}'`.as("body");
-  let query = db
+/** The bodies of dashboards are omitted, because they are large. */
+export function selectItems(db: Kysely<SavedTables>, { orgId, kind }: Owner) {
+  return db
     .selectFrom("saved_items")
     .select(["id", "org_id", "kind", "name", "created_by", "created_at", "updated_by", "updated_at"])
-    .select(body)
+    .select(kind === "view" ? sql<string>`body`.as("body") : sql<string>`'{}'`.as("body"))
     .where("org_id", "=", orgId)
     .where("kind", "=", kind);
-  const [name, id] = after ?? [];
-  if (name !== undefined && id !== undefined) query = query.where(sql<boolean>`(name, id) > (${name}, ${id})`);
-  return await query.orderBy("name").orderBy("id").limit(limit).execute();
 }
 
 /** Returns its name. Throws `not_found`. */
