@@ -2,18 +2,14 @@
 // separate listener. Invariants: it serves nothing without the password and is never part of the public addresses; if the database is
 // unavailable, it returns the last known rules, because a vmalert that starts without rules forgets its alerts. Rules are sent group by
 // group, because all of them together could exceed the maximum length of a string.
-import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { once } from "node:events";
-import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { createServer, keepNewestConnections } from "../../common/http.ts";
 import { Outage } from "../../common/outage.ts";
 import { isInShard, parseShard, type Shard } from "../engines/vmalert/shards.ts";
 import { ruleFileParts } from "../engines/vmalert/rule-files.ts";
 import type { Log } from "../operations/log.ts";
-import { cannotListen } from "../errors.ts";
+import { hasCredentials, type InternalListener, listenInternally, vmalertCredentials } from "../operations/internal-listener.ts";
 import { MAX_RULES_CONNECTIONS } from "./limits.ts";
 import type { RuleSet, RuleSets } from "./rule-groups.ts";
 
@@ -29,38 +25,23 @@ export interface RulesListenerOptions {
   readonly takeAlerts?: ((request: IncomingMessage, response: ServerResponse) => Promise<void>) | undefined;
 }
 
-export interface RulesListener extends AsyncDisposable {
-  readonly port: number;
-}
-
 const PATH = "/rules";
 const SHARD_PATH = `${PATH}?shard=`;
 const ALERTS_PATH = "/api/v2/alerts";
 
 /** Resolves once it listens. */
-export async function startRulesListener(options: RulesListenerOptions): Promise<RulesListener> {
+export async function startRulesListener(options: RulesListenerOptions): Promise<InternalListener> {
   const rules = new LastKnownRules(options.ruleSets, options.log);
   const { password, alertsPassword, takeAlerts } = options;
   const serving = {
-    reading: credentialsOf(password),
-    posting: alertsPassword === undefined ? undefined : credentialsOf(alertsPassword),
+    reading: vmalertCredentials(password),
+    posting: alertsPassword === undefined ? undefined : vmalertCredentials(alertsPassword),
     rules,
     takeAlerts,
   };
-  const server = createServer((request, response) => void answer(request, response, serving));
-  server.requestTimeout = 10_000;
-  keepNewestConnections(server, MAX_RULES_CONNECTIONS);
-  server.listen(options.listen.port, options.listen.host);
-  await once(server, "listening").catch((cause: NodeJS.ErrnoException) => {
-    throw cannotListen("RULES_LISTEN", options.listen, cause);
+  return await listenInternally("RULES_LISTEN", options.listen, MAX_RULES_CONNECTIONS, (request, response) => {
+    void respond(request, response, serving);
   });
-  return {
-    port: (server.address() as AddressInfo).port,
-    async [Symbol.asyncDispose]() {
-      server.close();
-      server.closeAllConnections();
-    },
-  };
 }
 
 interface Serving {
@@ -71,7 +52,7 @@ interface Serving {
   readonly takeAlerts: RulesListenerOptions["takeAlerts"];
 }
 
-async function answer(request: IncomingMessage, response: ServerResponse, serving: Serving): Promise<void> {
+async function respond(request: IncomingMessage, response: ServerResponse, serving: Serving): Promise<void> {
   const { reading, posting, rules, takeAlerts } = serving;
   const end = (status: number, text: string) => {
     request.resume();
@@ -80,7 +61,7 @@ async function answer(request: IncomingMessage, response: ServerResponse, servin
   const isPosting = request.method === "POST" && request.url === ALERTS_PATH;
   const expected = isPosting ? posting : reading;
   if (!expected) return end(401, "ALERTS_PASSWORD of the alerting service is not set: alerts are not accepted here\n");
-  if (!timingSafeEqual(digest(request.headers.authorization ?? ""), expected)) return end(401, "wrong password of user vmalert\n");
+  if (!hasCredentials(request, expected)) return end(401, "wrong password of user vmalert\n");
   if (isPosting && takeAlerts) return await takeAlerts(request, response);
   const shard = shardOf(request.url ?? "");
   if (request.method !== "GET" || !shard) return end(404, `GET ${PATH} and POST ${ALERTS_PATH} are all there is here\n`);
@@ -126,13 +107,4 @@ class LastKnownRules {
     }
     return this.#sets?.filter(({ orgId }) => isInShard(orgId, shard)).map(({ text }) => text);
   }
-}
-
-function credentialsOf(password: string): Buffer {
-  return digest(`Basic ${Buffer.from(`vmalert:${password}`).toString("base64")}`);
-}
-
-/** Digests have equal length, so they can be compared in constant time. */
-function digest(text: string): Buffer {
-  return createHash("sha256").update(text).digest();
 }

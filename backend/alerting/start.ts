@@ -12,7 +12,8 @@ import { Quarantine, Reconciler, type ReconcilerTiming } from "./reconciler.ts";
 import { createRuleRoutes } from "./routes.ts";
 import { type CountNow, RuleCheck } from "./rule-check.ts";
 import { RuleSets } from "./rule-groups.ts";
-import { type RulesListener, type RulesListenerOptions, startRulesListener } from "./rules-listener.ts";
+import type { InternalListener } from "../operations/internal-listener.ts";
+import { type RulesListenerOptions, startRulesListener } from "./rules-listener.ts";
 import { type AlertingTables, RuleTable } from "./table.ts";
 
 export interface AlertingOptions {
@@ -40,7 +41,7 @@ export interface Alerting extends AsyncDisposable {
   readonly routes: readonly Route[];
   /** True while no change is later than documented: for /metrics, not for readiness. */
   readonly inStep: boolean;
-  readonly rulesListener: RulesListener | undefined;
+  readonly rulesListener: InternalListener | undefined;
   /** The rule evaluator. */
   readonly evaluator: Pick<Evaluator, "ping" | "groups">;
 }

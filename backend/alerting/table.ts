@@ -9,6 +9,7 @@ import { forgetCount, type LogCountsTable, scheduleCount } from "./log-count-row
 import { countEveryMs, expressionOf, isSameCondition, type LogCondition } from "./log-condition.ts";
 import { bytesOf, type CheckedRule, holdMs, type Rule, type Severity } from "./rule.ts";
 import { tenantDatabase } from "../engines/relational/tenant-database.ts";
+import { requireUniqueName } from "../tenants/row-limits.ts";
 
 type Json = ColumnType<Record<string, string>, string, string>;
 
@@ -40,8 +41,6 @@ export interface RuleSetRevision {
   readonly orgId: string;
   readonly revision: number;
 }
-
-const UNIQUE_VIOLATION = "23505";
 
 export class RuleTable {
   readonly #db: Kysely<AlertingTables>;
@@ -146,8 +145,8 @@ export class RuleTable {
   }
 
   async #change<T>(orgId: string, name: string, change: (trx: Transaction<AlertingTables>, revision: number) => Promise<T>): Promise<T> {
-    try {
-      return await tenantDatabase(this.#db, orgId)
+    return await requireUniqueName("rule", name, () =>
+      tenantDatabase(this.#db, orgId)
         .transaction()
         .execute(async (trx) => {
           const { revision } = await trx
@@ -157,11 +156,8 @@ export class RuleTable {
             .returning("revision")
             .executeTakeFirstOrThrow();
           return await change(trx, revision);
-        });
-    } catch (error) {
-      if ((error as { code?: string }).code !== UNIQUE_VIOLATION) throw error;
-      throw new ApiError("conflict", `name: there is a rule named ${JSON.stringify(name)} already; choose another name`);
-    }
+        }),
+    );
   }
 }
 

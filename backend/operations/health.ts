@@ -1,15 +1,13 @@
 // Serves operators and orchestrators: /healthz (the process responds), /readyz (at least one store of metrics, telemetry or accounts works;
 // lists each; 503 if none responds or the process is draining), /metrics. Invariants: there is no authentication, so responses contain no
 // data of tenants and no secrets; a single slow or unavailable store does not take the replica out of service, because the others still work.
-import type { IncomingMessage, Server, ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Registry } from "prom-client";
-import { createServer, keepNewestConnections } from "../../common/http.ts";
 import { Outage } from "../../common/outage.ts";
 import { MAX_HEALTH_CONNECTIONS } from "./limits.ts";
 import type { Log } from "./log.ts";
 import type { ListenAddress } from "../settings.ts";
-import { cannotListen } from "../errors.ts";
+import { type InternalListener, listenInternally } from "./internal-listener.ts";
 
 export interface HealthOptions {
   readonly listen: ListenAddress;
@@ -25,11 +23,6 @@ export interface HealthOptions {
   readonly checkTimeoutMs?: number;
 }
 
-export interface HealthListener extends AsyncDisposable {
-  /** The real port if `listen.port` was 0. */
-  readonly port: number;
-}
-
 const CHECK_TIMEOUT_MS = 3000;
 const REMIND_MS = 300_000;
 
@@ -37,24 +30,14 @@ const REMIND_MS = 300_000;
 type Outages = ReadonlyMap<string, Outage>;
 
 /** Listens; rejects with a single sentence if it cannot. */
-export async function startHealth(options: HealthOptions): Promise<HealthListener> {
+export async function startHealth(options: HealthOptions): Promise<InternalListener> {
   const outages = new Map(Object.keys(options.checks).map((engine) => [engine, outageOf(engine, options.log)]));
-  const server = createServer((request, response) => {
+  return await listenInternally("HEALTH_LISTEN", options.listen, MAX_HEALTH_CONNECTIONS, (request, response) => {
     respond(options, outages, request, response).catch((error: unknown) => {
       options.log.error({ event: "health.response_failed", err: error }, "health listener failed to respond");
       response.destroy();
     });
   });
-  keepNewestConnections(server, MAX_HEALTH_CONNECTIONS);
-  await listen(server, options.listen);
-  return {
-    port: (server.address() as AddressInfo).port,
-    async [Symbol.asyncDispose]() {
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      server.closeAllConnections();
-      await closed;
-    },
-  };
 }
 
 async function respond(options: HealthOptions, outages: Outages, request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -128,13 +111,4 @@ async function failureOf(check: () => Promise<void>, timeoutMs: number): Promise
 function send(response: ServerResponse, status: number, body: object): void {
   response.writeHead(status, { "content-type": "application/json", "cache-control": "no-store" });
   response.end(`${JSON.stringify(body)}\n`);
-}
-
-function listen(server: Server, { host, port }: ListenAddress): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once("error", (cause: NodeJS.ErrnoException) => {
-      reject(cannotListen("HEALTH_LISTEN", { host, port }, cause));
-    });
-    server.listen(port, host, resolve);
-  });
 }

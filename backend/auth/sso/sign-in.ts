@@ -6,9 +6,9 @@ import { MAX_GROUPS } from "../limits.ts";
 import { RANK, type Role } from "../request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import type { GroupGrant } from "../../settings.ts";
-import { requireCapacity } from "../../tenants/accounts/orgs.ts";
+import { requireCapacity } from "../../tenants/row-limits.ts";
 import { type AccountTables, EMAIL_SCHEMA, insertUser, NO_PASSWORD, normalEmail, type UserRow } from "../sessions/table.ts";
-import { requireOtherAdmins, lockOperators, countUsers } from "../../tenants/accounts/users.ts";
+import { requireOtherAdmins, lockOperators } from "../../tenants/accounts/users.ts";
 import { lockOrg, tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 /** The identity that the provider confirmed. */
@@ -126,7 +126,7 @@ async function linkUser(
 }
 
 async function requireUserCapacity(trx: Transaction<AccountTables>, orgId: string): Promise<void> {
-  await requireCapacity(trx, orgId, "users", countUsers(tenantDatabase(trx, orgId), orgId));
+  await requireCapacity(trx, orgId, "users", tenantDatabase(trx, orgId).selectFrom("users").where("org_id", "=", orgId));
 }
 
 /** The matching grant with the highest role; of equal ones the first in the settings. A claim with a single group may be a text. */

@@ -2,11 +2,9 @@
 // that is generated at each start. Invariants: it listens before the evaluator starts, which needs the port, and answers 503 until it has a
 // handler; bodies are limited, and few are in memory at once; 200 means that the alerts are in the database. After any other status nothing
 // is lost, because the evaluator posts everything again at its next evaluation.
-import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
-import { once } from "node:events";
-import type { AddressInfo } from "node:net";
-import { createServer, keepNewestConnections } from "../../../common/http.ts";
-import { ApiError, cannotListen } from "../../errors.ts";
+import { randomBytes } from "node:crypto";
+import { ApiError } from "../../errors.ts";
+import { hasCredentials, listenInternally, vmalertCredentials } from "../../operations/internal-listener.ts";
 import { MAX_INTAKE_CONNECTIONS, MAX_POSTED_ALERTS_BYTES, MAX_WAITING_POSTS } from "../limits.ts";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { FairQueue } from "../../admission/fair-queue.ts";
@@ -15,49 +13,32 @@ import type { Intake } from "./intake.ts";
 export interface IntakeListener extends AsyncDisposable {
   /** With user and password, for the evaluator. */
   readonly url: string;
-  serve(handler: AlertsHandler): void;
+  serve: (handler: AlertsHandler) => void;
 }
 
 export const ALERTS_PATH = "/api/v2/alerts";
-const USER = "vmalert";
 const LOOPBACK = { host: "127.0.0.1", port: 0 };
 
 /** Resolves once it listens. */
 export async function startIntakeListener(): Promise<IntakeListener> {
   const password = randomBytes(24).toString("base64url");
-  const expected = digest(`Basic ${Buffer.from(`${USER}:${password}`).toString("base64")}`);
+  const credentials = vmalertCredentials(password);
   let handler: AlertsHandler | undefined;
-  const server = createServer((request, response) => {
+  const listener = await listenInternally("a port for the evaluator's alerts", LOOPBACK, MAX_INTAKE_CONNECTIONS, (request, response) => {
     const end = (status: number): void => {
       request.resume();
       response.writeHead(status).end();
     };
-    if (!timingSafeEqual(digest(request.headers.authorization ?? ""), expected)) return end(401);
+    if (!hasCredentials(request, credentials)) return end(401);
     if (request.method !== "POST" || request.url !== ALERTS_PATH) return end(404);
     if (!handler) return end(503);
     void handler(request, response);
   });
-  server.requestTimeout = 10_000;
-  keepNewestConnections(server, MAX_INTAKE_CONNECTIONS);
-  server.listen(LOOPBACK.port, LOOPBACK.host);
-  await once(server, "listening").catch((cause: NodeJS.ErrnoException) => {
-    throw cannotListen("a port for the evaluator's alerts", LOOPBACK, cause);
-  });
   return {
-    url: `http://${USER}:${password}@${LOOPBACK.host}:${(server.address() as AddressInfo).port}`,
-    serve(serving) {
-      handler = serving;
-    },
-    async [Symbol.asyncDispose]() {
-      server.close();
-      server.closeAllConnections();
-    },
+    url: `http://vmalert:${password}@${LOOPBACK.host}:${listener.port}`,
+    serve: (alertsHandler) => (handler = alertsHandler),
+    [Symbol.asyncDispose]: () => listener[Symbol.asyncDispose](),
   };
-}
-
-/** Digests have equal length, so they can be compared in constant time. */
-function digest(text: string): Buffer {
-  return createHash("sha256").update(text).digest();
 }
 
 export type AlertsHandler = (request: IncomingMessage, response: ServerResponse) => Promise<void>;

@@ -7,7 +7,8 @@ import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { WebSocket } from "ws";
 import { LOKI, type LokiApp, type LokiOrg, openLokiApp } from "../../../test/fixtures/loki-app.ts";
 import { logRecord, nanosecondsOf, stringAttribute } from "../../ingest/otlp/otlp-body.fixture.ts";
-import { type HealthListener, startHealth } from "../../operations/health.ts";
+import { startHealth } from "../../operations/health.ts";
+import type { InternalListener } from "../../operations/internal-listener.ts";
 
 /** Less than in production, so that the test is quick. */
 const CPU_MS = 1500;
@@ -19,7 +20,7 @@ const RANGE = { start: String(startNs - 1n), end: String(startNs + 10_000_000_00
 
 let app: LokiApp;
 let url: string;
-let health: HealthListener;
+let health: InternalListener;
 let red: LokiOrg;
 let blue: LokiOrg;
 beforeAll(async () => {

@@ -12,8 +12,8 @@ import { ApiError } from "../../errors.ts";
 import { closedSchema, NO_CONTENT, objectSchema, TIME_SCHEMA } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { type InvitationDeps, invitationHash, requirePasswordLogin } from "./invitations.ts";
-import { requireCapacity } from "./orgs.ts";
-import { countUsers, ROLE_SCHEMA } from "./users.ts";
+import { requireCapacity } from "../row-limits.ts";
+import { ROLE_SCHEMA } from "./users.ts";
 
 const BODY_LIMIT_BYTES = 4096;
 /** Used instead of an account's address: the login backoff counts pairs of account and network. */
@@ -93,7 +93,7 @@ async function exchange(
   return await tenantDatabase(db, orgId)
     .transaction()
     .execute(async (trx) => {
-      await requireCapacity(trx, orgId, "users", countUsers(trx, orgId));
+      await requireCapacity(trx, orgId, "users", trx.selectFrom("users").where("org_id", "=", orgId));
       const invitation = await findInvitation(trx, hash, nowMs);
       if (!invitation) throw notValid();
       const removed = await trx.deleteFrom("invitations").where("id", "=", invitation.id).executeTakeFirst();

@@ -22,7 +22,7 @@ import {
 import { addRoute, endpoint } from "../../http/route.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
 import { MAX_READ_TOKEN_TTL_MS } from "../limits.ts";
-import { requireCapacity } from "./orgs.ts";
+import { requireCapacity } from "../row-limits.ts";
 import type { AccountTables, ReadTokenRow } from "../../auth/sessions/table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
@@ -120,12 +120,8 @@ function registerReadTokenList(app: FastifyInstance, { db, guards, now = Date.no
 /** Tokens that expired long ago are deleted and do not count. */
 async function insertWithinLimit(trx: Transaction<AccountTables>, row: ReadTokenRow): Promise<void> {
   const longAgo = new Date(row.created_at.getTime() - EXPIRED_LISTED_MS);
-  const countQuery = trx
-    .selectFrom("read_tokens")
-    .select((select) => select.fn.countAll().as("count"))
-    .where("org_id", "=", row.org_id)
-    .where("expires_at", ">", longAgo);
-  await requireCapacity(trx, row.org_id, "read tokens", countQuery);
+  const listed = trx.selectFrom("read_tokens").where("org_id", "=", row.org_id).where("expires_at", ">", longAgo);
+  await requireCapacity(trx, row.org_id, "read tokens", listed);
   await trx.deleteFrom("read_tokens").where("org_id", "=", row.org_id).where("expires_at", "<=", longAgo).execute();
   await trx.insertInto("read_tokens").values(row).execute();
 }

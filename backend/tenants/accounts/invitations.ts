@@ -22,7 +22,7 @@ import {
 } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { MAX_INVITATION_TTL_MS, MAX_INVITATIONS_PER_ORG } from "../limits.ts";
-import { requireCapacity } from "./orgs.ts";
+import { requireCapacity } from "../row-limits.ts";
 import { requireOperator, ROLE_SCHEMA } from "./users.ts";
 
 const TTL = { minMs: 60_000, maxMs: MAX_INVITATION_TTL_MS };
@@ -156,8 +156,7 @@ async function replaceWithinLimit({ db }: AccountDeps, row: InvitationRow): Prom
         .where("org_id", "=", org_id)
         .where("email", "<>", email)
         .where("expires_at", ">", created_at);
-      const count = valid.select((select) => select.fn.countAll().as("count"));
-      await requireCapacity(trx, org_id, "invitations", count, MAX_INVITATIONS_PER_ORG);
+      await requireCapacity(trx, org_id, "invitations", valid, MAX_INVITATIONS_PER_ORG);
       await trx
         .deleteFrom("invitations")
         .where("org_id", "=", org_id)

@@ -1,5 +1,4 @@
-// GET and POST /api/orgs: operators list organisations, and create them with their first administrator. `requireCapacity` limits the rows
-// of an organisation (users, keys, tokens), which also limits the size of their lists; concurrent inserts cannot exceed the limit.
+// GET and POST /api/orgs: operators list organisations, and create them with their first administrator.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import { audit } from "../../auth/audit-log.ts";
@@ -11,7 +10,7 @@ import type { AccountDeps } from "../../auth/sessions/login.ts";
 import { type AccountTables, EMAIL_SCHEMA, insertOrg, insertUser, requireFreeEmail, requireFreeName } from "../../auth/sessions/table.ts";
 import { MAX_ROWS_PER_ORG } from "../limits.ts";
 import { ApiError } from "../../errors.ts";
-import { lockOrg, type OrgLocker, tenantDatabase } from "../../engines/relational/tenant-database.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 const org = objectSchema(["org_id", "name"], { org_id: UUID_SCHEMA, name: { type: "string" }, created_at: TIME_SCHEMA });
 
@@ -68,25 +67,6 @@ export function registerOrgRoutes(
       return await reply.code(201).send({ org_id: created.row.id, name, created_at: created.row.created_at.toISOString() });
     },
   });
-}
-
-/** A counting statement; PostgreSQL returns counts as text. */
-export interface CountQuery {
-  executeTakeFirst(): Promise<{ readonly count: number | string | bigint } | undefined>;
-}
-
-/** Locks the organisation until the transaction ends. Throws `limit_reached` if there are `maxRows` already. */
-export async function requireCapacity(
-  trx: OrgLocker,
-  orgId: string,
-  rows: string,
-  countQuery: CountQuery,
-  maxRows = MAX_ROWS_PER_ORG,
-): Promise<void> {
-  await lockOrg(trx, orgId);
-  const counted = await countQuery.executeTakeFirst();
-  if (Number(counted?.count ?? 0) >= maxRows)
-    throw new ApiError("limit_reached", `your organisation already has ${maxRows} ${rows}, which is the limit: remove some first`);
 }
 
 /** Returns the organisation's id. Throws not_found, including for a malformed id. */

@@ -8,7 +8,7 @@ import { audit } from "../../auth/audit-log.ts";
 import { readId, ID_PARAMS, notFound, NO_CONTENT, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
-import { type CountQuery, requireCapacity } from "./orgs.ts";
+import { requireCapacity } from "../row-limits.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
 import { EMAIL_SCHEMA, insertUser, requireFreeEmail, type AccountDb, type AccountTables, type UserRow } from "../../auth/sessions/table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
@@ -145,16 +145,9 @@ async function insertWithinLimit(db: AccountDeps["db"], row: Parameters<typeof i
   return await tenantDatabase(db, row.org_id)
     .transaction()
     .execute(async (trx) => {
-      await requireCapacity(trx, row.org_id, "users", countUsers(trx, row.org_id));
+      await requireCapacity(trx, row.org_id, "users", trx.selectFrom("users").where("org_id", "=", row.org_id));
       return await insertUser(trx, row, now);
     });
-}
-
-export function countUsers(trx: Transaction<AccountTables>, orgId: string): CountQuery {
-  return trx
-    .selectFrom("users")
-    .select((select) => select.fn.countAll().as("count"))
-    .where("org_id", "=", orgId);
 }
 
 /** A transaction, and the same restricted to the caller's organisation. Operators are counted across organisations. */

@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { durationWithin } from "../../../common/duration.ts";
 import { audit } from "../../auth/audit-log.ts";
-import { requireCapacity } from "../accounts/orgs.ts";
+import { requireCapacity } from "../row-limits.ts";
 import { ApiError } from "../../errors.ts";
 import { callerOf } from "../../auth/request-identity.ts";
 import {
@@ -20,7 +20,7 @@ import { addRoute, endpoint } from "../../http/route.ts";
 import { MAX_INSTALL_TOKEN_TTL_MS } from "../limits.ts";
 import { installTokenRow, newInstallToken } from "./install-token.ts";
 import type { EnrolmentDeps } from "./table.ts";
-import { type OrgTable, tenantDatabase } from "../../engines/relational/tenant-database.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 const common = { tag: "enrolment" } as const;
 
@@ -92,12 +92,8 @@ function registerCreation(app: FastifyInstance, { db, guards, now }: EnrolmentDe
       await tenantDatabase(db, row.org_id)
         .transaction()
         .execute(async (trx) => {
-          const unused = trx
-            .selectFrom("install_tokens")
-            .select((select) => select.fn.countAll().as("count"))
-            .where("org_id", "=", row.org_id)
-            .where("used_at", "is", null);
-          await requireCapacity(trx.$extendTables<OrgTable>(), row.org_id, "unused install tokens", unused);
+          const unused = trx.selectFrom("install_tokens").where("org_id", "=", row.org_id).where("used_at", "is", null);
+          await requireCapacity(trx, row.org_id, "unused install tokens", unused);
           await trx.insertInto("install_tokens").values(row).execute();
         });
       const expiresAt = row.expires_at.toISOString();

@@ -2,7 +2,7 @@
 // revoked keys are not listed.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../../auth/audit-log.ts";
-import { requireCapacity } from "../accounts/orgs.ts";
+import { requireCapacity } from "../row-limits.ts";
 import { callerOf } from "../../auth/request-identity.ts";
 import {
   readId,
@@ -17,8 +17,9 @@ import {
 } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { mintKey, revokeKeysOf } from "./key-table.ts";
-import type { EnrolmentDeps } from "./table.ts";
-import { type OrgTable, tenantDatabase } from "../../engines/relational/tenant-database.ts";
+import type { EnrolmentDeps, EnrolmentTables } from "./table.ts";
+import type { Kysely } from "kysely";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 const common = { tag: "enrolment" } as const;
 const key = { key_id: UUID_SCHEMA, name: { type: "string" }, created_at: TIME_SCHEMA } as const;
@@ -50,13 +51,7 @@ export function registerKeyAdministration(app: FastifyInstance, deps: EnrolmentD
       const { row, rawKey } = await tenantDatabase(db, orgId)
         .transaction()
         .execute(async (trx) => {
-          const countQuery = trx
-            .selectFrom("api_keys")
-            .select((select) => select.fn.countAll().as("count"))
-            .where("org_id", "=", orgId)
-            .where("kind", "=", "direct")
-            .where("revoked_at", "is", null);
-          await requireCapacity(trx.$extendTables<OrgTable>(), orgId, "keys", countQuery);
+          await requireCapacity(trx, orgId, "keys", selectDirectKeys(trx, orgId));
           return await mintKey(trx, masterKeys, { orgId, kind: "direct", node: name }, new Date(now()));
         });
       audit(request, "key.create", { key_id: row.id, name });
@@ -69,17 +64,15 @@ export function registerKeyAdministration(app: FastifyInstance, deps: EnrolmentD
     ...schemas.list,
     handler: async (request) => {
       const { orgId } = callerOf(request);
-      return await tenantDatabase(db, orgId)
-        .selectFrom("api_keys")
-        .select(["id as key_id", "node as name", "created_at", "first_used_at"])
-        .where("org_id", "=", orgId)
-        .where("kind", "=", "direct")
-        .where("revoked_at", "is", null)
-        .orderBy("created_at", "desc")
-        .execute();
+      const keys = selectDirectKeys(tenantDatabase(db, orgId), orgId);
+      return await keys.select(["id as key_id", "node as name", "created_at", "first_used_at"]).orderBy("created_at", "desc").execute();
     },
   });
   registerRevocation(app, deps);
+}
+
+function selectDirectKeys(db: Kysely<EnrolmentTables>, orgId: string) {
+  return db.selectFrom("api_keys").where("org_id", "=", orgId).where("kind", "=", "direct").where("revoked_at", "is", null);
 }
 
 function registerRevocation(app: FastifyInstance, { db, guards, keys, now }: EnrolmentDeps): void {
@@ -90,17 +83,11 @@ function registerRevocation(app: FastifyInstance, { db, guards, keys, now }: Enr
       const id = readId(request, "key");
       const { orgId } = callerOf(request);
       const tenantDb = tenantDatabase(db, orgId);
-      const found = await tenantDb
-        .selectFrom("api_keys")
-        .select("node")
-        .where("id", "=", id)
-        .where("org_id", "=", orgId)
-        .where("kind", "=", "direct")
-        .executeTakeFirst();
-      const hashes = found ? await revokeKeysOf(tenantDb, orgId, id, new Date(now())) : [];
-      if (!found || hashes.length === 0) throw notFound("key");
+      const key = await selectDirectKeys(tenantDb, orgId).select("node").where("id", "=", id).executeTakeFirst();
+      const hashes = key ? await revokeKeysOf(tenantDb, orgId, id, new Date(now())) : [];
+      if (!key || hashes.length === 0) throw notFound("key");
       keys.forget(...hashes);
-      audit(request, "key.revoke", { key_id: id, name: found.node });
+      audit(request, "key.revoke", { key_id: id, name: key.node });
       return await reply.code(204).send();
     },
   });

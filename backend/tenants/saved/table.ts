@@ -2,10 +2,8 @@
 // of a kind.
 import { randomUUID } from "node:crypto";
 import { type Kysely, sql, type Transaction } from "kysely";
-import type { OrgTable } from "../../engines/relational/tenant-database.ts";
-import { ApiError } from "../../errors.ts";
 import { notFound } from "../../http/schemas.ts";
-import { requireCapacity } from "../accounts/orgs.ts";
+import { requireCapacity, requireUniqueName } from "../row-limits.ts";
 
 export type SavedKind = "dashboard" | "view";
 
@@ -41,21 +39,15 @@ export interface Saved {
   readonly at: Date;
 }
 
-const UNIQUE_VIOLATION = "23505";
-
 /** Returns the new id. Throws `conflict` if the name is taken, `limit_reached`. */
 export async function insertItem(db: Kysely<SavedTables>, { orgId, kind, maxItems }: Owner, saved: Saved): Promise<string> {
   const { name, body, email, at } = saved;
   const id = randomUUID();
   const row = { id, org_id: orgId, kind, name, body, created_by: email, created_at: at, updated_by: email, updated_at: at };
-  await withFreeName(kind, name, async () => {
+  await requireUniqueName(kind, name, async () => {
     await db.transaction().execute(async (trx: Transaction<SavedTables>) => {
-      const count = trx
-        .selectFrom("saved_items")
-        .select((select) => select.fn.countAll().as("count"))
-        .where("org_id", "=", orgId)
-        .where("kind", "=", kind);
-      await requireCapacity(trx.$extendTables<OrgTable>(), orgId, `${kind}s`, count, maxItems);
+      const items = trx.selectFrom("saved_items").where("org_id", "=", orgId).where("kind", "=", kind);
+      await requireCapacity(trx, orgId, `${kind}s`, items, maxItems);
       await trx.insertInto("saved_items").values(row).execute();
     });
   });
@@ -65,7 +57,7 @@ export async function insertItem(db: Kysely<SavedTables>, { orgId, kind, maxItem
 /** Throws `not_found`, or `conflict` if the name is taken. */
 export async function replaceItem(db: Kysely<SavedTables>, { orgId, kind }: Owner, id: string, saved: Saved): Promise<void> {
   const { name, body, email, at } = saved;
-  const updated = await withFreeName(
+  const updated = await requireUniqueName(
     kind,
     name,
     async () =>
@@ -115,13 +107,4 @@ export async function removeItem(db: Kysely<SavedTables>, { orgId, kind }: Owner
     .executeTakeFirst();
   if (!removed) throw notFound(kind);
   return removed.name;
-}
-
-async function withFreeName<T>(kind: SavedKind, name: string, write: () => Promise<T>): Promise<T> {
-  try {
-    return await write();
-  } catch (error) {
-    if ((error as { code?: string }).code !== UNIQUE_VIOLATION) throw error;
-    throw new ApiError("conflict", `name: your organisation already has a ${kind} "${name}"`, { cause: error });
-  }
 }

@@ -1,0 +1,53 @@
+// Opens the listeners for clients that are no tenants: probes, scrapers and vmalert. Invariant: a client that keeps connections open cannot
+// block others, because the oldest connection is closed when there are too many.
+import { createHash, timingSafeEqual } from "node:crypto";
+import { once } from "node:events";
+import type { IncomingMessage, RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { createServer, keepNewestConnections } from "../../common/http.ts";
+import { cannotListen } from "../errors.ts";
+
+const REQUEST_TIMEOUT_MS = 10_000;
+
+export interface InternalListener extends AsyncDisposable {
+  /** The real port if the port of the address is 0. */
+  readonly port: number;
+}
+
+/** Resolves once it listens. `setting`: the name of the address in the StartError that it throws otherwise. */
+export async function listenInternally(
+  setting: string,
+  { host, port }: { readonly host: string; readonly port: number },
+  maxConnections: number,
+  onRequest: RequestListener,
+): Promise<InternalListener> {
+  const server = createServer(onRequest);
+  server.requestTimeout = REQUEST_TIMEOUT_MS;
+  keepNewestConnections(server, maxConnections);
+  server.listen(port, host);
+  await once(server, "listening").catch((cause: NodeJS.ErrnoException) => {
+    throw cannotListen(setting, { host, port }, cause);
+  });
+  return {
+    port: (server.address() as AddressInfo).port,
+    async [Symbol.asyncDispose]() {
+      const closed = once(server, "close");
+      server.close();
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+/** The digest of the Authorization header that vmalert sends with this password. Digests can be compared in constant time. */
+export function vmalertCredentials(password: string): Buffer {
+  return digest(`Basic ${Buffer.from(`vmalert:${password}`).toString("base64")}`);
+}
+
+export function hasCredentials({ headers }: IncomingMessage, credentials: Buffer): boolean {
+  return timingSafeEqual(digest(headers.authorization ?? ""), credentials);
+}
+
+function digest(text: string): Buffer {
+  return createHash("sha256").update(text).digest();
+}
