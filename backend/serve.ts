@@ -319,7 +319,7 @@ async function openNotification(
       db: database.tables(),
       isAlone: database.engine === "sqlite",
       send,
-      open: (row) => store.opened(row),
+      open: (row) => store.decrypt(row),
       externalUrl,
       evaluator: createEvaluator(evaluator, settings.evaluationIntervalMs),
       intervalMs: settings.evaluationIntervalMs,

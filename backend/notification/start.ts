@@ -5,15 +5,16 @@ import { Outage } from "../../common/outage.ts";
 import type { Log } from "../operations/log.ts";
 import { alertsHandler, type AlertsHandler } from "./intake/intake-listener.ts";
 import { ChannelsInUse } from "./model/channels-in-use.ts";
-import { type ChannelRow, freeClaims } from "./delivery/delivery-store.ts";
+import { freeClaims } from "./delivery/delivery-store.ts";
 import { Dispatcher } from "./routing/dispatcher.ts";
 import { type Evaluator, CompletedEvaluations } from "./intake/evaluations.ts";
 import { EvaluatorWatch } from "./intake/evaluator-watch.ts";
-import { type HeartbeatOptions, makeHeartbeats } from "./delivery/heartbeats.ts";
+import { type HeartbeatOptions, createHeartbeats } from "./delivery/heartbeats.ts";
 import { type DropReason, Intake } from "./intake/intake.ts";
 import type { OpenChannel, Send } from "./model/message.ts";
 import { type AttemptResult, Outbox, type OutboxTiming } from "./delivery/outbox.ts";
 import { forgetOld } from "./delivery/retention.ts";
+import type { ChannelRow } from "./channels/channel-store.ts";
 import type { NotificationDb } from "./model/table.ts";
 
 export interface NotificationOptions {
@@ -125,7 +126,7 @@ function watchOf({ evaluator, intervalMs, wallMs, timing, log }: NotificationOpt
 
 async function beat(inUse: ChannelsInUse, heartbeats: HeartbeatOptions, outbox: Outbox): Promise<void> {
   if ((await inUse.orgs()).size === 0) return;
-  if ((await makeHeartbeats(heartbeats)) > 0) outbox.wake();
+  if ((await createHeartbeats(heartbeats)) > 0) outbox.wake();
 }
 
 function every(everyMs: number, work: () => Promise<unknown>, log: Log): Loop {

@@ -99,11 +99,11 @@ function matcherText({ label, op, value }: RouteMatcher): string {
   return `${label}${op}${JSON.stringify(value)}`;
 }
 
-function timesOf({ groupBy, waitS, intervalS, repeatS }: StoredRoute): object {
+function timesOf({ groupBy, waitMs, intervalMs, repeatMs }: StoredRoute): object {
   return {
     group_by: groupBy,
-    group_wait: formatDuration(waitS * 1000),
-    group_interval: formatDuration(intervalS * 1000),
-    repeat_interval: formatDuration(repeatS * 1000),
+    group_wait: formatDuration(waitMs),
+    group_interval: formatDuration(intervalMs),
+    repeat_interval: formatDuration(repeatMs),
   };
 }

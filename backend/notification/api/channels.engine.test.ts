@@ -344,7 +344,7 @@ describeOnEachStore((store) => {
       log: createLog("silent"),
       now: () => clock.ms,
     });
-    expect(moved.store.opened(row)).toMatchObject({ secret: after, previousSecret: before });
+    expect(moved.store.decrypt(row)).toMatchObject({ secret: after, previousSecret: before });
     expect(await reencryptChannels(db(), new MasterKeys(masterKey, next))).toBeGreaterThan(0);
   });
 });

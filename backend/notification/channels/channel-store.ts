@@ -8,15 +8,16 @@ import { ApiError, StartError } from "../../errors.ts";
 import { notFound, invalidField } from "../../http/schemas.ts";
 import { MAX_CHANNELS_PER_ORG } from "../limits.ts";
 import { type CheckedChannel } from "./channel-settings.ts";
-import type { Channel, OpenChannel } from "../model/message.ts";
+import type { OpenChannel } from "../model/message.ts";
 import { newSigningSecret } from "./webhook.ts";
-import { type ChannelsTable, markDue, type NotificationTables } from "../model/table.ts";
-import { lockOrg, type OrgTable, tenantDatabase } from "../../engines/relational/tenant-database.ts";
+import type { ChannelsTable, NotificationTables } from "../model/table.ts";
+import { changeOrganisation } from "../model/organisation-rows.ts";
+import { requireCapacity, requireUniqueName } from "../../tenants/row-limits.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 export type ChannelRow = Selectable<ChannelsTable>;
 type Trx = Transaction<NotificationTables>;
 
-const UNIQUE_VIOLATION = "23505";
 /** How long a receiver has to adopt its new secret. */
 export const ROTATION_MS = 24 * 3_600_000;
 const REENCRYPTION_BATCH = 500;
@@ -28,7 +29,7 @@ export interface ChannelStoreOptions {
 }
 
 /** A channel, with its secret if one was generated. */
-export interface MadeChannel {
+export interface CreatedChannel {
   readonly row: ChannelRow;
   readonly signingSecret?: string;
 }
@@ -46,36 +47,38 @@ export class ChannelStore {
 
   /** By name. */
   async list(orgId: string): Promise<ChannelRow[]> {
-    const own = tenantDatabase(this.#db, orgId);
-    return await own.selectFrom("channels").selectAll().where("org_id", "=", orgId).orderBy("name").orderBy("id").execute();
+    const tenantDb = tenantDatabase(this.#db, orgId);
+    return await tenantDb.selectFrom("channels").selectAll().where("org_id", "=", orgId).orderBy("name").orderBy("id").execute();
   }
 
   /** The channel with decrypted secrets, for one attempt; undefined also for a channel of another organisation. */
   async open(orgId: string, id: string): Promise<OpenChannel | undefined> {
-    const row = await this.#find(tenantDatabase(this.#db, orgId), orgId, id);
-    return row && this.opened(row);
+    const row = await findChannel(tenantDatabase(this.#db, orgId), orgId, id);
+    return row && this.decrypt(row);
   }
 
-  opened(row: ChannelRow): OpenChannel {
-    const { master_key_id, secret, previous_secret, secret_rotated_at } = row;
-    const read = (ciphertext: string) => this.#masterKeys.decrypt({ ciphertext, master_key_id }, row.org_id, boundTo(row.id));
-    const rotates = previous_secret !== null && (secret_rotated_at?.getTime() ?? 0) + ROTATION_MS > this.#now();
-    return { ...channelOf(row), secret: read(secret), previousSecret: rotates ? read(previous_secret) : undefined };
+  decrypt(row: ChannelRow): OpenChannel {
+    const { id, org_id: orgId, name, kind, settings, enabled, master_key_id, secret, previous_secret, secret_rotated_at } = row;
+    const read = (ciphertext: string) => this.#masterKeys.decrypt({ ciphertext, master_key_id }, orgId, boundTo(id));
+    const isRotating = previous_secret !== null && (secret_rotated_at?.getTime() ?? 0) + ROTATION_MS > this.#now();
+    const secrets = { secret: read(secret), previousSecret: isRotating ? read(previous_secret) : undefined };
+    return { id, orgId, name, kind, settings, enabled, ...secrets };
   }
 
   /** Throws ApiError `conflict` if the name is taken, `limit_reached`, `invalid_field` if a secret is missing. */
-  async create(orgId: string, checked: CheckedChannel): Promise<MadeChannel> {
+  async create(orgId: string, checked: CheckedChannel): Promise<CreatedChannel> {
     const id = randomUUID();
     const isWebhook = checked.kind === "webhook";
-    const secret = isWebhook ? newSigningSecret() : requiredSecret(checked);
+    const secret = isWebhook ? newSigningSecret() : requireSecret(checked);
     const row = await this.#change(orgId, checked.name, async (trx) => {
-      await requireRoom(trx, orgId);
+      const channels = trx.selectFrom("channels").where("org_id", "=", orgId);
+      await requireCapacity(trx, orgId, "channels", channels, MAX_CHANNELS_PER_ORG);
       const values = {
         id,
         org_id: orgId,
         kind: checked.kind,
         ...columnsOf(checked),
-        ...this.#sealed(orgId, id, secret),
+        ...this.#encrypt(orgId, id, secret),
         previous_secret: null,
         secret_rotated_at: null,
         last_heartbeat_at: null,
@@ -92,14 +95,14 @@ export class ChannelStore {
    */
   async replace(orgId: string, id: string, checked: CheckedChannel): Promise<ChannelRow> {
     return await this.#change(orgId, checked.name, async (trx) => {
-      const former = await this.#required(trx, orgId, id);
-      if (former.kind !== checked.kind) throw invalidField("kind", `is ${former.kind} and cannot be changed: make another channel`);
-      const secret = checked.secret === undefined ? {} : this.#sealed(orgId, id, checked.secret);
+      const before = await requireChannel(trx, orgId, id);
+      if (before.kind !== checked.kind) throw invalidField("kind", `is ${before.kind} and cannot be changed: create another channel`);
+      const secret = checked.secret === undefined ? {} : this.#encrypt(orgId, id, checked.secret);
       // If the heartbeat interval changes, the interval starts now.
-      const begins = former.heartbeat_seconds === checked.heartbeatSeconds ? {} : { last_heartbeat_at: null };
+      const heartbeat = before.heartbeat_seconds === checked.heartbeatSeconds ? {} : { last_heartbeat_at: null };
       return await trx
         .updateTable("channels")
-        .set({ ...columnsOf(checked), ...secret, ...begins })
+        .set({ ...columnsOf(checked), ...secret, ...heartbeat })
         .where("org_id", "=", orgId)
         .where("id", "=", id)
         .returningAll()
@@ -111,16 +114,15 @@ export class ChannelStore {
    * Generates a new signing secret; for ROTATION_MS, messages are also signed with the previous one. Throws ApiError `not_found`,
    * `conflict` for another kind of channel.
    */
-  async rotate(orgId: string, id: string): Promise<MadeChannel & { readonly signingSecret: string }> {
+  async rotate(orgId: string, id: string): Promise<CreatedChannel & { readonly signingSecret: string }> {
     const signingSecret = newSigningSecret();
     const row = await this.#change(orgId, "", async (trx) => {
-      const former = await this.#required(trx, orgId, id);
-      if (former.kind !== "webhook") throw new ApiError("conflict", "only a webhook has a signing secret: replace the channel's settings");
-      const { secret } = this.opened(former);
-      const before = this.#sealed(orgId, id, secret).secret;
+      const before = await requireChannel(trx, orgId, id);
+      if (before.kind !== "webhook") throw new ApiError("conflict", "only a webhook has a signing secret: replace the channel's settings");
+      const previous = this.#encrypt(orgId, id, this.decrypt(before).secret).secret;
       return await trx
         .updateTable("channels")
-        .set({ ...this.#sealed(orgId, id, signingSecret), previous_secret: before, secret_rotated_at: new Date(this.#now()) })
+        .set({ ...this.#encrypt(orgId, id, signingSecret), previous_secret: previous, secret_rotated_at: new Date(this.#now()) })
         .where("org_id", "=", orgId)
         .where("id", "=", id)
         .returningAll()
@@ -132,50 +134,35 @@ export class ChannelStore {
   /** Returns the deleted row. Throws ApiError `not_found`, `conflict` if a route refers to the channel. */
   async delete(orgId: string, id: string): Promise<ChannelRow> {
     return await this.#change(orgId, "", async (trx) => {
-      const row = await this.#required(trx, orgId, id);
+      const row = await requireChannel(trx, orgId, id);
       const routes = await trx.selectFrom("routes").select(["position", "channel_ids"]).where("org_id", "=", orgId).execute();
-      const using = routes.filter((route) => route.channel_ids.includes(id)).length;
-      if (using > 0)
-        throw new ApiError(
-          "conflict",
-          `${using === 1 ? "a route leads" : `${using} routes lead`} to this channel: take it out there first`,
-        );
+      const uses = routes.filter((route) => route.channel_ids.includes(id)).length;
+      if (uses > 0)
+        throw new ApiError("conflict", `${uses === 1 ? "a route uses" : `${uses} routes use`} this channel: remove it from there first`);
       await trx.deleteFrom("channels").where("org_id", "=", orgId).where("id", "=", id).execute();
       return row;
     });
   }
 
-  #sealed(orgId: string, id: string, secret: string): { secret: string; master_key_id: string } {
+  #encrypt(orgId: string, id: string, secret: string): { secret: string; master_key_id: string } {
     const { ciphertext, master_key_id } = this.#masterKeys.encrypt(secret, orgId, boundTo(id));
     return { secret: ciphertext, master_key_id };
   }
 
-  async #find(db: Kysely<NotificationTables>, orgId: string, id: string): Promise<ChannelRow | undefined> {
-    return await db.selectFrom("channels").selectAll().where("org_id", "=", orgId).where("id", "=", id).executeTakeFirst();
-  }
-
-  async #required(trx: Trx, orgId: string, id: string): Promise<ChannelRow> {
-    const row = await this.#find(trx, orgId, id);
-    if (!row) throw notFound("channel");
-    return row;
-  }
-
-  /** Serialises changes to an organisation's channels; the dispatcher then evaluates its alerts soon. */
   async #change<T>(orgId: string, name: string, change: (trx: Trx) => Promise<T>): Promise<T> {
-    try {
-      return await tenantDatabase(this.#db, orgId)
-        .transaction()
-        .execute(async (trx) => {
-          await lockOrg(trx.$extendTables<OrgTable>(), orgId);
-          const changed = await change(trx);
-          await markDue(trx, orgId, new Date(this.#now()));
-          return changed;
-        });
-    } catch (error) {
-      if ((error as { code?: string }).code !== UNIQUE_VIOLATION) throw error;
-      throw new ApiError("conflict", `name: there is a channel named ${JSON.stringify(name)} already; choose another name`);
-    }
+    return await requireUniqueName("channel", name, () => changeOrganisation(this.#db, orgId, new Date(this.#now()), change));
   }
+}
+
+/** Undefined also for a channel of another organisation. */
+export async function findChannel(db: Kysely<NotificationTables>, orgId: string, id: string): Promise<ChannelRow | undefined> {
+  return await db.selectFrom("channels").selectAll().where("org_id", "=", orgId).where("id", "=", id).executeTakeFirst();
+}
+
+async function requireChannel(trx: Trx, orgId: string, id: string): Promise<ChannelRow> {
+  const row = await findChannel(trx, orgId, id);
+  if (!row) throw notFound("channel");
+  return row;
 }
 
 /**
@@ -189,10 +176,10 @@ export async function reencryptChannels(db: Kysely<NotificationTables>, masterKe
     const rows = await db.selectFrom("channels").selectAll().where("master_key_id", "in", older).limit(REENCRYPTION_BATCH).execute();
     if (rows.length === 0) break;
     for (const { id, org_id, secret, previous_secret, master_key_id } of rows) {
-      const anew = (ciphertext: string) =>
+      const reencrypt = (ciphertext: string) =>
         masterKeys.encrypt(masterKeys.decrypt({ ciphertext, master_key_id }, org_id, boundTo(id)), org_id, boundTo(id)).ciphertext;
-      const previous = previous_secret === null ? null : anew(previous_secret);
-      const row = { secret: anew(secret), previous_secret: previous, master_key_id: masterKeys.currentId };
+      const previous = previous_secret === null ? null : reencrypt(previous_secret);
+      const row = { secret: reencrypt(secret), previous_secret: previous, master_key_id: masterKeys.currentId };
       await db.updateTable("channels").set(row).where("id", "=", id).execute();
     }
     moved += rows.length;
@@ -204,14 +191,8 @@ export async function reencryptChannels(db: Kysely<NotificationTables>, masterKe
     .limit(1)
     .executeTakeFirst();
   if (foreign)
-    throw new StartError(
-      "secrets of channels were encrypted under another master key: set MASTER_KEY (or MASTER_PREVIOUS_KEY) to the one they were made with",
-    );
+    throw new StartError("channel secrets are encrypted with another master key: set MASTER_KEY (or MASTER_PREVIOUS_KEY) to that key");
   return moved;
-}
-
-export function channelOf({ id, org_id, name, kind, settings, enabled }: ChannelRow): Channel {
-  return { id, orgId: org_id, name, kind, settings, enabled };
 }
 
 /** Additional data of the encryption, so that a ciphertext of another channel cannot be used. */
@@ -223,20 +204,10 @@ function columnsOf({ name, settings, enabled, heartbeatSeconds }: CheckedChannel
   return { name, settings: JSON.stringify(settings), enabled, heartbeat_seconds: heartbeatSeconds };
 }
 
-/** E-mail channels have no secret. */
-function requiredSecret({ kind, secret }: CheckedChannel): string {
+/** The secret of a new channel; e-mail channels have none. */
+function requireSecret({ kind, secret }: CheckedChannel): string {
   if (kind === "slack" && secret === undefined) throw invalidField("settings.url", "is required: the URL of the incoming webhook");
   if (kind === "pagerduty" && secret === undefined)
     throw invalidField("settings.routing_key", "is required: the integration key of an Events API v2 integration");
   return secret ?? "";
-}
-
-async function requireRoom(trx: Trx, orgId: string): Promise<void> {
-  const { count } = await trx
-    .selectFrom("channels")
-    .select((select) => select.fn.countAll<string>().as("count"))
-    .where("org_id", "=", orgId)
-    .executeTakeFirstOrThrow();
-  if (Number(count) >= MAX_CHANNELS_PER_ORG)
-    throw new ApiError("limit_reached", `your organisation has ${MAX_CHANNELS_PER_ORG} channels already: remove some first`);
 }

@@ -2,13 +2,12 @@
 // domains that the operator lists, checked at each attempt; an address is a single address, whatever it contains; only the code of the
 // server's response is shown to users; a password is sent unencrypted only to a server on loopback; the text has no markup. The first
 // message loads the mailer.
-import { readFileSync } from "node:fs";
-import { getCACertificates } from "node:tls";
 import { bareHost, isLoopback } from "../../../common/ip-networks.ts";
 import type { Log } from "../../operations/log.ts";
 import { MAX_EMAIL_SUBJECT_LENGTH, MAX_SMTP_RESPONSE_BYTES } from "../limits.ts";
 import { leftOut, linesOf, linkTo, oneLine, type OwnWords, ruleOf, SHOWN_ALERTS, SHOWN_LABELS, titleOf } from "./message-template.ts";
 import type { Message, Outcome } from "../model/message.ts";
+import { trustedAuthorities } from "./outgoing.ts";
 import { createHash } from "node:crypto";
 
 export interface EmailText {
@@ -146,15 +145,8 @@ export class Email {
       secure,
       requireTLS: hasLogin && !isLoopback(url.hostname),
       ...(hasLogin && { auth: { user, pass } }),
-      tls: { ca: this.#authorities() },
+      tls: { ca: (this.#ca ??= trustedAuthorities(this.#options.caFile)) },
     };
-  }
-
-  #authorities(): string[] {
-    const { caFile } = this.#options;
-    const own = caFile === undefined ? [] : [readFileSync(caFile, "utf8")];
-    this.#ca ??= [...new Set([...getCACertificates("default"), ...getCACertificates("system"), ...own])];
-    return this.#ca;
   }
 }
 

@@ -145,18 +145,14 @@ export class Outgoing {
 
   /** Created once: a host has hundreds of authorities. */
   #trusted(): SecureContext {
-    const { caFile } = this.#options;
-    this.#secureContext ??= createSecureContext({
-      ca: [
-        ...new Set([
-          ...getCACertificates("default"),
-          ...getCACertificates("system"),
-          ...(caFile === undefined ? [] : [readFileSync(caFile, "utf8")]),
-        ]),
-      ],
-    });
-    return this.#secureContext;
+    return (this.#secureContext ??= createSecureContext({ ca: trustedAuthorities(this.#options.caFile) }));
   }
+}
+
+/** PEM of the well-known authorities, of the system's, and of those in `caFile`. */
+export function trustedAuthorities(caFile: string | undefined): string[] {
+  const own = caFile === undefined ? [] : [readFileSync(caFile, "utf8")];
+  return [...new Set([...getCACertificates("default"), ...getCACertificates("system"), ...own])];
 }
 
 function written([{ address, family }]: readonly [HostAddress, ...HostAddress[]]): string {

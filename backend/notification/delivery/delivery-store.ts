@@ -1,9 +1,9 @@
 // Stores messages to be delivered. Invariants: one replica at a time claims a message, and another can claim it only after the first has
 // been silent for CLAIM_MS; only the replica that holds the claim writes the result of an attempt.
-import type { Selectable, Transaction } from "kysely";
+import type { Transaction } from "kysely";
 import { MAX_MESSAGES_PER_MINUTE } from "../limits.ts";
 import type { Message } from "../model/message.ts";
-import { markDue, type ChannelsTable, type NotificationDb, type NotificationTables } from "../model/table.ts";
+import { markDue, type NotificationDb, type NotificationTables } from "../model/table.ts";
 
 export interface Claimed {
   readonly id: string;
@@ -24,6 +24,27 @@ export interface Claimed {
  */
 export const CLAIM_MS = 45_000;
 const MINUTE_MS = 60_000;
+
+/** The row of a message that is to be sent now. `routeId` is null for heartbeats. */
+export function newDelivery(message: Message, { routeId, groupKey, now }: { routeId: string | null; groupKey: string; now: Date }) {
+  return {
+    id: message.id,
+    org_id: message.org.id,
+    channel_id: message.channelId,
+    route_id: routeId,
+    group_key: groupKey,
+    rule_ids: JSON.stringify([...new Set(message.alerts.map(({ ruleId }) => ruleId))]),
+    message: JSON.stringify(message),
+    status: "pending" as const,
+    attempts: 0,
+    next_at: now,
+    locked_until: null,
+    http_status: null,
+    error: null,
+    created_at: now,
+    delivered_at: null,
+  };
+}
 
 export interface Waiting {
   readonly orgId: string;
@@ -204,13 +225,6 @@ function waitingOf(trx: Transaction<NotificationTables>, { orgId, channelId, id 
     .where("status", "=", "pending")
     .where("locked_until", "is", null);
 }
-
-export async function channelOf(db: NotificationDb, orgId: string, id: string): Promise<ChannelRow | undefined> {
-  return await db.selectFrom("channels").selectAll().where("org_id", "=", orgId).where("id", "=", id).executeTakeFirst();
-}
-
-/** A row as the database returns it. */
-export type ChannelRow = Selectable<ChannelsTable>;
 
 /** For a store that only one process uses: releases the claims of its previous run. */
 export async function freeClaims(db: NotificationDb, now: Date): Promise<void> {

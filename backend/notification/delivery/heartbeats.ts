@@ -1,9 +1,9 @@
 // Sends heartbeats to the channels that have an interval for them (a dead man's switch). Invariant: a heartbeat is sent only if the
 // evaluator works and, if the organisation has rules, has evaluated them recently; each is sent once, however many replicas there are.
 import { randomUUID } from "node:crypto";
-import type { Transaction } from "kysely";
 import { composeMessage } from "../model/message.ts";
-import type { NotificationDb, NotificationTables } from "../model/table.ts";
+import type { NotificationDb } from "../model/table.ts";
+import { newDelivery } from "./delivery-store.ts";
 
 export interface HeartbeatOptions {
   readonly db: NotificationDb;
@@ -14,7 +14,7 @@ export interface HeartbeatOptions {
 }
 
 /** Group name in heartbeat messages. */
-export const HEARTBEAT_GROUP = "heartbeat";
+const HEARTBEAT_GROUP = "heartbeat";
 
 interface Due {
   readonly id: string;
@@ -23,18 +23,18 @@ interface Due {
   readonly org_name: string;
 }
 
-/** Returns how many were created. Throws if the database is unavailable. */
-export async function makeHeartbeats(options: HeartbeatOptions): Promise<number> {
+/** Creates the heartbeats that are due, and returns their number. Throws if the database is unavailable. */
+export async function createHeartbeats(options: HeartbeatOptions): Promise<number> {
   const now = new Date(options.nowMs());
-  let made = 0;
-  for (const [orgId, channels] of Map.groupBy(await dueChannels(options.db, now), ({ org_id }) => org_id)) {
+  let created = 0;
+  for (const [orgId, channels] of Map.groupBy(await findDueChannels(options.db, now), ({ org_id }) => org_id)) {
     if (!(await options.isEvaluated(orgId))) continue;
-    for (const channel of channels) made += Number(await makeOne(options, channel, now));
+    for (const channel of channels) created += Number(await createHeartbeat(options, channel, now));
   }
-  return made;
+  return created;
 }
 
-async function dueChannels(db: NotificationDb, now: Date): Promise<Due[]> {
+async function findDueChannels(db: NotificationDb, now: Date): Promise<Due[]> {
   const tables = db.$extendTables<{ orgs: { id: string; name: string } }>();
   const rows = await tables
     .selectFrom("channels")
@@ -61,7 +61,7 @@ function isDue(
 }
 
 /** False if another replica created it, or if the previous one is still being delivered. */
-async function makeOne(
+async function createHeartbeat(
   { db, externalUrl }: HeartbeatOptions,
   { id: channelId, org_id: orgId, name, org_name }: Due,
   now: Date,
@@ -85,9 +85,8 @@ async function makeOne(
       .where("status", "=", "pending")
       .executeTakeFirst();
     if (before) return false;
-    const id = randomUUID();
     const message = composeMessage({
-      id,
+      id: randomUUID(),
       purpose: "heartbeat",
       org: { id: orgId, name: org_name },
       channel: { id: channelId, name },
@@ -97,35 +96,10 @@ async function makeOne(
       resolved: [],
       externalUrl,
     });
-    await insertDelivery(trx, { id, orgId, channelId, groupKey: HEARTBEAT_GROUP, message: JSON.stringify(message), now });
+    await trx
+      .insertInto("deliveries")
+      .values(newDelivery(message, { routeId: null, groupKey: HEARTBEAT_GROUP, now }))
+      .execute();
     return true;
   });
-}
-
-interface Made {
-  readonly id: string;
-  readonly orgId: string;
-  readonly channelId: string;
-  readonly groupKey: string;
-  readonly message: string;
-  readonly now: Date;
-}
-
-async function insertDelivery(trx: Transaction<NotificationTables>, { id, orgId, channelId, groupKey, message, now }: Made): Promise<void> {
-  const waiting = { status: "pending", attempts: 0, next_at: now, locked_until: null, http_status: null, error: null } as const;
-  await trx
-    .insertInto("deliveries")
-    .values({
-      ...waiting,
-      id,
-      org_id: orgId,
-      channel_id: channelId,
-      route_id: null,
-      group_key: groupKey,
-      rule_ids: "[]",
-      message,
-      created_at: now,
-      delivered_at: null,
-    })
-    .execute();
 }

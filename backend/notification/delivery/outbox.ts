@@ -5,17 +5,8 @@ import { Outage } from "../../../common/outage.ts";
 import type { Log } from "../../operations/log.ts";
 import { MAX_DELIVERY_CANDIDATES, MAX_ERROR_LENGTH, MAX_FAILING_CHANNELS } from "../limits.ts";
 import type { ChannelsInUse } from "../model/channels-in-use.ts";
-import {
-  channelOf,
-  claim,
-  CLAIM_MS,
-  settleDelivered,
-  settleFailed,
-  settleRetry,
-  waitingChannels,
-  type ChannelRow,
-  type Claimed,
-} from "./delivery-store.ts";
+import { claim, CLAIM_MS, settleDelivered, settleFailed, settleRetry, waitingChannels, type Claimed } from "./delivery-store.ts";
+import { type ChannelRow, findChannel } from "../channels/channel-store.ts";
 import type { OpenChannel, Outcome, Send } from "../model/message.ts";
 import type { NotificationDb } from "../model/table.ts";
 
@@ -169,7 +160,7 @@ export class Outbox implements AsyncDisposable {
     const { db, open, send, log } = this.#options;
     const { attemptMs } = this.#timing;
     try {
-      const row = await channelOf(db, claimed.orgId, claimed.channelId);
+      const row = await findChannel(db, claimed.orgId, claimed.channelId);
       if (!row?.enabled) return { delivered: false, retry: false, error: row ? "the channel was switched off" : "the channel was removed" };
       const signal = AbortSignal.any([this.#aborting.signal, AbortSignal.timeout(attemptMs)]);
       return await inTime(send(open(row), claimed.message, signal), signal);

@@ -7,7 +7,7 @@ import { expressionsIn, type Matcher, matcherOf } from "./matchers.ts";
 import { markDue, type NotificationTables } from "./table.ts";
 import { lockOrg, type OrgTable, tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
-export async function changeOf<T>(
+export async function changeOrganisation<T>(
   db: Kysely<NotificationTables>,
   orgId: string,
   now: Date,

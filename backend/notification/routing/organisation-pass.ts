@@ -11,12 +11,13 @@ import {
   readAlerts,
   readAnnotations,
   readPending,
-  readRoutes,
   readStates,
   rulesWithExpired,
   upsertStates,
 } from "./rows.ts";
 import { composeMessage } from "../model/message.ts";
+import { readRoutes } from "./route-store.ts";
+import { newDelivery } from "../delivery/delivery-store.ts";
 import type { CompletedUntil } from "../intake/evaluations.ts";
 import { type GroupMessage, plan, type Plan, stateKey } from "./plan.ts";
 import type { NotificationDb, NotificationTables } from "../model/table.ts";
@@ -150,7 +151,7 @@ interface Decided {
   readonly now: Date;
 }
 
-type Delivery = Parameters<ReturnType<Transaction<NotificationTables>["insertInto"]>["values"]>[0];
+type Delivery = ReturnType<typeof newDelivery>;
 
 async function write(options: TurnOptions, decided: Decided): Promise<void> {
   const { db } = options;
@@ -172,11 +173,7 @@ async function write(options: TurnOptions, decided: Decided): Promise<void> {
   const { now = [], later = [] } = Object.groupBy(states, (row) => (isNotified(row) ? "now" : "later"));
   await ours(db, orgId, lockedUntil, async (trx) => {
     if (now.length > 0) await upsertStates(trx, now);
-    if (messages.length > 0)
-      await trx
-        .insertInto("deliveries")
-        .values(messages as never)
-        .execute();
+    if (messages.length > 0) await trx.insertInto("deliveries").values(messages).execute();
   });
   for (const rows of chunks(later)) await ours(db, orgId, lockedUntil, (trx) => upsertStates(trx, rows));
   for (const keys of chunks(planned.gone)) await ours(db, orgId, lockedUntil, (trx) => deleteStates(trx, orgId, keys));
@@ -237,9 +234,8 @@ async function messageRow(db: NotificationDb, { content, org, channels, now, ext
   );
   const annotated = (alerts: readonly KeptAlert[]) =>
     alerts.map((alert) => ({ ...alert, annotations: annotations.get(alert.fingerprint) ?? {} }));
-  const id = randomUUID();
   const message = composeMessage({
-    id,
+    id: randomUUID(),
     purpose: "alerts",
     org,
     channel: { id: group.channelId, name: channels.get(group.channelId) ?? "" },
@@ -249,24 +245,7 @@ async function messageRow(db: NotificationDb, { content, org, channels, now, ext
     resolved: annotated(content.resolved),
     externalUrl,
   });
-  const ruleIds = [...new Set(message.alerts.map(({ ruleId }) => ruleId))];
-  return {
-    id,
-    org_id: org.id,
-    channel_id: group.channelId,
-    route_id: group.routeId,
-    group_key: group.groupKey,
-    rule_ids: JSON.stringify(ruleIds),
-    message: JSON.stringify(message),
-    status: "pending",
-    attempts: 0,
-    next_at: now,
-    locked_until: null,
-    http_status: null,
-    error: null,
-    created_at: now,
-    delivered_at: null,
-  } as never;
+  return newDelivery(message, { routeId: group.routeId, groupKey: group.groupKey, now });
 }
 
 async function orgOf(db: NotificationDb, orgId: string): Promise<{ readonly name: string }> {

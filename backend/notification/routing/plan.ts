@@ -10,8 +10,7 @@ import { TimeSlices } from "../../../common/time-slices.ts";
 import { createHash } from "node:crypto";
 import type { StoredRoute } from "./route-body.ts";
 
-/** A stored route with its times in milliseconds. */
-export type Route = Pick<StoredRoute, "id" | "matchers" | "channelIds" | "groupBy" | "continues" | "isDefault"> & GroupTimes;
+export type Route = Omit<StoredRoute, "position" | "createdAt">;
 
 /** `routes` in their order. */
 export async function routerOf<R extends Pick<Route, "matchers" | "continues" | "isDefault">>(

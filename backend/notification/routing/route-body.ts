@@ -21,9 +21,10 @@ export interface CheckedRoute {
   readonly matchers: readonly RouteMatcher[];
   readonly channelIds: readonly string[];
   readonly groupBy: readonly string[];
-  readonly waitS: number;
-  readonly intervalS: number;
-  readonly repeatS: number;
+  /** Whole seconds, like the other times. */
+  readonly waitMs: number;
+  readonly intervalMs: number;
+  readonly repeatMs: number;
   readonly continues: boolean;
   /** Index among the routes; undefined: last, or unchanged. */
   readonly position: number | undefined;
@@ -96,9 +97,9 @@ export function checkedRoute(body: RouteBody): CheckedRoute {
     matchers: body.matchers.map(({ label, op, value }) => ({ label, op, value })),
     channelIds: [...new Set(body.channel_ids.map(channelId))],
     groupBy: [...new Set(body.group_by)],
-    waitS: seconds("group_wait", body.group_wait, WAIT),
-    intervalS: seconds("group_interval", body.group_interval, INTERVAL),
-    repeatS: seconds("repeat_interval", body.repeat_interval, REPEAT),
+    waitMs: readPeriod("group_wait", body.group_wait, WAIT),
+    intervalMs: readPeriod("group_interval", body.group_interval, INTERVAL),
+    repeatMs: readPeriod("repeat_interval", body.repeat_interval, REPEAT),
     continues: body.continue,
     position: body.position,
   };
@@ -111,9 +112,9 @@ export function routeObject(route: StoredRoute): Record<string, unknown> {
     matchers: route.matchers,
     channel_ids: route.channelIds,
     group_by: route.groupBy,
-    group_wait: formatDuration(route.waitS * 1000),
-    group_interval: formatDuration(route.intervalS * 1000),
-    repeat_interval: formatDuration(route.repeatS * 1000),
+    group_wait: formatDuration(route.waitMs),
+    group_interval: formatDuration(route.intervalMs),
+    repeat_interval: formatDuration(route.repeatMs),
     continue: route.continues,
     is_default: route.isDefault,
     created_at: route.createdAt.toISOString(),
@@ -126,8 +127,8 @@ function channelId(text: string, at: number): string {
   return id;
 }
 
-function seconds(field: string, text: string, bounds: { readonly minMs: number; readonly maxMs: number }): number {
+function readPeriod(field: string, text: string, bounds: { readonly minMs: number; readonly maxMs: number }): number {
   const ms = durationWithin(text, bounds);
   if (ms === undefined || ms % 1000 !== 0) throw invalidField(field, `must be ${durationWanted(bounds)}, in whole seconds`);
-  return ms / 1000;
+  return ms;
 }

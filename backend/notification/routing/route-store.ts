@@ -6,7 +6,7 @@ import { ApiError } from "../../errors.ts";
 import { notFound, invalidField } from "../../http/schemas.ts";
 import { MAX_ROUTES } from "../limits.ts";
 import { matcherOf } from "../model/matchers.ts";
-import { changeOf, checkExpressions } from "../model/organisation-rows.ts";
+import { changeOrganisation, checkExpressions } from "../model/organisation-rows.ts";
 import { type CheckedRoute, type StoredRoute } from "./route-body.ts";
 import type { NotificationDb, NotificationTables, RoutesTable } from "../model/table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
@@ -16,9 +16,9 @@ const DEFAULT: CheckedRoute = {
   matchers: [],
   channelIds: [],
   groupBy: ["alertname"],
-  waitS: 30,
-  intervalS: 300,
-  repeatS: 4 * 3600,
+  waitMs: 30_000,
+  intervalMs: 300_000,
+  repeatMs: 4 * 3_600_000,
   continues: false,
   position: undefined,
 };
@@ -81,7 +81,7 @@ export class RouteTable {
 
   async #change<T>(orgId: string, change: (trx: Transaction<NotificationTables>, rows: Row[], now: Date) => Promise<T>): Promise<T> {
     const now = new Date(this.#nowMs());
-    return await changeOf(this.#db, orgId, now, async (trx) => {
+    return await changeOrganisation(this.#db, orgId, now, async (trx) => {
       const rows = await rowsOf(trx, orgId);
       if (!rows.some(({ is_default }) => is_default)) {
         const row = { id: randomUUID(), org_id: orgId, position: rows.length, is_default: true, created_at: now, ...columnsOf(DEFAULT) };
@@ -124,6 +124,11 @@ async function channelsOf(db: NotificationDb, orgId: string): Promise<ReadonlySe
   return new Set(rows.map(({ id }) => id));
 }
 
+/** The routes in order; `channelIds` may contain deleted channels. */
+export async function readRoutes(db: NotificationDb, orgId: string): Promise<StoredRoute[]> {
+  return (await rowsOf(db, orgId)).map(storedOf);
+}
+
 async function describeRoutes(db: NotificationDb, orgId: string, rows: readonly Row[]): Promise<StoredRoute[]> {
   const known = await channelsOf(db, orgId);
   return rows.map((row) => storedOf({ ...row, channel_ids: row.channel_ids.filter((id) => known.has(id)) }));
@@ -134,9 +139,9 @@ function columnsOf(route: CheckedRoute) {
     matchers: JSON.stringify(route.matchers),
     channel_ids: JSON.stringify(route.channelIds),
     group_by: JSON.stringify(route.groupBy),
-    group_wait_seconds: route.waitS,
-    group_interval_seconds: route.intervalS,
-    repeat_interval_seconds: route.repeatS,
+    group_wait_seconds: route.waitMs / 1000,
+    group_interval_seconds: route.intervalMs / 1000,
+    repeat_interval_seconds: route.repeatMs / 1000,
     continue: route.continues,
   };
 }
@@ -148,9 +153,9 @@ function storedOf(row: Row): StoredRoute {
     matchers: row.matchers,
     channelIds: row.channel_ids,
     groupBy: row.group_by,
-    waitS: row.group_wait_seconds,
-    intervalS: row.group_interval_seconds,
-    repeatS: row.repeat_interval_seconds,
+    waitMs: row.group_wait_seconds * 1000,
+    intervalMs: row.group_interval_seconds * 1000,
+    repeatMs: row.repeat_interval_seconds * 1000,
     continues: row.continue,
     isDefault: row.is_default,
     createdAt: row.created_at,

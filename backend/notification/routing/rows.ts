@@ -2,7 +2,7 @@
 // when the evaluator reported that, when its rule is gone, or when the evaluator has evaluated the rule after the time until which the
 // alert was announced to fire, without reporting it again.
 import type { Transaction } from "kysely";
-import { type GroupOf, type KnownGroup, type Route, stateKey } from "./plan.ts";
+import { type GroupOf, type KnownGroup, stateKey } from "./plan.ts";
 import type { NotificationDb, NotificationTables } from "../model/table.ts";
 import type { AlertingTables } from "../../alerting/table.ts";
 import type { CompletedUntil } from "../intake/evaluations.ts";
@@ -14,13 +14,12 @@ export interface ReadAlertsOptions {
   readonly now: Date;
   /** Read before the alerts; undefined: unknown. */
   readonly completedUntil: CompletedUntil | undefined;
-  readonly withAnnotations?: boolean;
 }
 
 /** An alert, and when the alert ends unless the evaluator sends it again. */
 export type KeptAlert = Alert & { readonly expiresAt: Date };
 
-/** Sorted by fingerprint. `silenced` is always false, because silences are not read here. */
+/** Sorted by fingerprint, without annotations. `silenced` is always false, because silences are not read here. */
 export async function readAlerts(db: NotificationDb, orgId: string, options: ReadAlertsOptions): Promise<KeptAlert[]> {
   const rules = await rulesOf(db, orgId);
   const alerts: KeptAlert[] = [];
@@ -28,7 +27,6 @@ export async function readAlerts(db: NotificationDb, orgId: string, options: Rea
     const rows = await db
       .selectFrom("alerts")
       .select(["fingerprint", "rule_id", "labels", "starts_at", "ends_at", "expires_at"])
-      .$if(options.withAnnotations === true, (query) => query.select("annotations"))
       .where("org_id", "=", orgId)
       .where("fingerprint", ">", after)
       .orderBy("fingerprint")
@@ -40,7 +38,7 @@ export async function readAlerts(db: NotificationDb, orgId: string, options: Rea
         fingerprint: row.fingerprint,
         ruleId: row.rule_id,
         labels: row.labels,
-        annotations: row.annotations ?? {},
+        annotations: {},
         startsAt: row.starts_at,
         endsAt,
         status: endsAt ? "resolved" : "firing",
@@ -95,21 +93,6 @@ export async function readAnnotations(
     .where("fingerprint", "in", fingerprints)
     .execute();
   return new Map(rows.map((row) => [row.fingerprint, row.annotations]));
-}
-
-export async function readRoutes(db: NotificationDb, orgId: string): Promise<Route[]> {
-  const rows = await db.selectFrom("routes").selectAll().where("org_id", "=", orgId).orderBy("position").orderBy("id").execute();
-  return rows.map((row) => ({
-    id: row.id,
-    matchers: row.matchers,
-    channelIds: row.channel_ids,
-    groupBy: row.group_by,
-    waitMs: row.group_wait_seconds * 1000,
-    intervalMs: row.group_interval_seconds * 1000,
-    repeatMs: row.repeat_interval_seconds * 1000,
-    continues: row.continue,
-    isDefault: row.is_default,
-  }));
 }
 
 export async function readStates(db: NotificationDb, orgId: string): Promise<Map<string, KnownGroup>> {

@@ -7,7 +7,7 @@ import type { Kysely, Selectable, Transaction } from "kysely";
 import { ApiError } from "../../errors.ts";
 import { notFound, objectSchema, TIME_SCHEMA, UUID_SCHEMA, invalidField } from "../../http/schemas.ts";
 import { MAX_MATCHERS, MAX_SILENCE_BYTES, MAX_SILENCE_MS, MAX_SILENCES_PER_ORG } from "../limits.ts";
-import { changeOf, checkExpressions } from "../model/organisation-rows.ts";
+import { changeOrganisation, checkExpressions } from "../model/organisation-rows.ts";
 import type { NotificationDb, NotificationTables, SilencesTable } from "../model/table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { checkMatchers, type Matcher } from "../model/matchers.ts";
@@ -170,7 +170,7 @@ export class SilenceTable {
 
   async #change<T>(orgId: string, change: (trx: Transaction<NotificationTables>, now: Date) => Promise<T>): Promise<T> {
     const now = new Date(this.#nowMs());
-    return await changeOf(this.#db, orgId, now, async (trx) => await change(trx, now));
+    return await changeOrganisation(this.#db, orgId, now, async (trx) => await change(trx, now));
   }
 }
 
