@@ -5,6 +5,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type Guards, readerOf } from "../auth/request-identity.ts";
 import { Pool } from "../engines/http-pool.ts";
 import { ApiError } from "../errors.ts";
+import { goneSignal } from "../http/client.ts";
 import type { ResponseBudget } from "../http/response-budget.ts";
 import { endpoint, type Route, type RouteDeclaration } from "../http/route.ts";
 import { parseUuid } from "../http/schemas.ts";
@@ -74,12 +75,11 @@ class Forwarder {
     const { responses } = this.#options;
     const { orgId } = readerOf(request);
     responses.admit(orgId);
-    const gone = new AbortController();
-    reply.raw.once("close", () => gone.abort());
+    const signal = goneSignal(reply);
     const headers = await this.#headers(request);
     try {
       const response = await this.#pool.request({
-        signal: gone.signal,
+        signal,
         method: request.method,
         path: target,
         headers,
@@ -89,7 +89,7 @@ class Forwarder {
       copyHeaders(response.headers, reply.code(response.statusCode), ownPath);
       return await (body.length === 0 ? reply.send() : responses.send(orgId, reply, [body]));
     } catch (error) {
-      if (gone.signal.aborted) return await reply.code(499).send();
+      if (signal.aborted) throw signal.reason;
       if (error instanceof ApiError) throw error;
       throw new ApiError("unavailable", "the alerting service cannot be reached: try again", { cause: error, retryAfterS: 2 });
     }

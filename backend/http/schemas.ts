@@ -46,11 +46,6 @@ export function listResponse(properties: Record<string, object>) {
   return { 200: { type: "array", items: objectSchema(properties) } } as const;
 }
 
-/** A `preValidation` hook that treats a missing body as `{}`. */
-export async function bodyIsOptional(request: FastifyRequest): Promise<void> {
-  request.body ??= {};
-}
-
 /** The UUID in lower case; undefined for any other text. */
 export function parseUuid(text: string): string | undefined {
   return UUID.test(text) ? text.toLowerCase() : undefined;

@@ -55,26 +55,23 @@ export interface OwnMetrics {
 /** Without `defaults`, there are no metrics of the process and the event loop, whose timers run as long as the process. */
 export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {}): OwnMetrics {
   const registry = new Registry();
-  if (defaults) collectDefaultMetrics({ register: registry });
   const registers = [registry];
-  const accepted = new Counter({
-    name: "atherops_ingest_records_accepted_total",
-    help: "Stored records, by signal.",
-    labelNames: ["signal"],
-    registers,
-  });
-  const dropped = new Counter({
-    name: "atherops_ingest_records_dropped_total",
-    help: "Well-formed records that were dropped, by signal and reason.",
-    labelNames: ["signal", "reason"],
-    registers,
-  });
-  const rejected = new Counter({
-    name: "atherops_ingest_requests_rejected_total",
-    help: "Ingest bodies that were refused as a whole, by signal and error code.",
-    labelNames: ["signal", "reason"],
-    registers,
-  });
+  if (defaults) collectDefaultMetrics({ register: registry });
+  const counter = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
+    new Counter({ name: `atherops_${name}_total`, help, labelNames, registers });
+  const accepted = counter("ingest_records_accepted", "Records stored, by signal.", "signal");
+  const dropped = counter(
+    "ingest_records_dropped",
+    "Well-formed records that could not be kept, by signal and reason.",
+    "signal",
+    "reason",
+  );
+  const rejected = counter(
+    "ingest_requests_rejected",
+    "Ingest bodies that were refused as a whole, by signal and error code.",
+    "signal",
+    "reason",
+  );
   const latency = new Histogram({
     name: "atherops_http_request_duration_seconds",
     help: "Time from the request's headers to the end of the response.",
@@ -82,23 +79,63 @@ export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {
     buckets: LATENCY_BUCKETS_S,
     registers,
   });
-  const restarts = new Counter({
-    name: "atherops_engine_restarts_total",
-    help: "Restarts of embedded engines after a crash.",
-    labelNames: ["engine"],
-    registers,
-  });
+  const restarts = counter("engine_restarts", "Restarts of embedded engines after a crash.", "engine");
+  const logCounts = counter(
+    "log_rule_counts",
+    "Counts of log records for alert rules, by how they ended: counted, failed (reported in the rule's status).",
+    "result",
+  );
+  const attempts = counter(
+    "notification_attempts",
+    "Attempts to send a message about alerts, by how they ended: delivered, retried (later), failed (for good).",
+    "result",
+  );
+  const droppedAlerts = counter(
+    "notification_alerts_dropped",
+    "Alerts that were not stored, and groups of alerts above an organisation's limit, by reason.",
+    "reason",
+  );
+  const killedJobs = counter(
+    "sandbox_jobs_killed",
+    "Queries that were stopped by killing their sandbox process, by reason: cpu_time, memory, no_progress, crash, client_gone.",
+    "reason",
+  );
   return {
     registry,
     accepted: (signal, records) => accepted.inc({ signal }, records),
     dropped: (signal, reason, records) => dropped.inc({ signal, reason }, records),
     rejected: (signal, code) => rejected.inc({ signal, reason: code }),
     finished: (route, method, status, seconds) => latency.observe({ route, method, status }, seconds),
-    ...alertingCounters(registers),
-    sandboxJobKilled: killedJobsCounter(registers),
+    logsCounted: (result) => logCounts.inc({ result }),
+    notified: (result) => attempts.inc({ result }),
+    notificationDropped: (reason, count) => droppedAlerts.inc({ reason }, count),
+    sandboxJobKilled: (reason) => killedJobs.inc({ reason }),
     restarted: (engine) => restarts.inc({ engine }),
-    queries: queryGauges(registry),
-    engineUp: engineGauge(registry),
+    ...createGauges(registers),
+  };
+}
+
+function createGauges(registers: Registry[]): Pick<OwnMetrics, "queries" | "engineUp" | "gauge"> {
+  const readers = new Map<string, () => { running: number; waiting: number }>();
+  for (const state of ["running", "waiting"] as const)
+    void new Gauge({
+      name: `atherops_queries_${state}`,
+      help: `Tenants' queries that are ${state}, by store.`,
+      labelNames: ["store"],
+      registers,
+      collect() {
+        for (const [store, read] of readers) this.set({ store }, read()[state]);
+      },
+    });
+  const engineUp = new Gauge({
+    name: "atherops_engine_up",
+    help: "1 when the engine answered the last check of /readyz, by engine.",
+    labelNames: ["engine"],
+    registers,
+  });
+  return {
+    queries: (store, read) => void readers.set(store, read),
+    engineUp: (engine, isUp) => engineUp.set({ engine }, Number(isUp)),
     gauge: (name, read) =>
       void new Gauge({
         name: `atherops_${name}`,
@@ -109,66 +146,4 @@ export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {
         },
       }),
   };
-}
-
-function killedJobsCounter(registers: Registry[]): OwnMetrics["sandboxJobKilled"] {
-  const killed = new Counter({
-    name: "atherops_sandbox_jobs_killed_total",
-    help: "Queries whose sandbox process was killed, by reason: cpu_time, memory, no_progress, crash, client_gone.",
-    labelNames: ["reason"],
-    registers,
-  });
-  return (reason) => killed.inc({ reason });
-}
-
-function alertingCounters(registers: Registry[]): Pick<OwnMetrics, "logsCounted" | "notified" | "notificationDropped"> {
-  const counts = new Counter({
-    name: "atherops_log_rule_counts_total",
-    help: "Counts of log records for alert rules, by result: counted, failed (reported in the rule's status).",
-    labelNames: ["result"],
-    registers,
-  });
-  const notified = new Counter({
-    name: "atherops_notification_attempts_total",
-    help: "Attempts to send a message about alerts, by result: delivered, retried (later), failed (permanently).",
-    labelNames: ["result"],
-    registers,
-  });
-  const notificationDropped = new Counter({
-    name: "atherops_notification_alerts_dropped_total",
-    help: "Alerts that were not stored, and groups of alerts above an organisation's limit, by reason.",
-    labelNames: ["reason"],
-    registers,
-  });
-  return {
-    logsCounted: (result) => counts.inc({ result }),
-    notified: (result) => notified.inc({ result }),
-    notificationDropped: (reason, count) => notificationDropped.inc({ reason }, count),
-  };
-}
-
-function queryGauges(registry: Registry): OwnMetrics["queries"] {
-  const readers = new Map<string, () => { running: number; waiting: number }>();
-  for (const state of ["running", "waiting"] as const) {
-    void new Gauge({
-      name: `atherops_queries_${state}`,
-      help: `Tenants' queries that are ${state}, by store.`,
-      labelNames: ["store"],
-      registers: [registry],
-      collect() {
-        for (const [store, read] of readers) this.set({ store }, read()[state]);
-      },
-    });
-  }
-  return (store, read) => void readers.set(store, read);
-}
-
-function engineGauge(registry: Registry): OwnMetrics["engineUp"] {
-  const up = new Gauge({
-    name: "atherops_engine_up",
-    help: "1 if the engine responded to the last check of /readyz, by engine.",
-    labelNames: ["engine"],
-    registers: [registry],
-  });
-  return (engine, isUp) => up.set({ engine }, Number(isUp));
 }

@@ -3,8 +3,8 @@
 // for the user who created them.
 import { randomUUID } from "node:crypto";
 import type { Kysely, Selectable, Transaction } from "kysely";
-import type { MasterKeys } from "../../tenants/enrolment/master-key.ts";
-import { ApiError, StartError } from "../../errors.ts";
+import { type MasterKeys, reencryptRows } from "../../tenants/enrolment/master-key.ts";
+import { ApiError } from "../../errors.ts";
 import { notFound, invalidField } from "../../http/schemas.ts";
 import { MAX_CHANNELS_PER_ORG } from "../limits.ts";
 import { type CheckedChannel } from "./channel-settings.ts";
@@ -20,7 +20,6 @@ type Trx = Transaction<NotificationTables>;
 
 /** How long a receiver has to adopt its new secret. */
 export const ROTATION_MS = 24 * 3_600_000;
-const REENCRYPTION_BATCH = 500;
 
 export interface ChannelStoreOptions {
   readonly db: Kysely<NotificationTables>;
@@ -165,34 +164,15 @@ async function requireChannel(trx: Trx, orgId: string, id: string): Promise<Chan
   return row;
 }
 
-/**
- * Re-encrypts every secret with the current master key. Returns the number of changed channels. Throws if no available master key decrypts
- * a secret.
- */
+/** Re-encrypts every secret with the current master key, and returns the number of channels. Throws StartError like `reencryptRows`. */
 export async function reencryptChannels(db: Kysely<NotificationTables>, masterKeys: MasterKeys): Promise<number> {
-  let moved = 0;
-  const older = masterKeys.ids.filter((id) => id !== masterKeys.currentId);
-  while (older.length > 0) {
-    const rows = await db.selectFrom("channels").selectAll().where("master_key_id", "in", older).limit(REENCRYPTION_BATCH).execute();
-    if (rows.length === 0) break;
-    for (const { id, org_id, secret, previous_secret, master_key_id } of rows) {
-      const reencrypt = (ciphertext: string) =>
-        masterKeys.encrypt(masterKeys.decrypt({ ciphertext, master_key_id }, org_id, boundTo(id)), org_id, boundTo(id)).ciphertext;
-      const previous = previous_secret === null ? null : reencrypt(previous_secret);
-      const row = { secret: reencrypt(secret), previous_secret: previous, master_key_id: masterKeys.currentId };
-      await db.updateTable("channels").set(row).where("id", "=", id).execute();
-    }
-    moved += rows.length;
-  }
-  const foreign = await db
-    .selectFrom("channels")
-    .select("id")
-    .where("master_key_id", "!=", masterKeys.currentId)
-    .limit(1)
-    .executeTakeFirst();
-  if (foreign)
-    throw new StartError("channel secrets are encrypted with another master key: set MASTER_KEY (or MASTER_PREVIOUS_KEY) to that key");
-  return moved;
+  return await reencryptRows(db, masterKeys, { table: "channels", noun: "channels" }, (row: ChannelRow) => {
+    const { id, org_id: orgId, secret, previous_secret, master_key_id } = row;
+    const reencrypt = (ciphertext: string) =>
+      masterKeys.encrypt(masterKeys.decrypt({ ciphertext, master_key_id }, orgId, boundTo(id)), orgId, boundTo(id)).ciphertext;
+    const previous = previous_secret === null ? null : reencrypt(previous_secret);
+    return { secret: reencrypt(secret), previous_secret: previous, master_key_id: masterKeys.currentId };
+  });
 }
 
 /** Additional data of the encryption, so that a ciphertext of another channel cannot be used. */

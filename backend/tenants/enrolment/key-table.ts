@@ -1,12 +1,11 @@
 // API keys in the database: create, find by hash, retire, revoke, re-encrypt. Invariant: this file returns the raw key only when a key is
 // created, and to the cache that verifies signatures. A revoked key stays revoked.
-import { StartError } from "../../errors.ts";
 import { randomBytes, randomUUID } from "node:crypto";
 import { type Kysely, sql, type Transaction } from "kysely";
 import { keyHash } from "../../../common/protocol/signature.ts";
 import type { KeyKind } from "../../auth/request-identity.ts";
 import type { Watched } from "../../engines/relational/bulk-rows.ts";
-import type { MasterKeys } from "./master-key.ts";
+import { type MasterKeys, reencryptRows } from "./master-key.ts";
 import type { EnrolmentTables, KeyRow } from "./table.ts";
 
 type Db = Kysely<EnrolmentTables> | Transaction<EnrolmentTables>;
@@ -98,43 +97,9 @@ export async function recordFirstUses(db: Db, keyIds: readonly string[], now: Da
     .execute();
 }
 
-const REENCRYPTION_BATCH = 500;
-
-/**
- * Re-encrypts every key with the current master key and returns how many. Throws if keys remain that no configured master key decrypts: the
- * backend must not start and then refuse part of its agents.
- */
+/** Re-encrypts every key with the current master key and returns how many. Throws StartError like `reencryptRows`. */
 export async function reencryptKeys(db: Db, masterKeys: MasterKeys): Promise<number> {
-  let moved = 0;
-  const older = masterKeys.ids.filter((id) => id !== masterKeys.currentId);
-  while (older.length > 0) {
-    const rows = await db.selectFrom("api_keys").selectAll().where("master_key_id", "in", older).limit(REENCRYPTION_BATCH).execute();
-    if (rows.length === 0) break;
-    for (const row of rows) {
-      const rawKey = masterKeys.decrypt(row, row.org_id, row.id);
-      await db
-        .updateTable("api_keys")
-        .set(masterKeys.encrypt(rawKey, row.org_id, row.id))
-        .where("id", "=", row.id)
-        .execute();
-    }
-    moved += rows.length;
-  }
-  const foreign = await db
-    .selectFrom("api_keys")
-    .select((select) => select.fn.countAll<string>().as("count"))
-    .where("master_key_id", "!=", masterKeys.currentId)
-    .executeTakeFirstOrThrow();
-  if (Number(foreign.count) > 0) throw new ForeignMasterKey(Number(foreign.count));
-  return moved;
-}
-
-/** Stored keys are encrypted with an unknown master key. */
-export class ForeignMasterKey extends StartError {
-  override readonly name = "ForeignMasterKey";
-  constructor(count: number) {
-    super(
-      `${count} stored API keys were encrypted under another master key: set MASTER_KEY (or MASTER_PREVIOUS_KEY) to the one they were made with`,
-    );
-  }
+  return await reencryptRows(db, masterKeys, { table: "api_keys", noun: "API keys" }, (row: KeyRow) =>
+    masterKeys.encrypt(masterKeys.decrypt(row, row.org_id, row.id), row.org_id, row.id),
+  );
 }
