@@ -97,13 +97,7 @@ const BODY_PROPERTIES = {
 const CONDITION = { anyOf: [{ required: ["expr"] }, { required: ["logs"] }] };
 
 /** JSON schema of a body of create and update. */
-export const RULE_BODY_SCHEMA = {
-  type: "object",
-  additionalProperties: false,
-  required: ["name", "severity"],
-  ...CONDITION,
-  properties: BODY_PROPERTIES,
-};
+export const RULE_BODY_SCHEMA = { ...closedSchema(["name", "severity"], BODY_PROPERTIES), ...CONDITION };
 
 /** JSON schema of a rule in responses. */
 export const RULE_SCHEMA = closedSchema(["id", "name", "severity", "expr", "for", "enabled", "labels", "annotations", "created_at"], {
@@ -114,14 +108,12 @@ export const RULE_SCHEMA = closedSchema(["id", "name", "severity", "expr", "for"
 
 /** JSON schema of a body of validate: only the condition is required. */
 export const DRAFT_SCHEMA = {
-  type: "object",
-  additionalProperties: false,
-  ...CONDITION,
-  properties: {
+  ...closedSchema([], {
     ...BODY_PROPERTIES,
     name: { ...BODY_PROPERTIES.name, default: "draft" },
     severity: { ...BODY_PROPERTIES.severity, default: "info" },
-  },
+  }),
+  ...CONDITION,
 };
 
 /** Checks what a schema cannot express. Throws ApiError `invalid_field`, which names the field. */

@@ -57,20 +57,18 @@ export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {
   const registry = new Registry();
   const registers = [registry];
   if (defaults) collectDefaultMetrics({ register: registry });
-  const counter = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
+  const counter = <Label extends string>(name: string, labelNames: Label[], help: string) =>
     new Counter({ name: `atherops_${name}_total`, help, labelNames, registers });
-  const accepted = counter("ingest_records_accepted", "Records stored, by signal.", "signal");
+  const accepted = counter("ingest_records_accepted", ["signal"], "Records stored, by signal.");
   const dropped = counter(
     "ingest_records_dropped",
+    ["signal", "reason"],
     "Well-formed records that could not be kept, by signal and reason.",
-    "signal",
-    "reason",
   );
   const rejected = counter(
     "ingest_requests_rejected",
+    ["signal", "reason"],
     "Ingest bodies that were refused as a whole, by signal and error code.",
-    "signal",
-    "reason",
   );
   const latency = new Histogram({
     name: "atherops_http_request_duration_seconds",
@@ -79,26 +77,26 @@ export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {
     buckets: LATENCY_BUCKETS_S,
     registers,
   });
-  const restarts = counter("engine_restarts", "Restarts of embedded engines after a crash.", "engine");
+  const restarts = counter("engine_restarts", ["engine"], "Restarts of embedded engines after a crash.");
   const logCounts = counter(
     "log_rule_counts",
+    ["result"],
     "Counts of log records for alert rules, by how they ended: counted, failed (reported in the rule's status).",
-    "result",
   );
   const attempts = counter(
     "notification_attempts",
+    ["result"],
     "Attempts to send a message about alerts, by how they ended: delivered, retried (later), failed (for good).",
-    "result",
   );
   const droppedAlerts = counter(
     "notification_alerts_dropped",
+    ["reason"],
     "Alerts that were not stored, and groups of alerts above an organisation's limit, by reason.",
-    "reason",
   );
   const killedJobs = counter(
     "sandbox_jobs_killed",
+    ["reason"],
     "Queries that were stopped by killing their sandbox process, by reason: cpu_time, memory, no_progress, crash, client_gone.",
-    "reason",
   );
   return {
     registry,

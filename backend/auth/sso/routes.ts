@@ -45,9 +45,9 @@ const SECRET_PATTERN = "^[A-Za-z0-9_-]{43,128}$";
 const NO_BODY = { type: "null" } as const;
 /** Statuses of every route of the login. */
 const LOGIN_ERRORS = ["login_refused", "forbidden", "not_found", "conflict"] as const;
-const schemas = {
+const ROUTES = {
   start: {
-    tag: "accounts",
+    ...endpoint("GET", "/api/auth/oidc/start", "anyone", "accounts"),
     errors: LOGIN_ERRORS,
     summary: "Log a browser in by single sign-on",
     description: "Redirects to the identity provider, and from there to /api/auth/oidc/callback.",
@@ -69,7 +69,7 @@ const schemas = {
     response: { 302: { description: "to the identity provider", ...NO_BODY } },
   },
   callback: {
-    tag: "accounts",
+    ...endpoint("GET", CALLBACK, "anyone", "accounts"),
     errors: LOGIN_ERRORS,
     summary: "Completes a login: the identity provider redirects browsers here",
     description: "Begins a browser session, like POST /api/auth/session. For the command line, a page asks the user to confirm first.",
@@ -82,7 +82,7 @@ const schemas = {
     },
   },
   grant: {
-    tag: "accounts",
+    ...endpoint("POST", GRANT_PATH, "anyone", "accounts"),
     errors: LOGIN_ERRORS,
     summary: "Confirms the login of a command line",
     description: "The form of the confirmation page. It is valid for five minutes, together with the cookie of the page.",
@@ -91,7 +91,7 @@ const schemas = {
     response: { 303: { description: "to the command line, with a code", ...NO_BODY } },
   },
   token: {
-    tag: "accounts",
+    ...endpoint("POST", "/api/auth/oidc/token", "anyone", "accounts"),
     errors: LOGIN_ERRORS,
     summary: "Exchange a code of the command line for a session",
     description: "Returns a session like POST /api/auth/login. A code is valid once, for one minute, with the verifier of its login.",
@@ -111,8 +111,7 @@ export function registerSsoRoutes(app: FastifyInstance, options: SsoRoutesOption
   const flow = new LoginFlow(options);
   const codes = new CliCodes({ ...options, now: options.now ?? Date.now });
   addRoute(app, NO_GUARDS, {
-    ...endpoint("GET", "/api/auth/oidc/start", "anyone"),
-    ...schemas.start,
+    ...ROUTES.start,
     errorHandler: sendLoginError,
     handler: async (request: FastifyRequest<{ Querystring: StartQuery }>, reply: FastifyReply) => {
       preventCaching(reply);
@@ -120,8 +119,7 @@ export function registerSsoRoutes(app: FastifyInstance, options: SsoRoutesOption
     },
   });
   addRoute(app, NO_GUARDS, {
-    ...endpoint("GET", CALLBACK, "anyone"),
-    ...schemas.callback,
+    ...ROUTES.callback,
     errorHandler: sendLoginError,
     handler: async (request, reply) => {
       preventCaching(reply);
@@ -146,8 +144,7 @@ export function registerSsoRoutes(app: FastifyInstance, options: SsoRoutesOption
 
 function registerTokenExchange(app: FastifyInstance, flow: LoginFlow, codes: CliCodes, { sessions }: SsoRoutesOptions): void {
   addRoute(app, NO_GUARDS, {
-    ...endpoint("POST", "/api/auth/oidc/token", "anyone"),
-    ...schemas.token,
+    ...ROUTES.token,
     maxBodyBytes: TOKEN_BODY_BYTES,
     handler: async (request: FastifyRequest<{ Body: { code: string; verifier: string } }>, reply: FastifyReply) => {
       preventCaching(reply);
@@ -174,8 +171,7 @@ function registerGrant(app: FastifyInstance, flow: LoginFlow, codes: CliCodes): 
       Object.fromEntries(new URLSearchParams((await app.smallBodies.read(request, TOKEN_BODY_BYTES)).toString("utf8"))),
     );
     addRoute(scope, NO_GUARDS, {
-      ...endpoint("POST", GRANT_PATH, "anyone"),
-      ...schemas.grant,
+      ...ROUTES.grant,
       maxBodyBytes: TOKEN_BODY_BYTES,
       errorHandler: sendLoginError,
       handler: async (request: FastifyRequest<{ Body: { token: string } }>, reply: FastifyReply) => {

@@ -15,21 +15,22 @@ import { type InvitationDeps, invitationHash, requirePasswordLogin } from "./inv
 import { requireCapacity } from "../row-limits.ts";
 import { ROLE_SCHEMA } from "./users.ts";
 
-const BODY_LIMIT_BYTES = 4096;
 /** Used instead of an account's address: the login backoff counts pairs of account and network. */
 const NO_ACCOUNT = "invitation";
 const TOKEN = { type: "string", minLength: 1, maxLength: 200 } as const;
-const common = { tag: "accounts", errors: ["invalid_credentials", "login_backoff", "conflict", "limit_reached"] } as const;
+const common = { errors: ["invalid_credentials", "login_backoff", "conflict", "limit_reached"], maxBodyBytes: 4096 } as const;
 
-const schemas = {
+const ROUTES = {
   show: {
     ...common,
+    ...endpoint("POST", "/api/auth/invitation", "anyone", "accounts"),
     summary: "Look up an invitation by the token of its link",
-    body: { type: "object", additionalProperties: false, required: ["token"], properties: { token: TOKEN } },
+    body: closedSchema({ token: TOKEN }),
     response: { 200: objectSchema({ email: { type: "string" }, role: ROLE_SCHEMA, org: { type: "string" }, expires_at: TIME_SCHEMA }) },
   },
   accept: {
     ...common,
+    ...endpoint("POST", "/api/auth/invitation/accept", "anyone", "accounts"),
     summary: "Accept an invitation: creates the user and logs the browser in",
     description: "Sets the cookie of a browser session. A program logs in with the address and the password afterwards.",
     body: closedSchema({ token: TOKEN, password: PASSWORD_SCHEMA }),
@@ -55,9 +56,7 @@ export function registerInvitationAcceptance(app: FastifyInstance, deps: Invitat
   }
 
   addRoute(app, guards, {
-    ...endpoint("POST", "/api/auth/invitation", "anyone"),
-    ...schemas.show,
-    maxBodyBytes: BODY_LIMIT_BYTES,
+    ...ROUTES.show,
     handler: async (request: FastifyRequest<{ Body: Pick<Body, "token"> }>, reply: FastifyReply) => {
       const { email, role, org_id, expires_at } = await findValid(request);
       const org = await tenantDatabase(db, org_id).selectFrom("orgs").select("name").where("id", "=", org_id).executeTakeFirstOrThrow();
@@ -67,9 +66,7 @@ export function registerInvitationAcceptance(app: FastifyInstance, deps: Invitat
   });
 
   addRoute(app, guards, {
-    ...endpoint("POST", "/api/auth/invitation/accept", "anyone"),
-    ...schemas.accept,
-    maxBodyBytes: BODY_LIMIT_BYTES,
+    ...ROUTES.accept,
     handler: async (request: FastifyRequest<{ Body: Body }>, reply: FastifyReply) => {
       const { org_id: orgId, email } = await findValid(request);
       await requireFreeEmail(db, email);

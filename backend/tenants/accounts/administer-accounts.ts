@@ -12,25 +12,24 @@ import { EMAIL_SCHEMA, findUserByEmail, insertUser, requireFreeEmail } from "../
 import { requireOtherAdmins, lockOperators, describeUser, USER_SCHEMA } from "./users.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
-const common = { tag: "accounts" } as const;
 const account = objectSchema([...USER_SCHEMA.required, "org_id"], { ...USER_SCHEMA.properties, org_id: UUID_SCHEMA });
 
-const schemas = {
+const ROUTES = {
   addAdmin: {
-    ...common,
+    ...endpoint("POST", "/api/orgs/:id/admins", "operator", "accounts"),
     summary: "Add an administrator to any organisation",
     params: ID_PARAMS,
     body: closedSchema({ email: EMAIL_SCHEMA, password: PASSWORD_SCHEMA }),
     response: { 201: USER_SCHEMA },
   },
   find: {
-    ...common,
+    ...endpoint("GET", "/api/accounts", "operator", "accounts"),
     summary: "Find the account with this e-mail address in any organisation",
-    query: { type: "object", required: ["email"], properties: { email: { type: "string", maxLength: 254 } } },
+    query: objectSchema({ email: { type: "string", maxLength: 254 } }),
     response: { 200: { type: "array", items: account } },
   },
   remove: {
-    ...common,
+    ...endpoint("DELETE", "/api/accounts/:id", "operator", "accounts"),
     summary: "Remove an account of any organisation; all replicas refuse its sessions within 5 seconds",
     params: ID_PARAMS,
     response: NO_CONTENT,
@@ -41,8 +40,7 @@ export function registerAccountAdministration(app: FastifyInstance, deps: Accoun
   const { db, guards, sessions, hashQueue, now = Date.now } = deps;
 
   addRoute(app, guards, {
-    ...endpoint("POST", "/api/orgs/:id/admins", "operator"),
-    ...schemas.addAdmin,
+    ...ROUTES.addAdmin,
     handler: async (
       request: FastifyRequest<{ Params: { id: string }; Body: { email: string; password: string } }>,
       reply: FastifyReply,
@@ -60,8 +58,7 @@ export function registerAccountAdministration(app: FastifyInstance, deps: Accoun
   });
 
   addRoute(app, guards, {
-    ...endpoint("GET", "/api/accounts", "operator"),
-    ...schemas.find,
+    ...ROUTES.find,
     handler: async (request: FastifyRequest<{ Querystring: { email: string } }>) => {
       const found = await findUserByEmail(db, request.query.email);
       return found ? [{ ...describeUser(found), org_id: found.org_id }] : [];
@@ -69,8 +66,7 @@ export function registerAccountAdministration(app: FastifyInstance, deps: Accoun
   });
 
   addRoute(app, guards, {
-    ...endpoint("DELETE", "/api/accounts/:id", "operator"),
-    ...schemas.remove,
+    ...ROUTES.remove,
     handler: async (request: FastifyRequest<{ Params: { id: string } }>, reply: FastifyReply) => {
       const id = parseId(request.params.id, "account");
       const removed = await db.transaction().execute(async (trx) => {

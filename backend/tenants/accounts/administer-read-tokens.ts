@@ -28,12 +28,10 @@ import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 /** How long expired tokens stay in the list, so that users can see why a data source stopped. */
 const EXPIRED_LISTED_MS = 30 * 86_400_000;
-const common = { tag: "accounts" } as const;
-
 const TTL = { minMs: 60_000, maxMs: MAX_READ_TOKEN_TTL_MS };
-const schemas = {
+const ROUTES = {
   create: {
-    ...common,
+    ...endpoint("POST", "/api/read-tokens", "admin", "accounts"),
     summary: "Create a read token (limit: 5,000 per organisation)",
     description:
       "A read token grants access to /query/ and to GET requests for alert rules. Send it as a bearer token or as the password of Basic auth. It stays valid if its creator is removed.",
@@ -44,7 +42,7 @@ const schemas = {
     response: { 201: objectSchema({ id: UUID_SCHEMA, name: { type: "string" }, token: { type: "string" }, expires_at: TIME_SCHEMA }) },
   },
   list: {
-    ...common,
+    ...endpoint("GET", "/api/read-tokens", "viewer", "accounts"),
     summary: "Read tokens of your organisation, by name; expired tokens are listed for 30 days",
     description: "Pages have 500 entries; the header Link points to the next page.",
     query: CURSOR_QUERY,
@@ -56,15 +54,19 @@ const schemas = {
       expires_at: TIME_SCHEMA,
     }),
   },
-  remove: { ...common, summary: "Remove a read token; all replicas refuse it within 5 seconds", params: ID_PARAMS, response: NO_CONTENT },
+  remove: {
+    ...endpoint("DELETE", "/api/read-tokens/:id", "admin", "accounts"),
+    summary: "Remove a read token; all replicas refuse it within 5 seconds",
+    params: ID_PARAMS,
+    response: NO_CONTENT,
+  },
 };
 
 export function registerReadTokenAdministration(app: FastifyInstance, deps: AccountDeps): void {
   const { db, guards, readTokens, now = Date.now } = deps;
 
   addRoute(app, guards, {
-    ...endpoint("POST", "/api/read-tokens", "admin"),
-    ...schemas.create,
+    ...ROUTES.create,
     handler: async (request: FastifyRequest<{ Body: { name: string; ttl: string } }>, reply: FastifyReply) => {
       const { orgId, email } = callerOf(request);
       const { name, ttl } = request.body;
@@ -81,8 +83,7 @@ export function registerReadTokenAdministration(app: FastifyInstance, deps: Acco
   });
 
   addRoute(app, guards, {
-    ...endpoint("DELETE", "/api/read-tokens/:id", "admin"),
-    ...schemas.remove,
+    ...ROUTES.remove,
     handler: async (request, reply) => {
       const id = readId(request, "read token");
       const { orgId } = callerOf(request);
@@ -103,8 +104,7 @@ export function registerReadTokenAdministration(app: FastifyInstance, deps: Acco
 
 function registerReadTokenList(app: FastifyInstance, { db, guards, now = Date.now, pageRows }: AccountDeps): void {
   addRoute(app, guards, {
-    ...endpoint("GET", "/api/read-tokens", "viewer"),
-    ...schemas.list,
+    ...ROUTES.list,
     handler: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
       const { orgId } = callerOf(request);
       const query = tenantDatabase(db, orgId)

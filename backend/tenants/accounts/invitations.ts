@@ -35,11 +35,9 @@ const INVITATION = {
   expires_at: TIME_SCHEMA,
 };
 const token = { type: "string", description: "the link is `<console URL>/#/invitation/<token>`" };
-const common = { tag: "accounts" } as const;
-
-const schemas = {
+const ROUTES = {
   create: {
-    ...common,
+    ...endpoint("POST", "/api/invitations", "admin", "accounts"),
     errors: ["conflict", "limit_reached"] as const,
     summary: `Invite a person, who chooses a password; at most ${MAX_INVITATIONS_PER_ORG} invitations`,
     description:
@@ -52,11 +50,16 @@ const schemas = {
     response: { 201: objectSchema({ ...INVITATION, token }) },
   },
   list: {
-    ...common,
+    ...endpoint("GET", "/api/invitations", "admin", "accounts"),
     summary: "List the valid invitations of your organisation, ordered by e-mail address",
     response: { 200: { type: "array", items: objectSchema(INVITATION) } },
   },
-  remove: { ...common, summary: "Remove an invitation; its link is rejected immediately", params: ID_PARAMS, response: NO_CONTENT },
+  remove: {
+    ...endpoint("DELETE", "/api/invitations/:id", "admin", "accounts"),
+    summary: "Remove an invitation; its link is rejected immediately",
+    params: ID_PARAMS,
+    response: NO_CONTENT,
+  },
 };
 
 export interface InvitationDeps extends AccountDeps {
@@ -78,8 +81,7 @@ export function registerInvitationRoutes(app: FastifyInstance, deps: InvitationD
   const { db, guards, now = Date.now } = deps;
 
   addRoute(app, guards, {
-    ...endpoint("POST", "/api/invitations", "admin"),
-    ...schemas.create,
+    ...ROUTES.create,
     handler: async (request: FastifyRequest<{ Body: { email: string; role: Role; ttl: string } }>, reply: FastifyReply) => {
       requirePasswordLogin(deps);
       const { role, ttl } = request.body;
@@ -109,8 +111,7 @@ export function registerInvitationRoutes(app: FastifyInstance, deps: InvitationD
 
 function registerListAndRemoval(app: FastifyInstance, { db, guards, now = Date.now }: InvitationDeps): void {
   addRoute(app, guards, {
-    ...endpoint("GET", "/api/invitations", "admin"),
-    ...schemas.list,
+    ...ROUTES.list,
     handler: async (request) => {
       const { orgId } = callerOf(request);
       const rows = await tenantDatabase(db, orgId)
@@ -127,8 +128,7 @@ function registerListAndRemoval(app: FastifyInstance, { db, guards, now = Date.n
   });
 
   addRoute(app, guards, {
-    ...endpoint("DELETE", "/api/invitations/:id", "admin"),
-    ...schemas.remove,
+    ...ROUTES.remove,
     handler: async (request, reply) => {
       const { orgId } = callerOf(request);
       const id = readId(request, "invitation");

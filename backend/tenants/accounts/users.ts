@@ -5,7 +5,7 @@ import type { Transaction } from "kysely";
 import { ApiError } from "../../errors.ts";
 import { callerOf, type Role, type SessionUser } from "../../auth/request-identity.ts";
 import { audit } from "../../auth/audit-log.ts";
-import { readId, ID_PARAMS, notFound, NO_CONTENT, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import { readId, ID_PARAMS, notFound, NO_CONTENT, closedSchema, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
 import { requireCapacity } from "../row-limits.ts";
@@ -22,36 +22,34 @@ export const USER_SCHEMA = objectSchema({
   created_at: TIME_SCHEMA,
 });
 
-const common = { tag: "accounts" } as const;
-
-function bodySchema(required: Record<string, object>) {
-  return { type: "object", additionalProperties: false, required: Object.keys(required), properties: required };
-}
-
-const schemas = {
-  list: { ...common, summary: "The users of your organisation", response: { 200: { type: "array", items: USER_SCHEMA } } },
+const ROUTES = {
+  list: {
+    ...endpoint("GET", "/api/users", "viewer", "accounts"),
+    summary: "The users of your organisation",
+    response: { 200: { type: "array", items: USER_SCHEMA } },
+  },
   create: {
-    ...common,
+    ...endpoint("POST", "/api/users", "admin", "accounts"),
     summary: "Add a user; at most 5,000",
-    body: bodySchema({ email: EMAIL_SCHEMA, password: PASSWORD_SCHEMA, role: ROLE_SCHEMA }),
+    body: closedSchema({ email: EMAIL_SCHEMA, password: PASSWORD_SCHEMA, role: ROLE_SCHEMA }),
     response: { 201: USER_SCHEMA },
   },
   password: {
-    ...common,
+    ...endpoint("PUT", "/api/users/:id/password", "admin", "accounts"),
     summary: "Set a password; the user's sessions end",
     params: ID_PARAMS,
-    body: bodySchema({ password: PASSWORD_SCHEMA }),
+    body: closedSchema({ password: PASSWORD_SCHEMA }),
     response: NO_CONTENT,
   },
   role: {
-    ...common,
+    ...endpoint("PUT", "/api/users/:id/role", "admin", "accounts"),
     summary: "Change a role; it applies within 5 seconds",
     params: ID_PARAMS,
-    body: bodySchema({ role: ROLE_SCHEMA }),
+    body: closedSchema({ role: ROLE_SCHEMA }),
     response: { 200: USER_SCHEMA },
   },
   remove: {
-    ...common,
+    ...endpoint("DELETE", "/api/users/:id", "admin", "accounts"),
     summary: "Remove a user; all replicas refuse the sessions within 5 seconds",
     params: ID_PARAMS,
     response: NO_CONTENT,
@@ -66,8 +64,7 @@ export function registerUserRoutes(app: FastifyInstance, deps: AccountDeps): voi
   const { db, guards, hashQueue, now = Date.now } = deps;
 
   addRoute(app, guards, {
-    ...endpoint("GET", "/api/users", "viewer"),
-    ...schemas.list,
+    ...ROUTES.list,
     handler: async (request) => {
       const { orgId } = callerOf(request);
       const tenantDb = tenantDatabase(db, orgId);
@@ -77,8 +74,7 @@ export function registerUserRoutes(app: FastifyInstance, deps: AccountDeps): voi
   });
 
   addRoute(app, guards, {
-    ...endpoint("POST", "/api/users", "admin"),
-    ...schemas.create,
+    ...ROUTES.create,
     handler: async (request: FastifyRequest<{ Body: { email: string; password: string; role: Role } }>, reply: FastifyReply) => {
       const { email, password, role } = request.body;
       if (role === "operator") requireOperator(callerOf(request));
@@ -97,8 +93,7 @@ function registerUserChanges(app: FastifyInstance, deps: AccountDeps): void {
   const { db, guards, hashQueue } = deps;
 
   addRoute(app, guards, {
-    ...endpoint("PUT", "/api/users/:id/password", "admin"),
-    ...schemas.password,
+    ...ROUTES.password,
     handler: async (request: FastifyRequest<ById & { Body: { password: string } }>, reply: FastifyReply) => {
       await requireChangeable(db, request);
       const passwordHash = await hashQueue.run(request, reply, () => hashPassword(request.body.password));
@@ -113,8 +108,7 @@ function registerUserChanges(app: FastifyInstance, deps: AccountDeps): void {
   });
 
   addRoute(app, guards, {
-    ...endpoint("PUT", "/api/users/:id/role", "admin"),
-    ...schemas.role,
+    ...ROUTES.role,
     handler: async (request: FastifyRequest<ById & { Body: { role: Role } }>) => {
       const { role } = request.body;
       if (role === "operator") requireOperator(callerOf(request));
@@ -128,8 +122,7 @@ function registerUserChanges(app: FastifyInstance, deps: AccountDeps): void {
   });
 
   addRoute(app, guards, {
-    ...endpoint("DELETE", "/api/users/:id", "admin"),
-    ...schemas.remove,
+    ...ROUTES.remove,
     handler: async (request: FastifyRequest<ById>, reply: FastifyReply) => {
       const removed = await changeUser(deps, request, async ({ trx, tenantTrx }, row) => {
         await requireOtherAdmins(trx, row);

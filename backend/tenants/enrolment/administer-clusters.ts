@@ -15,11 +15,10 @@ import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { type Kysely, type Selectable, sql } from "kysely";
 import type { ClusterNodeTable, ClusterTable, EnrolmentTables } from "./table.ts";
 
-const common = { tag: "enrolment" } as const;
 const text = { type: ["string", "null"] } as const;
-const schemas = {
+const ROUTES = {
   list: {
-    ...common,
+    ...endpoint("GET", "/api/clusters", "viewer", "enrolment"),
     summary: "Clusters of your organisation, by name, with their nodes, by name",
     description: "Pages have 500 nodes; the header Link points to the next page, which continues a cluster that was cut.",
     query: CURSOR_QUERY,
@@ -53,8 +52,7 @@ const schemas = {
 export function registerClusterAdministration(app: FastifyInstance, deps: EnrolmentDeps): void {
   const { db, guards, now, pageRows = PAGE_ROWS } = deps;
   addRoute(app, guards, {
-    ...endpoint("GET", "/api/clusters", "viewer"),
-    ...schemas.list,
+    ...ROUTES.list,
     handler: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
       const { orgId } = callerOf(request);
       const tenantDb = tenantDatabase(db, orgId);

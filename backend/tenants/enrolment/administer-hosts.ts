@@ -15,11 +15,10 @@ import { currentKeyTimes } from "./key-holder.ts";
 import type { EnrolmentDeps } from "./table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
-const common = { tag: "enrolment" } as const;
 const text = { type: ["string", "null"] } as const;
-const schemas = {
+const ROUTES = {
   list: {
-    ...common,
+    ...endpoint("GET", "/api/v1/agents", "viewer", "enrolment"),
     summary: "Hosts of your organisation, by name",
     description: "Pages have 500 entries; the header Link points to the next page.",
     query: CURSOR_QUERY,
@@ -35,7 +34,7 @@ const schemas = {
     }),
   },
   config: {
-    ...common,
+    ...endpoint("PUT", "/api/v1/agents/:id/config", "admin", "enrolment"),
     summary: "Replace a host's remote configuration; the host applies it at its next poll",
     params: ID_PARAMS,
     body: HOST_CONFIG_SCHEMA,
@@ -46,8 +45,7 @@ const schemas = {
 export function registerHostAdministration(app: FastifyInstance, deps: EnrolmentDeps): void {
   const { db, guards, now, pageRows } = deps;
   addRoute(app, guards, {
-    ...endpoint("GET", "/api/v1/agents", "viewer"),
-    ...schemas.list,
+    ...ROUTES.list,
     handler: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
       const { orgId } = callerOf(request);
       const tenantDb = tenantDatabase(db, orgId);
@@ -69,8 +67,7 @@ export function registerHostAdministration(app: FastifyInstance, deps: Enrolment
   });
 
   addRoute(app, guards, {
-    ...endpoint("PUT", "/api/v1/agents/:id/config", "admin"),
-    ...schemas.config,
+    ...ROUTES.config,
     handler: async (request: FastifyRequest<{ Body: HostConfig }>) => {
       const id = readId(request, "host");
       const { orgId } = callerOf(request);

@@ -43,14 +43,13 @@ const EXAMPLE = "12h or 90d";
 const OVERLAP = { maxMs: 30 * 86_400_000 };
 const MAX_NETWORKS = 32;
 const RATE = { type: "integer", minimum: 0, maximum: 1e15 } as const;
-const common = { tag: "ingest tokens" } as const;
 const duration = { type: "string", maxLength: 40 };
 const optionalId = { type: ["string", "null"], format: "uuid" } as const;
 const token = { id: UUID_SCHEMA, name: { type: "string" }, token: { type: "string" }, expires_at: OPTIONAL_TIME_SCHEMA };
 
-const schemas = {
+const ROUTES = {
   create: {
-    ...common,
+    ...endpoint("POST", "/api/ingest-tokens", "admin", "ingest tokens"),
     errors: ["not_found"] as const,
     summary: "Create an ingest token, which programs use to send telemetry without a signature; at most 5,000 tokens",
     body: closedSchema(["name"], {
@@ -71,7 +70,7 @@ const schemas = {
     response: { 201: objectSchema(token) },
   },
   list: {
-    ...common,
+    ...endpoint("GET", "/api/ingest-tokens", "viewer", "ingest tokens"),
     summary: "Ingest tokens of your organisation, by name; expired tokens are listed for 30 days",
     description: "Pages have 500 entries; the header Link points to the next page.",
     query: CURSOR_QUERY,
@@ -93,22 +92,18 @@ const schemas = {
     }),
   },
   rotate: {
-    ...common,
+    ...endpoint("POST", "/api/ingest-tokens/:id/rotate", "admin", "ingest tokens"),
     summary: "Replace the secret of an ingest token; the previous one is accepted until the overlap ends",
     params: ID_PARAMS,
     bodyIsOptional: true,
-    body: {
-      type: "object",
-      additionalProperties: false,
-      properties: {
-        overlap: { ...duration, default: "24h", description: "a duration such as 0 or 24h; at most 30 days" },
-        ttl: { ...duration, description: "of the new secret; by default as long as the current one had" },
-      },
-    },
+    body: closedSchema([], {
+      overlap: { ...duration, default: "24h", description: "a duration such as 0 or 24h; at most 30 days" },
+      ttl: { ...duration, description: "of the new secret; by default as long as the current one had" },
+    }),
     response: { 200: objectSchema({ ...token, previous_valid_until: TIME_SCHEMA }) },
   },
   remove: {
-    ...common,
+    ...endpoint("DELETE", "/api/ingest-tokens/:id", "admin", "ingest tokens"),
     summary: "Remove an ingest token; all replicas refuse it within 5 seconds",
     params: ID_PARAMS,
     response: NO_CONTENT,
@@ -131,8 +126,7 @@ export function registerIngestTokenAdministration(app: FastifyInstance, deps: En
   const tokenDb = (request: FastifyRequest) => tenantDatabase(deps.db, callerOf(request).orgId);
 
   addRoute(app, guards, {
-    ...endpoint("POST", "/api/ingest-tokens", "admin"),
-    ...schemas.create,
+    ...ROUTES.create,
     handler: async (request: FastifyRequest<{ Body: NewToken }>, reply: FastifyReply) => {
       ingestTokens.requireEnabled();
       const { token: secret, hash } = newIngestToken();
@@ -152,8 +146,7 @@ export function registerIngestTokenAdministration(app: FastifyInstance, deps: En
   });
 
   addRoute(app, guards, {
-    ...endpoint("GET", "/api/ingest-tokens", "viewer"),
-    ...schemas.list,
+    ...ROUTES.list,
     handler: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
       const { orgId } = callerOf(request);
       const query = selectListed(tokenDb(request), orgId, now());
@@ -165,8 +158,7 @@ export function registerIngestTokenAdministration(app: FastifyInstance, deps: En
   });
 
   addRoute(app, guards, {
-    ...endpoint("DELETE", "/api/ingest-tokens/:id", "admin"),
-    ...schemas.remove,
+    ...ROUTES.remove,
     handler: async (request, reply) => {
       const id = readId(request, "ingest token");
       const removed = await removeToken(tokenDb(request), callerOf(request).orgId, id);
@@ -183,8 +175,7 @@ export function registerIngestTokenAdministration(app: FastifyInstance, deps: En
 
 function registerRotation(app: FastifyInstance, { db, guards, ingestTokens, now }: EnrolmentDeps): void {
   addRoute(app, guards, {
-    ...endpoint("POST", "/api/ingest-tokens/:id/rotate", "admin"),
-    ...schemas.rotate,
+    ...ROUTES.rotate,
     handler: async (request: FastifyRequest<{ Body: { overlap: string; ttl?: string } }>) => {
       ingestTokens.requireEnabled();
       const id = readId(request, "ingest token");

@@ -6,6 +6,7 @@ import { requireCapacity } from "../row-limits.ts";
 import { ApiError } from "../../errors.ts";
 import { callerOf } from "../../auth/request-identity.ts";
 import {
+  closedSchema,
   ID_PARAMS,
   listResponse,
   NO_CONTENT,
@@ -22,35 +23,33 @@ import { installTokenRow, newInstallToken } from "./install-token.ts";
 import type { EnrolmentDeps } from "./table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
-const common = { tag: "enrolment" } as const;
-
-const schemas = {
+const ROUTES = {
   create: {
-    ...common,
+    ...endpoint("POST", "/api/install-tokens", "admin", "enrolment"),
     summary: "Create an install token, which registers one cluster or host; at most 5,000 unused ones",
     bodyIsOptional: true,
-    body: {
-      type: "object",
-      additionalProperties: false,
-      properties: {
-        ttl: { type: "string", pattern: "^[1-9][0-9]{0,7}[smhd]$", default: "24h", description: "a duration such as 30m, 24h or 7d" },
-      },
-    },
+    body: closedSchema([], {
+      ttl: { type: "string", pattern: "^[1-9][0-9]{0,7}[smhd]$", default: "24h", description: "a duration such as 30m, 24h or 7d" },
+    }),
     response: { 201: objectSchema({ id: UUID_SCHEMA, token: { type: "string" }, expires_at: TIME_SCHEMA }) },
   },
   list: {
-    ...common,
+    ...endpoint("GET", "/api/install-tokens", "viewer", "enrolment"),
     summary: "Install tokens of your organisation, newest first",
     response: listResponse({ id: UUID_SCHEMA, created_at: TIME_SCHEMA, expires_at: TIME_SCHEMA, used_at: OPTIONAL_TIME_SCHEMA }),
   },
-  remove: { ...common, summary: "Revoke an install token", params: ID_PARAMS, response: NO_CONTENT },
+  remove: {
+    ...endpoint("DELETE", "/api/install-tokens/:id", "admin", "enrolment"),
+    summary: "Revoke an install token",
+    params: ID_PARAMS,
+    response: NO_CONTENT,
+  },
 };
 
 export function registerInstallTokenAdministration(app: FastifyInstance, deps: EnrolmentDeps): void {
   const { db, guards } = deps;
   addRoute(app, guards, {
-    ...endpoint("GET", "/api/install-tokens", "viewer"),
-    ...schemas.list,
+    ...ROUTES.list,
     handler: async (request) => {
       const { orgId } = callerOf(request);
       return await tenantDatabase(db, orgId)
@@ -64,8 +63,7 @@ export function registerInstallTokenAdministration(app: FastifyInstance, deps: E
   });
 
   addRoute(app, guards, {
-    ...endpoint("DELETE", "/api/install-tokens/:id", "admin"),
-    ...schemas.remove,
+    ...ROUTES.remove,
     handler: async (request, reply) => {
       const id = readId(request, "install token");
       const { orgId } = callerOf(request);
@@ -84,8 +82,7 @@ export function registerInstallTokenAdministration(app: FastifyInstance, deps: E
 
 function registerCreation(app: FastifyInstance, { db, guards, now }: EnrolmentDeps): void {
   addRoute(app, guards, {
-    ...endpoint("POST", "/api/install-tokens", "admin"),
-    ...schemas.create,
+    ...ROUTES.create,
     handler: async (request: FastifyRequest<{ Body: { ttl: string } }>, reply: FastifyReply) => {
       const token = newInstallToken();
       const row = installTokenRow(callerOf(request).orgId, token, now(), ttlMs(request.body.ttl));

@@ -5,13 +5,15 @@ import { audit } from "../../auth/audit-log.ts";
 import { requireCapacity } from "../row-limits.ts";
 import { callerOf } from "../../auth/request-identity.ts";
 import {
-  readId,
+  closedSchema,
   ID_PARAMS,
   listResponse,
-  notFound,
   nameSchema,
   NO_CONTENT,
+  notFound,
+  objectSchema,
   OPTIONAL_TIME_SCHEMA,
+  readId,
   TIME_SCHEMA,
   UUID_SCHEMA,
 } from "../../http/schemas.ts";
@@ -21,30 +23,31 @@ import type { EnrolmentDeps, EnrolmentTables } from "./table.ts";
 import type { Kysely } from "kysely";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
-const common = { tag: "enrolment" } as const;
 const key = { key_id: UUID_SCHEMA, name: { type: "string" }, created_at: TIME_SCHEMA } as const;
-const schemas = {
+const ROUTES = {
   create: {
-    ...common,
+    ...endpoint("POST", "/api/keys", "admin", "enrolment"),
     summary: "Create a key for direct ingest; its name becomes `node` of its data; at most 5,000",
-    body: { type: "object", additionalProperties: false, required: ["name"], properties: { name: nameSchema(200) } },
-    response: {
-      201: { type: "object", required: ["key_id", "name", "api_key", "created_at"], properties: { ...key, api_key: { type: "string" } } },
-    },
+    body: closedSchema({ name: nameSchema(200) }),
+    response: { 201: objectSchema({ ...key, api_key: { type: "string" } }) },
   },
   list: {
-    ...common,
+    ...endpoint("GET", "/api/keys", "viewer", "enrolment"),
     summary: "Keys for direct ingest of your organisation",
     response: listResponse({ ...key, first_used_at: OPTIONAL_TIME_SCHEMA }),
   },
-  remove: { ...common, summary: "Revoke a key; all replicas refuse it within 5 seconds", params: ID_PARAMS, response: NO_CONTENT },
+  remove: {
+    ...endpoint("DELETE", "/api/keys/:id", "admin", "enrolment"),
+    summary: "Revoke a key; all replicas refuse it within 5 seconds",
+    params: ID_PARAMS,
+    response: NO_CONTENT,
+  },
 };
 
 export function registerKeyAdministration(app: FastifyInstance, deps: EnrolmentDeps): void {
   const { db, guards, masterKeys, now } = deps;
   addRoute(app, guards, {
-    ...endpoint("POST", "/api/keys", "admin"),
-    ...schemas.create,
+    ...ROUTES.create,
     handler: async (request: FastifyRequest<{ Body: { name: string } }>, reply: FastifyReply) => {
       const { name } = request.body;
       const { orgId } = callerOf(request);
@@ -60,8 +63,7 @@ export function registerKeyAdministration(app: FastifyInstance, deps: EnrolmentD
   });
 
   addRoute(app, guards, {
-    ...endpoint("GET", "/api/keys", "viewer"),
-    ...schemas.list,
+    ...ROUTES.list,
     handler: async (request) => {
       const { orgId } = callerOf(request);
       const keys = selectDirectKeys(tenantDatabase(db, orgId), orgId);
@@ -77,8 +79,7 @@ function selectDirectKeys(db: Kysely<EnrolmentTables>, orgId: string) {
 
 function registerRevocation(app: FastifyInstance, { db, guards, keys, now }: EnrolmentDeps): void {
   addRoute(app, guards, {
-    ...endpoint("DELETE", "/api/keys/:id", "admin"),
-    ...schemas.remove,
+    ...ROUTES.remove,
     handler: async (request, reply) => {
       const id = readId(request, "key");
       const { orgId } = callerOf(request);

@@ -8,7 +8,7 @@ import { audit } from "../../auth/audit-log.ts";
 import { callerOf, signerOf } from "../../auth/request-identity.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
-import { ID_PARAMS, notFound, objectSchema, readId } from "../../http/schemas.ts";
+import { closedSchema, ID_PARAMS, notFound, objectSchema, readId } from "../../http/schemas.ts";
 import { HOST_CONFIG_SCHEMA, matchesEtag } from "./host-config.ts";
 import { findProblem, isInShare, readNodes, slowestIntervalS } from "./rollout-health.ts";
 import type { EnrolmentDeps, EnrolmentTables } from "./table.ts";
@@ -19,20 +19,20 @@ export const CLUSTER_CONFIG_SCHEMA = { ...HOST_CONFIG_SCHEMA, properties } as co
 const percent = { type: "integer", minimum: 1, maximum: 100, description: "share of the nodes that use it; 100 if it is absent" } as const;
 const version = { type: "string" } as const;
 
-const schemas = {
+const ROUTES = {
   read: {
+    ...endpoint("GET", "/api/clusters/:id/config", { keys: ["cluster"] }, "enrolment"),
     summary: "Remote configuration of the cluster that signs, for one of its nodes",
     description: "Returns 304 if If-None-Match has the current version for this node.",
-    tag: "enrolment",
     params: ID_PARAMS,
-    query: { type: "object", additionalProperties: false, properties: { node: { type: "string", maxLength: 253 } } },
+    query: closedSchema([], { node: { type: "string", maxLength: 253 } }),
     response: { 200: objectSchema({ version, config: CLUSTER_CONFIG_SCHEMA }), 304: { type: "null" } },
   },
   write: {
+    ...endpoint("PUT", "/api/clusters/:id/config", "admin", "enrolment"),
     summary: "Replace a cluster's remote configuration, or raise the share of nodes that use it; agents apply it at their next poll",
-    tag: "enrolment",
     params: ID_PARAMS,
-    body: { type: "object", additionalProperties: false, required: ["config"], properties: { config: CLUSTER_CONFIG_SCHEMA, percent } },
+    body: closedSchema(["config"], { config: CLUSTER_CONFIG_SCHEMA, percent }),
     response: { 200: objectSchema({ version, percent, config: CLUSTER_CONFIG_SCHEMA }) },
   },
 } as const;
@@ -42,8 +42,7 @@ const WATCH_MS = 60 * 60_000;
 
 export function registerClusterConfig(app: FastifyInstance, { db, guards, now }: EnrolmentDeps): void {
   addRoute(app, guards, {
-    ...endpoint("GET", "/api/clusters/:id/config", { keys: ["cluster"] }),
-    ...schemas.read,
+    ...ROUTES.read,
     handler: async (request: FastifyRequest<{ Querystring: { node?: string } }>, reply) => {
       const id = readId(request, "cluster");
       const { hostId, orgId } = signerOf(request);
@@ -61,8 +60,7 @@ export function registerClusterConfig(app: FastifyInstance, { db, guards, now }:
   });
 
   addRoute(app, guards, {
-    ...endpoint("PUT", "/api/clusters/:id/config", "admin"),
-    ...schemas.write,
+    ...ROUTES.write,
     handler: async (request: FastifyRequest<{ Body: ClusterConfigRequest }>) => {
       const id = readId(request, "cluster");
       const { orgId } = callerOf(request);

@@ -61,22 +61,22 @@ const REENCRYPTION_BATCH = 500;
  * Re-encrypts all rows of a table with the current master key, and returns how many. `reencrypt` returns the changed columns. Throws
  * StartError if no configured master key decrypts some rows: the backend must not start and then refuse part of its agents.
  */
-export async function reencryptRows<Tables, Row extends { readonly id: string }>(
+export async function reencryptRows<Tables>(
   tables: Kysely<Tables>,
   { ids, currentId }: MasterKeys,
   { table, noun }: { readonly table: string; readonly noun: string },
-  reencrypt: (row: Row) => object,
+  reencrypt: (row: never) => object,
 ): Promise<number> {
   const db = tables as unknown as Kysely<Record<string, Record<string, unknown>>>;
   const olderIds = ids.filter((id) => id !== currentId);
   const older = db.selectFrom(table).selectAll().where("master_key_id", "in", olderIds).limit(REENCRYPTION_BATCH);
-  const readBatch = async () => (olderIds.length === 0 ? [] : ((await older.execute()) as unknown as Row[]));
+  const readBatch = async () => (olderIds.length === 0 ? [] : ((await older.execute()) as unknown as { id: string }[]));
   let count = 0;
   for (let rows = await readBatch(); rows.length > 0; rows = await readBatch()) {
     for (const row of rows)
       await db
         .updateTable(table)
-        .set({ ...reencrypt(row) })
+        .set({ ...reencrypt(row as never) })
         .where("id", "=", row.id)
         .execute();
     count += rows.length;

@@ -14,7 +14,7 @@ import {
 } from "../../../common/protocol/enrolment.ts";
 import { audit } from "../../auth/audit-log.ts";
 import { ApiError } from "../../errors.ts";
-import { nameSchema, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
+import { closedSchema, nameSchema, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { type Enrol, installTokenAccess, spendInstallToken } from "./install-token.ts";
 import { findAliveHolder } from "./key-holder.ts";
@@ -43,7 +43,7 @@ function addRegistration<Body>(app: FastifyInstance, deps: EnrolmentDeps, regist
     summary: `Register a ${noun} with an install token`,
     description:
       "Needs the header Idempotency-Key. The same token with the same Idempotency-Key returns the same key until it has signed a request.",
-    body: { type: "object", additionalProperties: false, required, properties },
+    body: closedSchema(required, properties),
     response: { 201: objectSchema({ [idField]: UUID_SCHEMA, api_key: { type: "string" }, key_created_at: TIME_SCHEMA }) },
     handler: async (request: FastifyRequest, reply: FastifyReply) => {
       const body = request.body as Body;

@@ -32,7 +32,6 @@ export interface RemovalRoutesOptions {
   readonly now?: () => number;
 }
 
-const common = { tag: "accounts" } as const;
 const DAYS = { type: "integer", minimum: 1, maximum: MAX_RETENTION_DAYS } as const;
 const SETTABLE = { ...DAYS, type: ["integer", "null"], default: null } as const;
 const TEXT = { type: "string", minLength: 1, maxLength: 256 } as const;
@@ -47,39 +46,45 @@ const retentionSchema = objectSchema({
 const meaning =
   "Days by the time of the record. Logs and spans are removed in whole days, at most 28 hours after they expire. log_rules are shorter times for log records of a source, a level, or both. Metrics: older samples are refused, and queries do not reach further back; the installation's METRICS_RETENTION deletes them.";
 
-const schemas = {
-  own: { ...common, summary: "Retention of your organisation's telemetry", description: meaning, response: { 200: retentionSchema } },
+const ROUTES = {
+  own: {
+    ...endpoint("GET", "/api/retention", "viewer", "accounts"),
+    summary: "How long your organisation's telemetry is kept",
+    description: meaning,
+    response: { 200: retentionSchema },
+  },
   get: {
-    ...common,
-    summary: "Retention of an organisation's telemetry",
+    ...endpoint("GET", "/api/orgs/:id/retention", "operator", "accounts"),
+    summary: "How long an organisation's telemetry is kept",
     description: meaning,
     params: ID_PARAMS,
     response: { 200: retentionSchema },
   },
   set: {
-    ...common,
-    summary: "Set the retention of an organisation's telemetry",
+    ...endpoint("PUT", "/api/orgs/:id/retention", "operator", "accounts"),
+    summary: "Set how long an organisation's telemetry is kept",
     description: `${meaning} A null or missing value means the setting of the installation. Ingest and queries follow within 5 seconds, the tables within an hour.`,
     params: ID_PARAMS,
-    body: {
-      type: "object",
-      additionalProperties: false,
-      properties: { logs_days: SETTABLE, traces_days: SETTABLE, metrics_days: SETTABLE, log_rules: { ...LOG_RULES, default: [] } },
-    },
+    body: closedSchema([], {
+      logs_days: SETTABLE,
+      traces_days: SETTABLE,
+      metrics_days: SETTABLE,
+      log_rules: { ...LOG_RULES, default: [] },
+    }),
     response: { 200: retentionSchema },
   },
   remove: {
-    ...common,
+    ...endpoint("DELETE", "/api/orgs/:id", "operator", "accounts"),
     summary: "Delete an organisation with all its data",
     description:
       "Users, keys and rules are removed immediately; all replicas refuse them within 5 seconds. Telemetry is erased within an hour: GET /api/deletions shows the remaining data. This cannot be undone.",
     params: ID_PARAMS,
-    query: { type: "object", required: ["name"], properties: { name: nameSchema(200) } },
+    query: objectSchema({ name: nameSchema(200) }),
     response: { 202: objectSchema({ org_id: UUID_SCHEMA, name: { type: "string" }, requested_at: TIME_SCHEMA }) },
     errors: ["conflict"],
   },
   deletions: {
-    ...common,
+    ...endpoint("GET", "/api/deletions", "operator", "accounts"),
     summary: "Deleted organisations, newest first",
     description: `The newest ${MAX_ROWS_PER_ORG}. found: rows and series that the last pass found, by table; erased_at: set when nothing was found in any store for 20 minutes.`,
     response: listResponse({
@@ -111,20 +116,17 @@ export function registerRemovalRoutes(app: FastifyInstance, options: RemovalRout
 
 function registerRetention(app: FastifyInstance, { db, retention, guards }: RemovalRoutesOptions): void {
   addRoute(app, guards, {
-    ...endpoint("GET", "/api/retention", "viewer"),
-    ...schemas.own,
+    ...ROUTES.own,
     handler: async (request) => describe(await retention.read(callerOf(request).orgId)),
   });
 
   addRoute(app, guards, {
-    ...endpoint("GET", "/api/orgs/:id/retention", "operator"),
-    ...schemas.get,
+    ...ROUTES.get,
     handler: async (request: FastifyRequest<ById>) => describe(await retention.read(await requireOrg(db, request.params.id))),
   });
 
   addRoute(app, guards, {
-    ...endpoint("PUT", "/api/orgs/:id/retention", "operator"),
-    ...schemas.set,
+    ...ROUTES.set,
     handler: async (request: FastifyRequest<ById & { Body: RetentionBody }>) => {
       const { logs_days, traces_days, metrics_days, log_rules } = request.body;
       const id = await requireOrg(db, request.params.id);
@@ -140,8 +142,7 @@ function registerRetention(app: FastifyInstance, { db, retention, guards }: Remo
 
 function registerDeletion(app: FastifyInstance, { db, sessions, guards, now = Date.now }: RemovalRoutesOptions): void {
   addRoute(app, guards, {
-    ...endpoint("DELETE", "/api/orgs/:id", "operator"),
-    ...schemas.remove,
+    ...ROUTES.remove,
     handler: async (request: FastifyRequest<ById & { Querystring: { name: string } }>, reply: FastifyReply) => {
       const orgId = await requireOrg(db, request.params.id);
       const { name } = request.query;
@@ -153,8 +154,7 @@ function registerDeletion(app: FastifyInstance, { db, sessions, guards, now = Da
   });
 
   addRoute(app, guards, {
-    ...endpoint("GET", "/api/deletions", "operator"),
-    ...schemas.deletions,
+    ...ROUTES.deletions,
     handler: async () => {
       const columns = ["org_id", "name", "requested_by", "requested_at", "found", "erased_at"] as const;
       return await db.selectFrom("org_deletions").select(columns).orderBy("requested_at", "desc").limit(MAX_ROWS_PER_ORG).execute();

@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf, type Guards } from "../../auth/request-identity.ts";
-import { ID_PARAMS, listResponse, objectSchema } from "../../http/schemas.ts";
+import { closedSchema, ID_PARAMS, listResponse, objectSchema, optionalSchema } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import type { AccountTables } from "../../auth/sessions/table.ts";
 import { requireOrg } from "../accounts/orgs.ts";
@@ -21,19 +21,18 @@ export interface UsageRoutesOptions {
 }
 
 const DAY_MS = 86_400_000;
-const common = { tag: "accounts" } as const;
 const LIMIT = { type: "integer", minimum: 0 } as const;
 const SETTABLE = { type: ["integer", "null"], minimum: 0, maximum: 1e15, default: null } as const;
 const limits = objectSchema({ bytes_per_second: LIMIT, records_per_second: LIMIT, active_series: LIMIT });
 const meaning =
   "For all replicas together; 0 is unlimited. Bytes are counted as decompressed or as stored, whichever is more. A series is active for 30 to 60 minutes after a sample.";
 
-const schemas = {
+const ROUTES = {
   usage: {
-    ...common,
+    ...endpoint("GET", "/api/usage", "viewer", "accounts"),
     summary: "Stored data of your organisation by day and signal, newest first",
     description: "Bytes are counted as decompressed or as stored, whichever is more. Counts are up to 30 seconds old; days are in UTC.",
-    query: { type: "object", properties: { days: { type: "integer", minimum: 1, maximum: RETENTION_DAYS, default: 30 } } },
+    query: optionalSchema({ days: { type: "integer", minimum: 1, maximum: RETENTION_DAYS, default: 30 } }),
     response: listResponse({
       day: { type: "string", format: "date" },
       signal: { type: "string", enum: ["metrics", "logs", "traces"] },
@@ -42,18 +41,25 @@ const schemas = {
       active_series: { type: ["integer", "null"], description: "maximum of the day, for metrics; null if there is no limit" },
     }),
   },
-  own: { ...common, summary: "Limits of your organisation", description: meaning, response: { 200: limits } },
-  get: { ...common, summary: "Limits of an organisation", description: meaning, params: ID_PARAMS, response: { 200: limits } },
+  own: {
+    ...endpoint("GET", "/api/limits", "viewer", "accounts"),
+    summary: "Limits of your organisation",
+    description: meaning,
+    response: { 200: limits },
+  },
+  get: {
+    ...endpoint("GET", "/api/orgs/:id/limits", "operator", "accounts"),
+    summary: "Limits of an organisation",
+    description: meaning,
+    params: ID_PARAMS,
+    response: { 200: limits },
+  },
   set: {
-    ...common,
+    ...endpoint("PUT", "/api/orgs/:id/limits", "operator", "accounts"),
     summary: "Set limits of an organisation; they apply within 5 seconds",
     description: `${meaning} A null or missing value means the default of the settings. Beyond a limit, ingest is 429 over_quota, and the message names the limit.`,
     params: ID_PARAMS,
-    body: {
-      type: "object",
-      additionalProperties: false,
-      properties: { bytes_per_second: SETTABLE, records_per_second: SETTABLE, active_series: SETTABLE },
-    },
+    body: closedSchema([], { bytes_per_second: SETTABLE, records_per_second: SETTABLE, active_series: SETTABLE }),
     response: { 200: limits },
   },
 };
@@ -64,8 +70,7 @@ interface ById {
 
 export function registerUsageRoutes(app: FastifyInstance, { db, limits: orgLimits, guards, now = Date.now }: UsageRoutesOptions): void {
   addRoute(app, guards, {
-    ...endpoint("GET", "/api/usage", "viewer"),
-    ...schemas.usage,
+    ...ROUTES.usage,
     handler: async (request: FastifyRequest<{ Querystring: { days: number } }>) => {
       const since = dayOf(now() - (request.query.days - 1) * DAY_MS);
       const { orgId } = callerOf(request);
@@ -76,20 +81,17 @@ export function registerUsageRoutes(app: FastifyInstance, { db, limits: orgLimit
   });
 
   addRoute(app, guards, {
-    ...endpoint("GET", "/api/limits", "viewer"),
-    ...schemas.own,
+    ...ROUTES.own,
     handler: async (request) => describeLimits(await orgLimits.read(callerOf(request).orgId)),
   });
 
   addRoute(app, guards, {
-    ...endpoint("GET", "/api/orgs/:id/limits", "operator"),
-    ...schemas.get,
+    ...ROUTES.get,
     handler: async (request: FastifyRequest<ById>) => describeLimits(await orgLimits.read(await requireOrg(db, request.params.id))),
   });
 
   addRoute(app, guards, {
-    ...endpoint("PUT", "/api/orgs/:id/limits", "operator"),
-    ...schemas.set,
+    ...ROUTES.set,
     handler: async (request: FastifyRequest<ById & { Body: Record<keyof ReturnType<typeof describeLimits>, number | null> }>) => {
       const id = await requireOrg(db, request.params.id);
       const { bytes_per_second, records_per_second, active_series } = request.body;
