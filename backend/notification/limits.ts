@@ -37,7 +37,7 @@ export const MAX_MESSAGE_VALUE_LENGTH = 300;
 
 // channels/outgoing.ts
 /** Response of a receiver. */
-export const MAX_RECEIVER_ANSWER_BYTES = 64 * 1024;
+export const MAX_RECEIVER_RESPONSE_BYTES = 64 * 1024;
 /** A longer `Retry-After` of a receiver is cut. */
 export const MAX_RETRY_AFTER_MS = 3_600_000;
 

@@ -9,9 +9,9 @@ import { eventually } from "../../test/fixtures/processes.ts";
 import type { Database } from "../engines/relational/database.ts";
 import { migrate } from "../engines/relational/migrate.ts";
 import { createLog } from "../operations/log.ts";
-import { waitingChannels } from "./delivery/delivery-store.ts";
+import { findWaitingChannels } from "./delivery/delivery-store.ts";
 import type { Message, OpenChannel, Outcome } from "./model/message.ts";
-import { forgetOld } from "./delivery/retention.ts";
+import { deleteExpired } from "./delivery/retention.ts";
 import { startNotification, type Notification } from "./start.ts";
 import { markDue } from "./model/table.ts";
 import { stub } from "../../test/fixtures/stub.ts";
@@ -422,9 +422,9 @@ describeOnEachStore((store) => {
     await eventually("four hang", async () => hanging >= 4);
     await post([fires(one, "x")]);
     await messages(1);
-    const waiting = await waitingChannels(db, new Date(nowMs), 1, [many.orgId]);
+    const waiting = await findWaitingChannels(db, new Date(nowMs), 1, [many.orgId]);
     expect(waiting).toEqual([]);
-    expect((await waitingChannels(db, new Date(nowMs), 100, [])).length).toBeGreaterThanOrEqual(8);
+    expect((await findWaitingChannels(db, new Date(nowMs), 100, [])).length).toBeGreaterThanOrEqual(8);
   });
 
   test("what is old is forgotten, and what waited for a day has failed", async () => {
@@ -444,7 +444,7 @@ describeOnEachStore((store) => {
     await made("delivered", 29);
     await made("pending", 2);
     await made("pending", 0);
-    await forgetOld(db, nowMs);
+    await deleteExpired(db, nowMs);
     const left = await db.selectFrom("deliveries").select(["status", "error"]).orderBy("created_at").execute();
     expect(left.map(({ status, error }) => `${status} ${error}`)).toEqual([
       "delivered null",

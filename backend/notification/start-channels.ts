@@ -36,11 +36,11 @@ export interface Channels {
 export function startChannels({ db, masterKeys, settings, secrets, log, now }: ChannelsOptions): Channels {
   const { notifyAllowedNetworks: allowedNetworks, notifyCaFile: caFile, noProxy, smtpFrom: from, smtpAllowedDomains } = settings;
   const outgoing = new Outgoing({ allowedNetworks, caFile, httpsProxy: secrets.httpsProxy, noProxy, log });
-  const usersAmong = async (orgId: string, addresses: readonly string[]) => await emailsOfUsers(db, orgId, addresses);
+  const findUsers = async (orgId: string, addresses: readonly string[]) => await emailsOfUsers(db, orgId, addresses);
   const { smtpUrl } = secrets;
   const email =
     smtpUrl !== undefined && from !== undefined
-      ? new Email({ smtpUrl, from, allowedDomains: smtpAllowedDomains, caFile, usersAmong, log })
+      ? new Email({ smtpUrl, from, allowedDomains: smtpAllowedDomains, caFile, findUsers, log })
       : undefined;
   const tables = db.$pickTables<keyof NotificationTables>();
   const store = new ChannelStore({ db: tables, masterKeys, ...(now && { now }) });

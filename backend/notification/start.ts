@@ -3,7 +3,7 @@
 import { Loop } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { Log } from "../operations/log.ts";
-import { alertsHandler, type AlertsHandler } from "./intake/intake-listener.ts";
+import { createAlertsHandler, type AlertsHandler } from "./intake/intake-listener.ts";
 import { ChannelsInUse } from "./model/channels-in-use.ts";
 import { freeClaims } from "./delivery/delivery-store.ts";
 import { Dispatcher } from "./routing/dispatcher.ts";
@@ -13,7 +13,7 @@ import { type HeartbeatOptions, createHeartbeats } from "./delivery/heartbeats.t
 import { type DropReason, Intake } from "./intake/intake.ts";
 import type { OpenChannel, Send } from "./model/message.ts";
 import { type AttemptResult, Outbox, type OutboxTiming } from "./delivery/outbox.ts";
-import { forgetOld } from "./delivery/retention.ts";
+import { deleteExpired } from "./delivery/retention.ts";
 import type { ChannelRow } from "./channels/channel-store.ts";
 import type { NotificationDb } from "./model/table.ts";
 
@@ -89,7 +89,7 @@ export async function startNotification(options: NotificationOptions): Promise<N
   );
   const heartbeats = { db, isEvaluated: async (orgId: string) => watch.isUp && (await evaluator.isEvaluated(orgId)), externalUrl, nowMs };
   started.use(every(timing?.housekeepingMs ?? HOUSEKEEPING_MS, () => beat(inUse, heartbeats, outbox), log));
-  started.use(every(FORGET_EVERY_MS, () => forgetOld(db, nowMs()), log));
+  started.use(every(FORGET_EVERY_MS, () => deleteExpired(db, nowMs()), log));
   const intake = new Intake({
     ...common,
     mayEnd: () => !watch.isJustAwake,
@@ -99,7 +99,7 @@ export async function startNotification(options: NotificationOptions): Promise<N
   const parts = started.move();
   const isWorking = (): boolean => inUse.isEmpty || nowMs() - Math.min(dispatcher.workedAtMs, outbox.workedAtMs) < STUCK_MS;
   return {
-    takeAlerts: alertsHandler({ intake, missed: () => watch.missed(), ...sayings(log) }),
+    takeAlerts: createAlertsHandler({ intake, missed: () => watch.missed(), ...sayings(log) }),
     wake: () => {
       inUse.forget();
       dispatcher.wake();

@@ -4,13 +4,13 @@ import type { Selectable } from "kysely";
 import { MAX_ACTIVE_ALERTS_BYTES } from "../limits.ts";
 import { compileMatchers, type Labels } from "../model/matchers.ts";
 import type { StoredRoute } from "../routing/route-body.ts";
-import { routerOf } from "../routing/plan.ts";
+import { compileRoutes } from "../routing/plan.ts";
 import type { StoredSilence } from "../routing/silences.ts";
 import type { AlertsTable, NotificationDb } from "../model/table.ts";
 import { TimeSlices } from "../../../common/time-slices.ts";
 
 /** In the format of Alertmanager. */
-export interface StandingAlert {
+export interface ActiveAlert {
   readonly fingerprint: string;
   readonly labels: Labels;
   readonly annotations: Labels;
@@ -27,15 +27,15 @@ export interface StandingAlert {
   };
 }
 
-export interface Standing {
-  readonly alert: StandingAlert;
+export interface RoutedAlert {
+  readonly alert: ActiveAlert;
   /** Routes that match it. */
   readonly routes: readonly StoredRoute[];
   /** Approximate size of the alert as JSON. */
   readonly bytes: number;
 }
 
-export interface StandingQuestion {
+export interface ActiveAlertsQuery {
   readonly orgId: string;
   readonly now: Date;
   readonly routes: readonly StoredRoute[];
@@ -43,7 +43,7 @@ export interface StandingQuestion {
   readonly silences: readonly StoredSilence[];
   /** Id → name of enabled channels. */
   readonly channels: ReadonlyMap<string, string>;
-  readonly wanted: (alert: StandingAlert) => boolean;
+  readonly wanted: (alert: ActiveAlert) => boolean;
 }
 
 /** Size of an alert without its labels and annotations, and of each silence that covers it. */
@@ -51,13 +51,16 @@ const [REST_BYTES, SILENCE_BYTES] = [500, 40];
 const PAGE_ROWS = 200;
 
 /** Sorted by fingerprint. `isCut`: there are more alerts. */
-export async function standingAlerts(db: NotificationDb, question: StandingQuestion): Promise<{ alerts: Standing[]; isCut: boolean }> {
+export async function findActiveAlerts(
+  db: NotificationDb,
+  question: ActiveAlertsQuery,
+): Promise<{ alerts: RoutedAlert[]; isCut: boolean }> {
   const { orgId, now, wanted, channels } = question;
   const compiling = new TimeSlices();
-  const listRoutes = await routerOf(question.routes, compiling);
+  const listRoutes = await compileRoutes(question.routes, compiling);
   const silencers = await compiling.map(question.silences, ({ id, matchers }) => ({ id, covers: compileMatchers(matchers) }));
   const nameBytes = new Map([...channels.values()].map((name) => [name, Buffer.byteLength(JSON.stringify({ name })) + 1]));
-  const alerts: Standing[] = [];
+  const alerts: RoutedAlert[] = [];
   let sum = 0;
   for (let after = ""; ;) {
     const rows = await db
@@ -88,7 +91,7 @@ export async function standingAlerts(db: NotificationDb, question: StandingQuest
   }
 }
 
-function alertOf(row: Selectable<AlertsTable>, silencedBy: readonly string[], receivers: readonly string[]): StandingAlert {
+function alertOf(row: Selectable<AlertsTable>, silencedBy: readonly string[], receivers: readonly string[]): ActiveAlert {
   return {
     fingerprint: row.fingerprint,
     labels: row.labels,

@@ -71,7 +71,7 @@ async function toAlertmanagerError(request: FastifyRequest, reply: FastifyReply,
 export const NO_RECEIVER = "none";
 
 /** The routes as an Alertmanager configuration: a route there has one receiver, so a route with several channels becomes several routes. */
-export function configurationOf(routes: readonly StoredRoute[], channels: ReadonlyMap<string, string>): object {
+export function toAlertmanagerConfig(routes: readonly StoredRoute[], channels: ReadonlyMap<string, string>): object {
   const namesOf = ({ channelIds }: StoredRoute): string[] => {
     const names = channelIds.flatMap((id) => channels.get(id) ?? []);
     return names.length === 0 ? [NO_RECEIVER] : names;

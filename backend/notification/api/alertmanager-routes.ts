@@ -11,19 +11,19 @@ import { bindHandlers, endpoint, type Route, type RouteDeclaration } from "../..
 import { objectSchema, optionalSchema, TIME_SCHEMA } from "../../http/schemas.ts";
 import packageFile from "../../package.json" with { type: "json" };
 import { MAX_ACTIVE_ALERTS_BYTES } from "../limits.ts";
-import { ALERTMANAGER_ERRORS, configurationOf, NO_RECEIVER, readFilters, readFlag, readReceiver } from "./alertmanager-format.ts";
+import { ALERTMANAGER_ERRORS, toAlertmanagerConfig, NO_RECEIVER, readFilters, readFlag, readReceiver } from "./alertmanager-format.ts";
 import { compileMatchers, type Labels } from "../model/matchers.ts";
-import type { RouteTable } from "../routing/route-store.ts";
+import type { RouteStore } from "../routing/route-store.ts";
 import { groupLabels } from "../routing/plan.ts";
-import { type SilenceTable, stateOf } from "../routing/silences.ts";
-import { type Standing, type StandingAlert, standingAlerts } from "./active-alerts.ts";
+import { type SilenceStore, stateOf } from "../routing/silences.ts";
+import { type RoutedAlert, type ActiveAlert, findActiveAlerts } from "./active-alerts.ts";
 import type { NotificationTables } from "../model/table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 export interface AlertmanagerOptions {
   readonly db: Kysely<NotificationTables>;
-  readonly routes: RouteTable;
-  readonly silences: SilenceTable;
+  readonly routes: RouteStore;
+  readonly silences: SilenceStore;
   readonly nowMs: () => number;
   readonly responses: ResponseBudget;
 }
@@ -111,7 +111,7 @@ export function createAlertmanagerRoutes(options: AlertmanagerOptions): Route[] 
   return bindHandlers(ALERTMANAGER_ROUTES, {
     status: async (request: FastifyRequest) => {
       const { orgId } = readerOf(request);
-      const original = JSON.stringify(configurationOf(await routes.list(orgId), await channelsOf(db, orgId)), undefined, 2);
+      const original = JSON.stringify(toAlertmanagerConfig(await routes.list(orgId), await channelsOf(db, orgId)), undefined, 2);
       return { cluster: { status: "disabled", peers: [] }, versionInfo: VERSION, config: { original }, uptime: startedAt };
     },
     receivers: async (request: FastifyRequest) => [...(await channelsOf(db, readerOf(request).orgId)).values()].map((name) => ({ name })),
@@ -136,12 +136,12 @@ export function createAlertmanagerRoutes(options: AlertmanagerOptions): Route[] 
 const VERSION = { version: packageFile.version, revision: "", branch: "atherops", buildUser: "", buildDate: "", goVersion: "" };
 
 /** Throws ApiError invalid_parameter. */
-function readWanted(request: FastifyRequest): (alert: StandingAlert) => boolean {
+function readWanted(request: FastifyRequest): (alert: ActiveAlert) => boolean {
   const holds = compileMatchers(readFilters(request));
   const receiver = readReceiver(request);
   for (const name of ["inhibited", "unprocessed", "muted"]) readFlag(request, name);
   const shown = { active: readFlag(request, "active"), suppressed: readFlag(request, "silenced") };
-  const named = (receivers: StandingAlert["receivers"]) =>
+  const named = (receivers: ActiveAlert["receivers"]) =>
     receivers.length === 0 ? receiver(NO_RECEIVER) : receivers.some(({ name }) => receiver(name));
   return ({ labels, status, receivers }) => shown[status.state] && named(receivers) && holds(labels);
 }
@@ -150,12 +150,12 @@ async function standing(
   { db, routes, silences, nowMs }: AlertmanagerOptions,
   reply: FastifyReply,
   orgId: string,
-  wanted: (alert: StandingAlert) => boolean,
-): Promise<Standing[]> {
+  wanted: (alert: ActiveAlert) => boolean,
+): Promise<RoutedAlert[]> {
   const now = new Date(nowMs());
   const inForce = (await silences.list(orgId)).filter((silence) => stateOf(silence, now.getTime()) === "active");
   const question = { orgId, now, routes: await routes.list(orgId), silences: inForce, channels: await channelsOf(db, orgId), wanted };
-  const { alerts, isCut } = await standingAlerts(tenantDatabase(db, orgId), question);
+  const { alerts, isCut } = await findActiveAlerts(tenantDatabase(db, orgId), question);
   if (isCut) warnIncomplete(reply);
   return alerts;
 }
@@ -168,7 +168,7 @@ function warnIncomplete(reply: FastifyReply): void {
 interface Group {
   readonly labels: Labels;
   readonly receiver: { readonly name: string };
-  readonly alerts: StandingAlert[];
+  readonly alerts: ActiveAlert[];
 }
 
 /**
@@ -176,7 +176,7 @@ interface Group {
  * routes of twenty channels each, that is two thousand. `isCut`: there are more groups.
  */
 function groupsOf(
-  alerts: readonly Standing[],
+  alerts: readonly RoutedAlert[],
   channels: ReadonlyMap<string, string>,
   isWanted: (receiver: string) => boolean,
 ): { readonly groups: Group[]; readonly isCut: boolean } {
@@ -206,7 +206,7 @@ function groupsOf(
 function wantedNames(
   channels: ReadonlyMap<string, string>,
   isWanted: (receiver: string) => boolean,
-): (route: Standing["routes"][number]) => readonly string[] {
+): (route: RoutedAlert["routes"][number]) => readonly string[] {
   const known = new Map<string, readonly string[]>();
   return ({ id, channelIds }) => {
     const before = known.get(id);

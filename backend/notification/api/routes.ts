@@ -4,9 +4,9 @@ import type { ResponseBudget } from "../../http/response-budget.ts";
 import { bindHandlers, endpoint, type Route, type RouteDeclaration } from "../../http/route.ts";
 import { ALERTMANAGER_ROUTES, createAlertmanagerRoutes } from "./alertmanager-routes.ts";
 import { CHANNEL_ROUTES } from "./channel-routes.ts";
-import { RouteTable } from "../routing/route-store.ts";
+import { RouteStore } from "../routing/route-store.ts";
 import { createSilenceRoutes, SILENCE_ROUTES } from "./silence-routes.ts";
-import { SilenceTable } from "../routing/silences.ts";
+import { SilenceStore } from "../routing/silences.ts";
 import type { NotificationTables } from "../model/table.ts";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../../auth/audit-log.ts";
@@ -21,7 +21,7 @@ import {
   TIME_SCHEMA,
   UUID_SCHEMA,
 } from "../../http/schemas.ts";
-import { checkedRoute, ROUTE_BODY_SCHEMA, ROUTE_SCHEMA, type RouteBody, routeObject } from "../routing/route-body.ts";
+import { validateRoute, ROUTE_BODY_SCHEMA, ROUTE_SCHEMA, type RouteBody, describeRoute } from "../routing/route-body.ts";
 import { CURSOR_QUERY, readPage } from "../../http/list-page.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
@@ -94,18 +94,18 @@ const NOTIFICATION_ROUTE_ROUTES = {
   remove: { ...endpoint("DELETE", "/routes/:id", "admin", "alerting"), summary: "Deletes a route", documented: { response: NO_CONTENT } },
 } as const satisfies Record<string, RouteDeclaration>;
 
-function createNotificationRouteRoutes(table: RouteTable): Route[] {
+function createNotificationRouteRoutes(table: RouteStore): Route[] {
   return bindHandlers(NOTIFICATION_ROUTE_ROUTES, {
-    list: async (request: FastifyRequest) => (await table.list(callerOf(request).orgId)).map(routeObject),
+    list: async (request: FastifyRequest) => (await table.list(callerOf(request).orgId)).map(describeRoute),
     create: async (request: FastifyRequest<{ Body: RouteBody }>, reply: FastifyReply) => {
-      const route = await table.create(callerOf(request).orgId, checkedRoute(request.body));
+      const route = await table.create(callerOf(request).orgId, validateRoute(request.body));
       audit(request, "route.create", { route_id: route.id });
-      return await reply.code(201).send(routeObject(route));
+      return await reply.code(201).send(describeRoute(route));
     },
     replace: async (request: FastifyRequest<{ Body: RouteBody }>) => {
-      const route = await table.replace(callerOf(request).orgId, readId(request, "route"), checkedRoute(request.body));
+      const route = await table.replace(callerOf(request).orgId, readId(request, "route"), validateRoute(request.body));
       audit(request, "route.update", { route_id: route.id });
-      return routeObject(route);
+      return describeRoute(route);
     },
     remove: async (request: FastifyRequest, reply: FastifyReply) => {
       const id = readId(request, "route");
@@ -133,8 +133,8 @@ export const NOTIFICATION_DECLARATIONS: readonly RouteDeclaration[] = [
 ].flatMap((routes) => Object.values<RouteDeclaration>(routes));
 
 export function createNotificationRoutes({ db, responses, nowMs = Date.now, pageRows }: NotificationRoutesOptions): Route[] {
-  const routes = new RouteTable(db, nowMs);
-  const silences = new SilenceTable(db, nowMs);
+  const routes = new RouteStore(db, nowMs);
+  const silences = new SilenceStore(db, nowMs);
   return [
     ...createNotificationRouteRoutes(routes),
     ...createSilenceRoutes(silences, nowMs),

@@ -8,12 +8,12 @@ import { NO_CONTENT, notFound, objectSchema, optionalSchema, parseUuid, readId, 
 import { ALERTMANAGER_ERRORS, readFilters } from "./alertmanager-format.ts";
 import type { Matcher } from "../model/matchers.ts";
 import {
-  checkedSilence,
+  validateSilence,
   SILENCE_BODY_SCHEMA,
   SILENCE_SCHEMA,
   type SilenceBody,
-  silenceObject,
-  type SilenceTable,
+  describeSilence,
+  type SilenceStore,
   type StoredSilence,
 } from "../routing/silences.ts";
 
@@ -67,12 +67,12 @@ export const SILENCE_ROUTES = {
   },
 } as const satisfies Record<string, RouteDeclaration>;
 
-export function createSilenceRoutes(table: SilenceTable, nowMs: () => number): Route[] {
-  const describe = (silence: StoredSilence) => silenceObject(silence, nowMs());
+export function createSilenceRoutes(table: SilenceStore, nowMs: () => number): Route[] {
+  const describe = (silence: StoredSilence) => describeSilence(silence, nowMs());
   const store = async (request: FastifyRequest<{ Body: SilenceBody }>): Promise<StoredSilence> => {
     const { orgId, email } = callerOf(request);
     const { id } = request.body;
-    const checked = checkedSilence(request.body, nowMs());
+    const checked = validateSilence(request.body, nowMs());
     const replacedId = id ? parseUuid(id) : undefined;
     if (id && replacedId === undefined) throw notFound("silence");
     const silence = replacedId ? await table.replace(orgId, replacedId, email, checked) : await table.create(orgId, email, checked);

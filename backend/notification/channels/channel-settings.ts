@@ -12,7 +12,7 @@ import {
 } from "../../http/schemas.ts";
 import { MAX_CHANNEL_URL_LENGTH, MAX_RECIPIENTS, MAX_TEXT_TEMPLATE_LENGTH, MAX_TITLE_TEMPLATE_LENGTH } from "../limits.ts";
 import { EMAIL_ADDRESS, type Email } from "./email.ts";
-import { whyNoTemplate } from "./message-template.ts";
+import { findTemplateProblem } from "./message-template.ts";
 import type { ChannelKind } from "../model/message.ts";
 import type { Outgoing } from "./outgoing.ts";
 
@@ -36,7 +36,7 @@ export interface CheckedChannel {
 }
 
 export interface ChannelCheck {
-  readonly outgoing: Pick<Outgoing, "refusalOf">;
+  readonly outgoing: Pick<Outgoing, "findUrlProblem">;
   /** Undefined without SMTP_URL. */
   readonly email?: Pick<Email, "findForeign"> | undefined;
 }
@@ -138,7 +138,7 @@ function checkedWords(given: ChannelBody["settings"]): { title?: string; text?: 
   for (const place of ["title", "text"] as const) {
     const template = given[place];
     if (typeof template !== "string") continue;
-    const why = whyNoTemplate(template, place);
+    const why = findTemplateProblem(template, place);
     if (why !== undefined) throw invalidField(`settings.${place}`, why);
     words[place] = template;
   }
@@ -149,7 +149,7 @@ function checkedUrl(text: unknown, outgoing: ChannelCheck["outgoing"]): URL {
   if (typeof text !== "string") throw invalidField("settings.url", "is required");
   const parsed = URL.parse(text);
   if (!parsed) throw invalidField("settings.url", "is not a URL");
-  const refusal = outgoing.refusalOf(parsed);
+  const refusal = outgoing.findUrlProblem(parsed);
   if (refusal !== undefined) throw invalidField("settings.url", refusal);
   // A part that is never sent.
   parsed.hash = "";

@@ -5,12 +5,22 @@
 import { bareHost, isLoopback } from "../../../common/ip-networks.ts";
 import type { Log } from "../../operations/log.ts";
 import { MAX_EMAIL_SUBJECT_LENGTH, MAX_SMTP_RESPONSE_BYTES } from "../limits.ts";
-import { leftOut, linesOf, linkTo, oneLine, type OwnWords, ruleOf, SHOWN_ALERTS, SHOWN_LABELS, titleOf } from "./message-template.ts";
+import {
+  remainderText,
+  alertTexts,
+  consoleLink,
+  oneLine,
+  type CustomTexts,
+  commonRule,
+  SHOWN_ALERTS,
+  SHOWN_LABELS,
+  defaultTitle,
+} from "./message-template.ts";
 import type { Message, Outcome } from "../model/message.ts";
 import { trustedAuthorities } from "./outgoing.ts";
 import { createHash } from "node:crypto";
 
-export interface EmailText {
+export interface EmailContent {
   readonly subject: string;
   readonly text: string;
   /** The same for all attempts. */
@@ -20,12 +30,12 @@ export interface EmailText {
 }
 
 /** `domain`: of the sender's address; `words`: the channel's own texts. */
-export function emailText(message: Message, domain: string, words: OwnWords = {}): EmailText {
+export function buildEmail(message: Message, domain: string, words: CustomTexts = {}): EmailContent {
   const said = words.text === undefined ? commonWords(message) : [words.text];
   const parts = [...said, `Sent by the channel "${oneLine(message.receiver, 200)}" of ${oneLine(message.org.name, 200)}.`];
   const thread = createHash("sha256").update(`${message.org.id}|${message.groupKey}`).digest("hex").slice(0, 32);
   return {
-    subject: words.title === undefined ? titleOf(message) : oneLine(words.title, MAX_EMAIL_SUBJECT_LENGTH),
+    subject: words.title === undefined ? defaultTitle(message) : oneLine(words.title, MAX_EMAIL_SUBJECT_LENGTH),
     text: `${parts.join("\n\n")}\n`,
     messageId: `<${message.id}@${domain}>`,
     references: `<${thread}@${domain}>`,
@@ -33,10 +43,10 @@ export function emailText(message: Message, domain: string, words: OwnWords = {}
 }
 
 function commonWords(message: Message): string[] {
-  const link = linkTo(message, ruleOf(message));
-  const rest = leftOut(message);
+  const link = consoleLink(message, commonRule(message));
+  const rest = remainderText(message);
   const alerts = message.alerts.slice(0, SHOWN_ALERTS).map((alert) => {
-    const { summary, labels, description } = linesOf(alert, message);
+    const { summary, labels, description } = alertTexts(alert, message);
     const since = oneLine(alert.startsAt, 40);
     const until = alert.endsAt === undefined ? "" : `\n  until ${oneLine(alert.endsAt, 40)}`;
     return [`${alert.status}: ${summary}`, labels && `  ${labels}`, description && `  ${description}`, `  since ${since}${until}`]
@@ -47,7 +57,7 @@ function commonWords(message: Message): string[] {
     .slice(0, SHOWN_LABELS)
     .map(([name, value]) => `  ${oneLine(name, 200)}: ${oneLine(value, 300)}`);
   return [
-    titleOf(message, 500),
+    defaultTitle(message, 500),
     ...alerts,
     ...(rest ? [rest] : []),
     ...(common.length > 0 ? [`labels of all:\n${common.join("\n")}`] : []),
@@ -65,7 +75,7 @@ export interface EmailOptions {
   /** PEM of authorities, in addition to the system's and well-known ones. */
   readonly caFile?: string | undefined;
   /** Returns those of these addresses that are users of the organisation; all in lower case. */
-  readonly usersAmong: (orgId: string, addresses: readonly string[]) => Promise<readonly string[]>;
+  readonly findUsers: (orgId: string, addresses: readonly string[]) => Promise<readonly string[]>;
   readonly log?: Log | undefined;
   readonly timeoutMs?: number;
 }
@@ -86,15 +96,15 @@ export class Email {
 
   /** Addresses that belong neither to a user of the organisation nor to a domain that the operator lists. */
   async findForeign(orgId: string, addresses: readonly string[]): Promise<string[]> {
-    const { allowedDomains, usersAmong } = this.#options;
+    const { allowedDomains, findUsers } = this.#options;
     const others = addresses.filter((address) => !allowedDomains.includes(domainOf(address)));
     if (others.length === 0) return [];
-    const users = new Set(await usersAmong(orgId, others.map(lower)));
+    const users = new Set(await findUsers(orgId, others.map(lower)));
     return others.filter((address) => !users.has(address.toLowerCase()));
   }
 
   /** Never throws because of the server. `words`: the channel's own texts. */
-  async send(message: Message, to: readonly string[], signal: AbortSignal, words?: OwnWords): Promise<Outcome> {
+  async send(message: Message, to: readonly string[], signal: AbortSignal, words?: CustomTexts): Promise<Outcome> {
     const foreign = new Set(await this.findForeign(message.org.id, to));
     const recipients = to.filter((address) => EMAIL_ADDRESS.test(address) && !foreign.has(address));
     if (recipients.length === 0) return { delivered: false, retry: false, error: "no recipient is a user of the organisation any more" };
@@ -108,7 +118,7 @@ export class Email {
     }
   }
 
-  async #hand(message: Message, recipients: readonly string[], words: OwnWords | undefined): Promise<void> {
+  async #hand(message: Message, recipients: readonly string[], words: CustomTexts | undefined): Promise<void> {
     const { createTransport } = await import("nodemailer");
     const { from, timeoutMs = TIMEOUT_MS } = this.#options;
     const transport = createTransport({
@@ -121,7 +131,7 @@ export class Email {
       disableFileAccess: true,
       disableUrlAccess: true,
     });
-    const { subject, text, messageId, references } = emailText(message, domainOf(from), words);
+    const { subject, text, messageId, references } = buildEmail(message, domainOf(from), words);
     await transport.sendMail({
       from: { name: "AtherOps", address: from },
       to: recipients.map((address) => ({ name: "", address })),

@@ -1,8 +1,8 @@
 // The form of a message in each kind of channel: what people and programs read, and that no value of a label can change it.
 import { describe, expect, test } from "vitest";
-import { emailText } from "./email.ts";
+import { buildEmail } from "./email.ts";
 import { alertOf, HOSTILE, messageOf } from "../model/message.fixture.ts";
-import { oneLine, titleOf } from "./message-template.ts";
+import { oneLine, defaultTitle } from "./message-template.ts";
 import { pagerDutyEvent } from "./pagerduty.ts";
 import { slackBody } from "./slack.ts";
 import { webhookBody } from "./webhook.ts";
@@ -30,20 +30,20 @@ const many = messageOf({
 
 describe("a title", () => {
   test("says how many fire, what, and by which labels they are one group", () => {
-    expect(titleOf(messageOf())).toBe("[FIRING:1] HighLoad");
-    expect(titleOf(messageOf({ groupLabels: { alertname: "HighLoad", team: "web" } }))).toBe("[FIRING:1] HighLoad (team=web)");
-    expect(titleOf(messageOf({ groupLabels: {}, commonLabels: {} }))).toBe("[FIRING:1] Alerts of Blue");
-    expect(titleOf(resolved)).toBe("[RESOLVED] HighLoad");
-    expect(titleOf(many)).toBe("[FIRING:10000] HighLoad");
-    expect(titleOf(messageOf({ purpose: "heartbeat", alerts: [] }))).toBe("[ALIVE] Alerting of Blue is alive");
-    expect(titleOf(messageOf({ purpose: "test" }))).toBe("[TEST] Test of the channel on call");
+    expect(defaultTitle(messageOf())).toBe("[FIRING:1] HighLoad");
+    expect(defaultTitle(messageOf({ groupLabels: { alertname: "HighLoad", team: "web" } }))).toBe("[FIRING:1] HighLoad (team=web)");
+    expect(defaultTitle(messageOf({ groupLabels: {}, commonLabels: {} }))).toBe("[FIRING:1] Alerts of Blue");
+    expect(defaultTitle(resolved)).toBe("[RESOLVED] HighLoad");
+    expect(defaultTitle(many)).toBe("[FIRING:10000] HighLoad");
+    expect(defaultTitle(messageOf({ purpose: "heartbeat", alerts: [] }))).toBe("[ALIVE] Alerting of Blue is alive");
+    expect(defaultTitle(messageOf({ purpose: "test" }))).toBe("[TEST] Test of the channel on call");
   });
 
   test("is one line of bounded length, and no character is halved", () => {
     expect(oneLine("a\r\n\tb\u2029c\0", 10)).toBe("a b c");
     expect(oneLine("😀".repeat(10), 6)).toBe("😀😀…");
     expect(oneLine("\ud800x", 10)).toBe("\ufffdx");
-    expect(titleOf(hostile, 120)).toHaveLength(120);
+    expect(defaultTitle(hostile, 120)).toHaveLength(120);
   });
 });
 
@@ -148,22 +148,22 @@ describe("PagerDuty", () => {
 describe("an e-mail", () => {
   test("contains alerts, labels and the link, and belongs to the thread of its group", () => {
     const message = messageOf();
-    const { subject, text, messageId, references } = emailText(message, "example.com");
+    const { subject, text, messageId, references } = buildEmail(message, "example.com");
     expect(subject).toBe("[FIRING:1] HighLoad");
     for (const part of ["firing: Load of node-1 is 12", "  instance=node-1", "  since 2026-11-22T10:00:00.000Z", "  severity: warning"])
       expect(text).toContain(part);
     expect(text).toContain("https://telemetry.example/#/alerts?rule=");
     expect(text).toContain('Sent by the channel "on call" of Blue.');
     expect(messageId).toBe(`<${message.id}@example.com>`);
-    expect(emailText(resolved, "example.com").references).toBe(references);
-    expect(emailText({ ...message, org: { id: "another", name: "Blue" } }, "example.com").references).not.toBe(references);
+    expect(buildEmail(resolved, "example.com").references).toBe(references);
+    expect(buildEmail({ ...message, org: { id: "another", name: "Blue" } }, "example.com").references).not.toBe(references);
   });
 
   test("has one line for each value, whatever it holds", () => {
-    const { subject, text } = emailText(hostile, "example.com");
+    const { subject, text } = buildEmail(hostile, "example.com");
     expect(subject).not.toMatch(/[\r\n\u2028\u202e\0]/);
     expect(text).not.toMatch(/^ *bcc:/im);
     expect(text).not.toMatch(/[\r\u2028\u202e\0]/);
-    expect(emailText(many, "example.com").text.length).toBeLessThan(20_000);
+    expect(buildEmail(many, "example.com").text.length).toBeLessThan(20_000);
   });
 });

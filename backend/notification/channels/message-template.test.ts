@@ -1,9 +1,9 @@
 // Custom message texts: their placeholders, how values are inserted, and their cost limits.
 import { describe, expect, test } from "vitest";
 import { MAX_MESSAGE_TEXT_LENGTH, MAX_TEXT_TEMPLATE_LENGTH } from "../limits.ts";
-import { emailText } from "./email.ts";
+import { buildEmail } from "./email.ts";
 import { alertOf, HOSTILE, messageOf } from "../model/message.fixture.ts";
-import { ownWords, whyNoTemplate } from "./message-template.ts";
+import { renderTemplates, findTemplateProblem } from "./message-template.ts";
 import { pagerDutyEvent } from "./pagerduty.ts";
 import { slackBody } from "./slack.ts";
 
@@ -15,7 +15,7 @@ const two = messageOf({
     alertOf({ status: "resolved", endsAt: "2026-11-22T11:00:00.000Z", labels: { alertname: "HighLoad", instance: "node-2" } }),
   ],
 });
-const text = (template: string, message = two): string | undefined => ownWords({ text: template }, message).text;
+const text = (template: string, message = two): string | undefined => renderTemplates({ text: template }, message).text;
 
 test("names what there is of a message, and of each alert in a list", () => {
   expect(text("{{ status }} {{count}}: {{ labels.team }}, see {{annotations.runbook}} ({{ organisation }}, {{ channel }})")).toBe(
@@ -30,7 +30,7 @@ test("names what there is of a message, and of each alert in a list", () => {
     ].join("\n"),
   );
   expect(text("{{{ labels.team }}}")).toBe("{shop}");
-  expect(ownWords({ title: " {{ labels.nothing }}", text: "{{ annotations.nothing }}\n" }, two)).toEqual({});
+  expect(renderTemplates({ title: " {{ labels.nothing }}", text: "{{ annotations.nothing }}\n" }, two)).toEqual({});
   expect(text("[{{ labels.nothing }}{{ annotations.toString }}{{ labels.constructor }}{{ labels.__proto__ }}]")).toBe("[]");
 });
 
@@ -57,13 +57,13 @@ describe("refused is", () => {
     ["half a character: \ud83d", /no text/],
     ["{{status}}".repeat(101), /more than 100 places/],
   ])("%s", (template, why) => {
-    expect(whyNoTemplate(template, "text")).toMatch(why);
+    expect(findTemplateProblem(template, "text")).toMatch(why);
     expect(text(template)).toBeUndefined();
   });
 
   test("a list in a title", () => {
-    expect(whyNoTemplate("{{#alerts}}x{{/alerts}}", "title")).toMatch(/one line/);
-    expect(whyNoTemplate("{{ labels.team }}: {{ count }}", "title")).toBeUndefined();
+    expect(findTemplateProblem("{{#alerts}}x{{/alerts}}", "title")).toMatch(/one line/);
+    expect(findTemplateProblem("{{ labels.team }}: {{ count }}", "title")).toBeUndefined();
   });
 });
 
@@ -87,9 +87,9 @@ test("what is made has a bound, however many alerts and places there are", () =>
 
 test("a heartbeat has the standard text; a test message says that it is a test", () => {
   const settings = { title: "{{ labels.alertname }} of {{ organisation }}", text: "{{ status }}" };
-  expect(ownWords(settings, messageOf({ purpose: "heartbeat", alerts: [] }))).toEqual({});
-  expect(ownWords(settings, messageOf({ purpose: "test" }))).toEqual({ title: "[TEST] HighLoad of Blue", text: "firing" });
-  expect(ownWords({}, messageOf())).toEqual({ title: undefined, text: undefined });
+  expect(renderTemplates(settings, messageOf({ purpose: "heartbeat", alerts: [] }))).toEqual({});
+  expect(renderTemplates(settings, messageOf({ purpose: "test" }))).toEqual({ title: "[TEST] HighLoad of Blue", text: "firing" });
+  expect(renderTemplates({}, messageOf())).toEqual({ title: undefined, text: undefined });
 });
 
 test("reads no value that the text has no space for", () => {
@@ -108,7 +108,7 @@ test("reads no value that the text has no space for", () => {
 
 describe("of hostile values nothing becomes more than text in", () => {
   const hostile = messageOf({ commonLabels: { alertname: HOSTILE }, commonAnnotations: { summary: HOSTILE } });
-  const words = ownWords({ title: "{{ labels.alertname }}\n<!here>", text: "*a*\n{{ annotations.summary }}" }, hostile);
+  const words = renderTemplates({ title: "{{ labels.alertname }}\n<!here>", text: "*a*\n{{ annotations.summary }}" }, hostile);
 
   test("Slack", () => {
     const body = slackBody(hostile, words);
@@ -123,7 +123,7 @@ describe("of hostile values nothing becomes more than text in", () => {
   });
 
   test("an e-mail", () => {
-    const { subject, text: body } = emailText(hostile, "telemetry.example", words);
+    const { subject, text: body } = buildEmail(hostile, "telemetry.example", words);
     expect(subject).not.toMatch(/[\r\n\u2028\u202e\0]/);
     expect(body).toMatch(/^\*a\*\n<!channel>/);
     expect(body).toContain('Sent by the channel "on call" of Blue.');

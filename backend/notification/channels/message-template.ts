@@ -21,7 +21,7 @@ export function oneLine(text: string, most: number): string {
 }
 
 /** Such as `[FIRING:2] HighLoad (team=web)`; at most `most` characters. */
-export function titleOf(message: Message, most = 200): string {
+export function defaultTitle(message: Message, most = 200): string {
   const { purpose, status, alerts, truncatedAlerts, groupLabels, commonLabels, org, receiver } = message;
   if (purpose === "heartbeat") return oneLine(`[ALIVE] Alerting of ${org.name} is alive`, most);
   const firing = alerts.filter((alert) => alert.status === "firing").length + truncatedAlerts;
@@ -33,7 +33,7 @@ export function titleOf(message: Message, most = 200): string {
 }
 
 /** Texts of one alert: its summary, or otherwise its name; the labels that not all alerts share; its description. */
-export function linesOf(alert: MessageAlert, { commonLabels }: Message): { summary: string; labels: string; description: string } {
+export function alertTexts(alert: MessageAlert, { commonLabels }: Message): { summary: string; labels: string; description: string } {
   const { labels, annotations } = alert;
   const own = Object.entries(labels).filter(([label, value]) => label !== "alertname" && commonLabels[label] !== value);
   return {
@@ -44,25 +44,25 @@ export function linesOf(alert: MessageAlert, { commonLabels }: Message): { summa
 }
 
 /** The sentence at the end of a message that does not show all alerts. */
-export function leftOut({ alerts, truncatedAlerts }: Message): string | undefined {
+export function remainderText({ alerts, truncatedAlerts }: Message): string | undefined {
   const more = Math.max(0, alerts.length - SHOWN_ALERTS) + truncatedAlerts;
   return more > 0 ? `and ${more} more` : undefined;
 }
 
 /** Link to the console; undefined if its address is not configured. */
-export function linkTo({ externalUrl }: Pick<Message, "externalUrl">, ruleId?: string): string | undefined {
+export function consoleLink({ externalUrl }: Pick<Message, "externalUrl">, ruleId?: string): string | undefined {
   if (externalUrl === "") return undefined;
   return `${externalUrl.replace(/\/+$/, "")}/#/alerts${ruleId === undefined ? "" : `?rule=${encodeURIComponent(ruleId)}`}`;
 }
 
 /** The rule of all alerts of the message, if they share one. */
-export function ruleOf({ alerts }: Message): string | undefined {
+export function commonRule({ alerts }: Message): string | undefined {
   const rules = new Set(alerts.map(({ ruleId }) => ruleId));
   return rules.size === 1 ? [...rules][0] : undefined;
 }
 
 /** The highest severity of its firing alerts; if none fires, of all alerts. */
-export function severityOf({ alerts }: Message): "critical" | "warning" | "info" {
+export function highestSeverity({ alerts }: Message): "critical" | "warning" | "info" {
   const firing = alerts.filter(({ status }) => status === "firing");
   const severities = new Set((firing.length > 0 ? firing : alerts).map(({ labels }) => labels["severity"]));
   return severities.has("critical") ? "critical" : severities.has("warning") ? "warning" : "info";
@@ -71,7 +71,7 @@ export function severityOf({ alerts }: Message): "critical" | "warning" | "info"
 const CUT = "…";
 
 /** Texts that replace a channel's default ones. */
-export interface OwnWords {
+export interface CustomTexts {
   readonly title?: string | undefined;
   readonly text?: string | undefined;
 }
@@ -92,13 +92,13 @@ const NAMED = /^(?:labels|annotations)\.[a-zA-Z_][a-zA-Z0-9_]*$/;
 const NOT_ALLOWED = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]/;
 
 /** Why it is not a valid template for a title or a text; undefined if it is. */
-export function whyNoTemplate(template: string, place: "title" | "text"): string | undefined {
+export function findTemplateProblem(template: string, place: "title" | "text"): string | undefined {
   const read = parts(template, place);
   return typeof read === "string" ? read : undefined;
 }
 
 /** Renders a channel's own templates. Undefined for heartbeats, and for a template that cannot be parsed. */
-export function ownWords({ title, text }: Readonly<Record<string, unknown>>, message: Message): OwnWords {
+export function renderTemplates({ title, text }: Readonly<Record<string, unknown>>, message: Message): CustomTexts {
   if (message.purpose === "heartbeat") return {};
   const made = (template: unknown, place: "title" | "text"): string | undefined => {
     const read = typeof template === "string" ? parts(template, place) : undefined;
@@ -183,10 +183,10 @@ function ofMessage(message: Message): Scope {
   const values = {
     status,
     count: String(same + truncatedAlerts),
-    title: titleOf(message),
+    title: defaultTitle(message),
     organisation: org.name,
     channel: receiver,
-    url: linkTo(message, ruleOf(message)) ?? "",
+    url: consoleLink(message, commonRule(message)) ?? "",
   };
   return { values, labels: commonLabels, annotations: commonAnnotations };
 }

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { once } from "node:events";
 import { afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { type Authority, authority, outgoingProxy } from "../../../agent/upstream/outgoing-proxy.fixture.ts";
-import { MAX_RECEIVER_ANSWER_BYTES } from "../limits.ts";
+import { MAX_RECEIVER_RESPONSE_BYTES } from "../limits.ts";
 import { nameServer } from "./name-server.fixture.ts";
 import { Outgoing, type OutgoingOptions, PostFailed } from "./outgoing.ts";
 import { lookUp } from "./permitted-addresses.ts";
@@ -175,7 +175,7 @@ test("a receiver, a name server and an answer without end are given up", async (
     more();
   });
   const { status, text } = await post(outgoing(), `https://backend.test:${endless.port}/`);
-  expect([status, text.length]).toEqual([500, MAX_RECEIVER_ANSWER_BYTES]);
+  expect([status, text.length]).toEqual([500, MAX_RECEIVER_RESPONSE_BYTES]);
 });
 
 test("a success counts from its head on, whatever its body does", async () => {

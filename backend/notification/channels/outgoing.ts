@@ -10,8 +10,8 @@ import { bareHost, isLoopback } from "../../../common/ip-networks.ts";
 import { isExempt } from "../../../common/no-proxy.ts";
 import { loadProxyAgent, Pool, proxyPool } from "../../engines/http-pool.ts";
 import type { Log } from "../../operations/log.ts";
-import { MAX_RECEIVER_ANSWER_BYTES, MAX_RETRY_AFTER_MS } from "../limits.ts";
-import { type HostAddress, HostRefused, type Lookup, PermittedAddresses, permittedAddressesOf } from "./permitted-addresses.ts";
+import { MAX_RECEIVER_RESPONSE_BYTES, MAX_RETRY_AFTER_MS } from "../limits.ts";
+import { type HostAddress, HostRefused, type Lookup, PermittedAddresses, resolvePermitted } from "./permitted-addresses.ts";
 
 export interface OutgoingOptions {
   /** `settings.notifyAllowedNetworks` */
@@ -33,7 +33,7 @@ export interface Post {
   readonly signal?: AbortSignal | undefined;
 }
 
-export interface PostAnswer {
+export interface PostResponse {
   readonly status: number;
   /** Beginning of the body, unless the request was successful. */
   readonly text: string;
@@ -72,7 +72,7 @@ export class Outgoing {
   }
 
   /** Why the URL alone is not allowed for a receiver; undefined if it is. */
-  refusalOf(url: URL): string | undefined {
+  findUrlProblem(url: URL): string | undefined {
     if (url.protocol !== "https:") return "must begin with https://";
     if (url.username || url.password) return "must not hold a user or a password";
     const host = bareHost(url.hostname);
@@ -81,8 +81,8 @@ export class Outgoing {
   }
 
   /** Returns responses with any status. Throws PostFailed if there is none. */
-  async post(post: Post): Promise<PostAnswer> {
-    const refusal = this.refusalOf(post.url);
+  async post(post: Post): Promise<PostResponse> {
+    const refusal = this.findUrlProblem(post.url);
     if (refusal !== undefined) throw new PostFailed(`the URL ${refusal}`, false);
     const timeout = AbortSignal.timeout(this.#options.timeoutMs ?? TIMEOUT_MS);
     const signal = post.signal ? AbortSignal.any([timeout, post.signal]) : timeout;
@@ -140,7 +140,7 @@ export class Outgoing {
   }
 
   async #addressesOf(hostname: string, signal: AbortSignal): Promise<readonly [HostAddress, ...HostAddress[]]> {
-    return await permittedAddressesOf(hostname, { permitted: this.#permitted, lookup: this.#options.lookup, signal });
+    return await resolvePermitted(hostname, { permitted: this.#permitted, lookup: this.#options.lookup, signal });
   }
 
   /** Created once: a host has hundreds of authorities. */
@@ -159,7 +159,7 @@ function written([{ address, family }]: readonly [HostAddress, ...HostAddress[]]
   return family === 6 ? `[${address}]` : address;
 }
 
-async function answerOf({ pool, origin }: Way, { url, headers, body }: Post, signal: AbortSignal): Promise<PostAnswer> {
+async function answerOf({ pool, origin }: Way, { url, headers, body }: Post, signal: AbortSignal): Promise<PostResponse> {
   const answer = await pool.request({
     origin,
     path: `${url.pathname}${url.search}`,
@@ -182,9 +182,9 @@ async function beginning(body: AsyncIterable<Buffer>): Promise<string> {
   for await (const part of body) {
     parts.push(part);
     bytes += part.length;
-    if (bytes >= MAX_RECEIVER_ANSWER_BYTES) break;
+    if (bytes >= MAX_RECEIVER_RESPONSE_BYTES) break;
   }
-  return Buffer.concat(parts).subarray(0, MAX_RECEIVER_ANSWER_BYTES).toString("utf8");
+  return Buffer.concat(parts).subarray(0, MAX_RECEIVER_RESPONSE_BYTES).toString("utf8");
 }
 
 /** Parses seconds or a date (RFC 9110, 10.2.3). */

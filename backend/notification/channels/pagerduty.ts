@@ -3,16 +3,16 @@
 import { createHash } from "node:crypto";
 import { MAX_DEDUP_KEY_LENGTH, MAX_SUMMARY_LENGTH } from "../limits.ts";
 import {
-  leftOut,
-  linesOf,
-  linkTo,
+  remainderText,
+  alertTexts,
+  consoleLink,
   oneLine,
-  type OwnWords,
-  ruleOf,
-  severityOf,
+  type CustomTexts,
+  commonRule,
+  highestSeverity,
   SHOWN_ALERTS,
   SHOWN_LABELS,
-  titleOf,
+  defaultTitle,
 } from "./message-template.ts";
 import type { Message } from "../model/message.ts";
 
@@ -27,14 +27,14 @@ export interface PagerDutyChannel {
   readonly routingKey: string;
   readonly region: PagerDutyRegion;
   /** The channel's own texts. */
-  readonly words?: OwnWords;
+  readonly words?: CustomTexts;
 }
 
 export function pagerDutyEvent(message: Message, { routingKey, region, words = {} }: PagerDutyChannel): PagerDutyEvent {
   const origin = region === "eu" ? "https://events.eu.pagerduty.com" : "https://events.pagerduty.com";
-  const summary = words.title === undefined ? titleOf(message, MAX_SUMMARY_LENGTH) : oneLine(words.title, MAX_SUMMARY_LENGTH);
+  const summary = words.title === undefined ? defaultTitle(message, MAX_SUMMARY_LENGTH) : oneLine(words.title, MAX_SUMMARY_LENGTH);
   const source = oneLine(message.org.name, 200) || "atherops";
-  const link = linkTo(message, ruleOf(message));
+  const link = consoleLink(message, commonRule(message));
   const links = link === undefined ? {} : { links: [{ href: link, text: "Console" }] };
   if (message.purpose === "heartbeat") {
     const body = { routing_key: routingKey, payload: { summary, source }, ...links };
@@ -63,16 +63,16 @@ interface Said {
 
 function payloadOf(message: Message, { summary, source, text }: Said): object {
   const alerts = message.alerts.slice(0, SHOWN_ALERTS).map((alert) => {
-    const { summary: said, labels, description } = linesOf(alert, message);
+    const { summary: said, labels, description } = alertTexts(alert, message);
     return { status: alert.status, summary: said, labels, description };
   });
   return {
     summary,
     source,
-    severity: severityOf(message),
+    severity: highestSeverity(message),
     timestamp: message.alerts[0]?.startsAt,
     group: oneLine(message.groupKey, 200),
-    custom_details: { text, labels: shortenLabels(message.commonLabels), alerts, more: leftOut(message) },
+    custom_details: { text, labels: shortenLabels(message.commonLabels), alerts, more: remainderText(message) },
   };
 }
 

@@ -97,7 +97,7 @@ export class HostRefused extends Error {
 const NO_SUCH_NAME = new Set(["ENOTFOUND", "ENODATA"]);
 
 /** Throws HostRefused, and the resolver's error if it cannot respond. */
-export async function permittedAddressesOf(
+export async function resolvePermitted(
   hostname: string,
   { permitted, lookup = lookUp, signal }: { permitted: PermittedAddresses; lookup?: Lookup | undefined; signal: AbortSignal },
 ): Promise<readonly [HostAddress, ...HostAddress[]]> {

@@ -163,7 +163,7 @@ describe("an e-mail", () => {
       from: "alerts@telemetry.example",
       allowedDomains: ["partner.example"],
       caFile: trusted.caFile,
-      usersAmong: async (_orgId, addresses) => addresses.filter((address) => users.includes(address)),
+      findUsers: async (_orgId, addresses) => addresses.filter((address) => users.includes(address)),
       ...more,
     });
     return sender({ email });

@@ -2,8 +2,8 @@
 // receiver did and whether a later attempt can succeed, and contains nothing internal to the operator; secrets only appear in what is sent.
 import type { Email } from "./email.ts";
 import type { OpenChannel, Outcome, Send } from "../model/message.ts";
-import { oneLine, ownWords } from "./message-template.ts";
-import { type Outgoing, type PostAnswer, PostFailed } from "./outgoing.ts";
+import { oneLine, renderTemplates } from "./message-template.ts";
+import { type Outgoing, type PostResponse, PostFailed } from "./outgoing.ts";
 import { pagerDutyEvent } from "./pagerduty.ts";
 import { signatureHeaders, webhookBody } from "./webhook.ts";
 import { slackBody } from "./slack.ts";
@@ -36,15 +36,19 @@ export function createSend({ outgoing, email, now = Date.now }: SendOptions): Se
       return await post(urlOf(channel.settings["url"]), body, signal, headers);
     },
     slack: async (channel, message, signal) =>
-      await post(urlOf(channel.secret), slackBody(message, ownWords(channel.settings, message)), signal),
+      await post(urlOf(channel.secret), slackBody(message, renderTemplates(channel.settings, message)), signal),
     pagerduty: async (channel, message, signal) => {
       const region = channel.settings["region"] === "eu" ? "eu" : "us";
-      const { url, body } = pagerDutyEvent(message, { routingKey: channel.secret, region, words: ownWords(channel.settings, message) });
+      const { url, body } = pagerDutyEvent(message, {
+        routingKey: channel.secret,
+        region,
+        words: renderTemplates(channel.settings, message),
+      });
       return await post(url, body, signal);
     },
     email: async (channel, message, signal) => {
       if (!email) return { delivered: false, retry: false, error: "this installation sends no e-mail: its operator has not set SMTP_URL" };
-      return await email.send(message, channel.settings["to"] as readonly string[], signal, ownWords(channel.settings, message));
+      return await email.send(message, channel.settings["to"] as readonly string[], signal, renderTemplates(channel.settings, message));
     },
   };
   return async (channel, message, signal) => await ways[channel.kind](channel, message, signal);
@@ -54,7 +58,7 @@ function urlOf(text: unknown): URL {
   return new URL(String(text));
 }
 
-function outcomeOf({ status, text, retryAfterMs }: PostAnswer, { hostname }: URL): Outcome {
+function outcomeOf({ status, text, retryAfterMs }: PostResponse, { hostname }: URL): Outcome {
   if (status >= 200 && status < 300) return { delivered: true, httpStatus: status };
   const retry = status === 408 || status === 429 || status >= 500;
   const said = HOSTS_WITH_MESSAGES.test(hostname) ? oneLine(text, 200) : "";

@@ -2,31 +2,41 @@
 // part of a label or an annotation becomes markup: no link, no mention of a person or a channel, no bold text; Slack fetches no URL that a
 // value contains.
 import { MAX_SLACK_TEXT_LENGTH, MAX_SLACK_TITLE_LENGTH } from "../limits.ts";
-import { leftOut, linesOf, linkTo, oneLine, type OwnWords, ruleOf, severityOf, SHOWN_ALERTS, titleOf } from "./message-template.ts";
+import {
+  remainderText,
+  alertTexts,
+  consoleLink,
+  oneLine,
+  type CustomTexts,
+  commonRule,
+  highestSeverity,
+  SHOWN_ALERTS,
+  defaultTitle,
+} from "./message-template.ts";
 import type { Message } from "../model/message.ts";
 
 const COLOURS = { critical: "#d40e0d", warning: "#e8a317", info: "#3b82f6" } as const;
 const RESOLVED = "#2e9e44";
 
 /** `words`: the channel's own texts. */
-export function slackBody(message: Message, words: OwnWords = {}): string {
+export function slackBody(message: Message, words: CustomTexts = {}): string {
   const shown = message.alerts.slice(0, SHOWN_ALERTS).map((alert) => {
-    const { summary, labels, description } = linesOf(alert, message);
+    const { summary, labels, description } = alertTexts(alert, message);
     const head = message.status === "firing" && alert.status === "resolved" ? `resolved: ${summary}` : summary;
     return [head, labels, description].filter(Boolean).join("\n");
   });
-  const rest = leftOut(message);
+  const rest = remainderText(message);
   const text =
     words.text === undefined
       ? joinParagraphs([...shown, ...(rest ? [rest] : [])], MAX_SLACK_TEXT_LENGTH)
       : fitting(words.text, MAX_SLACK_TEXT_LENGTH);
-  const link = linkTo(message, ruleOf(message));
-  const title = words.title === undefined ? titleOf(message) : oneLine(words.title, MAX_SLACK_TITLE_LENGTH);
+  const link = consoleLink(message, commonRule(message));
+  const title = words.title === undefined ? defaultTitle(message) : oneLine(words.title, MAX_SLACK_TITLE_LENGTH);
   return JSON.stringify({
     text: escapeText(title),
     attachments: [
       {
-        color: message.status === "resolved" ? RESOLVED : COLOURS[severityOf(message)],
+        color: message.status === "resolved" ? RESOLVED : COLOURS[highestSeverity(message)],
         fallback: escapeText(title),
         ...(text !== "" && { text }),
         // No field contains markup.

@@ -1,7 +1,7 @@
 // The webhook of a channel: the body of Alertmanager's webhook, version 4, with our own fields, signed according to Standard Webhooks
 // (https://www.standardwebhooks.com), so that a receiver can verify the sender and detect a repetition. Invariants: each field has the
 // meaning of Alertmanager's documentation; a secret is random; while it is rotated, messages carry a signature of both secrets.
-import { linkTo, ruleOf } from "./message-template.ts";
+import { consoleLink, commonRule } from "./message-template.ts";
 import type { Message } from "../model/message.ts";
 import { createHmac, randomBytes } from "node:crypto";
 
@@ -10,7 +10,7 @@ const NOT_YET = "0001-01-01T00:00:00Z";
 
 export function webhookBody(message: Message): string {
   const { org, purpose, receiver, status, groupKey, groupLabels, commonLabels, commonAnnotations, truncatedAlerts, externalUrl } = message;
-  const rule = ruleOf(message);
+  const rule = commonRule(message);
   return JSON.stringify({
     version: "4",
     groupKey,
@@ -27,10 +27,10 @@ export function webhookBody(message: Message): string {
       annotations,
       startsAt,
       endsAt: endsAt ?? NOT_YET,
-      generatorURL: linkTo(message, ruleId) ?? "",
+      generatorURL: consoleLink(message, ruleId) ?? "",
       fingerprint,
     })),
-    atherops: { purpose, org, rule_id: rule ?? null, url: linkTo(message, rule) ?? null },
+    atherops: { purpose, org, rule_id: rule ?? null, url: consoleLink(message, rule) ?? null },
   });
 }
 

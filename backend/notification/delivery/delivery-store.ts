@@ -5,7 +5,7 @@ import { MAX_MESSAGES_PER_MINUTE } from "../limits.ts";
 import type { Message } from "../model/message.ts";
 import { markDue, type NotificationDb, type NotificationTables } from "../model/table.ts";
 
-export interface Claimed {
+export interface ClaimedDelivery {
   readonly id: string;
   readonly orgId: string;
   readonly channelId: string;
@@ -53,7 +53,7 @@ export interface Waiting {
 }
 
 /** Channels that have a message that no replica is sending, longest waiting first. `busy`: organisations that have reached their limit. */
-export async function waitingChannels(db: NotificationDb, now: Date, most: number, busy: readonly string[]): Promise<Waiting[]> {
+export async function findWaitingChannels(db: NotificationDb, now: Date, most: number, busy: readonly string[]): Promise<Waiting[]> {
   const rows = await db
     .selectFrom("deliveries")
     .select(({ fn }) => ["org_id", "channel_id", fn.min("next_at").as("next_at")])
@@ -69,7 +69,11 @@ export async function waitingChannels(db: NotificationDb, now: Date, most: numbe
 }
 
 /** Undefined if there is none, or if the organisation has reached its limit for this minute. */
-export async function claim(db: NotificationDb, { orgId, channelId }: Omit<Waiting, "nextAt">, now: Date): Promise<Claimed | undefined> {
+export async function claim(
+  db: NotificationDb,
+  { orgId, channelId }: Omit<Waiting, "nextAt">,
+  now: Date,
+): Promise<ClaimedDelivery | undefined> {
   const lockedUntil = new Date(now.getTime() + CLAIM_MS);
   return await db.transaction().execute(async (trx) => {
     const row = await trx
@@ -149,7 +153,12 @@ async function putOff(
     .execute();
 }
 
-export async function settleDelivered(db: NotificationDb, claimed: Claimed, httpStatus: number | undefined, now: Date): Promise<void> {
+export async function settleDelivered(
+  db: NotificationDb,
+  claimed: ClaimedDelivery,
+  httpStatus: number | undefined,
+  now: Date,
+): Promise<void> {
   await db.transaction().execute(async (trx) => {
     await end(trx, claimed, { status: "delivered", delivered_at: now, http_status: httpStatus ?? null, error: null });
     // These were postponed only because of the channel.
@@ -166,7 +175,7 @@ export interface Failure {
 /** `channelAt`: until then, the channel's other messages are postponed too. */
 export async function settleRetry(
   db: NotificationDb,
-  claimed: Claimed,
+  claimed: ClaimedDelivery,
   { httpStatus, error }: Failure,
   { ownAt, channelAt }: { readonly ownAt: Date; readonly channelAt: Date },
 ): Promise<void> {
@@ -183,7 +192,7 @@ export async function settleRetry(
 /** `isForgotten`: alerts that still fire are sent to the channel again. */
 export async function settleFailed(
   db: NotificationDb,
-  claimed: Claimed,
+  claimed: ClaimedDelivery,
   failure: Failure,
   { now, isForgotten }: { now: Date; isForgotten: boolean },
 ): Promise<void> {
@@ -203,20 +212,20 @@ export async function settleFailed(
   });
 }
 
-function held(trx: Transaction<NotificationTables>, { id, orgId, lockedUntil }: Claimed) {
+function held(trx: Transaction<NotificationTables>, { id, orgId, lockedUntil }: ClaimedDelivery) {
   return trx.updateTable("deliveries").where("org_id", "=", orgId).where("id", "=", id).where("locked_until", "=", lockedUntil);
 }
 
 type Ended = Partial<Record<"status" | "delivered_at" | "http_status" | "error", unknown>>;
 
-async function end(trx: Transaction<NotificationTables>, claimed: Claimed, ended: Ended): Promise<void> {
+async function end(trx: Transaction<NotificationTables>, claimed: ClaimedDelivery, ended: Ended): Promise<void> {
   await held(trx, claimed)
     .set({ ...ended, locked_until: null, message: null } as never)
     .execute();
 }
 
 /** The channel's other messages that no replica is sending. */
-function waitingOf(trx: Transaction<NotificationTables>, { orgId, channelId, id }: Claimed) {
+function waitingOf(trx: Transaction<NotificationTables>, { orgId, channelId, id }: ClaimedDelivery) {
   return trx
     .updateTable("deliveries")
     .where("org_id", "=", orgId)

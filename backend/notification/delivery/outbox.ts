@@ -5,7 +5,15 @@ import { Outage } from "../../../common/outage.ts";
 import type { Log } from "../../operations/log.ts";
 import { MAX_DELIVERY_CANDIDATES, MAX_ERROR_LENGTH, MAX_FAILING_CHANNELS } from "../limits.ts";
 import type { ChannelsInUse } from "../model/channels-in-use.ts";
-import { claim, CLAIM_MS, settleDelivered, settleFailed, settleRetry, waitingChannels, type Claimed } from "./delivery-store.ts";
+import {
+  claim,
+  CLAIM_MS,
+  settleDelivered,
+  settleFailed,
+  settleRetry,
+  findWaitingChannels,
+  type ClaimedDelivery,
+} from "./delivery-store.ts";
 import { type ChannelRow, findChannel } from "../channels/channel-store.ts";
 import type { OpenChannel, Outcome, Send } from "../model/message.ts";
 import type { NotificationDb } from "../model/table.ts";
@@ -50,7 +58,7 @@ export class Outbox implements AsyncDisposable {
   readonly #loop: Loop;
   readonly #outage: Outage;
   readonly #aborting = new AbortController();
-  readonly #underWay = new Map<Promise<void>, Pick<Claimed, "orgId" | "channelId">>();
+  readonly #underWay = new Map<Promise<void>, Pick<ClaimedDelivery, "orgId" | "channelId">>();
   /** Channel → consecutive failures. */
   readonly #failing = new Map<string, number>();
   #workedAtMs: number;
@@ -100,7 +108,7 @@ export class Outbox implements AsyncDisposable {
     const now = new Date(nowMs());
     // Includes deleted channels, so that their messages end.
     const waiting =
-      orgs.size > 0 || this.#underWay.size > 0 ? await waitingChannels(db, now, MAX_DELIVERY_CANDIDATES, this.#busyOrgs()) : [];
+      orgs.size > 0 || this.#underWay.size > 0 ? await findWaitingChannels(db, now, MAX_DELIVERY_CANDIDATES, this.#busyOrgs()) : [];
     this.#workedAtMs = nowMs();
     this.#outage.recovered();
     let [began, isNextDue] = [false, Number.POSITIVE_INFINITY];
@@ -136,7 +144,7 @@ export class Outbox implements AsyncDisposable {
     return true;
   }
 
-  async #attempt(claimed: Claimed): Promise<void> {
+  async #attempt(claimed: ClaimedDelivery): Promise<void> {
     const { counted, nowMs, changed } = this.#options;
     const began = performance.now();
     const outcome = await this.#outcome(claimed);
@@ -156,7 +164,7 @@ export class Outbox implements AsyncDisposable {
   }
 
   /** Never throws. */
-  async #outcome(claimed: Claimed): Promise<Outcome> {
+  async #outcome(claimed: ClaimedDelivery): Promise<Outcome> {
     const { db, open, send, log } = this.#options;
     const { attemptMs } = this.#timing;
     try {
@@ -174,14 +182,14 @@ export class Outbox implements AsyncDisposable {
     }
   }
 
-  #resultOf(claimed: Claimed, outcome: Outcome): AttemptResult {
+  #resultOf(claimed: ClaimedDelivery, outcome: Outcome): AttemptResult {
     if (outcome.delivered) return "delivered";
     const isLate = this.#options.nowMs() - claimed.createdAt.getTime() >= this.#timing.giveUpMs;
     return outcome.retry && !isLate ? "retried" : "failed";
   }
 
   /** Retries until the result is written or the claim has expired; then, the message is sent again with the same id. */
-  async #settled(claimed: Claimed, outcome: Outcome, result: AttemptResult): Promise<void> {
+  async #settled(claimed: ClaimedDelivery, outcome: Outcome, result: AttemptResult): Promise<void> {
     for (let failures = 1; ; failures += 1) {
       try {
         await this.#settle(claimed, outcome, result);
@@ -194,7 +202,7 @@ export class Outbox implements AsyncDisposable {
     }
   }
 
-  async #settle(claimed: Claimed, outcome: Outcome, result: AttemptResult): Promise<void> {
+  async #settle(claimed: ClaimedDelivery, outcome: Outcome, result: AttemptResult): Promise<void> {
     const { db, nowMs } = this.#options;
     const now = new Date(nowMs());
     if (outcome.delivered) return await settleDelivered(db, claimed, outcome.httpStatus, now);

@@ -12,7 +12,7 @@ const SILENCES_KEPT_MS = 5 * DAY_MS;
 const AT_ONCE = 500;
 
 /** Throws if the database is unavailable. Replicas may run it concurrently. */
-export async function forgetOld(db: NotificationDb, nowMs: number): Promise<void> {
+export async function deleteExpired(db: NotificationDb, nowMs: number): Promise<void> {
   const ago = (ms: number): Date => new Date(nowMs - ms);
   await db
     .updateTable("deliveries")

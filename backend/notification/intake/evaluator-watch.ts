@@ -17,7 +17,7 @@ export interface EvaluatorWatchOptions {
 }
 
 const EVERY_MS = 10_000;
-const LEAST_SETTLED_MS = 120_000;
+const MIN_SETTLED_MS = 120_000;
 const SETTLED_INTERVALS = 3;
 const REMIND_MS = 300_000;
 /** In addition to the time between checks. A check itself takes at most about five seconds. */
@@ -44,7 +44,7 @@ export class EvaluatorWatch implements AsyncDisposable {
     this.#ranMs = wallMs();
     this.#log = log;
     this.#standstillMs = everyMs + STANDSTILL_MS;
-    this.#settledMs = Math.max(LEAST_SETTLED_MS, SETTLED_INTERVALS * intervalMs);
+    this.#settledMs = Math.max(MIN_SETTLED_MS, SETTLED_INTERVALS * intervalMs);
     const outage = new Outage({
       began: (err) =>
         log.error(

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { ApiError } from "../../errors.ts";
-import { alertsHandler, type IntakeListener, startIntakeListener } from "./intake-listener.ts";
+import { createAlertsHandler, type IntakeListener, startIntakeListener } from "./intake-listener.ts";
 
 let listener: IntakeListener;
 let failures: unknown[];
@@ -26,7 +26,7 @@ async function post(path = "/api/v2/alerts", options: { password?: string; body?
 function serve(take: (body: Buffer) => Promise<void>): void {
   const intake = { take };
   const missed = (): void => void (timesMissed += 1);
-  listener.serve(alertsHandler({ intake, missed, failed: (error) => failures.push(error), succeeded: () => undefined }));
+  listener.serve(createAlertsHandler({ intake, missed, failed: (error) => failures.push(error), succeeded: () => undefined }));
 }
 
 const remember = async (body: Buffer): Promise<void> => void taken.push(body.toString());

@@ -36,7 +36,7 @@ export async function startIntakeListener(): Promise<IntakeListener> {
   });
   return {
     url: `http://vmalert:${password}@${LOOPBACK.host}:${listener.port}`,
-    serve: (alertsHandler) => (handler = alertsHandler),
+    serve: (createAlertsHandler) => (handler = createAlertsHandler),
     [Symbol.asyncDispose]: () => listener[Symbol.asyncDispose](),
   };
 }
@@ -54,7 +54,7 @@ export interface AlertsEndpointOptions {
 
 const AT_ONCE = 2;
 
-export function alertsHandler({ intake, missed, failed, succeeded }: AlertsEndpointOptions): AlertsHandler {
+export function createAlertsHandler({ intake, missed, failed, succeeded }: AlertsEndpointOptions): AlertsHandler {
   const turns = new FairQueue({ running: AT_ONCE, perOrg: AT_ONCE, waitingPerOrg: MAX_WAITING_POSTS });
   return async (request, response) => {
     const gone = new AbortController();

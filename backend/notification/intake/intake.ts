@@ -3,7 +3,7 @@
 import type { Transaction } from "kysely";
 import type { AlertingTables } from "../../alerting/table.ts";
 import { MAX_ALERTS_PER_ORG, MAX_ALERT_BYTES_PER_ORG, MAX_ALERT_LIFE_MS } from "../limits.ts";
-import { objectsOf, readAlert, type PostedAlert } from "./posted-alerts.ts";
+import { splitAlerts, readAlert, type PostedAlert } from "./posted-alerts.ts";
 import { markDue, type NotificationDb, type NotificationTables } from "../model/table.ts";
 
 export interface IntakeOptions {
@@ -42,7 +42,7 @@ export class Intake {
    * then be stored already.
    */
   async take(body: Buffer): Promise<void> {
-    for await (const piece of objectsOf(body)) {
+    for await (const piece of splitAlerts(body)) {
       const alerts = piece.map(readAlert).filter((alert) => alert !== undefined);
       if (alerts.length < piece.length) this.#options.dropped("not_ours", piece.length - alerts.length);
       for (const [orgId, own] of Map.groupBy(alerts, (alert) => alert.orgId)) await this.#takeOf(orgId, own);

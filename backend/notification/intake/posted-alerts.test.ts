@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { objectsOf, readAlert } from "./posted-alerts.ts";
+import { splitAlerts, readAlert } from "./posted-alerts.ts";
 
 const ORG = "11111111-1111-4111-8111-111111111111";
 const RULE = "22222222-2222-4222-8222-222222222222";
@@ -7,7 +7,7 @@ const OWN = { org_id: ORG, rule_id: RULE, alertgroup: ORG };
 
 async function all(body: string): Promise<unknown[]> {
   const found: unknown[] = [];
-  for await (const piece of objectsOf(Buffer.from(body))) found.push(...piece);
+  for await (const piece of splitAlerts(Buffer.from(body))) found.push(...piece);
   return found;
 }
 

@@ -39,7 +39,7 @@ const SPACE = 0x20;
 const [QUOTE, BACKSLASH, OPEN, CLOSE, OPEN_ARRAY] = Array.from('"\\{}[', (sign) => sign.charCodeAt(0));
 
 /** The objects of a JSON array, in steps; between steps, other requests are processed. Throws ApiError `malformed_body`. */
-export async function* objectsOf(body: Buffer): AsyncGenerator<unknown[]> {
+export async function* splitAlerts(body: Buffer): AsyncGenerator<unknown[]> {
   let at = 0;
   while ((body[at] ?? 0) <= SPACE && at < body.length) at += 1;
   if (body[at] !== OPEN_ARRAY) throw malformed("an array of alerts is expected");

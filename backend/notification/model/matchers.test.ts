@@ -1,9 +1,9 @@
 // Matchers have the same meaning as in Alertmanager, and hostile ones are refused or cheap.
 import { describe, expect, it } from "vitest";
-import { checkMatchers, compileMatchers, expressionsIn, matcherOf, type Matcher, type MatchOperator, readMatcher } from "./matchers.ts";
+import { checkMatchers, compileMatchers, countExpressions, toMatcher, type Matcher, type MatchOperator, readMatcher } from "./matchers.ts";
 
 function one(op: MatchOperator, value: string, label = "instance"): Matcher {
-  return matcherOf({ label, op, value });
+  return toMatcher({ label, op, value });
 }
 
 function hold(op: MatchOperator, value: string, of: string): boolean {
@@ -124,7 +124,7 @@ it("keeps its engine from what would take it long: a long value is no match of a
 });
 
 it("counts expressions that are more than lists of values", () => {
-  expect(expressionsIn([one("=", "a.*"), one("=~", "a|b"), one("=~", "a.*"), one("!~", "(a|b)c")])).toBe(2);
+  expect(countExpressions([one("=", "a.*"), one("=~", "a|b"), one("=~", "a.*"), one("!~", "(a|b)c")])).toBe(2);
 });
 
 describe("a matcher as text", () => {
@@ -147,7 +147,7 @@ describe("a matcher as text", () => {
     [String.raw`foo=bar\n`, "foo", "=", "bar\n"],
     ["foo=bar\\", "foo", "=", "bar\\"],
   ])("%s", (text, label, op, value) => {
-    expect(readMatcher(text)).toEqual(matcherOf({ label, op: op as MatchOperator, value }));
+    expect(readMatcher(text)).toEqual(toMatcher({ label, op: op as MatchOperator, value }));
   });
 
   it.each(['job="value', 'job=value"', String.raw`a==\\=\=\""`, 'a = foo"bar', 'invalid-name = "x"', "foo", "", "=a", String.raw`a="b\"`])(

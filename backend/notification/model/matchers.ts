@@ -61,11 +61,11 @@ export function checkMatchers(matchers: readonly Matcher[], { anyAlert }: { read
 }
 
 /** The number of expressions that are more than a list of values such as `a|b`. An organisation may have only a few. */
-export function expressionsIn(matchers: readonly Matcher[]): number {
+export function countExpressions(matchers: readonly Matcher[]): number {
   return matchers.filter((matcher) => cost(matcher) > 1).length;
 }
 
-export function matcherOf({ label, op, value }: RouteMatcher): Matcher {
+export function toMatcher({ label, op, value }: RouteMatcher): Matcher {
   return { name: label, value, isRegex: op.endsWith("~"), isEqual: op.startsWith("=") };
 }
 
@@ -83,7 +83,7 @@ export function readMatcher(text: string): Matcher | undefined {
   const isQuoted = given.length > 1 && given.startsWith('"') && given.endsWith('"');
   const value = isQuoted ? given.slice(1, -1) : given;
   if (!WITHOUT_QUOTES.test(value) || (isQuoted && /(?<!\\)(?:\\\\)*\\$/.test(value))) return undefined;
-  return matcherOf({ label: name, op: op as MatchOperator, value: value.replaceAll(/\\([n"\\])/g, unescapeSequence) });
+  return toMatcher({ label: name, op: op as MatchOperator, value: value.replaceAll(/\\([n"\\])/g, unescapeSequence) });
 }
 
 function unescapeSequence(_: string, escape: string): string {

@@ -3,7 +3,7 @@
 import type { Kysely, Transaction } from "kysely";
 import { ApiError } from "../../errors.ts";
 import { MAX_EXPRESSIONS_PER_ORG } from "../limits.ts";
-import { expressionsIn, type Matcher, matcherOf } from "./matchers.ts";
+import { countExpressions, type Matcher, toMatcher } from "./matchers.ts";
 import { markDue, type NotificationTables } from "./table.ts";
 import { lockOrg, type OrgTable, tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
@@ -30,11 +30,11 @@ export async function checkExpressions(
   now: Date,
   written: readonly Matcher[],
 ): Promise<void> {
-  if (expressionsIn(written) === 0) return;
+  if (countExpressions(written) === 0) return;
   const routes = await trx.selectFrom("routes").select("matchers").where("org_id", "=", orgId).execute();
   const silences = await trx.selectFrom("silences").select("matchers").where("org_id", "=", orgId).where("ends_at", ">", now).execute();
-  const all = [...routes.flatMap(({ matchers }) => matchers.map(matcherOf)), ...silences.flatMap(({ matchers }) => matchers)];
-  if (expressionsIn(all) <= MAX_EXPRESSIONS_PER_ORG) return;
+  const all = [...routes.flatMap(({ matchers }) => matchers.map(toMatcher)), ...silences.flatMap(({ matchers }) => matchers)];
+  if (countExpressions(all) <= MAX_EXPRESSIONS_PER_ORG) return;
   const such = `${MAX_EXPRESSIONS_PER_ORG} regular expressions that are more than lists of values`;
   throw new ApiError("limit_reached", `matchers: the routes and silences of an organisation have at most ${such}: remove some first`);
 }

@@ -6,9 +6,9 @@ import { Outage } from "../../../common/outage.ts";
 import type { Log } from "../../operations/log.ts";
 import { MAX_PASS_CANDIDATES } from "../limits.ts";
 import type { ChannelsInUse } from "../model/channels-in-use.ts";
-import { organisationTurn, type TurnOptions } from "./organisation-pass.ts";
+import { runPass, type PassOptions } from "./organisation-pass.ts";
 
-export interface DispatcherOptions extends TurnOptions {
+export interface DispatcherOptions extends PassOptions {
   readonly inUse: Pick<ChannelsInUse, "orgs">;
   readonly log: Log;
   /** Called when messages have been created. */
@@ -77,7 +77,7 @@ export class Dispatcher implements AsyncDisposable {
   }
 
   async #look(orgId: string): Promise<void> {
-    const gapMs = await organisationTurn(this.#options, orgId);
+    const gapMs = await runPass(this.#options, orgId);
     if (gapMs !== undefined) this.#resting.set(orgId, performance.now() + gapMs);
   }
 

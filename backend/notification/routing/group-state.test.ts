@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { groupTurn, type GroupState } from "./group-state.ts";
+import { planGroup, type GroupState } from "./group-state.ts";
 import type { NotifiedAlerts } from "../model/table.ts";
 
 const START = Date.parse("2026-11-22T10:00:00Z");
@@ -16,76 +16,76 @@ const sent = (firing: NotifiedAlerts, seconds: number, nextSeconds = seconds + 1
 });
 
 test("the first alert waits for others, and an alert that has fired for long is notified at once", () => {
-  expect(groupTurn(undefined, [alert("a", at(0))], times, at(0))).toEqual({ state: { firing: {}, lastSentAt: null, nextAt: at(30) } });
-  const { send } = groupTurn(undefined, [alert("a", at(-600)), alert("b", at(0))], times, at(0));
+  expect(planGroup(undefined, [alert("a", at(0))], times, at(0))).toEqual({ state: { firing: {}, lastSentAt: null, nextAt: at(30) } });
+  const { send } = planGroup(undefined, [alert("a", at(-600)), alert("b", at(0))], times, at(0));
   expect(send?.firing.map(({ fingerprint }) => fingerprint)).toEqual(["a", "b"]);
   expect(send?.notified).toEqual({ firing: { a: "notified", b: "notified" }, lastSentAt: at(0), nextAt: at(14_400) });
 });
 
 test("alerts that arrive while the first waits are notified with it, at the time of the first", () => {
-  const { state } = groupTurn(undefined, [alert("a", at(0))], times, at(0));
+  const { state } = planGroup(undefined, [alert("a", at(0))], times, at(0));
   const both = [alert("a", at(0)), alert("b", at(20))];
-  expect(groupTurn(state, both, times, at(20)).send).toBeUndefined();
-  expect(groupTurn(state, both, times, at(30)).send?.firing).toHaveLength(2);
+  expect(planGroup(state, both, times, at(20)).send).toBeUndefined();
+  expect(planGroup(state, both, times, at(30)).send?.firing).toHaveLength(2);
 });
 
 test("a change of a notified group waits for its interval, and further changes do not postpone it", () => {
   let state: GroupState | undefined = sent({ a: "notified" }, 0);
-  ({ state } = groupTurn(state, [alert("a", at(0)), alert("b", at(10))], times, at(10)));
+  ({ state } = planGroup(state, [alert("a", at(0)), alert("b", at(10))], times, at(10)));
   expect(state?.nextAt).toEqual(at(300));
-  ({ state } = groupTurn(state, [alert("a", at(0)), alert("b", at(10)), alert("c", at(290))], times, at(290)));
+  ({ state } = planGroup(state, [alert("a", at(0)), alert("b", at(10)), alert("c", at(290))], times, at(290)));
   expect(state?.nextAt).toEqual(at(300));
-  const { send } = groupTurn(state, [alert("a", at(0)), alert("b", at(10))], times, at(300));
+  const { send } = planGroup(state, [alert("a", at(0)), alert("b", at(10))], times, at(300));
   expect(send?.firing).toHaveLength(2);
 });
 
 test("nothing is said again before it is time to repeat it", () => {
   const state = sent({ a: "notified" }, 0);
-  for (const seconds of [1, 300, 14_399]) expect(groupTurn(state, [alert("a", at(0))], times, at(seconds)).send).toBeUndefined();
-  expect(groupTurn(state, [alert("a", at(0))], times, at(14_400)).send?.firing).toHaveLength(1);
+  for (const seconds of [1, 300, 14_399]) expect(planGroup(state, [alert("a", at(0))], times, at(seconds)).send).toBeUndefined();
+  expect(planGroup(state, [alert("a", at(0))], times, at(14_400)).send?.firing).toHaveLength(1);
 });
 
 test("a resolved alert is notified once, with those that still fire", () => {
   const alerts = [alert("a", at(0), { status: "resolved" }), alert("b", at(0))];
-  const due = groupTurn(sent({ a: "notified", b: "notified" }, 0, 300), alerts, times, at(400));
+  const due = planGroup(sent({ a: "notified", b: "notified" }, 0, 300), alerts, times, at(400));
   expect(due.send?.resolved.map(({ fingerprint }) => fingerprint)).toEqual(["a"]);
   expect(due.send?.notified.firing).toEqual({ b: "notified" });
-  expect(groupTurn(due.send?.notified, alerts, times, at(1000)).send).toBeUndefined();
+  expect(planGroup(due.send?.notified, alerts, times, at(1000)).send).toBeUndefined();
 });
 
 test("an alert that began and ended within the wait is never notified", () => {
-  const { state } = groupTurn(undefined, [alert("a", at(0))], times, at(0));
-  expect(groupTurn(state, [alert("a", at(0), { status: "resolved" })], times, at(30))).toEqual({ state: undefined });
+  const { state } = planGroup(undefined, [alert("a", at(0))], times, at(0));
+  expect(planGroup(state, [alert("a", at(0), { status: "resolved" })], times, at(30))).toEqual({ state: undefined });
 });
 
 test("an alert that comes back soon after its end waits for the interval of its group", () => {
-  const resolved = groupTurn(sent({ a: "notified" }, 0, 300), [alert("a", at(0), { status: "resolved" })], times, at(300));
+  const resolved = planGroup(sent({ a: "notified" }, 0, 300), [alert("a", at(0), { status: "resolved" })], times, at(300));
   const notified = resolved.send?.notified;
   expect(notified).toEqual({ firing: {}, lastSentAt: at(300), nextAt: at(600) });
-  const again = groupTurn(notified, [alert("a", at(310))], times, at(310));
+  const again = planGroup(notified, [alert("a", at(310))], times, at(310));
   expect([again.send, again.state?.nextAt]).toEqual([undefined, at(600)]);
-  expect(groupTurn(notified, [], times, at(599)).state).toBeDefined();
-  expect(groupTurn(notified, [], times, at(600)).state).toBeUndefined();
+  expect(planGroup(notified, [], times, at(599)).state).toBeDefined();
+  expect(planGroup(notified, [], times, at(600)).state).toBeUndefined();
 });
 
 test("a silence mutes firing alerts; when it ends, alerts that still fire are notified again", () => {
   const silenced = [alert("a", at(0), { silenced: true })];
-  const covered = groupTurn(sent({ a: "notified" }, 0), silenced, times, at(60));
+  const covered = planGroup(sent({ a: "notified" }, 0), silenced, times, at(60));
   expect([covered.send, covered.state?.firing]).toEqual([undefined, { a: "silenced" }]);
-  expect(groupTurn(covered.state, silenced, times, at(20_000)).send).toBeUndefined();
-  const { state } = groupTurn(covered.state, [alert("a", at(0))], times, at(1000));
+  expect(planGroup(covered.state, silenced, times, at(20_000)).send).toBeUndefined();
+  const { state } = planGroup(covered.state, [alert("a", at(0))], times, at(1000));
   expect(state?.nextAt).toEqual(at(1030));
-  expect(groupTurn(state, [alert("a", at(0))], times, at(1030)).send?.firing).toHaveLength(1);
+  expect(planGroup(state, [alert("a", at(0))], times, at(1030)).send?.firing).toHaveLength(1);
 });
 
 test("the end of a notified alert is notified, also under a silence, and the end of one that was never notified is not", () => {
   const over = [alert("a", at(0), { status: "resolved", silenced: true }), alert("b", at(0), { status: "resolved", silenced: true })];
-  const { send } = groupTurn(sent({ a: "silenced" }, 0, 300), over, times, at(400));
+  const { send } = planGroup(sent({ a: "silenced" }, 0, 300), over, times, at(400));
   expect(send?.resolved.map(({ fingerprint }) => fingerprint)).toEqual(["a"]);
-  expect(groupTurn(undefined, over, times, at(400))).toEqual({ state: undefined });
+  expect(planGroup(undefined, over, times, at(400))).toEqual({ state: undefined });
 });
 
 test("an alert that has gone to another group leaves this one without a word", () => {
-  const { send, state } = groupTurn(sent({ a: "notified" }, 0, 300), [], times, at(310));
+  const { send, state } = planGroup(sent({ a: "notified" }, 0, 300), [], times, at(310));
   expect([send, state]).toEqual([undefined, undefined]);
 });

@@ -18,7 +18,7 @@ export interface GroupState {
 
 type GroupAlert = Pick<Alert, "fingerprint" | "status" | "silenced" | "startsAt">;
 
-export interface GroupTurn<A extends GroupAlert> {
+export interface GroupPlan<A extends GroupAlert> {
   /** Undefined: nothing has to be remembered. */
   readonly state: GroupState | undefined;
   /** The message to send now; `notified` is the state afterwards. */
@@ -26,12 +26,12 @@ export interface GroupTurn<A extends GroupAlert> {
 }
 
 /** `alerts`: all alerts of the group, whatever their status. */
-export function groupTurn<A extends GroupAlert>(
+export function planGroup<A extends GroupAlert>(
   before: GroupState | undefined,
   alerts: readonly A[],
   times: GroupTimes,
   now: Date,
-): GroupTurn<A> {
+): GroupPlan<A> {
   const notified = before?.firing ?? {};
   const firing = alerts.filter((alert) => alert.status === "firing" && !alert.silenced);
   const fresh = firing.filter(({ fingerprint }) => notified[fingerprint] !== "notified");

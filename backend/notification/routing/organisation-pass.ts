@@ -6,14 +6,14 @@ import { sql, type Transaction } from "kysely";
 import { MAX_ALERTS_PER_MESSAGE } from "../limits.ts";
 import {
   deleteStates,
-  type KeptAlert,
+  type ExpiringAlert,
   keyOf,
   readAlerts,
   readAnnotations,
   readPending,
   readStates,
-  rulesWithExpired,
-  upsertStates,
+  findRulesWithExpired,
+  writeStates,
 } from "./rows.ts";
 import { composeMessage } from "../model/message.ts";
 import { readRoutes } from "./route-store.ts";
@@ -22,7 +22,7 @@ import type { CompletedUntil } from "../intake/evaluations.ts";
 import { type GroupMessage, plan, type Plan, stateKey } from "./plan.ts";
 import type { NotificationDb, NotificationTables } from "../model/table.ts";
 
-export interface TurnOptions {
+export interface PassOptions {
   readonly db: NotificationDb;
   /** Undefined: unknown, so an alert that is not reported is not resolved. */
   readonly completedUntil: (orgId: string, ruleIds: readonly string[]) => Promise<CompletedUntil | undefined>;
@@ -35,7 +35,7 @@ export interface TurnOptions {
 }
 
 /** Longer than any pass takes. */
-export const TURN_LOCK_MS = 60_000;
+export const PASS_LOCK_MS = 60_000;
 /**
  * The pause after a pass is at least LEAST_GAP_MS, and at least GAP_TIMES as long as the work of the pass. It is also
  * GAP_TIMES as long as the total time of the pass, with waits for other work; this bound is at most MOST_GAP_OF_ALERT_MS per alert.
@@ -51,10 +51,10 @@ const CHUNK = 200;
  * Returns the shortest pause before the next pass of this replica, in milliseconds; undefined if another replica holds the lock. Throws if
  * the database is unavailable.
  */
-export async function organisationTurn(options: TurnOptions, orgId: string): Promise<number | undefined> {
+export async function runPass(options: PassOptions, orgId: string): Promise<number | undefined> {
   const { db, nowMs } = options;
   const beganMs = nowMs();
-  const lockedUntil = new Date(beganMs + TURN_LOCK_MS);
+  const lockedUntil = new Date(beganMs + PASS_LOCK_MS);
   if (!(await claim(db, orgId, new Date(beganMs), lockedUntil))) return undefined;
   const began = performance.now();
   const channels = await db.selectFrom("channels").select(["id", "name"]).where("org_id", "=", orgId).where("enabled", "=", true).execute();
@@ -108,12 +108,12 @@ async function release(db: NotificationDb, orgId: string, lockedUntil: Date, due
     .execute();
 }
 
-async function planPass(options: TurnOptions, orgId: string, channels: ReadonlyMap<string, string>, lockedUntil: Date): Promise<Looked> {
+async function planPass(options: PassOptions, orgId: string, channels: ReadonlyMap<string, string>, lockedUntil: Date): Promise<Looked> {
   const { db, nowMs } = options;
   const now = new Date(nowMs());
   // Read first, because the result of a delivery may change the state of its group.
   const pending = await readPending(db, orgId);
-  const expired = await rulesWithExpired(db, orgId, now);
+  const expired = await findRulesWithExpired(db, orgId, now);
   const completedUntil = expired.length > 0 ? await options.completedUntil(orgId, expired) : undefined;
   const alerts = await readAlerts(db, orgId, { now, completedUntil });
   const silences = await db.selectFrom("silences").selectAll().where("org_id", "=", orgId).where("ends_at", ">", now).execute();
@@ -132,7 +132,7 @@ async function planPass(options: TurnOptions, orgId: string, channels: ReadonlyM
   const boundaries = silences.flatMap((one) => [one.starts_at, one.ends_at]).filter((at) => at > now);
   const expiries = alerts.filter(({ status }) => status === "firing").map(({ expiresAt }) => expiresAt);
   // An expiry in the past waits for an evaluator that works, or for its next evaluation.
-  const recheckMs = completedUntil ? Math.min(Math.max(options.intervalMs, LEAST_RECHECK_MS), TURN_LOCK_MS) : TURN_LOCK_MS;
+  const recheckMs = completedUntil ? Math.min(Math.max(options.intervalMs, LEAST_RECHECK_MS), PASS_LOCK_MS) : PASS_LOCK_MS;
   const later = expiries.map((at) => (at > now ? at : new Date(now.getTime() + recheckMs)));
   const nextMs = [planned.nextAt, ...(alerts.length > 0 ? [...boundaries, ...later] : [])].reduce(
     (least, at) => Math.min(least, at?.getTime() ?? least),
@@ -146,14 +146,14 @@ interface Decided {
   readonly orgId: string;
   /** Id → name. */
   readonly channels: ReadonlyMap<string, string>;
-  readonly planned: Plan<KeptAlert>;
+  readonly planned: Plan<ExpiringAlert>;
   readonly lockedUntil: Date;
   readonly now: Date;
 }
 
 type Delivery = ReturnType<typeof newDelivery>;
 
-async function write(options: TurnOptions, decided: Decided): Promise<void> {
+async function write(options: PassOptions, decided: Decided): Promise<void> {
   const { db } = options;
   const { orgId, planned, lockedUntil } = decided;
   const messages = await messageRows(options, decided);
@@ -172,10 +172,10 @@ async function write(options: TurnOptions, decided: Decided): Promise<void> {
   const isNotified = (row: (typeof states)[number]) => notified.has(stateKey(row.route_id, row.channel_id, row.group_key));
   const { now = [], later = [] } = Object.groupBy(states, (row) => (isNotified(row) ? "now" : "later"));
   await ours(db, orgId, lockedUntil, async (trx) => {
-    if (now.length > 0) await upsertStates(trx, now);
+    if (now.length > 0) await writeStates(trx, now);
     if (messages.length > 0) await trx.insertInto("deliveries").values(messages).execute();
   });
-  for (const rows of chunks(later)) await ours(db, orgId, lockedUntil, (trx) => upsertStates(trx, rows));
+  for (const rows of chunks(later)) await ours(db, orgId, lockedUntil, (trx) => writeStates(trx, rows));
   for (const keys of chunks(planned.gone)) await ours(db, orgId, lockedUntil, (trx) => deleteStates(trx, orgId, keys));
   for (const fingerprints of chunks(planned.forgotten))
     await db.deleteFrom("alerts").where("org_id", "=", orgId).where("fingerprint", "in", fingerprints).where(isOver(decided.now)).execute();
@@ -207,7 +207,7 @@ async function ours(
   });
 }
 
-async function messageRows({ db, externalUrl }: TurnOptions, { orgId, channels, planned, now }: Decided): Promise<Delivery[]> {
+async function messageRows({ db, externalUrl }: PassOptions, { orgId, channels, planned, now }: Decided): Promise<Delivery[]> {
   if (planned.messages.length === 0) return [];
   const { name } = await orgOf(db, orgId);
   const rows: Delivery[] = [];
@@ -216,15 +216,15 @@ async function messageRows({ db, externalUrl }: TurnOptions, { orgId, channels, 
   return rows;
 }
 
-interface MessageOf {
-  readonly content: GroupMessage<KeptAlert>;
+interface MessageContext {
+  readonly content: GroupMessage<ExpiringAlert>;
   readonly org: { readonly id: string; readonly name: string };
   readonly channels: ReadonlyMap<string, string>;
   readonly now: Date;
   readonly externalUrl: string;
 }
 
-async function messageRow(db: NotificationDb, { content, org, channels, now, externalUrl }: MessageOf): Promise<Delivery> {
+async function messageRow(db: NotificationDb, { content, org, channels, now, externalUrl }: MessageContext): Promise<Delivery> {
   const { group } = content;
   const first = [...content.firing, ...content.resolved].slice(0, MAX_ALERTS_PER_MESSAGE);
   const annotations = await readAnnotations(
@@ -232,7 +232,7 @@ async function messageRow(db: NotificationDb, { content, org, channels, now, ext
     org.id,
     first.map(({ fingerprint }) => fingerprint),
   );
-  const annotated = (alerts: readonly KeptAlert[]) =>
+  const annotated = (alerts: readonly ExpiringAlert[]) =>
     alerts.map((alert) => ({ ...alert, annotations: annotations.get(alert.fingerprint) ?? {} }));
   const message = composeMessage({
     id: randomUUID(),

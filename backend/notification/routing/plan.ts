@@ -3,8 +3,8 @@
 // to the event loop; a channel gets the messages of a group in order, one at a time; groups and messages are limited, and what exceeds the
 // limit waits for the next pass.
 import { MAX_GROUP_MEMBERS_PER_ORG, MAX_GROUPS_PER_ORG, MAX_MESSAGES_PER_PASS, MAX_PENDING_PER_CHANNEL } from "../limits.ts";
-import { type GroupState, type GroupTimes, groupTurn } from "./group-state.ts";
-import { compileMatchers, type Labels, type Matcher, matcherOf } from "../model/matchers.ts";
+import { type GroupState, type GroupTimes, planGroup } from "./group-state.ts";
+import { compileMatchers, type Labels, type Matcher, toMatcher } from "../model/matchers.ts";
 import type { Alert } from "../model/message.ts";
 import { TimeSlices } from "../../../common/time-slices.ts";
 import { createHash } from "node:crypto";
@@ -13,13 +13,13 @@ import type { StoredRoute } from "./route-body.ts";
 export type Route = Omit<StoredRoute, "position" | "createdAt">;
 
 /** `routes` in their order. */
-export async function routerOf<R extends Pick<Route, "matchers" | "continues" | "isDefault">>(
+export async function compileRoutes<R extends Pick<Route, "matchers" | "continues" | "isDefault">>(
   routes: readonly R[],
   slices: TimeSlices,
 ): Promise<(labels: Labels) => readonly R[]> {
   const special = await slices.map(
     routes.filter(({ isDefault }) => !isDefault),
-    (route) => ({ route, takes: compileMatchers(route.matchers.map(matcherOf)) }),
+    (route) => ({ route, takes: compileMatchers(route.matchers.map(toMatcher)) }),
   );
   const rest = routes.filter(({ isDefault }) => isDefault);
   return (labels) => {
@@ -57,7 +57,7 @@ export interface PlanInput<A extends Alert> {
   /** Silences in force. */
   readonly silences: readonly (readonly Matcher[])[];
   /** States by `stateKey`. */
-  readonly states: ReadonlyMap<string, KnownGroup>;
+  readonly states: ReadonlyMap<string, StoredGroup>;
   /** Messages in delivery: of a group, by `stateKey`; of a channel, their number. */
   readonly pendingGroups: ReadonlySet<string>;
   readonly pendingOf: ReadonlyMap<string, number>;
@@ -66,26 +66,26 @@ export interface PlanInput<A extends Alert> {
 
 export interface GroupMessage<A> {
   readonly key: string;
-  readonly group: GroupOf;
+  readonly group: AlertGroup;
   readonly firing: readonly A[];
   readonly resolved: readonly A[];
 }
 
-export interface GroupOf {
+export interface AlertGroup {
   readonly routeId: string;
   readonly channelId: string;
   readonly groupKey: string;
   readonly labels: Readonly<Record<string, string>>;
 }
 
-export interface KnownGroup extends GroupState {
-  readonly group: GroupOf;
+export interface StoredGroup extends GroupState {
+  readonly group: AlertGroup;
 }
 
 export interface Plan<A> {
   readonly messages: readonly GroupMessage<A>[];
   /** Group states to write. */
-  readonly changed: readonly { readonly group: GroupOf; readonly state: GroupState }[];
+  readonly changed: readonly { readonly group: AlertGroup; readonly state: GroupState }[];
   /** Keys of groups that are no longer stored. */
   readonly gone: readonly string[];
   /** Fingerprints of alerts that are no longer stored. */
@@ -105,7 +105,7 @@ export function stateKey(routeId: string, channelId: string, key: string): strin
 }
 
 interface Members<A> {
-  readonly group: GroupOf;
+  readonly group: AlertGroup;
   readonly times: GroupTimes;
   readonly alerts: A[];
 }
@@ -114,7 +114,7 @@ export async function plan<A extends Alert>(input: PlanInput<A>): Promise<Plan<A
   const { states, now } = input;
   const { members, refused, busyMs } = await collectGroups(input);
   const messages: GroupMessage<A>[] = [];
-  const changed: { group: GroupOf; state: GroupState }[] = [];
+  const changed: { group: AlertGroup; state: GroupState }[] = [];
   const gone = [...states.keys()].filter((key) => !members.has(key));
   const remembered = new Set<string>();
   const pendingOf = new Map(input.pendingOf);
@@ -129,7 +129,7 @@ export async function plan<A extends Alert>(input: PlanInput<A>): Promise<Plan<A
       for (const fingerprint of Object.keys(before.firing)) remembered.add(fingerprint);
       continue;
     }
-    const { state, send } = groupTurn(before, alerts, times, now);
+    const { state, send } = planGroup(before, alerts, times, now);
     const pending = pendingOf.get(group.channelId) ?? 0;
     const hasRoom = messages.length < MAX_MESSAGES_PER_PASS && pending < MAX_PENDING_PER_CHANNEL;
     const next = send && hasRoom ? send.notified : state;
@@ -164,7 +164,7 @@ async function collectGroups<A extends Alert>(
 ): Promise<{ members: Map<string, Members<A>>; refused: number; busyMs: number }> {
   const { alerts, routes, channelIds, states, silences } = input;
   const slices = new TimeSlices();
-  const route = await routerOf(routes, slices);
+  const route = await compileRoutes(routes, slices);
   const silencers = await slices.map(silences, compileMatchers);
   const members = new Map<string, Members<A>>();
   let room = MAX_GROUPS_PER_ORG - states.size;

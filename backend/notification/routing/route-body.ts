@@ -3,7 +3,7 @@
 import { durationWanted, durationWithin, formatDuration } from "../../../common/duration.ts";
 import { closedSchema, objectSchema, parseUuid, TIME_SCHEMA, UUID_SCHEMA, invalidField } from "../../http/schemas.ts";
 import { MAX_CHANNELS_PER_ROUTE, MAX_GROUP_LABELS, MAX_MATCHERS, MAX_ROUTE_BYTES } from "../limits.ts";
-import { checkMatchers, matcherOf, OPERATORS, type RouteMatcher } from "../model/matchers.ts";
+import { checkMatchers, toMatcher, OPERATORS, type RouteMatcher } from "../model/matchers.ts";
 
 export interface RouteBody {
   readonly matchers: readonly RouteMatcher[];
@@ -89,8 +89,8 @@ export const ROUTE_SCHEMA = objectSchema(["id", "position", "is_default", "creat
 });
 
 /** Checks what a schema cannot express. Throws ApiError `invalid_field`, which names the field. */
-export function checkedRoute(body: RouteBody): CheckedRoute {
-  checkMatchers(body.matchers.map(matcherOf), { anyAlert: true });
+export function validateRoute(body: RouteBody): CheckedRoute {
+  checkMatchers(body.matchers.map(toMatcher), { anyAlert: true });
   const bytes = Buffer.byteLength(JSON.stringify(body));
   if (bytes > MAX_ROUTE_BYTES) throw invalidField("route", `is ${bytes} bytes, more than ${MAX_ROUTE_BYTES}`);
   return {
@@ -105,7 +105,7 @@ export function checkedRoute(body: RouteBody): CheckedRoute {
   };
 }
 
-export function routeObject(route: StoredRoute): Record<string, unknown> {
+export function describeRoute(route: StoredRoute): Record<string, unknown> {
   return {
     id: route.id,
     position: route.position,

@@ -5,7 +5,7 @@ import type { Kysely, Selectable, Transaction } from "kysely";
 import { ApiError } from "../../errors.ts";
 import { notFound, invalidField } from "../../http/schemas.ts";
 import { MAX_ROUTES } from "../limits.ts";
-import { matcherOf } from "../model/matchers.ts";
+import { toMatcher } from "../model/matchers.ts";
 import { changeOrganisation, checkExpressions } from "../model/organisation-rows.ts";
 import { type CheckedRoute, type StoredRoute } from "./route-body.ts";
 import type { NotificationDb, NotificationTables, RoutesTable } from "../model/table.ts";
@@ -23,7 +23,7 @@ const DEFAULT: CheckedRoute = {
   position: undefined,
 };
 
-export class RouteTable {
+export class RouteStore {
   readonly #db: Kysely<NotificationTables>;
   readonly #nowMs: () => number;
 
@@ -48,7 +48,7 @@ export class RouteTable {
       const row = { id: randomUUID(), org_id: orgId, position: rows.length, is_default: false, created_at: now, ...columnsOf(route) };
       await checkChannels(trx, orgId, route);
       await trx.insertInto("routes").values(row).execute();
-      await checkExpressions(trx, orgId, now, route.matchers.map(matcherOf));
+      await checkExpressions(trx, orgId, now, route.matchers.map(toMatcher));
       return await place(trx, orgId, row.id, route.position);
     });
   }
@@ -63,7 +63,7 @@ export class RouteTable {
       if (former.is_default && route.continues) throw invalidField("continue", "there is no route after the default one");
       await checkChannels(trx, orgId, route);
       await trx.updateTable("routes").set(columnsOf(route)).where("org_id", "=", orgId).where("id", "=", id).execute();
-      await checkExpressions(trx, orgId, now, route.matchers.map(matcherOf));
+      await checkExpressions(trx, orgId, now, route.matchers.map(toMatcher));
       return await place(trx, orgId, id, former.is_default ? undefined : route.position);
     });
   }

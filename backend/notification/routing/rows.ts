@@ -2,7 +2,7 @@
 // when the evaluator reported that, when its rule is gone, or when the evaluator has evaluated the rule after the time until which the
 // alert was announced to fire, without reporting it again.
 import type { Transaction } from "kysely";
-import { type GroupOf, type KnownGroup, stateKey } from "./plan.ts";
+import { type AlertGroup, type StoredGroup, stateKey } from "./plan.ts";
 import type { NotificationDb, NotificationTables } from "../model/table.ts";
 import type { AlertingTables } from "../../alerting/table.ts";
 import type { CompletedUntil } from "../intake/evaluations.ts";
@@ -17,12 +17,12 @@ export interface ReadAlertsOptions {
 }
 
 /** An alert, and when the alert ends unless the evaluator sends it again. */
-export type KeptAlert = Alert & { readonly expiresAt: Date };
+export type ExpiringAlert = Alert & { readonly expiresAt: Date };
 
 /** Sorted by fingerprint, without annotations. `silenced` is always false, because silences are not read here. */
-export async function readAlerts(db: NotificationDb, orgId: string, options: ReadAlertsOptions): Promise<KeptAlert[]> {
+export async function readAlerts(db: NotificationDb, orgId: string, options: ReadAlertsOptions): Promise<ExpiringAlert[]> {
   const rules = await rulesOf(db, orgId);
-  const alerts: KeptAlert[] = [];
+  const alerts: ExpiringAlert[] = [];
   for (let after = ""; ;) {
     const rows = await db
       .selectFrom("alerts")
@@ -52,7 +52,7 @@ export async function readAlerts(db: NotificationDb, orgId: string, options: Rea
 }
 
 /** Rules of firing alerts whose expiry has passed. */
-export async function rulesWithExpired(db: NotificationDb, orgId: string, now: Date): Promise<string[]> {
+export async function findRulesWithExpired(db: NotificationDb, orgId: string, now: Date): Promise<string[]> {
   const rows = await db
     .selectFrom("alerts")
     .select("rule_id")
@@ -95,7 +95,7 @@ export async function readAnnotations(
   return new Map(rows.map((row) => [row.fingerprint, row.annotations]));
 }
 
-export async function readStates(db: NotificationDb, orgId: string): Promise<Map<string, KnownGroup>> {
+export async function readStates(db: NotificationDb, orgId: string): Promise<Map<string, StoredGroup>> {
   const rows = await db.selectFrom("alert_groups").selectAll().where("org_id", "=", orgId).execute();
   return new Map(
     rows.map((row) => {
@@ -120,11 +120,11 @@ export async function readPending(
   return { pendingGroups: new Set(rows.map((row) => stateKey(row.route_id ?? "", row.channel_id, row.group_key))), pendingOf };
 }
 
-export function keyOf({ routeId, channelId, groupKey }: Pick<GroupOf, "routeId" | "channelId" | "groupKey">): string {
+export function keyOf({ routeId, channelId, groupKey }: Pick<AlertGroup, "routeId" | "channelId" | "groupKey">): string {
   return stateKey(routeId, channelId, groupKey);
 }
 
-export async function upsertStates(trx: Transaction<NotificationTables>, rows: readonly NotificationRow[]): Promise<void> {
+export async function writeStates(trx: Transaction<NotificationTables>, rows: readonly NotificationRow[]): Promise<void> {
   await trx
     .insertInto("alert_groups")
     .values(rows as never)

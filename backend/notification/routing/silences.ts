@@ -67,7 +67,7 @@ export const SILENCE_SCHEMA = objectSchema({
 });
 
 /** Checks what a schema cannot express. Throws ApiError `invalid_field`, which names the field. */
-export function checkedSilence(body: SilenceBody, nowMs: number): CheckedSilence {
+export function validateSilence(body: SilenceBody, nowMs: number): CheckedSilence {
   const matchers = body.matchers.map(({ name, value, isRegex, isEqual }) => ({ name, value, isRegex, isEqual }));
   checkMatchers(matchers, { anyAlert: false });
   const bytes = Buffer.byteLength(JSON.stringify(matchers)) + Buffer.byteLength(body.comment);
@@ -87,7 +87,7 @@ export function stateOf({ startsAt, endsAt }: Pick<CheckedSilence, "startsAt" | 
   return startsAt.getTime() <= nowMs ? "active" : "pending";
 }
 
-export function silenceObject(silence: StoredSilence, nowMs: number): Record<string, unknown> {
+export function describeSilence(silence: StoredSilence, nowMs: number): Record<string, unknown> {
   const { id, matchers, startsAt, endsAt, createdBy, comment, updatedAt } = silence;
   return {
     id,
@@ -107,7 +107,7 @@ function momentMs(field: string, text: string): number {
   return ms;
 }
 
-export class SilenceTable {
+export class SilenceStore {
   readonly #db: Kysely<NotificationTables>;
   readonly #nowMs: () => number;
 

@@ -2,7 +2,7 @@
 import { ApiError } from "../../../backend/errors.ts";
 import { MAX_TEXT_TEMPLATE_LENGTH, MAX_TITLE_TEMPLATE_LENGTH } from "../../../backend/notification/limits.ts";
 import { checkMatchers, compileMatchers, type Labels, type Matcher, readMatcher } from "../../../backend/notification/model/matchers.ts";
-import { ownWords, whyNoTemplate } from "../../../backend/notification/channels/message-template.ts";
+import { renderTemplates, findTemplateProblem } from "../../../backend/notification/channels/message-template.ts";
 import { alertOf, HOSTILE, messageOf } from "../../../backend/notification/model/message.fixture.ts";
 import { filterOf } from "../../../backend/query/native/log-filter-parameters.ts";
 import { recordConditions } from "../../../backend/storage/logs/filter.ts";
@@ -50,9 +50,9 @@ function templateProgram(texts: Texts): MainProgram {
   const place = texts.one(["title", "text"] as const);
   const text = texts.template().slice(0, place === "title" ? MAX_TITLE_TEMPLATE_LENGTH : MAX_TEXT_TEMPLATE_LENGTH);
   const run = (): void => {
-    const reason = whyNoTemplate(text, place);
+    const reason = findTemplateProblem(text, place);
     if (reason !== undefined) throw new ApiError("invalid_field", reason);
-    const made = ownWords({ [place]: text }, MESSAGE)[place] ?? "";
+    const made = renderTemplates({ [place]: text }, MESSAGE)[place] ?? "";
     if (made.length > 8100 || !made.isWellFormed()) throw new Error(`a message of ${made.length} characters`);
   };
   return { kind: "message template", text, run };
