@@ -41,7 +41,7 @@ interface Expression {
   readonly polynomial: string | undefined;
 }
 
-function countExpressions(file: string): Expression[] {
+function expressionsIn(file: string): Expression[] {
   const { program } = parseSync(file, readFileSync(join(ROOT, file), "utf8"));
   const found: Expression[] = [];
   new Visitor({
@@ -59,7 +59,7 @@ const files = globSync("{agent,backend,common}/**/*.ts", {
   cwd: ROOT,
   exclude: ["**/node_modules/**", "**/*.test.ts", "**/*.fixture.ts", "**/kernel/**"],
 });
-const expressions = files.flatMap(countExpressions);
+const expressions = files.flatMap(expressionsIn);
 
 test("no expression takes more than linear time", () => {
   expect(expressions.length).toBeGreaterThan(300);

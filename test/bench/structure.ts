@@ -29,16 +29,16 @@ const { tree } = values;
 const files = execFileSync("git", ["ls-files", "*.ts", "*.tsx", "*.css"], { cwd: tree, encoding: "utf8" }).split("\n").filter(Boolean);
 const isTest = (file: string): boolean => file.startsWith("test/") || /\.(?:test|fixture)\.tsx?$/.test(file);
 const textOf = (file: string): string => readFileSync(join(tree, file), "utf8");
-const alertTexts = (file: string): number => textOf(file).split("\n").length - 1;
+const linesOf = (file: string): number => textOf(file).split("\n").length - 1;
 const sum = (list: readonly number[]): number => list.reduce((total, lines) => total + lines, 0);
 
 const sources = files.filter((file) => !isTest(file));
-const lengths = sources.map(alertTexts).sort((a, b) => a - b);
-const small = sources.filter((file) => alertTexts(file) < 30);
+const lengths = sources.map(linesOf).sort((a, b) => a - b);
+const small = sources.filter((file) => linesOf(file) < 30);
 const rows: Record<string, number | string> = {
   "source files": sources.length,
   "lines of source": sum(lengths),
-  "lines of tests and benches": sum(files.filter(isTest).map(alertTexts)),
+  "lines of tests and benches": sum(files.filter(isTest).map(linesOf)),
   "median lines of a source file": lengths[lengths.length >> 1] ?? 0,
   "source files below 30 lines": small.length,
   "source files above 400 lines": lengths.filter((lines) => lines > 400).length,

@@ -25,7 +25,7 @@ async function send(path: string, body: Buffer): Promise<number> {
   return (await fetch(`${backend.apiUrl}${path}`, { method: "POST", headers, body: new Uint8Array(body) })).status;
 }
 
-const alertTexts = <Line = Record<string, unknown>>(path: string): Line[] =>
+const linesOf = <Line = Record<string, unknown>>(path: string): Line[] =>
   readFileSync(path, "utf8")
     .split("\n")
     .filter(Boolean)
@@ -48,7 +48,7 @@ test("everything is exported, then the organisation can do nothing, and its tele
   expect((await runClient(`login --email ${email}`, { ...admin, input: `${password}\n` })).code).toBe(0);
   const out = join(folder.path, "export");
   const orders = (): number[] =>
-    alertTexts<{ metric: Record<string, string>; values: number[] }>(join(out, "metrics.ndjson"))
+    linesOf<{ metric: Record<string, string>; values: number[] }>(join(out, "metrics.ndjson"))
       .filter(({ metric }) => metric["__name__"] === "shop_orders")
       .flatMap(({ values }) => values);
   // The engine shows samples some seconds after it has them.
@@ -57,8 +57,8 @@ test("everything is exported, then the organisation can do nothing, and its tele
     return orders().length === SAMPLES;
   });
   expect(orders().toSorted((one, other) => one - other)).toEqual(Array.from({ length: SAMPLES }, (_, at) => at));
-  expect(new Set(alertTexts(join(out, "logs.ndjson")).map(({ message }) => message)).size).toBe(LOGS);
-  expect(alertTexts(join(out, "spans.ndjson"))).toHaveLength(7);
+  expect(new Set(linesOf(join(out, "logs.ndjson")).map(({ message }) => message)).size).toBe(LOGS);
+  expect(linesOf(join(out, "spans.ndjson"))).toHaveLength(7);
 
   const operator = { url: backend.apiUrl, sessionFile: join(folder.path, "operator") };
   const operatorPassword = adminPassword(backend.place);

@@ -20,7 +20,7 @@ import { call, eventually, freePorts, ROOT } from "../fixtures/processes.ts";
 const [grpcPort] = await freePorts(1);
 const grpcUrl = `http://127.0.0.1:${grpcPort}`;
 const backend = backendOfFile({ JWT_TTL: "2h", INGEST_TOKENS: "true", OTLP_GRPC_LISTEN: `127.0.0.1:${grpcPort}` });
-const configuration = toAlertmanagerConfig("collector.md");
+const configuration = configurationOf("collector.md");
 const WITHIN_MS = 120_000;
 const stack = new AsyncDisposableStack();
 let bearer: string;
@@ -31,7 +31,7 @@ beforeAll(async () => {
 afterAll(async () => await stack.disposeAsync());
 
 /** The collector's configuration on a page of the guide. */
-function toAlertmanagerConfig(page: string): string {
+function configurationOf(page: string): string {
   const text = readFileSync(join(ROOT, "docs/guides/send", page), "utf8");
   const blocks = [...text.matchAll(/(?<=```yaml\n)[^]*?(?=```)/g)].map(([block]) => block);
   return blocks.find((block) => block.startsWith("receivers:")) ?? "";
@@ -125,7 +125,7 @@ test.each([
   ["encoding: proto", configuration],
   ["encoding: json", configuration.replace("encoding: proto", "encoding: json")],
   // The test has no TLS.
-  ["gRPC", toAlertmanagerConfig("grpc.md").replace("compression: gzip", "compression: gzip\n    tls: { insecure: true }")],
+  ["gRPC", configurationOf("grpc.md").replace("compression: gzip", "compression: gzip\n    tls: { insecure: true }")],
 ])("a collector sends all signals with %s", { timeout: 4 * WITHIN_MS }, async (way, text) => {
   const node = `collector-${way.replaceAll(/\W+/g, "-")}`;
   expect(configuration).toContain("encoding: proto");
@@ -152,7 +152,7 @@ test.each([
 
 test("a collector sends metrics by remote write", { timeout: 2 * WITHIN_MS }, async () => {
   const node = "collector-write";
-  const address = await startCollector(node, toAlertmanagerConfig("prometheus.md"), await newToken(node), "metrics");
+  const address = await startCollector(node, configurationOf("prometheus.md"), await newToken(node), "metrics");
   const { metrics } = documents("write-service");
   const answer = await call("POST", `${address}/v1/metrics`, { body: metrics });
   expect(answer.status, answer.text).toBe(200);

@@ -81,7 +81,7 @@ async function allThere(): Promise<void> {
 }
 
 /** Batches that were read twice, and left out the second time. */
-function remainderText(): number {
+function leftOut(): number {
   return agent.log.split("the collector read them again").length - 1;
 }
 
@@ -153,13 +153,13 @@ test.each(Object.keys(KINDS))(
   async (kind) => {
     for (let kill = 1; kill <= KILLS; kill++) {
       const before = FILES.map((file) => lossesOf(file).doubled);
-      const leftOutBefore = remainderText();
+      const leftOutBefore = leftOut();
       await KINDS[kind]?.();
       await allThere();
       const after = FILES.map((file) => lossesOf(file));
       const doubled = after.map((each, i) => each.doubled - (before[i] ?? 0));
       const losses = `${after.map((each) => each.missing).join(" and ")} missing, ${doubled.join(" and ")} doubled`;
-      console.log(`${kind}, ${kill}: ${written} lines of each file written, ${losses}; ${remainderText() - leftOutBefore} batches left out`);
+      console.log(`${kind}, ${kill}: ${written} lines of each file written, ${losses}; ${leftOut() - leftOutBefore} batches left out`);
       expect(after.map((each) => each.missing)).toEqual([0, 0]);
       expect(Math.max(...doubled)).toBeLessThanOrEqual(BATCH_LINES);
     }

@@ -22,12 +22,12 @@ export async function readPage(markdown: string, isLogql: (query: string) => Pro
   const examples: string[] = [];
   const lines: string[] = [];
   for (const block of [...blocks, ...spansOf(rest)]) {
-    if (LINES.has(block.language)) lines.push(...alertTexts(block.text));
+    if (LINES.has(block.language)) lines.push(...linesOf(block.text));
     else if (block.language === "json") lines.push(...documentOf(block.text));
     else {
       const found = await examplesOf(block, isLogql);
       examples.push(...found);
-      if (block.language === "" && found.length === 0) lines.push(...alertTexts(block.text));
+      if (block.language === "" && found.length === 0) lines.push(...linesOf(block.text));
     }
   }
   return { examples, lines };
@@ -53,7 +53,7 @@ function spansOf(text: string): Block[] {
   }));
 }
 
-function alertTexts(text: string): string[] {
+function linesOf(text: string): string[] {
   return text.split("\n").flatMap((line) => (line.trim() === "" ? [] : [line.trim()]));
 }
 
@@ -62,13 +62,13 @@ function documentOf(text: string): string[] {
   try {
     return [JSON.stringify(JSON.parse(text))];
   } catch {
-    return alertTexts(text);
+    return linesOf(text);
   }
 }
 
 async function examplesOf({ language, text }: Block, isLogql: (query: string) => Promise<boolean>): Promise<string[]> {
   if (language === "template")
-    return alertTexts(text).map((line) => (line.startsWith("`") ? `${STAGE_OF}| line_format ${line}` : whole(line)));
+    return linesOf(text).map((line) => (line.startsWith("`") ? `${STAGE_OF}| line_format ${line}` : whole(line)));
   const parts =
     SHELLS.has(language) && !text.startsWith("{") ? [...text.matchAll(/'([^']*\{[^']+)'/g)].map(([, part = ""]) => part) : [text];
   const found: string[] = [];
@@ -77,7 +77,7 @@ async function examplesOf({ language, text }: Block, isLogql: (query: string) =>
     if (looksLikeLogql(query) && (await isLogql(query))) found.push(query);
     else if (language === "span") continue;
     else {
-      for (const line of alertTexts(part).map(whole)) {
+      for (const line of linesOf(part).map(whole)) {
         if (language === "logql" || (looksLikeLogql(line) && (await isLogql(line)))) found.push(line);
       }
     }

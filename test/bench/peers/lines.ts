@@ -33,10 +33,10 @@ function cpuOverParse(): string {
 }
 
 export function lines(blocks: readonly Block[]): string[] {
-  return blocks.flatMap((block) => [...alertTexts(block)]);
+  return blocks.flatMap((block) => [...linesOf(block)]);
 }
 
-function* alertTexts({ signal, senders, rounds, parseCpuUs }: Block): Generator<string> {
+function* linesOf({ signal, senders, rounds, parseCpuUs }: Block): Generator<string> {
   const ours = rounds.get(OURS) ?? [];
   const line = (name: string, ratios: readonly number[]): string => {
     const reach = REACH[name]?.[senders];
