@@ -33,11 +33,14 @@ export interface LookupSource<T> {
 /** The rows of a table for a cache; `read` decodes a row. */
 export function tableSource<Tables, T>(db: Kysely<Tables>, watched: Watched, read: (row: never) => T): LookupSource<T> {
   const { table, column, state } = watched;
+  const rowDb = db as unknown as Kysely<Record<string, Record<string, unknown>>>;
   return {
     find: async (ids) => {
-      const { rows } = await sql<{ row_id: string; row_state: string }>`
-        SELECT *, ${sql.ref(column)} AS row_id, ${state} AS row_state FROM ${sql.table(table)}
-        WHERE ${sql.ref(column)} IN (${sql.join(ids)})`.execute(db);
+      const query = rowDb
+        .selectFrom(table)
+        .selectAll()
+        .select([sql<string>`${sql.ref(column)}`.as("row_id"), state.as("row_state")]);
+      const rows = await query.where(column, "in", ids).execute();
       return rows.map((row) => ({ id: row.row_id, state: row.row_state, read: () => read(row as never) }));
     },
     findChanged: async (states) => await changedRows(db, watched, states),

@@ -170,8 +170,8 @@ test("custom texts of a channel are saved, rejected if they contain unknown fiel
   await page.getByLabel("Name", { exact: true }).fill("pager");
   await page.getByLabel(/^Key of/).fill("k".repeat(32));
   await page.getByLabel(/^Title/).fill("{{ team }} is down");
-  await page.getByRole("button", { name: "Create", exact: true }).click();
-  await page.getByRole("alert").getByText("{{ team }} is nothing that there is").waitFor();
+  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByRole("alert").getByText("unknown placeholder {{ team }}").waitFor();
   const settings = { region: "us", title: "{{ labels.team }} is down", text: "{{#alerts}}{{ labels.instance }}\n{{/alerts}}" };
   await page.getByLabel(/^Title/).fill(settings.title);
   await page.getByLabel(/^Text/).fill(settings.text);

@@ -109,11 +109,11 @@ test("each receiver's failure is reported with a message, retried where that may
     return [row.status, row.http_status, row.error];
   };
   expect(await delivery("works", 1)).toEqual(["delivered", 200, null]);
-  expect(await delivery("to-metadata", 1)).toEqual(["failed", 307, "the receiver answers 307: redirects are not followed"]);
-  expect(await delivery("to-inside", 1)).toEqual(["failed", 307, "the receiver answers 307: redirects are not followed"]);
-  expect(await delivery("moving", 1)).toEqual(["pending", null, "the host has no address that notifications may be sent to"]);
-  expect(await delivery("fails", 2)).toEqual(["pending", 500, "the receiver answers 500"]);
-  expect(await delivery("hangs", 1)).toEqual(["pending", null, "no answer in time"]);
+  expect(await delivery("to-metadata", 1)).toEqual(["failed", 307, "the receiver responded with status 307: redirects are not followed"]);
+  expect(await delivery("to-inside", 1)).toEqual(["failed", 307, "the receiver responded with status 307: redirects are not followed"]);
+  expect(await delivery("moving", 1)).toEqual(["pending", null, "the host does not exist, or has no address that notifications may be sent to"]);
+  expect(await delivery("fails", 2)).toEqual(["pending", 500, "the receiver responded with status 500"]);
+  expect(await delivery("hangs", 1)).toEqual(["pending", null, "no response in time"]);
 
   // Once more each, under the same id.
   const again = await eventually("asked twice", async () => {
@@ -123,7 +123,7 @@ test("each receiver's failure is reported with a message, retried where that may
   expect(new Set(again)).toEqual(new Set([(await of("fails"))?.id]));
   expect([toMetadata.received.length, toInside.received.length, moves.received.length]).toEqual([1, 1, 1]);
   expect([inside.connections, metadata?.connections ?? 0]).toEqual([0, 0]);
-  const log = backend.log.split("\n").filter((line) => line.includes("a notification is refused"));
+  const log = backend.log.split("\n").filter((line) => line.includes("refused to send a notification"));
   expect(log.length).toBeGreaterThan(0);
   expect(JSON.parse(log[0] ?? "")).toMatchObject({ host: "moving.backend.test", found: [INSIDE] });
 });

@@ -43,11 +43,11 @@ export interface ActiveAlertsQuery {
   readonly silences: readonly StoredSilence[];
   /** Id → name of enabled channels. */
   readonly channels: ReadonlyMap<string, string>;
-  readonly wanted: (alert: ActiveAlert) => boolean;
+  readonly filter: (alert: ActiveAlert) => boolean;
 }
 
-/** Size of an alert without its labels and annotations, and of each silence that covers it. */
-const [REST_BYTES, SILENCE_BYTES] = [500, 40];
+/** Estimated size of an alert without its labels and annotations, and of each silence that matches it. */
+const [FIXED_BYTES, SILENCE_BYTES] = [500, 40];
 const PAGE_ROWS = 200;
 
 /** Sorted by fingerprint. `isCut`: there are more alerts. */
@@ -55,10 +55,10 @@ export async function findActiveAlerts(
   db: NotificationDb,
   question: ActiveAlertsQuery,
 ): Promise<{ alerts: RoutedAlert[]; isCut: boolean }> {
-  const { orgId, now, wanted, channels } = question;
-  const compiling = new TimeSlices();
-  const listRoutes = await compileRoutes(question.routes, compiling);
-  const silencers = await compiling.map(question.silences, ({ id, matchers }) => ({ id, covers: compileMatchers(matchers) }));
+  const { orgId, now, filter, channels } = question;
+  const compileSlices = new TimeSlices();
+  const findRoutes = await compileRoutes(question.routes, compileSlices);
+  const silencers = await compileSlices.map(question.silences, ({ id, matchers }) => ({ id, matches: compileMatchers(matchers) }));
   const nameBytes = new Map([...channels.values()].map((name) => [name, Buffer.byteLength(JSON.stringify({ name })) + 1]));
   const alerts: RoutedAlert[] = [];
   let sum = 0;
@@ -76,12 +76,12 @@ export async function findActiveAlerts(
     const slices = new TimeSlices();
     for (const row of rows) {
       if (slices.isOver) await slices.next();
-      const routes = listRoutes(row.labels);
-      const silencedBy = silencers.filter(({ covers }) => covers(row.labels)).map(({ id }) => id);
+      const routes = findRoutes(row.labels);
+      const silencedBy = silencers.filter(({ matches }) => matches(row.labels)).map(({ id }) => id);
       const names = new Set(routes.flatMap(({ channelIds }) => channelIds.flatMap((id) => channels.get(id) ?? [])));
-      const alert = alertOf(row, silencedBy, [...names]);
-      if (!wanted(alert)) continue;
-      let bytes = row.bytes + REST_BYTES + SILENCE_BYTES * silencedBy.length;
+      const alert = describeAlert(row, silencedBy, [...names]);
+      if (!filter(alert)) continue;
+      let bytes = row.bytes + FIXED_BYTES + SILENCE_BYTES * silencedBy.length;
       for (const name of names) bytes += nameBytes.get(name) ?? 0;
       if ((sum += bytes) > MAX_ACTIVE_ALERTS_BYTES) return { alerts, isCut: true };
       alerts.push({ alert, routes, bytes });
@@ -91,7 +91,7 @@ export async function findActiveAlerts(
   }
 }
 
-function alertOf(row: Selectable<AlertsTable>, silencedBy: readonly string[], receivers: readonly string[]): ActiveAlert {
+function describeAlert(row: Selectable<AlertsTable>, silencedBy: readonly string[], receivers: readonly string[]): ActiveAlert {
   return {
     fingerprint: row.fingerprint,
     labels: row.labels,

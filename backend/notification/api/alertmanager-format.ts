@@ -9,36 +9,36 @@ import type { StoredRoute } from "../routing/route-body.ts";
 
 /** Parses the repeatable parameter `filter`. Throws ApiError invalid_parameter. */
 export function readFilters(request: FastifyRequest): Matcher[] {
-  const matchers = parametersOf(request).getAll("filter").map(filterOf);
-  asParameter("filter", () => checkMatchers(matchers, { anyAlert: true }));
+  const matchers = readParameters(request).getAll("filter").map(readFilter);
+  checkParameter("filter", () => checkMatchers(matchers, { anyAlert: true }));
   return matchers;
 }
 
 /** Parses `receiver`: a regular expression for the whole name of a receiver. */
 export function readReceiver(request: FastifyRequest): (name: string) => boolean {
-  const value = parametersOf(request).get("receiver");
+  const value = readParameters(request).get("receiver");
   if (!value) return () => true;
   const matchers = [{ name: "receiver", value, isRegex: true, isEqual: true }];
-  asParameter("receiver", () => checkMatchers(matchers, { anyAlert: true }));
-  const holds = compileMatchers(matchers);
-  return (receiver) => holds({ receiver });
+  checkParameter("receiver", () => checkMatchers(matchers, { anyAlert: true }));
+  const matches = compileMatchers(matchers);
+  return (receiver) => matches({ receiver });
 }
 
 /** Parses booleans like Go; true if the parameter is missing. */
 export function readFlag(request: FastifyRequest, name: string): boolean {
-  const value = parametersOf(request).get(name) ?? "true";
+  const value = readParameters(request).get(name) ?? "true";
   if (!/^(?:true|false|[01tf])$/i.test(value)) throw new ApiError("invalid_parameter", `${name}: must be true or false`);
   return /^[1t]/i.test(value);
 }
 
-function filterOf(text: string): Matcher {
+function readFilter(text: string): Matcher {
   const matcher = readMatcher(text);
   if (!matcher)
     throw new ApiError("invalid_parameter", 'filter: must be a matcher such as alertname="Down" or severity=~"critical|warning"');
   return matcher;
 }
 
-function asParameter(name: string, check: () => void): void {
+function checkParameter(name: string, check: () => void): void {
   try {
     check();
   } catch (error) {
@@ -47,7 +47,7 @@ function asParameter(name: string, check: () => void): void {
   }
 }
 
-function parametersOf({ url }: FastifyRequest): URLSearchParams {
+function readParameters({ url }: FastifyRequest): URLSearchParams {
   const at = url.indexOf("?");
   return new URLSearchParams(at < 0 ? "" : url.slice(at + 1));
 }
@@ -61,8 +61,8 @@ export const ALERTMANAGER_ERRORS: RouteDeclaration["otherErrors"] = {
 };
 
 async function toAlertmanagerError(request: FastifyRequest, reply: FastifyReply, payload: unknown): Promise<unknown> {
-  const isAsked = request.headers.accept?.trim().toLowerCase() === "application/json";
-  if (!isAsked || !STATUSES.includes(reply.statusCode) || typeof payload !== "string") return payload;
+  const isExactJson = request.headers.accept?.trim().toLowerCase() === "application/json";
+  if (!isExactJson || !STATUSES.includes(reply.statusCode) || typeof payload !== "string") return payload;
   const { message } = JSON.parse(payload) as { message: string };
   return JSON.stringify(message);
 }
@@ -76,21 +76,28 @@ export function toAlertmanagerConfig(routes: readonly StoredRoute[], channels: R
     const names = channelIds.flatMap((id) => channels.get(id) ?? []);
     return names.length === 0 ? [NO_RECEIVER] : names;
   };
-  const rest = routes.find(({ isDefault }) => isDefault);
-  const special = routes
+  const defaultRoute = routes.find(({ isDefault }) => isDefault);
+  const childRoutes = routes
     .filter(({ isDefault }) => !isDefault)
     .flatMap((route) =>
       namesOf(route).map((receiver, at, all) => ({
         receiver,
         matchers: route.matchers.map(matcherText),
-        ...timesOf(route),
+        ...describeTimes(route),
         continue: route.continues || at < all.length - 1,
       })),
     );
   // The root handles alerts that no other route matches, but has only one receiver: if there are several, they become routes below it.
-  const others = rest && namesOf(rest).length > 1 ? namesOf(rest).map((receiver) => ({ receiver, ...timesOf(rest), continue: true })) : [];
+  const defaultChildRoutes =
+    defaultRoute && namesOf(defaultRoute).length > 1
+      ? namesOf(defaultRoute).map((receiver) => ({ receiver, ...describeTimes(defaultRoute), continue: true }))
+      : [];
   return {
-    route: { receiver: (rest && namesOf(rest)[0]) ?? NO_RECEIVER, ...(rest && timesOf(rest)), routes: [...special, ...others] },
+    route: {
+      receiver: (defaultRoute && namesOf(defaultRoute)[0]) ?? NO_RECEIVER,
+      ...(defaultRoute && describeTimes(defaultRoute)),
+      routes: [...childRoutes, ...defaultChildRoutes],
+    },
     receivers: [...channels.values(), NO_RECEIVER].map((name) => ({ name })),
   };
 }
@@ -99,7 +106,7 @@ function matcherText({ label, op, value }: RouteMatcher): string {
   return `${label}${op}${JSON.stringify(value)}`;
 }
 
-function timesOf({ groupBy, waitMs, intervalMs, repeatMs }: StoredRoute): object {
+function describeTimes({ groupBy, waitMs, intervalMs, repeatMs }: StoredRoute): object {
   return {
     group_by: groupBy,
     group_wait: formatDuration(waitMs),

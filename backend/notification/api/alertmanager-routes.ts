@@ -1,6 +1,6 @@
 // Alertmanager's API v2 of one organisation, for Grafana's data source and `amtool`: alerts, groups, receivers, status. Silences are in
 // silence-routes.ts. Invariant: the organisation is that of the session or the read token; alerts and groups are built for one
-// request of an organisation at a time, and are bounded; only the names of channels are returned.
+// request of an organisation at a time, and are limited in bytes; only the names of channels are returned.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import { FairQueue } from "../../admission/fair-queue.ts";
@@ -62,7 +62,7 @@ const PARAMETERS = optionalSchema({
   unprocessed: flag("there are none"),
   muted: flag("there are none"),
 });
-const STATUS_ANSWER = objectSchema({
+const STATUS_RESPONSE = objectSchema({
   cluster: { type: "object", additionalProperties: true },
   versionInfo: { type: "object", additionalProperties: text },
   config: objectSchema({ original: { type: "string", description: "routes and receivers in Alertmanager's form, as JSON" } }),
@@ -80,7 +80,7 @@ function declare(path: string, summary: string, response: object, query?: object
 }
 
 export const ALERTMANAGER_ROUTES = {
-  status: declare("status", "status, with the routes as configuration", STATUS_ANSWER),
+  status: declare("status", "status, with the routes as configuration", STATUS_RESPONSE),
   receivers: declare("receivers", "channels, by name", { type: "array", items: RECEIVER }),
   alerts: declare("alerts", "firing alerts, with or without a channel", { type: "array", items: ALERT }, PARAMETERS),
   groups: declare(
@@ -111,20 +111,21 @@ export function createAlertmanagerRoutes(options: AlertmanagerOptions): Route[] 
   return bindHandlers(ALERTMANAGER_ROUTES, {
     status: async (request: FastifyRequest) => {
       const { orgId } = readerOf(request);
-      const original = JSON.stringify(toAlertmanagerConfig(await routes.list(orgId), await channelsOf(db, orgId)), undefined, 2);
+      const original = JSON.stringify(toAlertmanagerConfig(await routes.list(orgId), await readChannelNames(db, orgId)), undefined, 2);
       return { cluster: { status: "disabled", peers: [] }, versionInfo: VERSION, config: { original }, uptime: startedAt };
     },
-    receivers: async (request: FastifyRequest) => [...(await channelsOf(db, readerOf(request).orgId)).values()].map((name) => ({ name })),
+    receivers: async (request: FastifyRequest) =>
+      [...(await readChannelNames(db, readerOf(request).orgId)).values()].map((name) => ({ name })),
     alerts: async (request: FastifyRequest, reply: FastifyReply) => {
-      const filter = readWanted(request);
-      return await sendQueued(request, reply, async (orgId) => (await standing(options, reply, orgId, filter)).map(({ alert }) => alert));
+      const filter = readAlertFilter(request);
+      return await sendQueued(request, reply, async (orgId) => (await findAlerts(options, reply, orgId, filter)).map(({ alert }) => alert));
     },
     groups: async (request: FastifyRequest, reply: FastifyReply) => {
-      const filter = readWanted(request);
+      const filter = readAlertFilter(request);
       const receiver = readReceiver(request);
       return await sendQueued(request, reply, async (orgId) => {
-        const alerts = await standing(options, reply, orgId, filter);
-        const { groups, isCut } = groupsOf(alerts, await channelsOf(db, orgId), receiver);
+        const alerts = await findAlerts(options, reply, orgId, filter);
+        const { groups, isCut } = groupAlerts(alerts, await readChannelNames(db, orgId), receiver);
         if (isCut) warnIncomplete(reply);
         return groups;
       });
@@ -136,25 +137,25 @@ export function createAlertmanagerRoutes(options: AlertmanagerOptions): Route[] 
 const VERSION = { version: packageFile.version, revision: "", branch: "atherops", buildUser: "", buildDate: "", goVersion: "" };
 
 /** Throws ApiError invalid_parameter. */
-function readWanted(request: FastifyRequest): (alert: ActiveAlert) => boolean {
-  const holds = compileMatchers(readFilters(request));
+function readAlertFilter(request: FastifyRequest): (alert: ActiveAlert) => boolean {
+  const matches = compileMatchers(readFilters(request));
   const receiver = readReceiver(request);
   for (const name of ["inhibited", "unprocessed", "muted"]) readFlag(request, name);
-  const shown = { active: readFlag(request, "active"), suppressed: readFlag(request, "silenced") };
-  const named = (receivers: ActiveAlert["receivers"]) =>
+  const isShown = { active: readFlag(request, "active"), suppressed: readFlag(request, "silenced") };
+  const hasReceiver = (receivers: ActiveAlert["receivers"]) =>
     receivers.length === 0 ? receiver(NO_RECEIVER) : receivers.some(({ name }) => receiver(name));
-  return ({ labels, status, receivers }) => shown[status.state] && named(receivers) && holds(labels);
+  return ({ labels, status, receivers }) => isShown[status.state] && hasReceiver(receivers) && matches(labels);
 }
 
-async function standing(
+async function findAlerts(
   { db, routes, silences, nowMs }: AlertmanagerOptions,
   reply: FastifyReply,
   orgId: string,
-  wanted: (alert: ActiveAlert) => boolean,
+  filter: (alert: ActiveAlert) => boolean,
 ): Promise<RoutedAlert[]> {
   const now = new Date(nowMs());
-  const inForce = (await silences.list(orgId)).filter((silence) => stateOf(silence, now.getTime()) === "active");
-  const question = { orgId, now, routes: await routes.list(orgId), silences: inForce, channels: await channelsOf(db, orgId), wanted };
+  const active = (await silences.list(orgId)).filter((silence) => stateOf(silence, now.getTime()) === "active");
+  const question = { orgId, now, routes: await routes.list(orgId), silences: active, channels: await readChannelNames(db, orgId), filter };
   const { alerts, isCut } = await findActiveAlerts(tenantDatabase(db, orgId), question);
   if (isCut) warnIncomplete(reply);
   return alerts;
@@ -162,7 +163,7 @@ async function standing(
 
 /** A header, because Alertmanager's response format cannot express it. */
 function warnIncomplete(reply: FastifyReply): void {
-  void reply.header("warning", '299 - "there are more alerts than one answer has room for: filter them"');
+  void reply.header("warning", '299 - "the response is truncated: filter the alerts"');
 }
 
 interface Group {
@@ -175,17 +176,17 @@ interface Group {
  * One group per route, channel, and values of the labels by which the route groups. An alert is in each of its groups: with a hundred
  * routes of twenty channels each, that is two thousand. `isCut`: there are more groups.
  */
-function groupsOf(
+function groupAlerts(
   alerts: readonly RoutedAlert[],
   channels: ReadonlyMap<string, string>,
-  isWanted: (receiver: string) => boolean,
+  isReceiver: (name: string) => boolean,
 ): { readonly groups: Group[]; readonly isCut: boolean } {
   const groups = new Map<string, Group>();
-  const namesOf = wantedNames(channels, isWanted);
+  const findReceivers = createReceiverLookup(channels, isReceiver);
   let sum = 0;
   for (const { alert, routes, bytes } of alerts) {
     for (const route of routes) {
-      const names = namesOf(route);
+      const names = findReceivers(route);
       if (names.length === 0) continue;
       const labels = groupLabels(route, alert.labels);
       for (const name of names) {
@@ -202,24 +203,24 @@ function groupsOf(
   return { groups: [...groups.values()], isCut: false };
 }
 
-/** Names of the receivers of these routes, evaluating each route once. */
-function wantedNames(
+/** Returns a function that finds the requested receivers of a route; each route is evaluated once. */
+function createReceiverLookup(
   channels: ReadonlyMap<string, string>,
-  isWanted: (receiver: string) => boolean,
+  isReceiver: (name: string) => boolean,
 ): (route: RoutedAlert["routes"][number]) => readonly string[] {
   const known = new Map<string, readonly string[]>();
   return ({ id, channelIds }) => {
-    const before = known.get(id);
-    if (before) return before;
-    const names = channelIds.flatMap((one) => channels.get(one) ?? []);
-    const wanted = (names.length === 0 ? [NO_RECEIVER] : names).filter(isWanted);
-    known.set(id, wanted);
-    return wanted;
+    const cached = known.get(id);
+    if (cached) return cached;
+    const names = channelIds.flatMap((channelId) => channels.get(channelId) ?? []);
+    const receivers = (names.length === 0 ? [NO_RECEIVER] : names).filter(isReceiver);
+    known.set(id, receivers);
+    return receivers;
   };
 }
 
 /** Id → name of enabled channels. */
-async function channelsOf(db: Kysely<NotificationTables>, orgId: string): Promise<ReadonlyMap<string, string>> {
+async function readChannelNames(db: Kysely<NotificationTables>, orgId: string): Promise<ReadonlyMap<string, string>> {
   const rows = await tenantDatabase(db, orgId)
     .selectFrom("channels")
     .select(["id", "name"])

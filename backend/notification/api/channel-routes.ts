@@ -87,7 +87,7 @@ export function createChannelRoutes(options: ChannelRoutesOptions): Route[] {
       const { orgId } = callerOf(request);
       const { row, signingSecret } = await channels.create(orgId, await checkChannel(orgId, request.body, check));
       changed();
-      audit(request, "channel.create", subjectOf(row));
+      audit(request, "channel.create", auditSubject(row));
       const secret = signingSecret === undefined ? {} : { signing_secret: signingSecret };
       return await reply.code(201).send({ ...describeChannel(row, true), ...secret });
     },
@@ -96,18 +96,18 @@ export function createChannelRoutes(options: ChannelRoutesOptions): Route[] {
       const id = readId(request, "channel");
       const row = await channels.replace(orgId, id, await checkChannel(orgId, request.body, check));
       changed();
-      audit(request, "channel.update", subjectOf(row));
+      audit(request, "channel.update", auditSubject(row));
       return describeChannel(row, true);
     },
     remove: async (request: FastifyRequest, reply: FastifyReply) => {
       const row = await channels.delete(callerOf(request).orgId, readId(request, "channel"));
       changed();
-      audit(request, "channel.delete", subjectOf(row));
+      audit(request, "channel.delete", auditSubject(row));
       return await reply.code(204).send();
     },
     rotate: async (request: FastifyRequest) => {
       const { row, signingSecret } = await channels.rotate(callerOf(request).orgId, readId(request, "channel"));
-      audit(request, "channel.rotate", subjectOf(row));
+      audit(request, "channel.rotate", auditSubject(row));
       const rotatedAtMs = row.secret_rotated_at?.getTime() ?? 0;
       return { signing_secret: signingSecret, previous_until: new Date(rotatedAtMs + ROTATION_MS).toISOString() };
     },
@@ -175,7 +175,7 @@ function describeOutcome(outcome: Outcome): object {
   return { delivered: outcome.delivered, status: outcome.httpStatus ?? null, error: outcome.delivered ? null : outcome.error };
 }
 
-function subjectOf({ id, name, kind }: ChannelRow): Record<string, unknown> {
+function auditSubject({ id, name, kind }: ChannelRow): Record<string, unknown> {
   return { channel_id: id, name, kind };
 }
 

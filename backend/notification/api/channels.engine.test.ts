@@ -197,7 +197,7 @@ describeOnEachStore((store) => {
     [{ settings: { url: "http://hooks.example/" } }, /^settings.url: must begin with https/],
     [{ settings: { url: "https://169.254.169.254/latest/" } }, /^settings.url: is an address/],
     [{ settings: { url: "https://[::1]/" } }, /^settings.url: is an address/],
-    [{ settings: { url: "https://a:b@hooks.example/" } }, /^settings.url: must not hold a user/],
+    [{ settings: { url: "https://a:b@hooks.example/" } }, /^settings.url: must not contain a user name/],
     [{ settings: { url: "hooks.example" } }, /^settings.url: is not a URL/],
     [{ settings: {} }, /url/],
     [{ settings: { url: "https://hooks.example/", secret: "x" } }, /settings/],
@@ -226,7 +226,7 @@ describeOnEachStore((store) => {
     const { settings } = await made({ name: randomUUID(), kind: "email", settings: { to: [...to, red.email] } });
     expect(settings).toEqual({ to: [red.email, "any@partner.example"] });
     const foreign = await call("POST", "", { name: randomUUID(), kind: "email", settings: { to: [blue.email] } });
-    expect(foreign.json().message).toContain("is no user of your organisation");
+    expect(foreign.json().message).toContain("is neither a user of your organisation");
   });
 
   test("own templates are stored with a channel and returned to viewers, and templates with unknown names are rejected", async () => {
@@ -238,12 +238,12 @@ describeOnEachStore((store) => {
     const replaced = async (own: object) => (await call("PUT", `/${id}`, { name, kind: "slack", settings: own })).json();
     expect(await replaced({ title: "{{ secret }}" })).toMatchObject({
       error: "invalid_field",
-      message: expect.stringMatching(/^settings\.title: \{\{ secret \}\} is nothing that there is: status, count,/),
+      message: expect.stringMatching(/^settings\.title: unknown placeholder \{\{ secret \}\}: use status, count,/),
     });
     expect(await replaced({ text: "x".repeat(4001) })).toMatchObject({ error: "invalid_field" });
     expect((await replaced({ text })).settings).toEqual({ text });
     const hook = await call("POST", "", { ...webhook(), settings: { url, title } });
-    expect(hook.json().message).toBe("settings.title: webhook has no such setting; it has url");
+    expect(hook.json().message).toBe("settings.title: not a setting of the kind webhook; its settings are url");
   });
 
   test("the kind of a channel stays", async () => {
@@ -255,12 +255,12 @@ describeOnEachStore((store) => {
   test("a test returns the receiver's response, also if it answers 500, redirects to metadata, or does not listen; ten a minute", async () => {
     const { id } = await made();
     answer = 500;
-    expect(await tested(id)).toEqual({ delivered: false, status: 500, error: "the receiver answers 500" });
+    expect(await tested(id)).toEqual({ delivered: false, status: 500, error: "the receiver responded with status 500" });
     answer = 302;
-    expect(await tested(id)).toEqual({ delivered: false, status: 302, error: "the receiver answers 302: redirects are not followed" });
+    expect(await tested(id)).toEqual({ delivered: false, status: 302, error: "the receiver responded with status 302: redirects are not followed" });
     answer = 200;
     const gone = await made(webhook({ settings: { url: "https://127.0.0.1:1/" } }));
-    expect(await tested(gone.id)).toEqual({ delivered: false, status: null, error: "no answer: ECONNREFUSED" });
+    expect(await tested(gone.id)).toEqual({ delivered: false, status: null, error: "no response: ECONNREFUSED" });
     clock.ms += 60_000;
     const statuses: number[] = [];
     for (let n = 0; n < 11; n += 1) statuses.push((await call("POST", `/${id}/test`)).statusCode);
@@ -285,7 +285,7 @@ describeOnEachStore((store) => {
       created_at: new Date(),
     };
     await db().insertInto("routes").values(route).execute();
-    expect((await call("DELETE", `/${id}`)).json()).toMatchObject({ error: "conflict", message: expect.stringMatching(/^a route leads/) });
+    expect((await call("DELETE", `/${id}`)).json()).toMatchObject({ error: "conflict", message: expect.stringMatching(/^a route uses/) });
     await db().deleteFrom("routes").where("id", "=", route.id).execute();
     expect((await call("DELETE", `/${id}`)).statusCode).toBe(204);
     expect((await call("DELETE", `/${id}`)).statusCode).toBe(404);

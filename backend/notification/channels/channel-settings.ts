@@ -1,5 +1,5 @@
 // Schemas of a channel, for writing and for reading. Invariants: secrets can be written but never read back; a receiver's address that can
-// never be sent to is refused when it is written, with the field's name; texts have bounds.
+// never be sent to is refused when it is written, with the field's name; texts have a maximum length.
 import {
   closedSchema,
   nameSchema,
@@ -71,13 +71,13 @@ const SETTINGS = {
     description: "for e-mail: addresses of users of your organisation, and of domains that the operator allows",
   },
 } as const;
-const OF_KIND: Readonly<Record<ChannelKind, readonly (keyof typeof SETTINGS)[]>> = {
+const SETTINGS_BY_KIND: Readonly<Record<ChannelKind, readonly (keyof typeof SETTINGS)[]>> = {
   webhook: ["url"],
   slack: ["url", "title", "text"],
   pagerduty: ["routing_key", "region", "title", "text"],
   email: ["to", "title", "text"],
 };
-const KINDS = Object.keys(OF_KIND) as ChannelKind[];
+const KINDS = Object.keys(SETTINGS_BY_KIND) as ChannelKind[];
 
 export const CHANNEL_BODY_SCHEMA = closedSchema(["name", "kind", "settings"], {
   name: { ...nameSchema(200), description: "unique in the organisation" },
@@ -116,59 +116,60 @@ export const CHANNEL_SCHEMA = objectSchema(
 export async function checkChannel(orgId: string, body: ChannelBody, { outgoing, email }: ChannelCheck): Promise<CheckedChannel> {
   const { name, kind, enabled } = body;
   const common = { name, kind, enabled, heartbeatSeconds: heartbeatSeconds(body.heartbeat) };
-  const given = body.settings;
-  const odd = Object.keys(given).find((setting) => !OF_KIND[kind].some((known) => known === setting));
-  if (odd !== undefined) throw invalidField(`settings.${odd}`, `${kind} has no such setting; it has ${OF_KIND[kind].join(", ")}`);
-  const words = checkedWords(given);
-  if (kind === "webhook") return { ...common, settings: { url: checkedUrl(given["url"], outgoing).href }, secret: undefined };
+  const { settings } = body;
+  const unknown = Object.keys(settings).find((setting) => !SETTINGS_BY_KIND[kind].some((known) => known === setting));
+  if (unknown !== undefined)
+    throw invalidField(`settings.${unknown}`, `not a setting of the kind ${kind}; its settings are ${SETTINGS_BY_KIND[kind].join(", ")}`);
+  const templates = checkTemplates(settings);
+  if (kind === "webhook") return { ...common, settings: { url: checkUrl(settings["url"], outgoing).href }, secret: undefined };
   if (kind === "slack") {
-    const slack = given["url"] === undefined ? undefined : checkedUrl(given["url"], outgoing);
-    return { ...common, settings: words, secret: slack?.href };
+    const url = settings["url"] === undefined ? undefined : checkUrl(settings["url"], outgoing);
+    return { ...common, settings: templates, secret: url?.href };
   }
   if (kind === "pagerduty") {
-    const { routing_key: secret, region = "us" } = given as { routing_key?: string; region?: string };
-    return { ...common, settings: { region, ...words }, secret };
+    const { routing_key: secret, region = "us" } = settings as { routing_key?: string; region?: string };
+    return { ...common, settings: { region, ...templates }, secret };
   }
-  const to = await checkedRecipients(orgId, given["to"] as string[] | undefined, email);
-  return { ...common, settings: { to, ...words }, secret: undefined };
+  const to = await checkRecipients(orgId, settings["to"] as string[] | undefined, email);
+  return { ...common, settings: { to, ...templates }, secret: undefined };
 }
 
-function checkedWords(given: ChannelBody["settings"]): { title?: string; text?: string } {
-  const words: { title?: string; text?: string } = {};
-  for (const place of ["title", "text"] as const) {
-    const template = given[place];
+function checkTemplates(settings: ChannelBody["settings"]): { title?: string; text?: string } {
+  const templates: { title?: string; text?: string } = {};
+  for (const field of ["title", "text"] as const) {
+    const template = settings[field];
     if (typeof template !== "string") continue;
-    const why = findTemplateProblem(template, place);
-    if (why !== undefined) throw invalidField(`settings.${place}`, why);
-    words[place] = template;
+    const problem = findTemplateProblem(template, field);
+    if (problem !== undefined) throw invalidField(`settings.${field}`, problem);
+    templates[field] = template;
   }
-  return words;
+  return templates;
 }
 
-function checkedUrl(text: unknown, outgoing: ChannelCheck["outgoing"]): URL {
+function checkUrl(text: unknown, outgoing: ChannelCheck["outgoing"]): URL {
   if (typeof text !== "string") throw invalidField("settings.url", "is required");
   const parsed = URL.parse(text);
   if (!parsed) throw invalidField("settings.url", "is not a URL");
-  const refusal = outgoing.findUrlProblem(parsed);
-  if (refusal !== undefined) throw invalidField("settings.url", refusal);
-  // A part that is never sent.
+  const problem = outgoing.findUrlProblem(parsed);
+  if (problem !== undefined) throw invalidField("settings.url", problem);
+  // The fragment is never sent.
   parsed.hash = "";
   return parsed;
 }
 
-async function checkedRecipients(orgId: string, to: readonly string[] | undefined, email: ChannelCheck["email"]): Promise<string[]> {
+async function checkRecipients(orgId: string, to: readonly string[] | undefined, email: ChannelCheck["email"]): Promise<string[]> {
   if (to === undefined) throw invalidField("settings.to", "is required");
-  const odd = to.find((address) => !EMAIL_ADDRESS.test(address));
-  if (odd !== undefined) throw invalidField("settings.to", `${JSON.stringify(odd)} is not an e-mail address`);
+  const invalid = to.find((address) => !EMAIL_ADDRESS.test(address));
+  if (invalid !== undefined) throw invalidField("settings.to", `${JSON.stringify(invalid)} is not an e-mail address`);
   if (!email) throw invalidField("kind", "this installation sends no e-mail: its operator has not set SMTP_URL");
-  const once = [...new Map(to.map((address) => [address.toLowerCase(), address])).values()];
-  const [foreign] = await email.findForeign(orgId, once);
+  const recipients = [...new Map(to.map((address) => [address.toLowerCase(), address])).values()];
+  const [foreign] = await email.findForeign(orgId, recipients);
   if (foreign !== undefined)
     throw invalidField(
       "settings.to",
-      `${foreign} is no user of your organisation, nor of a domain that the operator lists (SMTP_ALLOWED_DOMAINS)`,
+      `${foreign} is neither a user of your organisation nor in a domain that the operator allows (SMTP_ALLOWED_DOMAINS)`,
     );
-  return once;
+  return recipients;
 }
 
 function heartbeatSeconds(text: string | null): number | null {

@@ -29,22 +29,22 @@ export interface EmailContent {
   readonly references: string;
 }
 
-/** `domain`: of the sender's address; `words`: the channel's own texts. */
-export function buildEmail(message: Message, domain: string, words: CustomTexts = {}): EmailContent {
-  const said = words.text === undefined ? commonWords(message) : [words.text];
-  const parts = [...said, `Sent by the channel "${oneLine(message.receiver, 200)}" of ${oneLine(message.org.name, 200)}.`];
+/** `domain`: of the sender's address; `custom`: the channel's own texts. */
+export function buildEmail(message: Message, domain: string, custom: CustomTexts = {}): EmailContent {
+  const content = custom.text === undefined ? defaultText(message) : [custom.text];
+  const parts = [...content, `Sent by the channel "${oneLine(message.receiver, 200)}" of ${oneLine(message.org.name, 200)}.`];
   const thread = createHash("sha256").update(`${message.org.id}|${message.groupKey}`).digest("hex").slice(0, 32);
   return {
-    subject: words.title === undefined ? defaultTitle(message) : oneLine(words.title, MAX_EMAIL_SUBJECT_LENGTH),
+    subject: custom.title === undefined ? defaultTitle(message) : oneLine(custom.title, MAX_EMAIL_SUBJECT_LENGTH),
     text: `${parts.join("\n\n")}\n`,
     messageId: `<${message.id}@${domain}>`,
     references: `<${thread}@${domain}>`,
   };
 }
 
-function commonWords(message: Message): string[] {
+function defaultText(message: Message): string[] {
   const link = consoleLink(message, commonRule(message));
-  const rest = remainderText(message);
+  const remainder = remainderText(message);
   const alerts = message.alerts.slice(0, SHOWN_ALERTS).map((alert) => {
     const { summary, labels, description } = alertTexts(alert, message);
     const since = oneLine(alert.startsAt, 40);
@@ -59,7 +59,7 @@ function commonWords(message: Message): string[] {
   return [
     defaultTitle(message, 500),
     ...alerts,
-    ...(rest ? [rest] : []),
+    ...(remainder ? [remainder] : []),
     ...(common.length > 0 ? [`labels of all:\n${common.join("\n")}`] : []),
     ...(link ? [link] : []),
   ];
@@ -103,22 +103,22 @@ export class Email {
     return others.filter((address) => !users.has(address.toLowerCase()));
   }
 
-  /** Never throws because of the server. `words`: the channel's own texts. */
-  async send(message: Message, to: readonly string[], signal: AbortSignal, words?: CustomTexts): Promise<Outcome> {
+  /** Never throws because of the server. `custom`: the channel's own texts. */
+  async send(message: Message, to: readonly string[], signal: AbortSignal, custom?: CustomTexts): Promise<Outcome> {
     const foreign = new Set(await this.findForeign(message.org.id, to));
     const recipients = to.filter((address) => EMAIL_ADDRESS.test(address) && !foreign.has(address));
-    if (recipients.length === 0) return { delivered: false, retry: false, error: "no recipient is a user of the organisation any more" };
+    if (recipients.length === 0) return { delivered: false, retry: false, error: "no recipient is still a user of the organisation" };
     const timeout = AbortSignal.timeout(this.#options.timeoutMs ?? TIMEOUT_MS);
     try {
-      await givenUpBy(AbortSignal.any([timeout, signal]), this.#hand(message, recipients, words));
+      await settleOrAbort(AbortSignal.any([timeout, signal]), this.#deliver(message, recipients, custom));
       return { delivered: true };
     } catch (error) {
       this.#options.log?.debug({ event: "notification.email_failed", err: error }, "mail server did not accept a message");
-      return refusal(error, timeout.aborted);
+      return describeFailure(error, timeout.aborted);
     }
   }
 
-  async #hand(message: Message, recipients: readonly string[], words: CustomTexts | undefined): Promise<void> {
+  async #deliver(message: Message, recipients: readonly string[], custom: CustomTexts | undefined): Promise<void> {
     const { createTransport } = await import("nodemailer");
     const { from, timeoutMs = TIMEOUT_MS } = this.#options;
     const transport = createTransport({
@@ -131,7 +131,7 @@ export class Email {
       disableFileAccess: true,
       disableUrlAccess: true,
     });
-    const { subject, text, messageId, references } = buildEmail(message, domainOf(from), words);
+    const { subject, text, messageId, references } = buildEmail(message, domainOf(from), custom);
     await transport.sendMail({
       from: { name: "AtherOps", address: from },
       to: recipients.map((address) => ({ name: "", address })),
@@ -169,27 +169,27 @@ function lower(address: string): string {
 }
 
 /** Ends the wait when `signal` aborts; the server may take longer, and the transport's own timeouts end its connection. */
-async function givenUpBy(signal: AbortSignal, sending: Promise<void>): Promise<void> {
+async function settleOrAbort(signal: AbortSignal, sending: Promise<void>): Promise<void> {
   const { promise, reject } = Promise.withResolvers<never>();
-  const giveUp = () => reject(new Error("given up"));
-  signal.addEventListener("abort", giveUp, { once: true });
+  const abort = () => reject(new Error("aborted"));
+  signal.addEventListener("abort", abort, { once: true });
   try {
-    if (signal.aborted) giveUp();
+    if (signal.aborted) abort();
     await Promise.race([sending, promise]);
   } finally {
-    signal.removeEventListener("abort", giveUp);
+    signal.removeEventListener("abort", abort);
     sending.catch(() => undefined);
   }
 }
 
 /** 5xx is permanent (RFC 5321, 4.2.1), except for logins, which the operator can fix. */
-function refusal(error: unknown, timedOut: boolean): Outcome {
+function describeFailure(error: unknown, timedOut: boolean): Outcome {
   const { responseCode, response, code } = error as { responseCode?: number; response?: string; code?: string };
-  if (timedOut) return { delivered: false, retry: true, error: "the mail server does not answer in time" };
+  if (timedOut) return { delivered: false, retry: true, error: "the mail server did not respond in time" };
   if (typeof responseCode !== "number")
     return { delivered: false, retry: true, error: `the mail server cannot be reached${/^E[A-Z]+$/.test(code ?? "") ? `: ${code}` : ""}` };
-  if (code === "EAUTH") return { delivered: false, retry: true, error: "the mail server refuses the login of SMTP_URL" };
+  if (code === "EAUTH") return { delivered: false, retry: true, error: "the mail server rejects the credentials of SMTP_URL" };
   const enhanced = /^\d{3}[ -](\d\.\d{1,3}\.\d{1,3})\b/.exec(response ?? "")?.[1];
-  const words = [responseCode, enhanced].filter(Boolean).join(" ");
-  return { delivered: false, retry: responseCode < 500, error: `the mail server answers ${words}` };
+  const reply = [responseCode, enhanced].filter(Boolean).join(" ");
+  return { delivered: false, retry: responseCode < 500, error: `the mail server answered ${reply}` };
 }

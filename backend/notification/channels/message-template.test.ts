@@ -108,10 +108,10 @@ test("reads no value that the text has no space for", () => {
 
 describe("of hostile values nothing becomes more than text in", () => {
   const hostile = messageOf({ commonLabels: { alertname: HOSTILE }, commonAnnotations: { summary: HOSTILE } });
-  const words = renderTemplates({ title: "{{ labels.alertname }}\n<!here>", text: "*a*\n{{ annotations.summary }}" }, hostile);
+  const custom = renderTemplates({ title: "{{ labels.alertname }}\n<!here>", text: "*a*\n{{ annotations.summary }}" }, hostile);
 
   test("Slack", () => {
-    const body = slackBody(hostile, words);
+    const body = slackBody(hostile, custom);
     expect(body).not.toMatch(/<(?:!|@|https)/);
     const { text: title, attachments } = JSON.parse(body) as { text: string; attachments: { text: string; mrkdwn_in: string[] }[] };
     expect(title).toContain("&lt;!channel&gt;");
@@ -123,7 +123,7 @@ describe("of hostile values nothing becomes more than text in", () => {
   });
 
   test("an e-mail", () => {
-    const { subject, text: body } = buildEmail(hostile, "telemetry.example", words);
+    const { subject, text: body } = buildEmail(hostile, "telemetry.example", custom);
     expect(subject).not.toMatch(/[\r\n\u2028\u202e\0]/);
     expect(body).toMatch(/^\*a\*\n<!channel>/);
     expect(body).toContain('Sent by the channel "on call" of Blue.');
@@ -131,7 +131,7 @@ describe("of hostile values nothing becomes more than text in", () => {
   });
 
   test("PagerDuty", () => {
-    const { body } = pagerDutyEvent(hostile, { routingKey: "R".repeat(32), region: "us", words });
+    const { body } = pagerDutyEvent(hostile, { routingKey: "R".repeat(32), region: "us", custom });
     const { payload } = JSON.parse(body) as { payload: { summary: string; custom_details: { text: string } } };
     expect(payload.summary).not.toMatch(/[\r\n]/);
     expect(payload.custom_details.text).toMatch(/^\*a\*\n/);

@@ -12,33 +12,33 @@ export const SHOWN_LABELS = 40;
 /** Characters that receivers do not show, or that change the text around them: controls, and characters that change the direction. */
 const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]+/g;
 
-/** Converts to one line of at most `most` characters. */
-export function oneLine(text: string, most: number): string {
+/** Converts to one line of at most `maxLength` characters. */
+export function oneLine(text: string, maxLength: number): string {
   const line = text.replace(UNPRINTABLE, " ").toWellFormed().trim();
-  if (line.length <= most) return line;
-  const cut = line.slice(0, most - 1);
+  if (line.length <= maxLength) return line;
+  const cut = line.slice(0, maxLength - 1);
   return `${cut.isWellFormed() ? cut : cut.slice(0, -1)}…`;
 }
 
-/** Such as `[FIRING:2] HighLoad (team=web)`; at most `most` characters. */
-export function defaultTitle(message: Message, most = 200): string {
+/** Such as `[FIRING:2] HighLoad (team=web)`; at most `maxLength` characters. */
+export function defaultTitle(message: Message, maxLength = 200): string {
   const { purpose, status, alerts, truncatedAlerts, groupLabels, commonLabels, org, receiver } = message;
-  if (purpose === "heartbeat") return oneLine(`[ALIVE] Alerting of ${org.name} is alive`, most);
+  if (purpose === "heartbeat") return oneLine(`[ALIVE] Alerting of ${org.name} is alive`, maxLength);
   const firing = alerts.filter((alert) => alert.status === "firing").length + truncatedAlerts;
   const head = purpose === "test" ? "[TEST]" : status === "firing" ? `[FIRING:${firing}]` : "[RESOLVED]";
   const name = commonLabels["alertname"] ?? groupLabels["alertname"] ?? `Alerts of ${org.name}`;
   const others = Object.entries(groupLabels).filter(([label]) => label !== "alertname" && label !== "rule_id");
   const labels = others.length === 0 ? "" : ` (${others.map(([label, value]) => `${label}=${value}`).join(", ")})`;
-  return oneLine(`${head} ${purpose === "test" ? `Test of the channel ${receiver}` : name}${labels}`, most);
+  return oneLine(`${head} ${purpose === "test" ? `Test of the channel ${receiver}` : name}${labels}`, maxLength);
 }
 
 /** Texts of one alert: its summary, or otherwise its name; the labels that not all alerts share; its description. */
 export function alertTexts(alert: MessageAlert, { commonLabels }: Message): { summary: string; labels: string; description: string } {
   const { labels, annotations } = alert;
-  const own = Object.entries(labels).filter(([label, value]) => label !== "alertname" && commonLabels[label] !== value);
+  const differing = Object.entries(labels).filter(([label, value]) => label !== "alertname" && commonLabels[label] !== value);
   return {
     summary: oneLine(annotations["summary"] ?? labels["alertname"] ?? "alert", MAX_MESSAGE_VALUE_LENGTH),
-    labels: oneLine(own.map(([label, value]) => `${label}=${value}`).join(", "), MAX_MESSAGE_VALUE_LENGTH),
+    labels: oneLine(differing.map(([label, value]) => `${label}=${value}`).join(", "), MAX_MESSAGE_VALUE_LENGTH),
     description: oneLine(annotations["description"] ?? "", MAX_MESSAGE_VALUE_LENGTH),
   };
 }
@@ -85,36 +85,39 @@ interface Scope {
 }
 type Part = string | { readonly name: string } | { readonly each: readonly Part[] };
 
-const OF_MESSAGE = ["status", "count", "title", "organisation", "channel", "url"];
-const OF_ALERT = ["status", "starts_at", "ends_at"];
+const MESSAGE_VALUES = ["status", "count", "title", "organisation", "channel", "url"];
+const ALERT_VALUES = ["status", "starts_at", "ends_at"];
 const NAMED = /^(?:labels|annotations)\.[a-zA-Z_][a-zA-Z0-9_]*$/;
 /** Controls except tab and line feed, and characters that change the direction of text; a template must not contain them. */
 const NOT_ALLOWED = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]/;
 
 /** Why it is not a valid template for a title or a text; undefined if it is. */
-export function findTemplateProblem(template: string, place: "title" | "text"): string | undefined {
-  const read = parts(template, place);
+export function findTemplateProblem(template: string, field: "title" | "text"): string | undefined {
+  const read = parseTemplate(template, field);
   return typeof read === "string" ? read : undefined;
 }
 
 /** Renders a channel's own templates. Undefined for heartbeats, and for a template that cannot be parsed. */
 export function renderTemplates({ title, text }: Readonly<Record<string, unknown>>, message: Message): CustomTexts {
   if (message.purpose === "heartbeat") return {};
-  const made = (template: unknown, place: "title" | "text"): string | undefined => {
-    const read = typeof template === "string" ? parts(template, place) : undefined;
+  const render = (template: unknown, field: "title" | "text"): string | undefined => {
+    const read = typeof template === "string" ? parseTemplate(template, field) : undefined;
     // An empty text, for example because labels are missing, is useless, and PagerDuty refuses it.
     return read === undefined || typeof read === "string" ? undefined : renderParts(read, message) || undefined;
   };
-  const own = made(title, "title");
+  const customTitle = render(title, "title");
   // The prefix shows readers that nothing is wrong.
-  return { title: own !== undefined && message.purpose === "test" ? `[TEST] ${own}` : own, text: made(text, "text") };
+  return {
+    title: customTitle !== undefined && message.purpose === "test" ? `[TEST] ${customTitle}` : customTitle,
+    text: render(text, "text"),
+  };
 }
 
 /** The parts of a template, or why it is invalid. */
-function parts(template: string, place: "title" | "text"): readonly Part[] | string {
-  if (NOT_ALLOWED.test(template) || !template.isWellFormed()) return "holds a character that is no text";
+function parseTemplate(template: string, field: "title" | "text"): readonly Part[] | string {
+  if (NOT_ALLOWED.test(template) || !template.isWellFormed()) return "contains a control character";
   const pieces = template.split(/\{\{([^{}]*)\}\}/);
-  if (pieces.length > 2 * MAX_TEMPLATE_PLACEHOLDERS) return `has more than ${MAX_TEMPLATE_PLACEHOLDERS} places in {{ }}`;
+  if (pieces.length > 2 * MAX_TEMPLATE_PLACEHOLDERS) return `has more than ${MAX_TEMPLATE_PLACEHOLDERS} placeholders`;
   const all: Part[] = [];
   let each: Part[] | undefined;
   for (const [index, piece] of pieces.entries()) {
@@ -126,7 +129,7 @@ function parts(template: string, place: "title" | "text"): readonly Part[] | str
     }
     const name = piece.trim();
     if (name === "#alerts") {
-      if (place === "title") return "is one line: {{#alerts}} is for a text";
+      if (field === "title") return "{{#alerts}} is allowed only in the text";
       if (each) return "has {{#alerts}} in {{#alerts}}";
       each = [];
     } else if (name === "/alerts") {
@@ -134,29 +137,29 @@ function parts(template: string, place: "title" | "text"): readonly Part[] | str
       all.push({ each });
       each = undefined;
     } else {
-      const known = each ? OF_ALERT : OF_MESSAGE;
-      if (!known.includes(name) && !NAMED.test(name)) return whyUnknown(name, known, each !== undefined);
+      const known = each ? ALERT_VALUES : MESSAGE_VALUES;
+      if (!known.includes(name) && !NAMED.test(name)) return describeUnknown(name, known, each !== undefined);
       into.push({ name });
     }
   }
   return each ? "has {{#alerts}} without {{/alerts}}" : all;
 }
 
-function whyUnknown(name: string, known: readonly string[], isInList: boolean): string {
+function describeUnknown(name: string, known: readonly string[], isInList: boolean): string {
   const where = isInList ? " in {{#alerts}}" : "";
-  return `{{ ${oneLine(name, 60)} }} is nothing that there is${where}: ${known.join(", ")}, labels.<name>, annotations.<name>`;
+  return `unknown placeholder {{ ${oneLine(name, 60)} }}${where}: use ${known.join(", ")}, labels.<name> or annotations.<name>`;
 }
 
 function renderParts(read: readonly Part[], message: Message): string {
-  const shown = message.alerts.slice(0, SHOWN_ALERTS).map(ofAlert);
-  const whole = ofMessage(message);
+  const shown = message.alerts.slice(0, SHOWN_ALERTS).map(alertScope);
+  const common = messageScope(message);
   let text = "";
   const add = (part: string | { readonly name: string }, scope: Scope): void => {
     // Values are read only while there is space, because a template may refer to 100 values of each alert.
     if (text.length <= MAX_MESSAGE_TEXT_LENGTH) text += typeof part === "string" ? part : valueOf(part.name, scope);
   };
   for (const part of read) {
-    if (!isList(part)) add(part, whole);
+    if (!isList(part)) add(part, common);
     else for (const alert of shown) for (const inner of part.each) if (!isList(inner)) add(inner, alert);
   }
   if (text.length <= MAX_MESSAGE_TEXT_LENGTH) return text.trim();
@@ -177,7 +180,7 @@ function valueOf(name: string, { values, labels, annotations }: Scope): string {
 }
 
 /** Labels and annotations that all alerts of the message share. */
-function ofMessage(message: Message): Scope {
+function messageScope(message: Message): Scope {
   const { status, alerts, truncatedAlerts, org, receiver, commonLabels, commonAnnotations } = message;
   const same = alerts.filter((alert) => alert.status === status).length;
   const values = {
@@ -191,6 +194,6 @@ function ofMessage(message: Message): Scope {
   return { values, labels: commonLabels, annotations: commonAnnotations };
 }
 
-function ofAlert({ status, startsAt, endsAt, labels, annotations }: MessageAlert): Scope {
+function alertScope({ status, startsAt, endsAt, labels, annotations }: MessageAlert): Scope {
   return { values: { status, starts_at: startsAt, ends_at: endsAt ?? "" }, labels, annotations };
 }

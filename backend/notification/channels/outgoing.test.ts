@@ -12,7 +12,7 @@ import { type Authority, authority, outgoingProxy } from "../../../agent/upstrea
 import { MAX_RECEIVER_RESPONSE_BYTES } from "../limits.ts";
 import { nameServer } from "./name-server.fixture.ts";
 import { Outgoing, type OutgoingOptions, PostFailed } from "./outgoing.ts";
-import { lookUp } from "./permitted-addresses.ts";
+import { queryDns } from "./permitted-addresses.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "atherops-outgoing-test-"));
 const open: (() => unknown)[] = [];
@@ -66,7 +66,7 @@ async function receivers(): Promise<{ port: number; forbidden: Awaited<ReturnTyp
 }
 
 function outgoing(options: Partial<OutgoingOptions> = {}): Outgoing {
-  const lookup = async (host: string, signal: AbortSignal) => await lookUp(host, signal, [names.address]);
+  const lookup = async (host: string, signal: AbortSignal) => await queryDns(host, signal, [names.address]);
   return new Outgoing({ allowedNetworks: ["127.0.0.2"], caFile: trusted.caFile, lookup, ...options });
 }
 
@@ -100,7 +100,7 @@ test("each post has a connection of its own", async () => {
 test("a certificate that no trusted authority has signed ends the request before anything is sent", async () => {
   const there = await receiver("127.0.0.2", (_request, response) => response.end());
   const { message, retry } = await failure(post(outgoing({ caFile: undefined }), `https://backend.test:${there.port}/`));
-  expect([message, retry]).toEqual(["no answer: UNABLE_TO_VERIFY_LEAF_SIGNATURE", true]);
+  expect([message, retry]).toEqual(["no response: UNABLE_TO_VERIFY_LEAF_SIGNATURE", true]);
   expect(there.requests).toEqual([]);
 });
 
@@ -109,7 +109,7 @@ test("a name that leads to a forbidden address is refused without a connection, 
   const there = await receiver("127.0.0.1", (_request, response) => response.end());
   const forbidden = await failure(post(outgoing(), `https://backend.test:${there.port}/`));
   const unknown = await failure(post(outgoing(), `https://none.test:${there.port}/`));
-  expect(forbidden.message).toBe("the host has no address that notifications may be sent to");
+  expect(forbidden.message).toBe("the host does not exist, or has no address that notifications may be sent to");
   expect([unknown.message, unknown.retry]).toEqual([forbidden.message, forbidden.retry]);
   expect([names.asked.includes("backend.test"), there.connections]).toEqual([true, 0]);
 });
@@ -159,15 +159,15 @@ test.each([301, 302, 303, 307, 308])("a redirect with %i is an answer, and is no
 test("a receiver, a name server and an answer without end are given up", async () => {
   const silent = await receiver("127.0.0.2", () => undefined);
   const hurried = outgoing({ timeoutMs: 300 });
-  expect((await failure(post(hurried, `https://backend.test:${silent.port}/`))).message).toBe("no answer in time");
+  expect((await failure(post(hurried, `https://backend.test:${silent.port}/`))).message).toBe("no response in time");
   // The caller's time ends in the same moment, or a little before.
   const url = new URL(`https://backend.test:${silent.port}/`);
   const asked = outgoing().post({ url, headers: {}, body: "{}", signal: AbortSignal.timeout(300) });
-  expect((await failure(asked)).message).toBe("no answer in time");
+  expect((await failure(asked)).message).toBe("no response in time");
   const deaf = await nameServer(() => undefined);
   open.push(() => deaf[Symbol.asyncDispose]());
-  const lookup = async (host: string, signal: AbortSignal) => await lookUp(host, signal, [deaf.address]);
-  expect((await failure(post(outgoing({ timeoutMs: 300, lookup }), "https://backend.test/"))).message).toBe("no answer in time");
+  const lookup = async (host: string, signal: AbortSignal) => await queryDns(host, signal, [deaf.address]);
+  expect((await failure(post(outgoing({ timeoutMs: 300, lookup }), "https://backend.test/"))).message).toBe("no response in time");
 
   const endless = await receiver("127.0.0.2", (_request, response) => {
     response.writeHead(500);
@@ -214,7 +214,7 @@ test("well-known receivers are asked for by name, also where names of the intern
   open.push(proxy.close);
   const out = outgoing({ httpsProxy: `http://127.0.0.1:${proxy.port}`, noProxy: "backend.test" });
   const { message } = await failure(post(out, "https://hooks.slack.com/services/T/B/x"));
-  expect(message).toBe("no answer: UND_ERR_ABORTED");
+  expect(message).toBe("no response: UND_ERR_ABORTED");
   expect((await post(out, `https://backend.test:${there.port}/`)).status).toBe(200);
   expect(proxy.asked).toEqual(["CONNECT hooks.slack.com:443"]);
 });

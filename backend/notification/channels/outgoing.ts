@@ -55,8 +55,8 @@ const TIMEOUT_MS = 10_000;
 /** Hosts that only their owners can redirect: a proxy gets the name instead of the address, because its rules contain names. */
 const WELL_KNOWN = new Set(["hooks.slack.com", "hooks.slack-gov.com", "events.pagerduty.com", "events.eu.pagerduty.com"]);
 
-/** Target of a request, and the dispatcher to use. */
-interface Way extends AsyncDisposable {
+/** The dispatcher to use for a request, and the origin to send it to. */
+interface Connection extends AsyncDisposable {
   readonly pool: Pick<Pool, "request">;
   readonly origin: string;
 }
@@ -74,7 +74,7 @@ export class Outgoing {
   /** Why the URL alone is not allowed for a receiver; undefined if it is. */
   findUrlProblem(url: URL): string | undefined {
     if (url.protocol !== "https:") return "must begin with https://";
-    if (url.username || url.password) return "must not hold a user or a password";
+    if (url.username || url.password) return "must not contain a user name or a password";
     const host = bareHost(url.hostname);
     if (isIP(host) !== 0 && !this.#permitted.permits(host)) return "is an address that notifications may not be sent to";
     return undefined;
@@ -82,32 +82,32 @@ export class Outgoing {
 
   /** Returns responses with any status. Throws PostFailed if there is none. */
   async post(post: Post): Promise<PostResponse> {
-    const refusal = this.findUrlProblem(post.url);
-    if (refusal !== undefined) throw new PostFailed(`the URL ${refusal}`, false);
+    const problem = this.findUrlProblem(post.url);
+    if (problem !== undefined) throw new PostFailed(`the URL ${problem}`, false);
     const timeout = AbortSignal.timeout(this.#options.timeoutMs ?? TIMEOUT_MS);
     const signal = post.signal ? AbortSignal.any([timeout, post.signal]) : timeout;
     try {
-      await using way = await this.#wayTo(post.url, signal);
-      return await answerOf(way, post, signal);
+      await using connection = await this.#connect(post.url, signal);
+      return await sendPost(connection, post, signal);
     } catch (cause) {
-      const refused = refusedIn(cause);
+      const refused = findHostRefused(cause);
       if (refused && refused.found.length > 0)
         this.#options.log?.warn(
           { event: "notification.address_not_permitted", host: post.url.hostname, found: refused.found },
-          "a notification is refused: its host is at an address that NOTIFY_ALLOWED_NETWORKS does not name",
+          "refused to send a notification to an address outside NOTIFY_ALLOWED_NETWORKS",
         );
       throw refused ? new PostFailed(refused.message, true, { cause }) : describeFailure(cause, isLate(signal));
     }
   }
 
-  async #wayTo(url: URL, signal: AbortSignal): Promise<Way> {
+  async #connect(url: URL, signal: AbortSignal): Promise<Connection> {
     const { httpsProxy, noProxy = "" } = this.#options;
     const viaProxy = httpsProxy !== undefined && !isLoopback(url.hostname) && !isExempt(url.origin, noProxy);
-    return viaProxy ? await this.#wayThrough(httpsProxy, url, signal) : this.#straight(url, signal);
+    return viaProxy ? await this.#connectThroughProxy(httpsProxy, url, signal) : this.#connectDirectly(url, signal);
   }
 
   /** Validates the addresses when the connection is opened, and gives the socket only validated ones. */
-  #straight(url: URL, signal: AbortSignal): Way {
+  #connectDirectly(url: URL, signal: AbortSignal): Connection {
     const findAddresses = callbackify(async (hostname: string) => await this.#addressesOf(hostname, signal));
     const lookup: LookupFunction = (host, { all }, done) =>
       findAddresses(host, (error, addresses) => {
@@ -115,17 +115,17 @@ export class Outgoing {
         else if (all) done(null, [...addresses]);
         else done(null, addresses[0].address, addresses[0].family);
       });
-    const connect = { secureContext: this.#trusted(), lookup, timeout: this.#options.timeoutMs ?? TIMEOUT_MS };
+    const connect = { secureContext: this.#createSecureContext(), lookup, timeout: this.#options.timeoutMs ?? TIMEOUT_MS };
     const pool = new Pool(url.origin, { connections: 1, pipelining: 1, allowH2: false, connect });
     return { pool, origin: url.origin, [Symbol.asyncDispose]: () => pool.destroy() };
   }
 
   /** The tunnel is opened to the validated address, because a proxy might resolve the name differently. */
-  async #wayThrough(uri: string, url: URL, signal: AbortSignal): Promise<Way> {
+  async #connectThroughProxy(uri: string, url: URL, signal: AbortSignal): Promise<Connection> {
     const ProxyAgent = await loadProxyAgent();
-    const host = WELL_KNOWN.has(url.hostname) ? url.hostname : written(await this.#addressesOf(url.hostname, signal));
+    const host = WELL_KNOWN.has(url.hostname) ? url.hostname : toHost(await this.#addressesOf(url.hostname, signal));
     const isNamed = isIP(bareHost(url.hostname)) === 0;
-    const secureContext = this.#trusted();
+    const secureContext = this.#createSecureContext();
     const timeoutMs = this.#options.timeoutMs ?? TIMEOUT_MS;
     const pool = new ProxyAgent({
       uri,
@@ -144,7 +144,7 @@ export class Outgoing {
   }
 
   /** Created once: a host has hundreds of authorities. */
-  #trusted(): SecureContext {
+  #createSecureContext(): SecureContext {
     return (this.#secureContext ??= createSecureContext({ ca: trustedAuthorities(this.#options.caFile) }));
   }
 }
@@ -155,12 +155,12 @@ export function trustedAuthorities(caFile: string | undefined): string[] {
   return [...new Set([...getCACertificates("default"), ...getCACertificates("system"), ...own])];
 }
 
-function written([{ address, family }]: readonly [HostAddress, ...HostAddress[]]): string {
+function toHost([{ address, family }]: readonly [HostAddress, ...HostAddress[]]): string {
   return family === 6 ? `[${address}]` : address;
 }
 
-async function answerOf({ pool, origin }: Way, { url, headers, body }: Post, signal: AbortSignal): Promise<PostResponse> {
-  const answer = await pool.request({
+async function sendPost({ pool, origin }: Connection, { url, headers, body }: Post, signal: AbortSignal): Promise<PostResponse> {
+  const response = await pool.request({
     origin,
     path: `${url.pathname}${url.search}`,
     method: "POST",
@@ -168,15 +168,15 @@ async function answerOf({ pool, origin }: Way, { url, headers, body }: Post, sig
     body,
     signal,
   });
-  const { statusCode: status } = answer;
+  const { statusCode: status } = response;
   const isSuccess = status >= 200 && status < 300;
   // The status is known, and the rest of the response does not change it.
-  const text = isSuccess ? "" : await beginning(answer.body).catch(() => "");
-  answer.body.on("error", () => undefined).destroy();
-  return { status, text, retryAfterMs: retryAfterMs(answer.headers["retry-after"]) };
+  const text = isSuccess ? "" : await readBeginning(response.body).catch(() => "");
+  response.body.on("error", () => undefined).destroy();
+  return { status, text, retryAfterMs: retryAfterMs(response.headers["retry-after"]) };
 }
 
-async function beginning(body: AsyncIterable<Buffer>): Promise<string> {
+async function readBeginning(body: AsyncIterable<Buffer>): Promise<string> {
   const parts: Buffer[] = [];
   let bytes = 0;
   for await (const part of body) {
@@ -194,7 +194,7 @@ function retryAfterMs(header: string | string[] | undefined): number | undefined
   return Number.isNaN(ms) ? undefined : Math.min(Math.max(ms, 0), MAX_RETRY_AFTER_MS);
 }
 
-function refusedIn(cause: unknown): HostRefused | undefined {
+function findHostRefused(cause: unknown): HostRefused | undefined {
   for (let at = cause; at instanceof Error; at = at.cause) if (at instanceof HostRefused) return at;
   return undefined;
 }
@@ -206,10 +206,10 @@ function isLate({ aborted, reason }: AbortSignal): boolean {
 
 /** Messages of libraries contain addresses and the proxy's name; only their codes are safe to show. */
 function describeFailure(cause: unknown, timedOut: boolean): PostFailed {
-  if (timedOut) return new PostFailed("no answer in time", true, { cause });
+  if (timedOut) return new PostFailed("no response in time", true, { cause });
   for (let at = cause; at instanceof Error; at = at.cause) {
     const { code } = at as NodeJS.ErrnoException;
-    if (typeof code === "string" && /^[A-Z0-9_]{3,60}$/.test(code)) return new PostFailed(`no answer: ${code}`, true, { cause });
+    if (typeof code === "string" && /^[A-Z0-9_]{3,60}$/.test(code)) return new PostFailed(`no response: ${code}`, true, { cause });
   }
-  return new PostFailed("no answer", true, { cause });
+  return new PostFailed("no response", true, { cause });
 }

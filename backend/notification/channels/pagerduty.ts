@@ -27,12 +27,12 @@ export interface PagerDutyChannel {
   readonly routingKey: string;
   readonly region: PagerDutyRegion;
   /** The channel's own texts. */
-  readonly words?: CustomTexts;
+  readonly custom?: CustomTexts;
 }
 
-export function pagerDutyEvent(message: Message, { routingKey, region, words = {} }: PagerDutyChannel): PagerDutyEvent {
+export function pagerDutyEvent(message: Message, { routingKey, region, custom = {} }: PagerDutyChannel): PagerDutyEvent {
   const origin = region === "eu" ? "https://events.eu.pagerduty.com" : "https://events.pagerduty.com";
-  const summary = words.title === undefined ? defaultTitle(message, MAX_SUMMARY_LENGTH) : oneLine(words.title, MAX_SUMMARY_LENGTH);
+  const summary = custom.title === undefined ? defaultTitle(message, MAX_SUMMARY_LENGTH) : oneLine(custom.title, MAX_SUMMARY_LENGTH);
   const source = oneLine(message.org.name, 200) || "atherops";
   const link = consoleLink(message, commonRule(message));
   const links = link === undefined ? {} : { links: [{ href: link, text: "Console" }] };
@@ -44,9 +44,9 @@ export function pagerDutyEvent(message: Message, { routingKey, region, words = {
   const body = {
     routing_key: routingKey,
     event_action: isFiring ? "trigger" : "resolve",
-    dedup_key: dedupKey(message.groupKey),
+    dedup_key: toDedupKey(message.groupKey),
     ...(isFiring && {
-      payload: payloadOf(message, { summary, source, text: words.text }),
+      payload: buildPayload(message, { summary, source, text: custom.text }),
       client: "AtherOps",
       ...(link && { client_url: link }),
       ...links,
@@ -55,16 +55,16 @@ export function pagerDutyEvent(message: Message, { routingKey, region, words = {
   return { url: new URL("/v2/enqueue", origin), body: JSON.stringify(body) };
 }
 
-interface Said {
+interface PayloadTexts {
   readonly summary: string;
   readonly source: string;
   readonly text: string | undefined;
 }
 
-function payloadOf(message: Message, { summary, source, text }: Said): object {
+function buildPayload(message: Message, { summary, source, text }: PayloadTexts): object {
   const alerts = message.alerts.slice(0, SHOWN_ALERTS).map((alert) => {
-    const { summary: said, labels, description } = alertTexts(alert, message);
-    return { status: alert.status, summary: said, labels, description };
+    const { summary: alertSummary, labels, description } = alertTexts(alert, message);
+    return { status: alert.status, summary: alertSummary, labels, description };
   });
   return {
     summary,
@@ -84,6 +84,6 @@ function shortenLabels(labels: Readonly<Record<string, string>>): Record<string,
   );
 }
 
-function dedupKey(groupKey: string): string {
+function toDedupKey(groupKey: string): string {
   return groupKey.length <= MAX_DEDUP_KEY_LENGTH ? groupKey : createHash("sha256").update(groupKey).digest("hex");
 }

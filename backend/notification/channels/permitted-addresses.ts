@@ -36,15 +36,15 @@ const NAT64 = ["64:ff9b::/96"];
 
 export class PermittedAddresses {
   readonly #allowed: BlockList;
-  readonly #own: () => readonly string[];
+  readonly #ownAddresses: () => readonly string[];
 
   /**
    * `allowed`: addresses and CIDRs from the operator. `own`: this machine's addresses, including public ones, which may be behind its
    * firewall.
    */
-  constructor(allowed: readonly string[] = [], own: () => readonly string[] = ownAddresses) {
+  constructor(allowed: readonly string[] = [], own: () => readonly string[] = listOwnAddresses) {
     this.#allowed = networkList(allowed);
-    this.#own = own;
+    this.#ownAddresses = own;
   }
 
   permits(address: string): boolean {
@@ -52,10 +52,10 @@ export class PermittedAddresses {
     // A zone (`fe80::1%eth0`) refers to one of our interfaces.
     if (family === 0 || address.includes("%")) return false;
     if (networksContain(this.#allowed, address)) return true;
-    const inner = networksContain(nat64, address) ? lastAsIpv4(address) : undefined;
+    const inner = networksContain(nat64, address) ? embeddedIpv4(address) : undefined;
     if (inner !== undefined) return this.permits(inner);
     const isGlobal = family === 4 || networksContain(globalIpv6, address);
-    return isGlobal && !networksContain(refused, address) && !networksContain(networkList(this.#own()), address);
+    return isGlobal && !networksContain(refused, address) && !networksContain(networkList(this.#ownAddresses()), address);
   }
 }
 
@@ -64,14 +64,14 @@ const globalIpv6 = networkList(GLOBAL_IPV6);
 const nat64 = networkList(NAT64);
 
 /** The URL parser has already normalised the IPv6 address: hexadecimal groups, zeros omitted. */
-function lastAsIpv4(address: string): string {
-  const written = new URL(`http://[${address}]`).hostname.slice(1, -1);
-  const [high = "0", low = "0"] = written.replace(/::$/, ":0:0").replace("::", ":0:").split(":").slice(-2);
+function embeddedIpv4(address: string): string {
+  const normalised = new URL(`http://[${address}]`).hostname.slice(1, -1);
+  const [high = "0", low = "0"] = normalised.replace(/::$/, ":0:0").replace("::", ":0:").split(":").slice(-2);
   const bits = [high, low].map((group) => Number.parseInt(group || "0", 16));
   return bits.flatMap((group) => [group >> 8, group & 0xff]).join(".");
 }
 
-function ownAddresses(): string[] {
+function listOwnAddresses(): string[] {
   return Object.values(networkInterfaces()).flatMap((of) => (of ?? []).map(({ address }) => address.replace(/%.*/, "")));
 }
 
@@ -89,7 +89,7 @@ export class HostRefused extends Error {
   /** The addresses of the host, only for the operator's log. */
   readonly found: readonly string[];
   constructor(found: readonly string[]) {
-    super("the host has no address that notifications may be sent to");
+    super("the host does not exist, or has no address that notifications may be sent to");
     this.found = found;
   }
 }
@@ -99,7 +99,7 @@ const NO_SUCH_NAME = new Set(["ENOTFOUND", "ENODATA"]);
 /** Throws HostRefused, and the resolver's error if it cannot respond. */
 export async function resolvePermitted(
   hostname: string,
-  { permitted, lookup = lookUp, signal }: { permitted: PermittedAddresses; lookup?: Lookup | undefined; signal: AbortSignal },
+  { permitted, lookup = queryDns, signal }: { permitted: PermittedAddresses; lookup?: Lookup | undefined; signal: AbortSignal },
 ): Promise<readonly [HostAddress, ...HostAddress[]]> {
   const host = bareHost(hostname);
   const found = isIP(host) === 0 ? (await lookup(host, signal)).slice(0, MAX_CHECKED_ADDRESSES) : [host];
@@ -112,7 +112,7 @@ export async function resolvePermitted(
 }
 
 /** Queries the servers of resolv.conf. The hosts file and search domains belong to the operator and are not used. */
-export async function lookUp(hostname: string, signal: AbortSignal, servers?: readonly string[]): Promise<string[]> {
+export async function queryDns(hostname: string, signal: AbortSignal, servers?: readonly string[]): Promise<string[]> {
   const resolver = new Resolver({ timeout: 2000, tries: 2 });
   if (servers) resolver.setServers(servers);
   const cancel = () => resolver.cancel();

@@ -77,13 +77,13 @@ describe("a webhook", () => {
   test.each([
     [200, { delivered: true }],
     [204, { delivered: true }],
-    [301, { retry: false, error: "the receiver answers 301: redirects are not followed" }],
-    [400, { retry: false, error: "the receiver answers 400" }],
+    [301, { retry: false, error: "the receiver responded with status 301: redirects are not followed" }],
+    [400, { retry: false, error: "the receiver responded with status 400" }],
     [404, { retry: false }],
     [408, { retry: true }],
     [410, { retry: false }],
     [429, { retry: true }],
-    [500, { retry: true, error: "the receiver answers 500" }],
+    [500, { retry: true, error: "the receiver responded with status 500" }],
     [503, { retry: true }],
   ])("that is answered %i becomes %j, and what the receiver says goes nowhere", async (status, outcome) => {
     const { url } = await receiver([status], "the operator's own page");
@@ -101,7 +101,7 @@ describe("a webhook", () => {
       error: "the URL is an address that notifications may not be sent to",
     });
     const gone = await sender()(channel("webhook", { url: "https://127.0.0.1:1/" }, newSigningSecret()), messageOf(), alive);
-    expect(gone).toEqual({ delivered: false, retry: true, error: "no answer: ECONNREFUSED" });
+    expect(gone).toEqual({ delivered: false, retry: true, error: "no response: ECONNREFUSED" });
     expect(seen).toEqual([]);
   });
 });
@@ -236,14 +236,14 @@ describe("an e-mail", () => {
       expect(await send(to(address), messageOf(), alive)).toEqual({
         delivered: false,
         retry: false,
-        error: "no recipient is a user of the organisation any more",
+        error: "no recipient is still a user of the organisation",
       });
     expect(mails).toEqual([]);
   });
 
   test.each([
-    [450, { retry: true, error: "the mail server answers 450" }],
-    [550, { retry: false, error: "the mail server answers 550" }],
+    [450, { retry: true, error: "the mail server answered 450" }],
+    [550, { retry: false, error: "the mail server answered 550" }],
   ])("that the server refuses with %i becomes %j, without the server's words", async (responseCode, outcome) => {
     const { port } = await mailServer({
       onRcptTo: (_address, _session, done) => done(Object.assign(new Error("mx7.internal says no"), { responseCode })),
@@ -254,7 +254,7 @@ describe("an e-mail", () => {
   test("is retried if the login is refused, if no server listens, and if the server hangs", async () => {
     const { port } = await mailServer();
     const wrong = await mailer(`smtp://someone:wrong@localhost:${port}`)(to("one@blue.example"), messageOf(), alive);
-    expect(wrong).toEqual({ delivered: false, retry: true, error: "the mail server refuses the login of SMTP_URL" });
+    expect(wrong).toEqual({ delivered: false, retry: true, error: "the mail server rejects the credentials of SMTP_URL" });
     const gone = await mailer("smtp://127.0.0.1:1")(to("one@blue.example"), messageOf(), alive);
     expect(gone).toMatchObject({ delivered: false, retry: true, error: expect.stringMatching(/^the mail server cannot be reached/) });
     const hanging = await mailServer({ onData: () => undefined });

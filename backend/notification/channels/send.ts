@@ -1,4 +1,4 @@
-// Sends one message to one channel, once; deliveries and tests of a channel have no other path. Invariants: an outcome says what the
+// Sends one message to one channel, once; deliveries and tests of a channel have no other path. Invariants: an outcome states what the
 // receiver did and whether a later attempt can succeed, and contains nothing internal to the operator; secrets only appear in what is sent.
 import type { Email } from "./email.ts";
 import type { OpenChannel, Outcome, Send } from "../model/message.ts";
@@ -22,27 +22,27 @@ const JSON_TYPE = { "content-type": "application/json", "user-agent": "atherops"
 export function createSend({ outgoing, email, now = Date.now }: SendOptions): Send {
   const post = async (url: URL, body: string, signal: AbortSignal, headers: Record<string, string> = {}): Promise<Outcome> => {
     try {
-      return outcomeOf(await outgoing.post({ url, body, headers: { ...JSON_TYPE, ...headers }, signal }), url);
+      return toOutcome(await outgoing.post({ url, body, headers: { ...JSON_TYPE, ...headers }, signal }), url);
     } catch (error) {
       if (!(error instanceof PostFailed)) throw error;
       return { delivered: false, retry: error.retry, error: error.message };
     }
   };
-  const ways: Record<OpenChannel["kind"], Send> = {
+  const senders: Record<OpenChannel["kind"], Send> = {
     webhook: async (channel, message, signal) => {
       const body = webhookBody(message);
       const secrets = [channel.secret, ...(channel.previousSecret === undefined ? [] : [channel.previousSecret])];
       const headers = signatureHeaders(body, { id: message.id, secrets, atMs: now() });
-      return await post(urlOf(channel.settings["url"]), body, signal, headers);
+      return await post(toUrl(channel.settings["url"]), body, signal, headers);
     },
     slack: async (channel, message, signal) =>
-      await post(urlOf(channel.secret), slackBody(message, renderTemplates(channel.settings, message)), signal),
+      await post(toUrl(channel.secret), slackBody(message, renderTemplates(channel.settings, message)), signal),
     pagerduty: async (channel, message, signal) => {
       const region = channel.settings["region"] === "eu" ? "eu" : "us";
       const { url, body } = pagerDutyEvent(message, {
         routingKey: channel.secret,
         region,
-        words: renderTemplates(channel.settings, message),
+        custom: renderTemplates(channel.settings, message),
       });
       return await post(url, body, signal);
     },
@@ -51,17 +51,17 @@ export function createSend({ outgoing, email, now = Date.now }: SendOptions): Se
       return await email.send(message, channel.settings["to"] as readonly string[], signal, renderTemplates(channel.settings, message));
     },
   };
-  return async (channel, message, signal) => await ways[channel.kind](channel, message, signal);
+  return async (channel, message, signal) => await senders[channel.kind](channel, message, signal);
 }
 
-function urlOf(text: unknown): URL {
+function toUrl(text: unknown): URL {
   return new URL(String(text));
 }
 
-function outcomeOf({ status, text, retryAfterMs }: PostResponse, { hostname }: URL): Outcome {
+function toOutcome({ status, text, retryAfterMs }: PostResponse, { hostname }: URL): Outcome {
   if (status >= 200 && status < 300) return { delivered: true, httpStatus: status };
   const retry = status === 408 || status === 429 || status >= 500;
-  const said = HOSTS_WITH_MESSAGES.test(hostname) ? oneLine(text, 200) : "";
-  const why = status >= 300 && status < 400 ? ": redirects are not followed" : said && `: ${said}`;
-  return { delivered: false, retry, httpStatus: status, error: `the receiver answers ${status}${why}`, retryAfterMs };
+  const explanation = HOSTS_WITH_MESSAGES.test(hostname) ? oneLine(text, 200) : "";
+  const reason = status >= 300 && status < 400 ? ": redirects are not followed" : explanation && `: ${explanation}`;
+  return { delivered: false, retry, httpStatus: status, error: `the receiver responded with status ${status}${reason}`, retryAfterMs };
 }

@@ -18,20 +18,20 @@ import type { Message } from "../model/message.ts";
 const COLOURS = { critical: "#d40e0d", warning: "#e8a317", info: "#3b82f6" } as const;
 const RESOLVED = "#2e9e44";
 
-/** `words`: the channel's own texts. */
-export function slackBody(message: Message, words: CustomTexts = {}): string {
+/** `custom`: the channel's own texts. */
+export function slackBody(message: Message, custom: CustomTexts = {}): string {
   const shown = message.alerts.slice(0, SHOWN_ALERTS).map((alert) => {
     const { summary, labels, description } = alertTexts(alert, message);
     const head = message.status === "firing" && alert.status === "resolved" ? `resolved: ${summary}` : summary;
     return [head, labels, description].filter(Boolean).join("\n");
   });
-  const rest = remainderText(message);
+  const remainder = remainderText(message);
   const text =
-    words.text === undefined
-      ? joinParagraphs([...shown, ...(rest ? [rest] : [])], MAX_SLACK_TEXT_LENGTH)
-      : fitting(words.text, MAX_SLACK_TEXT_LENGTH);
+    custom.text === undefined
+      ? joinParagraphs([...shown, ...(remainder ? [remainder] : [])], MAX_SLACK_TEXT_LENGTH)
+      : truncateEscaped(custom.text, MAX_SLACK_TEXT_LENGTH);
   const link = consoleLink(message, commonRule(message));
-  const title = words.title === undefined ? defaultTitle(message) : oneLine(words.title, MAX_SLACK_TITLE_LENGTH);
+  const title = custom.title === undefined ? defaultTitle(message) : oneLine(custom.title, MAX_SLACK_TITLE_LENGTH);
   return JSON.stringify({
     text: escapeText(title),
     attachments: [
@@ -60,22 +60,22 @@ function escapeText(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
 
-/** The longest beginning of the text that has at most `most` characters once escaped. */
-function fitting(text: string, most: number): string {
-  let fits = "";
+/** The longest beginning of the text that has at most `maxLength` characters once escaped. */
+function truncateEscaped(text: string, maxLength: number): string {
+  let escaped = "";
   for (const character of text) {
     const more = escapeText(character);
-    if (fits.length + more.length + 1 > most) return `${fits}…`;
-    fits += more;
+    if (escaped.length + more.length + 1 > maxLength) return `${escaped}…`;
+    escaped += more;
   }
-  return fits;
+  return escaped;
 }
 
-/** The first paragraphs, as many as fit into `most` characters once escaped. */
-function joinParagraphs(paragraphs: readonly string[], most: number): string {
+/** The first paragraphs, as many as fit into `maxLength` characters once escaped. */
+function joinParagraphs(paragraphs: readonly string[], maxLength: number): string {
   let text = "";
   for (const paragraph of paragraphs.map(escapeText)) {
-    if (text.length + paragraph.length + 2 > most) return `${text}\n\n…`;
+    if (text.length + paragraph.length + 2 > maxLength) return `${text}\n\n…`;
     text += text === "" ? paragraph : `\n\n${paragraph}`;
   }
   return text;

@@ -96,7 +96,7 @@ function channelRows(prefix: string): Row[] {
     ofOne("DELETE", "", 204),
     ofOne("POST", "/rotate", 200),
     // The response has its own field `error`.
-    ofOne("POST", "/test", 200, "no answer: ECONNREFUSED"),
+    ofOne("POST", "/test", 200, "no response: ECONNREFUSED"),
   ];
 }
 
