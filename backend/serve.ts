@@ -333,7 +333,7 @@ async function openNotification(
   );
   ownMetrics.gauge("evaluator_up", () => Number(notification.isEvaluatorUp));
   ownMetrics.gauge("notification_working", () => Number(notification.isWorking));
-  ownMetrics.gauge("notification_attempts_in_flight", () => notification.attemptsUnderWay);
+  ownMetrics.gauge("notification_attempts_in_flight", () => notification.attemptsInFlight);
   return notification;
 }
 

@@ -5,7 +5,7 @@ import { Outage } from "../../common/outage.ts";
 import type { Log } from "../operations/log.ts";
 import { createAlertsHandler, type AlertsHandler } from "./intake/intake-listener.ts";
 import { ChannelsInUse } from "./model/channels-in-use.ts";
-import { freeClaims } from "./delivery/delivery-store.ts";
+import { releaseClaims } from "./delivery/delivery-store.ts";
 import { Dispatcher } from "./routing/dispatcher.ts";
 import { type Evaluator, CompletedEvaluations } from "./intake/evaluations.ts";
 import { EvaluatorWatch } from "./intake/evaluator-watch.ts";
@@ -44,7 +44,7 @@ export interface NotificationCounts {
 }
 
 export interface Notification extends AsyncDisposable {
-  /** Handles a request whose sender has been authenticated with the evaluator's password. */
+  /** Handles a request of the evaluator; the caller has verified its password. */
   readonly takeAlerts: AlertsHandler;
   /** Call after a change that the dispatcher should process now. */
   wake(): void;
@@ -52,7 +52,7 @@ export interface Notification extends AsyncDisposable {
   readonly failing: readonly ("evaluator" | "notification")[];
   readonly isWorking: boolean;
   readonly isEvaluatorUp: boolean;
-  readonly attemptsUnderWay: number;
+  readonly attemptsInFlight: number;
 }
 
 const HOUSEKEEPING_MS = 10_000;
@@ -65,12 +65,12 @@ const REMIND_MS = 300_000;
 export async function startNotification(options: NotificationOptions): Promise<Notification> {
   const { db, log, evaluator, counts, timing, externalUrl = "", nowMs = Date.now } = options;
   await using started = new AsyncDisposableStack();
-  if (options.isAlone) await freeClaims(db, new Date(nowMs()));
+  if (options.isAlone) await releaseClaims(db, new Date(nowMs()));
   const inUse = new ChannelsInUse(db, nowMs);
   const common = { db, inUse, log, nowMs, send: options.send, open: options.open };
-  const watch = started.use(watchOf(options, nowMs));
+  const watch = started.use(createWatch(options, nowMs));
   const outbox: Outbox = started.use(
-    new Outbox({ ...common, counted: (result) => counts.attempted(result), changed: () => dispatcher.wake(), timing }),
+    new Outbox({ ...common, onAttempt: (result) => counts.attempted(result), onMoreDue: () => dispatcher.wake(), timing }),
   );
   const planned = (messages: number, refused: number): void => {
     if (refused > 0) counts.refusedGroups(refused);
@@ -88,18 +88,18 @@ export async function startNotification(options: NotificationOptions): Promise<N
     }),
   );
   const heartbeats = { db, isEvaluated: async (orgId: string) => watch.isUp && (await evaluator.isEvaluated(orgId)), externalUrl, nowMs };
-  started.use(every(timing?.housekeepingMs ?? HOUSEKEEPING_MS, () => beat(inUse, heartbeats, outbox), log));
+  started.use(every(timing?.housekeepingMs ?? HOUSEKEEPING_MS, () => sendHeartbeats(inUse, heartbeats, outbox), log));
   started.use(every(FORGET_EVERY_MS, () => deleteExpired(db, nowMs()), log));
   const intake = new Intake({
     ...common,
     mayEnd: () => !watch.isJustAwake,
     dropped: (reason, alerts) => counts.dropped(reason, alerts),
-    changed: () => dispatcher.wake(),
+    onChanged: () => dispatcher.wake(),
   });
   const parts = started.move();
   const isWorking = (): boolean => inUse.isEmpty || nowMs() - Math.min(dispatcher.workedAtMs, outbox.workedAtMs) < STUCK_MS;
   return {
-    takeAlerts: createAlertsHandler({ intake, missed: () => watch.missed(), ...sayings(log) }),
+    takeAlerts: createAlertsHandler({ intake, missed: () => watch.missed(), ...createIntakeReports(log) }),
     wake: () => {
       inUse.forget();
       dispatcher.wake();
@@ -113,27 +113,30 @@ export async function startNotification(options: NotificationOptions): Promise<N
     get isEvaluatorUp() {
       return watch.isUp;
     },
-    get attemptsUnderWay() {
-      return outbox.attemptsUnderWay;
+    get attemptsInFlight() {
+      return outbox.attemptsInFlight;
     },
     [Symbol.asyncDispose]: () => parts.disposeAsync(),
   };
 }
 
-function watchOf({ evaluator, intervalMs, wallMs, timing, log }: NotificationOptions, nowMs: () => number): EvaluatorWatch {
+function createWatch({ evaluator, intervalMs, wallMs, timing, log }: NotificationOptions, nowMs: () => number): EvaluatorWatch {
   return new EvaluatorWatch({ check: () => evaluator.check(), nowMs, wallMs, everyMs: timing?.watchMs, intervalMs, log });
 }
 
-async function beat(inUse: ChannelsInUse, heartbeats: HeartbeatOptions, outbox: Outbox): Promise<void> {
+async function sendHeartbeats(inUse: ChannelsInUse, heartbeats: HeartbeatOptions, outbox: Outbox): Promise<void> {
   if ((await inUse.orgs()).size === 0) return;
   if ((await createHeartbeats(heartbeats)) > 0) outbox.wake();
 }
 
 function every(everyMs: number, work: () => Promise<unknown>, log: Log): Loop {
   const outage = new Outage({
-    began: (err) => log.warn({ event: "notification.cleanup_failed", err }, "cannot remove old deliveries and alerts, retrying"),
+    began: (err) => log.warn({ event: "notification.cleanup_failed", err }, "cannot create heartbeats or delete old deliveries, retrying"),
     ended: ({ failures, seconds }) =>
-      log.info({ event: "notification.cleanup_recovered", failures, seconds }, "recovered: old deliveries and alerts are removed"),
+      log.info(
+        { event: "notification.cleanup_recovered", failures, seconds },
+        "recovered: heartbeats are created and old deliveries are deleted",
+      ),
     remindEveryMs: REMIND_MS,
   });
   return new Loop({
@@ -147,7 +150,7 @@ function every(everyMs: number, work: () => Promise<unknown>, log: Log): Loop {
 }
 
 /** Logs once per outage: the evaluator repeats every request that was not answered with 200. */
-function sayings(log: Log): { failed: (error: unknown) => void; succeeded: () => void } {
+function createIntakeReports(log: Log): { failed: (error: unknown) => void; succeeded: () => void } {
   const outage = new Outage({
     began: (err) => log.error({ event: "notification.intake_failed", err }, "cannot store alerts from vmalert, which sends them again"),
     reminded: (err, { failures, seconds }) =>

@@ -257,7 +257,11 @@ describeOnEachStore((store) => {
     answer = 500;
     expect(await tested(id)).toEqual({ delivered: false, status: 500, error: "the receiver responded with status 500" });
     answer = 302;
-    expect(await tested(id)).toEqual({ delivered: false, status: 302, error: "the receiver responded with status 302: redirects are not followed" });
+    expect(await tested(id)).toEqual({
+      delivered: false,
+      status: 302,
+      error: "the receiver responded with status 302: redirects are not followed",
+    });
     answer = 200;
     const gone = await made(webhook({ settings: { url: "https://127.0.0.1:1/" } }));
     expect(await tested(gone.id)).toEqual({ delivered: false, status: null, error: "no response: ECONNREFUSED" });

@@ -46,14 +46,19 @@ export function newDelivery(message: Message, { routeId, groupKey, now }: { rout
   };
 }
 
-export interface Waiting {
+export interface WaitingChannel {
   readonly orgId: string;
   readonly channelId: string;
   readonly nextAt: Date;
 }
 
 /** Channels that have a message that no replica is sending, longest waiting first. `busy`: organisations that have reached their limit. */
-export async function findWaitingChannels(db: NotificationDb, now: Date, most: number, busy: readonly string[]): Promise<Waiting[]> {
+export async function findWaitingChannels(
+  db: NotificationDb,
+  now: Date,
+  limit: number,
+  busy: readonly string[],
+): Promise<WaitingChannel[]> {
   const rows = await db
     .selectFrom("deliveries")
     .select(({ fn }) => ["org_id", "channel_id", fn.min("next_at").as("next_at")])
@@ -62,7 +67,7 @@ export async function findWaitingChannels(db: NotificationDb, now: Date, most: n
     .$if(busy.length > 0, (query) => query.where("org_id", "not in", busy))
     .groupBy(["org_id", "channel_id"])
     .orderBy("next_at")
-    .limit(most)
+    .limit(limit)
     .execute();
   // SQLite does not know the type of computed columns.
   return rows.map((row) => ({ orgId: row.org_id, channelId: row.channel_id, nextAt: new Date(row.next_at) }));
@@ -71,7 +76,7 @@ export async function findWaitingChannels(db: NotificationDb, now: Date, most: n
 /** Undefined if there is none, or if the organisation has reached its limit for this minute. */
 export async function claim(
   db: NotificationDb,
-  { orgId, channelId }: Omit<Waiting, "nextAt">,
+  { orgId, channelId }: Omit<WaitingChannel, "nextAt">,
   now: Date,
 ): Promise<ClaimedDelivery | undefined> {
   const lockedUntil = new Date(now.getTime() + CLAIM_MS);
@@ -97,9 +102,9 @@ export async function claim(
       .returningAll()
       .executeTakeFirst();
     if (!row) return undefined;
-    const freeAt = await takeShare(trx, orgId, now);
+    const freeAt = await countMessage(trx, orgId, now);
     if (freeAt) {
-      await putOff(trx, { orgId, from: now, until: freeAt, id: row.id });
+      await postpone(trx, { orgId, from: now, until: freeAt, id: row.id });
       return undefined;
     }
     return {
@@ -116,24 +121,24 @@ export async function claim(
   });
 }
 
-/** Undefined if another message is allowed now; otherwise, when the next one is. */
-async function takeShare(trx: Transaction<NotificationTables>, orgId: string, now: Date): Promise<Date | undefined> {
-  const turn = await trx.selectFrom("notification_turns").selectAll().where("org_id", "=", orgId).forUpdate().executeTakeFirst();
-  const beganMs = turn?.minute_at?.getTime() ?? 0;
-  const isNew = Math.abs(now.getTime() - beganMs) >= MINUTE_MS;
-  const count = isNew ? 0 : (turn?.minute_count ?? 0);
-  if (count >= MAX_MESSAGES_PER_MINUTE) return new Date(beganMs + MINUTE_MS);
-  const share = { minute_at: isNew ? now : (turn?.minute_at ?? now), minute_count: count + 1 };
+/** Counts a message against the limit of its organisation. Undefined if it is allowed now; otherwise, when the next one is. */
+async function countMessage(trx: Transaction<NotificationTables>, orgId: string, now: Date): Promise<Date | undefined> {
+  const row = await trx.selectFrom("notification_turns").selectAll().where("org_id", "=", orgId).forUpdate().executeTakeFirst();
+  const minuteMs = row?.minute_at?.getTime() ?? 0;
+  const isNew = Math.abs(now.getTime() - minuteMs) >= MINUTE_MS;
+  const count = isNew ? 0 : (row?.minute_count ?? 0);
+  if (count >= MAX_MESSAGES_PER_MINUTE) return new Date(minuteMs + MINUTE_MS);
+  const columns = { minute_at: isNew ? now : (row?.minute_at ?? now), minute_count: count + 1 };
   await trx
     .insertInto("notification_turns")
-    .values({ org_id: orgId, due_at: null, locked_until: null, ...share })
-    .onConflict((conflict) => conflict.column("org_id").doUpdateSet(share))
+    .values({ org_id: orgId, due_at: null, locked_until: null, ...columns })
+    .onConflict((conflict) => conflict.column("org_id").doUpdateSet(columns))
     .execute();
   return undefined;
 }
 
 /** Postpones all due messages of the organisation; the claim of `id` is released. */
-async function putOff(
+async function postpone(
   trx: Transaction<NotificationTables>,
   { orgId, from, until, id }: { orgId: string; from: Date; until: Date; id: string },
 ): Promise<void> {
@@ -160,9 +165,9 @@ export async function settleDelivered(
   now: Date,
 ): Promise<void> {
   await db.transaction().execute(async (trx) => {
-    await end(trx, claimed, { status: "delivered", delivered_at: now, http_status: httpStatus ?? null, error: null });
+    await endDelivery(trx, claimed, { status: "delivered", delivered_at: now, http_status: httpStatus ?? null, error: null });
     // These were postponed only because of the channel.
-    await waitingOf(trx, claimed).set({ next_at: now }).where("next_at", ">", now).where("attempts", "=", 0).execute();
+    await otherMessages(trx, claimed).set({ next_at: now }).where("next_at", ">", now).where("attempts", "=", 0).execute();
     await markDue(trx, claimed.orgId, now);
   });
 }
@@ -177,30 +182,30 @@ export async function settleRetry(
   db: NotificationDb,
   claimed: ClaimedDelivery,
   { httpStatus, error }: Failure,
-  { ownAt, channelAt }: { readonly ownAt: Date; readonly channelAt: Date },
+  { messageAt, channelAt }: { readonly messageAt: Date; readonly channelAt: Date },
 ): Promise<void> {
   await db.transaction().execute(async (trx) => {
     // The message that failed comes after the others.
-    const nextAt = new Date(Math.max(ownAt.getTime(), channelAt.getTime() + 1));
-    await held(trx, claimed)
+    const nextAt = new Date(Math.max(messageAt.getTime(), channelAt.getTime() + 1));
+    await whileClaimed(trx, claimed)
       .set({ locked_until: null, http_status: httpStatus ?? null, error, next_at: nextAt })
       .execute();
-    await waitingOf(trx, claimed).set({ next_at: channelAt }).where("next_at", "<", channelAt).execute();
+    await otherMessages(trx, claimed).set({ next_at: channelAt }).where("next_at", "<", channelAt).execute();
   });
 }
 
-/** `isForgotten`: alerts that still fire are sent to the channel again. */
+/** `resendsFiring`: alerts that still fire are sent to the channel again. */
 export async function settleFailed(
   db: NotificationDb,
   claimed: ClaimedDelivery,
   failure: Failure,
-  { now, isForgotten }: { now: Date; isForgotten: boolean },
+  { now, resendsFiring }: { now: Date; resendsFiring: boolean },
 ): Promise<void> {
   await db.transaction().execute(async (trx) => {
-    await end(trx, claimed, { status: "failed", http_status: failure.httpStatus ?? null, error: failure.error });
+    await endDelivery(trx, claimed, { status: "failed", http_status: failure.httpStatus ?? null, error: failure.error });
     // Locks the organisation before its groups, the same order as in the dispatcher's passes.
     await markDue(trx, claimed.orgId, now);
-    if (isForgotten && claimed.routeId !== null)
+    if (resendsFiring && claimed.routeId !== null)
       await trx
         .updateTable("alert_groups")
         .set({ firing: "{}", last_sent_at: null, next_at: now })
@@ -212,20 +217,21 @@ export async function settleFailed(
   });
 }
 
-function held(trx: Transaction<NotificationTables>, { id, orgId, lockedUntil }: ClaimedDelivery) {
+/** An update of the delivery that does nothing if its claim has expired. */
+function whileClaimed(trx: Transaction<NotificationTables>, { id, orgId, lockedUntil }: ClaimedDelivery) {
   return trx.updateTable("deliveries").where("org_id", "=", orgId).where("id", "=", id).where("locked_until", "=", lockedUntil);
 }
 
-type Ended = Partial<Record<"status" | "delivered_at" | "http_status" | "error", unknown>>;
+type DeliveryResult = Partial<Record<"status" | "delivered_at" | "http_status" | "error", unknown>>;
 
-async function end(trx: Transaction<NotificationTables>, claimed: ClaimedDelivery, ended: Ended): Promise<void> {
-  await held(trx, claimed)
-    .set({ ...ended, locked_until: null, message: null } as never)
+async function endDelivery(trx: Transaction<NotificationTables>, claimed: ClaimedDelivery, result: DeliveryResult): Promise<void> {
+  await whileClaimed(trx, claimed)
+    .set({ ...result, locked_until: null, message: null } as never)
     .execute();
 }
 
 /** The channel's other messages that no replica is sending. */
-function waitingOf(trx: Transaction<NotificationTables>, { orgId, channelId, id }: ClaimedDelivery) {
+function otherMessages(trx: Transaction<NotificationTables>, { orgId, channelId, id }: ClaimedDelivery) {
   return trx
     .updateTable("deliveries")
     .where("org_id", "=", orgId)
@@ -235,8 +241,8 @@ function waitingOf(trx: Transaction<NotificationTables>, { orgId, channelId, id 
     .where("locked_until", "is", null);
 }
 
-/** For a store that only one process uses: releases the claims of its previous run. */
-export async function freeClaims(db: NotificationDb, now: Date): Promise<void> {
+/** Releases the claims of this process's previous run. Only for a database that no other process uses. */
+export async function releaseClaims(db: NotificationDb, now: Date): Promise<void> {
   await db
     .updateTable("deliveries")
     .set({ locked_until: null })

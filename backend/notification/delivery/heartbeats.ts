@@ -16,7 +16,7 @@ export interface HeartbeatOptions {
 /** Group name in heartbeat messages. */
 const HEARTBEAT_GROUP = "heartbeat";
 
-interface Due {
+interface DueChannel {
   readonly id: string;
   readonly org_id: string;
   readonly name: string;
@@ -34,7 +34,7 @@ export async function createHeartbeats(options: HeartbeatOptions): Promise<numbe
   return created;
 }
 
-async function findDueChannels(db: NotificationDb, now: Date): Promise<Due[]> {
+async function findDueChannels(db: NotificationDb, now: Date): Promise<DueChannel[]> {
   const tables = db.$extendTables<{ orgs: { id: string; name: string } }>();
   const rows = await tables
     .selectFrom("channels")
@@ -63,7 +63,7 @@ function isDue(
 /** False if another replica created it, or if the previous one is still being delivered. */
 async function createHeartbeat(
   { db, externalUrl }: HeartbeatOptions,
-  { id: channelId, org_id: orgId, name, org_name }: Due,
+  { id: channelId, org_id: orgId, name, org_name }: DueChannel,
   now: Date,
 ): Promise<boolean> {
   return await db.transaction().execute(async (trx) => {

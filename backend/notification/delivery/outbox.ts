@@ -25,10 +25,10 @@ export interface OutboxOptions {
   /** Decrypts a channel's secrets. Throws if they cannot be decrypted. */
   readonly open: (row: ChannelRow) => OpenChannel;
   readonly log: Log;
-  /** How an attempt ended. */
-  readonly counted: (result: AttemptResult, seconds: number) => void;
+  /** Called when an attempt has ended. */
+  readonly onAttempt: (result: AttemptResult, seconds: number) => void;
   /** Called when further messages for an organisation may be due. */
-  readonly changed: () => void;
+  readonly onMoreDue: () => void;
   readonly nowMs: () => number;
   readonly timing?: Partial<OutboxTiming> | undefined;
 }
@@ -46,8 +46,8 @@ export interface OutboxTiming {
 }
 
 const TIMING: OutboxTiming = { pollMs: 1000, attemptMs: 10_000, backoffMs: [5000, 300_000], giveUpMs: 3600_000, graceMs: 5000 };
-/** Limits of concurrent attempts. */
-const MOST = { inAll: 256, ofOrg: 4, ofChannel: 2 };
+/** Concurrent attempts. */
+const MAX_ATTEMPTS = { total: 256, perOrg: 4, perChannel: 2 };
 /** Poll interval while no organisation has a channel. */
 const IDLE_MS = 5000;
 const REMIND_MS = 300_000;
@@ -58,7 +58,7 @@ export class Outbox implements AsyncDisposable {
   readonly #loop: Loop;
   readonly #outage: Outage;
   readonly #aborting = new AbortController();
-  readonly #underWay = new Map<Promise<void>, Pick<ClaimedDelivery, "orgId" | "channelId">>();
+  readonly #inFlight = new Map<Promise<void>, Pick<ClaimedDelivery, "orgId" | "channelId">>();
   /** Channel → consecutive failures. */
   readonly #failing = new Map<string, number>();
   #workedAtMs: number;
@@ -69,12 +69,9 @@ export class Outbox implements AsyncDisposable {
     this.#workedAtMs = options.nowMs();
     this.#outage = new Outage({
       began: (err) =>
-        options.log.error(
-          { event: "notification.outbox_failed", err },
-          "cannot read messages about alerts or store their result, retrying",
-        ),
+        options.log.error({ event: "notification.outbox_failed", err }, "cannot read notifications or store their results, retrying"),
       ended: ({ failures, seconds }) =>
-        options.log.info({ event: "notification.outbox_recovered", failures, seconds }, "recovered: messages about alerts are sent"),
+        options.log.info({ event: "notification.outbox_recovered", failures, seconds }, "recovered: notifications are sent again"),
       remindEveryMs: REMIND_MS,
     });
     this.#loop = new Loop({ step: () => this.#step(), failed: (error) => this.#outage.failed(error), backoffMs: [500, 5000] });
@@ -85,8 +82,8 @@ export class Outbox implements AsyncDisposable {
     return this.#workedAtMs;
   }
 
-  get attemptsUnderWay(): number {
-    return this.#underWay.size;
+  get attemptsInFlight(): number {
+    return this.#inFlight.size;
   }
 
   wake(): void {
@@ -95,7 +92,7 @@ export class Outbox implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#loop[Symbol.asyncDispose]();
-    const all = Promise.allSettled(this.#underWay.keys());
+    const all = Promise.allSettled(this.#inFlight.keys());
     const over = new AbortController();
     await Promise.race([all.then(() => over.abort()), pause(this.#timing.graceMs, over.signal)]);
     this.#aborting.abort();
@@ -108,88 +105,90 @@ export class Outbox implements AsyncDisposable {
     const now = new Date(nowMs());
     // Includes deleted channels, so that their messages end.
     const waiting =
-      orgs.size > 0 || this.#underWay.size > 0 ? await findWaitingChannels(db, now, MAX_DELIVERY_CANDIDATES, this.#busyOrgs()) : [];
+      orgs.size > 0 || this.#inFlight.size > 0 ? await findWaitingChannels(db, now, MAX_DELIVERY_CANDIDATES, this.#busyOrgs()) : [];
     this.#workedAtMs = nowMs();
     this.#outage.recovered();
-    let [began, isNextDue] = [false, Number.POSITIVE_INFINITY];
+    let [hasBegun, nextDueMs] = [false, Number.POSITIVE_INFINITY];
     for (const { orgId, channelId, nextAt } of waiting) {
-      if (nextAt > now) isNextDue = Math.min(isNextDue, nextAt.getTime() - now.getTime());
-      else if (this.#mayBegin(orgId, channelId)) began = (await this.#begin(orgId, channelId, now)) || began;
+      if (nextAt > now) nextDueMs = Math.min(nextDueMs, nextAt.getTime() - now.getTime());
+      else if (this.#mayBegin(orgId, channelId)) hasBegun = (await this.#begin(orgId, channelId, now)) || hasBegun;
     }
-    if (orgs.size === 0 && this.#underWay.size === 0) return IDLE_MS;
-    return began ? 0 : Math.min(this.#timing.pollMs, isNextDue);
+    if (orgs.size === 0 && this.#inFlight.size === 0) return IDLE_MS;
+    return hasBegun ? 0 : Math.min(this.#timing.pollMs, nextDueMs);
   }
 
   #mayBegin(orgId: string, channelId: string): boolean {
-    if (this.#underWay.size >= MOST.inAll) return false;
-    const ofOrg = [...this.#underWay.values()].filter((one) => one.orgId === orgId);
-    const ofChannel = ofOrg.filter((one) => one.channelId === channelId);
-    return ofOrg.length < MOST.ofOrg && ofChannel.length < (this.#failing.has(channelId) ? 1 : MOST.ofChannel);
+    if (this.#inFlight.size >= MAX_ATTEMPTS.total) return false;
+    const orgAttempts = [...this.#inFlight.values()].filter((attempt) => attempt.orgId === orgId);
+    const channelAttempts = orgAttempts.filter((attempt) => attempt.channelId === channelId);
+    return (
+      orgAttempts.length < MAX_ATTEMPTS.perOrg && channelAttempts.length < (this.#failing.has(channelId) ? 1 : MAX_ATTEMPTS.perChannel)
+    );
   }
 
   /** Organisations at their limit; otherwise, the poll would only return messages of their hanging channels. */
   #busyOrgs(): string[] {
-    const byOrg = Map.groupBy(this.#underWay.values(), ({ orgId }) => orgId);
-    return [...byOrg].filter(([, own]) => own.length >= MOST.ofOrg).map(([orgId]) => orgId);
+    const byOrg = Map.groupBy(this.#inFlight.values(), ({ orgId }) => orgId);
+    return [...byOrg].filter(([, attempts]) => attempts.length >= MAX_ATTEMPTS.perOrg).map(([orgId]) => orgId);
   }
 
   async #begin(orgId: string, channelId: string, now: Date): Promise<boolean> {
     const claimed = await claim(this.#options.db, { orgId, channelId }, now);
     if (!claimed) return false;
     const attempt = this.#attempt(claimed).finally(() => {
-      this.#underWay.delete(attempt);
+      this.#inFlight.delete(attempt);
       this.#loop.wake();
     });
-    this.#underWay.set(attempt, { orgId, channelId });
+    this.#inFlight.set(attempt, { orgId, channelId });
     return true;
   }
 
   async #attempt(claimed: ClaimedDelivery): Promise<void> {
-    const { counted, nowMs, changed } = this.#options;
+    const { onAttempt, nowMs, onMoreDue } = this.#options;
     const began = performance.now();
-    const outcome = await this.#outcome(claimed);
+    const outcome = await this.#send(claimed);
     const seconds = (performance.now() - began) / 1000;
-    const result = this.#resultOf(claimed, outcome);
-    await this.#settled(claimed, outcome, result);
-    counted(result, seconds);
-    if (result !== "retried") changed();
+    const result = this.#classify(claimed, outcome);
+    await this.#storeResult(claimed, outcome, result);
+    onAttempt(result, seconds);
+    if (result !== "retried") onMoreDue();
     if (outcome.delivered) this.#failing.delete(claimed.channelId);
-    else if (outcome.retry) this.#failedOnce(claimed.channelId);
+    else if (outcome.retry) this.#countFailure(claimed.channelId);
     this.#workedAtMs = nowMs();
   }
 
-  #failedOnce(channelId: string): void {
+  #countFailure(channelId: string): void {
     if (this.#failing.size >= MAX_FAILING_CHANNELS) this.#failing.clear();
     this.#failing.set(channelId, (this.#failing.get(channelId) ?? 0) + 1);
   }
 
   /** Never throws. */
-  async #outcome(claimed: ClaimedDelivery): Promise<Outcome> {
+  async #send(claimed: ClaimedDelivery): Promise<Outcome> {
     const { db, open, send, log } = this.#options;
     const { attemptMs } = this.#timing;
     try {
       const row = await findChannel(db, claimed.orgId, claimed.channelId);
-      if (!row?.enabled) return { delivered: false, retry: false, error: row ? "the channel was switched off" : "the channel was removed" };
+      if (!row?.enabled) return { delivered: false, retry: false, error: `the channel was ${row ? "disabled" : "removed"}` };
       const signal = AbortSignal.any([this.#aborting.signal, AbortSignal.timeout(attemptMs)]);
-      return await inTime(send(open(row), claimed.message, signal), signal);
+      return await settleOrTimeOut(send(open(row), claimed.message, signal), signal);
     } catch (error) {
       // An internal error, not the receiver's: its message is for operators.
       log.error(
         { event: "notification.send_error", err: error, org_id: claimed.orgId, channel_id: claimed.channelId, delivery_id: claimed.id },
-        "a message about alerts could not be sent",
+        "cannot send a notification because of an internal error, retrying",
       );
-      return { delivered: false, retry: true, error: "the message could not be sent for a reason on our side" };
+      return { delivered: false, retry: true, error: "the message could not be sent because of an internal error" };
     }
   }
 
-  #resultOf(claimed: ClaimedDelivery, outcome: Outcome): AttemptResult {
+  #classify(claimed: ClaimedDelivery, outcome: Outcome): AttemptResult {
     if (outcome.delivered) return "delivered";
     const isLate = this.#options.nowMs() - claimed.createdAt.getTime() >= this.#timing.giveUpMs;
     return outcome.retry && !isLate ? "retried" : "failed";
   }
 
   /** Retries until the result is written or the claim has expired; then, the message is sent again with the same id. */
-  async #settled(claimed: ClaimedDelivery, outcome: Outcome, result: AttemptResult): Promise<void> {
+  async #storeResult(claimed: ClaimedDelivery, outcome: Outcome, result: AttemptResult): Promise<void> {
     for (let failures = 1; ; failures += 1) {
       try {
         await this.#settle(claimed, outcome, result);
@@ -209,21 +208,21 @@ export class Outbox implements AsyncDisposable {
     const failure = { httpStatus: outcome.httpStatus, error: outcome.error.slice(0, MAX_ERROR_LENGTH) };
     // After an hour of failed attempts, alerts that still fire are sent again; after a permanent refusal, once their repeat interval has
     // passed.
-    if (result === "failed") return await settleFailed(db, claimed, failure, { now, isForgotten: outcome.retry });
+    if (result === "failed") return await settleFailed(db, claimed, failure, { now, resendsFiring: outcome.retry });
     const { backoffMs } = this.#timing;
-    if (this.#aborting.signal.aborted) return await settleRetry(db, claimed, failure, { ownAt: now, channelAt: now });
-    const askedMs = Math.min(outcome.retryAfterMs ?? 0, backoffMs[1]);
-    const channelMs = Math.max(backoffOf((this.#failing.get(claimed.channelId) ?? 0) + 1, backoffMs), askedMs);
-    const ownMs = Math.max(backoffOf(claimed.attempts, backoffMs), channelMs);
-    const at = { ownAt: new Date(now.getTime() + ownMs), channelAt: new Date(now.getTime() + channelMs) };
+    if (this.#aborting.signal.aborted) return await settleRetry(db, claimed, failure, { messageAt: now, channelAt: now });
+    const requestedMs = Math.min(outcome.retryAfterMs ?? 0, backoffMs[1]);
+    const channelMs = Math.max(backoffOf((this.#failing.get(claimed.channelId) ?? 0) + 1, backoffMs), requestedMs);
+    const messageMs = Math.max(backoffOf(claimed.attempts, backoffMs), channelMs);
+    const at = { messageAt: new Date(now.getTime() + messageMs), channelAt: new Date(now.getTime() + channelMs) };
     await settleRetry(db, claimed, failure, at);
   }
 }
 
 /** `sent` should end when `signal` aborts; if it does not, it is no longer awaited. */
-async function inTime(sent: Promise<Outcome>, signal: AbortSignal): Promise<Outcome> {
+async function settleOrTimeOut(sent: Promise<Outcome>, signal: AbortSignal): Promise<Outcome> {
   const { promise, resolve } = Promise.withResolvers<Outcome>();
-  const late = (): void => resolve({ delivered: false, retry: true, error: "no answer in time" });
+  const late = (): void => resolve({ delivered: false, retry: true, error: "no response in time" });
   signal.addEventListener("abort", () => setTimeout(late, 1000).unref(), { once: true });
   return await Promise.race([sent, promise]);
 }

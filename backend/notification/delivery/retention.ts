@@ -5,11 +5,11 @@ import { MAX_DELIVERIES_PER_ORG } from "../limits.ts";
 import type { NotificationDb } from "../model/table.ts";
 
 const DAY_MS = 24 * 3600_000;
-export const DELIVERIES_KEPT_MS = 30 * DAY_MS;
+const DELIVERIES_KEPT_MS = 30 * DAY_MS;
 /** The same as in Alertmanager. */
 const SILENCES_KEPT_MS = 5 * DAY_MS;
 /** Rows per statement, so that other statements do not wait long. */
-const AT_ONCE = 500;
+const BATCH_ROWS = 500;
 
 /** Throws if the database is unavailable. Replicas may run it concurrently. */
 export async function deleteExpired(db: NotificationDb, nowMs: number): Promise<void> {
@@ -20,29 +20,29 @@ export async function deleteExpired(db: NotificationDb, nowMs: number): Promise<
     .where("status", "=", "pending")
     .where("created_at", "<", ago(DAY_MS))
     .execute();
-  while ((await deleteDeliveries(db, ago(DELIVERIES_KEPT_MS))) === AT_ONCE);
-  await deleteBeyondShare(db);
+  while ((await deleteDeliveries(db, ago(DELIVERIES_KEPT_MS))) === BATCH_ROWS);
+  await deleteExcess(db);
   await db.deleteFrom("silences").where("ends_at", "<", ago(SILENCES_KEPT_MS)).execute();
 }
 
 async function deleteDeliveries(db: NotificationDb, before: Date): Promise<number> {
   const { numDeletedRows } = await db
     .deleteFrom("deliveries")
-    .where("id", "in", (eb) => eb.selectFrom("deliveries").select("id").where("created_at", "<", before).limit(AT_ONCE))
+    .where("id", "in", (eb) => eb.selectFrom("deliveries").select("id").where("created_at", "<", before).limit(BATCH_ROWS))
     .executeTakeFirst();
   return Number(numDeletedRows);
 }
 
-async function deleteBeyondShare(db: NotificationDb): Promise<void> {
-  const crowded = await db
+async function deleteExcess(db: NotificationDb): Promise<void> {
+  const organisations = await db
     .selectFrom("deliveries")
     .select(["org_id", sql<string>`count(*)`.as("count")])
     .groupBy("org_id")
     .having(sql<boolean>`count(*) > ${MAX_DELIVERIES_PER_ORG}`)
     .execute();
-  for (const { org_id, count } of crowded) {
-    for (let left = Number(count) - MAX_DELIVERIES_PER_ORG; left > 0; left -= AT_ONCE) {
-      const oldest = Math.min(left, AT_ONCE);
+  for (const { org_id, count } of organisations) {
+    for (let excess = Number(count) - MAX_DELIVERIES_PER_ORG; excess > 0; excess -= BATCH_ROWS) {
+      const limit = Math.min(excess, BATCH_ROWS);
       await db
         .deleteFrom("deliveries")
         .where("org_id", "=", org_id)
@@ -53,7 +53,7 @@ async function deleteBeyondShare(db: NotificationDb): Promise<void> {
             .where("org_id", "=", org_id)
             .where("status", "<>", "pending")
             .orderBy("created_at")
-            .limit(oldest),
+            .limit(limit),
         )
         .execute();
     }

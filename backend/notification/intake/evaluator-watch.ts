@@ -20,8 +20,8 @@ const EVERY_MS = 10_000;
 const MIN_SETTLED_MS = 120_000;
 const SETTLED_INTERVALS = 3;
 const REMIND_MS = 300_000;
-/** In addition to the time between checks. A check itself takes at most about five seconds. */
-const STANDSTILL_MS = 20_000;
+/** A gap of this time plus the check interval means that the process was suspended; a check takes at most about five seconds. */
+const SUSPENSION_MS = 20_000;
 /** This many failures in a row are an outage; fewer may be a start of the evaluator. */
 const FAILURES = 3;
 
@@ -29,11 +29,11 @@ export class EvaluatorWatch implements AsyncDisposable {
   readonly #nowMs: () => number;
   readonly #wallMs: () => number;
   readonly #settledMs: number;
-  readonly #standstillMs: number;
+  readonly #suspensionMs: number;
   readonly #log: Log;
   readonly #loop: Loop;
-  /** Wall-clock time at which this process was last seen running. */
-  #ranMs: number;
+  /** Wall-clock time of the last call of #detectSuspension. */
+  #seenMs: number;
   #wokeMs: number | undefined;
   #upSinceMs: number | undefined;
   #isDown = false;
@@ -41,9 +41,9 @@ export class EvaluatorWatch implements AsyncDisposable {
   constructor({ check, nowMs, wallMs = Date.now, everyMs = EVERY_MS, intervalMs, log }: EvaluatorWatchOptions) {
     this.#nowMs = nowMs;
     this.#wallMs = wallMs;
-    this.#ranMs = wallMs();
+    this.#seenMs = wallMs();
     this.#log = log;
-    this.#standstillMs = everyMs + STANDSTILL_MS;
+    this.#suspensionMs = everyMs + SUSPENSION_MS;
     this.#settledMs = Math.max(MIN_SETTLED_MS, SETTLED_INTERVALS * intervalMs);
     const outage = new Outage({
       began: (err) =>
@@ -58,9 +58,9 @@ export class EvaluatorWatch implements AsyncDisposable {
     });
     this.#loop = new Loop({
       step: async () => {
-        this.#run();
+        this.#detectSuspension();
         await check();
-        this.#run();
+        this.#detectSuspension();
         this.#upSinceMs ??= nowMs();
         this.#isDown = false;
         outage.recovered();
@@ -75,15 +75,15 @@ export class EvaluatorWatch implements AsyncDisposable {
     });
   }
 
-  /** Returns true if the evaluator has worked without interruption for long enough to evaluate each rule. */
+  /** True if the evaluator has worked without interruption for long enough to evaluate each rule. */
   get isSettled(): boolean {
-    this.#run();
+    this.#detectSuspension();
     return this.#upSinceMs !== undefined && this.#nowMs() - this.#upSinceMs >= this.#settledMs;
   }
 
   /** True shortly after a suspension: an alert that ends now may have ended only because no telemetry arrived meanwhile. */
   get isJustAwake(): boolean {
-    this.#run();
+    this.#detectSuspension();
     return this.#wokeMs !== undefined && Math.abs(this.#nowMs() - this.#wokeMs) < this.#settledMs;
   }
 
@@ -105,15 +105,15 @@ export class EvaluatorWatch implements AsyncDisposable {
     await this.#loop[Symbol.asyncDispose]();
   }
 
-  /** The first call afterwards notices that the process was suspended. A changed clock looks the same, and is treated the same. */
-  #run(): void {
+  /** Detects a suspension since the last call. A changed clock looks the same, and is treated the same. */
+  #detectSuspension(): void {
     const wallMs = this.#wallMs();
-    const stoodMs = Math.abs(wallMs - this.#ranMs);
-    this.#ranMs = wallMs;
-    if (stoodMs <= this.#standstillMs) return;
+    const gapMs = Math.abs(wallMs - this.#seenMs);
+    this.#seenMs = wallMs;
+    if (gapMs <= this.#suspensionMs) return;
     this.#wokeMs = this.#nowMs();
     this.missed();
-    const seconds = Math.round(stoodMs / 1000);
+    const seconds = Math.round(gapMs / 1000);
     const waitSeconds = this.#settledMs / 1000;
     this.#log.warn(
       { event: "notification.process_suspended", seconds, waitSeconds },

@@ -52,16 +52,16 @@ export interface AlertsEndpointOptions {
   readonly succeeded: () => void;
 }
 
-const AT_ONCE = 2;
+const CONCURRENT_POSTS = 2;
 
 export function createAlertsHandler({ intake, missed, failed, succeeded }: AlertsEndpointOptions): AlertsHandler {
-  const turns = new FairQueue({ running: AT_ONCE, perOrg: AT_ONCE, waitingPerOrg: MAX_WAITING_POSTS });
+  const queue = new FairQueue({ running: CONCURRENT_POSTS, perOrg: CONCURRENT_POSTS, waitingPerOrg: MAX_WAITING_POSTS });
   return async (request, response) => {
     const gone = new AbortController();
     response.once("close", () => gone.abort());
     try {
-      await turns.run("evaluator", gone.signal, async () => await intake.take(await bodyOf(request)));
-      answer(response, 200, "{}");
+      await queue.run("evaluator", gone.signal, async () => await intake.take(await readBody(request)));
+      respond(response, 200, "{}");
       succeeded();
     } catch (error) {
       request.resume();
@@ -69,23 +69,24 @@ export function createAlertsHandler({ intake, missed, failed, succeeded }: Alert
       if (!(error instanceof ApiError) || error.status >= 500) missed();
       if (gone.signal.aborted) return;
       const status = error instanceof ApiError ? error.status : 500;
-      answer(response, status, JSON.stringify({ error: error instanceof ApiError ? error.message : "the alerts could not be kept" }));
+      respond(response, status, JSON.stringify({ error: error instanceof ApiError ? error.message : "the alerts could not be stored" }));
       failed(error);
     }
   };
 }
 
-async function bodyOf(request: IncomingMessage): Promise<Buffer> {
+async function readBody(request: IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of request as AsyncIterable<Buffer>) {
     bytes += chunk.length;
-    if (bytes > MAX_POSTED_ALERTS_BYTES) throw new ApiError("body_too_large", `at most ${MAX_POSTED_ALERTS_BYTES} bytes of alerts at once`);
+    if (bytes > MAX_POSTED_ALERTS_BYTES)
+      throw new ApiError("body_too_large", `a request has at most ${MAX_POSTED_ALERTS_BYTES} bytes of alerts`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);
 }
 
-function answer(response: ServerResponse, status: number, body: string): void {
+function respond(response: ServerResponse, status: number, body: string): void {
   if (!response.headersSent) response.writeHead(status, { "content-type": "application/json" }).end(`${body}\n`);
 }

@@ -12,7 +12,7 @@ export interface IntakeOptions {
   readonly mayEnd: () => boolean;
   readonly dropped: (reason: DropReason, alerts: number) => void;
   /** Called when the dispatcher has something to evaluate. */
-  readonly changed: () => void;
+  readonly onChanged: () => void;
   readonly nowMs: () => number;
 }
 
@@ -22,7 +22,7 @@ export type DropReason = "unknown_rule" | "too_many" | "not_ours";
 /** Lifetime of an alert without an end, as in Alertmanager. */
 const DEFAULT_LIFE_MS = 5 * 60_000;
 
-interface Known {
+interface StoredAlert {
   readonly fingerprint: string;
   readonly ends_at: Date | null;
   readonly expires_at: Date;
@@ -42,41 +42,41 @@ export class Intake {
    * then be stored already.
    */
   async take(body: Buffer): Promise<void> {
-    for await (const piece of splitAlerts(body)) {
-      const alerts = piece.map(readAlert).filter((alert) => alert !== undefined);
-      if (alerts.length < piece.length) this.#options.dropped("not_ours", piece.length - alerts.length);
-      for (const [orgId, own] of Map.groupBy(alerts, (alert) => alert.orgId)) await this.#takeOf(orgId, own);
+    for await (const values of splitAlerts(body)) {
+      const alerts = values.map(readAlert).filter((alert) => alert !== undefined);
+      if (alerts.length < values.length) this.#options.dropped("not_ours", values.length - alerts.length);
+      for (const [orgId, posted] of Map.groupBy(alerts, (alert) => alert.orgId)) await this.#takeOrganisation(orgId, posted);
     }
   }
 
-  async #takeOf(orgId: string, posted: readonly PostedAlert[]): Promise<void> {
-    const { db, dropped, changed, nowMs } = this.#options;
-    const known = await rulesAmong(db, orgId, new Set(posted.map(({ ruleId }) => ruleId)));
-    const alerts = lastOfEach(posted.filter(({ ruleId }) => known.has(ruleId)));
-    const unknown = posted.filter(({ ruleId }) => !known.has(ruleId)).length;
+  async #takeOrganisation(orgId: string, posted: readonly PostedAlert[]): Promise<void> {
+    const { db, dropped, onChanged, nowMs } = this.#options;
+    const ruleIds = await findRules(db, orgId, new Set(posted.map(({ ruleId }) => ruleId)));
+    const alerts = keepLast(posted.filter(({ ruleId }) => ruleIds.has(ruleId)));
+    const unknown = posted.filter(({ ruleId }) => !ruleIds.has(ruleId)).length;
     if (unknown > 0) dropped("unknown_rule", unknown);
     if (alerts.length === 0) return;
-    const before = new Map((await rowsOf(db, orgId, alerts)).map((row) => [row.fingerprint, row]));
+    const before = new Map((await findAlerts(db, orgId, alerts)).map((row) => [row.fingerprint, row]));
     const now = nowMs();
     const mayEnd = this.#options.mayEnd();
-    const news = alerts.flatMap((alert) => newsOf(alert, before.get(alert.fingerprint), { nowMs: now, mayEnd }) ?? []);
-    if (news.length === 0) return;
-    const room = news.some(({ isNew }) => isNew) ? await roomOf(db, orgId) : { alerts: 0, bytes: 0 };
-    const kept = news.filter(({ row, isNew }) => !isNew || ((room.alerts -= 1) >= 0 && (room.bytes -= row.bytes) >= 0));
-    if (kept.length < news.length) dropped("too_many", news.length - kept.length);
-    const hasChange = kept.some(({ isChange }) => isChange);
+    const writes = alerts.flatMap((alert) => planWrite(alert, before.get(alert.fingerprint), { nowMs: now, mayEnd }) ?? []);
+    if (writes.length === 0) return;
+    const capacity = writes.some(({ isNew }) => isNew) ? await readCapacity(db, orgId) : { alerts: 0, bytes: 0 };
+    const admitted = writes.filter(({ row, isNew }) => !isNew || ((capacity.alerts -= 1) >= 0 && (capacity.bytes -= row.bytes) >= 0));
+    if (admitted.length < writes.length) dropped("too_many", writes.length - admitted.length);
+    const hasChange = admitted.some(({ isChange }) => isChange);
     await db.transaction().execute(async (trx) => {
       await write(
         trx,
-        kept.map(({ row }) => row),
+        admitted.map(({ row }) => row),
       );
       if (hasChange) await markDue(trx, orgId, new Date(now));
     });
-    if (hasChange) changed();
+    if (hasChange) onChanged();
   }
 }
 
-interface News {
+interface AlertWrite {
   readonly row: Row;
   readonly isNew: boolean;
   /** True if the alert began or ended. */
@@ -84,11 +84,11 @@ interface News {
 }
 
 /** Undefined if nothing has to be written. */
-function newsOf(
+function planWrite(
   alert: PostedAlert,
-  before: Known | undefined,
+  before: StoredAlert | undefined,
   { nowMs, mayEnd }: { readonly nowMs: number; readonly mayEnd: boolean },
-): News | undefined {
+): AlertWrite | undefined {
   const endsMs = alert.endsAt?.getTime() ?? nowMs + DEFAULT_LIFE_MS;
   const isOver = endsMs <= nowMs;
   const wasFiring = before?.ends_at === null;
@@ -112,13 +112,13 @@ function newsOf(
   return { row, isNew: !before, isChange: isOver || !wasFiring };
 }
 
-/** In an order that all writers share, which prevents deadlocks. */
-function lastOfEach(alerts: readonly PostedAlert[]): PostedAlert[] {
+/** The last alert with each fingerprint, in an order that all writers share, which prevents deadlocks. */
+function keepLast(alerts: readonly PostedAlert[]): PostedAlert[] {
   const byFingerprint = new Map(alerts.map((alert) => [alert.fingerprint, alert]));
-  return [...byFingerprint.values()].toSorted((one, other) => (one.fingerprint < other.fingerprint ? -1 : 1));
+  return [...byFingerprint.values()].toSorted((a, b) => (a.fingerprint < b.fingerprint ? -1 : 1));
 }
 
-async function rulesAmong(db: NotificationDb, orgId: string, ids: ReadonlySet<string>): Promise<ReadonlySet<string>> {
+async function findRules(db: NotificationDb, orgId: string, ids: ReadonlySet<string>): Promise<ReadonlySet<string>> {
   const rules = db.$extendTables<Pick<AlertingTables, "rules">>();
   const rows = await rules
     .selectFrom("rules")
@@ -129,7 +129,7 @@ async function rulesAmong(db: NotificationDb, orgId: string, ids: ReadonlySet<st
   return new Set(rows.map(({ id }) => id));
 }
 
-async function rowsOf(db: NotificationDb, orgId: string, alerts: readonly PostedAlert[]): Promise<Known[]> {
+async function findAlerts(db: NotificationDb, orgId: string, alerts: readonly PostedAlert[]): Promise<StoredAlert[]> {
   const fingerprints = alerts.map(({ fingerprint }) => fingerprint);
   return await db
     .selectFrom("alerts")
@@ -139,7 +139,7 @@ async function rowsOf(db: NotificationDb, orgId: string, alerts: readonly Posted
     .execute();
 }
 
-async function roomOf(db: NotificationDb, orgId: string): Promise<{ alerts: number; bytes: number }> {
+async function readCapacity(db: NotificationDb, orgId: string): Promise<{ alerts: number; bytes: number }> {
   const { count, bytes } = await db
     .selectFrom("alerts")
     .select(({ fn }) => [fn.countAll<string>().as("count"), fn.sum<string | null>("bytes").as("bytes")])

@@ -26,41 +26,41 @@ export interface PostedAlert {
 }
 
 /** Parsed in one step, during which other requests wait. */
-const PIECE_BYTES = 64 * 1024;
+const STEP_BYTES = 64 * 1024;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 /** Labels that the server sets; they are not shown. */
 const OWN_LABELS = new Set(["org_id", "rule_id", "alertgroup"]);
 
 /** Labels that most routes use: if there are too many labels, these are kept. */
-const NEEDED = new Set(["alertname", "severity"]);
+const PRIORITY_LABELS = new Set(["alertname", "severity"]);
 
-/** Includes all characters below it. */
+/** This and lower bytes are white space in JSON. */
 const SPACE = 0x20;
-const [QUOTE, BACKSLASH, OPEN, CLOSE, OPEN_ARRAY] = Array.from('"\\{}[', (sign) => sign.charCodeAt(0));
+const [QUOTE, BACKSLASH, OPEN, CLOSE, OPEN_ARRAY] = Array.from('"\\{}[', (character) => character.charCodeAt(0));
 
 /** The objects of a JSON array, in steps; between steps, other requests are processed. Throws ApiError `malformed_body`. */
 export async function* splitAlerts(body: Buffer): AsyncGenerator<unknown[]> {
   let at = 0;
   while ((body[at] ?? 0) <= SPACE && at < body.length) at += 1;
-  if (body[at] !== OPEN_ARRAY) throw malformed("an array of alerts is expected");
+  if (body[at] !== OPEN_ARRAY) throw malformed("expected an array of alerts");
   let [depth, first, last, isText] = [0, -1, 0, false];
   for (at += 1; at < body.length; at += 1) {
-    const sign = body[at];
+    const byte = body[at];
     if (isText) {
-      if (sign === BACKSLASH) at += 1;
-      else if (sign === QUOTE) isText = false;
-    } else if (sign === QUOTE) isText = true;
-    else if (sign === OPEN && depth++ === 0 && first < 0) first = at;
-    else if (sign === CLOSE && --depth === 0) {
+      if (byte === BACKSLASH) at += 1;
+      else if (byte === QUOTE) isText = false;
+    } else if (byte === QUOTE) isText = true;
+    else if (byte === OPEN && depth++ === 0 && first < 0) first = at;
+    else if (byte === CLOSE && --depth === 0) {
       last = at + 1;
-      if (last - first < PIECE_BYTES) continue;
+      if (last - first < STEP_BYTES) continue;
       yield parse(body, first, last);
       first = -1;
       await nextTurn();
     }
     if (first >= 0 && at - Math.max(first, last) > MAX_ALERT_BYTES) throw malformed("an alert is too large");
   }
-  if (depth !== 0) throw malformed("it ends too early");
+  if (depth !== 0) throw malformed("the array of alerts is incomplete");
   if (first >= 0) yield parse(body, first, last);
 }
 
@@ -68,7 +68,7 @@ function parse(body: Buffer, from: number, to: number): unknown[] {
   try {
     return JSON.parse(`[${body.toString("utf8", from, to)}]`) as unknown[];
   } catch (cause) {
-    throw new ApiError("malformed_body", "it is not JSON", { cause });
+    throw new ApiError("malformed_body", "the body is not JSON", { cause });
   }
 }
 
@@ -80,41 +80,49 @@ function malformed(reason: string): ApiError {
 export function readAlert(value: unknown): PostedAlert | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   const { labels, annotations, startsAt, endsAt } = value as Record<string, unknown>;
-  const named = textsOf(labels);
-  const { org_id: orgId = "", rule_id: ruleId = "" } = named;
-  const started = dateOf(startsAt);
+  const allLabels = readTexts(labels);
+  const { org_id: orgId = "", rule_id: ruleId = "" } = allLabels;
+  const started = parseTime(startsAt);
   if (!UUID.test(orgId) || !UUID.test(ruleId) || !started) return undefined;
-  const shown = Object.entries(named)
+  const shown = Object.entries(allLabels)
     .filter(([name]) => !OWN_LABELS.has(name))
-    .toSorted(([one], [other]) => Number(NEEDED.has(other)) - Number(NEEDED.has(one)) || (one < other ? -1 : 1));
+    .toSorted(([a], [b]) => Number(PRIORITY_LABELS.has(b)) - Number(PRIORITY_LABELS.has(a)) || (a < b ? -1 : 1));
   const fingerprint = createHash("sha256")
     .update(JSON.stringify([ruleId, shown]))
     .digest("hex")
     .slice(0, 16);
-  const texts = Object.entries(textsOf(annotations)).filter(([name]) => name !== REVISION_ANNOTATION);
-  const kept = {
+  const texts = Object.entries(readTexts(annotations)).filter(([name]) => name !== REVISION_ANNOTATION);
+  const stored = {
     labels: limitLabels(shown, MAX_ALERT_LABELS, MAX_ALERT_LABEL_LENGTH),
     annotations: limitLabels(texts, MAX_ALERT_ANNOTATIONS, MAX_ALERT_ANNOTATION_LENGTH),
   };
-  return { orgId, ruleId, fingerprint, ...kept, bytes: Buffer.byteLength(JSON.stringify(kept)), startsAt: started, endsAt: dateOf(endsAt) };
+  return {
+    orgId,
+    ruleId,
+    fingerprint,
+    ...stored,
+    bytes: Buffer.byteLength(JSON.stringify(stored)),
+    startsAt: started,
+    endsAt: parseTime(endsAt),
+  };
 }
 
-function textsOf(value: unknown): Record<string, string> {
+function readTexts(value: unknown): Record<string, string> {
   if (typeof value !== "object" || value === null) return {};
   return Object.fromEntries(Object.entries(value).filter((entry): entry is [string, string] => typeof entry[1] === "string"));
 }
 
 /** Truncates longer texts, with a mark. Removes characters that PostgreSQL's JSON does not accept. */
-function limitLabels(entries: readonly (readonly [string, string])[], most: number, mostCharacters: number): Record<string, string> {
-  return Object.fromEntries(entries.slice(0, most).map(([name, text]) => [clean(name, 128), clean(text, mostCharacters)]));
+function limitLabels(entries: readonly (readonly [string, string])[], maxEntries: number, maxLength: number): Record<string, string> {
+  return Object.fromEntries(entries.slice(0, maxEntries).map(([name, text]) => [clean(name, 128), clean(text, maxLength)]));
 }
 
-function clean(text: string, most: number): string {
-  const short = text.length > most ? `${text.slice(0, most - 1)}…` : text;
+function clean(text: string, maxLength: number): string {
+  const short = text.length > maxLength ? `${text.slice(0, maxLength - 1)}…` : text;
   return short.replaceAll("\0", "").toWellFormed();
 }
 
-function dateOf(value: unknown): Date | undefined {
+function parseTime(value: unknown): Date | undefined {
   const date = typeof value === "string" ? new Date(value) : undefined;
   // Go's zero time means that there is no time.
   return date && date.getTime() > 0 ? date : undefined;

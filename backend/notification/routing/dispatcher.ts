@@ -1,5 +1,5 @@
-// Evaluates the organisations whose alerts are due, one pass at a time. Invariants: the organisation that has waited longest is next; a
-// pass over many alerts is followed by a pause many times as long, so that no organisation uses more than its share; if a pass fails, it is
+// Runs a pass for each organisation whose alerts are due, one at a time. Invariants: the organisation that has waited longest is next; a
+// pass over many alerts is followed by a pause many times as long, so that no organisation uses more than its share; a failed pass is
 // repeated.
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
@@ -26,21 +26,25 @@ export class Dispatcher implements AsyncDisposable {
   readonly #loop: Loop;
   readonly #outage: Outage;
   /** Organisation → end of its pause, by the clock of `performance`. */
-  readonly #resting = new Map<string, number>();
+  readonly #pausedUntil = new Map<string, number>();
   #workedAtMs: number;
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
     this.#workedAtMs = options.nowMs();
     this.#outage = new Outage({
-      began: (err) => options.log.error({ event: "notification.dispatch_failed", err }, "alerts cannot be dispatched; retrying"),
+      began: (err) =>
+        options.log.error({ event: "notification.dispatch_failed", err }, "cannot process alerts for notifications, retrying"),
       reminded: (err, { failures, seconds }) =>
         options.log.error(
           { event: "notification.dispatch_still_failing", err, failures, seconds },
-          "alerts still cannot be dispatched; retrying",
+          "still cannot process alerts for notifications, retrying",
         ),
       ended: ({ failures, seconds }) =>
-        options.log.info({ event: "notification.dispatch_recovered", failures, seconds }, "recovered: alerts are dispatched"),
+        options.log.info(
+          { event: "notification.dispatch_recovered", failures, seconds },
+          "recovered: alerts are processed for notifications",
+        ),
       remindEveryMs: REMIND_MS,
     });
     this.#loop = new Loop({ step: (signal) => this.#step(signal), failed: (error) => this.#outage.failed(error), backoffMs: [500, 5000] });
@@ -62,26 +66,26 @@ export class Dispatcher implements AsyncDisposable {
   async #step(signal: AbortSignal): Promise<number | undefined> {
     const { nowMs, inUse, pollMs = POLL_MS } = this.#options;
     const failures: unknown[] = [];
-    let restMs = pollMs;
-    for (const orgId of await this.#due()) {
+    let sleepMs = pollMs;
+    for (const orgId of await this.#findDue()) {
       if (signal.aborted) return undefined;
-      const leftMs = (this.#resting.get(orgId) ?? 0) - performance.now();
-      if (leftMs > 0) restMs = Math.min(restMs, leftMs);
-      else await this.#look(orgId).catch((error: unknown) => failures.push(error));
+      const pauseMs = (this.#pausedUntil.get(orgId) ?? 0) - performance.now();
+      if (pauseMs > 0) sleepMs = Math.min(sleepMs, pauseMs);
+      else await this.#runPass(orgId).catch((error: unknown) => failures.push(error));
     }
-    for (const [orgId, untilMs] of this.#resting) if (untilMs <= performance.now()) this.#resting.delete(orgId);
+    for (const [orgId, untilMs] of this.#pausedUntil) if (untilMs <= performance.now()) this.#pausedUntil.delete(orgId);
     if (failures.length > 0) throw failures[0];
     this.#workedAtMs = nowMs();
     this.#outage.recovered();
-    return (await inUse.orgs()).size === 0 ? Math.max(restMs, IDLE_MS) : restMs;
+    return (await inUse.orgs()).size === 0 ? Math.max(sleepMs, IDLE_MS) : sleepMs;
   }
 
-  async #look(orgId: string): Promise<void> {
+  async #runPass(orgId: string): Promise<void> {
     const gapMs = await runPass(this.#options, orgId);
-    if (gapMs !== undefined) this.#resting.set(orgId, performance.now() + gapMs);
+    if (gapMs !== undefined) this.#pausedUntil.set(orgId, performance.now() + gapMs);
   }
 
-  async #due(): Promise<string[]> {
+  async #findDue(): Promise<string[]> {
     const { db, nowMs } = this.#options;
     const now = new Date(nowMs());
     const rows = await db

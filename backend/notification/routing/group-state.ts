@@ -19,7 +19,7 @@ export interface GroupState {
 type GroupAlert = Pick<Alert, "fingerprint" | "status" | "silenced" | "startsAt">;
 
 export interface GroupPlan<A extends GroupAlert> {
-  /** Undefined: nothing has to be remembered. */
+  /** Undefined: the group needs no state. */
   readonly state: GroupState | undefined;
   /** The message to send now; `notified` is the state afterwards. */
   readonly send?: { readonly firing: readonly A[]; readonly resolved: readonly A[]; readonly notified: GroupState };
@@ -39,24 +39,24 @@ export function planGroup<A extends GroupAlert>(
   const silenced = alerts.filter(
     ({ status, silenced, fingerprint }) => status === "firing" && silenced && notified[fingerprint] !== undefined,
   );
-  const hasNews = fresh.length > 0 || resolved.length > 0;
-  if (!before && !hasNews) return { state: undefined };
-  const nextAt = nextOf(before, fresh, hasNews, times, now);
+  const hasChanges = fresh.length > 0 || resolved.length > 0;
+  if (!before && !hasChanges) return { state: undefined };
+  const nextAt = nextPassAt(before, fresh, hasChanges, times, now);
   const lastSentAt = before?.lastSentAt ?? null;
   const isRepeat = firing.length > 0 && lastSentAt !== null && now.getTime() - lastSentAt.getTime() >= times.repeatMs;
-  const covered = Object.fromEntries(silenced.map(({ fingerprint }) => [fingerprint, "silenced" as const]));
-  if (nextAt <= now && (hasNews || isRepeat)) {
-    const next = { ...covered, ...Object.fromEntries(firing.map(({ fingerprint }) => [fingerprint, "notified" as const])) };
+  const silencedStates = Object.fromEntries(silenced.map(({ fingerprint }) => [fingerprint, "silenced" as const]));
+  if (nextAt <= now && (hasChanges || isRepeat)) {
+    const next = { ...silencedStates, ...Object.fromEntries(firing.map(({ fingerprint }) => [fingerprint, "notified" as const])) };
     const untilMs = firing.length > 0 ? times.repeatMs : times.intervalMs;
     return {
-      state: { firing: kept(notified, alerts, covered), lastSentAt, nextAt },
+      state: { firing: keepNotified(notified, alerts, silencedStates), lastSentAt, nextAt },
       send: { firing, resolved, notified: { firing: next, lastSentAt: now, nextAt: after(now, untilMs) } },
     };
   }
-  const remembered = kept(notified, alerts, covered);
-  if (Object.keys(remembered).length > 0 || fresh.length > 0) {
+  const stored = keepNotified(notified, alerts, silencedStates);
+  if (Object.keys(stored).length > 0 || fresh.length > 0) {
     const later = nextAt > now ? nextAt : repeatAfter(lastSentAt, times, now);
-    return { state: { firing: remembered, lastSentAt, nextAt: later } };
+    return { state: { firing: stored, lastSentAt, nextAt: later } };
   }
   // Until then, alerts that fire again continue the group.
   if (lastSentAt && now < after(lastSentAt, times.intervalMs))
@@ -64,20 +64,20 @@ export function planGroup<A extends GroupAlert>(
   return { state: undefined };
 }
 
-function nextOf(before: GroupState | undefined, fresh: readonly GroupAlert[], hasNews: boolean, times: GroupTimes, now: Date): Date {
+function nextPassAt(before: GroupState | undefined, fresh: readonly GroupAlert[], hasChanges: boolean, times: GroupTimes, now: Date): Date {
   if (!before) {
     const firstMs = Math.min(...fresh.map(({ startsAt }) => startsAt.getTime()));
     return new Date(Math.min(Math.max(now.getTime(), firstMs + times.waitMs), now.getTime() + times.waitMs));
   }
-  if (!hasNews || !before.lastSentAt) return before.nextAt;
+  if (!hasChanges || !before.lastSentAt) return before.nextAt;
   const dueMs = Math.max(before.lastSentAt.getTime() + times.intervalMs, now.getTime() + times.waitMs);
   return new Date(Math.min(before.nextAt.getTime(), dueMs));
 }
 
 /** Alerts of the group that were sent, and those silenced since. */
-function kept(notified: NotifiedAlerts, alerts: readonly GroupAlert[], covered: NotifiedAlerts): NotifiedAlerts {
-  const here = new Set(alerts.map(({ fingerprint }) => fingerprint));
-  return { ...Object.fromEntries(Object.entries(notified).filter(([fingerprint]) => here.has(fingerprint))), ...covered };
+function keepNotified(notified: NotifiedAlerts, alerts: readonly GroupAlert[], silencedStates: NotifiedAlerts): NotifiedAlerts {
+  const present = new Set(alerts.map(({ fingerprint }) => fingerprint));
+  return { ...Object.fromEntries(Object.entries(notified).filter(([fingerprint]) => present.has(fingerprint))), ...silencedStates };
 }
 
 function repeatAfter(lastSentAt: Date | null, { repeatMs }: GroupTimes, now: Date): Date {
