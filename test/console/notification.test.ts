@@ -239,8 +239,8 @@ test("a route is created at the first position and removed; errors are shown", a
   await page.getByRole("button", { name: "Create", exact: true }).click();
   await page.getByRole("alert").getByText("critical is no matcher").waitFor();
   await matchers.fill("team=shop\nseverity=~(");
-  await page.getByRole("button", { name: "Create", exact: true }).click();
-  await page.getByRole("alert").getByText("is no regular expression").waitFor();
+  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByRole("alert").getByText("is not a regular expression").waitFor();
   await matchers.fill("team=shop");
   await page.getByText("Matches 1 firing alert: always").waitFor();
   await page.getByLabel(/^Position/).selectOption({ index: 0 });

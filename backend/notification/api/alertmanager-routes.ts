@@ -15,7 +15,7 @@ import { ALERTMANAGER_ERRORS, toAlertmanagerConfig, NO_RECEIVER, readFilters, re
 import { compileMatchers, type Labels } from "../model/matchers.ts";
 import type { RouteStore } from "../routing/route-store.ts";
 import { groupLabels } from "../routing/plan.ts";
-import { type SilenceStore, stateOf } from "../routing/silences.ts";
+import { type SilenceStore, silenceState } from "../routing/silences.ts";
 import { type RoutedAlert, type ActiveAlert, findActiveAlerts } from "./active-alerts.ts";
 import type { NotificationTables } from "../model/table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
@@ -154,7 +154,7 @@ async function findAlerts(
   filter: (alert: ActiveAlert) => boolean,
 ): Promise<RoutedAlert[]> {
   const now = new Date(nowMs());
-  const active = (await silences.list(orgId)).filter((silence) => stateOf(silence, now.getTime()) === "active");
+  const active = (await silences.list(orgId)).filter((silence) => silenceState(silence, now.getTime()) === "active");
   const question = { orgId, now, routes: await routes.list(orgId), silences: active, channels: await readChannelNames(db, orgId), filter };
   const { alerts, isCut } = await findActiveAlerts(tenantDatabase(db, orgId), question);
   if (isCut) warnIncomplete(reply);

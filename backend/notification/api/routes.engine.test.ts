@@ -149,7 +149,7 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
     test.each([
       ["a label's name", { matchers: [{ label: "a-b", op: "=", value: "x" }] }, /^matchers\[0\]\.name: /],
       ["an operator", { matchers: [{ label: "a", op: "==", value: "x" }] }, /matchers/],
-      ["an expression", { matchers: [{ label: "a", op: "=~", value: "(" }] }, /^matchers\[0\]\.value: is no regular expression/],
+      ["an expression", { matchers: [{ label: "a", op: "=~", value: "(" }] }, /^matchers\[0\]\.value: is not a regular expression/],
       ["a duration", { group_wait: "soon" }, /^group_wait: must be a duration of at most 1h/],
       ["half a second", { group_wait: "1s500ms" }, /^group_wait: .* in whole seconds$/],
       ["repeating all the time", { repeat_interval: "1s" }, /^repeat_interval: must be a duration from 1m to 30d/],
@@ -256,7 +256,7 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
     });
 
     test.each([
-      ["every alert", { matchers: [{ name: "a", value: ".*", isRegex: true }] }, /^matchers: one of them at least/],
+      ["every alert", { matchers: [{ name: "a", value: ".*", isRegex: true }] }, /^matchers: at least one must not match/],
       ["no matcher", { matchers: [] }, /matchers/],
       ["a past end", { endsAt: at(-1) }, /^endsAt: must not be in the past/],
       ["an end before its start", { startsAt: at(7200) }, /^endsAt: must be after startsAt/],

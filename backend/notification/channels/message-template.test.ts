@@ -36,33 +36,33 @@ test("names what there is of a message, and of each alert in a list", () => {
 
 describe("refused is", () => {
   test.each([
-    ["{{ nothing }}", /nothing that there is: status, count, title, organisation, channel, url, labels\.<name>/],
-    ["{{ constructor }}", /nothing that there is/],
-    ["{{ __proto__ }}", /nothing that there is/],
-    ["{{ labels }}", /nothing that there is/],
-    ["{{ labels.a.b }}", /nothing that there is/],
-    ["{{ labels['a'] }}", /nothing that there is/],
-    ["{{#alerts}}{{ count }}{{/alerts}}", /nothing that there is in \{\{#alerts\}\}: status, starts_at, ends_at/],
-    ["{{ starts_at }}", /nothing that there is/],
-    ["{{#labels}}{{/labels}}", /nothing that there is/],
-    ["{{> other}}", /nothing that there is/],
-    ["{{=<% %>=}}", /nothing that there is/],
+    ["{{ nothing }}", /unknown placeholder .*: use status, count, title, organisation, channel, url, labels\.<name>/],
+    ["{{ constructor }}", /unknown placeholder/],
+    ["{{ __proto__ }}", /unknown placeholder/],
+    ["{{ labels }}", /unknown placeholder/],
+    ["{{ labels.a.b }}", /unknown placeholder/],
+    ["{{ labels['a'] }}", /unknown placeholder/],
+    ["{{#alerts}}{{ count }}{{/alerts}}", /unknown placeholder .* in \{\{#alerts\}\}: use status, starts_at, ends_at/],
+    ["{{ starts_at }}", /unknown placeholder/],
+    ["{{#labels}}{{/labels}}", /unknown placeholder/],
+    ["{{> other}}", /unknown placeholder/],
+    ["{{=<% %>=}}", /unknown placeholder/],
     ["{{ labels.a", /without the other/],
     ["labels.a }}", /without the other/],
     ["{{#alerts}}", /without \{\{\/alerts\}\}/],
     ["{{/alerts}}", /without \{\{#alerts\}\}/],
     ["{{#alerts}}{{#alerts}}{{/alerts}}{{/alerts}}", /in \{\{#alerts\}\}/],
-    ["a\u0000b", /no text/],
-    ["a\u202eb", /no text/],
-    ["half a character: \ud83d", /no text/],
-    ["{{status}}".repeat(101), /more than 100 places/],
+    ["a\u0000b", /control character/],
+    ["a\u202eb", /control character/],
+    ["half a character: \ud83d", /control character/],
+    ["{{status}}".repeat(101), /more than 100 placeholders/],
   ])("%s", (template, why) => {
     expect(findTemplateProblem(template, "text")).toMatch(why);
     expect(text(template)).toBeUndefined();
   });
 
   test("a list in a title", () => {
-    expect(findTemplateProblem("{{#alerts}}x{{/alerts}}", "title")).toMatch(/one line/);
+    expect(findTemplateProblem("{{#alerts}}x{{/alerts}}", "title")).toMatch(/only in the text/);
     expect(findTemplateProblem("{{ labels.team }}: {{ count }}", "title")).toBeUndefined();
   });
 });

@@ -37,7 +37,7 @@ export function compileMatchers(matchers: readonly Matcher[]): (labels: Labels) 
   // Cheap matchers run first, so that most alerts never reach an expression.
   const tests = matchers
     .map((matcher) => ({ matcher, matchesValue: compileValue(matcher) }))
-    .toSorted((a, b) => cost(a.matcher) - cost(b.matcher));
+    .toSorted((a, b) => rankCost(a.matcher) - rankCost(b.matcher));
   if (tests.some(({ matchesValue }) => matchesValue === undefined)) return () => false;
   return (labels) => tests.every(({ matcher, matchesValue }) => matchesValue?.(readLabel(labels, matcher.name)) === matcher.isEqual);
 }
@@ -47,22 +47,22 @@ export function compileMatchers(matchers: readonly Matcher[]): (labels: Labels) 
  * route's may. Without it, at least one must not match an alert that has no labels: a silence must not hide everything.
  */
 export function checkMatchers(matchers: readonly Matcher[], { anyAlert }: { readonly anyAlert: boolean }): void {
-  if (matchers.length > MAX_MATCHERS) throw invalidField("matchers", `there are at most ${MAX_MATCHERS}`);
+  if (matchers.length > MAX_MATCHERS) throw invalidField("matchers", `must have at most ${MAX_MATCHERS} items`);
   for (const [index, matcher] of matchers.entries()) checkCharacters(`matchers[${index}]`, matcher);
-  const parts = matchers.reduce((sum, matcher) => sum + (cost(matcher) > 1 ? partsOf(matcher.value) : 0), 0);
+  const parts = matchers.reduce((sum, matcher) => sum + (rankCost(matcher) > 1 ? partsOf(matcher.value) : 0), 0);
   if (parts > MAX_EXPRESSION_PARTS)
     throw invalidField(
       "matchers",
-      `all expressions together have at most ${MAX_EXPRESSION_PARTS} characters, counted as often as they are repeated`,
+      `all expressions together must have at most ${MAX_EXPRESSION_PARTS} characters, each counted as often as it is repeated`,
     );
   for (const [index, matcher] of matchers.entries()) checkExpression(`matchers[${index}]`, matcher);
   if (anyAlert || matchers.some((matcher) => compileValue(matcher)?.("") !== matcher.isEqual)) return;
-  throw invalidField("matchers", "one of them at least must not hold for a label that is missing, or every alert would be silenced");
+  throw invalidField("matchers", "at least one must not match alerts without its label, otherwise every alert would be silenced");
 }
 
 /** The number of expressions that are more than a list of values such as `a|b`. An organisation may have only a few. */
 export function countExpressions(matchers: readonly Matcher[]): number {
-  return matchers.filter((matcher) => cost(matcher) > 1).length;
+  return matchers.filter((matcher) => rankCost(matcher) > 1).length;
 }
 
 export function toMatcher({ label, op, value }: RouteMatcher): Matcher {
@@ -79,9 +79,9 @@ export function readMatcher(text: string): Matcher | undefined {
   const trimmed = text.trim();
   const [begin, quoted, name = quoted, op] = BEGIN.exec(trimmed) ?? [];
   if (begin === undefined || name === undefined) return undefined;
-  const given = trimmed.slice(begin.length).trim();
-  const isQuoted = given.length > 1 && given.startsWith('"') && given.endsWith('"');
-  const value = isQuoted ? given.slice(1, -1) : given;
+  const operand = trimmed.slice(begin.length).trim();
+  const isQuoted = operand.length > 1 && operand.startsWith('"') && operand.endsWith('"');
+  const value = isQuoted ? operand.slice(1, -1) : operand;
   if (!WITHOUT_QUOTES.test(value) || (isQuoted && /(?<!\\)(?:\\\\)*\\$/.test(value))) return undefined;
   return toMatcher({ label: name, op: op as MatchOperator, value: value.replaceAll(/\\([n"\\])/g, unescapeSequence) });
 }
@@ -92,24 +92,21 @@ function unescapeSequence(_: string, escape: string): string {
 
 function checkCharacters(field: string, { name, value }: Matcher): void {
   if (!NAME.test(name))
-    throw invalidField(`${field}.name`, "a label's name has letters, digits and underscores, at most 128, no digit first");
-  if (value.length > MAX_MATCHER_LENGTH) throw invalidField(`${field}.value`, `has at most ${MAX_MATCHER_LENGTH} characters`);
+    throw invalidField(`${field}.name`, "must have at most 128 letters, digits and underscores, and not begin with a digit");
+  if (value.length > MAX_MATCHER_LENGTH) throw invalidField(`${field}.value`, `must have at most ${MAX_MATCHER_LENGTH} characters`);
   if (INVALID_CHARACTERS.test(value)) throw invalidField(`${field}.value`, "must be well-formed text without a NUL");
 }
 
 function checkExpression(field: string, { value, isRegex }: Matcher): void {
   if (!isRegex || plainValues(value)) return;
   if (stepsOf(value) + branchesOf(value) > MAX_EXPRESSION_STEPS) {
-    const such = "parts that stand for several characters, are alternatives or are repeated, as often as they are repeated (.{20} is 20)";
-    throw invalidField(
-      `${field}.value`,
-      `an expression has at most ${MAX_EXPRESSION_STEPS} ${such}: list the values, or make two matchers`,
-    );
+    const parts = "character classes, alternatives and repetitions, each counted as often as it is repeated (.{20} counts 20)";
+    throw invalidField(`${field}.value`, `must have at most ${MAX_EXPRESSION_STEPS} ${parts}: list the values, or use two matchers`);
   }
   try {
-    expressionOf(value);
+    compileExpression(value);
   } catch (cause) {
-    throw invalidField(`${field}.value`, `is no regular expression of RE2: ${(cause as Error).message.slice(0, 200)}`, cause);
+    throw invalidField(`${field}.value`, `is not a regular expression of RE2: ${(cause as Error).message.slice(0, 200)}`, cause);
   }
 }
 
@@ -124,7 +121,7 @@ function compileValue({ value, isRegex }: Matcher): ((text: string) => boolean) 
   // A matcher that was stored under a higher limit keeps working, so alternatives do not count here, only in `checkExpression`.
   if (stepsOf(value) > MAX_EXPRESSION_STEPS || value.length > MAX_MATCHER_LENGTH) return undefined;
   try {
-    const expression = expressionOf(value);
+    const expression = compileExpression(value);
     return (text) => text.length <= MAX_MATCHER_LENGTH && expression.test(text);
   } catch {
     return undefined;
@@ -132,13 +129,13 @@ function compileValue({ value, isRegex }: Matcher): ((text: string) => boolean) 
 }
 
 /** Throws RE2's error. The value is compiled on its own first, because an invalid `a)(b` would be valid inside `(?:…)`. */
-function expressionOf(value: string): RE2JS {
+function compileExpression(value: string): RE2JS {
   RE2JS.compile(value);
   return RE2JS.compile(`^(?:${value})$`);
 }
 
 /** 0: one comparison; 1: a list of values, looked up in a set; 2: a regular expression. */
-function cost({ value, isRegex }: Matcher): number {
+function rankCost({ value, isRegex }: Matcher): number {
   if (!isRegex) return 0;
   return plainValues(value) ? 1 : 2;
 }

@@ -103,10 +103,10 @@ export function composeMessage(parts: MessageParts): Message {
   const alerts: MessageAlert[] = [];
   let bytes = 0;
   for (const alert of [...firing, ...resolved]) {
-    const one = messageAlert(alert);
-    bytes += Buffer.byteLength(JSON.stringify(one));
+    const entry = toMessageAlert(alert);
+    bytes += Buffer.byteLength(JSON.stringify(entry));
     if (alerts.length === MAX_ALERTS_PER_MESSAGE || (bytes > MAX_MESSAGE_BYTES && alerts.length > 0)) break;
-    alerts.push(one);
+    alerts.push(entry);
   }
   return {
     id: parts.id,
@@ -116,8 +116,8 @@ export function composeMessage(parts: MessageParts): Message {
     receiver: channel.name,
     groupKey: parts.groupKey,
     groupLabels: parts.groupLabels,
-    commonLabels: commonOf(alerts.map(({ labels }) => labels)),
-    commonAnnotations: commonOf(alerts.map(({ annotations }) => annotations)),
+    commonLabels: findCommon(alerts.map(({ labels }) => labels)),
+    commonAnnotations: findCommon(alerts.map(({ annotations }) => annotations)),
     status: firing.length > 0 ? "firing" : "resolved",
     alerts,
     truncatedAlerts: firing.length + resolved.length - alerts.length,
@@ -125,13 +125,13 @@ export function composeMessage(parts: MessageParts): Message {
   };
 }
 
-function messageAlert({ fingerprint, ruleId, labels, annotations, startsAt, endsAt, status }: Alert): MessageAlert {
+function toMessageAlert({ fingerprint, ruleId, labels, annotations, startsAt, endsAt, status }: Alert): MessageAlert {
   const times = { startsAt: startsAt.toISOString(), ...(endsAt && { endsAt: endsAt.toISOString() }) };
   return { fingerprint, ruleId, labels, annotations, ...times, status };
 }
 
 type Texts = Readonly<Record<string, string>>;
 
-function commonOf([first = {}, ...others]: readonly Texts[]): Texts {
+function findCommon([first = {}, ...others]: readonly Texts[]): Texts {
   return Object.fromEntries(Object.entries(first).filter(([name, text]) => others.every((other) => other[name] === text)));
 }

@@ -1,4 +1,4 @@
-// Changes an organisation's channels, routes and silences. Invariants: changes of one organisation are serialised, so that its limits hold;
+// Changes an organisation's channels, routes and silences. Invariants: the changes of one organisation are serialised, so that its limits hold;
 // after each change, its alerts are evaluated again.
 import type { Kysely, Transaction } from "kysely";
 import { ApiError } from "../../errors.ts";
@@ -35,6 +35,6 @@ export async function checkExpressions(
   const silences = await trx.selectFrom("silences").select("matchers").where("org_id", "=", orgId).where("ends_at", ">", now).execute();
   const all = [...routes.flatMap(({ matchers }) => matchers.map(toMatcher)), ...silences.flatMap(({ matchers }) => matchers)];
   if (countExpressions(all) <= MAX_EXPRESSIONS_PER_ORG) return;
-  const such = `${MAX_EXPRESSIONS_PER_ORG} regular expressions that are more than lists of values`;
-  throw new ApiError("limit_reached", `matchers: the routes and silences of an organisation have at most ${such}: remove some first`);
+  const limit = `${MAX_EXPRESSIONS_PER_ORG} regular expressions, not counting lists of values such as a|b`;
+  throw new ApiError("limit_reached", `matchers: the routes and silences of an organisation have at most ${limit}: remove some first`);
 }

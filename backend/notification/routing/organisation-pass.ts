@@ -37,15 +37,15 @@ export interface PassOptions {
 /** Longer than any pass takes. */
 export const PASS_LOCK_MS = 60_000;
 /**
- * The pause after a pass is at least LEAST_GAP_MS, and at least GAP_TIMES as long as the work of the pass. It is also
- * GAP_TIMES as long as the total time of the pass, with waits for other work; this bound is at most MOST_GAP_OF_ALERT_MS per alert.
+ * After a pass, its organisation pauses for MIN_PAUSE_MS, or for PAUSE_FACTOR times the CPU time of the pass if that is longer. It pauses
+ * for PAUSE_FACTOR times the total time of the pass, but for that reason for at most MAX_PAUSE_PER_ALERT_MS per alert.
  */
-const LEAST_GAP_MS = 250;
-const GAP_TIMES = 20;
-const MOST_GAP_OF_ALERT_MS = 1;
-const LEAST_RECHECK_MS = 5000;
+const MIN_PAUSE_MS = 250;
+const PAUSE_FACTOR = 20;
+const MAX_PAUSE_PER_ALERT_MS = 1;
+const MIN_RECHECK_MS = 5000;
 /** Rows per statement. */
-const CHUNK = 200;
+const CHUNK_ROWS = 200;
 
 /**
  * Returns the shortest pause before the next pass of this replica, in milliseconds; undefined if another replica holds the lock. Throws if
@@ -58,24 +58,20 @@ export async function runPass(options: PassOptions, orgId: string): Promise<numb
   if (!(await claim(db, orgId, new Date(beganMs), lockedUntil))) return undefined;
   const began = performance.now();
   const channels = await db.selectFrom("channels").select(["id", "name"]).where("org_id", "=", orgId).where("enabled", "=", true).execute();
-  const { nextAt, alerts, busyMs } = await planPass(options, orgId, namesOf(channels), lockedUntil);
-  const tookMs = Math.min(GAP_TIMES * (performance.now() - began), MOST_GAP_OF_ALERT_MS * alerts);
-  const gapMs = Math.max(LEAST_GAP_MS, GAP_TIMES * busyMs, tookMs);
-  const dueAt = nextAt && new Date(Math.max(nextAt.getTime(), nowMs() + gapMs));
+  const { nextAt, alerts, busyMs } = await runLocked(options, orgId, new Map(channels.map(({ id, name }) => [id, name])), lockedUntil);
+  const longPauseMs = Math.min(PAUSE_FACTOR * (performance.now() - began), MAX_PAUSE_PER_ALERT_MS * alerts);
+  const pauseMs = Math.max(MIN_PAUSE_MS, PAUSE_FACTOR * busyMs, longPauseMs);
+  const dueAt = nextAt && new Date(Math.max(nextAt.getTime(), nowMs() + pauseMs));
   await release(db, orgId, lockedUntil, dueAt);
-  return gapMs;
+  return pauseMs;
 }
 
-interface Looked {
+interface PassResult {
   /** When the next pass is due; undefined: only after a change. */
   readonly nextAt: Date | undefined;
   /** Evaluated alerts. */
   readonly alerts: number;
   readonly busyMs: number;
-}
-
-function namesOf(channels: readonly { readonly id: string; readonly name: string }[]): Map<string, string> {
-  return new Map(channels.map(({ id, name }) => [id, name]));
 }
 
 async function claim(db: NotificationDb, orgId: string, now: Date, lockedUntil: Date): Promise<boolean> {
@@ -108,7 +104,12 @@ async function release(db: NotificationDb, orgId: string, lockedUntil: Date, due
     .execute();
 }
 
-async function planPass(options: PassOptions, orgId: string, channels: ReadonlyMap<string, string>, lockedUntil: Date): Promise<Looked> {
+async function runLocked(
+  options: PassOptions,
+  orgId: string,
+  channels: ReadonlyMap<string, string>,
+  lockedUntil: Date,
+): Promise<PassResult> {
   const { db, nowMs } = options;
   const now = new Date(nowMs());
   // Read first, because the result of a delivery may change the state of its group.
@@ -129,12 +130,12 @@ async function planPass(options: PassOptions, orgId: string, channels: ReadonlyM
   });
   await write(options, { orgId, channels, planned, lockedUntil, now });
   options.planned?.(planned.messages.length, planned.refused);
-  const boundaries = silences.flatMap((one) => [one.starts_at, one.ends_at]).filter((at) => at > now);
+  const boundaries = silences.flatMap(({ starts_at, ends_at }) => [starts_at, ends_at]).filter((at) => at > now);
   const expiries = alerts.filter(({ status }) => status === "firing").map(({ expiresAt }) => expiresAt);
   // An expiry in the past waits for an evaluator that works, or for its next evaluation.
-  const recheckMs = completedUntil ? Math.min(Math.max(options.intervalMs, LEAST_RECHECK_MS), PASS_LOCK_MS) : PASS_LOCK_MS;
-  const later = expiries.map((at) => (at > now ? at : new Date(now.getTime() + recheckMs)));
-  const nextMs = [planned.nextAt, ...(alerts.length > 0 ? [...boundaries, ...later] : [])].reduce(
+  const recheckMs = completedUntil ? Math.min(Math.max(options.intervalMs, MIN_RECHECK_MS), PASS_LOCK_MS) : PASS_LOCK_MS;
+  const rechecks = expiries.map((at) => (at > now ? at : new Date(now.getTime() + recheckMs)));
+  const nextMs = [planned.nextAt, ...(alerts.length > 0 ? [...boundaries, ...rechecks] : [])].reduce(
     (least, at) => Math.min(least, at?.getTime() ?? least),
     Number.POSITIVE_INFINITY,
   );
@@ -142,7 +143,7 @@ async function planPass(options: PassOptions, orgId: string, channels: ReadonlyM
   return { nextAt, alerts: Math.max(alerts.length, states.size), busyMs: planned.busyMs };
 }
 
-interface Decided {
+interface PassDecisions {
   readonly orgId: string;
   /** Id → name. */
   readonly channels: ReadonlyMap<string, string>;
@@ -153,10 +154,10 @@ interface Decided {
 
 type Delivery = ReturnType<typeof newDelivery>;
 
-async function write(options: PassOptions, decided: Decided): Promise<void> {
+async function write(options: PassOptions, decisions: PassDecisions): Promise<void> {
   const { db } = options;
-  const { orgId, planned, lockedUntil } = decided;
-  const messages = await messageRows(options, decided);
+  const { orgId, planned, lockedUntil } = decisions;
+  const messages = await buildDeliveries(options, decisions);
   const states = planned.changed.map(({ group, state }) => ({
     org_id: orgId,
     route_id: group.routeId,
@@ -168,17 +169,22 @@ async function write(options: PassOptions, decided: Decided): Promise<void> {
     next_at: state.nextAt,
   }));
   // The groups whose messages are created now, then all others in chunks, so that other statements do not wait long.
-  const notified = new Set(planned.messages.map(({ group }) => keyOf(group)));
-  const isNotified = (row: (typeof states)[number]) => notified.has(stateKey(row.route_id, row.channel_id, row.group_key));
+  const notifiedKeys = new Set(planned.messages.map(({ group }) => keyOf(group)));
+  const isNotified = (row: (typeof states)[number]) => notifiedKeys.has(stateKey(row.route_id, row.channel_id, row.group_key));
   const { now = [], later = [] } = Object.groupBy(states, (row) => (isNotified(row) ? "now" : "later"));
-  await ours(db, orgId, lockedUntil, async (trx) => {
+  await whileLocked(db, orgId, lockedUntil, async (trx) => {
     if (now.length > 0) await writeStates(trx, now);
     if (messages.length > 0) await trx.insertInto("deliveries").values(messages).execute();
   });
-  for (const rows of chunks(later)) await ours(db, orgId, lockedUntil, (trx) => writeStates(trx, rows));
-  for (const keys of chunks(planned.gone)) await ours(db, orgId, lockedUntil, (trx) => deleteStates(trx, orgId, keys));
-  for (const fingerprints of chunks(planned.forgotten))
-    await db.deleteFrom("alerts").where("org_id", "=", orgId).where("fingerprint", "in", fingerprints).where(isOver(decided.now)).execute();
+  for (const rows of chunks(later)) await whileLocked(db, orgId, lockedUntil, (trx) => writeStates(trx, rows));
+  for (const keys of chunks(planned.removed)) await whileLocked(db, orgId, lockedUntil, (trx) => deleteStates(trx, orgId, keys));
+  for (const fingerprints of chunks(planned.endedAlerts))
+    await db
+      .deleteFrom("alerts")
+      .where("org_id", "=", orgId)
+      .where("fingerprint", "in", fingerprints)
+      .where(isOver(decisions.now))
+      .execute();
 }
 
 /** An alert that has started to fire again since it was read is kept. */
@@ -187,32 +193,32 @@ function isOver(now: Date) {
     SELECT 1 FROM rules WHERE rules.id = alerts.rule_id AND rules.org_id = alerts.org_id AND rules.enabled))`;
 }
 
-/** Throws if another replica has taken the lock. */
-async function ours(
+/** Runs `work` in a transaction. Throws if another replica has taken the lock of the organisation. */
+async function whileLocked(
   db: NotificationDb,
   orgId: string,
   lockedUntil: Date,
   work: (trx: Transaction<NotificationTables>) => Promise<void>,
 ): Promise<void> {
   await db.transaction().execute(async (trx) => {
-    const turn = await trx
+    const row = await trx
       .selectFrom("notification_turns")
       .select("org_id")
       .where("org_id", "=", orgId)
       .where("locked_until", "=", lockedUntil)
       .forUpdate()
       .executeTakeFirst();
-    if (!turn) throw new Error("the turn of this organisation was lost to another replica");
+    if (!row) throw new Error("another replica has taken the lock of this organisation");
     await work(trx);
   });
 }
 
-async function messageRows({ db, externalUrl }: PassOptions, { orgId, channels, planned, now }: Decided): Promise<Delivery[]> {
+async function buildDeliveries({ db, externalUrl }: PassOptions, { orgId, channels, planned, now }: PassDecisions): Promise<Delivery[]> {
   if (planned.messages.length === 0) return [];
-  const { name } = await orgOf(db, orgId);
+  const { name } = await findOrg(db, orgId);
   const rows: Delivery[] = [];
   for (const content of planned.messages)
-    rows.push(await messageRow(db, { content, org: { id: orgId, name }, channels, now, externalUrl }));
+    rows.push(await buildDelivery(db, { content, org: { id: orgId, name }, channels, now, externalUrl }));
   return rows;
 }
 
@@ -224,7 +230,7 @@ interface MessageContext {
   readonly externalUrl: string;
 }
 
-async function messageRow(db: NotificationDb, { content, org, channels, now, externalUrl }: MessageContext): Promise<Delivery> {
+async function buildDelivery(db: NotificationDb, { content, org, channels, now, externalUrl }: MessageContext): Promise<Delivery> {
   const { group } = content;
   const first = [...content.firing, ...content.resolved].slice(0, MAX_ALERTS_PER_MESSAGE);
   const annotations = await readAnnotations(
@@ -232,7 +238,7 @@ async function messageRow(db: NotificationDb, { content, org, channels, now, ext
     org.id,
     first.map(({ fingerprint }) => fingerprint),
   );
-  const annotated = (alerts: readonly ExpiringAlert[]) =>
+  const withAnnotations = (alerts: readonly ExpiringAlert[]) =>
     alerts.map((alert) => ({ ...alert, annotations: annotations.get(alert.fingerprint) ?? {} }));
   const message = composeMessage({
     id: randomUUID(),
@@ -241,18 +247,20 @@ async function messageRow(db: NotificationDb, { content, org, channels, now, ext
     channel: { id: group.channelId, name: channels.get(group.channelId) ?? "" },
     groupKey: `${group.routeId}:${group.groupKey}`,
     groupLabels: group.labels,
-    firing: annotated(content.firing),
-    resolved: annotated(content.resolved),
+    firing: withAnnotations(content.firing),
+    resolved: withAnnotations(content.resolved),
     externalUrl,
   });
   return newDelivery(message, { routeId: group.routeId, groupKey: group.groupKey, now });
 }
 
-async function orgOf(db: NotificationDb, orgId: string): Promise<{ readonly name: string }> {
+async function findOrg(db: NotificationDb, orgId: string): Promise<{ readonly name: string }> {
   const orgs = db.$extendTables<{ orgs: { id: string; name: string } }>();
   return await orgs.selectFrom("orgs").select("name").where("id", "=", orgId).executeTakeFirstOrThrow();
 }
 
 function chunks<T>(rows: readonly T[]): T[][] {
-  return Array.from({ length: Math.ceil(rows.length / CHUNK) }, (_, number) => rows.slice(number * CHUNK, (number + 1) * CHUNK));
+  return Array.from({ length: Math.ceil(rows.length / CHUNK_ROWS) }, (_, number) =>
+    rows.slice(number * CHUNK_ROWS, (number + 1) * CHUNK_ROWS),
+  );
 }

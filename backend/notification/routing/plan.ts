@@ -12,28 +12,28 @@ import type { StoredRoute } from "./route-body.ts";
 
 export type Route = Omit<StoredRoute, "position" | "createdAt">;
 
-/** `routes` in their order. */
+/** Returns a function that finds the routes of an alert by its labels. `routes`: in order. */
 export async function compileRoutes<R extends Pick<Route, "matchers" | "continues" | "isDefault">>(
   routes: readonly R[],
   slices: TimeSlices,
 ): Promise<(labels: Labels) => readonly R[]> {
-  const special = await slices.map(
+  const specific = await slices.map(
     routes.filter(({ isDefault }) => !isDefault),
-    (route) => ({ route, takes: compileMatchers(route.matchers.map(toMatcher)) }),
+    (route) => ({ route, matches: compileMatchers(route.matchers.map(toMatcher)) }),
   );
-  const rest = routes.filter(({ isDefault }) => isDefault);
+  const defaultRoutes = routes.filter(({ isDefault }) => isDefault);
   return (labels) => {
-    const taken: R[] = [];
-    for (const { route, takes } of special) {
-      if (!takes(labels)) continue;
-      taken.push(route);
+    const matching: R[] = [];
+    for (const { route, matches } of specific) {
+      if (!matches(labels)) continue;
+      matching.push(route);
       if (!route.continues) break;
     }
-    return taken.length > 0 ? taken : rest;
+    return matching.length > 0 ? matching : defaultRoutes;
   };
 }
 
-/** In `groupBy`. */
+/** In `groupBy`: all labels of the alert. */
 const ALL_LABELS = "...";
 
 export function groupLabels({ groupBy }: Pick<Route, "groupBy">, labels: Labels): Labels {
@@ -87,10 +87,10 @@ export interface Plan<A> {
   /** Group states to write. */
   readonly changed: readonly { readonly group: AlertGroup; readonly state: GroupState }[];
   /** Keys of groups that are no longer stored. */
-  readonly gone: readonly string[];
+  readonly removed: readonly string[];
   /** Fingerprints of alerts that are no longer stored. */
-  readonly forgotten: readonly string[];
-  /** When something is due next; undefined: only after a change. */
+  readonly endedAlerts: readonly string[];
+  /** When the next pass is due; undefined: only after a change. */
   readonly nextAt: Date | undefined;
   /** True if there are more messages than one pass creates. */
   readonly hasMore: boolean;
@@ -104,7 +104,7 @@ export function stateKey(routeId: string, channelId: string, key: string): strin
   return `${routeId} ${channelId} ${key}`;
 }
 
-interface Members<A> {
+interface GroupMembers<A> {
   readonly group: AlertGroup;
   readonly times: GroupTimes;
   readonly alerts: A[];
@@ -115,8 +115,8 @@ export async function plan<A extends Alert>(input: PlanInput<A>): Promise<Plan<A
   const { members, refused, busyMs } = await collectGroups(input);
   const messages: GroupMessage<A>[] = [];
   const changed: { group: AlertGroup; state: GroupState }[] = [];
-  const gone = [...states.keys()].filter((key) => !members.has(key));
-  const remembered = new Set<string>();
+  const removed = [...states.keys()].filter((key) => !members.has(key));
+  const notifiedFingerprints = new Set<string>();
   const pendingOf = new Map(input.pendingOf);
   let nextMs = Number.POSITIVE_INFINITY;
   let hasMore = false;
@@ -126,31 +126,31 @@ export async function plan<A extends Alert>(input: PlanInput<A>): Promise<Plan<A
     const before = states.get(key);
     if (before && input.pendingGroups.has(key)) {
       // Whatever happens to the message, the organisation is evaluated again afterwards.
-      for (const fingerprint of Object.keys(before.firing)) remembered.add(fingerprint);
+      for (const fingerprint of Object.keys(before.firing)) notifiedFingerprints.add(fingerprint);
       continue;
     }
     const { state, send } = planGroup(before, alerts, times, now);
     const pending = pendingOf.get(group.channelId) ?? 0;
-    const hasRoom = messages.length < MAX_MESSAGES_PER_PASS && pending < MAX_PENDING_PER_CHANNEL;
-    const next = send && hasRoom ? send.notified : state;
-    if (send && hasRoom) {
+    const hasCapacity = messages.length < MAX_MESSAGES_PER_PASS && pending < MAX_PENDING_PER_CHANNEL;
+    const next = send && hasCapacity ? send.notified : state;
+    if (send && hasCapacity) {
       messages.push({ key, group, firing: send.firing, resolved: send.resolved });
       pendingOf.set(group.channelId, pending + 1);
     } else if (send && pending < MAX_PENDING_PER_CHANNEL) hasMore = true;
     if (!next) {
-      if (before) gone.push(key);
+      if (before) removed.push(key);
       continue;
     }
-    for (const fingerprint of Object.keys(next.firing)) remembered.add(fingerprint);
+    for (const fingerprint of Object.keys(next.firing)) notifiedFingerprints.add(fingerprint);
     if (!before || !isSame(before, next)) changed.push({ group, state: next });
     if (next.nextAt > now) nextMs = Math.min(nextMs, next.nextAt.getTime());
   }
-  const forgotten = input.alerts.filter(({ status, fingerprint }) => status === "resolved" && !remembered.has(fingerprint));
+  const ended = input.alerts.filter(({ status, fingerprint }) => status === "resolved" && !notifiedFingerprints.has(fingerprint));
   return {
     messages,
     changed,
-    gone,
-    forgotten: forgotten.map(({ fingerprint }) => fingerprint),
+    removed,
+    endedAlerts: ended.map(({ fingerprint }) => fingerprint),
     nextAt: Number.isFinite(nextMs) ? new Date(nextMs) : undefined,
     hasMore,
     refused,
@@ -161,50 +161,50 @@ export async function plan<A extends Alert>(input: PlanInput<A>): Promise<Plan<A
 /** All current groups, including remembered ones without alerts if their channel and route still exist. */
 async function collectGroups<A extends Alert>(
   input: PlanInput<A>,
-): Promise<{ members: Map<string, Members<A>>; refused: number; busyMs: number }> {
+): Promise<{ members: Map<string, GroupMembers<A>>; refused: number; busyMs: number }> {
   const { alerts, routes, channelIds, states, silences } = input;
   const slices = new TimeSlices();
-  const route = await compileRoutes(routes, slices);
+  const findRoutes = await compileRoutes(routes, slices);
   const silencers = await slices.map(silences, compileMatchers);
-  const members = new Map<string, Members<A>>();
-  let room = MAX_GROUPS_PER_ORG - states.size;
-  let places = MAX_GROUP_MEMBERS_PER_ORG;
+  const members = new Map<string, GroupMembers<A>>();
+  let freeGroups = MAX_GROUPS_PER_ORG - states.size;
+  let freeMembers = MAX_GROUP_MEMBERS_PER_ORG;
   let refused = 0;
   for (const alert of alerts) {
     if (slices.isOver) await slices.next();
-    const member = { ...alert, silenced: silencers.some((covers) => covers(alert.labels)) };
-    for (const taken of route(alert.labels)) {
-      const on = taken.channelIds.filter((id) => channelIds.has(id));
-      if (places <= 0) refused += on.length;
-      if (on.length === 0 || places <= 0) continue;
-      const labels = groupLabels(taken, alert.labels);
+    const member = { ...alert, silenced: silencers.some((matches) => matches(alert.labels)) };
+    for (const route of findRoutes(alert.labels)) {
+      const enabledIds = route.channelIds.filter((id) => channelIds.has(id));
+      if (freeMembers <= 0) refused += enabledIds.length;
+      if (enabledIds.length === 0 || freeMembers <= 0) continue;
+      const labels = groupLabels(route, alert.labels);
       const key = groupKey(labels);
-      for (const channelId of new Set(on)) {
-        const id = stateKey(taken.id, channelId, key);
+      for (const channelId of new Set(enabledIds)) {
+        const id = stateKey(route.id, channelId, key);
         const known = members.get(id);
-        if (places-- <= 0) refused += 1;
+        if (freeMembers-- <= 0) refused += 1;
         else if (known) known.alerts.push(member);
-        else if (states.has(id) || --room >= 0)
+        else if (states.has(id) || --freeGroups >= 0)
           members.set(id, {
-            group: { routeId: taken.id, channelId, groupKey: key, labels },
-            times: taken,
+            group: { routeId: route.id, channelId, groupKey: key, labels },
+            times: route,
             alerts: [member],
           });
         else refused += 1;
       }
     }
   }
-  const routeOf = new Map(routes.map((one) => [one.id, one]));
+  const routeById = new Map(routes.map((route) => [route.id, route]));
   for (const [key, { group }] of states) {
-    const times = routeOf.get(group.routeId);
+    const times = routeById.get(group.routeId);
     if (members.has(key) || !times?.channelIds.includes(group.channelId) || !channelIds.has(group.channelId)) continue;
     members.set(key, { group, times, alerts: [] });
   }
   return { members, refused, busyMs: slices.busyMs };
 }
 
-function isSame(one: GroupState, other: GroupState): boolean {
-  if (one.nextAt.getTime() !== other.nextAt.getTime() || one.lastSentAt?.getTime() !== other.lastSentAt?.getTime()) return false;
-  const [before, after] = [Object.entries(one.firing), other.firing];
+function isSame(a: GroupState, b: GroupState): boolean {
+  if (a.nextAt.getTime() !== b.nextAt.getTime() || a.lastSentAt?.getTime() !== b.lastSentAt?.getTime()) return false;
+  const [before, after] = [Object.entries(a.firing), b.firing];
   return before.length === Object.keys(after).length && before.every(([fingerprint, status]) => after[fingerprint] === status);
 }

@@ -43,7 +43,7 @@ const INTERVAL = { minMs: 5000, maxMs: DAY_MS };
 const REPEAT = { minMs: 60_000, maxMs: 30 * DAY_MS };
 
 const MATCHER = closedSchema({ label: { type: "string" }, op: { type: "string", enum: OPERATORS }, value: { type: "string" } });
-const duration = (otherwise: string, description: string) => ({ type: "string", maxLength: 50, default: otherwise, description });
+const duration = (defaultValue: string, description: string) => ({ type: "string", maxLength: 50, default: defaultValue, description });
 const PROPERTIES = {
   matchers: {
     type: "array",
@@ -92,10 +92,10 @@ export const ROUTE_SCHEMA = objectSchema(["id", "position", "is_default", "creat
 export function validateRoute(body: RouteBody): CheckedRoute {
   checkMatchers(body.matchers.map(toMatcher), { anyAlert: true });
   const bytes = Buffer.byteLength(JSON.stringify(body));
-  if (bytes > MAX_ROUTE_BYTES) throw invalidField("route", `is ${bytes} bytes, more than ${MAX_ROUTE_BYTES}`);
+  if (bytes > MAX_ROUTE_BYTES) throw invalidField("route", `has ${bytes} bytes, more than ${MAX_ROUTE_BYTES}`);
   return {
     matchers: body.matchers.map(({ label, op, value }) => ({ label, op, value })),
-    channelIds: [...new Set(body.channel_ids.map(channelId))],
+    channelIds: [...new Set(body.channel_ids.map(readChannelId))],
     groupBy: [...new Set(body.group_by)],
     waitMs: readPeriod("group_wait", body.group_wait, WAIT),
     intervalMs: readPeriod("group_interval", body.group_interval, INTERVAL),
@@ -121,9 +121,9 @@ export function describeRoute(route: StoredRoute): Record<string, unknown> {
   };
 }
 
-function channelId(text: string, at: number): string {
+function readChannelId(text: string, at: number): string {
   const id = parseUuid(text);
-  if (id === undefined) throw invalidField(`channel_ids[${at}]`, "there is no such channel in this organisation");
+  if (id === undefined) throw invalidField(`channel_ids[${at}]`, "not a channel of this organisation");
   return id;
 }
 

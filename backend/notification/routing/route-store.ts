@@ -11,7 +11,7 @@ import { type CheckedRoute, type StoredRoute } from "./route-body.ts";
 import type { NotificationDb, NotificationTables, RoutesTable } from "../model/table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
-/** Used until another one is stored. */
+/** The default route of a new organisation. */
 const DEFAULT: CheckedRoute = {
   matchers: [],
   channelIds: [],
@@ -34,10 +34,11 @@ export class RouteStore {
 
   /** Routes in order, the default route last; deleted channels are omitted. */
   async list(orgId: string): Promise<StoredRoute[]> {
-    const own = tenantDatabase(this.#db, orgId);
-    const rows = await rowsOf(own, orgId);
-    if (rows.some(({ is_default }) => is_default)) return await describeRoutes(own, orgId, rows);
-    return await this.#change(orgId, async () => undefined).then(async () => await this.list(orgId));
+    const tenantDb = tenantDatabase(this.#db, orgId);
+    const rows = await findRows(tenantDb, orgId);
+    if (rows.some(({ is_default }) => is_default)) return await withoutDeletedChannels(tenantDb, orgId, rows);
+    await this.#change(orgId, async () => undefined);
+    return await this.list(orgId);
   }
 
   /** Throws ApiError `invalid_field` for a channel that does not belong to the organisation, `limit_reached`. */
@@ -49,44 +50,44 @@ export class RouteStore {
       await checkChannels(trx, orgId, route);
       await trx.insertInto("routes").values(row).execute();
       await checkExpressions(trx, orgId, now, route.matchers.map(toMatcher));
-      return await place(trx, orgId, row.id, route.position);
+      return await moveRoute(trx, orgId, row.id, route.position);
     });
   }
 
   /** Replaces the whole route. Throws ApiError `not_found`, and like `create`. */
   async replace(orgId: string, id: string, route: CheckedRoute): Promise<StoredRoute> {
     return await this.#change(orgId, async (trx, rows, now) => {
-      const former = rows.find((row) => row.id === id);
-      if (!former) throw notFound("route");
-      if (former.is_default && route.matchers.length > 0)
+      const before = rows.find((row) => row.id === id);
+      if (!before) throw notFound("route");
+      if (before.is_default && route.matchers.length > 0)
         throw invalidField("matchers", "the default route takes unmatched alerts, and has no matchers");
-      if (former.is_default && route.continues) throw invalidField("continue", "there is no route after the default one");
+      if (before.is_default && route.continues) throw invalidField("continue", "the default route is the last one");
       await checkChannels(trx, orgId, route);
       await trx.updateTable("routes").set(columnsOf(route)).where("org_id", "=", orgId).where("id", "=", id).execute();
       await checkExpressions(trx, orgId, now, route.matchers.map(toMatcher));
-      return await place(trx, orgId, id, former.is_default ? undefined : route.position);
+      return await moveRoute(trx, orgId, id, before.is_default ? undefined : route.position);
     });
   }
 
   /** Throws ApiError `not_found`, `conflict` for the default route. */
   async delete(orgId: string, id: string): Promise<void> {
     await this.#change(orgId, async (trx, rows) => {
-      const former = rows.find((row) => row.id === id);
-      if (!former) throw notFound("route");
-      if (former.is_default) throw new ApiError("conflict", "the default route stays: take its channels away instead");
+      const before = rows.find((row) => row.id === id);
+      if (!before) throw notFound("route");
+      if (before.is_default) throw new ApiError("conflict", "the default route cannot be deleted: remove its channels instead");
       await trx.deleteFrom("routes").where("org_id", "=", orgId).where("id", "=", id).execute();
-      await place(trx, orgId, (rows.at(-1) as Row).id, undefined);
+      await moveRoute(trx, orgId, (rows.at(-1) as Row).id, undefined);
     });
   }
 
   async #change<T>(orgId: string, change: (trx: Transaction<NotificationTables>, rows: Row[], now: Date) => Promise<T>): Promise<T> {
     const now = new Date(this.#nowMs());
     return await changeOrganisation(this.#db, orgId, now, async (trx) => {
-      const rows = await rowsOf(trx, orgId);
+      const rows = await findRows(trx, orgId);
       if (!rows.some(({ is_default }) => is_default)) {
         const row = { id: randomUUID(), org_id: orgId, position: rows.length, is_default: true, created_at: now, ...columnsOf(DEFAULT) };
         await trx.insertInto("routes").values(row).execute();
-        return await change(trx, await rowsOf(trx, orgId), now);
+        return await change(trx, await findRows(trx, orgId), now);
       }
       return await change(trx, rows, now);
     });
@@ -96,42 +97,47 @@ export class RouteStore {
 type Row = Selectable<RoutesTable>;
 
 /** The default route is last. */
-async function rowsOf(db: NotificationDb, orgId: string): Promise<Row[]> {
+async function findRows(db: NotificationDb, orgId: string): Promise<Row[]> {
   const rows = await db.selectFrom("routes").selectAll().where("org_id", "=", orgId).orderBy("position").orderBy("id").execute();
   return [...rows.filter(({ is_default }) => !is_default), ...rows.filter(({ is_default }) => is_default)];
 }
 
 /** Moves a route to the requested position, and renumbers all routes. */
-async function place(trx: Transaction<NotificationTables>, orgId: string, id: string, position: number | undefined): Promise<StoredRoute> {
-  const rows = await rowsOf(trx, orgId);
+async function moveRoute(
+  trx: Transaction<NotificationTables>,
+  orgId: string,
+  id: string,
+  position: number | undefined,
+): Promise<StoredRoute> {
+  const rows = await findRows(trx, orgId);
   const moved = rows.find((row) => row.id === id) as Row;
   const others = rows.filter((row) => row !== moved);
   const ordered = position === undefined ? rows : others.toSpliced(Math.min(position, others.length - 1), 0, moved);
   for (const [at, row] of ordered.entries())
     if (row.position !== at)
       await trx.updateTable("routes").set({ position: at }).where("org_id", "=", orgId).where("id", "=", row.id).execute();
-  return storedOf({ ...moved, position: ordered.indexOf(moved) });
+  return toRoute({ ...moved, position: ordered.indexOf(moved) });
 }
 
 async function checkChannels(trx: Transaction<NotificationTables>, orgId: string, { channelIds }: CheckedRoute): Promise<void> {
-  const known = await channelsOf(trx, orgId);
+  const known = await findChannelIds(trx, orgId);
   const at = channelIds.findIndex((id) => !known.has(id));
-  if (at >= 0) throw invalidField(`channel_ids[${at}]`, "there is no such channel in this organisation");
+  if (at >= 0) throw invalidField(`channel_ids[${at}]`, "not a channel of this organisation");
 }
 
-async function channelsOf(db: NotificationDb, orgId: string): Promise<ReadonlySet<string>> {
+async function findChannelIds(db: NotificationDb, orgId: string): Promise<ReadonlySet<string>> {
   const rows = await db.selectFrom("channels").select("id").where("org_id", "=", orgId).execute();
   return new Set(rows.map(({ id }) => id));
 }
 
 /** The routes in order; `channelIds` may contain deleted channels. */
 export async function readRoutes(db: NotificationDb, orgId: string): Promise<StoredRoute[]> {
-  return (await rowsOf(db, orgId)).map(storedOf);
+  return (await findRows(db, orgId)).map(toRoute);
 }
 
-async function describeRoutes(db: NotificationDb, orgId: string, rows: readonly Row[]): Promise<StoredRoute[]> {
-  const known = await channelsOf(db, orgId);
-  return rows.map((row) => storedOf({ ...row, channel_ids: row.channel_ids.filter((id) => known.has(id)) }));
+async function withoutDeletedChannels(db: NotificationDb, orgId: string, rows: readonly Row[]): Promise<StoredRoute[]> {
+  const known = await findChannelIds(db, orgId);
+  return rows.map((row) => toRoute({ ...row, channel_ids: row.channel_ids.filter((id) => known.has(id)) }));
 }
 
 function columnsOf(route: CheckedRoute) {
@@ -146,7 +152,7 @@ function columnsOf(route: CheckedRoute) {
   };
 }
 
-function storedOf(row: Row): StoredRoute {
+function toRoute(row: Row): StoredRoute {
   return {
     id: row.id,
     position: row.position,

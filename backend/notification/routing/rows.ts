@@ -21,7 +21,7 @@ export type ExpiringAlert = Alert & { readonly expiresAt: Date };
 
 /** Sorted by fingerprint, without annotations. `silenced` is always false, because silences are not read here. */
 export async function readAlerts(db: NotificationDb, orgId: string, options: ReadAlertsOptions): Promise<ExpiringAlert[]> {
-  const rules = await rulesOf(db, orgId);
+  const rules = await findEnabledRules(db, orgId);
   const alerts: ExpiringAlert[] = [];
   for (let after = ""; ;) {
     const rows = await db
@@ -33,7 +33,7 @@ export async function readAlerts(db: NotificationDb, orgId: string, options: Rea
       .limit(PAGE_ROWS)
       .execute();
     for (const row of rows) {
-      const endsAt = rules.has(row.rule_id) ? endOf(row, options) : (row.ends_at ?? options.now);
+      const endsAt = rules.has(row.rule_id) ? findEnd(row, options) : (row.ends_at ?? options.now);
       alerts.push({
         fingerprint: row.fingerprint,
         ruleId: row.rule_id,
@@ -64,7 +64,7 @@ export async function findRulesWithExpired(db: NotificationDb, orgId: string, no
   return rows.map(({ rule_id }) => rule_id);
 }
 
-function endOf(
+function findEnd(
   row: { readonly rule_id: string; readonly ends_at: Date | null; readonly expires_at: Date },
   { now, completedUntil }: ReadAlertsOptions,
 ): Date | undefined {
@@ -73,7 +73,7 @@ function endOf(
   return completedUntil(row.rule_id) >= row.expires_at.getTime() ? row.expires_at : undefined;
 }
 
-async function rulesOf(db: NotificationDb, orgId: string): Promise<ReadonlySet<string>> {
+async function findEnabledRules(db: NotificationDb, orgId: string): Promise<ReadonlySet<string>> {
   const rules = db.$extendTables<Pick<AlertingTables, "rules">>();
   const rows = await rules.selectFrom("rules").select("id").where("org_id", "=", orgId).where("enabled", "=", true).execute();
   return new Set(rows.map(({ id }) => id));
@@ -124,7 +124,7 @@ export function keyOf({ routeId, channelId, groupKey }: Pick<AlertGroup, "routeI
   return stateKey(routeId, channelId, groupKey);
 }
 
-export async function writeStates(trx: Transaction<NotificationTables>, rows: readonly NotificationRow[]): Promise<void> {
+export async function writeStates(trx: Transaction<NotificationTables>, rows: readonly object[]): Promise<void> {
   await trx
     .insertInto("alert_groups")
     .values(rows as never)
@@ -137,8 +137,6 @@ export async function writeStates(trx: Transaction<NotificationTables>, rows: re
     )
     .execute();
 }
-
-type NotificationRow = Record<string, unknown>;
 
 export async function deleteStates(trx: Transaction<NotificationTables>, orgId: string, keys: readonly string[]): Promise<void> {
   const groups = keys.map((key) => key.split(" "));

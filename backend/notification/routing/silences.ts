@@ -35,7 +35,7 @@ export interface StoredSilence extends CheckedSilence {
 
 export type SilenceState = "active" | "pending" | "expired";
 
-const UNFIT = /[\u0000\ud800-\udfff]/u;
+const INVALID_CHARACTERS = /[\u0000\ud800-\udfff]/u;
 
 const MATCHER = objectSchema(["name", "value"], {
   name: { type: "string" },
@@ -72,17 +72,17 @@ export function validateSilence(body: SilenceBody, nowMs: number): CheckedSilenc
   checkMatchers(matchers, { anyAlert: false });
   const bytes = Buffer.byteLength(JSON.stringify(matchers)) + Buffer.byteLength(body.comment);
   if (bytes > MAX_SILENCE_BYTES)
-    throw invalidField("silence", `its matchers and its comment are ${bytes} bytes, more than ${MAX_SILENCE_BYTES}`);
-  if (UNFIT.test(body.comment)) throw invalidField("comment", "must be well-formed text without a NUL");
-  const startsMs = Math.max(nowMs, body.startsAt === undefined ? nowMs : momentMs("startsAt", body.startsAt));
-  const endsMs = momentMs("endsAt", body.endsAt);
+    throw invalidField("silence", `its matchers and its comment have ${bytes} bytes, more than ${MAX_SILENCE_BYTES}`);
+  if (INVALID_CHARACTERS.test(body.comment)) throw invalidField("comment", "must be well-formed text without a NUL");
+  const startsMs = Math.max(nowMs, body.startsAt === undefined ? nowMs : parseTimeMs("startsAt", body.startsAt));
+  const endsMs = parseTimeMs("endsAt", body.endsAt);
   if (endsMs <= nowMs) throw invalidField("endsAt", "must not be in the past");
   if (endsMs <= startsMs) throw invalidField("endsAt", "must be after startsAt");
   if (endsMs > nowMs + MAX_SILENCE_MS) throw invalidField("endsAt", "must be within a year: disable the rule instead");
   return { matchers, startsAt: new Date(startsMs), endsAt: new Date(endsMs), comment: body.comment };
 }
 
-export function stateOf({ startsAt, endsAt }: Pick<CheckedSilence, "startsAt" | "endsAt">, nowMs: number): SilenceState {
+export function silenceState({ startsAt, endsAt }: Pick<CheckedSilence, "startsAt" | "endsAt">, nowMs: number): SilenceState {
   if (endsAt.getTime() <= nowMs) return "expired";
   return startsAt.getTime() <= nowMs ? "active" : "pending";
 }
@@ -91,7 +91,7 @@ export function describeSilence(silence: StoredSilence, nowMs: number): Record<s
   const { id, matchers, startsAt, endsAt, createdBy, comment, updatedAt } = silence;
   return {
     id,
-    status: { state: stateOf(silence, nowMs) },
+    status: { state: silenceState(silence, nowMs) },
     matchers,
     startsAt: startsAt.toISOString(),
     endsAt: endsAt.toISOString(),
@@ -101,7 +101,7 @@ export function describeSilence(silence: StoredSilence, nowMs: number): Record<s
   };
 }
 
-function momentMs(field: string, text: string): number {
+function parseTimeMs(field: string, text: string): number {
   const ms = /^\d{4}-\d\d-\d\dT/i.test(text) ? Date.parse(text) : Number.NaN;
   if (Number.isNaN(ms)) throw invalidField(field, "must be an RFC 3339 time such as 2026-11-22T09:00:00Z");
   return ms;
@@ -118,19 +118,19 @@ export class SilenceStore {
 
   /** Silences in force first, the next to end before others; then future ones, then ended ones, most recently ended first. */
   async list(orgId: string): Promise<StoredSilence[]> {
-    const silences = await silencesOf(tenantDatabase(this.#db, orgId), orgId);
+    const silences = await findSilences(tenantDatabase(this.#db, orgId), orgId);
     const nowMs = this.#nowMs();
     const rank = { active: 0, pending: 1, expired: 2 };
-    const timeOf = (silence: StoredSilence): number => {
-      const state = stateOf(silence, nowMs);
+    const sortTime = (silence: StoredSilence): number => {
+      const state = silenceState(silence, nowMs);
       return state === "active" ? silence.endsAt.getTime() : state === "pending" ? silence.startsAt.getTime() : -silence.endsAt.getTime();
     };
-    return silences.toSorted((a, b) => rank[stateOf(a, nowMs)] - rank[stateOf(b, nowMs)] || timeOf(a) - timeOf(b));
+    return silences.toSorted((a, b) => rank[silenceState(a, nowMs)] - rank[silenceState(b, nowMs)] || sortTime(a) - sortTime(b));
   }
 
   /** Undefined also for a silence of another organisation. */
   async find(orgId: string, id: string): Promise<StoredSilence | undefined> {
-    return await find(tenantDatabase(this.#db, orgId), orgId, id);
+    return await findSilence(tenantDatabase(this.#db, orgId), orgId, id);
   }
 
   /** Throws ApiError `limit_reached`. */
@@ -144,27 +144,27 @@ export class SilenceStore {
    */
   async replace(orgId: string, id: string, createdBy: string, silence: CheckedSilence): Promise<StoredSilence> {
     return await this.#change(orgId, async (trx, now) => {
-      const former = await find(trx, orgId, id);
-      if (!former) throw notFound("silence");
-      const state = stateOf(former, now.getTime());
-      if (state === "expired" || !isDeepStrictEqual(former.matchers, silence.matchers)) {
-        await end(trx, orgId, former, now);
+      const before = await findSilence(trx, orgId, id);
+      if (!before) throw notFound("silence");
+      const state = silenceState(before, now.getTime());
+      if (state === "expired" || !isDeepStrictEqual(before.matchers, silence.matchers)) {
+        await expireNow(trx, orgId, before, now);
         return await insert(trx, orgId, { ...silence, createdBy }, now);
       }
       const { endsAt, comment } = silence;
-      const startsAt = state === "active" ? former.startsAt : silence.startsAt;
+      const startsAt = state === "active" ? before.startsAt : silence.startsAt;
       const row = { starts_at: startsAt, ends_at: endsAt, comment, updated_at: now };
       await trx.updateTable("silences").set(row).where("org_id", "=", orgId).where("id", "=", id).execute();
-      return { ...former, startsAt, endsAt, comment, updatedAt: now };
+      return { ...before, startsAt, endsAt, comment, updatedAt: now };
     });
   }
 
   /** Ends it now; if it has already ended, it does not change. Throws ApiError `not_found`. */
   async expire(orgId: string, id: string): Promise<void> {
     await this.#change(orgId, async (trx, now) => {
-      const former = await find(trx, orgId, id);
-      if (!former) throw notFound("silence");
-      await end(trx, orgId, former, now);
+      const before = await findSilence(trx, orgId, id);
+      if (!before) throw notFound("silence");
+      await expireNow(trx, orgId, before, now);
     });
   }
 
@@ -174,14 +174,14 @@ export class SilenceStore {
   }
 }
 
-async function silencesOf(db: NotificationDb, orgId: string): Promise<StoredSilence[]> {
+async function findSilences(db: NotificationDb, orgId: string): Promise<StoredSilence[]> {
   const rows = await db.selectFrom("silences").selectAll().where("org_id", "=", orgId).orderBy("ends_at", "desc").orderBy("id").execute();
-  return rows.map(storedOf);
+  return rows.map(toSilence);
 }
 
-async function find(db: NotificationDb, orgId: string, id: string): Promise<StoredSilence | undefined> {
+async function findSilence(db: NotificationDb, orgId: string, id: string): Promise<StoredSilence | undefined> {
   const row = await db.selectFrom("silences").selectAll().where("org_id", "=", orgId).where("id", "=", id).executeTakeFirst();
-  return row && storedOf(row);
+  return row && toSilence(row);
 }
 
 async function insert(
@@ -190,12 +190,12 @@ async function insert(
   silence: CheckedSilence & { readonly createdBy: string },
   now: Date,
 ): Promise<StoredSilence> {
-  const all = await silencesOf(trx, orgId);
-  const ended = all.filter((one) => stateOf(one, now.getTime()) === "expired");
+  const all = await findSilences(trx, orgId);
+  const ended = all.filter((silence) => silenceState(silence, now.getTime()) === "expired");
   if (all.length - ended.length >= MAX_SILENCES_PER_ORG)
     throw new ApiError(
       "limit_reached",
-      `an organisation has at most ${MAX_SILENCES_PER_ORG} silences: end one first, or silence more with it`,
+      `an organisation has at most ${MAX_SILENCES_PER_ORG} silences: expire one first, or use one silence for more alerts`,
     );
   const old = ended.slice(MAX_SILENCES_PER_ORG - 1).map(({ id }) => id);
   if (old.length > 0) await trx.deleteFrom("silences").where("org_id", "=", orgId).where("id", "in", old).execute();
@@ -208,14 +208,14 @@ async function insert(
   return { ...silence, id, updatedAt: now };
 }
 
-async function end(trx: Transaction<NotificationTables>, orgId: string, silence: StoredSilence, now: Date): Promise<void> {
-  const state = stateOf(silence, now.getTime());
+async function expireNow(trx: Transaction<NotificationTables>, orgId: string, silence: StoredSilence, now: Date): Promise<void> {
+  const state = silenceState(silence, now.getTime());
   if (state === "expired") return;
   const row = { ...(state === "pending" && { starts_at: now }), ends_at: now, updated_at: now };
   await trx.updateTable("silences").set(row).where("org_id", "=", orgId).where("id", "=", silence.id).execute();
 }
 
-function storedOf(row: Selectable<SilencesTable>): StoredSilence {
+function toSilence(row: Selectable<SilencesTable>): StoredSilence {
   return {
     id: row.id,
     matchers: row.matchers,
