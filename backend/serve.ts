@@ -304,7 +304,7 @@ async function openAlerting(running: Running): Promise<{ readonly routes: readon
     ...channels.createRoutes(() => notification.wake()),
   ];
   addServiceRoutes(app, guards, routes);
-  running.ownMetrics.gauge("evaluator_in_step", () => Number(alerting.inStep));
+  running.ownMetrics.gauge("evaluator_in_step", () => Number(alerting.isInSync));
   await listen(running, app, settings.alerting, "alerting");
   return { routes, notification };
 }

@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startTestEngine, type TestEngine } from "../../test/fixtures/metrics-engine.ts";
-import { refusalOf } from "../engines/victoria-metrics/expression-guard.ts";
-import { readAlert, whyNoAlert } from "./expression.ts";
+import { whyNotAsked } from "../engines/victoria-metrics/expression-guard.ts";
+import { analyseExpression, findExpressionProblem } from "./expression.ts";
 
 describe("what can be an alert", () => {
   test.each([
@@ -37,7 +37,7 @@ describe("what can be an alert", () => {
     'count_values("v", up == 0)',
     "max by (x) (a == 1) unless on(x) min(b > 2)",
   ])("%s", (expression) => {
-    expect(whyNoAlert(expression)).toBeUndefined();
+    expect(findExpressionProblem(expression)).toBeUndefined();
   });
 });
 
@@ -78,7 +78,7 @@ describe("what cannot", () => {
     [`up{x=~"y"} > ${"abs(".repeat(200)}1${")".repeat(200)}`, /nested/],
     [`${"1^".repeat(4999)}1`, /^has more than 500 operators/],
   ])("%s", (expression, reason) => {
-    expect(whyNoAlert(expression)).toMatch(reason);
+    expect(findExpressionProblem(expression)).toMatch(reason);
   });
 });
 
@@ -106,11 +106,11 @@ describe("ten thousand characters take work in proportion, whatever they are", (
     backslashes: "\\".repeat(10_000),
   };
   test.each(Object.entries(shapes))("%s", (_name, expression) => {
-    expect(readAlert(expression).steps).toBeLessThan(30 * 10_000);
+    expect(analyseExpression(expression).steps).toBeLessThan(30 * 10_000);
   });
 
   test("twice the operators are twice the work", () => {
-    const steps = (operators: number): number => readAlert(`1${"^1".repeat(operators)} > 1`).steps;
+    const steps = (operators: number): number => analyseExpression(`1${"^1".repeat(operators)} > 1`).steps;
     expect(steps(400)).toBeLessThan(2.1 * steps(200));
   });
 });
@@ -138,7 +138,7 @@ describe("against the engine's own parser", () => {
       fc.asyncProperty(expressions, async (expression) => {
         const text = await canonical(expression);
         if (text === undefined) refused += 1;
-        const isAlerting = whyNoAlert(expression) === undefined;
+        const isAlerting = findExpressionProblem(expression) === undefined;
         expect([expression, text, isAlerting]).toEqual([expression, text, text === undefined ? isAlerting : canAlert(text)]);
       }),
       { numRuns: 1000 },
@@ -155,7 +155,11 @@ describe("against the engine's own parser", () => {
         const text = await canonical(expression);
         if (text === undefined) return;
         taken += 1;
-        expect([expression, text, whyNoAlert(expression) !== undefined || canAlert(text, folded)]).toEqual([expression, text, true]);
+        expect([expression, text, findExpressionProblem(expression) !== undefined || canAlert(text, folded)]).toEqual([
+          expression,
+          text,
+          true,
+        ]);
       }),
       { numRuns: 4000 },
     );

@@ -47,30 +47,30 @@ const AGGREGATIONS: ReadonlyMap<string, number> = new Map([
 ]);
 const CLOSING: Readonly<Record<string, string>> = { "(": ")", "{": "}", "[": "]" };
 const CLOSES = new Set(Object.values(CLOSING));
-const VALUE = noAlert("a value");
+const VALUE = notAnAlert("a value");
 
-/** Undefined if the expression can be an alert; otherwise the reason, for the user. */
-export function whyNoAlert(expression: string): string | undefined {
-  return readAlert(expression).why;
+/** Why the expression cannot be the condition of an alert, for the user; undefined if it can. */
+export function findExpressionProblem(expression: string): string | undefined {
+  return analyseExpression(expression).problem;
 }
 
-/** Like `whyNoAlert`, with the number of tokens read and operators placed. */
-export function readAlert(expression: string): { readonly why: string | undefined; readonly steps: number } {
+/** Like `findExpressionProblem`, with the number of tokens read and operators placed. */
+export function analyseExpression(expression: string): { readonly problem: string | undefined; readonly steps: number } {
   let parser: Parser | undefined;
   try {
-    const tokens = tokenize(expression, withinBounds());
+    const tokens = tokenize(expression, createBoundsCheck());
     parser = new Parser(tokens);
     const template = tokens.some(({ kind, text }, at) => kind === "name" && /^with$/i.test(text) && tokens[at + 1]?.text === "(");
-    if (template) return { why: "WITH templates are not supported in rules", steps: 0 };
-    return { why: parser.parse(), steps: parser.steps };
+    if (template) return { problem: "WITH templates are not supported in rules", steps: 0 };
+    return { problem: parser.parse(), steps: parser.steps };
   } catch (error) {
-    if (error instanceof ExpressionError) return { why: error.message, steps: parser?.steps ?? 0 };
+    if (error instanceof ExpressionError) return { problem: error.message, steps: parser?.steps ?? 0 };
     throw error;
   }
 }
 
 /** Throws at the first token beyond the limit, so that the rest is not even read. */
-function withinBounds(): (token: Token) => void {
+function createBoundsCheck(): (token: Token) => void {
   let [operators, depth] = [0, 0];
   return (token) => {
     if (isOperator(token) && ++operators > MAX_EXPRESSION_OPERATORS)
@@ -83,12 +83,12 @@ function withinBounds(): (token: Token) => void {
 /** The objection to an operator between two parts. */
 function combineObjections({ op, bool }: PendingOperator, left: Objection, right: Objection): Objection {
   if (SET_OPERATORS.has(op)) return left ?? right;
-  if (!COMPARISONS.has(op)) return noAlert(`\`${op}\``);
-  return bool ? "a comparison with bool is always true or false and would always alert: leave bool out" : undefined;
+  if (!COMPARISONS.has(op)) return notAnAlert(`\`${op}\``);
+  return bool ? "a comparison with bool always has a result and would always alert: remove bool" : undefined;
 }
 
-function noAlert(found: string): string {
-  return `must be a comparison such as \`rate(errors_total[5m]) > 1\`, \`and\`, \`or\`, \`unless\` of such, an aggregation over such, or absent(…), not ${found}`;
+function notAnAlert(description: string): string {
+  return `must be a comparison such as \`rate(errors_total[5m]) > 1\`, comparisons combined by \`and\`, \`or\` or \`unless\`, an aggregation of a comparison, or absent(…), not ${description}`;
 }
 
 class Parser {
@@ -161,7 +161,7 @@ class Parser {
 
   #operand(): Objection {
     this.#deeper();
-    const objection = this.#signed() ?? this.#rolledUp(this.#primary());
+    const objection = this.#signed() ?? this.#rollup(this.#primary());
     this.#depth -= 1;
     return objection;
   }
@@ -221,10 +221,10 @@ class Parser {
     const before = AGGREGATIONS.get(name);
     if (before !== undefined) {
       const parts = this.#list();
-      return parts.length === before + 1 ? parts[before] : noAlert(`${name}()`);
+      return parts.length === before + 1 ? parts[before] : notAnAlert(`${name}()`);
     }
     this.#brackets("(");
-    return ABSENT.has(name) ? undefined : noAlert(`${name}()`);
+    return ABSENT.has(name) ? undefined : notAnAlert(`${name}()`);
   }
 
   #grouping(): void {
@@ -235,17 +235,17 @@ class Parser {
   }
 
   /** `[window]`, `offset` and `@` turn any expression into a rollup, which is a value. */
-  #rolledUp(objection: Objection): Objection {
-    let rolled = objection;
+  #rollup(objection: Objection): Objection {
+    let result = objection;
     for (;;) {
       if (this.#is("[")) this.#brackets("[");
       else if (this.#take("offset")) this.#offset();
       else if (this.#take("@")) this.#primary();
       else break;
-      rolled = VALUE;
+      result = VALUE;
     }
     this.#take("keep_metric_names");
-    return rolled;
+    return result;
   }
 
   #offset(): void {

@@ -22,7 +22,7 @@ export const PERIOD_SCHEMA = objectSchema({
   labels: { type: "object", additionalProperties: { type: "string" } },
 });
 
-export interface HistoryQuestion {
+export interface HistoryQuery {
   readonly orgId: string;
   readonly ruleId: string;
   readonly startMs: number;
@@ -34,7 +34,7 @@ export interface HistoryQuestion {
 
 const MIN_POINTS = 20;
 /** Labels that the server sets, not the rule or the series. */
-const OWN_LABELS = new Set(["__name__", "alertgroup", "alertname", "alertstate", "org_id", "rule_id"]);
+const SERVER_LABELS = new Set(["__name__", "alertgroup", "alertname", "alertstate", "org_id", "rule_id"]);
 
 interface Series {
   readonly metric: Readonly<Record<string, string>>;
@@ -45,31 +45,31 @@ interface Series {
 }
 
 /** Newest first. Throws ApiError `unavailable` if the metrics store is unavailable. */
-export async function alertHistory(metrics: Pick<MetricsStore, "query">, question: HistoryQuestion): Promise<AlertPeriod[]> {
-  const { orgId, ruleId, startMs, endMs, limit, intervalMs } = question;
+export async function alertHistory(metrics: Pick<MetricsStore, "query">, query: HistoryQuery): Promise<AlertPeriod[]> {
+  const { orgId, ruleId, startMs, endMs, limit, intervalMs } = query;
   const alerts = `ALERTS{rule_id="${ruleId}",alertstate=~"pending|firing"}`;
   const window = `[${Math.max(1, Math.ceil((endMs - startMs) / 1000))}s]`;
   const at = { time: String(endMs / 1000) };
-  const ask = (endpoint: "query" | "query_range", params: Record<string, string>) => series(metrics, orgId, endpoint, params);
+  const fetchSeries = (endpoint: "query" | "query_range", params: Record<string, string>) => querySeries(metrics, orgId, endpoint, params);
 
-  const number = async (query: string): Promise<number> => Number((await ask("query", { query, ...at }))[0]?.value?.[1] ?? 0);
-  const exact = (await number(`sum(count_over_time(${alerts}${window}))`)) <= MAX_HISTORY_SAMPLES;
-  const points = exact
+  const readNumber = async (query: string): Promise<number> => Number((await fetchSeries("query", { query, ...at }))[0]?.value?.[1] ?? 0);
+  const isExact = (await readNumber(`sum(count_over_time(${alerts}${window}))`)) <= MAX_HISTORY_SAMPLES;
+  const points = isExact
     ? 0
-    : Math.min(MAX_HISTORY_POINTS, Math.floor(MAX_HISTORY_SAMPLES / (await number(`count(last_over_time(${alerts}${window}))`))));
-  if (!exact && points < MIN_POINTS)
+    : Math.min(MAX_HISTORY_POINTS, Math.floor(MAX_HISTORY_SAMPLES / (await readNumber(`count(last_over_time(${alerts}${window}))`))));
+  if (!isExact && points < MIN_POINTS)
     throw new ApiError(
       "invalid_parameter",
-      `start: the rule had more than ${MAX_HISTORY_SAMPLES / MIN_POINTS} instances: ask for less time`,
+      `start: the rule had more than ${MAX_HISTORY_SAMPLES / MIN_POINTS} instances: request a shorter time`,
     );
-  const stepS = Math.max(1, Math.ceil(intervalMs / 1000), exact ? 0 : Math.ceil((endMs - startMs) / 1000 / points));
+  const stepS = Math.max(1, Math.ceil(intervalMs / 1000), isExact ? 0 : Math.ceil((endMs - startMs) / 1000 / points));
   const range = { query: alerts, start: String(startMs / 1000), end: String(endMs / 1000), step: `${stepS}s` };
-  const found = exact ? await ask("query", { query: `${alerts}${window}`, ...at }) : await ask("query_range", range);
-  const periods = found.flatMap((one) => periodsOf(one, stepS));
+  const seriesList = isExact ? await fetchSeries("query", { query: `${alerts}${window}`, ...at }) : await fetchSeries("query_range", range);
+  const periods = seriesList.flatMap((series) => findPeriods(series, stepS));
   return periods.sort((a, b) => b.start.localeCompare(a.start) || b.end.localeCompare(a.end)).slice(0, limit);
 }
 
-async function series(
+async function querySeries(
   metrics: Pick<MetricsStore, "query">,
   orgId: string,
   endpoint: "query" | "query_range",
@@ -84,18 +84,18 @@ async function series(
 }
 
 /** Samples with at most one missing between them form one period. */
-function periodsOf({ metric, values }: Series, stepS: number): AlertPeriod[] {
+function findPeriods({ metric, values }: Series, stepS: number): AlertPeriod[] {
   const spans: { from: number; to: number }[] = [];
   for (const [seconds] of values) {
     const last = spans.at(-1);
     if (last && seconds - last.to <= stepS * 2.5) last.to = seconds;
     else spans.push({ from: seconds, to: seconds });
   }
-  const labels = Object.fromEntries(Object.entries(metric).filter(([name]) => !OWN_LABELS.has(name)));
+  const labels = Object.fromEntries(Object.entries(metric).filter(([name]) => !SERVER_LABELS.has(name)));
   const state = metric["alertstate"] === "firing" ? "firing" : "pending";
-  return spans.map(({ from, to }) => ({ state, start: timeOf(from), end: timeOf(to), labels }));
+  return spans.map(({ from, to }) => ({ state, start: formatTime(from), end: formatTime(to), labels }));
 }
 
-function timeOf(seconds: number): string {
+function formatTime(seconds: number): string {
   return new Date(seconds * 1000).toISOString();
 }

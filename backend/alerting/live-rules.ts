@@ -26,7 +26,7 @@ export const STATUS_SCHEMA = objectSchema(["state", "active_alerts"], {
 
 /** Replaces the evaluator's message, which contains addresses and names of other organisations. */
 export const FAILED =
-  "the last evaluation failed: the expression takes too long, matches too much or gives the same labels twice, or the metrics store is not available or not complete";
+  "the last evaluation failed: the expression takes too long, matches too many series or produces duplicate labels, or the metrics store is unavailable or incomplete";
 const INACTIVE: RuleStatus = { state: "inactive", active_alerts: 0 };
 
 /** Throws EvaluatorError if the evaluator does not respond; it is not asked about a disabled rule. */
@@ -34,13 +34,13 @@ export async function statusOf(rule: Rule, evaluator: Pick<VmalertClient, "group
   if (!rule.enabled) return INACTIVE;
   if (rule.refused !== undefined) return { ...INACTIVE, error: rule.refused };
   const groups = await evaluator.groups({ groups: [rule.orgId], labels: [{ rule_id: rule.id, org_id: rule.orgId }] });
-  const loaded = groups.flatMap((group) => group.rules).find((one) => isOf(rule, one));
-  const status = loaded ? liveStatus(loaded) : INACTIVE;
+  const loaded = groups.flatMap((group) => group.rules).find((one) => isRevisionOf(rule, one));
+  const status = loaded ? readLiveStatus(loaded) : INACTIVE;
   return rule.uncounted === undefined ? status : { ...status, error: rule.uncounted };
 }
 
 /** Whether the loaded rule is the current revision of this rule. */
-export function isOf(rule: Rule, loaded: LoadedRule): boolean {
+export function isRevisionOf(rule: Rule, loaded: LoadedRule): boolean {
   return loaded.labels?.["rule_id"] === rule.id && loaded.annotations?.[REVISION_ANNOTATION] === String(rule.revision);
 }
 
@@ -49,7 +49,7 @@ function wasEvaluated({ lastEvaluation }: Pick<LoadedRule, "lastEvaluation">): b
   return new Date(lastEvaluation).getUTCFullYear() > 1;
 }
 
-function liveStatus(loaded: LoadedRule): RuleStatus {
+function readLiveStatus(loaded: LoadedRule): RuleStatus {
   const alerts = loaded.alerts ?? [];
   const firing = alerts.filter((alert) => alert.state === "firing").length;
   const state = firing > 0 ? "firing" : alerts.some((alert) => alert.state === "pending") ? "pending" : "inactive";
@@ -93,7 +93,7 @@ export interface LiveRules {
   readonly omitted: readonly string[];
 }
 
-export interface LiveRulesQuestion {
+export interface LiveRulesQuery {
   readonly orgId: string;
   /** The requested rules, a subset of the `enabled` ones. */
   readonly rules: readonly Rule[];
@@ -103,16 +103,16 @@ export interface LiveRulesQuestion {
 
 const NEVER = "0001-01-01T00:00:00Z";
 /** The server sets these; the evaluator's group corresponds to the organisation. */
-const OWN_LABELS = new Set(["alertgroup", "org_id", "rule_id"]);
+const SERVER_LABELS = new Set(["alertgroup", "org_id", "rule_id"]);
 
 /** Throws EvaluatorError if the evaluator does not respond; it is not asked if it should have none of the rules. */
-export async function liveRules(question: LiveRulesQuestion, evaluator: Pick<VmalertClient, "groups">): Promise<LiveRules> {
-  const { groups, omitted } = question.rules.some(({ refused }) => refused === undefined)
-    ? await fetchLoadedRules(question, evaluator)
+export async function liveRules(query: LiveRulesQuery, evaluator: Pick<VmalertClient, "groups">): Promise<LiveRules> {
+  const { groups, omitted } = query.rules.some(({ refused }) => refused === undefined)
+    ? await fetchLoadedRules(query, evaluator)
     : { groups: [], omitted: [] };
   const byId = new Map(groups.flatMap(({ rules }) => rules).map((one) => [one.labels?.["rule_id"], one]));
   return {
-    rules: question.rules.map((rule) => describeRule(rule, byId.get(rule.id))),
+    rules: query.rules.map((rule) => describeRule(rule, byId.get(rule.id))),
     omitted,
   };
 }
@@ -122,54 +122,54 @@ interface Loaded {
   readonly omitted: readonly string[];
 }
 
-async function fetchLoadedRules(question: LiveRulesQuestion, evaluator: Pick<VmalertClient, "groups">): Promise<Loaded> {
-  const { orgId, rules, enabled, withAlerts } = question;
-  const isFew = rules.length < enabled && rules.length <= MAX_NAMED_RULES;
-  const asked = { groups: [orgId], ...(isFew && { labels: rules.map(({ id }) => ({ rule_id: id, org_id: orgId })) }) };
+async function fetchLoadedRules(query: LiveRulesQuery, evaluator: Pick<VmalertClient, "groups">): Promise<Loaded> {
+  const { orgId, rules, enabled, withAlerts } = query;
+  const isByName = rules.length < enabled && rules.length <= MAX_NAMED_RULES;
+  const request = { groups: [orgId], ...(isByName && { labels: rules.map(({ id }) => ({ rule_id: id, org_id: orgId })) }) };
   if (withAlerts) {
     try {
-      return { groups: await evaluator.groups(asked, { bytes: MAX_LIVE_ALERTS_BYTES }), omitted: [] };
+      return { groups: await evaluator.groups(request, { bytes: MAX_LIVE_ALERTS_BYTES }), omitted: [] };
     } catch (error) {
       if (!(error instanceof AnswerTooLargeError)) throw error;
     }
   }
-  const groups = await evaluator.groups({ ...asked, withoutAlerts: true });
-  return withAlerts ? await alertsOfEach(question, groups, evaluator) : { groups, omitted: [] };
+  const groups = await evaluator.groups({ ...request, withoutAlerts: true });
+  return withAlerts ? await fetchAlertsPerRule(query, groups, evaluator) : { groups, omitted: [] };
 }
 
 /** Alerts of as many rules as fit, starting with the rules that have the fewest. */
-async function alertsOfEach(
-  { orgId, rules }: LiveRulesQuestion,
+async function fetchAlertsPerRule(
+  { orgId, rules }: LiveRulesQuery,
   groups: readonly LoadedGroup[],
   evaluator: Pick<VmalertClient, "groups">,
 ): Promise<Loaded> {
   const wanted = new Map(rules.map((rule) => [rule.id, rule]));
-  const active = groups.flatMap((group) => group.rules).filter((one) => one.state !== "inactive" && wanted.has(idOf(one)));
+  const active = groups.flatMap((group) => group.rules).filter((one) => one.state !== "inactive" && wanted.has(readRuleId(one)));
   active.sort((a, b) => a.lastSamples - b.lastSamples);
   const budget = { bytes: MAX_LIVE_ALERTS_BYTES };
   const withAlerts = new Map<string, LoadedRule>();
   for (const one of active.slice(0, MAX_SINGLE_RULE_REQUESTS)) {
     if (budget.bytes <= 0) break;
-    const labels = [{ rule_id: idOf(one), org_id: orgId }];
+    const labels = [{ rule_id: readRuleId(one), org_id: orgId }];
     try {
       for (const group of await evaluator.groups({ groups: [orgId], labels }, budget))
-        for (const full of group.rules) withAlerts.set(idOf(full), full);
+        for (const full of group.rules) withAlerts.set(readRuleId(full), full);
     } catch (error) {
       if (!(error instanceof AnswerTooLargeError)) throw error;
     }
   }
   return {
-    groups: groups.map((group) => ({ ...group, rules: group.rules.map((one) => withAlerts.get(idOf(one)) ?? one) })),
-    omitted: active.filter((one) => !withAlerts.has(idOf(one))).map((one) => one.name),
+    groups: groups.map((group) => ({ ...group, rules: group.rules.map((one) => withAlerts.get(readRuleId(one)) ?? one) })),
+    omitted: active.filter((one) => !withAlerts.has(readRuleId(one))).map((one) => one.name),
   };
 }
 
-function idOf({ labels }: LoadedRule): string {
+function readRuleId({ labels }: LoadedRule): string {
   return labels?.["rule_id"] ?? "";
 }
 
 function describeRule(rule: Rule, evaluated: LoadedRule | undefined): PrometheusRule {
-  const live = evaluated && isOf(rule, evaluated) ? evaluated : undefined;
+  const live = evaluated && isRevisionOf(rule, evaluated) ? evaluated : undefined;
   return {
     state: live?.state === "firing" || live?.state === "pending" ? live.state : "inactive",
     name: rule.name,
@@ -179,16 +179,16 @@ function describeRule(rule: Rule, evaluated: LoadedRule | undefined): Prometheus
     labels: { ...rule.labels, severity: rule.severity },
     annotations: rule.annotations,
     alerts: (live?.alerts ?? []).toSorted(byAge).map(describeAlert),
-    ...healthOf(rule, live),
+    ...describeHealth(rule, live),
     evaluationTime: live?.evaluationTime ?? 0,
     lastEvaluation: live?.lastEvaluation ?? NEVER,
     type: "alerting",
   };
 }
 
-function healthOf({ refused, uncounted }: Rule, live: LoadedRule | undefined): Pick<PrometheusRule, "health" | "lastError"> {
-  const own = refused ?? uncounted;
-  if (own !== undefined) return { health: "err", lastError: own };
+function describeHealth({ refused, uncounted }: Rule, live: LoadedRule | undefined): Pick<PrometheusRule, "health" | "lastError"> {
+  const reason = refused ?? uncounted;
+  if (reason !== undefined) return { health: "err", lastError: reason };
   if (live?.health === "err") return { health: "err", lastError: FAILED };
   return { health: live && wasEvaluated(live) ? "ok" : "unknown" };
 }
@@ -196,7 +196,7 @@ function healthOf({ refused, uncounted }: Rule, live: LoadedRule | undefined): P
 function describeAlert({ labels = {}, annotations = {}, state, activeAt, value }: LoadedAlert): PrometheusAlert {
   const { [REVISION_ANNOTATION]: _revision, ...texts } = annotations;
   return {
-    labels: Object.fromEntries(Object.entries(labels).filter(([name]) => !OWN_LABELS.has(name))),
+    labels: Object.fromEntries(Object.entries(labels).filter(([name]) => !SERVER_LABELS.has(name))),
     annotations: texts,
     state,
     activeAt,

@@ -28,7 +28,7 @@ export interface LogCondition {
 const DAY_MS = 86_400_000;
 /** Records are counted at most every 15 s, and arrive some seconds after their time. */
 const MIN_WINDOW_MS = 30_000;
-const WHY_NOT_SHORTER = "records are counted every 15s, and between shorter windows some would never be counted";
+const WHY_NOT_SHORTER = "records are counted every 15s, so a shorter window would miss some";
 
 export const LOG_CONDITION_SCHEMA = {
   type: "object",
@@ -66,36 +66,33 @@ export function checkLogs(logs: LogCondition): void {
   checkFilter(logs.filter);
   for (const field of logs.by) checkField(field);
   const names = logs.by.map(alertLabel);
-  if (new Set(names).size < names.length) throw invalidField("logs.by", `both would be the label ${names[0]} of an alert`);
-  if (names.length > 0 && holds(logs, 0))
-    throw invalidField(
-      "logs.by",
-      "a value without records is not found, so it cannot fire: leave `by` out, or ask for more than 0 records",
-    );
+  if (new Set(names).size < names.length) throw invalidField("logs.by", `both fields would become the label ${names[0]} of an alert`);
+  if (names.length > 0 && isMet(logs, 0))
+    throw invalidField("logs.by", "a value without records is not found, so it cannot fire: remove `by`, or require more than 0 records");
 }
 
 /** Why the window of a valid condition is too short for the evaluation interval; undefined if it is long enough. */
-export function whyTooShort(logs: LogCondition, intervalMs: number): string | undefined {
-  const leastMs = 2 * intervalMs;
-  if (windowMs(logs) >= leastMs) return undefined;
-  const [least, every] = [leastMs, intervalMs].map((ms) => `${Math.ceil(ms / 1000)}s`);
-  return `must be at least ${least}: rules are evaluated every ${every} here, and between shorter windows some records would never be seen`;
+export function findWindowProblem(logs: LogCondition, intervalMs: number): string | undefined {
+  const minMs = 2 * intervalMs;
+  if (windowMs(logs) >= minMs) return undefined;
+  const [minimum, interval] = [minMs, intervalMs].map((ms) => `${Math.ceil(ms / 1000)}s`);
+  return `must be at least ${minimum}: rules are evaluated every ${interval}, so a shorter window would miss records`;
 }
 
 function checkFilter(filter: LogCondition["filter"]): void {
   if (Object.values(filter).flat().length > MAX_LOG_RULE_VALUES)
-    throw invalidField("logs.filter", `its filters have at most ${MAX_LOG_RULE_VALUES} values in all`);
+    throw invalidField("logs.filter", `the filters must have at most ${MAX_LOG_RULE_VALUES} values in total`);
   for (const [name, value] of Object.entries(filter)) {
     const field = `logs.filter.${name.slice(0, 100)}`;
     checkText(field, name, EXCEPT_LINES);
     if (name.replace(/^(?:not_)?label\./, "").length > MAX_FIELD_NAME_CHARACTERS)
-      throw invalidField(field, `the name of a label has at most ${MAX_FIELD_NAME_CHARACTERS} characters`);
+      throw invalidField(field, `the name of a label must have at most ${MAX_FIELD_NAME_CHARACTERS} characters`);
     for (const text of [value].flat()) checkText(field, text, EXCEPT_LINES);
   }
   try {
     filterOf(filter);
   } catch (error) {
-    throw ofFilter(error);
+    throw toFilterError(error);
   }
   for (const text of patternsOfLogQuery(filter.query)) checkPattern("query", text);
   for (const name of ["regex", "not_regex"] as const) for (const text of [filter[name] ?? []].flat()) checkPattern(name, text);
@@ -112,7 +109,7 @@ function checkPattern(name: string, pattern: string): void {
 }
 
 /** Converts an error about a parameter of the filter into one about the rule's field. */
-export function ofFilter(error: unknown): unknown {
+export function toFilterError(error: unknown): unknown {
   const isOurs = error instanceof ApiError && error.code === "invalid_parameter";
   return isOurs ? new ApiError("invalid_field", `logs.filter.${error.message}`, { cause: error }) : error;
 }
@@ -120,7 +117,7 @@ export function ofFilter(error: unknown): unknown {
 function checkField(field: string): void {
   checkText("logs.by", field);
   if (!isGroupField(field))
-    throw invalidField("logs.by", `must be of ${GROUP_FIELDS.join(", ")} and label.<key>, not ${JSON.stringify(field.slice(0, 100))}`);
+    throw invalidField("logs.by", `must be one of ${GROUP_FIELDS.join(", ")} or label.<key>, not ${JSON.stringify(field.slice(0, 100))}`);
 }
 
 /** The label of an alert that has the field's value. */
@@ -139,18 +136,18 @@ export function expressionOf({ filter, window, by, operator, threshold }: LogCon
 const FUNCTION = "count_logs";
 
 /** Whether a client sent the text of `expressionOf` as an expression over metrics. */
-export function isOfLogs(expr: string): boolean {
+export function isLogExpression(expr: string): boolean {
   return expr.trimStart().startsWith(`${FUNCTION}(`);
 }
 
 /** Whether both count the same records, regardless of `since`. */
-export function isSameCondition(one: LogCondition, other: LogCondition): boolean {
-  return fingerprintOf({ ...one, since: undefined }) === fingerprintOf({ ...other, since: undefined });
+export function isSameCondition(a: LogCondition, b: LogCondition): boolean {
+  return fingerprint({ ...a, since: undefined }) === fingerprint({ ...b, since: undefined });
 }
 
 /** Identifies a condition, so that the evaluator does not find counts of an earlier one of the same rule, even an equal one. */
-export function fingerprintOf({ filter, window, by, operator, threshold, since }: LogCondition): string {
-  const sorted = Object.entries(filter).toSorted(([one], [other]) => (one < other ? -1 : 1));
+export function fingerprint({ filter, window, by, operator, threshold, since }: LogCondition): string {
+  const sorted = Object.entries(filter).toSorted(([a], [b]) => (a < b ? -1 : 1));
   return createHash("sha256")
     .update(JSON.stringify([sorted, window, by, operator, threshold, ...(since === undefined ? [] : [since])]))
     .digest("hex")
@@ -159,11 +156,11 @@ export function fingerprintOf({ filter, window, by, operator, threshold, since }
 
 export function windowMs({ window }: LogCondition): number {
   const ms = durationMs(window);
-  if (ms === undefined) throw new Error("a window that was never checked");
+  if (ms === undefined) throw new Error("the window of this condition was never validated");
   return ms;
 }
 
-const COMPARED: Readonly<Record<Comparison, (count: number, threshold: number) => boolean>> = {
+const COMPARISONS_BY_OPERATOR: Readonly<Record<Comparison, (count: number, threshold: number) => boolean>> = {
   ">": (count, threshold) => count > threshold,
   ">=": (count, threshold) => count >= threshold,
   "<": (count, threshold) => count < threshold,
@@ -172,8 +169,8 @@ const COMPARED: Readonly<Record<Comparison, (count: number, threshold: number) =
   "!=": (count, threshold) => count !== threshold,
 };
 
-export function holds({ operator, threshold }: LogCondition, count: number): boolean {
-  return COMPARED[operator](count, threshold);
+export function isMet({ operator, threshold }: LogCondition, count: number): boolean {
+  return COMPARISONS_BY_OPERATOR[operator](count, threshold);
 }
 
 const COUNT_METRIC = "log_rule_records";
@@ -188,33 +185,32 @@ export interface LogGroup {
   readonly goneAtMs?: number;
 }
 
-const LEAST_EVERY_MS = 15_000;
-const MOST_EVERY_MS = 300_000;
-/** Counts per window. */
-const READINGS = 20;
+const MIN_INTERVAL_MS = 15_000;
+const MAX_INTERVAL_MS = 300_000;
+const COUNTS_PER_WINDOW = 20;
 /** The lookback of Prometheus: how long a sample is valid. */
-const HELD_MS = 300_000;
+const LOOKBACK_MS = 300_000;
 
-/** Interval between counts. `leastMs`: its minimum if rules are evaluated more often than every 15 s. */
-export function countEveryMs(logs: LogCondition, leastMs = LEAST_EVERY_MS): number {
-  return Math.min(MOST_EVERY_MS, Math.max(Math.min(leastMs, LEAST_EVERY_MS), windowMs(logs) / READINGS));
+/** Interval between counts. `minMs`: its minimum if rules are evaluated more often than every 15 s. */
+export function countEveryMs(logs: LogCondition, minMs = MIN_INTERVAL_MS): number {
+  return Math.min(MAX_INTERVAL_MS, Math.max(Math.min(minMs, MIN_INTERVAL_MS), windowMs(logs) / COUNTS_PER_WINDOW));
 }
 
 /** How long a count is valid if there is no newer one. */
-export function countHeldMs(logs: LogCondition): number {
-  return HELD_MS + 3 * countEveryMs(logs);
+export function countValidityMs(logs: LogCondition): number {
+  return LOOKBACK_MS + 3 * countEveryMs(logs);
 }
 
 /** The expression that the evaluator evaluates for the rule. */
 export function countedExpression(ruleId: string, logs: LogCondition): string {
-  const series = `${COUNT_METRIC}{host_id="${COUNTED_BY}",rule="${ruleId}",condition="${fingerprintOf(logs)}"}`;
-  const last = `(last_over_time(${series}[${Math.ceil(countHeldMs(logs) / 1000)}s]))`;
+  const series = `${COUNT_METRIC}{host_id="${COUNTED_BY}",rule="${ruleId}",condition="${fingerprint(logs)}"}`;
+  const last = `(last_over_time(${series}[${Math.ceil(countValidityMs(logs) / 1000)}s]))`;
   const names = logs.by.map((_field, at) => seriesLabel(at));
   // Through temporary names that no label of an alert has: labels are renamed one after another, and a field may have the name of one of
   // the series' labels.
-  const renamed = names.flatMap((name) => [name, `__${name}`]);
-  const back = logs.by.flatMap((field, at) => [`__${seriesLabel(at)}`, alertLabel(field)]);
-  const moves = [...renamed, ...back].map((name) => `"${name}"`).join(", ");
+  const temporary = names.flatMap((name) => [name, `__${name}`]);
+  const final = logs.by.flatMap((field, at) => [`__${seriesLabel(at)}`, alertLabel(field)]);
+  const moves = [...temporary, ...final].map((name) => `"${name}"`).join(", ");
   const value = names.length === 0 ? `sum${last}` : `label_move(sum by (${names.join(", ")}) ${last}, ${moves})`;
   return `${value} ${logs.operator} ${logs.threshold}`;
 }
@@ -223,24 +219,24 @@ export function countedExpression(ruleId: string, logs: LogCondition): string {
  * The groups to report after a count. A group of `before` that is not found has no records, and keeps its slot until the evaluator no
  * longer sees it, so that values that come and go create few series. `isCut`: not all of `found` fit.
  */
-export function groupsNow(
+export function updateGroups(
   logs: LogCondition,
   { found, before, atMs }: { readonly found: readonly LogGroup[]; readonly before: readonly LogGroup[]; readonly atMs: number },
 ): { readonly groups: readonly LogGroup[]; readonly isCut: boolean } {
   const keyOf = ({ values }: LogGroup): string => JSON.stringify(values);
   const present = new Set(found.map(keyOf));
   const gone = before
-    .filter((group) => !present.has(keyOf(group)) && atMs - (group.goneAtMs ?? atMs) < countHeldMs(logs))
+    .filter((group) => !present.has(keyOf(group)) && atMs - (group.goneAtMs ?? atMs) < countValidityMs(logs))
     .map(({ values, goneAtMs = atMs }) => ({ values, count: 0, goneAtMs }));
   const known = new Set(before.map(keyOf));
-  const inOrder = [...found.filter((group) => known.has(keyOf(group))), ...found.filter((group) => !known.has(keyOf(group)))];
-  const places = Math.max(0, MAX_GROUPS_PER_RULE - gone.length);
-  return { groups: [...inOrder.slice(0, places), ...gone], isCut: inOrder.length > places };
+  const sorted = [...found.filter((group) => known.has(keyOf(group))), ...found.filter((group) => !known.has(keyOf(group)))];
+  const capacity = Math.max(0, MAX_GROUPS_PER_RULE - gone.length);
+  return { groups: [...sorted.slice(0, capacity), ...gone], isCut: sorted.length > capacity };
 }
 
 /** One sample per group, as exposition text. */
 export function countSamples(ruleId: string, logs: LogCondition, groups: readonly LogGroup[]): string {
-  const condition = fingerprintOf(logs);
+  const condition = fingerprint(logs);
   return groups
     .map(({ values, count }) => {
       const labels = values.map((value, at) => `,${seriesLabel(at)}="${escapeLabelValue(value)}"`).join("");

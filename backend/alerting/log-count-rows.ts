@@ -38,7 +38,7 @@ export const CLAIM_MS = 20_000;
 const SHARE = 10;
 
 /** The pause of an organisation's rules after a count. */
-export function restMs(busyMs: number): number {
+export function pauseMs(busyMs: number): number {
   return (SHARE - 1) * busyMs;
 }
 
@@ -94,7 +94,7 @@ export async function settleCount(
   result: CountResult,
 ): Promise<void> {
   const { now, tookMs, busyMs, nextAt, reported, error } = result;
-  const freeAt = await putOff(db, { orgId, ruleId, until: new Date(now.getTime() + restMs(busyMs)) });
+  const freeAt = await postpone(db, { orgId, ruleId, until: new Date(now.getTime() + pauseMs(busyMs)) });
   const dueAt = nextAt > freeAt ? nextAt : freeAt;
   await db
     .updateTable("log_counts")
@@ -111,11 +111,11 @@ export async function settleCount(
 }
 
 /**
- * Postpones the organisation's other rules, in their order: otherwise, of rules that are due at the same time, the first would be counted
- * again and again. Returns when the rule that was counted is next. Rows that another statement is changing are skipped, so two of these
+ * Postpones the organisation's other rules, in their order: otherwise, if several rules are due at the same time, only the first would
+ * ever be counted. Returns when the rule that was counted is next. Rows that another statement is changing are skipped, so two of these
  * statements never wait for each other.
  */
-async function putOff(db: Db, { orgId, ruleId, until }: { orgId: string; ruleId: string; until: Date }): Promise<Date> {
+async function postpone(db: Db, { orgId, ruleId, until }: { orgId: string; ruleId: string; until: Date }): Promise<Date> {
   const early = await db
     .selectFrom("log_counts")
     .select("rule_id")
@@ -125,12 +125,12 @@ async function putOff(db: Db, { orgId, ruleId, until }: { orgId: string; ruleId:
     .orderBy("due_at")
     .orderBy("rule_id")
     .execute();
-  const place = (at: number): Date => new Date(until.getTime() + at);
+  const dueAt = (position: number): Date => new Date(until.getTime() + position);
   if (early.length === 0) return until;
-  const places = early.map(({ rule_id }, at) => sql`WHEN ${rule_id} THEN ${place(at)}`);
+  const times = early.map(({ rule_id }, position) => sql`WHEN ${rule_id} THEN ${dueAt(position)}`);
   await db
     .updateTable("log_counts")
-    .set({ due_at: sql<Date>`CASE rule_id ${sql.join(places, sql` `)} ELSE due_at END` })
+    .set({ due_at: sql<Date>`CASE rule_id ${sql.join(times, sql` `)} ELSE due_at END` })
     .where("rule_id", "in", (eb) =>
       eb
         .selectFrom("log_counts")
@@ -145,7 +145,7 @@ async function putOff(db: Db, { orgId, ruleId, until }: { orgId: string; ruleId:
         .skipLocked(),
     )
     .execute();
-  return place(early.length);
+  return dueAt(early.length);
 }
 
 /** Call if the count was not started, or its result is no longer needed. */
@@ -158,8 +158,8 @@ export async function releaseCount(db: Db, { ruleId, lockedUntil }: DueCount): P
     .execute();
 }
 
-/** For a store that only one process uses: releases the claims of its previous run. */
-export async function freeCounts(db: Db): Promise<void> {
+/** Releases the claims of this process's previous run. Only for a database that no other process uses. */
+export async function releaseClaims(db: Db): Promise<void> {
   await db.updateTable("log_counts").set({ locked_until: null }).where("locked_until", "is not", null).execute();
 }
 
@@ -178,6 +178,6 @@ export async function scheduleCount(
 }
 
 /** Call if the rule is now over metrics. */
-export async function forgetCount(db: Db, ruleId: string): Promise<void> {
+export async function removeCount(db: Db, ruleId: string): Promise<void> {
   await db.deleteFrom("log_counts").where("rule_id", "=", ruleId).execute();
 }

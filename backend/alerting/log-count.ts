@@ -5,7 +5,7 @@ import { ApiError } from "../errors.ts";
 import { filterOf } from "../query/native/log-filter-parameters.ts";
 import { groupCounts } from "../storage/logs/group-counts.ts";
 import { MAX_COUNT_MS, MAX_GROUPS_PER_RULE } from "./limits.ts";
-import { holds, type LogCondition, type LogGroup, windowMs } from "./log-condition.ts";
+import { isMet, type LogCondition, type LogGroup, windowMs } from "./log-condition.ts";
 
 export interface CountedLogs {
   readonly clickhouse: Pick<ClickHouse, "read">;
@@ -22,49 +22,49 @@ export interface CountOptions {
   /** The groups that were last reported: if there are more groups than the limit, these keep their slots. */
   readonly known?: readonly LogGroup[];
   /** Maximum of groups; by default the maximum that can be reported, plus one. */
-  readonly most?: number;
+  readonly maxGroups?: number;
   /** Called when the count gets its slot. */
-  readonly began?: () => void;
+  readonly onStarted?: () => void;
 }
 
 /**
- * The groups for which the comparison holds: those of `known` first, then those with the most records. Without `by`, the only group, in any
+ * The groups for which the comparison isMet: those of `known` first, then those with the most records. Without `by`, the only group, in any
  * case. Throws ApiError query_too_expensive, too_many_queries, storage_unavailable, invalid_parameter; the signal's reason if it aborts.
  */
 export async function countLogs(
   { clickhouse, isUnused }: CountedLogs,
   orgId: string,
   logs: LogCondition,
-  { atMs, signal, known = [], most = MAX_GROUPS_PER_RULE + 1, began }: CountOptions,
+  { atMs, signal, known = [], maxGroups = MAX_GROUPS_PER_RULE + 1, onStarted }: CountOptions,
 ): Promise<LogGroup[]> {
   if (isUnused()) return logs.by.length === 0 ? [{ values: [], count: 0 }] : [];
   const end = BigInt(atMs) * 1_000_000n;
   const range = { start: end - BigInt(Math.round(windowMs(logs))) * 1_000_000n + 1n, end };
-  const question = {
+  const query = {
     filter: { ...filterOf(logs.filter), range },
     by: logs.by,
     having: logs,
-    maxGroups: most,
+    maxGroups,
     known: known.map(({ values }) => values),
   };
-  const timely = new AbortController();
-  const overdue = (code: "query_too_expensive" | "too_many_queries", message: string) => () => timely.abort(new ApiError(code, message));
-  let timer = setTimeout(overdue("too_many_queries", "the organisation's other queries of logs leave no turn for it"), WAIT_MS);
+  const timeout = new AbortController();
+  const overdue = (code: "query_too_expensive" | "too_many_queries", message: string) => () => timeout.abort(new ApiError(code, message));
+  let timer = setTimeout(overdue("too_many_queries", "the organisation's own log queries use all of its query slots"), WAIT_MS);
   const admit = (): void => {
-    began?.();
+    onStarted?.();
     clearTimeout(timer);
     timer = setTimeout(overdue("query_too_expensive", TOO_LONG), MAX_COUNT_MS);
   };
   try {
-    return await groupCounts(clickhouse, orgId, question, { admit, signal: AbortSignal.any([signal, timely.signal]) });
+    return await groupCounts(clickhouse, orgId, query, { admit, signal: AbortSignal.any([signal, timeout.signal]) });
   } finally {
     clearTimeout(timer);
   }
 }
 
-const TOO_LONG = `counting its records takes more than ${MAX_COUNT_MS / 1000} s: shorten the window, or add filters`;
+const TOO_LONG = `counting its records takes more than ${MAX_COUNT_MS / 1000} s: use a shorter window or more filters`;
 
 /** Number of alerts that the rule would have. */
 export function matchingGroups(logs: LogCondition, groups: readonly LogGroup[]): number {
-  return groups.filter(({ count }) => holds(logs, count)).length;
+  return groups.filter(({ count }) => isMet(logs, count)).length;
 }

@@ -14,14 +14,14 @@ import {
   claimDue,
   type CountResult,
   type DueCount,
-  freeCounts,
   type LogCountTables,
+  pauseMs,
+  releaseClaims,
   releaseCount,
-  restMs,
   settleCount,
 } from "./log-count-rows.ts";
 import { type CountedLogs, countLogs } from "./log-count.ts";
-import { COUNTED_BY, countEveryMs, countSamples, groupsNow, type LogGroup, ofFilter, whyTooShort } from "./log-condition.ts";
+import { COUNTED_BY, countEveryMs, countSamples, updateGroups, type LogGroup, toFilterError, findWindowProblem } from "./log-condition.ts";
 import type { Kysely } from "kysely";
 
 export interface LogCounterOptions {
@@ -58,7 +58,7 @@ const TOO_MANY = `more than ${MAX_GROUPS_PER_RULE} values of \`by\` matched with
 
 type Slot = (typeof SLOTS)[number];
 
-interface UnderWay {
+interface RunningCount {
   readonly orgId: string;
   /** When it got its query slot, by the clock of `performance`. */
   startedAtMs: number | undefined;
@@ -72,22 +72,22 @@ export class LogCounter implements AsyncDisposable {
   readonly #outage: Outage;
   readonly #series: Pick<ActiveSeries, "admit">;
   readonly #stopping = new AbortController();
-  readonly #slots = new Map<Slot, UnderWay>();
-  readonly #detached = new Set<UnderWay>();
+  readonly #slots = new Map<Slot, RunningCount>();
+  readonly #detached = new Set<RunningCount>();
   /** Organisation → end of its pause. */
-  readonly #resting = new Map<string, number>();
+  readonly #pausedUntil = new Map<string, number>();
   /** True once the claims of the previous process are released. On a shared database, they expire instead, so it is always true. */
-  #isFreed: boolean;
+  #hasReleasedClaims: boolean;
 
   constructor(options: LogCounterOptions) {
     this.#options = options;
     this.#nowMs = options.nowMs ?? Date.now;
-    this.#isFreed = !options.isAlone;
+    this.#hasReleasedClaims = !options.isAlone;
     this.#series = options.series ?? new ActiveSeries({ limitOf: () => MAX_LOG_RULE_SERIES });
     this.#outage = new Outage({
-      began: (err) => options.log.error({ event: "log_rules.count_failed", err }, "log records cannot be counted for rules; retrying"),
+      began: (err) => options.log.error({ event: "log_rules.count_failed", err }, "cannot count log records for rules, retrying"),
       ended: ({ failures, seconds }) =>
-        options.log.info({ event: "log_rules.count_recovered", failures, seconds }, "recovered: log records are counted for rules"),
+        options.log.info({ event: "log_rules.count_recovered", failures, seconds }, "recovered: log records are counted for rules again"),
       remindEveryMs: REMIND_MS,
     });
     const failed = (error: unknown): void => this.#outage.failed(error);
@@ -99,15 +99,15 @@ export class LogCounter implements AsyncDisposable {
     this.#stopping.abort();
     // The signal aborts queries but not a write to the metrics store, which may hang.
     const over = new AbortController();
-    const all = Promise.all(this.#underWay().map(({ done }) => done)).finally(() => over.abort());
+    const all = Promise.all(this.#runningCounts().map(({ done }) => done)).finally(() => over.abort());
     await Promise.race([all, pause(GRACE_MS, over.signal)]);
   }
 
   async #step(): Promise<number> {
     const { db, timing = TIMING } = this.#options;
     // A process that was killed leaves claims behind; without this, its rules would not be counted until the claims expire.
-    if (!this.#isFreed) await freeCounts(db);
-    this.#isFreed = true;
+    if (!this.#hasReleasedClaims) await releaseClaims(db);
+    this.#hasReleasedClaims = true;
     for (const slot of SLOTS) {
       this.#detach(slot);
       if (this.#slots.has(slot)) continue;
@@ -120,14 +120,14 @@ export class LogCounter implements AsyncDisposable {
     return isSoonDetached ? Math.min(DETACH_AFTER_MS, timing.pollMs) : timing.pollMs;
   }
 
-  #underWay(): UnderWay[] {
+  #runningCounts(): RunningCount[] {
     return [...this.#slots.values(), ...this.#detached];
   }
 
   /** Organisations that must not start another count now. */
   #busy(): string[] {
-    for (const [orgId, untilMs] of this.#resting) if (untilMs <= this.#nowMs()) this.#resting.delete(orgId);
-    return [...this.#underWay().map(({ orgId }) => orgId), ...this.#resting.keys()];
+    for (const [orgId, untilMs] of this.#pausedUntil) if (untilMs <= this.#nowMs()) this.#pausedUntil.delete(orgId);
+    return [...this.#runningCounts().map(({ orgId }) => orgId), ...this.#pausedUntil.keys()];
   }
 
   #detach(slot: Slot): void {
@@ -142,14 +142,14 @@ export class LogCounter implements AsyncDisposable {
    * query slots cannot start, so up to MAX_WAITING_COUNTS of these may be detached. The others may start at any time and then load the
    * engine, so at most MAX_SLOW_COUNTS of them may.
    */
-  #mayDetach({ orgId, startedAtMs }: UnderWay): boolean {
+  #mayDetach({ orgId, startedAtMs }: RunningCount): boolean {
     if (startedAtMs !== undefined || this.#detached.size >= MAX_WAITING_COUNTS) return false;
     const { isFull } = this.#options;
     return isFull(orgId) || [...this.#detached].filter((waiting) => !isFull(waiting.orgId)).length < MAX_SLOW_COUNTS;
   }
 
   #begin(slot: Slot, due: DueCount): void {
-    const count: UnderWay = { orgId: due.orgId, startedAtMs: undefined, done: Promise.resolve() };
+    const count: RunningCount = { orgId: due.orgId, startedAtMs: undefined, done: Promise.resolve() };
     count.done = this.#count(due, count)
       // Safe: the claim expires, and the rule is counted again.
       .catch((error: unknown) => this.#outage.failed(error))
@@ -161,7 +161,7 @@ export class LogCounter implements AsyncDisposable {
     this.#slots.set(slot, count);
   }
 
-  async #count(due: DueCount, count: UnderWay): Promise<void> {
+  async #count(due: DueCount, count: RunningCount): Promise<void> {
     const { db, intervalMs, counted } = this.#options;
     const [atMs, began] = [this.#nowMs(), performance.now()];
     const found = await this.#countAndReport(due, atMs, () => (count.startedAtMs = performance.now()));
@@ -172,7 +172,7 @@ export class LogCounter implements AsyncDisposable {
     const busyMs = Math.ceil(endedMs - (count.startedAtMs ?? began));
     const nowMs = this.#nowMs();
     // Set here as well, because the row may have been deleted, and a rule that was written meanwhile is due at once.
-    this.#resting.set(due.orgId, nowMs + restMs(busyMs));
+    this.#pausedUntil.set(due.orgId, nowMs + pauseMs(busyMs));
     const result: CountResult = {
       ...found,
       now: new Date(nowMs),
@@ -195,15 +195,15 @@ export class LogCounter implements AsyncDisposable {
         atMs,
         signal: this.#stopping.signal,
         known: before,
-        began: onStarted,
+        onStarted,
       });
-      const { groups, isCut } = groupsNow(logs, { found, before, atMs });
-      const reported = await this.#withRoom(orgId, groups, (part) => countSamples(ruleId, logs, part));
+      const { groups, isCut } = updateGroups(logs, { found, before, atMs });
+      const reported = await this.#admitGroups(orgId, groups, (part) => countSamples(ruleId, logs, part));
       await this.#write(orgId, countSamples(ruleId, logs, reported), atMs);
-      const tooShort = whyTooShort(logs, this.#options.intervalMs);
+      const windowProblem = findWindowProblem(logs, this.#options.intervalMs);
       return {
         reported,
-        error: reported.length < groups.length ? NO_SERIES : isCut ? TOO_MANY : tooShort ? `logs.window: ${tooShort}` : null,
+        error: reported.length < groups.length ? NO_SERIES : isCut ? TOO_MANY : windowProblem ? `logs.window: ${windowProblem}` : null,
       };
     } catch (error) {
       // The last counts stay valid until there are new ones: alerts neither fire nor resolve while records cannot be read.
@@ -214,7 +214,7 @@ export class LogCounter implements AsyncDisposable {
   }
 
   /** The groups whose series exist or fit into the limit. */
-  async #withRoom(orgId: string, groups: readonly LogGroup[], samplesOf: (groups: readonly LogGroup[]) => string): Promise<LogGroup[]> {
+  async #admitGroups(orgId: string, groups: readonly LogGroup[], samplesOf: (groups: readonly LogGroup[]) => string): Promise<LogGroup[]> {
     const reported: LogGroup[] = [];
     for (const group of groups) {
       const admitted = this.#series.admit({ orgId, hostId: COUNTED_BY }, Buffer.from(samplesOf([group])));
@@ -229,13 +229,13 @@ export class LogCounter implements AsyncDisposable {
   }
 
   #errorText(error: unknown, context: { readonly org_id: string; readonly rule_id: string }): string {
-    const known = ofFilter(error);
+    const known = toFilterError(error);
     if (known instanceof ApiError && known.status < 500) return known.message;
     // /readyz reports an unavailable engine.
-    if (known instanceof ApiError) return "its records could not be counted: the log store or the metrics store could not be reached";
+    if (known instanceof ApiError) return "its records cannot be counted: the log store or the metrics store is unreachable";
     if (!this.#stopping.signal.aborted)
-      this.#options.log.error({ event: "log_rules.rule_failed", err: error, ...context }, "the records of a rule could not be counted");
-    return "its records could not be counted because of an internal error";
+      this.#options.log.error({ event: "log_rules.rule_failed", err: error, ...context }, "cannot count the log records of a rule");
+    return "its records cannot be counted because of an internal error";
   }
 }
 

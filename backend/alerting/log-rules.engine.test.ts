@@ -17,7 +17,7 @@ import { checkLogs, COUNTED_BY, countedExpression, countSamples, type LogConditi
 import { claimDue, type LogCountTables, settleCount } from "./log-count-rows.ts";
 import { countLogs, matchingGroups } from "./log-count.ts";
 import { LogCounter } from "./log-counter.ts";
-import { checked } from "./rule.ts";
+import { validateRule } from "./rule.ts";
 import { RuleTable } from "./table.ts";
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
@@ -78,7 +78,7 @@ test("values that were reported stay when other values get more records", async 
   ];
   const condition = { filter: {}, window: "10m", by: ["source"], operator: ">", threshold: 1 } as const;
   const counted = { clickhouse, isUnused: () => false };
-  const groups = await countLogs(counted, orgId, condition, { atMs: Date.now(), signal, known, most: 2 });
+  const groups = await countLogs(counted, orgId, condition, { atMs: Date.now(), signal, known, maxGroups: 2 });
   expect(groups).toEqual([
     { values: [`known ${quote}`], count: 2 },
     { values: ["crowd 1"], count: 3 },
@@ -413,8 +413,8 @@ describeOnEachStore((store) => {
       const logs = { filter: {}, window: "5m", by: ["source"], operator: ">", threshold: 1 } as const;
       await counter?.[Symbol.asyncDispose]();
       const [{ id }, { id: next }] = [
-        await table.create(orgId, checked({ ...least, name: "1", logs })),
-        await table.create(orgId, checked({ ...least, name: "2", logs })),
+        await table.create(orgId, validateRule({ ...least, name: "1", logs })),
+        await table.create(orgId, validateRule({ ...least, name: "2", logs })),
       ];
       await counts().updateTable("log_counts").set({ due_at: null }).where("rule_id", "not in", [id, next]).execute();
       read = async (_orgId, { admit }) => {
@@ -440,7 +440,7 @@ describeOnEachStore((store) => {
       await counter?.[Symbol.asyncDispose]();
       const blocked = await Promise.all(Array.from({ length: 20 }, async () => await service.makeOrg()));
       const { orgId } = await org();
-      const create = async (of: string): Promise<string> => (await table.create(of, checked({ ...least, name: "n", logs }))).id;
+      const create = async (of: string): Promise<string> => (await table.create(of, validateRule({ ...least, name: "n", logs }))).id;
       const ids: string[] = [];
       for (const one of blocked) ids.push(await create(one));
       const id = await create(orgId);
@@ -486,14 +486,14 @@ describeOnEachStore((store) => {
           return await work(ask);
         });
       };
-      const { id } = await table.create(orgId, checked({ ...least, logs }));
+      const { id } = await table.create(orgId, validateRule({ ...least, logs }));
       const row = counts().selectFrom("log_counts").selectAll().where("rule_id", "=", id);
       const first = await eventually("counted", async () => {
         const { counted_at: at } = await row.executeTakeFirstOrThrow();
         return at !== null && { atMs: at.getTime() };
       });
       await table.delete(orgId, id);
-      await table.create(orgId, checked({ ...least, logs: { ...logs, threshold: 2 } }));
+      await table.create(orgId, validateRule({ ...least, logs: { ...logs, threshold: 2 } }));
       await eventually("counted again", async () => begun.length > 1);
       expect(begun[1]).toBeGreaterThanOrEqual(first.atMs + 9 * 199);
     });
@@ -544,11 +544,11 @@ describeOnEachStore((store) => {
       const now = new Date(Date.now() + 3_600_000);
       const ids: string[] = [];
       for (let n = 0; n < 50; n += 1) {
-        const { id } = await table.create(orgId, checked({ ...least, name: String(n), logs }));
+        const { id } = await table.create(orgId, validateRule({ ...least, name: String(n), logs }));
         await countNow([id], { due_at: new Date(now.getTime() - 100_000 + n) });
         ids.push(id);
       }
-      const { id: foreign } = await table.create(other, checked({ ...least, name: "other", logs }));
+      const { id: foreign } = await table.create(other, validateRule({ ...least, name: "other", logs }));
       const [last = ""] = ids.splice(49);
       await countNow([last], { due_at: new Date(now.getTime() + 100_000) });
       await counts()
@@ -581,13 +581,13 @@ describeOnEachStore((store) => {
       const table = new RuleTable(service.database.tables());
       const least = { name: "n", severity: "info", for: "0s", enabled: true, labels: {}, annotations: {} } as const;
       const logs = { window: "5m", by: ["source"], operator: ">", threshold: 1 } as const;
-      const { id } = await table.create(orgId, checked({ ...least, logs: { ...logs, filter: { level: "error", q: "a" } } }));
+      const { id } = await table.create(orgId, validateRule({ ...least, logs: { ...logs, filter: { level: "error", q: "a" } } }));
       const reported = JSON.stringify([{ values: ["shop"], count: 2 }]);
       await countNow([id], { last_reported: reported });
       const row = counts().selectFrom("log_counts").select("last_reported").where("rule_id", "=", id);
-      await table.replace(orgId, id, checked({ ...least, logs: { ...logs, filter: { q: "a", level: "error" } } }));
+      await table.replace(orgId, id, validateRule({ ...least, logs: { ...logs, filter: { q: "a", level: "error" } } }));
       expect(await row.executeTakeFirst()).toEqual({ last_reported: reported });
-      await table.replace(orgId, id, checked({ ...least, logs: { ...logs, filter: { q: "b", level: "error" } } }));
+      await table.replace(orgId, id, validateRule({ ...least, logs: { ...logs, filter: { q: "b", level: "error" } } }));
       expect(await row.executeTakeFirst()).toEqual({ last_reported: "[]" });
       counter = startCounter();
     });
@@ -597,10 +597,10 @@ describeOnEachStore((store) => {
       const table = new RuleTable(service.database.tables());
       const least = { severity: "info", for: "0s", enabled: false, labels: {}, annotations: {} } as const;
       const logs = { filter: {}, window: "5m", by: [], operator: ">", threshold: 1 } as const;
-      for (let n = 0; n < 50; n += 1) await table.create(orgId, checked({ ...least, name: String(n), logs }));
+      for (let n = 0; n < 50; n += 1) await table.create(orgId, validateRule({ ...least, name: String(n), logs }));
       const refused = await service.call("POST", "/rules", bearer, { ...body(), enabled: false });
       expect([refused.statusCode, refused.json().error]).toEqual([400, "invalid_field"]);
-      expect(refused.json().message).toMatch(/^logs: an organisation has at most 50 rules over log records/);
+      expect(refused.json().message).toMatch(/^logs: an organisation has at most 50 log rules/);
       const id = await create(bearer, { name: "over metrics", severity: "info", expr: "up == 0", enabled: false });
       expect((await service.call("PUT", `/rules/${id}`, bearer, { ...body(), name: "over metrics" })).statusCode).toBe(400);
     });

@@ -196,7 +196,7 @@ describe("a rule with more alerts than are returned", () => {
       ["huge", "firing", 0],
       ["small", "firing", 1],
     ]);
-    expect(warnings).toEqual([expect.stringMatching(/^too many alerts: those of "huge" are left out/)]);
+    expect(warnings).toEqual([expect.stringMatching(/^too many alerts: those of "huge" are omitted/)]);
     const alerts = await ask(yellow, "alerts");
     expect([alerts.data.alerts.length, alerts.warnings]).toEqual([1, warnings]);
     expect((await ask(yellow, "rules?exclude_alerts=true")).warnings).toBeUndefined();

@@ -109,15 +109,15 @@ export function createPrometheusRoutes(options: PrometheusRulesOptions): Route[]
   const { responses } = options;
   return bindHandlers(PROMETHEUS_ROUTES, {
     rules: (request, reply) =>
-      answer({ queue, responses }, request, reply, async (orgId) => {
+      sendQueued({ queue, responses }, request, reply, async (orgId) => {
         const filter = readFilter(request);
         const enabled = filter.none ? [] : await enabledRules(options, orgId);
         const rules = enabled.filter(({ name }) => filter.names?.has(name) ?? true);
         const live = await liveRules({ orgId, rules, enabled: enabled.length, withAlerts: filter.withAlerts }, options.evaluator);
-        return { data: { groups: live.rules.length === 0 ? [] : [groupOf(live, options.intervalMs)] }, omitted: live.omitted };
+        return { data: { groups: live.rules.length === 0 ? [] : [describeGroup(live, options.intervalMs)] }, omitted: live.omitted };
       }),
     alerts: (request, reply) =>
-      answer({ queue, responses }, request, reply, async (orgId) => {
+      sendQueued({ queue, responses }, request, reply, async (orgId) => {
         const rules = await enabledRules(options, orgId);
         const live =
           rules.length === 0 ? NO_ALERTS : await liveRules({ orgId, rules, enabled: rules.length, withAlerts: true }, options.evaluator);
@@ -127,29 +127,29 @@ export function createPrometheusRoutes(options: PrometheusRulesOptions): Route[]
 }
 
 /** Sends the response in Prometheus' envelope, one request of an organisation at a time. */
-async function answer(
+async function sendQueued(
   { queue, responses }: { queue: FairQueue; responses: ResponseBudget },
   request: FastifyRequest,
   reply: FastifyReply,
-  ask: (orgId: string) => Promise<{ readonly data: object; readonly omitted: readonly string[] }>,
+  read: (orgId: string) => Promise<{ readonly data: object; readonly omitted: readonly string[] }>,
 ): Promise<FastifyReply> {
   const { orgId } = readerOf(request);
-  const found = await queue.run(orgId, goneSignal(reply), async () => {
+  const json = await queue.run(orgId, goneSignal(reply), async () => {
     responses.admit(orgId);
-    const { data, omitted } = await ask(orgId);
-    const warnings = omitted.length === 0 ? undefined : [warning(omitted)];
+    const { data, omitted } = await read(orgId);
+    const warnings = omitted.length === 0 ? undefined : [describeOmitted(omitted)];
     return Buffer.from(JSON.stringify({ status: "success", data, warnings }));
   });
-  return responses.send(orgId, reply.type("application/json"), [found]);
+  return responses.send(orgId, reply.type("application/json"), [json]);
 }
 
-function warning(omitted: readonly string[]): string {
+function describeOmitted(omitted: readonly string[]): string {
   const some = omitted.slice(0, 10).map((name) => JSON.stringify(name));
   const more = omitted.length > some.length ? ` and ${omitted.length - some.length} more rules` : "";
-  return `too many alerts: those of ${some.join(", ")}${more} are left out; ask for one rule by rule_name[], or aggregate its expression`;
+  return `too many alerts: those of ${some.join(", ")}${more} are omitted; request single rules by rule_name[], or aggregate their expressions`;
 }
 
-function groupOf({ rules }: LiveRules, intervalMs: number): object {
+function describeGroup({ rules }: LiveRules, intervalMs: number): object {
   const evaluationTime = rules.reduce((sum, rule) => sum + rule.evaluationTime, 0);
   const [lastEvaluation] = rules.map((rule) => rule.lastEvaluation).toSorted((a, b) => Date.parse(b) - Date.parse(a));
   return { name: GROUP, file: FILE, interval: intervalMs / 1000, limit: 0, rules, evaluationTime, lastEvaluation };
@@ -168,20 +168,20 @@ interface Filter {
 
 /** Throws ApiError invalid_parameter if a parameter cannot be interpreted, instead of ignoring it. */
 function readFilter(request: FastifyRequest): Filter {
-  const given = new URLSearchParams(request.url.split("?")[1] ?? "");
-  const type = given.get("type") ?? "";
+  const parameters = new URLSearchParams(request.url.split("?")[1] ?? "");
+  const type = parameters.get("type") ?? "";
   if (!["", "alert", "record"].includes(type)) throw new ApiError("invalid_parameter", "type: must be alert or record");
   for (const name of ["match[]", "group_next_token"])
-    if (given.get(name)) throw new ApiError("invalid_parameter", `${name}: is not supported; filter by rule_name[]`);
-  const excluded = given.get("exclude_alerts") ?? "";
+    if (parameters.get(name)) throw new ApiError("invalid_parameter", `${name}: is not supported; filter by rule_name[]`);
+  const excluded = parameters.get("exclude_alerts") ?? "";
   if (!/^(?:|true|false|[01tf])$/i.test(excluded)) throw new ApiError("invalid_parameter", "exclude_alerts: must be true or false");
   // Grafana sends each of them twice, once in Mimir's form.
-  const all = (name: string): string[] => [...given.getAll(`${name}[]`), ...given.getAll(name)].filter((value) => value !== "");
-  const fits = (name: string, own: string): boolean => all(name).length === 0 || all(name).includes(own);
-  const wanted = all("rule_name");
+  const all = (name: string): string[] => [...parameters.getAll(`${name}[]`), ...parameters.getAll(name)].filter((value) => value !== "");
+  const includes = (name: string, value: string): boolean => all(name).length === 0 || all(name).includes(value);
+  const ruleNames = all("rule_name");
   return {
-    none: type === "record" || !fits("rule_group", GROUP) || !fits("file", FILE),
-    names: wanted.length === 0 ? undefined : new Set(wanted),
+    none: type === "record" || !includes("rule_group", GROUP) || !includes("file", FILE),
+    names: ruleNames.length === 0 ? undefined : new Set(ruleNames),
     withAlerts: !/^[1t]/i.test(excluded),
   };
 }

@@ -135,7 +135,7 @@ test("an organisation whose rules change all the time, so that the evaluator alw
     fake.stored.set("quiet", change);
     reconciler.notice();
     await vi.waitFor(() => expect(fake.loaded.get("quiet")).toBe(change), { timeout: 50_000, interval: 10 });
-    expect(reconciler.inStep).toBe(true);
+    expect(reconciler.isInSync).toBe(true);
   }
   expect(edits.times).toBeGreaterThan(5);
 });
@@ -154,7 +154,7 @@ test("what makes a reload fail is looked for among all changes, also while the o
     reconciler.notice();
   }, 50);
   expect((await suspects.promise).sort()).toEqual(["at fault", "other"]);
-  await vi.waitFor(() => expect(reconciler.inStep).toBe(false), SOON);
+  await vi.waitFor(() => expect(reconciler.isInSync).toBe(false), SOON);
 });
 
 class Repeated implements Disposable {

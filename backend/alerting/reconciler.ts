@@ -45,7 +45,7 @@ const LATE_MS = 5000;
 const MAX_RELOAD_PAUSE_MS = 1000;
 
 /** Changes of an organisation that the evaluator may not have loaded yet. */
-interface Waiting {
+interface PendingChange {
   /** When the wait began: the first change was noticed, or the evaluator loaded some of them, but not all. */
   readonly sinceMs: number;
   /** Revision that the last reload should load; undefined: nothing was handed over yet. */
@@ -58,7 +58,7 @@ export class Reconciler implements AsyncDisposable {
   readonly #outage: Outage;
   /** Organisation → the revision that the evaluator has loaded, or a later one. */
   readonly #confirmed = new Map<string, number>();
-  readonly #waiting = new Map<string, Waiting>();
+  readonly #pending = new Map<string, PendingChange>();
   readonly #loop: Loop;
   #sets: ReadonlyMap<string, RuleSet> = new Map();
   #readAtMs = Number.NEGATIVE_INFINITY;
@@ -66,8 +66,8 @@ export class Reconciler implements AsyncDisposable {
   /** Duration of the evaluator's last reload; undefined until observed. */
   #loadingMs: number | undefined;
   /** When it last found that something had not been loaded. */
-  #questionedAtMs = Number.NEGATIVE_INFINITY;
-  #noticed = false;
+  #checkedOverdueAtMs = Number.NEGATIVE_INFINITY;
+  #hasChanges = false;
   #pauseMs: number;
 
   constructor(options: ReconcilerOptions) {
@@ -94,14 +94,14 @@ export class Reconciler implements AsyncDisposable {
 
   /** Call after a change: reconciles as soon as possible. */
   notice(): void {
-    this.#noticed = true;
+    this.#hasChanges = true;
     this.#loop.wake();
   }
 
   /** True while the evaluator responds and no change is later than documented. */
-  get inStep(): boolean {
+  get isInSync(): boolean {
     const late = performance.now() - LATE_MS;
-    return this.#outage.sinceMs === undefined && [...this.#waiting.values()].every(({ sinceMs }) => sinceMs > late);
+    return this.#outage.sinceMs === undefined && [...this.#pending.values()].every(({ sinceMs }) => sinceMs > late);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -112,46 +112,46 @@ export class Reconciler implements AsyncDisposable {
   async #step(signal: AbortSignal): Promise<number> {
     await pause(this.#readAtMs + this.#timing.confirmPollMs - performance.now(), signal);
     signal.throwIfAborted();
-    const asked = await this.#reconcile();
+    const hasReloaded = await this.#reconcile();
     this.#outage.recovered();
-    this.#pauseMs = asked ? this.#timing.confirmPollMs : Math.min(MAX_CONFIRM_POLL_MS, this.#pauseMs * 1.5);
-    if (this.#noticed) return 0;
-    return this.#waiting.size > 0 ? this.#pauseMs : this.#timing.pollMs;
+    this.#pauseMs = hasReloaded ? this.#timing.confirmPollMs : Math.min(MAX_CONFIRM_POLL_MS, this.#pauseMs * 1.5);
+    if (this.#hasChanges) return 0;
+    return this.#pending.size > 0 ? this.#pauseMs : this.#timing.pollMs;
   }
 
   /** Returns whether it requested a reload. */
   async #reconcile(): Promise<boolean> {
     await this.#readChanges();
-    if (this.#waiting.size === 0) {
-      this.#noticed ||= await this.#options.quarantine.tryNext();
+    if (this.#pending.size === 0) {
+      this.#hasChanges ||= await this.#options.quarantine.tryNext();
       return false;
     }
-    const asked = await this.#handOver();
+    const hasReloaded = await this.#handOver();
     await this.#readBack();
-    await this.#questionOverdue();
-    return asked;
+    await this.#checkOverdue();
+    return hasReloaded;
   }
 
   async #readChanges(): Promise<void> {
     const now = performance.now();
-    if (!this.#noticed && now - this.#readAtMs < this.#timing.pollMs) return;
-    this.#noticed = false;
+    if (!this.#hasChanges && now - this.#readAtMs < this.#timing.pollMs) return;
+    this.#hasChanges = false;
     this.#sets = await this.#options.ruleSets.read().catch((error: unknown) => {
-      this.#noticed = true;
+      this.#hasChanges = true;
       throw error;
     });
     this.#readAtMs = now;
-    for (const orgId of this.#waiting.keys()) if (!this.#sets.has(orgId)) this.#waiting.delete(orgId);
+    for (const orgId of this.#pending.keys()) if (!this.#sets.has(orgId)) this.#pending.delete(orgId);
     for (const { orgId, revision } of this.#sets.values()) {
       const isBehind = (this.#confirmed.get(orgId) ?? -1) < revision;
-      if (isBehind && !this.#waiting.has(orgId)) this.#waiting.set(orgId, { sinceMs: now, announced: undefined });
+      if (isBehind && !this.#pending.has(orgId)) this.#pending.set(orgId, { sinceMs: now, announced: undefined });
     }
   }
 
   /** Requests a reload if there is something new to load. Returns whether it did. */
   async #handOver(): Promise<boolean> {
     const sets = this.#sets;
-    const fresh = this.#behind().filter(({ orgId, revision }) => this.#waiting.get(orgId)?.announced !== revision);
+    const fresh = this.#pendingSets().filter(({ orgId, revision }) => this.#pending.get(orgId)?.announced !== revision);
     // Reloads take at most two thirds of the time, so that a stream of changes leaves the evaluator time to evaluate.
     const pauseMs = Math.min(MAX_RELOAD_PAUSE_MS, 1.5 * (this.#loadingMs ?? MAX_RELOAD_PAUSE_MS));
     const now = performance.now();
@@ -161,7 +161,7 @@ export class Reconciler implements AsyncDisposable {
     this.#reloadedAtMs = performance.now();
     this.#loadingMs = undefined;
     for (const { orgId, revision } of fresh) {
-      const waiting = this.#waiting.get(orgId);
+      const waiting = this.#pending.get(orgId);
       if (waiting) waiting.announced = revision;
     }
     return true;
@@ -169,24 +169,24 @@ export class Reconciler implements AsyncDisposable {
 
   /** Reads which changes the evaluator has loaded; a later revision than was handed over counts too. */
   async #readBack(): Promise<void> {
-    const behind = this.#behind().filter(({ orgId }) => this.#waiting.get(orgId)?.announced !== undefined);
+    const behind = this.#pendingSets().filter(({ orgId }) => this.#pending.get(orgId)?.announced !== undefined);
     for (let at = 0; at < behind.length; at += MAX_NAMED_GROUPS) {
       const some = behind.slice(at, at + MAX_NAMED_GROUPS);
       const loaded = await this.#loadedRevisions(some);
       for (const set of some) {
-        this.#seen(set, loaded.get(set.orgId) ?? (set.rules.length === 0 ? set.revision : -1));
+        this.#recordLoaded(set, loaded.get(set.orgId) ?? (set.rules.length === 0 ? set.revision : -1));
       }
     }
   }
 
-  #seen({ orgId, revision }: RuleSet, loaded: number): void {
+  #recordLoaded({ orgId, revision }: RuleSet, loaded: number): void {
     if (loaded <= (this.#confirmed.get(orgId) ?? -1)) return;
     const now = performance.now();
-    const waiting = this.#waiting.get(orgId);
+    const waiting = this.#pending.get(orgId);
     this.#confirmed.set(orgId, loaded);
     this.#loadingMs ??= now - this.#reloadedAtMs;
-    if (loaded >= revision) this.#waiting.delete(orgId);
-    else this.#waiting.set(orgId, { sinceMs: now, announced: waiting?.announced });
+    if (loaded >= revision) this.#pending.delete(orgId);
+    else this.#pending.set(orgId, { sinceMs: now, announced: waiting?.announced });
   }
 
   /** One rule of each organisation represents its group, so that the response stays small; a removed group is missing from it. */
@@ -198,26 +198,26 @@ export class Reconciler implements AsyncDisposable {
   }
 
   /** Checks whether overdue changes were rejected; if not, hands them over again. Throws while something is overdue. */
-  async #questionOverdue(): Promise<void> {
+  async #checkOverdue(): Promise<void> {
     const now = performance.now();
-    const longestMs = now - Math.max(this.#questionedAtMs, Math.min(...[...this.#waiting.values()].map(({ sinceMs }) => sinceMs)));
-    if (this.#waiting.size === 0 || longestMs < SUSPICIOUS_MS) return;
-    const isRefused = await this.#options.evaluator.refusedLastReload([...this.#waiting.keys()]);
+    const longestMs = now - Math.max(this.#checkedOverdueAtMs, Math.min(...[...this.#pending.values()].map(({ sinceMs }) => sinceMs)));
+    if (this.#pending.size === 0 || longestMs < SUSPICIOUS_MS) return;
+    const isRefused = await this.#options.evaluator.refusedLastReload([...this.#pending.keys()]);
     if (!isRefused && longestMs < this.#timing.confirmMs) return;
-    if (isRefused) await this.#options.quarantine.withhold(this.#behind(), this.#confirmed);
-    for (const waiting of this.#waiting.values()) waiting.announced = undefined;
-    this.#questionedAtMs = performance.now();
-    this.#noticed = true;
-    throw new Error(`the evaluator has not loaded the rules of ${this.#waiting.size} organisations`);
+    if (isRefused) await this.#options.quarantine.withhold(this.#pendingSets(), this.#confirmed);
+    for (const waiting of this.#pending.values()) waiting.announced = undefined;
+    this.#checkedOverdueAtMs = performance.now();
+    this.#hasChanges = true;
+    throw new Error(`the evaluator has not loaded the rules of ${this.#pending.size} organisations`);
   }
 
-  #behind(): RuleSet[] {
-    return [...this.#waiting.keys()].flatMap((orgId) => this.#sets.get(orgId) ?? []);
+  #pendingSets(): RuleSet[] {
+    return [...this.#pending.keys()].flatMap((orgId) => this.#sets.get(orgId) ?? []);
   }
 }
 
 /** Reason shown to users for a rule that waits for its trial. */
-const HELD_BACK = "held back for some seconds: the evaluator refused rules that were changed together with this one";
+const WITHHELD = "withheld for some seconds: the evaluator rejected rules that were changed together with this one";
 
 export interface QuarantineOptions {
   readonly table: RuleTable;
@@ -236,10 +236,10 @@ export class Quarantine {
   async withhold(missing: readonly RuleSet[], confirmed: ReadonlyMap<string, number>): Promise<void> {
     const suspects = missing.flatMap((set) => set.rules.filter((rule) => rule.revision > (confirmed.get(set.orgId) ?? 0)));
     const { dryRun } = this.#options;
-    if (dryRun) return void (await Promise.all(suspects.map((rule) => this.#tryOut(rule, dryRun))));
+    if (dryRun) return void (await Promise.all(suspects.map((rule) => this.#tryInDryRun(rule, dryRun))));
     const [only, ...others] = suspects;
-    if (only && others.length === 0) return await this.#refuse(only, "the evaluator refuses this rule");
-    for (const rule of suspects) await this.#options.table.refuse(rule, HELD_BACK);
+    if (only && others.length === 0) return await this.#refuse(only, "the evaluator rejects this rule");
+    for (const rule of suspects) await this.#options.table.refuse(rule, WITHHELD);
     this.#options.log.warn(
       { event: "evaluator.rules_refused", rules: suspects.length },
       "vmalert rejected its rules; adding the changed ones one at a time",
@@ -248,12 +248,12 @@ export class Quarantine {
 
   /** If everything else is loaded, tries the next withheld rule. Returns whether there was one. */
   async tryNext(): Promise<boolean> {
-    return this.#options.dryRun === undefined && (await this.#options.table.readmit(HELD_BACK));
+    return this.#options.dryRun === undefined && (await this.#options.table.readmit(WITHHELD));
   }
 
-  async #tryOut(rule: Rule, dryRun: DryRun): Promise<void> {
+  async #tryInDryRun(rule: Rule, dryRun: DryRun): Promise<void> {
     const refusal = await dryRun.check(groupOf(rule.orgId, rule.revision, [rule]));
-    if (refusal !== undefined) await this.#refuse(rule, `the evaluator refuses this rule: ${refusal.slice(0, 300)}`);
+    if (refusal !== undefined) await this.#refuse(rule, `the evaluator rejects this rule: ${refusal.slice(0, 300)}`);
   }
 
   async #refuse(rule: Rule, reason: string): Promise<void> {

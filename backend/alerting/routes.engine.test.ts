@@ -140,7 +140,7 @@ describe("a rule", () => {
     expect(shown(await create(more))).toEqual([
       400,
       "invalid_field",
-      expect.stringMatching(/^rule: its text is 16\d{3} bytes, more than 16384/),
+      expect.stringMatching(/^rule: its text has 16\d{3} bytes, more than 16384/),
     ]);
   });
 

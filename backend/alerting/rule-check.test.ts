@@ -64,7 +64,7 @@ test("a rule over logs is refused where it would be evaluated less often than tw
   const { expr: _expr, ...body } = BODY;
   await expect(check.check("org", { ...body, logs })).rejects.toMatchObject({
     code: "invalid_field",
-    message: expect.stringMatching(/^logs\.window: must be at least 120s: rules are evaluated every 60s here/),
+    message: expect.stringMatching(/^logs\.window: must be at least 120s: rules are evaluated every 60s, so/),
   });
   expect(await check.check("org", { ...body, logs: { ...logs, window: "2m" } })).toMatchObject({ matching: 0 });
 });

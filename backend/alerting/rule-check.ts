@@ -6,11 +6,11 @@ import type { MetricsStore } from "../storage/metrics/store.ts";
 import { ApiError } from "../errors.ts";
 import { invalidField } from "../http/schemas.ts";
 import { FairQueue } from "../admission/fair-queue.ts";
-import { whyNoAlert } from "./expression.ts";
+import { findExpressionProblem } from "./expression.ts";
 import { MAX_REASON_LENGTH } from "./limits.ts";
-import { type LogCondition, ofFilter, whyTooShort } from "./log-condition.ts";
+import { type LogCondition, toFilterError, findWindowProblem } from "./log-condition.ts";
 import { draftGroup } from "./rule-groups.ts";
-import { checked, type CheckedRule, type SentRule } from "./rule.ts";
+import { type CheckedRule, type SentRule, validateRule } from "./rule.ts";
 
 export interface RuleCheckOptions {
   readonly metrics: Pick<MetricsStore, "query">;
@@ -26,7 +26,7 @@ export interface RuleCheckOptions {
 export type CountNow = (orgId: string, logs: LogCondition, signal: AbortSignal) => Promise<number>;
 
 /** A rule that the engines accept. */
-export interface TriedRule {
+export interface AcceptedRule {
   readonly rule: CheckedRule;
   /** Number of series that match now. */
   readonly matching: number;
@@ -39,7 +39,7 @@ const QUEUE_LIMITS = {
   running: 16,
   perOrg: 4,
   waitingPerOrg: 64,
-  fullMessage: "too many rules of this organisation wait to be tried: try again",
+  fullMessage: "too many rules of this organisation are waiting for validation: try again",
 };
 
 export class RuleCheck {
@@ -60,58 +60,58 @@ export class RuleCheck {
    * Throws ApiError `invalid_field`, which names the field, and `unavailable` if too many requests of the organisation are waiting; the
    * signal's reason if it aborts.
    */
-  async check(orgId: string, body: SentRule, signal?: AbortSignal): Promise<TriedRule> {
-    const rule = checked(body);
-    const reason = rule.logs ? undefined : whyNoAlert(rule.expr);
-    if (reason !== undefined) throw invalidField("expr", reason);
-    const tooShort = rule.logs && whyTooShort(rule.logs, this.#intervalMs);
-    if (tooShort !== undefined) throw invalidField("logs.window", tooShort);
-    return { rule, matching: await this.#queue.run(orgId, signal, async () => await this.#ask(orgId, rule, signal)) };
+  async check(orgId: string, body: SentRule, signal?: AbortSignal): Promise<AcceptedRule> {
+    const rule = validateRule(body);
+    const problem = rule.logs ? undefined : findExpressionProblem(rule.expr);
+    if (problem !== undefined) throw invalidField("expr", problem);
+    const windowProblem = rule.logs && findWindowProblem(rule.logs, this.#intervalMs);
+    if (windowProblem !== undefined) throw invalidField("logs.window", windowProblem);
+    return { rule, matching: await this.#queue.run(orgId, signal, async () => await this.#tryRule(orgId, rule, signal)) };
   }
 
-  async #ask(orgId: string, rule: CheckedRule, signal: AbortSignal | undefined): Promise<number> {
+  async #tryRule(orgId: string, rule: CheckedRule, signal: AbortSignal | undefined): Promise<number> {
     const dryRun = this.#dryRun?.check(draftGroup(orgId, rule), signal);
     // Waits for both, so that the slot is not released while one is still running.
-    const [series, refusal] = await Promise.allSettled([this.#matching(orgId, rule, signal), dryRun]);
+    const [series, refusal] = await Promise.allSettled([this.#countSeries(orgId, rule, signal), dryRun]);
     signal?.throwIfAborted();
     if (series.status === "rejected") throw series.reason;
     // The dry run timed out, or the machine cannot start another process.
     if (refusal.status === "rejected")
-      throw new ApiError("unavailable", "the rule cannot be tried now: try again", { cause: refusal.reason, retryAfterS: 2 });
-    if (refusal.value !== undefined) throw invalidField("expr", `the evaluator refuses the rule: ${shortenReason(refusal.value)}`);
+      throw new ApiError("unavailable", "the rule cannot be validated now: try again", { cause: refusal.reason, retryAfterS: 2 });
+    if (refusal.value !== undefined) throw invalidField("expr", `the evaluator rejects the rule: ${shortenReason(refusal.value)}`);
     return series.value;
   }
 
-  async #matching(orgId: string, { expr, logs }: CheckedRule, signal: AbortSignal | undefined): Promise<number> {
-    if (logs) return await this.#matchingLogs(orgId, logs, signal ?? new AbortController().signal);
+  async #countSeries(orgId: string, { expr, logs }: CheckedRule, signal: AbortSignal | undefined): Promise<number> {
+    if (logs) return await this.#countLogGroups(orgId, logs, signal ?? new AbortController().signal);
     const params = new URLSearchParams({ query: expr, timeout: QUERY_TIMEOUT });
     const answer = await this.#metrics.query(orgId, "query", params, { signal }).catch((error: unknown) => {
       if (error instanceof ApiError && error.code === "invalid_parameter") throw invalidField("expr", "matches too many series");
       if (error instanceof ApiError && error.status === 400) throw invalidField("expr", error.message.replace(/^query: /, ""));
-      throw storeError(error, "the metrics store cannot be reached, and rules are tried there: try again");
+      throw storeError(error, "the metrics store, which validates rules, cannot be reached: try again");
     });
     const { error, data } = parse(answer.body);
-    if (answer.status >= 400) throw invalidField("expr", `the metrics engine refuses it: ${shortenReason(error ?? "no reason given")}`);
+    if (answer.status >= 400) throw invalidField("expr", `the metrics engine rejects it: ${shortenReason(error ?? "no reason given")}`);
     return data?.resultType === "vector" ? (data.result?.length ?? 0) : 1;
   }
 
-  async #matchingLogs(orgId: string, logs: LogCondition, signal: AbortSignal): Promise<number> {
+  async #countLogGroups(orgId: string, logs: LogCondition, signal: AbortSignal): Promise<number> {
     if (!this.#countLogs) return 0;
     return await this.#countLogs(orgId, logs, signal).catch((error: unknown) => {
       if (error instanceof ApiError && error.code === "query_too_expensive") throw invalidField("logs", error.message);
-      throw storeError(ofFilter(error), "the log store cannot be reached, and rules over logs are tried there: try again");
+      throw storeError(toFilterError(error), "the log store, which validates rules over logs, cannot be reached: try again");
     });
   }
 }
 
-interface PrometheusAnswer {
+interface PrometheusResponse {
   readonly error?: string;
   readonly data?: { readonly resultType?: string; readonly result?: readonly unknown[] };
 }
 
-function parse(body: Buffer): PrometheusAnswer {
+function parse(body: Buffer): PrometheusResponse {
   try {
-    return JSON.parse(body.toString("utf8")) as PrometheusAnswer;
+    return JSON.parse(body.toString("utf8")) as PrometheusResponse;
   } catch {
     return { error: body.toString("utf8") };
   }

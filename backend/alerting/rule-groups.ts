@@ -18,7 +18,7 @@ const REVISION_PARAM = "rule_set_revision";
 
 /** A group without rules is not passed to the evaluator. */
 export function groupOf(orgId: string, revision: number, rules: readonly Rule[]): RuleGroup {
-  if (orgId === "") throw new Error("a rule group without a tenant");
+  if (orgId === "") throw new Error("a rule group needs an organisation");
   return {
     name: orgId,
     params: {
@@ -30,17 +30,17 @@ export function groupOf(orgId: string, revision: number, rules: readonly Rule[])
       [REVISION_PARAM]: [String(revision)],
     },
     concurrency: CONCURRENCY,
-    limit: instancesOfEach(rules),
+    limit: maxInstancesPerRule(rules),
     rules: rules.map((rule) => groupRule(rule, orgId, rule.id, rule.revision)),
   };
 }
 
 /** Maximum instances per rule, so that one alert for each fits into the organisation's limit. */
-function instancesOfEach(rules: readonly CheckedRule[]): number {
+function maxInstancesPerRule(rules: readonly CheckedRule[]): number {
   const bytes = rules.map(alertBytes);
-  const sum = bytes.reduce((all, one) => all + one, 1);
-  const most = Math.min(MAX_ALERTS_BYTES_PER_ORG / sum, MAX_ALERTS_BYTES_PER_RULE / Math.max(1, ...bytes));
-  return Math.max(1, Math.min(MAX_INSTANCES_PER_RULE, Math.floor(most)));
+  const total = bytes.reduce((sum, size) => sum + size, 1);
+  const limit = Math.min(MAX_ALERTS_BYTES_PER_ORG / total, MAX_ALERTS_BYTES_PER_RULE / Math.max(1, ...bytes));
+  return Math.max(1, Math.min(MAX_INSTANCES_PER_RULE, Math.floor(limit)));
 }
 
 /** The group of a rule that is not stored yet, for the dry run. */
@@ -50,7 +50,7 @@ export function draftGroup(orgId: string, rule: CheckedRule): RuleGroup {
 
 /** The revision of an organisation's rules in this group; undefined if it is not one of ours. */
 export function revisionOf(group: LoadedGroup): number | undefined {
-  const param = group.params?.find((one) => one.startsWith(`${REVISION_PARAM}=`));
+  const param = group.params?.find((text) => text.startsWith(`${REVISION_PARAM}=`));
   return param === undefined ? undefined : Number(param.slice(REVISION_PARAM.length + 1));
 }
 
@@ -86,15 +86,15 @@ export class RuleSets {
   /** All organisations that ever had a rule, in a stable order. */
   async read(): Promise<ReadonlyMap<string, RuleSet>> {
     const sets = new Map<string, RuleSet>();
-    for (const { orgId, revision } of await this.#table.revisions()) sets.set(orgId, await this.#setOf(orgId, revision));
+    for (const { orgId, revision } of await this.#table.revisions()) sets.set(orgId, await this.#readCached(orgId, revision));
     for (const orgId of this.#known.keys()) if (!sets.has(orgId)) this.#known.delete(orgId);
     return sets;
   }
 
-  async #setOf(orgId: string, revision: number): Promise<RuleSet> {
+  async #readCached(orgId: string, revision: number): Promise<RuleSet> {
     const known = this.#known.get(orgId);
     if (known?.revision === revision) return await known.set;
-    const reading = { revision, set: this.#readOne(orgId, revision) };
+    const reading = { revision, set: this.#readSet(orgId, revision) };
     this.#known.set(orgId, reading);
     try {
       return await reading.set;
@@ -105,7 +105,7 @@ export class RuleSets {
   }
 
   // The rules may be newer than the revision that was read before them; the next read then finds that revision and reads again.
-  async #readOne(orgId: string, revision: number): Promise<RuleSet> {
+  async #readSet(orgId: string, revision: number): Promise<RuleSet> {
     const rules = (await this.#table.list(orgId)).filter((rule) => rule.enabled && rule.refused === undefined);
     return { orgId, revision, rules, text: rules.length === 0 ? "" : renderGroup(groupOf(orgId, revision, rules)) };
   }

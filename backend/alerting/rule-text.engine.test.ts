@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { DryRun } from "../engines/vmalert/dry-run.ts";
-import { whyUnsafeTemplate } from "./rule-text.ts";
+import { findTemplateProblem } from "./rule-text.ts";
 
 const TAKEN = [
   "no template } { at all }}",
@@ -27,13 +27,13 @@ const REFUSED = [
 ];
 
 test.each(REFUSED)("%j is refused", (text) => {
-  expect(whyUnsafeTemplate(text)).toMatch(/is not allowed: templates may print/);
+  expect(findTemplateProblem(text)).toMatch(/is not allowed: templates may print/);
 });
 
 test("what passes is taken by vmalert", async () => {
   const dryRun = new DryRun({ candidates: [await toolPath("vmalert")] });
   const annotations = Object.fromEntries(TAKEN.map((text, at) => [`a${at}`, text]));
-  expect(TAKEN.map(whyUnsafeTemplate).filter((reason) => reason !== undefined)).toEqual([]);
+  expect(TAKEN.map(findTemplateProblem).filter((reason) => reason !== undefined)).toEqual([]);
   const rule = { alert: "a", expr: "up == 0", forMs: 0, labels: {}, annotations };
   expect(await dryRun.check({ name: "org", params: {}, concurrency: 1, limit: 1, rules: [rule] })).toBeUndefined();
 });

@@ -21,7 +21,7 @@ const VALUE_BYTES = 1024;
 const ESCAPED_BYTES = 6;
 
 /** Estimated maximum of bytes that the templates of `text` print for one alert of a rule whose expression has `exprBytes`. */
-export function printedBytes(text: string, exprBytes: number): number {
+export function estimatePrintedBytes(text: string, exprBytes: number): number {
   let bytes = 0;
   for (const [, action = ""] of text.matchAll(/\{\{([^{}]*)\}\}/g)) {
     const escapes = action.match(/Escape/g)?.length ?? 0;
@@ -31,12 +31,12 @@ export function printedBytes(text: string, exprBytes: number): number {
 }
 
 /** Undefined if every template in `text` only prints values; otherwise the reason, for the user. Actions are detected as in the engine. */
-export function whyUnsafeTemplate(text: string): string | undefined {
+export function findTemplateProblem(text: string): string | undefined {
   for (let at = text.indexOf("{{"); at >= 0; at = text.indexOf("{{", ACTION.lastIndex)) {
     ACTION.lastIndex = at;
     if (ACTION.test(text)) continue;
-    const found = text.slice(at, at + 40);
-    return `\`${found}\` is not allowed: templates may print $value, $labels.<name>, $expr, $for or $activeAt, through formatters such as humanize or printf "%.2f"`;
+    const action = text.slice(at, at + 40);
+    return `\`${action}\` is not allowed: templates may print $value, $labels.<name>, $expr, $for or $activeAt, through formatters such as humanize or printf "%.2f"`;
   }
   return undefined;
 }
@@ -50,7 +50,10 @@ export const EXCEPT_LINES = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009
 export function checkText(field: string, text: string, refused = CONTROL): void {
   const control = refused.exec(text)?.[0];
   if (control !== undefined) {
-    throw invalidField(field, `must not hold control characters (U+${control.charCodeAt(0).toString(16).padStart(4, "0").toUpperCase()})`);
+    throw invalidField(
+      field,
+      `must not contain control characters (U+${control.charCodeAt(0).toString(16).padStart(4, "0").toUpperCase()})`,
+    );
   }
-  if (!text.isWellFormed()) throw invalidField(field, "must be well-formed Unicode: it holds half a surrogate pair");
+  if (!text.isWellFormed()) throw invalidField(field, "must be well-formed Unicode: it contains half a surrogate pair");
 }

@@ -3,9 +3,9 @@
 // rule is checked in rule-check.ts.
 import { durationMs } from "../../common/duration.ts";
 import { closedSchema, TIME_SCHEMA, UUID_SCHEMA, invalidField } from "../http/schemas.ts";
-import { checkText, EXCEPT_LINES, printedBytes, whyUnsafeTemplate } from "./rule-text.ts";
+import { checkText, EXCEPT_LINES, estimatePrintedBytes, findTemplateProblem } from "./rule-text.ts";
 import { MAX_ALERT_BYTES, MAX_FOR_MS, MAX_RULE_BYTES } from "./limits.ts";
-import { alertLabel, checkLogs, expressionOf, isOfLogs, LOG_CONDITION_SCHEMA, type LogCondition } from "./log-condition.ts";
+import { alertLabel, checkLogs, expressionOf, isLogExpression, LOG_CONDITION_SCHEMA, type LogCondition } from "./log-condition.ts";
 
 export const SEVERITIES = ["critical", "warning", "info"] as const;
 export type Severity = (typeof SEVERITIES)[number];
@@ -28,7 +28,7 @@ export interface RuleBody {
 /** A rule as clients send it: `expr` may be missing if `logs` is set. */
 export type SentRule = Omit<RuleBody, "expr"> & { readonly expr?: string };
 
-/** A rule that passed `checked`. Only such rules are stored or passed to an evaluator; nothing in them is parsed again. */
+/** A rule that passed `validateRule`. Only such rules are stored or passed to an evaluator; nothing in them is parsed again. */
 export interface CheckedRule extends RuleBody {
   /** `for` in milliseconds. */
   readonly forMs: number;
@@ -117,20 +117,20 @@ export const DRAFT_SCHEMA = {
 };
 
 /** Checks what a schema cannot express. Throws ApiError `invalid_field`, which names the field. */
-export function checked(sent: SentRule): CheckedRule {
+export function validateRule(sent: SentRule): CheckedRule {
   const body: RuleBody = { ...sent, expr: expressionIn(sent) };
   checkText("name", body.name);
   checkText("expr", body.expr, EXCEPT_LINES);
-  const forMs = holdMs(body.for);
+  const forMs = readForMs(body.for);
   for (const [name, text] of Object.entries(body.labels)) checkLabel(name, text);
   for (const [name, text] of Object.entries(body.annotations)) checkAnnotation(name, text);
   const bytes = bytesOf(body);
   if (bytes > MAX_RULE_BYTES)
-    throw invalidField("rule", `its text is ${bytes} bytes, more than ${MAX_RULE_BYTES}: shorten the annotations`);
+    throw invalidField("rule", `its text has ${bytes} bytes, more than ${MAX_RULE_BYTES}: shorten the annotations`);
   if (alertBytes(body) > MAX_ALERT_BYTES)
     throw invalidField(
       "annotations",
-      `their templates may print more than ${MAX_ALERT_BYTES} bytes for each alert: print less, or escape less often`,
+      `their templates may print more than ${MAX_ALERT_BYTES} bytes per alert: print less, or escape less often`,
     );
   return { ...body, forMs };
 }
@@ -138,7 +138,7 @@ export function checked(sent: SentRule): CheckedRule {
 /** The `expr` of a log rule is derived from `logs`; a client may send it back. */
 function expressionIn({ expr = "", logs, labels }: SentRule): string {
   if (!logs) {
-    if (isOfLogs(expr)) throw invalidField("expr", "is the text of a rule over log records: send its `logs` instead");
+    if (isLogExpression(expr)) throw invalidField("expr", "is the text of a log rule: send its `logs` instead");
     return expr;
   }
   checkLogs(logs);
@@ -146,12 +146,12 @@ function expressionIn({ expr = "", logs, labels }: SentRule): string {
     if (!new RegExp(LABEL_NAME).test(name) || isReserved(name) || Object.hasOwn(labels, name))
       throw invalidField(
         "logs.by",
-        `its label ${name} cannot be used: the rule or the server sets a label of this name, or the name is too long`,
+        `its label ${name} cannot be used: the rule or the server sets a label with this name, or the name is too long`,
       );
   }
-  const own = expressionOf(logs);
-  if (expr !== "" && expr !== own) throw invalidField("expr", "leave it out if `logs` is set, because it is derived from `logs`");
-  return own;
+  const derived = expressionOf(logs);
+  if (expr !== "" && expr !== derived) throw invalidField("expr", "must not be set together with `logs`, from which it is derived");
+  return derived;
 }
 
 function isReserved(label: string): boolean {
@@ -159,7 +159,7 @@ function isReserved(label: string): boolean {
 }
 
 /** How long a rule's expression must be true. Throws ApiError `invalid_field`: an invalid value must never mean "fire at once". */
-export function holdMs(text: string): number {
+export function readForMs(text: string): number {
   const ms = durationMs(text);
   if (ms === undefined) throw invalidField("for", "must be a Prometheus duration such as 30s, 5m or 1h30m");
   if (ms > MAX_FOR_MS) throw invalidField("for", "must be at most a year");
@@ -169,7 +169,7 @@ export function holdMs(text: string): number {
 /** Estimated memory of one alert of the rule in the evaluator: its labels, and its annotations with the output of their templates. */
 export function alertBytes(body: RuleBody): number {
   const exprBytes = Buffer.byteLength(body.expr);
-  const printed = Object.values(body.annotations).reduce((sum, text) => sum + printedBytes(text, exprBytes), 0);
+  const printed = Object.values(body.annotations).reduce((sum, text) => sum + estimatePrintedBytes(text, exprBytes), 0);
   return 1024 + bytesOf(body) + printed;
 }
 
@@ -181,7 +181,7 @@ export function bytesOf({ name, expr, logs, labels, annotations }: RuleBody): nu
 
 function checkLabel(name: string, text: string): void {
   const field = `labels.${name}`;
-  if (isReserved(name)) throw invalidField(field, "this label is set by the server: choose another name");
+  if (isReserved(name)) throw invalidField(field, "the server sets this label: choose another name");
   checkText(field, text);
   if (text.includes("{{"))
     throw invalidField(field, "labels are plain text, because a changing label would start a new alert; use annotations");
@@ -190,9 +190,9 @@ function checkLabel(name: string, text: string): void {
 function checkAnnotation(name: string, text: string): void {
   const field = `annotations.${name}`;
   if (name === REVISION_ANNOTATION || name.startsWith("__"))
-    throw invalidField(field, "this annotation is set by the server: choose another name");
+    throw invalidField(field, "the server sets this annotation: choose another name");
   checkText(field, text, EXCEPT_LINES);
-  const reason = whyUnsafeTemplate(text);
+  const reason = findTemplateProblem(text);
   if (reason !== undefined) throw invalidField(field, reason);
 }
 

@@ -64,7 +64,7 @@ async function respond(request: IncomingMessage, response: ServerResponse, servi
   if (!hasCredentials(request, expected)) return end(401, "wrong password of user vmalert\n");
   if (isPosting && takeAlerts) return await takeAlerts(request, response);
   const shard = shardOf(request.url ?? "");
-  if (request.method !== "GET" || !shard) return end(404, `GET ${PATH} and POST ${ALERTS_PATH} are all there is here\n`);
+  if (request.method !== "GET" || !shard) return end(404, `not found; the routes are GET ${PATH} and POST ${ALERTS_PATH}\n`);
   request.resume();
   const groups = await rules.read(shard);
   if (groups === undefined) return end(503, "the database cannot be reached\n");
@@ -90,10 +90,10 @@ class LastKnownRules {
       began: (err) =>
         log.warn(
           { event: "evaluator.rules_unreadable", err },
-          "cannot read the rules from the database; vmalert keeps the last known rules",
+          "cannot read rules from the database, serving the last known rules to vmalert",
         ),
       ended: ({ failures, seconds }) =>
-        log.info({ event: "evaluator.rules_readable", failures, seconds }, "recovered: the rules can be read for the evaluator"),
+        log.info({ event: "evaluator.rules_readable", failures, seconds }, "recovered: rules can be read from the database again"),
     });
   }
 

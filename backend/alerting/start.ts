@@ -40,7 +40,7 @@ export interface Alerting extends AsyncDisposable {
   /** The routes for rules, to add with mount.ts. */
   readonly routes: readonly Route[];
   /** True while no change is later than documented: for /metrics, not for readiness. */
-  readonly inStep: boolean;
+  readonly isInSync: boolean;
   readonly rulesListener: InternalListener | undefined;
   /** The rule evaluator. */
   readonly evaluator: Pick<Evaluator, "ping" | "groups">;
@@ -80,8 +80,8 @@ export async function startAlerting(options: AlertingOptions): Promise<Alerting>
       changed: () => reconciler.notice(),
       intervalMs,
     }),
-    get inStep() {
-      return reconciler.inStep;
+    get isInSync() {
+      return reconciler.isInSync;
     },
     rulesListener,
     evaluator,
@@ -101,7 +101,7 @@ function findDryRun(candidates: readonly string[], log: Log): DryRun | undefined
   } catch (error) {
     log.warn(
       { event: "evaluator.no_dry_run", err: error },
-      "no vmalert program for checking rules before they are stored; a rule that vmalert rejects is withheld afterwards",
+      "no vmalert program found, so rules are not validated by vmalert before they are stored; a rule that vmalert rejects later is withheld",
     );
     return undefined;
   }

@@ -5,9 +5,9 @@ import { type ColumnType, type Generated, type Kysely, type Selectable, sql, typ
 import { ApiError } from "../errors.ts";
 import { invalidField } from "../http/schemas.ts";
 import { MAX_FOR_MS, MAX_LOG_RULES_PER_ORG, MAX_RULES_BYTES_PER_ORG, MAX_RULES_PER_ORG } from "./limits.ts";
-import { forgetCount, type LogCountsTable, scheduleCount } from "./log-count-rows.ts";
+import { removeCount, type LogCountsTable, scheduleCount } from "./log-count-rows.ts";
 import { countEveryMs, expressionOf, isSameCondition, type LogCondition } from "./log-condition.ts";
-import { bytesOf, type CheckedRule, holdMs, type Rule, type Severity } from "./rule.ts";
+import { bytesOf, type CheckedRule, readForMs, type Rule, type Severity } from "./rule.ts";
 import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 import { requireUniqueName } from "../tenants/row-limits.ts";
 
@@ -63,21 +63,22 @@ export class RuleTable {
 
   #rows(orgId: string) {
     const counts = ["log_counts.since_at", "log_counts.counted_at", "log_counts.error as count_error"] as const;
-    const own = tenantDatabase(this.#db, orgId);
-    return own.selectFrom("rules").leftJoin("log_counts", "log_counts.rule_id", "rules.id").selectAll("rules").select(counts);
+    const tenantDb = tenantDatabase(this.#db, orgId);
+    return tenantDb.selectFrom("rules").leftJoin("log_counts", "log_counts.rule_id", "rules.id").selectAll("rules").select(counts);
   }
 
   /** Throws ApiError `conflict` if the name is taken, `invalid_field` if there are too many rules or too much text in them. */
   async create(orgId: string, rule: CheckedRule): Promise<Rule> {
     return await this.#change(orgId, rule.name, async (trx, revision) => {
       const { count, bytes } = await sizeOf(trx, orgId);
-      if (count >= MAX_RULES_PER_ORG) throw invalidField("rules", `an organisation has at most ${MAX_RULES_PER_ORG}: delete one first`);
+      if (count >= MAX_RULES_PER_ORG)
+        throw invalidField("rules", `an organisation has at most ${MAX_RULES_PER_ORG} rules: delete one first`);
       checkBytes(bytes + bytesOf(rule));
       if (rule.logs) await checkLogRules(trx, orgId);
       const row = { id: randomUUID(), org_id: orgId, created_at: new Date(), revision, ...columnsOf(rule) };
-      const made = ruleOf(await trx.insertInto("rules").values(row).returningAll().executeTakeFirstOrThrow());
-      await schedule(trx, made);
-      return made;
+      const created = ruleOf(await trx.insertInto("rules").values(row).returningAll().executeTakeFirstOrThrow());
+      await schedule(trx, created);
+      return created;
     });
   }
 
@@ -87,12 +88,12 @@ export class RuleTable {
    */
   async replace(orgId: string, id: string, rule: CheckedRule): Promise<Rule> {
     return await this.#change(orgId, rule.name, async (trx, revision) => {
-      const former = await trx.selectFrom("rules").selectAll().where("org_id", "=", orgId).where("id", "=", id).executeTakeFirst();
-      if (!former) return notFound();
-      const growth = bytesOf(rule) - bytesOf(ruleOf(former));
-      if (rule.logs && former.logs === null) await checkLogRules(trx, orgId);
+      const before = await trx.selectFrom("rules").selectAll().where("org_id", "=", orgId).where("id", "=", id).executeTakeFirst();
+      if (!before) return notFound();
+      const growth = bytesOf(rule) - bytesOf(ruleOf(before));
+      if (rule.logs && before.logs === null) await checkLogRules(trx, orgId);
       if (growth > 0) checkBytes((await sizeOf(trx, orgId)).bytes + growth);
-      const counted = former.logs === null ? undefined : (JSON.parse(former.logs) as LogCondition);
+      const counted = before.logs === null ? undefined : (JSON.parse(before.logs) as LogCondition);
       const logs = rule.logs && { ...rule.logs, since: counted && isSameCondition(counted, rule.logs) ? counted.since : revision };
       const row = await trx
         .updateTable("rules")
@@ -130,16 +131,16 @@ export class RuleTable {
 
   /** Allows another try of the oldest rule that was rejected for this reason. Returns whether there was one. */
   async readmit(reason: string): Promise<boolean> {
-    const held = await this.#db
+    const withheld = await this.#db
       .selectFrom("rules")
       .select(["id", "org_id"])
       .where("refused", "=", reason)
       .orderBy("created_at")
       .limit(1)
       .executeTakeFirst();
-    if (!held) return false;
-    await this.#change(held.org_id, "", (trx, revision) =>
-      trx.updateTable("rules").set({ refused: null, revision }).where("id", "=", held.id).where("refused", "=", reason).execute(),
+    if (!withheld) return false;
+    await this.#change(withheld.org_id, "", (trx, revision) =>
+      trx.updateTable("rules").set({ refused: null, revision }).where("id", "=", withheld.id).where("refused", "=", reason).execute(),
     );
     return true;
   }
@@ -163,7 +164,7 @@ export class RuleTable {
 
 /** The answer for a rule that does not exist, is of another organisation, or has a malformed id. */
 export function notFound(): never {
-  throw new ApiError("not_found", "there is no such rule in this organisation");
+  throw new ApiError("not_found", "rule not found in your organisation");
 }
 
 async function sizeOf(trx: Transaction<AlertingTables>, orgId: string): Promise<{ readonly count: number; readonly bytes: number }> {
@@ -184,13 +185,13 @@ async function checkLogRules(trx: Transaction<AlertingTables>, orgId: string): P
     .where("logs", "is not", null)
     .executeTakeFirstOrThrow();
   if (Number(count) >= MAX_LOG_RULES_PER_ORG)
-    throw invalidField("logs", `an organisation has at most ${MAX_LOG_RULES_PER_ORG} rules over log records: delete one first`);
+    throw invalidField("logs", `an organisation has at most ${MAX_LOG_RULES_PER_ORG} log rules: delete one first`);
 }
 
-/** `former`: the condition before the change. */
-async function schedule(trx: Transaction<AlertingTables>, { id, orgId, logs, enabled }: Rule, former?: LogCondition): Promise<void> {
-  if (!logs) return former && (await forgetCount(trx, id));
-  const isNew = !former || !isSameCondition(former, logs);
+/** `before`: the condition before the change. */
+async function schedule(trx: Transaction<AlertingTables>, { id, orgId, logs, enabled }: Rule, before?: LogCondition): Promise<void> {
+  if (!logs) return before && (await removeCount(trx, id));
+  const isNew = !before || !isSameCondition(before, logs);
   await scheduleCount(trx, { ruleId: id, orgId, now: new Date(), enabled, isNew });
 }
 
@@ -198,7 +199,7 @@ function checkBytes(bytes: number): void {
   if (bytes <= MAX_RULES_BYTES_PER_ORG) return;
   throw invalidField(
     "rules",
-    `the text of an organisation's rules is at most ${MAX_RULES_BYTES_PER_ORG} bytes: shorten annotations or delete a rule first`,
+    `the rules of an organisation have at most ${MAX_RULES_BYTES_PER_ORG} bytes of text: shorten annotations or delete a rule first`,
   );
 }
 
@@ -220,7 +221,7 @@ type Row = Selectable<RulesTable> & { since_at?: Date | null; counted_at?: Date 
 
 /** A `for` that cannot be parsed, which no version of this service writes, marks the rule as rejected, so vmalert never gets it. */
 function ruleOf(row: Row): Rule {
-  const hold = readHold(row.for_duration);
+  const forTime = readStoredFor(row.for_duration);
   const logs = row.logs === null ? undefined : (JSON.parse(row.logs) as LogCondition);
   return {
     id: row.id,
@@ -228,14 +229,14 @@ function ruleOf(row: Row): Rule {
     name: row.name,
     severity: row.severity,
     expr: logs ? expressionOf(logs) : row.expr,
-    ...(logs && { logs, uncounted: row.count_error ?? whyLate(logs, row) }),
+    ...(logs && { logs, uncounted: row.count_error ?? describeLateCount(logs, row) }),
     for: row.for_duration,
-    forMs: hold.ms,
+    forMs: forTime.ms,
     enabled: row.enabled,
     labels: row.labels,
     annotations: row.annotations,
     revision: row.revision,
-    refused: hold.refused ?? row.refused ?? undefined,
+    refused: forTime.refused ?? row.refused ?? undefined,
     createdAt: row.created_at,
   };
 }
@@ -243,16 +244,16 @@ function ruleOf(row: Row): Rule {
 /** A count is late after three of its intervals, but never before a minute. */
 const [LATE_INTERVALS, LATE_MS] = [3, 60_000];
 
-function whyLate(logs: LogCondition, { since_at: since, counted_at: counted }: Row): string | undefined {
+function describeLateCount(logs: LogCondition, { since_at: since, counted_at: counted }: Row): string | undefined {
   const lastMs = Math.max(since?.getTime() ?? Date.now(), counted?.getTime() ?? 0);
   if (Date.now() - lastMs < Math.max(LATE_MS, LATE_INTERVALS * countEveryMs(logs))) return undefined;
   const last = counted ? `were last counted at ${counted.toISOString()}` : "have not been counted yet";
-  return `its records ${last}: the organisation's rules over logs take more than their share of the log store, or no process counts them`;
+  return `its records ${last}: the organisation's log rules need more than their share of the log store, or no process counts records`;
 }
 
-function readHold(text: string): { readonly ms: number; readonly refused?: string } {
+function readStoredFor(text: string): { readonly ms: number; readonly refused?: string } {
   try {
-    return { ms: holdMs(text) };
+    return { ms: readForMs(text) };
   } catch (error) {
     return { ms: MAX_FOR_MS, refused: (error as ApiError).message };
   }

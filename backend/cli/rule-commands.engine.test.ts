@@ -219,7 +219,7 @@ test("if one of many would be refused, nothing is changed and all refusals are p
   expect(first).toBe("atherops: nothing was changed, because the backend would reject:");
   expect(lines).toEqual([
     expect.stringMatching(/^ {2}rule Bad: expr: /),
-    expect.stringMatching(/^ {2}rule Worse\\u001b\[2J: name: must not hold control characters/),
+    expect.stringMatching(/^ {2}rule Worse\\u001b\[2J: name: must not contain control characters/),
   ]);
   expect((await atherops("rules --json")).out).toBe("[]\n");
 });

@@ -366,7 +366,7 @@ test("the group-by fields of a log rule can be changed in its form, and invalid 
   expect(await field.inputValue()).toBe("source");
   await field.fill("message");
   await page.getByRole("button", { name: "Save", exact: true }).click();
-  await page.getByText("logs.by: must be of source").waitFor();
+  await page.getByText("logs.by: must be one of source").waitFor();
   await field.fill("node\nlabel.k8s.pod.name\n");
   await page.getByRole("button", { name: "Save", exact: true }).click();
   await page.getByText("by (node, label.k8s.pod.name) > 1000000").first().waitFor();

@@ -64,11 +64,7 @@ describe("what is refused", () => {
     ["an expression that is none", one("=~", "[regexp"), /^matchers\[0\]\.value: is not a regular expression/],
     ["one that would be read only between our brackets", one("=~", "a)|(?:b"), /^matchers\[0\]\.value: is not a regular expression/],
     ["one that repeats too much", one("=~", ".*a.{45}x"), /^matchers\[0\]\.value: must have at most 12/],
-    [
-      "one that has as many ways to go on",
-      one("=~", `.*a${"(a|b)".repeat(11)}[yb]`),
-      /^matchers\[0\]\.value: must have at most 12/,
-    ],
+    ["one that has as many ways to go on", one("=~", `.*a${"(a|b)".repeat(11)}[yb]`), /^matchers\[0\]\.value: must have at most 12/],
     ["one that repeats an empty group", one("=~", "(){1000}"), /^matchers\[0\]\.value: must have at most 12/],
     [
       "one that ignores the case of all characters",
