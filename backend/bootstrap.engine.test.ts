@@ -68,12 +68,12 @@ describe("accounts that are not there", () => {
     // Simulates a kill at the end: the accounts exist, but the file that says so does not.
     rmSync(join(dataDir, "accounts.made"));
     await start(dataDir);
-    expect(readFileSync(join(dataDir, "accounts.made"), "utf8")).toContain("no start begins with new ones");
+    expect(readFileSync(join(dataDir, "accounts.made"), "utf8")).toContain("does not create new ones");
   });
 
   test.each([
-    ["its file was emptied", (file: string) => writeFileSync(file, ""), "the accounts are gone"],
-    ["its rows were deleted", (file: string) => deleteRows(file), "the accounts are gone"],
+    ["its file was emptied", (file: string) => writeFileSync(file, ""), "the accounts are missing"],
+    ["its rows were deleted", (file: string) => deleteRows(file), "the accounts are missing"],
     ["its file was deleted", (file: string) => rmSync(file), "has accounts.made but no accounts.sqlite"],
   ])("are never begun anew when %s", async (what, empty, message) => {
     const dataDir = join(folder, what);

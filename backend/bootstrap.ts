@@ -58,16 +58,16 @@ export async function bootstrap(options: BootstrapOptions): Promise<void> {
       "created the first organisation and operator",
     );
   });
-  if (database.madeFile && !existsSync(database.madeFile)) writeDurably(database.madeFile, MADE);
+  if (database.madeFile && !existsSync(database.madeFile)) writeDurably(database.madeFile, MADE_TEXT);
 }
 
-const MADE = "The accounts of this DATA_DIR were made. While this file is here, no start begins with new ones.\n";
+const MADE_TEXT = "This DATA_DIR has contained accounts. While this file exists, the backend does not create new ones when it starts.\n";
 
 /** An interrupted first start is repeated; if accounts were deleted later, no new ones are created. */
 function requireFirstStart({ madeFile }: Database): void {
   if (madeFile === undefined || !existsSync(madeFile)) return;
   throw new StartError(
-    `DATA_DIR: the accounts are gone: the database has no organisation, but ${madeFile} shows that it had one; restore a backup (docs/backup.md), or set DATA_DIR to an empty folder to start with new accounts`,
+    `DATA_DIR: the accounts are missing: the database has no organisation, but ${madeFile} shows that it had one; restore a backup (docs/backup.md), or set DATA_DIR to an empty folder to start with new accounts`,
   );
 }
 

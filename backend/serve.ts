@@ -11,8 +11,8 @@ import { BrowserSessions } from "./auth/sessions/browser-session.ts";
 import { ReadTokens } from "./auth/sessions/read-token.ts";
 import { Sessions, type SigningSecrets } from "./auth/sessions/session.ts";
 import type { AccountTables } from "./auth/sessions/table.ts";
-import { newestMs, scheduleBackups } from "./operations/backup/backup-schedule.ts";
-import { externalOf, removeLeftovers } from "./operations/backup/snapshot-protocol.ts";
+import { newestBackupMs, scheduleBackups } from "./operations/backup/backup-schedule.ts";
+import { externalOf, removeSnapshotRemains } from "./operations/backup/snapshot-protocol.ts";
 import { serveSnapshots } from "./operations/backup/snapshot-server.ts";
 import { loadSecrets } from "./operations/backup/secrets.ts";
 import { addRoutesToApi, addServiceRoutes } from "./alerting/mount.ts";
@@ -122,7 +122,7 @@ async function open(given: Omit<Opening, "masterKeys" | "ownMetrics">): Promise<
   const { masterKey, masterPreviousKey, jwtSecret, jwtPreviousSecret } = loadSecrets(settings, secrets);
   const masterKeys = new MasterKeys(masterKey, masterPreviousKey);
   const opening = { ...given, masterKeys, ownMetrics: createOwnMetrics() };
-  await removeLeftovers(settings.dataDir);
+  await removeSnapshotRemains(settings.dataDir);
   const stores = await openStores(opening);
   const db = stores.database.tables<AccountTables>();
   const signing = { jwtSecret, jwtPreviousSecret };
@@ -146,9 +146,9 @@ async function openBackups({ settings, secrets, stack, database, snapshotSources
   const hasAccounts = database.engine === "sqlite";
   if (!hasAccounts && Object.keys(snapshotSources).length === 0) return;
   const { dataDir, backups } = settings;
-  stack.use(await serveSnapshots({ dataDir, engines: { ...snapshotSources, hasAccounts, outside: externalOf(settings, secrets) }, log }));
+  stack.use(await serveSnapshots({ dataDir, engines: { ...snapshotSources, hasAccounts, external: externalOf(settings, secrets) }, log }));
   if (!backups) return;
-  ownMetrics.gauge("backup_last_timestamp_seconds", () => (newestMs(backups.folder) ?? 0) / 1000);
+  ownMetrics.gauge("backup_last_timestamp_seconds", () => (newestBackupMs(backups.folder) ?? 0) / 1000);
   stack.use(scheduleBackups(backups, { command: [process.execPath, process.argv[1] ?? ""], log }));
 }
 

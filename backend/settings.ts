@@ -36,7 +36,7 @@ export function readSettings(env: NodeJS.ProcessEnv = process.env): { settings: 
 export const helpOfSettings = (): string => settingsHelp(SETTINGS_TABLE);
 
 /** The settings that a move of the accounts needs: source and target, without those of a running backend. */
-export function readAccountPlaces(env: NodeJS.ProcessEnv = process.env): { dataDir: string; databaseUrl: string } {
+export function readAccountSettings(env: NodeJS.ProcessEnv = process.env): { dataDir: string; databaseUrl: string } {
   const reader = new SettingsReader(env);
   const databaseUrl = reader.read(SETTINGS_TABLE.databaseUrl);
   if (databaseUrl === undefined) reader.problem("DATABASE_URL: set it, or DATABASE_URL_FILE, to the URL of PostgreSQL, postgres://…");
@@ -98,7 +98,7 @@ function readBackups(
     return undefined;
   }
   if (`${backupFolder}/`.startsWith(`${dataDir}/`))
-    reader.problem("BACKUP_FOLDER: is inside DATA_DIR: name a folder elsewhere, on another disk");
+    reader.problem("BACKUP_FOLDER: is inside DATA_DIR: choose a folder elsewhere, on another disk");
   return { folder: backupFolder, everyMs: backupEveryMs, keep: backupKeep };
 }
 

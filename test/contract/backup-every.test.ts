@@ -2,7 +2,7 @@
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { newName } from "../../backend/operations/backup/backup-schedule.ts";
+import { backupName } from "../../backend/operations/backup/backup-schedule.ts";
 import { backendPlace, type BackendPlace, startBackend } from "../fixtures/backend-process.ts";
 import { call, eventually, temporaryFolder } from "../fixtures/processes.ts";
 
@@ -23,7 +23,7 @@ test("a backend says why it makes no backup, and makes one as soon as it can whe
     expect(backend.log).toMatch(/into\/atherops-\S+ cannot be written \(ENOTDIR/);
     expect(await newestS(place)).toBe(0);
   }
-  const old = [3, 2].map((hours) => newName(new Date(Date.now() - hours * 3_600_000)));
+  const old = [3, 2].map((hours) => backupName(new Date(Date.now() - hours * 3_600_000)));
   await using _made = await remade(place, into, old);
   const names = await eventually("a new one takes the place of the oldest", async () => {
     const found = readdirSync(into).sort();

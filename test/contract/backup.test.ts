@@ -59,7 +59,7 @@ test("a backup restores logs, spans, samples, accounts and keys into another DAT
   // Killed, not stopped: its engines are left behind, and the backup ends them.
   await backend.end("SIGKILL");
   const taken = await command(place, "backup", backupFolder);
-  expect([taken.code, taken.output]).toEqual([0, expect.stringContaining("keep it as safe as DATA_DIR")]);
+  expect([taken.code, taken.output]).toEqual([0, expect.stringContaining("protect it like DATA_DIR")]);
   rmSync(place.dataDir, { recursive: true });
 
   const restored = await command(second, "restore", backupFolder);

@@ -50,7 +50,7 @@ function held(): string[] {
   const { dataDir } = backend;
   const names = (path: string): string[] => (existsSync(join(dataDir, path)) ? readdirSync(join(dataDir, path)) : []);
   return [
-    ...names(".").filter((name) => name === "backup-hold"),
+    ...names(".").filter((name) => name === "backup-snapshot"),
     ...names("clickhouse/shadow").filter((name) => name.startsWith("backup")),
     ...["metrics/snapshots", "metrics/data/small/snapshots", "metrics/data/big/snapshots", "metrics/data/indexdb/snapshots"].flatMap(names),
   ];
@@ -137,8 +137,8 @@ describe("a backup of a backend that runs", { timeout: TIMEOUT_MS }, () => {
     await enrolling[Symbol.asyncDispose]();
     expect([...senders.answers.keys()]).toEqual(["204"]);
     expect(before.keys.length).toBeGreaterThan(0);
-    const moments = (JSON.parse(readFileSync(join(out, "first", "manifest.json"), "utf8")) as { moments: Record<string, string> }).moments;
-    for (const store of ["logs", "spans", "metrics"]) expect(moments["accounts"]! >= moments[store]!, store).toBe(true);
+    const times = (JSON.parse(readFileSync(join(out, "first", "manifest.json"), "utf8")) as { snapshot_times: Record<string, string> }).snapshot_times;
+    for (const store of ["logs", "spans", "metrics"]) expect(times["accounts"]! >= times[store]!, store).toBe(true);
 
     const second = await elsewhere("second");
     const restored = await run(second, ["restore", join(out, "first")]);
@@ -163,9 +163,9 @@ describe("a backup of a backend that runs", { timeout: TIMEOUT_MS }, () => {
   test("is refused while another is under way, and is made when that is over", async () => {
     {
       await using _other = await requestSnapshot(backend.dataDir);
-      expect(held()).toContain("backup-hold");
+      expect(held()).toContain("backup-snapshot");
       const refused = await run(backend.place, ["backup", join(out, "refused")]);
-      expect([refused.code, refused.output]).toEqual([2, expect.stringMatching(/^atherops-backend: a backup is under way since 2.*Z\n$/)]);
+      expect([refused.code, refused.output]).toEqual([2, expect.stringMatching(/^atherops-backend: another backup has been running since 2.*Z\n$/)]);
     }
     expect(held()).toEqual([]);
     expect((await run(backend.place, ["backup", join(out, "after-it")])).code).toBe(0);
@@ -197,7 +197,7 @@ describe("a backup of a backend that runs", { timeout: TIMEOUT_MS }, () => {
     expect(held().length).toBeGreaterThan(4);
     await backend.end("SIGKILL");
     await eventually("the loss is reported", async () => open?.lost.aborted);
-    expect(String(open?.lost.reason)).toContain("the partial backup was removed; repeat it");
+    expect(String(open?.lost.reason)).toContain("the partial backup was removed: run the command again");
     expect(held().length).toBeGreaterThan(4);
     await backend.start();
     expect(held()).toEqual([]);
@@ -210,7 +210,7 @@ describe("a backup of a backend that runs", { timeout: TIMEOUT_MS }, () => {
     expect((await run(backend.place, ["backup", join(out, "cold")])).code).toBe(0);
     expect(held()).toEqual([]);
     const files = Object.keys((JSON.parse(readFileSync(join(out, "cold", "manifest.json"), "utf8")) as { entries: object }).entries);
-    expect(files.filter((file) => /snapshots\/|shadow\/backup|backup-hold/.test(file))).toEqual([]);
+    expect(files.filter((file) => /snapshots\/|shadow\/backup|backup-snapshot/.test(file))).toEqual([]);
     await backend.start();
   });
 

@@ -205,7 +205,7 @@ describeOnEachStore((store) => {
     [{ kind: "slack", settings: { url: "https://10.0.0.1/" } }, /^settings.url: is an address/],
     [{ kind: "pagerduty", settings: {} }, /^settings.routing_key: is required/],
     [{ kind: "pagerduty", settings: { routing_key: "short" } }, /routing_key/],
-    [{ kind: "email", settings: { to: ["any@evil.example"] } }, /^settings.to: any@evil.example is no user/],
+    [{ kind: "email", settings: { to: ["any@evil.example"] } }, /^settings.to: any@evil.example is neither/],
     [{ kind: "email", settings: { to: ["any@partner.example,any@evil.example"] } }, /to/],
     [{ kind: "email", settings: { to: [] } }, /to/],
     [{ kind: "carrier pigeon" }, /kind/],

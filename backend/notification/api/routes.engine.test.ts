@@ -154,8 +154,8 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
       ["half a second", { group_wait: "1s500ms" }, /^group_wait: .* in whole seconds$/],
       ["repeating all the time", { repeat_interval: "1s" }, /^repeat_interval: must be a duration from 1m to 30d/],
       ["a group's label", { group_by: ["a b"] }, /group_by/],
-      ["an id that is none", { channel_ids: ["x"] }, /^channel_ids\[0\]: there is no such channel/],
-      ["a channel that is not there", { channel_ids: [randomUUID()] }, /^channel_ids\[0\]: there is no such channel/],
+      ["an id that is none", { channel_ids: ["x"] }, /^channel_ids\[0\]: not a channel of this organisation/],
+      ["a channel that is not there", { channel_ids: [randomUUID()] }, /^channel_ids\[0\]: not a channel of this organisation/],
       ["a field that is not known", { receiver: "x" }, /receiver/],
     ])("refuse %s", async (_, body, message) => {
       expect(await call("POST", "/routes", { matchers: [], ...body })).toMatchObject({
@@ -425,7 +425,7 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
       const ask = async (path: string) => await backend.call("GET", `${V2}/${path}`, { bearer: many.token });
       for (const path of ["alerts", "alerts/groups", "alerts/groups?receiver=7x*"]) {
         const { statusCode, headers, body } = await ask(path);
-        expect([path, statusCode, headers["warning"]]).toEqual([path, 200, expect.stringContaining("more alerts than one answer")]);
+        expect([path, statusCode, headers["warning"]]).toEqual([path, 200, expect.stringContaining("the response is truncated")]);
         expect(body.length).toBeLessThan(4.5 * 1024 * 1024);
         expect(body.length).toBeGreaterThan(1024 * 1024);
       }

@@ -12,11 +12,11 @@ Examples:
   DATA_DIR=/var/lib/atherops atherops-backend backup /backup/atherops-$(date +%F)
   DATA_DIR=/var/lib/atherops atherops-backend backup --into /backup --keep 7
 
---into makes a folder that is named by the time, and with --keep removes the oldest of those when the new one is complete: give each
-installation a folder of its own. The backend does the same by itself with BACKUP_EVERY.`;
+--into creates a folder named by the time; with --keep, the oldest of these folders are removed when the new backup is complete. Use a
+separate folder for each installation. With BACKUP_EVERY, the backend does the same on a schedule.`;
 
 const RESTORE_HELP = `
-Stop the backend first, or name another DATA_DIR. docs/backup.md explains what to do about keys and hosts that are newer than the backup.
+Stop the backend first, or set another DATA_DIR. docs/backup.md explains what to do about keys and hosts that are newer than the backup.
 
 Example:
   DATA_DIR=/var/lib/atherops atherops-backend restore /backup/atherops-2026-11-21`;
@@ -31,14 +31,14 @@ export function addBackupCommands(program: Command, read: typeof readSettings = 
   program
     .command("backup [folder]")
     .description("copy the embedded engines' data and the generated secrets of DATA_DIR into a new folder, also while the backend runs")
-    .option("--into <folder>", "make the new folder in this one, named by the time")
-    .option("--keep <number>", "with --into: how many of them to keep")
+    .option("--into <folder>", "create the backup in this folder, named by the time")
+    .option("--keep <number>", "with --into: number of backups to keep")
     .addHelpText("after", BACKUP_HELP)
     .action(async (folder: string | undefined, options: Options) => {
-      const place = placeOf(folder, options);
+      const destination = readDestination(folder, options);
       const { settings, secrets } = read();
       const { runBackup } = await import("./run-backup.ts");
-      await runBackup(settings, secrets, place);
+      await runBackup(settings, secrets, destination);
     });
   program
     .command("restore <folder>")
@@ -52,12 +52,12 @@ export function addBackupCommands(program: Command, read: typeof readSettings = 
 }
 
 /** Either the backup's own folder, or the folder in which a new backup is created. */
-export type BackupPlace = { readonly folder: string } | { readonly into: string; readonly keep: number | undefined };
+export type BackupDestination = { readonly folder: string } | { readonly into: string; readonly keep: number | undefined };
 
-function placeOf(folder: string | undefined, { into, keep }: Options): BackupPlace {
-  if ((folder === undefined) === (into === undefined)) throw new SettingsError("backup: name a new folder, or --into a folder for it");
+function readDestination(folder: string | undefined, { into, keep }: Options): BackupDestination {
+  if ((folder === undefined) === (into === undefined)) throw new SettingsError("backup: specify a new folder, or --into");
   if (folder !== undefined) {
-    if (keep !== undefined) throw new SettingsError("backup: --keep goes with --into");
+    if (keep !== undefined) throw new SettingsError("backup: --keep requires --into");
     return { folder: resolve(folder) };
   }
   const count = keep === undefined ? undefined : Number(keep);

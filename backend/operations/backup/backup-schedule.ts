@@ -38,7 +38,7 @@ export function scheduleBackups(
   const [program, ...args] = command;
   return new Loop({
     async step(signal) {
-      const ageMs = now() - (newestMs(folder) ?? -Infinity);
+      const ageMs = now() - (newestBackupMs(folder) ?? -Infinity);
       // Ignores a backup with a time in the future, which a wrong clock has named.
       if (ageMs >= 0 && ageMs < everyMs) return everyMs - ageMs;
       const { stderr } = await run(program, [...args, "backup", "--into", folder, "--keep", String(keep)], { signal });
@@ -46,33 +46,33 @@ export function scheduleBackups(
       outage.recovered();
       return everyMs;
     },
-    failed: (error) => outage.failed(new Error(wordsOf(error), { cause: error })),
+    failed: (error) => outage.failed(new Error(describeFailure(error), { cause: error })),
     backoffMs: [FIRST_BACKOFF_MS, Math.max(FIRST_BACKOFF_MS, Math.min(everyMs, REMIND_MS))],
   });
 }
 
 /** The last line of the command's output is the reason. */
-function wordsOf(error: unknown): string {
+function describeFailure(error: unknown): string {
   const { stderr = "", message } = error as Error & { stderr?: string };
   return stderr.trim().split("\n").at(-1) || message;
 }
 
 const NAME = /^atherops-(\d{4}-\d{2}-\d{2})T(\d{2})(\d{2})(\d{2})Z$/;
-const CUT_OFF = /^\.atherops-\d{4}-\d{2}-\d{2}T\d{6}Z\.(?:partial|removed)$/;
+const PARTIAL = /^\.atherops-\d{4}-\d{2}-\d{2}T\d{6}Z\.(?:partial|removed)$/;
 
 /** `atherops-2026-11-22T071500Z`. */
-export function newName(now: Date): string {
+export function backupName(now: Date): string {
   return `atherops-${now.toISOString().replace(/\.\d+/, "").replaceAll(":", "")}`;
 }
 
 /** Names of the complete backups, oldest first; empty if the folder cannot be read. */
-export function finished(into: string): string[] {
-  return namesIn(into)
+export function listBackups(into: string): string[] {
+  return listNames(into)
     .filter((name) => NAME.test(name) && existsSync(join(into, name, MANIFEST)))
     .sort();
 }
 
-function namesIn(into: string): string[] {
+function listNames(into: string): string[] {
   try {
     return readdirSync(into);
   } catch {
@@ -82,26 +82,26 @@ function namesIn(into: string): string[] {
 }
 
 /** When the newest backup began, in Unix milliseconds; undefined if there is none. */
-export function newestMs(into: string): number | undefined {
-  const [, day, hours, minutes, seconds] = NAME.exec(finished(into).at(-1) ?? "") ?? [];
+export function newestBackupMs(into: string): number | undefined {
+  const [, day, hours, minutes, seconds] = NAME.exec(listBackups(into).at(-1) ?? "") ?? [];
   return day === undefined ? undefined : Date.parse(`${day}T${hours}:${minutes}:${seconds}Z`);
 }
 
-/** Keeps the backup `made`, even if a wrong clock has named it, and the newest `keep - 1` others. Returns the names of removed backups. */
-export async function prune(into: string, keep: number, made: string): Promise<string[]> {
-  const others = finished(into).filter((name) => name !== made);
+/** Keeps the backup `createdName`, even if a wrong clock has named it, and the newest `keep - 1` others. Returns the names of removed backups. */
+export async function prune(into: string, keep: number, createdName: string): Promise<string[]> {
+  const others = listBackups(into).filter((name) => name !== createdName);
   const removed = others.slice(0, Math.max(0, others.length - (keep - 1)));
   for (const name of removed) {
-    const gone = join(into, `.${name}.removed`);
-    await rename(join(into, name), gone);
+    const renamed = join(into, `.${name}.removed`);
+    await rename(join(into, name), renamed);
     await folderSynced(into);
-    await rm(gone, { recursive: true, force: true });
+    await rm(renamed, { recursive: true, force: true });
   }
   return removed;
 }
 
 /** Removes the partial backups of killed commands. Call only while no other backup of this installation runs. */
-export async function removeCutOff(into: string): Promise<void> {
-  const names = namesIn(into).filter((name) => CUT_OFF.test(name));
+export async function removePartialBackups(into: string): Promise<void> {
+  const names = listNames(into).filter((name) => PARTIAL.test(name));
   for (const name of names) await rm(join(into, name), { recursive: true, force: true });
 }

@@ -6,7 +6,7 @@ import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { accountsApp, directKey } from "../../../test/fixtures/accounts-app.ts";
 import { CuttableDisk, whyNoCuts } from "../../../test/fixtures/power-cut.ts";
 import { backup } from "./backup.ts";
-import { newestMs, newName, prune, removeCutOff } from "./backup-schedule.ts";
+import { newestBackupMs, backupName, prune, removePartialBackups } from "./backup-schedule.ts";
 import { lockDataDir } from "./lock.ts";
 import { restore } from "./run-backup.ts";
 import { openDatabase } from "../../engines/relational/database.ts";
@@ -93,7 +93,7 @@ test("a running backend, an existing folder, a folder inside DATA_DIR or nothing
     await expect(backup(settings, secrets, join(folder, "backup"))).rejects.toThrow("stop it");
     await expect(restore(settings, join(folder, "backup"))).rejects.toThrow("is not a backup");
   }
-  await expect(backup(settings, secrets, folder)).rejects.toThrow("name a new folder");
+  await expect(backup(settings, secrets, folder)).rejects.toThrow("choose a new folder");
   await expect(backup(settings, secrets, join(settings.dataDir, "x"))).rejects.toThrow("inside DATA_DIR");
   const keys = { MASTER_KEY: Buffer.alloc(32).toString("base64"), JWT_SECRET: "j".repeat(32) };
   const urls = {
@@ -189,11 +189,11 @@ test("of backups that are named by the time the newest are kept, and what is cut
   await expect(restore(installation("second").settings, into)).rejects.toThrow(
     `name one, such as the newest, ${join(into, names[2] ?? "")}`,
   );
-  expect(newestMs(into)).toBe(Date.parse("2026-11-22T06:00:00Z"));
+  expect(newestBackupMs(into)).toBe(Date.parse("2026-11-22T06:00:00Z"));
   expect(await prune(into, 3, names[2] ?? "")).toEqual([]);
   expect(await prune(into, 2, names[0] ?? "")).toEqual([names[1]]);
   expect(await prune(into, 1, names[2] ?? "")).toEqual([names[0]]);
-  await removeCutOff(into);
+  await removePartialBackups(into);
   expect(readdirSync(into).sort()).toEqual([names[2], "atherops-2026-11-23T060000Z", "other"]);
-  expect(newName(new Date("2026-11-22T06:00:00.123Z"))).toBe(names[2]);
+  expect(backupName(new Date("2026-11-22T06:00:00.123Z"))).toBe(names[2]);
 });

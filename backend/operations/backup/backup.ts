@@ -14,7 +14,14 @@ import { snapshotFolder } from "../../engines/victoria-metrics/snapshot.ts";
 import { SettingsError, type Secrets, type Settings } from "../../settings.ts";
 import { StartError } from "../../errors.ts";
 import { copyPieces, type Entries, freeBytes, type Piece, sharesBlocks, type Size, sizeOf } from "./copy-tree.ts";
-import { type BackupSnapshot, type External, externalOf, removeLeftovers, SNAPSHOT_FOLDER, SNAPSHOT_JOURNAL } from "./snapshot-protocol.ts";
+import {
+  type BackupSnapshot,
+  type External,
+  externalOf,
+  removeSnapshotRemains,
+  SNAPSHOT_FOLDER,
+  SNAPSHOT_JOURNAL,
+} from "./snapshot-protocol.ts";
 import { requestSnapshot, type OpenSnapshot } from "./snapshot-client.ts";
 import { lockDataDir } from "./lock.ts";
 import { totalOf, writeManifest } from "./manifest.ts";
@@ -22,7 +29,7 @@ import { sizeText } from "./contents.ts";
 
 const ORPHAN_GRACE_MS = 10_000;
 /** Files of a running process that are not data. `accounts.sqlite-wal`, which a killed process leaves, is data. */
-const TRANSIENT = /^(compiled|lock|lock-journal|lock\.holder|backup\.sock|backup-hold|.*\.pid|.*-shm|\.restoring)$/;
+const TRANSIENT = /^(compiled|lock|lock-journal|lock\.holder|backup\.sock|backup-snapshot|.*\.pid|.*-shm|\.restoring)$/;
 
 /** Whether the file or folder of this name in DATA_DIR is part of the installation's data. */
 export function isData(name: string): boolean {
@@ -33,8 +40,8 @@ export interface BackupOptions {
   readonly signal?: AbortSignal;
   /** Called before anything is copied. */
   readonly onSize?: (size: Size, freeBytes: number) => void;
-  /** Called when no other backup of this DATA_DIR can run. */
-  readonly onAlone?: () => Promise<void>;
+  /** Called once no other backup of this DATA_DIR can start. */
+  readonly onExclusive?: () => Promise<void>;
   readonly freeBytes?: typeof freeBytes;
 }
 
@@ -50,7 +57,7 @@ interface Source {
   readonly pieces: readonly Piece[];
   /** The path of accounts.sqlite if the backend runs: SQLite copies it, before all other pieces. */
   readonly accounts?: string;
-  readonly moments?: Readonly<Record<string, string>>;
+  readonly snapshotTimes?: Readonly<Record<string, string>>;
   readonly series?: number | undefined;
   readonly signal?: AbortSignal | undefined;
   /** Throws if the snapshot may have been released while it was copied. */
@@ -61,45 +68,47 @@ interface Source {
 export async function backup(settings: Settings, secrets: Secrets, folder: string, options: BackupOptions = {}): Promise<Backup> {
   const { dataDir } = settings;
   if (!existsSync(dataDir)) throw new SettingsError(`DATA_DIR ${dataDir} does not exist: set it to the backend's`);
-  if (await exists(folder)) throw new SettingsError(`${folder} exists: name a new folder`);
-  if (`${resolve(folder)}/`.startsWith(`${dataDir}/`)) throw new SettingsError(`${folder} is inside DATA_DIR: name a folder elsewhere`);
+  if (await exists(folder)) throw new SettingsError(`${folder} exists: choose a new folder`);
+  if (`${resolve(folder)}/`.startsWith(`${dataDir}/`)) throw new SettingsError(`${folder} is inside DATA_DIR: choose a folder elsewhere`);
   await using open = await requestSnapshot(dataDir);
   if (open)
-    return { ...(await write(folder, await snapshotSource(dataDir, open, options.signal), options)), external: open.snapshot.outside };
+    return { ...(await write(folder, await snapshotSource(dataDir, open, options.signal), options)), external: open.snapshot.external };
   const external = externalOf(settings, secrets);
   if (external.engines.length === 3)
     throw new SettingsError("every engine is external: there is nothing in DATA_DIR to back up; see docs/backup.md");
   using _lock = lockDataDir(dataDir);
-  await endEngines(dataDir);
-  await removeLeftovers(dataDir);
+  await terminateEngines(dataDir);
+  await removeSnapshotRemains(dataDir);
   const pieces = [{ from: dataDir, to: "", isWanted: isData }];
   return { ...(await write(folder, { pieces, signal: options.signal }, options)), external };
 }
 
 /** Ends engines of a killed backend, which may still write. */
-async function endEngines(dataDir: string): Promise<void> {
+async function terminateEngines(dataDir: string): Promise<void> {
   const pidFiles = (await readdir(dataDir)).filter((name) => name.endsWith(".pid"));
   for (const name of pidFiles) await endOrphan(join(dataDir, name), ORPHAN_GRACE_MS);
 }
 
-async function snapshotSource(dataDir: string, { snapshot, lost }: OpenSnapshot, stop: AbortSignal | undefined): Promise<Source> {
-  const signal = stop ? AbortSignal.any([lost, stop]) : lost;
+async function snapshotSource(dataDir: string, { snapshot, lost }: OpenSnapshot, stopSignal: AbortSignal | undefined): Promise<Source> {
+  const signal = stopSignal ? AbortSignal.any([lost, stopSignal]) : lost;
   const mark = join(dataDir, SNAPSHOT_FOLDER, snapshot.mark);
   return {
     pieces: [...enginePieces(dataDir, snapshot), ...(await remainingPieces(dataDir, snapshot))],
     ...(snapshot.hasAccounts && { accounts: join(dataDir, ACCOUNTS_FILE) }),
-    moments: snapshot.moments,
+    snapshotTimes: snapshot.snapshotTimes,
     series: snapshot.series,
     signal,
     check: () => {
       if (!existsSync(mark))
-        throw new StartError("the backend released its snapshot before all files were copied; the partial backup was removed; repeat it");
+        throw new StartError(
+          "the backend released its snapshot before all files were copied; the partial backup was removed: run the command again",
+        );
     },
   };
 }
 
 /** If no logs and spans were stored before the snapshot, it does not contain the tables, even if they exist now. */
-function enginePieces(dataDir: string, { frozen, snapshot, moments }: BackupSnapshot): Piece[] {
+function enginePieces(dataDir: string, { frozen, snapshot, snapshotTimes }: BackupSnapshot): Piece[] {
   const [clickhouse, metrics] = [join(dataDir, "clickhouse"), join(dataDir, "metrics")];
   const tables: Piece[] = [
     { from: clickhouse, to: "clickhouse", isWanted: (path) => isDefinition(clickhouse, path) },
@@ -109,7 +118,7 @@ function enginePieces(dataDir: string, { frozen, snapshot, moments }: BackupSnap
     { from: snapshot === undefined ? "" : snapshotFolder(metrics, snapshot), to: "metrics", followWithin: metrics },
     { from: join(dataDir, SNAPSHOT_FOLDER, SNAPSHOT_JOURNAL), to: "metrics-journal" },
   ];
-  return [...(frozen === undefined || moments["logs"] === undefined ? [] : tables), ...(snapshot === undefined ? [] : samples)];
+  return [...(frozen === undefined || snapshotTimes["logs"] === undefined ? [] : tables), ...(snapshot === undefined ? [] : samples)];
 }
 
 /**
@@ -129,20 +138,23 @@ async function remainingPieces(dataDir: string, { frozen, snapshot, hasAccounts 
 async function write(folder: string, source: Source, options: BackupOptions): Promise<Omit<Backup, "external">> {
   const draft = join(dirname(folder), `.${basename(folder)}.partial`);
   try {
-    await options.onAlone?.();
+    await options.onExclusive?.();
     await rm(draft, { recursive: true, force: true });
     await mkdir(draft, { recursive: true, mode: 0o700 });
     await requireFreeSpace(draft, source, options);
     const createdAt = new Date().toISOString();
-    const { entries, moments } = await fill(draft, source);
+    const { entries, snapshotTimes } = await fill(draft, source);
     source.signal?.throwIfAborted();
     source.check?.();
-    const details = { ...(moments && { moments }), ...(source.series !== undefined && { series: source.series }) };
+    const details = {
+      ...(snapshotTimes && { snapshot_times: snapshotTimes }),
+      ...(source.series !== undefined && { series: source.series }),
+    };
     await writeManifest(draft, { created_at: createdAt, entries, ...details });
     await folderSynced(draft);
     await rename(draft, folder);
     await folderSynced(dirname(folder));
-    return { folder, snapshotTimes: moments, ...totalOf(entries) };
+    return { folder, snapshotTimes, ...totalOf(entries) };
   } catch (error) {
     await rm(draft, { recursive: true, force: true }).catch(() => undefined);
     // If the backend released the snapshot, report that as the reason for missing files.
@@ -151,28 +163,28 @@ async function write(folder: string, source: Source, options: BackupOptions): Pr
   }
 }
 
-async function fill(draft: string, source: Source): Promise<{ entries: Entries; moments: Source["moments"] }> {
-  const { pieces, accounts, moments, signal } = source;
+async function fill(draft: string, source: Source): Promise<{ entries: Entries; snapshotTimes: Source["snapshotTimes"] }> {
+  const { pieces, accounts, snapshotTimes, signal } = source;
   const data = join(draft, "data");
-  if (accounts === undefined) return { entries: await copyPieces(pieces, data, signal), moments };
+  if (accounts === undefined) return { entries: await copyPieces(pieces, data, signal), snapshotTimes };
   const copy = join(draft, ACCOUNTS_FILE);
   const accountsAt = await copyOnline(accounts, copy);
   const { mode } = await stat(accounts);
   const entries = await copyPieces([{ from: copy, to: ACCOUNTS_FILE, mode: mode & 0o777 }, ...pieces], data, signal);
   await rm(copy);
-  return { entries, moments: { ...moments, accounts: accountsAt } };
+  return { entries, snapshotTimes: { ...snapshotTimes, accounts: accountsAt } };
 }
 
 async function requireFreeSpace(
   draft: string,
   { pieces, accounts }: Source,
-  { onSize, freeBytes: ask = freeBytes }: BackupOptions,
+  { onSize, freeBytes: readFreeBytes = freeBytes }: BackupOptions,
 ): Promise<void> {
   const needed = await sizeOf([
     ...pieces,
     ...(accounts === undefined ? [] : [accounts, `${accounts}-wal`].map((from) => ({ from, to: "", isOptional: true }))),
   ]);
-  const free = await ask(draft);
+  const free = await readFreeBytes(draft);
   onSize?.(needed, free);
   if (needed.bytes <= free || (await sharesBlocks(pieces, draft))) return;
   throw new StartError(

@@ -19,18 +19,18 @@ const TABLES: readonly (readonly [table: string, singular: string])[] = [
 ];
 
 /** One line per store in `dataDir`, which no process uses. */
-export function describeContents(dataDir: string, { moments = {}, created_at: createdAt, series }: Manifest): string[] {
+export function describeContents(dataDir: string, { snapshot_times: times = {}, created_at: createdAt, series }: Manifest): string[] {
   const line = (store: string, parts: readonly string[]): string[] =>
-    parts.length === 0 ? [] : [`${store} as of ${moments[store] ?? createdAt}: ${parts.join(", ")}`];
+    parts.length === 0 ? [] : [`${store} as of ${times[store] ?? createdAt}: ${parts.join(", ")}`];
   return [
-    ...line("accounts", accounts(join(dataDir, ACCOUNTS_FILE))),
-    ...line("logs", rows(dataDir, "logs", "row")),
-    ...line("spans", rows(dataDir, "spans", "row")),
-    ...line("metrics", metrics(dataDir, series)),
+    ...line("accounts", describeAccounts(join(dataDir, ACCOUNTS_FILE))),
+    ...line("logs", describeRows(dataDir, "logs", "row")),
+    ...line("spans", describeRows(dataDir, "spans", "row")),
+    ...line("metrics", describeMetrics(dataDir, series)),
   ];
 }
 
-function accounts(file: string): string[] {
+function describeAccounts(file: string): string[] {
   if (!existsSync(file)) return [];
   const counts = countTables(
     file,
@@ -42,24 +42,24 @@ function accounts(file: string): string[] {
   });
 }
 
-function rows(dataDir: string, table: string, singular: string): string[] {
+function describeRows(dataDir: string, table: string, singular: string): string[] {
   const folder = join(dataDir, "clickhouse");
   const count = countRows(folder, table);
-  return count === undefined ? [] : [countText(count, singular), ...journal(join(folder, "journal", table))];
+  return count === undefined ? [] : [countText(count, singular), ...describeJournal(join(folder, "journal", table))];
 }
 
-function metrics(dataDir: string, series: number | undefined): string[] {
+function describeMetrics(dataDir: string, series: number | undefined): string[] {
   const samples = countSamples(join(dataDir, "metrics"));
   if (samples === undefined) return [];
   return [
     ...(series === undefined ? [] : [countText(series, "series", "series")]),
     countText(samples, "sample"),
-    ...journal(join(dataDir, "metrics-journal")),
+    ...describeJournal(join(dataDir, "metrics-journal")),
   ];
 }
 
 /** The journal of a backend that ran or was killed: rows that the engine does not have yet. */
-function journal(folder: string): string[] {
+function describeJournal(folder: string): string[] {
   const files = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith(".journal")) : [];
   const bytes = files.reduce((sum, name) => sum + statSync(join(folder, name)).size, 0);
   return bytes === 0 ? [] : [`plus ${sizeText(bytes)} of journal, replayed at the first start`];

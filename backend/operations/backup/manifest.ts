@@ -13,7 +13,7 @@ export interface Manifest {
   readonly created_at: string;
   readonly entries: Entries;
   /** Set if the backend ran: store → RFC 3339 time. Everything that was acknowledged before that time is in the backup. */
-  readonly moments?: Readonly<Record<string, string>>;
+  readonly snapshot_times?: Readonly<Record<string, string>>;
   /** The number of series in the metrics engine at that time. */
   readonly series?: number;
 }

@@ -3,7 +3,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
-import { readAccountPlaces, SettingsError } from "../../settings.ts";
+import { readAccountSettings, SettingsError } from "../../settings.ts";
 
 const VARIABLE = "DATABASE_URL";
 /** A progress line is printed for this many rows of a table. */
@@ -13,8 +13,8 @@ const HELP = `
 The embedded accounts are DATA_DIR/accounts.sqlite. --to and --from take the name of the variable that holds the URL, ${VARIABLE}, never the
 URL itself: it has a password, and arguments are shown to every user of the machine. ${VARIABLE}_FILE reads it from a file.
 
-Stop the backend first, all replicas of it. What the accounts come from keeps every row. The other side must have no accounts; it gets all
-of them, each row read back and compared, or none: a move that was cut off is repeated with the same command.
+Stop all replicas of the backend first. The source keeps every row. The target must have no accounts; it gets either all rows, each read
+back and compared, or none. If a move was interrupted, run the same command again.
 
 Examples:
   DATA_DIR=/var/lib/atherops DATABASE_URL_FILE=/etc/atherops/database-url atherops-backend move --to DATABASE_URL
@@ -37,25 +37,25 @@ export function addMoveCommand(program: Command): void {
     .addHelpText("after", HELP)
     .action(async (options: Options) => {
       const direction = directionOf(options);
-      const places = readAccountPlaces();
+      const settings = readAccountSettings();
       // Imported only here, because the imports at the top are loaded at each start of the backend.
       const { createLog } = await import("../log.ts");
-      const { moveFromPostgres, moveToPostgres, placeOf } = await import("./move.ts");
-      const [file, database] = [join(places.dataDir, "accounts.sqlite"), placeOf(places.databaseUrl)];
+      const { moveFromPostgres, moveToPostgres, describeDatabase } = await import("./move.ts");
+      const [file, database] = [join(settings.dataDir, "accounts.sqlite"), describeDatabase(settings.databaseUrl)];
       console.error(direction === "to" ? `moving the accounts of ${file} to ${database}` : `moving the accounts of ${database} to ${file}`);
       const run = direction === "to" ? moveToPostgres : moveFromPostgres;
-      const { rows, tables, wasMoved } = await run({ ...places, log: createLog("warn"), progress: printProgress() });
+      const { rows, tables, hadBeenMoved } = await run({ ...settings, log: createLog("warn"), progress: printProgress() });
       console.error(
-        wasMoved
-          ? `all ${rows} rows of ${tables} tables are there already, the same: nothing was written`
-          : `${rows} rows of ${tables} tables moved, each read back and compared`,
+        hadBeenMoved
+          ? `the target already has the same ${rows} rows in ${tables} tables: nothing was written`
+          : `moved ${rows} rows of ${tables} tables, each read back and compared`,
       );
-      for (const line of direction === "to" ? afterTo(places.dataDir) : afterFrom(places.dataDir)) console.error(line);
+      for (const line of direction === "to" ? afterTo(settings.dataDir) : afterFrom(settings.dataDir)) console.error(line);
     });
 }
 
 function directionOf({ to, from }: Options): "to" | "from" {
-  if ((to === undefined) === (from === undefined)) throw new SettingsError(`move: say --to ${VARIABLE} or --from ${VARIABLE}`);
+  if ((to === undefined) === (from === undefined)) throw new SettingsError(`move: specify --to ${VARIABLE} or --from ${VARIABLE}`);
   const [option, value] = to === undefined ? (["from", from] as const) : (["to", to] as const);
   if (value === VARIABLE) return option;
   if (value?.includes("://"))
@@ -80,19 +80,19 @@ function afterTo(dataDir: string): string[] {
   const from = (variable: string, name: string): string =>
     existsSync(join(secrets, name)) ? `${variable}, which is in ${join(secrets, name)}` : `${variable}, as before`;
   return [
-    "next, give every replica:",
+    "next, set for every replica:",
     `  ${VARIABLE}, as it is now`,
-    `  ${from("MASTER_KEY", "master-key")}: without it no agent's key can be read`,
-    `  ${from("JWT_SECRET", "jwt-secret")}: without it every session and read token ends`,
-    `then start it. accounts.sqlite is kept as it is and read no more. Delete it once all is well: a start without ${VARIABLE} is then refused`,
+    `  ${from("MASTER_KEY", "master-key")}: without it, no agent's key can be decrypted`,
+    `  ${from("JWT_SECRET", "jwt-secret")}: without it, all sessions and read tokens become invalid`,
+    `then start them. accounts.sqlite is kept but no longer read. Delete it once everything works: a start without ${VARIABLE} then fails`,
   ];
 }
 
 function afterFrom(dataDir: string): string[] {
   return [
     `next, start one backend with DATA_DIR=${dataDir}, without ${VARIABLE}, and with:`,
-    "  MASTER_KEY, as before: without it no agent's key can be read",
-    "  JWT_SECRET, as before: without it every session and read token ends",
-    "the database keeps its rows and is read no more: start no replica on it again",
+    "  MASTER_KEY, as before: without it, no agent's key can be decrypted",
+    "  JWT_SECRET, as before: without it, all sessions and read tokens become invalid",
+    "the database keeps its rows but is no longer read: do not start a replica with it again",
   ];
 }

@@ -96,7 +96,7 @@ describe.skipIf(!postgresBinaries)(`accounts are moved${postgresBinaries ? "" : 
   test("the same command again finds all of it there, and writes nothing", async () => {
     for (const direction of [to, from]) {
       await move(direction);
-      expect(await move(direction)).toMatchObject({ code: 0, output: expect.stringContaining("there already, the same") });
+      expect(await move(direction)).toMatchObject({ code: 0, output: expect.stringContaining("already has the same") });
     }
     expect(await rowsOf({ url })).toEqual(expected);
   });
@@ -217,7 +217,7 @@ describe.skipIf(!postgresBinaries)(`accounts are moved${postgresBinaries ? "" : 
         await (await accountsApp(other))[Symbol.asyncDispose]();
       }
       const before = await rowsOf({ url });
-      expect(await refused(to)).toContain("has other accounts: name an empty database");
+      expect(await refused(to)).toContain("has other accounts: use an empty database");
       expect(await rowsOf({ url })).toEqual(before);
       expect(await refused(from)).toContain("accounts.sqlite has other accounts");
       expect(await rowsOf({ dataDir })).toEqual(expected);
@@ -234,7 +234,7 @@ describe.skipIf(!postgresBinaries)(`accounts are moved${postgresBinaries ? "" : 
     test("where nothing is to be moved", async () => {
       expect(await refused(from)).toContain("has other accounts");
       rmSync(join(dataDir, "accounts.sqlite"));
-      expect(await refused(from)).toContain("holds no accounts");
+      expect(await refused(from)).toContain("has no accounts");
       expect(await refused(to)).toContain("has no accounts.sqlite");
       expect(readdirSync(dataDir).filter((name) => name === "accounts.sqlite")).toEqual([]);
     });
@@ -246,7 +246,7 @@ describe.skipIf(!postgresBinaries)(`accounts are moved${postgresBinaries ? "" : 
       const guarded = new URL(url);
       [guarded.username, guarded.password] = ["guarded", "hunter2"];
       const sentence = await refused(to, { DATABASE_URL: guarded.href });
-      expect(sentence).toContain('refuses the user or the password (password authentication failed for user "guarded")');
+      expect(sentence).toContain('rejects the user or the password (password authentication failed for user "guarded")');
       const missing = new URL(url);
       missing.pathname = "/nowhere";
       expect(await refused(to, { DATABASE_URL: missing.href })).toContain('database "nowhere" does not exist');

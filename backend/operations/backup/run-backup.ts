@@ -1,13 +1,13 @@
 // Runs `atherops-backend backup` and `restore`, and prints what they did. Invariants: after SIGINT or SIGTERM, a backup stops and leaves no
 // files behind; a restore needs an empty DATA_DIR, and compares every copied file with the manifest before the first one is moved to its
-// place. The last step renames one top-level entry after the other, so a crash within it can leave a part of the backup in DATA_DIR.
+// destination. The last step renames one top-level entry after the other, so a crash within it can leave a part of the backup in DATA_DIR.
+import type { BackupDestination } from "./backup-command.ts";
 import { constants, setPriority } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { type Secrets, type Settings, SettingsError } from "../../settings.ts";
 import { StartError } from "../../errors.ts";
 import { type Backup, backup, isData } from "./backup.ts";
-import type { BackupPlace } from "./backup-command.ts";
-import { finished, newName, prune, removeCutOff } from "./backup-schedule.ts";
+import { listBackups, backupName, prune, removePartialBackups } from "./backup-schedule.ts";
 import { externalLines, externalOf } from "./snapshot-protocol.ts";
 import { countText, describeContents, sizeText } from "./contents.ts";
 import { existsSync } from "node:fs";
@@ -17,28 +17,28 @@ import { copyPieces, freeBytes, sharesBlocks } from "./copy-tree.ts";
 import { lockDataDir } from "./lock.ts";
 import { type Manifest, readManifest, requireSameEntries, totalOf } from "./manifest.ts";
 
-export async function runBackup(settings: Settings, secrets: Secrets, place: BackupPlace): Promise<void> {
+export async function runBackup(settings: Settings, secrets: Secrets, destination: BackupDestination): Promise<void> {
   // Requests to this machine have priority.
   setPriority(constants.priority.PRIORITY_LOW);
   const stop = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM"] as const)
     process.once(signal, () => stop.abort(new StartError(`interrupted by ${signal}; the partial backup was removed`)));
-  const folder = "into" in place ? join(place.into, newName(new Date())) : place.folder;
+  const folder = "into" in destination ? join(destination.into, backupName(new Date())) : destination.folder;
   const result = await backup(settings, secrets, folder, {
     signal: stop.signal,
     onSize: ({ files, bytes }, free) =>
       print(`copying ${countText(files, "file")}, ${sizeText(bytes)}, to ${folder}; ${sizeText(free)} available`),
-    ...("into" in place && { onAlone: () => removeCutOff(place.into) }),
+    ...("into" in destination && { onExclusive: () => removePartialBackups(destination.into) }),
   });
   for (const line of backupLines(result)) print(line);
-  if (!("into" in place) || place.keep === undefined) return;
-  const removed = await prune(place.into, place.keep, basename(folder));
-  if (removed.length > 0) print(`removed ${removed.join(", ")}: the newest ${place.keep} are kept`);
+  if (!("into" in destination) || destination.keep === undefined) return;
+  const removed = await prune(destination.into, destination.keep, basename(folder));
+  if (removed.length > 0) print(`removed ${removed.join(", ")}: the newest ${destination.keep} are kept`);
 }
 
 function backupLines({ folder, files, bytes, snapshotTimes, external }: Backup): string[] {
   return [
-    `${countText(files, "file")}, ${sizeText(bytes)} in ${folder}; it holds secrets and telemetry: keep it as safe as DATA_DIR`,
+    `${countText(files, "file")}, ${sizeText(bytes)} in ${folder}; it contains secrets and telemetry: protect it like DATA_DIR`,
     ...(snapshotTimes
       ? [`taken while the backend was running; it contains everything acknowledged before: ${snapshotTimesText(snapshotTimes)}`]
       : []),
@@ -83,11 +83,12 @@ export interface Restored {
 export async function restore(
   settings: Settings,
   folder: string,
-  { freeBytes: ask = freeBytes }: { freeBytes?: typeof freeBytes } = {},
+  { freeBytes: readFreeBytes = freeBytes }: { freeBytes?: typeof freeBytes } = {},
 ): Promise<Restored> {
   const { dataDir } = settings;
-  const newest = finished(folder).at(-1);
-  if (newest !== undefined) throw new SettingsError(`${folder} has several backups: name one, such as the newest, ${join(folder, newest)}`);
+  const newest = listBackups(folder).at(-1);
+  if (newest !== undefined)
+    throw new SettingsError(`${folder} contains several backups: choose one, such as the newest, ${join(folder, newest)}`);
   const manifest = await readManifest(folder);
   using _lock = lockDataDir(dataDir);
   const draft = join(dataDir, ".restoring");
@@ -97,13 +98,13 @@ export async function restore(
     throw new SettingsError(`DATA_DIR ${dataDir} is not empty (${present.slice(0, 3).join(", ")}): restore into an empty one`);
   const pieces = [{ from: join(folder, "data"), to: "" }];
   const total = totalOf(manifest.entries);
-  const free = await ask(dataDir);
+  const free = await readFreeBytes(dataDir);
   if (total.bytes > free && !(await sharesBlocks(pieces, dataDir)))
     throw new StartError(
       `not enough space in DATA_DIR ${dataDir}: this backup needs ${sizeText(total.bytes)}; ${sizeText(free)} available`,
     );
   const lines = await copyVerified(draft, manifest, pieces, dataDir);
-  return { ...total, createdAt: manifest.created_at, lines, accountsAt: manifest.moments?.["accounts"] ?? manifest.created_at };
+  return { ...total, createdAt: manifest.created_at, lines, accountsAt: manifest.snapshot_times?.["accounts"] ?? manifest.created_at };
 }
 
 async function copyVerified(

@@ -23,12 +23,12 @@ export async function requestSnapshot(dataDir: string): Promise<OpenSnapshot | u
   if (!socket) return undefined;
   const lost = new AbortController();
   socket.once("close", () =>
-    lost.abort(new StartError("the backend stopped or released its snapshot; the partial backup was removed; repeat it")),
+    lost.abort(new StartError("the backend stopped or released its snapshot; the partial backup was removed: run the command again")),
   );
   socket.on("error", () => undefined);
   socket.write(REQUEST);
   const line = await firstLine(socket, RESPONSE_TIMEOUT_MS);
-  const response = line === "" ? { refused: "the backend did not answer: see its log" } : (JSON.parse(line) as SnapshotResponse);
+  const response = line === "" ? { refused: "the backend did not respond: see its log" } : (JSON.parse(line) as SnapshotResponse);
   if ("refused" in response) {
     socket.destroy();
     throw new StartError(response.refused);
@@ -46,15 +46,17 @@ export async function requestSnapshot(dataDir: string): Promise<OpenSnapshot | u
 
 async function connectToBackend(dataDir: string): Promise<Socket | undefined> {
   // If this user cannot read the folder, the subsequent lock fails and reports that.
-  await using place = await socketIn(dataDir).catch(() => undefined);
-  if (!place) return undefined;
-  const socket = connect(place.path);
+  await using address = await socketIn(dataDir).catch(() => undefined);
+  if (!address) return undefined;
+  const socket = connect(address.path);
   try {
     await once(socket, "connect");
     return socket;
   } catch (error) {
     socket.destroy();
     if (["ENOENT", "ECONNREFUSED", "ENOTSOCK"].includes(String((error as NodeJS.ErrnoException).code))) return undefined;
-    throw new StartError(`the backend of ${dataDir} cannot be asked (${(error as Error).message}): run this as its user`, { cause: error });
+    throw new StartError(`cannot connect to the backend of ${dataDir} (${(error as Error).message}): run this as its user`, {
+      cause: error,
+    });
   }
 }

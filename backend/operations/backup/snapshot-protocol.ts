@@ -1,6 +1,6 @@
-// Defines the protocol between a running backend and the backup command, which connects to a socket in DATA_DIR and gets a snapshot of the
-// embedded engines. Invariants: the response contains names, never paths; the remains of a snapshot are found by file names alone and
-// removed before an engine opens.
+// The protocol between a running backend and the backup command, which connects to a socket in DATA_DIR and gets a snapshot of the embedded
+// engines. Invariants: the response contains names, never paths; the remains of a snapshot are recognised by their file names and removed
+// before an engine opens.
 import { existsSync } from "node:fs";
 import { type FileHandle, open, readdir, rm } from "node:fs/promises";
 import type { Socket } from "node:net";
@@ -11,12 +11,12 @@ import type { Secrets, Settings } from "../../settings.ts";
 import { MAX_LINE_BYTES } from "../limits.ts";
 
 /** A folder in DATA_DIR. Created before the first engine is asked for its part, removed after the rest of the snapshot. */
-export const SNAPSHOT_FOLDER = "backup-hold";
+export const SNAPSHOT_FOLDER = "backup-snapshot";
 /** A folder in SNAPSHOT_FOLDER with hard links to the journal of the metrics engine. */
 export const SNAPSHOT_JOURNAL = "journal";
-const MARK = /^held_/;
+const MARK = /^complete_/;
 const SOCKET = "backup.sock";
-export const REQUEST = "hold\n";
+export const REQUEST = "snapshot\n";
 
 /** The parts of a snapshot. They exist while the connection is open. */
 export interface BackupSnapshot {
@@ -30,8 +30,8 @@ export interface BackupSnapshot {
   /** Whether the backend uses accounts.sqlite. */
   readonly hasAccounts: boolean;
   /** Store → RFC 3339 time: everything that was acknowledged before that time is in the snapshot. */
-  readonly moments: Readonly<Record<string, string>>;
-  readonly outside: External;
+  readonly snapshotTimes: Readonly<Record<string, string>>;
+  readonly external: External;
 }
 
 /** What an installation stores outside of DATA_DIR, so a backup does not contain it. */
@@ -71,7 +71,7 @@ export async function socketIn(dataDir: string): Promise<{ readonly path: string
 }
 
 /** Removes the snapshot that a killed process left behind. Do not call it while a snapshot is in use. */
-export async function removeLeftovers(dataDir: string): Promise<void> {
+export async function removeSnapshotRemains(dataDir: string): Promise<void> {
   const folder = join(dataDir, SNAPSHOT_FOLDER);
   if (!existsSync(folder)) return;
   for (const name of await readdir(folder)) if (MARK.test(name)) await rm(join(folder, name), { force: true });

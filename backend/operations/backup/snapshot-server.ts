@@ -17,7 +17,7 @@ import {
   SNAPSHOT_FOLDER,
   type External,
   REQUEST,
-  removeLeftovers,
+  removeSnapshotRemains,
   socketIn,
 } from "./snapshot-protocol.ts";
 
@@ -29,7 +29,7 @@ export interface SnapshotSources {
   readonly freezeTables?: (name: string) => Promise<Readonly<Record<string, string>>>;
   readonly snapshotMetrics?: (journalFolder: string) => Promise<{ readonly snapshot: string; readonly series: number | undefined }>;
   readonly hasAccounts: boolean;
-  readonly outside: External;
+  readonly external: External;
 }
 
 export interface SnapshotServerOptions {
@@ -49,18 +49,21 @@ export async function serveSnapshots(options: SnapshotServerOptions): Promise<As
   const server = createServer({ allowHalfOpen: true }, (socket) => void connections.serve(socket));
   server.maxConnections = MAX_BACKUP_CONNECTIONS;
   // Disposed after the server: closing it removes the socket through the same path.
-  const place = await socketIn(options.dataDir);
+  const socket = await socketIn(options.dataDir);
   try {
-    await listen(server, place.path);
+    await listen(server, socket.path);
   } catch (error) {
-    options.log.warn({ event: "backup.no_socket", err: error }, "cannot create a socket in DATA_DIR; backups need this backend stopped");
+    options.log.warn(
+      { event: "backup.no_socket", err: error },
+      "cannot create a socket in DATA_DIR, so backups are possible only while the backend is stopped",
+    );
   }
   return {
     async [Symbol.asyncDispose]() {
       const closed = new Promise((resolve) => server.close(resolve));
       await connections[Symbol.asyncDispose]();
       await closed;
-      await place[Symbol.asyncDispose]();
+      await socket[Symbol.asyncDispose]();
     },
   };
 }
@@ -99,7 +102,7 @@ class SnapshotConnections implements AsyncDisposable {
 
   async #serve(socket: Socket, ended: Promise<void>): Promise<void> {
     if ((await firstLine(socket, REQUEST_TIMEOUT_MS)) !== REQUEST) return;
-    if (this.#since !== undefined) return await respond(socket, { refused: `a backup is under way since ${this.#since}` });
+    if (this.#since !== undefined) return await respond(socket, { refused: `another backup has been running since ${this.#since}` });
     this.#since = new Date().toISOString();
     try {
       await this.#keepSnapshot(socket, ended);
@@ -111,10 +114,13 @@ class SnapshotConnections implements AsyncDisposable {
   async #keepSnapshot(socket: Socket, ended: Promise<void>): Promise<void> {
     const { dataDir, log, maxSnapshotMs = MAX_SNAPSHOT_MS } = this.#options;
     // A backup command that was killed earlier may have left a part of a snapshot.
-    await removeLeftovers(dataDir);
+    await removeSnapshotRemains(dataDir);
     try {
       const snapshot = await this.#create();
-      log.info({ event: "backup.snapshot_created", moments: snapshot.moments }, "backup snapshot created; engines keep running");
+      log.info(
+        { event: "backup.snapshot_created", snapshotTimes: snapshot.snapshotTimes },
+        "backup snapshot created; engines keep running",
+      );
       await respond(socket, { snapshot });
       const timer = setTimeout(() => socket.destroy(), maxSnapshotMs);
       await ended;
@@ -124,23 +130,23 @@ class SnapshotConnections implements AsyncDisposable {
       log.error({ event: "backup.snapshot_failed", err: error }, "backup snapshot failed");
       await respond(socket, { refused: `the backend could not create a snapshot of its engines: ${(error as Error).message}` });
     } finally {
-      await removeLeftovers(dataDir);
+      await removeSnapshotRemains(dataDir);
     }
   }
 
   async #create(): Promise<BackupSnapshot> {
     const { dataDir, engines } = this.#options;
-    const { freezeTables, snapshotMetrics, hasAccounts, outside } = engines;
+    const { freezeTables, snapshotMetrics, hasAccounts, external } = engines;
     const folder = join(dataDir, SNAPSHOT_FOLDER);
     await mkdir(join(folder, SNAPSHOT_JOURNAL), { recursive: true, mode: 0o700 });
     // The next start finds leftovers by this folder, so it must be on the disk first.
     await folderSynced(dataDir);
-    const [frozen, mark] = ["backup", "held"].map((prefix) => `${prefix}_${randomBytes(8).toString("hex")}`) as [string, string];
+    const [frozen, mark] = ["backup", "complete"].map((prefix) => `${prefix}_${randomBytes(8).toString("hex")}`) as [string, string];
     const metricsAt = new Date().toISOString();
-    const works = [freezeTables?.(frozen), snapshotMetrics?.(join(folder, SNAPSHOT_JOURNAL))] as const;
+    const snapshots = [freezeTables?.(frozen), snapshotMetrics?.(join(folder, SNAPSHOT_JOURNAL))] as const;
     // If one engine fails, wait for the other, too, because its part is removed afterwards.
-    await Promise.allSettled(works.filter((work) => work !== undefined));
-    const [tables, metrics] = [await works[0], await works[1]];
+    await Promise.allSettled(snapshots.filter((snapshot) => snapshot !== undefined));
+    const [tables, metrics] = [await snapshots[0], await snapshots[1]];
     await writeFile(join(folder, mark), "");
     return {
       mark,
@@ -148,8 +154,8 @@ class SnapshotConnections implements AsyncDisposable {
       ...(metrics && { snapshot: metrics.snapshot }),
       ...(metrics?.series !== undefined && { series: metrics.series }),
       hasAccounts,
-      moments: { ...tables, ...(metrics && { metrics: metricsAt }) },
-      outside,
+      snapshotTimes: { ...tables, ...(metrics && { metrics: metricsAt }) },
+      external,
     };
   }
 
