@@ -53,7 +53,7 @@ import { createNotificationRoutes, NOTIFICATION_DECLARATIONS } from "./notificat
 import { type Channels, startChannels } from "./notification/start-channels.ts";
 import type { Route } from "./http/route.ts";
 import { readConsole, registerConsole } from "./http/console.ts";
-import { listenMore, portSharing } from "./http/listeners.ts";
+import { addListeners, probePortSharing } from "./http/listeners.ts";
 import { type ListenAddress, loggable } from "./settings.ts";
 import { Sandbox } from "./query/sandbox/sandbox.ts";
 import { registerSsoRoutes } from "./auth/sso/routes.ts";
@@ -356,11 +356,11 @@ async function listen({ stack }: Running, app: FastifyInstance, at: ListenAddres
   const refuse = (cause: NodeJS.ErrnoException): never => {
     throw cannotListen(`${what.toUpperCase()}_LISTEN`, at, cause);
   };
-  const shared = await portSharing(where).catch(refuse);
+  const shared = await probePortSharing(where).catch(refuse);
   const address = await app.listen({ ...options, ...shared }).catch(refuse);
-  const more = shared.reusePort ? await listenMore(app.server, where).catch(refuse) : undefined;
+  const additional = shared.reusePort ? await addListeners(app.server, where).catch(refuse) : undefined;
   stack.defer(async () => {
-    const ended = more?.close();
+    const ended = additional?.close();
     await app.close();
     await ended;
   });

@@ -25,7 +25,7 @@ test("a code is made for the parent that asks, and is good once; other messages 
   process.emit("message", { want: "login code" });
   expect(sent).toEqual([{ loginCode: expect.stringMatching(/^[\w-]{43}$/) }]);
   const { loginCode } = sent[0] as { loginCode: string };
-  expect([start?.oneTimeLogin.take(loginCode), start?.oneTimeLogin.take(loginCode)]).toEqual([true, false]);
+  expect([start?.oneTimeLogin.redeem(loginCode), start?.oneTimeLogin.redeem(loginCode)]).toEqual([true, false]);
 });
 
 test("what the agent waits for is reported until it no longer waits", () => {

@@ -324,7 +324,7 @@ describeOnEachStore((store) => {
       await countNow([id]);
       return written.some((samples) => samples.includes(`rule="${id}"`) && samples.endsWith('by_1="shop"} 3\n'));
     });
-    await eventually("the status has the failure", async () => (await status(bearer, id)).error?.includes("could not be counted"));
+    await eventually("the status has the failure", async () => (await status(bearer, id)).error?.includes("cannot be counted"));
     expect(await status(bearer, id)).toMatchObject({ state: "firing", active_alerts: 1 });
   });
 
@@ -612,7 +612,7 @@ describeOnEachStore((store) => {
       counter = startCounter(undefined, 60_000);
       const id = await create(bearer, body({ window: "1m59s" }));
       await becomes(bearer, id, "firing");
-      expect((await status(bearer, id)).error).toMatch(/^logs\.window: must be at least 120s: rules are evaluated every 60s here/);
+      expect((await status(bearer, id)).error).toMatch(/^logs\.window: must be at least 120s: rules are evaluated every 60s, so/);
       await counter[Symbol.asyncDispose]();
       counter = startCounter();
     });

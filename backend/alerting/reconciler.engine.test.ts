@@ -40,7 +40,7 @@ describe.each([
     const together = [await table.create(one, body("together")), await table.create(two, body("of another"))];
     await vi.waitFor(async () => {
       for (const rule of together) expect(await status(service, rule.orgId, rule.id)).toHaveProperty("last_eval");
-      expect(await status(service, one, bad.id)).toEqual({ state: "inactive", active_alerts: 0, error: expect.stringMatching(/refuses/) });
+      expect(await status(service, one, bad.id)).toEqual({ state: "inactive", active_alerts: 0, error: expect.stringMatching(/rejects/) });
     }, SOON);
     expect(await status(service, one, before.id)).toHaveProperty("last_eval");
 

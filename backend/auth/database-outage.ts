@@ -9,7 +9,7 @@ const REMIND_EVERY_MS = 60_000;
 export class DatabaseOutage {
   readonly #stale: Outage;
   #cause: unknown;
-  #isAway = false;
+  #isUnreachable = false;
 
   constructor(log?: Pick<Log, "info" | "warn">) {
     this.#stale = new Outage({
@@ -33,8 +33,8 @@ export class DatabaseOutage {
   }
 
   /** Whether the last statement that ended found the database unreachable. */
-  get isAway(): boolean {
-    return this.#isAway;
+  get isUnreachable(): boolean {
+    return this.#isUnreachable;
   }
 
   /** For how long requests have been accepted from cached rows; 0 if they are not. */
@@ -43,31 +43,31 @@ export class DatabaseOutage {
   }
 
   /** A request was accepted from a cached row. */
-  usedStaleRow(): void {
+  countStaleUse(): void {
     this.#stale.failed(this.#cause);
   }
 
   /** A statement did not end in time. */
-  timedOut(): void {
+  statementTimedOut(): void {
     this.#cause ??= new Error("the account database does not respond in time");
-    this.#isAway = true;
+    this.#isUnreachable = true;
   }
 
   /** Runs a statement and records whether the database responded. */
   async run<T>(statement: () => Promise<T>): Promise<T> {
     try {
-      const answer = await statement();
-      this.#isAway = false;
+      const result = await statement();
+      this.#isUnreachable = false;
       this.#cause = undefined;
       this.#stale.recovered();
-      return answer;
+      return result;
     } catch (error) {
-      if (isDatabaseAway(error)) [this.#isAway, this.#cause] = [true, error];
+      if (isDatabaseUnreachable(error)) [this.#isUnreachable, this.#cause] = [true, error];
       throw error;
     }
   }
 }
 
-export function isDatabaseAway(error: unknown): boolean {
+export function isDatabaseUnreachable(error: unknown): boolean {
   return error instanceof ApiError && (error.code === "storage_unavailable" || error.code === "unavailable");
 }

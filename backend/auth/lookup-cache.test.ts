@@ -45,7 +45,7 @@ describe("a cache of looked-up rows", () => {
           return isAway ? fail("away") : Object.keys(states).filter((id) => rows.get(id) !== states[id]);
         },
       },
-      { now: () => nowMs, outage, patienceMs: 10 },
+      { now: () => nowMs, outage, maxWaitMs: 10 },
     );
   });
 

@@ -5,7 +5,7 @@
 // asked for it.
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Kysely, sql } from "kysely";
-import { DatabaseOutage, isDatabaseAway } from "./database-outage.ts";
+import { DatabaseOutage, isDatabaseUnreachable } from "./database-outage.ts";
 import { MAX_CACHE_CHECKS, MAX_CACHED_ROWS, MAX_IDS_PER_CHECK, MAX_IDS_PER_LOOKUP, MAX_UNKNOWN_IDS } from "./limits.ts";
 import { Batcher } from "../engines/batcher.ts";
 import { changedRows, type Watched } from "../engines/relational/bulk-rows.ts";
@@ -17,7 +17,7 @@ const REFRESH_MS = 2_000;
 /** Maximum age while the database does not respond, so that an upgrade or failover of PostgreSQL does not stop ingest. */
 export const STALE_MS = 15 * 60_000;
 /** How long a request waits for an unresponsive database if the row is cached. */
-const PATIENCE_MS = 2_000;
+const MAX_WAIT_MS = 2_000;
 /** Rows that were not used for this time, several heartbeats of an agent, are removed. */
 const IDLE_MS = 5 * 60_000;
 const UNKNOWN_MS = 1_000;
@@ -53,7 +53,7 @@ export interface LookupOptions {
   readonly now?: (() => number) | undefined;
   /** Shared by all caches of one database. */
   readonly outage?: DatabaseOutage | undefined;
-  readonly patienceMs?: number;
+  readonly maxWaitMs?: number;
 }
 
 interface CachedRow<T> extends CachedValue<T> {
@@ -68,7 +68,7 @@ export class LookupCache<T> {
   readonly #maxRows: number;
   readonly #now: () => number;
   readonly #outage: DatabaseOutage;
-  readonly #patienceMs: number;
+  readonly #maxWaitMs: number;
   readonly #rows = new Map<string, CachedRow<T>>();
   readonly #unknown = new Map<string, number>();
   readonly #loading = new Map<string, Promise<T | undefined>>();
@@ -76,10 +76,10 @@ export class LookupCache<T> {
   #checks = 0;
 
   constructor(source: LookupSource<T>, options: LookupOptions = {}) {
-    const { maxRows = MAX_CACHED_ROWS, now, outage = new DatabaseOutage(), patienceMs = PATIENCE_MS } = options;
+    const { maxRows = MAX_CACHED_ROWS, now, outage = new DatabaseOutage(), maxWaitMs = MAX_WAIT_MS } = options;
     this.#source = source;
     this.#outage = outage;
-    this.#patienceMs = patienceMs;
+    this.#maxWaitMs = maxWaitMs;
     this.#lookups = new BatchedLookups((ids) => outage.run(() => source.find(ids)));
     this.#maxRows = maxRows;
     this.#now = now ? ageClock(now, () => 0) : ageClock();
@@ -109,7 +109,7 @@ export class LookupCache<T> {
       const ageMs = nowMs - row.loadedMs;
       if (ageMs < LOOKUP_CACHE_MS) return row.value;
       if (ageMs >= STALE_MS) return this.#load(id);
-      return this.#outage.isAway ? this.#useStale(row) : this.#loadOrUseStale(id, row);
+      return this.#outage.isUnreachable ? this.#useStale(row) : this.#loadOrUseStale(id, row);
     }
     const unknownSinceMs = this.#unknown.get(id);
     if (unknownSinceMs !== undefined && nowMs - unknownSinceMs < UNKNOWN_MS) return undefined;
@@ -117,22 +117,22 @@ export class LookupCache<T> {
   }
 
   #useStale({ value }: CachedRow<T>): T {
-    this.#outage.usedStaleRow();
+    this.#outage.countStaleUse();
     return value;
   }
 
   async #loadOrUseStale(id: string, row: CachedRow<T>): Promise<T | undefined> {
     const loading = this.#load(id);
-    const over = new AbortController();
-    const patience = sleep(this.#patienceMs, "late" as const, { signal: over.signal }).catch(() => "late" as const);
+    const settled = new AbortController();
+    const timeout = sleep(this.#maxWaitMs, "late" as const, { signal: settled.signal }).catch(() => "late" as const);
     try {
-      const first = await Promise.race([loading.then((value) => ({ value })), patience]);
+      const first = await Promise.race([loading.then((value) => ({ value })), timeout]);
       if (first !== "late") return first.value;
-      this.#outage.timedOut();
+      this.#outage.statementTimedOut();
     } catch (error) {
-      if (!isDatabaseAway(error)) throw error;
+      if (!isDatabaseUnreachable(error)) throw error;
     } finally {
-      over.abort();
+      settled.abort();
     }
     // A row that was removed or changed in the meantime must not be used.
     return this.#rows.get(id) === row ? this.#useStale(row) : await loading;

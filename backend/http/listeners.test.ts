@@ -3,7 +3,7 @@ import { createServer, request, type Server } from "node:http";
 import { type AddressInfo, createServer as createTcpServer } from "node:net";
 import { Worker } from "node:worker_threads";
 import { afterEach, describe, expect, it } from "vitest";
-import { listenMore, portSharing, type MoreListeners } from "./listeners.ts";
+import { addListeners, probePortSharing, type AdditionalListeners } from "./listeners.ts";
 
 const HOST = "127.0.0.1";
 const AT = { host: HOST, port: 0, backlog: 512 };
@@ -16,7 +16,7 @@ const CLIENTS = `
     require("node:net").connect(port, "${HOST}", () => { Atomics.add(count, 0, 1); Atomics.notify(count, 0); }).on("error", () => undefined);`;
 
 let server: Server;
-let more: MoreListeners | undefined;
+let more: AdditionalListeners | undefined;
 
 afterEach(() => {
   server.close();
@@ -26,9 +26,9 @@ afterEach(() => {
 
 async function listen(listener?: Parameters<typeof createServer>[1]): Promise<number> {
   server = createServer(listener);
-  server.listen({ ...AT, ...(await portSharing(AT)) });
+  server.listen({ ...AT, ...(await probePortSharing(AT)) });
   await once(server, "listening");
-  more = await listenMore(server, AT);
+  more = await addListeners(server, AT);
   return (server.address() as AddressInfo).port;
 }
 
@@ -77,10 +77,10 @@ describe("listeners", () => {
 
   it("refuse a port that another process uses, even if it shares the port", async () => {
     const port = await listen();
-    await expect(portSharing({ ...AT, port })).rejects.toThrow("EADDRINUSE");
+    await expect(probePortSharing({ ...AT, port })).rejects.toThrow("EADDRINUSE");
     const other = createTcpServer().listen(0, HOST);
     await once(other, "listening");
-    await expect(portSharing({ ...AT, port: (other.address() as AddressInfo).port })).rejects.toThrow("EADDRINUSE");
+    await expect(probePortSharing({ ...AT, port: (other.address() as AddressInfo).port })).rejects.toThrow("EADDRINUSE");
     other.close();
   });
 });

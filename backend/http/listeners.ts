@@ -135,7 +135,7 @@ export interface ListenAt {
   readonly backlog: number;
 }
 
-export interface MoreListeners {
+export interface AdditionalListeners {
   /** Accepts no more connections. Resolves when open connections have ended. */
   close(): Promise<void>;
 }
@@ -145,7 +145,7 @@ const LISTENERS = 64;
 const CLOSE_IDLE_EVERY_MS = 100;
 
 /** The options for the first listener, so that others can share its port. Throws like `listen` if the port is taken. */
-export async function portSharing({ host, port, backlog }: ListenAt): Promise<{ reusePort: boolean }> {
+export async function probePortSharing({ host, port, backlog }: ListenAt): Promise<{ reusePort: boolean }> {
   const probe = createServer();
   try {
     // The first probe does not share its port, because a sharing listener could join the listeners of another process.
@@ -160,22 +160,22 @@ export async function portSharing({ host, port, backlog }: ListenAt): Promise<{ 
   }
 }
 
-/** Adds listeners to a server that already listens with the options of `portSharing`. */
-export async function listenMore(server: HttpServer, { host, backlog }: ListenAt): Promise<MoreListeners> {
+/** Adds listeners to a server that already listens with the options of `probePortSharing`. */
+export async function addListeners(server: HttpServer, { host, backlog }: ListenAt): Promise<AdditionalListeners> {
   const { port } = server.address() as AddressInfo;
   // A plain HTTP client may close its sending side and still expect a response.
   const { allowHalfOpen } = server as HttpServer & { readonly allowHalfOpen: boolean };
-  const more: Server[] = [];
+  const listeners: Server[] = [];
   for (let index = 1; index < LISTENERS; index += 1) {
     // The server's `connection` event starts TLS, connection limits and HTTP, as for connections of the server's own listener.
     const listener = createServer({ noDelay: true, allowHalfOpen }, (socket: Socket) => void server.emit("connection", socket));
     if (server.maxConnections) listener.maxConnections = server.maxConnections;
-    more.push(listener);
+    listeners.push(listener);
     await untilListening(listener.listen({ host, port, backlog, reusePort: true }));
   }
   return {
     async close() {
-      const ended = Promise.all(more.map((listener) => close(listener)));
+      const ended = Promise.all(listeners.map((listener) => close(listener)));
       // The server's own search for idle connections misses those that were busy then; they would stay open until their clients close them.
       const closeIdle = setInterval(() => server.closeIdleConnections(), CLOSE_IDLE_EVERY_MS);
       await ended.finally(() => clearInterval(closeIdle));

@@ -73,10 +73,21 @@ function describeCause(error: unknown): string {
 type ChildArguments = Parameters<FastifyBaseLogger["child"]>;
 type LogArguments = [object, string?];
 
+const LEVELS = ["fatal", "error", "warn", "info", "debug", "trace"] as const;
+
+export interface RequestLog extends Record<(typeof LEVELS)[number], (...line: LogArguments) => void> {}
+
 export class RequestLog {
   readonly #log: FastifyBaseLogger;
   readonly #childArguments: ChildArguments;
   #child: FastifyBaseLogger | undefined;
+
+  static {
+    for (const level of LEVELS)
+      RequestLog.prototype[level] = function (this: RequestLog, ...line) {
+        this.#logger()[level](...line);
+      };
+  }
 
   constructor(log: FastifyBaseLogger, ...childArguments: ChildArguments) {
     this.#log = log;
@@ -84,40 +95,16 @@ export class RequestLog {
   }
 
   get level(): string {
-    return this.#own().level;
-  }
-
-  fatal(...line: LogArguments): void {
-    this.#own().fatal(...line);
-  }
-
-  error(...line: LogArguments): void {
-    this.#own().error(...line);
-  }
-
-  warn(...line: LogArguments): void {
-    this.#own().warn(...line);
-  }
-
-  info(...line: LogArguments): void {
-    this.#own().info(...line);
-  }
-
-  debug(...line: LogArguments): void {
-    this.#own().debug(...line);
-  }
-
-  trace(...line: LogArguments): void {
-    this.#own().trace(...line);
+    return this.#logger().level;
   }
 
   silent(): void {}
 
   child(...childArguments: ChildArguments): FastifyBaseLogger {
-    return this.#own().child(...childArguments);
+    return this.#logger().child(...childArguments);
   }
 
-  #own(): FastifyBaseLogger {
+  #logger(): FastifyBaseLogger {
     return (this.#child ??= this.#log.child(...this.#childArguments));
   }
 }

@@ -31,7 +31,7 @@ export interface AuditTables {
 }
 
 const RETENTION_MS = 90 * 86_400_000;
-const ROWS = 200;
+const ROWS_PER_STATEMENT = 200;
 const RETRY_MS = 1000;
 const EXPIRE_EVERY_MS = 3_600_000;
 /** The entries of an organisation are counted again after this many writes. */
@@ -67,7 +67,7 @@ export class AuditTrail implements AsyncDisposable {
   readonly #written = new Map<string, number>();
   /** Buckets by the account's organisation; logins without an account share one bucket. */
   readonly #failedLogins = new Map<string, LoginBucket>();
-  #isGivenUp = false;
+  #hasGivenUp = false;
   #dropped = 0;
   #expiredAtMs = Number.NEGATIVE_INFINITY;
   #sequence = 0;
@@ -76,7 +76,7 @@ export class AuditTrail implements AsyncDisposable {
   constructor(options: AuditTrailOptions) {
     this.#options = options;
     this.#now = options.now ?? Date.now;
-    this.#batcher = new Batcher({ write: (rows) => this.#write(rows), maxItems: ROWS });
+    this.#batcher = new Batcher({ write: (rows) => this.#write(rows), maxItems: ROWS_PER_STATEMENT });
     this.#outage = new Outage({
       began: (error) => options.log.warn({ event: "audit.write_failed", err: error }, "cannot write the audit log, retrying"),
       ended: ({ seconds }) =>
@@ -153,20 +153,20 @@ export class AuditTrail implements AsyncDisposable {
   /** Retries until the rows are written, or until one more try while the process stops. Never rejects. */
   async #write(rows: readonly AuditRow[]): Promise<void> {
     const { db, log } = this.#options;
-    while (!this.#isGivenUp) {
+    while (!this.#hasGivenUp) {
       try {
-        const refused = await writeRows(rows, (some) => db.insertInto("audit_log").values(some).execute());
+        const refused = await writeRows(rows, (batch) => db.insertInto("audit_log").values(batch).execute());
         for (const { action, org_id } of refused)
           log.error({ event: "audit.entry_dropped", action, org_id }, "database rejected an audit entry, dropping it");
         break;
       } catch (error) {
         this.#outage.failed(error);
-        this.#isGivenUp = this.#stopping.signal.aborted;
+        this.#hasGivenUp = this.#stopping.signal.aborted;
         await sleep(RETRY_MS, undefined, { signal: this.#stopping.signal, ref: false }).catch(() => undefined);
       }
     }
     this.#waiting -= rows.length;
-    if (this.#isGivenUp) return;
+    if (this.#hasGivenUp) return;
     try {
       await this.#expire(rows);
       this.#outage.recovered();

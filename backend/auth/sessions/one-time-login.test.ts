@@ -10,24 +10,24 @@ test("a code is good once", () => {
   const { login: once } = login();
   const code = once.mint();
   expect(code).toMatch(/^[\w-]{43}$/);
-  expect([once.take(code), once.take(code)]).toEqual([true, false]);
+  expect([once.redeem(code), once.redeem(code)]).toEqual([true, false]);
 });
 
 test("it is good for ten minutes", () => {
   const { clock, login: once } = login();
   const first = once.mint();
   clock.ms += 599_999;
-  expect(once.take(first)).toBe(true);
+  expect(once.redeem(first)).toBe(true);
   const second = once.mint();
   clock.ms += 600_000;
-  expect(once.take(second)).toBe(false);
+  expect(once.redeem(second)).toBe(false);
 });
 
 test("a new one ends the one before, and a wrong one ends nothing", () => {
   const { login: once } = login();
-  expect(once.take("")).toBe(false);
+  expect(once.redeem("")).toBe(false);
   const [first, second] = [once.mint(), once.mint()];
   expect(first).not.toBe(second);
-  for (const wrong of ["", first, `${second}A`, second.slice(1), "\u{1f511}"]) expect(once.take(wrong)).toBe(false);
-  expect(once.take(second)).toBe(true);
+  for (const wrong of ["", first, `${second}A`, second.slice(1), "\u{1f511}"]) expect(once.redeem(wrong)).toBe(false);
+  expect(once.redeem(second)).toBe(true);
 });

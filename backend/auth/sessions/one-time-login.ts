@@ -33,7 +33,7 @@ export class OneTimeLogin {
   }
 
   /** Whether the code is valid; it is invalid afterwards. Of two concurrent calls one returns true. */
-  take(code: string): boolean {
+  redeem(code: string): boolean {
     const current = this.#current;
     if (!current || this.#now() >= current.untilMs || !timingSafeEqual(hashOf(code), current.hash)) return false;
     this.#current = undefined;
@@ -58,8 +58,8 @@ export function registerOneTimeLogin(app: FastifyInstance, { db, guards, browser
     maxBodyBytes: BODY_LIMIT_BYTES,
     handler: async (request: FastifyRequest<{ Body: { code: string } }>, reply: FastifyReply) => {
       const isLocal = isLoopback(request.hostname) && isLoopback(request.ip) && request.headers["x-requested-with"] === "atherops";
-      // The code is taken before the first await, so that of two concurrent requests only one succeeds.
-      const user = isLocal && oneTimeLogin.take(request.body.code) ? await findFirstOperator(db) : undefined;
+      // The code is redeemed before the first await, so that of two concurrent requests only one succeeds.
+      const user = isLocal && oneTimeLogin.redeem(request.body.code) ? await findFirstOperator(db) : undefined;
       if (!user) {
         audit(request, "login.failed", { reason: "one-time link" });
         throw new ApiError("invalid_credentials", "the link was already used, is older than ten minutes, or was replaced by a newer one");

@@ -88,12 +88,12 @@ export class LoginBackoff {
   /** Milliseconds until this pair may try again. 0: the attempt has begun, and `end` must be called. */
   begin(email: string, address: string): number {
     const key = pairKey(email, address);
-    const pair = this.#fresh(this.#pairs.get(key));
-    const waitMs = waitAfter(pair, this.#now());
+    const pair = this.#forgetOldFailures(this.#pairs.get(key));
+    const waitMs = waitMsAfter(pair, this.#now());
     if (waitMs > 0) return waitMs;
     if (pair.inFlight >= MAX_LOGINS_IN_FLIGHT) return FIRST_WAIT_MS;
     pair.inFlight++;
-    this.#remember(key, pair);
+    this.#rememberPair(key, pair);
     return 0;
   }
 
@@ -134,7 +134,7 @@ export class LoginBackoff {
     let outcome: "right" | "wrong" | "undecided" = "undecided";
     try {
       const before = await this.#failures?.read(key);
-      if (before) refuse(this.#learn(key, before));
+      if (before) refuse(this.#applyFailures(key, before));
       const checked = await check();
       outcome = checked === undefined ? "wrong" : "right";
       if (outcome === "wrong") await this.#failures?.add(key);
@@ -146,14 +146,14 @@ export class LoginBackoff {
   }
 
   /** Applies the failures that other replicas have counted. Returns the milliseconds until the pair may try again. */
-  #learn(key: string, { failures, lastFailureMs }: Failures): number {
+  #applyFailures(key: string, { failures, lastFailureMs }: Failures): number {
     const pair = this.#pairs.get(key);
     if (!pair || failures <= pair.failures) return 0;
     Object.assign(pair, { failures, lastFailureMs });
-    return waitAfter(pair, this.#now());
+    return waitMsAfter(pair, this.#now());
   }
 
-  #fresh(pair: Pair | undefined): Pair {
+  #forgetOldFailures(pair: Pair | undefined): Pair {
     if (!pair) return { failures: 0, lastFailureMs: 0, inFlight: 0 };
     if (this.#now() - pair.lastFailureMs > FORGET_AFTER_MS) pair.failures = 0;
     return pair;
@@ -165,14 +165,14 @@ export class LoginBackoff {
     if (this.#succeeded.size > MAX_SUCCEEDED_PAIRS) this.#succeeded.delete(this.#succeeded.values().next().value ?? "");
   }
 
-  #remember(key: string, pair: Pair): void {
+  #rememberPair(key: string, pair: Pair): void {
     this.#pairs.delete(key);
     this.#pairs.set(key, pair);
     if (this.#pairs.size > MAX_LOGIN_PAIRS) this.#pairs.delete(this.#pairs.keys().next().value ?? "");
   }
 }
 
-function waitAfter(pair: Pair, nowMs: number): number {
+function waitMsAfter(pair: Pair, nowMs: number): number {
   if (pair.failures < FREE_FAILURES) return 0;
   const waitMs = Math.min(MAX_LOGIN_WAIT_MS, FIRST_WAIT_MS * 2 ** (pair.failures - FREE_FAILURES));
   return Math.max(0, pair.lastFailureMs + waitMs - nowMs);

@@ -46,7 +46,7 @@ export class Attempts {
   }
 
   async begin(request: FastifyRequest, reply: FastifyReply, target: LoginTarget): Promise<Attempt> {
-    const attempt = { ...target, state: random(), nonce: random(), verifier: random() };
+    const attempt = { ...target, state: randomToken(), nonce: randomToken(), verifier: randomToken() };
     const nowS = Math.floor(this.#now() / 1000);
     const value = await signClaims(this.#secrets, AUDIENCE, { ...attempt, exp: nowS + TTL_S });
     // `Lax`, because the provider redirects the browser back here, which is a request from another site.
@@ -81,7 +81,7 @@ export function challengeOf(verifier: string): string {
   return createHash("sha256").update(verifier).digest("base64url");
 }
 
-function random(): string {
+function randomToken(): string {
   return randomBytes(32).toString("base64url");
 }
 

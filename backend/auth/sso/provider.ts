@@ -101,7 +101,7 @@ export class Provider {
       this.#loading ??= this.#discover().finally(() => (this.#loading = undefined));
       return await this.#loading;
     } catch (error) {
-      this.#failed = { error: asUnavailable(error), atMs: performance.now() };
+      this.#failed = { error: toUnavailable(error), atMs: performance.now() };
       if (cached) return cached.configuration;
       throw this.#failed.error;
     }
@@ -144,9 +144,9 @@ function clientAuth(secret: string | undefined): ClientAuth {
 
 /** fetch, through a proxy if one is configured. Server errors and oversized responses are ProviderUnavailable. */
 function boundedFetch(options: ProviderOptions): CustomFetch {
-  const dispatcherOf = dispatchers(options);
+  const findDispatcher = createDispatchers(options);
   return async (url, init) => {
-    const response = await fetch(url, { ...(init as RequestInit), dispatcher: dispatcherOf(url) }).catch(throwUnreachable);
+    const response = await fetch(url, { ...(init as RequestInit), dispatcher: findDispatcher(url) }).catch(throwUnreachable);
     if (response.status >= 500) throw new ProviderUnavailable(`it responded with status ${response.status}`);
     const chunks: Uint8Array[] = [];
     let bytes = 0;
@@ -160,7 +160,7 @@ function boundedFetch(options: ProviderOptions): CustomFetch {
 }
 
 /** Loopback addresses never use a proxy. */
-function dispatchers({ httpsProxy, httpProxy, noProxy = "" }: ProviderOptions): (url: string) => Dispatcher {
+function createDispatchers({ httpsProxy, httpProxy, noProxy = "" }: ProviderOptions): (url: string) => Dispatcher {
   const direct = new Agent({ connect: { timeout: TIMEOUT_S * 1000 } });
   const [overTls, plain] = [httpsProxy, httpProxy].map((uri) => (uri === undefined ? direct : new ProxyAgent({ uri })));
   return (url) => {
@@ -175,8 +175,8 @@ function throwUnreachable(error: unknown): never {
   throw new ProviderUnavailable(cause instanceof Error ? cause.message || message : message);
 }
 
-function asUnavailable(error: unknown): ProviderUnavailable {
-  for (let at = error; at instanceof Error; at = at.cause) if (at instanceof ProviderUnavailable) return at;
+function toUnavailable(error: unknown): ProviderUnavailable {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) if (cause instanceof ProviderUnavailable) return cause;
   return new ProviderUnavailable((error as Error).message);
 }
 

@@ -1,5 +1,5 @@
 // Administration of clusters: list with nodes and online state, remove. Invariants: removing a cluster revokes its keys immediately. A page of
-// the list has at most `limit` clusters and `limit` nodes; a cluster whose nodes do not fit is cut and continues on the next page. A page
+// the list has at most `limit` clusters and `limit` nodes; a cluster whose nodes do not fit continues on the next page. A page
 // takes three short queries, whatever the number of nodes.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { callerOf } from "../../auth/request-identity.ts";
@@ -105,21 +105,21 @@ async function readClusterPage(
     .execute();
   const after = (row: { id: string }): string => (row.id === id ? afterNode : "");
   const sizes = await countNodes(db, rows.slice(0, limit), after);
-  const whole: Selectable<ClusterTable>[] = [];
-  let free = limit;
+  const complete: Selectable<ClusterTable>[] = [];
+  let freeNodes = limit;
   for (const row of rows.slice(0, limit)) {
     const size = sizes.get(row.id) ?? 0;
-    if (size > free) break;
-    free -= size;
-    whole.push(row);
+    if (size > freeNodes) break;
+    freeNodes -= size;
+    complete.push(row);
   }
-  const cut = whole.length < Math.min(rows.length, limit) && free > 0 ? rows[whole.length] : undefined;
-  const nodes = await findNodes(db, whole, after);
-  const clusters = whole.map((row) => ({ row, nodes: nodes.get(row.id) ?? [] }));
-  if (cut) clusters.push({ row: cut, nodes: (await findNodes(db, [cut], after, free)).get(cut.id) ?? [] });
+  const partial = complete.length < Math.min(rows.length, limit) && freeNodes > 0 ? rows[complete.length] : undefined;
+  const nodes = await findNodes(db, complete, after);
+  const clusters = complete.map((row) => ({ row, nodes: nodes.get(row.id) ?? [] }));
+  if (partial) clusters.push({ row: partial, nodes: (await findNodes(db, [partial], after, freeNodes)).get(partial.id) ?? [] });
   const last = clusters.at(-1);
-  if (whole.length === rows.length || !last) return { clusters, next: undefined };
-  return { clusters, next: [last.row.name, last.row.id, cut ? (last.nodes.at(-1)?.name ?? "") : ""] };
+  if (complete.length === rows.length || !last) return { clusters, next: undefined };
+  return { clusters, next: [last.row.name, last.row.id, partial ? (last.nodes.at(-1)?.name ?? "") : ""] };
 }
 
 type After = (cluster: { id: string }) => string;
@@ -127,13 +127,13 @@ type After = (cluster: { id: string }) => string;
 /** Cluster id → how many nodes it has after the cursor. */
 async function countNodes(db: Kysely<EnrolmentTables>, clusters: readonly { id: string }[], after: After): Promise<Map<string, number>> {
   if (clusters.length === 0) return new Map();
-  const counted = await db
+  const counts = await db
     .selectFrom("cluster_nodes")
     .select((select) => ["cluster_id", select.fn.countAll().as("nodes")])
     .where(belongsTo(clusters, after))
     .groupBy("cluster_id")
     .execute();
-  return new Map(counted.map((row) => [row.cluster_id, Number(row.nodes)]));
+  return new Map(counts.map((row) => [row.cluster_id, Number(row.nodes)]));
 }
 
 async function findNodes(db: Kysely<EnrolmentTables>, clusters: readonly { id: string }[], after: After, limit?: number) {
@@ -146,6 +146,6 @@ async function findNodes(db: Kysely<EnrolmentTables>, clusters: readonly { id: s
 /** Condition for nodes of these clusters; only the first can be a cluster that the previous page cut. */
 function belongsTo(clusters: readonly { id: string }[], after: After) {
   const [first, ...others] = clusters as [{ id: string }, ...{ id: string }[]];
-  const rest = others.length === 0 ? sql`false` : sql`cluster_id IN (${sql.join(others.map((cluster) => sql`${cluster.id}`))})`;
-  return sql<boolean>`((cluster_id = ${first.id} AND name > ${after(first)}) OR ${rest})`;
+  const otherNodes = others.length === 0 ? sql`false` : sql`cluster_id IN (${sql.join(others.map((cluster) => sql`${cluster.id}`))})`;
+  return sql<boolean>`((cluster_id = ${first.id} AND name > ${after(first)}) OR ${otherNodes})`;
 }

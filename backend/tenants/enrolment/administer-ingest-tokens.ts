@@ -133,7 +133,7 @@ export function registerIngestTokenAdministration(app: FastifyInstance, deps: En
       const row = await tokenDb(request)
         .transaction()
         .execute(async (trx) => {
-          const created = await newRow(trx, request, { hash, at: new Date(now()) });
+          const created = await buildRow(trx, request, { hash, at: new Date(now()) });
           await insertWithinLimit(trx, created);
           return created;
         });
@@ -197,7 +197,7 @@ function registerRotation(app: FastifyInstance, { db, guards, ingestTokens, now 
 }
 
 /** Throws `invalid_field`. */
-async function newRow(
+async function buildRow(
   trx: Parameters<typeof findIdentity>[0],
   request: FastifyRequest<{ Body: NewToken }>,
   { hash, at }: { hash: string; at: Date },
@@ -205,7 +205,7 @@ async function newRow(
   const { orgId, email } = callerOf(request);
   const { name, signals, networks = [], bytes_per_second = 0, records_per_second = 0, ttl } = request.body;
   const id = randomUUID();
-  const { kind, ownerId, node } = (await wantedIdentity(trx, orgId, request.body)) ?? { kind: "direct", ownerId: id, node: name };
+  const { kind, ownerId, node } = (await readIdentity(trx, orgId, request.body)) ?? { kind: "direct", ownerId: id, node: name };
   return {
     token_hash: hash,
     id,
@@ -226,7 +226,7 @@ async function newRow(
   };
 }
 
-async function wantedIdentity(
+async function readIdentity(
   trx: Parameters<typeof findIdentity>[0],
   orgId: string,
   { host, cluster }: NewToken,

@@ -56,18 +56,18 @@ export async function writeClusterBeats(
       .execute();
     await writeClusters(tenantTrx, clusters, byCluster);
     const known = await findKnownNodes(tenantTrx, [...beats.values()]);
-    const kept: NodeBeat[] = [];
+    const admitted: NodeBeat[] = [];
     for (const { id } of clusters) {
       const nodes = (byCluster.get(id) ?? []).flatMap(([batchKey, beat]) =>
         beat.node === undefined ? [] : [{ ...beat, batchKey, node: beat.node }],
       );
-      const [old, fresh] = [nodes.filter((beat) => known.has(nodeKey(beat))), nodes.filter((beat) => !known.has(nodeKey(beat)))];
-      const free = fresh.length === 0 ? 0 : await countFreeNodes(tenantTrx, id, nodes, maxNodes);
-      kept.push(...old, ...fresh.slice(0, free));
-      for (const { batchKey } of fresh.slice(free)) refused.set(batchKey, tooManyNodes(maxNodes));
+      const [knownBeats, newBeats] = [nodes.filter((beat) => known.has(nodeKey(beat))), nodes.filter((beat) => !known.has(nodeKey(beat)))];
+      const free = newBeats.length === 0 ? 0 : await countFreeNodes(tenantTrx, id, nodes, maxNodes);
+      admitted.push(...knownBeats, ...newBeats.slice(0, free));
+      for (const { batchKey } of newBeats.slice(free)) refused.set(batchKey, tooManyNodes(maxNodes));
     }
     // Not by `tenantTrx`, because cluster_nodes has no org_id for it to check. These clusters were just read through it.
-    if (kept.length > 0) await writeNodes(trx, kept);
+    if (admitted.length > 0) await writeNodes(trx, admitted);
   });
   return refused;
 }
@@ -82,7 +82,7 @@ async function writeClusters(
   for (const [intervalS, beats] of Map.groupBy(newest, (beat) => beat.intervalS)) {
     await trx
       .updateTable("clusters")
-      .set({ last_heartbeat: latest(beats), heartbeat_interval_s: intervalS })
+      .set({ last_heartbeat: latestTime(beats), heartbeat_interval_s: intervalS })
       .where(
         "id",
         "in",
@@ -92,9 +92,9 @@ async function writeClusters(
   }
   // Only for a cluster without an installation name: a key in overlap must not rename an installation.
   for (const { id } of clusters.filter((cluster) => cluster.installation === null)) {
-    const named = (byCluster.get(id) ?? []).find(([, beat]) => beat.installation !== undefined)?.[1];
-    if (named?.installation === undefined) continue;
-    await trx.updateTable("clusters").set({ installation: named.installation }).where("id", "=", id).execute();
+    const installation = (byCluster.get(id) ?? []).find(([, beat]) => beat.installation !== undefined)?.[1].installation;
+    if (installation === undefined) continue;
+    await trx.updateTable("clusters").set({ installation }).where("id", "=", id).execute();
   }
 }
 
@@ -116,7 +116,7 @@ async function countFreeNodes(trx: Db, clusterId: string, nodes: readonly NodeBe
   await trx
     .deleteFrom("cluster_nodes")
     .where("cluster_id", "=", clusterId)
-    .where("last_heartbeat", "<", new Date(latest(nodes).getTime() - FORGET_NODE_AFTER_MS))
+    .where("last_heartbeat", "<", new Date(latestTime(nodes).getTime() - FORGET_NODE_AFTER_MS))
     .where(
       "name",
       "not in",
@@ -156,7 +156,7 @@ async function writeNodes(trx: Db, beats: readonly NodeBeat[]): Promise<void> {
     .execute();
 }
 
-function latest(beats: readonly ClusterBeat[]): Date {
+function latestTime(beats: readonly ClusterBeat[]): Date {
   return new Date(Math.max(...beats.map(({ at }) => at.getTime())));
 }
 

@@ -49,13 +49,12 @@ export function registerClusterConfig(app: FastifyInstance, { db, guards, now }:
       if (id !== hostId) throw notFound("cluster");
       const row = await findConfig(tenantDatabase(db, orgId), orgId, id);
       if (!row) throw notFound("cluster");
-      const isIn = isInShare(id, request.query.node ?? "", row.config_percent);
-      const answer: ClusterConfigResponse = isIn
+      const response: ClusterConfigResponse = isInShare(id, request.query.node ?? "", row.config_percent)
         ? { version: String(row.config_version), config: row.config }
         : { version: String(row.previous_version), config: row.previous_config };
-      void reply.header("etag", `"${answer.version}"`).header("cache-control", "no-cache");
-      if (matchesEtag(request.headers["if-none-match"], answer.version)) return await reply.code(304).send();
-      return await reply.send(answer);
+      void reply.header("etag", `"${response.version}"`).header("cache-control", "no-cache");
+      if (matchesEtag(request.headers["if-none-match"], response.version)) return await reply.code(304).send();
+      return await reply.send(response);
     },
   });
 
@@ -65,11 +64,11 @@ export function registerClusterConfig(app: FastifyInstance, { db, guards, now }:
       const id = readId(request, "cluster");
       const { orgId } = callerOf(request);
       const { config, percent = 100 } = request.body;
-      const written = await tenantDatabase(db, orgId)
+      const version = await tenantDatabase(db, orgId)
         .transaction()
         .execute(async (trx) => await writeConfig(trx, { orgId, id, config, percent, nowMs: now() }));
-      audit(request, "cluster.config", { cluster_id: id, version: written, percent });
-      return { version: String(written), percent, config };
+      audit(request, "cluster.config", { cluster_id: id, version, percent });
+      return { version: String(version), percent, config };
     },
   });
 }
@@ -84,7 +83,7 @@ async function findConfig(db: Kysely<EnrolmentTables>, orgId: string, id: string
     .executeTakeFirst();
 }
 
-interface Stage {
+interface RolloutStage {
   readonly orgId: string;
   readonly id: string;
   readonly config: ClusterConfig;
@@ -93,16 +92,16 @@ interface Stage {
 }
 
 /** An unchanged configuration keeps its version. One that had not reached all nodes never becomes the previous configuration. */
-async function writeConfig(trx: Kysely<EnrolmentTables>, stage: Stage): Promise<number> {
+async function writeConfig(trx: Kysely<EnrolmentTables>, stage: RolloutStage): Promise<number> {
   const { orgId, id, config, percent, nowMs } = stage;
   await trx.selectFrom("clusters").select("id").where("id", "=", id).where("org_id", "=", orgId).forUpdate().execute();
   const row = await findConfig(trx, orgId, id);
   if (!row) throw notFound("cluster");
-  const isSame = canonical(row.config) === canonical(config);
+  const isSame = serialiseCanonically(row.config) === serialiseCanonically(config);
   const wasOnAll = row.config_percent === 100;
-  const earlier = isSame && row.config_percent > 0 ? row : { config_percent: 0, config_unhealthy_before: 0 };
+  const previous = isSame && row.config_percent > 0 ? row : { config_percent: 0, config_unhealthy_before: 0 };
   const intervalS = slowestIntervalS(row.heartbeat_interval_s, config, row.config);
-  const added = await countUnhealthy(trx, stage, intervalS, earlier.config_percent);
+  const newlyUnhealthy = await countUnhealthy(trx, stage, intervalS, previous.config_percent);
   const change = isSame
     ? {}
     : {
@@ -113,7 +112,7 @@ async function writeConfig(trx: Kysely<EnrolmentTables>, stage: Stage): Promise<
   const watch = {
     config_percent: percent,
     config_watched_until: new Date(nowMs + WATCH_MS),
-    config_unhealthy_before: earlier.config_unhealthy_before + added,
+    config_unhealthy_before: previous.config_unhealthy_before + newlyUnhealthy,
     config_stopped: null,
   };
   await trx
@@ -126,13 +125,18 @@ async function writeConfig(trx: Kysely<EnrolmentTables>, stage: Stage): Promise<
 }
 
 /** Counts the unhealthy nodes among those that this stage adds to the previous one. */
-async function countUnhealthy(trx: Kysely<EnrolmentTables>, { id, percent, nowMs }: Stage, intervalS: number, earlier: number) {
+async function countUnhealthy(
+  trx: Kysely<EnrolmentTables>,
+  { id, percent, nowMs }: RolloutStage,
+  intervalS: number,
+  previousPercent: number,
+) {
   const nodes = await readNodes(trx, id);
-  const added = nodes.filter(({ name }) => isInShare(id, name, percent) && !isInShare(id, name, earlier));
+  const added = nodes.filter(({ name }) => isInShare(id, name, percent) && !isInShare(id, name, previousPercent));
   return added.filter((node) => findProblem(node, { percent, intervalS }, nowMs) !== undefined).length;
 }
 
 /** Sorts the fields, because databases return fields of JSON in their own order. */
-function canonical({ intervals = {}, signals, log_level: logLevel }: ClusterConfig): string {
+function serialiseCanonically({ intervals = {}, signals, log_level: logLevel }: ClusterConfig): string {
   return JSON.stringify([intervals.metrics ?? null, intervals.heartbeat ?? null, signals ?? null, logLevel ?? null]);
 }

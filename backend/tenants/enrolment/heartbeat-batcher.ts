@@ -9,35 +9,35 @@ import { MAX_BATCHED_HEARTBEATS, MAX_WAITING_HEARTBEATS } from "../limits.ts";
 export interface HeartbeatBatcherOptions<Beat> {
   /** Writes the newest heartbeat of each node or host, and returns an error for each that it refuses. */
   write(beats: ReadonlyMap<string, Beat>, orgId: string): Promise<ReadonlyMap<string, ApiError>>;
-  /** Rows of one write. */
+  /** Maximum of rows per write. */
   readonly maxRows?: number;
-  /** Waiting heartbeats of one organisation. */
+  /** Maximum of waiting heartbeats per organisation. */
   readonly maxWaiting?: number;
 }
 
 /** Writes of different organisations at the same time. */
-const WRITES = 4;
+const CONCURRENT_WRITES = 4;
 /** An organisation uses the database at most one fifth of the time. */
 const PAUSE_PER_WRITE = 4;
 const MAX_PAUSE_MS = 1000;
 const RETRY_AFTER_S = 5;
 
-interface Entry<Beat> {
+interface BatchEntry<Beat> {
   readonly name: string;
   readonly beat: Beat;
   readonly heartbeats: number;
 }
 
-interface Org<Beat> {
+interface OrgHeartbeats<Beat> {
   waiting: number;
-  readonly batcher: Batcher<Entry<Beat>, ApiError | undefined>;
+  readonly batcher: Batcher<BatchEntry<Beat>, ApiError | undefined>;
 }
 
 export class HeartbeatBatcher<Beat> {
   readonly #options: HeartbeatBatcherOptions<Beat>;
-  readonly #queue = new FairQueue({ running: WRITES, perOrg: 1, waitingPerOrg: 1 });
+  readonly #queue = new FairQueue({ running: CONCURRENT_WRITES, perOrg: 1, waitingPerOrg: 1 });
   /** Organisations with waiting heartbeats, or in their pause. */
-  readonly #orgs = new Map<string, Org<Beat>>();
+  readonly #orgs = new Map<string, OrgHeartbeats<Beat>>();
 
   constructor(options: HeartbeatBatcherOptions<Beat>) {
     this.#options = options;
@@ -47,7 +47,7 @@ export class HeartbeatBatcher<Beat> {
   async add(orgId: string, name: string, beat: Beat): Promise<void> {
     const org = this.#orgs.get(orgId) ?? this.#newOrg(orgId);
     if (org.waiting >= (this.#options.maxWaiting ?? MAX_WAITING_HEARTBEATS)) {
-      const message = "this organisation's heartbeats come faster than they are kept; send this one again after Retry-After";
+      const message = "this organisation sends heartbeats faster than they can be stored: send this one again after Retry-After";
       throw new ApiError("over_quota", message, { retryAfterS: RETRY_AFTER_S });
     }
     org.waiting += 1;
@@ -55,8 +55,8 @@ export class HeartbeatBatcher<Beat> {
     if (refusal) throw refusal;
   }
 
-  #newOrg(orgId: string): Org<Beat> {
-    const org: Org<Beat> = {
+  #newOrg(orgId: string): OrgHeartbeats<Beat> {
+    const org: OrgHeartbeats<Beat> = {
       waiting: 0,
       batcher: new Batcher({
         write: (entries) => this.#write(orgId, org, entries),
@@ -70,7 +70,7 @@ export class HeartbeatBatcher<Beat> {
     return org;
   }
 
-  async #write(orgId: string, org: Org<Beat>, entries: readonly Entry<Beat>[]): Promise<(ApiError | undefined)[]> {
+  async #write(orgId: string, org: OrgHeartbeats<Beat>, entries: readonly BatchEntry<Beat>[]): Promise<(ApiError | undefined)[]> {
     for (const { heartbeats } of entries) org.waiting -= heartbeats;
     const beats = new Map(entries.map(({ name, beat }) => [name, beat]));
     const refused = await this.#queue.run(orgId, undefined, () => this.#options.write(beats, orgId));

@@ -43,11 +43,11 @@ export const COLLECTOR_SCHEMA = {
   properties: COLLECTOR_FIELDS,
 } as const;
 
-function intervalOf(heartbeat: Heartbeat): number {
+function readIntervalS(heartbeat: Heartbeat): number {
   return Math.round(Math.min(MAX_HEARTBEAT_INTERVAL_S, Math.max(1, heartbeat.interval_s ?? DEFAULT_INTERVAL_S)));
 }
 
-function collectorOf({ collector }: Heartbeat): CollectorReport | null {
+function readCollector({ collector }: Heartbeat): CollectorReport | null {
   if (!collector) return null;
   const { state, restarts, last_error, queue_percent, failing } = collector;
   return {
@@ -83,7 +83,7 @@ const HEARTBEAT_ROUTE = {
 } as const;
 
 export function registerClusterHeartbeat(app: FastifyInstance, { db, guards, now, maxNodes = MAX_NODES }: EnrolmentDeps): void {
-  const beats = new HeartbeatBatcher<ClusterBeat>({ write: (some, orgId) => writeClusterBeats(db, orgId, some, maxNodes) });
+  const beats = new HeartbeatBatcher<ClusterBeat>({ write: (batch, orgId) => writeClusterBeats(db, orgId, batch, maxNodes) });
   addRoute(app, guards, {
     ...HEARTBEAT_ROUTE,
     path: CLUSTER_HEARTBEAT_PATH,
@@ -102,25 +102,25 @@ function toBeat(clusterId: string, heartbeat: Heartbeat, at: Date): ClusterBeat 
   return {
     clusterId,
     at,
-    intervalS: intervalOf(heartbeat),
+    intervalS: readIntervalS(heartbeat),
     installation: clipText(heartbeat.installation, MAX_INSTALLATION_LENGTH) || undefined,
     node: clipText(heartbeat.node, 253) || undefined,
     agentVersion: clipText(heartbeat.agent_version, 100) ?? null,
-    collector: JSON.stringify(collectorOf(heartbeat)),
+    collector: JSON.stringify(readCollector(heartbeat)),
     configInForce: clipText(heartbeat.config?.version, 50) ?? null,
     configError: clipText(heartbeat.config?.error, 1000) ?? null,
   };
 }
 
-/** Each host is a statement. */
-const HOSTS_OF_A_WRITE = 50;
+/** A batch has one statement per host. */
+const MAX_HOSTS_PER_WRITE = 50;
 
-type HostRow = ReturnType<typeof rowOf>;
+type HostRow = ReturnType<typeof toHostRow>;
 
 export function registerHostHeartbeat(app: FastifyInstance, { db, guards, now }: EnrolmentDeps): void {
   const beats = new HeartbeatBatcher<HostRow>({
-    maxRows: HOSTS_OF_A_WRITE,
-    write: (some, orgId) => writeHosts(tenantDatabase(db, orgId), some),
+    maxRows: MAX_HOSTS_PER_WRITE,
+    write: (batch, orgId) => writeHosts(tenantDatabase(db, orgId), batch),
   });
   addRoute(app, guards, {
     ...HEARTBEAT_ROUTE,
@@ -129,18 +129,18 @@ export function registerHostHeartbeat(app: FastifyInstance, { db, guards, now }:
     summary: "Heartbeat of a host's agent",
     handler: async (request: FastifyRequest<{ Body: Heartbeat }>, reply: FastifyReply) => {
       const { hostId, orgId } = signerOf(request);
-      await beats.add(orgId, hostId, rowOf(request.body, new Date(now())));
+      await beats.add(orgId, hostId, toHostRow(request.body, new Date(now())));
       return await reply.code(204).header(ORG_ID_HEADER, orgId).send();
     },
   });
 }
 
-function rowOf(heartbeat: Heartbeat, at: Date) {
-  const collector = collectorOf(heartbeat);
+function toHostRow(heartbeat: Heartbeat, at: Date) {
+  const collector = readCollector(heartbeat);
   const version = clipText(heartbeat.agent_version, 100);
   return {
     last_heartbeat: at,
-    heartbeat_interval_s: intervalOf(heartbeat),
+    heartbeat_interval_s: readIntervalS(heartbeat),
     collector: collector && JSON.stringify(collector),
     config_in_force: clipText(heartbeat.config?.version, 50) ?? null,
     config_error: clipText(heartbeat.config?.error, 1000) ?? null,
@@ -151,7 +151,7 @@ function rowOf(heartbeat: Heartbeat, at: Date) {
 /** In a fixed order, which prevents deadlocks between replicas. */
 async function writeHosts(db: Kysely<EnrolmentTables>, rows: ReadonlyMap<string, HostRow>): Promise<Map<string, ApiError>> {
   await db.transaction().execute(async (trx) => {
-    for (const [id, row] of [...rows].toSorted(([first], [second]) => (first < second ? -1 : 1)))
+    for (const [id, row] of [...rows].toSorted(([a], [b]) => (a < b ? -1 : 1)))
       await trx.updateTable("hosts").set(row).where("id", "=", id).execute();
   });
   return new Map();

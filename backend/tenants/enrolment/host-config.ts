@@ -59,8 +59,8 @@ export function registerHostConfig(app: FastifyInstance, { db, guards }: Enrolme
       const version = String(row.config_version);
       void reply.header("etag", `"${version}"`).header("cache-control", "no-cache");
       if (matchesEtag(request.headers["if-none-match"], version)) return await reply.code(304).send();
-      const answer: HostConfigResponse = { version, config: row.config };
-      return await reply.send(answer);
+      const response: HostConfigResponse = { version, config: row.config };
+      return await reply.send(response);
     },
   });
 }

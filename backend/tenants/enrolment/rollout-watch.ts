@@ -21,10 +21,10 @@ export interface RolloutWatchOptions {
 
 const EVERY_MS = 15_000;
 /** Stages of one organisation that a pass checks, least recently checked first. A stage of 5,000 nodes costs about 80 ms of CPU. */
-const STAGES_OF_A_PASS = 10;
+const MAX_STAGES_PER_PASS = 10;
 
 /** Unix milliseconds. */
-interface Watched {
+interface WatchedStage {
   readonly checkedMs?: number | undefined;
   readonly worseSinceMs?: number | undefined;
 }
@@ -33,13 +33,13 @@ export class RolloutWatch implements AsyncDisposable {
   readonly #options: RolloutWatchOptions;
   readonly #loop: Loop;
   /** The watched stages by their `key`. */
-  #watched: ReadonlyMap<string, Watched> = new Map();
+  #watched: ReadonlyMap<string, WatchedStage> = new Map();
 
   constructor(options: RolloutWatchOptions) {
     this.#options = options;
     const { log } = options;
     const outage = new Outage({
-      began: (err) => log.error({ event: "rollout.unwatched", err }, "rollouts of remote configuration cannot be watched, retrying"),
+      began: (err) => log.error({ event: "rollout.unwatched", err }, "cannot watch rollouts of remote configuration, retrying"),
       ended: () => log.info({ event: "rollout.watched" }, "recovered: rollouts of remote configuration are watched again"),
     });
     this.#loop = new Loop({
@@ -59,18 +59,18 @@ export class RolloutWatch implements AsyncDisposable {
 
   async pass(): Promise<void> {
     const nowMs = this.#options.nowMs?.() ?? Date.now();
-    const watched = new Map<string, Watched>();
+    const watched = new Map<string, WatchedStage>();
     for (const stages of Map.groupBy(await findStages(this.#options.db, nowMs), ({ org_id }) => org_id).values()) {
-      const before = stages.map((stage) => ({ stage, ...this.#watched.get(stage.key) }));
-      const byAge = before.toSorted((a, b) => (a.checkedMs ?? 0) - (b.checkedMs ?? 0));
-      for (const { stage, ...past } of byAge.slice(STAGES_OF_A_PASS)) watched.set(stage.key, past);
-      for (const { stage, worseSinceMs } of byAge.slice(0, STAGES_OF_A_PASS))
+      const watchedStages = stages.map((stage) => ({ stage, ...this.#watched.get(stage.key) }));
+      const byAge = watchedStages.toSorted((a, b) => (a.checkedMs ?? 0) - (b.checkedMs ?? 0));
+      for (const { stage, ...state } of byAge.slice(MAX_STAGES_PER_PASS)) watched.set(stage.key, state);
+      for (const { stage, worseSinceMs } of byAge.slice(0, MAX_STAGES_PER_PASS))
         watched.set(stage.key, await this.#check(stage, worseSinceMs, nowMs));
     }
     this.#watched = watched;
   }
 
-  async #check(stage: Stage, worseSinceMs: number | undefined, nowMs: number): Promise<Watched> {
+  async #check(stage: Stage, worseSinceMs: number | undefined, nowMs: number): Promise<WatchedStage> {
     const reason = isOnline(stage.last_heartbeat, stage.intervalS, nowMs) ? await this.#findReason(stage, nowMs) : undefined;
     if (reason === undefined) return { checkedMs: nowMs };
     const sinceMs = worseSinceMs ?? nowMs;
@@ -97,7 +97,7 @@ export class RolloutWatch implements AsyncDisposable {
       .executeTakeFirst();
     if (!stopped) return;
     const subject = { cluster_id: id, version: config_version, reason };
-    log.warn({ event: "rollout.stopped", org_id, ...subject }, "the rollout of a cluster's remote configuration is stopped");
+    log.warn({ event: "rollout.stopped", org_id, ...subject }, "stopped the rollout of a cluster's remote configuration");
     const noActor = { actor: undefined, actorId: undefined, actorOrgId: undefined, address: "", requestId: "" };
     trail.add({ action: "cluster.config_stopped", orgId: org_id, ...noActor, subject });
   }

@@ -25,7 +25,7 @@ export interface DeletionTables extends AccountTables {
 }
 
 /** Kept until the second step: rows that are written before it refer to the organisation, and the evaluator needs the new revision. */
-const KEPT_AT_FIRST = new Set(["orgs", "rule_sets", "org_deletions"]);
+const TABLES_KEPT_UNTIL_ERASED = new Set(["orgs", "rule_sets", "org_deletions"]);
 
 type AnyTables = Record<string, Record<string, unknown>>;
 
@@ -35,23 +35,23 @@ export async function beginDeletion(
   { orgId, name, by, at }: { readonly orgId: string; readonly name: string; readonly by: string; readonly at: Date },
 ): Promise<string[]> {
   return await db.transaction().execute(async (trx) => {
-    const own = tenantDatabase(trx, orgId);
-    const org = await own.selectFrom("orgs").selectAll().where("id", "=", orgId).forUpdate().executeTakeFirst();
-    const known = await own.selectFrom("org_deletions").select("org_id").where("org_id", "=", orgId).executeTakeFirst();
-    if (!org || known) throw new ApiError("not_found", "organisation not found");
+    const tenantDb = tenantDatabase(trx, orgId);
+    const org = await tenantDb.selectFrom("orgs").selectAll().where("id", "=", orgId).forUpdate().executeTakeFirst();
+    const deletion = await tenantDb.selectFrom("org_deletions").select("org_id").where("org_id", "=", orgId).executeTakeFirst();
+    if (!org || deletion) throw new ApiError("not_found", "organisation not found");
     if (org.name !== name) throw new ApiError("conflict", "name: this is not the name of the organisation");
-    const users = await own.selectFrom("users").select(["id", "role"]).where("org_id", "=", orgId).execute();
+    const users = await tenantDb.selectFrom("users").select(["id", "role"]).where("org_id", "=", orgId).execute();
     if (users.some(({ role }) => role === "operator"))
-      throw new ApiError("conflict", "the organisation has operators of this installation: give them another role, or remove them first");
-    await removeRows(trx, orgId, KEPT_AT_FIRST);
+      throw new ApiError("conflict", "the organisation has operators of this installation: change their role or remove them first");
+    await removeRows(trx, orgId, TABLES_KEPT_UNTIL_ERASED);
     await unloadRules(trx, orgId);
-    await own
+    await tenantDb
       .updateTable("orgs")
       .set({ name: `deleted-${orgId}` })
       .where("id", "=", orgId)
       .execute();
     const times = { requested_at: at, last_found_at: at, erased_at: null };
-    await own
+    await tenantDb
       .insertInto("org_deletions")
       .values({ org_id: orgId, name, requested_by: by, found: "{}", ...times })
       .execute();
@@ -69,12 +69,12 @@ export async function settleDeletion(
   const isQuiet = Object.keys(found).length === 0;
   const isErased = isQuiet && at.getTime() - last_found_at.getTime() >= quietMs;
   await db.transaction().execute(async (trx) => {
-    const own = tenantDatabase(trx, orgId);
+    const tenantDb = tenantDatabase(trx, orgId);
     // For some seconds after the deletion, other replicas accept the organisation's sessions, which may create a user, a token or a rule.
-    const removed = await removeRows(trx, orgId, isErased ? new Set(["org_deletions"]) : KEPT_AT_FIRST);
+    const removed = await removeRows(trx, orgId, isErased ? new Set(["org_deletions"]) : TABLES_KEPT_UNTIL_ERASED);
     if (!isErased && removed.has("rules")) await unloadRules(trx, orgId);
     const times = { ...(!isQuiet && { last_found_at: at }), ...(isErased && { erased_at: at }) };
-    await own
+    await tenantDb
       .updateTable("org_deletions")
       .set({ found: JSON.stringify(found), ...times })
       .where("org_id", "=", orgId)
@@ -97,11 +97,11 @@ async function unloadRules(trx: Transaction<DeletionTables>, orgId: string): Pro
  * references. Returns the tables that had rows.
  */
 async function removeRows(trx: Transaction<DeletionTables>, orgId: string, kept: ReadonlySet<string>): Promise<Set<string>> {
-  const own = tenantDatabase(trx, orgId).withTables<AnyTables>();
+  const tenantDb = tenantDatabase(trx, orgId).withTables<AnyTables>();
   const removed = new Set<string>();
   for (const table of Object.keys(TENANT_TABLES).toReversed()) {
     if (kept.has(table)) continue;
-    const { numDeletedRows } = await own.deleteFrom(table).executeTakeFirstOrThrow();
+    const { numDeletedRows } = await tenantDb.deleteFrom(table).executeTakeFirstOrThrow();
     if (numDeletedRows > 0n) removed.add(table);
   }
   return removed;

@@ -51,10 +51,11 @@ export class DataRemoval implements AsyncDisposable {
     this.#nowMs = options.nowMs ?? Date.now;
     const { log, everyMs = EVERY_MS } = options;
     const outage = new Outage({
-      began: (err) => log.error({ event: "removal.failed", err }, "expired or deleted data cannot be removed, retrying"),
+      began: (err) => log.error({ event: "removal.failed", err }, "cannot remove expired or deleted data, retrying"),
       reminded: (err, facts) =>
-        log.error({ event: "removal.failed", err, ...facts }, "expired or deleted data still cannot be removed, retrying"),
-      ended: ({ failures, seconds }) => log.info({ event: "removal.recovered", failures, seconds }, "recovered: data is removed again"),
+        log.error({ event: "removal.failed", err, ...facts }, "still cannot remove expired or deleted data, retrying"),
+      ended: ({ failures, seconds }) =>
+        log.info({ event: "removal.recovered", failures, seconds }, "recovered: expired and deleted data is removed again"),
       remindEveryMs: REMIND_MS,
     });
     this.#loop = new Loop({
@@ -103,7 +104,7 @@ export class DataRemoval implements AsyncDisposable {
         if (series > 0) found["metrics"] = series;
         if (!(await settleDeletion(db, deletion, found, { at: new Date(this.#nowMs()), quietMs }))) continue;
         await scrub?.();
-        log.info({ event: "removal.organisation_erased", org_id: deletion.org_id }, "a deleted organisation is erased");
+        log.info({ event: "removal.organisation_erased", org_id: deletion.org_id }, "erased a deleted organisation");
       } catch (error) {
         failures.push(error);
       }
@@ -113,8 +114,8 @@ export class DataRemoval implements AsyncDisposable {
   async #eraseRows(orgId: string): Promise<Record<string, number>> {
     const { telemetry } = this.#options;
     if (!telemetry || telemetry.isUnused) return {};
-    const letters = (await telemetry.clickhouse.pending?.eraseDeadLetters(orgId)) ?? 0;
-    return { ...(await eraseOrganisation(telemetry.clickhouse, orgId)), ...(letters > 0 && { dead_letters: letters }) };
+    const deadLetters = (await telemetry.clickhouse.pending?.eraseDeadLetters(orgId)) ?? 0;
+    return { ...(await eraseOrganisation(telemetry.clickhouse, orgId)), ...(deadLetters > 0 && { dead_letters: deadLetters }) };
   }
 
   async #purge(): Promise<void> {
@@ -123,23 +124,23 @@ export class DataRemoval implements AsyncDisposable {
     if (!telemetry || telemetry.isUnused || nowMs - this.#purgedAtMs < PURGE_EVERY_MS) return;
     const { clickhouse } = telemetry;
     const organisations = await retention.readAll();
-    const longest = (days: (of: Retention) => number): number => Math.max(...[retention.defaults, ...organisations.values()].map(days));
-    const [logs, spans] = [longest(({ logsDays }) => logsDays), longest(({ tracesDays }) => tracesDays)];
+    const longestOf = (days: (retention: Retention) => number): number =>
+      Math.max(...[retention.defaults, ...organisations.values()].map(days));
+    const [logs, spans] = [longestOf(({ logsDays }) => logsDays), longestOf(({ tracesDays }) => tracesDays)];
     const summaries = Math.max(spans, MINUTES_DAYS);
     for (const shard of clickhouse.shards) {
       const derived = { span_operations: spans, exemplars: spans, span_minutes: summaries, service_edges: summaries };
       await applyRetention(shard, { logs, spans, ...derived }, log);
-      for (const expiring of tablesOf(retention.defaults, organisations)) {
+      for (const expiring of listTables(retention.defaults, organisations)) {
         const days = await purgeExpired(shard, expiring, nowMs);
-        if (days.length > 0)
-          log.info({ event: "removal.expired", table: expiring.table, days }, "expired rows of organisations are deleted");
+        if (days.length > 0) log.info({ event: "removal.expired", table: expiring.table, days }, "deleted expired rows of organisations");
       }
     }
     this.#purgedAtMs = nowMs;
   }
 }
 
-function tablesOf(defaults: Retention, organisations: ReadonlyMap<string, Retention>): TableRetention[] {
+function listTables(defaults: Retention, organisations: ReadonlyMap<string, Retention>): TableRetention[] {
   const all = [...organisations];
   const logs = all.map(([orgId, { logsDays, logRules }]) => [orgId, { days: logsDays, rules: logRules }] as const);
   const spans = all.map(([orgId, { tracesDays }]) => [orgId, { days: tracesDays, rules: [] }] as const);

@@ -10,7 +10,7 @@ import type { UsageDayRow, UsageTables } from "./limits.ts";
 export const RETENTION_DAYS = 366;
 const DAY_MS = 86_400_000;
 const WRITE_EVERY_MS = 30_000;
-const ROWS = 500;
+const ROWS_PER_STATEMENT = 500;
 
 export interface UsageCounterOptions {
   readonly db: Kysely<UsageTables>;
@@ -76,11 +76,11 @@ export class UsageCounter implements AsyncDisposable {
 
   async #writeAll(): Promise<void> {
     // In a fixed order, which prevents deadlocks between replicas.
-    const rows = [...this.#counted].sort(([first], [second]) => (first < second ? -1 : 1)).map(([, row]) => row);
+    const rows = [...this.#counted].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
     this.#counted = new Map();
     let written = 0;
     try {
-      for (; written < rows.length; written += ROWS) await this.#insert(rows.slice(written, written + ROWS));
+      for (; written < rows.length; written += ROWS_PER_STATEMENT) await this.#insert(rows.slice(written, written + ROWS_PER_STATEMENT));
       await this.#expire();
       this.#outage.recovered();
     } catch (error) {
@@ -90,10 +90,10 @@ export class UsageCounter implements AsyncDisposable {
   }
 
   async #insert(rows: readonly UsageDayRow[]): Promise<void> {
-    const refused = await writeRows(rows, (some) =>
+    const refused = await writeRows(rows, (batch) =>
       this.#options.db
         .insertInto("usage_days")
-        .values(some)
+        .values(batch)
         .onConflict((conflict) =>
           conflict.columns(["org_id", "day", "signal"]).doUpdateSet({
             bytes: sql<number>`usage_days.bytes + excluded.bytes`,
