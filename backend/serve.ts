@@ -155,16 +155,12 @@ async function openBackups({ settings, secrets, stack, database, snapshotSources
 /** Without a kernel, TypeScript does the same work more slowly. */
 function reportMissingKernels(log: Running["log"]): void {
   const advice = "build it with `node hack/kernel.mjs`";
-  if (!OTLP_KERNEL.get())
+  if (!threadKernel())
+    log.warn({ event: "backend.kernel_missing", err: kernelProblem() }, `WASM decoder not built, using the slower one: ${advice}`);
+  if (!plainLines() || !writeKernel())
     log.warn(
-      { event: "backend.kernel_missing", err: OTLP_KERNEL.problem },
-      `WASM decoder not built; using the slower TypeScript decoder for logs and traces; ${advice}`,
-    );
-  const missing = [PLAIN_LINES, WRITE_KERNEL].find((kernel) => !kernel.get());
-  if (missing)
-    log.warn(
-      { event: "backend.kernel_missing", err: missing.problem },
-      `WASM validator not built; using the slower TypeScript validator for metrics; ${advice}`,
+      { event: "backend.kernel_missing", err: plainLinesProblem() ?? writeKernelProblem() },
+      `WASM validator not built, using the slower one: ${advice}`,
     );
 }
 
@@ -269,10 +265,7 @@ async function openAlerting(running: Running): Promise<{ readonly routes: readon
   const { rulesListen: listenAt } = settings;
   const taking = Promise.withResolvers<Notification["takeAlerts"]>();
   if (!evaluator && !listenAt)
-    log.warn(
-      { event: "backend.rules_not_served" },
-      "no rules are evaluated: vmalert is external and RULES_LISTEN is not set (backend/engines/vmalert/README.md)",
-    );
+    log.warn({ event: "backend.rules_not_served" }, "no rules are evaluated: vmalert is external and RULES_LISTEN is not set");
   const alerting = stack.use(
     await startAlerting({
       db: database.tables(),

@@ -58,10 +58,7 @@ export async function alertHistory(metrics: Pick<MetricsStore, "query">, query: 
     ? 0
     : Math.min(MAX_HISTORY_POINTS, Math.floor(MAX_HISTORY_SAMPLES / (await readNumber(`count(last_over_time(${alerts}${window}))`))));
   if (!isExact && points < MIN_POINTS)
-    throw new ApiError(
-      "invalid_parameter",
-      `start: the rule had more than ${MAX_HISTORY_SAMPLES / MIN_POINTS} instances: request a shorter time`,
-    );
+    throw new ApiError("invalid_parameter", `start: more than ${MAX_HISTORY_SAMPLES / MIN_POINTS} instances: request a shorter time`);
   const stepS = Math.max(1, Math.ceil(intervalMs / 1000), isExact ? 0 : Math.ceil((endMs - startMs) / 1000 / points));
   const range = { query: alerts, start: String(startMs / 1000), end: String(endMs / 1000), step: `${stepS}s` };
   const seriesList = isExact ? await fetchSeries("query", { query: `${alerts}${window}`, ...at }) : await fetchSeries("query_range", range);

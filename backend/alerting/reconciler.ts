@@ -75,14 +75,11 @@ export class Reconciler implements AsyncDisposable {
     this.#timing = { ...DEFAULT_TIMING, ...options.timing };
     this.#pauseMs = this.#timing.confirmPollMs;
     this.#outage = new Outage({
-      began: (err) => options.log.warn({ event: "evaluator.sync_failed", err }, "the evaluator does not have all rules yet; retrying"),
+      began: (err) => options.log.warn({ event: "evaluator.sync_failed", err }, "vmalert lacks some rules, retrying"),
       reminded: (err, { failures, seconds }) =>
-        options.log.warn(
-          { event: "evaluator.sync_still_failing", err, failures, seconds },
-          "the evaluator still does not have all rules; retrying",
-        ),
+        options.log.warn({ event: "evaluator.sync_still_failing", err, failures, seconds }, "vmalert still lacks some rules, retrying"),
       ended: ({ failures, seconds }) =>
-        options.log.info({ event: "evaluator.sync_recovered", failures, seconds }, "recovered: the evaluator has all rules"),
+        options.log.info({ event: "evaluator.sync_recovered", failures, seconds }, "recovered: vmalert has all rules"),
       remindEveryMs: REMIND_MS,
     });
     this.#loop = new Loop({
@@ -242,7 +239,7 @@ export class Quarantine {
     for (const rule of suspects) await this.#options.table.refuse(rule, WITHHELD);
     this.#options.log.warn(
       { event: "evaluator.rules_refused", rules: suspects.length },
-      "vmalert rejected its rules; adding the changed ones one at a time",
+      "vmalert rejected its rules, adding changed ones one by one",
     );
   }
 
@@ -257,10 +254,7 @@ export class Quarantine {
   }
 
   async #refuse(rule: Rule, reason: string): Promise<void> {
-    this.#options.log.error(
-      { event: "evaluator.rule_withheld", org_id: rule.orgId, rule_id: rule.id, reason },
-      "withheld a rule from the evaluator",
-    );
+    this.#options.log.error({ event: "evaluator.rule_withheld", org_id: rule.orgId, rule_id: rule.id, reason }, "withheld a rule");
     await this.#options.table.refuse(rule, reason);
   }
 }

@@ -128,10 +128,7 @@ export function validateRule(sent: SentRule): CheckedRule {
   if (bytes > MAX_RULE_BYTES)
     throw invalidField("rule", `its text has ${bytes} bytes, more than ${MAX_RULE_BYTES}: shorten the annotations`);
   if (alertBytes(body) > MAX_ALERT_BYTES)
-    throw invalidField(
-      "annotations",
-      `their templates may print more than ${MAX_ALERT_BYTES} bytes per alert: print less, or escape less often`,
-    );
+    throw invalidField("annotations", `templates may print more than ${MAX_ALERT_BYTES} bytes per alert: print or escape less`);
   return { ...body, forMs };
 }
 
@@ -144,10 +141,7 @@ function expressionIn({ expr = "", logs, labels }: SentRule): string {
   checkLogs(logs);
   for (const name of logs.by.map(alertLabel)) {
     if (!new RegExp(LABEL_NAME).test(name) || isReserved(name) || Object.hasOwn(labels, name))
-      throw invalidField(
-        "logs.by",
-        `its label ${name} cannot be used: the rule or the server sets a label with this name, or the name is too long`,
-      );
+      throw invalidField("logs.by", `its label ${name} cannot be used: it is too long, or already set`);
   }
   const derived = expressionOf(logs);
   if (expr !== "" && expr !== derived) throw invalidField("expr", "must not be set together with `logs`, from which it is derived");

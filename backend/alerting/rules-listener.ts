@@ -87,13 +87,9 @@ class LastKnownRules {
   constructor(ruleSets: RuleSets, log: Log) {
     this.#ruleSets = ruleSets;
     this.#outage = new Outage({
-      began: (err) =>
-        log.warn(
-          { event: "evaluator.rules_unreadable", err },
-          "cannot read rules from the database, serving the last known rules to vmalert",
-        ),
+      began: (err) => log.warn({ event: "evaluator.rules_unreadable", err }, "cannot read rules, serving the last known ones"),
       ended: ({ failures, seconds }) =>
-        log.info({ event: "evaluator.rules_readable", failures, seconds }, "recovered: rules can be read from the database again"),
+        log.info({ event: "evaluator.rules_readable", failures, seconds }, "recovered: rules can be read again"),
     });
   }
 

@@ -99,10 +99,7 @@ function findDryRun(candidates: readonly string[], log: Log): DryRun | undefined
   try {
     return new DryRun({ candidates });
   } catch (error) {
-    log.warn(
-      { event: "evaluator.no_dry_run", err: error },
-      "no vmalert program found, so rules are not validated by vmalert before they are stored; a rule that vmalert rejects later is withheld",
-    );
+    log.warn({ event: "evaluator.no_dry_run", err: error }, "no vmalert program found, so it cannot validate rules before they are stored");
     return undefined;
   }
 }

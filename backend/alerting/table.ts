@@ -197,10 +197,7 @@ async function schedule(trx: Transaction<AlertingTables>, { id, orgId, logs, ena
 
 function checkBytes(bytes: number): void {
   if (bytes <= MAX_RULES_BYTES_PER_ORG) return;
-  throw invalidField(
-    "rules",
-    `the rules of an organisation have at most ${MAX_RULES_BYTES_PER_ORG} bytes of text: shorten annotations or delete a rule first`,
-  );
+  throw invalidField("rules", `the text of all rules has at most ${MAX_RULES_BYTES_PER_ORG} bytes: shorten or delete one first`);
 }
 
 function columnsOf(rule: CheckedRule) {

@@ -13,21 +13,14 @@ export class DatabaseOutage {
 
   constructor(log?: Pick<Log, "info" | "warn">) {
     this.#stale = new Outage({
-      began: (err) =>
-        log?.warn(
-          { event: "auth.stale_keys", err },
-          "account database is not responding, accepting cached keys, sessions and read tokens for up to 15 minutes",
-        ),
+      began: (err) => log?.warn({ event: "auth.stale_keys", err }, "account database is unreachable, accepting cached credentials"),
       reminded: (_, { failures, seconds }) =>
         log?.warn(
           { event: "auth.stale_keys", requests: failures, seconds },
-          "account database is still not responding, accepting cached keys, sessions and read tokens",
+          "account database is still unreachable, accepting cached credentials",
         ),
       ended: ({ failures, seconds }) =>
-        log?.info(
-          { event: "auth.stale_keys_ended", requests: failures, seconds },
-          "account database responds again, revocations have taken effect",
-        ),
+        log?.info({ event: "auth.stale_keys_ended", requests: failures, seconds }, "recovered: account database responds again"),
       remindEveryMs: REMIND_EVERY_MS,
     });
   }

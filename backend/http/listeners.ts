@@ -113,10 +113,7 @@ export class ServedCertificate implements Disposable {
     const days = Math.floor((expires.getTime() - now) / 86_400_000);
     const [event, phrase] =
       days < 0 ? ["tls.certificate_expired", "has expired"] : ["tls.certificate_expires_soon", `expires in ${days} days`];
-    this.#options.log.warn(
-      { event, certFile: this.#files.certFile, expires: expires.toISOString() },
-      `TLS certificate ${phrase}: replace both files; they are reloaded without a restart`,
-    );
+    this.#options.log.warn({ event, certFile: this.#files.certFile, expires: expires.toISOString() }, `TLS certificate ${phrase}`);
   }
 }
 

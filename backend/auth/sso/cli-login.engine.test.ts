@@ -194,7 +194,7 @@ describeOnEachStore((store) => {
     const shown = await agree({ ...first, cookie: "" }, url, "text/html,*/*;q=0.8");
     expect([shown.status, await shown.text()]).toEqual([
       401,
-      expect.stringContaining("<p>This page is older than five minutes, was already used,"),
+      expect.stringContaining("<p>The page is invalid, already used or older than five minutes"),
     ]);
     expect(await refusedOf({ ...first, token: other.token })).toEqual(NOT_LED);
     expect(await refusedOf({ ...first, token: "t".repeat(43) })).toEqual(NOT_LED);

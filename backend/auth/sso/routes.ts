@@ -153,10 +153,7 @@ function registerTokenExchange(app: FastifyInstance, flow: LoginFlow, codes: Cli
       const token = user && (await sessions.issueFor(user.userId));
       if (!user || token === undefined) {
         audit(request, "login.failed", { by: "sso", reason: "cli_code" });
-        throw new ApiError(
-          "login_refused",
-          "this code was already used, is older than a minute, or belongs to another login: run `atherops login --sso` again",
-        );
+        throw new ApiError("login_refused", "the code is invalid, already used or older than a minute: run `atherops login --sso` again");
       }
       audit(request, "login", { user_id: user.userId, org_id: user.orgId, email: user.email, by: "sso" });
       return { token, email: user.email };
@@ -182,7 +179,7 @@ function registerGrant(app: FastifyInstance, flow: LoginFlow, codes: CliCodes): 
         audit(request, "login.failed", { by: "sso", reason: "cli_page" });
         throw new ApiError(
           "login_refused",
-          "this page is older than five minutes, was already used, or was replaced by another login in this browser: run `atherops login --sso` again",
+          "the page is invalid, already used or older than five minutes: run `atherops login --sso` again",
         );
       },
     });

@@ -95,16 +95,13 @@ async function createOrLink(trx: Transaction<AccountTables>, identity: ProviderI
   const { issuer: sso_issuer, subject: sso_subject, orgId, role } = identity;
   const email = usableEmail(identity);
   if (email === undefined)
-    throw new ApiError(
-      "forbidden",
-      "the identity provider sent no e-mail address, or an unverified one: ask an operator to check OIDC_SCOPES",
-    );
+    throw new ApiError("forbidden", "the identity provider sent no verified e-mail address: ask an operator to check OIDC_SCOPES");
   const row = await trx.selectFrom("users").selectAll().where("email", "=", email).forUpdate().executeTakeFirst();
   if (row) return await linkUser(trx, row, identity);
   if (!identity.mayClaimEmail)
     throw new ApiError(
       "forbidden",
-      "the identity provider does not state whether your e-mail address is verified (email_verified): an operator can allow this (OIDC_ALLOW_UNVERIFIED_EMAIL)",
+      "the identity provider sent no email_verified: an operator can allow this (OIDC_ALLOW_UNVERIFIED_EMAIL)",
     );
   await requireUserCapacity(trx, orgId);
   const user = await insertUser(trx, { org_id: orgId, email, role, password_hash: NO_PASSWORD, sso_issuer, sso_subject }, now);

@@ -165,10 +165,7 @@ async function checkRecipients(orgId: string, to: readonly string[] | undefined,
   const recipients = [...new Map(to.map((address) => [address.toLowerCase(), address])).values()];
   const [foreign] = await email.findForeign(orgId, recipients);
   if (foreign !== undefined)
-    throw invalidField(
-      "settings.to",
-      `${foreign} is neither a user of your organisation nor in a domain that the operator allows (SMTP_ALLOWED_DOMAINS)`,
-    );
+    throw invalidField("settings.to", `${foreign} is neither a user of your organisation nor in SMTP_ALLOWED_DOMAINS`);
   return recipients;
 }
 

@@ -47,10 +47,7 @@ export class EvaluatorWatch implements AsyncDisposable {
     this.#settledMs = Math.max(MIN_SETTLED_MS, SETTLED_INTERVALS * intervalMs);
     const outage = new Outage({
       began: (err) =>
-        log.error(
-          { event: "evaluator.unavailable", err },
-          "vmalert is unavailable: no rules are evaluated, and alerts keep their last state",
-        ),
+        log.error({ event: "evaluator.unavailable", err }, "vmalert is unavailable: no rules are evaluated, alerts keep their state"),
       reminded: (err, { seconds }) =>
         log.error({ event: "evaluator.still_unavailable", err, seconds }, "vmalert is still unavailable: no rules are evaluated"),
       ended: ({ seconds }) => log.info({ event: "evaluator.recovered", seconds }, "recovered: vmalert is available"),

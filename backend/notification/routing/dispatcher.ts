@@ -33,18 +33,14 @@ export class Dispatcher implements AsyncDisposable {
     this.#options = options;
     this.#workedAtMs = options.nowMs();
     this.#outage = new Outage({
-      began: (err) =>
-        options.log.error({ event: "notification.dispatch_failed", err }, "cannot process alerts for notifications, retrying"),
+      began: (err) => options.log.error({ event: "notification.dispatch_failed", err }, "cannot process alerts, retrying"),
       reminded: (err, { failures, seconds }) =>
         options.log.error(
           { event: "notification.dispatch_still_failing", err, failures, seconds },
-          "still cannot process alerts for notifications, retrying",
+          "still cannot process alerts, retrying",
         ),
       ended: ({ failures, seconds }) =>
-        options.log.info(
-          { event: "notification.dispatch_recovered", failures, seconds },
-          "recovered: alerts are processed for notifications",
-        ),
+        options.log.info({ event: "notification.dispatch_recovered", failures, seconds }, "recovered: alerts are processed again"),
       remindEveryMs: REMIND_MS,
     });
     this.#loop = new Loop({ step: (signal) => this.#step(signal), failed: (error) => this.#outage.failed(error), backoffMs: [500, 5000] });

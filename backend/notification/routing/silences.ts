@@ -193,10 +193,7 @@ async function insert(
   const all = await findSilences(trx, orgId);
   const ended = all.filter((silence) => silenceState(silence, now.getTime()) === "expired");
   if (all.length - ended.length >= MAX_SILENCES_PER_ORG)
-    throw new ApiError(
-      "limit_reached",
-      `an organisation has at most ${MAX_SILENCES_PER_ORG} silences: expire one first, or use one silence for more alerts`,
-    );
+    throw new ApiError("limit_reached", `an organisation has at most ${MAX_SILENCES_PER_ORG} silences: expire one first`);
   const old = ended.slice(MAX_SILENCES_PER_ORG - 1).map(({ id }) => id);
   if (old.length > 0) await trx.deleteFrom("silences").where("org_id", "=", orgId).where("id", "in", old).execute();
   const { matchers, startsAt, endsAt, comment, createdBy } = silence;

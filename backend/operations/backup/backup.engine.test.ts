@@ -187,7 +187,7 @@ test("of backups that are named by the time the newest are kept, and what is cut
   mkdirSync(join(into, ".atherops-2026-11-23T060000Z.partial", "data"), { recursive: true });
   mkdirSync(join(into, "other"));
   await expect(restore(installation("second").settings, into)).rejects.toThrow(
-    `name one, such as the newest, ${join(into, names[2] ?? "")}`,
+    `choose one, such as the newest, ${join(into, names[2] ?? "")}`,
   );
   expect(newestBackupMs(into)).toBe(Date.parse("2026-11-22T06:00:00Z"));
   expect(await prune(into, 3, names[2] ?? "")).toEqual([]);

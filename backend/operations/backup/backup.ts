@@ -100,9 +100,7 @@ async function snapshotSource(dataDir: string, { snapshot, lost }: OpenSnapshot,
     signal,
     check: () => {
       if (!existsSync(mark))
-        throw new StartError(
-          "the backend released its snapshot before all files were copied; the partial backup was removed: run the command again",
-        );
+        throw new StartError("the backend released its snapshot too early; the partial backup was removed: run the command again");
     },
   };
 }

@@ -165,12 +165,9 @@ async function explainFailures({ databaseUrl }: Move, run: () => Promise<Moved>)
     return await run();
   } catch (error) {
     if (error instanceof StartError) throw error;
-    throw new StartError(
-      `${describeFailure(error, describeDatabase(databaseUrl))}; the target has either all rows or none: run the same command again`,
-      {
-        cause: error,
-      },
-    );
+    throw new StartError(`${describeFailure(error, describeDatabase(databaseUrl))}; the target has all rows or none: try again`, {
+      cause: error,
+    });
   }
 }
 

@@ -53,10 +53,7 @@ export async function serveSnapshots(options: SnapshotServerOptions): Promise<As
   try {
     await listen(server, socket.path);
   } catch (error) {
-    options.log.warn(
-      { event: "backup.no_socket", err: error },
-      "cannot create a socket in DATA_DIR, so backups are possible only while the backend is stopped",
-    );
+    options.log.warn({ event: "backup.no_socket", err: error }, "cannot create a socket in DATA_DIR: backups need a stopped backend");
   }
   return {
     async [Symbol.asyncDispose]() {
@@ -117,10 +114,7 @@ class SnapshotConnections implements AsyncDisposable {
     await removeSnapshotRemains(dataDir);
     try {
       const snapshot = await this.#create();
-      log.info(
-        { event: "backup.snapshot_created", snapshotTimes: snapshot.snapshotTimes },
-        "backup snapshot created; engines keep running",
-      );
+      log.info({ event: "backup.snapshot_created", snapshotTimes: snapshot.snapshotTimes }, "backup snapshot created");
       await respond(socket, { snapshot });
       const timer = setTimeout(() => socket.destroy(), maxSnapshotMs);
       await ended;

@@ -167,6 +167,6 @@ function nodeKey({ clusterId, node }: { clusterId: string; node: string }): stri
 function tooManyNodes(maxNodes: number): ApiError {
   return new ApiError(
     "limit_reached",
-    `this cluster already has ${maxNodes} nodes, which is the limit; a node without a heartbeat for a day is replaced`,
+    `this cluster already has ${maxNodes} nodes, which is the limit; silent nodes are replaced after a day`,
   );
 }

@@ -43,10 +43,7 @@ export class MasterKeys {
   /** Throws if the master key is not configured, or the ciphertext belongs to another row. */
   decrypt({ ciphertext, master_key_id }: Encrypted, orgId: string, keyId: string): string {
     const master = this.#byId.get(master_key_id);
-    if (!master)
-      throw new Error(
-        `API key ${keyId} is encrypted under master key ${master_key_id}, which is neither MASTER_KEY nor MASTER_PREVIOUS_KEY`,
-      );
+    if (!master) throw new Error(`secret ${keyId} needs master key ${master_key_id}, not MASTER_KEY or MASTER_PREVIOUS_KEY`);
     const sealed = Buffer.from(ciphertext, "base64");
     const decipher = createDecipheriv(CIPHER, master, sealed.subarray(0, NONCE_BYTES), { authTagLength: TAG_BYTES })
       .setAAD(boundTo(orgId, keyId))
