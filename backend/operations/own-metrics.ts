@@ -59,12 +59,8 @@ export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {
   if (defaults) collectDefaultMetrics({ register: registry });
   const counter = <Label extends string>(name: string, labelNames: Label[], help: string) =>
     new Counter({ name: `atherops_${name}_total`, help, labelNames, registers });
-  const accepted = counter("ingest_records_accepted", ["signal"], "Records stored, by signal.");
-  const dropped = counter(
-    "ingest_records_dropped",
-    ["signal", "reason"],
-    "Well-formed records that could not be kept, by signal and reason.",
-  );
+  const accepted = counter("ingest_records_accepted", ["signal"], "Stored records, by signal.");
+  const dropped = counter("ingest_records_dropped", ["signal", "reason"], "Well-formed records that were dropped, by signal and reason.");
   const rejected = counter(
     "ingest_requests_rejected",
     ["signal", "reason"],
@@ -81,12 +77,12 @@ export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {
   const logCounts = counter(
     "log_rule_counts",
     ["result"],
-    "Counts of log records for alert rules, by how they ended: counted, failed (reported in the rule's status).",
+    "Counts of log records for alert rules, by result: counted, failed (reported in the rule's status).",
   );
   const attempts = counter(
     "notification_attempts",
     ["result"],
-    "Attempts to send a message about alerts, by how they ended: delivered, retried (later), failed (for good).",
+    "Attempts to send a message about alerts, by result: delivered, retried (later), failed (permanently).",
   );
   const droppedAlerts = counter(
     "notification_alerts_dropped",
@@ -96,7 +92,7 @@ export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {
   const killedJobs = counter(
     "sandbox_jobs_killed",
     ["reason"],
-    "Queries that were stopped by killing their sandbox process, by reason: cpu_time, memory, no_progress, crash, client_gone.",
+    "Queries whose sandbox process was killed, by reason: cpu_time, memory, no_progress, crash, client_gone.",
   );
   return {
     registry,
@@ -127,7 +123,7 @@ function createGauges(registers: Registry[]): Pick<OwnMetrics, "queries" | "engi
     });
   const engineUp = new Gauge({
     name: "atherops_engine_up",
-    help: "1 when the engine answered the last check of /readyz, by engine.",
+    help: "1 if the engine responded to the last check of /readyz, by engine.",
     labelNames: ["engine"],
     registers,
   });
