@@ -97,17 +97,14 @@ export const groupGrants: Kind<GroupGrant[]> = {
   },
 };
 
-/** Addresses and CIDRs. */
-export const networks: Kind<string[]> = checkedList("addresses or CIDRs, comma-separated", (item) =>
-  isNetwork(item) ? undefined : `"${item}" is not an address or CIDR, such as 10.0.0.0/8`,
-);
-
+function networkList(...names: readonly string[]): Kind<string[]> {
+  return checkedList("addresses or CIDRs, comma-separated", (item) =>
+    names.includes(item) || isNetwork(item) ? undefined : `"${item}" is not an address or CIDR, such as 10.0.0.0/8`,
+  );
+}
+export const networks = networkList();
 /** Also accepts the names of ranges that Fastify knows. */
-export const proxies: Kind<string[]> = checkedList("addresses or CIDRs, comma-separated", (item) =>
-  ["loopback", "linklocal", "uniquelocal"].includes(item) || isNetwork(item)
-    ? undefined
-    : `"${item}" is not an address or CIDR, such as 10.0.0.0/8`,
-);
+export const proxies = networkList("loopback", "linklocal", "uniquelocal");
 
 export const emailAddress: Kind<string> = {
   type: "e-mail address",

@@ -6,15 +6,6 @@ import type { MetricsStore } from "../storage/metrics/store.ts";
 import { MAX_HISTORY_POINTS, MAX_HISTORY_SAMPLES } from "./limits.ts";
 import { storeError } from "./rule-check.ts";
 
-/** One instance of a rule in one state, for a time. */
-export interface AlertPeriod {
-  readonly state: "pending" | "firing";
-  /** RFC 3339: first and last time it was in this state; the resolution is that of the request. */
-  readonly start: string;
-  readonly end: string;
-  readonly labels: Readonly<Record<string, string>>;
-}
-
 export const PERIOD_SCHEMA = objectSchema({
   state: { type: "string", enum: ["pending", "firing"] },
   start: TIME_SCHEMA,
@@ -45,7 +36,7 @@ interface Series {
 }
 
 /** Newest first. Throws ApiError `unavailable` if the metrics store is unavailable. */
-export async function alertHistory(metrics: Pick<MetricsStore, "query">, query: HistoryQuery): Promise<AlertPeriod[]> {
+export async function alertHistory(metrics: Pick<MetricsStore, "query">, query: HistoryQuery) {
   const { orgId, ruleId, startMs, endMs, limit, intervalMs } = query;
   const alerts = `ALERTS{rule_id="${ruleId}",alertstate=~"pending|firing"}`;
   const window = `[${Math.max(1, Math.ceil((endMs - startMs) / 1000))}s]`;
@@ -80,8 +71,8 @@ async function querySeries(
   return found;
 }
 
-/** Samples with at most one missing between them form one period. */
-function findPeriods({ metric, values }: Series, stepS: number): AlertPeriod[] {
+/** The periods of one instance in one state. Samples with at most one missing between them form one period. */
+function findPeriods({ metric, values }: Series, stepS: number) {
   const spans: { from: number; to: number }[] = [];
   for (const [seconds] of values) {
     const last = spans.at(-1);

@@ -62,30 +62,8 @@ function readLiveStatus(loaded: LoadedRule): RuleStatus {
 }
 
 /** In the format of Prometheus' `GET /api/v1/rules`. */
-export interface PrometheusRule {
-  readonly state: "firing" | "pending" | "inactive";
-  readonly name: string;
-  readonly query: string;
-  /** Seconds. */
-  readonly duration: number;
-  readonly keepFiringFor: number;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly annotations: Readonly<Record<string, string>>;
-  readonly alerts: readonly PrometheusAlert[];
-  readonly health: "ok" | "err" | "unknown";
-  readonly lastError?: string;
-  readonly evaluationTime: number;
-  readonly lastEvaluation: string;
-  readonly type: "alerting";
-}
-
-export interface PrometheusAlert {
-  readonly labels: Readonly<Record<string, string>>;
-  readonly annotations: Readonly<Record<string, string>>;
-  readonly state: string;
-  readonly activeAt: string;
-  readonly value: string;
-}
+export type PrometheusRule = ReturnType<typeof describeRule>;
+export type PrometheusAlert = ReturnType<typeof describeAlert>;
 
 export interface LiveRules {
   readonly rules: readonly PrometheusRule[];
@@ -168,7 +146,7 @@ function readRuleId({ labels }: LoadedRule): string {
   return labels?.["rule_id"] ?? "";
 }
 
-function describeRule(rule: Rule, evaluated: LoadedRule | undefined): PrometheusRule {
+function describeRule(rule: Rule, evaluated: LoadedRule | undefined) {
   const live = evaluated && isRevisionOf(rule, evaluated) ? evaluated : undefined;
   return {
     state: live?.state === "firing" || live?.state === "pending" ? live.state : "inactive",
@@ -182,18 +160,21 @@ function describeRule(rule: Rule, evaluated: LoadedRule | undefined): Prometheus
     ...describeHealth(rule, live),
     evaluationTime: live?.evaluationTime ?? 0,
     lastEvaluation: live?.lastEvaluation ?? NEVER,
-    type: "alerting",
+    type: "alerting" as const,
   };
 }
 
-function describeHealth({ refused, uncounted }: Rule, live: LoadedRule | undefined): Pick<PrometheusRule, "health" | "lastError"> {
+function describeHealth(
+  { refused, uncounted }: Rule,
+  live: LoadedRule | undefined,
+): { readonly health: "ok" | "err" | "unknown"; readonly lastError?: string } {
   const reason = refused ?? uncounted;
   if (reason !== undefined) return { health: "err", lastError: reason };
   if (live?.health === "err") return { health: "err", lastError: FAILED };
   return { health: live && wasEvaluated(live) ? "ok" : "unknown" };
 }
 
-function describeAlert({ labels = {}, annotations = {}, state, activeAt, value }: LoadedAlert): PrometheusAlert {
+function describeAlert({ labels = {}, annotations = {}, state, activeAt, value }: LoadedAlert) {
   const { [REVISION_ANNOTATION]: _revision, ...texts } = annotations;
   return {
     labels: Object.fromEntries(Object.entries(labels).filter(([name]) => !SERVER_LABELS.has(name))),

@@ -25,13 +25,6 @@ export interface RuleCheckOptions {
 /** Number of alerts that a condition on logs would have now. */
 export type CountNow = (orgId: string, logs: LogCondition, signal: AbortSignal) => Promise<number>;
 
-/** A rule that the engines accept. */
-export interface AcceptedRule {
-  readonly rule: CheckedRule;
-  /** Number of series that match now. */
-  readonly matching: number;
-}
-
 /** The same as the evaluator's timeout. */
 const QUERY_TIMEOUT = "10s";
 /** Checks that have a slot at the same time share a dry run. */
@@ -43,34 +36,28 @@ const QUEUE_LIMITS = {
 };
 
 export class RuleCheck {
-  readonly #metrics: Pick<MetricsStore, "query">;
-  readonly #dryRun: Pick<DryRun, "check"> | undefined;
-  readonly #countLogs: CountNow | undefined;
-  readonly #intervalMs: number;
+  readonly #options: RuleCheckOptions;
   readonly #queue = new FairQueue(QUEUE_LIMITS);
 
-  constructor({ metrics, dryRun, countLogs, intervalMs }: RuleCheckOptions) {
-    this.#metrics = metrics;
-    this.#dryRun = dryRun;
-    this.#countLogs = countLogs;
-    this.#intervalMs = intervalMs;
+  constructor(options: RuleCheckOptions) {
+    this.#options = options;
   }
 
   /**
-   * Throws ApiError `invalid_field`, which names the field, and `unavailable` if too many requests of the organisation are waiting; the
+   * Returns the rule, and how many series match now. Throws ApiError `invalid_field`, which names the field, and `unavailable` if too many requests of the organisation are waiting; the
    * signal's reason if it aborts.
    */
-  async check(orgId: string, body: SentRule, signal?: AbortSignal): Promise<AcceptedRule> {
+  async check(orgId: string, body: SentRule, signal?: AbortSignal): Promise<{ readonly rule: CheckedRule; readonly matching: number }> {
     const rule = validateRule(body);
     const problem = rule.logs ? undefined : findExpressionProblem(rule.expr);
     if (problem !== undefined) throw invalidField("expr", problem);
-    const windowProblem = rule.logs && findWindowProblem(rule.logs, this.#intervalMs);
+    const windowProblem = rule.logs && findWindowProblem(rule.logs, this.#options.intervalMs);
     if (windowProblem !== undefined) throw invalidField("logs.window", windowProblem);
     return { rule, matching: await this.#queue.run(orgId, signal, async () => await this.#tryRule(orgId, rule, signal)) };
   }
 
   async #tryRule(orgId: string, rule: CheckedRule, signal: AbortSignal | undefined): Promise<number> {
-    const dryRun = this.#dryRun?.check(draftGroup(orgId, rule), signal);
+    const dryRun = this.#options.dryRun?.check(draftGroup(orgId, rule), signal);
     // Waits for both, so that the slot is not released while one is still running.
     const [series, refusal] = await Promise.allSettled([this.#countSeries(orgId, rule, signal), dryRun]);
     signal?.throwIfAborted();
@@ -85,7 +72,7 @@ export class RuleCheck {
   async #countSeries(orgId: string, { expr, logs }: CheckedRule, signal: AbortSignal | undefined): Promise<number> {
     if (logs) return await this.#countLogGroups(orgId, logs, signal ?? new AbortController().signal);
     const params = new URLSearchParams({ query: expr, timeout: QUERY_TIMEOUT });
-    const answer = await this.#metrics.query(orgId, "query", params, { signal }).catch((error: unknown) => {
+    const answer = await this.#options.metrics.query(orgId, "query", params, { signal }).catch((error: unknown) => {
       if (error instanceof ApiError && error.code === "invalid_parameter") throw invalidField("expr", "matches too many series");
       if (error instanceof ApiError && error.status === 400) throw invalidField("expr", error.message.replace(/^query: /, ""));
       throw storeError(error, "the metrics store, which validates rules, cannot be reached: try again");
@@ -96,8 +83,9 @@ export class RuleCheck {
   }
 
   async #countLogGroups(orgId: string, logs: LogCondition, signal: AbortSignal): Promise<number> {
-    if (!this.#countLogs) return 0;
-    return await this.#countLogs(orgId, logs, signal).catch((error: unknown) => {
+    const { countLogs } = this.#options;
+    if (!countLogs) return 0;
+    return await countLogs(orgId, logs, signal).catch((error: unknown) => {
       if (error instanceof ApiError && error.code === "query_too_expensive") throw invalidField("logs", error.message);
       throw storeError(toFilterError(error), "the log store, which validates rules over logs, cannot be reached: try again");
     });

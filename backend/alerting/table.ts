@@ -36,12 +36,6 @@ export interface AlertingTables {
   log_counts: LogCountsTable;
 }
 
-/** An organisation and the revision of its rules. */
-export interface RuleSetRevision {
-  readonly orgId: string;
-  readonly revision: number;
-}
-
 export class RuleTable {
   readonly #db: Kysely<AlertingTables>;
 
@@ -117,7 +111,7 @@ export class RuleTable {
   }
 
   /** Every organisation that ever had a rule, in a stable order. */
-  async revisions(): Promise<RuleSetRevision[]> {
+  async revisions(): Promise<{ orgId: string; revision: number }[]> {
     const rows = await this.#db.selectFrom("rule_sets").selectAll().orderBy("org_id").execute();
     return rows.map((row) => ({ orgId: row.org_id, revision: row.revision }));
   }

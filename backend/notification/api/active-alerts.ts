@@ -2,7 +2,7 @@
 // organisations are never included; the response is limited in bytes, and a header says if alerts are missing.
 import type { Selectable } from "kysely";
 import { MAX_ACTIVE_ALERTS_BYTES } from "../limits.ts";
-import { compileMatchers, type Labels } from "../model/matchers.ts";
+import { compileMatchers } from "../model/matchers.ts";
 import type { StoredRoute } from "../routing/route-body.ts";
 import { compileRoutes } from "../routing/plan.ts";
 import type { StoredSilence } from "../routing/silences.ts";
@@ -10,22 +10,7 @@ import type { AlertsTable, NotificationDb } from "../model/table.ts";
 import { TimeSlices } from "../../../common/time-slices.ts";
 
 /** In the format of Alertmanager. */
-export interface ActiveAlert {
-  readonly fingerprint: string;
-  readonly labels: Labels;
-  readonly annotations: Labels;
-  readonly startsAt: string;
-  readonly updatedAt: string;
-  readonly endsAt: string;
-  readonly generatorURL: string;
-  readonly receivers: readonly { readonly name: string }[];
-  readonly status: {
-    readonly state: "active" | "suppressed";
-    readonly silencedBy: readonly string[];
-    readonly inhibitedBy: readonly string[];
-    readonly mutedBy: readonly string[];
-  };
-}
+export type ActiveAlert = ReturnType<typeof describeAlert>;
 
 export interface RoutedAlert {
   readonly alert: ActiveAlert;
@@ -91,7 +76,8 @@ export async function findActiveAlerts(
   }
 }
 
-function describeAlert(row: Selectable<AlertsTable>, silencedBy: readonly string[], receivers: readonly string[]): ActiveAlert {
+function describeAlert(row: Selectable<AlertsTable>, silencedBy: readonly string[], receivers: readonly string[]) {
+  const state: "active" | "suppressed" = silencedBy.length > 0 ? "suppressed" : "active";
   return {
     fingerprint: row.fingerprint,
     labels: row.labels,
@@ -101,6 +87,6 @@ function describeAlert(row: Selectable<AlertsTable>, silencedBy: readonly string
     endsAt: row.expires_at.toISOString(),
     generatorURL: "",
     receivers: receivers.map((name) => ({ name })),
-    status: { state: silencedBy.length > 0 ? "suppressed" : "active", silencedBy, inhibitedBy: [], mutedBy: [] },
+    status: { state, silencedBy, inhibitedBy: [], mutedBy: [] },
   };
 }

@@ -16,21 +16,17 @@ import {
 } from "./message-template.ts";
 import type { Message } from "../model/message.ts";
 
-export type PagerDutyRegion = "us" | "eu";
-
-export interface PagerDutyEvent {
-  readonly url: URL;
-  readonly body: string;
-}
-
 export interface PagerDutyChannel {
   readonly routingKey: string;
-  readonly region: PagerDutyRegion;
+  readonly region: "us" | "eu";
   /** The channel's own texts. */
   readonly custom?: CustomTexts;
 }
 
-export function pagerDutyEvent(message: Message, { routingKey, region, custom = {} }: PagerDutyChannel): PagerDutyEvent {
+export function pagerDutyEvent(
+  message: Message,
+  { routingKey, region, custom = {} }: PagerDutyChannel,
+): { readonly url: URL; readonly body: string } {
   const origin = region === "eu" ? "https://events.eu.pagerduty.com" : "https://events.pagerduty.com";
   const summary = custom.title === undefined ? defaultTitle(message, MAX_SUMMARY_LENGTH) : oneLine(custom.title, MAX_SUMMARY_LENGTH);
   const source = oneLine(message.org.name, 200) || "atherops";

@@ -6,17 +6,8 @@ import { join } from "node:path";
 import { syncFolder, makeFolder } from "../../../common/files.ts";
 import { hasExternalEngine, SettingsError, type Secrets, type Settings } from "../../settings.ts";
 
-/** The secrets for signing and encryption. Never logged. */
-export interface LoadedSecrets {
-  /** 32 bytes each. */
-  masterKey: Buffer;
-  masterPreviousKey: Buffer | undefined;
-  jwtSecret: Buffer;
-  jwtPreviousSecret: Buffer | undefined;
-}
-
 /** Reads secrets from the settings. If all engines are embedded, missing ones are generated once in DATA_DIR/secrets. */
-export function loadSecrets(settings: Settings, secrets: Secrets): LoadedSecrets {
+export function loadSecrets(settings: Settings, secrets: Secrets) {
   if (hasExternalEngine(settings, secrets) && (!secrets.masterKey || !secrets.jwtSecret))
     throw new SettingsError("MASTER_KEY and JWT_SECRET are required with an external engine");
   const folder = secretsFolder(settings);

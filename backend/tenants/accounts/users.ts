@@ -95,6 +95,7 @@ function registerUserChanges(app: FastifyInstance, deps: AccountDeps): void {
   addRoute(app, guards, {
     ...ROUTES.password,
     handler: async (request: FastifyRequest<ById & { Body: { password: string } }>, reply: FastifyReply) => {
+      // Before a costly password hash.
       await requireChangeable(db, request);
       const passwordHash = await hashQueue.run(request, reply, () => hashPassword(request.body.password));
       const changed = await changeUser(deps, request, async ({ tenantTrx }, row) => {
@@ -161,17 +162,10 @@ async function changeUser(
     await lockOperators(trx);
     const tenantTrx = tenantDatabase(trx, orgId);
     await tenantTrx.selectFrom("orgs").select("id").where("id", "=", orgId).forUpdate().execute();
-    const found = await tenantTrx
-      .selectFrom("users")
-      .selectAll()
-      .where("id", "=", id)
-      .where("org_id", "=", orgId)
-      .forUpdate()
-      .executeTakeFirst();
-    if (!found) throw notFound("user");
-    if (found.role === "operator") requireOperator(callerOf(request));
-    await apply({ trx, tenantTrx }, found);
-    return found;
+    await tenantTrx.selectFrom("users").select("id").where("id", "=", id).where("org_id", "=", orgId).forUpdate().execute();
+    const user = await requireChangeable(tenantTrx, request);
+    await apply({ trx, tenantTrx }, user);
+    return user;
   });
   sessions.forget(row.id);
   return row;
@@ -185,18 +179,19 @@ export function requirePassword(row: Pick<UserRow, "sso_issuer">): void {
   if (row.sso_issuer !== null) throw new ApiError("conflict", "this user logs in by single sign-on and has no password");
 }
 
-/** Refuses what `changeUser` would refuse, before a costly password hash. */
-async function requireChangeable(db: AccountDb, request: FastifyRequest<ById>): Promise<void> {
+/** The user with the id of this request. Throws `not_found`, and `forbidden` if only operators may change the user. */
+async function requireChangeable(db: AccountDb, request: FastifyRequest<ById>): Promise<UserRow> {
   const id = readId(request, "user");
   const { orgId } = callerOf(request);
-  const found = await tenantDatabase(db, orgId)
+  const user = await tenantDatabase(db, orgId)
     .selectFrom("users")
-    .select("role")
+    .selectAll()
     .where("id", "=", id)
     .where("org_id", "=", orgId)
     .executeTakeFirst();
-  if (!found) throw notFound("user");
-  if (found.role === "operator") requireOperator(callerOf(request));
+  if (!user) throw notFound("user");
+  if (user.role === "operator") requireOperator(callerOf(request));
+  return user;
 }
 
 /** Always the first lock, and in a fixed order, so that two operators cannot remove each other concurrently. */

@@ -82,18 +82,8 @@ export function registerClusterAdministration(app: FastifyInstance, deps: Enrolm
   registerRemoval(app, deps, { path: "/api/clusters/:id", table: "clusters", kind: "cluster", idField: "cluster_id" });
 }
 
-interface ClusterPage {
-  readonly clusters: readonly { readonly row: Selectable<ClusterTable>; readonly nodes: readonly Selectable<ClusterNodeTable>[] }[];
-  /** Name and id of the last cluster, and its last returned node, "" if it is complete. Undefined if there is no next page. */
-  readonly next: readonly string[] | undefined;
-}
-
-async function readClusterPage(
-  db: Kysely<EnrolmentTables>,
-  orgId: string,
-  cursor: readonly string[] | undefined,
-  limit: number,
-): Promise<ClusterPage> {
+/** `next`: name and id of the last cluster, and its last returned node, "" if it is complete; undefined if there is no next page. */
+async function readClusterPage(db: Kysely<EnrolmentTables>, orgId: string, cursor: readonly string[] | undefined, limit: number) {
   const [name, id, afterNode = ""] = cursor ?? [];
   let query = db.selectFrom("clusters").selectAll().where("org_id", "=", orgId);
   if (name !== undefined && id !== undefined)

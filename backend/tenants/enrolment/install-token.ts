@@ -67,20 +67,13 @@ function tokenRefused(why: string): ApiError {
 /** Finds or creates the cluster or host, and creates its key. */
 export type Enrol = (trx: Transaction<EnrolmentTables>, orgId: string) => Promise<{ row: KeyRow; rawKey: string }>;
 
-export interface Enrolled {
-  row: KeyRow;
-  rawKey: string;
-  /** True if an earlier response was repeated. */
-  repeated: boolean;
-}
-
-/** Uses up the request's token and runs `enrol`, or repeats the earlier response. `body`: the path and every field of the request. */
+/** Uses up the request's token and runs `enrol`, or repeats the earlier response (`repeated`). `body`: the path and every field of the request. */
 export async function spendInstallToken(
   { db, masterKeys, now }: { db: Kysely<EnrolmentTables>; masterKeys: MasterKeys; now: () => number },
   request: FastifyRequest,
   body: readonly string[],
   enrol: Enrol,
-): Promise<Enrolled> {
+): Promise<{ row: KeyRow; rawKey: string; repeated: boolean }> {
   const idempotency = idempotencyKey(request);
   const bodyHash = hashOf(JSON.stringify(body));
   const at = new Date(now());
