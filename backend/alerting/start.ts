@@ -7,12 +7,10 @@ import type { EmbeddedEvaluator } from "../engines/vmalert/embedded.ts";
 import type { Log } from "../operations/log.ts";
 import type { MetricsStore } from "../storage/metrics/store.ts";
 import type { ResponseBudget } from "../http/response-budget.ts";
-import type { Route } from "../http/route.ts";
 import { Quarantine, Reconciler, type ReconcilerTiming } from "./reconciler.ts";
 import { createRuleRoutes } from "./routes.ts";
 import { type CountNow, RuleCheck } from "./rule-check.ts";
 import { RuleSets } from "./rule-groups.ts";
-import type { InternalListener } from "../operations/internal-listener.ts";
 import { type RulesListenerOptions, startRulesListener } from "./rules-listener.ts";
 import { type AlertingTables, RuleTable } from "./table.ts";
 
@@ -36,20 +34,12 @@ export interface AlertingOptions {
   readonly timing?: Partial<ReconcilerTiming>;
 }
 
-export interface Alerting extends AsyncDisposable {
-  /** The routes for rules, to add with mount.ts. */
-  readonly routes: readonly Route[];
-  /** True while no change is later than documented: for /metrics, not for readiness. */
-  readonly isInSync: boolean;
-  readonly rulesListener: InternalListener | undefined;
-  /** The rule evaluator. */
-  readonly evaluator: Pick<Evaluator, "ping" | "groups">;
-}
+export type Alerting = Awaited<ReturnType<typeof startAlerting>>;
 
 const DEFAULT_EVALUATOR_URL = "http://localhost:8880";
 
 /** Resolves immediately, because the evaluator may start later. Rejects only if the rules listener cannot listen. */
-export async function startAlerting(options: AlertingOptions): Promise<Alerting> {
+export async function startAlerting(options: AlertingOptions) {
   const { embedded, log, metrics, intervalMs } = options;
   await using started = new AsyncDisposableStack();
   const table = new RuleTable(options.db);
@@ -71,6 +61,7 @@ export async function startAlerting(options: AlertingOptions): Promise<Alerting>
   const check = new RuleCheck({ metrics, dryRun, countLogs: options.countLogs, intervalMs });
   const parts = started.move();
   return {
+    /** To add with mount.ts. */
     routes: createRuleRoutes({
       rules: table,
       check,
@@ -80,6 +71,7 @@ export async function startAlerting(options: AlertingOptions): Promise<Alerting>
       changed: () => reconciler.notice(),
       intervalMs,
     }),
+    /** True while no change is later than documented: for /metrics, not for readiness. */
     get isInSync() {
       return reconciler.isInSync;
     },

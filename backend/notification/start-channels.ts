@@ -2,14 +2,12 @@
 // test use.
 import type { Kysely } from "kysely";
 import type { AccountTables } from "../auth/sessions/table.ts";
-import type { Route } from "../http/route.ts";
 import type { MasterKeys } from "../tenants/enrolment/master-key.ts";
 import type { Log } from "../operations/log.ts";
 import type { Secrets, Settings } from "../settings.ts";
 import { createChannelRoutes } from "./api/channel-routes.ts";
 import { ChannelStore } from "./channels/channel-store.ts";
 import { Email } from "./channels/email.ts";
-import type { Send } from "./model/message.ts";
 import { Outgoing } from "./channels/outgoing.ts";
 import { createSend } from "./channels/send.ts";
 import type { NotificationTables } from "./model/table.ts";
@@ -24,16 +22,9 @@ export interface ChannelsOptions {
   readonly now?: () => number;
 }
 
-export interface Channels {
-  readonly store: ChannelStore;
-  readonly send: Send;
-  /** The address of the console; empty if it is not configured. */
-  readonly externalUrl: string;
-  /** The routes for channels. `changed` is called when receivers may have changed. */
-  createRoutes(changed?: () => void): Route[];
-}
+export type Channels = ReturnType<typeof startChannels>;
 
-export function startChannels({ db, masterKeys, settings, secrets, log, now }: ChannelsOptions): Channels {
+export function startChannels({ db, masterKeys, settings, secrets, log, now }: ChannelsOptions) {
   const { notifyAllowedNetworks: allowedNetworks, notifyCaFile: caFile, noProxy, smtpFrom: from, smtpAllowedDomains } = settings;
   const outgoing = new Outgoing({ allowedNetworks, caFile, httpsProxy: secrets.httpsProxy, noProxy, log });
   const findUsers = async (orgId: string, addresses: readonly string[]) => await emailsOfUsers(db, orgId, addresses);
@@ -52,7 +43,8 @@ export function startChannels({ db, masterKeys, settings, secrets, log, now }: C
     store,
     send,
     externalUrl,
-    createRoutes: (changed) =>
+    /** `changed` is called when receivers may have changed. */
+    createRoutes: (changed?: () => void) =>
       createChannelRoutes({
         channels: store,
         check: { outgoing, email },

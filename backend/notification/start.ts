@@ -3,7 +3,7 @@
 import { Loop } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { Log } from "../operations/log.ts";
-import { createAlertsHandler, type AlertsHandler } from "./intake/intake-listener.ts";
+import { createAlertsHandler } from "./intake/intake-listener.ts";
 import { ChannelsInUse } from "./model/channels-in-use.ts";
 import { releaseClaims } from "./delivery/delivery-store.ts";
 import { Dispatcher } from "./routing/dispatcher.ts";
@@ -43,17 +43,7 @@ export interface NotificationCounts {
   refusedGroups(groups: number): void;
 }
 
-export interface Notification extends AsyncDisposable {
-  /** Handles a request of the evaluator; the caller has verified its password. */
-  readonly takeAlerts: AlertsHandler;
-  /** Call after a change that the dispatcher should process now. */
-  wake(): void;
-  /** Parts that do not work properly. */
-  readonly failing: readonly ("evaluator" | "notification")[];
-  readonly isWorking: boolean;
-  readonly isEvaluatorUp: boolean;
-  readonly attemptsInFlight: number;
-}
+export type Notification = Awaited<ReturnType<typeof startNotification>>;
 
 const HOUSEKEEPING_MS = 10_000;
 const FORGET_EVERY_MS = 3600_000;
@@ -62,7 +52,7 @@ const STUCK_MS = 60_000;
 const REMIND_MS = 300_000;
 
 /** Resolves once it has started. Rejects if the database is unavailable. */
-export async function startNotification(options: NotificationOptions): Promise<Notification> {
+export async function startNotification(options: NotificationOptions) {
   const { db, log, evaluator, counts, timing, externalUrl = "", nowMs = Date.now } = options;
   await using started = new AsyncDisposableStack();
   if (options.isAlone) await releaseClaims(db, new Date(nowMs()));
@@ -99,11 +89,14 @@ export async function startNotification(options: NotificationOptions): Promise<N
   const parts = started.move();
   const isWorking = (): boolean => inUse.isEmpty || nowMs() - Math.min(dispatcher.workedAtMs, outbox.workedAtMs) < STUCK_MS;
   return {
+    /** Handles a request of the evaluator; the caller has verified its password. */
     takeAlerts: createAlertsHandler({ intake, missed: () => watch.missed(), ...createIntakeReports(log) }),
+    /** Call after a change that the dispatcher should process now. */
     wake: () => {
       inUse.forget();
       dispatcher.wake();
     },
+    /** The parts that do not work properly. */
     get failing() {
       return [...(watch.isDown ? ["evaluator" as const] : []), ...(isWorking() ? [] : ["notification" as const])];
     },

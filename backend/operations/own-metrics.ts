@@ -24,36 +24,10 @@ export const READ_AT_SCRAPE = {
   notification_attempts_in_flight: "Messages about alerts that are being sent.",
 } as const;
 
-export interface OwnMetrics {
-  readonly registry: Registry;
-  /** Records of a body that was stored and acknowledged with 204. */
-  accepted(signal: Signal, records: number): void;
-  /** Well-formed records that could not be stored, by reason; the rest of their body was stored. */
-  dropped(signal: Signal, reason: string, records: number): void;
-  /** A body that was rejected as a whole, by error code. */
-  rejected(signal: Signal, code: string): void;
-  /** A finished HTTP request; `route` is the pattern, not the path. Can be used as `onFinished` of http/app.ts. */
-  finished(route: string, method: string, status: number, seconds: number): void;
-  /** The result of an attempt to send a notification. */
-  notified(result: "delivered" | "retried" | "failed"): void;
-  /** Alerts of the evaluator, or groups of them, that were dropped, by reason. */
-  notificationDropped(reason: string, count: number): void;
-  /** The result of a count of log records for a rule. */
-  logsCounted(result: "counted" | "failed"): void;
-  /** A sandbox process was killed, or exited, while it had a job. */
-  sandboxJobKilled(reason: string): void;
-  /** An engine child runs again after it had exited. */
-  restarted(engine: string): void;
-  /** The result of the last check of an engine (/readyz). */
-  engineUp(engine: string, isUp: boolean): void;
-  /** Queries of tenants in a store, read at scrape time. */
-  queries(store: string, read: () => { running: number; waiting: number }): void;
-  /** A value read at scrape time. */
-  gauge(name: keyof typeof READ_AT_SCRAPE, read: () => number): void;
-}
+export type OwnMetrics = ReturnType<typeof createOwnMetrics>;
 
 /** Without `defaults`, there are no metrics of the process and the event loop, whose timers run as long as the process. */
-export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {}): OwnMetrics {
+export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {}) {
   const registry = new Registry();
   const registers = [registry];
   if (defaults) collectDefaultMetrics({ register: registry });
@@ -96,20 +70,29 @@ export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {
   );
   return {
     registry,
-    accepted: (signal, records) => accepted.inc({ signal }, records),
-    dropped: (signal, reason, records) => dropped.inc({ signal, reason }, records),
-    rejected: (signal, code) => rejected.inc({ signal, reason: code }),
-    finished: (route, method, status, seconds) => latency.observe({ route, method, status }, seconds),
-    logsCounted: (result) => logCounts.inc({ result }),
-    notified: (result) => attempts.inc({ result }),
-    notificationDropped: (reason, count) => droppedAlerts.inc({ reason }, count),
-    sandboxJobKilled: (reason) => killedJobs.inc({ reason }),
-    restarted: (engine) => restarts.inc({ engine }),
+    /** Records of a body that was stored and acknowledged with 204. */
+    accepted: (signal: Signal, records: number) => accepted.inc({ signal }, records),
+    /** Well-formed records that could not be stored, by reason; the rest of their body was stored. */
+    dropped: (signal: Signal, reason: string, records: number) => dropped.inc({ signal, reason }, records),
+    /** A body that was rejected as a whole, by error code. */
+    rejected: (signal: Signal, code: string) => rejected.inc({ signal, reason: code }),
+    /** A finished HTTP request; `route` is the pattern, not the path. For `onFinished` of http/app.ts. */
+    finished: (route: string, method: string, status: number, seconds: number) => latency.observe({ route, method, status }, seconds),
+    /** The result of a count of log records for a rule. */
+    logsCounted: (result: "counted" | "failed") => logCounts.inc({ result }),
+    /** The result of an attempt to send a notification. */
+    notified: (result: "delivered" | "retried" | "failed") => attempts.inc({ result }),
+    /** Alerts of the evaluator, or groups of them, that were dropped, by reason. */
+    notificationDropped: (reason: string, count: number) => droppedAlerts.inc({ reason }, count),
+    /** A sandbox process was killed, or exited, while it had a job. */
+    sandboxJobKilled: (reason: string) => killedJobs.inc({ reason }),
+    /** An embedded engine runs again after it had exited. */
+    restarted: (engine: string) => restarts.inc({ engine }),
     ...createGauges(registers),
   };
 }
 
-function createGauges(registers: Registry[]): Pick<OwnMetrics, "queries" | "engineUp" | "gauge"> {
+function createGauges(registers: Registry[]) {
   const readers = new Map<string, () => { running: number; waiting: number }>();
   for (const state of ["running", "waiting"] as const)
     void new Gauge({
@@ -128,9 +111,12 @@ function createGauges(registers: Registry[]): Pick<OwnMetrics, "queries" | "engi
     registers,
   });
   return {
-    queries: (store, read) => void readers.set(store, read),
-    engineUp: (engine, isUp) => engineUp.set({ engine }, Number(isUp)),
-    gauge: (name, read) =>
+    /** Queries of tenants in a store, read at scrape time. */
+    queries: (store: string, read: () => { running: number; waiting: number }) => void readers.set(store, read),
+    /** The result of the last check of an engine (/readyz). */
+    engineUp: (engine: string, isUp: boolean) => engineUp.set({ engine }, Number(isUp)),
+    /** A value read at scrape time. */
+    gauge: (name: keyof typeof READ_AT_SCRAPE, read: () => number) =>
       void new Gauge({
         name: `atherops_${name}`,
         help: READ_AT_SCRAPE[name],
