@@ -170,7 +170,7 @@ test("custom texts of a channel are saved, rejected if they contain unknown fiel
   await page.getByLabel("Name", { exact: true }).fill("pager");
   await page.getByLabel(/^Key of/).fill("k".repeat(32));
   await page.getByLabel(/^Title/).fill("{{ team }} is down");
-  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByRole("button", { name: "Create", exact: true }).click();
   await page.getByRole("alert").getByText("unknown placeholder {{ team }}").waitFor();
   const settings = { region: "us", title: "{{ labels.team }} is down", text: "{{#alerts}}{{ labels.instance }}\n{{/alerts}}" };
   await page.getByLabel(/^Title/).fill(settings.title);
@@ -239,7 +239,7 @@ test("a route is created at the first position and removed; errors are shown", a
   await page.getByRole("button", { name: "Create", exact: true }).click();
   await page.getByRole("alert").getByText("critical is no matcher").waitFor();
   await matchers.fill("team=shop\nseverity=~(");
-  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByRole("button", { name: "Create", exact: true }).click();
   await page.getByRole("alert").getByText("is not a regular expression").waitFor();
   await matchers.fill("team=shop");
   await page.getByText("Matches 1 firing alert: always").waitFor();
