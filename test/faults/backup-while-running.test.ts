@@ -137,7 +137,8 @@ describe("a backup of a backend that runs", { timeout: TIMEOUT_MS }, () => {
     await enrolling[Symbol.asyncDispose]();
     expect([...senders.answers.keys()]).toEqual(["204"]);
     expect(before.keys.length).toBeGreaterThan(0);
-    const times = (JSON.parse(readFileSync(join(out, "first", "manifest.json"), "utf8")) as { snapshot_times: Record<string, string> }).snapshot_times;
+    const times = (JSON.parse(readFileSync(join(out, "first", "manifest.json"), "utf8")) as { snapshot_times: Record<string, string> })
+      .snapshot_times;
     for (const store of ["logs", "spans", "metrics"]) expect(times["accounts"]! >= times[store]!, store).toBe(true);
 
     const second = await elsewhere("second");
@@ -165,7 +166,10 @@ describe("a backup of a backend that runs", { timeout: TIMEOUT_MS }, () => {
       await using _other = await requestSnapshot(backend.dataDir);
       expect(held()).toContain("backup-snapshot");
       const refused = await run(backend.place, ["backup", join(out, "refused")]);
-      expect([refused.code, refused.output]).toEqual([2, expect.stringMatching(/^atherops-backend: another backup has been running since 2.*Z\n$/)]);
+      expect([refused.code, refused.output]).toEqual([
+        2,
+        expect.stringMatching(/^atherops-backend: another backup has been running since 2.*Z\n$/),
+      ]);
     }
     expect(held()).toEqual([]);
     expect((await run(backend.place, ["backup", join(out, "after-it")])).code).toBe(0);

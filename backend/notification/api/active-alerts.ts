@@ -20,7 +20,7 @@ export interface RoutedAlert {
   readonly bytes: number;
 }
 
-export interface ActiveAlertsQuery {
+export interface ActiveAlertsOptions {
   readonly orgId: string;
   readonly now: Date;
   readonly routes: readonly StoredRoute[];
@@ -38,12 +38,12 @@ const PAGE_ROWS = 200;
 /** Sorted by fingerprint. `isCut`: there are more alerts. */
 export async function findActiveAlerts(
   db: NotificationDb,
-  question: ActiveAlertsQuery,
+  options: ActiveAlertsOptions,
 ): Promise<{ alerts: RoutedAlert[]; isCut: boolean }> {
-  const { orgId, now, filter, channels } = question;
+  const { orgId, now, filter, channels } = options;
   const compileSlices = new TimeSlices();
-  const findRoutes = await compileRoutes(question.routes, compileSlices);
-  const silencers = await compileSlices.map(question.silences, ({ id, matchers }) => ({ id, matches: compileMatchers(matchers) }));
+  const findRoutes = await compileRoutes(options.routes, compileSlices);
+  const silencers = await compileSlices.map(options.silences, ({ id, matchers }) => ({ id, matches: compileMatchers(matchers) }));
   const nameBytes = new Map([...channels.values()].map((name) => [name, Buffer.byteLength(JSON.stringify({ name })) + 1]));
   const alerts: RoutedAlert[] = [];
   let sum = 0;

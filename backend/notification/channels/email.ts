@@ -20,24 +20,17 @@ import type { Message, Outcome } from "../model/message.ts";
 import { trustedAuthorities } from "./outgoing.ts";
 import { createHash } from "node:crypto";
 
-export interface EmailContent {
-  readonly subject: string;
-  readonly text: string;
-  /** The same for all attempts. */
-  readonly messageId: string;
-  /** The same for all messages of a group, so that mail programs show these together. */
-  readonly references: string;
-}
-
 /** `domain`: of the sender's address; `custom`: the channel's own texts. */
-export function buildEmail(message: Message, domain: string, custom: CustomTexts = {}): EmailContent {
+export function buildEmail(message: Message, domain: string, custom: CustomTexts = {}) {
   const content = custom.text === undefined ? defaultText(message) : [custom.text];
   const parts = [...content, `Sent by the channel "${oneLine(message.receiver, 200)}" of ${oneLine(message.org.name, 200)}.`];
   const thread = createHash("sha256").update(`${message.org.id}|${message.groupKey}`).digest("hex").slice(0, 32);
   return {
     subject: custom.title === undefined ? defaultTitle(message) : oneLine(custom.title, MAX_EMAIL_SUBJECT_LENGTH),
     text: `${parts.join("\n\n")}\n`,
+    // The same for all attempts.
     messageId: `<${message.id}@${domain}>`,
+    // The same for all messages of a group, so that mail programs show them as one thread.
     references: `<${thread}@${domain}>`,
   };
 }

@@ -51,13 +51,7 @@ export function pagerDutyEvent(
   return { url: new URL("/v2/enqueue", origin), body: JSON.stringify(body) };
 }
 
-interface PayloadTexts {
-  readonly summary: string;
-  readonly source: string;
-  readonly text: string | undefined;
-}
-
-function buildPayload(message: Message, { summary, source, text }: PayloadTexts): object {
+function buildPayload(message: Message, { summary, source, text }: { summary: string; source: string; text: string | undefined }): object {
   const alerts = message.alerts.slice(0, SHOWN_ALERTS).map((alert) => {
     const { summary: alertSummary, labels, description } = alertTexts(alert, message);
     return { status: alert.status, summary: alertSummary, labels, description };

@@ -69,22 +69,12 @@ function print(line: string): void {
   console.error(line);
 }
 
-export interface Restored {
-  readonly files: number;
-  readonly bytes: number;
-  readonly createdAt: string;
-  /** Describes the restored data, one line per store. */
-  readonly lines: readonly string[];
-  /** The time of the restored accounts. */
-  readonly accountsAt: string;
-}
-
 /** Throws SettingsError, StartError or DataDirInUseError, with DATA_DIR unchanged unless the final renames failed. */
 export async function restore(
   settings: Settings,
   folder: string,
   { freeBytes: readFreeBytes = freeBytes }: { freeBytes?: typeof freeBytes } = {},
-): Promise<Restored> {
+) {
   const { dataDir } = settings;
   const newest = listBackups(folder).at(-1);
   if (newest !== undefined)

@@ -32,11 +32,6 @@ const listSchema = {
   response: { 200: { type: "array", items: org } },
 } as const;
 
-interface NewOrg {
-  name: string;
-  admin: { email: string; password: string };
-}
-
 export function registerOrgRoutes(
   app: FastifyInstance,
   { db, guards, hashQueue, now = Date.now, pageRows = MAX_ROWS_PER_ORG }: AccountDeps,
@@ -53,7 +48,10 @@ export function registerOrgRoutes(
   addRoute(app, guards, {
     ...endpoint("POST", "/api/orgs", "operator"),
     ...createSchema,
-    handler: async (request: FastifyRequest<{ Body: NewOrg }>, reply: FastifyReply) => {
+    handler: async (
+      request: FastifyRequest<{ Body: { name: string; admin: { email: string; password: string } } }>,
+      reply: FastifyReply,
+    ) => {
       const { name, admin } = request.body;
       await requireFreeName(db, name);
       await requireFreeEmail(db, admin.email);

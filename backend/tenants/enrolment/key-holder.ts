@@ -1,30 +1,22 @@
 // Finds the newest key of each cluster or host, and whether the agent that holds it is still alive. Invariant: while it is alive, a
 // registration from another installation or from a cloned host must not retire its key.
-import type { Kysely, Transaction } from "kysely";
+import type { Kysely, Selectable, Transaction } from "kysely";
 import type { KeyKind } from "../../auth/request-identity.ts";
 import { offlineAfterMs } from "./heartbeats.ts";
-import type { EnrolmentTables } from "./table.ts";
+import type { EnrolmentTables, HostTable } from "./table.ts";
 
-export interface KeyHolder {
-  readonly id: string;
-  readonly org_id: string;
-  readonly last_heartbeat: Date | null;
-  readonly heartbeat_interval_s: number;
-}
+type KeyHolder = Pick<Selectable<HostTable>, "id" | "org_id" | "last_heartbeat" | "heartbeat_interval_s">;
 
-export interface AliveHolder {
-  /** Another agent may register once the holder has sent no heartbeat for this long. */
-  readonly silentAfterS: number;
-  readonly retryAfterS: number;
-}
-
-/** Undefined if the holder has no key, or has been silent for long enough. The caller must have locked the holder's row. */
+/**
+ * `silentAfterS`: another agent may register once the holder has sent no heartbeat for this long. Undefined if the holder has no key, or
+ * has been silent for long enough. The caller must have locked the holder's row.
+ */
 export async function findAliveHolder(
   trx: Transaction<EnrolmentTables>,
   kind: KeyKind,
   { id, org_id, last_heartbeat, heartbeat_interval_s }: KeyHolder,
   { now, startedAt }: { now: number; startedAt: number },
-): Promise<AliveHolder | undefined> {
+) {
   const createdAt = (await currentKeyTimes(trx, org_id, kind, [id])).get(id);
   if (!createdAt) return undefined;
   const silentAfterMs = offlineAfterMs(heartbeat_interval_s);

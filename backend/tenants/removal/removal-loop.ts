@@ -12,11 +12,7 @@ import type { Telemetry } from "../../telemetry.ts";
 import { type DeletionTables, settleDeletion } from "./deletion.ts";
 import type { OrgRetention, Retention, RetentionTables } from "./retention.ts";
 
-interface JobTables {
-  job_claims: { name: string; claimed_until: Date };
-}
-
-export type RemovalTables = DeletionTables & RetentionTables & JobTables;
+export type RemovalTables = DeletionTables & RetentionTables & { job_claims: { name: string; claimed_until: Date } };
 
 export interface DataRemovalOptions {
   readonly db: Kysely<RemovalTables>;
