@@ -155,13 +155,11 @@ async function openBackups({ settings, secrets, stack, database, snapshotSources
 /** Without a kernel, TypeScript does the same work more slowly. */
 function reportMissingKernels(log: Running["log"]): void {
   const advice = "build it with `node hack/kernel.mjs`";
-  if (!threadKernel())
-    log.warn({ event: "backend.kernel_missing", err: kernelProblem() }, `WASM decoder not built, using the slower one: ${advice}`);
-  if (!plainLines() || !writeKernel())
-    log.warn(
-      { event: "backend.kernel_missing", err: plainLinesProblem() ?? writeKernelProblem() },
-      `WASM validator not built, using the slower one: ${advice}`,
-    );
+  if (!OTLP_KERNEL.get())
+    log.warn({ event: "backend.kernel_missing", err: OTLP_KERNEL.problem }, `WASM decoder not built, using the slower one: ${advice}`);
+  const missing = [PLAIN_LINES, WRITE_KERNEL].find((kernel) => !kernel.get());
+  if (missing)
+    log.warn({ event: "backend.kernel_missing", err: missing.problem }, `WASM validator not built, using the slower one: ${advice}`);
 }
 
 /** `alertingRoutes`: the routes of the alerting role, if this process has it. */

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startTestEngine, type TestEngine } from "../../test/fixtures/metrics-engine.ts";
-import { whyNotAsked } from "../engines/victoria-metrics/expression-guard.ts";
+import { refusalOf } from "../engines/victoria-metrics/expression-guard.ts";
 import { analyseExpression, findExpressionProblem } from "./expression.ts";
 
 describe("what can be an alert", () => {
