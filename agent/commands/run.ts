@@ -8,7 +8,7 @@ import { OFFSETS_FILE } from "../collector/config/fragments/host-logs.ts";
 import { logFileRules } from "../collector/files/log-paths.ts";
 import { LogFiles } from "../collector/files/log-files.ts";
 import type { LogFileRules } from "../collector/files/open-files.ts";
-import { LogFilesWatchdog } from "../collector/files/watchdog.ts";
+import { LogFilesWatchdog } from "../collector/supervision/watchdog.ts";
 import { EffectiveConfig } from "../collector/effective-config.ts";
 import { FILES_TOKEN_VARIABLE } from "../collector/config/collector-config.ts";
 import { collectorProgram, collectorVariables } from "../collector/supervision/process.ts";

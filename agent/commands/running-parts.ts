@@ -10,7 +10,7 @@ import { type AgentIdentity, installationOf } from "../identity/identity.ts";
 import type { LogPolicies } from "../policies/log-policies.ts";
 import type { Monitors } from "../monitors/monitors.ts";
 import type { LogFiles } from "../collector/files/log-files.ts";
-import type { LogFilesWatchdog } from "../collector/files/watchdog.ts";
+import type { LogFilesWatchdog } from "../collector/supervision/watchdog.ts";
 import { CLUSTER_HEARTBEAT_PATH, type Heartbeat, HOST_HEARTBEAT_PATH } from "../../common/protocol/enrolment.ts";
 import type { Proxy } from "../proxy/server.ts";
 import type { Identity, Settings } from "../settings.ts";

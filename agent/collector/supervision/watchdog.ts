@@ -2,10 +2,10 @@
 // /readyz reports this as a failing signal. If an empty queue's file fills the disk, the watchdog restarts the collector, and the supervisor
 // removes the file. Invariant: a collector with a backlog, or one that waits for the backend, does not count as stuck.
 import { ask } from "../../../common/http.ts";
-import { type Rejection, sumMetric } from "../supervision/queue-state.ts";
+import { type Rejection, sumMetric } from "./queue-state.ts";
 import { Loop } from "../../../common/loop.ts";
 import type { Log } from "../../log.ts";
-import type { LogFilesStatus } from "./log-files.ts";
+import type { LogFilesStatus } from "../files/log-files.ts";
 
 export interface FailingSignal {
   readonly signal: string;
