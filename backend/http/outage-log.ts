@@ -73,21 +73,10 @@ function describeCause(error: unknown): string {
 type ChildArguments = Parameters<FastifyBaseLogger["child"]>;
 type LogArguments = [object, string?];
 
-const LEVELS = ["fatal", "error", "warn", "info", "debug", "trace"] as const;
-
-export interface RequestLog extends Record<(typeof LEVELS)[number], (...line: LogArguments) => void> {}
-
 export class RequestLog {
   readonly #log: FastifyBaseLogger;
   readonly #childArguments: ChildArguments;
   #child: FastifyBaseLogger | undefined;
-
-  static {
-    for (const level of LEVELS)
-      RequestLog.prototype[level] = function (this: RequestLog, ...line) {
-        this.#logger()[level](...line);
-      };
-  }
 
   constructor(log: FastifyBaseLogger, ...childArguments: ChildArguments) {
     this.#log = log;
@@ -96,6 +85,30 @@ export class RequestLog {
 
   get level(): string {
     return this.#logger().level;
+  }
+
+  fatal(...line: LogArguments): void {
+    this.#logger().fatal(...line);
+  }
+
+  error(...line: LogArguments): void {
+    this.#logger().error(...line);
+  }
+
+  warn(...line: LogArguments): void {
+    this.#logger().warn(...line);
+  }
+
+  info(...line: LogArguments): void {
+    this.#logger().info(...line);
+  }
+
+  debug(...line: LogArguments): void {
+    this.#logger().debug(...line);
+  }
+
+  trace(...line: LogArguments): void {
+    this.#logger().trace(...line);
   }
 
   silent(): void {}

@@ -6,7 +6,7 @@ import { MAX_GROUPS } from "../limits.ts";
 import { RANK, type Role } from "../request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import type { GroupGrant } from "../../settings.ts";
-import { requireCapacity } from "../../tenants/row-limits.ts";
+import { requireCapacity } from "../../tenants/accounts/row-limits.ts";
 import { type AccountTables, EMAIL_SCHEMA, insertUser, NO_PASSWORD, normalEmail, type UserRow } from "../sessions/table.ts";
 import { requireOtherAdmins, lockOperators } from "../../tenants/accounts/users.ts";
 import { lockOrg, tenantDatabase } from "../../engines/relational/tenant-database.ts";

@@ -251,12 +251,3 @@ async function classified<T>(work: Promise<T>): Promise<T> {
 function unavailable(cause: unknown): ApiError {
   return new ApiError("storage_unavailable", "the log and trace store did not answer; try again", { cause, retryAfterS: RETRY_AFTER_S });
 }
-
-const CANNOT_COMPILE_REGEXP = "427";
-
-/** The engine's message and its reason, if a statement failed because a regular expression is not one of RE2. */
-export function refusedExpression(error: unknown): { message: string; reason: string } | undefined {
-  const { code, message = "" } = ((error as Error).cause ?? {}) as { code?: unknown; message?: string };
-  if (String(code) !== CANNOT_COMPILE_REGEXP) return undefined;
-  return { message, reason: /, error: (.{0,200}?)\. Look at/s.exec(message)?.[1] ?? "it cannot be read" };
-}

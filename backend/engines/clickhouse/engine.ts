@@ -47,3 +47,12 @@ export interface Engine extends AsyncDisposable {
   command(statement: string, shard?: number): Promise<void>;
   insert(insert: Insert): Promise<void>;
 }
+
+const CANNOT_COMPILE_REGEXP = "427";
+
+/** The engine's message and its reason, if a statement failed because a regular expression is not one of RE2. */
+export function refusedExpression(error: unknown): { message: string; reason: string } | undefined {
+  const { code, message = "" } = ((error as Error).cause ?? {}) as { code?: unknown; message?: string };
+  if (String(code) !== CANNOT_COMPILE_REGEXP) return undefined;
+  return { message, reason: /, error: (.{0,200}?)\. Look at/s.exec(message)?.[1] ?? "it cannot be read" };
+}

@@ -12,7 +12,7 @@ import type { OpenChannel } from "../model/message.ts";
 import { newSigningSecret } from "./webhook.ts";
 import type { ChannelsTable, NotificationTables } from "../model/table.ts";
 import { changeOrganisation } from "../model/organisation-rows.ts";
-import { requireCapacity, requireUniqueName } from "../../tenants/row-limits.ts";
+import { requireCapacity, requireUniqueName } from "../../tenants/accounts/row-limits.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 export type ChannelRow = Selectable<ChannelsTable>;

@@ -1,7 +1,7 @@
 // Runs the jobs of Loki's API in a sandbox process: everything that parses a query of a request or evaluates it. Invariant: a job is plain
 // data, and its result is bytes.
 import { wrongQuery } from "./grammar.ts";
-import { refusedExpression } from "../../engines/clickhouse/client.ts";
+import { refusedExpression } from "../../engines/clickhouse/engine.ts";
 import { Sql } from "../../engines/clickhouse/sql.ts";
 import type { RecordFilter } from "../../storage/logs/filter.ts";
 import { NO_MATCHING } from "../../storage/logs/matching.ts";

@@ -1,7 +1,7 @@
 // Translates a filter of log records into SQL conditions on the table logs. Invariant: every value becomes a literal. Regular expressions
 // are matched as matching.ts decides, which also chooses the FROM clause.
 import { ApiError } from "../../errors.ts";
-import { refusedExpression } from "../../engines/clickhouse/client.ts";
+import { refusedExpression } from "../../engines/clickhouse/engine.ts";
 import { Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { type Matching, matchingOf } from "./matching.ts";
 import { hasWords, withHints, wordsOf } from "./words.ts";
@@ -50,9 +50,9 @@ export interface RecordFilter {
   readonly node?: string;
   /** Lowercase hex. */
   readonly traceId?: string;
-  /** Each key has the nonEmpty value. */
+  /** Each key has the given value. */
   readonly labels: Pairs;
-  /** No key has the nonEmpty value; a missing key is fine. */
+  /** No key has the given value; a missing key is fine. */
   readonly notLabels?: Pairs;
   /**
    * Conditions that the other fields cannot express, and how their regular expressions are matched. If set, `regex` and `notRegex` are

@@ -1,7 +1,8 @@
 // Reads exemplars for the latency series of spans: the slowest span for each bucket of a series and each interval of the range, from the
 // spans at query time. Invariant: an exemplar belongs to the bucket under which it is listed, and has the labels that span-series.ts gives
 // the series.
-import { type Ask, refusedExpression } from "../../engines/clickhouse/client.ts";
+import type { Ask } from "../../engines/clickhouse/client.ts";
+import { refusedExpression } from "../../engines/clickhouse/engine.ts";
 import { and, or, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { ApiError } from "../../errors.ts";
 import { parseLines } from "../found-page.ts";

@@ -12,7 +12,7 @@ import { ApiError } from "../../errors.ts";
 import { closedSchema, NO_CONTENT, objectSchema, TIME_SCHEMA } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { type InvitationDeps, invitationHash, requirePasswordLogin } from "./invitations.ts";
-import { requireCapacity } from "../row-limits.ts";
+import { requireCapacity } from "./row-limits.ts";
 import { ROLE_SCHEMA } from "./users.ts";
 
 /** Used instead of an account's address: the login backoff counts pairs of account and network. */

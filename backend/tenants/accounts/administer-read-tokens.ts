@@ -22,7 +22,7 @@ import {
 import { addRoute, endpoint } from "../../http/route.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
 import { MAX_READ_TOKEN_TTL_MS } from "../limits.ts";
-import { requireCapacity } from "../row-limits.ts";
+import { requireCapacity } from "./row-limits.ts";
 import type { AccountTables, ReadTokenRow } from "../../auth/sessions/table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 

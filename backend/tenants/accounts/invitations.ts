@@ -22,7 +22,7 @@ import {
 } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { MAX_INVITATION_TTL_MS, MAX_INVITATIONS_PER_ORG } from "../limits.ts";
-import { requireCapacity } from "../row-limits.ts";
+import { requireCapacity } from "./row-limits.ts";
 import { requireOperator, ROLE_SCHEMA } from "./users.ts";
 
 const TTL = { minMs: 60_000, maxMs: MAX_INVITATION_TTL_MS };

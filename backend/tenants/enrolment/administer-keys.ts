@@ -2,7 +2,7 @@
 // revoked keys are not listed.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../../auth/audit-log.ts";
-import { requireCapacity } from "../row-limits.ts";
+import { requireCapacity } from "../accounts/row-limits.ts";
 import { callerOf } from "../../auth/request-identity.ts";
 import {
   closedSchema,

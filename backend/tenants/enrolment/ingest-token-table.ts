@@ -5,7 +5,7 @@ import type { IngestTokenRow } from "../../auth/ingest-tokens/table.ts";
 import type { KeyKind } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { notFound } from "../../http/schemas.ts";
-import { requireCapacity } from "../row-limits.ts";
+import { requireCapacity } from "../accounts/row-limits.ts";
 import type { EnrolmentTables } from "./table.ts";
 
 type Db = Kysely<EnrolmentTables>;

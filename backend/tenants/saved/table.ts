@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { type Kysely, sql, type Transaction } from "kysely";
 import { notFound } from "../../http/schemas.ts";
-import { requireCapacity, requireUniqueName } from "../row-limits.ts";
+import { requireCapacity, requireUniqueName } from "../accounts/row-limits.ts";
 
 export type SavedKind = "dashboard" | "view";
 
