@@ -100,7 +100,7 @@ test("while the collector has still to come, one link logs in, and the agent fol
   const { page, complaints } = opened;
   await page.goto(link);
   await page.getByText("waits for its collector: ").waitFor();
-  await page.getByText(`${COLLECTOR} ${collector.version}: waiting for process ${process.pid}, which is bringing it`).waitFor();
+  await page.getByText(`${COLLECTOR} ${collector.version}: waiting for process ${process.pid}, which is fetching it`).waitFor();
   await page.getByText("Not set up yet").waitFor();
   expect(page.url()).toBe(`${origin}/#/overview`);
   await using other = await openPage(browser, origin, {}, REFUSED);
