@@ -85,7 +85,7 @@ function Settings({ kind, channel }: Pick<ChannelFormProps, "kind" | "channel">)
     return (
       <TextArea
         key={kind}
-        label="E-mail addresses of users of your organisation, one per line"
+        label="E-mail addresses, one per line: users of your organisation, or domains that the operator allows"
         name="to"
         rows={3}
         required

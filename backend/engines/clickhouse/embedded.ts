@@ -227,7 +227,7 @@ class Pool {
 }
 
 const MIB = 1024 * 1024;
-const LEAST_BYTES = 8 * MIB;
+const MIN_CACHE_BYTES = 8 * MIB;
 /**
  * The engine's caches as parts of the memory limit, together at most a sixteenth; the default is 5 GiB for marks alone. Each is large
  * enough that a query does not read its marks twice. Primary keys are in memory with their parts, and columns are not cached.
@@ -250,5 +250,5 @@ export function memoryLimitBytes(): number {
 
 /** The sizes of the caches as arguments of the engine. */
 export function cacheArguments(limitBytes: number): string[] {
-  return Object.entries(PARTS).map(([name, part]) => `--${name}=${Math.max(LEAST_BYTES, Math.floor(limitBytes * part))}`);
+  return Object.entries(PARTS).map(([name, part]) => `--${name}=${Math.max(MIN_CACHE_BYTES, Math.floor(limitBytes * part))}`);
 }

@@ -34,8 +34,8 @@ export const MILLISECONDS = "^\\d{1,12}(\\.\\d{1,6})?$";
 export const SPAN_PARAMETERS = {
   service: { ...text, description: "service.name of the sender" },
   operation: { ...text, description: "name of the span" },
-  min_duration_ms: { ...text, pattern: MILLISECONDS, description: "milliseconds such as 250 or 0.5; of the whole trace" },
-  max_duration_ms: { ...text, pattern: MILLISECONDS, description: "milliseconds such as 250 or 0.5; of the whole trace" },
+  min_duration_ms: { ...text, pattern: MILLISECONDS, description: "milliseconds such as 250 or 0.5; the duration of the trace within the range" },
+  max_duration_ms: { ...text, pattern: MILLISECONDS, description: "milliseconds such as 250 or 0.5; the duration of the trace within the range" },
   error: { type: "boolean", default: false, description: "true: only spans whose status is ERROR" },
   where: {
     anyOf: [text, { type: "array", items: text }],

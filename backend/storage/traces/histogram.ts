@@ -6,7 +6,7 @@ import { Sql, sql } from "../../engines/clickhouse/sql.ts";
 /** Bucket n ends at 2^(n/4) ms. */
 export const BUCKETS_PER_DOUBLING = 4;
 /** Shorter spans count as one microsecond. */
-const LEAST_NS = 1000;
+const MIN_NS = 1000;
 
 /** Must equal the expressions of the projection: the engine recognises no others. */
 export const DURATION_SUM = sql`sum(toFloat64(duration_ns))`;
@@ -15,7 +15,7 @@ export const DURATION_BUCKETS = sql`sumMap(map(${DURATION_BUCKET}, toUInt64(1)))
 
 /** The bucket of a duration, as SQL computes it. */
 export function bucketOf(durationNs: number): number {
-  return Math.ceil(Math.log2(Math.max(durationNs, LEAST_NS) / 1e6) * BUCKETS_PER_DOUBLING);
+  return Math.ceil(Math.log2(Math.max(durationNs, MIN_NS) / 1e6) * BUCKETS_PER_DOUBLING);
 }
 
 /** The upper bound of a bucket, in milliseconds. */

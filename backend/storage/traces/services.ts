@@ -38,7 +38,7 @@ export interface RedPoint extends RedFigures {
   readonly end: string;
 }
 
-const MOST_OPERATIONS = 1000;
+const MAX_OPERATIONS = 1000;
 /** 1,000 services with 1,500 points each take half of it; larger queries fail before that on the memory limit of a read. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
@@ -121,7 +121,7 @@ export async function listOperations(ask: Ask, orgId: string, filter: RedFilter,
     await ask(
       sql`SELECT operation, kind, ${FIGURE_NAMES} FROM (SELECT operation, kind, ${figures(sql`${filter.endS - filter.startS}`)} FROM
         (SELECT operation, kind, ${MERGED} FROM (${groups}) GROUP BY operation, kind))
-        ORDER BY calls DESC, operation, kind LIMIT ${MOST_OPERATIONS}`,
+        ORDER BY calls DESC, operation, kind LIMIT ${MAX_OPERATIONS}`,
       MAX_ANSWER_BYTES,
     ),
   );
