@@ -31,11 +31,13 @@ interface SearchParameters extends PageParameters, SpanParameters {
 /** At most what the engine can represent in 64 bits of nanoseconds. */
 export const MILLISECONDS = "^\\d{1,12}(\\.\\d{1,6})?$";
 
+const duration = (meaning: string) => ({ ...text, pattern: MILLISECONDS, description: `${meaning} in milliseconds, such as 250 or 0.5` });
+
 export const SPAN_PARAMETERS = {
   service: { ...text, description: "service.name of the sender" },
   operation: { ...text, description: "name of the span" },
-  min_duration_ms: { ...text, pattern: MILLISECONDS, description: "milliseconds such as 250 or 0.5; the duration of the trace within the range" },
-  max_duration_ms: { ...text, pattern: MILLISECONDS, description: "milliseconds such as 250 or 0.5; the duration of the trace within the range" },
+  min_duration_ms: duration("span duration"),
+  max_duration_ms: duration("span duration"),
   error: { type: "boolean", default: false, description: "true: only spans whose status is ERROR" },
   where: {
     anyOf: [text, { type: "array", items: text }],
@@ -48,6 +50,8 @@ const QUERY_SCHEMA = {
   type: "object",
   properties: {
     ...SPAN_PARAMETERS,
+    min_duration_ms: duration("duration of the trace within the range"),
+    max_duration_ms: duration("duration of the trace within the range"),
     order: { type: "string", enum: TRACE_ORDERS, default: "time", description: "over all traces of the range, largest or newest first" },
     ...PAGE_PARAMETERS,
   },
