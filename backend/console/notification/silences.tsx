@@ -23,8 +23,8 @@ export function Silences() {
   const { query } = route.value;
   const all = loaded.value.value ?? [];
   const count = (state: string): number => all.filter(({ status }) => status.state === state).length;
-  const isSessionExpired = query.get("ended") !== null;
-  const shown = all.filter(({ status }) => isSessionExpired || status.state !== "expired");
+  const areExpiredShown = query.get("ended") !== null;
+  const shown = all.filter(({ status }) => areExpiredShown || status.state !== "expired");
   const id = query.get("silence");
   const chosen = [...all, created.value].find((silence) => silence?.id === id);
   const isOpen = mayWrite.value && (chosen !== undefined || id === "new");
@@ -41,8 +41,8 @@ export function Silences() {
         </p>
         <Checkbox
           label={`Show ${count("expired")} expired (last 5 days)`}
-          checked={isSessionExpired}
-          onChange={() => choose({ ended: isSessionExpired ? undefined : "1" })}
+          checked={areExpiredShown}
+          onChange={() => choose({ ended: areExpiredShown ? undefined : "1" })}
         />
         <CreateLink href={address("alerts", { view: "silences", silence: "new" })} text="Create silence" />
       </div>
@@ -109,7 +109,7 @@ function SilenceSide({ silence, onSaved, onChanged }: SilenceSideProps) {
           path={`${SILENCES}/${silence.id}`}
           onRemoved={() => (onChanged(), address("alerts", listParameters()))}
         >
-          Firing alerts that it mutes are sent to their channels refreshes.
+          Firing alerts that it mutes are sent to their channels again.
         </RemoveButton>
       )}
     </Side>
