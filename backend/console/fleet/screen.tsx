@@ -212,7 +212,15 @@ interface CollectorStateProps {
 }
 
 function CollectorState({ collector, configError }: CollectorStateProps) {
-  if (!collector) return <span class="quiet">not reported</span>;
+  return (
+    <>
+      {collector ? <CollectorReport collector={collector} /> : <span class="quiet">not reported</span>}
+      {configError && <Problem message={visible(configError)} />}
+    </>
+  );
+}
+
+function CollectorReport({ collector }: { collector: Collector }) {
   const { state, restarts = 0, failing = [], queue_percent: queuePercent = 0, last_error: lastError } = collector;
   return (
     <>
@@ -221,7 +229,6 @@ function CollectorState({ collector, configError }: CollectorStateProps) {
       {failing.length > 0 && <span class="level is-error"> not delivered: {failing.map(visible).join(", ")}</span>}
       {queuePercent >= 25 && <span class="level is-warn"> disk queue {queuePercent}% full</span>}
       {lastError && <span class="quiet last-error"> {visible(lastError.slice(0, 300))}</span>}
-      {configError && <Problem message={visible(configError)} />}
     </>
   );
 }
