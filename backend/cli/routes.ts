@@ -183,7 +183,7 @@ function withOptions(command: Command): Command {
     .option("--continue", "later routes are evaluated too");
 }
 
-/** Collects names of a repeatable option; one value may contain collect, separated by commas. */
+/** Collects names of a repeatable option; one value may contain several, separated by commas. */
 function collectNames(value: string, all: string[] = []): string[] {
   return [...all, ...value.split(",").filter(Boolean)];
 }

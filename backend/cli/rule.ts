@@ -80,17 +80,17 @@ export function withLogOptions(command: Command): Command {
 /** Undefined if none of these options was used. `current`: the condition to change. */
 export function parseLogCondition({ logs, where, by }: LogConditionOptions, current?: unknown): Record<string, unknown> | undefined {
   if (logs === undefined && where === undefined && by === undefined) return undefined;
-  const changed = isObject(current) ? current : undefined;
-  if (logs === undefined && !changed)
+  const existing = isObject(current) ? current : undefined;
+  if (logs === undefined && !existing)
     throw new WrongUsage("--logs: is missing, but --where or --by is given: add a comparison such as '> 20 in 5m'");
   const [, operator, threshold, window] = COMPARISON.exec(logs ?? "") ?? [];
   if (logs !== undefined && operator === undefined) throw new WrongUsage(`--logs ${logs}: write it as '> 20 in 5m'`);
   // An empty value removes an existing condition; if there was none, it probably comes from an unset shell variable and is ignored.
-  const isKept = (text: string): boolean => !changed || text !== "";
+  const isKept = (text: string): boolean => !existing || text !== "";
   return {
     filter: {},
     by: [],
-    ...changed,
+    ...existing,
     ...(where && { filter: filterOf(where.filter(isKept)) }),
     ...(by && { by: by.filter(isKept) }),
     ...(operator !== undefined && { window, operator, threshold: Number(threshold) }),

@@ -6,7 +6,7 @@ export type Row = Record<string, unknown>;
 
 /** Columns that are shown as an age, because that is what people look for. */
 const AGES: ReadonlySet<string> = new Set(["last_heartbeat", "key_created_at", "last_used_at"]);
-/** Times of resources. Those of telemetry have nanoseconds and are not truncate. */
+/** Times of resources. Those of telemetry have nanoseconds and are not truncated. */
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
 /** Header and rows, with columns as wide as their widest cell; the last column is not padded. */

@@ -1,6 +1,6 @@
 // A live tail of logs over server-sent events. Invariants: a record is printed once, and gaps are reported, even if connections are lost:
-// the client asks the backend to continue after the last event.
-// The tail ends when the signal aborts, or with an error that a retry cannot fix.
+// the client asks the backend to continue after the last event. The tail ends when the signal aborts, or with an error that a retry cannot
+// fix.
 import { once } from "node:events";
 import { pause } from "../../common/loop.ts";
 import { readServerEvents } from "../client/server-events.ts";

@@ -21,8 +21,8 @@ const MAX_DRAWN = 20;
 export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: () => void }) {
   const expr = useSignal(rule.expr);
   const save = async (form: HTMLFormElement): Promise<string | undefined> => {
-    const { expr: formatTerm, ...typed } = typedRule(form, expr.peek());
-    const body = { ...typed, ...(rule.logs ? { logs: typedCondition(form, rule.logs) } : { expr: formatTerm }) };
+    const { expr: typedExpr, ...typed } = typedRule(form, expr.peek());
+    const body = { ...typed, ...(rule.logs ? { logs: typedCondition(form, rule.logs) } : { expr: typedExpr }) };
     const saved = await call<Rule>(rule.id ? `${RULES}/${rule.id}` : RULES, { method: rule.id ? "PUT" : "POST", body });
     onSaved();
     return saved.id && address("alerts", { rule: saved.id });

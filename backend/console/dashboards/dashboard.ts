@@ -23,13 +23,13 @@ const VARIABLE = /\$\{(\w+)(?::\w+)?\}|\$(\w+)|\[\[(\w+)\]\]/g;
  * regular expression syntax if it is compared by `=~`. Outside a string, only a word or a number is inserted.
  */
 export function fillVariables(query: string, chosen: Chosen): string {
-  return query.replace(VARIABLE, (formatTerm: string, ...groups: unknown[]) => {
+  return query.replace(VARIABLE, (match: string, ...groups: unknown[]) => {
     const [braced, plain, bracketed, offset] = groups as [string?, string?, string?, number?];
     const name = braced ?? plain ?? bracketed ?? "";
     const value = Object.hasOwn(chosen, name) ? chosen[name] : undefined;
-    if (value === undefined) return formatTerm;
+    if (value === undefined) return match;
     const before = textBeforeOpenString(query.slice(0, offset));
-    if (before === undefined) return /^[\w.:]+$/.test(value) ? value : formatTerm;
+    if (before === undefined) return /^[\w.:]+$/.test(value) ? value : match;
     const text = /[=!]~\s*$/.test(before) ? value.replaceAll(/[$()*+.?[\\\]^{|}]/g, "\\$&") : value;
     return text.replaceAll(/["'\\`\n]/g, (char) => (char === "\n" ? "\\n" : `\\${char}`));
   });

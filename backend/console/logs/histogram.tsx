@@ -17,7 +17,7 @@ export interface HistogramProps {
 }
 
 /** Order from the bottom of a bar to its top. */
-const MAX_SEVERE_FIRST = ["fatal", "critical", "error", "warn", "warning", "info", "debug", "trace"];
+const MOST_SEVERE_FIRST = ["fatal", "critical", "error", "warn", "warning", "info", "debug", "trace"];
 const HEIGHT = 100;
 /** Every level that occurs must be visible. */
 const MIN_HEIGHT = 2;
@@ -143,7 +143,7 @@ function levelsOf(buckets: readonly Bucket[]): string[] {
 
 /** Unknown levels last. */
 function rank(level: string): number {
-  return (MAX_SEVERE_FIRST.indexOf(level.toLowerCase()) + 99) % 99;
+  return (MOST_SEVERE_FIRST.indexOf(level.toLowerCase()) + 99) % 99;
 }
 
 /** The colour of a level in any spelling, for example `WARN` and `Warning`. */

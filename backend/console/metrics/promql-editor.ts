@@ -41,7 +41,7 @@ const look = EditorView.theme({
   ".cm-tooltip-autocomplete ul li[aria-selected]": { color: "var(--text)", backgroundColor: "var(--chosen)" },
 });
 
-/** Opens the editor within `place`, in its own shadow root. */
+/** Opens the editor within `container`, in its own shadow root. */
 export function openEditor(container: HTMLElement, { label, text, onChange, onEnter }: EditorOptions): Editor {
   const root = container.shadowRoot ?? container.attachShadow({ mode: "open" });
   const promql = new PromQLExtension().setComplete({ remote: { fetchFn: ask, url: PROMETHEUS.replace("/api/v1", "") } });

@@ -70,7 +70,10 @@ function SeriesTable({ series, unit }: { series: readonly Series[]; unit: Unit |
   );
 }
 
-/** The results of a metric query of LogQL, such as sum by (level) (rate({service_name="shop"}[5m])). `requestKey`: another key sends another request. */
+/**
+ * The results of a metric query of LogQL, such as sum by (level) (rate({service_name="shop"}[5m])). `requestKey`: another key sends another
+ * request.
+ */
 export function LogQlChart({ line, requestKey }: { line: string; requestKey: string }) {
   const loaded = useLoaded(requestKey, async (signal) => {
     const range = currentRange();

@@ -28,18 +28,18 @@ export function Matchers({ of }: { of: readonly Matcher[] }) {
 }
 
 /** `none`: describes the effect of an empty list. */
-export function MatchersField({ formatTerm, none }: { formatTerm: string; none?: string }) {
-  const text = useSignal(formatTerm);
+export function MatchersField({ initial, none }: { initial: string; none?: string }) {
+  const text = useSignal(initial);
   return (
     <>
       <TextArea
         label={`Matchers, one per line; all must match${none ? `; empty: ${none}` : ""}`}
         name="matchers"
-        rows={Math.min(8, Math.max(3, formatTerm.split("\n").length))}
+        rows={Math.min(8, Math.max(3, initial.split("\n").length))}
         required={!none}
         spellcheck={false}
         placeholder={'severity="critical"\ninstance=~"db-.*"'}
-        defaultValue={formatTerm}
+        defaultValue={initial}
         onInput={(event) => (text.value = event.currentTarget.value)}
       />
       <MatchingAlerts text={text.value} />

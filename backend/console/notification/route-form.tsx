@@ -29,7 +29,7 @@ export function RouteForm({ route, others, channels, onSaved }: RouteFormProps) 
   };
   return (
     <SavingForm label={route.id ? "Save" : "Create"} saved="Saved." save={save} takesFocus={!route.id}>
-      {!route.is_default && <MatchersField formatTerm={formatMatchers(route.matchers)} none="every alert" />}
+      {!route.is_default && <MatchersField initial={formatMatchers(route.matchers)} none="every alert" />}
       <fieldset>
         <legend>Channels to notify</legend>
         {channels.length === 0 && <p class="quiet">No channels.</p>}

@@ -51,7 +51,7 @@ export function SilenceForm({ silence, matchers, onSaved }: SilenceFormProps) {
   };
   return (
     <SavingForm label={isNew ? "Create" : "Save"} saved="Saved." save={save} takesFocus={isNew && matchers === ""}>
-      <MatchersField formatTerm={silence ? formatMatchers(silence.matchers.map(fromSilence)) : matchers} />
+      <MatchersField initial={silence ? formatMatchers(silence.matchers.map(fromSilence)) : matchers} />
       {state !== "active" && (
         <label>
           Start (empty: now)

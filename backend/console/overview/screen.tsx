@@ -186,7 +186,7 @@ function SetUp({ alerting, agents, signals }: SetUpProps) {
     [rules > 0, "Alert rules", [["Create rule", address("alerts", { rule: "new" })]]],
     [channels > 0, "Notifications", [["Create channel", address("alerts", { view: "channels", channel: "new" })]]],
   ];
-  const missing = steps.filter(([isCopied]) => !isCopied);
+  const missing = steps.filter(([isDone]) => !isDone);
   if (missing.length === 0 || !mayWrite.value) return null;
   return (
     <article class="card" aria-label="Not set up yet">

@@ -1,5 +1,5 @@
-// Formats text and numbers. Invariant: every character of a sender's text
-// is visible, and none changes the direction of the surrounding text.
+// Formats text and numbers. Invariant: every character of a sender's text is visible, and none changes the direction of the surrounding
+// text.
 
 /** Control characters except tab and line feed, and characters that change the direction of text. */
 // oxlint-disable-next-line no-control-regex -- the expression looks for control characters

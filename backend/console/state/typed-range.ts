@@ -33,8 +33,8 @@ function parseBack(text: string): string | undefined {
   const [, count, unit = ""] = /^(\d{1,6})\s*([a-z]+)(?:\s+ago)?$/.exec(text) ?? [];
   if (count === undefined) return undefined;
   const short = unit.length === 1 ? unit : TIME_UNITS[unit.replace(/s$/, "")];
-  const formatTerm = `${count}${short ?? unit}`;
-  return durationMs(formatTerm) ? formatTerm : undefined;
+  const duration = `${count}${short ?? unit}`;
+  return durationMs(duration) ? duration : undefined;
 }
 
 function parseInstant(text: string, nowMs: number, isUtc: boolean): number | undefined {
@@ -46,16 +46,16 @@ function parseInstant(text: string, nowMs: number, isUtc: boolean): number | und
   const zone = isUtc ? "Z" : "";
   const [, clockTime] = /^(\d{1,2}:\d{2}(?::\d{2})?)$/.exec(text) ?? [];
   const date = clockTime && dayAt(nowMs, isUtc);
-  const formatTerm = clockTime
+  const instant = clockTime
     ? `${date}T${clockTime.padStart(clockTime.length < 6 ? 5 : 8, "0")}`
     : text.replace(/z$/, "").replace(" ", "T").toUpperCase();
   const hasZone = text.endsWith("z") || /[+-]\d{2}:\d{2}$/.test(text);
   const ms = Date.parse(
     hasZone
       ? text.replace(" ", "T").toUpperCase()
-      : /^\d{4}-\d{2}-\d{2}$/.test(formatTerm)
-        ? `${formatTerm}T00:00${zone}`
-        : `${formatTerm}${zone}`,
+      : /^\d{4}-\d{2}-\d{2}$/.test(instant)
+        ? `${instant}T00:00${zone}`
+        : `${instant}${zone}`,
   );
   return /^\d{1,4}[-:]/.test(text) && Number.isFinite(ms) ? ms : undefined;
 }
