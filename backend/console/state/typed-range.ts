@@ -51,11 +51,7 @@ function parseInstant(text: string, nowMs: number, isUtc: boolean): number | und
     : text.replace(/z$/, "").replace(" ", "T").toUpperCase();
   const hasZone = text.endsWith("z") || /[+-]\d{2}:\d{2}$/.test(text);
   const ms = Date.parse(
-    hasZone
-      ? text.replace(" ", "T").toUpperCase()
-      : /^\d{4}-\d{2}-\d{2}$/.test(instant)
-        ? `${instant}T00:00${zone}`
-        : `${instant}${zone}`,
+    hasZone ? text.replace(" ", "T").toUpperCase() : /^\d{4}-\d{2}-\d{2}$/.test(instant) ? `${instant}T00:00${zone}` : `${instant}${zone}`,
   );
   return /^\d{1,4}[-:]/.test(text) && Number.isFinite(ms) ? ms : undefined;
 }
