@@ -4,11 +4,9 @@
 // Older rows, up to STALE_MS, are used only while the database does not respond. A row that cannot be decoded fails only the calls that
 // asked for it.
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Kysely, sql } from "kysely";
 import { DatabaseOutage, isDatabaseUnreachable } from "./database-outage.ts";
 import { MAX_CACHE_CHECKS, MAX_CACHED_ROWS, MAX_IDS_PER_CHECK, MAX_IDS_PER_LOOKUP, MAX_UNKNOWN_IDS } from "./limits.ts";
 import { Batcher } from "../engines/batcher.ts";
-import { changedRows, type Watched } from "../engines/relational/bulk-rows.ts";
 
 /** Maximum age of a row. Including the time of a query, it stays below the guaranteed 5 s. */
 export const LOOKUP_CACHE_MS = 4_000;
@@ -28,23 +26,6 @@ export interface LookupSource<T> {
   find(ids: readonly string[]): Promise<readonly LookupRow<T>[]>;
   /** `states`: id → state of cached rows. Returns the ids of those that were removed or have another state. */
   findChanged(states: Readonly<Record<string, string>>): Promise<readonly string[]>;
-}
-
-/** The rows of a table for a cache; `read` decodes a row. */
-export function tableSource<Tables, T>(db: Kysely<Tables>, watched: Watched, read: (row: never) => T): LookupSource<T> {
-  const { table, column, state } = watched;
-  const rowDb = db as unknown as Kysely<Record<string, Record<string, unknown>>>;
-  return {
-    find: async (ids) => {
-      const query = rowDb
-        .selectFrom(table)
-        .selectAll()
-        .select([sql<string>`${sql.ref(column)}`.as("row_id"), state.as("row_state")]);
-      const rows = await query.where(column, "in", ids).execute();
-      return rows.map((row) => ({ id: row.row_id, state: row.row_state, read: () => read(row as never) }));
-    },
-    findChanged: async (states) => await changedRows(db, watched, states),
-  };
 }
 
 export interface LookupOptions {

@@ -16,9 +16,11 @@ import { ApiError } from "../../errors.ts";
 import type { RouteGuard } from "../../http/route.ts";
 import type { DatabaseOutage } from "../database-outage.ts";
 import { readCredential } from "../credential.ts";
-import { LookupCache, tableSource } from "../lookup-cache.ts";
+import { LookupCache, type LookupSource } from "../lookup-cache.ts";
 import type { Sender } from "../request-identity.ts";
+import { changedRows } from "../../engines/relational/bulk-rows.ts";
 import {
+  findIngestTokens,
   INGEST_TOKEN,
   type IngestTokenDb,
   ingestTokenHash,
@@ -75,10 +77,12 @@ export class IngestTokens {
     const { db, now, outage } = options;
     this.#options = options;
     this.#now = now ?? Date.now;
-    this.#rows = new LookupCache(tableSource<IngestTokenTables, CachedToken>(db, WATCHED_INGEST_TOKENS, toCached), {
-      now,
-      outage,
-    });
+    const source: LookupSource<CachedToken> = {
+      find: async (hashes) =>
+        (await findIngestTokens(db, hashes)).map((row) => ({ id: row.token_hash, state: row.state, read: () => toCached(row) })),
+      findChanged: async (states) => await changedRows<IngestTokenTables>(db, WATCHED_INGEST_TOKENS, states),
+    };
+    this.#rows = new LookupCache(source, { now, outage });
     this.#uses = new Batcher({
       write: (hashes) => recordLastUses(db, hashes, new Date(this.#now())),
       maxItems: MAX_RECORDS,

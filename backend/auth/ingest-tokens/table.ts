@@ -58,6 +58,16 @@ export const WATCHED_INGEST_TOKENS: Watched = {
   state: sql<string>`coalesce(CAST(retires_at AS text), '-')`,
 };
 
+/** Returns the existing rows. */
+export async function findIngestTokens(db: IngestTokenDb, hashes: readonly string[]): Promise<(IngestTokenRow & { state: string })[]> {
+  return await db
+    .selectFrom("ingest_tokens")
+    .selectAll()
+    .select(WATCHED_INGEST_TOKENS.state.as("state"))
+    .where("token_hash", "in", hashes)
+    .execute();
+}
+
 /** Locks the rows in a fixed order, which prevents deadlocks between replicas. */
 export async function recordLastUses(db: IngestTokenDb, hashes: readonly string[], now: Date): Promise<void> {
   await db

@@ -7,13 +7,21 @@ import type { JWTPayload } from "jose";
 import type { Kysely } from "kysely";
 import type { DatabaseOutage } from "../database-outage.ts";
 import { MAX_SESSION_AGE_S, MAX_SESSIONS_PER_USER } from "../limits.ts";
-import { LookupCache, tableSource } from "../lookup-cache.ts";
+import { LookupCache, type LookupSource } from "../lookup-cache.ts";
 import { RANK, type Role, type SessionUser } from "../request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { readCookie, setCookie } from "../../http/cookies.ts";
 import { parseUuid } from "../../http/schemas.ts";
+import { changedRows } from "../../engines/relational/bulk-rows.ts";
 import { type Sessions, signClaims, type SigningSecrets, verifiedClaims, verifyingSecrets } from "./session.ts";
-import { type AccountDb, type AccountTables, type BrowserSessionRow, type UserRow, WATCHED_BROWSER_SESSIONS } from "./table.ts";
+import {
+  type AccountDb,
+  type AccountTables,
+  type BrowserSessionRow,
+  findBrowserSessions,
+  type UserRow,
+  WATCHED_BROWSER_SESSIONS,
+} from "./table.ts";
 
 const AUDIENCE = "atherops-browser";
 const COOKIE = "atherops";
@@ -53,10 +61,11 @@ export class BrowserSessions {
     this.#secrets = verifyingSecrets(secrets);
     this.#sessions = sessions;
     this.#now = now ?? Date.now;
-    this.#userIds = new LookupCache(
-      tableSource(db, WATCHED_BROWSER_SESSIONS, ({ user_id }: BrowserSessionRow) => user_id),
-      { now, outage },
-    );
+    const source: LookupSource<string> = {
+      find: async (ids) => (await findBrowserSessions(db, ids)).map((row) => ({ id: row.id, state: row.user_id, read: () => row.user_id })),
+      findChanged: async (states) => await changedRows(db, WATCHED_BROWSER_SESSIONS, states),
+    };
+    this.#userIds = new LookupCache(source, { now, outage });
   }
 
   /** Begins a session of this user in the browser that sent the request. */

@@ -3,15 +3,15 @@
 // at most 4 s, so every replica refuses a removed token within 5 s; while the database does not respond, it is valid for up to 15 minutes
 // (lookup-cache.ts).
 import type { KeyObject } from "node:crypto";
-import type { Kysely } from "kysely";
 import { readCredential } from "../credential.ts";
 import type { DatabaseOutage } from "../database-outage.ts";
-import { LookupCache, tableSource } from "../lookup-cache.ts";
+import { LookupCache, type LookupSource } from "../lookup-cache.ts";
 import type { ReadToken } from "../request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { parseUuid } from "../../http/schemas.ts";
+import { changedRows } from "../../engines/relational/bulk-rows.ts";
 import { isCurrentlyValid, isSigned, JWT_HEADER, parseClaims, signClaims, type SigningSecrets, verifyingSecrets } from "./session.ts";
-import { type AccountTables, type ReadTokenRow, WATCHED_READ_TOKENS } from "./table.ts";
+import { type AccountDb, findReadTokens, type ReadTokenRow, WATCHED_READ_TOKENS } from "./table.ts";
 
 const AUDIENCE = "atherops-read";
 /** All our tokens begin with this. */
@@ -19,7 +19,7 @@ const ENCODED_HEADER = Buffer.from(JSON.stringify(JWT_HEADER)).toString("base64u
 const TOKEN = new RegExp(`^${ENCODED_HEADER}\\.[\\w-]+\\.[\\w-]+$`);
 
 export interface ReadTokensOptions extends SigningSecrets {
-  db: Kysely<AccountTables>;
+  db: AccountDb;
   now?: () => number;
   outage?: DatabaseOutage;
 }
@@ -33,7 +33,11 @@ export class ReadTokens {
   constructor({ db, now, outage, ...secrets }: ReadTokensOptions) {
     this.#secrets = verifyingSecrets(secrets);
     this.#now = now ?? Date.now;
-    this.#rows = new LookupCache(tableSource(db, WATCHED_READ_TOKENS, toReadToken), { now, outage });
+    const source: LookupSource<ReadToken> = {
+      find: async (ids) => (await findReadTokens(db, ids)).map((row) => ({ id: row.tokenId, state: row.orgId, read: () => row })),
+      findChanged: async (states) => await changedRows(db, WATCHED_READ_TOKENS, states),
+    };
+    this.#rows = new LookupCache(source, { now, outage });
   }
 
   /** Creates the token of this row: claims `jti`, `org_id`, `role`, `iat`, `exp`, `iss`, `aud`. */
@@ -59,10 +63,6 @@ export class ReadTokens {
   forget(id: string): void {
     this.#rows.forget(id);
   }
-}
-
-function toReadToken({ id, org_id }: ReadTokenRow): ReadToken {
-  return { tokenId: id, orgId: org_id };
 }
 
 function invalidToken(): ApiError {

@@ -5,14 +5,14 @@
 // reader.
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from "node:crypto";
 import { decodeJwt, decodeProtectedHeader, type JWTPayload, SignJWT } from "jose";
-import type { Kysely } from "kysely";
 import type { DatabaseOutage } from "../database-outage.ts";
 import { MAX_CACHED_USERS } from "../limits.ts";
-import { LookupCache, tableSource } from "../lookup-cache.ts";
+import { LookupCache, type LookupSource } from "../lookup-cache.ts";
 import { ApiError } from "../../errors.ts";
 import { parseUuid } from "../../http/schemas.ts";
 import type { SessionUser } from "../request-identity.ts";
-import { type AccountTables, type UserRow, WATCHED_USERS } from "./table.ts";
+import { changedRows } from "../../engines/relational/bulk-rows.ts";
+import { type AccountDb, findUsers, type UserRow, WATCHED_USERS } from "./table.ts";
 
 const ALGORITHM = "HS256";
 const ISSUER = "atherops";
@@ -71,7 +71,7 @@ export function isCurrentlyValid({ iss, exp }: JWTPayload, nowMs: number): boole
 const AUDIENCE = "atherops-api";
 
 export interface SessionOptions extends SigningSecrets {
-  db: Kysely<AccountTables>;
+  db: AccountDb;
   ttlMs: number;
   now?: () => number;
   outage?: DatabaseOutage;
@@ -88,7 +88,11 @@ export class Sessions {
     this.#secrets = verifyingSecrets(secrets);
     this.#ttlMs = ttlMs;
     this.#now = now ?? Date.now;
-    this.#users = new LookupCache(tableSource(db, WATCHED_USERS, toSessionUser), { maxRows: MAX_CACHED_USERS, now, outage });
+    const source: LookupSource<SessionUser & { readonly epoch: number }> = {
+      find: async (ids) => (await findUsers(db, ids)).map((row) => ({ id: row.id, state: row.state, read: () => toSessionUser(row) })),
+      findChanged: async (states) => await changedRows(db, WATCHED_USERS, states),
+    };
+    this.#users = new LookupCache(source, { maxRows: MAX_CACHED_USERS, now, outage });
   }
 
   /** Creates a session JWT for this user: claims `sub`, `org_id`, `role`, `epoch`, `iat`, `exp`, `iss`, `aud`. */

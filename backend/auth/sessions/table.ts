@@ -4,7 +4,7 @@
 import { randomUUID } from "node:crypto";
 import { type Kysely, sql, type Transaction } from "kysely";
 import { ApiError } from "../../errors.ts";
-import type { Role } from "../request-identity.ts";
+import type { ReadToken, Role } from "../request-identity.ts";
 import type { Watched } from "../../engines/relational/bulk-rows.ts";
 import { FORBIDDEN_CHARACTERS } from "../../http/schemas.ts";
 
@@ -117,6 +117,22 @@ export const WATCHED_BROWSER_SESSIONS: Watched = {
   state: sql<string>`CAST(user_id AS text)`,
 };
 export const WATCHED_READ_TOKENS: Watched = { table: "read_tokens", column: "id", type: "uuid", state: sql<string>`CAST(org_id AS text)` };
+
+/** Returns the existing rows. */
+export async function findUsers(db: AccountDb, ids: readonly string[]): Promise<(UserRow & { state: string })[]> {
+  return await db.selectFrom("users").selectAll().select(WATCHED_USERS.state.as("state")).where("id", "in", ids).execute();
+}
+
+/** Returns the existing rows. */
+export async function findBrowserSessions(db: AccountDb, ids: readonly string[]): Promise<BrowserSessionRow[]> {
+  return await db.selectFrom("browser_sessions").selectAll().where("id", "in", ids).execute();
+}
+
+/** Returns the existing rows. */
+export async function findReadTokens(db: AccountDb, ids: readonly string[]): Promise<ReadToken[]> {
+  const rows = await db.selectFrom("read_tokens").select(["id", "org_id"]).where("id", "in", ids).execute();
+  return rows.map((row) => ({ tokenId: row.id, orgId: row.org_id }));
+}
 
 export async function insertOrg(db: AccountDb, name: string, now: Date): Promise<OrgRow> {
   const row = { id: randomUUID(), name, created_at: now };

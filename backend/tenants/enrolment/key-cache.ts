@@ -2,11 +2,12 @@
 // force everywhere within 5 s, and unknown hashes cannot evict keys.
 import type { Kysely } from "kysely";
 import type { DatabaseOutage } from "../../auth/database-outage.ts";
-import { LookupCache, tableSource } from "../../auth/lookup-cache.ts";
+import { LookupCache, type LookupSource } from "../../auth/lookup-cache.ts";
 import type { KeySource, VerifyingKey } from "../../auth/signed-requests.ts";
 import { Batcher } from "../../engines/batcher.ts";
+import { changedRows } from "../../engines/relational/bulk-rows.ts";
 import { MAX_FIRST_USES } from "../limits.ts";
-import { recordFirstUses, WATCHED_KEYS } from "./key-table.ts";
+import { findKeys, recordFirstUses, WATCHED_KEYS } from "./key-table.ts";
 import type { MasterKeys } from "./master-key.ts";
 import type { EnrolmentTables, KeyRow } from "./table.ts";
 
@@ -26,10 +27,12 @@ export class KeyCache implements KeySource {
       maxItems: MAX_FIRST_USES,
       pauseMs: () => FIRST_USES_PAUSE_MS,
     });
-    this.#keys = new LookupCache(
-      tableSource(db, WATCHED_KEYS, (row: KeyRow) => this.#decrypt(row)),
-      { now, outage },
-    );
+    const source: LookupSource<VerifyingKey> = {
+      find: async (hashes) =>
+        (await findKeys(db, hashes)).map((row) => ({ id: row.key_hash, state: row.state, read: () => this.#decrypt(row) })),
+      findChanged: async (states) => await changedRows(db, WATCHED_KEYS, states),
+    };
+    this.#keys = new LookupCache(source, { now, outage });
   }
 
   find(hash: string): VerifyingKey | undefined | Promise<VerifyingKey | undefined> {

@@ -61,6 +61,11 @@ export const WATCHED_KEYS: Watched = {
   state: sql<string>`coalesce(CAST(revoked_at AS text), '-') || ' ' || coalesce(CAST(expires_at AS text), '-') || ' ' || node`,
 };
 
+/** Returns the existing rows. */
+export async function findKeys(db: Db, hashes: readonly string[]): Promise<(KeyRow & { state: string })[]> {
+  return await db.selectFrom("api_keys").selectAll().select(WATCHED_KEYS.state.as("state")).where("key_hash", "in", hashes).execute();
+}
+
 /** Lets all other keys of the owner expire at `end` at the latest. */
 export async function retireOtherKeys(db: Db, current: KeyRow, end: Date): Promise<void> {
   await db
