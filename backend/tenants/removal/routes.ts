@@ -133,7 +133,7 @@ function registerRetention(app: FastifyInstance, { db, retention, guards }: Remo
       const maxDays = retention.defaults.metricsDays;
       if ((metrics_days ?? 0) > maxDays)
         throw new ApiError("invalid_field", `metrics_days: the installation keeps metrics for ${maxDays} days (METRICS_RETENTION)`);
-      const merged = await retention.set(id, { logs_days, traces_days, metrics_days, log_rules: JSON.stringify(log_rules) });
+      const merged = await retention.set(id, { logs_days, traces_days, metrics_days, log_rules });
       audit(request, "org.retention", { of_org_id: id, logs_days, traces_days, metrics_days, log_rules }, id);
       return describe(merged);
     },

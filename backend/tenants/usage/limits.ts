@@ -1,8 +1,9 @@
-// The ingest limits of each organisation, set by an operator or by default as in the settings; and the tables of limits and usage. Numbers are
-// integers in double columns, which SQLite and PostgreSQL add in the same way.
+// The ingest limits of each organisation, set by an operator or by default as in the settings (override-cache.ts), and the tables of limits
+// and usage. Numbers are integers in double columns, which SQLite and PostgreSQL add in the same way.
 import type { Kysely } from "kysely";
 import type { RateLimits } from "../../auth/request-identity.ts";
-import { OrgOverrides } from "../org-overrides.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+import { OverrideCache } from "../override-cache.ts";
 
 /** null: the default of the settings; 0: unlimited. */
 interface LimitColumns {
@@ -36,18 +37,62 @@ export interface Limits extends RateLimits {
   readonly activeSeries: number;
 }
 
-export class OrgLimits extends OrgOverrides<OrgLimitsRow, LimitColumns, Limits> {
-  constructor({ db, defaults, now }: { readonly db: Kysely<UsageTables>; readonly defaults: Limits; readonly now?: () => number }) {
-    super({
-      table: "org_limits",
-      defaults,
-      now,
-      merge: ({ bytes_per_second, records_per_second, active_series }) => ({
-        bytesPerSecond: bytes_per_second ?? defaults.bytesPerSecond,
-        recordsPerSecond: records_per_second ?? defaults.recordsPerSecond,
-        activeSeries: active_series ?? defaults.activeSeries,
-      }),
-    });
-    this.useDatabase(db);
+export interface OrgLimitsOptions {
+  readonly db: Kysely<UsageTables>;
+  readonly defaults: Limits;
+  /** Milliseconds of a monotonic clock. */
+  readonly now?: () => number;
+}
+
+export class OrgLimits {
+  readonly #options: OrgLimitsOptions;
+  readonly #cache: OverrideCache<Limits>;
+
+  constructor(options: OrgLimitsOptions) {
+    const { defaults, now } = options;
+    this.#options = options;
+    this.#cache = new OverrideCache({ defaults, now, readAll: () => this.#readAll() });
+  }
+
+  of(orgId: string): Limits {
+    return this.#cache.of(orgId);
+  }
+
+  /** Reads the limits of all organisations. Never throws. */
+  async refresh(): Promise<void> {
+    await this.#cache.refresh();
+  }
+
+  /** The current limits, from the database. */
+  async read(orgId: string): Promise<Limits> {
+    const rows = tenantDatabase(this.#options.db, orgId).selectFrom("org_limits").selectAll().where("org_id", "=", orgId);
+    const row = await rows.executeTakeFirst();
+    return row ? this.#merge(row) : this.#options.defaults;
+  }
+
+  /** Stores the limits, which take effect in this replica immediately. */
+  async set(orgId: string, columns: LimitColumns): Promise<Limits> {
+    await tenantDatabase(this.#options.db, orgId)
+      .insertInto("org_limits")
+      .values({ org_id: orgId, ...columns })
+      .onConflict((conflict) => conflict.column("org_id").doUpdateSet(columns))
+      .execute();
+    const limits = this.#merge(columns);
+    this.#cache.put(orgId, limits);
+    return limits;
+  }
+
+  async #readAll(): Promise<ReadonlyMap<string, Limits>> {
+    const rows = await this.#options.db.selectFrom("org_limits").selectAll().execute();
+    return new Map(rows.map((row) => [row.org_id, this.#merge(row)]));
+  }
+
+  #merge({ bytes_per_second, records_per_second, active_series }: LimitColumns): Limits {
+    const { defaults } = this.#options;
+    return {
+      bytesPerSecond: bytes_per_second ?? defaults.bytesPerSecond,
+      recordsPerSecond: records_per_second ?? defaults.recordsPerSecond,
+      activeSeries: active_series ?? defaults.activeSeries,
+    };
   }
 }
