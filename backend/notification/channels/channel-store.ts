@@ -3,7 +3,7 @@
 // for the user who created them.
 import { randomUUID } from "node:crypto";
 import type { Kysely, Selectable, Transaction } from "kysely";
-import { type MasterKeys, reencryptRows } from "../../tenants/enrolment/master-key.ts";
+import { type MasterKeys, REENCRYPTION_BATCH, requireNoForeignRows } from "../../tenants/enrolment/master-key.ts";
 import { ApiError } from "../../errors.ts";
 import { notFound, invalidField } from "../../http/schemas.ts";
 import { MAX_CHANNELS_PER_ORG } from "../limits.ts";
@@ -164,15 +164,29 @@ async function requireChannel(trx: Trx, orgId: string, id: string): Promise<Chan
   return row;
 }
 
-/** Re-encrypts every secret with the current master key, and returns the number of channels. Throws StartError like `reencryptRows`. */
+/** Re-encrypts every secret with the current master key, and returns the number of channels. Throws like `requireNoForeignRows`. */
 export async function reencryptChannels(db: Kysely<NotificationTables>, masterKeys: MasterKeys): Promise<number> {
-  return await reencryptRows(db, masterKeys, { table: "channels", noun: "channels" }, (row: ChannelRow) => {
-    const { id, org_id: orgId, secret, previous_secret, master_key_id } = row;
-    const reencrypt = (ciphertext: string) =>
-      masterKeys.encrypt(masterKeys.decrypt({ ciphertext, master_key_id }, orgId, boundTo(id)), orgId, boundTo(id)).ciphertext;
-    const previous = previous_secret === null ? null : reencrypt(previous_secret);
-    return { secret: reencrypt(secret), previous_secret: previous, master_key_id: masterKeys.currentId };
-  });
+  let reencrypted = 0;
+  const older = masterKeys.ids.filter((id) => id !== masterKeys.currentId);
+  while (older.length > 0) {
+    const rows = await db.selectFrom("channels").selectAll().where("master_key_id", "in", older).limit(REENCRYPTION_BATCH).execute();
+    if (rows.length === 0) break;
+    for (const { id, org_id: orgId, secret, previous_secret, master_key_id } of rows) {
+      const reencrypt = (ciphertext: string) =>
+        masterKeys.encrypt(masterKeys.decrypt({ ciphertext, master_key_id }, orgId, boundTo(id)), orgId, boundTo(id)).ciphertext;
+      const previous = previous_secret === null ? null : reencrypt(previous_secret);
+      const columns = { secret: reencrypt(secret), previous_secret: previous, master_key_id: masterKeys.currentId };
+      await db.updateTable("channels").set(columns).where("id", "=", id).execute();
+    }
+    reencrypted += rows.length;
+  }
+  const foreign = await db
+    .selectFrom("channels")
+    .select((select) => select.fn.countAll<string>().as("count"))
+    .where("master_key_id", "!=", masterKeys.currentId)
+    .executeTakeFirstOrThrow();
+  requireNoForeignRows(Number(foreign.count), "channels");
+  return reencrypted;
 }
 
 /** Additional data of the encryption, so that a ciphertext of another channel cannot be used. */

@@ -5,7 +5,7 @@ import { type Kysely, sql, type Transaction } from "kysely";
 import { keyHash } from "../../../common/protocol/signature.ts";
 import type { KeyKind } from "../../auth/request-identity.ts";
 import type { Watched } from "../../engines/relational/bulk-rows.ts";
-import { type MasterKeys, reencryptRows } from "./master-key.ts";
+import { type MasterKeys, REENCRYPTION_BATCH, requireNoForeignRows } from "./master-key.ts";
 import type { EnrolmentTables, KeyRow } from "./table.ts";
 
 type Db = Kysely<EnrolmentTables> | Transaction<EnrolmentTables>;
@@ -102,9 +102,28 @@ export async function recordFirstUses(db: Db, keyIds: readonly string[], now: Da
     .execute();
 }
 
-/** Re-encrypts every key with the current master key and returns how many. Throws StartError like `reencryptRows`. */
+/** Re-encrypts every key with the current master key and returns how many. Throws like `requireNoForeignRows`. */
 export async function reencryptKeys(db: Db, masterKeys: MasterKeys): Promise<number> {
-  return await reencryptRows(db, masterKeys, { table: "api_keys", noun: "API keys" }, (row: KeyRow) =>
-    masterKeys.encrypt(masterKeys.decrypt(row, row.org_id, row.id), row.org_id, row.id),
-  );
+  let reencrypted = 0;
+  const older = masterKeys.ids.filter((id) => id !== masterKeys.currentId);
+  while (older.length > 0) {
+    const rows = await db.selectFrom("api_keys").selectAll().where("master_key_id", "in", older).limit(REENCRYPTION_BATCH).execute();
+    if (rows.length === 0) break;
+    for (const row of rows) {
+      const rawKey = masterKeys.decrypt(row, row.org_id, row.id);
+      await db
+        .updateTable("api_keys")
+        .set(masterKeys.encrypt(rawKey, row.org_id, row.id))
+        .where("id", "=", row.id)
+        .execute();
+    }
+    reencrypted += rows.length;
+  }
+  const foreign = await db
+    .selectFrom("api_keys")
+    .select((select) => select.fn.countAll<string>().as("count"))
+    .where("master_key_id", "!=", masterKeys.currentId)
+    .executeTakeFirstOrThrow();
+  requireNoForeignRows(Number(foreign.count), "API keys");
+  return reencrypted;
 }

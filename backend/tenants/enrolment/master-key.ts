@@ -2,7 +2,6 @@
 // master key contains no usable API key, and a ciphertext that is moved to another row does not decrypt. A hash is not enough, because
 // verifying an HMAC needs the raw key.
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
-import { type Kysely, sql } from "kysely";
 import { StartError } from "../../errors.ts";
 
 const CIPHER = "aes-256-gcm";
@@ -52,37 +51,16 @@ export class MasterKeys {
   }
 }
 
-const REENCRYPTION_BATCH = 500;
+/** Rows that are re-encrypted before the next ones are read. */
+export const REENCRYPTION_BATCH = 500;
 
 /**
- * Re-encrypts all rows of a table with the current master key, and returns how many. `reencrypt` returns the changed columns. Throws
- * StartError if no configured master key decrypts some rows: the backend must not start and then refuse part of its agents.
+ * Throws StartError if no configured master key decrypts some rows: the backend must not start and then refuse part of its agents. `noun`:
+ * what the rows are, for the message.
  */
-export async function reencryptRows<Tables>(
-  tables: Kysely<Tables>,
-  { ids, currentId }: MasterKeys,
-  { table, noun }: { readonly table: string; readonly noun: string },
-  reencrypt: (row: never) => object,
-): Promise<number> {
-  const db = tables as unknown as Kysely<Record<string, Record<string, unknown>>>;
-  const olderIds = ids.filter((id) => id !== currentId);
-  const older = db.selectFrom(table).selectAll().where("master_key_id", "in", olderIds).limit(REENCRYPTION_BATCH);
-  const readBatch = async () => (olderIds.length === 0 ? [] : ((await older.execute()) as unknown as { id: string }[]));
-  let count = 0;
-  for (let rows = await readBatch(); rows.length > 0; rows = await readBatch()) {
-    for (const row of rows)
-      await db
-        .updateTable(table)
-        .set({ ...reencrypt(row as never) })
-        .where("id", "=", row.id)
-        .execute();
-    count += rows.length;
-  }
-  const others = db.selectFrom(table).where("master_key_id", "!=", currentId);
-  const { foreign } = await others.select(sql<string>`count(*)`.as("foreign")).executeTakeFirstOrThrow();
-  if (Number(foreign) > 0)
-    throw new StartError(`${foreign} ${noun} are encrypted with another master key: set MASTER_KEY (or MASTER_PREVIOUS_KEY) to that key`);
-  return count;
+export function requireNoForeignRows(count: number, noun: string): void {
+  if (count > 0)
+    throw new StartError(`${count} ${noun} are encrypted with another master key: set MASTER_KEY (or MASTER_PREVIOUS_KEY) to that key`);
 }
 
 function idOf(key: Buffer): string {
