@@ -13,7 +13,7 @@ import { newSigningSecret } from "./webhook.ts";
 import type { ChannelsTable, NotificationTables } from "../model/table.ts";
 import { changeOrganisation } from "../model/organisation-rows.ts";
 import { requireCapacity, requireUniqueName } from "../../tenants/accounts/row-limits.ts";
-import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+import { type OrgTable, tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 export type ChannelRow = Selectable<ChannelsTable>;
 type Trx = Transaction<NotificationTables>;
@@ -71,7 +71,7 @@ export class ChannelStore {
     const secret = isWebhook ? newSigningSecret() : requireSecret(checked);
     const row = await this.#change(orgId, checked.name, async (trx) => {
       const channels = trx.selectFrom("channels").where("org_id", "=", orgId);
-      await requireCapacity(trx, orgId, "channels", channels, MAX_CHANNELS_PER_ORG);
+      await requireCapacity(trx.$extendTables<OrgTable>(), orgId, "channels", channels, MAX_CHANNELS_PER_ORG);
       const values = {
         id,
         org_id: orgId,

@@ -1,5 +1,5 @@
 // Limits of the rows of an organisation: their number, which also limits the size of lists, and the uniqueness of names.
-import { type SelectQueryBuilder, sql, type Transaction } from "kysely";
+import { type SelectQueryBuilder, sql } from "kysely";
 import { lockOrg, type OrgLocker } from "../../engines/relational/tenant-database.ts";
 import { ApiError } from "../../errors.ts";
 import { MAX_ROWS_PER_ORG } from "../limits.ts";
@@ -11,13 +11,13 @@ const UNIQUE_VIOLATION = "23505";
  * cannot exceed the limit. `rows`: the plural noun for the message.
  */
 export async function requireCapacity<Tables, Table extends keyof Tables>(
-  trx: Transaction<Tables>,
+  trx: OrgLocker,
   orgId: string,
   rows: string,
   query: SelectQueryBuilder<Tables, Table, object>,
   maxRows = MAX_ROWS_PER_ORG,
 ): Promise<void> {
-  await lockOrg(trx as unknown as OrgLocker, orgId);
+  await lockOrg(trx, orgId);
   const counted = (await query.select(sql<string>`count(*)`.as("count")).executeTakeFirstOrThrow()) as { readonly count: string };
   if (Number(counted.count) >= maxRows)
     throw new ApiError("limit_reached", `your organisation already has ${maxRows} ${rows}, which is the limit: remove some first`);

@@ -21,7 +21,7 @@ import { addRoute, endpoint } from "../../http/route.ts";
 import { MAX_INSTALL_TOKEN_TTL_MS } from "../limits.ts";
 import { installTokenRow, newInstallToken } from "./install-token.ts";
 import type { EnrolmentDeps } from "./table.ts";
-import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+import { type OrgTable, tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 const ROUTES = {
   create: {
@@ -90,7 +90,7 @@ function registerCreation(app: FastifyInstance, { db, guards, now }: EnrolmentDe
         .transaction()
         .execute(async (trx) => {
           const unused = trx.selectFrom("install_tokens").where("org_id", "=", row.org_id).where("used_at", "is", null);
-          await requireCapacity(trx, row.org_id, "unused install tokens", unused);
+          await requireCapacity(trx.$extendTables<OrgTable>(), row.org_id, "unused install tokens", unused);
           await trx.insertInto("install_tokens").values(row).execute();
         });
       const expiresAt = row.expires_at.toISOString();

@@ -21,7 +21,7 @@ import { addRoute, endpoint } from "../../http/route.ts";
 import { mintKey, revokeKeysOf } from "./key-table.ts";
 import type { EnrolmentDeps, EnrolmentTables } from "./table.ts";
 import type { Kysely } from "kysely";
-import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+import { type OrgTable, tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 const key = { key_id: UUID_SCHEMA, name: { type: "string" }, created_at: TIME_SCHEMA } as const;
 const ROUTES = {
@@ -54,7 +54,7 @@ export function registerKeyAdministration(app: FastifyInstance, deps: EnrolmentD
       const { row, rawKey } = await tenantDatabase(db, orgId)
         .transaction()
         .execute(async (trx) => {
-          await requireCapacity(trx, orgId, "keys", selectDirectKeys(trx, orgId));
+          await requireCapacity(trx.$extendTables<OrgTable>(), orgId, "keys", selectDirectKeys(trx, orgId));
           return await mintKey(trx, masterKeys, { orgId, kind: "direct", node: name }, new Date(now()));
         });
       audit(request, "key.create", { key_id: row.id, name });

@@ -1,6 +1,7 @@
 // Statements of ingest token administration: insert, list, rotate, remove. Invariant: a token has one current secret; after a rotation the
 // one before it is valid until the end of the overlap, and older ones not at all.
 import type { Kysely, Transaction } from "kysely";
+import type { OrgTable } from "../../engines/relational/tenant-database.ts";
 import type { IngestTokenRow } from "../../auth/ingest-tokens/table.ts";
 import type { KeyKind } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
@@ -54,7 +55,8 @@ export async function insertWithinLimit(trx: Trx, row: IngestTokenRow): Promise<
     .where("org_id", "=", row.org_id)
     .where((where) => where.or([where("expires_at", "<=", longAgo), where("retires_at", "<=", row.created_at)]))
     .execute();
-  await requireCapacity(trx, row.org_id, "ingest tokens", trx.selectFrom("ingest_tokens").where("org_id", "=", row.org_id));
+  const tokens = trx.selectFrom("ingest_tokens").where("org_id", "=", row.org_id);
+  await requireCapacity(trx.$extendTables<OrgTable>(), row.org_id, "ingest tokens", tokens);
   await trx.insertInto("ingest_tokens").values(row).execute();
 }
 

@@ -2,6 +2,7 @@
 // of a kind.
 import { randomUUID } from "node:crypto";
 import { type Kysely, sql, type Transaction } from "kysely";
+import type { OrgTable } from "../../engines/relational/tenant-database.ts";
 import { notFound } from "../../http/schemas.ts";
 import { requireCapacity, requireUniqueName } from "../accounts/row-limits.ts";
 
@@ -47,7 +48,7 @@ export async function insertItem(db: Kysely<SavedTables>, { orgId, kind, maxItem
   await requireUniqueName(kind, name, async () => {
     await db.transaction().execute(async (trx: Transaction<SavedTables>) => {
       const items = trx.selectFrom("saved_items").where("org_id", "=", orgId).where("kind", "=", kind);
-      await requireCapacity(trx, orgId, `${kind}s`, items, maxItems);
+      await requireCapacity(trx.$extendTables<OrgTable>(), orgId, `${kind}s`, items, maxItems);
       await trx.insertInto("saved_items").values(row).execute();
     });
   });
