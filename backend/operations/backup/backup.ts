@@ -29,7 +29,7 @@ import { sizeText } from "./contents.ts";
 
 const ORPHAN_GRACE_MS = 10_000;
 /** Files of a running process that are not data. `accounts.sqlite-wal`, which a killed process leaves, is data. */
-const TRANSIENT = /^(compiled|lock|lock-journal|lock\.holder|backup\.sock|backup-snapshot|.*\.pid|.*-shm|\.restoring)$/;
+const TRANSIENT = /^(compiled|lock|lock-journal|lock\.holder|backup\.sock|backup-hold|.*\.pid|.*-shm|\.restoring)$/;
 
 /** Whether the file or folder of this name in DATA_DIR is part of the installation's data. */
 export function isData(name: string): boolean {
@@ -144,10 +144,7 @@ async function write(folder: string, source: Source, options: BackupOptions): Pr
     const { entries, snapshotTimes } = await fill(draft, source);
     source.signal?.throwIfAborted();
     source.check?.();
-    const details = {
-      ...(snapshotTimes && { snapshot_times: snapshotTimes }),
-      ...(source.series !== undefined && { series: source.series }),
-    };
+    const details = { ...(snapshotTimes && { moments: snapshotTimes }), ...(source.series !== undefined && { series: source.series }) };
     await writeManifest(draft, { created_at: createdAt, entries, ...details });
     await folderSynced(draft);
     await rename(draft, folder);

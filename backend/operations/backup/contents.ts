@@ -19,7 +19,7 @@ const TABLES: readonly (readonly [table: string, singular: string])[] = [
 ];
 
 /** One line per store in `dataDir`, which no process uses. */
-export function describeContents(dataDir: string, { snapshot_times: times = {}, created_at: createdAt, series }: Manifest): string[] {
+export function describeContents(dataDir: string, { moments: times = {}, created_at: createdAt, series }: Manifest): string[] {
   const line = (store: string, parts: readonly string[]): string[] =>
     parts.length === 0 ? [] : [`${store} as of ${times[store] ?? createdAt}: ${parts.join(", ")}`];
   return [

@@ -12,8 +12,11 @@ export interface Manifest {
   readonly format: number;
   readonly created_at: string;
   readonly entries: Entries;
-  /** Set if the backend ran: store → RFC 3339 time. Everything that was acknowledged before that time is in the backup. */
-  readonly snapshot_times?: Readonly<Record<string, string>>;
+  /**
+   * Set if the backend ran: store → RFC 3339 time. Everything that was acknowledged before that time is in the backup. Existing backups have
+   * this name, so it cannot change without a new format.
+   */
+  readonly moments?: Readonly<Record<string, string>>;
   /** The number of series in the metrics engine at that time. */
   readonly series?: number;
 }

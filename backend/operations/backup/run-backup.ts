@@ -94,7 +94,7 @@ export async function restore(
       `not enough space in DATA_DIR ${dataDir}: this backup needs ${sizeText(total.bytes)}; ${sizeText(free)} available`,
     );
   const lines = await copyVerified(draft, manifest, pieces, dataDir);
-  return { ...total, createdAt: manifest.created_at, lines, accountsAt: manifest.snapshot_times?.["accounts"] ?? manifest.created_at };
+  return { ...total, createdAt: manifest.created_at, lines, accountsAt: manifest.moments?.["accounts"] ?? manifest.created_at };
 }
 
 async function copyVerified(

@@ -10,8 +10,11 @@ import { removeSnapshots } from "../../engines/victoria-metrics/snapshot.ts";
 import type { Secrets, Settings } from "../../settings.ts";
 import { MAX_LINE_BYTES } from "../limits.ts";
 
-/** A folder in DATA_DIR. Created before the first engine is asked for its part, removed after the rest of the snapshot. */
-export const SNAPSHOT_FOLDER = "backup-snapshot";
+/**
+ * A folder in DATA_DIR. Created before the first engine is asked for its part, removed after the rest of the snapshot. The name must not
+ * change, so that the remains of a process of an earlier version are found.
+ */
+export const SNAPSHOT_FOLDER = "backup-hold";
 /** A folder in SNAPSHOT_FOLDER with hard links to the journal of the metrics engine. */
 export const SNAPSHOT_JOURNAL = "journal";
 const MARK = /^complete_/;
