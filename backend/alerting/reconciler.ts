@@ -213,8 +213,11 @@ export class Reconciler implements AsyncDisposable {
   }
 }
 
-/** Reason shown to users for a rule that waits for its trial. */
-const WITHHELD = "withheld for some seconds: the evaluator rejected rules that were changed together with this one";
+/**
+ * Reason shown to users for a rule that waits for its trial. The database stores it, and `tryNext` compares it, so a changed text would leave
+ * rules that are waiting during an upgrade without a trial.
+ */
+const WITHHELD = "held back for some seconds: the evaluator refused rules that were changed together with this one";
 
 export interface QuarantineOptions {
   readonly table: RuleTable;
