@@ -28,7 +28,7 @@ export interface CountOptions {
 }
 
 /**
- * The groups for which the comparison isMet: those of `known` first, then those with the most records. Without `by`, the only group, in any
+ * The groups for which the condition is met: those of `known` first, then those with the most records. Without `by`, the only group, in any
  * case. Throws ApiError query_too_expensive, too_many_queries, storage_unavailable, invalid_parameter; the signal's reason if it aborts.
  */
 export async function countLogs(

@@ -44,8 +44,8 @@ export class RuleCheck {
   }
 
   /**
-   * Returns the rule, and how many series match now. Throws ApiError `invalid_field`, which names the field, and `unavailable` if too many requests of the organisation are waiting; the
-   * signal's reason if it aborts.
+   * Returns the rule, and how many series match now. Throws ApiError `invalid_field`, which names the field, and `unavailable` if too many
+   * requests of the organisation are waiting; the signal's reason if it aborts.
    */
   async check(orgId: string, body: SentRule, signal?: AbortSignal): Promise<{ readonly rule: CheckedRule; readonly matching: number }> {
     const rule = validateRule(body);

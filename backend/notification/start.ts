@@ -126,7 +126,10 @@ function every(everyMs: number, work: () => Promise<unknown>, log: Log): Loop {
   const outage = new Outage({
     began: (err) => log.warn({ event: "notification.cleanup_failed", err }, "cannot create heartbeats or delete old deliveries, retrying"),
     ended: ({ failures, seconds }) =>
-      log.info({ event: "notification.cleanup_recovered", failures, seconds }, "recovered: heartbeats and deletion of old deliveries"),
+      log.info(
+        { event: "notification.cleanup_recovered", failures, seconds },
+        "recovered: creating heartbeats and deleting old deliveries again",
+      ),
     remindEveryMs: REMIND_MS,
   });
   return new Loop({

@@ -155,8 +155,8 @@ async function findAlerts(
 ): Promise<RoutedAlert[]> {
   const now = new Date(nowMs());
   const active = (await silences.list(orgId)).filter((silence) => silenceState(silence, now.getTime()) === "active");
-  const question = { orgId, now, routes: await routes.list(orgId), silences: active, channels: await readChannelNames(db, orgId), filter };
-  const { alerts, isCut } = await findActiveAlerts(tenantDatabase(db, orgId), question);
+  const query = { orgId, now, routes: await routes.list(orgId), silences: active, channels: await readChannelNames(db, orgId), filter };
+  const { alerts, isCut } = await findActiveAlerts(tenantDatabase(db, orgId), query);
   if (isCut) warnIncomplete(reply);
   return alerts;
 }

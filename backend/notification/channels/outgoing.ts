@@ -115,7 +115,7 @@ export class Outgoing {
         else if (all) done(null, [...addresses]);
         else done(null, addresses[0].address, addresses[0].family);
       });
-    const connect = { secureContext: this.#createSecureContext(), lookup, timeout: this.#options.timeoutMs ?? TIMEOUT_MS };
+    const connect = { secureContext: this.#loadSecureContext(), lookup, timeout: this.#options.timeoutMs ?? TIMEOUT_MS };
     const pool = new Pool(url.origin, { connections: 1, pipelining: 1, allowH2: false, connect });
     return { pool, origin: url.origin, [Symbol.asyncDispose]: () => pool.destroy() };
   }
@@ -125,7 +125,7 @@ export class Outgoing {
     const ProxyAgent = await loadProxyAgent();
     const host = WELL_KNOWN.has(url.hostname) ? url.hostname : toHost(await this.#addressesOf(url.hostname, signal));
     const isNamed = isIP(bareHost(url.hostname)) === 0;
-    const secureContext = this.#createSecureContext();
+    const secureContext = this.#loadSecureContext();
     const timeoutMs = this.#options.timeoutMs ?? TIMEOUT_MS;
     const pool = new ProxyAgent({
       uri,
@@ -144,7 +144,7 @@ export class Outgoing {
   }
 
   /** Created once: a host has hundreds of authorities. */
-  #createSecureContext(): SecureContext {
+  #loadSecureContext(): SecureContext {
     return (this.#secureContext ??= createSecureContext({ ca: trustedAuthorities(this.#options.caFile) }));
   }
 }

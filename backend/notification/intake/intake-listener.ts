@@ -13,7 +13,7 @@ import type { Intake } from "./intake.ts";
 export interface IntakeListener extends AsyncDisposable {
   /** With user and password, for the evaluator. */
   readonly url: string;
-  serve: (handler: AlertsHandler) => void;
+  serve(handler: AlertsHandler): void;
 }
 
 export const ALERTS_PATH = "/api/v2/alerts";
@@ -36,7 +36,9 @@ export async function startIntakeListener(): Promise<IntakeListener> {
   });
   return {
     url: `http://vmalert:${password}@${LOOPBACK.host}:${listener.port}`,
-    serve: (createAlertsHandler) => (handler = createAlertsHandler),
+    serve(alertsHandler) {
+      handler = alertsHandler;
+    },
     [Symbol.asyncDispose]: () => listener[Symbol.asyncDispose](),
   };
 }

@@ -37,8 +37,8 @@ export interface PassOptions {
 /** Longer than any pass takes. */
 export const PASS_LOCK_MS = 60_000;
 /**
- * After a pass, its organisation pauses for MIN_PAUSE_MS, or for PAUSE_FACTOR times the CPU time of the pass if that is longer. It pauses
- * for PAUSE_FACTOR times the total time of the pass, but for that reason for at most MAX_PAUSE_PER_ALERT_MS per alert.
+ * After a pass, its organisation pauses for the longest of these times: MIN_PAUSE_MS; PAUSE_FACTOR times the CPU time of the pass; and
+ * PAUSE_FACTOR times its total time, but at most MAX_PAUSE_PER_ALERT_MS per alert.
  */
 const MIN_PAUSE_MS = 250;
 const PAUSE_FACTOR = 20;

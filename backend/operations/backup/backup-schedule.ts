@@ -87,7 +87,10 @@ export function newestBackupMs(into: string): number | undefined {
   return day === undefined ? undefined : Date.parse(`${day}T${hours}:${minutes}:${seconds}Z`);
 }
 
-/** Keeps the backup `createdName`, even if a wrong clock has named it, and the newest `keep - 1` others. Returns the names of removed backups. */
+/**
+ * Keeps the backup `createdName`, even if a wrong clock has named it, and the newest `keep - 1` others. Returns the names of removed
+ * backups.
+ */
 export async function prune(into: string, keep: number, createdName: string): Promise<string[]> {
   const others = listBackups(into).filter((name) => name !== createdName);
   const removed = others.slice(0, Math.max(0, others.length - (keep - 1)));

@@ -95,7 +95,7 @@ function registerUserChanges(app: FastifyInstance, deps: AccountDeps): void {
   addRoute(app, guards, {
     ...ROUTES.password,
     handler: async (request: FastifyRequest<ById & { Body: { password: string } }>, reply: FastifyReply) => {
-      // Before a costly password hash.
+      // Checked before the costly password hash, and again in `changeUser`.
       await requireChangeable(db, request);
       const passwordHash = await hashQueue.run(request, reply, () => hashPassword(request.body.password));
       const changed = await changeUser(deps, request, async ({ tenantTrx }, row) => {

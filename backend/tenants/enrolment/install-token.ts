@@ -67,7 +67,10 @@ function tokenRefused(why: string): ApiError {
 /** Finds or creates the cluster or host, and creates its key. */
 export type Enrol = (trx: Transaction<EnrolmentTables>, orgId: string) => Promise<{ row: KeyRow; rawKey: string }>;
 
-/** Uses up the request's token and runs `enrol`, or repeats the earlier response (`repeated`). `body`: the path and every field of the request. */
+/**
+ * Uses up the request's token and runs `enrol`, or repeats the earlier response (`repeated`). `body`: the path and every field of the
+ * request.
+ */
 export async function spendInstallToken(
   { db, masterKeys, now }: { db: Kysely<EnrolmentTables>; masterKeys: MasterKeys; now: () => number },
   request: FastifyRequest,
