@@ -21,7 +21,7 @@ export interface CountOptions {
   readonly signal: AbortSignal;
   /** The groups that were last reported: if there are more groups than the limit, these keep their slots. */
   readonly known?: readonly LogGroup[];
-  /** Maximum of groups; by default the maximum that can be reported, plus one. */
+  /** Maximum number of groups; by default the maximum that can be reported, plus one. */
   readonly maxGroups?: number;
   /** Called when the count gets its slot. */
   readonly onStarted?: () => void;

@@ -1,4 +1,4 @@
-// Opens the listeners for clients that are no tenants: probes, scrapers and vmalert. Invariant: a client that keeps connections open cannot
+// Opens the listeners for clients that are not tenants: probes, scrapers and vmalert. Invariant: a client that keeps connections open cannot
 // block others, because the oldest connection is closed when there are too many.
 import { createHash, timingSafeEqual } from "node:crypto";
 import { once } from "node:events";

@@ -9,9 +9,9 @@ import { MAX_BATCHED_HEARTBEATS, MAX_WAITING_HEARTBEATS } from "../limits.ts";
 export interface HeartbeatBatcherOptions<Beat> {
   /** Writes the newest heartbeat of each node or host, and returns an error for each that it refuses. */
   write(beats: ReadonlyMap<string, Beat>, orgId: string): Promise<ReadonlyMap<string, ApiError>>;
-  /** Maximum of rows per write. */
+  /** Maximum number of rows per write. */
   readonly maxRows?: number;
-  /** Maximum of waiting heartbeats per organisation. */
+  /** Maximum number of waiting heartbeats per organisation. */
   readonly maxWaiting?: number;
 }
 
