@@ -22,7 +22,8 @@ const HISTOGRAM_SCHEMA = filterSchema({
     minimum: 1,
     maximum: MAX_BUCKETS,
     default: 60,
-    description: "number of intervals; one more if the range does not begin at a whole minute",
+    description:
+      "approximate number of intervals: the length of intervals of a minute or longer is rounded up to whole minutes, and there may be one more",
   },
 });
 

@@ -76,6 +76,15 @@ describe("the histogram", () => {
     );
   });
 
+  it("does not lengthen intervals if the range is less than a second longer than they are together", async () => {
+    await logs.send("slightly-longer", [record(0, "info"), record(4, "error")]);
+    const end = new Date(start.getTime() + 4 * 60_000 + 50).toISOString();
+    const bars = await histogram("slightly-longer", `start=${minute(0)}&end=${end}&buckets=4`);
+    expect(bars.map((bar) => Date.parse(bar.start))).toEqual([0, 1, 2, 3].map((n) => Date.parse(minute(n))));
+    expect(bars.map(({ counts }) => counts)).toEqual([{ info: 1 }, {}, {}, { error: 1 }]);
+    expect(Date.parse(bars.at(-1)?.end ?? "")).toBe(Date.parse(end));
+  });
+
   it("of very many levels returns the most frequent ones, and counts all", async () => {
     const levels = Array.from({ length: 300 }, (_, n) => record(0, `level ${n}`));
     await logs.send("levels", [...levels, record(0, "info"), record(0, "info"), record(0, "__proto__"), record(0, "__proto__")]);

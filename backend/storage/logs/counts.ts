@@ -13,6 +13,11 @@ export interface RangeFilter extends RecordFilter {
 }
 
 const REST = "other";
+/**
+ * A client computes the start of its range before the backend computes the end, so "the last hour" is slightly longer than an hour. This
+ * much does not make every interval a minute longer; the last interval includes it.
+ */
+const SLACK_NS = 1_000_000_000n;
 /** Fields come from this many of the newest records. */
 export const SAMPLED_RECORDS = 20_000;
 
@@ -20,19 +25,18 @@ const FIELDS = sql`[('level', toString(level)), ('source', toString(source)), ('
   ('scope', toString(scope_name))]`;
 
 /**
- * `[{start, end, counts: {<level>: n}}]`: about `buckets` intervals, including those without records. Intervals of a minute or longer begin
- * at whole minutes, so that only the first and the last one need records and all others are counted from minutes; the first and the last
- * one may then be shorter, and there may be one more.
+ * `[{start, end, counts: {<level>: n}}]`: about `buckets` intervals, including those without records. Intervals of a minute or longer are
+ * whole minutes, so that only the first and the last one need records and all others are counted from minutes; the first and the last one
+ * may then be shorter, and there may be one more or, because lengths are rounded up, fewer.
  */
 export async function histogram(ask: Ask, orgId: string, filter: RangeFilter, buckets: number): Promise<Buffer> {
   const { start, end } = filter.range;
   if (end < start) return Buffer.from("[]");
   const length = end > start ? end - start : 1n;
-  const exactWidth = (length + BigInt(buckets) - 1n) / BigInt(buckets);
-  const isOfMinutes = buckets > 1 && exactWidth >= MINUTE_NS;
-  const width = isOfMinutes ? minuteOf(exactWidth + MINUTE_NS - 1n) : exactWidth;
-  const origin = isOfMinutes ? minuteOf(start) : start;
-  const stretchCount = Number((start + length - origin + width - 1n) / width);
+  const isOfMinutes = buckets > 1 && divideUp(length, BigInt(buckets)) >= MINUTE_NS;
+  const [unit, origin, slack] = isOfMinutes ? [MINUTE_NS, minuteOf(start), SLACK_NS] : [1n, start, 0n];
+  const width = divideUp(length - slack, BigInt(buckets) * unit) * unit;
+  const stretchCount = Number(divideUp(start + length - slack - origin, width));
   const counts = Array.from({ length: stretchCount }, (): Record<string, number> => ({}));
   // The end of the range is inclusive, so it is counted in the last interval.
   const countsAt = (ns: Sql, condition: Sql): Sql => {
@@ -92,6 +96,10 @@ export async function fields(ask: Ask, orgId: string, filter: RangeFilter): Prom
 
 function where(orgId: string, filter: RangeFilter): Sql {
   return and([sql`org_id = ${orgId}`, ...pageConditions({ range: filter.range, after: undefined }), ...recordConditions(filter)]);
+}
+
+function divideUp(dividend: bigint, divisor: bigint): bigint {
+  return (dividend + divisor - 1n) / divisor;
 }
 
 function cut(text: Sql): Sql {
