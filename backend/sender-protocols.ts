@@ -1,6 +1,6 @@
 // Wires the protocols by which programs with an ingest token send telemetry: OTLP over HTTP and gRPC, Loki push and Prometheus remote write.
 // All of them use the handler of the ingest routes, so the same limits apply.
-import { type Route } from "./http/route.ts";
+import type { Route } from "./http/route.ts";
 import type { FastifyInstance } from "fastify";
 import type { IngestTokens } from "./auth/ingest-tokens/ingest-tokens.ts";
 import { cannotListen } from "./errors.ts";

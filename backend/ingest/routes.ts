@@ -1,6 +1,6 @@
 // Defines the signed routes of the three signals: who may send, and in which encoding. The handler behind them is shared by all protocols.
 // Invariants: a 204 means that the body is stored; no body is read before its sender is authenticated.
-import { type IngestTokens } from "../auth/ingest-tokens/ingest-tokens.ts";
+import type { IngestTokens } from "../auth/ingest-tokens/ingest-tokens.ts";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 import type { OwnMetrics, Signal } from "../operations/own-metrics.ts";

@@ -2,7 +2,7 @@
 // throws if any insert fails; the counts include dropped records.
 import { decompressedBytes, type OtlpBodyEncoding, rowsBytes } from "./decode-body.ts";
 import type { OtlpDecoder } from "./otlp-decoder.ts";
-import { type IngestContext, type IngestSignal } from "../ingest-handler.ts";
+import type { IngestContext, IngestSignal } from "../ingest-handler.ts";
 import { createIds } from "./ids.ts";
 import type { OtlpBatch, OtlpSignal } from "./rows.ts";
 

@@ -7,7 +7,7 @@ import type { WebSocket } from "ws";
 import { ApiError } from "../../errors.ts";
 import { addRoute, addRoutes, endpoint, type Route, type RouteDeclaration } from "../../http/route.ts";
 import { acceptWebSocket, isUpgrade } from "../../http/websocket.ts";
-import { type Arrived } from "../../storage/logs/tail.ts";
+import type { Arrived } from "../../storage/logs/tail.ts";
 import { type TailForm, TailRoute, type TailRouteOptions, tailStream, type TailStreamOptions } from "../log-tail-stream.ts";
 import { addFormParser, answerJson, FORM, formFields, PARTIAL } from "../page-route.ts";
 import type { JobRunner } from "../sandbox/sandbox.ts";
