@@ -68,7 +68,10 @@ export const MAX_RANGE_STEPS = 11_000;
 // loki/line-sql.ts
 /** Size of a line from which SQL reads labels by json and logfmt; longer lines are read record by record. */
 export const MAX_SQL_LINE_BYTES = 4 * 1024;
-/** Different labels that SQL reads from a line. A logfmt expression reads 7 MiB per second, and the time limit is only checked between blocks. */
+/**
+ * Different labels that SQL reads from a line. A logfmt expression reads 7 MiB per second, and the time limit is only checked between
+ * blocks.
+ */
 export const MAX_SQL_LINE_LABELS = 6;
 /** Lines per block while SQL reads labels from them; the time limit is checked between blocks. */
 export const LINE_BLOCK_ROWS = 256;

@@ -1,5 +1,6 @@
-// Counts, begins and streams tails, as server-sent events by default. It queries after records were stored, at most once per second; while no records arrive,
-// it only checks the credential. Invariant: the stream ends with its client, its credential or the process, or if the reader stops reading.
+// Counts, begins and streams tails, as server-sent events by default. A tail queries after records were stored, at most once per second;
+// while no records arrive, it only checks the credential. Invariant: the stream ends with its client, its credential or the process, or if
+// the reader stops reading.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { Wakeup } from "../../common/loop.ts";
 import { ApiError } from "../errors.ts";

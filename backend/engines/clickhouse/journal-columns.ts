@@ -56,6 +56,7 @@ function convertRows(from: NativeColumns, to: NativeColumns, rows: NativeRows): 
     const found = known.get(name);
     return found && types.get(name) === type ? found : convertStreams(type, found ?? emptyStreams(plainType(type), rows.count), rows.count);
   });
+  // A copy with a buffer of its own, which can be freed independently: Buffer.concat may use the buffer that small Buffers share.
   return { count: rows.count, bytes: new Uint8Array(Buffer.concat(streams)), streamLengths: streams.map(({ length }) => length) };
 }
 

@@ -62,7 +62,10 @@ function renumber(section: Uint8Array, joined: readonly number[], all: Uint8Arra
   for (const number of section) all[at++] = joined[number] ?? 0;
 }
 
-/** The strings of all sections, without dictionaries. This work is done in slices, too, because one body without a dictionary causes it for all others. */
+/**
+ * The strings of all sections, without dictionaries. This work is done in slices, too, because one body without a dictionary causes it for
+ * all others.
+ */
 export async function plainStrings(
   dictionaries: readonly Uint8Array[],
   cells: readonly Uint8Array[],

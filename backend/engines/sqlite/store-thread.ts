@@ -38,9 +38,9 @@ export const TOO_LONG = "57014";
 /** Other transactions occupied the store for too long. */
 export const NO_TURN = "55P03";
 
-/** `code` is the SQLSTATE, if there is one for the failure. */
 const SQLITE_IOERR = 10;
 
+/** `code` is the SQLSTATE, if there is one for the failure. */
 export class SqliteFailure extends Error {
   override readonly name = "SqliteFailure";
   readonly code: string | undefined;

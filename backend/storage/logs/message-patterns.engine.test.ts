@@ -6,7 +6,7 @@ import { sql } from "../../engines/clickhouse/sql.ts";
 import { findPatterns, mergePatterns } from "./message-patterns.ts";
 import { NO_MATCHING } from "./matching.ts";
 
-interface PageResult {
+interface PatternsAnswer {
   readonly records: number;
   readonly sampled_one_of: number;
   readonly patterns: readonly { readonly pattern: string; readonly count: number; readonly example: string }[];
@@ -19,10 +19,10 @@ beforeAll(async () => {
 });
 afterAll(() => logs?.[Symbol.asyncDispose]());
 
-async function patternsOf(orgId: string, query = ""): Promise<PageResult> {
+async function patternsOf(orgId: string, query = ""): Promise<PatternsAnswer> {
   const answer = await logs.get(orgId, `/query/logs/patterns?${query}`);
   expect([answer.statusCode, answer.statusCode === 200 ? "" : answer.body]).toEqual([200, ""]);
-  return answer.json<PageResult>();
+  return answer.json<PatternsAnswer>();
 }
 
 it("has what differs as a gap: numbers, ids, times, addresses, single words, the rest of long messages", async () => {

@@ -1,5 +1,5 @@
-// Stores and queries log records in ClickHouse, embedded or a server. Invariants: an organisation never sees
-// rows of another; rows are stored exactly once when `insert` resolves.
+// Stores and queries log records in ClickHouse, embedded or a server. Invariants: an organisation never sees rows of another; rows are
+// stored exactly once when `insert` resolves.
 import type { Ask, ClickHouse } from "../../engines/clickhouse/client.ts";
 import type { BodyClaims } from "../../replicas/body-claims.ts";
 import { OnceWriter } from "../write-path/once-writer.ts";

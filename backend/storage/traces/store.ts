@@ -1,4 +1,5 @@
-// Stores and queries spans in ClickHouse, embedded or a server. Invariants: an organisation never sees rows of another; rows are stored exactly once when `insert` resolves.
+// Stores and queries spans in ClickHouse, embedded or a server. Invariants: an organisation never sees rows of another; rows are stored
+// exactly once when `insert` resolves.
 import type { ClickHouse } from "../../engines/clickhouse/client.ts";
 import { OnceWriter } from "../write-path/once-writer.ts";
 import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
