@@ -185,8 +185,8 @@ export class VictoriaMetricsStore implements AsyncDisposable {
    */
   async #runQueued(orgId: string, options: QueryOptions, ask: () => Promise<QueryAnswer>): Promise<QueryAnswer> {
     const { promise, resolve, reject } = Promise.withResolvers<QueryAnswer>();
-    const stopped = new ApiError("unavailable", "the backend is stopping; try again", { retryAfterS: RETRY_AFTER_S });
-    const leave = () => reject(options.signal?.reason ?? stopped);
+    const leave = () =>
+      reject(options.signal?.reason ?? new ApiError("unavailable", "the backend is stopping; try again", { retryAfterS: RETRY_AFTER_S }));
     const enough = [options.signal, this.#stopping].filter((signal) => signal !== undefined);
     for (const signal of enough) signal.addEventListener("abort", leave, { once: true });
     let timer: NodeJS.Timeout | undefined;
