@@ -192,7 +192,10 @@ export async function fetchTools(names: readonly string[], { progress }: { progr
   return paths;
 }
 
-/** Identifies the components of our own collector: a kept build with older components must not be used. */
+/**
+ * Identifies the components of our own collector: a kept build with older components must not be used. Comments of the manifest count too,
+ * so a change of a comment makes every machine fetch or build the collector again, which takes up to 20 minutes.
+ */
 function componentsOf(folder: string): string {
   const manifest = readFileSync(new URL(`./tools/${folder}/manifest.yaml`, import.meta.url));
   return createHash("sha256").update(manifest).digest("hex").slice(0, 8);
