@@ -195,8 +195,8 @@ export class LogPolicies implements AsyncDisposable {
     const first = <T extends keyof PolicyFields>(field: T): PolicyFields[T] =>
       resources.find((policy) => policy[field] !== undefined)?.[field];
     const isComplete = this.#watch.isComplete(metadata.namespace) && this.#resources.isComplete(metadata.namespace);
-    const optOut = pod.read(OPT_OUT_ANNOTATION, readFlag) ?? first("logs") ?? namespace.read(OPT_OUT_ANNOTATION, readFlag);
-    const logs = isComplete ? optOut : false;
+    const flag = pod.read(OPT_OUT_ANNOTATION, readFlag) ?? first("logs") ?? namespace.read(OPT_OUT_ANNOTATION, readFlag);
+    const logs = isComplete ? flag : false;
     const samplePercent = pod.read(SAMPLE, readPercent) ?? first("samplePercent") ?? namespace.read(SAMPLE, readPercent);
     const resourcePatterns = resources.flatMap(({ redact }) => redact ?? []);
     const patterns = [namespace.read(REDACT, redactPattern) ?? [], resourcePatterns, pod.read(REDACT, redactPattern) ?? []].flat();
