@@ -115,7 +115,7 @@ describe("diagnose", () => {
       disk.writable();
       chmodSync(path, 0o444);
       disk.readOnly();
-      expect(await check()).toMatch(/^fail: .*not only open to its group.*mode 0400/);
+      expect(await check()).toMatch(/^fail: .*grants more than read access to its group.*mode 0400/);
     },
   );
 

@@ -79,8 +79,9 @@ export class CredentialsFile {
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EROFS") throw error;
       if (rights !== GROUP_READS) {
+        const problem = "is on a read-only mount, and its mode grants more than read access to its group";
         const advice = "mount it with mode 0400, or 0440 if its group must read it (defaultMode of a Secret)";
-        throw new CredentialsFileError(`${this.path} on a read-only mount is not only open to its group: ${advice}`, { cause: error });
+        throw new CredentialsFileError(`${this.path} ${problem}: ${advice}`, { cause: error });
       }
       this.isOpenToGroup = true;
     }

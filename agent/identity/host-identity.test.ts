@@ -197,7 +197,7 @@ describe("the host's identity", () => {
       expect(warnings.join()).toContain("the group of the credentials file may read the key");
       for (const mode of [0o444, 0o404, 0o460, 0o644]) {
         readOnly(mode);
-        expect(() => start(undefined)).toThrow(/on a read-only mount is not only open to its group: mount it with mode 0400, or 0440/);
+        expect(() => start(undefined)).toThrow(/grants more than read access to its group: mount it with mode 0400, or 0440/);
       }
     },
   );
