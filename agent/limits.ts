@@ -3,7 +3,7 @@
 // collector/supervision/child-log.ts
 /** Characters of one line of the collector's output; the rest of the line is dropped. */
 export const MAX_LINE_LENGTH = 64 * 1024;
-/** A line that is too long is cut this many characters earlier, so that no secret is cut in two and left unmasked. */
+/** A line that is too long is cut up to this many characters earlier, so that no secret is cut in two and left unmasked. */
 export const MAX_SECRET_LENGTH = 8 * 1024;
 /** Characters of output that are shown as the reason of the collector's exit. */
 export const MAX_REASON_LENGTH = 2000;
