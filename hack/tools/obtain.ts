@@ -35,9 +35,9 @@ export interface Locations {
 }
 
 /** Returns the absolute path of the program; undefined if it must be fetched first. */
-export async function find(tool: Tool, place: Omit<Locations, "progress">): Promise<string | undefined> {
-  const kept = keptPath(tool, place);
-  return (await findOnPath(tool, place.path)) ?? (existsSync(kept) ? kept : undefined);
+export async function find(tool: Tool, locations: Omit<Locations, "progress">): Promise<string | undefined> {
+  const kept = keptPath(tool, locations);
+  return (await findOnPath(tool, locations.path)) ?? (existsSync(kept) ? kept : undefined);
 }
 
 /** The path of the program in the cache. */
@@ -46,11 +46,11 @@ export function keptPath({ name, version, edition }: Tool, { cache }: Pick<Locat
 }
 
 /** Returns the absolute path of the program. Throws a ToolError that lists all failures. */
-export async function obtain(tool: Tool, place: Locations): Promise<string> {
-  const found = await find(tool, place);
+export async function obtain(tool: Tool, locations: Locations): Promise<string> {
+  const found = await find(tool, locations);
   if (found !== undefined) return found;
-  const kept = keptPath(tool, place);
-  const progress: Progress = (line, live) => place.progress(`${tool.name} ${tool.version}: ${line}`, live);
+  const kept = keptPath(tool, locations);
+  const progress: Progress = (line, live) => locations.progress(`${tool.name} ${tool.version}: ${line}`, live);
   const release = await acquireLock(`${kept}.lock`, (pid) => progress(`waiting for process ${pid}, which is fetching it`));
   try {
     if (!existsSync(kept)) await fetchTool(tool, kept, progress);

@@ -131,7 +131,7 @@ export function collectorConfig(input: CollectorInput): CollectorConfig {
   ]);
 }
 
-/** Contains pipelines only for the enabled ones of state and events. */
+/** Contains a pipeline for state and one for events, if they are enabled. */
 export function clusterCollectorConfig(input: ClusterCollectorInput): CollectorConfig {
   return joinFragments(input, [
     input.state && clusterState(input.state),

@@ -25,7 +25,7 @@ const GONE_PASSES = 3;
 const WARN_AGAIN_MS = 600_000;
 
 type Problem = Exclude<Refusal, "gone"> | "limit";
-/** `old` and `gone` are no problems; the collector excludes old files too. */
+/** `old` and `gone` are not problems; the collector excludes old files too. */
 interface Refused {
   readonly why: Problem | "old" | "gone";
   readonly retryAtMs: number;

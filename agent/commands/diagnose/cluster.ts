@@ -33,7 +33,7 @@ export function clusterChecks({ cluster, signals }: Settings, secrets: Secrets, 
     () => checkSecret(api, cluster, secrets, backend),
     ...(signals.includes("metrics") ? [() => checkKubelet(cluster)] : []),
     async () => {
-      const findings = await checkFrozenAgent(api);
+      const findings = await checkOldAgent(api);
       await api[Symbol.asyncDispose]();
       return findings;
     },
@@ -150,7 +150,7 @@ function kubeletFinding(name: string, address: string, status: number, skipsTls:
   return { name, status: "ok", detail: `${address} answers` };
 }
 
-async function checkFrozenAgent(api: KubernetesApi): Promise<Finding[]> {
+async function checkOldAgent(api: KubernetesApi): Promise<Finding[]> {
   const name = "older agent";
   try {
     const items = await api.daemonSetsNamed(OLD_AGENT, AbortSignal.timeout(WITHIN_MS));

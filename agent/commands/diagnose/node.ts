@@ -92,7 +92,7 @@ async function checkFiles(settings: Settings, host: HostSettings): Promise<Findi
   const { count, notRead } = await surveyLogFiles(host.logPaths, rules);
   const [unreadable, outside] = [notRead.get("unreadable") ?? [], notRead.get("outside") ?? []];
   const findings: Finding[] = [];
-  const warn = (detail: string, advice: string): unknown => findings.push({ name, status: "warn", detail, advice });
+  const warn = (detail: string, advice: string): void => void findings.push({ name, status: "warn", detail, advice });
   if (unreadable.length > 0)
     warn(
       `${unreadable.length} of ${count} files cannot be read, for example ${unreadable[0]}`,
