@@ -85,7 +85,7 @@ describe.skipIf(!vmClusterPrograms)(`a metrics cluster${vmClusterPrograms ? "" :
       expect(text).toContain("storage node of the metrics cluster does not answer");
     }
     expect(await metricsState()).toBe("failing");
-    await eventually("the rule fails", async () => JSON.stringify(await statusOfRule()).includes("metrics store is not available"));
+    await eventually("the rule fails", async () => JSON.stringify(await statusOfRule()).includes("metrics store is unavailable"));
     expect(JSON.stringify(await statusOfRule())).toContain('"firing"');
     // vminsert sends all to the node that is left.
     expect((await send()).status).toBe(204);
