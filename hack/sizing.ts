@@ -109,9 +109,9 @@ const TABLES: Readonly<Record<string, (load: Load, f: Figures) => Record<string,
     return {
       cores: fits ? coresOf(busy) : "beyond one process",
       "memory limit": fits ? gib(memoryOf(load, f)) : "",
-      "disk of logs": gib(diskOf(load.lines * f.log_bytes, f)),
-      "of spans": gib(diskOf(load.spans * f.span_bytes, f)),
-      "of metrics": gib(diskOf(load.samples * f.sample_bytes, f) + load.series * f.series_bytes),
+      "disk for logs": gib(diskOf(load.lines * f.log_bytes, f)),
+      "disk for spans": gib(diskOf(load.spans * f.span_bytes, f)),
+      "disk for metrics": gib(diskOf(load.samples * f.sample_bytes, f) + load.series * f.series_bytes),
     };
   },
   distributed(load, f) {
@@ -122,19 +122,19 @@ const TABLES: Readonly<Record<string, (load: Load, f: Figures) => Record<string,
     const replicas = Math.max(2, Math.ceil(ofApi / US_OF_A_CORE / MAX_CPU_SHARE / REPLICA_CORES));
     return {
       "replicas of 2 cores": groupDigits(replicas),
-      "their memory limit, each": gib((f.ingest_memory_mib + f.peak_above_mib) * 1024 ** 2),
+      "memory limit per replica": gib((f.ingest_memory_mib + f.peak_above_mib) * 1024 ** 2),
       "ClickHouse, cores": coresOf(ofEngine),
       "VictoriaMetrics, cores": coresOf(ofMetrics),
-      "its memory": gib((load.series * f.series_memory) / METRICS_SHARE),
+      "VictoriaMetrics, memory": gib((load.series * f.series_memory) / METRICS_SHARE),
     };
   },
   apiserver: (load, f) => ({
     "requests/s": askedPerSecond(load, f).toFixed(1),
-    "answers, kB/s": groupDigits((askedPerSecond(load, f) * f.api_answer_bytes) / 1000),
+    "responses, kB/s": groupDigits((askedPerSecond(load, f) * f.api_answer_bytes) / 1000),
     "open watches": groupDigits(load.nodes * f.api_watches),
-    "changes of pods, kB/s": groupDigits(changesOf(load, f.api_watches, f)),
-    "without the relay: open watches": groupDigits(load.nodes * f.api_watches_direct),
-    "changes of pods, kB/s ": groupDigits(changesOf(load, f.api_watches_direct, f)),
+    "pod changes, kB/s": groupDigits(changesOf(load, f.api_watches, f)),
+    "open watches without the relay": groupDigits(load.nodes * f.api_watches_direct),
+    "pod changes without the relay, kB/s": groupDigits(changesOf(load, f.api_watches_direct, f)),
   }),
 };
 
@@ -142,7 +142,7 @@ function askedPerSecond({ nodes }: Load, f: Figures): number {
   return (nodes * f.api_requests + f.api_cluster_requests) / MINUTE_S;
 }
 
-/** One of an agent's watches is for its Secret; each watch of pods gets every change of a pod. */
+/** One of an agent's watches is for its Secret; each watch on pods receives every pod change. */
 function changesOf({ nodes }: Load, watches: number, f: Figures): number {
   return (nodes * (watches - 1) * f.pod_changes * f.api_change_bytes) / MINUTE_S / 1000;
 }
