@@ -24,7 +24,7 @@ export const BOTH = {
     backendCaFile: setting("BACKEND_CA_FILE", file, {
       value: "backendCa",
       description:
-        "PEM of the authority that signed the backend's certificate, in addition to the authorities of the system and of Node.js.",
+        "PEM file of the certificate authority that signed the backend's certificate, trusted in addition to those of the system and of Node.js.",
     }),
     allowPlainHttp: setting("ALLOW_PLAIN_HTTP", flag, {
       default: "false",
@@ -36,7 +36,7 @@ export const BOTH = {
       isEitherCase: true,
       value: "proxy.httpsProxy",
       description:
-        "Outgoing proxy for https, `http(s)://[user:password@]host:port`. Also read in lower case, as curl does; never used for loopback.",
+        "Outgoing proxy for https, `http(s)://[user:password@]host:port`. The lower-case variable is read too, as curl does; never used for loopback.",
     }),
     httpProxy: setting("HTTP_PROXY", proxyUrl, { isSecret: true, isEitherCase: true, description: "Outgoing proxy for http." }),
     noProxy: setting("NO_PROXY", text, {
@@ -79,7 +79,7 @@ export const BOTH = {
     }),
     logMaxAgeMs: setting("LOG_MAX_AGE", duration({ min: 60_000 }), {
       default: "168h",
-      description: "The agent does not read log files that were not modified for longer than this.",
+      description: "The agent does not read log files whose last modification is older than this.",
     }),
     logMultilineStart: setting("LOG_MULTILINE_START", pattern, {
       value: "logs.multilineStart",
@@ -88,7 +88,7 @@ export const BOTH = {
     logFields: setting("LOG_FIELDS", flag, {
       default: "true",
       value: "logs.fields",
-      description: "Parses level, time and trace ids from log lines.",
+      description: "Parses level, time and trace IDs from log lines.",
     }),
     redact: setting("REDACT", patterns, {
       default: "",
@@ -117,15 +117,15 @@ export const BOTH = {
     health: setting("HEALTH_LISTEN", listen(), {
       default: ":9598",
       description:
-        "`/healthz`, `/readyz`, `/status`, `/metrics`. Without a host: `[::]`, which includes IPv4, or `0.0.0.0` if there is no IPv6.",
+        "Address that serves `/healthz`, `/readyz`, `/status` and `/metrics`. Without a host: `[::]`, which includes IPv4, or `0.0.0.0` if there is no IPv6.",
     }),
     otlpGrpc: setting("OTLP_GRPC_LISTEN", listen(), {
       default: { host: "127.0.0.1:4317", cluster: ":4317" },
-      description: "OTLP over gRPC from applications.",
+      description: "Address that receives OTLP over gRPC from applications.",
     }),
     otlpHttp: setting("OTLP_HTTP_LISTEN", listen(), {
       default: { host: "127.0.0.1:4318", cluster: ":4318" },
-      description: "OTLP over HTTP from applications.",
+      description: "Address that receives OTLP over HTTP from applications.",
     }),
     proxy: setting("PROXY_LISTEN", loopback, {
       default: "127.0.0.1:9599",
@@ -143,7 +143,7 @@ export const BOTH = {
       unit: "MiB",
       value: "collector.queueMib",
       description:
-        "Size of the disk queue of each signal; all queues together use at most half of the disk's space. If a queue is full, files are not read and requests of applications are refused.",
+        "Size of the disk queue of each signal. All queues together use at most half of the available disk space, which is the free space plus the space that they already use. If a queue is full, files are not read and requests from applications are refused.",
     }),
     otelcolPath: setting("OTELCOL_PATH", text, {
       description: "Path of the collector. Default: `otelcol-contrib` on `PATH`, then the tool cache of hack/fetch-tools.ts.",
@@ -161,16 +161,16 @@ export const BOTH = {
       default: "400",
       unit: "MiB",
       value: "collector.memoryMib",
-      description: "The collector refuses new data if it uses more memory.",
+      description: "The collector refuses new data while it uses more memory than this.",
     }),
     collectorStopGraceMs: setting("COLLECTOR_STOP_GRACE", duration({ min: 0 }), {
       default: "35s",
-      description: "Time from TERM to KILL; longer than the timeout of one export (30 s).",
+      description: "Time between SIGTERM and SIGKILL. Keep it longer than the timeout of one export (30 s).",
     }),
     logLevel: setting("LOG_LEVEL", oneOf(LOG_LEVELS), {
       default: "info",
       value: "logLevel",
-      description: "Level of the agent's log. The collector logs one level less.",
+      description: "Level of the agent's log. The collector's log is one level less verbose, for example `warn` for `info`.",
     }),
   }),
 };
@@ -190,7 +190,7 @@ export const HOST = group("Host agent", {
     description: "Also reads systemd's journal, beginning with entries after the first start with this setting.",
   }),
   journaldUnits: setting("JOURNALD_UNITS", list, { default: "", description: "Reads only these units, for example `nginx`." }),
-  journalctlPath: setting("JOURNALCTL_PATH", path, { default: "/usr/bin/journalctl", description: "The program `journalctl`." }),
+  journalctlPath: setting("JOURNALCTL_PATH", path, { default: "/usr/bin/journalctl", description: "Path of the program `journalctl`." }),
 });
 
 export const CLUSTER = group("Cluster agent", {
@@ -217,7 +217,7 @@ export const CLUSTER = group("Cluster agent", {
     default: "30",
     unit: "days",
     value: "keyRotationDays",
-    description: "Older keys are rotated; 0: age never causes a rotation.",
+    description: "Maximum age of the cluster's key: the agent rotates an older key. 0: it never rotates a key because of its age.",
   }),
   excludeNamespaces: setting("EXCLUDE_NAMESPACES", list, {
     default: "",
@@ -227,13 +227,13 @@ export const CLUSTER = group("Cluster agent", {
   kubeletTls: setting("KUBELET_TLS", kubeletTls, {
     default: "verify",
     value: "kubelet.tls",
-    description: "How the kubelet's certificate is verified: `verify` uses the cluster's authority, a PEM file names another one.",
+    description: "How the kubelet's certificate is verified: `verify` uses the cluster's certificate authority; a PEM file contains a different one.",
   }),
   trustOtlpIdentity: setting("TRUST_OTLP_IDENTITY", flag, {
     default: "false",
     value: "otlp.trustSenderIdentity",
     description:
-      "Accepts the pod, namespace, node and cluster that OTLP senders claim, for gateways, service meshes and pods in the host's network. Otherwise, the sender's address identifies its pod.",
+      "Accepts the pod, namespace, node and cluster that OTLP senders claim. Use it if OTLP arrives through gateways or service meshes, or from pods in the host's network. Otherwise, the sender's address identifies its pod.",
   }),
   hostRoot: setting("HOST_ROOT", text, { default: "/hostfs", description: "Mount point of the node's root file system." }),
   clusterState: setting("CLUSTER_STATE", flag, {
@@ -256,7 +256,7 @@ export const CLUSTER = group("Cluster agent", {
   monitorsAcrossNamespaces: setting("MONITORS_ACROSS_NAMESPACES", list, {
     default: "",
     value: "discovery.acrossNamespaces",
-    description: "Namespaces whose monitors may select pods of other namespaces; `*`: all. Other monitors select in their own namespace.",
+    description: "Namespaces whose monitors may select pods of other namespaces; `*`: all. All other monitors select only pods of their own namespace.",
   }),
   workloadNames: setting("WORKLOAD_NAMES", flag, {
     default: "false",
@@ -283,13 +283,13 @@ export const CLUSTER = group("Cluster agent", {
   podAnnotations: setting("POD_ANNOTATIONS", list, {
     default: "",
     value: "podAttributes.annotations",
-    description: "Annotations of pods that are added to the same data.",
+    description: "Annotations of pods that are added to their logs and to the OTLP that they send.",
   }),
   kubernetesEvents: setting("KUBERNETES_EVENTS", flag, {
     default: "false",
     value: "events.enabled",
     valueDefault: "true",
-    description: "One agent of the cluster sends events of Kubernetes as logs with the source `kubernetes-events`.",
+    description: "One agent of the cluster sends Kubernetes events as logs with the source `kubernetes-events`.",
   }),
   clusterCollectorMemoryMib: setting("CLUSTER_COLLECTOR_MEMORY_MIB", integer({ min: 64 }), {
     default: "200",
@@ -301,7 +301,7 @@ export const CLUSTER = group("Cluster agent", {
     default: "full",
     value: "hostAccess",
     description:
-      "Parts of the node that are mounted. `proc`: only proc and sys below `HOST_ROOT`, so no file system metrics. `none`: neither host metrics nor pod logs.",
+      "Parts of the node that are mounted. `proc`: only `proc` and `sys` are mounted below `HOST_ROOT`, so there are no file system metrics. `none`: neither host metrics nor pod logs.",
   }),
   kubernetesServiceHost: setting("KUBERNETES_SERVICE_HOST", text, { isRequired: true, description: "The API server; set by the kubelet." }),
   kubernetesServicePort: setting("KUBERNETES_SERVICE_PORT", integer({ min: 1 }), {

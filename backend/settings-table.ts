@@ -44,7 +44,7 @@ export const SETTINGS_TABLE = {
     maxConnections: setting("MAX_CONNECTIONS", integer({ min: 64 }), {
       default: "8192",
       description:
-        "Connections of the API and OTLP over gRPC together, and of alerting. Above it, the backend closes idle and unauthenticated connections first.",
+        "Maximum number of connections to the API and OTLP over gRPC together, and separately of connections to alerting. If it is reached, the backend closes idle and unauthenticated connections first.",
     }),
     isConsoleServed: setting("CONSOLE", flag, { default: "true", description: "Serves the console at `/` of the API listener." }),
   }),
@@ -57,7 +57,7 @@ export const SETTINGS_TABLE = {
     allowsIngestTokensOverHttp: setting("INGEST_TOKENS_OVER_HTTP", flag, {
       default: "false",
       value: "ingestTokens.overHttp",
-      description: "Accepts ingest tokens without TLS from other machines too. Anyone on the network path can read them.",
+      description: "Also accepts ingest tokens that arrive from other machines without TLS. Anyone on the network path can read them.",
     }),
     otlpGrpc: setting("OTLP_GRPC_LISTEN", address, {
       value: "ingestTokens.otlpGrpc",
@@ -74,7 +74,7 @@ export const SETTINGS_TABLE = {
     databaseUrl: setting("DATABASE_URL", postgresUrl, {
       isSecret: true,
       value: "distributed.connectionSecret",
-      description: "PostgreSQL; several hosts of a primary and its standbys separated by commas. Unset: SQLite in `DATA_DIR`.",
+      description: "URL of PostgreSQL; for a primary with standbys, list their hosts in the URL, separated by commas. Unset: SQLite in `DATA_DIR`.",
     }),
     clickhouseUrl: setting("CLICKHOUSE_URL", urls, {
       isSecret: true,
@@ -88,12 +88,12 @@ export const SETTINGS_TABLE = {
     }),
     clickhouseSpreadOrganisations: setting("CLICKHOUSE_SPREAD_ORGANISATIONS", list, {
       default: "",
-      description: "Ids of organisations whose bodies go to all shards. Otherwise all bodies of one sender go to one shard.",
+      description: "IDs of organisations whose request bodies are distributed to all shards. For all other organisations, the request bodies of one sender go to one shard.",
     }),
     clickhouseInsertQuorum: setting("CLICKHOUSE_INSERT_QUORUM", quorum, {
       default: "auto",
       description:
-        "With `CLICKHOUSE_CLUSTER`: number of replicas that must have the rows before the backend answers; `auto`: the majority, `0`: one.",
+        "With `CLICKHOUSE_CLUSTER`: number of replicas that must have the rows before the backend answers; `auto`: the majority. `0`: no quorum, so only the replica that receives the insert.",
     }),
     clickhouseInsertConnections: setting("CLICKHOUSE_INSERT_CONNECTIONS", integer({ min: 1 }), {
       default: "16",
@@ -103,7 +103,7 @@ export const SETTINGS_TABLE = {
       default: "0",
       unit: "ms",
       description:
-        "Only with an external ClickHouse: minimum time between two inserts of one backend replica into a table of a shard while fewer than 1,000 rows wait. Requests wait up to this time, and ClickHouse merges fewer parts.",
+        "Only with an external ClickHouse: minimum time between two inserts into the same table of the same shard by one backend replica, while fewer than 1,000 rows wait. Requests wait up to this time, and ClickHouse merges fewer parts.",
     }),
     clickhouseQuerySlots: setting("CLICKHOUSE_QUERY_SLOTS", integer({ min: 1 }), {
       default: "8",
@@ -116,7 +116,7 @@ export const SETTINGS_TABLE = {
         "While a shard of ClickHouse is unavailable, users' queries leave out its rows and return a warning, instead of failing. Alert rules never leave out rows.",
     }),
     clickhouseStoragePolicy: setting("CLICKHOUSE_STORAGE_POLICY", text, {
-      description: "Storage policy for logs and spans in an external ClickHouse. Requires `CLICKHOUSE_COLD_AFTER_DAYS`. Unset: unchanged.",
+      description: "Storage policy for logs and spans in an external ClickHouse. Requires `CLICKHOUSE_COLD_AFTER_DAYS`. Unset: the tables keep their policy.",
     }),
     clickhouseColdAfterDays: setting("CLICKHOUSE_COLD_AFTER_DAYS", integer({ min: 1 }), {
       unit: "days",
@@ -126,7 +126,7 @@ export const SETTINGS_TABLE = {
     metricsQuerySlots: setting("METRICS_QUERY_SLOTS", integer({ min: 1 }), {
       default: "3",
       description:
-        "Concurrent metrics queries in one backend replica; set more for a VictoriaMetrics cluster. One organisation has at most half of them, but at least 2, in all replicas together.",
+        "Concurrent metrics queries in one backend replica; set more for a VictoriaMetrics cluster. One organisation can use at most half of this number (or 2, if that is more) in all replicas together.",
     }),
     metricsWriteUrl: setting("METRICS_WRITE_URL", url(), {
       value: "distributed.metrics.writeUrl",
@@ -137,15 +137,15 @@ export const SETTINGS_TABLE = {
       description: "URL of VictoriaMetrics for queries. Requires `METRICS_WRITE_URL`.",
     }),
     victoriaMetricsPath: setting("VICTORIA_METRICS_PATH", text, {
-      description: "The program. Default: `victoria-metrics` on `PATH`, then the tool cache of hack/fetch-tools.ts.",
+      description: "Path of the program. Default: `victoria-metrics` on `PATH`, then the tool cache of hack/fetch-tools.ts.",
     }),
     vmalertPath: setting("VMALERT_PATH", text, {
-      description: "The program. Default: `vmalert` on `PATH`, then the tool cache of hack/fetch-tools.ts.",
+      description: "Path of the program. Default: `vmalert` on `PATH`, then the tool cache of hack/fetch-tools.ts.",
     }),
     threadPoolSize: setting("UV_THREADPOOL_SIZE", integer({ min: 1 }), {
       default: "4",
       unit: "threads",
-      description: "Concurrent statements of the embedded ClickHouse; Node.js reads it when it starts. 16 is a good value.",
+      description: "Concurrent statements of the embedded ClickHouse; Node.js reads this variable when it starts. The image and `npm start` set 16. Below 6, queries of one organisation run one at a time.",
     }),
   }),
   ...group("Storage", {
@@ -169,7 +169,7 @@ export const SETTINGS_TABLE = {
     metricsJournalFsync: setting("METRICS_JOURNAL_FSYNC", oneOf(["always", "never"]), {
       default: "always",
       description:
-        "When the metrics journal is synced. `always`: to disk before 204, one fsync for all waiting requests. `never`: 204 without waiting for the disk; a power failure loses up to 30 seconds.",
+        "When the metrics journal is synced. `always`: before a request is acknowledged (204), with one fsync for all waiting requests. `never`: requests are acknowledged without waiting for the disk; a power failure loses up to 30 seconds of metrics.",
     }),
     backupEveryMs: setting("BACKUP_EVERY", duration({ min: 60_000 }), {
       value: "backup.every",
@@ -177,7 +177,7 @@ export const SETTINGS_TABLE = {
     }),
     backupFolder: setting("BACKUP_FOLDER", path, {
       value: "backup.existingClaim",
-      description: "Folder for the backups of this installation only, outside `DATA_DIR` and best on another disk.",
+      description: "Folder for the backups of this installation only, outside `DATA_DIR` and preferably on another disk.",
     }),
     backupKeep: setting("BACKUP_KEEP", integer({ min: 1 }), {
       default: "7",
@@ -191,7 +191,7 @@ export const SETTINGS_TABLE = {
       unit: "bytes/s",
       value: "quota.bytesPerSecond",
       description:
-        "Per organisation, all replicas together; 0: unlimited. The larger of decompressed and stored size counts; refused bodies count too.",
+        "Per organisation, all replicas together; 0: unlimited. For each request body, the larger of its decompressed and its stored size counts; refused bodies count too.",
     }),
     quotaRecordsPerSecond: setting("QUOTA_RECORDS_PER_SECOND", integer({ min: 0 }), {
       default: "0",
@@ -203,24 +203,24 @@ export const SETTINGS_TABLE = {
       default: "0",
       unit: "series",
       value: "quota.activeSeries",
-      description: "Series of an organisation with a sample in the last 30 to 60 minutes, within about 2 %; 0: unlimited.",
+      description: "Maximum number of active series per organisation. A series is active for 30 to 60 minutes after its last sample; the count is accurate to about 2 %. 0: unlimited.",
     }),
     ingestMemoryMib: setting("INGEST_MEMORY_MIB", integer({ min: 64 }), {
       default: "512",
       unit: "MiB",
       description:
-        "Memory for request bodies, compressed and decompressed; above it, the backend answers 503. Their rows have another 256 MiB, of which one organisation gets half.",
+        "Memory for request bodies, compressed and decompressed; above it, the backend answers 503. Decoded rows have another 256 MiB, of which one organisation can use half.",
     }),
   }),
   ...group("Alerting", {
     evaluationIntervalMs: setting("EVALUATION_INTERVAL", duration({ min: 1000 }), {
       default: "15s",
       value: "evaluation.interval",
-      description: "Time between two evaluations of a rule. Windows of log rules are at least twice as long.",
+      description: "Time between two evaluations of a rule. The window of a log rule must be at least twice as long.",
     }),
     evaluationDelayMs: setting("EVALUATION_DELAY", duration({ min: 0 }), {
       default: "0s",
-      description: "How far before the current time rules are evaluated; set some seconds if samples arrive late.",
+      description: "How far before the current time rules are evaluated; set a few seconds if samples arrive late.",
     }),
     evaluatorListen: setting("EVALUATOR_LISTEN", address, { default: "127.0.0.1:8880", description: "Address of the embedded vmalert." }),
     evaluatorQueryUrl: setting("EVALUATOR_QUERY_URL", urls, {
@@ -234,12 +234,12 @@ export const SETTINGS_TABLE = {
     rulesPassword: setting("RULES_PASSWORD", text, {
       isSecret: true,
       value: "distributed.connectionSecret",
-      description: 'Basic-auth password for reading rules there (user "vmalert"). Required with `RULES_LISTEN`; vmalert logs it.',
+      description: 'Basic-auth password for reading rules from `RULES_LISTEN` (user "vmalert"). Required with `RULES_LISTEN`; vmalert logs it.',
     }),
     alertsPassword: setting("ALERTS_PASSWORD", text, {
       isSecret: true,
       value: "distributed.connectionSecret",
-      description: 'Basic-auth password for posting alerts there (user "vmalert"). Unset: alerts are refused there.',
+      description: 'Basic-auth password for posting alerts to `RULES_LISTEN` (user "vmalert"). Unset: that listener refuses alerts.',
     }),
     alertmanagerUrl: setting("ALERTMANAGER_URL", url(), {
       value: "alertmanagerUrl",
@@ -258,10 +258,10 @@ export const SETTINGS_TABLE = {
       default: "",
       value: "notification.allowedNetworks",
       description:
-        "Internal networks to which every organisation may send notifications, in addition to the internet. Always https; redirects are not followed.",
+        "Internal networks to which every organisation may send notifications, in addition to the internet. The backend sends only over https and does not follow redirects.",
     }),
     notifyCaFile: setting("NOTIFY_CA_FILE", file, {
-      description: "PEM file of authorities to trust for receivers and the mail server, in addition to the public ones.",
+      description: "PEM file of certificate authorities to trust for receivers and the mail server, in addition to the public ones.",
     }),
     smtpUrl: setting("SMTP_URL", smtpUrl, {
       isSecret: true,
@@ -280,7 +280,7 @@ export const SETTINGS_TABLE = {
     httpsProxy: setting("HTTPS_PROXY", proxyUrl, {
       isSecret: true,
       isEitherCase: true,
-      description: "Outgoing proxy to `OIDC_ISSUER` and to channels, `http(s)://[user:password@]host:port`. Also read in lower case.",
+      description: "Outgoing proxy to `OIDC_ISSUER` and to channels, `http(s)://[user:password@]host:port`. The lower-case variable is read too.",
     }),
     httpProxy: setting("HTTP_PROXY", proxyUrl, { isSecret: true, isEitherCase: true, description: "Outgoing proxy for http." }),
     noProxy: setting("NO_PROXY", text, { isEitherCase: true, description: "Hosts and networks that bypass the proxy." }),
@@ -309,7 +309,7 @@ export const SETTINGS_TABLE = {
     }),
     masterPreviousKey: setting("MASTER_PREVIOUS_KEY", base64(32), {
       isSecret: true,
-      description: "The key before a rotation, which still decrypts.",
+      description: "The previous `MASTER_KEY` during a rotation; the backend uses it only to decrypt.",
     }),
     jwtSecret: setting("JWT_SECRET", bytes(32), {
       isSecret: true,
@@ -318,12 +318,12 @@ export const SETTINGS_TABLE = {
     }),
     jwtPreviousSecret: setting("JWT_PREVIOUS_SECRET", bytes(32), {
       isSecret: true,
-      description: "The secret before a rotation, which still verifies.",
+      description: "The previous `JWT_SECRET` during a rotation; the backend uses it only to verify.",
     }),
     jwtTtlMs: setting("JWT_TTL", duration({ min: 1000 }), { default: "15m", value: "jwtTtl", description: "Lifetime of a session." }),
     isPasswordLogin: setting("PASSWORD_LOGIN", flag, {
       default: "true",
-      description: "`false`: only the operator of the first start may use a password; requires `OIDC_ISSUER`.",
+      description: "`false`: only the initial operator, who was created at the first start, may log in with a password; requires `OIDC_ISSUER`.",
     }),
     oidcIssuer: setting("OIDC_ISSUER", issuer, { description: "Identity provider for single sign-on, `https://…`. Unset: none." }),
     oidcClientId: setting("OIDC_CLIENT_ID", text, {

@@ -63,7 +63,7 @@ function defaultText({ isRequired, default: given = "" }: Setting): string {
 }
 
 function valueText({ value = "", valueDefault }: Setting): string {
-  return code(value) + (valueDefault === undefined ? "" : `, there ${code(valueDefault)}`);
+  return code(value) + (valueDefault === undefined ? "" : ` (default ${code(valueDefault)})`);
 }
 
 const code = (text: string): string => (text === "" ? "" : `\`${text}\``);

@@ -25,7 +25,7 @@ import { openApiPages } from "./openapi.ts";
 import { withCalculatedTables } from "./sizing.ts";
 
 const SETTINGS_INTRO =
-  "The program reads settings from the environment; `X_FILE` reads `X` from a file. If settings are invalid, the program reports all problems in one message and exits with status 2. It never logs secrets.";
+  "Settings are environment variables; `X_FILE` reads `X` from a file. If settings are invalid, the program reports all problems in one message and exits with status 2. Secrets are never logged.";
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /** Every page: path → text. */
@@ -81,7 +81,7 @@ function logEventsPage(): string {
     .toSorted(([one], [other]) => (one < other ? -1 : 1))
     .map(([event, [meaning = "", action = ""]]) => `| \`${event}\` | ${levels(event)} | ${cell(meaning)} | ${cell(action)} |`);
   const intro =
-    "Logs are JSON lines. The field `event` identifies a message and stays the same when its text changes, so search for it: `jq 'select(.event == \"journal.torn_tail\")'`. Messages of the level `debug` are logged only with `LOG_LEVEL=debug`.";
+    "Logs are JSON lines. The field `event` identifies a message and stays the same when its text changes, so search for it: `jq 'select(.event == \"journal.torn_tail\")'`. Debug messages are logged only with `LOG_LEVEL=debug`.";
   return `# Log events\n${GENERATED("common/log-events.json")}\n\n${intro}\n\n| event | level | meaning | what to do |\n|---|---|---|---|\n${rows.join("\n")}\n`;
 }
 

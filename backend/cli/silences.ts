@@ -96,7 +96,7 @@ export function addSilenceCommands(program: Command, console: Console): void {
       "after",
       `
 Examples:
-  atherops silences add alertname=HostMemoryLow instance=web-1 --for 4h --comment 'more memory comes today'
+  atherops silences add alertname=HostMemoryLow instance=web-1 --for 4h --comment 'more memory will be installed today'
   atherops silences add 'instance=~"db-.*"' --start 2026-12-01T04:00:00Z --for 2h --comment 'the database moves'`,
     )
     .action(async (texts: string[], options: SilenceOptions) => {

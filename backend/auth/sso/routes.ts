@@ -316,7 +316,7 @@ function readCliReturn({
 
 function callbackUrl(request: FastifyRequest): URL {
   const origin = publicOrigin(request);
-  if (origin === undefined) throw new ApiError("invalid_parameter", "the header Host contains no valid host");
+  if (origin === undefined) throw new ApiError("invalid_parameter", "the Host header contains no valid host");
   return new URL(CALLBACK, origin);
 }
 

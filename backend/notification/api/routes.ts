@@ -46,7 +46,7 @@ const DELIVERY_SCHEMA = {
 const DELIVERY_ROUTES = {
   list: {
     ...endpoint("GET", "/deliveries", "viewer", "alerting"),
-    summary: "Messages of the last 30 days, newest first, in pages of 500; the header Link points to the next page",
+    summary: "Messages of the last 30 days, newest first, in pages of 500; the Link header points to the next page",
     query: optionalSchema({
       ...CURSOR_QUERY.properties,
       status: STATUS,

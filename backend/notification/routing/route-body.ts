@@ -49,7 +49,7 @@ const PROPERTIES = {
     type: "array",
     maxItems: MAX_MATCHERS,
     items: MATCHER,
-    description: "the labels of an alert must match all of them, as in Alertmanager; none: every alert",
+    description: "an alert's labels must match all of them, as in Alertmanager; none: every alert",
   },
   channel_ids: {
     type: "array",

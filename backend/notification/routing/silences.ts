@@ -48,7 +48,7 @@ const MATCHERS = { type: "array", minItems: 1, maxItems: MAX_MATCHERS, items: MA
 /** JSON schema of a body; like Alertmanager, it accepts and ignores other fields. */
 export const SILENCE_BODY_SCHEMA = objectSchema(["matchers", "endsAt", "comment"], {
   id: { type: ["string", "null"], description: "the id of a silence to replace" },
-  matchers: { ...MATCHERS, description: "the labels of an alert must match all of them" },
+  matchers: { ...MATCHERS, description: "an alert's labels must match all of them" },
   startsAt: { type: "string", maxLength: 50, description: "RFC 3339; default and earliest: now" },
   endsAt: { type: "string", maxLength: 50, description: "RFC 3339; at most a year from now" },
   createdBy: { type: "string", description: "ignored: it is the user who sends the request" },

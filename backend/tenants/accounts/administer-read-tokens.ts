@@ -44,7 +44,7 @@ const ROUTES = {
   list: {
     ...endpoint("GET", "/api/read-tokens", "viewer", "accounts"),
     summary: "Read tokens of your organisation, by name; expired tokens are listed for 30 days",
-    description: "Pages have 500 entries; the header Link points to the next page.",
+    description: "Pages have 500 entries; the Link header points to the next page.",
     query: CURSOR_QUERY,
     response: listResponse({
       id: UUID_SCHEMA,

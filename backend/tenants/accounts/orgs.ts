@@ -26,7 +26,7 @@ const createSchema = {
 
 const listSchema = {
   summary: "All organisations, oldest first",
-  description: `Pages have ${MAX_ROWS_PER_ORG} entries; the header Link points to the next page.`,
+  description: `Pages have ${MAX_ROWS_PER_ORG} entries; the Link header points to the next page.`,
   tag: "accounts",
   query: CURSOR_QUERY,
   response: { 200: { type: "array", items: org } },

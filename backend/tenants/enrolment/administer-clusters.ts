@@ -20,7 +20,7 @@ const ROUTES = {
   list: {
     ...endpoint("GET", "/api/clusters", "viewer", "enrolment"),
     summary: "Clusters of your organisation, by name, with their nodes, by name",
-    description: "Pages have 500 nodes; the header Link points to the next page, which continues a cluster that was cut.",
+    description: "Pages have 500 nodes; the Link header points to the next page, which continues a cluster that was cut.",
     query: CURSOR_QUERY,
     response: listResponse({
       cluster_id: UUID_SCHEMA,

@@ -20,7 +20,7 @@ const ROUTES = {
   list: {
     ...endpoint("GET", "/api/v1/agents", "viewer", "enrolment"),
     summary: "Hosts of your organisation, by name",
-    description: "Pages have 500 entries; the header Link points to the next page.",
+    description: "Pages have 500 entries; the Link header points to the next page.",
     query: CURSOR_QUERY,
     response: listResponse({
       agent_id: UUID_SCHEMA,

@@ -72,7 +72,7 @@ const ROUTES = {
   list: {
     ...endpoint("GET", "/api/ingest-tokens", "viewer", "ingest tokens"),
     summary: "Ingest tokens of your organisation, by name; expired tokens are listed for 30 days",
-    description: "Pages have 500 entries; the header Link points to the next page.",
+    description: "Pages have 500 entries; the Link header points to the next page.",
     query: CURSOR_QUERY,
     response: listResponse({
       id: UUID_SCHEMA,

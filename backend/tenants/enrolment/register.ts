@@ -42,7 +42,7 @@ function addRegistration<Body>(app: FastifyInstance, deps: EnrolmentDeps, regist
     ...endpoint("POST", path, installTokenAccess(deps.db, deps.now), "enrolment"),
     summary: `Register a ${noun} with an install token`,
     description:
-      "Needs the header Idempotency-Key. The same token with the same Idempotency-Key returns the same key until it has signed a request.",
+      "Needs the Idempotency-Key header. The same token with the same Idempotency-Key returns the same key until it has signed a request.",
     body: closedSchema(required, properties),
     response: { 201: objectSchema({ [idField]: UUID_SCHEMA, api_key: { type: "string" }, key_created_at: TIME_SCHEMA }) },
     handler: async (request: FastifyRequest, reply: FastifyReply) => {

@@ -17,7 +17,7 @@ import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 const schema = {
   summary: "Replace the cluster's key",
-  description: "Needs the header Idempotency-Key. The old key is accepted for 5 more minutes.",
+  description: "Needs the Idempotency-Key header. The old key is accepted for 5 more minutes.",
   tag: "enrolment",
   response: {
     200: objectSchema({ api_key: { type: "string" }, key_created_at: TIME_SCHEMA, previous_key_expires_at: TIME_SCHEMA }),

@@ -139,7 +139,7 @@ function readRoutes(resource: Resource, { db, pageRows }: SavedRoutesOptions): R
       ...common,
       ...endpoint("GET", path, "viewer"),
       summary: `The ${noun}s of your organisation, by name`,
-      description: "Pages have 500 entries; the header Link points to the next page.",
+      description: "Pages have 500 entries; the Link header points to the next page.",
       query: CURSOR_QUERY,
       response: listResponse(entry),
       handler: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
