@@ -1,4 +1,4 @@
-// Defines the endpoints of Loki's API that return JSON, in the order of their documentation. The backend adds a route for each; a sandbox
+// Defines the endpoints of Loki's API that return JSON, in the order of Loki's documentation. The backend adds a route for each; a sandbox
 // process evaluates them, so this module must not import the HTTP server.
 import { MAX_VOLUMES } from "../limits.ts";
 import { dataOf } from "./answers.ts";
@@ -6,18 +6,18 @@ import { answerLogs, answerMetrics } from "./evaluate.ts";
 import { formatQuery } from "./format.ts";
 import { wrongQuery } from "./grammar.ts";
 import { detectedFields, detectedLabels, labelNames, labelValues, patterns, seriesOf, statistics } from "./label-queries.ts";
-import { readBounds, readLimit, readSpan, readSteps, readTime, type RequestParameters, textOf, wrongParameter } from "./parameters.ts";
+import { readLimitAndDirection, readLimit, readTimeRange, readSteps, readTime, type RequestParameters, textOf, createParameterError } from "./parameters.ts";
 import type { QueryContext, Selected } from "./range-points.ts";
 import { readQuery, readSelectorAlone } from "./read-query.ts";
 import { Patterns } from "./regex.ts";
 import type { LogQuery, Query } from "./syntax.ts";
-import { volume, volumeByName, volumeRange } from "./volumes.ts";
+import { volume, volumePerLabelName, volumeRange } from "./volumes.ts";
 
 /** The parts of a request other than its parameters. */
 export interface EndpointRequest {
   readonly context: QueryContext;
   readonly nowNs: bigint;
-  /** The variable part of the path, such as the name of a label. */
+  /** The variable part of the path, such as a label name. */
   readonly name: string | undefined;
   readonly categorize: boolean;
 }
@@ -29,38 +29,38 @@ interface Endpoint {
   readonly answer: (parameters: RequestParameters, request: EndpointRequest) => Promise<Buffer>;
 }
 
-export const text = (description: string) => ({ type: "string", description });
+export const textSchema = (description: string) => ({ type: "string", description });
 const TIME = "nanoseconds or seconds since 1970, or RFC 3339";
-const SPAN = {
-  start: text(`${TIME}; default one hour before the end`),
-  end: text(`${TIME}; default now`),
-  since: text("a duration before the end"),
+const TIME_RANGE = {
+  start: textSchema(`${TIME}; default one hour before the end`),
+  end: textSchema(`${TIME}; default now`),
+  since: textSchema("a duration before the end"),
 };
-export const QUERY = text("LogQL");
-const SELECTOR = text('a selector, such as {service_name="shop"}');
-const BOUNDS = { limit: text("entries; 100 by default, at most 5000"), direction: text("backward (newest first) or forward") };
-const STEP = text("a duration, or seconds");
-const SELECTION = { ...SPAN, query: SELECTOR };
+export const QUERY = textSchema("LogQL");
+const SELECTOR = textSchema('a selector, such as {service_name="shop"}');
+const LIMIT_AND_DIRECTION = { limit: textSchema("entries; 100 by default, at most 5000"), direction: textSchema("backward (newest first) or forward") };
+const STEP = textSchema("a duration, or seconds");
+const SELECTION = { ...TIME_RANGE, query: SELECTOR };
 const VOLUMES = {
   ...SELECTION,
-  limit: text("100 by default"),
-  targetLabels: text("names of labels, separated by commas"),
-  aggregateBy: text("labels or series"),
+  limit: textSchema("100 by default"),
+  targetLabels: textSchema("label names, separated by commas"),
+  aggregateBy: textSchema("labels or series"),
 };
 const FIELDS = {
-  ...SPAN,
+  ...TIME_RANGE,
   query: QUERY,
-  limit: text("maximum number of results; 1000 by default, at most 5000"),
-  line_limit: text("records to read; 1000 by default"),
-  step: text("ignored"),
+  limit: textSchema("maximum number of results; 1000 by default, at most 5000"),
+  line_limit: textSchema("records to read; 1000 by default"),
+  step: textSchema("ignored"),
 };
 
 /** Endpoints by path. */
 export const ENDPOINTS: ReadonlyMap<string, Endpoint> = new Map(
   Object.entries<Endpoint>({
     query: {
-      summary: "a query of metrics at one moment",
-      parameters: { query: QUERY, time: text(`${TIME}; default now`), ...BOUNDS },
+      summary: "an instant metric query",
+      parameters: { query: QUERY, time: textSchema(`${TIME}; default now`), ...LIMIT_AND_DIRECTION },
       async answer(parameters, { context, nowNs }) {
         const query = requiredQuery(parameters);
         if (query.kind === "log")
@@ -72,18 +72,18 @@ export const ENDPOINTS: ReadonlyMap<string, Endpoint> = new Map(
     },
     query_range: {
       summary: "a query over a range",
-      parameters: { query: QUERY, ...SPAN, step: STEP, ...BOUNDS, interval: text("not supported") },
+      parameters: { query: QUERY, ...TIME_RANGE, step: STEP, ...LIMIT_AND_DIRECTION, interval: textSchema("not supported") },
       async answer(parameters, { context, nowNs, categorize }) {
         const query = requiredQuery(parameters);
-        const span = readSpan(parameters, nowNs);
+        const span = readTimeRange(parameters, nowNs);
         if (textOf(parameters, "interval") !== undefined && parameters["interval"] !== "0")
-          throw wrongParameter("interval", "is not supported: leave it out");
-        if (query.kind === "log") return await answerLogs(context, { query, span, ...readBounds(parameters), categorize });
+          throw createParameterError("interval", "is not supported: leave it out");
+        if (query.kind === "log") return await answerLogs(context, { query, span, ...readLimitAndDirection(parameters), categorize });
         return await answerMetrics(context, { query, steps: readSteps(parameters, span), isInstant: false });
       },
     },
     labels: {
-      summary: "names of labels of streams",
+      summary: "names of stream labels",
       parameters: SELECTION,
       answer: async (parameters, { context, nowNs }) => await labelNames(context, readSelection(parameters, nowNs)),
     },
@@ -95,9 +95,9 @@ export const ENDPOINTS: ReadonlyMap<string, Endpoint> = new Map(
     },
     series: {
       summary: "streams by their labels",
-      parameters: { ...SPAN, "match[]": { type: "array", items: SELECTOR } },
+      parameters: { ...TIME_RANGE, "match[]": { type: "array", items: SELECTOR } },
       async answer(parameters, { context, nowNs }) {
-        const span = readSpan(parameters, nowNs);
+        const span = readTimeRange(parameters, nowNs);
         const texts = [parameters["match[]"] ?? [], parameters["match"] ?? []].flat();
         const regularExpressions = new Patterns();
         const selectors = texts.map((selector) => readSelectorAlone("match[]", selector, regularExpressions));
@@ -105,38 +105,38 @@ export const ENDPOINTS: ReadonlyMap<string, Endpoint> = new Map(
       },
     },
     detected_labels: {
-      summary: "labels of streams, and how many values they have",
+      summary: "stream labels, and how many values they have",
       parameters: SELECTION,
       answer: async (parameters, { context, nowNs }) => await detectedLabels(context, readSelection(parameters, nowNs)),
     },
     "index/stats": {
-      summary: "how much a selector selects",
+      summary: "number of streams, records and bytes that a selector matches",
       parameters: SELECTION,
       answer: async (parameters, { context, nowNs }) => await statistics(context, readSelection(parameters, nowNs)),
     },
     "index/volume": {
-      summary: "bytes by labels",
+      summary: "bytes per label set, or per label name",
       parameters: VOLUMES,
       async answer(parameters, { context, nowNs }) {
-        const { byName, ...request } = readVolumeRequest(parameters, nowNs);
-        return await (byName ? volumeByName : volume)(context, request);
+        const { perLabelName, ...request } = readVolumeRequest(parameters, nowNs);
+        return await (perLabelName ? volumePerLabelName : volume)(context, request);
       },
     },
     "index/volume_range": {
-      summary: "bytes by labels, in steps",
+      summary: "bytes per label set over time",
       parameters: { ...VOLUMES, step: STEP },
       async answer(parameters, { context, nowNs }) {
-        const { byName, ...request } = readVolumeRequest(parameters, nowNs);
-        if (byName) throw wrongParameter("aggregateBy", "only series is supported in a range");
+        const { perLabelName, ...request } = readVolumeRequest(parameters, nowNs);
+        if (perLabelName) throw createParameterError("aggregateBy", "only series is supported in a range");
         return await volumeRange(context, request, readSteps(parameters, request.span));
       },
     },
     patterns: {
       summary: "patterns of lines with counts over time",
-      parameters: { ...SPAN, query: QUERY, step: STEP },
+      parameters: { ...TIME_RANGE, query: QUERY, step: STEP },
       async answer(parameters, { context, nowNs }) {
         const query = requiredLogs(parameters);
-        const span = readSpan(parameters, nowNs);
+        const span = readTimeRange(parameters, nowNs);
         return await patterns(context, { query, span, stepNs: readSteps(parameters, span).step });
       },
     },
@@ -152,11 +152,11 @@ export const ENDPOINTS: ReadonlyMap<string, Endpoint> = new Map(
         await detectedFields(context, { ...readFieldsRequest(parameters, nowNs), name: checkedName(name) }),
     },
     format_query: {
-      summary: "a query, written with one space between its parts",
+      summary: "the formatted query",
       parameters: { query: QUERY },
       async answer(parameters) {
         const query = textOf(parameters, "query");
-        if (query === undefined) throw wrongQuery("required: LogQL");
+        if (query === undefined) throw wrongQuery("a LogQL query is required");
         return await Promise.resolve(dataOf(formatQuery(query)));
       },
     },
@@ -165,37 +165,37 @@ export const ENDPOINTS: ReadonlyMap<string, Endpoint> = new Map(
 
 function requiredQuery(parameters: RequestParameters): Query {
   const query = textOf(parameters, "query");
-  if (query === undefined) throw wrongQuery("required: LogQL");
+  if (query === undefined) throw wrongQuery("a LogQL query is required");
   return readQuery(query);
 }
 
 export function requiredLogs(parameters: RequestParameters): LogQuery {
   const query = requiredQuery(parameters);
-  if (query.kind !== "log") throw wrongQuery("must be a query of logs, not of metrics");
+  if (query.kind !== "log") throw wrongQuery("must be a log query, not a metric query");
   return query;
 }
 
 function readSelection(parameters: RequestParameters, nowNs: bigint): Selected {
-  const span = readSpan(parameters, nowNs);
+  const span = readTimeRange(parameters, nowNs);
   const query = textOf(parameters, "query");
-  // An editor sends `{}` before anything is selected.
+  // Grafana's query builder sends `{}` before the user has selected a label.
   return { span, selectors: query === undefined || query === "{}" ? [] : [readSelectorAlone("query", query)] };
 }
 
 function readVolumeRequest(parameters: RequestParameters, nowNs: bigint) {
   const aggregateBy = textOf(parameters, "aggregateBy") ?? "series";
-  if (aggregateBy !== "series" && aggregateBy !== "labels") throw wrongParameter("aggregateBy", "must be series or labels");
+  if (aggregateBy !== "series" && aggregateBy !== "labels") throw createParameterError("aggregateBy", "must be series or labels");
   const labels = (textOf(parameters, "targetLabels") ?? "").split(",").filter(Boolean);
   if (!labels.every((label) => LABEL_NAME.test(label)) || labels.length > 20)
-    throw wrongParameter("targetLabels", "must be 20 names of labels at most");
+    throw createParameterError("targetLabels", "must be at most 20 label names");
   const limit = readLimit(parameters, "limit", 100, MAX_VOLUMES);
-  return { ...readSelection(parameters, nowNs), limit, labels, byName: aggregateBy === "labels" };
+  return { ...readSelection(parameters, nowNs), limit, labels, perLabelName: aggregateBy === "labels" };
 }
 
 function readFieldsRequest(parameters: RequestParameters, nowNs: bigint) {
   return {
     query: requiredLogs(parameters),
-    span: readSpan(parameters, nowNs),
+    span: readTimeRange(parameters, nowNs),
     lineLimit: readLimit(parameters, "line_limit", 1000, 5000),
     limit: readLimit(parameters, "limit", 1000, 5000),
   };
@@ -204,6 +204,6 @@ function readFieldsRequest(parameters: RequestParameters, nowNs: bigint) {
 const LABEL_NAME = /^[a-zA-Z_]\w{0,255}$/;
 
 function checkedName(name = ""): string {
-  if (!LABEL_NAME.test(name)) throw wrongParameter("name", "must be the name of a label");
+  if (!LABEL_NAME.test(name)) throw createParameterError("name", "must be a label name");
   return name;
 }

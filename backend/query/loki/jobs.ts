@@ -30,7 +30,7 @@ export interface EndpointJob {
   readonly bounds?: Bounds | undefined;
 }
 
-/** Computes which stored records a query of logs selects, before stages that ClickHouse cannot evaluate. */
+/** Computes which stored records a log query selects, before stages that ClickHouse cannot evaluate. */
 export interface FilterJob {
   readonly kind: "filter";
   readonly parameters: RequestParameters;

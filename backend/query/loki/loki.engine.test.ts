@@ -266,7 +266,7 @@ describe("Grafana's Loki data source", () => {
     ["query?query=%7Ba%3D%22b%22%7D", "log queries are not supported as an instant query type"],
     ["query?query=1&query=2", "query: is given more than once"],
     ["labels?query=%7Ba%3D%22b%22%7D%7C%3D%22x%22", "and no more"],
-    ["detected_fields?query=1", "a query of logs"],
+    ["detected_fields?query=1", "a log query"],
     ["index/volume?aggregateBy=all", "aggregateBy"],
     ["index/volume_range?aggregateBy=labels", "aggregateBy"],
     ["index/volume_range?start=0&end=10000&step=1&limit=5000", "exceed 200000 points"],

@@ -11,14 +11,14 @@ const SECOND_NS = 1_000_000_000n;
 const MAX_NS = 9_223_372_036_000_000_000n;
 const DEFAULT_ENTRIES = 100;
 
-export function wrongParameter(name: string, what: string): ApiError {
+export function createParameterError(name: string, what: string): ApiError {
   return new ApiError("invalid_parameter", `${name}: ${what}`);
 }
 
 /** Throws ApiError invalid_parameter if one of the `known` parameters occurs twice. */
 export function checkRepeated(parameters: RequestParameters, known: readonly string[]): void {
   const repeated = known.find((name) => Array.isArray(parameters[name]));
-  if (repeated !== undefined) throw wrongParameter(repeated, "is given more than once");
+  if (repeated !== undefined) throw createParameterError(repeated, "is given more than once");
 }
 
 export function textOf(parameters: RequestParameters, name: string): string | undefined {
@@ -39,7 +39,7 @@ export function readTime(name: string, text: string): bigint {
     const ms = second === undefined ? Number.NaN : Date.parse(`${second}${zone}`);
     if (ms >= 0) ns = BigInt(ms) * 1_000_000n + BigInt(fraction.slice(0, 9).padEnd(9, "0"));
   }
-  if (ns === undefined) throw wrongParameter(name, "must be a time: nanoseconds or seconds since 1970, or RFC 3339");
+  if (ns === undefined) throw createParameterError(name, "must be a time: nanoseconds or seconds since 1970, or RFC 3339");
   return ns > MAX_NS ? MAX_NS : ns;
 }
 
@@ -49,20 +49,20 @@ export interface TimeSpan {
 }
 
 /** `start` and `end`, or `since` before the end; default: the last hour. */
-export function readSpan(parameters: RequestParameters, nowNs: bigint): TimeSpan {
+export function readTimeRange(parameters: RequestParameters, nowNs: bigint): TimeSpan {
   const [start, end, since] = [textOf(parameters, "start"), textOf(parameters, "end"), textOf(parameters, "since")];
   const endNs = end === undefined ? nowNs : readTime("end", end);
   const backNs = since === undefined ? HOUR_NS : readDuration("since", since);
   const before = endNs < nowNs ? endNs : nowNs;
   const span = { start: start === undefined ? (before > backNs ? before - backNs : 0n) : readTime("start", start), end: endNs };
-  if (span.end < span.start) throw wrongParameter("end", "end timestamp must not be before or equal to start time");
+  if (span.end < span.start) throw createParameterError("end", "end timestamp must not be before or equal to start time");
   return span;
 }
 
 export function readDuration(name: string, text: string): bigint {
   const seconds = parseNumber(text);
   const ns = seconds === undefined || !Number.isFinite(seconds) ? parseDuration(text, true) : BigInt(Math.round(seconds * 1e9));
-  if (ns === undefined || ns <= 0n) throw wrongParameter(name, "must be a duration of more than nothing, such as 5m or seconds");
+  if (ns === undefined || ns <= 0n) throw createParameterError(name, "must be a duration of more than nothing, such as 5m or seconds");
   return ns;
 }
 
@@ -73,7 +73,7 @@ export function readSteps(parameters: RequestParameters, { start, end }: TimeSpa
   const stepNs = step === undefined ? byItself : readDuration("step", step);
   if ((end - start) / stepNs > BigInt(MAX_RANGE_STEPS)) {
     const what = `exceeded maximum resolution of ${MAX_RANGE_STEPS.toLocaleString("en")} points per time series. Try increasing the value of the step parameter`;
-    throw wrongParameter("step", what);
+    throw createParameterError("step", what);
   }
   return stepsOf(start, end, stepNs);
 }
@@ -83,18 +83,18 @@ export interface EntryBounds {
   readonly oldestFirst: boolean;
 }
 
-export function readBounds(parameters: RequestParameters): EntryBounds {
+export function readLimitAndDirection(parameters: RequestParameters): EntryBounds {
   const direction = (textOf(parameters, "direction") ?? "backward").toLowerCase();
-  if (direction !== "forward" && direction !== "backward") throw wrongParameter("direction", "must be forward or backward");
+  if (direction !== "forward" && direction !== "backward") throw createParameterError("direction", "must be forward or backward");
   return { limit: readLimit(parameters, "limit", DEFAULT_ENTRIES, MAX_ENTRIES), oldestFirst: direction === "forward" };
 }
 
 export function readLimit(parameters: RequestParameters, name: string, byDefault: number, most: number): number {
   const text = textOf(parameters, name);
   if (text === undefined) return byDefault;
-  if (!/^0*[1-9]\d{0,8}$/.test(text)) throw wrongParameter(name, "must be a whole number of at least 1");
+  if (!/^0*[1-9]\d{0,8}$/.test(text)) throw createParameterError(name, "must be a whole number of at least 1");
   if (Number(text) > most)
-    throw wrongParameter(name, `max entries limit per query exceeded, limit > max_entries_limit (${Number(text)} > ${most})`);
+    throw createParameterError(name, `max entries limit per query exceeded, limit > max_entries_limit (${Number(text)} > ${most})`);
   return Number(text);
 }
 

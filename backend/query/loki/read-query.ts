@@ -180,7 +180,7 @@ function readChain(state: ParseState, node: SyntaxNode): MetricQuery {
 
 function readOperand(state: ParseState, node: SyntaxNode): MetricQuery {
   const query = readExpression(state, node);
-  if (query.kind === "log") throw wrongQuery("a query of logs is no operand: aggregate it, such as count_over_time({…}[5m])");
+  if (query.kind === "log") throw wrongQuery("a log query cannot be an operand: aggregate it, such as count_over_time({…}[5m])");
   return query;
 }
 

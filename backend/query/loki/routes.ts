@@ -11,7 +11,7 @@ import type { Arrived } from "../../storage/logs/tail.ts";
 import { type TailForm, TailRoute, type TailRouteOptions, tailStream, type TailStreamOptions } from "../log-tail-stream.ts";
 import { addFormParser, answerJson, FORM, formFields, PARTIAL } from "../page-route.ts";
 import type { JobRunner } from "../sandbox/sandbox.ts";
-import { ENDPOINTS, QUERY, text } from "./endpoints.ts";
+import { ENDPOINTS, QUERY, textSchema } from "./endpoints.ts";
 import { type EndpointJob, type FilterJob, readLogFilter, type TailMessageJob } from "./jobs.ts";
 import { checkRepeated, type RequestParameters } from "./parameters.ts";
 import type { Bounds } from "./regex.ts";
@@ -111,7 +111,7 @@ function wantsCategories(request: FastifyRequest): boolean {
     .some((flag) => flag.trim() === "categorize-labels");
 }
 
-const IGNORED = text("ignored: a tail begins with records that arrive from now on");
+const IGNORED = textSchema("ignored: a tail begins with records that arrive from now on");
 const PARAMETERS = { query: QUERY, start: IGNORED, limit: IGNORED, delay_for: IGNORED };
 /** The response to a successful upgrade is 101. */
 const MESSAGE = {

@@ -1,6 +1,6 @@
 // Parses the templates of line_format and label_format, which use the syntax of Go's text/template, and runs them for a record. Invariant:
-// an unsupported action or function is rejected by name when the query is parsed; a template that fails leaves the line unchanged and sets
-// its error.
+// when the query is parsed, an unsupported action or function is rejected with an error that names it; a template that fails on a record leaves
+// its line unchanged and sets the label __error__.
 import { MAX_TEMPLATE_CHARACTERS, MAX_TEMPLATE_DEPTH } from "../limits.ts";
 import { unquote, wrongQuery } from "./grammar.ts";
 import { charge, type Patterns } from "./regex.ts";
@@ -8,7 +8,7 @@ import { FUNCTIONS } from "./template-functions.ts";
 import { GoTime, isTrue, printed, TemplateError, type Value } from "./template-values.ts";
 
 // The reference page docs/reference/logql.md is generated from these tables, and read-query.test.ts compares them with Loki 3.7.
-/** Unsupported functions, which read a clock or a time zone database, create structures, or write for a browser → what to write instead. */
+/** Unsupported function (it reads the clock or the time zone database, creates structured values, or escapes for browsers) → its alternative. */
 export const REFUSED_FUNCTIONS: Readonly<Record<string, string>> = {
   now: "use __timestamp__: the answer must not depend on when the query runs",
   toDate: "use __timestamp__ or unixToTime",
@@ -22,7 +22,7 @@ export const REFUSED_FUNCTIONS: Readonly<Record<string, string>> = {
   urlquery: "use urlencode",
 };
 
-/** Unsupported actions of Go's templates: the length of the query does not limit a loop, or a template that calls itself. */
+/** Unsupported actions of Go's templates: with loops or recursive templates, a short query could run for any time. */
 export const REFUSED_ACTIONS = ["range", "with", "define", "template", "block", "break", "continue"] as const;
 export const INSTEAD_OF_ACTIONS = "write {{if}}, or one field after the other";
 
@@ -31,10 +31,10 @@ export type Operand =
   | { readonly kind: "integer"; readonly value: bigint }
   | { readonly kind: "float"; readonly value: number }
   | { readonly kind: "bool"; readonly value: boolean }
-  /** Undefined: all labels. */
+  /** `name`: the name of a label. */
   | { readonly kind: "field"; readonly name: string }
   | { readonly kind: "variable"; readonly name: string }
-  | { readonly kind: "pipeline"; readonly of: Pipeline };
+  | { readonly kind: "pipeline"; readonly pipeline: Pipeline };
 
 export interface Command {
   /** Undefined if the only operand is the value. */
@@ -43,7 +43,8 @@ export interface Command {
 }
 
 export interface Pipeline {
-  readonly assigns: string | undefined;
+  /** The variable to which the value is assigned. */
+  readonly variable: string | undefined;
   readonly commands: readonly Command[];
 }
 
@@ -79,8 +80,8 @@ class TemplateReader {
 
   readAll(): TemplateNode[] {
     const nodes = this.#readNodes();
-    const left = this.#pieces[this.#at];
-    if (left) throw wrongTemplate(`unexpected {{${left.text.slice(0, 50)}}}`);
+    const unexpected = this.#pieces[this.#at];
+    if (unexpected) throw createTemplateError(`unexpected {{${unexpected.text.slice(0, 50)}}}`);
     return nodes;
   }
 
@@ -93,7 +94,7 @@ class TemplateReader {
       if (!piece.isAction) nodes.push({ kind: "text", text: piece.text });
       else if (word === "if") nodes.push(this.#readIf(piece.text.slice(2)));
       else if ((REFUSED_ACTIONS as readonly string[]).includes(word))
-        throw wrongTemplate(`{{${word}}} is not supported: ${INSTEAD_OF_ACTIONS}`);
+        throw createTemplateError(`{{${word}}} is not supported: ${INSTEAD_OF_ACTIONS}`);
       else if (!piece.text.startsWith("/*")) nodes.push({ kind: "action", pipeline: this.#readPipeline(piece.text) });
     }
     return nodes;
@@ -106,7 +107,7 @@ class TemplateReader {
   /** Throws ApiError invalid_parameter. */
   #nested<T>(read: () => T): T {
     this.#depth += 1;
-    if (this.#depth > MAX_TEMPLATE_DEPTH) throw wrongTemplate(`is nested more than ${MAX_TEMPLATE_DEPTH} deep`);
+    if (this.#depth > MAX_TEMPLATE_DEPTH) throw createTemplateError(`is nested more than ${MAX_TEMPLATE_DEPTH} deep`);
     const value = read();
     this.#depth -= 1;
     return value;
@@ -116,31 +117,31 @@ class TemplateReader {
     const pipeline = this.#readPipeline(condition);
     const nodes = this.#readNodes();
     const next = this.#pieces[this.#at++];
-    if (!next) throw wrongTemplate("{{if}} without {{end}}");
+    if (!next) throw createTemplateError("{{if}} without {{end}}");
     if (next.text === "end") return { kind: "if", condition: pipeline, nodes, otherwise: [] };
-    const [, rest = ""] = /^else\s+if\b(.*)$/s.exec(next.text) ?? [];
+    const [, elseCondition = ""] = /^else\s+if\b(.*)$/s.exec(next.text) ?? [];
     // One `end` closes both the inner and the outer if.
-    if (rest) return { kind: "if", condition: pipeline, nodes, otherwise: [this.#readIf(rest)] };
+    if (elseCondition) return { kind: "if", condition: pipeline, nodes, otherwise: [this.#readIf(elseCondition)] };
     const otherwise = this.#readNodes();
-    if (this.#pieces[this.#at++]?.text !== "end") throw wrongTemplate("{{else}} without {{end}}");
+    if (this.#pieces[this.#at++]?.text !== "end") throw createTemplateError("{{else}} without {{end}}");
     return { kind: "if", condition: pipeline, nodes, otherwise };
   }
 
   #readPipeline(text: string): Pipeline {
     const tokens = tokensOf(text);
     const pipeline = this.#pipelineOf(tokens);
-    if (tokens.length > 0) throw wrongTemplate(`unexpected ${tokens[0]} in {{${text.slice(0, 100)}}}`);
+    if (tokens.length > 0) throw createTemplateError(`unexpected ${tokens[0]} in {{${text.slice(0, 100)}}}`);
     return pipeline;
   }
 
   #pipelineOf(tokens: string[]): Pipeline {
-    const assigns =
+    const variable =
       tokens[0]?.startsWith("$") && (tokens[1] === ":=" || tokens[1] === "=") ? (tokens.splice(0, 2)[0] as string) : undefined;
     const commands: Command[] = [];
     do {
       commands.push(this.#commandOf(tokens, commands.length > 0));
     } while (tokens[0] === "|" && tokens.shift());
-    return { assigns, commands };
+    return { variable, commands };
   }
 
   #commandOf(tokens: string[], isPiped: boolean): Command {
@@ -152,16 +153,16 @@ class TemplateReader {
       checkFunction(call);
       const [pattern] = operands;
       if (/^regexReplaceAll|^count$/.test(call) && pattern?.kind === "text") this.#patterns?.compile(pattern.value);
-    } else if (operands.length !== 1 || isPiped) throw wrongTemplate(`can't give argument to non-function ${first || "nothing"}`);
+    } else if (operands.length !== 1 || isPiped) throw createTemplateError(`can't give argument to non-function ${first || "nothing"}`);
     return { call, operands };
   }
 
   #operandOf(tokens: string[]): Operand {
     const token = tokens.shift() as string;
     if (token === "(") {
-      const of = this.#nested(() => this.#pipelineOf(tokens));
-      if (tokens.shift() !== ")") throw wrongTemplate("unclosed left paren");
-      return { kind: "pipeline", of };
+      const pipeline = this.#nested(() => this.#pipelineOf(tokens));
+      if (tokens.shift() !== ")") throw createTemplateError("unclosed left paren");
+      return { kind: "pipeline", pipeline };
     }
     if (/^["`]/.test(token)) return { kind: "text", value: unquote(token) };
     if (/^[+-]?[\d.]*\d/.test(token)) return numberOf(token);
@@ -170,9 +171,9 @@ class TemplateReader {
     if (/^\.\w+$/.test(token)) return { kind: "field", name: token.slice(1) };
     if (/^[a-zA-Z_]\w*$/.test(token)) {
       checkFunction(token);
-      return { kind: "pipeline", of: { assigns: undefined, commands: [{ call: token, operands: [] }] } };
+      return { kind: "pipeline", pipeline: { variable: undefined, commands: [{ call: token, operands: [] }] } };
     }
-    throw wrongTemplate(`${token} is not supported`);
+    throw createTemplateError(`${token} is not supported`);
   }
 }
 
@@ -191,7 +192,7 @@ export const LANGUAGE_FUNCTIONS = ["__line__", "__timestamp__", "and", "or"] as 
 function checkFunction(name: string): void {
   if (Object.hasOwn(FUNCTIONS, name) || (LANGUAGE_FUNCTIONS as readonly string[]).includes(name)) return;
   const instead = Object.hasOwn(REFUSED_FUNCTIONS, name) ? `: ${REFUSED_FUNCTIONS[name]}` : "";
-  throw wrongTemplate(`function "${name}" is not supported${instead}`);
+  throw createTemplateError(`function "${name}" is not supported${instead}`);
 }
 
 function tokensOf(text: string): string[] {
@@ -200,10 +201,10 @@ function tokensOf(text: string): string[] {
   while (TOKEN.lastIndex < text.trimEnd().length) {
     const from = TOKEN.lastIndex;
     const token = TOKEN.exec(text);
-    if (!token) throw wrongTemplate(`unexpected ${JSON.stringify(text.slice(from).trim().slice(0, 20))} in {{${text.slice(0, 100)}}}`);
+    if (!token) throw createTemplateError(`unexpected ${JSON.stringify(text.slice(from).trim().slice(0, 20))} in {{${text.slice(0, 100)}}}`);
     tokens.push(token[0].trim());
   }
-  if (tokens.length === 0) throw wrongTemplate("missing value for command");
+  if (tokens.length === 0) throw createTemplateError("missing value for command");
   return tokens;
 }
 
@@ -219,8 +220,8 @@ export function cutTemplate(template: string): Piece[] {
   let trimsNext = false;
   const addText = (end: number, trimsEnd: boolean): void => {
     const whole = template.slice(at, end);
-    const left = trimsNext ? whole.trimStart() : whole;
-    const text = trimsEnd ? left.trimEnd() : left;
+    const trimmedStart = trimsNext ? whole.trimStart() : whole;
+    const text = trimsEnd ? trimmedStart.trimEnd() : trimmedStart;
     if (text !== "") pieces.push({ text, isAction: false });
   };
   for (let open = template.indexOf("{{"); open !== -1; open = template.indexOf("{{", at)) {
@@ -236,7 +237,7 @@ export function cutTemplate(template: string): Piece[] {
   return pieces;
 }
 
-/** The position of the `}}` of an action that is not within a text or a comment. */
+/** The position of the `}}` that ends an action, ignoring any `}}` within a string literal or a comment. */
 function actionEnd(template: string, from: number): number {
   let at = from;
   while (at < template.length) {
@@ -247,7 +248,7 @@ function actionEnd(template: string, from: number): number {
     else if (character === "/" && template[at + 1] === "*") at = endOf(template, "*/", at + 2, "unclosed comment") + 1;
     at += 1;
   }
-  throw wrongTemplate("unclosed action");
+  throw createTemplateError("unclosed action");
 }
 
 function quoteEnd(template: string, open: number): number {
@@ -255,12 +256,12 @@ function quoteEnd(template: string, open: number): number {
     if (template[at] === "\\") at += 1;
     else if (template[at] === '"') return at;
   }
-  throw wrongTemplate("unterminated quoted string");
+  throw createTemplateError("unterminated quoted string");
 }
 
 function endOf(template: string, end: string, from: number, problem: string): number {
   const at = template.indexOf(end, from);
-  if (at === -1) throw wrongTemplate(problem);
+  if (at === -1) throw createTemplateError(problem);
   return at;
 }
 
@@ -268,7 +269,7 @@ function isSpace(character: string | undefined): boolean {
   return character !== undefined && /\s/.test(character);
 }
 
-export function wrongTemplate(what: string): Error {
+function createTemplateError(what: string): Error {
   return wrongQuery(`invalid line template: ${what}`);
 }
 
@@ -279,7 +280,7 @@ export interface Scope {
   readonly timeNs: bigint;
 }
 
-/** Maximum growth of a text by urlencode, b64enc or upper: characters per input character. */
+/** Maximum number of characters that urlencode, b64enc and upper return per input character. */
 const GROWTH = 4;
 
 export class Template {
@@ -293,7 +294,7 @@ export class Template {
   /** Throws TemplateError. */
   run(scope: Scope): string {
     const run = new Run(scope);
-    run.nodes(this.#nodes);
+    run.writeNodes(this.#nodes);
     return run.text;
   }
 }
@@ -307,13 +308,13 @@ class Run {
     this.#scope = scope;
   }
 
-  nodes(nodes: readonly TemplateNode[]): void {
+  writeNodes(nodes: readonly TemplateNode[]): void {
     for (const node of nodes) {
       if (node.kind === "text") this.#add(node.text);
-      else if (node.kind === "if") this.nodes(isTrue(this.#pipeline(node.condition)) ? node.nodes : node.otherwise);
+      else if (node.kind === "if") this.writeNodes(isTrue(this.#evaluate(node.condition)) ? node.nodes : node.otherwise);
       else {
-        const value = this.#pipeline(node.pipeline);
-        if (node.pipeline.assigns === undefined) this.#add(printed(value));
+        const value = this.#evaluate(node.pipeline);
+        if (node.pipeline.variable === undefined) this.#add(printed(value));
       }
     }
   }
@@ -324,21 +325,22 @@ class Run {
     if (this.text.length > MAX_TEMPLATE_CHARACTERS) throw new TemplateError(`more than ${MAX_TEMPLATE_CHARACTERS} characters`);
   }
 
-  #pipeline({ assigns, commands }: Pipeline): Value {
+  #evaluate({ variable, commands }: Pipeline): Value {
     let value: Value | undefined;
-    for (const command of commands) value = this.#command(command, value);
-    if (assigns !== undefined) this.#variables.set(assigns, value as Value);
+    for (const command of commands) value = this.#runCommand(command, value);
+    if (variable !== undefined) this.#variables.set(variable, value as Value);
     return value as Value;
   }
 
-  #command({ call, operands }: Command, piped: Value | undefined): Value {
+  #runCommand({ call, operands }: Command, piped: Value | undefined): Value {
     if (call === undefined) return this.#operand(operands[0] as Operand);
     if (call === "__line__") return this.#scope.line;
     if (call === "__timestamp__") return new GoTime(this.#scope.timeNs);
     if (call === "and" || call === "or") return this.#firstOf(call === "or", operands, piped);
     const values = operands.map((operand) => this.#operand(operand));
     if (piped !== undefined) values.push(piped);
-    // Every function reads its texts and creates one of similar length; functions that may create a longer one charge that themselves.
+    // Charges the record's budget (regex.ts) for a result up to GROWTH times as long as the texts. A function whose result may be longer also
+    // charges for it.
     for (const value of values) if (typeof value === "string") charge(GROWTH * value.length);
     return (FUNCTIONS[call] as (...values: Value[]) => Value)(...values);
   }
@@ -357,7 +359,7 @@ class Run {
 
   #operand(operand: Operand): Value {
     if (operand.kind === "field") return this.#scope.labels.get(operand.name) ?? "";
-    if (operand.kind === "pipeline") return this.#pipeline(operand.of);
+    if (operand.kind === "pipeline") return this.#evaluate(operand.pipeline);
     if (operand.kind !== "variable") return operand.value;
     const value = this.#variables.get(operand.name);
     if (value === undefined) throw new TemplateError(`undefined variable "${operand.name}"`);

@@ -1,4 +1,4 @@
-// Computes how many bytes of messages there are by values or names of labels, in total or per step. Invariant: all records count, and the
+// Computes the bytes of messages per label set or per label name, in total or per step. Invariant: all records count, and the
 // number of points is checked before anything is read.
 import { commaList, sql } from "../../engines/clickhouse/sql.ts";
 import { MAX_VOLUME_POINTS } from "../limits.ts";
@@ -6,8 +6,8 @@ import { jsonOf } from "./answers.ts";
 import { LabelSet } from "./entry.ts";
 import { rowsIn, rowsOf, streamsOf } from "./label-queries.ts";
 import { findKeys, labelValue } from "./label-sql.ts";
-import { type Steps, wrongParameter } from "./parameters.ts";
-import type { QueryContext, Selected } from "./range-points.ts";
+import { type Steps, createParameterError } from "./parameters.ts";
+import { type QueryContext, type Selected } from "./range-points.ts";
 
 interface VolumeRequest extends Selected {
   readonly limit: number;
@@ -15,7 +15,7 @@ interface VolumeRequest extends Selected {
   readonly labels: readonly string[];
 }
 
-/** Bytes by values of labels, the largest first. */
+/** Bytes per label set, the largest first. */
 export async function volume(context: QueryContext, request: VolumeRequest): Promise<Buffer> {
   const rows = await readVolumes(context, request, undefined);
   return vectorOf(
@@ -24,8 +24,8 @@ export async function volume(context: QueryContext, request: VolumeRequest): Pro
   );
 }
 
-/** The same by names of labels: all bytes of the streams that have the label. */
-export async function volumeByName(context: QueryContext, request: VolumeRequest): Promise<Buffer> {
+/** Bytes per label name, the largest first: all bytes of the streams that have the label. */
+export async function volumePerLabelName(context: QueryContext, request: VolumeRequest): Promise<Buffer> {
   const bytesOf = new Map<string, number>();
   const wanted = namesOf(request);
   for (const { labels, bytes } of await streamsOf(context, request))
@@ -38,10 +38,10 @@ export async function volumeByName(context: QueryContext, request: VolumeRequest
   );
 }
 
-/** Bytes per step by values of labels; the time of a point is the end of its step, as in Loki. Throws invalid_parameter. */
+/** Bytes per step and label set; the time of a point is the end of its step, as in Loki. Throws invalid_parameter. */
 export async function volumeRange(context: QueryContext, request: VolumeRequest, steps: Steps): Promise<Buffer> {
   if (steps.count * request.limit > MAX_VOLUME_POINTS)
-    throw wrongParameter(
+    throw createParameterError(
       "step",
       `the steps times the limit exceed ${MAX_VOLUME_POINTS} points: a larger step or a smaller limit is needed`,
     );
