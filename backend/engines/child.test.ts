@@ -79,7 +79,7 @@ test("a crashed child comes back by itself and is counted; a stopped one does no
     ["engine recovered", undefined],
   ]);
   await child[Symbol.asyncDispose]();
-  expect([isRunning(second), child.running, child.restarts, child.stoppedInOrder]).toEqual([false, false, 1, true]);
+  expect([isRunning(second), child.running, child.restarts, child.stoppedCleanly]).toEqual([false, false, 1, true]);
   expect(existsSync(join(folder.path, "engine.pid"))).toBe(false);
 });
 
@@ -88,7 +88,7 @@ test("a child that ignores SIGTERM is killed after its grace", async () => {
   const child = await superviseChild(await optionsIn(folder.path, "stubborn"));
   const pid = child.pid;
   await child[Symbol.asyncDispose]();
-  expect([isRunning(pid), child.stoppedInOrder]).toEqual([false, false]);
+  expect([isRunning(pid), child.stoppedCleanly]).toEqual([false, false]);
 });
 
 test("a child that exits before it is ready is an error with its last lines, secrets masked", async () => {

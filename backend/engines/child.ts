@@ -26,8 +26,8 @@ export interface ChildOptions {
   /** Returns 2xx once the child is ready for requests. */
   readonly readyUrl: string;
   /**
-   * A URL with the login, which also has to return 2xx before the child counts as ready. VictoriaMetrics reads its password file during the
-   * first request that needs it, and rejects requests until it has read it (lib/flagutil/password.go).
+   * A URL that requires the login. This URL also has to return 2xx before the child counts as ready. VictoriaMetrics reads its password
+   * file during the first request that needs it, and rejects requests until it has read it (lib/flagutil/password.go).
    */
   readonly loginUrl?: string;
   readonly log: Log;
@@ -53,8 +53,8 @@ export interface EngineChild extends AsyncDisposable {
   readonly running: boolean;
   readonly pid: number | undefined;
   readonly restarts: number;
-  /** True after disposal if the child ended by itself within its grace, with exit code 0. */
-  readonly stoppedInOrder: boolean;
+  /** True after disposal if the child exited with code 0 after SIGTERM, so that it was not killed. */
+  readonly stoppedCleanly: boolean;
 }
 
 const DEFAULT_TIMING: ChildTiming = {
@@ -100,7 +100,7 @@ interface ChildRun {
 class SupervisedChild implements EngineChild {
   running = false;
   restarts = 0;
-  stoppedInOrder = false;
+  stoppedCleanly = false;
   readonly #program: string;
   readonly #options: ChildOptions;
   readonly #timing: ChildTiming;
@@ -130,19 +130,20 @@ class SupervisedChild implements EngineChild {
     return this.#run?.pid;
   }
 
-  /** Spawns and waits until ready. Throws with the child's last lines if it exits first, or when `signal` fires. */
+  /** Spawns and waits until ready. Throws with the child's last lines if it exits before it is ready, or when `signal` fires. */
   async start(signal: AbortSignal): Promise<void> {
     const run = this.#spawn();
     this.#run = run;
-    const over = new AbortController();
-    const either = AbortSignal.any([signal, over.signal]);
+    const pollingStop = new AbortController();
+    const pollingSignal = AbortSignal.any([signal, pollingStop.signal]);
     try {
-      const first = await Promise.race([run.exited, pollUntil(() => this.#answers(either), READY_POLL_MS, either)]);
-      if (typeof first === "string") throw this.#failure(`exited before it was ready (${first})`);
-      if (!first) throw this.#failure(`is not ready after ${this.#timing.readyTimeoutMs / 1000} s`);
+      const isReady = pollUntil(() => this.#answers(pollingSignal), READY_POLL_MS, pollingSignal);
+      const result = await Promise.race([run.exited, isReady]);
+      if (typeof result === "string") throw this.#failure(`exited before it was ready (${result})`);
+      if (!result) throw this.#failure(`is not ready after ${this.#timing.readyTimeoutMs / 1000} s`);
       this.running = true;
     } finally {
-      over.abort();
+      pollingStop.abort();
     }
   }
 
@@ -162,16 +163,16 @@ class SupervisedChild implements EngineChild {
     const run = this.#run;
     if (!run) return;
     run.end();
-    this.stoppedInOrder = (await run.exited) === "exit code 0";
+    this.stoppedCleanly = (await run.exited) === "exit code 0";
     forgetChild(this.#options.pidFile);
   }
 
-  /** Restarts the child unless it runs. Resolves when it has run for another `healthyMs`; throws if it exits before. */
+  /** Restarts the child unless it runs. Resolves when it has run for another `healthyMs`; throws if it exits before that. */
   async #runOnce(signal: AbortSignal): Promise<number> {
     if (!this.running) await this.#restart(signal);
-    const over = new AbortController();
-    const healthy = pause(this.#timing.healthyMs, AbortSignal.any([signal, over.signal]));
-    const reason = await Promise.race([this.#run?.exited, healthy]).finally(() => over.abort());
+    const pauseStop = new AbortController();
+    const healthy = pause(this.#timing.healthyMs, AbortSignal.any([signal, pauseStop.signal]));
+    const reason = await Promise.race([this.#run?.exited, healthy]).finally(() => pauseStop.abort());
     if (reason === undefined) return 0;
     this.running = false;
     this.#options.onExit?.();
@@ -203,10 +204,10 @@ class SupervisedChild implements EngineChild {
     });
     if (child.pid !== undefined) recordChild(pidFile, child.pid, this.#program, args);
     child.all.setEncoding("utf8");
-    let rest = "";
+    let incompleteLine = "";
     child.all.on("data", (text: string) => {
-      const lines = (rest + text).split("\n");
-      rest = (lines.pop() ?? "").slice(0, 4096);
+      const lines = (incompleteLine + text).split("\n");
+      incompleteLine = (lines.pop() ?? "").slice(0, 4096);
       for (const line of lines) this.#keepLine(line, log, name);
     });
     const exited = child.then(({ signal, exitCode, originalMessage }) => {
@@ -225,11 +226,11 @@ class SupervisedChild implements EngineChild {
   }
 
   async #answers(signal: AbortSignal): Promise<boolean> {
-    const within = AbortSignal.any([signal, AbortSignal.timeout(2000)]);
+    const requestSignal = AbortSignal.any([signal, AbortSignal.timeout(2000)]);
     const { readyUrl, loginUrl } = this.#options;
     for (const probed of loginUrl === undefined ? [readyUrl] : [readyUrl, loginUrl]) {
       const { url, headers } = loginOf(probed);
-      const answer = await ask(url, { signal: within, headers }).catch(() => undefined);
+      const answer = await ask(url, { signal: requestSignal, headers }).catch(() => undefined);
       if (!answer?.ok) return false;
     }
     return true;
@@ -249,12 +250,12 @@ export function findProgram(name: string, candidates: readonly string[]): string
   }
   const variable = `${name.toUpperCase().replaceAll("-", "_")}_PATH`;
   throw new StartError(
-    `${name} is not installed: none of ${candidates.join(", ")} can be executed; set ${variable} to the program, or run hack/fetch-tools.ts to bring it`,
+    `${name} is not installed: none of ${candidates.join(", ")} can be executed; set ${variable} to the program, or run hack/fetch-tools.ts to download it`,
   );
 }
 
-// Asks the shell, because PATH belongs to the process and only settings.ts reads the environment.
+// Asks a shell, which reads PATH from the environment: in this program, only settings.ts reads it.
 function onPath(name: string): string | undefined {
-  const found = spawnSync("/bin/sh", ["-c", 'command -v -- "$1"', "sh", name], { encoding: "utf8" });
-  return found.status === 0 ? found.stdout.trim() : undefined;
+  const shell = spawnSync("/bin/sh", ["-c", 'command -v -- "$1"', "sh", name], { encoding: "utf8" });
+  return shell.status === 0 ? shell.stdout.trim() : undefined;
 }

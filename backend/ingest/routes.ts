@@ -1,6 +1,7 @@
-// Defines the signed routes of the three signals: who may send, and in which encoding. The handler behind them is shared by all protocols.
-// Invariants: a 204 means that the body is stored; no body is read before its sender is authenticated.
-import type { IngestTokens } from "../auth/ingest-tokens/ingest-tokens.ts";
+// Defines the ingest routes of the three signals, whose requests are signed: who may send, and in which encoding. All protocols share their
+// handler. Invariants: a 204 means that the data is durable, in the engine or in the backend's journal on disk; no body is read before its
+// sender is authenticated.
+import { type IngestTokens } from "../auth/ingest-tokens/ingest-tokens.ts";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 import type { OwnMetrics, Signal } from "../operations/own-metrics.ts";
@@ -38,7 +39,7 @@ export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutes
         summary,
         ...(signal === "metrics" && { consumes: ["text/plain"] }),
         bodyIsOptional: true,
-        documented: { body, response: { 204: { description: "durable: the engine has acknowledged the data", type: "null" } } },
+        documented: { body, response: { 204: { description: "the data is durable: in the engine, or in the backend's journal on disk", type: "null" } } },
         errors: ["unsupported_encoding", "over_quota"],
         config: { signal },
         handler: async (request, reply) => {
@@ -59,7 +60,7 @@ export interface TokenRouteOptions {
   readonly ingestTokens: Pick<IngestTokens, "access">;
 }
 
-/** Adds routes that ingest tokens may use. Each has its own `access`. */
+/** Adds routes that accept ingest tokens. Each route declares its `access`. */
 export function registerTokenRoutes(app: FastifyInstance, ownMetrics: OwnMetrics, routes: readonly Route[]): void {
   void app.register(async (scope) => {
     prepareIngestScope(scope, ownMetrics);
@@ -67,7 +68,10 @@ export function registerTokenRoutes(app: FastifyInstance, ownMetrics: OwnMetrics
   });
 }
 
-/** Prepares a scope for routes with `config.signal`, whose bodies are read by `IngestHandler.readRequest`; counts refused bodies. */
+/**
+ * Prepares a scope for routes with `config.signal`, whose bodies are read by `IngestHandler.readRequest`; counts each failed request
+ * of such a route by its error code.
+ */
 function prepareIngestScope(scope: FastifyInstance, ownMetrics: OwnMetrics): void {
   scope.decorateRequest("declaredBytes", 0);
   scope.addHook("onRequest", hideBody);
@@ -80,8 +84,8 @@ function prepareIngestScope(scope: FastifyInstance, ownMetrics: OwnMetrics): voi
 export const CONTENT_TYPES = { json: "application/json", protobuf: "application/x-protobuf" } as const;
 
 /**
- * Reads the raw list of headers, because `hideBody` hides the parsed header. Returns the type in lower case, "" if there is no header, and
- * what follows its semicolon.
+ * Reads the raw list of headers, because `hideBody` hides the parsed header. Returns the media type in lower case ("" without a
+ * header), and the parameters after the first semicolon.
  */
 export function contentTypeOf({ raw: { rawHeaders } }: FastifyRequest): { readonly type: string; readonly parameters: string } {
   const at = rawHeaders.findIndex((name, index) => index % 2 === 0 && name.toLowerCase() === "content-type");
@@ -91,7 +95,7 @@ export function contentTypeOf({ raw: { rawHeaders } }: FastifyRequest): { readon
 
 /**
  * Hides the body from Fastify, which would otherwise look for a parser. The body is read from the raw request and its content type is
- * ignored, so a malformed one must not cause an error.
+ * ignored, so a malformed content type must not cause an error.
  */
 function hideBody(request: FastifyRequest, _reply: FastifyReply, done: () => void): void {
   const headers: Record<string, unknown> = request.raw.headers;

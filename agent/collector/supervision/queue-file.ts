@@ -1,7 +1,7 @@
-// Reads and repairs the file of one disk queue as the collector stores it (exporterhelper v0.149, persistent_queue.go and meta.proto): keys of
-// entries are numbers, and the key `qmv0` has the read index, the write index and the entries that are being sent. On a full disk, the
-// collector may skip an entry: it stays in the file below the read index and is never sent. `rewind` moves the read index back. Invariant: no
-// collector runs while the file is used here.
+// Reads and repairs the file of one disk queue as the collector stores it (exporterhelper v0.149, persistent_queue.go and meta.proto): the
+// keys of entries are numbers, and the value of the key `qmv0` contains the read index, the write index and the entries that are being
+// sent. On a full disk, the collector may skip an entry: it stays in the file below the read index and is never sent. `rewind` moves the
+// read index back. Invariant: no collector runs while this module reads or changes the file.
 import { open } from "node:fs/promises";
 import { MAX_METADATA_BYTES } from "../../limits.ts";
 import { type PageUse, readEntries } from "./bbolt-file.ts";
@@ -34,7 +34,7 @@ interface Metadata {
   readonly list: readonly [number, number] | undefined;
 }
 
-/** Undefined for an empty or damaged file. Throws if the file cannot be read. */
+/** Undefined for a damaged file or a file of 0 bytes; an empty queue has 0 entries. Throws if the file cannot be read. */
 export async function readQueueFile(path: string): Promise<QueueFile | undefined> {
   const indexes: number[] = [];
   let bytes = 0;
@@ -55,8 +55,8 @@ export async function readQueueFile(path: string): Promise<QueueFile | undefined
 }
 
 /**
- * Makes the collector send every entry again, in the original order: sets the read index to the lowest index and empties the list of entries
- * that are being sent. The backend and the proxy recognise entries that were already delivered.
+ * Makes the collector send every entry again, in the original order: sets the read index to the lowest index and empties the list of
+ * entries that are being sent. The backend and the proxy recognise entries that were already delivered.
  */
 export async function rewind({ path, metadata, lowestIndex, bytes }: QueueFile): Promise<void> {
   const readIndexAt = metadata?.positions.get(FIELD.readIndex);
@@ -75,7 +75,10 @@ export async function rewind({ path, metadata, lowestIndex, bytes }: QueueFile):
   }
 }
 
-/** Overwrites a packed list with empty lists of two bytes each; if the length is odd, the first has three. */
+/**
+ * Empties a packed list in place, because the length of the value must not change: overwrites it with empty lists of two bytes each; if its
+ * length is odd, the first one has three bytes.
+ */
 function emptyList(list: Buffer): void {
   const tag = (FIELD.dispatched << 3) | WIRE.lengthDelimited;
   const isOdd = list.length % 2 === 1;
@@ -95,7 +98,7 @@ async function readMetadata(path: string, valueAt: number, valueBytes: number): 
   return parseMetadata(value, valueAt);
 }
 
-/** Undefined if the value has another format. */
+/** Undefined if the value does not have the format of `qmv0` that is described above. */
 function parseMetadata(value: Buffer, valueAt: number): Metadata | undefined {
   const positions = new Map<number, number>();
   const dispatched: number[] = [];

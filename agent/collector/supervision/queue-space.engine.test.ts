@@ -76,7 +76,7 @@ describe("before the collector starts", () => {
   test.each(["{{", "extensions: {}", "1"])("a configuration that is none (%s) changes nothing", async (none) => {
     writeFileSync(file(), store("ri"));
     expect(await new QueueSpace(none).prepare(log)).toBeUndefined();
-    expect(new QueueSpace(none).claimBytes()).toBeUndefined();
+    expect(new QueueSpace(none).updateLimitBytes()).toBeUndefined();
     expect(existsSync(file())).toBe(true);
   });
 
@@ -121,15 +121,15 @@ describe.skipIf(!canMount)("on a small disk (needs root)", () => {
   test("the queues may use half of the space, and never less than 1 MiB each", () => {
     using disk = new SmallDisk(join(folder, "queue"), "24m");
     const queues = space();
-    expect(queues.claimBytes()).toBeGreaterThan(5.9 * MIB);
-    expect(space().claimBytes()).toBeLessThanOrEqual(6 * MIB);
+    expect(queues.updateLimitBytes()).toBeGreaterThan(5.9 * MIB);
+    expect(space().updateLimitBytes()).toBeLessThanOrEqual(6 * MIB);
     expect(queues.growth()).toBe(1);
     writeFileSync(file("exporter_a"), Buffer.alloc(8 * MIB));
     disk.fill();
     expect(queues.growth()).toBeCloseTo(1 / 3, 1);
     rmSync(file("exporter_a"));
     disk.fill();
-    expect(space().claimBytes()).toBe(MIB);
+    expect(space().updateLimitBytes()).toBe(MIB);
   });
 
   test("space for the next transactions of the collector is allocated, also when entries are being sent", async () => {
@@ -158,11 +158,11 @@ describe.skipIf(!canMount)("on a small disk (needs root)", () => {
 });
 
 test("without limits of the disk, a queue may hold what is configured, and what the operator's own file says is not changed", () => {
-  expect(space({ QUEUE_MIB: "16" }).claimBytes()).toBe(16 * MIB);
+  expect(space({ QUEUE_MIB: "16" }).updateLimitBytes()).toBe(16 * MIB);
   const overlay = join(folder, "overlay.yaml");
   writeFileSync(
     overlay,
     `exporters: ${JSON.stringify(Object.fromEntries(["otlp_http/files", "otlp_http/atherops"].map((id) => [id, { sending_queue: { queue_size: 99 } }])))}`,
   );
-  expect(space({ COLLECTOR_CONFIG_FILE: overlay }).claimBytes()).toBeUndefined();
+  expect(space({ COLLECTOR_CONFIG_FILE: overlay }).updateLimitBytes()).toBeUndefined();
 });

@@ -1,6 +1,6 @@
 // Keeps the collector's disk queues usable on a small or full disk. The queues may use only a share of the disk space. Before each start of
-// the collector, the agent removes large files of empty queues, queues entries again that the collector skipped on a full disk, and reserves
-// the space that sending the entries needs. Invariant: no collector runs while files are changed.
+// the collector, the agent removes the large files of empty queues, requeues the entries that the collector skipped on a full disk, and
+// allocates the disk space that the collector needs to send the entries. Invariant: no collector runs while files are changed.
 import { existsSync, readdirSync, rmSync, statfsSync, statSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -19,7 +19,7 @@ interface Config {
 
 /** Smaller files of empty queues are kept. */
 const MIN_REMOVED_BYTES = 1024 * 1024;
-/** A transaction that deletes an entry rewrites up to four leaves and a few small pages. */
+/** A transaction that deletes an entry rewrites up to four leaves and a few small pages of the file, which is a bbolt database. */
 const LEAVES_PER_TRANSACTION = 4;
 const SMALL_PAGES_PER_TRANSACTION = 32;
 /** Unit of `blocks` in `stat`. */
@@ -31,7 +31,7 @@ export class QueueSpace {
   /** Undefined if the operator's own configuration sets the size. */
   readonly #configuredBytes: number | undefined;
   readonly #queues: number;
-  #claimedBytes: number | undefined;
+  #limitBytes: number | undefined;
 
   /** `config`: YAML that a collector is about to run with. Never throws. */
   constructor(config: string) {
@@ -46,25 +46,28 @@ export class QueueSpace {
     for (const file of this.#files()) {
       try {
         const queue = await readQueueFile(file);
-        if (queue && !(await prepare(queue, log))) return `no space left on device: sending the entries of ${file} needs disk space`;
+        if (queue && !(await prepareQueue(queue, log))) return `no space left on device: sending the entries of ${file} needs disk space`;
       } catch (error) {
-        // Safe: the collector starts with the file as it is.
-        log.warn({ event: "collector.empty_queue_kept", file, err: (error as Error).message }, "cannot read a disk queue");
+        // The file could not be read, rewound or extended. The collector starts with it as it is.
+        log.warn({ event: "collector.empty_queue_kept", file, err: (error as Error).message }, "cannot prepare a disk queue");
       }
     }
     return undefined;
   }
 
-  /** Sets and returns the size limit of each queue; undefined if it is unknown or the operator sets it. Never throws. */
-  claimBytes(): number | undefined {
-    this.#claimedBytes = this.#shareBytes();
-    return this.#claimedBytes;
+  /**
+   * Calculates the size limit of each queue, remembers it for `growth`, and returns it; undefined if it is unknown or the operator sets it.
+   * Allocates nothing. Never throws.
+   */
+  updateLimitBytes(): number | undefined {
+    this.#limitBytes = this.#shareBytes();
+    return this.#limitBytes;
   }
 
-  /** Returns the queues' current share of the disk, as a multiple of the claimed size. Never throws. */
+  /** Returns the size limit that would apply now, divided by the remembered one. Never throws. */
   growth(): number {
     const share = this.#shareBytes();
-    return share === undefined || this.#claimedBytes === undefined ? 1 : share / this.#claimedBytes;
+    return share === undefined || this.#limitBytes === undefined ? 1 : share / this.#limitBytes;
   }
 
   #shareBytes(): number | undefined {
@@ -74,7 +77,7 @@ export class QueueSpace {
       const share = Math.floor(((freeBytes(this.#folder) + usedBytes) * QUEUE_DISK_SHARE) / this.#queues);
       return Math.max(MIN_QUEUE_BYTES, Math.min(this.#configuredBytes, share));
     } catch {
-      // Safe: the queues keep their configured size, and the collector reports what is wrong with the folder.
+      // The queues keep their configured size, and the collector reports the problem with the folder.
       return undefined;
     }
   }
@@ -90,7 +93,7 @@ export class QueueSpace {
 }
 
 /** Returns false if the disk has no space for the collector's transactions. */
-async function prepare(queue: QueueFile, log: Log): Promise<boolean> {
+async function prepareQueue(queue: QueueFile, log: Log): Promise<boolean> {
   const { path: file, entries, skipped } = queue;
   const { size } = statSync(file);
   if (entries === 0) {
@@ -100,8 +103,8 @@ async function prepare(queue: QueueFile, log: Log): Promise<boolean> {
     return true;
   }
   // The collector moves entries that were being sent to the end of its queue. With little space, it could delete them and fail to add them.
-  const isShort = freeBytes(file) < Math.max(queue.bytes, transactionBytes(queue));
-  if (isShort || skipped > 0) await rewind(queue);
+  const isDiskShort = freeBytes(file) < Math.max(queue.bytes, transactionBytes(queue));
+  if (isDiskShort || skipped > 0) await rewind(queue);
   if (skipped > 0)
     log.warn(
       { event: "collector.skipped_queued_again", file, entries: skipped },
@@ -129,7 +132,7 @@ function hasFreePages(queue: QueueFile): boolean {
   return freePages * pageBytes >= transactionBytes(queue);
 }
 
-/** Allocates disk space behind the last page, where the collector's next transactions write. False if the disk has none. */
+/** Allocates disk space after the last page, where the collector's next transactions write. False if the disk has none. */
 async function reserve(queue: QueueFile): Promise<boolean> {
   const file = await open(queue.path, "r+");
   try {
@@ -155,7 +158,7 @@ function freeBytes(path: string): number {
 
 function configuredBytes({ exporters = {} }: Config): number | undefined {
   const sizes = EXPORTERS.map((id) => QUEUE_SIZE.exec(String(exporters[id]?.sending_queue?.queue_size))?.[1]);
-  const size = sizes.find((each) => each !== undefined);
+  const size = sizes.find((bytes) => bytes !== undefined);
   return size === undefined ? undefined : Number(size);
 }
 
@@ -167,7 +170,7 @@ function countQueues({ service: { pipelines = {} } = {} }: Config): number {
   return new Set(queues).size;
 }
 
-/** Empty if the text cannot be parsed; the collector reports what is wrong with it. */
+/** Empty if the text cannot be parsed; the collector reports the error. */
 function parseConfig(config: string): Config {
   try {
     const parsed: unknown = parse(config);

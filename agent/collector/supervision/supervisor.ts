@@ -243,7 +243,7 @@ export class Supervisor implements AsyncDisposable {
     const queues = new QueueSpace(this.#config ?? "");
     const noSpace = await queues.prepare(this.#options.log);
     if (noSpace !== undefined) return this.#waitForSpace(noSpace, readiness);
-    const queueBytes = queues.claimBytes();
+    const queueBytes = queues.updateLimitBytes();
     const env = { ...this.#options.env, ...(queueBytes !== undefined && { [QUEUE_BYTES_VARIABLE]: String(queueBytes) }) };
     const child = await CollectorProcess.start({ ...this.#options, env, configFile: this.#files.path }, signal);
     this.#process = child;

@@ -2,7 +2,7 @@
 import { Status } from "../parts/common.tsx";
 import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
-import { Instants } from "./series-chart.tsx";
+import { InstantTable } from "./series-chart.tsx";
 import { queryInstant } from "./prometheus.ts";
 
 const CARDINALITY = 'topk(30, count by (__name__) ({__name__!=""}))';
@@ -12,8 +12,8 @@ export function Cardinality() {
   return (
     <>
       <ActiveSeries />
-      <p class="quiet">Metrics of your organisation with the most active series.</p>
-      <Instants of={loaded} empty="No series." heads={["metric", "series"]} />
+      <p class="quiet">Metrics of your organisation with the most series in the last few minutes.</p>
+      <InstantTable of={loaded} empty="No series." heads={["metric", "series"]} />
     </>
   );
 }
@@ -22,8 +22,8 @@ export function Cardinality() {
 function ActiveSeries() {
   const loaded = useLoaded("active series", async (signal) => {
     const limits = await call<{ active_series: number }>("/api/limits", { signal });
-    const used = await call<{ active_series: number | null }[]>("/api/usage", { query: { days: 1 }, signal });
-    return { limit: limits.active_series, max: Math.max(0, ...used.map(({ active_series: series }) => series ?? 0)) };
+    const usage = await call<{ active_series: number | null }[]>("/api/usage", { query: { days: 1 }, signal });
+    return { limit: limits.active_series, max: Math.max(0, ...usage.map(({ active_series: series }) => series ?? 0)) };
   });
   const { limit, max = 0 } = loaded.value.value ?? {};
   return (

@@ -9,7 +9,7 @@ import { Cardinality } from "./cardinality.tsx";
 import { readExemplars } from "./exemplars.tsx";
 import { queryInstant, queryRange, type Series } from "./prometheus.ts";
 import { LETTERS, Queries } from "./queries.tsx";
-import { Instants, SeriesChart } from "./series-chart.tsx";
+import { InstantTable, SeriesChart } from "./series-chart.tsx";
 import { unitOfQuery } from "./unit.ts";
 import { Status } from "../parts/common.tsx";
 import { Button, Tabs } from "../parts/controls.tsx";
@@ -130,5 +130,5 @@ function Now({ queries, requestKey }: AskedProps) {
     const atMs = currentRange().toMs;
     return (await ofEach(queries, async (query) => await queryInstant(query, atMs, signal))).flat();
   });
-  return <Instants of={loaded} empty="No series match at this time." />;
+  return <InstantTable of={loaded} empty="No series match at this time." />;
 }

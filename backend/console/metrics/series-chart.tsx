@@ -87,14 +87,14 @@ export function LogQlChart({ line, requestKey }: { line: string; requestKey: str
   );
 }
 
-interface InstantsProps {
+interface InstantTableProps {
   readonly of: Loaded<Instant[]>;
   readonly empty: string;
   readonly heads?: readonly [name: string, value: string];
 }
 
-/** Values of series at one moment, as a table. */
-export function Instants({ of, empty, heads: [name, value] = ["series", "value"] }: InstantsProps) {
+/** The result of an instant query as a table. */
+export function InstantTable({ of, empty, heads: [name, value] = ["series", "value"] }: InstantTableProps) {
   const rows = of.value.value ?? [];
   return (
     <Status of={of} empty={rows.length === 0 && empty}>

@@ -1,4 +1,4 @@
-// A small line chart without axes. The text next to it contains the same information, for readers who cannot see it.
+// A small line chart without axes. The text next to the chart contains the same values, for people who cannot see the chart.
 const [WIDTH, HEIGHT] = [100, 24];
 
 export interface SparklineProps {

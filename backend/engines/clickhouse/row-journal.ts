@@ -7,11 +7,11 @@ import type { NativeColumns, NativeRows } from "./native-block.ts";
 
 const SEGMENT_BYTES = 16 * 1024 * 1024;
 
-/** The rows of one body that belong to one day, in the format of an insert, and what identifies them in the table. */
+/** The rows of one request body that belong to one day, in ClickHouse's insert format, and the fields that identify them in the table. */
 export interface JournalEntry {
   readonly orgId: string;
   readonly hostId: string;
-  /** Decimal digits; undefined if the body is stored each time it arrives. */
+  /** Decimal digits; undefined if the request body is not deduplicated. */
   readonly bodyHash: string | undefined;
   /** Days since 1970-01-01. */
   readonly day: number;
@@ -20,12 +20,13 @@ export interface JournalEntry {
   readonly rows: NativeRows;
 }
 
-/** An entry that is on disk. */
+/** A handle of an entry that is on disk. */
 export interface JournaledEntry {
-  /** Call once, when the table or a dead letter has the entry. */
+  /** Call once, when the rows are in the table or in a dead letter. */
   settle(): void;
 }
 
+/** An entry of an earlier process, with its handle. */
 export interface RecoveredEntry {
   readonly entry: JournalEntry;
   readonly journaled: JournaledEntry;
@@ -36,17 +37,17 @@ export interface RecoveredSegment extends Pick<SegmentContent, "tornBytes" | "da
   readonly path: string;
   readonly entries: readonly RecoveredEntry[];
   /** Why the file could not be read; it remains for the next start. */
-  readonly unread?: unknown;
+  readonly readError?: unknown;
 }
 
 export class RowJournal implements AsyncDisposable {
   readonly #log: AppendLog;
   /** Segments of earlier processes that were not read yet. */
-  #earlier: readonly Segment[];
+  #earlierSegments: readonly Segment[];
 
   constructor(folder: string, calls?: Partial<LogCalls>) {
     this.#log = new AppendLog(folder, { segmentBytes: SEGMENT_BYTES, calls });
-    this.#earlier = this.#log.segments;
+    this.#earlierSegments = this.#log.segments;
   }
 
   get folder(): string {
@@ -60,14 +61,14 @@ export class RowJournal implements AsyncDisposable {
 
   /** The segments of earlier processes, oldest first, each once. */
   async *recovered(): AsyncGenerator<RecoveredSegment> {
-    for (let [segment] = this.#earlier; segment !== undefined; [segment] = this.#earlier) {
-      this.#earlier = this.#earlier.slice(1);
+    for (let [segment] = this.#earlierSegments; segment !== undefined; [segment] = this.#earlierSegments) {
+      this.#earlierSegments = this.#earlierSegments.slice(1);
       const { path } = segment;
       let content: SegmentContent;
       try {
         content = await this.#log.read(segment);
-      } catch (unread) {
-        yield { path, entries: [], tornBytes: 0, damagedBytes: 0, quarantined: undefined, unread };
+      } catch (readError) {
+        yield { path, entries: [], tornBytes: 0, damagedBytes: 0, quarantined: undefined, readError };
         continue;
       }
       const { records, ...state } = content;
@@ -82,7 +83,10 @@ export class RowJournal implements AsyncDisposable {
     return await this.#log.keepDeadLetter(headerOf(entry), entry.rows.bytes);
   }
 
-  /** Deletes the dead letters of an organisation, and the files of settled entries. Returns how many dead letters there were. */
+  /**
+   * Deletes the dead letters of an organisation. Also starts a new segment, so that the settled entries of all organisations in the current
+   * one can be deleted. Returns the number of deleted dead letters.
+   */
   async eraseDeadLetters(orgId: string): Promise<number> {
     return await this.#log.eraseDeadLetters((header) => (header as Header).orgId === orgId);
   }
@@ -112,7 +116,7 @@ export function entryOf({ header, body }: LogRecord): JournalEntry {
   return { orgId, hostId, bodyHash, day, columnsId, rows: { count, streamLengths, bytes: body } };
 }
 
-/** Id and time of an entry's first row. Columns before `id` have one stream each. */
+/** ID and time of an entry's first row. Requires that each column before `id` and `received_at` has one stream (native-columns.ts). */
 export function firstRow(columns: NativeColumns, { bytes, streamLengths }: NativeRows): { id: bigint; receivedS: number } {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const startOf = (wanted: string): number => {

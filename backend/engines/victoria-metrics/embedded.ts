@@ -91,7 +91,7 @@ export async function startVictoriaMetrics(options: EmbeddedVictoriaMetricsOptio
       await replay[Symbol.asyncDispose]();
       await child[Symbol.asyncDispose]();
       await journal[Symbol.asyncDispose]();
-      if (!journal.isReplayPending && child.stoppedInOrder) await journal.clear();
+      if (!journal.isReplayPending && child.stoppedCleanly) await journal.clear();
     },
   };
 }

@@ -32,7 +32,7 @@ export function remoteWriteRoute(ingest: IngestSignal, { handler, ingestTokens }
     bodyIsOptional: true,
     documented: {
       body: { description: "compressed with Snappy", type: "object" },
-      response: { 204: { description: "durable: the engine has acknowledged the data", type: "null" } },
+      response: { 204: { description: "the data is durable: in the engine, or in the backend's journal on disk", type: "null" } },
     },
     errors: ["forbidden", "not_found", "over_quota", "unsupported_encoding"],
     config: { signal: "metrics" },

@@ -1,4 +1,4 @@
-// Translates labels that the stages json and logfmt read from a line to SQL. Invariant: for every line, either the expressions return what
+// Translates labels that the json and logfmt stages read from a line to SQL. Invariant: for every line, either the expressions return what
 // parsers.ts returns, or `ambiguous` is true and JavaScript evaluates the query.
 import { commaList, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { MAX_JSON_DEPTH, MAX_SQL_LINE_BYTES } from "../limits.ts";
@@ -13,22 +13,22 @@ export interface LineLabel {
   /** Empty if there is none. */
   readonly value: Sql;
   readonly ambiguous: Sql;
-  /** The value is a number that equals the text in the line but may have other digits, such as 1.5 for 1.50. */
+  /** True if the value is a number that may be written differently from the line, such as 1.5 for 1.50. */
   readonly isRewritten: Sql | undefined;
 }
 
 export interface LineParser {
-  /** Lines that get an error. */
+  /** True for lines for which the stage sets the label `__error__`. */
   readonly error: Sql | undefined;
-  /** Lines that JavaScript has to read, whichever label is needed. */
+  /** True for lines that JavaScript has to read, whichever label is needed. */
   readonly ambiguous: Sql | undefined;
   /** Undefined if a label with this name cannot be translated to SQL. */
   readonly label: (name: string) => LineLabel | undefined;
 }
 
 /**
- * Longer lines are ambiguous and not read, because an expression that is costly per byte must not process a whole granule of them. An empty line
- * is not valid JSON.
+ * SQL treats a longer line as empty, and JavaScript evaluates the query: an expression that is costly per byte must not process a whole
+ * granule of such lines. Because an empty line is not valid JSON, "NOT isValidJSON" below makes longer lines ambiguous.
  */
 const LINE = sql`if(length(message) <= ${MAX_SQL_LINE_BYTES}, message, '')`;
 const IS_LONG = sql`length(message) > ${MAX_SQL_LINE_BYTES}`;
@@ -41,7 +41,7 @@ export function lineParser(stage: Stage): LineParser | undefined {
   return isPlain ? { error: undefined, ambiguous: undefined, label: logfmtLabel } : undefined;
 }
 
-/** Other names are excluded: they could be renamed to x_extracted, and a name such as _1 comes from a key that begins with a digit. */
+/** Excludes names that could be renamed to x_extracted, and names such as _1, which come from keys that begin with a digit. */
 function isPlainName(name: string): boolean {
   return withoutExtracted(name) === undefined && !/^_\d/.test(name) && name.split("_").length <= MAX_UNDERSCORES + 1;
 }
@@ -50,7 +50,7 @@ function isPlainName(name: string): boolean {
 const SPACE = String.raw`[\s\p{Z}\x{FEFF}]`;
 
 const IS_OBJECT = sql`match(message, ${String.raw`^[ \n\r\t]*[{]`})`;
-/** A key with an escape or without a name: JSONExtract and Loki's parser may find different members. */
+/** A key with an escape, or an empty key: JSONExtract and Loki's parser may find different members. */
 const AMBIGUOUS_KEY = String.raw`"[^"\\]*\\.(?:[^"\\]|\\.)*"\s*:|"${SPACE}*"\s*:`;
 
 function jsonParser(): LineParser {
@@ -70,33 +70,33 @@ function jsonLabel(name: string): LineLabel | undefined {
   return { ...scalarOf(raw), has: isScalar(raw), ambiguous: sql`(match(${LINE}, ${otherKeys(name)}) OR ${mayRepeat})` };
 }
 
-/** Other keys that become this label: with other characters instead of underscores, with spaces, or an object whose members would. */
+/** Matches other keys that become this label: keys with other characters in place of underscores, keys with spaces, and keys of objects. */
 function otherKeys(name: string): string {
-  const other = String.raw`[^a-zA-Z0-9"\\]`;
-  const keyOf = (text: string): string => text.replaceAll("_", other);
+  const replaced = String.raw`[^a-zA-Z0-9"\\]`;
+  const keyOf = (text: string): string => text.replaceAll("_", replaced);
   const parts = name.split("_");
   const spaced = String.raw`"(?:${SPACE}+${keyOf(name)}${SPACE}*|${keyOf(name)}${SPACE}+)"\s*:`;
   const cuts = parts.slice(1).map((_, index) => [parts.slice(0, index + 1).join("_"), parts.slice(index + 1).join("_")] as const);
-  const respelt = cuts.map(([before, after]) => String.raw`"${SPACE}*${keyOf(before)}[^a-zA-Z0-9_"\\]${keyOf(after)}${SPACE}*"\s*:`);
+  const separated = cuts.map(([before, after]) => String.raw`"${SPACE}*${keyOf(before)}[^a-zA-Z0-9_"\\]${keyOf(after)}${SPACE}*"\s*:`);
   const nested = cuts.flatMap(([before]) => (before === "" ? [] : [String.raw`"${SPACE}*${keyOf(before)}${SPACE}*"\s*:\s*\{`]));
-  return [spaced, ...respelt, ...nested].join("|");
+  return [spaced, ...separated, ...nested].join("|");
 }
 
 function pathsParser(paths: NonNullable<Extract<Stage, { kind: "json" }>["paths"]>): LineParser | undefined {
-  const read = new Map(paths.map(([name, path]) => [name, parsePath(path)]));
-  const isPlain = [...read].every(
+  const pathsByName = new Map(paths.map(([name, path]) => [name, parsePath(path)]));
+  const isPlain = [...pathsByName].every(
     ([name, path]) => name !== "level" && isPlainName(name) && path.every((step) => typeof step === "string"),
   );
-  if (!isPlain || read.size < paths.length) return undefined;
+  if (!isPlain || pathsByName.size < paths.length) return undefined;
   const isJson = sql`match(message, '^["{[]')`;
   return {
     error: sql`(message != '' AND NOT ${isJson})`,
     ambiguous: sql`(${isJson} AND NOT isValidJSON(${LINE}))`,
     label: (name) => {
-      const path = read.get(name);
+      const path = pathsByName.get(name);
       if (!path) return isPlainName(name) ? NO_LABEL : undefined;
       const raw = sql`JSONExtractRaw(${LINE}, ${commaList(path)})`;
-      // An object or an array is copied as it is written.
+      // parsers.ts copies an object or an array as it is written in the line; JSONExtractRaw may format it differently.
       return { ...scalarOf(raw), has: isJson, ambiguous: sql`match(${raw}, '^[[{]')` };
     },
   };
@@ -117,11 +117,11 @@ function scalarOf(raw: Sql): Pick<LineLabel, "value" | "isRewritten"> {
   };
 }
 
-// The tokens of logfmt, as eachPair of parsers.ts splits a line: each character belongs to exactly one token.
+// The tokens of logfmt, as `eachPair` (parsers.ts) splits a line. Each character belongs to exactly one token.
 const BLANK = String.raw`[\x00-\x20]`;
 const BARE = String.raw`[^="\x00-\x20]`;
 const END = String.raw`(?:[\x00-\x20]|\z)`;
-const REST = String.raw`[^\x00-\x20]*${END}`;
+const TO_BLANK = String.raw`[^\x00-\x20]*${END}`;
 const QUOTED = String.raw`"(?:[^"\\]|\\.)*"`;
 const TOKENS = [
   BLANK,
@@ -129,9 +129,9 @@ const TOKENS = [
   `${BARE}+=${QUOTED}`,
   `${BARE}+=${BARE}*${END}`,
   // Text that is not a pair, up to the next blank.
-  `${BARE}*"${REST}`,
-  `=${REST}`,
-  `${BARE}+=(?:${BARE}+["=]|=)${REST}`,
+  `${BARE}*"${TO_BLANK}`,
+  `=${TO_BLANK}`,
+  `${BARE}+=(?:${BARE}+["=]|=)${TO_BLANK}`,
 ];
 
 /** The first pair of this name with a value. */

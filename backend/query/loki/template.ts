@@ -1,6 +1,6 @@
 // Parses the templates of line_format and label_format, which use the syntax of Go's text/template, and runs them for a record. Invariant:
-// when the query is parsed, an unsupported action or function is rejected with an error that names it; a template that fails on a record leaves
-// its line unchanged and sets the label __error__.
+// when the query is parsed, an unsupported action or function is rejected with an error that names it; a template that fails on a record
+// leaves its line unchanged and sets the label __error__.
 import { MAX_TEMPLATE_CHARACTERS, MAX_TEMPLATE_DEPTH } from "../limits.ts";
 import { unquote, wrongQuery } from "./grammar.ts";
 import { charge, type Patterns } from "./regex.ts";
@@ -8,7 +8,10 @@ import { FUNCTIONS } from "./template-functions.ts";
 import { GoTime, isTrue, printed, TemplateError, type Value } from "./template-values.ts";
 
 // The reference page docs/reference/logql.md is generated from these tables, and read-query.test.ts compares them with Loki 3.7.
-/** Unsupported function (it reads the clock or the time zone database, creates structured values, or escapes for browsers) → its alternative. */
+/**
+ * Unsupported function (it reads the clock or the time zone database, creates structured values, or escapes for browsers) → its
+ * alternative.
+ */
 export const REFUSED_FUNCTIONS: Readonly<Record<string, string>> = {
   now: "use __timestamp__: the answer must not depend on when the query runs",
   toDate: "use __timestamp__ or unixToTime",
@@ -339,8 +342,8 @@ class Run {
     if (call === "and" || call === "or") return this.#firstOf(call === "or", operands, piped);
     const values = operands.map((operand) => this.#operand(operand));
     if (piped !== undefined) values.push(piped);
-    // Charges the record's budget (regex.ts) for a result up to GROWTH times as long as the texts. A function whose result may be longer also
-    // charges for it.
+    // Charges the record's budget (regex.ts) for a result up to GROWTH times as long as the texts. A function whose result may be longer
+    // also charges for it.
     for (const value of values) if (typeof value === "string") charge(GROWTH * value.length);
     return (FUNCTIONS[call] as (...values: Value[]) => Value)(...values);
   }

@@ -268,10 +268,10 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
 
 function reportDamage(
   { log, table }: JournaledCommitOptions,
-  { path, tornBytes, damagedBytes, quarantined, unread }: RecoveredSegment,
+  { path, tornBytes, damagedBytes, quarantined, readError }: RecoveredSegment,
 ): void {
-  if (unread !== undefined)
-    log.error({ event: "journal.unreadable", table, path, err: unread }, "journal file cannot be read; the next start tries again");
+  if (readError !== undefined)
+    log.error({ event: "journal.unreadable", table, path, err: readError }, "journal file cannot be read; the next start tries again");
   if (damagedBytes > 0)
     log.error(
       { event: "journal.damaged", table, path, damagedBytes, quarantined },

@@ -1,5 +1,5 @@
-// Administration of read tokens: create, list, remove. Invariant: the token itself is shown once, in the response to its creation. It belongs
-// to the organisation and stays valid if its creator is removed.
+// Administration of read tokens: create, list, remove. Invariant: the token itself is shown once, in the response to its creation. It
+// belongs to the organisation and stays valid if its creator is removed.
 import { randomUUID } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Transaction } from "kysely";

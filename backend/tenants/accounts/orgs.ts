@@ -68,8 +68,8 @@ export function registerOrgRoutes(
 }
 
 /** Returns the organisation's id. Throws not_found, including for a malformed id. */
-export async function requireOrg(db: Kysely<AccountTables>, text: string): Promise<string> {
-  const id = parseUuid(text);
+export async function requireOrg(db: Kysely<AccountTables>, rawId: string): Promise<string> {
+  const id = parseUuid(rawId);
   const row =
     id === undefined ? undefined : await tenantDatabase(db, id).selectFrom("orgs").select("id").where("id", "=", id).executeTakeFirst();
   if (!row) throw new ApiError("not_found", "organisation not found");

@@ -1,6 +1,6 @@
-// Administration of clusters: list with nodes and online state, remove. Invariants: removing a cluster revokes its keys immediately. A page of
-// the list has at most `limit` clusters and `limit` nodes; a cluster whose nodes do not fit continues on the next page. A page
-// takes three short queries, whatever the number of nodes.
+// Administration of clusters: list with nodes and online state, remove. Invariants: removing a cluster revokes its keys immediately. A page
+// of the list has at most `limit` clusters and `limit` nodes; a cluster whose nodes do not fit continues on the next page. A page takes
+// three short queries, whatever the number of nodes.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { callerOf } from "../../auth/request-identity.ts";
 import { listResponse, objectSchema, OPTIONAL_TIME_SCHEMA, optionalSchema, UUID_SCHEMA } from "../../http/schemas.ts";

@@ -1,5 +1,6 @@
-// Administration of hosts: list with online state and configuration, write the remote configuration, remove. Invariant: a stored configuration
-// contains only intervals, log paths, signals and log level.
+// Serves the administration of hosts: lists hosts with their online state and configuration, replaces the remote configuration of a host,
+// and removes a host. The API calls hosts agents (`/api/v1/agents`, `agent_id`). Invariant: a stored configuration contains only intervals,
+// log paths, signals and log level.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { sql } from "kysely";
 import type { HostConfig } from "../../../common/protocol/enrolment.ts";
@@ -15,7 +16,7 @@ import { currentKeyTimes } from "./key-holder.ts";
 import type { EnrolmentDeps } from "./table.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
-const text = { type: ["string", "null"] } as const;
+const nullableText = { type: ["string", "null"] } as const;
 const ROUTES = {
   list: {
     ...endpoint("GET", "/api/v1/agents", "viewer", "enrolment"),
@@ -28,9 +29,9 @@ const ROUTES = {
       online: { type: "boolean" },
       last_heartbeat: OPTIONAL_TIME_SCHEMA,
       key_created_at: OPTIONAL_TIME_SCHEMA,
-      agent_version: text,
+      agent_version: nullableText,
       collector: COLLECTOR_SCHEMA,
-      config: { type: "object", properties: { version: { type: "string" }, in_force: text, error: text, config: HOST_CONFIG_SCHEMA } },
+      config: { type: "object", properties: { version: { type: "string" }, in_force: nullableText, error: nullableText, config: HOST_CONFIG_SCHEMA } },
     }),
   },
   config: {

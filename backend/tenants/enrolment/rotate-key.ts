@@ -1,6 +1,6 @@
-// POST /api/clusters/rotate-key: the agent of a cluster replaces its key; the old key stays valid for 5 minutes. Invariant: a lost response can
-// be requested again with the same Idempotency-Key, during the overlap and afterwards until the new key has signed a request (at most 24
-// hours). A cluster has one current key, plus keys in overlap.
+// POST /api/clusters/rotate-key: the agent of a cluster replaces its key; the old key stays valid for 5 minutes. Invariant: a lost response
+// can be requested again with the same Idempotency-Key, during the overlap and afterwards until the new key has signed a request (at most
+// 24 hours). A cluster has one current key, plus keys in overlap.
 import type { FastifyInstance } from "fastify";
 import type { Transaction } from "kysely";
 import { ROTATE_KEY_PATH, ROTATION_OVERLAP_MS, type RotateKeyResponse } from "../../../common/protocol/enrolment.ts";

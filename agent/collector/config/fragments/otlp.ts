@@ -1,6 +1,7 @@
-// Receives OTLP from applications over gRPC and HTTP, and limits their claims about their identity in Kubernetes. Invariants: in a cluster,
-// the sender's pod is found by its address, and `k8s.*` attributes come from the agent or are absent; no application can send one of the
-// agent's own series. Delta metrics become cumulative here, because the exposition format has no deltas.
+// Receives OTLP from applications over gRPC and HTTP, and limits which Kubernetes identity they can claim. Invariants: in a cluster, unless
+// `trustsSenders` is set, the sender's pod is found by its address, and the `k8s.*` attributes of its resources come from the agent or are
+// absent, except `k8s.container.name`; no application can send one of the agent's own series. Delta metrics become cumulative here, because
+// the exposition format has no deltas.
 import { joinHostPort } from "../../../../common/ip-networks.ts";
 import type { ListenAddress, Signal } from "../../../settings.ts";
 import { MAX_CLAIMED_ATTRIBUTES } from "../../../limits.ts";
@@ -15,8 +16,8 @@ export interface OtlpInput {
 }
 
 export function otlp({ grpc, http, kubernetes }: OtlpInput, signals: readonly Signal[]): Fragment {
-  const withoutClaims = kubernetes?.trustsSenders === false;
-  const inCluster = [...(withoutClaims ? ["transform/claims"] : []), ...(kubernetes ? ["k8s_attributes", DEPLOYMENT_NAMES_ID] : [])];
+  const removesClaims = kubernetes?.trustsSenders === false;
+  const kubernetesProcessors = [...(removesClaims ? ["transform/claims"] : []), ...(kubernetes ? ["k8s_attributes", DEPLOYMENT_NAMES_ID] : [])];
   return {
     // An empty host means all IPv6 and IPv4 addresses of the machine.
     receivers: {
@@ -25,30 +26,30 @@ export function otlp({ grpc, http, kubernetes }: OtlpInput, signals: readonly Si
       },
     },
     processors: {
-      ...(withoutClaims && { "transform/claims": SENDER_CLAIMS }),
+      ...(removesClaims && { "transform/claims": SENDER_CLAIMS }),
       ...(kubernetes && {
         k8s_attributes: senderAttributes(kubernetes, kubernetes.trustsSenders),
         [DEPLOYMENT_NAMES_ID]: DEPLOYMENT_NAMES,
       }),
-      ...(signals.includes("metrics") && { deltatocumulative: DELTA }),
+      ...(signals.includes("metrics") && { deltatocumulative: DELTA_TO_CUMULATIVE }),
     },
     pipelines: signals.map((signal) => ({
       id: signal,
       receivers: ["otlp"],
-      processors: signal === "metrics" ? [...inCluster, "deltatocumulative"] : inCluster,
+      processors: signal === "metrics" ? [...kubernetesProcessors, "deltatocumulative"] : kubernetesProcessors,
     })),
   };
 }
 
-const DELTA: Component = { max_stale: "5m", max_streams: 100_000 };
+const DELTA_TO_CUMULATIVE: Component = { max_stale: "5m", max_streams: 100_000 };
 
 /** Also matches names that become one of our label names, such as `k8s_pod_name` and `k8s-pod-name`. */
 const RESERVED = "^k8s([^A-Za-z0-9])";
-/** Attribute of points that applications send under a metric name of the kubelet, of cAdvisor, of the host or of scrapes. */
-const MARK = "atherops.reported_by";
-const OWN_METRICS = "^((k8s|container|system|machine|cadvisor|kubelet|scrape)([^A-Za-z0-9]|$)|up$)";
-/** For scrape responses, which cannot define `up` and `scrape_*` (scraped-pods.ts): these come from the scrape itself. */
-const OWN_METRICS_IN_SCRAPES = "^(k8s|container|system|machine|cadvisor|kubelet)([^A-Za-z0-9]|$)";
+/** Attribute of points that applications send under the metric names of the agent's own metrics (kubelet, cAdvisor, host, scrapes). */
+const REPORTED_BY = "atherops.reported_by";
+const AGENT_METRICS = "^((k8s|container|system|machine|cadvisor|kubelet|scrape)([^A-Za-z0-9]|$)|up$)";
+/** The same for scrape responses. These cannot contain `up` and `scrape_*` (scraped-pods.ts), which the Prometheus receiver itself adds. */
+const AGENT_METRICS_IN_SCRAPES = "^(k8s|container|system|machine|cadvisor|kubelet)([^A-Za-z0-9]|$)";
 
 /** This claim is kept, because only the sender knows its container's name, and it can only name a container of its own pod. */
 const CONTAINER_NAME = "k8s.container.name";
@@ -70,13 +71,13 @@ const SENDER_CLAIMS: Component = {
   ],
   metric_statements: [
     { context: "resource", statements: resourceStatements() },
-    { context: "datapoint", statements: pointStatements(OWN_METRICS) },
+    { context: "datapoint", statements: pointStatements(AGENT_METRICS) },
   ],
 };
 
 /**
  * Suffix of the name of a Deployment's ReplicaSet (apimachinery, rand.SafeEncodeString): a number below 2^32, one character per decimal
- * digit. One in 400,000 is shorter. It has no vowels, so hardly any word matches.
+ * digit. One in 400,000 is shorter. The suffix has no vowels, so hardly any word matches.
  */
 const TEMPLATE_HASH = "-[bcdfghjklmnpqrstvwxz2456789]{5,10}$";
 
@@ -92,15 +93,15 @@ export const SCRAPED_CLAIMS: Component = {
         'delete_key(resource.attributes, "k8s.replicaset.name")',
       ],
     },
-    { context: "datapoint", statements: pointStatements(OWN_METRICS_IN_SCRAPES) },
+    { context: "datapoint", statements: pointStatements(AGENT_METRICS_IN_SCRAPES) },
   ],
 };
 
-function pointStatements(ownMetrics: string): string[] {
+function pointStatements(agentMetrics: string): string[] {
   return [
     renameReservedKeys("datapoint"),
-    `set(datapoint.attributes["${MARK}"], "application") where IsMatch(metric.name, "${ownMetrics}")`,
-    `limit(datapoint.attributes, ${MAX_CLAIMED_ATTRIBUTES}, ["${MARK}"]) where IsMatch(metric.name, "${ownMetrics}")`,
+    `set(datapoint.attributes["${REPORTED_BY}"], "application") where IsMatch(metric.name, "${agentMetrics}")`,
+    `limit(datapoint.attributes, ${MAX_CLAIMED_ATTRIBUTES}, ["${REPORTED_BY}"]) where IsMatch(metric.name, "${agentMetrics}")`,
   ];
 }
 

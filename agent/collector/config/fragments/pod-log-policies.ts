@@ -1,6 +1,7 @@
-// Redacts and samples pods' logs by annotations of pods and namespaces. The agent validates these and adds the effective ones to the pods that
-// it relays (agent/policies). Invariants: the policy of a record's own pod applies, without a change of the configuration; redaction happens
-// before the disk queue. The collector compiles a pod's expression for each line; lines of pods without a policy do not have this cost.
+// Redacts and samples pods' logs according to annotations of pods and namespaces. The agent validates these and adds the effective ones to
+// the pods that its relay, an API server for the collector, returns (agent/policies, agent/pods/relay.ts). Invariants: the policy of a
+// record's own pod applies, and a changed policy needs no new configuration; redaction happens before the disk queue. The collector
+// compiles a pod's expression for each line; lines of pods without a policy do not incur this cost.
 import type { Component } from "./fragment.ts";
 import { OPT_OUT_ANNOTATION } from "./kubernetes-attributes.ts";
 import { MAX_REDACTED_LINE_BYTES } from "../../../limits.ts";
@@ -20,17 +21,19 @@ export const SAMPLE_ANNOTATION = "effective.atherops.io/sample-below";
 const REDACT = 'resource.attributes["atherops.redact"]';
 const SAMPLE = 'resource.attributes["atherops.sample"]';
 
-/** Extracted by the processor that adds pod attributes to lines of files. */
+/** Extracted by the processor that adds pod attributes to log lines that were read from files. */
 export const POLICY_ATTRIBUTES = [
   { tag_name: "atherops.redact", key: REDACT_ANNOTATION, from: "pod" },
   { tag_name: "atherops.sample", key: SAMPLE_ANNOTATION, from: "pod" },
 ];
 
-/** A line gets the same number each time it is read. */
-const NUMBER = 'Substring(SHA1(Concat([log.attributes["log.file.path"], log.attributes["log.file.record_offset"]], ":")), 0, 4)';
+/** The first four hexadecimal digits of a hash, which is the same each time the line is read. */
+const HASH_PREFIX = 'Substring(SHA1(Concat([log.attributes["log.file.path"], log.attributes["log.file.record_offset"]], ":")), 0, 4)';
 
-/** Matches records that are not in the sample. */
-export const NOT_IN_SAMPLE = `${SAMPLE} != nil and ${NUMBER} >= ${SAMPLE}`;
+/**
+ * Matches records that are not in the sample. Compares hexadecimal strings of four digits, not numbers (`sampleBelow` of policy-values.ts).
+ */
+export const NOT_IN_SAMPLE = `${SAMPLE} != nil and ${HASH_PREFIX} >= ${SAMPLE}`;
 
 export const POLICIES_ID = "transform/policies";
 export const POLICIES: Component = {
@@ -41,7 +44,7 @@ export const POLICIES: Component = {
       conditions: [`${REDACT} != nil and IsString(log.body)`],
       statements: [
         `set(log.body, Substring(log.body, 0, ${MAX_REDACTED_LINE_BYTES})) where Len(log.body) > ${MAX_REDACTED_LINE_BYTES}`,
-        // A character that was cut is matched as U+FFFD; the backend would refuse a batch with a partial character.
+        // The expression sees an incomplete character at the end as U+FFFD; the backend would refuse a batch with a partial character.
         `${String.raw`replace_pattern(log.body, "\\x{FFFD}{1,3}$", "")`} where Len(log.body) == ${MAX_REDACTED_LINE_BYTES}`,
         `replace_pattern(log.body, ${REDACT}, "****")`,
       ],

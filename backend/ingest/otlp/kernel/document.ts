@@ -2,7 +2,7 @@
 // scopes and a scope its records; each part is bounded, so that everything that the host's decoder would reject as too large is left to it.
 import { textInto } from "./fields";
 import * as json from "../../../../common/kernel/json";
-import { attributes, endResource, OF_SCOPE, readResource, startResource } from "./labels";
+import { attributes, endResource, OWNER_SCOPE, readResource, startResource } from "./labels";
 import { logRecord } from "./logs";
 import { fallBack, SYNTAX, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
 import { INPUT, takeZeros } from "./memory";
@@ -134,7 +134,7 @@ function readScope(at: usize, scope: usize): usize {
       at = textInto(at, scope + 8);
     } else if (isText("attributes", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 4);
-      at = attributes(at, OF_SCOPE);
+      at = attributes(at, OWNER_SCOPE);
     } else at = json.skip(at, 0);
   }
   return at + 1;

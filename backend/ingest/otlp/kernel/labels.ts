@@ -15,12 +15,12 @@ const MAX_PROBES: u32 = 32;
 export const ENTRY_BYTES: u32 = 16;
 
 /** The owner of the attributes that are read. */
-export const OF_RESOURCE: i32 = 0;
-export const OF_RECORD: i32 = 1;
+export const OWNER_RESOURCE: i32 = 0;
+export const OWNER_RECORD: i32 = 1;
 /** A record whose `service.name` does not become a label. */
-export const OF_SPAN: i32 = 2;
+export const OWNER_SPAN: i32 = 2;
 /** Validated but not stored. */
-export const OF_SCOPE: i32 = 3;
+export const OWNER_SCOPE: i32 = 3;
 
 /** The last attribute that was read. */
 let keyAt: usize = 0;
@@ -47,7 +47,7 @@ export function attributes(at: usize, owner: i32): usize {
   if (json.isNull(at)) return at + 4;
   for (at = json.open(at, json.OPEN_ARRAY); load<u8>(at) != json.CLOSE_ARRAY; at = json.next(at, json.CLOSE_ARRAY)) {
     at = attribute(at);
-    if (owner != OF_SCOPE && !isLeftOut(owner)) keep(owner);
+    if (owner != OWNER_SCOPE && !isLeftOut(owner)) keep(owner);
   }
   return at + 1;
 }
@@ -65,7 +65,7 @@ export function addAttribute(owner: i32, key: usize, keySize: u32, value: usize,
   keyLength = keySize;
   valueAt = value;
   valueLength = valueSize;
-  if (owner != OF_SCOPE && !isLeftOut(owner)) keep(owner);
+  if (owner != OWNER_SCOPE && !isLeftOut(owner)) keep(owner);
 }
 
 /** Reads one attribute: its key and the text of its value. */
@@ -118,8 +118,8 @@ function isLeftOut(owner: i32): bool {
     case 8:
       return isText("instance", keyAt, keyLength);
     case 12:
-      if (owner == OF_RECORD || !isText("service.name", keyAt, keyLength)) return false;
-      if (owner == OF_RESOURCE) {
+      if (owner == OWNER_RECORD || !isText("service.name", keyAt, keyLength)) return false;
+      if (owner == OWNER_RESOURCE) {
         if (hasService) fallBack(UNUSUAL);
         hasService = true;
         serviceAt = valueAt;
@@ -133,14 +133,14 @@ function isLeftOut(owner: i32): bool {
 
 function keep(owner: i32): void {
   const hash = hashOf(keyAt, keyLength);
-  if (resourceCount > 0 || owner == OF_RESOURCE) find(RESOURCE_KEYS, resourceGeneration, hash, keyAt, keyLength);
+  if (resourceCount > 0 || owner == OWNER_RESOURCE) find(RESOURCE_KEYS, resourceGeneration, hash, keyAt, keyLength);
   const resourceSlot = slot;
-  if (owner != OF_RESOURCE) find(RECORD_KEYS, recordGeneration, hash, keyAt, keyLength);
+  if (owner != OWNER_RESOURCE) find(RECORD_KEYS, recordGeneration, hash, keyAt, keyLength);
   const entry = take(ENTRY_BYTES);
   placeText(entry, keyAt, keyLength);
   placeText(entry + 8, valueAt, valueLength);
-  const free = owner == OF_RESOURCE ? resourceSlot : slot;
-  store<u32>(free, owner == OF_RESOURCE ? resourceGeneration : recordGeneration);
+  const free = owner == OWNER_RESOURCE ? resourceSlot : slot;
+  store<u32>(free, owner == OWNER_RESOURCE ? resourceGeneration : recordGeneration);
   store<u32>(free, entry, 4);
   kept++;
   keysBytes += stringBytes(keyLength);
@@ -228,7 +228,7 @@ export function readResource(at: usize): usize {
     at = json.name(at);
     if (isText("attributes", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 1);
-      at = attributes(at, OF_RESOURCE);
+      at = attributes(at, OWNER_RESOURCE);
     } else at = json.skip(at, 0);
   }
   return at + 1;

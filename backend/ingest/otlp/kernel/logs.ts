@@ -5,7 +5,7 @@ import * as json from "../../../../common/kernel/json";
 import {
   keysBytes,
   mustBeNew,
-  OF_RECORD,
+  OWNER_RECORD,
   resourceKeysBytes,
   resourceService,
   resourceServiceBytes,
@@ -88,7 +88,7 @@ export function logRecord(at: usize, resource: usize, scope: usize): usize {
       keepText(row + MESSAGE);
     } else if (isText("attributes", n, length)) {
       seen = json.once(seen, 32);
-      at = labelsInto(at, OF_RECORD, row);
+      at = labelsInto(at, OWNER_RECORD, row);
     } else if (isText("traceId", n, length)) {
       seen = json.once(seen, 64);
       at = idInto(at, TRACE_DIGITS, row + TRACE);

@@ -5,7 +5,7 @@ import { idBytes, idInto, putId, putText, SPAN_DIGITS, textBytes, textInto, TRAC
 import * as json from "../../../../common/kernel/json";
 import {
   keysBytes,
-  OF_SPAN,
+  OWNER_SPAN,
   resourceKeysBytes,
   resourceService,
   resourceServiceBytes,
@@ -106,7 +106,7 @@ export function spanRecord(at: usize, resource: usize, scope: usize): usize {
       end = json.integer;
     } else if (isText("attributes", n, length)) {
       seen = json.once(seen, 128);
-      at = labelsInto(at, OF_SPAN, row);
+      at = labelsInto(at, OWNER_SPAN, row);
     } else if (isText("status", n, length)) {
       seen = json.once(seen, 256);
       at = status(at, row);

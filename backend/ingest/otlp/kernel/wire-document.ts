@@ -1,11 +1,11 @@
-// Reads an OTLP/protobuf request: its resources, their scopes, and their records, with the limits of a JSON document (document.ts). Invariant: the
-// kernel gives up unless a resource precedes its scopes and a scope its records.
+// Reads an OTLP/protobuf request: its resources, their scopes, and their records, with the limits of a JSON document (document.ts).
+// Invariant: the kernel gives up unless a resource precedes its scopes and a scope its records.
 import { once, textAt, textLength } from "../../../../common/kernel/json";
 import { fallBack, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
 import * as wire from "../../../../common/kernel/wire";
 import { countPart, countRecord, LOGS, MAX_BYTES, signal, startScope } from "./document";
 import { keepText } from "./fields";
-import { addAttribute, ENTRY_BYTES, endResource, kept, OF_RESOURCE, OF_SCOPE, startAttributes, startResource } from "./labels";
+import { addAttribute, ENTRY_BYTES, endResource, kept, OWNER_RESOURCE, OWNER_SCOPE, startAttributes, startResource } from "./labels";
 import { INPUT, top } from "./memory";
 import { ROW_LABEL_COUNT, ROW_LABELS } from "./rows";
 import { startWire } from "./wire-json";
@@ -35,7 +35,7 @@ function resourcePart(at: usize, end: usize): void {
     if (wire.number == 1) {
       sharedBytes = headBytes(seen, at);
       seen = 1;
-      attributesOf(wire.content, at, OF_RESOURCE);
+      attributesOf(wire.content, at, OWNER_RESOURCE);
     } else if (wire.number == 2) {
       wire.expect(wire.BYTES);
       if (!(seen & 2)) resource = endResource();
@@ -45,7 +45,10 @@ function resourcePart(at: usize, end: usize): void {
   }
 }
 
-/** The size of the first field of a resource or a scope, which ends at `end`. Gives up if it is large, or another field was `seen` before it. */
+/**
+ * The size of the first field of a resource or a scope, which ends at `end`. Gives up if it is large, or another field was `seen` before
+ * it.
+ */
 function headBytes(seen: u32, end: usize): usize {
   wire.expect(wire.BYTES);
   if (seen != 0) fallBack(UNUSUAL);
@@ -84,12 +87,15 @@ function readScope(at: usize, end: usize, scope: usize): void {
     wireValues.wireString(wire.content, at);
     keepText(wire.number == 1 ? scope : scope + 8);
   }
-  attributesOf(start, end, OF_SCOPE);
+  attributesOf(start, end, OWNER_SCOPE);
 }
 
-/** Attributes are the first field of a resource and the third of a scope; the next field is the number of attributes that the sender dropped. */
+/**
+ * Attributes are the first field of a resource and the third of a scope; the next field is the number of attributes that the sender
+ * dropped.
+ */
 function attributesOf(at: usize, end: usize, owner: i32): void {
-  const attributes: u32 = owner == OF_RESOURCE ? 1 : 3;
+  const attributes: u32 = owner == OWNER_RESOURCE ? 1 : 3;
   let seen: u32 = 0;
   startAttributes();
   while (at < end) {
@@ -112,7 +118,10 @@ function wireAttribute(at: usize, end: usize, owner: i32): void {
   addAttribute(owner, key, keyLength, textAt, textLength);
 }
 
-/** Adds an attribute to the row of its record. The entries of a row follow each other, so the kernel gives up if a field in between took memory. */
+/**
+ * Adds an attribute to the row of its record. The entries of a row follow each other, so the kernel gives up if a field in between took
+ * memory.
+ */
 export function wireLabel(at: usize, end: usize, owner: i32, row: usize): void {
   if (load<u32>(row, ROW_LABELS) == 0) store<u32>(row, top, ROW_LABELS);
   else if (load<u32>(row, ROW_LABELS) + kept * ENTRY_BYTES != <u32>top) fallBack(UNUSUAL);

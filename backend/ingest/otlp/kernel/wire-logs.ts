@@ -2,7 +2,7 @@
 import { once } from "../../../../common/kernel/json";
 import * as wire from "../../../../common/kernel/wire";
 import { keepText, SPAN_DIGITS, TRACE_DIGITS } from "./fields";
-import { OF_RECORD } from "./labels";
+import { OWNER_RECORD } from "./labels";
 import { endLog, EVENT, keepLevel, MESSAGE, SPAN, startLog, TRACE } from "./logs";
 import { wireLabel } from "./wire-document";
 import { wireEnumeration, wireId, wireString, wireValue } from "./wire-values";
@@ -19,7 +19,7 @@ export function wireLogRecord(at: usize, end: usize, resource: usize, scope: usi
   while (at < end) {
     at = wire.field(at, end);
     if (wire.number == ATTRIBUTES) {
-      wireLabel(wire.content, at, OF_RECORD, row);
+      wireLabel(wire.content, at, OWNER_RECORD, row);
       continue;
     }
     if (wire.number > LAST) continue;

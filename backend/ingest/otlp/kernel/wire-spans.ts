@@ -1,20 +1,24 @@
-// Decodes a Span of OTLP/protobuf into a row of the table spans.
+// Decodes a Span of OTLP/protobuf into a row of the spans table. If anything is unusual, such as a repeated field, the kernel falls back:
+// it returns an error code, and the host decodes the request in TypeScript instead (bytes.ts).
 import { once, textAt, textLength } from "../../../../common/kernel/json";
 import { fallBack, UNUSUAL } from "../../../../common/kernel/bytes";
 import * as wire from "../../../../common/kernel/wire";
 import { continueList, endEvent, endLink, PART_BYTES, parts, partsBytes, startEvent, startLink } from "./events";
 import { keepText, placeText, SPAN_DIGITS, TRACE_DIGITS } from "./fields";
-import { OF_SPAN } from "./labels";
+import { OWNER_SPAN } from "./labels";
 import { top } from "./memory";
 import { endSpan, EVENTS, KIND, LINKS, MESSAGE, NAME, PARENT, SPAN, startSpan, STATE, STATUS, TRACE } from "./spans";
 import { wireLabel } from "./wire-document";
 import { attributesJsonInto, stringJsonInto } from "./wire-json";
 import { digitsText, wireEnumeration, wireId, wireString } from "./wire-values";
 
+// Field numbers of Span (opentelemetry/proto/trace/v1/trace.proto).
+const START_TIME: u32 = 7;
+const END_TIME: u32 = 8;
 const ATTRIBUTES: u32 = 9;
 const EVENT_LIST: u32 = 11;
 const LINK_LIST: u32 = 13;
-const LAST: u32 = 16;
+const LAST_FIELD: u32 = 16;
 
 export function wireSpanRecord(at: usize, end: usize, resource: usize, scope: usize): void {
   const row = startSpan();
@@ -23,16 +27,16 @@ export function wireSpanRecord(at: usize, end: usize, resource: usize, scope: us
   let endTime: u64 = 0;
   while (at < end) {
     at = wire.field(at, end);
-    if (wire.number == ATTRIBUTES) wireLabel(wire.content, at, OF_SPAN, row);
+    if (wire.number == ATTRIBUTES) wireLabel(wire.content, at, OWNER_SPAN, row);
     else if (wire.number == EVENT_LIST || wire.number == LINK_LIST) listItem(wire.content, at, row);
-    else if (wire.number <= LAST) {
+    else if (wire.number <= LAST_FIELD) {
       seen = once(seen, 1 << wire.number);
       switch (wire.number) {
-        case 7:
+        case START_TIME:
           wire.expect(wire.FIXED64);
           startTime = load<u64>(wire.content);
           break;
-        case 8:
+        case END_TIME:
           wire.expect(wire.FIXED64);
           endTime = load<u64>(wire.content);
           break;
@@ -69,10 +73,10 @@ function spanField(at: usize, end: usize, row: usize): void {
   }
 }
 
-/** Reads the number of an enum; 0 above `most`. */
-function enumeration(most: u32): u32 {
+/** Reads the number of an enum; 0 if it is larger than `max`. */
+function enumeration(max: u32): u32 {
   const value = wireEnumeration();
-  return value <= most ? value : 0;
+  return value <= max ? value : 0;
 }
 
 function status(at: usize, end: usize, row: usize): void {
@@ -90,7 +94,10 @@ function status(at: usize, end: usize, row: usize): void {
   }
 }
 
-/** Adds an event or a link to the row. The entries of a list follow each other, so the kernel gives up if a field in between took memory. */
+/**
+ * Adds an event or a link to the row. The entries of a list are contiguous in memory, so the kernel falls back if a field in between took
+ * memory.
+ */
 function listItem(at: usize, end: usize, row: usize): void {
   wire.expect(wire.BYTES);
   const isEvent = wire.number == EVENT_LIST;
@@ -112,6 +119,7 @@ function event(at: usize, end: usize): void {
   while (at < end) {
     at = wire.field(at, end);
     if (wire.number == 0 || wire.number > 4) continue;
+    // The first attribute has encoded all attributes of the event.
     if (wire.number == 3 && seen & 8) continue;
     seen = once(seen, 1 << wire.number);
     if (wire.number == 1) {
@@ -134,6 +142,7 @@ function link(at: usize, end: usize): void {
   while (at < end) {
     at = wire.field(at, end);
     if (wire.number == 0 || wire.number > 6) continue;
+    // The first attribute has encoded all attributes of the link.
     if (wire.number == 4 && seen & 16) continue;
     seen = once(seen, 1 << wire.number);
     if (wire.number == 1) wireId(wire.content, at, TRACE_DIGITS, entry);
