@@ -52,7 +52,7 @@ function holderFile(folder: string): string {
   return join(folder, "lock.holder");
 }
 
-/** Safe: SQLite reports what matters, and a full disk must keep no process from starting. */
+/** If this fails, the process continues: SQLite reports the failures that matter, and a full disk must not prevent a start. */
 function ignoreFailure(write: () => void): void {
   try {
     write();

@@ -1,5 +1,5 @@
 // Loads kernels (hack/kernel.mjs) and defines the memory that a kernel shares with its program. Invariants: a kernel that cannot be loaded
-// is not an error, because its user has a slower path; the host never writes beyond the space that the kernel provides, but gives up
+// is not an error, because its user has a slower path; the host never writes beyond the space that the kernel provides, but falls back
 // instead.
 
 interface WasmMemory {
@@ -45,7 +45,7 @@ export class LazyKernel<Kernel> {
     try {
       this.#kernel = this.#make();
     } catch (error) {
-      // Safe: there is a slower implementation, and the program logs the problem when it starts.
+      // There is a slower implementation, and the program logs the problem when it starts.
       this.#problem = error;
     }
     return this.#kernel;
@@ -58,8 +58,8 @@ export class LazyKernel<Kernel> {
 }
 
 /** Thrown by the host on behalf of the kernel, which cannot make error objects. */
-export class GaveUp extends Error {
-  static readonly instance = new GaveUp("the kernel gave up");
+export class KernelFallback extends Error {
+  static readonly instance = new KernelFallback("the kernel does not support this input");
 }
 
 /** A kernel's memory as its host sees it: reads and writes text and numbers at the kernel's addresses. */
@@ -93,15 +93,15 @@ export class KernelMemory {
     return this.bytes().toString("utf8", at, at + length);
   }
 
-  /** Returns the number of bytes written. Gives up on undefined. */
+  /** Returns the number of bytes written. Falls back for undefined. */
   write(text: string | undefined, to: number, room: number): number {
-    if (text === undefined || Buffer.byteLength(text) > room) throw GaveUp.instance;
+    if (text === undefined || Buffer.byteLength(text) > room) throw KernelFallback.instance;
     return this.bytes().write(text, to, "utf8");
   }
 
   /** Writes 32 bits each; returns the number of bytes written. */
   writeNumbers(numbers: readonly number[], to: number, room: number): number {
-    if (4 * numbers.length > room) throw GaveUp.instance;
+    if (4 * numbers.length > room) throw KernelFallback.instance;
     for (const [index, number] of numbers.entries()) this.bytes().writeUInt32LE(number, to + 4 * index);
     return 4 * numbers.length;
   }

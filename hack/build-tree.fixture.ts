@@ -1,4 +1,4 @@
-// Copies some files of this repository to a temporary folder, with its packages, and runs a build script there in a separate process.
+// Copies some files of this repository to a temporary folder, with its packages, and runs a build script in that folder, in a separate process.
 import { cpSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";

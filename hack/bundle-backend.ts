@@ -56,7 +56,7 @@ function findNamedFiles(): string[] {
   return named.sort();
 }
 
-/** The bundle is one folder: `backend/engines/sqlite/thread.ts` is `sqlite-thread.js` there. */
+/** The bundle is one folder: `backend/engines/sqlite/thread.ts` becomes `sqlite-thread.js` in it. */
 function nameInBundle(path: string): string {
   return `${basename(dirname(path))}-${basename(path).replace(/\.ts$/, ".js")}`;
 }

@@ -67,7 +67,7 @@ export class ClusterCollector implements AsyncDisposable {
       began: ({ message }) => log.warn({ event: "cluster_collector.failed", err: message }, "cluster-wide collection failed, retrying"),
       ended: () => log.info({ event: "cluster_collector.recovered" }, "recovered: cluster-wide collection works"),
     });
-    // Safe: another agent that reaches the API server collects until then.
+    // Another agent that reaches the API server collects until then.
     this.#loop = new Loop({ step: (signal) => this.#step(signal), failed: (error) => this.#polls.failed(error as Error) });
   }
 
@@ -94,7 +94,7 @@ export class ClusterCollector implements AsyncDisposable {
       if (!term && lease.view) pauseMs = await this.#standBy.afterPoll(lease.view, signal);
       this.#polls.recovered();
     } catch (error) {
-      // Safe: another agent that reaches the API server collects until then.
+      // Another agent that reaches the API server collects until then.
       if (!signal.aborted) this.#polls.failed(error as Error);
       return this.#standBy.afterFailure();
     }
@@ -119,7 +119,7 @@ export class ClusterCollector implements AsyncDisposable {
       this.#terms.recovered();
       return spread(POLL_EVERY_MS);
     } catch (error) {
-      // Safe: the Lease is released, and another agent may succeed.
+      // The Lease is released, and another agent may succeed.
       this.#terms.failed(error as Error);
       return backoffOf(++this.#failedTerms, DEFAULT_BACKOFF);
     }
@@ -148,7 +148,7 @@ function followOptions(events: EventsCheckpoint, supervisor: Supervisor, log: Lo
       await events.follow(supervisor, signal);
       return FOLLOW_EVENTS_EVERY_MS;
     },
-    // Safe: the checkpoint in the Lease does not change, so the next collector reads a few more events twice.
+    // The checkpoint in the Lease does not change, so the next collector reads a few more events twice.
     failed: (error) =>
       log.debug({ event: "cluster_collector.checkpoint_unknown", err: error }, "cannot read the checkpoint of delivered events"),
   };

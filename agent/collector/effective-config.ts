@@ -173,7 +173,7 @@ export class EffectiveConfig implements AsyncDisposable {
       this.#outage.recovered();
     } catch (error) {
       if (!(error instanceof CollectorConfigError)) {
-        // Safe: the current configuration stays in use, and the next check retries.
+        // The current configuration stays in use, and the next check retries.
         this.#outage.failed((error as Error).message, (error as Error).message);
         return checkedMs;
       }

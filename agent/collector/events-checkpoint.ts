@@ -1,5 +1,5 @@
 // Stores a checkpoint in the leader's Lease: the resourceVersion up to which Kubernetes events were delivered. The next leader's collector
-// continues there, so no event is missed. Invariants: as far as the collector's queue metrics show, the backend has acknowledged all events
+// continues from this version, so no event is missed. Invariants: as far as the collector's queue metrics show, the backend has acknowledged all events
 // up to the checkpoint; an event that is read twice has the same bytes, so the backend stores it once.
 import { ask } from "../../common/http.ts";
 import type { Annotations } from "../identity/lease.ts";
@@ -58,7 +58,7 @@ export class EventsCheckpoint {
     const version = found[ANNOTATION] ?? "";
     this.forget();
     const timeout = AbortSignal.any([signal, AbortSignal.timeout(BEGIN_WITHIN_MS)]);
-    // Safe: the API server rejects a version that it does not know, and the collector then begins with new events.
+    // The API server rejects a version that it does not know, and the collector then begins with new events.
     const newest = await this.#api.newestOfEvents(timeout).catch(() => version);
     const [last, now] = [parseVersion(version), parseVersion(newest)];
     // If etcd was restored from a backup, the API server may be behind the checkpoint, and a watch from the checkpoint would report no
@@ -104,7 +104,7 @@ async function eventsAreDelivered(metricsUrl: string, signal: AbortSignal): Prom
     const { text } = await ask(metricsUrl, { signal: AbortSignal.any([signal, AbortSignal.timeout(1000)]) });
     return sumMetric(text, "otelcol_exporter_queue_size", 'data_type="logs"', `exporter="${EXPORTER}"`) === 0;
   } catch {
-    // Safe: without a new checkpoint, events are at worst read again.
+    // Without a new checkpoint, events are at worst read again.
     return false;
   }
 }

@@ -67,7 +67,7 @@ export class StandBy {
   async leave(): Promise<void> {
     if (!this.#isCandidate) return;
     const signal = AbortSignal.timeout(LEAVE_WITHIN_MS);
-    // Safe: the leader frees a slot whose number no longer increases.
+    // The leader frees a slot whose number no longer increases.
     const removeOwn = (current: Annotations): Annotations => formatSlots(withoutCandidates(parseSlots(current), [this.#name]));
     await this.#lease.annotate(removeOwn, signal).catch(() => false);
   }

@@ -56,7 +56,7 @@ export async function startPods(settings: Settings, log: Log, started: AsyncDisp
     writeFileSync(file, relay.kubeconfig, { mode: 0o600 });
   } catch (error) {
     if (policies) throw new Error(`log policies need the kubeconfig: ${(error as Error).message}`, { cause: error });
-    // Safe: the collector reads the same pods from the API server, at the cost of more watches.
+    // The collector reads the same pods from the API server, at the cost of more watches.
     log.warn(
       { event: "pods.kubeconfig_failed", err: (error as Error).message },
       "cannot write the kubeconfig; the collector queries the API server directly",

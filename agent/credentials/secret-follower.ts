@@ -91,7 +91,7 @@ export class SecretFollower {
   #keepPolling(signal: AbortSignal): Loop {
     const nextMs = (): number => spread(this.#timing.pollEveryMs);
     const step = async (): Promise<number> => {
-      // Safe: the last known state stays in effect, and the next poll retries.
+      // The last known state stays in effect, and the next poll retries.
       await this.poll(signal).catch(() => undefined);
       return nextMs();
     };
@@ -124,7 +124,7 @@ export class SecretFollower {
       // The server ends each watch after `watchForMs`; a watch that ends immediately must not cause a busy loop.
       return performance.now() - startedAt < backoffMs[0] ? backoffMs[0] : 0;
     };
-    // Safe: polling continues; the watch only reports changes sooner.
+    // Polling continues; the watch only reports changes sooner.
     const failed = (error: unknown): void =>
       this.#log.debug({ event: "secret.watch_ended", err: error }, "watch on the Secret was closed, restarting it");
     return new Loop({ signal, step, failed, backoffMs });
@@ -154,7 +154,7 @@ export class SecretFollower {
     return version !== known && !(Number(version) > Number(known));
   }
 
-  /** A late event triggers a read and is not applied itself. Safe: the last known state stays in effect, and the next poll retries. */
+  /** A late event triggers a read and is not applied itself. The last known state stays in effect, and the next poll retries. */
   #rereadSecret(signal: AbortSignal): void {
     this.poll(signal).catch(() => undefined);
   }

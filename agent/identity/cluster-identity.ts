@@ -183,7 +183,7 @@ export class ClusterIdentity implements AgentIdentity {
       const bounded = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(REFRESH_WITHIN_MS)]);
       await Promise.race([this.#follower.poll(this.#stop.signal), rejectionOf(bounded)]);
     } catch (error) {
-      // Safe: the caller continues with the known state, as the contract of CredentialSource requires. The follower logs the outage.
+      // The caller continues with the known state, as the contract of CredentialSource requires. The follower logs the outage.
       this.#log.debug({ event: "identity.reread_failed", err: error, reason }, "cannot reread the Secret; keeping the key in memory");
     }
     this.#refreshedAt = performance.now();
@@ -197,7 +197,7 @@ export class ClusterIdentity implements AgentIdentity {
     try {
       this.#known.noteRefusal(await probe(suspect, this.#options.backend, this.#stop.signal));
     } catch (error) {
-      // Safe: only a refusal of the key matters here, and the next 401 triggers another check.
+      // Only a refusal of the key matters here, and the next 401 triggers another check.
       this.#log.debug({ event: "identity.key_check_failed", err: error }, "cannot check the key with the backend");
     }
   }

@@ -82,7 +82,7 @@ export class HostIdentity implements AgentIdentity {
     try {
       this.#known = this.#read();
     } catch (error) {
-      // Safe: the caller continues with the known credential, as the contract of CredentialSource requires.
+      // The caller continues with the known credential, as the contract of CredentialSource requires.
       this.#options.log.warn(
         { event: "identity.credentials_unreadable", reason, err: (error as Error).message },
         "cannot reread the credentials file; keeping the key in memory",
@@ -163,7 +163,7 @@ export class HostIdentity implements AgentIdentity {
       file.write({ ...this.#known, machineId: systemId });
       this.#known = { ...this.#known, machineId: systemId };
     } catch (error) {
-      // Safe: on a read-only mount, a changed machine id is not detected, as in earlier versions.
+      // On a read-only mount, a changed machine id is not detected, as in earlier versions.
       log.debug({ event: "identity.machine_id_not_written", err: error }, "cannot write the machine id to the credentials file");
     }
   }

@@ -189,7 +189,7 @@ export class Lease {
         pauseMs = renewEveryMs;
       } catch (error) {
         if (error instanceof LeaseLostError) throw error;
-        // Safe: the deadline has not moved, and ends the term if the API stays unavailable.
+        // The deadline has not moved, and ends the term if the API stays unavailable.
         this.#log.debug({ event: "lease.renewal_delayed", err: error }, "lease not renewed yet");
         pauseMs = renewEveryMs / RETRIES_PER_RENEWAL;
       }
@@ -215,7 +215,7 @@ export class Lease {
       const found = await this.#api.readLease(this.#objectName, signal);
       if (found.spec?.holderIdentity === this.#identity) await this.#write(withAnnotations(found, annotate), free(found), signal);
     } catch (error) {
-      // Safe: a Lease that is not released expires.
+      // A Lease that is not released expires.
       this.#log.debug({ event: "lease.release_failed", err: error }, "cannot release the Lease, which expires by itself");
     }
   }

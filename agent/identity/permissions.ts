@@ -126,7 +126,7 @@ export class PermissionCheck {
       began: (missing) => log.error({ event: "permissions.missing", missing }, "the service account lacks permissions; grant these"),
       ended: () => log.info({ event: "permissions.granted" }, "the service account has all permissions now"),
     });
-    // Safe: a permission that could not be checked is reported when it is needed.
+    // A permission that could not be checked is reported when it is needed.
     const failed = (error: unknown): void =>
       log.warn({ event: "permissions.check_failed", err: error }, "cannot check the service account's permissions");
     const step = async (signal: AbortSignal): Promise<number | undefined> => {

@@ -41,7 +41,7 @@ export function scrapeJobs({ monitors, services, defaultIntervalMs, acrossNamesp
     if (monitor.metadata.labels?.[OPT_OUT_LABEL] === "false") continue;
     const refuse = (error: unknown): void =>
       void refused.set(nameOf(monitor), error instanceof MonitorError ? error.message : "does not follow its schema");
-    // Safe: monitors have many authors, and a mistake in one must not keep the others from being scraped.
+    // Monitors have many authors, and a mistake in one must not keep the others from being scraped.
     const { namespace } = monitor.metadata;
     attempt(() => {
       for (const target of listTargets(monitor, namespacesOf(monitor, acrossNamespaces), orderedServices)) {

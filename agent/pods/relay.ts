@@ -35,7 +35,7 @@ export class PodRelay implements AsyncDisposable {
     this.#server = createServer(
       { keepAliveTimeout: 120_000, headersTimeout: HEADERS_TIMEOUT_MS, connectionsCheckingInterval: 1000, maxHeaderSize: 8192 },
       (request, response) => {
-        // Safe: it rejects only if the client has disconnected, or requests something that is not a valid URL.
+        // It rejects only if the client has disconnected, or requests something that is not a valid URL.
         this.#answer(request, response).catch(() => response.destroy());
       },
     );

@@ -122,7 +122,7 @@ async function readFiles(folders: readonly string[]): Promise<LogFile[]> {
   for (const folder of folders) {
     const names = await readdir(folder, { recursive: true }).catch(() => []);
     for (const name of names.slice(0, MAX_RATED_FILES)) {
-      // Safe: a removed file does not grow.
+      // A removed file does not grow.
       const stats = name.endsWith(".gz") ? undefined : await stat(join(folder, name)).catch(() => undefined);
       if (stats?.isFile()) files.push({ inode: stats.ino, size: stats.size, changedMs: stats.mtimeMs });
     }

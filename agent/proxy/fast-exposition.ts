@@ -1,10 +1,10 @@
 // The fast path from OTLP/JSON metrics to exposition text: the WebAssembly kernel (agent/proxy/kernel) writes the lines of typical metrics, and
 // leaves unusual labels and metrics to TypeScript (common/otlp-metrics/metric-lines.ts). Invariants: its output has the same bytes as that of
-// common/otlp-metrics/converter.ts; documents that it does not support are converted there; its memory is limited.
+// common/otlp-metrics/converter.ts; that converter processes the documents that this one does not support; its memory is limited.
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { freeBuffer } from "../../common/http.ts";
-import { GaveUp, KernelMemory, LazyKernel, startKernel, webAssembly } from "../../common/kernel-host.ts";
+import { KernelFallback, KernelMemory, LazyKernel, startKernel, webAssembly } from "../../common/kernel-host.ts";
 import { BoundsText } from "../../common/otlp-metrics/histogram-buckets.ts";
 import { MetricLines, usableName, ResourceText } from "../../common/otlp-metrics/metric-lines.ts";
 import type { Double, KeyValue, Metric, ResourceMetrics } from "../../common/otlp-metrics/document.ts";
@@ -90,7 +90,7 @@ export class FastConverter {
     const memory = this.#memory;
     const host = {
       giveUp: () => {
-        throw GaveUp.instance;
+        throw KernelFallback.instance;
       },
       flush: (at: number, length: number, before: number) => this.#put(memory.bytes().subarray(at, at + length), before),
       number: (at: number, length: number, to: number) => memory.write(sampleValue(Number(memory.text(at, length))), to, NUMBER_BYTES),
@@ -158,7 +158,7 @@ export class FastConverter {
       this.#readDocument(body.byteLength);
       return { text: this.#copyText(), drops: this.#drops };
     } catch (error) {
-      // Safe: the other converter meets the same problem and reports it with a message.
+      // The other converter meets the same problem and reports it with a message.
       if (error instanceof webAssembly.RuntimeError) this.#traps += 1;
       return undefined;
     } finally {
@@ -180,7 +180,7 @@ export class FastConverter {
     this.#text = text;
   }
 
-  /** Converts the metrics that the kernel gives up on; the kernel continues after each. */
+  /** Converts the metrics that the kernel falls back for; the kernel continues after each. */
   #readDocument(length: number): void {
     const exports = this.#exports;
     let step = () => exports.read(length);
@@ -188,7 +188,7 @@ export class FastConverter {
       try {
         return step();
       } catch (error) {
-        if (error !== GaveUp.instance || this.#lacksRoom || exports.unusualMetric() === 0) throw error;
+        if (error !== KernelFallback.instance || this.#lacksRoom || exports.unusualMetric() === 0) throw error;
       }
       this.#leftMetrics += 1;
       const from = exports.unusualMetric();
@@ -202,7 +202,7 @@ export class FastConverter {
       this.#put(lines, exports.textLength());
       step = () => exports.resume(end, lines.length, hadPoints);
     }
-    throw GaveUp.instance;
+    throw KernelFallback.instance;
   }
 
   /** Text of the current resource. */
@@ -236,7 +236,7 @@ export class FastConverter {
     const labels = parseLabels(message);
     const { names } = labels;
     const text = labels.text(names.length, new Set());
-    if (text.length > MAX_HEAD_BYTES) throw GaveUp.instance;
+    if (text.length > MAX_HEAD_BYTES) throw KernelFallback.instance;
     const isTarget = labels.infoText() !== undefined;
     const written = this.#memory.writeNumbers([names.length, Number(isTarget), ...names.map((name) => this.#labelId(name))], to, room);
     return written + this.#memory.write(text, to + written, room - written);
@@ -244,10 +244,10 @@ export class FastConverter {
 
   #describeBounds(array: string, to: number, room: number): number {
     const texts = new BoundsText().of(JSON.parse(array) as Double[]);
-    if (texts === undefined) throw GaveUp.instance;
+    if (texts === undefined) throw KernelFallback.instance;
     let written = this.#memory.writeNumbers([texts.length], to, room);
     for (const text of texts) {
-      if (text.length > 255 || written + 1 > room) throw GaveUp.instance;
+      if (text.length > 255 || written + 1 > room) throw KernelFallback.instance;
       this.#memory.bytes()[to + written] = text.length;
       written += 1 + this.#memory.write(text, to + written + 1, room - written - 1);
     }
@@ -262,7 +262,7 @@ export class FastConverter {
     const id = this.#labelIds.size + 1;
     if (id >= MAX_LABEL_IDS) {
       this.#isFull = true;
-      throw GaveUp.instance;
+      throw KernelFallback.instance;
     }
     this.#labelIds.set(name, id);
     return id;

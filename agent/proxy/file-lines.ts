@@ -89,7 +89,7 @@ export class FileLines {
     try {
       return unanswered.begin(batches, body);
     } catch (error) {
-      // Safe: at worst, lines are duplicated, and only if the agent is killed now.
+      // At worst, lines are duplicated, and only if the agent is killed now.
       this.#log.debug({ event: "collector.checkpoint_failed", err: (error as Error).message }, "cannot record a request with log lines");
       return undefined;
     }

@@ -94,7 +94,7 @@ export class StateDir {
     try {
       chmodSync(root, 0o700);
     } catch (error) {
-      // Safe: the files in it have their own modes; a folder of another user stays as it is.
+      // The files in it have their own modes; a folder of another user stays as it is.
       this.#options.log.debug({ event: "state.permissions_failed", err: error }, "cannot make STATE_DIR private");
     }
   }
@@ -237,7 +237,8 @@ export class ClaimedState implements Disposable {
   }
 
   /**
-   * Safe: if there is already state, a full disk must not keep the queue from being sent, and the next start comes to the same decision.
+   * Only logs a failure: if there is already state, a full disk must not keep the queue from being sent, and the next start comes to the same
+   * decision.
    */
   #writeIfPossible(): void {
     try {

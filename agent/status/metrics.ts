@@ -77,7 +77,7 @@ async function collectorMetrics(url: string | undefined): Promise<string> {
   try {
     return (await ask(url, { signal: AbortSignal.timeout(COLLECTOR_SCRAPE_MS) })).text;
   } catch {
-    // Safe: `atherops_agent_collector_running` reports it, and a scrape must not fail because the collector restarts.
+    // `atherops_agent_collector_running` reports it, and a scrape must not fail because the collector restarts.
     return "";
   }
 }

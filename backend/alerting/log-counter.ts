@@ -151,7 +151,7 @@ export class LogCounter implements AsyncDisposable {
   #begin(slot: Slot, due: DueCount): void {
     const count: RunningCount = { orgId: due.orgId, startedAtMs: undefined, done: Promise.resolve() };
     count.done = this.#count(due, count)
-      // Safe: the claim expires, and the rule is counted again.
+      // The claim expires, and the rule is counted again.
       .catch((error: unknown) => this.#outage.failed(error))
       .finally(() => {
         this.#detached.delete(count);

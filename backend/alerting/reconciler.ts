@@ -1,8 +1,9 @@
-// Keeps the evaluator's rules equal to those of the database, in the background: notices a change, hands it over, requests a reload, and
-// reads the evaluator until it has loaded the change. If the evaluator rejects a rule file, `Quarantine` finds the rule and withholds it:
-// if there is a vmalert program on this machine, each suspect is tried in a dry run; otherwise, all suspects are withheld and tried one at
-// a time on the evaluator. Invariants: it never gives up and never blocks a request; all valid rules eventually reach the evaluator; a
-// change of one organisation does not delay a reload for another. Every replica may run one.
+// Keeps the rules of the evaluator (vmalert) equal to those in the database, in the background: when rules have changed, it writes the new rule
+// files for the evaluator, requests a reload, and polls the evaluator until it has loaded the change. If the evaluator rejects a rule file,
+// `Quarantine` finds the invalid rule and withholds it: if there is a vmalert program on this machine, each suspect is tried in a dry run;
+// otherwise, all suspects are withheld and tried one at a time on the evaluator. Invariants: the reconciler retries without limit and never
+// blocks a request; all valid rules eventually reach the evaluator; a change in one organisation does not delay a reload for another. Every
+// replica may run a reconciler.
 import { Loop, pause } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { Evaluator } from "../engines/vmalert/shards.ts";
@@ -16,7 +17,7 @@ import type { RuleTable } from "./table.ts";
 export interface ReconcilerOptions {
   readonly ruleSets: Pick<RuleSets, "read">;
   readonly evaluator: Pick<Evaluator, "groups" | "reload" | "refusedLastReload">;
-  /** Hands the groups over to the embedded evaluator; an external one fetches them from the rules listener. */
+  /** Writes the groups for the embedded evaluator; an external one fetches them from the rules listener. */
   readonly writeRules?: ((groups: ReadonlyMap<string, string>) => Promise<void>) | undefined;
   readonly quarantine: Pick<Quarantine, "withhold" | "tryNext">;
   readonly log: Log;
@@ -24,11 +25,11 @@ export interface ReconcilerOptions {
 }
 
 export interface ReconcilerTiming {
-  /** Poll interval of the database, for changes of other replicas. */
+  /** Interval for polling the database, to find changes that other replicas made. */
   readonly pollMs: number;
-  /** Time for the evaluator to load what was handed over; then it is asked again. */
+  /** Time that the evaluator has to load a change after a reload was requested; then the reload is requested again. */
   readonly confirmMs: number;
-  /** Initial poll interval of the evaluator. */
+  /** Initial interval for polling the evaluator. */
   readonly confirmPollMs: number;
   readonly maxBackoffMs: number;
 }
@@ -37,7 +38,7 @@ const DEFAULT_TIMING: ReconcilerTiming = { pollMs: 2000, confirmMs: 15_000, conf
 const FIRST_BACKOFF_MS = 500;
 const MAX_CONFIRM_POLL_MS = 250;
 const REMIND_MS = 300_000;
-/** A reload takes less time: after that, the reconciler checks whether the rules were rejected. */
+/** A reload takes less time than this. If a change is pending for longer, the reconciler checks whether the evaluator rejected it. */
 const SUSPICIOUS_MS = 3000;
 /** The documented maximum delay of a change. */
 const LATE_MS = 5000;
@@ -46,17 +47,17 @@ const MAX_RELOAD_PAUSE_MS = 1000;
 
 /** Changes of an organisation that the evaluator may not have loaded yet. */
 interface PendingChange {
-  /** When the wait began: the first change was noticed, or the evaluator loaded some of them, but not all. */
+  /** When the reconciler found the first of these changes, or when the evaluator last loaded some but not all of them. */
   readonly sinceMs: number;
-  /** Revision that the last reload should load; undefined: nothing was handed over yet. */
-  announced: number | undefined;
+  /** The revision for which a reload was requested last; undefined if none was requested. */
+  requestedRevision: number | undefined;
 }
 
 export class Reconciler implements AsyncDisposable {
   readonly #options: ReconcilerOptions;
   readonly #timing: ReconcilerTiming;
   readonly #outage: Outage;
-  /** Organisation → the revision that the evaluator has loaded, or a later one. */
+  /** Organisation → the latest revision that the reconciler has seen in the evaluator, which may have loaded a later one since then. */
   readonly #confirmed = new Map<string, number>();
   readonly #pending = new Map<string, PendingChange>();
   readonly #loop: Loop;
@@ -65,7 +66,7 @@ export class Reconciler implements AsyncDisposable {
   #reloadedAtMs = Number.NEGATIVE_INFINITY;
   /** Duration of the evaluator's last reload; undefined until observed. */
   #loadingMs: number | undefined;
-  /** When it last found that something had not been loaded. */
+  /** When #checkOverdue last found a change that the evaluator had not loaded. */
   #checkedOverdueAtMs = Number.NEGATIVE_INFINITY;
   #hasChanges = false;
   #pauseMs: number;
@@ -123,7 +124,7 @@ export class Reconciler implements AsyncDisposable {
       this.#hasChanges ||= await this.#options.quarantine.tryNext();
       return false;
     }
-    const hasReloaded = await this.#handOver();
+    const hasReloaded = await this.#requestReload();
     await this.#readBack();
     await this.#checkOverdue();
     return hasReloaded;
@@ -141,36 +142,36 @@ export class Reconciler implements AsyncDisposable {
     for (const orgId of this.#pending.keys()) if (!this.#sets.has(orgId)) this.#pending.delete(orgId);
     for (const { orgId, revision } of this.#sets.values()) {
       const isBehind = (this.#confirmed.get(orgId) ?? -1) < revision;
-      if (isBehind && !this.#pending.has(orgId)) this.#pending.set(orgId, { sinceMs: now, announced: undefined });
+      if (isBehind && !this.#pending.has(orgId)) this.#pending.set(orgId, { sinceMs: now, requestedRevision: undefined });
     }
   }
 
   /** Requests a reload if there is something new to load. Returns whether it did. */
-  async #handOver(): Promise<boolean> {
+  async #requestReload(): Promise<boolean> {
     const sets = this.#sets;
-    const fresh = this.#pendingSets().filter(({ orgId, revision }) => this.#pending.get(orgId)?.announced !== revision);
+    const changedSets = this.#pendingSets().filter(({ orgId, revision }) => this.#pending.get(orgId)?.requestedRevision !== revision);
     // Reloads take at most two thirds of the time, so that a stream of changes leaves the evaluator time to evaluate.
     const pauseMs = Math.min(MAX_RELOAD_PAUSE_MS, 1.5 * (this.#loadingMs ?? MAX_RELOAD_PAUSE_MS));
     const now = performance.now();
-    if (fresh.length === 0 || now - this.#reloadedAtMs < pauseMs) return false;
+    if (changedSets.length === 0 || now - this.#reloadedAtMs < pauseMs) return false;
     await this.#options.writeRules?.(new Map([...sets.values()].filter(({ text }) => text !== "").map(({ orgId, text }) => [orgId, text])));
-    await this.#options.evaluator.reload(fresh.map(({ orgId }) => orgId));
+    await this.#options.evaluator.reload(changedSets.map(({ orgId }) => orgId));
     this.#reloadedAtMs = performance.now();
     this.#loadingMs = undefined;
-    for (const { orgId, revision } of fresh) {
-      const waiting = this.#pending.get(orgId);
-      if (waiting) waiting.announced = revision;
+    for (const { orgId, revision } of changedSets) {
+      const change = this.#pending.get(orgId);
+      if (change) change.requestedRevision = revision;
     }
     return true;
   }
 
-  /** Reads which changes the evaluator has loaded; a later revision than was handed over counts too. */
+  /** Reads which changes the evaluator has loaded. A revision later than the requested one also confirms the change. */
   async #readBack(): Promise<void> {
-    const behind = this.#pendingSets().filter(({ orgId }) => this.#pending.get(orgId)?.announced !== undefined);
+    const behind = this.#pendingSets().filter(({ orgId }) => this.#pending.get(orgId)?.requestedRevision !== undefined);
     for (let at = 0; at < behind.length; at += MAX_NAMED_GROUPS) {
-      const some = behind.slice(at, at + MAX_NAMED_GROUPS);
-      const loaded = await this.#loadedRevisions(some);
-      for (const set of some) {
+      const batch = behind.slice(at, at + MAX_NAMED_GROUPS);
+      const loaded = await this.#loadedRevisions(batch);
+      for (const set of batch) {
         this.#recordLoaded(set, loaded.get(set.orgId) ?? (set.rules.length === 0 ? set.revision : -1));
       }
     }
@@ -179,14 +180,16 @@ export class Reconciler implements AsyncDisposable {
   #recordLoaded({ orgId, revision }: RuleSet, loaded: number): void {
     if (loaded <= (this.#confirmed.get(orgId) ?? -1)) return;
     const now = performance.now();
-    const waiting = this.#pending.get(orgId);
+    const change = this.#pending.get(orgId);
     this.#confirmed.set(orgId, loaded);
     this.#loadingMs ??= now - this.#reloadedAtMs;
     if (loaded >= revision) this.#pending.delete(orgId);
-    else this.#pending.set(orgId, { sinceMs: now, announced: waiting?.announced });
+    else this.#pending.set(orgId, { sinceMs: now, requestedRevision: change?.requestedRevision });
   }
 
-  /** One rule of each organisation represents its group, so that the response stays small; a removed group is missing from it. */
+  /**
+   * One rule of each organisation represents its group, so that the response stays small. The response does not contain removed groups.
+   */
   async #loadedRevisions(sets: readonly RuleSet[]): Promise<ReadonlyMap<string, number>> {
     const orgIds = sets.map(({ orgId }) => orgId);
     const labels = sets.flatMap(({ orgId, rules }) => (rules[0] ? [{ org_id: orgId, rule_id: rules[0].id }] : [{ org_id: orgId }]));
@@ -194,7 +197,10 @@ export class Reconciler implements AsyncDisposable {
     return new Map(groups.map((group) => [group.name, revisionOf(group) ?? -1]));
   }
 
-  /** Checks whether overdue changes were rejected; if not, hands them over again. Throws while something is overdue. */
+  /**
+   * Checks whether overdue changes were rejected. If they were, or if a change has been pending for `confirmMs`, makes the next step request
+   * another reload, and throws; otherwise returns.
+   */
   async #checkOverdue(): Promise<void> {
     const now = performance.now();
     const longestMs = now - Math.max(this.#checkedOverdueAtMs, Math.min(...[...this.#pending.values()].map(({ sinceMs }) => sinceMs)));
@@ -202,7 +208,7 @@ export class Reconciler implements AsyncDisposable {
     const isRefused = await this.#options.evaluator.refusedLastReload([...this.#pending.keys()]);
     if (!isRefused && longestMs < this.#timing.confirmMs) return;
     if (isRefused) await this.#options.quarantine.withhold(this.#pendingSets(), this.#confirmed);
-    for (const waiting of this.#pending.values()) waiting.announced = undefined;
+    for (const change of this.#pending.values()) change.requestedRevision = undefined;
     this.#checkedOverdueAtMs = performance.now();
     this.#hasChanges = true;
     throw new Error(`the evaluator has not loaded the rules of ${this.#pending.size} organisations`);
@@ -213,11 +219,8 @@ export class Reconciler implements AsyncDisposable {
   }
 }
 
-/**
- * Reason shown to users for a rule that waits for its trial. The database stores it, and `tryNext` compares it, so a changed text would leave
- * rules that are waiting during an upgrade without a trial.
- */
-const WITHHELD = "held back for some seconds: the evaluator refused rules that were changed together with this one";
+/** Reason shown to users for a withheld rule that was not yet tried separately. */
+const WITHHELD = "withheld for some seconds: the evaluator rejected rules that were changed together with this one";
 
 export interface QuarantineOptions {
   readonly table: RuleTable;
@@ -237,16 +240,16 @@ export class Quarantine {
     const suspects = missing.flatMap((set) => set.rules.filter((rule) => rule.revision > (confirmed.get(set.orgId) ?? 0)));
     const { dryRun } = this.#options;
     if (dryRun) return void (await Promise.all(suspects.map((rule) => this.#tryInDryRun(rule, dryRun))));
-    const [only, ...others] = suspects;
-    if (only && others.length === 0) return await this.#refuse(only, "the evaluator rejects this rule");
+    const [suspect] = suspects;
+    if (suspect && suspects.length === 1) return await this.#refuse(suspect, "the evaluator rejects this rule");
     for (const rule of suspects) await this.#options.table.refuse(rule, WITHHELD);
     this.#options.log.warn(
       { event: "evaluator.rules_refused", rules: suspects.length },
-      "vmalert rejected its rules, adding changed ones one by one",
+      "vmalert rejected changed rules, adding them one by one",
     );
   }
 
-  /** If everything else is loaded, tries the next withheld rule. Returns whether there was one. */
+  /** Tries the next withheld rule, if there is no dry run. Call only when all other rules are loaded. Returns whether there was such a rule. */
   async tryNext(): Promise<boolean> {
     return this.#options.dryRun === undefined && (await this.#options.table.readmit(WITHHELD));
   }

@@ -92,7 +92,7 @@ user who created it is removed; \`atherops read-tokens remove <id>\` revokes it.
   atherops read-tokens create grafana
   atherops read-tokens create nightly-report --ttl 30d > read-token
 
-In Grafana: Connections, Add new data source, Prometheus. Enter there:
+In Grafana, open Connections, Add new data source, Prometheus, and enter:
   Prometheus server URL   <address of the backend>/query/prometheus
   Authentication          Basic authentication; any user, and the token as the password
 In a shell, with the token in a file:

@@ -57,7 +57,7 @@ export const MAX_VALUE_DEPTH = 64;
 // remote-write/exemplar-list.ts
 /** Exemplars of one request. */
 export const MAX_EXEMPLARS_OF_REQUEST = 1000;
-/** Size of the labels of the exemplars of one request, each with those of its series. */
+/** Total size of the exemplars' labels in one request; each exemplar counts with the labels of its series. */
 export const MAX_EXEMPLAR_BYTES = 1024 * 1024;
 /** Size of the labels of one exemplar; OpenMetrics allows 128 characters. An OTLP exemplar with longer labels keeps only the ids of its span. */
 export const MAX_EXEMPLAR_LABEL_BYTES = 1024;

@@ -141,7 +141,7 @@ export const MAX_METADATA_BYTES = 1024 * 1024;
 export const MAX_QUERY_TIMEOUT_MS = 30_000;
 /** Size of a query that is sent as a form. */
 export const MAX_FORM_BYTES = 256 * 1024;
-/** Characters of the name of a label in a path. */
+/** Characters of a label name in a path. */
 export const MAX_LABEL_LENGTH = 256;
 
 // sandbox/sandbox-process.ts

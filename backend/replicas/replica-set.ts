@@ -1,6 +1,6 @@
 // Computes this replica's share of each limit that applies to the whole installation, among the replicas that share a PostgreSQL. Every two
 // seconds, each replica reports the demand of each owner of a limit, and reads the reports of the others. Its share is proportional to its
-// demand, so a sender that uses a single replica has nearly the whole limit there. Invariants: the shares of all replicas add up to at most
+// demand, so a sender that uses a single replica has nearly the whole limit in that replica. Invariants: the shares of all replicas add up to at most
 // the limit; reading a share needs no statement and no wait; while the database is unavailable, the last shares apply. Decision:
 // docs/adr/0039-shared-limits-and-claims.md.
 import { randomUUID } from "node:crypto";
@@ -12,7 +12,7 @@ const REPORT_EVERY_MS = 2000;
 /** A replica that has not reported for this time counts as gone. */
 const GONE_AFTER_S = 10;
 const REMOVED_AFTER_S = 60;
-/** This part of each limit is divided equally, so that a sender that moves to another replica is served there immediately. */
+/** This part of each limit is divided equally, so that a sender that moves to another replica is served immediately. */
 const EQUAL_PART = 0.1;
 /** Weight of the current demand in the reported average: a sender that pauses keeps its share for some seconds. */
 const SMOOTHING = 0.5;

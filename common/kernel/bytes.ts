@@ -1,4 +1,4 @@
-// Copies and compares bytes for every kernel, and defines the reasons for giving up. Invariant: exactly the named bytes are read and
+// Copies and compares bytes for every kernel, and defines the reasons for falling back. Invariant: exactly the named bytes are read and
 // written.
 import { giveUp } from "./host";
 

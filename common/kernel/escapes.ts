@@ -5,7 +5,7 @@ import { fallBack, SYNTAX, UNUSUAL } from "./bytes";
 /** Address after the character that `escape` wrote. */
 export let escapedTo: usize = 0;
 
-/** Writes the character of the escape at `at` to `to`. Gives up on a lone surrogate. */
+/** Writes the character of the escape at `at` to `to`. Falls back for a lone surrogate. */
 export function escape(at: usize, to: usize): usize {
   const code = escapedCode(at);
   at += load<u8>(at + 1) == 0x75 ? 6 : 2;

@@ -1,4 +1,4 @@
-// Reads JSON (RFC 8259) as collectors write it, in place. Invariants: parsing is strict, and gives up on anything unusual; a function gets
+// Reads JSON (RFC 8259) as collectors write it, in place. Invariants: parsing is strict, and falls back for anything unusual; a function gets
 // the address where its value begins and returns the address after it; strings are unescaped in place, which never needs more space.
 import { escape, escapedCode, escapedTo } from "./escapes";
 import { moveDown, fallBack, SYNTAX, UNUSUAL } from "./bytes";
@@ -64,7 +64,7 @@ export function next(at: usize, close: u8): usize {
 }
 
 /**
- * Reads a member's name and colon: returns where its value begins. Gives up on a name with an escape, because it may equal another name.
+ * Reads a member's name and colon: returns where its value begins. Falls back for a name with an escape, because it may equal another name.
  */
 export function name(at: usize): usize {
   if (load<u8>(at) != QUOTE) fallBack(SYNTAX);
@@ -77,7 +77,7 @@ export function name(at: usize): usize {
   return blanks(at + 1);
 }
 
-/** Marks a member as seen; gives up on a duplicate. */
+/** Marks a member as seen; falls back for a duplicate. */
 export function once(seen: u32, bit: u32): u32 {
   if (seen & bit) fallBack(UNUSUAL);
   return seen | bit;

@@ -1,4 +1,4 @@
-// Reads the fields of protobuf messages one after the other, in place. Invariant: the kernel gives up on a field that does not end within its
+// Reads the fields of protobuf messages one after the other, in place. Invariant: the kernel falls back for a field that does not end within its
 // message, on groups, on lengths above 2 GiB, and on tags of more than 32 bits.
 import { fallBack, SYNTAX, UNUSUAL } from "./bytes";
 
@@ -70,12 +70,12 @@ export function varint(at: usize, end: usize): usize {
   return at;
 }
 
-/** Gives up if the field that was read last has another wire type. */
+/** Falls back if the field that was read last has another wire type. */
 export function expect(type: u32): void {
   if (wireType != type) fallBack(UNUSUAL);
 }
 
-/** Gives up unless the bytes are UTF-8. Reads up to 15 bytes beyond them. */
+/** Falls back unless the bytes are UTF-8. Reads up to 15 bytes beyond them. */
 export function checkText(at: usize, length: u32): void {
   let index: u32 = 0;
   for (; index + 16 <= length; index += 16) {
@@ -85,7 +85,7 @@ export function checkText(at: usize, length: u32): void {
 }
 
 /**
- * Gives up unless these are characters of RFC 3629. Checked here instead of in the host, because a body may have a hundred thousand
+ * Falls back unless these are characters of RFC 3629. Checked here instead of in the host, because a body may have a hundred thousand
  * strings.
  */
 function checkUtf8(at: usize, end: usize): void {

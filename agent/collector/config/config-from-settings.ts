@@ -58,7 +58,7 @@ export function usesPodRelay({ cluster, collectorConfigFile: file }: Settings): 
   try {
     return file === undefined || !changesComponent(readOverlay(file), "processors", POD_ATTRIBUTE_PROCESSORS);
   } catch {
-    // Safe: an invalid file is never applied, and rendering reports the error.
+    // An invalid file is never applied, and rendering reports the error.
     return true;
   }
 }

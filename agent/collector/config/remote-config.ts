@@ -80,7 +80,7 @@ export class RemoteConfigLoop implements AsyncDisposable {
   /** Call once `adjustmentAtStart` is in use. */
   start(): void {
     const { intervalMs, credentials, log } = this.#options;
-    // Safe: the current configuration stays in use, and heartbeats report an outage or a refused key.
+    // The current configuration stays in use, and heartbeats report an outage or a refused key.
     const failed = (error: unknown): void =>
       log.debug({ event: "remote_config.unavailable", err: (error as Error).message }, "cannot fetch the remote configuration");
     const step = async (signal: AbortSignal): Promise<number> => {
@@ -125,7 +125,7 @@ export class RemoteConfigLoop implements AsyncDisposable {
   }
 
   /**
-   * Handles failures that the configuration did not cause, such as a full disk. Safe: the ETag was not stored, so the next poll gets the
+   * Handles failures that the configuration did not cause, such as a full disk. The ETag was not stored, so the next poll gets the
    * same version again.
    */
   #willRetry(version: string, { message }: Error): void {
@@ -144,7 +144,7 @@ export class RemoteConfigLoop implements AsyncDisposable {
       this.#status = { version, error: undefined };
       return adjustment;
     } catch {
-      // Safe: no configuration is stored, or the settings no longer allow it; the agent fetches it again.
+      // No configuration is stored, or the settings no longer allow it; the agent fetches it again.
       return {};
     }
   }

@@ -1,6 +1,6 @@
 // Renders the collector's configuration as YAML, merged with the operator's COLLECTOR_CONFIG_FILE (the overlay). Invariants: our own values
-// are literal, although the collector expands `$`; the merged configuration sends telemetry only through our exporters, unless
-// ALLOW_OTHER_EXPORTERS is true.
+// are literal, although the collector expands `$`, except for the references of `escapeDollars`; the merged configuration sends telemetry
+// only through our exporters, unless ALLOW_OTHER_EXPORTERS is true.
 import { parseDocument, stringify } from "yaml";
 import { EXPANDED_REFERENCES, EXPORTERS, QUEUE_SIZE, type CollectorConfig } from "./collector-config.ts";
 
@@ -19,14 +19,14 @@ interface Overlay {
   readonly allowOtherExporters: boolean;
 }
 
-/** `without`: ids of our receivers to omit for now, including from pipelines of the overlay. Throws CollectorConfigError. */
-export function renderCollectorConfig(config: CollectorConfig, overlay?: Overlay, without: readonly string[] = []): string {
+/** `omittedReceivers`: IDs of our receivers to omit for now, including from pipelines of the overlay. Throws CollectorConfigError. */
+export function renderCollectorConfig(config: CollectorConfig, overlay?: Overlay, omittedReceivers: readonly string[] = []): string {
   const ours = escapeDollars(config) as Tree;
   const theirs = parseOverlay(overlay?.text ?? "");
   refuseOldNames(theirs);
-  if (without.length > 0) theirs["receivers"] = { ...asTree(theirs["receivers"]), ...Object.fromEntries(without.map((id) => [id, null])) };
+  if (omittedReceivers.length > 0) theirs["receivers"] = { ...asTree(theirs["receivers"]), ...Object.fromEntries(omittedReceivers.map((id) => [id, null])) };
   const merged = merge(ours, theirs, []) as Tree;
-  removeNulled(merged, ours, theirs);
+  removeComponentsSetToNull(merged, ours, theirs);
   if (overlay?.allowOtherExporters === false) refuseOtherExporters(merged, ours);
   return toYaml(merged);
 }
@@ -86,7 +86,7 @@ function isListOfNames(path: string[]): boolean {
 }
 
 /** Removes our components that the overlay sets to null, including from pipelines, and then pipelines without receivers. */
-function removeNulled(merged: Tree, ours: Tree, theirs: Tree): void {
+function removeComponentsSetToNull(merged: Tree, ours: Tree, theirs: Tree): void {
   const pipelines = asTree(asTree(merged["service"])["pipelines"]);
   for (const kind of KINDS) {
     for (const [id, value] of Object.entries(asTree(theirs[kind]))) {
@@ -121,10 +121,11 @@ function refuseOtherExporters(merged: Tree, ours: Tree): void {
   }
 }
 
-/** Doubles each `$` in strings, except in our own variables, which the collector expands. */
+/** Doubles each `$` in strings, except in our references to variables, which the collector must expand. */
 function escapeDollars(value: unknown): unknown {
   if (typeof value === "string") {
-    // The whole value must be one reference: the collector would also expand other text in it, including file references.
+    // Only a value that is nothing but such a reference stays unescaped: in a longer value, the collector would expand any other reference too,
+    // even one to a file.
     const isExpanded = QUEUE_SIZE.test(value) || EXPANDED_REFERENCES.includes(value.replace(/^127\.0\.0\.1:/, ""));
     return isExpanded ? value : value.replaceAll("$", "$$$$");
   }

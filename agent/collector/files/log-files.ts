@@ -92,7 +92,7 @@ export class LogFiles implements AsyncDisposable {
   async start(paths: readonly string[]): Promise<void> {
     this.#paths = paths;
     this.#tree = this.#treeOf(paths);
-    // Safe: if the disk is full, everything but new files still works.
+    // If the disk is full, everything but new files still works.
     await this.#pass().catch((error: Error) => this.#failed(error));
     this.#loop = new Loop({
       signal: this.#stop.signal,

@@ -125,7 +125,7 @@ export class OpenFiles {
   async #unlink(name: string): Promise<void> {
     await unlink(join(this.#folder, name)).catch(ignoreMissing);
     for (let folder = dirname(name); folder !== "."; folder = dirname(folder)) {
-      // Safe: this fails only if the folder contains another link.
+      // This fails only if the folder contains another link.
       await rmdir(join(this.#folder, folder)).catch(() => {});
     }
   }

@@ -175,7 +175,7 @@ export class StoredBatches implements Disposable {
         .map((name): [string, number] => [name, statSync(join(this.#checkpoints, name)).mtimeMs])
         .filter(([, atMs]) => atMs >= this.#startedMs);
     } catch {
-      // Safe: the agent remembers more batches than necessary.
+      // Without the list, the agent remembers more batches than necessary.
       return [];
     }
   }
@@ -246,7 +246,7 @@ export class StoredBatches implements Disposable {
     }
   }
 
-  /** Safe: at worst, lines are duplicated. */
+  /** Only logs the failure: its worst consequence is duplicated lines. */
   #unwritable(error: unknown): void {
     if (!this.#isUnwritable)
       this.#options.log.warn(

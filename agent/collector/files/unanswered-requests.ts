@@ -91,7 +91,7 @@ export class UnansweredRequests {
       const body = bytes.subarray(end + 1);
       return hash(body) === name ? { batches, body, sinceMs: statSync(file).mtimeMs } : undefined;
     } catch {
-      // Safe: at worst, lines are duplicated.
+      // At worst, lines are duplicated.
       return undefined;
     }
   }

@@ -42,7 +42,7 @@ export async function quarantineDamaged(config: string, log: Log, signal?: Abort
       if (damage !== undefined) messages.push(quarantine(file, damage, parsed, log));
     } catch (error) {
       if (signal?.aborted) return messages;
-      // Safe: the supervisor restarts the collector with backoff, and its log has the reason why it cannot start.
+      // The supervisor restarts the collector with backoff, and its log has the reason why it cannot start.
       log.error(
         { event: "collector.store_check_failed", file, err: (error as Error).message },
         "cannot check or quarantine a file of the collector's stores",
@@ -76,7 +76,7 @@ function storeFiles(config: string, log: Log): { file: string; parsed: Config }[
         .map((name) => ({ file: join(folder, name), parsed })),
     );
   } catch (error) {
-    // Safe: no file is moved, and the collector itself reports what is wrong with its configuration.
+    // No file is moved, and the collector itself reports what is wrong with its configuration.
     log.error(
       { event: "collector.stores_unknown", err: (error as Error).message },
       "cannot read the collector's stores from its configuration; their files are not checked",
@@ -89,7 +89,7 @@ function isEmpty(file: string): boolean {
   try {
     return statSync(file).size === 0;
   } catch {
-    // Safe: the collector reports a file that it cannot read.
+    // The collector reports a file that it cannot read.
     return false;
   }
 }

@@ -220,7 +220,7 @@ export function guardCollector(pid: number, configFile: string, log: Log): Dispo
     stdio: ["pipe", "ignore", "ignore"],
     env: { PATH: "/usr/local/bin:/usr/bin:/bin" },
   });
-  // Safe: the next agent ends the collector (orphan.ts); some lines may be stored twice.
+  // The next agent ends the collector (orphan.ts); some lines may be stored twice.
   shell.on("error", (error) =>
     log.warn({ event: "collector.guard_failed", err: error.message }, "cannot start the guard process of the collector"),
   );

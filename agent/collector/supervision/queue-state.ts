@@ -85,7 +85,7 @@ async function readQueues(metricsUrl: string): Promise<Map<string, number> | und
     });
     return new Map([...(sizes ?? [])].map(([exporter, size]) => [exporter, size / (capacities?.get(exporter) ?? Number.NaN) || 0]));
   } catch {
-    // Safe: the collector is restarting, or does not respond in time, which its health check reports.
+    // The collector is restarting, or does not respond in time, which its health check reports.
     return undefined;
   }
 }

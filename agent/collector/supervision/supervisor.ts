@@ -196,7 +196,7 @@ export class Supervisor implements AsyncDisposable {
     try {
       await validateCollectorConfig(this.#options.program, file, this.#options);
     } catch (error) {
-      // Safe: no collector is running that could be harmed, and a collector that refuses the configuration reports it at start.
+      // No collector is running that could be harmed, and a collector that refuses the configuration reports it at start.
       if (!(error instanceof ValidationUnavailableError) || this.#loop) throw error;
       this.#options.log.warn(
         { event: "collector.config_unchecked", err: error.message },
@@ -213,7 +213,7 @@ export class Supervisor implements AsyncDisposable {
     );
   }
 
-  /** Logs a failure. Safe: the file is needed only after the agent was killed, and the collector can run without it. */
+  /** Logs a failure. The file is needed only after the agent was killed, and the collector can run without it. */
   #recordIfPossible(what: string, write: () => void): void {
     try {
       write();

@@ -25,7 +25,7 @@ const HEAD_BYTES: u32 = 32;
 const MOST_STEPS: u32 = 64;
 
 let top: usize = DICTIONARY;
-/** True if the kernel gave up because the dictionary is full; the host may clear it and retry. */
+/** True if the kernel fell back because the dictionary is full; the host may clear it and retry. */
 export let isFull: bool = false;
 
 export function forgetAll(): void {

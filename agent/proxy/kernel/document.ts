@@ -1,6 +1,6 @@
 // Parses an OTLP/JSON metrics document: resourceMetrics, scopeMetrics, metrics. Each function gets the address of the first member or
 // element, or of the closing bracket, and returns the address after that bracket. Invariants: if the resource follows its scopes, the
-// kernel gives up and the host (TypeScript) converts the whole document; every loop can also be entered after one of its elements, so that
+// kernel falls back and the host (TypeScript) converts the whole document; every loop can also be entered after one of its elements, so that
 // `readOn` continues after a metric that the host converted.
 import { fallBack, SYNTAX, UNUSUAL } from "../../../common/kernel/bytes";
 import * as json from "../../../common/kernel/json";
@@ -11,7 +11,7 @@ import { metric } from "./metric";
 import { flushAll, out, setOut, startLine, textBytes } from "./output";
 import { lastTimeAt, lastTimeLength, setLastTime } from "./points";
 
-/** One bit per member seen so far in the current document, resource and scope: a duplicate makes the kernel give up. */
+/** One bit per member seen so far in the current document, resource and scope: a duplicate makes the kernel fall back. */
 let inDocument: u32 = 0;
 let inResource: u32 = 0;
 let inScope: u32 = 0;
@@ -42,7 +42,7 @@ export function readOn(at: usize): void {
 }
 
 /**
- * Leaves the current metric to the host: undoes its time and returns the address after it. If the kernel gives up while it skips the metric,
+ * Leaves the current metric to the host: undoes its time and returns the address after it. If the kernel falls back while it skips the metric,
  * `metricAt` is 0 and the host converts the whole document.
  */
 export function skipMetric(): usize {

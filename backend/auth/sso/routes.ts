@@ -50,7 +50,7 @@ const ROUTES = {
     ...endpoint("GET", "/api/auth/oidc/start", "anyone", "accounts"),
     errors: LOGIN_ERRORS,
     summary: "Log a browser in by single sign-on",
-    description: "Redirects to the identity provider, and from there to /api/auth/oidc/callback.",
+    description: "Redirects to the identity provider, which redirects to /api/auth/oidc/callback.",
     query: optionalSchema({
       return_to: { type: "string", maxLength: 2000, description: "the path of this server to redirect to after the login" },
       cli_port: {

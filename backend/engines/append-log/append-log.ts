@@ -97,7 +97,7 @@ function readMarker(folder: string): Uint8Array | undefined {
     const marker = readFileSync(join(folder, MARKER_FILE));
     return marker.length === MARKER_BYTES ? marker : undefined;
   } catch {
-    // Safe: the log creates a marker. Without the old one, only records that follow a damaged one are lost.
+    // The log creates a marker. Without the old one, only records that follow a damaged one are lost.
     return undefined;
   }
 }
@@ -176,7 +176,7 @@ export class AppendLog implements AsyncDisposable {
     const { records, tornBytes, damagedBytes } = decodeRecords(content, this.#marker);
     const state = segment as SegmentState;
     if (state.unreleased === Number.POSITIVE_INFINITY) state.unreleased = records.length;
-    // Safe: the caller reports the damage, and whether the file was copied.
+    // The caller reports the damage, and whether the file was copied.
     const quarantined = damagedBytes > 0 ? await this.#deadLetters.keepFile(segment.path).catch(() => undefined) : undefined;
     return { records, tornBytes, damagedBytes, quarantined };
   }
@@ -231,7 +231,7 @@ export class AppendLog implements AsyncDisposable {
     await this.#batcher.flush();
     for (const path of [join(this.folder, MARKER_FILE), ...this.#segments.map((segment) => segment.path)])
       await link(path, join(folder, basename(path))).catch((error: NodeJS.ErrnoException) => {
-        // Safe: the segment has been removed because it is no longer needed, or was linked before.
+        // The segment has been removed because it is no longer needed, or was linked before.
         if (error.code !== "ENOENT" && error.code !== "EEXIST") throw error;
       });
   }
@@ -320,7 +320,7 @@ function createMarker(folder: string): Uint8Array {
     writeFileSync(join(folder, MARKER_FILE), marker, { mode: 0o600, flush: true });
     syncFolder(folder);
   } catch {
-    // Safe: the next process creates another marker, and then loses the records after a damaged one.
+    // The next process creates another marker, and then loses the records after a damaged one.
   }
   return marker;
 }
@@ -330,7 +330,7 @@ function closeFile(segment: SegmentState): void {
   try {
     closeSync(segment.fd);
   } catch {
-    // Safe: acknowledged records were synced before.
+    // Acknowledged records were synced before.
   }
   segment.fd = undefined;
 }

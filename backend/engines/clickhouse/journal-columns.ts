@@ -40,7 +40,7 @@ function readColumns(folder: string, id: number): NativeColumns | undefined {
     const columns = JSON.parse(readFileSync(columnsFile(folder, id), "utf8")) as NativeColumns;
     return columnsIdOf(columns) === id ? columns : undefined;
   } catch {
-    // Safe: rows with unknown columns become dead letters.
+    // Rows with unknown columns become dead letters.
     return undefined;
   }
 }

@@ -28,7 +28,7 @@ export async function reportLeftRows(folder: string, log: Log): Promise<void> {
         `the journal of the embedded engine contains acknowledged rows; ${WHAT_TO_DO}`,
       );
   } catch (err) {
-    // Safe: the files are unchanged, and the operator knows where to look.
+    // The files are unchanged, and the operator knows where to look.
     log.warn(
       { event: "journal.rows_left_unknown", folder, err },
       `the journal of the embedded engine cannot be read and may contain acknowledged rows; ${WHAT_TO_DO}`,

@@ -40,7 +40,7 @@ export class PendingRows implements AsyncDisposable {
     try {
       keepColumns(journal.folder, columns);
     } catch (err) {
-      // Safe: a version with other columns stores these rows as dead letters.
+      // A version with other columns stores these rows as dead letters.
       this.log.warn(
         { event: "journal.columns_not_kept", table, err },
         "journal columns cannot be written; other versions cannot read its rows",

@@ -1,5 +1,5 @@
 // Journals the rows of a table: rows are acknowledged once they are on disk here, and inserted into the table later, many at once.
-// Invariant: rows that are read back may already be in the table, so the reader has to look them up there first.
+// Invariant: rows that are read back may already be in the table, so the reader has to look them up in the table first.
 import { crc32 } from "node:zlib";
 import { AppendLog, type LogCalls, type Segment, type SegmentContent } from "../append-log/append-log.ts";
 import type { LogRecord } from "../append-log/record.ts";

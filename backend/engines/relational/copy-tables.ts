@@ -88,7 +88,7 @@ export async function compareRows(from: Tables, to: Tables, tables: readonly Tab
       .selectFrom(table.name)
       .select(({ fn }) => fn.countAll().as("count"))
       .executeTakeFirstOrThrow();
-    if (Number(count) !== same) throw new RowsDiffer(`${table.name} has ${same} rows there and ${String(count)} here`);
+    if (Number(count) !== same) throw new RowsDiffer(`the source has ${same} rows of ${table.name}, the target ${String(count)}`);
     all += same;
   }
   return all;

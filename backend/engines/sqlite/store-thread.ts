@@ -143,7 +143,7 @@ export class RunningThread {
     });
     this.#worker.on("error", (error) => this.end((error as Error).message));
     this.ended = this.#exit(opened.reject);
-    // Safe: callers that await `opened` get the rejection; without a caller it must not end the process.
+    // Callers that await `opened` get the rejection; without a caller it must not end the process.
     this.opened.catch(() => undefined);
   }
 

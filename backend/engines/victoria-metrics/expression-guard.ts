@@ -170,7 +170,7 @@ class Guard {
     for (this.#at += 1; this.#word(0)?.text !== "}";) {
       const about = this.#filter();
       if (about !== "label") isOfNames = true;
-      if (about === "name" && ++names > 1) throw new ExpressionError("takes one name of a metric");
+      if (about === "name" && ++names > 1) throw new ExpressionError("takes one metric name");
       const after = this.#word(0);
       if (after?.word === "or") hasAlternatives = true;
       else if (after?.text !== ",") break;
@@ -178,7 +178,7 @@ class Guard {
       if (after.word === "or" && this.#word(0)?.text === "}") throw new ExpressionError('takes a filter after "or" in braces');
     }
     if (this.#word(0)?.text !== "}") throw new ExpressionError('takes filters such as name="value" between braces, with commas');
-    if (hasAlternatives && isOfNames) throw new ExpressionError('takes the name of the metric before the braces where these hold "or"');
+    if (hasAlternatives && isOfNames) throw new ExpressionError('takes the metric name before the braces if these contain "or"');
   }
 
   /** Reads `label="value"` or `"metric name"`; returns whether it names the metric, matches its name, or neither. */

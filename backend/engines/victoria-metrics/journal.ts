@@ -186,7 +186,7 @@ export async function reportLeftWrites(folder: string, log: Log): Promise<void> 
         `the journal of the embedded engine contains acknowledged metrics; ${LEFT_WRITES_ADVICE}`,
       );
   } catch (err) {
-    // Safe: the files are unchanged, and the operator knows where to look.
+    // The files are unchanged, and the operator knows where to look.
     log.warn(
       { event: "journal.writes_left_unknown", folder, err },
       `the journal of the embedded engine cannot be read and may contain acknowledged metrics; ${LEFT_WRITES_ADVICE}`,

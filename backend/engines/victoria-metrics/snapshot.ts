@@ -23,7 +23,7 @@ export async function countSeries(engineUrl: string): Promise<number | undefined
     const count = answer.data?.[0];
     return typeof count === "number" ? count : undefined;
   } catch {
-    // Safe: the number is only shown to operators.
+    // The number is only shown to operators.
     return undefined;
   }
 }

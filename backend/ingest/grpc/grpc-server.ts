@@ -154,7 +154,7 @@ export class GrpcServer implements AsyncDisposable {
     let status = 200;
     try {
       this.#connections.begin(socket);
-      // Safe: proxyAddress reads only these two fields of a request.
+      // `proxyAddress` reads only these two fields of a request.
       const address = socket.remoteAddress ? proxyAddress({ socket, headers } as IncomingMessage, this.#isProxy) : "";
       const call = { stream, headers, address, isEncrypted: this.#certificate !== undefined, authenticated };
       answer(stream, await this.#methodOf(headers)(call));

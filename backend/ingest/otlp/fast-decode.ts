@@ -1,11 +1,11 @@
 // The fast path from OTLP/JSON or OTLP/protobuf to rows: a WebAssembly kernel (backend/ingest/otlp/kernel) decodes bodies as collectors
-// write them and gives up on all others, which the slow path (decode-body.ts) decodes or rejects. Invariants: both paths produce the same
+// write them and falls back for all others, which the slow path (decode-body.ts) decodes or rejects. Invariants: both paths produce the same
 // bytes; the memory has a limit; the size of the rows is known before they are copied out. There is one kernel per thread, for one body at
 // a time.
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { GaveUp, KernelMemory, LazyKernel, startKernel, webAssembly } from "../../../common/kernel-host.ts";
+import { KernelFallback, KernelMemory, LazyKernel, startKernel, webAssembly } from "../../../common/kernel-host.ts";
 import { encodedUint64 } from "../../engines/clickhouse/native-columns.ts";
 import {
   type DayOperations,
@@ -25,7 +25,7 @@ export const KERNEL_FILE = fileURLToPath(new URL("./kernel.wasm", import.meta.ur
 export interface KernelLimits {
   /** The kernel is not tried with larger bodies. */
   readonly maxBodyBytes: number;
-  /** The kernel gives up if the rows, without the columns of the sender, would be larger. */
+  /** The kernel falls back if the rows, without the columns of the sender, would be larger. */
   readonly maxRowsBytes: number;
 }
 
@@ -113,7 +113,7 @@ export class Kernel {
   constructor(bytes: Uint8Array) {
     const host = {
       giveUp: () => {
-        throw GaveUp.instance;
+        throw KernelFallback.instance;
       },
       number: (at: number, length: number) => this.#writeNumber(at, length),
       double: (value: number, to: number) => this.#memory.bytes().write(String(value), to, "latin1"),
@@ -131,7 +131,7 @@ export class Kernel {
     return this.#memory.byteLength;
   }
 
-  /** Undefined if the kernel gave up. */
+  /** Undefined if the kernel fell back. */
   read(signal: OtlpSignal, { encoding = "json", bytes }: KernelBody, context: Context, limits: KernelLimits): KernelRows | undefined {
     // For protobuf, the kernel itself checks each text.
     if (bytes.byteLength > limits.maxBodyBytes || (encoding === "json" && !isUtf8(bytes))) return undefined;
@@ -139,9 +139,9 @@ export class Kernel {
       this.#decode(signal, { encoding, bytes }, context, limits.maxRowsBytes);
       return this.#rows(signal, context);
     } catch (error) {
-      if (error instanceof GaveUp || error instanceof RangeError) return undefined;
+      if (error instanceof KernelFallback || error instanceof RangeError) return undefined;
       if (!(error instanceof webAssembly.RuntimeError)) throw error;
-      // Safe: each body starts from a clean state.
+      // Each body starts from a clean state.
       this.#traps += 1;
       return undefined;
     }
@@ -227,7 +227,7 @@ export class Kernel {
     const memory = this.#memory.bytes();
     const read = memory.toString("latin1", at, at + length);
     const text = String(Number(read));
-    if (text.length > length + MAX_LONGER) throw GaveUp.instance;
+    if (text.length > length + MAX_LONGER) throw KernelFallback.instance;
     if (text !== read) memory.write(text, at + length - text.length, "latin1");
     return text.length;
   }

@@ -1,9 +1,9 @@
 // The fast path for remote write 1.0: a WebAssembly kernel (backend/ingest/remote-write/kernel) decompresses a request, validates its series and
-// hashes them. It gives up if check-write.ts would reject, drop or rename anything, because only that slow path counts reasons and rewrites
+// hashes them. It falls back if check-write.ts would reject, drop or rename anything, because only that slow path counts reasons and rewrites
 // requests. Invariants: both paths compute the same hashes; the memory has a limit. There is one kernel per thread, for one body at a time.
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { GaveUp, KernelMemory, LazyKernel, startKernel, webAssembly } from "../../../common/kernel-host.ts";
+import { KernelFallback, KernelMemory, LazyKernel, startKernel, webAssembly } from "../../../common/kernel-host.ts";
 import type { HashKey } from "../../storage/metrics/series-hash.ts";
 import type { SeriesLimits } from "../exposition/plain-lines.ts";
 import { snappyLength } from "../snappy.ts";
@@ -42,7 +42,7 @@ export class WriteKernel {
   constructor(bytes: Uint8Array) {
     const host = {
       giveUp: () => {
-        throw GaveUp.instance;
+        throw KernelFallback.instance;
       },
     };
     this.#exports = startKernel<Exports>(bytes, EXPORTS, { env: { memory: this.#memory.memory }, host });
@@ -58,16 +58,16 @@ export class WriteKernel {
     return this.#memory.byteLength;
   }
 
-  /** Undefined if the kernel gave up. Throws `malformed_body` and `body_too_large`, depending on the declared length. */
+  /** Undefined if the kernel fell back. Throws `malformed_body` and `body_too_large`, depending on the declared length. */
   check(body: Uint8Array, limits: SeriesLimits, key: HashKey | undefined): FastCheck | undefined {
     const outputLength = snappyLength(body);
     if (body.length > MAX_BYTES || outputLength > MAX_BYTES) return undefined;
     try {
       return this.#check(body, outputLength, { limits, key });
     } catch (error) {
-      if (error instanceof GaveUp || error instanceof RangeError) return undefined;
+      if (error instanceof KernelFallback || error instanceof RangeError) return undefined;
       if (!(error instanceof webAssembly.RuntimeError)) throw error;
-      // Safe: each body starts from a clean state.
+      // Each body starts from a clean state.
       this.#traps += 1;
       return undefined;
     }

@@ -87,7 +87,7 @@ export class CompletedEvaluations {
       const requested = new Set(ruleIds);
       return (ruleId) => rules.get(ruleId)?.completedMs ?? (requested.has(ruleId) ? Number.POSITIVE_INFINITY : Number.NEGATIVE_INFINITY);
     } catch {
-      // Safe: EvaluatorWatch logs that vmalert does not respond.
+      // EvaluatorWatch logs that vmalert does not respond.
       this.#pausedUntilMs = nowMs + PAUSE_AFTER_FAILURE_MS;
       return undefined;
     }

@@ -76,7 +76,7 @@ function listNames(into: string): string[] {
   try {
     return readdirSync(into);
   } catch {
-    // Safe: the next backup into this folder fails with the reason.
+    // The next backup into this folder fails with the reason.
     return [];
   }
 }

@@ -1,5 +1,5 @@
 // Translates what the engine can decide of a query into SQL: the selector, and the filters that only use the stored line and labels.
-// Invariant: a filter is passed to the engine only if it means there exactly what it means in pipeline.ts. Rows are read as `matching`
+// Invariant: a filter is passed to the engine only if it has exactly the same meaning in ClickHouse as in pipeline.ts. Rows are read as `matching`
 // defines.
 import { and, or, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { type Matching, matchingOf, NO_MATCHING } from "../../storage/logs/matching.ts";

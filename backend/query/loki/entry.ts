@@ -29,7 +29,7 @@ export function labelName(key: string): string {
   return (/^\d/.test(key) ? `_${key}` : key).replaceAll(/[^a-zA-Z0-9_]/gu, "_");
 }
 
-/** The name of a label if another label of the same name takes precedence. */
+/** The name that a label gets if another label of the same name takes precedence. */
 export function extractedName(name: string): string {
   return `${name}${EXTRACTED}`;
 }
@@ -200,7 +200,7 @@ export interface Row {
   readonly row_id?: string;
 }
 
-/** Creates entries; records of one sender share the labels of their stream. */
+/** Creates entries; records of one sender share their stream labels. */
 export class EntryMaker {
   readonly #streams = new Map<string, ReadonlyMap<string, string>>();
   readonly #names = new Map<string, string>();

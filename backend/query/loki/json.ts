@@ -1,4 +1,4 @@
-// Reads a line of JSON as far as possible, because logs contain truncated objects, and parses paths of the stage json. Invariant: numbers
+// Reads a line of JSON as far as possible, because logs contain truncated objects, and parses the paths of the json stage. Invariant: numbers
 // keep their text, a key that occurs twice is visited twice, and whatever follows the object is ignored, as in Loki's parser.
 import { wrongQuery } from "./grammar.ts";
 import { charge } from "./regex.ts";

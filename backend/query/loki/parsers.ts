@@ -309,7 +309,7 @@ export function isLike(parts: readonly PatternPart[], line: string): boolean {
   return endsOpen === (at !== line.length);
 }
 
-/** The names of the capture groups of the stage regexp, by their number. Throws ApiError invalid_parameter. */
+/** The capture group names of the regexp stage, by group number. Throws ApiError invalid_parameter. */
 export function captureNames(pattern: Pattern, text: string): [index: number, name: string][] {
   const names = Object.entries(pattern.names).map(([name, index]): [number, string] => [index, name]);
   if (names.length === 0)

@@ -5,7 +5,7 @@ import { ApiError } from "../../errors.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { PAGE_PARAMETERS, readPage } from "../../storage/page.ts";
 import type { StatisticsFilter } from "../../storage/traces/span-statistics.ts";
-import type { StatisticsQuestion } from "../../storage/traces/store.ts";
+import type { SpanStatistic } from "../../storage/traces/store.ts";
 import { answerJson, refuseUnknown } from "../page-route.ts";
 import { MILLISECONDS, nanosecondsOf, SPAN_PARAMETERS, type SpanParameters, spanOf } from "./trace-search-route.ts";
 import type { TraceRouteOptions } from "../route-parts.ts";
@@ -32,7 +32,7 @@ interface StatisticsRoute {
   readonly description: string;
   readonly parameters: Readonly<Record<string, object>>;
   readonly response: object;
-  readonly question: StatisticsQuestion;
+  readonly statistic: SpanStatistic;
 }
 
 const ROUTES: readonly StatisticsRoute[] = [
@@ -42,7 +42,7 @@ const ROUTES: readonly StatisticsRoute[] = [
     description: "Reads the newest 20,000 matching spans: at most 100 fields, and 20 values of each.",
     parameters: {},
     response: rows({ name: text, values: rows({ value: text, count: { type: "integer" } }) }),
-    question: "spanFacets",
+    statistic: "spanFacets",
   },
   {
     path: "/query/traces/heatmap",
@@ -50,7 +50,7 @@ const ROUTES: readonly StatisticsRoute[] = [
     description: "Each point covers a whole number of minutes; buckets end at 2^(n/4) ms.",
     parameters: { points: { type: "integer", minimum: 1, maximum: 500, default: 60 } },
     response: rows({ start: dateTime, end: dateTime, spans: number, errors: number, buckets: rows({ max_ms: number, count: number }) }),
-    question: "durationHeatmap",
+    statistic: "durationHeatmap",
   },
   {
     path: "/query/traces/differences",
@@ -58,7 +58,7 @@ const ROUTES: readonly StatisticsRoute[] = [
     description:
       "Compares spans that took at least slower_than_ms with the other matching spans; without slower_than_ms, it compares spans with an error.",
     parameters: {
-      slower_than_ms: { ...text, pattern: MILLISECONDS, description: "of the span; default: spans with an error are compared" },
+      slower_than_ms: { ...text, pattern: MILLISECONDS, description: "compare spans that took at least this long; default: compare spans with an error" },
     },
     response: rows({
       name: text,
@@ -69,25 +69,25 @@ const ROUTES: readonly StatisticsRoute[] = [
       others_share: number,
       difference: { ...number, description: "compared_share - others_share" },
     }),
-    question: "spanDifferences",
+    statistic: "spanDifferences",
   },
 ];
 
 export function registerTraceStatistics(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: TraceRouteOptions): void {
-  for (const { path, summary, description, parameters, response, question } of ROUTES) {
-    const known = { ...SPAN_PARAMETERS, start, end, ...parameters };
+  for (const { path, summary, description, parameters, response, statistic } of ROUTES) {
+    const knownParameters = { ...SPAN_PARAMETERS, start, end, ...parameters };
     addRoute(app, guards, {
       ...endpoint("GET", path, "reader"),
       summary,
       description,
-      query: { type: "object", properties: known, patternProperties: { "^label\\.": { anyOf: [text, { type: "array", items: text }] } } },
+      query: { type: "object", properties: knownParameters, patternProperties: { "^label\\.": { anyOf: [text, { type: "array", items: text }] } } },
       response: { 200: response },
       handler: async (request: FastifyRequest<{ Querystring: StatisticsParameters }>, reply: FastifyReply) => {
-        refuseUnknown(request, known, ["label."]);
+        refuseUnknown(request, knownParameters, ["label."]);
         const filter = readStatisticsFilter(request, now());
         return answerJson(request, reply, {
           answers,
-          ask: async (orgId, options) => [await store.statistics(question, orgId, filter, options)],
+          ask: async (orgId, options) => [await store.statistics(statistic, orgId, filter, options)],
         });
       },
     });

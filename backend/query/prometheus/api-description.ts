@@ -91,13 +91,13 @@ const METADATA = objectSchema({
   unit: text("from the suffix of the name, or empty"),
 });
 
-/** Declares `metadata`, which is derived from the names of metrics. */
+/** Declares `metadata`, which is derived from metric names. */
 export function declareMetadata(): RouteDeclaration {
   const data = { type: "object", additionalProperties: { type: "array", items: METADATA } };
   const properties = { limit: { type: "integer", description: "maximum number of metrics" }, metric: text("only the metric of this name") };
   return {
     ...endpoint("GET", `${BASE}/metadata`, "reader", "metrics"),
-    summary: "Prometheus HTTP API: metadata, from the names of the tenant's metrics of the last 24 hours",
+    summary: "Prometheus HTTP API: metadata, derived from the names of the metrics that the tenant sent in the last 24 hours",
     documented: {
       query: { type: "object", properties },
       response: {

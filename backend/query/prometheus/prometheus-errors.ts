@@ -21,7 +21,7 @@ export function readEngineError(status: number, pieces: readonly Buffer[]): read
     const { error } = JSON.parse(Buffer.concat(pieces).toString("utf8")) as { error: unknown };
     return typeof error === "string" ? [Buffer.from(errorText(status, withoutPreamble(error)))] : pieces;
   } catch {
-    // Safe: a response that is not JSON reaches the client unchanged.
+    // A response that is not JSON reaches the client unchanged.
     return pieces;
   }
 }

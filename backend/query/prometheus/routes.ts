@@ -114,7 +114,7 @@ const CONSTANTS = [
 
 /** The base address, status/*, targets and targets/metadata. */
 function createConstantRoutes(): Route[] {
-  const base = declareConstant("", "the base address, for clients that check the connection there", {});
+  const base = declareConstant("", "the base address, with which clients check the connection", {});
   return [
     { ...base, path: "/query/prometheus/", handler: sendConstant({}) },
     ...CONSTANTS.map(([path, summary, data]) => ({ ...declareConstant(path, summary, data), handler: sendConstant(data) })),

@@ -1,4 +1,4 @@
-// Translates a filter of log records into SQL conditions on the table logs. Invariant: every value becomes a literal. Regular expressions
+// Translates a filter of log records into SQL conditions on the logs table. Invariant: every value becomes a literal. Regular expressions
 // are matched as matching.ts decides, which also chooses the FROM clause.
 import { ApiError } from "../../errors.ts";
 import { refusedExpression } from "../../engines/clickhouse/engine.ts";

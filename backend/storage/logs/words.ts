@@ -1,4 +1,4 @@
-// Splits messages into words as the index word_filter of the table logs does: runs of ASCII letters, digits and non-ASCII characters.
+// Splits messages into words as the word_filter index of the logs table does: runs of ASCII letters, digits and non-ASCII characters.
 // Invariant: the index only skips granules; every condition is exact without it.
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { MAX_INDEX_WORDS } from "../limits.ts";

@@ -34,7 +34,7 @@ export interface SpanFilter extends Page {
 
 const STATISTICS = { spanFacets, durationHeatmap, spanDifferences };
 
-export type StatisticsQuestion = keyof typeof STATISTICS;
+export type SpanStatistic = keyof typeof STATISTICS;
 
 const GRAPH_QUESTIONS = { listEdges, jaegerDependencies };
 
@@ -112,7 +112,7 @@ export class ClickHouseSpanStore implements AsyncDisposable {
   }
 
   /** Facets, heatmap and differences of matching spans as JSON (span-statistics.ts). Throws as `query` does. */
-  statistics(question: StatisticsQuestion, orgId: string, filter: StatisticsFilter, options: QueryOptions = {}): Promise<Buffer> {
+  statistics(question: SpanStatistic, orgId: string, filter: StatisticsFilter, options: QueryOptions = {}): Promise<Buffer> {
     return this.#clickhouse.read(orgId, options, (ask) => STATISTICS[question](ask, orgId, filter));
   }
 

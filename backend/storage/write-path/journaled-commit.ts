@@ -156,7 +156,7 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
       this.#options.onStored(entry.orgId);
       return true;
     } catch (error) {
-      // Safe: the acknowledgement waits for the commit instead, and fails if that fails too.
+      // The acknowledgement waits for the commit instead, and fails if that fails too.
       this.#journalOutage.failed(error);
       return false;
     } finally {

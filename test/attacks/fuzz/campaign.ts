@@ -246,7 +246,7 @@ function residentPeak(pid: number): number {
   try {
     return peakResidentMb(pid) || 0;
   } catch {
-    // Safe: the process has ended.
+    // The process has ended.
     return 0;
   }
 }

@@ -1,4 +1,4 @@
-// Reads an OTLP/JSON document: resources, their scopes, their records. Invariants: the kernel gives up unless a resource precedes its
+// Reads an OTLP/JSON document: resources, their scopes, their records. Invariants: the kernel falls back unless a resource precedes its
 // scopes and a scope its records; each part is bounded, so that everything that the host's decoder would reject as too large is left to it.
 import { textInto } from "./fields";
 import * as json from "../../../../common/kernel/json";

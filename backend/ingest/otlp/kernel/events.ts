@@ -193,7 +193,7 @@ function writeEmpty(at: usize): void {
   write(json.QUOTE, at);
 }
 
-/** Reads the text of an AnyValue, or null, in quotes. Gives up on lists and maps, whose text would be quoted twice. */
+/** Reads the text of an AnyValue, or null, in quotes. Falls back for lists and maps, whose text would be quoted twice. */
 function valueJson(at: usize): usize {
   if (json.isNull(at)) {
     at += 4;

@@ -1,5 +1,5 @@
 // Reads the attributes of a resource and of its records into index entries (key, value), as backend/ingest/otlp/labels.ts joins them.
-// Invariants: reserved keys never become labels; the kernel gives up if a key occurs twice, or in both resource and record.
+// Invariants: reserved keys never become labels; the kernel falls back if a key occurs twice, or in both resource and record.
 import { placeText, putText } from "./fields";
 import * as json from "../../../../common/kernel/json";
 import { fallBack, same, UNUSUAL } from "../../../../common/kernel/bytes";
@@ -150,7 +150,7 @@ function keep(owner: i32): void {
 /** The free slot that `find` reached. */
 let slot: usize = 0;
 
-/** Gives up if the key exists. */
+/** Falls back if the key exists. */
 function find(table: usize, generation: u32, hash: u32, at: usize, length: u32): void {
   let index = hash;
   for (let probes: u32 = 0; probes < MAX_PROBES; probes++) {
@@ -175,7 +175,7 @@ export function startRecord(): void {
   startAttributes();
 }
 
-/** Gives up if the resource or the record has a label with this key, because another field also sets it. */
+/** Falls back if the resource or the record has a label with this key, because another field also sets it. */
 export function mustBeNew(at: usize, length: u32): void {
   const hash = hashOf(at, length);
   find(RESOURCE_KEYS, resourceGeneration, hash, at, length);

@@ -1,4 +1,4 @@
-// Decodes a log record into a row of the table logs, as backend/ingest/otlp/decode-logs.ts maps it; its columns are LOG_COLUMNS after those
+// Decodes a log record into a row of the logs table, as backend/ingest/otlp/decode-logs.ts maps it; its columns are LOG_COLUMNS after those
 // of the sender.
 import { idBytes, idInto, keepText, placeText, putId, putText, SPAN_DIGITS, textBytes, textInto, TRACE_DIGITS } from "./fields";
 import * as json from "../../../../common/kernel/json";
@@ -121,7 +121,7 @@ export function endLog(row: usize, resource: usize, scope: usize, time: u64, sev
   let keysLength = keysBytes;
   let valuesLength = valuesBytes;
   if (load<u32>(row + EVENT_LENGTH) != 0) {
-    // The kernel gives up if the label event.name has a second source.
+    // The kernel falls back if the event.name label has a second source.
     mustBeNew(EVENT_NAME, EVENT_NAME_LENGTH);
     keysLength += stringBytes(EVENT_NAME_LENGTH);
     valuesLength += textBytes(row + EVENT);
@@ -138,7 +138,7 @@ export function endLog(row: usize, resource: usize, scope: usize, time: u64, sev
   if (!isKept) giveBack(row);
 }
 
-/** Converts ASCII to lower case as JavaScript does; gives up on other characters. */
+/** Converts ASCII to lower case as JavaScript does; falls back for other characters. */
 function lowercase(at: usize, length: u32): void {
   for (let index: u32 = 0; index < length; index++) {
     const byte = load<u8>(at + index);

@@ -1,4 +1,4 @@
-// Decodes a span into a row of the table spans, as backend/ingest/otlp/decode-spans.ts maps it; its columns are SPAN_COLUMNS after those of
+// Decodes a span into a row of the spans table, as backend/ingest/otlp/decode-spans.ts maps it; its columns are SPAN_COLUMNS after those of
 // the sender.
 import { events, links, parts, partsBytes, putEvents, putLinks } from "./events";
 import { idBytes, idInto, putId, putText, SPAN_DIGITS, textBytes, textInto, TRACE_DIGITS } from "./fields";

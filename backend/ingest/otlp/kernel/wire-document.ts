@@ -1,5 +1,5 @@
 // Reads an OTLP/protobuf request: its resources, their scopes, and their records, with the limits of a JSON document (document.ts).
-// Invariant: the kernel gives up unless a resource precedes its scopes and a scope its records.
+// Invariant: the kernel falls back unless a resource precedes its scopes and a scope its records.
 import { once, textAt, textLength } from "../../../../common/kernel/json";
 import { fallBack, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
 import * as wire from "../../../../common/kernel/wire";
@@ -46,7 +46,7 @@ function resourcePart(at: usize, end: usize): void {
 }
 
 /**
- * The size of the first field of a resource or a scope, which ends at `end`. Gives up if it is large, or another field was `seen` before
+ * The size of the first field of a resource or a scope, which ends at `end`. Falls back if it is large, or another field was `seen` before
  * it.
  */
 function headBytes(seen: u32, end: usize): usize {
@@ -119,7 +119,7 @@ function wireAttribute(at: usize, end: usize, owner: i32): void {
 }
 
 /**
- * Adds an attribute to the row of its record. The entries of a row follow each other, so the kernel gives up if a field in between took
+ * Adds an attribute to the row of its record. The entries of a row follow each other, so the kernel falls back if a field in between took
  * memory.
  */
 export function wireLabel(at: usize, end: usize, owner: i32, row: usize): void {

@@ -1,5 +1,5 @@
 // Writes the JSON that OTLP/protobuf needs: lists and maps of an AnyValue, and the texts and attributes of events and links. It is written
-// after the rows of the index, then moved to the end of the index. Invariants: no stored text is overwritten; the kernel gives up on a map
+// after the rows of the index, then moved to the end of the index. Invariants: no stored text is overwritten; the kernel falls back for a map
 // with the same key twice.
 import { fallBack, same, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
 import * as json from "../../../../common/kernel/json";
@@ -124,7 +124,7 @@ function anyJson(at: usize, end: usize, depth: i32, keys: usize): void {
   if (!isSet) writeBytes(NULL, 4);
 }
 
-/** Writes the key of the last pair and a colon; gives up if the map already has the key. Returns the end of the map's keys. */
+/** Writes the key of the last pair and a colon; falls back if the map already has the key. Returns the end of the map's keys. */
 function writeKey(first: usize, keys: usize): usize {
   if (keys + KEY_BYTES > KEY_STACK_END || keys - first >= MAX_KEYS * KEY_BYTES) fallBack(UNUSUAL);
   for (let key = first; key < keys; key += KEY_BYTES) {

@@ -1,4 +1,4 @@
-// Decodes a LogRecord of OTLP/protobuf into a row of the table logs.
+// Decodes a LogRecord of OTLP/protobuf into a row of the logs table.
 import { once } from "../../../../common/kernel/json";
 import * as wire from "../../../../common/kernel/wire";
 import { keepText, SPAN_DIGITS, TRACE_DIGITS } from "./fields";

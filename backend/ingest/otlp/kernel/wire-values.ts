@@ -1,5 +1,5 @@
 // Reads strings, ids, numbers and AnyValues of OTLP/protobuf as text, as value.ts does for JSON. Invariants: text that differs from the
-// bytes of the input is stored at the end of the index; the kernel gives up on values of bytes, and on a value of two kinds.
+// bytes of the input is stored at the end of the index; the kernel falls back for values of bytes, and on a value of two kinds.
 import { fallBack, UNUSUAL } from "../../../../common/kernel/bytes";
 import * as json from "../../../../common/kernel/json";
 import * as wire from "../../../../common/kernel/wire";

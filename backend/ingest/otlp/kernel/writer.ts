@@ -1,5 +1,5 @@
 // Writes JSON text over the document from which it is generated. Invariants: it is never longer than what was read, otherwise the kernel
-// gives up, so unread input is never overwritten; strings are written as JSON.stringify does.
+// falls back, so unread input is never overwritten; strings are written as JSON.stringify does.
 import { escape, escapedCode, escapedTo } from "../../../../common/kernel/escapes";
 import { BACKSLASH, QUOTE, stringStop } from "../../../../common/kernel/json";
 import { moveDown, fallBack, same, SYNTAX, UNUSUAL } from "../../../../common/kernel/bytes";
@@ -93,7 +93,7 @@ export function shortEscape(code: u32): u8 {
 export const KEY_BYTES: u32 = 16;
 const MAX_KEYS: u32 = 64;
 
-/** Adds a key to the map whose keys begin at `first`; gives up if the map already has it. */
+/** Adds a key to the map whose keys begin at `first`; falls back if the map already has it. */
 export function keyJson(at: usize, first: usize, keys: usize): usize {
   if (keys + KEY_BYTES > KEY_STACK_END || keys - first > MAX_KEYS * KEY_BYTES) fallBack(UNUSUAL);
   const start = written;

@@ -34,7 +34,7 @@ const CODES: Readonly<Record<BodyError["kind"], ErrorCode>> = {
 let dropped: Record<string, number> = {};
 let list = new ExemplarList();
 const drop = (reason: string, count: number): void => void (dropped[reason] = (dropped[reason] ?? 0) + count);
-/** One per thread, because it remembers the names of metrics. */
+/** One per thread, because it remembers metric names. */
 const converter = new MetricsConverter(drop, undefined, (...seen) => addOtlpExemplars(list, drop, ...seen));
 
 /** Throws malformed_body, invalid_payload or batch_too_large; the latter also if the text exceeds `maxTextBytes`. */

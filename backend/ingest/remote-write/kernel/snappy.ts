@@ -1,5 +1,5 @@
 // Decompresses Snappy's block format (google/snappy, format_description.txt), as backend/ingest/snappy.ts does. Invariant: it writes the
-// declared length and, because it copies in steps of 16 bytes, at most 15 bytes more; it gives up on malformed input.
+// declared length and, because it copies in steps of 16 bytes, at most 15 bytes more; it falls back for malformed input.
 import { fallBack, SYNTAX } from "../../../../common/kernel/bytes";
 import { integer, varint } from "../../../../common/kernel/wire";
 

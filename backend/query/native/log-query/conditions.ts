@@ -1,4 +1,4 @@
-// Translates the log query language into conditions on the table logs. Invariant: every value becomes a literal, and every regular
+// Translates the log query language into conditions on the logs table. Invariant: every value becomes a literal, and every regular
 // expression counts towards the limits of pattern.ts. Simple conditions become fields of the filter, because the engine has indexes and
 // counts for these.
 import { ApiError } from "../../../errors.ts";
