@@ -227,7 +227,8 @@ export const CLUSTER = group("Cluster agent", {
   kubeletTls: setting("KUBELET_TLS", kubeletTls, {
     default: "verify",
     value: "kubelet.tls",
-    description: "How the kubelet's certificate is verified: `verify` uses the cluster's certificate authority; a PEM file contains a different one.",
+    description:
+      "How the kubelet's certificate is verified: `verify` uses the cluster's certificate authority; a PEM file contains a different one.",
   }),
   trustOtlpIdentity: setting("TRUST_OTLP_IDENTITY", flag, {
     default: "false",
@@ -256,7 +257,8 @@ export const CLUSTER = group("Cluster agent", {
   monitorsAcrossNamespaces: setting("MONITORS_ACROSS_NAMESPACES", list, {
     default: "",
     value: "discovery.acrossNamespaces",
-    description: "Namespaces whose monitors may select pods of other namespaces; `*`: all. All other monitors select only pods of their own namespace.",
+    description:
+      "Namespaces whose monitors may select pods of other namespaces; `*`: all. All other monitors select only pods of their own namespace.",
   }),
   workloadNames: setting("WORKLOAD_NAMES", flag, {
     default: "false",

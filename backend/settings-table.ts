@@ -74,7 +74,8 @@ export const SETTINGS_TABLE = {
     databaseUrl: setting("DATABASE_URL", postgresUrl, {
       isSecret: true,
       value: "distributed.connectionSecret",
-      description: "URL of PostgreSQL; for a primary with standbys, list their hosts in the URL, separated by commas. Unset: SQLite in `DATA_DIR`.",
+      description:
+        "URL of PostgreSQL; for a primary with standbys, list their hosts in the URL, separated by commas. Unset: SQLite in `DATA_DIR`.",
     }),
     clickhouseUrl: setting("CLICKHOUSE_URL", urls, {
       isSecret: true,
@@ -88,7 +89,8 @@ export const SETTINGS_TABLE = {
     }),
     clickhouseSpreadOrganisations: setting("CLICKHOUSE_SPREAD_ORGANISATIONS", list, {
       default: "",
-      description: "IDs of organisations whose request bodies are distributed to all shards. For all other organisations, the request bodies of one sender go to one shard.",
+      description:
+        "IDs of organisations whose request bodies are distributed to all shards. For all other organisations, the request bodies of one sender go to one shard.",
     }),
     clickhouseInsertQuorum: setting("CLICKHOUSE_INSERT_QUORUM", quorum, {
       default: "auto",
@@ -116,7 +118,8 @@ export const SETTINGS_TABLE = {
         "While a shard of ClickHouse is unavailable, users' queries leave out its rows and return a warning, instead of failing. Alert rules never leave out rows.",
     }),
     clickhouseStoragePolicy: setting("CLICKHOUSE_STORAGE_POLICY", text, {
-      description: "Storage policy for logs and spans in an external ClickHouse. Requires `CLICKHOUSE_COLD_AFTER_DAYS`. Unset: the tables keep their policy.",
+      description:
+        "Storage policy for logs and spans in an external ClickHouse. Requires `CLICKHOUSE_COLD_AFTER_DAYS`. Unset: the tables keep their policy.",
     }),
     clickhouseColdAfterDays: setting("CLICKHOUSE_COLD_AFTER_DAYS", integer({ min: 1 }), {
       unit: "days",
@@ -145,7 +148,8 @@ export const SETTINGS_TABLE = {
     threadPoolSize: setting("UV_THREADPOOL_SIZE", integer({ min: 1 }), {
       default: "4",
       unit: "threads",
-      description: "Concurrent statements of the embedded ClickHouse; Node.js reads this variable when it starts. The image and `npm start` set 16. Below 6, queries of one organisation run one at a time.",
+      description:
+        "Concurrent statements of the embedded ClickHouse; Node.js reads this variable when it starts. The image and `npm start` set 16. Below 6, queries of one organisation run one at a time.",
     }),
   }),
   ...group("Storage", {
@@ -203,7 +207,8 @@ export const SETTINGS_TABLE = {
       default: "0",
       unit: "series",
       value: "quota.activeSeries",
-      description: "Maximum number of active series per organisation. A series is active for 30 to 60 minutes after its last sample; the count is accurate to about 2 %. 0: unlimited.",
+      description:
+        "Maximum number of active series per organisation. A series is active for 30 to 60 minutes after its last sample; the count is accurate to about 2 %. 0: unlimited.",
     }),
     ingestMemoryMib: setting("INGEST_MEMORY_MIB", integer({ min: 64 }), {
       default: "512",
@@ -234,7 +239,8 @@ export const SETTINGS_TABLE = {
     rulesPassword: setting("RULES_PASSWORD", text, {
       isSecret: true,
       value: "distributed.connectionSecret",
-      description: 'Basic-auth password for reading rules from `RULES_LISTEN` (user "vmalert"). Required with `RULES_LISTEN`; vmalert logs it.',
+      description:
+        'Basic-auth password for reading rules from `RULES_LISTEN` (user "vmalert"). Required with `RULES_LISTEN`; vmalert logs it.',
     }),
     alertsPassword: setting("ALERTS_PASSWORD", text, {
       isSecret: true,
@@ -280,7 +286,8 @@ export const SETTINGS_TABLE = {
     httpsProxy: setting("HTTPS_PROXY", proxyUrl, {
       isSecret: true,
       isEitherCase: true,
-      description: "Outgoing proxy to `OIDC_ISSUER` and to channels, `http(s)://[user:password@]host:port`. The lower-case variable is read too.",
+      description:
+        "Outgoing proxy to `OIDC_ISSUER` and to channels, `http(s)://[user:password@]host:port`. The lower-case variable is read too.",
     }),
     httpProxy: setting("HTTP_PROXY", proxyUrl, { isSecret: true, isEitherCase: true, description: "Outgoing proxy for http." }),
     noProxy: setting("NO_PROXY", text, { isEitherCase: true, description: "Hosts and networks that bypass the proxy." }),
@@ -323,7 +330,8 @@ export const SETTINGS_TABLE = {
     jwtTtlMs: setting("JWT_TTL", duration({ min: 1000 }), { default: "15m", value: "jwtTtl", description: "Lifetime of a session." }),
     isPasswordLogin: setting("PASSWORD_LOGIN", flag, {
       default: "true",
-      description: "`false`: only the initial operator, who was created at the first start, may log in with a password; requires `OIDC_ISSUER`.",
+      description:
+        "`false`: only the initial operator, who was created at the first start, may log in with a password; requires `OIDC_ISSUER`.",
     }),
     oidcIssuer: setting("OIDC_ISSUER", issuer, { description: "Identity provider for single sign-on, `https://…`. Unset: none." }),
     oidcClientId: setting("OIDC_CLIENT_ID", text, {

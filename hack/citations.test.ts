@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { filesOfRepository, proseOf, wrongLinks, wrongNames, wrongSections, type Problem } from "./citations.ts";
+import { filesOfRepository, proseOf, findWrongLinks, findWrongNames, findWrongSections, type Problem } from "./citations.ts";
 
 const FILES = new Set(filesOfRepository());
 const WITH_PROSE = [...FILES].filter(
@@ -23,17 +23,17 @@ const isOurs = ({ what }: Problem): boolean => !ELSEWHERE.has(what);
 describe("what is named exists", () => {
   test("files, in comments and pages", () => {
     expect(WITH_PROSE.length).toBeGreaterThan(400);
-    expect(WITH_PROSE.flatMap((file) => wrongNames(file, FILES)).filter(isOurs)).toEqual([]);
+    expect(WITH_PROSE.flatMap((file) => findWrongNames(file, FILES)).filter(isOurs)).toEqual([]);
   });
 
   test("links of pages, with their headings", () => {
     const pages = WITH_PROSE.filter((file) => file.endsWith(".md"));
     expect(pages.length).toBeGreaterThan(15);
-    expect(pages.flatMap((page) => wrongLinks(page, FILES))).toEqual([]);
+    expect(pages.flatMap((page) => findWrongLinks(page, FILES))).toEqual([]);
   });
 
   test("sections of pages, in quotes after their page", () => {
-    expect(WITH_PROSE.flatMap((file) => wrongSections(file, FILES))).toEqual([]);
+    expect(WITH_PROSE.flatMap((file) => findWrongSections(file, FILES))).toEqual([]);
   });
 });
 
@@ -64,9 +64,9 @@ test("no comment names its callers, or an issue of a tracker", () => {
 describe("the search itself", () => {
   test("finds a page that is gone, and who names it", () => {
     const without = new Set([...FILES].filter((file) => file !== "docs/decisions.md"));
-    const names = wrongNames("common/protocol/signature.ts", without).map(({ what }) => what);
+    const names = findWrongNames("common/protocol/signature.ts", without).map(({ what }) => what);
     expect(names).toEqual(["docs/decisions.md"]);
-    expect(wrongLinks("CONTRIBUTING.md", new Set(["CONTRIBUTING.md"])).map(({ what }) => what)).toContain("ARCHITECTURE.md");
+    expect(findWrongLinks("CONTRIBUTING.md", new Set(["CONTRIBUTING.md"])).map(({ what }) => what)).toContain("ARCHITECTURE.md");
   });
 
   test("reads comments, not code", () => {

@@ -58,7 +58,7 @@ const FOLDER = /^(?:agent|backend|bin|charts|docs|hack|test)\//;
 const PLACEHOLDER = /(?:^|\/)(?:[A-Z]{4,}|[a-z])\.|^\.test\.ts$/;
 
 /** Finds names of files that do not exist in this repository. */
-export function wrongNames(file: string, files: ReadonlySet<string>): Problem[] {
+export function findWrongNames(file: string, files: ReadonlySet<string>): Problem[] {
   const byBase = Map.groupBy(files, (each) => basename(each));
   const problems: Problem[] = [];
   for (const [line, text] of proseOf(file)) {
@@ -94,7 +94,7 @@ function leadsToFile(name: string, from: string, files: ReadonlySet<string>, byB
 }
 
 /** Finds links of a page to a missing file or heading. */
-export function wrongLinks(file: string, files: ReadonlySet<string>): Problem[] {
+export function findWrongLinks(file: string, files: ReadonlySet<string>): Problem[] {
   const text = readFileSync(join(ROOT, file), "utf8");
   const folders = new Set([...files].flatMap((each) => foldersOf(each)));
   return [...text.matchAll(/\]\((?<to>[^)\s]+)\)/g)].flatMap(({ groups }): Problem[] => {
@@ -114,7 +114,7 @@ function foldersOf(file: string): string[] {
 }
 
 /** Finds references such as `docs/decisions.md, "Enrolment"` whose section does not exist. */
-export function wrongSections(file: string, files: ReadonlySet<string>): Problem[] {
+export function findWrongSections(file: string, files: ReadonlySet<string>): Problem[] {
   const problems: Problem[] = [];
   const text = [...proseOf(file).values()].join(" ").replaceAll(/\s+\*?\s*/g, " ");
   for (const { groups } of text.matchAll(/(?<page>[\w./-]+\.md),? (?:\(|section )?"(?<section>[^"]+)"/g)) {

@@ -1,6 +1,6 @@
 // Stores a checkpoint in the leader's Lease: the resourceVersion up to which Kubernetes events were delivered. The next leader's collector
-// continues from this version, so no event is missed. Invariants: as far as the collector's queue metrics show, the backend has acknowledged all events
-// up to the checkpoint; an event that is read twice has the same bytes, so the backend stores it once.
+// continues from this version, so no event is missed. Invariants: as far as the collector's queue metrics show, the backend has
+// acknowledged all events up to the checkpoint; an event that is read twice has the same bytes, so the backend stores it once.
 import { ask } from "../../common/http.ts";
 import type { Annotations } from "../identity/lease.ts";
 import { EXPORTER } from "./config/collector-config.ts";

@@ -43,7 +43,9 @@ export async function rotateCommand(): Promise<void> {
       );
     await pause(POLL_EVERY_MS);
   }
-  throw new RotateError(`not rotated after ${TIMEOUT_MS / 1000} s, but the request stays in ${where}; check the agents' logs for the cause`);
+  throw new RotateError(
+    `not rotated after ${TIMEOUT_MS / 1000} s, but the request stays in ${where}; check the agents' logs for the cause`,
+  );
 }
 
 function seconds(ms: number): number {

@@ -318,7 +318,7 @@ function refusal(code: string, message: string): string {
 /** With these statuses, the connection is closed without reading the rest of the body; otherwise, Node.js reads it. */
 const CLOSING_STATUSES = [403, 404, 413];
 
-/** Resolves once the response is handed over, or the client has disconnected. */
+/** Resolves once the response is passed to the operating system, or the client has disconnected. */
 function send(response: ServerResponse, status: number, body: string, retryAfterS?: number): Promise<void> {
   const headers: Record<string, string | number> = { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
   if (retryAfterS !== undefined) headers["retry-after"] = retryAfterS;

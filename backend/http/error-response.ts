@@ -1,4 +1,4 @@
-// Turns an error into a response, for requests with and without a route. Invariant: the body is always {"error": code, "message"} with a
+// Turns an error into a response, for requests with and without a route. Invariant: the response body is always {"error": code, "message"} with a
 // code of errors.ts, or a page with the same status and message. A 5xx body never contains the cause, and no message quotes a regular
 // expression.
 import { randomUUID } from "node:crypto";

@@ -1,4 +1,4 @@
-// Reads the bodies of all routes except ingest within a shared memory budget, and discards the rest of a body after an early response.
+// Reads the request bodies of all routes except ingest within a shared memory budget, and discards the rest of a body after an early response.
 // Invariants: buffered bodies, and the estimated size of their parsed JSON, never exceed the budget; unauthenticated clients share a
 // quarter of it; in each part, one organisation or network never uses more than it leaves to others. A body below the minimum speed is
 // refused, and reading stops when its client disconnects. A client that is still sending sees the early response instead of a connection

@@ -1,6 +1,6 @@
-// Reads one ingest body from the raw request and decompresses it on the fly, within limits for size, memory and minimum speed. Invariant:
-// it never holds more than the budget has granted, whatever chunk sizes, compression ratio or speed the sender chooses; only a small
-// compressed body is charged after it is decompressed.
+// Reads the body of an ingest request from the raw request and decompresses it on the fly, within limits for size, memory and minimum
+// speed. Invariant: it never holds more than the budget has granted, whatever chunk sizes, compression ratio or speed the sender chooses;
+// only a small compressed body is charged after it is decompressed.
 import type { Readable } from "node:stream";
 import { constants, createGunzip, createZstdDecompress, gunzipSync, zstdDecompressSync } from "node:zlib";
 import { ApiError } from "../errors.ts";

@@ -1,4 +1,4 @@
-// Handles one body of a signal, whichever route or protocol it arrived through: checks memory and quota, reads, stores and counts it.
+// Handles one request body of a signal, whichever route or protocol it arrived through: checks memory and quota, reads, stores and counts it.
 // Invariant: all protocols share one handler, so an organisation's limits apply to all of them together.
 import type { FastifyRequest } from "fastify";
 import type { RateLimits, Sender } from "../auth/request-identity.ts";

@@ -17,7 +17,7 @@ export const MAX_GRPC_MESSAGE_BYTES = 16 * 1024 * 1024;
 export const MAX_STREAMS = 50_000;
 /** Labels of a stream; Loki itself allows 15 by default. */
 export const MAX_LABELS_OF_STREAM = 64;
-/** Characters of the labels of a stream, as protobuf has them. */
+/** Characters of a stream's labels in a protobuf push request. */
 export const MAX_STREAM_LABELS_LENGTH = 256 * 1024;
 /** Key-value pairs of structured metadata of an entry, as in Loki. */
 export const MAX_STRUCTURED_METADATA = 128;

@@ -39,7 +39,10 @@ export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutes
         summary,
         ...(signal === "metrics" && { consumes: ["text/plain"] }),
         bodyIsOptional: true,
-        documented: { body, response: { 204: { description: "the data is durable: in the engine, or in the backend's journal on disk", type: "null" } } },
+        documented: {
+          body,
+          response: { 204: { description: "the data is durable: in the engine, or in the backend's journal on disk", type: "null" } },
+        },
         errors: ["unsupported_encoding", "over_quota"],
         config: { signal },
         handler: async (request, reply) => {

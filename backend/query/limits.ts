@@ -20,7 +20,7 @@ export const MAX_WINDOWS_PER_RECORD = 16n;
 // loki/label-queries.ts
 /** Characters of a value of a detected field; longer values are not suggested. */
 export const MAX_DETECTED_VALUE_LENGTH = 1024;
-/** Names or values of labels in one response. */
+/** Label names or values in one response. */
 export const MAX_LABEL_VALUES = 10_000;
 /** Size of the engine's result for one request of labels. */
 export const MAX_LABEL_ANSWER_BYTES = 16 * 1024 * 1024;
@@ -38,7 +38,7 @@ export const MAX_LOKI_ANSWER_BYTES = 16 * 1024 * 1024;
 export const MAX_LABEL_NAMES = 50;
 /** Spellings of one label; with more, the query is evaluated record by record. */
 export const MAX_LABEL_KEYS = 100;
-/** Size of the list of spellings of the labels of a query. */
+/** Size of the list of possible spellings of a query's labels. */
 export const MAX_LABEL_CONDITION_BYTES = 1024 * 1024;
 
 // loki/endpoints.ts
@@ -56,7 +56,7 @@ export const MAX_QUERY_CHARACTERS = 20_000;
 export const MAX_QUERY_DEPTH = 400;
 
 // loki/pipeline.ts
-/** Sets of labels for which the result of a filter is cached. */
+/** Label sets for which the result of a filter is cached. */
 export const MAX_REMEMBERED_LABELS = 10_000;
 
 // loki/parameters.ts
@@ -131,7 +131,7 @@ export const MAX_BUCKETS = 500;
 export const MAX_SEARCH_WORDS = 50;
 
 // prometheus/metadata-route.ts
-/** Names of metrics from which one response of metadata is derived. */
+/** Metric names from which one metadata response is derived. */
 export const MAX_METADATA_NAMES = 10_000;
 /** Size of these names; if they are larger, metadata is empty. */
 export const MAX_METADATA_BYTES = 1024 * 1024;

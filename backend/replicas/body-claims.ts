@@ -1,7 +1,7 @@
-// Decides which replica stores a body of logs or spans if replicas share PostgreSQL and ClickHouse, because a sender that repeats a request
-// may reach another replica. Invariants: a body has one claim at a time; the claim of another replica is taken over only if that replica is
-// gone or the claim is older than any insert can be; if the database does not respond within `patienceMs`, bodies are stored without a
-// claim, because ingest continues while the database is unavailable. Decision: docs/adr/0039-shared-limits-and-claims.md.
+// Decides which replica stores a request body of logs or spans if replicas share PostgreSQL and ClickHouse, because a sender that repeats a
+// request may reach another replica. Invariants: a body has one claim at a time; the claim of another replica is taken over only if that
+// replica is gone or the claim is older than any insert can be; if the database does not respond within `patienceMs`, bodies are stored
+// without a claim, because ingest continues while the database is unavailable. Decision: docs/adr/0039-shared-limits-and-claims.md.
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Kysely, sql } from "kysely";

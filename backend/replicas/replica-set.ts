@@ -1,7 +1,7 @@
 // Computes this replica's share of each limit that applies to the whole installation, among the replicas that share a PostgreSQL. Every two
 // seconds, each replica reports the demand of each owner of a limit, and reads the reports of the others. Its share is proportional to its
-// demand, so a sender that uses a single replica has nearly the whole limit in that replica. Invariants: the shares of all replicas add up to at most
-// the limit; reading a share needs no statement and no wait; while the database is unavailable, the last shares apply. Decision:
+// demand, so a sender that uses a single replica has nearly the whole limit in that replica. Invariants: the shares of all replicas add up
+// to at most the limit; reading a share needs no statement and no wait; while the database is unavailable, the last shares apply. Decision:
 // docs/adr/0039-shared-limits-and-claims.md.
 import { randomUUID } from "node:crypto";
 import { type Kysely, sql } from "kysely";

@@ -76,9 +76,9 @@ export const MAX_METRIC_QUERY_DEPTH = 100;
 export const MAX_METRIC_QUERY_BYTES = 16 * 1024;
 
 // metrics/store.ts
-/** Concurrent queries of metrics. */
+/** Concurrent metric queries. */
 export const MAX_METRIC_QUERIES = 3;
-/** Concurrent queries of metrics of one organisation. */
+/** Concurrent metric queries of one organisation. */
 export const DEFAULT_METRIC_QUERIES_PER_ORG = 2;
 /** Queries of one organisation that wait; a dashboard requests all its panels at once. */
 export const MAX_WAITING_METRIC_QUERIES_PER_ORG = 64;
@@ -94,7 +94,7 @@ export const MAX_LIMIT = 500;
 // traces/jaeger-spans.ts
 /** Services of one trace in one response of the Jaeger API. */
 export const MAX_SERVICES_PER_TRACE = 1_000;
-/** Size of the summaries of the traces of one response. */
+/** Size of the trace summaries in one response. */
 export const MAX_SUMMARY_BYTES = 4 * 1024 * 1024;
 /** Size of one response of the Jaeger API. */
 export const MAX_JAEGER_PAGE_BYTES = 16 * 1024 * 1024;

@@ -9,7 +9,7 @@ import { MetricLines, type Writing } from "./metric-lines.ts";
 import { ResourceLabels } from "./series-labels.ts";
 import { type DropReason, type OnDrop, type OnExemplars, SeriesWriter } from "./series-writer.ts";
 
-/** After this many points of a metric, full bodies are handed over, so that not all must be held in memory. */
+/** After this many points of a metric, complete request bodies are passed to the caller, so that they need not all be in memory at once. */
 const SLICE_POINTS = 500;
 
 /** Converts the documents that it supports to the same text, but faster; returns undefined for all others. */

@@ -1,6 +1,6 @@
-// Finds or fetches a program of a pinned version: on PATH, in the cache, from the project's release, or by building its Go module. Invariants:
-// a program in the cache is complete, runs, and reports the pinned version; a single rename moves it into the cache. Two concurrent runs share the work;
-// the next run ignores what a killed run left.
+// Finds or fetches a program of a pinned version: on PATH, in the cache, from the project's release, or by building its Go module.
+// Invariants: a program in the cache is complete, runs, and reports the pinned version; a single rename moves it into the cache. Two
+// concurrent runs share the work; the next run ignores what a killed run left.
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { chmod, mkdir, rename, rm } from "node:fs/promises";

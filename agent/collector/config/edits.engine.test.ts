@@ -29,7 +29,7 @@ beforeAll(async () => {
   const { settings } = readSettings("host", {
     BACKEND_URL: sink.url,
     STATE_DIR: join(folder.path, "state"),
-    // The sink in place of the proxy: what the collector hands over.
+    // The sink in place of the proxy records what the collector sends.
     PROXY_LISTEN: `127.0.0.1:${sink.port}`,
     OTLP_GRPC_LISTEN: grpc,
     OTLP_HTTP_LISTEN: http,

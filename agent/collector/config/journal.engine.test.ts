@@ -33,7 +33,7 @@ async function start(): Promise<TestCollector> {
   const { settings } = readSettings("host", {
     BACKEND_URL: sink.url,
     STATE_DIR: folder.path,
-    // The sink in place of the proxy: what the collector hands over.
+    // The sink in place of the proxy records what the collector sends.
     PROXY_LISTEN: `127.0.0.1:${sink.port}`,
     OTLP_GRPC_LISTEN: grpc,
     OTLP_HTTP_LISTEN: http,

@@ -161,7 +161,7 @@ async function run(identity: "cluster" | "host", count: number): Promise<void> {
     POD_UID: "8a4f",
     KUBERNETES_SERVICE_HOST: "127.0.0.1",
     STATE_DIR: join(folder.path, identity),
-    // The sink in place of the proxy: what the collector hands over.
+    // The sink in place of the proxy records what the collector sends.
     PROXY_LISTEN: `127.0.0.1:${sink.port}`,
     OTLP_GRPC_LISTEN: grpc,
     OTLP_HTTP_LISTEN: http,

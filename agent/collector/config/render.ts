@@ -24,7 +24,8 @@ export function renderCollectorConfig(config: CollectorConfig, overlay?: Overlay
   const ours = escapeDollars(config) as Tree;
   const theirs = parseOverlay(overlay?.text ?? "");
   refuseOldNames(theirs);
-  if (omittedReceivers.length > 0) theirs["receivers"] = { ...asTree(theirs["receivers"]), ...Object.fromEntries(omittedReceivers.map((id) => [id, null])) };
+  if (omittedReceivers.length > 0)
+    theirs["receivers"] = { ...asTree(theirs["receivers"]), ...Object.fromEntries(omittedReceivers.map((id) => [id, null])) };
   const merged = merge(ours, theirs, []) as Tree;
   removeComponentsSetToNull(merged, ours, theirs);
   if (overlay?.allowOtherExporters === false) refuseOtherExporters(merged, ours);

@@ -1,8 +1,8 @@
 // Session JWTs: issued at login, verified on every request of a user; and the functions that sign and verify tokens, which read tokens
 // share. Invariants: algorithm, issuer and audience are fixed. The claims contain the user; the current role comes from the database
 // through auth/lookup-cache.ts, so every replica refuses a deleted or demoted user within 5 seconds. Signatures are verified synchronously:
-// jose would use the thread pool that also decompresses bodies and hashes passwords, so a client that keeps the pool busy would delay every
-// reader.
+// jose would use the thread pool that also decompresses request bodies and hashes passwords, so a client that keeps the pool busy would
+// delay every reader.
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from "node:crypto";
 import { decodeJwt, decodeProtectedHeader, type JWTPayload, SignJWT } from "jose";
 import type { DatabaseOutage } from "../database-outage.ts";

@@ -1,4 +1,4 @@
-// The model of a dashboard: panels with queries of metrics, logs or traces, and variables that the queries contain (docs/console.md).
+// The model of a dashboard: panels with metric, log or trace queries, and variables that the queries contain (docs/console.md).
 import type { ApiBodies } from "../../client/api.ts";
 
 export type Dashboard = ApiBodies["POST /api/dashboards"];

@@ -115,7 +115,7 @@ function descriptionText({ type, unit, help }: Described, { change }: Built): st
   return type === "counter" && change === "" ? `${words}: use rate to see its change per second` : words;
 }
 
-/** Names of labels, or values of one, of a metric's series in the current range. */
+/** Label names, or the values of one label, of a metric's series in the current range. */
 async function labelChoices(path: string, metric: string | undefined, signal: AbortSignal): Promise<string[]> {
   const { fromMs, toMs } = currentRange();
   const query = { "match[]": metric, start: fromMs / 1000, end: toMs / 1000, limit: MAX_CHOICES };

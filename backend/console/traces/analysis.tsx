@@ -114,7 +114,7 @@ function Cells({ points, limits }: { points: readonly HeatmapPoint[]; limits: re
         viewBox={`0 0 ${WIDTH} ${HEIGHT + 8}`}
         preserveAspectRatio="none"
         role="img"
-        aria-label={`Durations of spans over time, up to ${span(slowest)}`}
+        aria-label={`Span durations over time, up to ${span(slowest)}`}
       >
         {points.map((point, at) => (
           <g key={point.start} onClick={() => showRange(Date.parse(point.start), Date.parse(point.end))}>

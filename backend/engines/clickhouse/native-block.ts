@@ -1,4 +1,4 @@
-// Combines the rows of many bodies into one block of ClickHouse's Native format (docs: "Native", src/Formats/NativeReader.cpp). Invariant:
+// Combines the rows of many request bodies into one block of ClickHouse's Native format (docs: "Native", src/Formats/NativeReader.cpp). Invariant:
 // pure; sections of one table always have the same columns in the same order.
 import { sizeOf } from "../pieces.ts";
 import { TimeSlices } from "../../../common/time-slices.ts";

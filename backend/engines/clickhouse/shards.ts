@@ -1,4 +1,4 @@
-// Chooses the shard of a ClickHouse cluster that stores a body, and the names that statements on a cluster use. Invariants: the same body
+// Chooses the shard of a ClickHouse cluster that stores a request body, and the names that statements on a cluster use. Invariants: the same body
 // goes to the same shard while the number of shards is the same; an additional shard takes over its share of the senders, and no other
 // sender moves.
 import { createHash } from "node:crypto";

@@ -53,7 +53,7 @@ describe("what would end the engine is not asked, and the reason says how to wri
     ["b\\x6fol + 1", /without escapes/],
     ['{""="c"} + 1', /letters, digits/],
     ['{__name__="inf", a="b"}', /does not take "inf"/],
-    ['{__name__="", __name__="a"}', /one name of a metric/],
+    ['{__name__="", __name__="a"}', /one metric name/],
     ['{a="b" or __name__="x" or c="d"} + 1', /before the braces/],
     ['x{a="b" or } + 1', /filter after "or"/],
     ['{a="b" + "c"}', /between braces/],

@@ -149,7 +149,7 @@ class Guard {
     const [before, after] = [this.#word(-1)?.text, this.#word(1)?.text];
     if (inside === "labels" || inside === "matching") plainName(this.#token(0));
     else if (inside !== "arguments" || (before !== "(" && before !== ",") || (after !== ")" && after !== ","))
-      throw new ExpressionError("takes strings as arguments of functions and as values of labels only");
+      throw new ExpressionError("takes strings only as function arguments and as label values");
   }
 
   /**

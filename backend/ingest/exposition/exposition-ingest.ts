@@ -1,4 +1,4 @@
-// Stores one body of exposition text under the identity of the key that signed it. Invariant: the whole body is written to the engine if
+// Stores one request body of exposition text under the identity of the key that signed it. Invariant: the whole body is written to the engine if
 // every line is valid, otherwise nothing is. Large bodies pass a fair queue between organisations, because together they would block the
 // event loop and all insert slots of the engine for many seconds. The queue is short enough that small bodies find a slot, and long enough
 // that the engine writes one body while the next is validated.

@@ -1,7 +1,7 @@
 // Converts Loki push requests to OTLP/JSON, so that the decoder of OTLP logs turns them into rows, with the same limits. Labels of a stream
-// become attributes of a resource, structured metadata becomes attributes of a record. Invariants: memory is limited, whatever a small body
-// decompresses to; the same request always gives the same document, so it is stored once. Source: Loki 3.7, pkg/push/push.proto and "Ingest
-// logs".
+// become attributes of a resource, structured metadata becomes attributes of a record. Invariants: memory is limited, whatever a small
+// request body decompresses to; the same request always gives the same document, so it is stored once. Source: Loki 3.7,
+// pkg/push/push.proto and "Ingest logs".
 import { BodyError, parseDocument } from "../../../common/otlp-metrics/document.ts";
 import { ApiError } from "../../errors.ts";
 import {
@@ -231,13 +231,13 @@ const QUOTED_CHARACTERS = 100;
 export function parseStreamLabels(text: string): [name: string, value: string][] {
   if (text.length > MAX_STREAM_LABELS_LENGTH) throw invalid(`the labels of a stream have more than ${MAX_STREAM_LABELS_LENGTH} characters`);
   const trimmed = text.trim();
-  if (!trimmed.startsWith("{") || !trimmed.endsWith("}")) throw wrong(text);
+  if (!trimmed.startsWith("{") || !trimmed.endsWith("}")) throw createLabelsError(text);
   const inner = trimmed.slice(1, -1).trim();
   const labels: [string, string][] = [];
   for (let at = 0; at < inner.length; at = LABEL.lastIndex) {
     LABEL.lastIndex = at;
     const [, name, literal] = LABEL.exec(inner) ?? [];
-    if (name === undefined || literal === undefined) throw wrong(text);
+    if (name === undefined || literal === undefined) throw createLabelsError(text);
     if (labels.length === MAX_LABELS_OF_STREAM) throw invalid(`a stream has more than ${MAX_LABELS_OF_STREAM} labels`);
     labels.push([name, unquote(literal)]);
   }
@@ -255,7 +255,7 @@ function unquote(literal: string): string {
   });
 }
 
-function wrong(text: string): ApiError {
+function createLabelsError(text: string): ApiError {
   const shown = JSON.stringify(text.slice(0, QUOTED_CHARACTERS));
   return invalid(`${shown} is not a list of labels such as {job="a"}`);
 }

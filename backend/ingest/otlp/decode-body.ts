@@ -1,4 +1,4 @@
-// Validates an OTLP body and decodes it into rows, on the calling thread: with the kernel if it accepts the body, otherwise on the slow
+// Validates an OTLP request body and decodes it into rows, on the calling thread: with the kernel if it accepts the body, otherwise on the slow
 // path, which reads JSON and has a message for every error. Invariant: no row is built before the whole body is validated.
 import { MAX_ROWS_BYTES } from "../limits.ts";
 import { decodeLogs, LOG_SHAPE } from "./decode-logs.ts";
@@ -39,7 +39,7 @@ export interface DecodeTask {
   readonly context: Omit<RowContext, "bodyHash">;
 }
 
-/** Larger than the bodies of agents. */
+/** Larger than the request bodies that agents send. */
 export const LARGE_BYTES = 5 * 1024 * 1024;
 /** Limits of the kernel of a thread; its memory is kept, at most 50 MiB. */
 export const KERNEL_LIMITS: KernelLimits = { maxBodyBytes: LARGE_BYTES, maxRowsBytes: 24 * 1024 * 1024 };

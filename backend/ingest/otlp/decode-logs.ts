@@ -1,5 +1,6 @@
 // Decodes OTLP/JSON logs into rows of the logs table, by the mapping table of the contract (docs/contract.md, "Logs"; docs/decisions.md,
-// "Mapping"). Invariant: the function is pure and runs on any thread; it decodes the whole body or throws an ApiError that names the field.
+// "Mapping"). Invariant: the function is pure and runs on any thread; it decodes the whole request body or throws an ApiError that names
+// the field.
 import type { NativeColumns } from "../../engines/clickhouse/native-block.ts";
 import { encodedString } from "../../engines/clickhouse/native-columns.ts";
 import { type BatchPlan, type BatchShape, readBatch } from "./batch.ts";

@@ -1,4 +1,4 @@
-// Decodes OTLP/JSON spans into rows of the spans table (docs/decisions.md, "Mapping"), for bodies that the kernel does not accept
+// Decodes OTLP/JSON spans into rows of the spans table (docs/decisions.md, "Mapping"), for request bodies that the kernel does not accept
 // (fast-decode.ts). Invariant: the function is pure and runs on any thread; it decodes the whole body or throws an ApiError that names the
 // field.
 import type { NativeColumns } from "../../engines/clickhouse/native-block.ts";

@@ -1,4 +1,4 @@
-// The fast path from OTLP/JSON or OTLP/protobuf to rows: a WebAssembly kernel (backend/ingest/otlp/kernel) decodes bodies as collectors
+// The fast path from OTLP/JSON or OTLP/protobuf to rows: a WebAssembly kernel (backend/ingest/otlp/kernel) decodes request bodies as collectors
 // write them and falls back for all others, which the slow path (decode-body.ts) decodes or rejects. Invariants: both paths produce the same
 // bytes; the memory has a limit; the size of the rows is known before they are copied out. There is one kernel per thread, for one body at
 // a time.

@@ -1,4 +1,4 @@
-// Walks over the bytes of a JSON document (RFC 8259) without building values, so that a body can be validated before it is parsed.
+// Walks over the bytes of a JSON document (RFC 8259) without building values, so that a request body can be validated before it is parsed.
 // Invariants: it is strict; its cost per byte is constant, and it needs one byte of memory per nesting level, whatever the document is.
 import { ApiError } from "../../errors.ts";
 

@@ -1,5 +1,5 @@
-// Lists the operations that the decoded spans of a body name. It reads the bytes of their columns, so it does not matter which path decoded
-// them. Invariant: the function is pure, runs on any thread, and is bounded, however many names a body contains.
+// Lists the operations that the decoded spans of a request body name. It reads the bytes of their columns, so it does not matter which path
+// decoded them. Invariant: the function is pure, runs on any thread, and is bounded, however many names a body contains.
 import { type NativeRows, streamsByColumn } from "../../engines/clickhouse/native-block.ts";
 import { encodedStrings, latin1 } from "../../engines/clickhouse/native-columns.ts";
 import { MAX_OPERATIONS_PER_BODY, MAX_OPERATION_NAME_BYTES } from "../limits.ts";

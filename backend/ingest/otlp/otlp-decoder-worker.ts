@@ -1,4 +1,4 @@
-// The thread side of otlp-decoder.ts. It handles one body at a time, requests the memory for its rows before it builds them, and returns
+// The thread side of otlp-decoder.ts. It handles one request body at a time, requests the memory for its rows before it builds them, and returns
 // the rows. Buffers are transferred, not copied, and freed immediately. The thread has a lower priority than the event loop that serves
 // requests.
 import { jobError } from "./thread-pool.ts";

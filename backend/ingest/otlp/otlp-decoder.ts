@@ -1,4 +1,4 @@
-// Decodes OTLP bodies into rows without blocking the event loop. The size of a body decides where it is decoded:
+// Decodes OTLP request bodies into rows without blocking the event loop. The size of a body decides where it is decoded:
 //
 // 1. small bodies: immediately, on this thread;
 // 2. larger bodies, if the WebAssembly kernel accepts them: on this thread, one per turn of the event loop;

@@ -1,4 +1,4 @@
-// Decodes an authenticated, decompressed OTLP body and stores its rows. Invariant: it resolves once every accepted record is stored, and
+// Decodes an authenticated, decompressed OTLP request body and stores its rows. Invariant: it resolves once every accepted record is stored, and
 // throws if any insert fails; the counts include dropped records.
 import { decompressedBytes, type OtlpBodyEncoding, rowsBytes } from "./decode-body.ts";
 import type { OtlpDecoder } from "./otlp-decoder.ts";

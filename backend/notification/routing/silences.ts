@@ -1,5 +1,5 @@
 // Stores the silences of organisations, in Alertmanager's format. Invariants: every statement names the organisation. A silence has a
-// selective matcher, an end and a comment; its author is the user of the request, never a value of the body. Once a silence has been in
+// selective matcher, an end and a comment; its author is the user of the request, never a value of the request body. Once a silence has been in
 // force, only its end and comment can change, so that users can read for some days what was silenced when, and by whom.
 import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";

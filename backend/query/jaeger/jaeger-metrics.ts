@@ -1,12 +1,12 @@
 // Serves Jaeger's metrics of services under /query/jaeger/api/metrics, which its page "Monitor" shows: rate, errors and latency from the
-// summaries of spans. Invariant: each response contains only data of the caller's organisation, and an error names the invalid parameter.
+// span summaries. Invariant: each response contains only data of the caller's organisation, and an error names the invalid parameter.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addRoutes, endpoint } from "../../http/route.ts";
 import type { FamilyFilter, FamilyQuestion } from "../../storage/traces/metric-family.ts";
 import { KINDS, MINUTE_S } from "../../storage/traces/red.ts";
 import { answerJson } from "../page-route.ts";
 import type { TraceRouteOptions } from "../route-parts.ts";
-import { milliseconds, wrong } from "./jaeger-parameters.ts";
+import { milliseconds, createParameterError } from "./jaeger-parameters.ts";
 import { objectSchema } from "../../http/schemas.ts";
 
 type Query = Readonly<Record<string, string | string[] | undefined>>;
@@ -83,7 +83,7 @@ function describeFamily(name: FamilyName, { isByOperation }: FamilyFilter, quant
 /** Throws ApiError invalid_parameter that names the parameter. */
 function readFilter(name: FamilyName, query: Query, nowMs: number): FamilyFilter {
   const services = [query["service"] ?? []].flat();
-  if (services.length === 0) throw wrong("service", "is required");
+  if (services.length === 0) throw createParameterError("service", "is required");
   const endMs = milliseconds("endTs", single(query, "endTs")) ?? nowMs;
   const startMs = Math.max(0, endMs - (milliseconds("lookback", single(query, "lookback")) ?? HOUR_MS));
   const [startS, lastS] = [startMs, endMs].map((ms) => Math.floor(ms / MINUTE_MS) * MINUTE_S) as [number, number];
@@ -102,24 +102,25 @@ function readFilter(name: FamilyName, query: Query, nowMs: number): FamilyFilter
 
 function single(query: Query, name: string): string | undefined {
   const value = query[name];
-  if (Array.isArray(value)) throw wrong(name, "is given more than once");
+  if (Array.isArray(value)) throw createParameterError(name, "is given more than once");
   return value;
 }
 
 function readKinds(value: string | string[] | undefined): string[] {
   const kinds = [value ?? "server"].flat().map((kind) => kind.toLowerCase());
   const unknown = kinds.find((kind) => kind !== "unspecified" && !(KINDS as readonly string[]).includes(kind));
-  if (unknown !== undefined) throw wrong("spanKind", `must be ${KINDS.join(", ")} or unspecified`);
+  if (unknown !== undefined) throw createParameterError("spanKind", `must be ${KINDS.join(", ")} or unspecified`);
   return kinds.flatMap((kind) => (kind === "unspecified" ? ["", "UNSPECIFIED"] : [kind.toUpperCase()]));
 }
 
 function readBoolean(name: string, value: string | undefined): boolean {
-  if (value !== undefined && !/^(?:1|0|t|f|true|false|)$/i.test(value)) throw wrong(name, "must be true or false");
+  if (value !== undefined && !/^(?:1|0|t|f|true|false|)$/i.test(value)) throw createParameterError(name, "must be true or false");
   return /^(?:1|t|true)$/i.test(value ?? "");
 }
 
 function readQuantile(value: string | undefined): FamilyQuestion {
   const quantile = Number(value);
-  if (!/^\d*\.?\d{1,15}$/.test(value ?? "") || !(quantile > 0 && quantile <= 1)) throw wrong("quantile", "must be above 0 and at most 1");
+  if (!/^\d*\.?\d{1,15}$/.test(value ?? "") || !(quantile > 0 && quantile <= 1))
+    throw createParameterError("quantile", "must be above 0 and at most 1");
   return { quantile };
 }

@@ -40,7 +40,7 @@ export const JAEGER_PARAMETERS = {
 export function readJaegerSearch(parameters: JaegerParameters, now: Date): TraceFilter {
   const single = Object.keys(JAEGER_PARAMETERS).filter((name) => name !== "tag");
   const repeated = single.find((name) => Array.isArray((parameters as Record<string, unknown>)[name]));
-  if (repeated !== undefined) throw wrong(repeated, "is given more than once");
+  if (repeated !== undefined) throw createParameterError(repeated, "is given more than once");
   const end = nanoseconds("end", parameters.end) ?? BigInt(now.getTime()) * 1_000_000n + 999_999n;
   const start = nanoseconds("start", parameters.start) ?? (end > HOUR_NS ? end - HOUR_NS : 0n);
   const span: SpanConditions = {
@@ -55,7 +55,7 @@ export function readJaegerSearch(parameters: JaegerParameters, now: Date): Trace
 
 export function readLimit(name: string, value: string | undefined, byDefault = DEFAULT_LIMIT): number {
   if (!value) return byDefault;
-  if (!/^0*[1-9]\d{0,8}$/.test(value)) throw wrong(name, "must be a whole number of at least 1");
+  if (!/^0*[1-9]\d{0,8}$/.test(value)) throw createParameterError(name, "must be a whole number of at least 1");
   return Math.min(Number(value), MAX_TRACES);
 }
 
@@ -64,7 +64,7 @@ const MAX_NS = 9_223_372_036_000_000_000n;
 
 function nanoseconds(name: string, value: string | undefined): bigint | undefined {
   if (!value) return undefined;
-  if (!/^\d{1,19}$/.test(value)) throw wrong(name, "must be microseconds since 1970, in digits");
+  if (!/^\d{1,19}$/.test(value)) throw createParameterError(name, "must be microseconds since 1970, in digits");
   const ns = BigInt(value) * 1000n;
   return ns > MAX_NS ? MAX_NS : ns;
 }
@@ -80,7 +80,7 @@ export function readTraceId(value: string): string {
 /** Throws ApiError invalid_parameter that names the parameter. */
 export function milliseconds(name: string, value: string | undefined): number | undefined {
   if (!value) return undefined;
-  if (!/^\d{1,15}$/.test(value)) throw wrong(name, "must be milliseconds in digits");
+  if (!/^\d{1,15}$/.test(value)) throw createParameterError(name, "must be milliseconds in digits");
   return Math.min(Number(value), Number(MAX_NS / 1_000_000n));
 }
 
@@ -93,7 +93,7 @@ export function duration(name: string, value: string | undefined): bigint | unde
   const parts = [...value.matchAll(PART)];
   const isWhole = parts.length > 0 && parts.length <= 8 && parts.map(([part]) => part).join("") === value;
   const ns = parts.reduce((sum, [, value, unit = ""]) => sum + Number(value) * (UNITS_NS[unit] ?? Number.NaN), 0);
-  if (!isWhole || !(ns <= Number(MAX_NS))) throw wrong(name, "must be a duration such as 1.2s, 100ms or 500us");
+  if (!isWhole || !(ns <= Number(MAX_NS))) throw createParameterError(name, "must be a duration such as 1.2s, 100ms or 500us");
   return BigInt(Math.round(ns));
 }
 
@@ -125,7 +125,7 @@ type Tag = [key: string, value: string];
 
 function parseTag(value: string): Tag {
   const colon = value.indexOf(":");
-  if (colon < 1) throw wrong("tag", "must be key:value, such as error:true");
+  if (colon < 1) throw createParameterError("tag", "must be key:value, such as error:true");
   return [value.slice(0, colon), value.slice(colon + 1)];
 }
 
@@ -155,8 +155,8 @@ function parseJson(name: string, value: string): unknown {
 }
 
 const noTags = (name: string, cause?: unknown) =>
-  wrong(name, 'must be a JSON object of texts, such as {"http.status_code":"500"}, or logfmt', cause);
+  createParameterError(name, 'must be a JSON object of texts, such as {"http.status_code":"500"}, or logfmt', cause);
 
-export function wrong(name: string, what: string, cause?: unknown): ApiError {
+export function createParameterError(name: string, what: string, cause?: unknown): ApiError {
   return new ApiError("invalid_parameter", `${name}: ${what}`, { cause });
 }

@@ -9,7 +9,7 @@ import type { TraceFilter } from "../../storage/traces/search.ts";
 import { MAX_TRACES } from "../limits.ts";
 import { answerJson, type JsonQuery } from "../page-route.ts";
 import type { TraceRouteOptions } from "../route-parts.ts";
-import { duration, parseTags, readLimit, readTags, readTraceId, TRACE_ID_PARAMETER, wrong } from "./jaeger-parameters.ts";
+import { duration, parseTags, readLimit, readTags, readTraceId, TRACE_ID_PARAMETER, createParameterError } from "./jaeger-parameters.ts";
 
 const BASE = "/query/jaeger/api/v3";
 const DEFAULT_DEPTH = 100;
@@ -100,14 +100,14 @@ function resultOf(resourceSpans: readonly Buffer[]): Buffer[] {
 /** The parameter with this name in camel case or in snake case. Throws ApiError invalid_parameter. */
 function parameter(query: Query, name: string): string | undefined {
   const value = query[name] || query[name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)];
-  if (Array.isArray(value)) throw wrong(name, "is given more than once");
+  if (Array.isArray(value)) throw createParameterError(name, "is given more than once");
   return value || undefined;
 }
 
 /** Throws ApiError invalid_parameter that names the parameter. */
 function readSearch(query: Query): TraceFilter {
   const read = (name: string) => parameter(query, `query.${name}`);
-  if (read("filter") !== undefined) throw wrong("query.filter", "expressions are not supported; use query.attributes");
+  if (read("filter") !== undefined) throw createParameterError("query.filter", "expressions are not supported; use query.attributes");
   const [start, end] = ["startTimeMin", "startTimeMax"].map((name) => readTime(`query.${name}`, read(name) ?? ""));
   const depth = read("searchDepth") ?? read("numTraces");
   return {

@@ -6,7 +6,16 @@ import { answerLogs, answerMetrics } from "./evaluate.ts";
 import { formatQuery } from "./format.ts";
 import { wrongQuery } from "./grammar.ts";
 import { detectedFields, detectedLabels, labelNames, labelValues, patterns, seriesOf, statistics } from "./label-queries.ts";
-import { readLimitAndDirection, readLimit, readTimeRange, readSteps, readTime, type RequestParameters, textOf, createParameterError } from "./parameters.ts";
+import {
+  readLimitAndDirection,
+  readLimit,
+  readTimeRange,
+  readSteps,
+  readTime,
+  type RequestParameters,
+  textOf,
+  createParameterError,
+} from "./parameters.ts";
 import type { QueryContext, Selected } from "./range-points.ts";
 import { readQuery, readSelectorAlone } from "./read-query.ts";
 import { Patterns } from "./regex.ts";
@@ -38,7 +47,10 @@ const TIME_RANGE = {
 };
 export const QUERY = textSchema("LogQL");
 const SELECTOR = textSchema('a selector, such as {service_name="shop"}');
-const LIMIT_AND_DIRECTION = { limit: textSchema("entries; 100 by default, at most 5000"), direction: textSchema("backward (newest first) or forward") };
+const LIMIT_AND_DIRECTION = {
+  limit: textSchema("entries; 100 by default, at most 5000"),
+  direction: textSchema("backward (newest first) or forward"),
+};
 const STEP = textSchema("a duration, or seconds");
 const SELECTION = { ...TIME_RANGE, query: SELECTOR };
 const VOLUMES = {

@@ -204,7 +204,8 @@ function tokensOf(text: string): string[] {
   while (TOKEN.lastIndex < text.trimEnd().length) {
     const from = TOKEN.lastIndex;
     const token = TOKEN.exec(text);
-    if (!token) throw createTemplateError(`unexpected ${JSON.stringify(text.slice(from).trim().slice(0, 20))} in {{${text.slice(0, 100)}}}`);
+    if (!token)
+      throw createTemplateError(`unexpected ${JSON.stringify(text.slice(from).trim().slice(0, 20))} in {{${text.slice(0, 100)}}}`);
     tokens.push(token[0].trim());
   }
   if (tokens.length === 0) throw createTemplateError("missing value for command");

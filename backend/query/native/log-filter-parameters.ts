@@ -1,4 +1,4 @@
-// Parses the parameters of a query string that filter log records, for all routes of logs. Invariant: an unknown parameter is rejected by
+// Parses the parameters of a query string that filter log records, for all log routes. Invariant: an unknown parameter is rejected by
 // name, because ignoring a filter would return everything.
 import { ApiError } from "../../errors.ts";
 import { MAX_PATTERN_CHARACTERS, MAX_PATTERN_STEPS } from "../../storage/limits.ts";

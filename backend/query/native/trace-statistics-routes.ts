@@ -58,7 +58,11 @@ const ROUTES: readonly StatisticsRoute[] = [
     description:
       "Compares spans that took at least slower_than_ms with the other matching spans; without slower_than_ms, it compares spans with an error.",
     parameters: {
-      slower_than_ms: { ...text, pattern: MILLISECONDS, description: "compare spans that took at least this long; default: compare spans with an error" },
+      slower_than_ms: {
+        ...text,
+        pattern: MILLISECONDS,
+        description: "compare spans that took at least this long; default: compare spans with an error",
+      },
     },
     response: rows({
       name: text,
@@ -80,7 +84,11 @@ export function registerTraceStatistics(app: FastifyInstance, { store, answers, 
       ...endpoint("GET", path, "reader"),
       summary,
       description,
-      query: { type: "object", properties: knownParameters, patternProperties: { "^label\\.": { anyOf: [text, { type: "array", items: text }] } } },
+      query: {
+        type: "object",
+        properties: knownParameters,
+        patternProperties: { "^label\\.": { anyOf: [text, { type: "array", items: text }] } },
+      },
       response: { 200: response },
       handler: async (request: FastifyRequest<{ Querystring: StatisticsParameters }>, reply: FastifyReply) => {
         refuseUnknown(request, knownParameters, ["label."]);

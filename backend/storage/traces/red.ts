@@ -91,7 +91,7 @@ export function packedPoints(orgId: string, filter: RedFilter, keys: (point: Sql
   return sql`SELECT ${keys(pointOf(sql`toUnixTimestamp(${MINUTE})`, filter))}, ${SERVICE_FIGURES} FROM spans WHERE ${and(conditions)} GROUP BY ${groupBy}`;
 }
 
-/** The filter as conditions on names and kinds of spans. */
+/** The filter as conditions on span names and kinds. */
 export function conditionsOf({ kind, service, operation }: Pick<RedFilter, "kind" | "service" | "operation">): (isEntry: Sql) => Sql[] {
   return (isEntry) => [
     ...(kind === "entry" ? [isEntry] : []),

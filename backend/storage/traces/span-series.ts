@@ -1,4 +1,4 @@
-// Computes figures of spans as Prometheus series with the names that Grafana and Tempo use: traces_spanmetrics_* and
+// Computes span metrics as Prometheus series with the names that Grafana and Tempo use: traces_spanmetrics_* and
 // traces_service_graph_*. They are counters since the start of the UTC day, computed from the summaries, so writing them needs no state: a
 // late span counts once it has arrived, and every replica would write the same values. Invariant: each bucket limit is a power of two
 // milliseconds, where the histogram also has a border, so bucket counts are exact.

@@ -1,4 +1,4 @@
-// Stores the rows of a body exactly once, even if the body arrives again within 10 minutes. A body is identified by its sender and hash,
+// Stores the rows of a request body exactly once, even if the body arrives again within 10 minutes. A body is identified by its sender and hash,
 // separately for each of its days, because the engine commits one partition atomically but not two together. With an embedded engine, small
 // rows count as stored once they are in its journal (journaled-commit.ts). Invariant: an unacknowledged day is never assumed to be stored.
 // After a failure of unknown outcome, and after a restart once the journal is replayed, the table is queried (columns org_id, host_id,

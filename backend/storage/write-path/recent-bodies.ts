@@ -1,4 +1,4 @@
-// Remembers which bodies of each sender were seen recently, in about 16 bytes per body; as strings, a million of them took 150 MB.
+// Remembers which request bodies of each sender were seen recently, in about 16 bytes per body; as strings, a million of them took 150 MB.
 // Invariant: a body is remembered for at least the window and at most a quarter longer, and is never confused with another body of its
 // sender.
 

@@ -31,7 +31,10 @@ const ROUTES = {
       key_created_at: OPTIONAL_TIME_SCHEMA,
       agent_version: nullableText,
       collector: COLLECTOR_SCHEMA,
-      config: { type: "object", properties: { version: { type: "string" }, in_force: nullableText, error: nullableText, config: HOST_CONFIG_SCHEMA } },
+      config: {
+        type: "object",
+        properties: { version: { type: "string" }, in_force: nullableText, error: nullableText, config: HOST_CONFIG_SCHEMA },
+      },
     }),
   },
   config: {

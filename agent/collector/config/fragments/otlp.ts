@@ -17,7 +17,10 @@ export interface OtlpInput {
 
 export function otlp({ grpc, http, kubernetes }: OtlpInput, signals: readonly Signal[]): Fragment {
   const removesClaims = kubernetes?.trustsSenders === false;
-  const kubernetesProcessors = [...(removesClaims ? ["transform/claims"] : []), ...(kubernetes ? ["k8s_attributes", DEPLOYMENT_NAMES_ID] : [])];
+  const kubernetesProcessors = [
+    ...(removesClaims ? ["transform/claims"] : []),
+    ...(kubernetes ? ["k8s_attributes", DEPLOYMENT_NAMES_ID] : []),
+  ];
   return {
     // An empty host means all IPv6 and IPv4 addresses of the machine.
     receivers: {

@@ -1,4 +1,4 @@
-// Exports what the host calls (backend/ingest/otlp/fast-decode.ts): where to put the body, decoding it into an index of rows and, once the
+// Exports what the host calls (backend/ingest/otlp/fast-decode.ts): where to put the request body, decoding it into an index of rows and, once the
 // host has reserved the memory, writing the rows of each day. `decode` ends on any unusual input with an exception that the host throws.
 import { shorten } from "./dictionaries";
 import { LOGS, readDocument, startDocument } from "./document";
@@ -27,7 +27,10 @@ export function streamLengthsAt(): usize {
   return STREAM_LENGTHS;
 }
 
-/** Reads a body of `length` bytes: protobuf, or JSON in UTF-8. `rowBytes` is what a row takes in addition to its record; `indexBytes` and `most` are limits. */
+/**
+ * Reads a body of `length` bytes: protobuf, or JSON in UTF-8. `rowBytes` is what a row takes in addition to its record; `indexBytes` and
+ * `most` are limits.
+ */
 export function decode(
   signal: i32,
   isProtobuf: bool,

@@ -21,7 +21,7 @@ const MAX_SECTIONS: u32 = 8;
 const SECTION_BYTES: u32 = 96;
 const SECTIONS: usize = memory.data(768, 8);
 const TOTALS: u32 = 8;
-/** Lengths of streams, which the host reads for each section and write. */
+/** Stream lengths, which the host reads for each section and write. */
 export const STREAM_LENGTHS: usize = memory.data(128, 8);
 let streams: usize = 0;
 

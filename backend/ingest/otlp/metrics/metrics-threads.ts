@@ -1,4 +1,4 @@
-// Stores OTLP metrics: converts them to exposition text, which the exposition ingest validates and writes. Bodies that are large or become
+// Stores OTLP metrics: converts them to exposition text, which the exposition ingest validates and writes. Request bodies that are large or become
 // much text are converted on threads, one after the other per organisation, so that the event loop stays free. Small requests of remote
 // write, and those that the kernel accepts, are checked directly, others on the same threads. Invariants: at most two bodies with their
 // text are in memory here, plus 1 MiB of text for each small body that is being stored; the text counts as memory of its request. Data
@@ -28,7 +28,7 @@ const INLINE_TEXT_BYTES = 1024 * 1024;
 const INLINE_WRITE_BYTES = { 1: 16 * 1024, 2: 2 * 1024 } as const;
 /** The kernel checks a smaller request in less than a millisecond. */
 const MAX_KERNEL_WRITE_BYTES = 512 * 1024;
-const QUEUE = { running: 2, perOrg: 1, waitingPerOrg: 64, fullMessage: "too many bodies of metrics are waiting; send it again later" };
+const QUEUE = { running: 2, perOrg: 1, waitingPerOrg: 64, fullMessage: "too many metrics requests are waiting; send this one again later" };
 /**
  * Twice what bodies of 32 MiB need: 192 MiB are enough for 192,000 points with two labels, and for two million attributes. A body whose
  * objects all have different keys needs more, and is rejected as too large.
