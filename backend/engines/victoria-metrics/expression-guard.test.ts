@@ -40,9 +40,9 @@ describe("what people and dashboards write is asked", () => {
 
 describe("what would end the engine is not asked, and the reason says how to write it", () => {
   test.each([
-    ['"s" + (a)', /strings as arguments/],
-    ['("s") + (a)', /strings as arguments/],
-    ['sum(a, "s" + (b))', /strings as arguments/],
+    ['"s" + (a)', /strings only as function arguments/],
+    ['("s") + (a)', /strings only as function arguments/],
+    ['sum(a, "s" + (b))', /strings only as function arguments/],
     ["- bool[5m]", /does not take "bool" there; a metric of that name is \{__name__=~"bool"\}/],
     ["a + (on)", /does not take "on" there/],
     ["1 + (Fill_Left [5m])", /does not take "Fill_Left" there/],
