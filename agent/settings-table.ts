@@ -305,10 +305,13 @@ export const CLUSTER = group("Cluster agent", {
     description:
       "Parts of the node that are mounted. `proc`: only `proc` and `sys` are mounted below `HOST_ROOT`, so there are no file system metrics. `none`: neither host metrics nor pod logs.",
   }),
-  kubernetesServiceHost: setting("KUBERNETES_SERVICE_HOST", text, { isRequired: true, description: "The API server; set by the kubelet." }),
+  kubernetesServiceHost: setting("KUBERNETES_SERVICE_HOST", text, {
+    isRequired: true,
+    description: "Host of the API server; set by the kubelet.",
+  }),
   kubernetesServicePort: setting("KUBERNETES_SERVICE_PORT", integer({ min: 1 }), {
     default: "443",
-    description: "Its port; set by the kubelet.",
+    description: "Port of the API server; set by the kubelet.",
   }),
   serviceAccountDir: setting("SERVICE_ACCOUNT_DIR", text, {
     default: "/var/run/secrets/kubernetes.io/serviceaccount",

@@ -48,13 +48,13 @@ export async function pages(): Promise<Record<string, string>> {
     "docs/reference/log-events.md": logEventsPage(),
     "docs/reference/logql.md": logqlPage(),
     "docs/reference/agent-metrics.md": metricsPage(
-      "Own metrics of the agent",
+      "Metrics of the agent itself",
       "agent/status/metrics.ts",
       "At `/metrics` of the health port (9598), for Prometheus. A metric without a value is left out. While the collector runs, its own metrics (`otelcol_*`) follow. `otelcol_exporter_queue_size` and `otelcol_exporter_queue_capacity` are the used and the total bytes of its disk queues, by `exporter`.",
       agentMetrics(),
     ),
     "docs/reference/backend-metrics.md": metricsPage(
-      "Own metrics of the backend",
+      "Metrics of the backend itself",
       "backend/operations/own-metrics.ts",
       "At `/metrics` of the health port (9090), for Prometheus. Labels have few values, and never contain an organisation, a key or data from a payload. Metrics of a role (`api`, `alerting`) exist only in processes with that role. The page also has `process_*` and `nodejs_*`.",
       backendMetrics(),

@@ -129,11 +129,11 @@ test("an organisation whose rules change all the time, so that the evaluator alw
   await using reconciler = new Reconciler(fake);
   using edits = new Repeated(() => {
     fake.stored.set("busy", (fake.stored.get("busy") ?? 0) + 1);
-    reconciler.notice();
+    reconciler.reconcileSoon();
   }, 10);
   for (let change = 1; change <= 5; change++) {
     fake.stored.set("quiet", change);
-    reconciler.notice();
+    reconciler.reconcileSoon();
     await vi.waitFor(() => expect(fake.loaded.get("quiet")).toBe(change), { timeout: 50_000, interval: 10 });
     expect(reconciler.isInSync).toBe(true);
   }
@@ -151,7 +151,7 @@ test("what makes a reload fail is looked for among all changes, also while the o
   fake.stored.set("other", 1);
   using _edits = new Repeated(() => {
     fake.stored.set("at fault", (fake.stored.get("at fault") ?? 0) + 1);
-    reconciler.notice();
+    reconciler.reconcileSoon();
   }, 50);
   expect((await suspects.promise).sort()).toEqual(["at fault", "other"]);
   await vi.waitFor(() => expect(reconciler.isInSync).toBe(false), SOON);

@@ -91,7 +91,7 @@ export class Reconciler implements AsyncDisposable {
   }
 
   /** Call after a change: reconciles as soon as possible. */
-  notice(): void {
+  reconcileSoon(): void {
     this.#hasChanges = true;
     this.#loop.wake();
   }
@@ -106,7 +106,7 @@ export class Reconciler implements AsyncDisposable {
     await this.#loop[Symbol.asyncDispose]();
   }
 
-  /** Returns how long to wait before the next step, unless `notice` is called. */
+  /** Returns how long to wait before the next step, unless `reconcileSoon` is called. */
   async #step(signal: AbortSignal): Promise<number> {
     await pause(this.#readAtMs + this.#timing.confirmPollMs - performance.now(), signal);
     signal.throwIfAborted();
@@ -219,8 +219,11 @@ export class Reconciler implements AsyncDisposable {
   }
 }
 
-/** Reason shown to users for a withheld rule that was not yet tried separately. */
-const WITHHELD = "withheld for some seconds: the evaluator rejected rules that were changed together with this one";
+/**
+ * Reason shown to users for a withheld rule that was not yet tried separately. The database stores it, and `tryNext` compares it, so a changed
+ * text would leave rules that are waiting during an upgrade without a trial.
+ */
+const WITHHELD = "held back for some seconds: the evaluator refused rules that were changed together with this one";
 
 export interface QuarantineOptions {
   readonly table: RuleTable;

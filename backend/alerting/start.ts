@@ -68,7 +68,7 @@ export async function startAlerting(options: AlertingOptions) {
       evaluator,
       metrics,
       responses: options.responses,
-      changed: () => reconciler.notice(),
+      changed: () => reconciler.reconcileSoon(),
       intervalMs,
     }),
     /** True while no change is later than documented: for /metrics, not for readiness. */

@@ -1,5 +1,5 @@
 // Options of the log and trace query routes, and the schemas of a log record and a span in their responses.
-import { type TailRouteOptions } from "./log-tail-stream.ts";
+import type { TailRouteOptions } from "./log-tail-stream.ts";
 import type { ResponseBudget } from "../http/response-budget.ts";
 import type { Guards } from "../auth/request-identity.ts";
 import type { SpanStore } from "../storage/traces/store.ts";

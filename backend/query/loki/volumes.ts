@@ -7,7 +7,7 @@ import { LabelSet } from "./entry.ts";
 import { rowsIn, rowsOf, streamsOf } from "./label-queries.ts";
 import { findKeys, labelValue } from "./label-sql.ts";
 import { type Steps, createParameterError } from "./parameters.ts";
-import { type QueryContext, type Selected } from "./range-points.ts";
+import type { QueryContext, Selected } from "./range-points.ts";
 
 interface VolumeRequest extends Selected {
   readonly limit: number;

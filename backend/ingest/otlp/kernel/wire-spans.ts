@@ -50,23 +50,23 @@ export function wireSpanRecord(at: usize, end: usize, resource: usize, scope: us
 
 function spanField(at: usize, end: usize, row: usize): void {
   switch (wire.number) {
-    case 1:
+    case 1: // trace_id
       return wireId(at, end, TRACE_DIGITS, row + TRACE);
-    case 2:
+    case 2: // span_id
       return wireId(at, end, SPAN_DIGITS, row + SPAN);
-    case 3:
+    case 3: // trace_state
       wireString(at, end);
       return keepText(row + STATE);
-    case 4:
+    case 4: // parent_span_id
       return wireId(at, end, SPAN_DIGITS, row + PARENT);
-    case 5:
+    case 5: // name
       wireString(at, end);
       return keepText(row + NAME);
-    case 6:
+    case 6: // kind
       return store<u32>(row + KIND, enumeration(5));
-    case 15:
+    case 15: // status
       return status(at, end, row);
-    case 16:
+    case 16: // flags
       return wire.expect(wire.FIXED32);
     default:
       if (wire.number != 0) wire.expect(wire.VARINT);
