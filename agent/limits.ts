@@ -94,7 +94,7 @@ export const MAX_MONITOR_TARGETS = 10_000;
 export const MAX_POD_TARGETS_CHARACTERS = 256 * 1024;
 
 // monitors/monitors.ts
-/** JSON of the targets of all jobs of a node; if it is exceeded, the largest jobs lose targets. */
+/** JSON of all scrape targets of a node; if it is exceeded, the largest jobs lose targets. */
 export const MAX_NODE_TARGETS_CHARACTERS = 8 * 1024 * 1024;
 
 // kubernetes/object-watch.ts

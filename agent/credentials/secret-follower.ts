@@ -1,4 +1,4 @@
-// Follows changes of the Secret with a watch, and with polls for changes that the watch misses. Invariants: the agent applies a change within
+// Follows changes to the Secret with a watch, and with polls for changes that the watch misses. Invariants: the agent applies a change within
 // one poll interval, even if the watch died silently; if a poll finds a version that the watch does not report soon after, the watch is
 // restarted; a response or event is never applied after a newer one.
 import type { Logger } from "pino";

@@ -153,21 +153,21 @@ export class Lease {
     taken: LeaseObject,
     { annotate, found, startedAt, signal }: { annotate: Annotate; found: Annotations; startedAt: number; signal: AbortSignal },
   ): LeaseTerm {
-    const over = new AbortController();
-    const ended = AbortSignal.any([signal, over.signal]);
+    const termEnd = new AbortController();
+    const ended = AbortSignal.any([signal, termEnd.signal]);
     const held: Held = { lease: taken, deadline: startedAt + this.#timing.renewDeadlineMs, annotate };
     const renewing = this.#renew(held, ended).catch((error: unknown) => {
-      if (!ended.aborted) over.abort(error);
+      if (!ended.aborted) termEnd.abort(error);
     });
     return {
       found,
       signal: ended,
       assertHeld: () => {
-        if (performance.now() > held.deadline) over.abort(new LeaseLostError("not renewed in time"));
+        if (performance.now() > held.deadline) termEnd.abort(new LeaseLostError("not renewed in time"));
         ended.throwIfAborted();
       },
       [Symbol.asyncDispose]: async () => {
-        over.abort(new LeaseLostError("released"));
+        termEnd.abort(new LeaseLostError("released"));
         await renewing;
         await this.#release(held);
       },

@@ -42,7 +42,7 @@ export interface LogCounterOptions {
   readonly timing?: { readonly pollMs: number };
 }
 
-/** Poll interval for changes of other replicas. */
+/** Interval for polling the database, to find changes that other replicas made. */
 const TIMING = { pollMs: 1000 };
 /** Slots for counts; `cheap` is for those that took less than CHEAP_MS last time, including the wait for a query slot. */
 const SLOTS = ["any", "cheap"] as const;
@@ -98,9 +98,9 @@ export class LogCounter implements AsyncDisposable {
     await this.#loop[Symbol.asyncDispose]();
     this.#stopping.abort();
     // The signal aborts queries but not a write to the metrics store, which may hang.
-    const over = new AbortController();
-    const all = Promise.all(this.#runningCounts().map(({ done }) => done)).finally(() => over.abort());
-    await Promise.race([all, pause(GRACE_MS, over.signal)]);
+    const pauseStop = new AbortController();
+    const all = Promise.all(this.#runningCounts().map(({ done }) => done)).finally(() => pauseStop.abort());
+    await Promise.race([all, pause(GRACE_MS, pauseStop.signal)]);
   }
 
   async #step(): Promise<number> {

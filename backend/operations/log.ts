@@ -1,4 +1,4 @@
-// Writes the structured logs of the backend: JSON lines on stdout, one per event, with `audit: true` for changes of accounts and rules.
+// Writes the structured logs of the backend: JSON lines on stdout, one per event, with `audit: true` for changes to accounts and rules.
 // Invariant: secrets never reach a log. Only the error fields listed here are logged, because drivers attach the values of a statement to
 // their errors; the redaction list is only the second line of defence.
 import { pino, type DestinationStream, type Logger, type LoggerOptions } from "pino";

@@ -70,9 +70,9 @@ export class BodyClaims implements AsyncDisposable {
       claiming.catch(() => undefined);
       return "ours";
     }
-    const over = new AbortController();
+    const sleepStop = new AbortController();
     const { patienceMs = PATIENCE_MS } = this.#options;
-    const late = sleep(patienceMs, "late" as const, { signal: over.signal }).catch(() => "late" as const);
+    const late = sleep(patienceMs, "late" as const, { signal: sleepStop.signal }).catch(() => "late" as const);
     try {
       const first = await Promise.race([claiming, late]);
       if (first !== "late") return first;
@@ -81,7 +81,7 @@ export class BodyClaims implements AsyncDisposable {
     } catch (error) {
       this.#failed(error);
     } finally {
-      over.abort();
+      sleepStop.abort();
     }
     return "ours";
   }

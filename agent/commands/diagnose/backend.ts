@@ -70,7 +70,7 @@ function adviceFor(error: unknown): string {
   if (messageOf(error).includes("407"))
     return "the outgoing proxy requires credentials: HTTPS_PROXY=http://user:password@host:port (percent-encoded)";
   if (/Proxy response|UND_ERR_PRX/.test(messageOf(error)))
-    return "the outgoing proxy rejects the connection: allow CONNECT to the backend's host and port there, or add the host to NO_PROXY";
+    return "the outgoing proxy rejects the connection: configure it to allow CONNECT to the backend's host and port, or add the host to NO_PROXY";
   if (codeOf(error) === "ECONNREFUSED")
     return "no server listens there: check host and port of BACKEND_URL (or HTTPS_PROXY), and that the server runs";
   return "check BACKEND_URL, firewalls, HTTPS_PROXY and NO_PROXY";

@@ -153,12 +153,12 @@ export async function openClickHouse(options: ClickHouseOptions): Promise<ClickH
 function afterCommit(ask: Ask, { orgId, pending, signal }: { orgId: string; pending: PendingRows; signal: AbortSignal }): Ask {
   const end = performance.now() + MAX_READ_S * 1000;
   return async (statement, ...limits) => {
-    const over = Promise.withResolvers<never>();
-    using _listening = addAbortListener(signal, () => over.reject(signal.reason));
-    const late = () => over.reject(unavailable(new Error("acknowledged rows are not committed in time")));
+    const ended = Promise.withResolvers<never>();
+    using _listening = addAbortListener(signal, () => ended.reject(signal.reason));
+    const late = () => ended.reject(unavailable(new Error("acknowledged rows are not committed in time")));
     const timer = setTimeout(late, Math.max(0, end - performance.now()));
     try {
-      await Promise.race([pending.flushFor(statement.text, orgId), over.promise]);
+      await Promise.race([pending.flushFor(statement.text, orgId), ended.promise]);
     } finally {
       clearTimeout(timer);
     }

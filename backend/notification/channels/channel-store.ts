@@ -137,7 +137,10 @@ export class ChannelStore {
       const routes = await trx.selectFrom("routes").select(["position", "channel_ids"]).where("org_id", "=", orgId).execute();
       const uses = routes.filter((route) => route.channel_ids.includes(id)).length;
       if (uses > 0)
-        throw new ApiError("conflict", `${uses === 1 ? "a route uses" : `${uses} routes use`} this channel: remove it from there first`);
+        throw new ApiError(
+          "conflict",
+          `${uses === 1 ? "a route uses" : `${uses} routes use`} this channel: remove it from ${uses === 1 ? "the route" : "these routes"} first`,
+        );
       await trx.deleteFrom("channels").where("org_id", "=", orgId).where("id", "=", id).execute();
       return row;
     });

@@ -93,8 +93,8 @@ export class Outbox implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#loop[Symbol.asyncDispose]();
     const all = Promise.allSettled(this.#inFlight.keys());
-    const over = new AbortController();
-    await Promise.race([all.then(() => over.abort()), pause(this.#timing.graceMs, over.signal)]);
+    const pauseStop = new AbortController();
+    await Promise.race([all.then(() => pauseStop.abort()), pause(this.#timing.graceMs, pauseStop.signal)]);
     this.#aborting.abort();
     await all;
   }

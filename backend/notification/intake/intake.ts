@@ -1,4 +1,4 @@
-// Stores changes of alerts that the evaluator reports. Invariants: an accepted alert is in the database, and its organisation is marked as
+// Stores the alert changes that the evaluator reports. Invariants: an accepted alert is in the database, and its organisation is marked as
 // due in the same transaction; an unchanged repetition writes nothing; the alerts of an organisation are limited.
 import type { Transaction } from "kysely";
 import type { AlertingTables } from "../../alerting/table.ts";

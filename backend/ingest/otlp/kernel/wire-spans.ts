@@ -1,5 +1,5 @@
 // Decodes a Span of OTLP/protobuf into a row of the spans table. If anything is unusual, such as a repeated field, the kernel falls back:
-// it returns an error code, and the host decodes the request in TypeScript instead (bytes.ts).
+// its call ends, and the host decodes the request in TypeScript instead (common/kernel/bytes.ts).
 import { once, textAt, textLength } from "../../../../common/kernel/json";
 import { fallBack, UNUSUAL } from "../../../../common/kernel/bytes";
 import * as wire from "../../../../common/kernel/wire";
