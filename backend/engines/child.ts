@@ -137,8 +137,8 @@ class SupervisedChild implements EngineChild {
     const pollingStop = new AbortController();
     const pollingSignal = AbortSignal.any([signal, pollingStop.signal]);
     try {
-      const isReady = pollUntil(() => this.#answers(pollingSignal), READY_POLL_MS, pollingSignal);
-      const result = await Promise.race([run.exited, isReady]);
+      const becomesReady = pollUntil(() => this.#answers(pollingSignal), READY_POLL_MS, pollingSignal);
+      const result = await Promise.race([run.exited, becomesReady]);
       if (typeof result === "string") throw this.#failure(`exited before it was ready (${result})`);
       if (!result) throw this.#failure(`is not ready after ${this.#timing.readyTimeoutMs / 1000} s`);
       this.running = true;
