@@ -256,7 +256,7 @@ describe("Grafana's Loki data source", () => {
   it.each([
     ["query_range?query=%7Ba%3D%22b%22%7D%20%7C%3D%20ip(%221.1.1.1%22)", "ip() is not supported"],
     ["query_range?query=%7B", "parse error"],
-    ["query_range", "query: required"],
+    ["query_range", "query: a LogQL query is required"],
     ["query_range?query=1&step=0", "step"],
     ["query_range?query=1&start=0&end=4000000000&step=1", "exceeded maximum resolution"],
     ["query_range?query=1&start=yesterday", "start"],
