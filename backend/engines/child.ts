@@ -98,9 +98,6 @@ interface ChildRun {
 }
 
 class SupervisedChild implements EngineChild {
-  running = false;
-  restarts = 0;
-  stoppedCleanly = false;
   readonly #program: string;
   readonly #options: ChildOptions;
   readonly #timing: ChildTiming;
@@ -108,6 +105,9 @@ class SupervisedChild implements EngineChild {
   readonly #lastLines: string[] = [];
   readonly #killAtExit = (): void => this.#run?.end();
   #run: ChildRun | undefined;
+  #isReady = false;
+  #restarts = 0;
+  #stoppedCleanly = false;
   #loop: Loop | undefined;
 
   constructor(program: string, options: ChildOptions, timing: ChildTiming) {
@@ -126,8 +126,20 @@ class SupervisedChild implements EngineChild {
     process.once("exit", this.#killAtExit);
   }
 
+  get running(): boolean {
+    return this.#isReady;
+  }
+
   get pid(): number | undefined {
     return this.#run?.pid;
+  }
+
+  get restarts(): number {
+    return this.#restarts;
+  }
+
+  get stoppedCleanly(): boolean {
+    return this.#stoppedCleanly;
   }
 
   /** Spawns and waits until ready. Throws with the child's last lines if it exits before it is ready, or when `signal` fires. */
@@ -141,7 +153,7 @@ class SupervisedChild implements EngineChild {
       const result = await Promise.race([run.exited, becomesReady]);
       if (typeof result === "string") throw this.#failure(`exited before it was ready (${result})`);
       if (!result) throw this.#failure(`is not ready after ${this.#timing.readyTimeoutMs / 1000} s`);
-      this.running = true;
+      this.#isReady = true;
     } finally {
       pollingStop.abort();
     }
@@ -159,28 +171,28 @@ class SupervisedChild implements EngineChild {
   async [Symbol.asyncDispose](): Promise<void> {
     process.off("exit", this.#killAtExit);
     await this.#loop?.[Symbol.asyncDispose]();
-    this.running = false;
+    this.#isReady = false;
     const run = this.#run;
     if (!run) return;
     run.end();
-    this.stoppedCleanly = (await run.exited) === "exit code 0";
+    this.#stoppedCleanly = (await run.exited) === "exit code 0";
     forgetChild(this.#options.pidFile);
   }
 
   /** Restarts the child unless it runs. Resolves when it has run for another `healthyMs`; throws if it exits before that. */
   async #runOnce(signal: AbortSignal): Promise<number> {
-    if (!this.running) await this.#restart(signal);
+    if (!this.#isReady) await this.#restart(signal);
     const pauseStop = new AbortController();
     const healthy = pause(this.#timing.healthyMs, AbortSignal.any([signal, pauseStop.signal]));
     const reason = await Promise.race([this.#run?.exited, healthy]).finally(() => pauseStop.abort());
     if (reason === undefined) return 0;
-    this.running = false;
+    this.#isReady = false;
     this.#options.onExit?.();
     throw this.#failure(`exited (${reason})`);
   }
 
   async #restart(signal: AbortSignal): Promise<void> {
-    this.restarts += 1;
+    this.#restarts += 1;
     await this.start(signal);
     signal.throwIfAborted();
     this.#options.onRestart?.();

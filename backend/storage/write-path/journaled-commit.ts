@@ -45,11 +45,11 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
   readonly #journalOutage: Outage;
   readonly #loop: Loop;
   readonly #adding = new Set<Promise<void>>();
-  bytes = 0;
+  #bytes = 0;
   /** Pending bytes of each organisation that has any. */
   readonly #bytesByOrg = new Map<string, number>();
-  deadLetters = 0;
-  dropped = 0;
+  #deadLetters = 0;
+  #dropped = 0;
   /** Entries that the engine did not accept, in the order of the next attempts. */
   #replay: PendingEntry[] = [];
   #replayBatchSize = Number.POSITIVE_INFINITY;
@@ -64,6 +64,18 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
       failed: (error) => this.#engineOutage.failed(error),
       backoffMs: options.backoffMs ?? BACKOFF_MS,
     });
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  get deadLetters(): number {
+    return this.#deadLetters;
+  }
+
+  get dropped(): number {
+    return this.#dropped;
   }
 
   get failingMs(): number | undefined {
@@ -134,13 +146,13 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
   /** While the engine is unavailable, no memory is freed, so without a share per organisation the largest sender would take it all. */
   #isWithinLimits(orgId: string, size: number): boolean {
     const { maxPendingBytes = MAX_PENDING_BYTES } = this.#options;
-    const free = maxPendingBytes - this.bytes - size;
+    const free = maxPendingBytes - this.#bytes - size;
     return (this.#bytesByOrg.get(orgId) ?? 0) + size <= MAX_SHARE_OF_FREE * free;
   }
 
   #count(orgId: string, bytes: number): void {
     const orgBytes = (this.#bytesByOrg.get(orgId) ?? 0) + bytes;
-    this.bytes += bytes;
+    this.#bytes += bytes;
     if (orgBytes > 0) this.#bytesByOrg.set(orgId, orgBytes);
     else this.#bytesByOrg.delete(orgId);
   }
@@ -201,14 +213,14 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
       const file = await journal.keepDeadLetter(pending.entry);
       if (file === undefined) {
         log.error({ event: "journal.rows_dropped", ...fields }, "engine refuses acknowledged rows; dead letters are full, dropping them");
-        this.dropped += rows.count;
+        this.#dropped += rows.count;
       } else {
         log.error({ event: "journal.dead_letter", ...fields, file }, "engine refuses acknowledged rows; kept as a dead letter");
       }
     } catch (error) {
       return this.#queueReplay([pending], error);
     }
-    this.deadLetters += 1;
+    this.#deadLetters += 1;
     this.#settle(pending);
   }
 
