@@ -29,6 +29,10 @@ export function or(conditions: readonly Sql[]): Sql {
   return new Sql(conditions.map((condition) => `(${condition.text})`).join(" OR "));
 }
 
+export function unionAll(statements: readonly Sql[]): Sql {
+  return new Sql(statements.map(({ text }) => text).join(" UNION ALL "));
+}
+
 export function commaList(values: readonly SqlValue[]): Sql {
   return new Sql(values.map(literal).join(", "));
 }

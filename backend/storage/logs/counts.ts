@@ -1,7 +1,8 @@
 // Counts log records by time and level, and lists their fields with values. Invariant: the response is small whatever the records contain:
 // levels, fields, values and their lengths are limited, and fields come from a sample.
-import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { and, type Sql, sql, unionAll } from "../../engines/clickhouse/sql.ts";
 import type { Ask } from "../../engines/clickhouse/client.ts";
+import { parseLines } from "../found-page.ts";
 import { MAX_COUNTED_FIELDS, MAX_COUNTED_NAME_CHARACTERS, MAX_COUNTED_VALUES, MAX_LEVELS } from "../limits.ts";
 import { formatTime, pageConditions } from "../page.ts";
 import { matchingIn, type RecordFilter, recordConditions } from "./filter.ts";
@@ -52,17 +53,16 @@ export async function histogram(ask: Ask, orgId: string, filter: RangeFilter, bu
     ? [countsAt(GROUP_NS, and([own, byMinute.whole])), ...(byMinute.cut ? [rows(and([own, byMinute.cut]))] : [])]
     : [rows(where(orgId, filter))];
   // The engine ranks levels over the whole range, so that every interval lists the same levels by name.
-  const text = await ask(
+  const lines = await ask(
     sql`SELECT cell.1 AS bucket, if(place > ${MAX_LEVELS}, ${REST}, ${cut(sql`level`)}) AS name, toFloat64(sum(cell.2)) AS n FROM (
       SELECT level, groupArray((bucket, n)) AS cells, row_number() OVER (ORDER BY sum(n) DESC, level) AS place FROM (
-        ${new Sql(counted.map(({ text: statement }) => statement).join(" UNION ALL "))}
+        ${unionAll(counted)}
       ) GROUP BY level
     ) ARRAY JOIN cells AS cell GROUP BY bucket, name ORDER BY bucket, n DESC, name`,
     undefined,
     blockRows,
   );
-  for (const line of text.toString("utf8").split("\n").filter(Boolean)) {
-    const { bucket: index, name, n } = JSON.parse(line) as { bucket: string; name: string; n: number };
+  for (const { bucket: index, name, n } of parseLines<{ bucket: string; name: string; n: number }>(lines)) {
     const of = counts[Number(index)];
     if (of) Object.defineProperty(of, name, { value: n, enumerable: true });
   }
@@ -95,7 +95,7 @@ export async function fields(ask: Ask, orgId: string, filter: RangeFilter): Prom
 }
 
 function where(orgId: string, filter: RangeFilter): Sql {
-  return and([sql`org_id = ${orgId}`, ...pageConditions({ range: filter.range, after: undefined }), ...recordConditions(filter)]);
+  return and([sql`org_id = ${orgId}`, ...pageConditions({ range: filter.range }), ...recordConditions(filter)]);
 }
 
 function divideUp(dividend: bigint, divisor: bigint): bigint {

@@ -1,8 +1,9 @@
 // Counts log records grouped by some of their fields, for log alert rules: "errors by source and node, if more than 100". The answer has at
 // most `maxGroups` groups, and each value is cut to a maximum length, so that records cannot make it large.
-import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { and, Sql, sql, unionAll } from "../../engines/clickhouse/sql.ts";
 import type { ClickHouse } from "../../engines/clickhouse/client.ts";
 import type { QueryOptions } from "../../admission/query-queue.ts";
+import { parseLines } from "../found-page.ts";
 import { MAX_GROUP_VALUE_CHARACTERS } from "../limits.ts";
 import { pageConditions } from "../page.ts";
 import type { RangeFilter } from "./counts.ts";
@@ -64,18 +65,14 @@ export async function groupCounts(
   const lines = await clickhouse
     .read(orgId, options, (ask) => ask(statement, undefined, matchingIn(filter).blockRows))
     .catch((error: unknown) => refusePattern(error, filter));
-  return lines
-    .toString("utf8")
-    .split("\n")
-    .filter(Boolean)
-    .map((line) => JSON.parse(line) as GroupCount);
+  return parseLines(lines);
 }
 
 /** Conditions that split the range into disjoint parts: whole minutes and cut minutes, if counts by minute have all that is asked for. */
 function rangeParts({ filter, by }: GroupQuestion): Sql[] {
   const isByMinute = isOfGroups(filter) && by.every((field) => COLUMNS_OF_GROUPS.has(field));
   const parts = isByMinute ? halves(filter.range, []) : undefined;
-  if (!parts) return [and(pageConditions({ range: filter.range, after: undefined }))];
+  if (!parts) return [and(pageConditions({ range: filter.range }))];
   return parts.cut ? [parts.whole, parts.cut] : [parts.whole];
 }
 
@@ -94,10 +91,6 @@ function sumGroups(parts: Sql, { having, maxGroups, known = [] }: GroupQuestion)
   const knownFirst = known.length === 0 ? sql`` : sql`has([${knownValues}], values) DESC, `;
   return sql`SELECT values, toFloat64(sum(n)) AS count FROM (${parts})
     GROUP BY values HAVING sum(n) ${compared} ORDER BY ${knownFirst}count DESC, values LIMIT ${maxGroups}`;
-}
-
-function unionAll(statements: readonly Sql[]): Sql {
-  return new Sql(statements.map(({ text }) => text).join(" UNION ALL "));
 }
 
 function valueOf(field: string): Sql {

@@ -3,7 +3,7 @@
 // the range contains.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Ask } from "../../engines/clickhouse/client.ts";
-import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { and, type Sql, sql, unionAll } from "../../engines/clickhouse/sql.ts";
 import { parseLines } from "../found-page.ts";
 import { MAX_PATTERN_LINE_CHARACTERS, MAX_MESSAGE_PATTERNS, MAX_PATTERN_SAMPLE_RECORDS } from "../limits.ts";
 import { nanoseconds } from "../page.ts";
@@ -51,8 +51,8 @@ async function countRecords(ask: Ask, { orgId, conditions, matching, range }: Pa
   const own = [sql`org_id = ${orgId}`, ...conditions];
   const split = areOfGroups(conditions) ? halves(range, []) : undefined;
   const parts = split ? [split.whole, ...(split.cut ? [split.cut] : [])] : [and(timesOf(range))];
-  const counts = parts.map((part) => sql`SELECT count() AS n FROM ${matching.from} WHERE ${and([...own, part])}`.text);
-  const answer = await ask(new Sql(`SELECT toFloat64(sum(n)) AS n FROM (${counts.join(" UNION ALL ")})`), undefined, matching.blockRows);
+  const counts = parts.map((part) => sql`SELECT count() AS n FROM ${matching.from} WHERE ${and([...own, part])}`);
+  const answer = await ask(sql`SELECT toFloat64(sum(n)) AS n FROM (${unionAll(counts)})`, undefined, matching.blockRows);
   return (JSON.parse(answer.toString("utf8")) as { n: number }).n;
 }
 

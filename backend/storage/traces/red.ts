@@ -1,7 +1,7 @@
 // Builds queries for rates, errors and durations (RED) of services and operations by minute. They read the projections `minutes` and
 // `services` of the spans and, for minutes older than the retention of spans, the copies of `minutes` in `span_minutes`. Invariant: ranges
 // are whole minutes, and each minute is read either from spans or from copies, so every span counts once.
-import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { and, type Sql, sql, unionAll } from "../../engines/clickhouse/sql.ts";
 import { nanoseconds } from "../page.ts";
 import { DURATION_BUCKETS, DURATION_SUM, MAX_PACKED_S, packedBuckets } from "./histogram.ts";
 
@@ -70,7 +70,7 @@ export function minuteGroups(orgId: string, { keys, groupBy, conditions, startS,
       sumMap(buckets) AS histogram FROM span_minutes FINAL WHERE ${and([sql`org_id = ${orgId}`, ...range, ...conditions(sql`entry`)])}
       GROUP BY ${groupBy}, status_code`);
   }
-  return parts.reduce((union, part) => sql`${union} UNION ALL ${part}`);
+  return unionAll(parts);
 }
 
 /** Must equal the expressions of the projection `services`. */
