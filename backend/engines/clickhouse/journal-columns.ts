@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { writeDurably } from "../../../common/files.ts";
+import { ownBytes } from "../pieces.ts";
 import { columnsIdOf, type JournalEntry } from "./row-journal.ts";
 import { type NativeColumns, type NativeRows, type NativeType, plainType, streamsByColumn } from "./native-block.ts";
 
@@ -56,8 +57,8 @@ function convertRows(from: NativeColumns, to: NativeColumns, rows: NativeRows): 
     const found = known.get(name);
     return found && types.get(name) === type ? found : convertStreams(type, found ?? emptyStreams(plainType(type), rows.count), rows.count);
   });
-  // A copy with a buffer of its own, which can be freed independently: Buffer.concat may use the buffer that small Buffers share.
-  return { count: rows.count, bytes: new Uint8Array(Buffer.concat(streams)), streamLengths: streams.map(({ length }) => length) };
+  // Small Buffers share a buffer, which could not be freed with the rows.
+  return { count: rows.count, bytes: ownBytes(Buffer.concat(streams)), streamLengths: streams.map(({ length }) => length) };
 }
 
 function emptyStreams(type: string, count: number): Uint8Array[] {

@@ -71,8 +71,9 @@ export interface NativeRows {
 /** The rows of the columns. Each column is released as soon as it is copied, so that little memory is used twice. */
 export function nativeRows(columns: readonly Column[], count: number): NativeRows {
   const streamsOf = columns.map((column) => column.streams());
-  const streamLengths = streamsOf.flat().map(({ length }) => length);
-  const bytes = new Uint8Array(sizeOf(streamsOf.flat()));
+  const streams = streamsOf.flat();
+  const streamLengths = streams.map(({ length }) => length);
+  const bytes = new Uint8Array(sizeOf(streams));
   let at = 0;
   for (const [index, column] of columns.entries()) {
     for (const stream of streamsOf[index] ?? []) {
