@@ -44,10 +44,11 @@ export class FileLines {
   }
 
   #findSending(keys: ReadonlySet<string>): Promise<unknown> | undefined {
-    return keys
-      .values()
-      .map((key) => this.#sending.get(key))
-      .find((sending) => sending !== undefined);
+    for (const key of keys) {
+      const sending = this.#sending.get(key);
+      if (sending) return sending;
+    }
+    return undefined;
   }
 
   async #sendNew(stored: StoredBatches, { batches, buildBody }: FileRequest, send: SendFiles): Promise<ForwardResult> {
