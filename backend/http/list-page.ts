@@ -69,11 +69,11 @@ export async function readPage<Tables, Table extends keyof Tables, Row>(
 ): Promise<Row[]> {
   const [column, id] = [sql.ref(sortedBy), sql.ref("id")];
   const [value = "", lastId] = readCursor(request, 2) ?? [];
-  const last = sortedBy === "at" || sortedBy.endsWith("_at") ? () => readCursorTime(value) : () => value;
-  const remaining =
-    lastId === undefined
-      ? query
-      : query.where(sql<boolean>`(${column}, ${id}) ${order === "asc" ? sql`>` : sql`<`} (${last()}, ${lastId})`);
+  let remaining = query;
+  if (lastId !== undefined) {
+    const last = sortedBy === "at" || sortedBy.endsWith("_at") ? readCursorTime(value) : value;
+    remaining = query.where(sql<boolean>`(${column}, ${id}) ${order === "asc" ? sql`>` : sql`<`} (${last}, ${lastId})`);
+  }
   const rows = await remaining
     .orderBy(column, order)
     .orderBy(id, order)

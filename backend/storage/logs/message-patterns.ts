@@ -29,7 +29,7 @@ export interface MessagePattern {
   readonly total: number;
 }
 
-export interface FoundPatterns {
+interface FoundPatterns {
   /** The number of records that match. */
   readonly records: number;
   /** One of this many slices of time was read; 1: all records were read. */

@@ -33,7 +33,7 @@ export interface LogRow {
   readonly scope: string;
 }
 
-export interface LogTail {
+interface LogTail {
   /** True: other processes may store records without a notification here. */
   readonly isShared: boolean;
   /** Calls `notify` after this process has stored records of the organisation. */
