@@ -5,6 +5,7 @@ import { ask } from "../../../common/http.ts";
 import { type Rejection, sumMetric } from "./queue-state.ts";
 import { Loop } from "../../../common/loop.ts";
 import type { Log } from "../../log.ts";
+import { FILES_EXPORTER } from "../config/collector-config.ts";
 import type { LogFilesStatus } from "../files/log-files.ts";
 
 export interface FailingSignal {
@@ -96,7 +97,7 @@ export class LogFilesWatchdog implements AsyncDisposable {
     const records = sumMetric(metrics, "otelcol_receiver_accepted_log_records", 'receiver="file_log/files"');
     if (this.#records !== undefined && !Object.is(records, this.#records)) this.#progressMs = this.#nowMs();
     if (isLate) this.#records = records;
-    if (rejection) this.#restartIfEmpty(rejection, sumMetric(metrics, "otelcol_exporter_queue_size", 'exporter="otlp_http/files"'));
+    if (rejection) this.#restartIfEmpty(rejection, sumMetric(metrics, "otelcol_exporter_queue_size", `exporter="${FILES_EXPORTER}"`));
   }
 
   #restartIfEmpty({ sinceMs, error }: Omit<Rejection, "lastMs">, queued: number): void {

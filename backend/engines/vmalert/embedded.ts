@@ -5,6 +5,7 @@ import { cannotListen } from "../../errors.ts";
 import { rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { execa } from "execa";
+import { joinHostPort } from "../../../common/ip-networks.ts";
 import type { Log } from "../../operations/log.ts";
 import { type ChildTiming, type EngineChild, findProgram, superviseChild } from "../child.ts";
 import { engineLogin, loginOf } from "../engine-http.ts";
@@ -49,14 +50,14 @@ export async function startEvaluator(options: EvaluatorOptions): Promise<Embedde
   const rules = await RuleFolder.open(join(folder, "rules"));
   await keepUsableRules(program, rules, options.log);
   const notifier = await notifierFlags(folder, options.notifierUrls ?? []);
-  const host = options.listen.host.includes(":") ? `[${options.listen.host}]` : options.listen.host;
-  const address = `http://${host === "0.0.0.0" ? "127.0.0.1" : host}:${options.listen.port}`;
+  const { host, port } = options.listen;
+  const address = `http://${joinHostPort(host === "0.0.0.0" ? "127.0.0.1" : host, port)}`;
   const login = engineLogin(options.passwordFile);
   const metrics = await metricsFlags(folder, options);
   const starting = superviseChild({
     name: "vmalert",
     candidates: [program],
-    args: [...flags(options, rules), ...metrics, `-httpListenAddr=${host}:${options.listen.port}`, ...login.flags, ...notifier],
+    args: [...flags(options, rules), ...metrics, `-httpListenAddr=${joinHostPort(host, port)}`, ...login.flags, ...notifier],
     env: {},
     pidFile: join(options.dataDir, "vmalert.pid"),
     readyUrl: `${address}/health`,
