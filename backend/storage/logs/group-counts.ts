@@ -1,6 +1,6 @@
 // Counts log records grouped by some of their fields, for log alert rules: "errors by source and node, if more than 100". The answer has at
 // most `maxGroups` groups, and each value is cut to a maximum length, so that records cannot make it large.
-import { and, Sql, sql, unionAll } from "../../engines/clickhouse/sql.ts";
+import { and, commaList, Sql, sql, unionAll } from "../../engines/clickhouse/sql.ts";
 import type { ClickHouse } from "../../engines/clickhouse/client.ts";
 import type { QueryOptions } from "../../admission/query-queue.ts";
 import { parseLines } from "../found-page.ts";
@@ -78,7 +78,7 @@ function rangeParts({ filter, by }: GroupQuestion): Sql[] {
 
 /** The statement that counts the records of one part of the range by their values. */
 function countPart(orgId: string, filter: RangeFilter, by: readonly string[], range: Sql): Sql {
-  const values = by.length === 0 ? sql`emptyArrayString()` : sql`[${new Sql(by.map((field) => valueOf(field).text).join(", "))}]`;
+  const values = by.length === 0 ? sql`emptyArrayString()` : sql`[${commaList(by.map(valueOf))}]`;
   const conditions = and([sql`org_id = ${orgId}`, ...recordConditions(filter), range]);
   const groups = by.length === 0 ? sql`` : sql`GROUP BY values`;
   return sql`SELECT ${values} AS values, count() AS n FROM ${matchingIn(filter).from} WHERE ${conditions} ${groups}`;
@@ -87,7 +87,7 @@ function countPart(orgId: string, filter: RangeFilter, by: readonly string[], ra
 /** The statement that adds the parts up, drops groups outside the threshold and returns the first `maxGroups`. */
 function sumGroups(parts: Sql, { having, maxGroups, known = [] }: GroupQuestion): Sql {
   const compared = new Sql(`${having.operator} ${having.threshold}`);
-  const knownValues = new Sql(known.map((values) => sql`${values}`.text).join(", "));
+  const knownValues = commaList(known);
   const knownFirst = known.length === 0 ? sql`` : sql`has([${knownValues}], values) DESC, `;
   return sql`SELECT values, toFloat64(sum(n)) AS count FROM (${parts})
     GROUP BY values HAVING sum(n) ${compared} ORDER BY ${knownFirst}count DESC, values LIMIT ${maxGroups}`;
