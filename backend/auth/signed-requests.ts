@@ -1,6 +1,6 @@
-// Verifies signed requests: headers, clock window, key, signature and kind of key. Invariant: it reads headers only, never the request body. Every
-// refusal is a 401 with its own code (403 for a wrong kind), and a cached key needs no wait. Specified in docs/contract.md, "Signed
-// requests".
+// Verifies signed requests: headers, clock window, key, signature and kind of key. Invariant: it reads headers only, never the request
+// body. Every refusal is a 401 with its own code (403 for a wrong kind), and a cached key needs no wait. Specified in docs/contract.md,
+// "Signed requests".
 import { timingSafeEqual } from "node:crypto";
 import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from "fastify";
 import {

@@ -1,6 +1,6 @@
-// Turns an error into a response, for requests with and without a route. Invariant: the response body is always {"error": code, "message"} with a
-// code of errors.ts, or a page with the same status and message. A 5xx body never contains the cause, and no message quotes a regular
-// expression.
+// Turns an error into a response, for requests with and without a route. Invariant: the response body is always {"error": code, "message"}
+// with a code of errors.ts, or a page with the same status and message. A 5xx body never contains the cause, and no message quotes a
+// regular expression.
 import { randomUUID } from "node:crypto";
 import type { FastifyError, FastifyReply, FastifyRequest } from "fastify";
 import { STATUS_CODES } from "../../common/http.ts";

@@ -1,5 +1,5 @@
-// Combines the rows of many request bodies into one block of ClickHouse's Native format (docs: "Native", src/Formats/NativeReader.cpp). Invariant:
-// pure; sections of one table always have the same columns in the same order.
+// Combines the rows of many request bodies into one block of ClickHouse's Native format (docs: "Native", src/Formats/NativeReader.cpp).
+// Invariant: pure; sections of one table always have the same columns in the same order.
 import { sizeOf } from "../pieces.ts";
 import { TimeSlices } from "../../../common/time-slices.ts";
 import {

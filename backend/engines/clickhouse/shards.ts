@@ -1,6 +1,6 @@
-// Chooses the shard of a ClickHouse cluster that stores a request body, and the names that statements on a cluster use. Invariants: the same body
-// goes to the same shard while the number of shards is the same; an additional shard takes over its share of the senders, and no other
-// sender moves.
+// Chooses the shard of a ClickHouse cluster that stores a request body, and the names that statements on a cluster use. Invariants: the
+// same body goes to the same shard while the number of shards is the same; an additional shard takes over its share of the senders, and no
+// other sender moves.
 import { createHash } from "node:crypto";
 import { Sql } from "./sql.ts";
 

@@ -1,7 +1,7 @@
-// Checks a remote write request and builds the request bodies for the metrics engine, on the calling thread: with the kernel (fast-check.ts) if it
-// accepts the request, otherwise in TypeScript. Invariants: samples that the engine would drop silently are counted by reason; the engine
-// gets the request unchanged only if it would store every sample under its own name; labels that identify the sender are renamed as
-// Prometheus does (`exported_node`), so a request cannot claim the identity of another sender.
+// Checks a remote write request and builds the request bodies for the metrics engine, on the calling thread: with the kernel
+// (fast-check.ts) if it accepts the request, otherwise in TypeScript. Invariants: samples that the engine would drop silently are counted
+// by reason; the engine gets the request unchanged only if it would store every sample under its own name; labels that identify the sender
+// are renamed as Prometheus does (`exported_node`), so a request cannot claim the identity of another sender.
 import { WRITE_KERNEL } from "./fast-check.ts";
 import { ownBytes } from "../../engines/pieces.ts";
 import { isUtf8 } from "node:buffer";

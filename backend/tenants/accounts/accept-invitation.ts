@@ -1,6 +1,7 @@
 // Routes for a person with an invitation link: POST /api/auth/invitation shows the invitation, POST /api/auth/invitation/accept creates the
-// user with the chosen password and logs the browser in. Invariants: the token is in the request body, so that no log contains it; it works once,
-// even if two requests are concurrent; every invalid token gets the same response, and a network that sends several of them must wait.
+// user with the chosen password and logs the browser in. Invariants: the token is in the request body, so that no log contains it; it works
+// once, even if two requests are concurrent; every invalid token gets the same response, and a network that sends several of them must
+// wait.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../../auth/audit-log.ts";
 import { RANK } from "../../auth/request-identity.ts";

@@ -1,6 +1,7 @@
 // A fragment is the part of the collector's configuration for one source of telemetry. Most files of this folder build one or two; the
 // others build processors or log operators for them. collector-config.ts joins the fragments: it adds the memory limiter before the
-// processors of each pipeline, and after them the node's name, the operator's edits (redaction, dropped data, sampling) and the exporter. Example:
+// processors of each pipeline, and after them the node's name, the operator's edits (redaction, dropped data, sampling) and the exporter.
+// Example:
 //
 //   {
 //     receivers: { "hostmetrics": { collection_interval: "30s" } },

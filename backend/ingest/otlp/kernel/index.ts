@@ -1,5 +1,6 @@
-// Exports what the host calls (backend/ingest/otlp/fast-decode.ts): where to put the request body, decoding it into an index of rows and, once the
-// host has reserved the memory, writing the rows of each day. `decode` ends on any unusual input with an exception that the host throws.
+// Exports what the host calls (backend/ingest/otlp/fast-decode.ts): where to put the request body, decoding it into an index of rows and,
+// once the host has reserved the memory, writing the rows of each day. `decode` ends on any unusual input with an exception that the host
+// throws.
 import { shorten } from "./dictionaries";
 import { LOGS, readDocument, startDocument } from "./document";
 import { startBody } from "./labels";

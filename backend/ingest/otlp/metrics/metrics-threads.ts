@@ -1,9 +1,9 @@
-// Stores OTLP metrics: converts them to exposition text, which the exposition ingest validates and writes. Request bodies that are large or become
-// much text are converted on threads, one after the other per organisation, so that the event loop stays free. Small requests of remote
-// write, and those that the kernel accepts, are checked directly, others on the same threads. Invariants: at most two bodies with their
-// text are in memory here, plus 1 MiB of text for each small body that is being stored; the text counts as memory of its request. Data
-// points that cannot be stored are counted by reason. Exemplars are stored after all samples of the body. A body that fails halfway may be
-// sent again, because a sample is stored once.
+// Stores OTLP metrics: converts them to exposition text, which the exposition ingest validates and writes. Request bodies that are large or
+// become much text are converted on threads, one after the other per organisation, so that the event loop stays free. Small requests of
+// remote write, and those that the kernel accepts, are checked directly, others on the same threads. Invariants: at most two bodies with
+// their text are in memory here, plus 1 MiB of text for each small body that is being stored; the text counts as memory of its request.
+// Data points that cannot be stored are counted by reason. Exemplars are stored after all samples of the body. A body that fails halfway
+// may be sent again, because a sample is stored once.
 import { FairQueue } from "../../../admission/fair-queue.ts";
 import { ApiError } from "../../../errors.ts";
 import type { IngestSignal } from "../../ingest-handler.ts";
