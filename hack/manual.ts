@@ -1,4 +1,4 @@
-// Reads the comment at the beginning of a script, which is its `--help`.
+// Reads the comment at the beginning of a script, which the script prints for `--help`.
 import { readFileSync } from "node:fs";
 
 export function readManual(url: string): string {

@@ -54,7 +54,7 @@ export function findExpressionProblem(expression: string): string | undefined {
   return analyseExpression(expression).problem;
 }
 
-/** Like `findExpressionProblem`, with the number of tokens read and operators placed. */
+/** Like `findExpressionProblem`, but also counts the parser's steps, for tests. */
 export function analyseExpression(expression: string): { readonly problem: string | undefined; readonly steps: number } {
   let parser: Parser | undefined;
   try {

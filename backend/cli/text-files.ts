@@ -6,7 +6,7 @@ import { Problem } from "./cli-error.ts";
 /** The largest inputs are files for `atherops apply`; a thousand rules take about 500 KiB. */
 const MAX_BYTES = 8 * 1024 * 1024;
 
-/** Throws Problem. */
+/** Throws Problem if the file is unreadable or too large. */
 export function readTextFile(file: string): string {
   try {
     if (statSync(file).size > MAX_BYTES) throw new Problem(`${file}: is larger than ${MAX_BYTES} bytes`);
@@ -17,7 +17,7 @@ export function readTextFile(file: string): string {
   }
 }
 
-/** `-` is standard input. Throws Problem. */
+/** Reads a file, or standard input if `file` is `-`. Throws like readTextFile. */
 export async function readInput(file: string, stdin: NodeJS.ReadableStream): Promise<string> {
   return file === "-" ? await text(stdin) : readTextFile(file);
 }

@@ -2,7 +2,7 @@
 // EventSource, which does not send the header that a session needs. Invariant: a longer event than MAX_EVENT_CHARACTERS is a RangeError.
 
 export interface ServerEvent {
-  /** `message` if the server names none. */
+  /** The name of the event; `message` if the server sends none. */
   readonly name: string;
   readonly id: string | undefined;
   readonly data: string;
@@ -11,7 +11,7 @@ export interface ServerEvent {
 /** The backend's events have at most 512 KiB. */
 const MAX_EVENT_CHARACTERS = 4 * 1024 * 1024;
 
-/** Events with data, each when it is complete. Calls `onChunk` for every chunk, even if it contains only comments. */
+/** Yields each event that has data as soon as it is complete. Calls `onChunk` for every chunk, even if it contains only comments. */
 export async function* readServerEvents(body: AsyncIterable<Uint8Array>, onChunk?: () => void): AsyncGenerator<ServerEvent> {
   const decoder = new TextDecoder();
   let rest = "";
@@ -28,7 +28,7 @@ export async function* readServerEvents(body: AsyncIterable<Uint8Array>, onChunk
   }
 }
 
-/** Undefined if there are only comments. */
+/** Returns undefined for a block without data, such as a comment. */
 function parseEvent(text: string): ServerEvent | undefined {
   const fields = new Map<string, string[]>();
   for (const line of text.split("\n")) {

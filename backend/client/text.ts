@@ -1,6 +1,6 @@
-// Text that the CLI and the console print in the same form: ages, sizes, and cells of CSV.
+// Formats ages, sizes and cells of CSV for the CLI and the console.
 
-/** `3 min ago`. */
+/** Such as `3 min ago`. */
 export function ageText(ageMs: number): string {
   const s = Math.max(0, Math.round(ageMs / 1000));
   if (s < 90) return `${s} s ago`;
@@ -11,7 +11,7 @@ export function ageText(ageMs: number): string {
 
 const BYTE_UNITS = ["B", "kB", "MB", "GB", "TB"] as const;
 
-/** `112.7 MB`, in decimal units. */
+/** Such as `112.7 MB`, in decimal units. */
 export function bytesText(bytes: number): string {
   const power = Math.min(BYTE_UNITS.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
   return `${Number((bytes / 1000 ** power).toPrecision(4))} ${BYTE_UNITS[power]}`;

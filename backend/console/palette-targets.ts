@@ -2,7 +2,7 @@
 
 /** A target that the command palette can open. */
 export interface Target {
-  /** `screen`, `service`, `pod`, … */
+  /** The kind of the target, such as `screen`, `service` or `pod`. */
   readonly kind: string;
   readonly name: string;
   readonly href: string;
@@ -10,7 +10,7 @@ export interface Target {
 
 const MAX_RESULTS = 20;
 
-/** Targets with every typed word in their name or kind; those whose name begins with the first word come first. */
+/** Returns targets whose name or kind contains every typed word; those whose name begins with the first word come first. */
 export function findTargets(targets: readonly Target[], typed: string): Target[] {
   const words = typed.toLowerCase().split(/\s+/).filter(Boolean);
   const [first = ""] = words;

@@ -10,11 +10,11 @@ import { cannotListen } from "../errors.ts";
 const REQUEST_TIMEOUT_MS = 10_000;
 
 export interface InternalListener extends AsyncDisposable {
-  /** The real port if the port of the address is 0. */
+  /** The port that the system chose if the port of the address is 0. */
   readonly port: number;
 }
 
-/** Resolves once it listens. `setting`: the name of the address in the StartError that it throws otherwise. */
+/** Resolves once the server listens. Throws a StartError that calls the address `setting`. */
 export async function listenInternally(
   setting: string,
   { host, port }: { readonly host: string; readonly port: number },

@@ -1,9 +1,9 @@
 // `npm run bench -- fleet [--keys 10000] [--orgs 200] [--rules 5000] [--seconds 120] [--heartbeat-s 30] [--body-s 20] [--rotation-s 5]
 // [--postgres] [--replicas 2]`: sends the requests of a fleet of agents to the backend: each key sends a heartbeat and a small body of logs
 // at fixed intervals, clusters rotate their keys from time to time, and three hosts are removed while they send. The engines are embedded,
-// or PostgreSQL, ClickHouse and VictoriaMetrics are external, with several replicas that each key uses in turn. Targets: at most 5
-// statements per second and replica on the accounts store apart from heartbeats, rotations and rules included; each replica refuses a
-// removed host within 5 s; all responses are 2xx.
+// or PostgreSQL, ClickHouse and VictoriaMetrics are external, with several replicas that each key uses in turn. Targets: each
+// replica sends at most 5 statements per second to the accounts store, not counting heartbeats but counting rotations and rules; each
+// replica refuses a removed host within 5 s; all responses are 2xx.
 import { randomBytes, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

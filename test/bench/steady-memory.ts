@@ -4,7 +4,7 @@
 // repeatable: with such a variable); a share of them through a host agent's proxy. Prints the memory of each process minute by minute
 // (--out: also as CSV). Targets: the backend's own process at most 600 MB at the end (PSS); the backend and the agent at the end within 5 %
 // of minute 5. In a run of less than an hour, its minutes are shares of the run: minute 5 is a twelfth, and still warming up. MAX_DISK_MB
-// limits the disk space. The sender needs some twentieth of a core, which is not counted.
+// limits the disk space. The sender uses about 5 % of a core, which is not counted.
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";

@@ -2,7 +2,7 @@
 // PROGRAM]`: runs the tests that others publish for such a backend, keeps the results in results.json, and writes
 // docs/reference/compliance.md. The folders are checkouts of github.com/prometheus/compliance (promql, remote-write) and
 // github.com/open-telemetry/opentelemetry-proto (otlp); PROGRAM is a Prometheus (Debian: `prometheus`). remote-write needs Go; logql builds
-// Loki. Not a measurement of time: other load does no harm.
+// Loki. It measures no times, so other load of the machine does not matter.
 import { execFileSync, spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -97,7 +97,7 @@ function Contents({ panel, queries, requestKey }: ContentsProps) {
   }
 }
 
-interface QuestionProps {
+interface PanelResultProps {
   readonly panel: Panel;
   readonly queries: readonly PanelQuery[];
   readonly panelKey: string;
@@ -107,7 +107,7 @@ function unitOfPanel({ unit, source, queries }: Panel): Unit | undefined {
   return unit ?? (source === "metrics" ? unitOfQuery(queries[0]?.query ?? "") : undefined);
 }
 
-function Lines({ panel, queries, panelKey }: QuestionProps) {
+function Lines({ panel, queries, panelKey }: PanelResultProps) {
   const loaded = useLoaded(panelKey, async (signal) => {
     const range = currentRange();
     const ofMetrics = panel.source === "metrics" ? queries.map(({ query }) => query) : [];
@@ -177,7 +177,7 @@ async function readSpanCounts(query: string, range: Range, signal: AbortSignal):
 }
 
 /** The values at the end of the range. */
-function Values({ panel, queries, panelKey }: QuestionProps) {
+function Values({ panel, queries, panelKey }: PanelResultProps) {
   const loaded = useLoaded(panelKey, async (signal) => {
     const atMs = currentRange().toMs;
     const parts = await Promise.all(

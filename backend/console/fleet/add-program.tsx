@@ -11,7 +11,7 @@ import { address } from "../state/route.ts";
 import { TokenForm } from "./token-form.tsx";
 
 const POLL_MS = 3000;
-const SWITCHED_OFF = "Ingest tokens are disabled. Start the backend with INGEST_TOKENS=true.";
+const TOKENS_DISABLED = "Ingest tokens are disabled. Start the backend with INGEST_TOKENS=true.";
 
 export type ProgramKind = "sdk" | "prometheus" | "grafana";
 const PROGRAMS: Readonly<Record<ProgramKind, string>> = { sdk: "the program", prometheus: "Prometheus", grafana: "Grafana" };
@@ -30,7 +30,7 @@ export function AddProgram({ kind }: { kind: ProgramKind }) {
       const response = await call<Omit<Token, "url">>(path, { method: "POST", body: { name, ttl: "90d" } });
       created.value = { ...response, url };
     } catch (failure) {
-      if (failure instanceof ApiFailure && failure.status === 404) throw new Error(SWITCHED_OFF, { cause: failure });
+      if (failure instanceof ApiFailure && failure.status === 404) throw new Error(TOKENS_DISABLED, { cause: failure });
       throw failure;
     }
   };

@@ -42,7 +42,7 @@ test("where it is not among the rows, more of them are needed", () => {
   expect(words(rowsBeyond(row("a", 2), [row("b", 2), row("a", 2, { labels: { k: "v" } }), row("a", 2)], "after"))).toEqual([]);
 });
 
-test("of a record that a stage has changed, all of other moments are beyond it", () => {
+test("if a stage has changed the record, all rows with other times are beyond it", () => {
   expect(words(rowsBeyond(row("changed", 2), [row("a", 2), row("b", 1), row("c", 0)], "before"))).toEqual(["b", "c"]);
   expect(rowsBeyond(row("changed", 2), [row("a", 2)], "before")).toBeUndefined();
 });

@@ -54,7 +54,7 @@ export function Metrics() {
           onBuilt={(q) => choose({ q, builder: "1" })}
         />
       )}
-      {view === "cardinality" ? <Cardinality /> : <Asked queries={expressions} requestKey={requestKey} view={view} />}
+      {view === "cardinality" ? <Cardinality /> : <Results queries={expressions} requestKey={requestKey} view={view} />}
     </section>
   );
 }
@@ -88,12 +88,12 @@ async function ofEach<T>(queries: readonly string[], ask: (query: string) => Pro
   return await Promise.all(queries.map(named));
 }
 
-interface AskedProps {
+interface ResultsProps {
   readonly queries: readonly string[];
   readonly requestKey: string;
 }
 
-function Asked({ queries, requestKey, view }: AskedProps & { readonly view: string }) {
+function Results({ queries, requestKey, view }: ResultsProps & { readonly view: string }) {
   if (queries.length === 0)
     return (
       <div class="empty">
@@ -110,7 +110,7 @@ function Asked({ queries, requestKey, view }: AskedProps & { readonly view: stri
   return view === "table" ? <Now queries={queries} requestKey={requestKey} /> : <Graph queries={queries} requestKey={requestKey} />;
 }
 
-function Graph({ queries, requestKey }: AskedProps) {
+function Graph({ queries, requestKey }: ResultsProps) {
   const loaded = useLoaded(requestKey, async (signal) => {
     const range = currentRange();
     const [series, exemplars] = await Promise.all([readAll(queries, range, signal), readExemplars(queries, range, signal)]);
@@ -125,7 +125,7 @@ function Graph({ queries, requestKey }: AskedProps) {
   );
 }
 
-function Now({ queries, requestKey }: AskedProps) {
+function Now({ queries, requestKey }: ResultsProps) {
   const loaded = useLoaded(requestKey, async (signal) => {
     const atMs = currentRange().toMs;
     return (await ofEach(queries, async (query) => await queryInstant(query, atMs, signal))).flat();

@@ -37,7 +37,7 @@ export function ChannelForm({ channel, kind, onSaved }: ChannelFormProps) {
       <SavingForm label={channel ? "Save" : "Create"} saved="Saved." save={save} takesFocus={!channel}>
         <Field label="Name" name="name" required maxLength={200} autoComplete="off" defaultValue={channel?.name} />
         <Settings kind={kind} channel={channel} />
-        {kind !== "webhook" && <Words own={channel?.settings ?? {}} />}
+        {kind !== "webhook" && <CustomTextFields texts={channel?.settings ?? {}} />}
         <Field
           label="Heartbeat interval (empty: no heartbeat)"
           name="heartbeat"
@@ -107,7 +107,7 @@ function Settings({ kind, channel }: Pick<ChannelFormProps, "kind" | "channel">)
   );
 }
 
-function Words({ own }: { own: CustomText }) {
+function CustomTextFields({ texts }: { texts: CustomText }) {
   return (
     <>
       <Field
@@ -116,7 +116,7 @@ function Words({ own }: { own: CustomText }) {
         maxLength={500}
         autoComplete="off"
         placeholder="{{ labels.team }}: {{ count }} {{ status }}"
-        defaultValue={own.title}
+        defaultValue={texts.title}
       />
       <TextArea
         label="Text (empty: default)"
@@ -124,7 +124,7 @@ function Words({ own }: { own: CustomText }) {
         rows={3}
         maxLength={4000}
         placeholder={"{{#alerts}}{{ status }}: {{ annotations.summary }}\n{{/alerts}}"}
-        defaultValue={own.text}
+        defaultValue={texts.text}
       />
     </>
   );

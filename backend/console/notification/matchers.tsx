@@ -50,7 +50,7 @@ export function MatchersField({ initial, none }: { initial: string; none?: strin
 /** The firing alerts that match, read after a pause in typing. */
 function MatchingAlerts({ text }: { text: string }) {
   const debouncedText = useDebounced(text);
-  const loaded = useLoaded(`held ${debouncedText}`, async (signal) => {
+  const loaded = useLoaded(`matching ${debouncedText}`, async (signal) => {
     const filter = parseMatchers(debouncedText).map(formatMatcher);
     return await call<RoutedAlert[]>(ROUTED_ALERTS, { query: { filter }, signal });
   });

@@ -5,7 +5,7 @@ import { visible } from "./text.ts";
 
 type Labelled<A> = Omit<A, "label"> & { readonly label: string };
 
-/** Does not submit a form, unless its `type` is `submit`. */
+/** A button that submits its form only if its `type` is `submit`. */
 export function Button({ text, ...attributes }: JSX.ButtonHTMLAttributes & { readonly text: ComponentChildren }) {
   return (
     <button type="button" {...attributes}>
@@ -73,7 +73,7 @@ export function Checkbox({ label, ...attributes }: Labelled<JSX.InputHTMLAttribu
   );
 }
 
-/** A value, or a value with its text. */
+/** A value, which is also its text, or a value and its text. */
 type Choice<T extends string = string> = T | readonly [value: T, text: string, ...unknown[]];
 
 const valueAndText = <T extends string>(choice: Choice<T>): readonly [value: T, text: string, ...unknown[]] =>
@@ -83,9 +83,9 @@ interface SelectProps<T extends string> extends Omit<JSX.SelectHTMLAttributes, "
   /** Without it, an `aria-label` is required. */
   readonly label?: string;
   readonly of: readonly Choice<T>[];
-  /** For a controlled list. */
+  /** The selected value, if the parent controls it. */
   readonly value?: T;
-  /** The initial value of a form's field. */
+  /** The initially selected value, if the browser keeps the selection. */
   readonly initial?: T | undefined;
   readonly onChoose?: (value: T) => void;
 }

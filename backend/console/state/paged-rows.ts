@@ -1,4 +1,4 @@
-// Rows of a query, loaded page by page when the end of a list is near. Invariants: an answer to an earlier query is dropped; until the first
+// Rows of a query, loaded page by page when the end of a list is near. Invariants: a response to an earlier query is discarded; until the first
 // page of a new query arrives, the rows of the earlier one stay and are marked as stale.
 import { batch, signal } from "@preact/signals";
 import { errorMessage, type Page, page, type Query } from "./api.ts";
@@ -21,7 +21,7 @@ export class PagedRows<T> {
     this.#maxRows = maxRows;
   }
 
-  /** Loads the first page. `key` identifies the query; a refresh has the same one. */
+  /** Loads the first page. `key` identifies the query; a refresh has the same key. */
   async show(key: string, query: Query): Promise<void> {
     this.stop();
     this.isStale.value ||= key !== this.key;
@@ -42,7 +42,7 @@ export class PagedRows<T> {
     this.busy.value = false;
   }
 
-  async #load(path: string, query: Query, before: readonly T[]): Promise<void> {
+  async #load(path: string, query: Query, previousRows: readonly T[]): Promise<void> {
     const { signal: abort } = this.abort;
     this.busy.value = true;
     try {
@@ -50,15 +50,15 @@ export class PagedRows<T> {
       if (abort.aborted) return;
       this.#next = next;
       batch(() => {
-        this.rows.value = [...before, ...body];
+        this.rows.value = [...previousRows, ...body];
         this.isStale.value = false;
         this.error.value = undefined;
       });
     } catch (failure) {
       if (abort.aborted) return;
       this.#next = undefined;
-      // The rows of an earlier query would look like the result.
-      this.rows.value = before;
+      // Rows of an earlier query would look like results of this one.
+      this.rows.value = previousRows;
       this.isStale.value = false;
       this.error.value = errorMessage(failure);
     } finally {

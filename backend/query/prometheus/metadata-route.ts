@@ -59,7 +59,7 @@ function namesOf(metric: string | undefined): URLSearchParams {
 
 function describe(pieces: readonly Buffer[], { metric, limit }: MetadataParameters): Buffer {
   if (pieces.reduce((sum, { length }) => sum + length, 0) > MAX_METADATA_BYTES)
-    return success({}, ["the metric names are too long together: ask for one by metric"]);
+    return success({}, ["the metric names are too long together: request one with the parameter `metric`"]);
   const { data } = JSON.parse(Buffer.concat(pieces).toString("utf8")) as { data: string[] };
   const found = [...metadataOf(data)].filter(([name]) => metric === undefined || name === metric).slice(0, limit);
   const isCut = data.length >= MAX_METADATA_NAMES;

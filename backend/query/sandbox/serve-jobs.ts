@@ -7,7 +7,7 @@ import { ApiError, TooLargeError } from "../../errors.ts";
 import type { FromSandbox, SentError, ToSandbox } from "./protocol.ts";
 
 export interface JobContext {
-  /** Asks the engine by way of the backend. */
+  /** Queries the engine through the backend. */
   readonly ask: Ask;
   /** Aborts when the client has disconnected. */
   readonly signal: AbortSignal;
