@@ -243,7 +243,7 @@ The sandbox evaluates the whole query if its range contains a record with a trun
 ${supported}
 
 ## Refused by name
-A query with one of these elements is answered 400 \`invalid_parameter\`, and the message names the element. The list is complete for Loki 3.7.
+A query with one of these elements is answered with 400 \`invalid_parameter\`, and the message names the element. The list is complete for Loki 3.7.
 
 | in a template | instead |
 |---|---|

@@ -34,7 +34,7 @@ test.each([
   ["sum without (a) (b)"],
   ['a{b="c"} > 1'],
   ["topk(5, a)"],
-])("what has no field is not read: %s", (query) => expect(parseQuery(query)).toBeUndefined());
+])("an expression that the fields cannot show is not parsed: %s", (query) => expect(parseQuery(query)).toBeUndefined());
 
 test("a counter begins as its rate, a histogram as its 95th percentile, another metric as its values", () => {
   expect(formatQuery(firstQuery("io_bytes_total", "counter"))).toBe("sum (rate(io_bytes_total[5m]))");

@@ -26,7 +26,7 @@ const text = (description: string) => ({ type: "string", description });
 export const JAEGER_PARAMETERS = {
   service: text("service.name of the sender"),
   operation: text("name of the span"),
-  tags: text('a JSON object of texts; attributes, and error, span.kind, otel.status_code, …: {"error":"true"}'),
+  tags: text('a JSON object with string values; attributes, and error, span.kind, otel.status_code, …: {"error":"true"}'),
   tag: { type: "array", items: { type: "string" }, description: "one attribute, such as error:true; repeatable" },
   minDuration: text("of the span, such as 1.2s, 100ms or 500us"),
   maxDuration: text("of the span, such as 1.2s, 100ms or 500us"),
@@ -155,7 +155,7 @@ function parseJson(name: string, value: string): unknown {
 }
 
 const noTags = (name: string, cause?: unknown) =>
-  createParameterError(name, 'must be a JSON object of texts, such as {"http.status_code":"500"}, or logfmt', cause);
+  createParameterError(name, 'must be a JSON object with string values, such as {"http.status_code":"500"}, or logfmt', cause);
 
 export function createParameterError(name: string, what: string, cause?: unknown): ApiError {
   return new ApiError("invalid_parameter", `${name}: ${what}`, { cause });

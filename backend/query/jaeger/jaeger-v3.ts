@@ -20,7 +20,7 @@ const text = (description: string) => ({ type: "string", description });
 const SEARCH_PARAMETERS = {
   "query.serviceName": text("service.name of the sender"),
   "query.operationName": text("name of the span"),
-  "query.attributes": text('a JSON object of texts, such as {"error":"true"}'),
+  "query.attributes": text('a JSON object with string values, such as {"error":"true"}'),
   "query.startTimeMin": text("required; RFC 3339"),
   "query.startTimeMax": text("required; RFC 3339"),
   "query.durationMin": text("of the span, such as 1.2s, 100ms or 500us"),
