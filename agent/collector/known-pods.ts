@@ -25,7 +25,7 @@ export function knownPods(api: Pick<KubernetesApi, "podsOfNode">, nodeName: stri
   };
 }
 
-/** For a collector that gets pods from the agent. Once the agent knows the pods, an outage of the API server does not matter. */
+/** Checks the pods of a collector that gets them from the agent. Once the agent knows the pods, an outage of the API server does not matter. */
 export function relayedPods(pods: Pick<NodePods, "start" | "known" | "isKnown" | "problem">): KnownPods {
   return {
     async whyUnknown(signal) {

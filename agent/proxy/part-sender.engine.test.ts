@@ -192,7 +192,7 @@ test.each([{ storedBytes: 1 }, { storedBytes: 900 }, { storedBytes: 3000 }, { se
   },
 );
 
-test("a part is as large as it may be, and a record that is too large is a part of its own", () => {
+test("parts are as large as the limit allows, and a record that is too large gets a separate part", () => {
   expect(parts({ storedBytes: 1 }).map(({ records }) => records)).toEqual([1, 1, 1, 1, 1, 1, 1]);
   expect(parts({}).map(({ records }) => records)).toEqual([7]);
   expect(parts({ storedBytes: 3000 }).map(({ records }) => records)).toEqual([5, 1, 1]);

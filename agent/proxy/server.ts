@@ -50,7 +50,7 @@ interface Route {
   readonly path: string;
 }
 
-/** By the exact request target: a target with a query string, or in encoded or absolute form, does not match. */
+/** Routes by their exact request target: a target with a query string, or in encoded or absolute form, does not match. */
 const ROUTES: ReadonlyMap<string, Route> = new Map([
   ["/v1/logs", { signal: "logs", path: "/ingest/logs/otlp" }],
   ["/v1/traces", { signal: "traces", path: "/ingest/traces" }],

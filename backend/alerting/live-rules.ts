@@ -40,7 +40,7 @@ export async function statusOf(rule: Rule, evaluator: Pick<VmalertClient, "group
 }
 
 /** Whether the loaded rule is the current revision of this rule. */
-export function isRevisionOf(rule: Rule, loaded: LoadedRule): boolean {
+function isRevisionOf(rule: Rule, loaded: LoadedRule): boolean {
   return loaded.labels?.["rule_id"] === rule.id && loaded.annotations?.[REVISION_ANNOTATION] === String(rule.revision);
 }
 

@@ -61,7 +61,7 @@ export async function startAlerting(options: AlertingOptions) {
   const check = new RuleCheck({ metrics, dryRun, countLogs: options.countLogs, intervalMs });
   const parts = started.move();
   return {
-    /** To add with mount.ts. */
+    /** The routes, which mount.ts registers. */
     routes: createRuleRoutes({
       rules: table,
       check,

@@ -74,11 +74,11 @@ export interface Kind {
   remove(client: Client, id: string): Promise<void>;
   /** Whether two values of a field mean the same, such as `5m` and `300s`. */
   isSame?(field: string, existing: unknown, desired: unknown): boolean;
-  /** Whether it cannot be removed. */
+  /** Whether the resource with this name cannot be removed. */
   isPermanent?(name: string): boolean;
-  /** Whether it has expired, so that it is not created again. */
+  /** Whether the resource has expired, so that it is not created again. */
   isExpired?(resource: Resource): boolean;
-  /** The form for files, without fields that have no effect. */
+  /** Returns the resource in the form for files, without fields that have no effect. */
   toFile?(resource: Resource): Resource;
 }
 

@@ -177,7 +177,7 @@ function queryString(query: CallOptions["query"]): string {
   return parameters.size === 0 ? "" : `?${parameters.toString()}`;
 }
 
-/** For a message that begins with the name of a field or parameter. */
+/** Converts a message that begins with the name of a field or parameter; returns undefined for other messages. */
 function refusedValue(text: string): RefusedValue | undefined {
   const [, field, reason] = /^([a-z_]+(?:\.[^\s:.]+)*): (.+)$/s.exec(text) ?? [];
   return field === undefined || reason === undefined ? undefined : new RefusedValue(field, reason);

@@ -1,8 +1,8 @@
 // `npm run bench -- neighbours [--table | --seconds 600] [--attacks a,b,c | --calm | --each] [--checkout DIR] [--limit-mib 4096] [--out
 // FILE] [--cpu-prof DIR]`: one tenant runs one attack of each kind at once, while another sends, queries, gets alerts, logs in and
 // creates rules, all with one real backend with embedded engines in a pod's memory limit, which is restarted if it is killed. Prints the
-// other tenant's results, late evaluations, memory, kills, probes, and the responses to each attack. `--table`: takes four minutes and prints one
-// line each without attacks, with one hostile query at a time, with all of them at once, and with one attack of each other kind at once.
+// other tenant's results, late evaluations, memory, kills, probes, and the responses to each attack. `--table`: within four minutes, prints
+// one line each without attacks, with one hostile query at a time, with all of them at once, and with one attack of each other kind at once.
 // `--calm`: no attacks. `--each`: each attack alone, one after the other, with one line each. `--checkout`: the backend of another
 // checkout, measured by this program. `--out`: the table also to FILE, everything to FILE.json. `--cpu-prof`: profiles of the backend's
 // threads. The run time is limited, and each attack has its own limits.

@@ -36,11 +36,11 @@ export interface CollectorProcessOptions {
 }
 
 export interface Exit {
-  /** How it ended, with its last log lines; secrets are masked. */
+  /** How the collector ended, with its last log lines; secrets are masked. */
   readonly reason: string;
-  /** True if `stop` was called before it ended. */
+  /** True if `stop` was called before the collector ended. */
   readonly wasStopped: boolean;
-  /** True if its log blamed a file of its stores. */
+  /** True if the collector's log blamed a file of its stores. */
   readonly blamesStore: boolean;
 }
 

@@ -31,7 +31,7 @@ export function needsRoom(): bool {
   return !hasRoom();
 }
 
-/** Whether it fell back because the dictionary is full: the host may call `forget` and retry. */
+/** Whether the kernel fell back because the dictionary is full: the host may call `forget` and retry. */
 export function wasFull(): bool {
   return isFull;
 }
@@ -41,7 +41,7 @@ export function textLength(): u32 {
   return textBytes();
 }
 
-/** Address of the metric that it fell back for; 0 if it fell back for the whole document. */
+/** Address of the metric that the kernel fell back for; 0 if it fell back for the whole document. */
 export function unusualMetric(): usize {
   return metricAt;
 }

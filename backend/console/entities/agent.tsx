@@ -12,7 +12,7 @@ const REFRESH_MS = 10_000;
 interface Agent extends Pick<Host, "online" | "agent_version" | "last_heartbeat" | "key_created_at" | "collector"> {
   /** Why a host does not use its newest configuration. */
   readonly configError?: string | null;
-  /** Only for a cluster. */
+  /** The nodes of a cluster; undefined for a node or host. */
   readonly nodes?: Cluster["nodes"];
 }
 

@@ -70,7 +70,7 @@ function useQueryField({ line, onLine }: QueryFieldProps) {
   const isOpen = useSignal(false);
   const input = useRef<HTMLInputElement>(null);
   const lastLine = useRef(line);
-  // Only a changed line, and synchronously with the page: otherwise, letters that are typed right after `/` would be lost.
+  // Copies only a changed line, and before the browser paints. Otherwise, letters that are typed right after `/` would be lost.
   useLayoutEffect(() => {
     if (lastLine.current !== line) typed.value = lastLine.current = line;
   }, [line]);

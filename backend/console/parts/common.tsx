@@ -120,7 +120,7 @@ export interface Column<R> {
 }
 
 export interface TableProps<R> {
-  /** For screen readers. */
+  /** The name of the table for screen readers. */
   readonly title: string;
   readonly rows: readonly R[];
   readonly columns: readonly Column<R>[];

@@ -124,7 +124,7 @@ export async function readFailure(response: Response): Promise<ApiFailure> {
 }
 
 /** `<…>; rel="next"` of a Link header. */
-export function nextPageOf(link: string | null): string | undefined {
+function nextPageOf(link: string | null): string | undefined {
   return link?.match(/<([^>]+)>\s*;[^,]*\brel="?next\b/)?.[1];
 }
 

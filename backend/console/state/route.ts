@@ -15,7 +15,7 @@ window.addEventListener("hashchange", () => (fragment.value = location.hash));
 
 export const route = computed(() => parseRoute(fragment.value));
 
-export function parseRoute(hash: string): Route {
+function parseRoute(hash: string): Route {
   const [path = "", query = ""] = hash.replace(/^#\/?/, "").split(/\?(.*)/s);
   const [screen = "", id] = path.split("/").map(decodeSegment);
   return { screen: screen || "overview", id: id || undefined, query: new URLSearchParams(query) };

@@ -20,7 +20,7 @@ import type { Message, Outcome } from "../model/message.ts";
 import { trustedAuthorities } from "./outgoing.ts";
 import { createHash } from "node:crypto";
 
-/** `domain`: of the sender's address; `custom`: the channel's own texts. */
+/** `domain`: the domain of the sender's address; `custom`: the channel's own texts. */
 export function buildEmail(message: Message, domain: string, custom: CustomTexts = {}) {
   const content = custom.text === undefined ? defaultText(message) : [custom.text];
   const parts = [...content, `Sent by the channel "${oneLine(message.receiver, 200)}" of ${oneLine(message.org.name, 200)}.`];
@@ -28,9 +28,9 @@ export function buildEmail(message: Message, domain: string, custom: CustomTexts
   return {
     subject: custom.title === undefined ? defaultTitle(message) : oneLine(custom.title, MAX_EMAIL_SUBJECT_LENGTH),
     text: `${parts.join("\n\n")}\n`,
-    // The same for all attempts.
+    // All attempts have the same id, by which receivers can recognise a repeated message.
     messageId: `<${message.id}@${domain}>`,
-    // The same for all messages of a group, so that mail programs show them as one thread.
+    // All messages of a group have the same reference, so that mail programs show them as one thread.
     references: `<${thread}@${domain}>`,
   };
 }

@@ -35,7 +35,7 @@ export interface PassOptions {
 }
 
 /** Longer than any pass takes. */
-export const PASS_LOCK_MS = 60_000;
+const PASS_LOCK_MS = 60_000;
 /**
  * After a pass, its organisation pauses for the longest of these times: MIN_PAUSE_MS; PAUSE_FACTOR times the CPU time of the pass; and
  * PAUSE_FACTOR times its total time, but at most MAX_PAUSE_PER_ALERT_MS per alert.

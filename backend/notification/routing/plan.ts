@@ -33,7 +33,7 @@ export async function compileRoutes<R extends Pick<Route, "matchers" | "continue
   };
 }
 
-/** In `groupBy`: all labels of the alert. */
+/** This element of `groupBy` means all labels of the alert. */
 const ALL_LABELS = "...";
 
 export function groupLabels({ groupBy }: Pick<Route, "groupBy">, labels: Labels): Labels {

@@ -1,6 +1,6 @@
-// Translates what the engine can decide of a query into SQL: the selector, and the filters that only use the stored line and labels.
-// Invariant: a filter is passed to the engine only if it has exactly the same meaning in ClickHouse as in pipeline.ts. Rows are read as `matching`
-// defines.
+// Translates the parts of a query that the engine can evaluate into SQL: the selector, and the filters that only use the stored line and
+// labels. Rows are read as `matching` defines. Invariant: a filter is passed to the engine only if it has exactly the same meaning in
+// ClickHouse as in pipeline.ts.
 import { and, or, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { type Matching, matchingOf, NO_MATCHING } from "../../storage/logs/matching.ts";
 import { withHints } from "../../storage/logs/words.ts";

@@ -210,7 +210,7 @@ function combineOperands(operation: BinaryOperation): MetricQuery {
   return operation;
 }
 
-export function readMatching(
+function readMatching(
   tree: Tree,
   modifier: SyntaxNode,
   operator: string,

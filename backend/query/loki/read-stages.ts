@@ -47,7 +47,7 @@ export function readMatcher({ tree, patterns }: ParseState, node: SyntaxNode): M
 }
 
 /** Parses the labels of drop and keep. */
-export function readChoices(state: ParseState, list: SyntaxNode | null, name: "DropLabel" | "KeepLabel"): LabelChoice[] {
+function readChoices(state: ParseState, list: SyntaxNode | null, name: "DropLabel" | "KeepLabel"): LabelChoice[] {
   return itemsOf(list, `${name}s`, name).map((item) => {
     const matcher = item.getChild("Matcher");
     return matcher ? readMatcher(state, matcher) : state.tree.of(item);

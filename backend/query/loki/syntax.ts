@@ -78,7 +78,7 @@ export interface Grouping {
 
 export interface RangeAggregation {
   readonly kind: "range";
-  /** For example count_over_time. */
+  /** The name of the operation, such as count_over_time. */
   readonly operation: string;
   readonly log: LogQuery;
   readonly rangeNs: bigint;
@@ -91,7 +91,7 @@ export interface RangeAggregation {
 
 export interface VectorAggregation {
   readonly kind: "aggregate";
-  /** For example sum. */
+  /** The name of the operation, such as sum. */
   readonly operation: string;
   readonly of: MetricQuery;
   readonly grouping: Grouping | undefined;
@@ -107,7 +107,7 @@ export interface VectorMatching {
 
 export interface BinaryOperation {
   readonly kind: "binary";
-  /** For example + or unless. */
+  /** The operator, such as + or unless. */
   readonly operator: string;
   readonly left: MetricQuery;
   readonly right: MetricQuery;

@@ -1,7 +1,7 @@
 // Makes the results of the engine equal to those of Prometheus. Converts results to the types `scalar` and `string`, which the engine does
 // not have: it returns a vector for a number, and rejects a string. Rewrites an expression so that functions get the engine's names, and
-// results lose metric names that the engine keeps but Prometheus drops. Invariants: a result gets one of these types only if the
-// expression certainly has it; the time is proportional to the length of the expression; an expression that selects several metrics by pattern keeps
+// results lose metric names that the engine keeps but Prometheus drops. Invariants: a result gets one of these types only if the expression
+// certainly has it; the time is proportional to the length of the expression; an expression that selects several metrics by pattern keeps
 // their names, because series that differ only in the name would become equal.
 import { timeOf } from "../../storage/metrics/query-cost.ts";
 import { TOKENS, unquoted } from "./exemplar-selectors.ts";

@@ -1,7 +1,7 @@
 // Loaded into a backend before its program (`node --import`): counts its statements on the accounts store by purpose, and writes the counts
 // to the file FLEET_STATEMENTS twice a second. It does not change the statements. Both drivers are wrapped at the
-// function that sends a statement: SQLite's sends it to the store's thread, PostgreSQL's to the server. BEGIN and COMMIT count towards the
-// purpose of their transaction, which is known because a connection runs one transaction at a time.
+// function that sends a statement: SQLite's sends it to the store's thread, PostgreSQL's to the server. BEGIN counts with the first
+// statement of its transaction, COMMIT with the last one, because the statements of one connection follow each other.
 import { renameSync, writeFileSync } from "node:fs";
 import { isMainThread, Worker } from "node:worker_threads";
 

@@ -51,7 +51,7 @@ const RESERVED = "^k8s([^A-Za-z0-9])";
 /** Attribute of points that applications send under the metric names of the agent's own metrics (kubelet, cAdvisor, host, scrapes). */
 const REPORTED_BY = "atherops.reported_by";
 const AGENT_METRICS = "^((k8s|container|system|machine|cadvisor|kubelet|scrape)([^A-Za-z0-9]|$)|up$)";
-/** The same for scrape responses. These cannot contain `up` and `scrape_*` (scraped-pods.ts), which the Prometheus receiver itself adds. */
+/** Reserved names in scrape responses. They exclude `up` and `scrape_*` (scraped-pods.ts), which the Prometheus receiver itself adds. */
 const AGENT_METRICS_IN_SCRAPES = "^(k8s|container|system|machine|cadvisor|kubelet)([^A-Za-z0-9]|$)";
 
 /** This claim is kept, because only the sender knows its container's name, and it can only name a container of its own pod. */
