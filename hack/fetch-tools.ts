@@ -153,7 +153,7 @@ export const CATALOGUE: readonly Tool[] = [
   },
 ];
 
-/** The folder in which programs are kept between runs. */
+/** The folder in which programs are cached between runs. */
 export function cacheFolder(): string {
   return join(process.env["XDG_CACHE_HOME"] || join(homedir(), ".cache"), "atherops", "tools");
 }
@@ -193,7 +193,7 @@ export async function fetchTools(names: readonly string[], { progress }: { progr
 }
 
 /**
- * Identifies the components of our own collector: a kept build with older components must not be used. Comments of the manifest count too,
+ * Identifies the components of our own collector: a cached build with older components must not be used. Comments of the manifest count too,
  * so a change of a comment makes every machine fetch or build the collector again, which takes up to 20 minutes.
  */
 function componentsOf(folder: string): string {

@@ -34,7 +34,7 @@ export async function statusOf(rule: Rule, evaluator: Pick<VmalertClient, "group
   if (!rule.enabled) return INACTIVE;
   if (rule.refused !== undefined) return { ...INACTIVE, error: rule.refused };
   const groups = await evaluator.groups({ groups: [rule.orgId], labels: [{ rule_id: rule.id, org_id: rule.orgId }] });
-  const loaded = groups.flatMap((group) => group.rules).find((one) => isRevisionOf(rule, one));
+  const loaded = groups.flatMap((group) => group.rules).find((candidate) => isRevisionOf(rule, candidate));
   const status = loaded ? readLiveStatus(loaded) : INACTIVE;
   return rule.uncounted === undefined ? status : { ...status, error: rule.uncounted };
 }
@@ -121,14 +121,14 @@ async function fetchAlertsPerRule(
   groups: readonly LoadedGroup[],
   evaluator: Pick<VmalertClient, "groups">,
 ): Promise<Loaded> {
-  const wanted = new Map(rules.map((rule) => [rule.id, rule]));
-  const active = groups.flatMap((group) => group.rules).filter((one) => one.state !== "inactive" && wanted.has(readRuleId(one)));
+  const rulesById = new Map(rules.map((rule) => [rule.id, rule]));
+  const active = groups.flatMap((group) => group.rules).filter((loaded) => loaded.state !== "inactive" && rulesById.has(readRuleId(loaded)));
   active.sort((a, b) => a.lastSamples - b.lastSamples);
   const budget = { bytes: MAX_LIVE_ALERTS_BYTES };
   const withAlerts = new Map<string, LoadedRule>();
-  for (const one of active.slice(0, MAX_SINGLE_RULE_REQUESTS)) {
+  for (const loaded of active.slice(0, MAX_SINGLE_RULE_REQUESTS)) {
     if (budget.bytes <= 0) break;
-    const labels = [{ rule_id: readRuleId(one), org_id: orgId }];
+    const labels = [{ rule_id: readRuleId(loaded), org_id: orgId }];
     try {
       for (const group of await evaluator.groups({ groups: [orgId], labels }, budget))
         for (const full of group.rules) withAlerts.set(readRuleId(full), full);
@@ -137,8 +137,8 @@ async function fetchAlertsPerRule(
     }
   }
   return {
-    groups: groups.map((group) => ({ ...group, rules: group.rules.map((one) => withAlerts.get(readRuleId(one)) ?? one) })),
-    omitted: active.filter((one) => !withAlerts.has(readRuleId(one))).map((one) => one.name),
+    groups: groups.map((group) => ({ ...group, rules: group.rules.map((loaded) => withAlerts.get(readRuleId(loaded)) ?? loaded) })),
+    omitted: active.filter((loaded) => !withAlerts.has(readRuleId(loaded))).map(({ name }) => name),
   };
 }
 

@@ -20,7 +20,8 @@ export const channelKind: Kind = {
   nameOf: ({ name }) => String(name),
   list: listChannels,
   ...storedAt(CHANNELS),
-  isSame: (field, one, other) => (field === "settings" ? isSameSettings(one, other) : field === "heartbeat" && isSameDuration(one, other)),
+  isSame: (field, existing, desired) =>
+    field === "settings" ? isSameSettings(existing, desired) : field === "heartbeat" && isSameDuration(existing, desired),
 };
 
 export async function listChannels(client: Client): Promise<Existing[]> {

@@ -31,7 +31,7 @@ export const routeKind: Kind = {
     return await create(client, resource);
   },
   ...stored,
-  isSame: (field, one, other) => DURATIONS.includes(field) && isSameDuration(one, other),
+  isSame: (field, existing, desired) => DURATIONS.includes(field) && isSameDuration(existing, desired),
   toFile: ({ default: isDefault, ...resource }) => {
     if (!isDefault) return resource;
     const { matchers: _matchers, continue: _continue, ...fields } = resource;

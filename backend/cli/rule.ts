@@ -20,7 +20,7 @@ export const ruleKind: Kind = {
   list: listRules,
   validate: async (client, resource) => (await validateRule(client, resource)).message,
   ...storedAt(RULES),
-  isSame: (field, one, other) => field === "for" && isSameDuration(one, other),
+  isSame: (field, existing, desired) => field === "for" && isSameDuration(existing, desired),
 };
 
 /** Asks the backend to validate a rule without storing it. Throws Problem if a field is invalid. */

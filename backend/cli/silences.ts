@@ -22,7 +22,8 @@ export const silenceKind: Kind = {
   list: listSilences,
   ...storedAt(SILENCES, (_client, resource) => toBody(resource)),
   replace: async (client, id, resource) => await client.call("POST", SILENCES, { body: { ...toBody(resource), id } }),
-  isSame: (field, one, other) => field.endsWith("s_at") && (typeof other !== "string" || Date.parse(String(one)) === Date.parse(other)),
+  isSame: (field, existing, desired) =>
+    field.endsWith("s_at") && (typeof desired !== "string" || Date.parse(String(existing)) === Date.parse(desired)),
 };
 
 /** Silences that have not ended. */

@@ -27,7 +27,7 @@ export interface Tool {
 }
 
 export interface Locations {
-  /** The folder of all kept programs. */
+  /** The folder of all cached programs. */
   cache: string;
   /** As in the environment variable. */
   path: string;
@@ -36,12 +36,12 @@ export interface Locations {
 
 /** Returns the absolute path of the program; undefined if it must be fetched first. */
 export async function find(tool: Tool, locations: Omit<Locations, "progress">): Promise<string | undefined> {
-  const kept = keptPath(tool, locations);
-  return (await findOnPath(tool, locations.path)) ?? (existsSync(kept) ? kept : undefined);
+  const cached = cachedPath(tool, locations);
+  return (await findOnPath(tool, locations.path)) ?? (existsSync(cached) ? cached : undefined);
 }
 
 /** The path of the program in the cache. */
-export function keptPath({ name, version, edition }: Tool, { cache }: Pick<Locations, "cache">): string {
+export function cachedPath({ name, version, edition }: Tool, { cache }: Pick<Locations, "cache">): string {
   return join(cache, name, edition === undefined ? version : `${version}-${edition}`, name);
 }
 
@@ -49,12 +49,12 @@ export function keptPath({ name, version, edition }: Tool, { cache }: Pick<Locat
 export async function obtain(tool: Tool, locations: Locations): Promise<string> {
   const found = await find(tool, locations);
   if (found !== undefined) return found;
-  const kept = keptPath(tool, locations);
+  const cached = cachedPath(tool, locations);
   const progress: Progress = (line, live) => locations.progress(`${tool.name} ${tool.version}: ${line}`, live);
-  const release = await acquireLock(`${kept}.lock`, (pid) => progress(`waiting for process ${pid}, which is fetching it`));
+  const release = await acquireLock(`${cached}.lock`, (pid) => progress(`waiting for process ${pid}, which is fetching it`));
   try {
-    if (!existsSync(kept)) await fetchTool(tool, kept, progress);
-    return kept;
+    if (!existsSync(cached)) await fetchTool(tool, cached, progress);
+    return cached;
   } finally {
     release();
   }
@@ -69,17 +69,17 @@ async function findOnPath(tool: Tool, path: string): Promise<string | undefined>
   return undefined;
 }
 
-async function fetchTool(tool: Tool, kept: string, progress: Progress): Promise<void> {
+async function fetchTool(tool: Tool, cached: string, progress: Progress): Promise<void> {
   const startedAt = Date.now();
   const sources: [string, (folder: string, target: string) => Promise<void>][] = [
     ["release", (folder, target) => fromRelease(tool, folder, target, progress)],
     ["Go module", (folder, target) => buildModule(tool.module, folder, target, progress)],
   ];
-  const failures = [`PATH: no ${tool.name} of version ${tool.version}`, `cache: no ${kept}`];
+  const failures = [`PATH: no ${tool.name} of version ${tool.version}`, `cache: no ${cached}`];
   for (const [source, fetchInto] of sources) {
     try {
-      await addToCache(tool, kept, fetchInto);
-      progress(`ready after ${Math.round((Date.now() - startedAt) / 1000)} s (${source}), stored as ${kept}`);
+      await addToCache(tool, cached, fetchInto);
+      progress(`ready after ${Math.round((Date.now() - startedAt) / 1000)} s (${source}), stored as ${cached}`);
       return;
     } catch (error) {
       // After any failure, even a full disk, the next source is tried; all failures are reported at the end.
@@ -99,8 +99,8 @@ async function fromRelease(tool: Tool, folder: string, target: string, progress:
 }
 
 /** Runs `fetchInto` in a scratch folder, validates the result, and only then moves it into the cache. */
-async function addToCache(tool: Tool, kept: string, fetchInto: (folder: string, target: string) => Promise<void>): Promise<void> {
-  const scratch = join(dirname(kept), "scratch");
+async function addToCache(tool: Tool, cached: string, fetchInto: (folder: string, target: string) => Promise<void>): Promise<void> {
+  const scratch = join(dirname(cached), "scratch");
   // Left by a killed run: this process holds the lock, so no other run uses it.
   await rm(scratch, { recursive: true, force: true });
   await mkdir(scratch, { recursive: true });
@@ -108,7 +108,7 @@ async function addToCache(tool: Tool, kept: string, fetchInto: (folder: string, 
     const target = join(scratch, `${tool.name}.new`);
     await fetchInto(scratch, target);
     if (!(await reportsVersion(tool, target))) throw new ToolError(`the result does not run, or is not ${tool.name} ${tool.version}`);
-    await rename(target, kept);
+    await rename(target, cached);
   } finally {
     await rm(scratch, { recursive: true, force: true });
   }

@@ -10,7 +10,7 @@ import type { Locator } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { CATALOGUE, toolPath } from "../../hack/fetch-tools.ts";
 import { acquireLock } from "../../hack/lock.mjs";
-import { keptPath, type Tool } from "../../hack/tools/obtain.ts";
+import { cachedPath, type Tool } from "../../hack/tools/obtain.ts";
 import { openBrowser, openPage } from "../fixtures/browser.ts";
 import { sendVisits, visit } from "../fixtures/shop-visits.ts";
 import { call, eventually, freePorts, readIfThere, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
@@ -56,10 +56,10 @@ async function ownPorts(): Promise<Record<string, string>> {
 async function cacheWithoutCollector(): Promise<Record<string, string>> {
   const cache = join(folder.path, "cache/atherops/tools");
   for (const tool of CATALOGUE.filter(({ name }) => /^(victoria-metrics|vmalert)$/.test(name))) {
-    mkdirSync(dirname(keptPath(tool, { cache })), { recursive: true });
-    symlinkSync(await toolPath(tool.name), keptPath(tool, { cache }));
+    mkdirSync(dirname(cachedPath(tool, { cache })), { recursive: true });
+    symlinkSync(await toolPath(tool.name), cachedPath(tool, { cache }));
   }
-  const kept = keptPath(collector, { cache });
+  const kept = cachedPath(collector, { cache });
   const release = await acquireLock(`${kept}.lock`);
   const program = await toolPath(COLLECTOR);
   bringCollector = () => {

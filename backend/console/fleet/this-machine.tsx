@@ -24,10 +24,10 @@ function WaitsFor({ onReady }: { onReady: () => void }) {
     },
     { refreshMs: REFRESH_MS },
   );
-  const words = loaded.value.value?.waits_for;
-  return words ? (
+  const reason = loaded.value.value?.waits_for;
+  return reason ? (
     <p class="card" role="status">
-      This machine's agent is starting. It waits for its collector: <bdi>{visible(words)}</bdi>
+      This machine's agent is starting. It waits for its collector: <bdi>{visible(reason)}</bdi>
     </p>
   ) : null;
 }

@@ -57,10 +57,10 @@ function MatchingAlerts({ text }: { text: string }) {
   const alerts = loaded.value.value;
   // Alerts that match earlier matchers are not shown.
   const isCurrent = debouncedText === text && !loaded.busy.value;
-  const words = loaded.error.value ?? (alerts && matchingText(alerts));
+  const resultText = loaded.error.value ?? (alerts && matchingText(alerts));
   return (
     <p role="status" class={isCurrent && loaded.error.value ? "problem" : "quiet"}>
-      <bdi>{visible((isCurrent && words) || "…")}</bdi>
+      <bdi>{visible((isCurrent && resultText) || "…")}</bdi>
     </p>
   );
 }

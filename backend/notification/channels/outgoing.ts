@@ -149,10 +149,10 @@ export class Outgoing {
   }
 }
 
-/** PEM of the well-known authorities, of the system's, and of those in `caFile`. */
+/** The certificates (PEM) of Node.js's well-known authorities, of the system's authorities, and of those in `caFile`. */
 export function trustedAuthorities(caFile: string | undefined): string[] {
-  const own = caFile === undefined ? [] : [readFileSync(caFile, "utf8")];
-  return [...new Set([...getCACertificates("default"), ...getCACertificates("system"), ...own])];
+  const additional = caFile === undefined ? [] : [readFileSync(caFile, "utf8")];
+  return [...new Set([...getCACertificates("default"), ...getCACertificates("system"), ...additional])];
 }
 
 function toHost([{ address, family }]: readonly [HostAddress, ...HostAddress[]]): string {

@@ -74,10 +74,10 @@ export async function streamsOf(
 
 /** Builds FROM and WHERE for the selected records. `blockRows`: see Ask. */
 export function rowsIn(orgId: string, { span, selectors }: Selected): { from: Sql; where: Sql; blockRows: number | undefined } {
-  const own = [sql`org_id = ${orgId}`, ...pageConditions({ range: span })];
-  if (selectors.length === 0) return { ...NO_MATCHING, where: and(own) };
+  const conditions = [sql`org_id = ${orgId}`, ...pageConditions({ range: span })];
+  if (selectors.length === 0) return { ...NO_MATCHING, where: and(conditions) };
   const { where, matching } = selectAny(selectors);
-  return { ...matching, where: and([...own, where]) };
+  return { ...matching, where: and([...conditions, where]) };
 }
 
 export async function rowsOf<Row>(ask: Ask, statement: Sql, blockRows: number | undefined): Promise<Row[]> {

@@ -68,7 +68,7 @@ export async function countedByEngine({ ask, orgId, steps, budget }: Evaluation,
   const { range } = leaf;
   const span = spanOf(steps, range);
   const org = sql`org_id = ${orgId}`;
-  const own = [org, ...pageConditions({ range: span })];
+  const rangeConditions = [org, ...pageConditions({ range: span })];
   const columnsOnly = range.log.selector.filter(({ name }) => name === "service_name" || name === "host_id");
   const narrowed = push({ kind: "log", selector: columnsOnly, stages: [] });
   const keysOf = await findKeys(
@@ -76,7 +76,7 @@ export async function countedByEngine({ ask, orgId, steps, budget }: Evaluation,
     labelsOf(leaf),
     {
       from: narrowed.matching.from,
-      where: [...own, ...narrowed.conditions],
+      where: [...rangeConditions, ...narrowed.conditions],
       groups: narrowed.matching.blockRows === undefined ? [org, minutesAround(span), ...narrowed.conditions] : undefined,
       isAlways: range.log.stages.some(({ kind }) => kind === "json" || kind === "logfmt"),
     },
@@ -85,7 +85,7 @@ export async function countedByEngine({ ask, orgId, steps, budget }: Evaluation,
   const { conditions, matching, rest } = push(range.log, keysOf);
   const plan = leafSql(leaf, neededStages(leaf, rest), keysOf);
   if (!plan) return undefined;
-  const source = { range, steps, plan, keysOf, matching, where: [...own, ...conditions] };
+  const source = { range, steps, plan, keysOf, matching, where: [...rangeConditions, ...conditions] };
   const readLabels = labelReader(plan);
   const rangeNs = Number(range.rangeNs);
   const ofCells = CELL_FUNCTIONS[range.operation] as (typeof CELL_FUNCTIONS)[string];

@@ -27,10 +27,10 @@ export async function volume(context: QueryContext, request: VolumeRequest): Pro
 /** Bytes per label name, the largest first: all bytes of the streams that have the label. */
 export async function volumePerLabelName(context: QueryContext, request: VolumeRequest): Promise<Buffer> {
   const bytesOf = new Map<string, number>();
-  const wanted = namesOf(request);
+  const names = namesOf(request);
   for (const { labels, bytes } of await streamsOf(context, request))
     for (const [name] of labels.entries)
-      if (wanted.length === 0 || wanted.includes(name)) bytesOf.set(name, (bytesOf.get(name) ?? 0) + bytes);
+      if (names.length === 0 || names.includes(name)) bytesOf.set(name, (bytesOf.get(name) ?? 0) + bytes);
   const sorted = [...bytesOf].sort(([a, bytesOfA], [b, bytesOfB]) => bytesOfB - bytesOfA || (a < b ? -1 : 1)).slice(0, request.limit);
   return vectorOf(
     request,
