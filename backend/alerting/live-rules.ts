@@ -122,7 +122,9 @@ async function fetchAlertsPerRule(
   evaluator: Pick<VmalertClient, "groups">,
 ): Promise<Loaded> {
   const rulesById = new Map(rules.map((rule) => [rule.id, rule]));
-  const active = groups.flatMap((group) => group.rules).filter((loaded) => loaded.state !== "inactive" && rulesById.has(readRuleId(loaded)));
+  const active = groups
+    .flatMap((group) => group.rules)
+    .filter((loaded) => loaded.state !== "inactive" && rulesById.has(readRuleId(loaded)));
   active.sort((a, b) => a.lastSamples - b.lastSamples);
   const budget = { bytes: MAX_LIVE_ALERTS_BYTES };
   const withAlerts = new Map<string, LoadedRule>();

@@ -61,7 +61,7 @@ async function respond(request: IncomingMessage, response: ServerResponse, servi
   const isPosting = request.method === "POST" && request.url === ALERTS_PATH;
   const expected = isPosting ? posting : reading;
   if (!expected) return end(401, "ALERTS_PASSWORD of the alerting service is not set: alerts are not accepted here\n");
-  if (!hasCredentials(request, expected)) return end(401, "wrong password of user vmalert\n");
+  if (!hasCredentials(request, expected)) return end(401, "wrong password for user vmalert\n");
   if (isPosting && takeAlerts) return await takeAlerts(request, response);
   const shard = shardOf(request.url ?? "");
   if (request.method !== "GET" || !shard) return end(404, `not found; the routes are GET ${PATH} and POST ${ALERTS_PATH}\n`);

@@ -14,7 +14,7 @@ import { Help, Navigation } from "./navigation.tsx";
 import { Problem } from "./parts/common.tsx";
 import { Boundary, lazy } from "./parts/screens.tsx";
 import { missing } from "./state/api.ts";
-import { isSessionExpired } from "./state/ended.ts";
+import { isSessionExpired } from "./state/expired-session.ts";
 import { loadingAttribute } from "./state/loaded.ts";
 import { isHelpOpen, isPaletteOpen, isViewsOpen, listenToKeys } from "./state/keys.ts";
 import { address, go, route } from "./state/route.ts";

@@ -5,7 +5,7 @@ import { Problem } from "../parts/common.tsx";
 import { Button, Field, Select } from "../parts/controls.tsx";
 import { call } from "../state/api.ts";
 import { submitBy, formReader, useSending } from "../state/sending.ts";
-import { momentColumn, ResourceList } from "./resource-list.tsx";
+import { timeColumn, ResourceList } from "./resource-list.tsx";
 import { isOperator, mayWrite, user } from "../state/session.ts";
 
 type User = ApiResponses["GET /api/users"][number];
@@ -35,7 +35,7 @@ function UserList() {
       columns={[
         { head: "e-mail", cell: (row) => row.email },
         { head: "role", cell: (row) => <RoleChoice of={row} onChanged={() => changes.value++} /> },
-        momentColumn("since", (row) => row.created_at),
+        timeColumn("since", (row) => row.created_at),
       ]}
       removal={(row) => (row.email === user.value?.email ? undefined : `${row.email} can no longer log in; sessions end within 5 seconds.`)}
     />
@@ -68,7 +68,7 @@ function Invitations() {
         { head: "e-mail", cell: (row) => row.email },
         { head: "role", cell: (row) => row.role },
         { head: "invited by", cell: (row) => row.created_by },
-        momentColumn("expires", (row) => row.expires_at),
+        timeColumn("expires", (row) => row.expires_at),
       ]}
       removal={(row) => `The link for ${row.email} stops working.`}
       createForm={{

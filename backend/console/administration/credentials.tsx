@@ -4,7 +4,7 @@ import type { ApiResponses } from "../../client/api.ts";
 import { CopyBlock } from "../parts/common.tsx";
 import { dataSources, sdkEnvironment } from "../parts/snippets.ts";
 import { moment } from "../state/time.ts";
-import { momentColumn, ResourceList } from "./resource-list.tsx";
+import { timeColumn, ResourceList } from "./resource-list.tsx";
 
 type Key = ApiResponses["GET /api/keys"][number];
 
@@ -28,9 +28,9 @@ export function Credentials() {
         idOf={(row) => row.id}
         nameOf={(row) => `the token of ${moment(row.created_at)}`}
         columns={[
-          momentColumn("created", (row) => row.created_at),
-          momentColumn("expires", (row) => row.expires_at),
-          momentColumn("used", (row) => row.used_at),
+          timeColumn("created", (row) => row.created_at),
+          timeColumn("expires", (row) => row.expires_at),
+          timeColumn("used", (row) => row.used_at),
         ]}
         removal={(row) => (row.used_at ? undefined : "Agents can no longer register with this token.")}
       />
@@ -50,8 +50,8 @@ function IngestTokens() {
         { head: "signals", cell: (row) => row.signals.join(", ") },
         { head: "allowed from", cell: (row) => row.networks.join(", ") || "anywhere" },
         { head: "created by", cell: (row) => row.created_by },
-        momentColumn("last used", (row) => row.last_used_at),
-        momentColumn("expires", (row) => row.expires_at, "never"),
+        timeColumn("last used", (row) => row.last_used_at),
+        timeColumn("expires", (row) => row.expires_at, "never"),
       ]}
       removal={(row) => `Requests with ${row.name} are refused within 5 seconds.`}
       createForm={{
@@ -87,8 +87,8 @@ function Keys() {
       nameOf={(row) => row.name}
       columns={[
         { head: "name", cell: (row) => row.name },
-        momentColumn("created", (row) => row.created_at),
-        momentColumn("first used", (row) => row.first_used_at),
+        timeColumn("created", (row) => row.created_at),
+        timeColumn("first used", (row) => row.first_used_at),
       ]}
       removal={(row) => `Requests signed with ${row.name} are refused within 5 seconds.`}
       createForm={{ label: "Create key", fields: [NAME], secret: { name: "api_key", label: "Key, not shown again" } }}
@@ -106,7 +106,7 @@ function ReadTokens() {
       columns={[
         { head: "name", cell: (row) => row.name },
         { head: "created by", cell: (row) => row.created_by },
-        momentColumn("expires", (row) => row.expires_at),
+        timeColumn("expires", (row) => row.expires_at),
       ]}
       removal={(row) => `Requests with ${row.name} are refused within 5 seconds.`}
       createForm={{

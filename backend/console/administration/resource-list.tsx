@@ -12,9 +12,9 @@ import { mayWrite } from "../state/session.ts";
 import { moment } from "../state/time.ts";
 
 /** `none`: shown for a row without the time. */
-export function momentColumn<R>(head: string, at: (row: R) => string | null, none = "not yet"): Column<R> {
+export function timeColumn<R>(head: string, at: (row: R) => string | null, none = "not yet"): Column<R> {
   const text = (time: string | null): string => (time === null ? none : moment(time));
-  return { head, kind: "moment", cell: (row) => text(at(row)) };
+  return { head, kind: "timestamp", cell: (row) => text(at(row)) };
 }
 
 export interface CreateField {

@@ -86,7 +86,7 @@ function Audit() {
 }
 
 const AUDIT_COLUMNS: readonly Column<Change>[] = [
-  { head: "time", kind: "moment", cell: ({ at }) => moment(at) },
+  { head: "time", kind: "timestamp", cell: ({ at }) => moment(at) },
   { head: "user", cell: ({ actor }) => actor ?? "–" },
   { head: "action", cell: ({ action }) => action },
   { head: "details", class: "details", cell: ({ subject }) => detailsText(subject) },

@@ -137,7 +137,8 @@ function Validation({ expr }: { expr: string }) {
   const found = result.value.value;
   // A result for an earlier expression is not shown.
   const isCurrent = debounced === expr && !result.busy.value;
-  const resultText = result.error.value ?? (found?.valid ? `Valid. It currently matches ${found.matching_series ?? 0} series.` : found?.message);
+  const resultText =
+    result.error.value ?? (found?.valid ? `Valid. It currently matches ${found.matching_series ?? 0} series.` : found?.message);
   return (
     <>
       <p role="status" class={isCurrent && found?.valid === false ? "problem" : "quiet"}>

@@ -161,7 +161,7 @@ function HostName({ host: { online, hostname, agent_id: hostId } }: { host: Host
 function heartbeatColumn(atMs: number): Column<Pick<Host, "online" | "last_heartbeat">> {
   return {
     head: "last heartbeat",
-    kind: "moment",
+    kind: "timestamp",
     class: ({ online }) => (online ? "" : "level is-error"),
     cell: ({ online, last_heartbeat: at }) => (
       <span title={at ? moment(at) : ""}>

@@ -3,7 +3,7 @@
 import type { ApiResponses } from "../../client/api.ts";
 import { readServerEvents } from "../../client/server-events.ts";
 import { batch, signal } from "@preact/signals";
-import { waitForLogin, loginCount } from "../state/ended.ts";
+import { waitForLogin, loginCount } from "../state/expired-session.ts";
 import { PagedRows } from "../state/paged-rows.ts";
 import { type Query, sendRequest, readFailure, wait, errorMessage } from "../state/api.ts";
 

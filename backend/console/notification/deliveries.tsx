@@ -81,7 +81,7 @@ function EmptyState({ isFiltered }: { isFiltered: boolean }) {
 
 function columnsFor({ channels, rules }: DeliveriesData): Column<Delivery>[] {
   return [
-    { head: "time", kind: "moment", cell: (delivery) => moment(delivery.created_at) },
+    { head: "time", kind: "timestamp", cell: (delivery) => moment(delivery.created_at) },
     { head: "state", cell: (delivery) => <DeliveryState of={delivery} /> },
     { head: "channel", cell: (delivery) => channels.get(delivery.channel_id) ?? REMOVED_CHANNEL },
     { head: "rules", cell: (delivery) => <RuleLinks ids={delivery.rule_ids} rules={rules} /> },
@@ -91,7 +91,7 @@ function columnsFor({ channels, rules }: DeliveriesData): Column<Delivery>[] {
       class: "answer",
       cell: (delivery) => (delivery.error ? <DeliveryError of={delivery} /> : (delivery.http_status ?? "–")),
     },
-    { head: "delivered", kind: "moment", cell: (delivery) => (delivery.delivered_at ? moment(delivery.delivered_at) : "–") },
+    { head: "delivered", kind: "timestamp", cell: (delivery) => (delivery.delivered_at ? moment(delivery.delivered_at) : "–") },
   ];
 }
 

@@ -67,7 +67,7 @@ function columnsFor({ routed, atMs }: FiringData): Column<Alert>[] {
       kind: "name",
       cell: (alert) => <AlertName alert={alert} isSilenced={Boolean(routedAlert(alert)?.status.silencedBy.length)} />,
     },
-    { head: "since", kind: "moment", cell: ({ activeAt }) => ago(activeAt, atMs) },
+    { head: "since", kind: "timestamp", cell: ({ activeAt }) => ago(activeAt, atMs) },
     { head: "notified", cell: (alert) => <NotifiedChannels alert={alert} routed={routedAlert(alert)} /> },
     { head: "labels", cell: ({ labels: { alertname: _alertname, ...labels } }) => <Labels labels={labels} /> },
   ];

@@ -62,10 +62,10 @@ export function Silences() {
 const COLUMNS: readonly Column<Silence>[] = [
   { head: "state", cell: ({ status }) => <span class={`level ${COLOUR[status.state]}`}>{status.state}</span> },
   { head: "matchers", kind: "name", cell: (silence) => <SilenceMatchers silence={silence} /> },
-  { head: "until", kind: "moment", cell: ({ endsAt }) => moment(endsAt) },
+  { head: "until", kind: "timestamp", cell: ({ endsAt }) => moment(endsAt) },
   { head: "comment", cell: ({ comment }) => comment },
   { head: "created by", cell: ({ createdBy }) => createdBy },
-  { head: "from", kind: "moment", cell: ({ startsAt }) => moment(startsAt) },
+  { head: "from", kind: "timestamp", cell: ({ startsAt }) => moment(startsAt) },
 ];
 
 function EmptyState() {

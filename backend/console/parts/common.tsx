@@ -114,8 +114,8 @@ export interface Column<R> {
   readonly head: ComponentChildren;
   /** The content of a cell. In text, control characters are made visible. */
   readonly cell: (row: R, at: number) => ComponentChildren;
-  /** A `name` is the row's heading, a `number` is aligned to the right, a `moment` stays on one line. */
-  readonly kind?: "name" | "number" | "moment";
+  /** A `name` is the row's heading, a `number` is aligned to the right, a `timestamp` stays on one line. */
+  readonly kind?: "name" | "number" | "timestamp";
   readonly class?: string | ((row: R) => string);
 }
 

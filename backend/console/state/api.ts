@@ -1,7 +1,7 @@
 // Calls the backend's API with the browser's session. Invariants: every request has a header that other sites cannot send; if the session
 // has expired, the user logs in and the request is repeated, so typed input is not lost; an error has the backend's message.
 import { signal } from "@preact/signals";
-import { waitForLogin, loginCount } from "./ended.ts";
+import { waitForLogin, loginCount } from "./expired-session.ts";
 
 export const SESSION_HEADER = { "x-requested-with": "atherops" };
 /** A 401 for these paths means that the login failed, not that the session expired. */

@@ -2,7 +2,7 @@
 // refused calls continue after the login.
 import type { ApiResponses } from "../../client/api.ts";
 import { computed, signal } from "@preact/signals";
-import { resumeCalls } from "./ended.ts";
+import { resumeCalls } from "./expired-session.ts";
 import { type Loaded, useLoaded } from "./loaded.ts";
 import { address, go } from "./route.ts";
 import { ApiFailure, call, errorMessage } from "./api.ts";

@@ -55,8 +55,11 @@ async function connectToBackend(dataDir: string): Promise<Socket | undefined> {
   } catch (error) {
     socket.destroy();
     if (["ENOENT", "ECONNREFUSED", "ENOTSOCK"].includes(String((error as NodeJS.ErrnoException).code))) return undefined;
-    throw new StartError(`cannot connect to the backend of ${dataDir} (${(error as Error).message}): run this as its user`, {
-      cause: error,
-    });
+    throw new StartError(
+      `cannot connect to the backend of ${dataDir} (${(error as Error).message}): run this command as the backend's user`,
+      {
+        cause: error,
+      },
+    );
   }
 }

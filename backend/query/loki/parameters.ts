@@ -62,7 +62,8 @@ export function readTimeRange(parameters: RequestParameters, nowNs: bigint): Tim
 export function readDuration(name: string, text: string): bigint {
   const seconds = parseNumber(text);
   const ns = seconds === undefined || !Number.isFinite(seconds) ? parseDuration(text, true) : BigInt(Math.round(seconds * 1e9));
-  if (ns === undefined || ns <= 0n) throw createParameterError(name, "must be a positive duration such as 5m, or a positive number of seconds");
+  if (ns === undefined || ns <= 0n)
+    throw createParameterError(name, "must be a positive duration such as 5m, or a positive number of seconds");
   return ns;
 }
 

@@ -210,11 +210,7 @@ function combineOperands(operation: BinaryOperation): MetricQuery {
   return operation;
 }
 
-function readMatching(
-  tree: Tree,
-  modifier: SyntaxNode,
-  operator: string,
-): { returnsBool: boolean; matching: VectorMatching | undefined } {
+function readMatching(tree: Tree, modifier: SyntaxNode, operator: string): { returnsBool: boolean; matching: VectorMatching | undefined } {
   const returnsBool = modifier.getChild("Bool") !== null;
   if (returnsBool && !isComparison(operator)) throw wrongQuery(`bool is for comparisons, not for ${operator}`);
   const on = modifier.getChild("OnOrIgnoringModifier");
