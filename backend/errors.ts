@@ -73,6 +73,11 @@ export class ApiError extends Error {
   }
 }
 
+/** The `invalid_parameter` error for a parameter of a query string. `reason` follows the parameter's name in the message. */
+export function createParameterError(name: string, reason: string, cause?: unknown): ApiError {
+  return new ApiError("invalid_parameter", `${name}: ${reason}`, { cause });
+}
+
 export const TOO_EXPENSIVE = "this query takes too much time or memory: ask for a shorter range, add filters, or lower the limit";
 
 /** The rows exceed the size or the memory that a query may use; fewer rows may be possible. */

@@ -1,12 +1,13 @@
 // Serves Jaeger's metrics of services under /query/jaeger/api/metrics, which its page "Monitor" shows: rate, errors and latency from the
 // span summaries. Invariant: each response contains only data of the caller's organisation, and an error names the invalid parameter.
+import { createParameterError } from "../../errors.ts";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addRoutes, endpoint } from "../../http/route.ts";
 import type { FamilyFilter, FamilyQuestion } from "../../storage/traces/metric-family.ts";
 import { KINDS, MINUTE_S } from "../../storage/traces/red.ts";
 import { answerJson } from "../page-route.ts";
 import type { TraceRouteOptions } from "../route-parts.ts";
-import { milliseconds, createParameterError } from "./jaeger-parameters.ts";
+import { milliseconds } from "./jaeger-parameters.ts";
 import { objectSchema } from "../../http/schemas.ts";
 
 type Query = Readonly<Record<string, string | string[] | undefined>>;

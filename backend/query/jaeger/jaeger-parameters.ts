@@ -1,6 +1,6 @@
 // Parses the parameters of Jaeger's search for traces as Jaeger does: unknown parameters are ignored. Invariant: a filter that cannot be
 // parsed is rejected by name, because without it the search would find too much.
-import { ApiError } from "../../errors.ts";
+import { createParameterError } from "../../errors.ts";
 import type { SpanColumn, SpanConditions, TraceFilter } from "../../storage/traces/search.ts";
 import { MAX_TRACES } from "../limits.ts";
 
@@ -133,9 +133,9 @@ export function parseTags(name: string, value: string | undefined): Tag[] {
   if (!value) return [];
   if (/^[^\s{[="]+=/.test(value)) return parseLogfmt(value);
   const tags = parseJson(name, value);
-  if (typeof tags !== "object" || tags === null || Array.isArray(tags)) throw noTags(name);
+  if (typeof tags !== "object" || tags === null || Array.isArray(tags)) throw createTagsError(name);
   return Object.entries(tags).map(([key, value]: [string, unknown]) => {
-    if (typeof value !== "string" && typeof value !== "number" && typeof value !== "boolean") throw noTags(name);
+    if (typeof value !== "string" && typeof value !== "number" && typeof value !== "boolean") throw createTagsError(name);
     return [key, String(value)];
   });
 }
@@ -150,13 +150,9 @@ function parseJson(name: string, value: string): unknown {
   try {
     return JSON.parse(value);
   } catch (cause) {
-    throw noTags(name, cause);
+    throw createTagsError(name, cause);
   }
 }
 
-const noTags = (name: string, cause?: unknown) =>
+const createTagsError = (name: string, cause?: unknown) =>
   createParameterError(name, 'must be a JSON object with string values, such as {"http.status_code":"500"}, or logfmt', cause);
-
-export function createParameterError(name: string, what: string, cause?: unknown): ApiError {
-  return new ApiError("invalid_parameter", `${name}: ${what}`, { cause });
-}

@@ -2,14 +2,14 @@
 // it. Invariant: as in the first API, each response contains only data of the caller's organisation, and an error names the invalid
 // parameter.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { ApiError } from "../../errors.ts";
+import { ApiError, createParameterError } from "../../errors.ts";
 import { addRoutes, endpoint, type Route } from "../../http/route.ts";
 import { readTime } from "../../storage/page.ts";
 import type { TraceFilter } from "../../storage/traces/search.ts";
 import { MAX_TRACES } from "../limits.ts";
 import { answerJson, type JsonQuery } from "../page-route.ts";
 import type { TraceRouteOptions } from "../route-parts.ts";
-import { duration, parseTags, readLimit, readTags, readTraceId, TRACE_ID_PARAMETER, createParameterError } from "./jaeger-parameters.ts";
+import { duration, parseTags, readLimit, readTags, readTraceId, TRACE_ID_PARAMETER } from "./jaeger-parameters.ts";
 
 const BASE = "/query/jaeger/api/v3";
 const DEFAULT_DEPTH = 100;

@@ -1,21 +1,13 @@
 // Defines the endpoints of Loki's API that return JSON, in the order of Loki's documentation. The backend adds a route for each; a sandbox
 // process evaluates them, so this module must not import the HTTP server.
+import { createParameterError } from "../../errors.ts";
 import { MAX_VOLUMES } from "../limits.ts";
 import { dataOf } from "./answers.ts";
 import { answerLogs, answerMetrics } from "./evaluate.ts";
 import { formatQuery } from "./format.ts";
 import { wrongQuery } from "./grammar.ts";
 import { detectedFields, detectedLabels, labelNames, labelValues, patterns, seriesOf, statistics } from "./label-queries.ts";
-import {
-  readLimitAndDirection,
-  readLimit,
-  readTimeRange,
-  readSteps,
-  readTime,
-  type RequestParameters,
-  textOf,
-  createParameterError,
-} from "./parameters.ts";
+import { readLimitAndDirection, readLimit, readTimeRange, readSteps, readTime, type RequestParameters, textOf } from "./parameters.ts";
 import type { QueryContext, Selected } from "./range-points.ts";
 import { readQuery, readSelectorAlone } from "./read-query.ts";
 import { Patterns } from "./regex.ts";

@@ -1,6 +1,6 @@
 // Parses the parameters of Loki's HTTP API as Loki does: unknown ones are ignored, so that a newer client works. Invariant: a record counts
 // for the evaluation times t with t - range < record <= t.
-import { ApiError } from "../../errors.ts";
+import { createParameterError } from "../../errors.ts";
 import { MAX_ENTRIES, MAX_RANGE_STEPS } from "../limits.ts";
 import { parseDuration, parseNumber } from "./grammar.ts";
 
@@ -10,10 +10,6 @@ const HOUR_NS = 3_600_000_000_000n;
 const SECOND_NS = 1_000_000_000n;
 const MAX_NS = 9_223_372_036_000_000_000n;
 const DEFAULT_ENTRIES = 100;
-
-export function createParameterError(name: string, what: string): ApiError {
-  return new ApiError("invalid_parameter", `${name}: ${what}`);
-}
 
 /** Throws ApiError invalid_parameter if one of the `known` parameters occurs twice. */
 export function checkRepeated(parameters: RequestParameters, known: readonly string[]): void {

@@ -1,12 +1,13 @@
 // Computes the bytes of messages per label set or per label name, in total or per step. Invariant: all records count, and the
 // number of points is checked before anything is read.
+import { createParameterError } from "../../errors.ts";
 import { commaList, sql } from "../../engines/clickhouse/sql.ts";
 import { MAX_VOLUME_POINTS } from "../limits.ts";
 import { jsonOf } from "./answers.ts";
 import { LabelSet } from "./entry.ts";
 import { rowsIn, rowsOf, streamsOf } from "./label-queries.ts";
 import { findKeys, labelValue } from "./label-sql.ts";
-import { type Steps, createParameterError } from "./parameters.ts";
+import type { Steps } from "./parameters.ts";
 import type { QueryContext, Selected } from "./range-points.ts";
 
 interface VolumeRequest extends Selected {
