@@ -9,6 +9,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { HOST_HEARTBEAT_PATH } from "../../common/protocol/enrolment.ts";
 import { sign } from "../../common/protocol/signature.ts";
 import { requestSnapshot } from "../../backend/operations/backup/snapshot-client.ts";
+import { SNAPSHOT_FOLDER } from "../../backend/operations/backup/snapshot-protocol.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { backendPlace, type BackendPlace, startBackend, type Tenant } from "../fixtures/backend-process.ts";
 import { expectExactSummariesIn } from "../fixtures/exact-summaries.ts";
@@ -50,7 +51,7 @@ function held(): string[] {
   const { dataDir } = backend;
   const names = (path: string): string[] => (existsSync(join(dataDir, path)) ? readdirSync(join(dataDir, path)) : []);
   return [
-    ...names(".").filter((name) => name === "backup-snapshot"),
+    ...names(".").filter((name) => name === SNAPSHOT_FOLDER),
     ...names("clickhouse/shadow").filter((name) => name.startsWith("backup")),
     ...["metrics/snapshots", "metrics/data/small/snapshots", "metrics/data/big/snapshots", "metrics/data/indexdb/snapshots"].flatMap(names),
   ];
@@ -137,8 +138,7 @@ describe("a backup of a backend that runs", { timeout: TIMEOUT_MS }, () => {
     await enrolling[Symbol.asyncDispose]();
     expect([...senders.answers.keys()]).toEqual(["204"]);
     expect(before.keys.length).toBeGreaterThan(0);
-    const times = (JSON.parse(readFileSync(join(out, "first", "manifest.json"), "utf8")) as { snapshot_times: Record<string, string> })
-      .snapshot_times;
+    const times = (JSON.parse(readFileSync(join(out, "first", "manifest.json"), "utf8")) as { moments: Record<string, string> }).moments;
     for (const store of ["logs", "spans", "metrics"]) expect(times["accounts"]! >= times[store]!, store).toBe(true);
 
     const second = await elsewhere("second");
@@ -164,7 +164,7 @@ describe("a backup of a backend that runs", { timeout: TIMEOUT_MS }, () => {
   test("is refused while another is under way, and is made when that is over", async () => {
     {
       await using _other = await requestSnapshot(backend.dataDir);
-      expect(held()).toContain("backup-snapshot");
+      expect(held()).toContain(SNAPSHOT_FOLDER);
       const refused = await run(backend.place, ["backup", join(out, "refused")]);
       expect([refused.code, refused.output]).toEqual([
         2,
@@ -214,7 +214,7 @@ describe("a backup of a backend that runs", { timeout: TIMEOUT_MS }, () => {
     expect((await run(backend.place, ["backup", join(out, "cold")])).code).toBe(0);
     expect(held()).toEqual([]);
     const files = Object.keys((JSON.parse(readFileSync(join(out, "cold", "manifest.json"), "utf8")) as { entries: object }).entries);
-    expect(files.filter((file) => /snapshots\/|shadow\/backup|backup-snapshot/.test(file))).toEqual([]);
+    expect(files.filter((file) => /snapshots\/|shadow\/backup/.test(file) || file.startsWith(SNAPSHOT_FOLDER))).toEqual([]);
     await backend.start();
   });
 
