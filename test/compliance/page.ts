@@ -1,4 +1,4 @@
-// Renders docs/reference/compliance.md: the results of third-party compliance tests, with every difference.
+// Renders the sections of docs/reference/compliance.md: the results of third-party compliance tests.
 import type { ExampleResult } from "./otlp.ts";
 import type { Difference, PromqlResult } from "./promql.ts";
 import type { SuiteTest } from "./remote-write.ts";
@@ -9,43 +9,28 @@ export interface LogqlExample {
   readonly why?: string;
 }
 
-/** Results of the sections that have run so far. */
-export interface ComplianceResults {
-  promql?: {
-    readonly commit: string;
-    /** Version of Prometheus. */
-    readonly prometheus: string;
-    /** How many queries each template has. */
-    readonly variants: Readonly<Record<string, number>>;
-    readonly ours: PromqlResult;
-    /** The queries that the engine alone answers differently. */
-    readonly engineDiffers: readonly string[];
-  };
-  remoteWrite?: { readonly commit: string; readonly tests: readonly SuiteTest[] };
-  logql?: { readonly commit: string; readonly examples: readonly LogqlExample[] };
-  otlp?: { readonly commit: string; readonly examples: readonly ExampleResult[] };
+export interface PromqlComparison {
+  readonly commit: string;
+  /** Version of Prometheus. */
+  readonly prometheus: string;
+  /** How many queries each template has. */
+  readonly variants: Readonly<Record<string, number>>;
+  readonly ours: PromqlResult;
+  /** The queries that the engine alone answers differently. */
+  readonly engineDiffers: readonly string[];
 }
 
 const MAX_REASON = 160;
 
-export function compliancePage({ promql, remoteWrite, logql, otlp }: ComplianceResults): string {
-  const lines = [
-    "# Compliance",
-    "<!-- Generated from results.json by `npm run compliance` (test/compliance); change it there. -->",
-    "",
-    "Results of third-party tests for the backend's protocols, with every difference. To run all or some of them again: `npm run compliance -- --only promql,remote-write --compliance FOLDER`. `FOLDER` is a checkout of github.com/prometheus/compliance; `--opentelemetry-proto` takes one of github.com/open-telemetry/opentelemetry-proto. The command needs Go and Debian's `prometheus`.",
-    "",
-    ...(promql ? promqlSection(promql) : []),
-    ...(remoteWrite ? receiverSection(remoteWrite) : []),
-    ...(logql ? logqlSection(logql) : []),
-    ...(otlp ? otlpSection(otlp) : []),
-    "## Jaeger",
-    "Jaeger's integration tests call its storage interface in Go, so they cannot test an HTTP API. `backend/storage/traces/jaeger.engine.test.ts` tests the requests of Jaeger's UI and of Grafana.",
-  ];
-  return `${lines.join("\n")}\n`;
+/** `page` with `section` instead of the section that has the same heading. */
+export function replaceSection(page: string, section: readonly string[]): string {
+  const start = page.indexOf(`\n${section[0]}\n`) + 1;
+  const end = page.indexOf("\n## ", start) + 1;
+  if (start === 0 || end === 0) throw new Error(`the page has no section "${section[0]}" with another one after it`);
+  return `${page.slice(0, start)}${section.join("\n")}\n${page.slice(end)}`;
 }
 
-function promqlSection({ commit, prometheus, variants, ours, engineDiffers }: NonNullable<ComplianceResults["promql"]>): string[] {
+export function promqlSection({ commit, prometheus, variants, ours, engineDiffers }: PromqlComparison): string[] {
   const { cases, differences } = ours;
   const score = (different: number): string => `${cases - different} of ${cases} (${(100 - (100 * different) / cases).toFixed(1)} %)`;
   const known = new Set(engineDiffers);
@@ -77,7 +62,7 @@ function firstOf([first]: readonly Difference[]): string {
   return first ? escape(reasonOf(first.why)) : "";
 }
 
-function receiverSection({ commit, tests }: NonNullable<ComplianceResults["remoteWrite"]>): string[] {
+export function receiverSection(commit: string, tests: readonly SuiteTest[]): string[] {
   const count = (outcome: SuiteTest["outcome"]): number => tests.filter((one) => one.outcome === outcome).length;
   const others = tests.filter(({ outcome }) => outcome !== "pass");
   return [
@@ -93,7 +78,7 @@ function receiverSection({ commit, tests }: NonNullable<ComplianceResults["remot
   ];
 }
 
-function logqlSection({ commit, examples }: NonNullable<ComplianceResults["logql"]>): string[] {
+export function logqlSection(commit: string, examples: readonly LogqlExample[]): string[] {
   const outcomes = [...Map.groupBy(examples, ({ outcome }) => outcome)].map(([outcome, found]) => `${found.length} ${outcome}`);
   const others = examples.filter(({ outcome }) => outcome === "different" || outcome === "refused by name");
   return [
@@ -109,7 +94,7 @@ function logqlSection({ commit, examples }: NonNullable<ComplianceResults["logql
   ];
 }
 
-function otlpSection({ commit, examples }: NonNullable<ComplianceResults["otlp"]>): string[] {
+export function otlpSection(commit: string, examples: readonly ExampleResult[]): string[] {
   return [
     "## OTLP",
     `The examples of opentelemetry-proto, sent as JSON with an ingest token and the current time (commit ${commit}):`,

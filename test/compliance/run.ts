@@ -1,5 +1,5 @@
 // `npm run compliance -- [--only promql,remote-write,logql,otlp] [--compliance FOLDER] [--opentelemetry-proto FOLDER] [--prometheus
-// PROGRAM]`: runs the tests that others publish for such a backend, keeps the results in results.json, and writes
+// PROGRAM]`: runs the tests that others publish for such a backend, and replaces their sections of
 // docs/reference/compliance.md. The folders are checkouts of github.com/prometheus/compliance (promql, remote-write) and
 // github.com/open-telemetry/opentelemetry-proto (otlp); PROGRAM is a Prometheus (Debian: `prometheus`). remote-write needs Go; logql builds
 // Loki. It measures no times, so other load of the machine does not matter.
@@ -8,9 +8,17 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { adminPassword, backendPlace, login, makeTenant, startBackend } from "../fixtures/backend-process.ts";
-import { call, readIfThere, ROOT, temporaryFolder } from "../fixtures/processes.ts";
+import { call, ROOT, temporaryFolder } from "../fixtures/processes.ts";
 import { sendExamples } from "./otlp.ts";
-import { compliancePage, type ComplianceResults, type LogqlExample } from "./page.ts";
+import {
+  type LogqlExample,
+  logqlSection,
+  otlpSection,
+  type PromqlComparison,
+  promqlSection,
+  receiverSection,
+  replaceSection,
+} from "./page.ts";
 import { comparePromql, loadDemo, startPrometheus, startVictoriaMetrics, type Target } from "./promql.ts";
 import { readCases } from "./promql-cases.ts";
 import { runReceiverSuite } from "./remote-write.ts";
@@ -30,7 +38,7 @@ if (!sections.every((section) => SECTIONS.includes(section))) {
   console.error(`--only takes some of ${SECTIONS.join(", ")}`);
   process.exit(1);
 }
-const RESULTS = join(import.meta.dirname, "results.json");
+const PAGE = join(ROOT, "docs/reference/compliance.md");
 /** Labels that the backend adds. */
 const ADDED = ["host_id", "node", "org_id"];
 
@@ -41,17 +49,15 @@ const tenant = await makeTenant(place.apiUrl, await login(place.apiUrl, "admin@l
 const ingestToken = await createToken("ingest-tokens");
 const commit = execFileSync("git", ["-C", ROOT, "rev-parse", "--short", "HEAD"], { encoding: "utf8" }).trim();
 
-const results = JSON.parse(readIfThere(RESULTS) || "{}") as ComplianceResults;
-if (sections.includes("promql")) results.promql = await runPromql();
-if (sections.includes("otlp")) results.otlp = { commit, examples: await sendExamples(place.apiUrl, ingestToken, join(proto, "examples")) };
+const rendered: string[][] = [];
+if (sections.includes("promql")) rendered.push(promqlSection(await runPromql()));
+if (sections.includes("otlp")) rendered.push(otlpSection(commit, await sendExamples(place.apiUrl, ingestToken, join(proto, "examples"))));
 if (sections.includes("remote-write")) {
   const tests = runReceiverSuite(join(compliance, "remotewrite/receiver"), place.apiUrl, ingestToken, folder.path);
-  results.remoteWrite = { commit, tests };
+  rendered.push(receiverSection(commit, tests));
 }
-if (sections.includes("logql")) results.logql = { commit, examples: runLogql() };
-writeFileSync(RESULTS, `${JSON.stringify(results, undefined, 1)}\n`);
-execFileSync(join(ROOT, "node_modules/.bin/oxfmt"), [RESULTS]);
-writeFileSync(join(ROOT, "docs/reference", "compliance.md"), compliancePage(results));
+if (sections.includes("logql")) rendered.push(logqlSection(commit, runLogql()));
+writeFileSync(PAGE, rendered.reduce(replaceSection, readFileSync(PAGE, "utf8")));
 
 async function createToken(kind: "ingest-tokens" | "read-tokens"): Promise<string> {
   const answer = await call("POST", `${place.apiUrl}/api/${kind}`, { bearer: tenant.token, body: { name: "compliance" } });
@@ -59,7 +65,7 @@ async function createToken(kind: "ingest-tokens" | "read-tokens"): Promise<strin
   return String(answer.json.token);
 }
 
-async function runPromql() {
+async function runPromql(): Promise<PromqlComparison> {
   const cases = readCases(readFileSync(join(compliance, "promql/promql-test-queries.yml"), "utf8"));
   await using reference = await startPrometheus(prometheus, join(folder.path, "prometheus"));
   await using engine = await startVictoriaMetrics(join(folder.path, "victoria-metrics"));
