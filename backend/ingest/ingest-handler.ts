@@ -52,7 +52,7 @@ export interface IngestHandlerOptions {
   /** Current limits of an organisation. */
   readonly limitsOf: (orgId: string) => RateLimits;
   /** Default: there are no other replicas. */
-  readonly replicas?: Pick<ReplicaSet, "shareOf" | "demanded"> | undefined;
+  readonly replicas?: Pick<ReplicaSet, "shareOf" | "recordDemand"> | undefined;
   /** Counts what was stored, for the usage of the organisation. */
   readonly usage?: { count(orgId: string, signal: Signal, bytes: number, records: number, activeSeries?: number): void };
   /** True once the process is stopping: new bodies get 503. */
@@ -72,7 +72,7 @@ export interface IngestRequest {
 }
 
 const RETRY_AFTER_DRAINING_S = 2;
-const NOTHING: IngestResult = { accepted: 0, dropped: {} };
+const EMPTY_RESULT: IngestResult = { accepted: 0, dropped: {} };
 
 export class IngestHandler {
   readonly budget: ByteBudget;
@@ -124,19 +124,19 @@ export class IngestHandler {
     this.#admit(sender, signal);
     const receivedAt = new Date();
     using reservation = this.budget.open(orgId);
-    let start: Buffer | undefined;
+    let firstBytes: Buffer | undefined;
     try {
       const reading = read(reservation);
       const body = reading instanceof Promise ? await reading : reading;
-      if (body.length === 0) return NOTHING;
+      if (body.length === 0) return EMPTY_RESULT;
       const bytes = body.length;
       // A copy: the ingest may hand the body's memory to another thread.
-      if (encoding === undefined) start = Buffer.from(body.subarray(0, 512));
+      if (encoding === undefined) firstBytes = Buffer.from(body.subarray(0, 512));
       const result = await ingest(sender, body, { receivedAt, reservation, ...(encoding && { encoding }) });
       // Not after a failure, because a write may still be using it.
       freeBuffer(body);
       const cost = Math.max(bytes, result.storedBytes ?? 0);
-      this.#charge(sender, signal, { bytes: cost, records: this.#count(signal, result) });
+      this.#charge(sender, signal, { bytes: cost, records: this.#countRecords(signal, result) });
       if (result.accepted > 0) this.#options.usage?.count(orgId, signal, cost, result.accepted, result.activeSeries);
       return result;
     } catch (error) {
@@ -144,7 +144,7 @@ export class IngestHandler {
       // again.
       if (error instanceof ApiError && error.status < 500) this.#charge(sender, signal, { bytes: reservation.peakBytes, records: 0 });
       // Neither JSON nor exposition text contains these control characters.
-      const isBinary = start?.some((byte) => byte < 9 || (byte > 13 && byte < 32));
+      const isBinary = firstBytes?.some((byte) => byte < 9 || (byte > 13 && byte < 32));
       throw isBinary ? withBinaryHint(error) : error;
     }
   }
@@ -159,8 +159,8 @@ export class IngestHandler {
     if (limits) this.#tokenQuota.charge(`${keyId} ${signal}`, limits, cost);
   }
 
-  /** Returns the number of records, stored or dropped. */
-  #count(signal: Signal, { accepted, dropped }: IngestResult): number {
+  /** Adds the records to the backend's own metrics. Returns their number, stored or dropped. */
+  #countRecords(signal: Signal, { accepted, dropped }: IngestResult): number {
     const { ownMetrics } = this.#options;
     ownMetrics.accepted(signal, accepted);
     for (const [reason, count] of Object.entries(dropped)) ownMetrics.dropped(signal, reason, count);

@@ -22,13 +22,13 @@ export interface QuotaOptions {
   /** The kind of owner, for messages. */
   readonly owners: string;
   /** Default: there are no other replicas. */
-  readonly replicas?: Pick<ReplicaSet, "shareOf" | "demanded"> | undefined;
+  readonly replicas?: Pick<ReplicaSet, "shareOf" | "recordDemand"> | undefined;
   readonly now?: () => number;
 }
 
 export class Quota {
   readonly #owners: string;
-  readonly #replicas: Pick<ReplicaSet, "shareOf" | "demanded">;
+  readonly #replicas: Pick<ReplicaSet, "shareOf" | "recordDemand">;
   readonly #now: () => number;
   readonly #buckets = new Map<string, Bucket>();
 
@@ -42,11 +42,11 @@ export class Quota {
   admit(owner: string, limits: RateLimits): void {
     const { bytesPerSecond, recordsPerSecond } = limits;
     if (bytesPerSecond === 0 && recordsPerSecond === 0) return;
-    const bucket = this.#filled(owner, limits);
+    const bucket = this.#refill(owner, limits);
     const [bytesS, recordsS] = [debtS(bucket.bytes, bucket.limits.bytesPerSecond), debtS(bucket.records, bucket.limits.recordsPerSecond)];
     const waitS = Math.max(bytesS, recordsS);
     if (waitS <= 0) return;
-    this.#replicas.demanded(owner, bucket.lastCostS);
+    this.#replicas.recordDemand(owner, bucket.lastCostS);
     const limit = bytesS >= recordsS ? `bytes_per_second is ${bytesPerSecond}` : `records_per_second is ${recordsPerSecond}`;
     throw new ApiError("over_quota", `the ${this.#owners} ingest quota is used up (${limit}); send it again later`, {
       retryAfterS: Math.max(1, waitS),
@@ -57,16 +57,16 @@ export class Quota {
   charge(owner: string, limits: RateLimits, { bytes, records }: { readonly bytes: number; readonly records: number }): void {
     const { bytesPerSecond, recordsPerSecond } = limits;
     if (bytesPerSecond === 0 && recordsPerSecond === 0) return;
-    const bucket = this.#filled(owner, limits);
+    const bucket = this.#refill(owner, limits);
     bucket.lastCostS = Math.max(bytesPerSecond > 0 ? bytes / bytesPerSecond : 0, recordsPerSecond > 0 ? records / recordsPerSecond : 0);
-    this.#replicas.demanded(owner, bucket.lastCostS);
+    this.#replicas.recordDemand(owner, bucket.lastCostS);
     // Unlimited bytes leave no debt that a later limit would have to wait for.
     if (bytesPerSecond > 0) bucket.bytes -= bytes;
     if (recordsPerSecond > 0) bucket.records -= records;
   }
 
-  /** The bucket after refilling. Its limits are this replica's share. */
-  #filled(owner: string, { bytesPerSecond: allBytes, recordsPerSecond: allRecords }: RateLimits): Bucket {
+  /** Returns the refilled bucket. Its limits are this replica's share. */
+  #refill(owner: string, { bytesPerSecond: allBytes, recordsPerSecond: allRecords }: RateLimits): Bucket {
     const part = this.#replicas.shareOf(owner);
     const limits = { bytesPerSecond: allBytes * part, recordsPerSecond: allRecords * part };
     const { bytesPerSecond, recordsPerSecond } = limits;
@@ -89,13 +89,14 @@ export class Quota {
   #forgetFull(nowMs: number): void {
     for (const [owner, { limits, bytes, records, filledAtMs }] of this.#buckets) {
       const elapsedS = (nowMs - filledAtMs) / 1000;
-      const isFull = (held: number, perSecond: number) => held + elapsedS * perSecond >= perSecond * BURST_S;
+      const isFull = (tokens: number, perSecond: number) => tokens + elapsedS * perSecond >= perSecond * BURST_S;
       const { bytesPerSecond, recordsPerSecond } = limits;
       if (isFull(bytes, bytesPerSecond) && isFull(records, recordsPerSecond)) this.#buckets.delete(owner);
     }
   }
 }
 
-function debtS(held: number, perSecond: number): number {
-  return perSecond > 0 && held <= 0 ? (1 - held) / perSecond : 0;
+/** Seconds until the bucket has a token. */
+function debtS(tokens: number, perSecond: number): number {
+  return perSecond > 0 && tokens <= 0 ? (1 - tokens) / perSecond : 0;
 }

@@ -31,7 +31,7 @@ export interface ReplicaSet extends AsyncDisposable {
   /** This replica's share of a limit of the owner: 1 if it runs alone. */
   shareOf(owner: string): number;
   /** Records a demand, whether or not it was granted. */
-  demanded(owner: string, units: number): void;
+  recordDemand(owner: string, units: number): void;
 }
 
 /** For a backend that shares its database with no other backend. */
@@ -41,7 +41,7 @@ export function singleReplica(): ReplicaSet {
     count: 1,
     isFirst: true,
     shareOf: () => 1,
-    demanded: () => undefined,
+    recordDemand: () => undefined,
     [Symbol.asyncDispose]: async () => undefined,
   };
 }
@@ -49,9 +49,9 @@ export function singleReplica(): ReplicaSet {
 /** This replica's share, computed from the demand at each replica. */
 export function shareOf(owner: string, own: Demand, others: readonly Demand[]): number {
   const count = others.length + 1;
-  const mine = own[owner] ?? 0;
-  const total = others.reduce((sum, demand) => sum + (demand[owner] ?? 0), mine);
-  return EQUAL_PART / count + (1 - EQUAL_PART) * (total > 0 ? mine / total : 1 / count);
+  const ownDemand = own[owner] ?? 0;
+  const total = others.reduce((sum, demand) => sum + (demand[owner] ?? 0), ownDemand);
+  return EQUAL_PART / count + (1 - EQUAL_PART) * (total > 0 ? ownDemand / total : 1 / count);
 }
 
 /** A condition: the replica whose id is in `column` is running. */
@@ -69,7 +69,8 @@ export class SharedReplicas implements ReplicaSet {
   readonly #db: Kysely<unknown>;
   readonly #reportEveryMs: number;
   readonly #loop: Loop;
-  #asked = new Map<string, number>();
+  /** Demanded units since the last report, by owner. */
+  #units = new Map<string, number>();
   #reportedAtMs = performance.now();
   /** This replica's demand as last reported, so that all replicas compute with the same numbers. */
   #own: Demand = {};
@@ -115,8 +116,8 @@ export class SharedReplicas implements ReplicaSet {
     return this.#others.length === 0 ? 1 : shareOf(owner, this.#own, this.#others);
   }
 
-  demanded(owner: string, units: number): void {
-    this.#asked.set(owner, (this.#asked.get(owner) ?? 0) + units);
+  recordDemand(owner: string, units: number): void {
+    this.#units.set(owner, (this.#units.get(owner) ?? 0) + units);
   }
 
   /** The other replicas notice immediately that this one is gone. */
@@ -145,17 +146,17 @@ export class SharedReplicas implements ReplicaSet {
   #averageDemand(): Demand {
     const nowMs = performance.now();
     const seconds = Math.max(this.#reportEveryMs, nowMs - this.#reportedAtMs) / 1000;
-    const asked = this.#asked;
-    this.#asked = new Map();
+    const units = this.#units;
+    this.#units = new Map();
     this.#reportedAtMs = nowMs;
-    const owners = new Set([...asked.keys(), ...Object.keys(this.#own)]);
+    const owners = new Set([...units.keys(), ...Object.keys(this.#own)]);
     const averages = [...owners].map((owner): [string, number] => {
-      const before = this.#own[owner];
-      const present = (asked.get(owner) ?? 0) / seconds;
-      return [owner, Number((before === undefined ? present : SMOOTHING * present + (1 - SMOOTHING) * before).toPrecision(4))];
+      const current = (units.get(owner) ?? 0) / seconds;
+      const earlier = this.#own[owner] ?? current;
+      return [owner, Number((SMOOTHING * current + (1 - SMOOTHING) * earlier).toPrecision(4))];
     });
-    const kept = averages.filter(([, average]) => average >= MIN_DEMAND);
-    if (kept.length > MAX_REPORTED_OWNERS) kept.sort(([, first], [, second]) => second - first);
-    return Object.fromEntries(kept.slice(0, MAX_REPORTED_OWNERS));
+    const reported = averages.filter(([, average]) => average >= MIN_DEMAND);
+    if (reported.length > MAX_REPORTED_OWNERS) reported.sort(([, first], [, second]) => second - first);
+    return Object.fromEntries(reported.slice(0, MAX_REPORTED_OWNERS));
   }
 }

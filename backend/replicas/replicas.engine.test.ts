@@ -112,7 +112,7 @@ describe.skipIf(!postgresBinaries)(`replicas on one database${postgresBinaries ?
     const admitted = recordsInAMinute(replicas, 100);
     expect(admitted).toBeGreaterThanOrEqual(100 * (BURST_S + 60) - count);
     expect(admitted).toBeLessThanOrEqual(100 * (BURST_S + 60) + count);
-    const pace = setInterval(() => replicas[0]?.demanded("acme", 1), 10);
+    const pace = setInterval(() => replicas[0]?.recordDemand("acme", 1), 10);
     try {
       await expect.poll(() => replicas[0]?.shareOf("acme"), { timeout: 50_000 }).toBeGreaterThan(0.9);
     } finally {

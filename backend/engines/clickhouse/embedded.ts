@@ -94,15 +94,14 @@ export async function openEmbedded(dataDir: string, threads = DEFAULT_THREADS, l
   await writeFile(config, CONFIG, { mode: 0o600 });
   const { createChdbConnection, drainPending, Session } = installedEngine();
   // The first connection to a folder starts the engine, so it passes the arguments; the client's connections cannot pass any.
-  const first = new Session(dataDir, { connectionArgs: [`--config-file=${config}`, ...cacheArguments(limitBytes)] });
+  const session = new Session(dataDir, { connectionArgs: [`--config-file=${config}`, ...cacheArguments(limitBytes)] });
   // chDB's declarations are CommonJS and the client's are not: the interface is the same, but the compiler distinguishes them.
-  const connect = (): ClientConnection => createChdbConnection({ path: dataDir }) as ClientConnection;
-  const connected = (): ClickHouseClient => createClient({ connection: connect() });
+  const openClient = (): ClickHouseClient => createClient({ connection: createChdbConnection({ path: dataDir }) as ClientConnection });
   const connections = connectionsFor(threads);
-  const inserts = new Pool(Array.from({ length: connections.inserts }, connected));
-  const reads = new Pool(Array.from({ length: connections.reads }, connected));
+  const inserts = new Pool(Array.from({ length: connections.inserts }, openClient));
+  const reads = new Pool(Array.from({ length: connections.reads }, openClient));
   // For pings and cancellations, which take a few milliseconds each.
-  const control = new Pool([connected()]);
+  const control = new Pool([openClient()]);
   return {
     reads: connections.reads,
     shardCount: 1,
@@ -122,7 +121,7 @@ export async function openEmbedded(dataDir: string, threads = DEFAULT_THREADS, l
       await Promise.all([inserts.close(), reads.close()]);
       // Last, because running statements may have to be cancelled.
       await control.close();
-      first.close();
+      session.close();
       await drainPending();
     },
   };
@@ -165,11 +164,11 @@ async function insertRows(client: ClickHouseClient, folder: string, insert: Inse
 /** Writes the pieces unchanged: copying the rows of a batch would block the event loop for many milliseconds. */
 async function writePieces(file: string, pieces: readonly Uint8Array[]): Promise<void> {
   await using handle = await open(file, "wx", 0o600);
-  for (let left = pieces; left.length > 0;) left = without((await handle.writev(left)).bytesWritten, left);
+  for (let remaining = pieces; remaining.length > 0;) remaining = dropBytes(remaining, (await handle.writev(remaining)).bytesWritten);
 }
 
-/** The remainder of `pieces` after the first `bytes`. */
-function without(bytes: number, pieces: readonly Uint8Array[]): readonly Uint8Array[] {
+/** The pieces without their first `bytes`. */
+function dropBytes(pieces: readonly Uint8Array[], bytes: number): readonly Uint8Array[] {
   let skipped = 0;
   for (const [index, piece] of pieces.entries()) {
     if (skipped + piece.length > bytes) return [piece.subarray(bytes - skipped), ...pieces.slice(index + 1)];
@@ -198,7 +197,7 @@ class Pool {
 
   async run<T>(work: (client: ClickHouseClient) => Promise<T>): Promise<T> {
     if (this.#closed) throw new Error("the embedded engine is closed");
-    const running = this.#onFree(work);
+    const running = this.#runWhenFree(work);
     this.#running.add(running);
     try {
       return await running;
@@ -214,7 +213,7 @@ class Pool {
     for (const client of this.#all) await client.close();
   }
 
-  async #onFree<T>(work: (client: ClickHouseClient) => Promise<T>): Promise<T> {
+  async #runWhenFree<T>(work: (client: ClickHouseClient) => Promise<T>): Promise<T> {
     const client = this.#free.pop() ?? (await new Promise<ClickHouseClient>((resolve) => this.#waiting.push(resolve)));
     try {
       return await work(client);
@@ -232,7 +231,7 @@ const MIN_CACHE_BYTES = 8 * MIB;
  * The engine's caches as parts of the memory limit, together at most a sixteenth; the default is 5 GiB for marks alone. Each is large
  * enough that a query does not read its marks twice. Primary keys are in memory with their parts, and columns are not cached.
  */
-const PARTS = {
+const CACHE_PARTS = {
   // Marks take 24 bytes per column and 2,048 rows, uncompressed.
   mark_cache_size: 1 / 64,
   index_mark_cache_size: 1 / 128,
@@ -250,5 +249,5 @@ export function memoryLimitBytes(): number {
 
 /** The sizes of the caches as arguments of the engine. */
 export function cacheArguments(limitBytes: number): string[] {
-  return Object.entries(PARTS).map(([name, part]) => `--${name}=${Math.max(MIN_CACHE_BYTES, Math.floor(limitBytes * part))}`);
+  return Object.entries(CACHE_PARTS).map(([name, part]) => `--${name}=${Math.max(MIN_CACHE_BYTES, Math.floor(limitBytes * part))}`);
 }

@@ -32,7 +32,7 @@ export interface RemoteOptions {
 interface ShardClients {
   readonly inserts: ClickHouseClient;
   readonly control: ClickHouseClient;
-  /** These two clients read all shards. */
+  /** This client and the next one read all shards, through the database of distributed tables. */
   readonly reads: ClickHouseClient;
   readonly queries: ClickHouseClient;
 }
@@ -48,45 +48,44 @@ export function databaseOf(url: string): string {
 }
 
 export function openRemote({ urls, cluster, insertQuorum = "auto", insertConnections = 16, querySlots = 8 }: RemoteOptions): Engine {
-  const [first = ""] = urls;
-  const shardDatabase = urls.length > 1 ? databaseOf(first) : undefined;
+  const [firstUrl = ""] = urls;
+  const shardDatabase = urls.length > 1 ? databaseOf(firstUrl) : undefined;
   const shards = urls.map((url): ShardServer => {
-    const all = new URL(url);
-    if (shardDatabase !== undefined) all.pathname = `/${distributedDatabase(shardDatabase)}`;
-    const queries = connect(all.href, CONTROL_CONNECTIONS);
+    const allShards = new URL(url);
+    if (shardDatabase !== undefined) allShards.pathname = `/${distributedDatabase(shardDatabase)}`;
     const clients = {
       inserts: connect(url, insertConnections),
       control: connect(url, CONTROL_CONNECTIONS),
-      reads: connect(all.href, querySlots),
-      queries,
+      reads: connect(allShards.href, querySlots),
+      queries: connect(allShards.href, CONTROL_CONNECTIONS),
     };
     return { clients, avoidedUntilMs: 0 };
   });
-  const nextShard = roundRobin(shards);
+  const nextServer = roundRobin(shards);
   const clientsOf = (shard = 0): ShardClients => (shards[shard] as ShardServer).clients;
   return {
     reads: querySlots,
     shardCount: shards.length,
     async query(statement, shard) {
-      const client = shard === undefined && shards.length > 1 ? nextShard().clients.queries : clientsOf(shard).inserts;
+      const client = shard === undefined && shards.length > 1 ? nextServer().clients.queries : clientsOf(shard).inserts;
       return (await client.query({ query: statement + QUERY_SETTINGS, format: "JSONEachRow" })).json();
     },
     read(statement, limits, signal) {
       const comment = randomUUID();
-      const dropped = new AbortController();
-      const server = nextShard();
+      const disconnect = new AbortController();
+      const server = nextServer();
       const { reads, control } = server.clients;
       const kill = async (): Promise<void> => {
         // Not ON CLUSTER: each would be a task of Keeper, and clients may abandon many queries per second.
         await control.command({ query: killStatement(comment) }).catch(() => undefined);
         // Behind a load balancer, the kill may have reached another server; the one that runs the query notices the closed connection.
-        dropped.abort();
+        disconnect.abort();
       };
       const text =
         (shardDatabase === undefined ? statement : withGlobalSubqueries(statement)) + readSettings(comment, { ...limits, shardDatabase });
       const read = () =>
-        readRows(reads, text, limits, dropped.signal).catch((error: unknown) => {
-          if (!signal.aborted && !isEngineCode(error)) server.avoidedUntilMs = performance.now() + AVOID_MS;
+        readRows(reads, text, limits, disconnect.signal).catch((error: unknown) => {
+          if (!signal.aborted && !isEngineError(error)) server.avoidedUntilMs = performance.now() + AVOID_MS;
           throw error;
         });
       return untilAborted(signal, read, kill);
@@ -111,17 +110,17 @@ export function openRemote({ urls, cluster, insertQuorum = "auto", insertConnect
   };
 }
 
-/** Codes of ClickHouse are numbers; those of connections are not. */
-function isEngineCode(error: unknown): boolean {
+/** The codes of ClickHouse's errors are numbers; those of connection failures, such as ECONNRESET, are not. */
+function isEngineError(error: unknown): boolean {
   return /^\d+$/.test(String((error as { code?: unknown }).code));
 }
 
 /** The servers alternate in merging the results of the shards. */
 function roundRobin(servers: readonly ShardServer[]): () => ShardServer {
-  let turns = 0;
+  let calls = 0;
   return () => {
-    turns += 1;
-    const order = servers.map((_, at) => servers[(turns + at) % servers.length] as ShardServer);
+    calls += 1;
+    const order = servers.map((_, at) => servers[(calls + at) % servers.length] as ShardServer);
     return order.find(({ avoidedUntilMs }) => avoidedUntilMs <= performance.now()) ?? (order[0] as ShardServer);
   };
 }
@@ -137,12 +136,12 @@ function connect(url: string, connections: number): ClickHouseClient {
   });
 }
 
-async function readRows(client: ClickHouseClient, query: string, { maxSeconds }: ReadLimits, dropped: AbortSignal): Promise<Buffer> {
+async function readRows(client: ClickHouseClient, query: string, { maxSeconds }: ReadLimits, disconnect: AbortSignal): Promise<Buffer> {
   // The server checks its time limit only between blocks.
-  const tooLate = AbortSignal.timeout((maxSeconds + 5) * 1000);
+  const timeout = AbortSignal.timeout((maxSeconds + 5) * 1000);
   const { stream } = await client.exec({
     query,
-    abort_signal: AbortSignal.any([dropped, tooLate]),
+    abort_signal: AbortSignal.any([disconnect, timeout]),
     clickhouse_settings: {
       // Makes the server report an error half-way as a status, not as a line among the rows.
       wait_end_of_query: 1,

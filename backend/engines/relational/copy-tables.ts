@@ -29,22 +29,22 @@ export type Progress = (step: "copied" | "compared", table: string, rows: number
 
 /** The tables in an order in which each follows those that it refers to. `sqlite`: the store of the two that is SQLite. */
 export async function tablesInOrder(sqlite: Tables): Promise<Table[]> {
-  let left = (await sqlite.introspection.getTables()).map(({ name }) => name).filter((name) => name !== NOT_COPIED);
-  const ordered: Table[] = [];
-  while (left.length > 0) {
-    const later: string[] = [];
-    for (const name of left) {
+  let remaining = (await sqlite.introspection.getTables()).map(({ name }) => name).filter((name) => name !== NOT_COPIED);
+  const ordered = new Map<string, Table>();
+  while (remaining.length > 0) {
+    const blocked: string[] = [];
+    for (const name of remaining) {
       const { rows: references } = await sql<{ table: string; from: string }>`
         SELECT "table", "from" FROM pragma_foreign_key_list(${name})`.execute(sqlite);
-      const isReady = references.every(({ table }) => table === name || ordered.some((one) => one.name === table));
-      if (isReady)
-        ordered.push({ name, key: await keyColumns(sqlite, name), parent: references.find(({ table }) => table === name)?.from });
-      else later.push(name);
+      const isReady = references.every(({ table }) => table === name || ordered.has(table));
+      const parent = references.find(({ table }) => table === name)?.from;
+      if (isReady) ordered.set(name, { name, key: await keyColumns(sqlite, name), parent });
+      else blocked.push(name);
     }
-    if (later.length === left.length) throw new Error(`tables refer to each other in a circle: ${left.join(", ")}`);
-    left = later;
+    if (blocked.length === remaining.length) throw new Error(`tables refer to each other in a cycle: ${remaining.join(", ")}`);
+    remaining = blocked;
   }
-  return ordered;
+  return [...ordered.values()];
 }
 
 async function keyColumns(sqlite: Tables, table: string): Promise<string[]> {
@@ -62,9 +62,9 @@ export async function firstWithRows(store: Tables, tables: readonly Table[]): Pr
 export async function copyRows(from: Tables, to: Tables, tables: readonly Table[], progress?: Progress): Promise<void> {
   for (const table of tables) {
     let copied = 0;
-    const all = batches(from, table);
-    for await (const rows of table.parent === undefined ? all : parentsFirst(table, table.parent, all)) {
-      await to.insertInto(table.name).values(rows.map(storable)).execute().catch(naming(table));
+    const source = batches(from, table);
+    for await (const rows of table.parent === undefined ? source : parentsFirst(table, table.parent, source)) {
+      await to.insertInto(table.name).values(rows.map(encodeJson)).execute().catch(rethrowWithName(table));
       copied += rows.length;
       progress?.("copied", table.name, copied);
     }
@@ -73,42 +73,42 @@ export async function copyRows(from: Tables, to: Tables, tables: readonly Table[
 
 /** Checks that `to` has all rows of `from`, unchanged, and no others. Returns their number. Throws RowsDiffer otherwise. */
 export async function compareRows(from: Tables, to: Tables, tables: readonly Table[], progress?: Progress): Promise<number> {
-  let all = 0;
+  let total = 0;
   for (const table of tables) {
-    let same = 0;
+    let compared = 0;
     for await (const rows of batches(from, table)) {
-      const found = await sameKeys(to, table, rows);
+      const found = await findByKeys(to, table, rows);
       for (const row of rows)
         if (!isDeepStrictEqual(found.get(keyOf(table, row)), { ...row }))
-          throw new RowsDiffer(`a row of ${table.name} was read back as another`);
-      same += rows.length;
-      progress?.("compared", table.name, same);
+          throw new RowsDiffer(`a row of ${table.name} differs from its copy`);
+      compared += rows.length;
+      progress?.("compared", table.name, compared);
     }
     const { count } = await to
       .selectFrom(table.name)
       .select(({ fn }) => fn.countAll().as("count"))
       .executeTakeFirstOrThrow();
-    if (Number(count) !== same) throw new RowsDiffer(`the source has ${same} rows of ${table.name}, the target ${String(count)}`);
-    all += same;
+    if (Number(count) !== compared) throw new RowsDiffer(`the source has ${compared} rows of ${table.name}, the target ${String(count)}`);
+    total += compared;
   }
-  return all;
+  return total;
 }
 
 async function* batches(from: Tables, { name, key }: Table): AsyncGenerator<Row[]> {
   for (let offset = 0; ; offset += BATCH_ROWS) {
     let query = from.selectFrom(name).selectAll().limit(BATCH_ROWS).offset(offset);
     for (const column of key) query = query.orderBy(column);
-    const rows = await query.execute().catch(naming({ name }));
+    const rows = await query.execute().catch(rethrowWithName({ name }));
     if (rows.length > 0) yield rows;
     if (rows.length < BATCH_ROWS) return;
   }
 }
 
 /** The same rows, ordered so that each follows the one that it refers to; rows wait until their parent was returned. */
-async function* parentsFirst(table: Table, parent: string, all: AsyncGenerator<Row[]>): AsyncGenerator<Row[]> {
+async function* parentsFirst(table: Table, parent: string, source: AsyncGenerator<Row[]>): AsyncGenerator<Row[]> {
   const returned = new Set<string>();
   let waiting: Row[] = [];
-  for await (const rows of all) {
+  for await (const rows of source) {
     waiting.push(...rows);
     for (;;) {
       const { ready = [], later = [] } = Object.groupBy(waiting, (row) =>
@@ -124,7 +124,7 @@ async function* parentsFirst(table: Table, parent: string, all: AsyncGenerator<R
   if (waiting.length > 0) yield waiting;
 }
 
-async function sameKeys(to: Tables, table: Table, rows: readonly Row[]): Promise<Map<string, Row>> {
+async function findByKeys(to: Tables, table: Table, rows: readonly Row[]): Promise<Map<string, Row>> {
   const found = await to
     .selectFrom(table.name)
     .selectAll()
@@ -138,7 +138,8 @@ function keyOf({ key }: Table, row: Row): string {
   return JSON.stringify(key.map((column) => row[column]));
 }
 
-function naming({ name }: Pick<Table, "name">): (error: Error) => never {
+/** Names the table in an error of its store. */
+function rethrowWithName({ name }: Pick<Table, "name">): (error: Error) => never {
   return (error) => {
     throw new Error(`${name}: ${error.message}`, { cause: error });
   };
@@ -147,6 +148,6 @@ function naming({ name }: Pick<Table, "name">): (error: Error) => never {
 const isJson = (value: unknown): boolean => typeof value === "object" && value !== null && !(value instanceof Date);
 
 /** JSON is inserted as text, as everywhere else. */
-function storable(row: Row): Row {
+function encodeJson(row: Row): Row {
   return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, isJson(value) ? JSON.stringify(value) : value]));
 }

@@ -12,15 +12,15 @@ const COUNT_TIMEOUT_MS = 10_000;
 
 /** Returns the name of the snapshot, which contains all acknowledged samples. */
 export async function createSnapshot(engineUrl: string): Promise<string> {
-  const answer = (await ask(engineUrl, "/snapshot/create", CREATE_TIMEOUT_MS)) as { snapshot?: unknown };
-  return checkedName(answer.snapshot);
+  const { snapshot } = (await getJson(engineUrl, "/snapshot/create", CREATE_TIMEOUT_MS)) as { snapshot?: unknown };
+  return checkName(snapshot);
 }
 
 /** The number of series that the engine has; undefined if counting takes too long. */
 export async function countSeries(engineUrl: string): Promise<number | undefined> {
   try {
-    const answer = (await ask(engineUrl, "/api/v1/series/count", COUNT_TIMEOUT_MS)) as { data?: unknown[] };
-    const count = answer.data?.[0];
+    const { data } = (await getJson(engineUrl, "/api/v1/series/count", COUNT_TIMEOUT_MS)) as { data?: unknown[] };
+    const count = data?.[0];
     return typeof count === "number" ? count : undefined;
   } catch {
     // The number is only shown to operators.
@@ -28,34 +28,31 @@ export async function countSeries(engineUrl: string): Promise<number | undefined
   }
 }
 
-/**
- * The folder of a snapshot, in the engine's folder; its links lead to other places in that folder. Throws if `name` is not the name of a
- * snapshot.
- */
+/** The folder of a snapshot, whose links point to other folders of the engine. Throws if `name` is not the name of a snapshot. */
 export function snapshotFolder(engineFolder: string, name: unknown): string {
-  return join(engineFolder, "snapshots", checkedName(name));
+  return join(engineFolder, "snapshots", checkName(name));
 }
 
 /** Removes all snapshots. Only backups create them, one at a time. */
 export async function removeSnapshots(engineFolder: string): Promise<void> {
   // The links are removed first: without them, the rest is no longer a snapshot.
-  for (const place of ["snapshots", ...["small", "big", "indexdb"].map((part) => join("data", part, "snapshots"))]) {
-    const folder = join(engineFolder, place);
+  for (const subfolder of ["snapshots", ...["small", "big", "indexdb"].map((part) => join("data", part, "snapshots"))]) {
+    const folder = join(engineFolder, subfolder);
     const names = existsSync(folder) ? readdirSync(folder).filter((name) => NAME.test(name)) : [];
     for (const name of names) await rm(join(folder, name), { recursive: true, force: true });
   }
 }
 
-function checkedName(name: unknown): string {
+function checkName(name: unknown): string {
   if (typeof name === "string" && NAME.test(name)) return name;
   throw new Error(`not the name of a snapshot: ${JSON.stringify(name)}`);
 }
 
-async function ask(engineUrl: string, path: string, timeoutMs: number): Promise<unknown> {
+async function getJson(engineUrl: string, path: string, timeoutMs: number): Promise<unknown> {
   const { url, headers } = loginOf(engineUrl);
-  const answer = await fetch(url + path, { headers, signal: AbortSignal.timeout(timeoutMs) });
-  if (!answer.ok) throw new Error(`victoria-metrics answered ${answer.status} to ${path}`);
-  return await answer.json();
+  const response = await fetch(url + path, { headers, signal: AbortSignal.timeout(timeoutMs) });
+  if (!response.ok) throw new Error(`victoria-metrics answered ${response.status} to ${path}`);
+  return await response.json();
 }
 
 /** The number of samples, read from the parts in the engine's folder without the engine. Undefined if the folder does not exist. */

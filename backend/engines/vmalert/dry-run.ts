@@ -54,15 +54,14 @@ export class DryRun {
 
   async #rejectionsOf(texts: readonly string[]): Promise<readonly Rejection[]> {
     if (texts.length === 0) return [];
-    const refused = await this.#run(texts);
-    if (refused === undefined) return await this.#oneByOne(texts);
-    const rest = texts.filter((_, at) => !refused.has(at));
-    const others = refused.size === 0 ? [] : await this.#rejectionsOf(rest);
-    let next = 0;
-    return texts.map((_, at) => refused.get(at) ?? others[next++]);
+    const reasons = await this.#run(texts);
+    if (reasons === undefined) return await this.#checkEach(texts);
+    const others = reasons.size === 0 ? [] : await this.#rejectionsOf(texts.filter((_, at) => !reasons.has(at)));
+    let nextOther = 0;
+    return texts.map((_, at) => reasons.get(at) ?? others[nextOther++]);
   }
 
-  async #oneByOne(texts: readonly string[]): Promise<readonly Rejection[]> {
+  async #checkEach(texts: readonly string[]): Promise<readonly Rejection[]> {
     const rejections: Rejection[] = [];
     for (const text of texts) rejections.push((await this.#run([text]))?.get(0));
     return rejections;

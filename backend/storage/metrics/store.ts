@@ -29,7 +29,7 @@ export interface VictoriaMetricsStoreOptions {
   readonly queryUrl: string;
   /** The journal of an embedded engine: every write goes to both. */
   readonly journal?: { append(path: string, body: Buffer): Promise<void>; expire?(): void };
-  /** The journal for an external engine, which acknowledges writes before they are on disk. */
+  /** The journal for an external engine, because that engine acknowledges writes before they are on disk. */
   readonly outsideJournal?: OutsideJournal | undefined;
   /** Concurrent queries of one organisation. */
   readonly queriesPerOrg?: number;
@@ -124,17 +124,18 @@ export class VictoriaMetricsStore implements AsyncDisposable {
     for (const [name, value] of forcedLabels(identity)) params.append("extra_label", `${name}=${value}`);
     const path = `${endpoint}?${params.toString()}`;
     const losses = this.#outside?.losses ?? 0;
-    const keeping = this.#keep(this.#journal?.append(path, body));
-    const [answer] = await Promise.all([this.#write.post(path, body, { "content-type": type }), keeping]);
+    const journaling = this.#journaled(this.#journal?.append(path, body));
+    const [answer] = await Promise.all([this.#write.post(path, body, { "content-type": type }), journaling]);
     // Only after the engine has accepted the body, so the journal does not grow while the engine is unavailable.
-    if (answer.status < 300) return await this.#keep(this.#outside?.append(path, body, losses));
+    if (answer.status < 300) return await this.#journaled(this.#outside?.append(path, body, losses));
     const cause = new Error(`victoria-metrics answered ${answer.status}: ${answer.body.toString("utf8", 0, 500)}`);
     if (answer.status === 400)
       throw new ApiError("unstorable", "the metrics store refuses this body; sending it again will not help", { cause });
     throw unavailable(cause);
   }
 
-  async #keep(appending: Promise<void> | undefined): Promise<void> {
+  /** Resolves once a journal has the body. Throws ApiError `unavailable` or `storage_unavailable`. */
+  async #journaled(appending: Promise<void> | undefined): Promise<void> {
     await appending?.catch((cause: unknown) => {
       const isFull = cause instanceof LogFullError;
       throw isFull
@@ -155,8 +156,7 @@ export class VictoriaMetricsStore implements AsyncDisposable {
     options: QueryOptions & { label?: string } = {},
   ): Promise<QueryAnswer> {
     if (orgId === "") throw new Error("a query without a tenant");
-    const foreign = /^extra_/;
-    const scoped = new URLSearchParams([...params].filter(([name]) => !foreign.test(name)));
+    const scoped = new URLSearchParams([...params].filter(([name]) => !name.startsWith("extra_")));
     refuseExpired(endpoint, scoped, this.#oldestMsOf(orgId));
     if (endpoint === "query" || endpoint === "query_range") refuseCostly(scoped.get("query") ?? "", evaluationOf(endpoint, scoped));
     refuseLong(scoped.getAll("match[]"));
@@ -172,7 +172,7 @@ export class VictoriaMetricsStore implements AsyncDisposable {
     const answer = await this.#runQueued(orgId, options, () => this.#query.post(path, scoped.toString(), headers));
     const text = answer.status < 300 ? "" : answer.body.toString("utf8", 0, 500);
     if (/timeout exceeded (?:during|before|while)|-search\.maxQueryDuration/.test(text)) throw tooExpensive();
-    if (isPartial(answer.status, text)) throw partial(new Error(`victoria-metrics answered ${answer.status}: ${text}`));
+    if (isPartial(answer.status, text)) throw incomplete(new Error(`victoria-metrics answered ${answer.status}: ${text}`));
     if (answer.status >= 500 || answer.status === 429 || (answer.status >= 300 && answer.status < 400)) {
       throw unavailable(new Error(`victoria-metrics answered ${answer.status}: ${text}`));
     }
@@ -185,21 +185,20 @@ export class VictoriaMetricsStore implements AsyncDisposable {
    */
   async #runQueued(orgId: string, options: QueryOptions, ask: () => Promise<QueryAnswer>): Promise<QueryAnswer> {
     const { promise, resolve, reject } = Promise.withResolvers<QueryAnswer>();
-    const leave = () =>
+    const rejectAborted = () =>
       reject(options.signal?.reason ?? new ApiError("unavailable", "the backend is stopping; try again", { retryAfterS: RETRY_AFTER_S }));
-    const enough = [options.signal, this.#stopping].filter((signal) => signal !== undefined);
-    for (const signal of enough) signal.addEventListener("abort", leave, { once: true });
+    const signals = [options.signal, this.#stopping].filter((signal) => signal !== undefined);
+    for (const signal of signals) signal.addEventListener("abort", rejectAborted, { once: true });
     let timer: NodeJS.Timeout | undefined;
-    const outcome = runQueued({ queue: this.#queue, stopping: this.#stopping }, orgId, options, () => {
+    runQueued({ queue: this.#queue, stopping: this.#stopping }, orgId, options, () => {
       timer = setTimeout(() => reject(tooExpensive()), this.#answerMs);
       return ask();
-    });
-    outcome.then(resolve, reject);
+    }).then(resolve, reject);
     try {
       return await promise;
     } finally {
       clearTimeout(timer);
-      for (const signal of enough) signal.removeEventListener("abort", leave);
+      for (const signal of signals) signal.removeEventListener("abort", rejectAborted);
     }
   }
 
@@ -280,7 +279,7 @@ function tooExpensive(): ApiError {
   return new ApiError("query_too_expensive", "this query takes too long: ask for a shorter range, a longer step or fewer series");
 }
 
-function partial(cause: unknown): ApiError {
+function incomplete(cause: unknown): ApiError {
   return new ApiError(
     "storage_unavailable",
     "a storage node of the metrics cluster does not answer, so the result would be incomplete; try again later",
