@@ -143,21 +143,6 @@ describeOnEachStore((store) => {
     for (const answer of await reading()) expect(brief(answer)).toEqual([401, "invalid_token"]);
   });
 
-  test("reads its own organisation, whose administrators alone see and remove it", async () => {
-    const tokens = [await made({}, red.token), await made({}, blue.token)];
-    for (const [at, { orgId }] of [red, blue].entries()) {
-      const way = basic(tokens[at]?.token ?? "");
-      expect((await logs(way)).json()).toEqual([{ node: orgId }]);
-      expect((await ask("/rules", way)).json()).toMatchObject([{ name: orgId }]);
-    }
-    const rules = (await ask("/rules", `Bearer ${blue.token}`)).json<{ id: string }[]>();
-    expect(brief(await ask(`/rules/${rules[0]?.id}/history`, basic(tokens[0]?.token ?? "")))).toEqual([404, "not_found"]);
-    const { id, token } = tokens[0] as Made;
-    expect(brief(await backend.call("DELETE", `/api/read-tokens/${id}`, { bearer: blue.token }))).toEqual([404, "not_found"]);
-    expect((await backend.call("GET", "/api/read-tokens", { bearer: blue.token })).body).not.toContain(id);
-    expect((await logs(basic(token))).statusCode).toBe(200);
-  });
-
   test("is refused at once where it was removed, and within 5 seconds by every other replica", async () => {
     const { id, token } = await made();
     for (const on of [backend, replica]) expect((await logs(basic(token), on)).statusCode).toBe(200);

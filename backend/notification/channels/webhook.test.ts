@@ -19,14 +19,6 @@ test("a library of Standard Webhooks verifies a message, and neither a changed o
   expect(() => new Webhook(secret).verify(body, signed([secret], Date.now() - 600_000))).toThrow(/timestamp/i);
 });
 
-test("while a secret rotates, receivers with the new one and with the one before both verify", () => {
-  const [now, before] = [newSigningSecret(), newSigningSecret()];
-  const headers = signed([now, before]);
-  expect(headers["webhook-signature"]).toMatch(/^v1,\S{44} v1,\S{44}$/);
-  for (const secret of [now, before]) expect(new Webhook(secret).verify(body, headers)).toEqual({ text: "ü" });
-  expect(() => new Webhook(before).verify(body, signed([now]))).toThrow(/signature/);
-});
-
 test("what is no signing secret signs nothing", () => {
   for (const secret of ["", "whsec_", "whsec_c2hvcnQ=", "plain text", `whsec_${Buffer.alloc(65).toString("base64")}`])
     expect(() => signed([secret])).toThrow("not a signing secret");

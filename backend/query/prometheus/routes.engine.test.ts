@@ -64,6 +64,19 @@ async function post(path: string, params: [string, string][], query = "") {
 test("the five endpoints answer as Prometheus does, over the tenant's own metrics", async () => {
   const instant = (await get("/query", [["query", "sum(requests)"]])).json();
   expect(instant).toMatchObject({ status: "success", data: { resultType: "vector", result: [{ value: [expect.any(Number), "4"] }] } });
+  // 1+1 is the question of Grafana's health check.
+  for (const [query, resultType, value] of [
+    ["1+1", "scalar", "2"],
+    ['"all"', "string", "all"],
+    ["scalar(sum(requests)) * 2", "scalar", "8"],
+  ] as const) {
+    const params: [string, string][] = [
+      ["query", query],
+      ["time", String(NOW)],
+    ];
+    expect((await get("/query", params)).json().data).toEqual({ resultType, result: [NOW, value] });
+    expect((await post("/query", params)).json().data).toEqual({ resultType, result: [NOW, value] });
+  }
   const range: [string, string][] = [
     ["query", "requests"],
     ["start", String(NOW - 60)],
@@ -76,6 +89,7 @@ test("the five endpoints answer as Prometheus does, over the tenant's own metric
   ]);
   expect((await get("/labels")).json().data).toEqual(["__name__", "host_id", "node", "org_id", "path", "secret_of_mine"]);
   expect((await get("/label/__name__/values")).json().data).toEqual(["only_mine", "requests"]);
+  expect((await get("/label/path/values", [["match[]", "requests"]])).json().data).toEqual(["/mine", "/shared"]);
 });
 
 test("the POST forms answer the same, as Grafana sends them", async () => {
