@@ -1,5 +1,5 @@
 // A storm of alerts for many tenants through whole backends, with the real evaluator and metrics engine, while they are killed.
-// NOTIFICATION_TENANTS and NOTIFICATION_KILLS set the size. (Parts of one backend, faster: notification.test.ts.)
+// NOTIFICATION_TENANTS and NOTIFICATION_KILLS set the size.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { authority } from "../../agent/upstream/outgoing-proxy.fixture.ts";
 import { backendPlace, type BackendPlace, login, startBackend } from "../fixtures/backend-process.ts";
