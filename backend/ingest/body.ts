@@ -53,12 +53,13 @@ export function readBody(incoming: Incoming, reservation: Reservation, pace: Bod
   if (declaredBytes > MAX_BODY_BYTES) throw tooLarge();
   const compression = compressionOf(encoding);
   // A small body has arrived together with its headers.
-  const isHere = declaredBytes > 0 && request.readableLength === declaredBytes;
+  const hasArrived = declaredBytes > 0 && request.readableLength === declaredBytes;
   if (compression) {
-    const small = isHere && declaredBytes <= SMALL_COMPRESSED_BYTES ? readSmall(request, compression, reservation) : undefined;
+    const small =
+      hasArrived && declaredBytes <= SMALL_COMPRESSED_BYTES ? readSmallCompressed(request, compression, reservation) : undefined;
     return small ?? readStream(request, decompressorFor(compression), new GrowingBuffer(reservation, undefined), pace);
   }
-  if (isHere) {
+  if (hasArrived) {
     reservation.add(declaredBytes);
     return request.read() as Buffer;
   }
@@ -69,22 +70,22 @@ export function readBody(incoming: Incoming, reservation: Reservation, pace: Bod
  * Undefined if the body is too large once decompressed; then it is put back unread. Its size is known only afterwards, so one body may
  * exceed the budget until then.
  */
-function readSmall(request: Readable, compression: Compression, reservation: Reservation): Buffer | undefined {
+function readSmallCompressed(request: Readable, compression: Compression, reservation: Reservation): Buffer | undefined {
   const compressed = request.read() as Buffer;
   try {
-    const body = inflatedHere(compressed, compression);
+    const body = decompressNow(compressed, compression);
     reservation.add(body.length);
     return body;
   } catch (cause) {
     if (cause instanceof ApiError) throw cause;
-    if ((cause as { code?: string }).code !== "ERR_BUFFER_TOO_LARGE") throw broken(cause);
+    if ((cause as { code?: string }).code !== "ERR_BUFFER_TOO_LARGE") throw badCompression(cause);
     request.unshift(compressed);
     return undefined;
   }
 }
 
 /** The result has its own buffer. */
-function inflatedHere(compressed: Buffer, compression: Compression): Buffer {
+function decompressNow(compressed: Buffer, compression: Compression): Buffer {
   const bounds = { maxOutputLength: SMALL_INFLATED_BYTES, chunkSize: SMALL_CHUNK_BYTES };
   const inflated = compression === "gzip" ? gunzipSync(compressed, bounds) : zstdDecompressSync(compressed, { ...ZSTD_OPTIONS, ...bounds });
   if (inflated.length === inflated.buffer.byteLength) return inflated;
@@ -101,12 +102,12 @@ async function readStream(request: Readable, decompressor: Decompressor | undefi
     receivedBytes += chunk.length;
     if (receivedBytes > MAX_BODY_BYTES) reject(tooLarge());
   };
-  const keep = (chunk: Buffer): void => {
+  const append = (chunk: Buffer): void => {
     try {
       body.add(chunk);
       if (!decompressor) freeBuffer(chunk);
     } catch (error) {
-      decoded.off("data", keep);
+      decoded.off("data", append);
       reject(error);
     }
   };
@@ -114,24 +115,24 @@ async function readStream(request: Readable, decompressor: Decompressor | undefi
     if (!request.readableEnded) reject(new ApiError("malformed_body", "the body was cut off before its end"));
   };
   request.on("data", count).once("error", cutOff).once("close", cutOff);
-  decoded.on("data", keep).once("end", resolve);
+  decoded.on("data", append).once("end", resolve);
   decompressor?.once("error", (cause) => {
     if (receivedBytes === 0) resolve();
-    else reject(broken(cause));
+    else reject(badCompression(cause));
   });
   if (decompressor) request.pipe(decompressor);
   const stopWatching = watchPace(() => receivedBytes, pace, reject);
   try {
     await promise;
-    return body.taken();
+    return body.take();
   } catch (error) {
     body.discard();
     throw error;
   } finally {
     stopWatching();
-    request.off("data", count).off("data", keep).off("close", cutOff).unpipe();
+    request.off("data", count).off("data", append).off("close", cutOff).unpipe();
     if (!request.readableEnded) request.pause();
-    decompressor?.off("data", keep).destroy();
+    decompressor?.off("data", append).destroy();
   }
 }
 
@@ -158,7 +159,7 @@ function decompressorFor(compression: Compression): Decompressor {
   return compression === "gzip" ? createGunzip({ chunkSize }) : createZstdDecompress({ ...ZSTD_OPTIONS, chunkSize });
 }
 
-function broken(cause: unknown): ApiError {
+function badCompression(cause: unknown): ApiError {
   return new ApiError("malformed_body", "the body cannot be decompressed as its Content-Encoding says", { cause });
 }
 
@@ -187,7 +188,7 @@ class GrowingBuffer {
   }
 
   /** The collected bytes in their own buffer, which can be transferred to another thread. */
-  taken(): Buffer {
+  take(): Buffer {
     this.#reservation.add(this.#length - this.#bytes.length);
     const exact = this.#length === this.#bytes.length ? this.#bytes.buffer : this.#bytes.buffer.transfer(this.#length);
     return Buffer.from(exact);
@@ -200,11 +201,11 @@ class GrowingBuffer {
     this.#length = 0;
   }
 
-  #grow(least: number): void {
+  #grow(minBytes: number): void {
     const before = this.#bytes.length;
     const factor = this.#expectedBytes === undefined ? UNDECLARED_GROWTH : DECLARED_GROWTH;
-    const wanted = Math.max(least, before * factor, FIRST_BLOCK_BYTES);
-    const size = Math.min(wanted, Math.max(least, this.#expectedBytes ?? MAX_BODY_BYTES));
+    const wanted = Math.max(minBytes, before * factor, FIRST_BLOCK_BYTES);
+    const size = Math.min(wanted, Math.max(minBytes, this.#expectedBytes ?? MAX_BODY_BYTES));
     this.#reservation.add(size);
     const grown = new Uint8Array(Buffer.allocUnsafeSlow(size).buffer);
     grown.set(this.#bytes);
@@ -214,14 +215,14 @@ class GrowingBuffer {
   }
 }
 
-/** Calls `refuse` once the body is slower than its pace. Returns a function that stops the check. */
-function watchPace(receivedBytes: () => number, pace: BodyPace, refuse: (error: ApiError) => void): () => void {
+/** Calls `reject` once the body is slower than its pace. Returns a function that stops the check. */
+function watchPace(receivedBytes: () => number, pace: BodyPace, reject: (error: ApiError) => void): () => void {
   const startedAt = Date.now();
   const timer = setInterval(
     () => {
       const elapsedMs = Date.now() - startedAt;
       if (elapsedMs < pace.graceMs || (receivedBytes() * 1000) / elapsedMs >= pace.minBytesPerSecond) return;
-      refuse(
+      reject(
         new ApiError("unavailable", `the body arrives more slowly than ${pace.minBytesPerSecond} bytes per second`, { retryAfterS: 1 }),
       );
     },

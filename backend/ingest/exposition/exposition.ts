@@ -8,7 +8,7 @@
 // A WebAssembly kernel validates lines in their usual spelling, many per call (plain-lines.ts); every other line is parsed here. The parser
 // is one file because its functions share the offset in the body.
 import { isUtf8 } from "node:buffer";
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { setImmediate as yieldToEventLoop } from "node:timers/promises";
 import { MAX_LINE_BYTES } from "../limits.ts";
 import { PLAIN_LINES, type PlainLines, type SeriesLimits } from "./plain-lines.ts";
 
@@ -60,12 +60,12 @@ export async function validateExposition(
   limits: SeriesLimits,
   kernel: PlainLines | "none" | undefined = PLAIN_LINES.get(),
 ): Promise<ExpositionCounts> {
-  const pass = new Pass(body, limits, kernel === "none" ? undefined : kernel);
-  while (!pass.advance(SLICE_BYTES)) await nextTurn();
-  return pass.counts();
+  const validation = new Validation(body, limits, kernel === "none" ? undefined : kernel);
+  while (!validation.advance(SLICE_BYTES)) await yieldToEventLoop();
+  return validation.counts();
 }
 
-class Pass {
+class Validation {
   readonly #bytes: Buffer;
   readonly #limits: SeriesLimits;
   readonly #dropped: Partial<Record<DropReason, number>> = {};
@@ -76,17 +76,17 @@ class Pass {
   /** End of the current line, without its line break. */
   #end = 0;
   #labels = 0;
-  #named = false;
+  #hasName = false;
   #tooLong: DropReason | undefined;
   #isNaN = false;
-  readonly #utf8: boolean;
+  readonly #isUtf8: boolean;
   readonly #kernel: PlainLines | undefined;
 
   constructor(bytes: Buffer, limits: SeriesLimits, kernel: PlainLines | undefined) {
     this.#bytes = bytes;
     this.#limits = limits;
-    this.#utf8 = isUtf8(bytes);
-    this.#kernel = this.#utf8 ? kernel : undefined;
+    this.#isUtf8 = isUtf8(bytes);
+    this.#kernel = this.#isUtf8 ? kernel : undefined;
   }
 
   counts(): ExpositionCounts {
@@ -98,24 +98,24 @@ class Pass {
     const { length } = this.#bytes;
     const from = this.#at;
     const stop = from + budget;
-    const end = this.#kernel ? this.#openLines(stop) : from;
+    const end = this.#kernel ? this.#openInKernel(stop) : from;
     while (this.#at < length) {
       if (this.#at >= stop) return false;
-      if (this.#at < end) this.#passPlainLines(from);
+      if (this.#at < end) this.#skipPlainLines(from);
       if (this.#at < Math.min(length, stop)) this.#validateNextLine();
     }
     return true;
   }
 
-  /** Passes whole lines from here to `stop` to the kernel; returns where they end. */
-  #openLines(stop: number): number {
+  /** Copies whole lines from here to `stop` into the kernel; returns where they end. */
+  #openInKernel(stop: number): number {
     const end = this.#bytes.lastIndexOf(NEWLINE, stop - 1) + 1;
     if (end <= this.#at) return this.#at;
     return this.#kernel?.open(this.#bytes.subarray(this.#at, end), this.#limits) ? end : this.#at;
   }
 
   /** `from`: where the lines of the kernel begin. */
-  #passPlainLines(from: number): void {
+  #skipPlainLines(from: number): void {
     const kernel = this.#kernel as PlainLines;
     this.#at = from + kernel.skip(this.#at - from);
     this.#line += kernel.lines;
@@ -125,10 +125,10 @@ class Pass {
   #validateNextLine(): void {
     const bytes = this.#bytes;
     this.#line += 1;
-    const found = bytes.indexOf(NEWLINE, this.#at);
-    const lineEnd = found < 0 ? bytes.length : found;
+    const newline = bytes.indexOf(NEWLINE, this.#at);
+    const lineEnd = newline < 0 ? bytes.length : newline;
     if (lineEnd - this.#at > MAX_LINE_BYTES) this.#fail(`longer than ${MAX_LINE_BYTES} bytes`);
-    if (!this.#utf8 && !isUtf8(bytes.subarray(this.#at, lineEnd))) this.#fail("not UTF-8");
+    if (!this.#isUtf8 && !isUtf8(bytes.subarray(this.#at, lineEnd))) this.#fail("not UTF-8");
     this.#end = lineEnd > this.#at && bytes[lineEnd - 1] === RETURN ? lineEnd - 1 : lineEnd;
     this.#validateLine();
     this.#at = lineEnd + 1;
@@ -140,7 +140,7 @@ class Pass {
     const start = this.#skipBlanks(this.#at);
     if (start === end || bytes[start] === HASH) return;
     this.#labels = 0;
-    this.#named = false;
+    this.#hasName = false;
     this.#tooLong = undefined;
     this.#isNaN = false;
     let at = start;
@@ -148,13 +148,13 @@ class Pass {
       at = this.#skipName(at);
       if (at === start) this.#fail("a metric name must start with a letter, _ or :, or be quoted within braces");
       this.#countLabel(0, at - start);
-      this.#named = true;
+      this.#hasName = true;
       const afterName = at;
       at = this.#skipBlanks(at);
       if (at === afterName && at < end && bytes[at] !== OPEN) this.#fail("a character that a metric name cannot hold without quotes");
     }
     if (at < end && bytes[at] === OPEN) at = this.#skipLabels(at + 1);
-    if (!this.#named) this.#fail("the metric name is missing");
+    if (!this.#hasName) this.#fail("the metric name is missing");
     this.#validateSample(at);
   }
 
@@ -225,8 +225,8 @@ class Pass {
         at = this.#skipBlanks(at);
       } else {
         if (!quoted) this.#fail("a label without a value");
-        if (this.#named) this.#fail("a second metric name");
-        this.#named = true;
+        if (this.#hasName) this.#fail("a second metric name");
+        this.#hasName = true;
         this.#countLabel(0, nameBytes);
       }
       if (at < end && bytes[at] === COMMA) at = this.#skipBlanks(at + 1);
@@ -277,11 +277,11 @@ class Pass {
   /** The length of the text in quotes once escapes are resolved. */
   #unquotedBytes(from: number, to: number): number {
     const bytes = to - from - 2;
-    return bytes > this.#limits.maxNameBytes ? bytes - this.#escapes(from + 1, to - 1) : bytes;
+    return bytes > this.#limits.maxNameBytes ? bytes - this.#countEscapes(from + 1, to - 1) : bytes;
   }
 
   /** The number of bytes that `\\`, `\"` and `\n` lose when unescaped; any other backslash is part of the text. */
-  #escapes(from: number, to: number): number {
+  #countEscapes(from: number, to: number): number {
     const bytes = this.#bytes;
     let lost = 0;
     for (let at = from; at < to; at += 1) {

@@ -20,7 +20,7 @@ import { type Connections, UNAUTHENTICATED_IDLE_S } from "../../http/connections
 import { MAX_REQUESTS_PER_CONNECTION } from "../../http/limits.ts";
 import { type CertificateFiles, ServedCertificate } from "../../http/listeners.ts";
 import type { Log } from "../../operations/log.ts";
-import { failureTrailers, framed } from "./messages.ts";
+import { failureTrailers, frameMessage } from "./messages.ts";
 
 /** One call. The method calls `authenticated` with the organisation before it reads any of the message. */
 export interface Call {
@@ -107,7 +107,7 @@ export class GrpcServer implements AsyncDisposable {
     // Runs before node:http2 creates the session of the connection, because the session only exposes another socket object.
     server.prependListener(this.#certificate ? "secureConnection" : "connection", (socket: Socket) => (this.#socket = socket));
     server.on("session", (session) => this.#watch(session));
-    server.on("stream", (stream, headers) => void this.#take(stream, headers));
+    server.on("stream", (stream, headers) => void this.#handleCall(stream, headers));
     // Safe to ignore: a client that breaks its connection or the protocol affects no other.
     for (const event of ["sessionError", "tlsClientError", "clientError"]) server.on(event, () => undefined);
   }
@@ -136,7 +136,7 @@ export class GrpcServer implements AsyncDisposable {
     session.on("error", () => session.destroy());
   }
 
-  async #take(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): Promise<void> {
+  async #handleCall(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): Promise<void> {
     const startedMs = performance.now();
     const { session } = stream;
     const socket = session && this.#sockets.get(session as ServerHttp2Session);
@@ -157,24 +157,24 @@ export class GrpcServer implements AsyncDisposable {
       // `proxyAddress` reads only these two fields of a request.
       const address = socket.remoteAddress ? proxyAddress({ socket, headers } as IncomingMessage, this.#isProxy) : "";
       const call = { stream, headers, address, isEncrypted: this.#certificate !== undefined, authenticated };
-      answer(stream, await this.#methodOf(headers)(call));
+      sendMessage(stream, await this.#methodOf(headers)(call));
     } catch (error) {
       const failure = this.#failureOf(error);
       status = failure.status;
-      refuse(stream, failure);
+      sendFailure(stream, failure);
     } finally {
       const path = String(headers[":path"]);
-      const known = this.#options.methods.has(path) ? path : "unknown";
-      this.#options.onFinished?.(known, "gRPC", status, (performance.now() - startedMs) / 1000);
+      const knownPath = this.#options.methods.has(path) ? path : "unknown";
+      this.#options.onFinished?.(knownPath, "gRPC", status, (performance.now() - startedMs) / 1000);
     }
   }
 
   #methodOf(headers: IncomingHttpHeaders): Method {
     const { ":method": method, ":path": path, "content-type": type = "" } = headers;
     if (method !== "POST" || !GRPC_TYPE.test(type)) throw new ApiError("not_found", "this port takes gRPC with protobuf only");
-    const found = this.#options.methods.get(String(path));
-    if (!found) throw new ApiError("not_found", "this gRPC method does not exist here");
-    return found;
+    const handler = this.#options.methods.get(String(path));
+    if (!handler) throw new ApiError("not_found", "this gRPC method does not exist here");
+    return handler;
   }
 
   #failureOf(error: unknown): ApiError {
@@ -185,14 +185,14 @@ export class GrpcServer implements AsyncDisposable {
   }
 }
 
-function answer(stream: ServerHttp2Stream, message: Uint8Array): void {
+function sendMessage(stream: ServerHttp2Stream, message: Uint8Array): void {
   if (stream.destroyed) return;
   stream.respond(HTTP_OK, { waitForTrailers: true });
   stream.once("wantTrailers", () => {
     stream.sendTrailers({ "grpc-status": "0" });
     closeSoon(stream);
   });
-  stream.end(framed(message));
+  stream.end(frameMessage(message));
 }
 
 /**
@@ -207,7 +207,7 @@ function closeSoon(stream: ServerHttp2Stream): void {
 }
 
 /** Discards the unread rest of the message, because it counts against the bytes that the connection may send. */
-function refuse(stream: ServerHttp2Stream, failure: ApiError): void {
+function sendFailure(stream: ServerHttp2Stream, failure: ApiError): void {
   if (stream.destroyed || stream.headersSent) return;
   stream.respond({ ...HTTP_OK, ...failureTrailers(failure) }, { endStream: true });
   stream.resume();

@@ -31,13 +31,13 @@ export async function readHead(stream: ServerHttp2Stream): Promise<MessageHead |
     if (stream.readableEnded && head.length === 0) return undefined;
     if (stream.readableEnded || stream.destroyed)
       throw new ApiError("malformed_body", "the call was cut off within the head of its message");
-    await change(stream, signal);
+    await waitForData(stream, signal);
     if (signal.aborted) throw new ApiError("unavailable", "the message arrives too slowly", { retryAfterS: 1 });
   }
 }
 
 /** Resolves when there is more to read, at the end of the stream, and when `signal` aborts. */
-async function change(stream: ServerHttp2Stream, signal: AbortSignal): Promise<void> {
+async function waitForData(stream: ServerHttp2Stream, signal: AbortSignal): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const events = ["readable", "end", "close"] as const;
   for (const event of events) stream.once(event, resolve);
@@ -46,7 +46,7 @@ async function change(stream: ServerHttp2Stream, signal: AbortSignal): Promise<v
   for (const event of events) stream.off(event, resolve);
 }
 
-export function framed(message: Uint8Array): Buffer {
+export function frameMessage(message: Uint8Array): Buffer {
   const head = Buffer.alloc(HEAD_BYTES);
   head.writeUInt32BE(message.length, 1);
   return Buffer.concat([head, message]);
@@ -59,7 +59,7 @@ export function failureTrailers({ status, message, retryAfterS }: ApiError): Rec
   const details = Buffer.concat([varintField(1, code), bytesField(2, Buffer.from(message)), ...retry]);
   return {
     "grpc-status": String(code),
-    "grpc-message": percentEncoded(message),
+    "grpc-message": percentEncode(message),
     "grpc-status-details-bin": details.toString("base64").replaceAll("=", ""),
   };
 }
@@ -70,7 +70,7 @@ function retryInfo(seconds: number): Buffer {
 }
 
 /** Header values are ASCII, so any other byte, and the percent sign, is percent-encoded. */
-function percentEncoded(text: string): string {
+function percentEncode(text: string): string {
   return Array.from(Buffer.from(text), (byte) => {
     if (byte >= 0x20 && byte <= 0x7e && byte !== 0x25) return String.fromCharCode(byte);
     return `%${byte.toString(16).toUpperCase().padStart(2, "0")}`;

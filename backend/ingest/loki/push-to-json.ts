@@ -107,10 +107,10 @@ function readJson(push: Uint8Array, writer: LogsWriter): void {
     writer.stream(textPairs(labels, `${at}.stream`));
     for (const [position, value] of values.entries()) {
       const [time, line, metadata] = Array.isArray(value) ? (value as unknown[]) : [];
-      const place = `${at}.values[${position}]`;
-      if (typeof time !== "string" || !TIME.test(time)) throw invalid(`${place}[0]: must be nanoseconds since 1970, as a text of digits`);
-      if (typeof line !== "string") throw invalid(`${place}[1]: must be the line, a text`);
-      writer.entry(time, line, metadata === undefined ? [] : textPairs(metadata, `${place}[2]`));
+      const path = `${at}.values[${position}]`;
+      if (typeof time !== "string" || !TIME.test(time)) throw invalid(`${path}[0]: must be nanoseconds since 1970, as a text of digits`);
+      if (typeof line !== "string") throw invalid(`${path}[1]: must be the line, a text`);
+      writer.entry(time, line, metadata === undefined ? [] : textPairs(metadata, `${path}[2]`));
     }
     writer.endStream();
   }
@@ -133,8 +133,8 @@ function asRecord(value: unknown, at: string): Record<string, unknown> {
 
 function textPairs(value: unknown, at: string): Pairs {
   const pairs = Object.entries(asRecord(value, at));
-  const wrong = pairs.find(([, text]) => typeof text !== "string");
-  if (wrong) throw invalid(`${at}: the value of ${JSON.stringify(wrong[0].slice(0, 100))} must be a text`);
+  const invalidPair = pairs.find(([, text]) => typeof text !== "string");
+  if (invalidPair) throw invalid(`${at}: the value of ${JSON.stringify(invalidPair[0].slice(0, 100))} must be a text`);
   return pairs as [string, string][];
 }
 
@@ -154,10 +154,10 @@ class LogsWriter {
     if (labels.length === 0) throw invalid("a stream has no labels");
     if (labels.length > MAX_LABELS_OF_STREAM) throw invalid(`a stream has more than ${MAX_LABELS_OF_STREAM} labels`);
     if (this.#streams === MAX_STREAMS) throw new ApiError("batch_too_large", `the body has more than ${MAX_STREAMS} streams: send fewer`);
-    const service = SERVICE_LABELS.map((name) => labels.find(([own]) => own === name)?.[1]).find((value) => value);
+    const service = SERVICE_LABELS.map((name) => labels.find(([label]) => label === name)?.[1]).find((value) => value);
     this.#level = levelOf(labels) ?? "";
-    const kept = labels.filter(([name]) => name !== "service_name" && !isLevel(name));
-    const attributes = [...(service === undefined ? [] : [["service.name", service] as const]), ...kept].map(asAttribute);
+    const others = labels.filter(([name]) => name !== "service_name" && !isLevel(name));
+    const attributes = [...(service === undefined ? [] : [["service.name", service] as const]), ...others].map(asAttribute);
     this.#output.text(`${this.#streams === 0 ? "" : ","}{"resource":{"attributes":[${attributes.join(",")}]},"scopeLogs":[{"logRecords":[`);
     this.#streams += 1;
     this.#entries = 0;
@@ -166,7 +166,7 @@ class LogsWriter {
   entry(timeUnixNano: string, line: string, metadata: Pairs): void {
     if (metadata.length > MAX_STRUCTURED_METADATA) throw tooManyPairs();
     const level = levelOf(metadata) ?? this.#level;
-    const [ids, attributes] = split(metadata);
+    const [ids, attributes] = splitMetadata(metadata);
     const severity = level === "" ? "" : `,"severityText":${JSON.stringify(level)}`;
     const list = attributes.length === 0 ? "" : `,"attributes":[${attributes.map(asAttribute).join(",")}]`;
     const body = `"body":{"stringValue":${JSON.stringify(line)}}`;
@@ -194,8 +194,8 @@ function levelOf(pairs: Pairs): string | undefined {
   return pairs.find(([name, value]) => isLevel(name) && value !== "")?.[1];
 }
 
-/** Splits metadata into what has a field in OTLP, as JSON, and the rest. */
-function split(metadata: Pairs): [ids: string, attributes: Pairs] {
+/** Splits metadata into the ids, which have their own fields in OTLP, as JSON, and the attributes. */
+function splitMetadata(metadata: Pairs): [ids: string, attributes: Pairs] {
   let ids = "";
   const attributes = metadata.filter(([name, value]) => {
     const field =
@@ -214,8 +214,8 @@ function tooManyPairs(): ApiError {
   return invalid(`an entry has more than ${MAX_STRUCTURED_METADATA} pairs of metadata`);
 }
 
-function invalid(what: string): ApiError {
-  return new ApiError("invalid_payload", `not a Loki push request, nothing was stored: ${what}`);
+function invalid(reason: string): ApiError {
+  return new ApiError("invalid_payload", `not a Loki push request, nothing was stored: ${reason}`);
 }
 
 // Parses the labels of a stream in Loki's protobuf: `{job="varlogs", host="a"}`, with values quoted as in Go. Invariant: it reads the text

@@ -87,7 +87,7 @@ class Planner {
     const scanner = this.#scanner;
     // An empty body is an empty document.
     if (scanner.atEnd()) return plans;
-    this.#message("", { [resources]: () => this.#list(resources, (path) => plans.push(this.#resource(path))) });
+    this.#readObject("", { [resources]: () => this.#list(resources, (path) => plans.push(this.#resource(path))) });
     if (!scanner.atEnd()) scanner.fail("something follows the document");
     if (this.#problem) throw this.#problem;
     return plans;
@@ -97,7 +97,7 @@ class Planner {
     const { scopes } = this.#shape;
     let resource: Slice | undefined;
     const plans: ScopePlan[] = [];
-    this.#message(path, {
+    this.#readObject(path, {
       resource: () => (resource = this.#slice()),
       [scopes]: () => this.#list(`${path}.${scopes}`, (item) => plans.push(this.#scope(item))),
     });
@@ -108,7 +108,7 @@ class Planner {
     const { records } = this.#shape;
     let scope: Slice | undefined;
     let chunks: Chunk[] = [];
-    this.#message(path, {
+    this.#readObject(path, {
       scope: () => (scope = this.#slice()),
       [records]: () => (chunks = this.#records(`${path}.${records}`)),
     });
@@ -116,17 +116,17 @@ class Planner {
   }
 
   /** Walks through an object; each of `fields` may occur at most once. */
-  #message(path: string, fields: Readonly<Record<string, () => void>>): void {
+  #readObject(path: string, fields: Readonly<Record<string, () => void>>): void {
     const scanner = this.#scanner;
     if (scanner.kind() !== "object") {
-      this.#wrong(path, "must be an object");
+      this.#recordProblem(path, "must be an object");
       return scanner.value();
     }
     const seen = new Set<string>();
     scanner.object((key) => {
       const read = Object.hasOwn(fields, key) ? fields[key] : undefined;
       if (!read) return scanner.value();
-      if (seen.has(key)) this.#wrong(path === "" ? key : `${path}.${key}`, "is given twice");
+      if (seen.has(key)) this.#recordProblem(path === "" ? key : `${path}.${key}`, "is given twice");
       seen.add(key);
       read();
     });
@@ -174,7 +174,7 @@ class Planner {
 
   #isList(path: string): boolean {
     const kind = this.#scanner.kind();
-    if (kind === "other" || kind === "object") this.#wrong(path, "must be an array");
+    if (kind === "other" || kind === "object") this.#recordProblem(path, "must be an array");
     return kind === "array";
   }
 
@@ -188,7 +188,7 @@ class Planner {
     return isNull ? undefined : { start, end: scanner.at, mayRound: scanner.mayRound };
   }
 
-  #wrong(path: string, problem: string): void {
+  #recordProblem(path: string, problem: string): void {
     this.#problem ??= new FieldError(path, problem);
   }
 }
@@ -203,14 +203,14 @@ export function estimateRows({ resources }: BatchPlan, rowBytes: number): number
   let bytes = 0;
   for (const { resource, scopes } of resources) {
     for (const { scope, chunks } of scopes) {
-      const perRow = rowBytes + length(resource) + length(scope);
-      for (const chunk of chunks) bytes += length(chunk) + chunk.count * perRow;
+      const perRow = rowBytes + sliceBytes(resource) + sliceBytes(scope);
+      for (const chunk of chunks) bytes += sliceBytes(chunk) + chunk.count * perRow;
     }
   }
   return bytes;
 }
 
-function length(slice: Slice | undefined): number {
+function sliceBytes(slice: Slice | undefined): number {
   return slice === undefined ? 0 : slice.end - slice.start;
 }
 
@@ -225,16 +225,16 @@ export function readBatch<Resource, Scope>(plan: BatchPlan, reader: BatchReader<
   const { body, shape, resources } = plan;
   for (const [resourceIndex, { resource, scopes }] of resources.entries()) {
     const resourcePath = `${shape.resources}[${resourceIndex}]`;
-    const ofResource = reading(`${resourcePath}.resource`, () => reader.resource(message(body, resource)));
+    const resourceData = withFieldPath(`${resourcePath}.resource`, () => reader.resource(parseSlice(body, resource)));
     for (const [scopeIndex, { scope, chunks }] of scopes.entries()) {
       const scopePath = `${resourcePath}.${shape.scopes}[${scopeIndex}]`;
-      const ofScope = reading(`${scopePath}.scope`, () => reader.scope(message(body, scope)));
+      const scopeData = withFieldPath(`${scopePath}.scope`, () => reader.scope(parseSlice(body, scope)));
       let index = 0;
       const path = (): string => `${scopePath}.${shape.records}[${index}]`;
-      reading(path, () => {
+      withFieldPath(path, () => {
         for (const chunk of chunks) {
           for (const record of parseChunk(body, chunk)) {
-            reader.record(asObject(record, ""), ofResource, ofScope);
+            reader.record(asObject(record, ""), resourceData, scopeData);
             index += 1;
           }
         }
@@ -243,7 +243,8 @@ export function readBatch<Resource, Scope>(plan: BatchPlan, reader: BatchReader<
   }
 }
 
-function reading<T>(path: string | (() => string), read: () => T): T {
+/** Adds the path to a FieldError and throws it as an ApiError. */
+function withFieldPath<T>(path: string | (() => string), read: () => T): T {
   try {
     return read();
   } catch (error) {
@@ -252,7 +253,7 @@ function reading<T>(path: string | (() => string), read: () => T): T {
 }
 
 /** If absent or null, the empty message. */
-function message(body: Uint8Array, slice: Slice | undefined): Json {
+function parseSlice(body: Uint8Array, slice: Slice | undefined): Json {
   return slice === undefined ? {} : asObject(JSON.parse(textOf(body, slice)), "");
 }
 

@@ -54,7 +54,7 @@ function addRecord(rows: RowCollector<typeof LOG_CELLS>, record: Json, resource:
   cells.source.addEncoded(resource.service);
   cells.message.add(valueText(record, "body"));
   const eventName = text(record, "eventName");
-  addLabels(cells.labels, resource, record, { unlessGiven: eventName === "" ? undefined : ["event.name", eventName] });
+  addLabels(cells.labels, resource, record, { defaultLabel: eventName === "" ? undefined : ["event.name", eventName] });
   cells.trace_id.add(hexId(record, "traceId", 16));
   cells.span_id.add(hexId(record, "spanId", 8));
   cells.scope_name.addEncoded(scope);

@@ -48,7 +48,7 @@ export function decodeTraces(plan: BatchPlan, context: RowContext): DecodedBody 
   return rows.finish();
 }
 
-const NOT_AS_ATTRIBUTE = { leftOut: "service.name" };
+const LABEL_RULE = { omittedKey: "service.name" };
 
 interface ScopeCells {
   readonly name: Uint8Array;
@@ -78,7 +78,7 @@ function addSpan(rows: RowCollector<typeof SPAN_CELLS>, span: Json, resource: Re
     cells.status_code.add(STATUS_CODES[enumeration(status, "code", STATUS_NAMES)] ?? "UNSET");
     cells.status_message.add(text(status, "message"));
   });
-  addLabels(cells.attributes, resource, span, NOT_AS_ATTRIBUTE);
+  addLabels(cells.attributes, resource, span, LABEL_RULE);
   cells.scope_name.addEncoded(scope.name);
   cells.scope_version.addEncoded(scope.version);
   cells.trace_state.add(text(span, "traceState"));

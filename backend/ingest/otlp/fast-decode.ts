@@ -54,7 +54,7 @@ interface Exports {
     isProtobuf: number,
     length: number,
     indexBytes: number,
-    most: number,
+    maxRowsBytes: number,
     rowBytes: number,
     receivedAtMs: number,
     oldestS: number,

@@ -38,27 +38,27 @@ export function resourceLabels(resource: Json): ResourceLabels {
 
 export interface LabelRule {
   /** Another key that is not stored. */
-  readonly leftOut?: string;
+  readonly omittedKey?: string;
   /** A label that is added unless the record or its resource has an attribute with that name. */
-  readonly unlessGiven?: readonly [key: string, text: string] | undefined;
+  readonly defaultLabel?: readonly [key: string, text: string] | undefined;
 }
 
 /** Adds the row's labels to `column`. */
 export function addLabels(column: MapColumn, resource: ResourceLabels, record: Json, rule: LabelRule = {}): void {
-  if (rule.unlessGiven) return addClashing(column, resource, record, rule);
-  const { leftOut } = rule;
+  if (rule.defaultLabel) return addClashing(column, resource, record, rule);
+  const { omittedKey } = rule;
   const { keys, values } = column;
   const start = [keys.byteLength, values.byteLength] as const;
   const seen: string[] = [];
-  let clash = false;
+  let hasClash = false;
   eachAttribute(record, (key, text) => {
-    if (clash || RESERVED.has(key) || key === leftOut) return;
-    clash = seen.length === MAX_COMPARED_KEYS || resource.labels.has(key) || seen.includes(key);
+    if (hasClash || RESERVED.has(key) || key === omittedKey) return;
+    hasClash = seen.length === MAX_COMPARED_KEYS || resource.labels.has(key) || seen.includes(key);
     seen.push(key);
     keys.add(key);
     values.add(text);
   });
-  if (clash) {
+  if (hasClash) {
     keys.truncate(start[0]);
     values.truncate(start[1]);
     return addClashing(column, resource, record, rule);
@@ -68,10 +68,10 @@ export function addLabels(column: MapColumn, resource: ResourceLabels, record: J
   column.endRow(seen.length + resource.labels.size);
 }
 
-function addClashing(column: MapColumn, resource: ResourceLabels, record: Json, { leftOut, unlessGiven }: LabelRule): void {
-  const labels = new Map([...(unlessGiven ? [unlessGiven] : []), ...resource.labels]);
+function addClashing(column: MapColumn, resource: ResourceLabels, record: Json, { omittedKey, defaultLabel }: LabelRule): void {
+  const labels = new Map([...(defaultLabel ? [defaultLabel] : []), ...resource.labels]);
   eachAttribute(record, (key, text) => {
-    if (!RESERVED.has(key) && key !== leftOut) labels.set(key, text);
+    if (!RESERVED.has(key) && key !== omittedKey) labels.set(key, text);
   });
   for (const [key, text] of labels) {
     column.keys.add(key);

@@ -9,19 +9,19 @@ import { SPAN_COLUMNS } from "./decode-spans.ts";
 const EMPTY_CELL = "\0";
 
 export function operationsOf(sections: readonly DaySection[]): DayOperations[] {
-  let room = MAX_OPERATIONS_PER_BODY;
+  let remaining = MAX_OPERATIONS_PER_BODY;
   return sections.map((section) => {
-    const operations = distinct(section, room);
-    room -= operations.length;
+    const operations = distinctOperations(section, remaining);
+    remaining -= operations.length;
     return { day: section.day, operations };
   });
 }
 
-function distinct(rows: NativeRows, room: number): Operation[] {
+function distinctOperations(rows: NativeRows, limit: number): Operation[] {
   const streams = streamsByColumn(SPAN_COLUMNS, rows);
   const [services, operations, kinds] = ["service", "operation", "kind"].map((name) => cells(streams.get(name) ?? []));
   const seen = new Map<string, Operation>();
-  for (let row = 0; row < rows.count && seen.size < room; row += 1) {
+  for (let row = 0; row < rows.count && seen.size < limit; row += 1) {
     const [service, operation, kind] = [nextCell(services), nextCell(operations), nextCell(kinds)];
     // Unique for the three names, because each cell begins with its length.
     const key = service + operation + kind;

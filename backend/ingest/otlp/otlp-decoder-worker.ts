@@ -6,48 +6,50 @@ import { getPriority, setPriority } from "node:os";
 import { parentPort } from "node:worker_threads";
 import { freeBuffer } from "../../../common/http.ts";
 import { asJson, type DecodeTask, KERNEL_LIMITS, validateBody, type ValidatedBody, validateFast } from "./decode-body.ts";
-import type { DecodeAnswer, Go } from "./otlp-decoder.ts";
+import type { DecodeAnswer, MemoryReply } from "./otlp-decoder.ts";
 
 const NICER = 5;
 
-let waiting: { task: DecodeTask; validated: ValidatedBody } | undefined;
+/** The body that waits for its memory. */
+let pending: { task: DecodeTask; validated: ValidatedBody } | undefined;
 
 // On Linux this sets the priority of the thread; elsewhere it would affect the whole process.
 if (process.platform === "linux") setPriority(Math.min(19, getPriority() + NICER));
-parentPort?.on("message", (message: DecodeTask | Go) => {
-  const answer = "go" in message ? decode(message) : need(message);
-  const memory = "decoded" in answer ? answer.decoded.sections.map(({ bytes }) => bytes.buffer as ArrayBuffer) : [];
-  parentPort?.postMessage(answer, memory);
+parentPort?.on("message", (message: DecodeTask | MemoryReply) => {
+  const answer = "isReserved" in message ? decode(message) : validate(message);
+  const buffers = "decoded" in answer ? answer.decoded.sections.map(({ bytes }) => bytes.buffer as ArrayBuffer) : [];
+  parentPort?.postMessage(answer, buffers);
 });
 
-function need(received: DecodeTask): DecodeAnswer {
-  return answering(received, () => {
+/** Returns the memory that the rows of the body need. */
+function validate(received: DecodeTask): DecodeAnswer {
+  return catchJobError(received, () => {
     const fast = received.encoding === undefined ? undefined : validateFast(received, KERNEL_LIMITS);
     if (fast) {
-      waiting = { task: received, validated: fast };
+      pending = { task: received, validated: fast };
       return { neededBytes: fast.neededBytes };
     }
     const task = asJson(received);
     const jsonBytes = task.body === received.body ? 0 : task.body.byteLength;
     if (jsonBytes > 0) freeBuffer(received.body);
     const validated = validateBody(task);
-    waiting = { task, validated };
+    pending = { task, validated };
     return { neededBytes: validated.neededBytes + jsonBytes };
   });
 }
 
-function decode({ go }: Go): DecodeAnswer {
-  if (!waiting) return { failure: "go without a task" };
-  const { task, validated } = waiting;
-  waiting = undefined;
-  return answering(task, () => {
-    const answer: DecodeAnswer = go ? { decoded: validated.rows() } : { stopped: true };
+function decode({ isReserved }: MemoryReply): DecodeAnswer {
+  if (!pending) return { failure: "memory was reserved without a task" };
+  const { task, validated } = pending;
+  pending = undefined;
+  return catchJobError(task, () => {
+    const answer: DecodeAnswer = isReserved ? { decoded: validated.rows() } : { stopped: true };
     freeBuffer(task.body);
     return answer;
   });
 }
 
-function answering({ body }: DecodeTask, work: () => DecodeAnswer): DecodeAnswer {
+function catchJobError({ body }: DecodeTask, work: () => DecodeAnswer): DecodeAnswer {
   try {
     return work();
   } catch (error) {

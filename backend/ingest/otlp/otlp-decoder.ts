@@ -7,7 +7,7 @@
 // Invariants: each body gets one result, even if decoding it kills its thread; memory for the rows of a body is reserved before they are
 // built; the queues are fair, so however many bodies of one organisation wait, the next body of another organisation is not behind them.
 import { availableParallelism } from "node:os";
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { setImmediate as yieldToEventLoop } from "node:timers/promises";
 import { freeBuffer } from "../../../common/http.ts";
 import { ApiError } from "../../errors.ts";
 import { FairQueue } from "../../admission/fair-queue.ts";
@@ -27,12 +27,12 @@ import {
 } from "./decode-body.ts";
 import { type JobError, ThreadPool, toApiError } from "./thread-pool.ts";
 
-/** A message of a worker: first the memory that it needs and, after `Go`, the rows. */
+/** A message of a worker: first the memory that it needs and, after a MemoryReply, the rows. */
 export type DecodeAnswer = { neededBytes: number } | { decoded: DecodedBody } | JobError | { stopped: true };
 
-/** The reply to `neededBytes`: whether the memory is reserved. */
-export interface Go {
-  readonly go: boolean;
+/** The reply to `neededBytes`. */
+export interface MemoryReply {
+  readonly isReserved: boolean;
 }
 
 export interface OtlpDecoder extends AsyncDisposable {
@@ -72,7 +72,7 @@ export function openOtlpDecoder(
   return new QueuedDecoder(threads, idleMs);
 }
 
-function queueOf(slots: number): FairQueue {
+function createQueue(slots: number): FairQueue {
   const fullMessage = "too many bodies are waiting to be decoded; send it again later";
   return new FairQueue({
     running: slots,
@@ -86,15 +86,15 @@ function queueOf(slots: number): FairQueue {
 class QueuedDecoder implements OtlpDecoder {
   /** Enough for two of the largest bodies of different organisations. */
   readonly #rows = new ByteBudget(2 * MAX_ROWS_BYTES, MAX_ROWS_BYTES / 2);
-  readonly #mainThreadQueue = queueOf(1);
+  readonly #mainThreadQueue = createQueue(1);
   readonly #threadQueue: FairQueue;
   /** Large bodies pass this queue first, so that they occupy at most one thread. */
-  readonly #largeQueue = queueOf(1);
+  readonly #largeQueue = createQueue(1);
   readonly #pool: ThreadPool;
   #isClosed = false;
 
   constructor(threads: number, idleMs: number | undefined) {
-    this.#threadQueue = queueOf(threads);
+    this.#threadQueue = createQueue(threads);
     this.#pool = new ThreadPool({
       script: new URL("./otlp-decoder-worker.ts", import.meta.url),
       heapMib: WORKER_HEAP_MIB,
@@ -176,7 +176,7 @@ class QueuedDecoder implements OtlpDecoder {
       } catch (error) {
         reject(error);
       }
-      await nextTurn();
+      await yieldToEventLoop();
     });
     slot.catch(reject);
     return promise;
@@ -194,7 +194,7 @@ class QueuedDecoder implements OtlpDecoder {
       } catch (error) {
         refusal = error;
       }
-      reply({ go: refusal === undefined } satisfies Go);
+      reply({ isReserved: refusal === undefined } satisfies MemoryReply);
       return undefined;
     });
   }

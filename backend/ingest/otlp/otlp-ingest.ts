@@ -20,8 +20,8 @@ interface OtlpIngestOptions {
  */
 export function createOtlpIngest({ signal, decoder, store, retentionDays }: OtlpIngestOptions): IngestSignal {
   const nextId = createIds();
-  return async ({ orgId, hostId, node }, body, { receivedAt, encoding: received, reservation }) => {
-    const encoding = encodingOf(received);
+  return async ({ orgId, hostId, node }, body, { receivedAt, encoding: bodyEncoding, reservation }) => {
+    const encoding = checkEncoding(bodyEncoding);
     const receivedAtMs = receivedAt.getTime();
     // The shortest record takes three bytes in JSON and two in protobuf.
     const bytes = decompressedBytes({ body, ...(encoding && { encoding }) });
@@ -29,8 +29,8 @@ export function createOtlpIngest({ signal, decoder, store, retentionDays }: Otlp
     reservation?.add(bytes - body.byteLength);
     const firstId = nextId(receivedAtMs, encoding === undefined ? bytes : bytes * 1.5);
     const context = { orgId, hostId, node, receivedAtMs, firstId, retentionDays: retentionDays(orgId) };
-    using held = decoder.open(orgId);
-    const decoding = decoder.decode({ signal, body, context, ...(encoding && { encoding }) }, held);
+    using rowsReservation = decoder.open(orgId);
+    const decoding = decoder.decode({ signal, body, context, ...(encoding && { encoding }) }, rowsReservation);
     const decoded = decoding instanceof Promise ? await decoding : decoding;
     const { accepted, dropped } = decoded;
     const storedBytes = rowsBytes(decoded);
@@ -39,7 +39,7 @@ export function createOtlpIngest({ signal, decoder, store, retentionDays }: Otlp
   };
 }
 
-function encodingOf(encoding: IngestContext["encoding"]): OtlpBodyEncoding | undefined {
+function checkEncoding(encoding: IngestContext["encoding"]): OtlpBodyEncoding | undefined {
   if (encoding === "remote_write" || encoding === "remote_write_2") throw new Error("remote write has neither logs nor spans");
   return encoding;
 }

@@ -1,24 +1,18 @@
 // Converts OTLP's AnyValue and attributes to text, as the mapping tables of the contract define: scalars as they are written, lists and
 // maps as plain JSON, bytes as base64, the empty value as "". Invariant: every kind is accepted, and no nesting overflows the stack.
 import { MAX_VALUE_DEPTH } from "../limits.ts";
-import { asObject, double, each, FieldError, int64, type Json, within } from "./json.ts";
+import { double, each, FieldError, int64, type Json, within } from "./json.ts";
 
 const KINDS = ["stringValue", "boolValue", "intValue", "doubleValue", "arrayValue", "kvlistValue", "bytesValue"] as const;
 type Kind = (typeof KINDS)[number];
 
 /** The text of the AnyValue in `parent[name]`; errors are relative to `parent`. */
 export function valueText(parent: Json, name: string): string {
-  const value = parent[name];
-  if (value === undefined || value === null) return "";
-  try {
-    const any = asObject(value, "");
+  return within(parent, name, (any) => {
     const kind = kindOf(any);
     if (kind === undefined) return "";
     return kind === "arrayValue" || kind === "kvlistValue" ? toJson(any, 1) : scalarText(any, kind);
-  } catch (error) {
-    if (error instanceof FieldError) error.within(name);
-    throw error;
-  }
+  });
 }
 
 /** The kind that is set; undefined for the empty value, and for kinds that OTLP may add later. */

@@ -58,10 +58,10 @@ export function checkFast({ body, version, limits, hashKey }: WriteTask): Checke
 export function checkSlowPath(task: WriteTask): CheckedWrite {
   const { body, version } = task;
   const bytes = decompressSnappy(body);
-  const first = new WriteCheck(new WriteRequest(bytes, version), task, undefined);
-  const checked = first.run();
+  const check = new WriteCheck(new WriteRequest(bytes, version), task, undefined);
+  const checked = check.run();
   if (checked.accepted === 0) return { ...checked, bodies: [], storedBytes: bytes.length };
-  if (version === 1 && first.isClean) return { ...checked, bodies: [ownBytes(body)], storedBytes: bytes.length };
+  if (version === 1 && check.isClean) return { ...checked, bodies: [ownBytes(body)], storedBytes: bytes.length };
   const output = new SeriesOutput();
   new WriteCheck(new WriteRequest(bytes, version), { ...task, hashKey: undefined }, output).run();
   const bodies = output.finish();
@@ -234,8 +234,8 @@ function isReserved(bytes: Uint8Array, start: number, end: number): boolean {
   return length >= 4 && length <= 7 && RESERVED.some((name) => equals(bytes, start, end, name));
 }
 
-function invalid(what: string): ApiError {
-  return new ApiError("invalid_payload", `not a remote write request, nothing was stored: ${what}`);
+function invalid(reason: string): ApiError {
+  return new ApiError("invalid_payload", `not a remote write request, nothing was stored: ${reason}`);
 }
 
 function isNameFirst(labels: Uint32Array, slot: number): boolean {

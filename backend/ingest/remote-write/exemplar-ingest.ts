@@ -45,11 +45,11 @@ export async function addExemplars(
   if (exemplars.length === 0) return result;
   reservation?.add(exemplars.length * EXEMPLAR_BYTES);
   const { stored, dropped } = await store(sender, exemplars, receivedAt.getTime());
-  return { ...result, dropped: sumOf(result.dropped, dropped), exemplars: stored };
+  return { ...result, dropped: addCounts(result.dropped, dropped), exemplars: stored };
 }
 
-/** Counts by reason. */
-export function sumOf(dropped: IngestResult["dropped"], more: IngestResult["dropped"]): Record<string, number> {
+/** Adds counts by reason. */
+export function addCounts(dropped: IngestResult["dropped"], more: IngestResult["dropped"]): Record<string, number> {
   const sum = { ...dropped };
   for (const [reason, count] of Object.entries(more)) sum[reason] = (sum[reason] ?? 0) + count;
   return sum;

@@ -99,7 +99,7 @@ export class WriteRequest {
         this.#skip(tag, bytes.length);
         continue;
       }
-      this.#readSeries(this.#end(bytes.length));
+      this.#readSeries(this.#readEnd(bytes.length));
       visit();
     }
   }
@@ -112,11 +112,11 @@ export class WriteRequest {
     let [value, time] = [0, 0];
     for (this.#at = this.#exemplarRanges[2 * index] as number; this.#at < end;) {
       const tag = this.#varint(end);
-      if (tag === EXEMPLAR_LABELS) this.#readLabels(this.#end(end));
+      if (tag === EXEMPLAR_LABELS) this.#readLabels(this.#readEnd(end));
       else if (tag === UNPACKED_REFERENCE && this.#version === 2) this.#addReference(this.#varint(end));
       else if (tag === EXEMPLAR_VALUE) {
         const position = this.#at;
-        this.#move(8, end);
+        this.#advance(8, end);
         value = this.bytes.readDoubleLE(position);
       } else if (tag === EXEMPLAR_TIME) time = this.#varint(end);
       else this.#skip(tag, end);
@@ -134,10 +134,10 @@ export class WriteRequest {
     this.histograms = 0;
     while (this.#at < end) {
       const tag = this.#varint(end);
-      if (tag === tags.labels) this.#readLabels(this.#end(end));
-      else if (tag === tags.samples) this.#readSample(this.#end(end));
+      if (tag === tags.labels) this.#readLabels(this.#readEnd(end));
+      else if (tag === tags.samples) this.#readSample(this.#readEnd(end));
       else if (tag === UNPACKED_REFERENCE && this.#version === 2) this.#addReference(this.#varint(end));
-      else if (tag === tags.exemplars) this.#passExemplar(this.#end(end));
+      else if (tag === tags.exemplars) this.#skipExemplar(this.#readEnd(end));
       else {
         if (tag === tags.histograms) this.histograms += 1;
         this.#skip(tag, end);
@@ -151,7 +151,7 @@ export class WriteRequest {
   }
 
   /** Skips an exemplar, for `readExemplar`. The engine ignores exemplars, so a request that has some can be passed on unchanged. */
-  #passExemplar(end: number): void {
+  #skipExemplar(end: number): void {
     if (this.exemplars < MAX_EXEMPLARS_OF_REQUEST) {
       this.#exemplarRanges[2 * this.exemplars] = this.#at;
       this.#exemplarRanges[2 * this.exemplars + 1] = end;
@@ -170,11 +170,11 @@ export class WriteRequest {
     while (this.#at < end) {
       const tag = this.#varint(end);
       if (tag === LABEL_NAME) {
-        nameEnd = this.#end(end);
+        nameEnd = this.#readEnd(end);
         nameStart = this.#at;
         this.#at = nameEnd;
       } else if (tag === LABEL_VALUE) {
-        valueEnd = this.#end(end);
+        valueEnd = this.#readEnd(end);
         valueStart = this.#at;
         this.#at = valueEnd;
       } else this.#skip(tag, end);
@@ -209,7 +209,7 @@ export class WriteRequest {
       const tag = this.#varint(end);
       if (tag === SAMPLE_VALUE) {
         position = this.#at;
-        this.#move(8, end);
+        this.#advance(8, end);
       } else if (tag === SAMPLE_TIME) time = this.#varint(end);
       else this.#skip(tag, end);
     }
@@ -240,7 +240,7 @@ export class WriteRequest {
         this.#skip(tag, bytes.length);
         continue;
       }
-      const end = this.#end(bytes.length);
+      const end = this.#readEnd(bytes.length);
       if (count === 0 && end > this.#at) throw new ApiError("invalid_payload", "the first symbol must be empty");
       if (count === MAX_SYMBOLS) throw new ApiError("batch_too_large", `the body has more than ${MAX_SYMBOLS} symbols: send fewer series`);
       if (2 * count === symbols.length) {
@@ -257,7 +257,7 @@ export class WriteRequest {
   }
 
   /** Reads a length; returns the end of the value that follows it. */
-  #end(limit: number): number {
+  #readEnd(limit: number): number {
     const end = this.#varint(limit) + this.#at;
     if (end > limit) throw malformed("it ends within a value");
     return end;
@@ -266,14 +266,14 @@ export class WriteRequest {
   #skip(tag: number, limit: number): void {
     this.hasOther = true;
     const wireType = tag & 7;
-    if (wireType === BYTES) this.#at = this.#end(limit);
+    if (wireType === BYTES) this.#at = this.#readEnd(limit);
     else if (wireType === VARINT) this.#varint(limit);
-    else if (wireType === FIXED64) this.#move(8, limit);
-    else if (wireType === FIXED32) this.#move(4, limit);
+    else if (wireType === FIXED64) this.#advance(8, limit);
+    else if (wireType === FIXED32) this.#advance(4, limit);
     else throw malformed(`the wire type ${wireType} is not supported`);
   }
 
-  #move(bytes: number, limit: number): void {
+  #advance(bytes: number, limit: number): void {
     this.#at += bytes;
     if (this.#at > limit) throw malformed("it ends within a value");
   }

@@ -73,14 +73,14 @@ export class InsertQueue implements AsyncDisposable {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const entry = { orgId, rows, isAcknowledged, done: promise, resolve, reject };
     this.#queued.push(entry);
-    this.#count([entry], 1);
+    this.#addToTotals([entry], 1);
     if (isAcknowledged) {
       this.#acknowledgedSinceMs = Math.min(this.#acknowledgedSinceMs, performance.now());
     } else {
       this.#expectedSenders -= 1;
       this.#extendWindow();
     }
-    this.#next();
+    this.#startNext();
     return promise;
   }
 
@@ -91,7 +91,7 @@ export class InsertQueue implements AsyncDisposable {
     const selected = [...this.#inserting.filter(isSelected), ...queued];
     if (queued.length > 0) {
       this.#isFlushRequested = true;
-      this.#next();
+      this.#startNext();
     }
     if (selected.length > 0) await Promise.allSettled(selected.map(({ done }) => done));
   }
@@ -99,16 +99,16 @@ export class InsertQueue implements AsyncDisposable {
   /** Commits queued rows. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing = true;
-    for (this.#next(); this.#running; this.#next()) await this.#running;
+    for (this.#startNext(); this.#running; this.#startNext()) await this.#running;
   }
 
-  #next(): void {
+  #startNext(): void {
     if (this.#running || this.#queued.length === 0) return;
     const waitMs = this.#waitMs();
     if (waitMs > 0) return this.#wakeIn(waitMs);
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    const batch = this.#take();
+    const batch = this.#takeBatch();
     this.#startedMs = performance.now();
     this.#inserting = batch;
     this.#running = this.#commit(batch).finally(() => {
@@ -117,7 +117,7 @@ export class InsertQueue implements AsyncDisposable {
       this.#endedMs = performance.now();
       this.#windowEndMs = this.#endedMs + this.#options.batchWindowMs;
       this.#expectedSenders = batch.filter(({ isAcknowledged }) => !isAcknowledged).length;
-      this.#next();
+      this.#startNext();
     });
   }
 
@@ -153,12 +153,12 @@ export class InsertQueue implements AsyncDisposable {
     this.#wakesAtMs = atMs;
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
-      this.#next();
+      this.#startNext();
     }, ms);
   }
 
-  /** All queued rows, or as many as one insert may hold. An entry that does not fit is skipped. */
-  #take(): QueuedRows[] {
+  /** Removes all rows from the queue, or as many as one insert may hold. An entry that does not fit is skipped. */
+  #takeBatch(): QueuedRows[] {
     const { maxBytes, maxRows } = this.#options;
     const all = this.#queued;
     this.#queued = [];
@@ -170,22 +170,22 @@ export class InsertQueue implements AsyncDisposable {
       this.#isFlushRequested = false;
       return all;
     }
-    const taken = new Set<QueuedRows>();
+    const batch = new Set<QueuedRows>();
     let bytes = 0;
     let count = 0;
     for (const entry of this.#inFairOrder(all)) {
       const size = entry.rows.bytes.byteLength;
-      if (taken.size > 0 && (bytes + size > maxBytes || count + entry.rows.count > maxRows)) continue;
-      taken.add(entry);
+      if (batch.size > 0 && (bytes + size > maxBytes || count + entry.rows.count > maxRows)) continue;
+      batch.add(entry);
       bytes += size;
       count += entry.rows.count;
     }
-    this.#count(taken, -1);
-    this.#queued = all.filter((entry) => !taken.has(entry));
+    this.#addToTotals(batch, -1);
+    this.#queued = all.filter((entry) => !batch.has(entry));
     // The remaining rows have waited for a whole window already.
     this.#acknowledgedSinceMs = Number.NEGATIVE_INFINITY;
-    this.#recordServed(taken);
-    return [...taken];
+    this.#recordServed(batch);
+    return [...batch];
   }
 
   /** Orders by bytes of the same organisation ahead of the entry, then by how long ago the organisation was served, then by arrival. */
@@ -199,15 +199,15 @@ export class InsertQueue implements AsyncDisposable {
     return ranked.toSorted((a, b) => a.bytesAhead - b.bytesAhead || a.servedAt - b.servedAt).map(({ entry }) => entry);
   }
 
-  #recordServed(taken: Iterable<QueuedRows>): void {
+  #recordServed(batch: Iterable<QueuedRows>): void {
     const served = new Map<string, number>();
     for (const { orgId } of this.#queued) served.set(orgId, this.#servedAt.get(orgId) ?? 0);
     this.#inserts += 1;
-    for (const { orgId } of taken) served.set(orgId, this.#inserts);
+    for (const { orgId } of batch) served.set(orgId, this.#inserts);
     this.#servedAt = served;
   }
 
-  #count(entries: Iterable<QueuedRows>, sign: 1 | -1): void {
+  #addToTotals(entries: Iterable<QueuedRows>, sign: 1 | -1): void {
     for (const { rows, isAcknowledged } of entries) {
       if (isAcknowledged) this.#acknowledged += sign;
       this.#queuedBytes += sign * rows.bytes.byteLength;

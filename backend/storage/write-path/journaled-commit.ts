@@ -108,7 +108,7 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
       reportDamage(this.#options, segment);
       const { entries } = segment;
       const pending = entries.map(({ entry, journaled }) =>
-        this.#pending((entry.columnsId === columnsId ? entry : convert?.(entry)) ?? entry, journaled),
+        this.#addPending((entry.columnsId === columnsId ? entry : convert?.(entry)) ?? entry, journaled),
       );
       for (const { entry } of entries)
         recovered.push({ orgId: entry.orgId, hostId: entry.hostId, bodyHash: entry.bodyHash, day: entry.day });
@@ -138,7 +138,7 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
     const { commit, onStored } = this.#options;
     const { orgId, rows } = entry;
     const size = rows.bytes.byteLength;
-    if (size <= MAX_JOURNALED_BYTES && this.#isWithinLimits(orgId, size) && (await this.#isJournaled(entry))) return;
+    if (size <= MAX_JOURNALED_BYTES && this.#isWithinLimits(orgId, size) && (await this.#tryJournal(entry))) return;
     await commit.add(orgId, rows);
     onStored(orgId);
   }
@@ -150,21 +150,21 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
     return (this.#bytesByOrg.get(orgId) ?? 0) + size <= MAX_SHARE_OF_FREE * free;
   }
 
-  #count(orgId: string, bytes: number): void {
+  #addBytes(orgId: string, bytes: number): void {
     const orgBytes = (this.#bytesByOrg.get(orgId) ?? 0) + bytes;
     this.#bytes += bytes;
     if (orgBytes > 0) this.#bytesByOrg.set(orgId, orgBytes);
     else this.#bytesByOrg.delete(orgId);
   }
 
-  /** Queues the commit before it resolves, so that a later query can flush it. */
-  async #isJournaled(entry: JournalEntry): Promise<boolean> {
+  /** Returns whether the entry is journaled. Then its commit is already queued, so that a later query can flush it. */
+  async #tryJournal(entry: JournalEntry): Promise<boolean> {
     const size = entry.rows.bytes.byteLength;
-    this.#count(entry.orgId, size);
+    this.#addBytes(entry.orgId, size);
     try {
       const journaled = await this.#options.journal.append(entry);
       this.#journalOutage.recovered();
-      void this.#commitLater(this.#pending(entry, journaled));
+      void this.#commitLater(this.#addPending(entry, journaled));
       this.#options.onStored(entry.orgId);
       return true;
     } catch (error) {
@@ -172,13 +172,13 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
       this.#journalOutage.failed(error);
       return false;
     } finally {
-      this.#count(entry.orgId, -size);
+      this.#addBytes(entry.orgId, -size);
     }
   }
 
-  #pending(entry: JournalEntry, journaled: JournaledEntry): PendingEntry {
+  #addPending(entry: JournalEntry, journaled: JournaledEntry): PendingEntry {
     const bytes = entry.rows.bytes.byteLength;
-    this.#count(entry.orgId, bytes);
+    this.#addBytes(entry.orgId, bytes);
     return { entry, journaled, bytes };
   }
 
@@ -197,7 +197,7 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
   }
 
   #settle({ entry, journaled, bytes }: PendingEntry): void {
-    this.#count(entry.orgId, -bytes);
+    this.#addBytes(entry.orgId, -bytes);
     journaled.settle();
     freeBuffer(entry.rows.bytes);
   }
@@ -266,10 +266,10 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
       if (unreadable.entry.columnsId !== columnsId)
         await this.#keepDeadLetter(unreadable, new Error("another version wrote the rows, with unknown columns"));
     const missing = readable.filter(({ entry }) => !stored.has(entry));
-    for (const found of readable) {
-      if (!stored.has(found.entry)) continue;
-      this.#settle(found);
-      onStored(found.entry.orgId);
+    for (const pendingEntry of readable) {
+      if (!stored.has(pendingEntry.entry)) continue;
+      this.#settle(pendingEntry);
+      onStored(pendingEntry.entry.orgId);
     }
     const committing = missing.map((entry) => this.#commitLater(entry));
     await commit.flush();

@@ -19,8 +19,11 @@ export interface WriterBatch {
   readonly hostId: string;
   /** Undefined if the body is stored each time it arrives. */
   readonly bodyHash: string | undefined;
-  readonly sections: readonly (NativeRows & { readonly day: number })[];
+  readonly sections: readonly DayRows[];
 }
+
+/** The rows of a body that belong to one day. */
+type DayRows = NativeRows & { readonly day: number };
 
 /** With this many rows or more, the engine's own deduplication token also recognises a body that another replica stored. */
 const TOKEN_ROWS = 1000;
@@ -91,8 +94,8 @@ export class OnceWriter implements AsyncDisposable {
   async write(batch: WriterBatch): Promise<void> {
     const [first, ...others] = batch.sections;
     if (first && others.length === 0) return this.#writeDay(batch, first);
-    const done = await Promise.allSettled(batch.sections.map((section) => this.#writeDay(batch, section)));
-    for (const outcome of done) if (outcome.status === "rejected") throw outcome.reason;
+    const outcomes = await Promise.allSettled(batch.sections.map((section) => this.#writeDay(batch, section)));
+    for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
   }
 
   /** Commits what is in progress. */
@@ -110,14 +113,14 @@ export class OnceWriter implements AsyncDisposable {
       if (bodyHash !== undefined) this.#stored.add(senderOf(orgId, hostId, day), BigInt(bodyHash));
   }
 
-  async #writeDay(batch: WriterBatch, section: WriterBatch["sections"][number]): Promise<void> {
+  async #writeDay(batch: WriterBatch, section: DayRows): Promise<void> {
     if (batch.bodyHash === undefined) return this.#add(batch, section);
-    const body = dayOfBody(batch, batch.bodyHash, section.day);
-    const { token } = body;
+    const identity = identifyDay(batch, batch.bodyHash, section.day);
+    const { sender, hash, token } = identity;
     // The same body may be in progress: a sender whose request timed out here sends it again.
-    for (let first = this.#inProgress.get(token); first; first = this.#inProgress.get(token)) await first.catch(() => {});
-    if (this.#stored.has(body.sender, body.hash)) return;
-    const writing = this.#writeNew(batch, section, body);
+    for (let earlier = this.#inProgress.get(token); earlier; earlier = this.#inProgress.get(token)) await earlier.catch(() => {});
+    if (this.#stored.has(sender, hash)) return;
+    const writing = this.#writeNew(batch, section, identity);
     this.#inProgress.set(token, writing);
     try {
       await writing;
@@ -126,7 +129,7 @@ export class OnceWriter implements AsyncDisposable {
     }
   }
 
-  async #writeNew(batch: WriterBatch, section: WriterBatch["sections"][number], { sender, hash, token }: DayOfBody): Promise<void> {
+  async #writeNew(batch: WriterBatch, section: DayRows, { sender, hash, token }: DayIdentity): Promise<void> {
     const isStored = this.#uncertain.has(sender, hash)
       ? await this.#isStored(batch, section.day)
       : await this.#isStoredByAnother(batch, section.day, token);
@@ -147,21 +150,21 @@ export class OnceWriter implements AsyncDisposable {
    */
   async #isStoredByAnother(batch: WriterBatch, day: number, token: string): Promise<boolean> {
     if (!this.#claims) return false;
-    const body = `${this.#table}:${token}`;
-    if ((await this.#claims.claim(body)) === "ours") return false;
+    const claimKey = `${this.#table}:${token}`;
+    if ((await this.#claims.claim(claimKey)) === "ours") return false;
     if (await this.#isStored(batch, day)) return true;
-    await this.#claims.takeOver(body);
+    await this.#claims.takeOver(claimKey);
     return false;
   }
 
-  async #insert(batch: WriterBatch, section: WriterBatch["sections"][number], token: string): Promise<void> {
+  async #insert(batch: WriterBatch, section: DayRows, token: string): Promise<void> {
     if (!this.#clickhouse.shared || section.count < TOKEN_ROWS) return this.#add(batch, section);
     const shard = this.#clickhouse.shardOf(batch);
     await this.#clickhouse.insert({ table: this.#table, columns: this.#columns, rows: [section], deduplicationToken: token, shard });
     this.#onStored(batch.orgId);
   }
 
-  async #add({ orgId, hostId, bodyHash }: WriterBatch, section: WriterBatch["sections"][number]): Promise<void> {
+  async #add({ orgId, hostId, bodyHash }: WriterBatch, section: DayRows): Promise<void> {
     if (this.#journaled)
       return this.#journaled.add({ orgId, hostId, bodyHash, day: section.day, columnsId: this.#columnsId, rows: section });
     await (this.#commits[this.#clickhouse.shardOf({ orgId, hostId, bodyHash })] as GroupCommit).add(orgId, section);
@@ -184,15 +187,15 @@ function sinceS(): number {
   return Math.floor(Date.now() / 1000) - WINDOW_S;
 }
 
-/** The rows of a body that belong to one day. */
-interface DayOfBody {
+/** Identifies the rows of a body that belong to one day. */
+interface DayIdentity {
   readonly sender: string;
   readonly hash: bigint;
   /** Must not change between versions: otherwise bodies that are sent again during an upgrade would be stored twice. */
   readonly token: string;
 }
 
-function dayOfBody({ orgId, hostId }: WriterBatch, hash: string, day: number): DayOfBody {
+function identifyDay({ orgId, hostId }: WriterBatch, hash: string, day: number): DayIdentity {
   return { sender: senderOf(orgId, hostId, day), hash: BigInt(hash), token: `${orgId}:${hostId}:${hash}:${day}` };
 }
 

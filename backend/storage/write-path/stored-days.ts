@@ -34,10 +34,10 @@ export async function findStoredEntries(
   const known = new Set<string>();
   for (let at = 0; at < entries.length; at += MAX_KEYS_PER_STATEMENT) {
     const batch = entries.slice(at, at + MAX_KEYS_PER_STATEMENT);
-    const first = new Map(batch.map((entry) => [entry, firstRow(columns, entry.rows)]));
-    const sinceS = Math.max(0, Math.min(...[...first.values()].map(({ receivedS }) => receivedS)) - WINDOW_S);
+    const firstRows = new Map(batch.map((entry) => [entry, firstRow(columns, entry.rows)]));
+    const sinceS = Math.max(0, Math.min(...[...firstRows.values()].map(({ receivedS }) => receivedS)) - WINDOW_S);
     const hashes = batch.flatMap(({ bodyHash }) => (bodyHash === undefined ? [] : BigInt(bodyHash)));
-    const ids = batch.flatMap((entry) => (entry.bodyHash === undefined ? (first.get(entry)?.id ?? []) : []));
+    const ids = batch.flatMap((entry) => (entry.bodyHash === undefined ? (firstRows.get(entry)?.id ?? []) : []));
     const days = hashes.length === 0 ? [] : await readStoredDays(clickhouse, name, sinceS, sql`body_hash IN (${commaList(hashes)})`);
     const byId = sql`SELECT org_id, id FROM ${new Sql(name)} WHERE received_at >= toDateTime(${sinceS}) AND id IN (${commaList(ids)})`;
     const found = ids.length === 0 ? [] : await clickhouse.query<{ org_id: string; id: string }>(byId);
@@ -45,7 +45,7 @@ export async function findStoredEntries(
     for (const { org_id: orgId, id } of found) known.add(keyOf(orgId, id));
     for (const entry of batch) {
       const { orgId, hostId, bodyHash, day } = entry;
-      const key = bodyHash === undefined ? keyOf(orgId, String(first.get(entry)?.id)) : keyOf(orgId, hostId, bodyHash, day);
+      const key = bodyHash === undefined ? keyOf(orgId, String(firstRows.get(entry)?.id)) : keyOf(orgId, hostId, bodyHash, day);
       if (known.has(key)) stored.add(entry);
       // A failure in between can leave the same body in the journal twice.
       if (bodyHash !== undefined) known.add(key);

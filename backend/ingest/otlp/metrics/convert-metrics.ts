@@ -32,19 +32,19 @@ const CODES: Readonly<Record<BodyError["kind"], ErrorCode>> = {
 };
 
 let dropped: Record<string, number> = {};
-let list = new ExemplarList();
+let exemplarList = new ExemplarList();
 const drop = (reason: string, count: number): void => void (dropped[reason] = (dropped[reason] ?? 0) + count);
 /** One per thread, because it remembers metric names. */
-const converter = new MetricsConverter(drop, undefined, (...seen) => addOtlpExemplars(list, drop, ...seen));
+const converter = new MetricsConverter(drop, undefined, (...seen) => addOtlpExemplars(exemplarList, drop, ...seen));
 
 /** Throws malformed_body, invalid_payload or batch_too_large; the latter also if the text exceeds `maxTextBytes`. */
 export function convertMetrics({ body, encoding }: MetricsTask, maxTextBytes?: number): ConvertedMetrics {
   const json = encoding === "protobuf" ? protobufToJson("metrics", body) : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   dropped = {};
-  list = new ExemplarList();
+  exemplarList = new ExemplarList();
   try {
     const texts = [...converter.convert(json, MAX_TEXT_BYTES, maxTextBytes)].map((text) => new Uint8Array(text));
-    return { texts, exemplars: list.exemplars, dropped };
+    return { texts, exemplars: exemplarList.exemplars, dropped };
   } catch (error) {
     if (!(error instanceof BodyError)) throw error;
     throw new ApiError(CODES[error.kind], error.message, { cause: error });

@@ -8,7 +8,7 @@ import { FairQueue } from "../../../admission/fair-queue.ts";
 import { ApiError } from "../../../errors.ts";
 import type { IngestSignal } from "../../ingest-handler.ts";
 import { type JobError, ThreadPool, toApiError } from "../thread-pool.ts";
-import { addExemplars, type ExemplarIngest, sumOf } from "../../remote-write/exemplar-ingest.ts";
+import { addExemplars, type ExemplarIngest, addCounts } from "../../remote-write/exemplar-ingest.ts";
 import { checkFast, type CheckedWrite, checkWrite, type WriteTask } from "../../remote-write/check-write.ts";
 import { snappyLength } from "../../snappy.ts";
 import { type ConvertedMetrics, convertMetrics, type MetricsTask } from "./convert-metrics.ts";
@@ -50,7 +50,7 @@ export function createOtlpMetricsIngest(
         total.accepted += stored.accepted;
         total.storedBytes += text.byteLength;
         total.activeSeries = stored.activeSeries ?? 0;
-        total.dropped = sumOf(total.dropped, stored.dropped);
+        total.dropped = addCounts(total.dropped, stored.dropped);
       }
       const { activeSeries, ...rest } = total;
       const result = activeSeries > 0 ? { ...rest, activeSeries } : rest;

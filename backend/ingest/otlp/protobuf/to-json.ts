@@ -4,6 +4,7 @@
 import { ApiError } from "../../../errors.ts";
 import { MAX_PROTOBUF_DEPTH, MAX_PROTOBUF_JSON_BYTES } from "../../limits.ts";
 import { JsonOutput } from "../../json-output.ts";
+import { BYTES, FIXED32, FIXED64, VARINT } from "../../protobuf/wire-reader.ts";
 import { type Field, type Message, REQUESTS } from "./messages.ts";
 
 export type ProtobufSignal = keyof typeof REQUESTS;
@@ -11,11 +12,6 @@ export type ProtobufSignal = keyof typeof REQUESTS;
 /** OTLP/JSON from collectors is about 2.3 times as large as protobuf. */
 const EXPECTED_GROWTH = 2.5;
 const MIN_BYTES = 1024;
-
-const VARINT = 0;
-const FIXED64 = 1;
-const BYTES = 2;
-const FIXED32 = 5;
 
 const COMMA = 0x2c;
 const [OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY] = [0x7b, 0x7d, 0x5b, 0x5d];
