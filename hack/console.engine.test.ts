@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { readConsole } from "../backend/http/console.ts";
-import { buildTree } from "./build-tree.fixture.ts";
+import { buildTree } from "../test/fixtures/build-tree.ts";
 
 let tree: ReturnType<typeof buildTree>;
 beforeAll(() => {

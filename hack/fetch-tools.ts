@@ -14,9 +14,8 @@ import { join } from "node:path";
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import type { Release } from "./tools/release.ts";
-import { readManual } from "./manual.ts";
 import { find, obtain, type Tool } from "./tools/obtain.ts";
-import { type Progress, progressOn, ToolError } from "./tools/progress.ts";
+import { type Progress, progressOn, readManual, ToolError } from "./tools/progress.ts";
 
 const VICTORIA_METRICS = "1.150.0";
 const KUBERNETES = "1.34.4";

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { buildTree } from "./build-tree.fixture.ts";
+import { buildTree } from "../test/fixtures/build-tree.ts";
 import { ROOT } from "./bundle.ts";
 import { KERNELS } from "./kernel.mjs";
 

@@ -12,8 +12,8 @@ import { parseArgs } from "node:util";
 import { execa } from "execa";
 import { ROOT } from "./bundle.ts";
 import { toolPath } from "./fetch-tools.ts";
-import { readManual } from "./manual.ts";
 import { sha256 } from "./releasing/provenance.ts";
+import { readManual } from "./tools/progress.ts";
 
 class PublishError extends Error {}
 

@@ -40,9 +40,9 @@ import { execa } from "execa";
 import { bundle, ROOT } from "./bundle.ts";
 import { currentValues } from "./chart-values.ts";
 import { CATALOGUE, toolPath } from "./fetch-tools.ts";
-import { readManual } from "./manual.ts";
 import { provenance, sha256 } from "./releasing/provenance.ts";
 import { nodeVersion, readSbom, WORKSPACES } from "./releasing/sbom.ts";
+import { readManual } from "./tools/progress.ts";
 import { setVersion, taggedRelease, untaggedRelease, type Release, VersionError } from "./version.ts";
 
 const DIST = join(ROOT, "dist");

@@ -13,11 +13,10 @@ import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { makeFolder } from "../common/files.ts";
 import { findTool, toolPath } from "./fetch-tools.ts";
-import { readManual } from "./manual.ts";
 import { checkPorts, listenAddress } from "./start/listeners.ts";
 import { Program, StartError } from "./start/program.ts";
 import { adminEmail, apiUrl, nextSteps, isPrivate, type StartInfo, backendReady } from "./start/messages.ts";
-import { type Progress, progressOn } from "./tools/progress.ts";
+import { type Progress, progressOn, readManual } from "./tools/progress.ts";
 
 const COLLECTOR = "otelcol-contrib";
 const stop = new AbortController();

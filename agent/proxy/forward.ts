@@ -3,7 +3,7 @@
 import type { Credential, CredentialSource } from "../credentials/store.ts";
 import { FINAL_REFUSALS } from "../../common/protocol/enrolment.ts";
 import { KEY_AGE_HEADER, sign } from "../../common/protocol/signature.ts";
-import type { UpstreamAnswer } from "../upstream/answer-collector.ts";
+import type { UpstreamAnswer } from "../http-pool.ts";
 import { type Upstream, UpstreamError } from "../upstream/pool.ts";
 import { isKeyRefusal, type RefusedKey } from "../upstream/refused-key.ts";
 import { MAX_RETRY_AFTER_S } from "../limits.ts";

@@ -1,5 +1,5 @@
 // Batches that the backend refuses because of their size, checked with the backend's own decoder, and through a running proxy.
-import { decodeWithHash } from "../../backend/ingest/otlp/decode.fixture.ts";
+import { decodeWithHash } from "../../backend/ingest/otlp/otlp-body.fixture.ts";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { afterEach, describe, expect, it, test } from "vitest";
 import { ApiError } from "../../backend/errors.ts";

@@ -7,8 +7,7 @@ import type { Readable } from "node:stream";
 import { createSecureContext, getCACertificates, type SecureContext } from "node:tls";
 import { bareHost, isLoopback } from "../../common/ip-networks.ts";
 import { isExempt } from "../../common/no-proxy.ts";
-import { Agent, type Dispatcher, Pool, ProxyAgent } from "../http-pool.ts";
-import { AnswerCollector, type UpstreamAnswer } from "./answer-collector.ts";
+import { Agent, AnswerCollector, type Dispatcher, Pool, ProxyAgent, type UpstreamAnswer } from "../http-pool.ts";
 
 export interface UpstreamOptions {
   /** Origin of the backend as settings.ts validated it, e.g. `https://telemetry.example:8443`. */

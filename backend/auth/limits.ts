@@ -8,7 +8,7 @@ export const MAX_WAITING_AUDIT_ENTRIES = 5_000;
 /** Text of an entry; longer text is cut. */
 export const MAX_SUBJECT_BYTES = 4096;
 
-// credential.ts
+// request-identity.ts
 /** Longer Authorization headers are ignored; a token has about 350 characters, and Basic auth adds a user name. */
 export const MAX_AUTHORIZATION_LENGTH = 2048;
 

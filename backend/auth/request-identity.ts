@@ -1,6 +1,7 @@
 // The authenticated identity of a request: the key of a signed request, an ingest token, the user of a session, or a read token. Invariant:
 // it never comes from a payload, and handlers read it only through the functions of this file.
 import type { FastifyRequest, onRequestAsyncHookHandler } from "fastify";
+import { MAX_AUTHORIZATION_LENGTH } from "./limits.ts";
 
 export type KeyKind = "cluster" | "host" | "direct";
 export type Role = "viewer" | "admin" | "operator";
@@ -98,4 +99,17 @@ export function senderOf({ signingKey, ingestSender }: FastifyRequest): Sender {
 /** The organisation of an authenticated request. */
 export function orgOf({ signingKey, ingestSender, user, readToken }: FastifyRequest): string | undefined {
   return signingKey?.orgId ?? ingestSender?.orgId ?? user?.orgId ?? readToken?.orgId;
+}
+
+/**
+ * Reads a read token or an ingest token from an Authorization header: the bearer token, or the password of Basic auth with any user name.
+ * Undefined if the header contains neither.
+ */
+export function readCredential(authorization: string): string | undefined {
+  if (authorization.length > MAX_AUTHORIZATION_LENGTH) return undefined;
+  const [, scheme = "", credential = ""] = /^(Bearer|Basic) +(\S+)$/i.exec(authorization) ?? [];
+  if (scheme.toLowerCase() !== "basic") return credential || undefined;
+  const pair = Buffer.from(credential, "base64").toString("utf8");
+  const colon = pair.indexOf(":");
+  return colon < 0 ? undefined : pair.slice(colon + 1);
 }

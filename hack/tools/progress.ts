@@ -1,5 +1,6 @@
-// Prints progress: on a terminal, one line that is updated; otherwise a line every 15 seconds, so that CI logs stay short. Invariant: a line
-// that is not live is always printed, completely and once.
+// What scripts print: their manual for `--help`, and progress. On a terminal, progress is one line that is updated; otherwise it is a line every
+// 15 seconds, so that CI logs stay short. Invariant: a line that is not live is always printed, completely and once.
+import { readFileSync } from "node:fs";
 
 const EVERY_MS = 15_000;
 
@@ -31,3 +32,9 @@ export class ToolError extends Error {
 
 /** Prints a line about the current step. `live`: the next line replaces it; may be called every second. */
 export type Progress = (line: string, live?: "live") => void;
+
+/** Returns the comment at the beginning of the script at `url`. */
+export function readManual(url: string): string {
+  const [header = ""] = readFileSync(new URL(url), "utf8").split("\nimport ");
+  return header.replaceAll(/^\/\/ ?/gm, "");
+}

@@ -4,7 +4,7 @@
 // Records are those of otlp-load.ts; each body has new random ids. A third of the series are counters, a third gauges that vary, a third
 // constant. The load of the machine does not affect the results. `--costs [--records 500000] [--rounds 3]` measures instead CPU and bytes
 // of a row with each index, projection and column removed in turn.
-import { decodeWithHash } from "../../backend/ingest/otlp/decode.fixture.ts";
+import { decodeWithHash } from "../../backend/ingest/otlp/otlp-body.fixture.ts";
 import { globSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startCollector } from "../../../test/fixtures/collector.ts";
 import { eventually, freeAddresses, temporaryFolder } from "../../../test/fixtures/processes.ts";
-import { startLogFiles } from "../files/log-files.fixture.ts";
+import { startLogFiles } from "./render.fixture.ts";
 import { readSettings } from "../../settings.ts";
 import { configFromSettings } from "./config-from-settings.ts";
 import { Sink } from "../supervision/sink.fixture.ts";

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startCollector } from "../../../test/fixtures/collector.ts";
 import { eventually, freeAddresses, temporaryFolder } from "../../../test/fixtures/processes.ts";
-import { startLogFiles } from "../files/log-files.fixture.ts";
+import { startLogFiles } from "./render.fixture.ts";
 import { readSettings } from "../../settings.ts";
 import { configFromSettings } from "./config-from-settings.ts";
 import { Sink, type SinkRecord } from "../supervision/sink.fixture.ts";

@@ -1,8 +1,12 @@
-// Settings of each kind of agent and the configuration that each renders, for the rendering tests.
+// Settings of each kind of agent, the configuration that each renders, and the log files that a collector of a host reads, for tests that
+// start a collector without an agent.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { readSettings } from "../../settings.ts";
-import { configFromSettings } from "./config-from-settings.ts";
+import { pino } from "pino";
+import { readSettings, type Settings } from "../../settings.ts";
+import { LogFiles } from "../files/log-files.ts";
+import { logFileRules } from "../files/log-paths.ts";
+import { configFromSettings, logFilesFolder, logPathRules } from "./config-from-settings.ts";
 
 export const HOST = { BACKEND_URL: "https://b.example", STATE_DIR: "/var/lib/state" };
 export const CLUSTER = {
@@ -64,4 +68,19 @@ export function render(folder: string, identity: "host" | "cluster", env: NodeJS
   const file = join(folder, "overlay.yaml");
   writeFileSync(file, overlay);
   return configFromSettings(readSettings(identity, { ...env, COLLECTOR_CONFIG_FILE: file }).settings);
+}
+
+/** Opens the log files of a host, as the agent does before it starts the collector. */
+export async function startLogFiles(settings: Settings): Promise<LogFiles> {
+  const { host, logMaxAgeMs: maxAgeMs } = settings;
+  if (!host) throw new Error("not the settings of a host agent");
+  const files = new LogFiles({
+    folder: logFilesFolder(settings),
+    offsetsFile: "/none",
+    rules: () => logFileRules(logPathRules(settings, host), host.logPaths),
+    maxAgeMs,
+    log: pino({ level: "warn" }),
+  });
+  await files.start(host.logPaths);
+  return files;
 }

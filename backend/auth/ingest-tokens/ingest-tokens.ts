@@ -15,9 +15,8 @@ import { Batcher } from "../../engines/batcher.ts";
 import { ApiError } from "../../errors.ts";
 import type { RouteGuard } from "../../http/route.ts";
 import type { DatabaseOutage } from "../database-outage.ts";
-import { readCredential } from "../credential.ts";
 import { LookupCache, type LookupSource } from "../lookup-cache.ts";
-import type { Sender } from "../request-identity.ts";
+import { readCredential, type Sender } from "../request-identity.ts";
 import { changedRows } from "../../engines/relational/bulk-rows.ts";
 import {
   findIngestTokens,

@@ -3,10 +3,9 @@
 // at most 4 s, so every replica refuses a removed token within 5 s; while the database does not respond, it is valid for up to 15 minutes
 // (lookup-cache.ts).
 import type { KeyObject } from "node:crypto";
-import { readCredential } from "../credential.ts";
 import type { DatabaseOutage } from "../database-outage.ts";
 import { LookupCache, type LookupSource } from "../lookup-cache.ts";
-import type { ReadToken } from "../request-identity.ts";
+import { readCredential, type ReadToken } from "../request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { parseUuid } from "../../http/schemas.ts";
 import { changedRows } from "../../engines/relational/bulk-rows.ts";

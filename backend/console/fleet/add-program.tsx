@@ -1,14 +1,16 @@
 // Connects programs that need no agent: programs with an OpenTelemetry SDK, Prometheus, and Grafana. Creates a token, shows the configuration
 // with everything filled in, and then shows whether the token was used.
 import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
 import type { ApiResponses } from "../../client/api.ts";
 import { CopyBlock, Problem } from "../parts/common.tsx";
 import { Field } from "../parts/controls.tsx";
+import { SavingForm } from "../parts/saving-form.tsx";
 import { dataSources, remoteWrite, SDK_STARTS, sdkEnvironment } from "../parts/snippets.ts";
 import { ApiFailure, call, wholeList } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
-import { TokenForm } from "./token-form.tsx";
+import { formReader } from "../state/sending.ts";
 
 const POLL_MS = 3000;
 const TOKENS_DISABLED = "Ingest tokens are disabled. Start the backend with INGEST_TOKENS=true.";
@@ -39,6 +41,29 @@ export function AddProgram({ kind }: { kind: ProgramKind }) {
     <TokenForm program={PROGRAMS[kind]} create={create}>
       <Field label="Token name" name="name" required defaultValue={kind} autoComplete="off" />
     </TokenForm>
+  );
+}
+
+interface TokenFormProps {
+  /** The program that uses the token, as in “reachable from Grafana”. */
+  readonly program: string;
+  /** `url` has no trailing slash. Throws an Error whose message is shown to the user. */
+  readonly create: (name: string, url: string) => Promise<void>;
+  /** The field called `name`, if there is one. */
+  readonly children?: ComponentChildren;
+}
+
+/** Creates a token. It asks for the backend's address as the program reaches it, because the browser may use another one. */
+export function TokenForm({ program, create, children }: TokenFormProps) {
+  const save = async (form: HTMLFormElement): Promise<void> => {
+    const typed = formReader(form);
+    await create(typed("name"), typed("url").replace(/\/+$/, ""));
+  };
+  return (
+    <SavingForm label="Create token" save={save}>
+      {children}
+      <Field label={`URL of this backend, as reachable from ${program}`} name="url" type="url" required defaultValue={location.origin} />
+    </SavingForm>
   );
 }
 

@@ -2,7 +2,7 @@
 // everything filled in, and then waits for the first heartbeat and the first record.
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
-import { AddProgram } from "./add-program.tsx";
+import { AddProgram, TokenForm } from "./add-program.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { moment } from "../state/time.ts";
@@ -10,7 +10,6 @@ import { CopyBlock, Problem } from "../parts/common.tsx";
 import { Button, Field, Tabs } from "../parts/controls.tsx";
 import { call } from "../state/api.ts";
 import { mayWrite } from "../state/session.ts";
-import { TokenForm } from "./token-form.tsx";
 
 const POLL_MS = 3000;
 const KINDS = [

@@ -1,6 +1,6 @@
 // Checks that the kernel supports what a real collector sends: plain and structured log lines, and spans of OpenTelemetry's own libraries,
 // exported as an agent's collector exports them. Bodies that the kernel does not support would be decoded too, but cost more.
-import { decodeSlowPath } from "./decode.fixture.ts";
+import { decodeSlowPath } from "./otlp-body.fixture.ts";
 import { once } from "node:events";
 import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";

@@ -1,5 +1,4 @@
 // Helpers for tests of the decoder: decode a body, and read its rows as the engine would.
-import { decodeWithHash } from "./decode.fixture.ts";
 import { isUtf8 } from "node:buffer";
 import { expect } from "vitest";
 import type { NativeColumns, NativeType } from "../../engines/clickhouse/native-block.ts";
@@ -7,7 +6,7 @@ import { ApiError } from "../../errors.ts";
 import { LOG_COLUMNS } from "./decode-logs.ts";
 import type { DaySection, DecodedBody, OtlpSignal, RowContext } from "./rows.ts";
 import { SPAN_COLUMNS } from "./decode-spans.ts";
-import { logsBody } from "./otlp-body.fixture.ts";
+import { decodeWithHash, logsBody } from "./otlp-body.fixture.ts";
 import type { OtlpDecoder } from "./otlp-decoder.ts";
 
 export const NOW_MS = Date.UTC(2026, 10, 21, 12);

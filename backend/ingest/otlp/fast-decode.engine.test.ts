@@ -2,12 +2,11 @@
 // Compares the kernel with the TypeScript decoder: if the kernel supports a body, it writes the same rows; otherwise the decoder decides.
 // Documents are generated from a seed, which a failure prints. KERNEL_DOCUMENTS=300000 runs as many of each signal, instead of a few
 // thousand; KERNEL_SEED=n sets the first seed.
-import { decodeSlowPath, decodeWithHash } from "./decode.fixture.ts";
 import { readFileSync } from "node:fs";
 import { beforeAll, describe, expect, it } from "vitest";
 import { ApiError } from "../../errors.ts";
 import { KERNEL_LIMITS } from "./decode-body.ts";
-import { logRecord, logsBody, span, stringAttribute, tracesBody } from "./otlp-body.fixture.ts";
+import { decodeSlowPath, decodeWithHash, logRecord, logsBody, span, stringAttribute, tracesBody } from "./otlp-body.fixture.ts";
 import { Kernel, KERNEL_FILE } from "./fast-decode.ts";
 import { damaged, DIGITS, document, number, NUMBERS, Random, type Signal } from "./random-documents.fixture.ts";
 import type { DecodedBody, RowContext } from "./rows.ts";

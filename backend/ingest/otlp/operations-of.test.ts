@@ -1,6 +1,5 @@
-import { decodeWithHash } from "./decode.fixture.ts";
 import { expect, test } from "vitest";
-import { nanosecondsOf, span, stringAttribute } from "./otlp-body.fixture.ts";
+import { decodeWithHash, nanosecondsOf, span, stringAttribute } from "./otlp-body.fixture.ts";
 
 const now = new Date();
 const nowNs = nanosecondsOf(now);

@@ -1,6 +1,6 @@
 /* oxlint-disable vitest/no-conditional-expect -- a property has two outcomes */
 // Random documents: valid ones become the expected rows, damaged ones are refused or decoded completely.
-import { decodeWithHash } from "./decode.fixture.ts";
+import { decodeWithHash } from "./otlp-body.fixture.ts";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ApiError } from "../../errors.ts";

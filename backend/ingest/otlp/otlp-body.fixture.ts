@@ -1,5 +1,7 @@
-// Builds OTLP/JSON bodies for tests, as senders write them.
+// Builds OTLP/JSON bodies as senders write them, and decodes bodies on the calling thread, for tests and benchmarks.
 import type { SigningKey } from "../../auth/request-identity.ts";
+import { type DecodeTask, validateBody } from "./decode-body.ts";
+import type { DecodedBody, RowContext } from "./rows.ts";
 
 export interface TestAttribute {
   key: string;
@@ -33,4 +35,18 @@ export function nanosecondsOf(date: Date): bigint {
 
 export function signingKey(orgId: string, hostId = `host-of-${orgId}`): SigningKey {
   return { keyId: `key-of-${hostId}`, kind: "host", orgId, hostId, node: `node-of-${hostId}`, createdAt: new Date(0) };
+}
+
+interface HashedTask extends DecodeTask {
+  readonly context: RowContext;
+}
+
+/** Decodes a body as the backend does, with the body hash of its context. */
+export function decodeWithHash(task: HashedTask): DecodedBody {
+  return validateBody({ ...task, bodyHash: task.context.bodyHash }).rows();
+}
+
+/** The same without the kernel. */
+export function decodeSlowPath(task: HashedTask): DecodedBody {
+  return validateBody({ ...task, bodyHash: task.context.bodyHash }, { maxBodyBytes: -1, maxRowsBytes: 0 }).rows();
 }

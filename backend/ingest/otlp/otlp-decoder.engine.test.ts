@@ -1,10 +1,9 @@
 // On which thread and when a body is decoded, and how much memory it may use there; organisations take turns.
-import { decodeWithHash } from "./decode.fixture.ts";
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import type { ApiError } from "../../errors.ts";
 import { CONTEXT, decodeWith, T } from "./decoded-rows.fixture.ts";
-import { logRecord, logsBody, stringAttribute, tracesBody } from "./otlp-body.fixture.ts";
+import { decodeWithHash, logRecord, logsBody, stringAttribute, tracesBody } from "./otlp-body.fixture.ts";
 import { openOtlpDecoder } from "./otlp-decoder.ts";
 
 const MIB = 1024 * 1024;

@@ -1,8 +1,7 @@
 // The row of a log record and of a span: level, text, time, labels, and the cells of a span.
-import { decodeWithHash } from "./decode.fixture.ts";
 import { describe, expect, it } from "vitest";
 import { CONTEXT, mapOf, NOW_MS, onlyLog, rowsOf, T, TRACE } from "./decoded-rows.fixture.ts";
-import { logRecord, logsBody, span, stringAttribute, tracesBody } from "./otlp-body.fixture.ts";
+import { decodeWithHash, logRecord, logsBody, span, stringAttribute, tracesBody } from "./otlp-body.fixture.ts";
 
 describe("the level of a log record", () => {
   it.each([

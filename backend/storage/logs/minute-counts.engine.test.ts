@@ -11,7 +11,7 @@ import { histogram } from "./counts.ts";
 import { groupCounts } from "./group-counts.ts";
 import { GROUP_NS, halves, KEYS_OF_GROUP, minutesAround } from "./minute-counts.ts";
 import { ClickHouseLogStore } from "./store.ts";
-import { expectExactSummaries } from "./summaries.fixture.ts";
+import { expectExactSummaries } from "../../../test/fixtures/exact-summaries.ts";
 
 const ORG = "org";
 const S = 1_000_000_000n;

@@ -12,7 +12,7 @@ import { sql } from "../../engines/clickhouse/sql.ts";
 import { nanosecondsOf, signingKey } from "../../ingest/otlp/otlp-body.fixture.ts";
 import { numberedBody, untimedBody } from "../../../test/conformance/store-crash.fixture.ts";
 import { openStores } from "../../../test/conformance/telemetry-stores.ts";
-import { expectExactSummaries } from "./summaries.fixture.ts";
+import { expectExactSummaries } from "../../../test/fixtures/exact-summaries.ts";
 
 const SENDER = fileURLToPath(new URL("../../../test/conformance/store-crash.fixture.ts", import.meta.url));
 

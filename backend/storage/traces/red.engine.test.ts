@@ -9,7 +9,7 @@ import { signingKey, span, stringAttribute, tracesBody } from "../../ingest/otlp
 import { bucketOf, DURATION_BUCKETS, upperBoundMs } from "./histogram.ts";
 import { keepMinutes, copiesUntilS, minutesOfHour } from "./keep-minutes.ts";
 import { conditionsOf, minuteGroups, packedPoints } from "./red.ts";
-import { expectExactSpanSummaries } from "./summaries.fixture.ts";
+import { expectExactSpanSummaries } from "../../../test/fixtures/exact-summaries.ts";
 import type { OperationRow, RedFigures, RedPoint, ServiceRow } from "./services.ts";
 
 const MINUTE_MS = 60_000;

@@ -14,11 +14,10 @@ import {
   valuesBytes,
 } from "./labels";
 import { fallBack, UNUSUAL } from "../../../../common/kernel/bytes";
-import { giveBack, putBytes, stringBytes, takeZeros } from "./memory";
+import { giveBack, putBytes, stringBytes, takeZeros, wordLength } from "./memory";
 import { labelsInto, putLabel, putLabels, startLabels } from "./row-labels";
 import { addRow, count, make, nextRow, ROW_BYTES, ROW_RESOURCE, ROW_SCOPE, rowOrdinal, rowTime, stream, total } from "./rows";
 import { value } from "./value";
-import { levelWord, wordLength } from "./words";
 
 // Addresses and lengths that follow the common part of a row; the address of a missing id is 0.
 const LEVEL = ROW_BYTES;
@@ -46,6 +45,7 @@ export const LOG_DICTIONARIES: u32 = (1 << 2) | (1 << 4) | (1 << 7) | (1 << 11);
 /** Time, id, severity number and number of labels. */
 const FIXED_BYTES: u32 = 8 + 8 + 1 + 4;
 
+const LEVELS = words("trace", "debug", "info", "warn", "error", "fatal");
 const EVENT_NAME = text("event.name");
 const EVENT_NAME_LENGTH: u32 = 10;
 
@@ -127,7 +127,8 @@ export function endLog(row: usize, resource: usize, scope: usize, time: u64, sev
     valuesLength += textBytes(row + EVENT);
   }
   if (load<u32>(row + LEVEL_LENGTH) == 0) {
-    const level = levelWord(severity);
+    // A missing or unknown number means info.
+    const level = LEVELS + 16 * (severity == 0 || severity > 24 ? 2 : (severity - 1) >> 2);
     placeText(row + LEVEL, level, wordLength(level));
   }
   store<u32>(row + SEVERITY, severity <= 24 ? severity : 0);

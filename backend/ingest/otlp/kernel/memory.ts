@@ -105,6 +105,11 @@ export function stringBytes(length: u32): u32 {
   return varintLength(length) + length;
 }
 
+/** The length of a word: the macro `words` stores each in 16 bytes, the last of which is its length. */
+export function wordLength(word: usize): u32 {
+  return load<u8>(word, 15);
+}
+
 /** Hashes the length, and the first and last bytes of a key. */
 export function hashOf(at: usize, length: u32): u32 {
   const first = length >= 8 ? load<u64>(at) : length == 0 ? 0 : load<u64>(at) << (64 - 8 * length);

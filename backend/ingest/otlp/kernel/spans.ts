@@ -13,11 +13,10 @@ import {
   startRecord,
   valuesBytes,
 } from "./labels";
-import { giveBack, putBytes, putString, putVarint, stringBytes, takeZeros, top } from "./memory";
+import { giveBack, putBytes, putString, putVarint, stringBytes, takeZeros, top, wordLength } from "./memory";
 import { addOperation, startOperations } from "./operations";
 import { labelsInto, putLabels, startLabels } from "./row-labels";
 import { addRow, count, dropEmptyIds, make, nextRow, ROW_BYTES, ROW_RESOURCE, ROW_SCOPE, rowOrdinal, rowTime, stream, total } from "./rows";
-import { kindWord, statusWord, wordLength } from "./words";
 
 // Addresses and lengths that follow the common part of a row; the address of a missing id is 0.
 export const TRACE = ROW_BYTES;
@@ -36,6 +35,9 @@ export const LINKS = ROW_BYTES + 64;
 const LINK_COUNT = ROW_BYTES + 68;
 const LINKS_BYTES = ROW_BYTES + 72;
 const SPAN_ROW_BYTES: u32 = 112;
+
+const KINDS = words("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER");
+const STATUSES = words("UNSET", "OK", "ERROR");
 
 // Numbers of the columns of strings.
 const TRACES = 0;
@@ -175,11 +177,11 @@ function status(at: usize, row: usize): usize {
 }
 
 function kindOf(row: usize): usize {
-  return kindWord(load<u32>(row + KIND));
+  return KINDS + 16 * load<u32>(row + KIND);
 }
 
 function statusOf(row: usize): usize {
-  return statusWord(load<u32>(row + STATUS));
+  return STATUSES + 16 * load<u32>(row + STATUS);
 }
 
 function measure(row: usize, resource: usize, scope: usize, keysLength: u32, valuesLength: u32, isKept: bool): void {

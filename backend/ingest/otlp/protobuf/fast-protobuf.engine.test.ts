@@ -1,7 +1,7 @@
 /* oxlint-disable vitest/no-conditional-expect -- of two decoders, either both refuse or both decode */
 // Compares the protobuf kernel with transcoding to JSON and the TypeScript decoder: if the kernel supports a body, it writes the same rows;
 // otherwise the decoder decides. KERNEL_DOCUMENTS=300000 runs as many of each signal; KERNEL_SEED=n sets the first seed.
-import { decodeSlowPath } from "../decode.fixture.ts";
+import { decodeSlowPath } from "../otlp-body.fixture.ts";
 import { readFileSync } from "node:fs";
 import { beforeAll, describe, expect, it } from "vitest";
 import { CONTEXT } from "../decoded-rows.fixture.ts";
