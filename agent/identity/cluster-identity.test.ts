@@ -11,7 +11,6 @@ import { text } from "node:stream/consumers";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { parseSecret, renderSecret, type SecretContent } from "../credentials/cluster-secret.ts";
-import { Relay } from "../../test/fixtures/relay.ts";
 import type { Secret } from "../kubernetes/transport.ts";
 import { KubernetesApi } from "../kubernetes/api.ts";
 import type { RegisterClusterRequest } from "../../common/protocol/enrolment.ts";
@@ -37,15 +36,14 @@ let objects: Map<string, Secret>;
 let watches: ServerResponse[];
 let version: number;
 let agents: ClusterIdentity[];
-/** What the backend was asked to rotate and to register, and what it answers. */
-let rotations: number;
+/** What the backend was asked to register, and what it answers. */
 let registrations: RegisterClusterRequest[];
 let backend: { rotate: () => BackendError | undefined; register: (body: RegisterClusterRequest) => BackendError | undefined };
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), "atherops-identity-"));
   writeFileSync(join(folder, "token"), "token");
-  [objects, watches, agents, registrations, version, rotations] = [new Map(), [], [], [], 1, 0];
+  [objects, watches, agents, registrations, version] = [new Map(), [], [], [], 1];
   backend = { rotate: () => undefined, register: () => undefined };
   put("/api/v1/namespaces/kube-system", { metadata: { uid: "uid" } });
   put(LEASE, { metadata: { name: "agent" } });
@@ -95,7 +93,6 @@ const secret = () => parseSecret(objects.get(SECRET) as Secret);
 const BACKEND: ClusterIdentityOptions["backend"] = {
   heartbeat: () => Promise.resolve({ body: undefined, keyAgeDays: 0, org: "org" }),
   rotateKey: () => {
-    rotations++;
     const error = backend.rotate();
     const ends = new Date(Date.now() + 300_000).toISOString();
     const fresh = { api_key: `ak_${randomUUID()}`, key_created_at: new Date().toISOString(), previous_key_expires_at: ends };
@@ -109,7 +106,7 @@ const BACKEND: ClusterIdentityOptions["backend"] = {
   },
 };
 
-async function start(names: string[], installToken?: string, kubernetes = api): Promise<ClusterIdentity[]> {
+async function start(names: string[], installToken?: string): Promise<ClusterIdentity[]> {
   for (const name of names) {
     const identity = {
       clusterName: "north",
@@ -120,28 +117,13 @@ async function start(names: string[], installToken?: string, kubernetes = api): 
     };
     const settings = { ...identity, podUid: name };
     const log = pino({ level: "silent" });
-    const parts = { agentVersion: "1.2.3", kubernetes, backend: BACKEND, log, timing: TIMING };
+    const parts = { agentVersion: "1.2.3", kubernetes: api, backend: BACKEND, log, timing: TIMING };
     agents.push(await startClusterIdentity({ settings, installToken: () => installToken, ...parts }));
   }
   return agents;
 }
 
-const refused = (code: string, status: number, retryAfterS?: number) =>
-  new BackendError(code, `the backend refused: ${code}`, { status, ...(retryAfterS !== undefined && { retryAfterS }) });
-
-test("a rotation that is too early is asked for once among five agents, waits, and is then made", async () => {
-  backend.rotate = () => (rotations === 1 ? refused("rotation_in_progress", 409, 2) : undefined);
-  secretIs({ ...EMPTY, credential: KEY, rotateRequested: true });
-  const askedAt = Date.now();
-  await start(["a", "b", "c", "d", "e"]);
-  await expect.poll(() => secret().noRotationBefore).toBeDefined();
-  expect(agents.map((agent) => [agent.status().signs, agent.status().problem])).toEqual(agents.map(() => [true, undefined]));
-  expect(rotations).toBe(1);
-  await vi.waitFor(() => expect(secret().rotateRequested).toBe(false), { timeout: 50_000 });
-  expect(Date.now() - askedAt).toBeGreaterThanOrEqual(2_000);
-  expect(rotations).toBe(2);
-  await expect.poll(() => new Set(agents.map((agent) => agent.current()?.apiKey))).toEqual(new Set([secret().credential?.apiKey]));
-});
+const refused = (code: string, status: number) => new BackendError(code, `the backend refused: ${code}`, { status });
 
 test("a rotation that fails is a problem that is reported, and telemetry is signed all the same", async () => {
   backend.rotate = () => refused("internal", 500);
@@ -166,19 +148,4 @@ test("a cluster that another installation has is said so, and had once the other
     new Set([JSON.stringify({ cluster_name: "north", cluster_uid: "uid", agent_version: "1.2.3", installation: "telemetry/credentials" })]),
   );
   expect(secret()).toMatchObject({ credential: { org: "org" }, pendingEnrolments: {} });
-});
-
-test("an agent whose connections have all died without a word takes the new key, and watches anew", async () => {
-  await using relay = await Relay.start((server.address() as AddressInfo).port);
-  const files = { caFile: join(folder, "token"), tokenFile: join(folder, "token") };
-  await using deaf = new KubernetesApi({ server: `http://127.0.0.1:${relay.port}`, ...files }, { timeoutMs: 1_100 });
-  secretIs({ ...EMPTY, credential: KEY });
-  const [agent] = await start(["deaf"], undefined, deaf);
-  await expect.poll(() => watches).toHaveLength(1);
-  relay.freeze();
-  secretIs({ ...EMPTY, credential: { ...KEY, apiKey: "ak_2" } });
-  await vi.waitFor(() => expect(agent?.current()?.apiKey).toBe("ak_2"), { timeout: 50_000 });
-  await vi.waitFor(() => expect(watches.length).toBeGreaterThan(1), { timeout: 50_000 });
-  await agent?.[Symbol.asyncDispose]();
-  agents = [];
 });

@@ -1,10 +1,10 @@
 // Kills the backend with SIGKILL under load repeatedly: all data that was acknowledged with 204 is there afterwards, exactly once, although
-// senders repeated requests in between. (Kills of its engines alone: metrics-engine.test.ts, backend-engines.test.ts.)
+// senders repeated requests in between. (Kills of its engines alone: backend-engines.test.ts.)
 import { beforeAll, expect, test } from "vitest";
 import { type Tenant } from "../fixtures/backend-process.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { expectExactSummariesIn } from "../fixtures/exact-summaries.ts";
-import { eventually } from "../fixtures/processes.ts";
+import { call, eventually, signedPost } from "../fixtures/processes.ts";
 import { isAlive } from "../fixtures/process-state.ts";
 import { lossesOf, NOTHING_LOST, Senders, SIGNALS } from "../fixtures/senders.ts";
 
@@ -61,3 +61,24 @@ test(
   },
   TIMEOUT_MS,
 );
+
+test("backend and metrics engine killed together lose nothing that was acknowledged", async () => {
+  if (backend.ended) await backend.start();
+  const numbers = Array.from({ length: 500 }, (_, index) => String(index));
+  const body = numbers.map((n) => `numbered{n="${n}"} 1 ${Date.now()}\n`).join("");
+  expect((await signedPost(backend.apiUrl, "/ingest", tenant.apiKey, body)).status).toBe(204);
+  const engine = enginePid();
+  backend.child.kill("SIGKILL");
+  process.kill(engine, "SIGKILL");
+  await backend.end();
+  await backend.start();
+  const url = `${backend.apiUrl}/query/prometheus/api/v1/label/n/values?match[]=numbered`;
+  await eventually(
+    "every acknowledged sample is stored",
+    async () => {
+      const stored = new Set((await call("GET", url, { bearer: tenant.token })).json.data as string[]);
+      return numbers.every((n) => stored.has(n));
+    },
+    120_000,
+  );
+});

@@ -1,11 +1,10 @@
 // Enrolment of several agents with one install token and a real kube-apiserver, with exactly the chart's permissions: the races and crashes
-// in which a token could be wasted or two keys created.
+// in which a token could be wasted or two keys created. (Twenty agents at once: cluster-load.test.ts.)
 import { describe, expect, it } from "vitest";
 import type { Step } from "../../agent/identity/leader-session.ts";
 import { REGISTER_CLUSTER_PATH } from "../../common/protocol/enrolment.ts";
 import { keyHash } from "../../common/protocol/signature.ts";
 import { EnrolmentBackend } from "../fixtures/enrolment-backend.ts";
-import { CROWD_TIMING } from "../fixtures/identity-agents.ts";
 import { IdentityCluster } from "../fixtures/identity-cluster.ts";
 import { apiServerOfFile } from "../fixtures/kube-apiserver.ts";
 import { halt } from "../fixtures/process-state.ts";
@@ -14,18 +13,6 @@ import { eventually } from "../fixtures/processes.ts";
 const apiServer = apiServerOfFile();
 
 describe("the first start", () => {
-  it("of twenty agents at once with one install token registers once, and all sign with the same key within seconds", async () => {
-    await using backend = await EnrolmentBackend.start();
-    await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
-    const installToken = backend.newInstallToken();
-    const agents = Array.from({ length: 20 }, (_, index) => cluster.agent(`agent-${index}`, { installToken, timing: CROWD_TIMING }));
-    const hashes = await Promise.all(agents.map((agent) => agent.signing(undefined, 60_000)));
-    expect(backend.registrations).toEqual([201]);
-    expect(new Set(hashes)).toEqual(new Set([keyHash(backend.keys[0]!.apiKey)]));
-    expect(backend.keys).toHaveLength(1);
-    expect(agents.flatMap((agent) => agent.refusals)).toEqual([]);
-  });
-
   it.for<Step>(["lease-acquired", "enrolment-announced", "registered", "enrolment-stored", "lease-released"])(
     "is finished by the next agent when the first is killed right after %s",
     async (killAfter) => {

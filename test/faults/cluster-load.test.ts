@@ -41,6 +41,7 @@ it("twenty agents with one install token are one cluster, online with twenty nod
   const hashes = await Promise.all(agents.map((agent) => agent.signing(undefined, 90_000)));
   expect(new Set(hashes).size).toBe(1);
   expect(agents.flatMap((agent) => agent.steps).filter((step) => step === "registered")).toHaveLength(1);
+  expect(agents.flatMap((agent) => agent.refusals)).toEqual([]);
   const clusters = await eventually("all nodes have sent a heartbeat", async () => {
     const answer = await call("GET", `${backend.apiUrl}/api/clusters`, { bearer: token });
     const found = answer.json as ClusterView[];

@@ -16,9 +16,10 @@ import {
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { Sink } from "../../agent/collector/supervision/sink.fixture.ts";
+import { compareLines, Sink } from "../../agent/collector/supervision/sink.fixture.ts";
 import { canMount, SmallDisk } from "../../agent/collector/supervision/small-disk.fixture.ts";
 import { type AgentPlace, collectorPid, hostAgentPlace, startHostAgent } from "../fixtures/host-agent-process.ts";
+import { isAlive } from "../fixtures/process-state.ts";
 import { call, eventually, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
 
 let folder: ReturnType<typeof temporaryFolder>;
@@ -185,14 +186,19 @@ describe("each line of a file is stored once when the file is", () => {
   });
 });
 
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
-}
+test("lines of thirty files go together, a request a second", async () => {
+  agent = await startHostAgent(place);
+  const files = Array.from({ length: 30 }, (_, i) => log(`app/${i}.log`));
+  const { requests } = sink;
+  const startedAt = performance.now();
+  let written = 0;
+  // Lines come at a pace, so that a batch has those of several files.
+  for (; written < 150; await sleep(200)) for (const file of files) appendFileSync(file, `line ${written++}\n`);
+  await eventually("every line is there", () => compareLines(sink.lines, written).missing === 0, 90_000);
+  expect(compareLines(sink.lines, written).doubled).toBe(0);
+  // Each second one, and one for each 32 KiB.
+  expect(sink.requests - requests).toBeLessThanOrEqual((performance.now() - startedAt) / 1000 + 3);
+});
 
 describe.skipIf(!canMount)("on a disk of 24 MiB (needs root) every line of 50 MB arrives without an operator", () => {
   const COUNT = 50_000;

@@ -2,11 +2,11 @@
 // send slowly. Resident memory and responses stay within their limits; the test prints the peaks.
 import { setTimeout as sleep } from "node:timers/promises";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { gzipSync } from "node:zlib";
 import { beforeAll, expect, test } from "vitest";
 import { sign } from "../../common/protocol/signature.ts";
+import { residentMib } from "../fixtures/process-state.ts";
 import { type Tenant } from "../fixtures/backend-process.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { signedPost, signedPostUntilAnswered } from "../fixtures/processes.ts";
@@ -23,10 +23,7 @@ beforeAll(async () => {
   tenants = await Promise.all(["one", "two"].map((name) => backend.tenant(name)));
   await backend.loadLogs(tenants[0] as Tenant);
 });
-function residentMib(field: "VmRSS" | "VmHWM"): number {
-  const status = readFileSync(`/proc/${backend.child.pid}/status`, "utf8");
-  return Math.round(Number(new RegExp(`${field}:\\s+(\\d+)`).exec(status)?.[1]) / 1024);
-}
+const resident = (field: "VmRSS" | "VmHWM"): number => residentMib(backend.pid, field);
 
 async function ownMetric(name: string): Promise<number> {
   const text = await (await fetch(`${backend.healthUrl}/metrics`)).text();
@@ -60,7 +57,7 @@ test("64 of the largest bodies at once: each is stored or asked to come again, a
     { path: "/ingest", body: gzipSync(metrics, { level: 1 }), headers: { "content-encoding": "gzip" } },
     { path: "/ingest/logs/otlp", body: gzipSync(logs, { level: 1 }), headers: { "content-encoding": "gzip" } },
   ];
-  const before = residentMib("VmRSS");
+  const before = resident("VmRSS");
   const answers = await Promise.all(
     Array.from({ length: 64 }, async (_, index) => {
       const { path, body, headers } = kinds[index % kinds.length] as (typeof kinds)[0];
@@ -72,16 +69,16 @@ test("64 of the largest bodies at once: each is stored or asked to come again, a
   console.log(
     `64 bodies of 32 MiB: ${Object.entries(counts)
       .map(([status, of]) => `${of?.length} × ${status}`)
-      .join(", ")}; resident ${before} MiB before, peak ${residentMib("VmHWM")} MiB, ${residentMib("VmRSS")} MiB after`,
+      .join(", ")}; resident ${before} MiB before, peak ${resident("VmHWM")} MiB, ${resident("VmRSS")} MiB after`,
   );
   for (const { status, headers } of answers) expect([`204 null`, "503 1"]).toContain(`${status} ${headers.get("retry-after")}`);
   expect(counts["204"]?.length).toBeGreaterThan(0);
-  expect(residentMib("VmHWM") - before).toBeLessThan(BUDGET_MIB + ALLOWANCE_MIB);
+  expect(resident("VmHWM") - before).toBeLessThan(BUDGET_MIB + ALLOWANCE_MIB);
   expect(await ownMetric("atherops_ingest_held_bytes")).toBe(0);
 });
 
 test("500 senders of a byte a second: others are served meanwhile, memory stays, and the slow ones are ended", async () => {
-  const before = residentMib("VmRSS");
+  const before = resident("VmRSS");
   const { apiKey } = tenants[0] as Tenant;
   const { hostname, port } = new URL(backend.apiUrl);
   const headers = Object.entries(sign(apiKey, "POST", "/ingest", Date.now() / 1000)).map(([name, value]) => `${name}: ${value}\r\n`);
@@ -110,7 +107,7 @@ test("500 senders of a byte a second: others are served meanwhile, memory stays,
     const answer = await signedPost(backend.apiUrl, "/ingest", (tenants[1] as Tenant).apiKey, "meanwhile 1\n");
     expect(answer.status).toBe(204);
     slowest = Math.max(slowest, Date.now() - sentAt);
-    peak = Math.max(peak, residentMib("VmRSS"));
+    peak = Math.max(peak, resident("VmRSS"));
   }
   clearInterval(dripping);
   const took = Math.round((Date.now() - startedAt) / 1000);

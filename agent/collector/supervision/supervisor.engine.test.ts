@@ -10,6 +10,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { toolPath } from "../../../hack/fetch-tools.ts";
+import { isAlive } from "../../../test/fixtures/process-state.ts";
 import { readSettings } from "../../settings.ts";
 import { StateDirError } from "../../state/state-dir.ts";
 import { configFromSettings } from "../config/config-from-settings.ts";
@@ -52,15 +53,6 @@ function make(otelcol = program, stopGraceMs = 5000, other: Partial<SupervisorTi
 async function running(of: Supervisor): Promise<number> {
   await vi.waitFor(() => expect(of.status().state).toBe("running"), { timeout: 50_000 });
   return of.status().pid ?? 0;
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return readFileSync(`/proc/${pid}/stat`, "utf8").split(" ")[2] !== "Z";
-  } catch {
-    return false;
-  }
 }
 
 /** Options of a process that is ended with its children. */
