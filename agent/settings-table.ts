@@ -36,7 +36,7 @@ export const BOTH = {
       isEitherCase: true,
       value: "proxy.httpsProxy",
       description:
-        "Outgoing proxy for https, `http(s)://[user:password@]host:port`. The lower-case variable is read too, as curl does; never used for loopback.",
+        "Outgoing proxy for https, `http(s)://[user:password@]host:port`. The agent also reads the lower-case variable, as curl does. It never uses the proxy for loopback.",
     }),
     httpProxy: setting("HTTP_PROXY", proxyUrl, { isSecret: true, isEitherCase: true, description: "Outgoing proxy for http." }),
     noProxy: setting("NO_PROXY", text, {
@@ -105,7 +105,7 @@ export const BOTH = {
       value: "drop.logs",
       description: "The same for log records, for example `log.severity_number < SEVERITY_NUMBER_INFO`.",
     }),
-    dropTraces: setting("DROP_TRACES", lines, { default: "", value: "drop.traces", description: "The same for spans." }),
+    dropTraces: setting("DROP_TRACES", lines, { default: "", value: "drop.traces", description: "The same as `DROP_LOGS`, for spans." }),
     tracesSamplePercent: setting("TRACES_SAMPLE_PERCENT", percent, {
       default: "100",
       unit: "%",
@@ -194,15 +194,15 @@ export const HOST = group("Host agent", {
 });
 
 export const CLUSTER = group("Cluster agent", {
-  nodeName: setting("NODE_NAME", text, { isRequired: true, description: "From the downward API." }),
+  nodeName: setting("NODE_NAME", text, { isRequired: true, description: "Name of the node, from the downward API." }),
   clusterName: setting("CLUSTER_NAME", text, {
     isRequired: true,
     value: "clusterName",
     description: "Name of the cluster in the backend.",
   }),
   nodeIp: setting("NODE_IP", text, { description: "Address of the kubelet (port 10250). Default: `NODE_NAME`." }),
-  podNamespace: setting("POD_NAMESPACE", text, { isRequired: true, description: "From the downward API." }),
-  podUid: setting("POD_UID", text, { isRequired: true, description: "From the downward API." }),
+  podNamespace: setting("POD_NAMESPACE", text, { isRequired: true, description: "Namespace of the agent's pod, from the downward API." }),
+  podUid: setting("POD_UID", text, { isRequired: true, description: "UID of the agent's pod, from the downward API." }),
   secretName: setting("SECRET_NAME", text, {
     default: "cluster-agent-credentials",
     value: "identity.secretName",
@@ -217,7 +217,7 @@ export const CLUSTER = group("Cluster agent", {
     default: "30",
     unit: "days",
     value: "keyRotationDays",
-    description: "Maximum age of the cluster's key: the agent rotates an older key. 0: it never rotates a key because of its age.",
+    description: "Maximum age of the cluster's key: the agent rotates an older key. 0: the agent never rotates a key because of its age.",
   }),
   excludeNamespaces: setting("EXCLUDE_NAMESPACES", list, {
     default: "",
@@ -315,7 +315,7 @@ export const CLUSTER = group("Cluster agent", {
   }),
   serviceAccountDir: setting("SERVICE_ACCOUNT_DIR", text, {
     default: "/var/run/secrets/kubernetes.io/serviceaccount",
-    description: "Contains `token` and `ca.crt`.",
+    description: "Folder that contains `token` and `ca.crt`.",
   }),
   valueNames: setting("VALUE_NAMES", text, {
     description: "Set by the Helm chart: maps variables to chart values, so that errors name the value.",

@@ -21,7 +21,7 @@ export const ERROR_CODES = {
   bad_signature: [401, "the signature does not match the method, path and timestamp under this key"],
   invalid_token: [
     401,
-    "the session, read token or ingest token is missing, expired, removed or not ours: log in again, or ask for another token",
+    "the session, read token or ingest token is missing, expired, removed or from another installation: log in again, or ask for another token",
   ],
   invalid_credentials: [401, "unknown e-mail or wrong password"],
   login_refused: [401, "the identity provider refused this login; the message says why: start again"],

@@ -123,9 +123,12 @@ export const SETTINGS_TABLE = {
     }),
     clickhouseColdAfterDays: setting("CLICKHOUSE_COLD_AFTER_DAYS", integer({ min: 1 }), {
       unit: "days",
-      description: "Older logs and spans move to `CLICKHOUSE_COLD_VOLUME`, such as object storage.",
+      description: "Age above which logs and spans move to `CLICKHOUSE_COLD_VOLUME`, such as object storage.",
     }),
-    clickhouseColdVolume: setting("CLICKHOUSE_COLD_VOLUME", text, { default: "cold", description: "A volume of the storage policy." }),
+    clickhouseColdVolume: setting("CLICKHOUSE_COLD_VOLUME", text, {
+      default: "cold",
+      description: "Volume of the storage policy for older rows.",
+    }),
     metricsQuerySlots: setting("METRICS_QUERY_SLOTS", integer({ min: 1 }), {
       default: "3",
       description:
@@ -140,10 +143,10 @@ export const SETTINGS_TABLE = {
       description: "URL of VictoriaMetrics for queries. Requires `METRICS_WRITE_URL`.",
     }),
     victoriaMetricsPath: setting("VICTORIA_METRICS_PATH", text, {
-      description: "Path of the program. Default: `victoria-metrics` on `PATH`, then the tool cache of hack/fetch-tools.ts.",
+      description: "Path of VictoriaMetrics. Default: `victoria-metrics` on `PATH`, then the tool cache of hack/fetch-tools.ts.",
     }),
     vmalertPath: setting("VMALERT_PATH", text, {
-      description: "Path of the program. Default: `vmalert` on `PATH`, then the tool cache of hack/fetch-tools.ts.",
+      description: "Path of vmalert. Default: `vmalert` on `PATH`, then the tool cache of hack/fetch-tools.ts.",
     }),
     threadPoolSize: setting("UV_THREADPOOL_SIZE", integer({ min: 1 }), {
       default: "4",
@@ -195,13 +198,13 @@ export const SETTINGS_TABLE = {
       unit: "bytes/s",
       value: "quota.bytesPerSecond",
       description:
-        "Per organisation, all replicas together; 0: unlimited. For each request body, the larger of its decompressed and its stored size counts; refused bodies count too.",
+        "Limit per organisation, for all replicas together; 0: unlimited. For each request body, the larger of its decompressed and its stored size counts; rejected bodies count too.",
     }),
     quotaRecordsPerSecond: setting("QUOTA_RECORDS_PER_SECOND", integer({ min: 0 }), {
       default: "0",
       unit: "records/s",
       value: "quota.recordsPerSecond",
-      description: "Per organisation, all replicas together; 0: unlimited.",
+      description: "Limit per organisation, for all replicas together; 0: unlimited.",
     }),
     quotaActiveSeries: setting("QUOTA_ACTIVE_SERIES", integer({ min: 0 }), {
       default: "0",
@@ -214,7 +217,7 @@ export const SETTINGS_TABLE = {
       default: "512",
       unit: "MiB",
       description:
-        "Memory for request bodies, compressed and decompressed; above it, the backend answers 503. Decoded rows have another 256 MiB, of which one organisation can use half.",
+        "Memory for request bodies, compressed and decompressed; above this, the backend returns 503. Decoded rows have another 256 MiB, of which one organisation can use half.",
     }),
   }),
   ...group("Alerting", {
@@ -296,7 +299,7 @@ export const SETTINGS_TABLE = {
     adminEmail: setting("ADMIN_EMAIL", text, {
       default: "admin@localhost",
       value: "admin.email",
-      description: "The first user, created at the first start.",
+      description: "E-mail address of the first user, whom the first start creates.",
     }),
     adminPassword: setting("ADMIN_PASSWORD", text, {
       isSecret: true,
@@ -349,7 +352,7 @@ export const SETTINGS_TABLE = {
     oidcGroups: setting("OIDC_GROUPS", groupGrants, {
       default: "{}",
       description:
-        'Group → organisation and role, for example `{"platform": {"org": "default", "role": "admin"}}`; required with `OIDC_ISSUER`.',
+        'Maps groups to an organisation and a role, for example `{"platform": {"org": "default", "role": "admin"}}`; required with `OIDC_ISSUER`.',
     }),
     oidcAllowUnverifiedEmail: setting("OIDC_ALLOW_UNVERIFIED_EMAIL", flag, {
       default: "false",

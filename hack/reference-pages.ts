@@ -219,7 +219,7 @@ export function logqlPage(): string {
   return `# LogQL
 <!-- Generated from backend/query/loki/{template-functions,template}.ts and hack/reference-pages.ts by \`npm run reference\`; change it there. -->
 
-Try it: \`curl -G -H "Authorization: Bearer $TOKEN" --data-urlencode 'query=sum by (level) (count_over_time({service_name="shop"} | json [5m]))' $URL/query/loki/loki/api/v1/query\`. [The contract](../contract.md#loki) lists routes, labels and limits.
+Example: \`curl -G -H "Authorization: Bearer $TOKEN" --data-urlencode 'query=sum by (level) (count_over_time({service_name="shop"} | json [5m]))' $URL/query/loki/loki/api/v1/query\`. [The contract](../contract.md#loki) lists routes, labels and limits.
 
 ## Where a query is evaluated
 ClickHouse evaluates the parts of a query that SQL can express exactly, for any number of records. A sandbox process evaluates all other parts record by record, for at most 200,000 records.
@@ -243,7 +243,7 @@ The sandbox evaluates the whole query if its range contains a record with a trun
 ${supported}
 
 ## Refused by name
-A query with one of these elements is answered with 400 \`invalid_parameter\`, and the message names the element. The list is complete for Loki 3.7.
+A query with one of these elements fails with 400 \`invalid_parameter\`, and the message names the element. The list is complete for Loki 3.7.
 
 | in a template | instead |
 |---|---|

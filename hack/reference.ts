@@ -48,15 +48,15 @@ export async function pages(): Promise<Record<string, string>> {
     "docs/reference/log-events.md": logEventsPage(),
     "docs/reference/logql.md": logqlPage(),
     "docs/reference/agent-metrics.md": metricsPage(
-      "Metrics of the agent itself",
+      "Metrics about the agent",
       "agent/status/metrics.ts",
-      "At `/metrics` of the health port (9598), for Prometheus. A metric without a value is left out. While the collector runs, its own metrics (`otelcol_*`) follow. `otelcol_exporter_queue_size` and `otelcol_exporter_queue_capacity` are the used and the total bytes of its disk queues, by `exporter`.",
+      "The agent serves these metrics at `/metrics` of the health port (9598), in Prometheus' format. It leaves out metrics without a value. While the collector runs, the response also contains the collector's own metrics (`otelcol_*`). `otelcol_exporter_queue_size` and `otelcol_exporter_queue_capacity` are the used and the total bytes of the collector's disk queues, by `exporter`.",
       agentMetrics(),
     ),
     "docs/reference/backend-metrics.md": metricsPage(
-      "Metrics of the backend itself",
+      "Metrics about the backend",
       "backend/operations/own-metrics.ts",
-      "At `/metrics` of the health port (9090), for Prometheus. Labels have few values, and never contain an organisation, a key or data from a payload. Metrics of a role (`api`, `alerting`) exist only in processes with that role. The page also has `process_*` and `nodejs_*`.",
+      "The backend serves these metrics at `/metrics` of the health port (9090), in Prometheus' format. Labels have few values, and never contain an organisation, a key or data from a payload. Metrics of a role (`api`, `alerting`) exist only in processes with that role. The response also contains `process_*` and `nodejs_*` metrics.",
       backendMetrics(),
     ),
     "docs/sizing.md": withCalculatedTables(readFileSync(join(ROOT, "docs/sizing.md"), "utf8")),
@@ -71,7 +71,7 @@ function settingsPage(title: string, file: string, intro: string, table: Table):
 function errorsPage(): string {
   const rows = Object.entries(ERROR_CODES).map(([name, [status, meaning]]) => `| ${status} | \`${name}\` | ${cell(meaning)} |`);
   const intro =
-    'Every response of 400 and above is `{"error": "<code>", "message": "<what is wrong and what to do>"}`. The list is closed. The Prometheus routes return errors in Prometheus\' format. The `message` of a response describes the specific cause. For a 503, see [the contract](../contract.md#503-unavailable). A 413 without this body comes from a proxy between client and backend, such as an Ingress with `proxy-body-size`.';
+    'Every response of 400 and above is `{"error": "<code>", "message": "<what is wrong and what to do>"}`. This list of codes is complete. The Prometheus routes return errors in Prometheus\' format. The `message` of a response describes the specific cause. For a 503, see [the contract](../contract.md#503-unavailable). A 413 without this body comes from a proxy between client and backend, such as an Ingress with `proxy-body-size`.';
   return `# Error codes\n${GENERATED("backend/errors.ts")}\n\n${intro}\n\n| status | code | when |\n|---|---|---|\n${rows.join("\n")}\n`;
 }
 

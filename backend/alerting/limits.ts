@@ -70,13 +70,13 @@ export const MAX_RULE_BYTES = 16 * 1024;
 export const MAX_ALERT_BYTES = 64 * 1024;
 
 // rules-listener.ts
-/** The evaluator vmalert has one or two for rules, and one per group that posts alerts. */
+/** Connections from vmalert: it opens one or two to read rules, and one for each group that posts alerts. */
 export const MAX_RULES_CONNECTIONS = 512;
 
 // table.ts
 /** Rules of an organisation. */
 export const MAX_RULES_PER_ORG = 1000;
-/** Log rules of an organisation; each is counted again and again. */
+/** Log rules of an organisation; the backend counts the records of each several times per window. */
 export const MAX_LOG_RULES_PER_ORG = 50;
 /** Text of all rules of an organisation. */
 export const MAX_RULES_BYTES_PER_ORG = 2 * 1024 * 1024;

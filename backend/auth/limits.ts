@@ -21,17 +21,17 @@ export const MAX_CACHE_CHECKS = 4;
 export const MAX_CACHED_ROWS = 50_000;
 /** Ids of one check statement, which takes the database about 10 ms. */
 export const MAX_IDS_PER_CHECK = 10_000;
-/** Unknown ids are cached separately and shorter, so that guessed ids cannot evict real ones. */
+/** Unknown ids are cached separately and for a shorter time, so that guessed ids cannot evict real ones. */
 export const MAX_UNKNOWN_IDS = 5_000;
 
 // sessions/browser-session.ts
 /** Age of a browser session. */
 export const MAX_SESSION_AGE_S = 7 * 86_400;
-/** Beyond it the oldest sessions are removed. */
+/** Browser sessions of a user; above this, the oldest sessions are removed. */
 export const MAX_SESSIONS_PER_USER = 100;
 
 // sessions/login.ts
-/** Untrusted reverse proxies that are warned about, once each. */
+/** Untrusted reverse proxies about which the log has a warning, one for each. */
 export const MAX_PROXIES = 5;
 
 // sessions/password.ts

@@ -1,7 +1,7 @@
 // The limits of backend/http/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its name.
 
 // app.ts
-/** More than a request head can contain, so that a long id is answered like any other unknown id. */
+/** Length of a path parameter, longer than a request head, so that the response to a long id is the same as for any other unknown id. */
 export const MAX_PARAMETER_LENGTH = 16 * 1024;
 
 // connections.ts
@@ -27,5 +27,5 @@ export const MAX_DRAINING_BODIES = 64;
 export const MAX_DRAINING_UNAUTHENTICATED = 16;
 
 // websocket.ts
-/** Messages from clients are read and discarded. */
+/** Size of a WebSocket message from a client; the backend reads and discards it. */
 export const MAX_MESSAGE_BYTES = 1024;

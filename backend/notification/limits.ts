@@ -2,7 +2,7 @@
 // in its name.
 
 // api/active-alerts.ts
-/** The answer with active alerts. */
+/** Size of a response with active alerts. */
 export const MAX_ACTIVE_ALERTS_BYTES = 4 * 1024 * 1024;
 
 // channels/channel-settings.ts
@@ -42,9 +42,9 @@ export const MAX_RECEIVER_RESPONSE_BYTES = 64 * 1024;
 export const MAX_RETRY_AFTER_MS = 3_600_000;
 
 // channels/pagerduty.ts
-/** PagerDuty's own limit. */
+/** Characters of a deduplication key; PagerDuty's own limit. */
 export const MAX_DEDUP_KEY_LENGTH = 255;
-/** PagerDuty's own limit. */
+/** Characters of a summary; PagerDuty's own limit. */
 export const MAX_SUMMARY_LENGTH = 1024;
 
 // channels/permitted-addresses.ts
@@ -80,11 +80,11 @@ export const MAX_DELIVERIES_PER_ORG = 10_000;
 export const MAX_NAMED_GROUPS = 50;
 
 // intake/intake-listener.ts
-/** More than the alerts of one rule in vmalert, escaped as JSON. */
+/** Size of a request with alerts from vmalert, larger than the alerts of one rule, escaped as JSON. */
 export const MAX_POSTED_ALERTS_BYTES = 32 * 1024 * 1024;
 /** Requests with alerts that wait to be stored. */
 export const MAX_WAITING_POSTS = 1000;
-/** The evaluator vmalert evaluates rules of many organisations concurrently. */
+/** Connections from vmalert, which evaluates rules of many organisations concurrently. */
 export const MAX_INTAKE_CONNECTIONS = 512;
 
 // intake/intake.ts

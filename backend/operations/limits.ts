@@ -6,13 +6,13 @@
 export const MAX_LINE_BYTES = 16 * 1024;
 
 // backup/snapshot-server.ts
-/** A snapshot takes disk space, because merged and expired parts cannot be freed. */
+/** Lifetime of a backup's snapshot. While it exists, the disk space of merged and expired parts cannot be freed. */
 export const MAX_SNAPSHOT_MS = 12 * 60 * 60_000;
 /** Backup processes that connect at one time. */
 export const MAX_BACKUP_CONNECTIONS = 8;
 
 // health.ts
-/** Probes and scrapers are a few. */
+/** Connections to the health port; probes and scrapers need only a few. */
 export const MAX_HEALTH_CONNECTIONS = 256;
 
 // log.ts

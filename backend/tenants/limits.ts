@@ -66,5 +66,5 @@ export const MAX_ADDRESS_LENGTH = 4000;
 // removal/routes.ts
 /** Days that an operator may keep the telemetry of an organisation. */
 export const MAX_RETENTION_DAYS = 3650;
-/** Shorter times for some of the log records of an organisation. */
+/** Rules of an organisation that set a shorter retention for some of its log records. */
 export const MAX_LOG_RULES = 20;
