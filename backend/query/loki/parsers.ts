@@ -4,7 +4,7 @@ import { MAX_JSON_DEPTH } from "../limits.ts";
 import { type Entry, labelName } from "./entry.ts";
 import { wrongQuery } from "./grammar.ts";
 import { eachMember, type JsonValue, MalformedJson, parsePath, unescaped, valueOf } from "./json.ts";
-import { charge, compiled, findText, type Pattern } from "./regex.ts";
+import { charge, compilePattern, findText, type Pattern } from "./regex.ts";
 import type { Stage } from "./syntax.ts";
 
 export type Step = (entry: Entry) => boolean;
@@ -12,12 +12,15 @@ type StageOf<K extends Stage["kind"]> = Extract<Stage, { kind: K }>;
 
 const JSON_ERROR = "JSONParserErr";
 
-type Settled = (entry: Entry) => boolean;
+/** Whether all required labels of the entry are read. */
+type IsComplete = (entry: Entry) => boolean;
 
-function readJson(isSettled: Settled): Step {
-  return (entry) => isSettled(entry) || orError(entry, () => void addMembers(entry, { text: entry.line, prefix: "", depth: 0 }, isSettled));
+function readJson(isComplete: IsComplete): Step {
+  return (entry) =>
+    isComplete(entry) || orError(entry, () => void addMembers(entry, { text: entry.line, prefix: "", depth: 0 }, isComplete));
 }
 
+/** Runs `work`; malformed JSON becomes the error of the entry, which passes. */
 function orError(entry: Entry, work: () => void): true {
   try {
     work();
@@ -29,25 +32,29 @@ function orError(entry: Entry, work: () => void): true {
 }
 
 /** Returns true once all required labels are read. */
-function addMembers(entry: Entry, { text, prefix, depth }: { text: string; prefix: string; depth: number }, isSettled: Settled): boolean {
+function addMembers(
+  entry: Entry,
+  { text, prefix, depth }: { text: string; prefix: string; depth: number },
+  isComplete: IsComplete,
+): boolean {
   if (depth > MAX_JSON_DEPTH) throw new MalformedJson("maximum depth of JSON reached");
   // Each level is read again to find its end.
   charge(text.length);
-  let ends = false;
+  let isDone = false;
   eachMember(text, (key, value) => {
     charge(prefix.length + key.length);
-    const name = joinedName(prefix, key);
-    if (value.type === "object") ends = addMembers(entry, { text: value.raw, prefix: name, depth: depth + 1 }, isSettled);
+    const name = joinNames(prefix, key);
+    if (value.type === "object") isDone = addMembers(entry, { text: value.raw, prefix: name, depth: depth + 1 }, isComplete);
     else if (value.type !== "null" && value.type !== "array" && name !== "") {
       entry.extract(name, textOf(value));
-      ends = isSettled(entry);
+      isDone = isComplete(entry);
     }
-    return ends;
+    return isDone;
   });
-  return ends;
+  return isDone;
 }
 
-function joinedName(prefix: string, key: string): string {
+function joinNames(prefix: string, key: string): string {
   const trimmed = key.trim();
   if (trimmed === "") return prefix;
   const name = prefix === "" ? labelName(trimmed) : trimmed.replaceAll(/[^a-zA-Z0-9_]/gu, "_");
@@ -84,9 +91,9 @@ function orNothing(work: () => JsonValue | undefined): JsonValue | undefined {
   }
 }
 
-function readLogfmt({ isStrict, keepsEmpty, keys }: StageOf<"logfmt">, isSettled: Settled): Step {
+function readLogfmt({ isStrict, keepsEmpty, keys }: StageOf<"logfmt">, isComplete: IsComplete): Step {
   return (entry) => {
-    if (isSettled(entry)) return true;
+    if (isComplete(entry)) return true;
     for (const [name] of keys ?? []) if (entry.nameFor(name) === name) entry.set(name, "");
     const problem = eachPair(entry.line, isStrict, (key, value) => {
       charge(key.length + value.length + (keys?.length ?? 0));
@@ -95,12 +102,13 @@ function readLogfmt({ isStrict, keepsEmpty, keys }: StageOf<"logfmt">, isSettled
       const text = value.replaceAll("\ufffd", " ");
       if (!keys) {
         if (value !== "" || keepsEmpty) entry.extract(name, text);
-        return isSettled(entry);
+        return isComplete(entry);
       }
       // As in Loki, a name that an earlier stage has read is not read again under another name.
-      if (entry.isSettled(name) && !keys.some(([own]) => own === name)) return undefined;
-      const wanted = keys.find(([, from]) => from === name)?.[0] ?? (keys.some(([own]) => own === name) ? name : undefined);
-      if (wanted !== undefined) entry.set(entry.nameFor(wanted), text);
+      const isLabel = keys.some(([label]) => label === name);
+      if (entry.isSettled(name) && !isLabel) return undefined;
+      const target = keys.find(([, from]) => from === name)?.[0] ?? (isLabel ? name : undefined);
+      if (target !== undefined) entry.set(entry.nameFor(target), text);
       return undefined;
     });
     if (isStrict && problem !== undefined) entry.fail("LogfmtParserErr", problem);
@@ -109,7 +117,7 @@ function readLogfmt({ isStrict, keepsEmpty, keys }: StageOf<"logfmt">, isSettled
 }
 
 function readRegexp(text: string): Step {
-  const pattern = compiled(text);
+  const pattern = compilePattern(text);
   const names = captureNames(pattern, text);
   return (entry) => {
     const matcher = pattern.find(entry.line);
@@ -150,7 +158,7 @@ function unpack(entry: Entry): boolean {
 }
 
 /** Loki stops at the last required label, so malformed text after it is not an error. */
-function settledBy(required: readonly string[]): Settled {
+function hasAll(required: readonly string[]): IsComplete {
   return (entry) => {
     charge(required.length);
     return required.every((name) => entry.isSettled(name));
@@ -159,12 +167,12 @@ function settledBy(required: readonly string[]): Settled {
 
 /** Undefined if the stage reads no labels from the line. */
 export function parserStep(stage: Stage, required: ReadonlySet<string> | undefined): Step | undefined {
-  const isSettled = required?.size ? settledBy([...required]) : () => false;
+  const isComplete = required?.size ? hasAll([...required]) : () => false;
   switch (stage.kind) {
     case "json":
-      return stage.paths ? jsonPaths(stage.paths) : readJson(isSettled);
+      return stage.paths ? jsonPaths(stage.paths) : readJson(isComplete);
     case "logfmt":
-      return readLogfmt(stage, isSettled);
+      return readLogfmt(stage, isComplete);
     case "regexp":
       return readRegexp(stage.text);
     case "pattern":
@@ -176,7 +184,7 @@ export function parserStep(stage: Stage, required: ReadonlySet<string> | undefin
   }
 }
 
-const BLANK_OR_MORE = /[\u0000- ]/g;
+const CONTROL_OR_BLANK = /[\u0000- ]/g;
 const KEY_END = /[="\u0000- ]/g;
 
 /**
@@ -184,49 +192,46 @@ const KEY_END = /[="\u0000- ]/g;
  * error; undefined if there was none.
  */
 export function eachPair(line: string, stops: boolean, visit: (key: string, value: string) => boolean | undefined): string | undefined {
-  let [at, problem]: [number, string | undefined] = [0, undefined];
-  const wrong = (where: number, what: string): void => {
-    problem = `logfmt syntax error at pos ${where + 1} : ${what}`;
-    at = next(BLANK_OR_MORE, line, where);
-  };
-  while (at < line.length) {
-    while (at < line.length && (line[at] as string) <= " ") at += 1;
-    if (at >= line.length) break;
-    const end = next(KEY_END, line, at);
-    const key = line.slice(at, end);
-    let value = "";
-    if (line[end] === '"' || (line[end] === "=" && key === "")) wrong(end, `unexpected '${line[end]}'`);
-    else if (line[end] === "=" && line[end + 1] === '"') {
-      const close = quoteEnd(line, end + 1);
-      if (close === undefined) {
-        problem = `logfmt syntax error at pos ${line.length + 1} : unterminated quoted value`;
-        at = line.length;
-        if (stops) break;
-        continue;
-      }
-      value = unescaped(line.slice(end + 2, close));
-      at = close + 1;
-      if (visit(key, value)) return problem;
-      continue;
-    } else if (line[end] === "=") {
-      const stop = next(KEY_END, line, end + 1);
-      if (line[stop] === "=" || line[stop] === '"') wrong(stop, `unexpected '${line[stop]}'`);
-      else {
-        at = stop;
-        if (visit(key, line.slice(end + 1, stop))) return problem;
-        continue;
-      }
-    } else {
-      at = end;
-      if (visit(key, "")) return problem;
-      continue;
-    }
-    if (stops) break;
+  let problem: string | undefined;
+  for (let at = skipBlanks(line, 0); at < line.length;) {
+    const pair = readPair(line, at);
+    if ("problem" in pair) {
+      ({ problem } = pair);
+      if (stops) break;
+    } else if (visit(pair.key, pair.value)) break;
+    at = skipBlanks(line, pair.end);
   }
   return problem;
 }
 
-function next(expression: RegExp, line: string, at: number): number {
+type Pair = { readonly key: string; readonly value: string; readonly end: number };
+
+/** Reads the pair at `at`. `end`: where to go on reading. */
+function readPair(line: string, at: number): Pair | { readonly problem: string; readonly end: number } {
+  const malformed = (position: number, reason = `unexpected '${line[position]}'`) => ({
+    problem: `logfmt syntax error at pos ${position + 1} : ${reason}`,
+    end: indexFrom(CONTROL_OR_BLANK, line, position),
+  });
+  const keyEnd = indexFrom(KEY_END, line, at);
+  const key = line.slice(at, keyEnd);
+  if (line[keyEnd] === '"' || (line[keyEnd] === "=" && key === "")) return malformed(keyEnd);
+  if (line[keyEnd] !== "=") return { key, value: "", end: keyEnd };
+  if (line[keyEnd + 1] === '"') {
+    const close = quoteEnd(line, keyEnd + 1);
+    if (close === undefined) return malformed(line.length, "unterminated quoted value");
+    return { key, value: unescaped(line.slice(keyEnd + 2, close)), end: close + 1 };
+  }
+  const end = indexFrom(KEY_END, line, keyEnd + 1);
+  return line[end] === "=" || line[end] === '"' ? malformed(end) : { key, value: line.slice(keyEnd + 1, end), end };
+}
+
+function skipBlanks(line: string, from: number): number {
+  let at = from;
+  while (at < line.length && (line[at] as string) <= " ") at += 1;
+  return at;
+}
+
+function indexFrom(expression: RegExp, line: string, at: number): number {
   expression.lastIndex = at;
   return expression.exec(line)?.index ?? line.length;
 }
@@ -281,10 +286,10 @@ export function capturesOf(parts: readonly PatternPart[], line: string): [name: 
   const found: [string, string][] = [];
   const [first] = parts;
   if (line === "" || !first) return found;
-  const begins = "text" in first ? first.text : "";
-  if (!line.startsWith(begins)) return found;
-  let at = begins.length;
-  for (let index = begins === "" ? 0 : 1; index < parts.length; index += 2) {
+  const prefix = "text" in first ? first.text : "";
+  if (!line.startsWith(prefix)) return found;
+  let at = prefix.length;
+  for (let index = prefix === "" ? 0 : 1; index < parts.length; index += 2) {
     const { capture } = parts[index] as { capture: string };
     const next = parts[index + 1] as { text: string } | undefined;
     const end = next ? findText(line, next.text, at) : -1;
@@ -314,5 +319,5 @@ export function captureNames(pattern: Pattern, text: string): [index: number, na
   const names = Object.entries(pattern.names).map(([name, index]): [number, string] => [index, name]);
   if (names.length === 0)
     throw wrongQuery(`regexp ${JSON.stringify(text)}: at least one named capture must be supplied, such as (?P<status>\\d+)`);
-  return names.sort(([one], [other]) => one - other);
+  return names.sort(([a], [b]) => a - b);
 }
