@@ -4,7 +4,7 @@ import { and, commaList, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import type { Matching } from "../../storage/logs/matching.ts";
 import { areOfGroups, GROUP_NS, halves } from "../../storage/logs/minute-counts.ts";
 import { MAX_CELLS, MAX_QUERY_SERIES, MAX_WINDOWS_PER_RECORD } from "../limits.ts";
-import { EntryMaker, LabelSet, NO_LABELS, OWN_LABELS, STREAM_LABELS } from "./entry.ts";
+import { EntryFactory, LabelSet, NO_LABELS, RECORD_LABELS, STREAM_LABELS } from "./entry.ts";
 import { type KeysOf, keysOfLabel } from "./label-sql.ts";
 import { type LeafSql, MARK } from "./leaf.ts";
 import { spanOf, type Steps } from "./parameters.ts";
@@ -18,7 +18,7 @@ export interface Cell {
   readonly last: number;
   /** Number of records. */
   readonly n: number;
-  /** The result of `aggregates` for the operation; null if it is not finite. */
+  /** The result of `aggregateSql` for the operation; null if it is not finite. */
   readonly value: number | null;
   readonly squares?: number | null;
   /** Set if JavaScript has to read one of the cell's records. */
@@ -28,13 +28,8 @@ export interface Cell {
   readonly labels_text?: string;
 }
 
-/** Operations for which the value of a window cannot be computed from the values of its cells. */
-export function isOfWindows(operation: string): boolean {
-  return operation === "quantile_over_time";
-}
-
 /** Undefined if ClickHouse would compute another value. */
-export function aggregates(
+export function aggregateSql(
   { operation, unwrap, parameter, rangeNs }: RangeAggregation,
   value: Sql | undefined,
   steps: Steps,
@@ -92,7 +87,7 @@ export interface CellStatement {
  * Reads the projection of counts by minute if the statement only counts records by columns of its groups; records are then read only for
  * minutes in which a window begins or ends. Undefined if all records have to be read.
  */
-export function minuteSources(source: CellSource, own: readonly Sql[], conditions: readonly Sql[]): CellSource[] | undefined {
+export function minuteSources(source: CellSource, orgConditions: readonly Sql[], conditions: readonly Sql[]): CellSource[] | undefined {
   const { range, steps, plan, keysOf, matching } = source;
   if (
     range.unwrap ||
@@ -106,14 +101,14 @@ export function minuteSources(source: CellSource, own: readonly Sql[], condition
   const split =
     matching.blockRows === undefined && areOfGroups(columns) ? halves(spanOf(steps, range), windowBorders(range, steps)) : undefined;
   if (!split) return undefined;
-  const whole = { ...source, at: GROUP_NS, where: [...own, ...conditions, split.whole] };
-  return split.cut ? [whole, { ...source, where: [...own, ...conditions, split.cut] }] : [whole];
+  const whole = { ...source, at: GROUP_NS, where: [...orgConditions, ...conditions, split.whole] };
+  return split.cut ? [whole, { ...source, where: [...orgConditions, ...conditions, split.cut] }] : [whole];
 }
 
 /** Where windows begin and end: at each a record starts or ceases to count. */
 function* windowBorders({ rangeNs, offsetNs }: RangeAggregation, { start, step, count }: Steps): Generator<bigint> {
-  for (let moment = 0n; moment < BigInt(count); moment += 1n) {
-    const end = start + step * moment - offsetNs + 1n;
+  for (let index = 0n; index < BigInt(count); index += 1n) {
+    const end = start + step * index - offsetNs + 1n;
     yield end;
     yield end - rangeNs;
   }
@@ -121,9 +116,9 @@ function* windowBorders({ rangeNs, offsetNs }: RangeAggregation, { start, step, 
 
 /** Undefined if ClickHouse would compute another value. */
 export function cellStatement({ range, steps, plan, keysOf, matching, where, at = RECORD_NS }: CellSource): CellStatement | undefined {
-  const made = aggregates(range, plan.value, steps);
-  if (!made) return undefined;
-  const { moments, group, conditions } = momentColumns(range, steps, at);
+  const aggregate = aggregateSql(range, plan.value, steps);
+  if (!aggregate) return undefined;
+  const { select, group, conditions } = stepColumns(range, steps, at);
   const keys = keyColumns(plan, keysOf);
   const ambiguous = plan.isAmbiguous ? sql`, max(${plan.isAmbiguous}) AS ambiguous` : sql``;
   const by = [group, keys.group].filter((part) => part.text !== "");
@@ -131,28 +126,29 @@ export function cellStatement({ range, steps, plan, keysOf, matching, where, at 
   // For an instant query grouped by named labels, each cell is a series.
   const maxCells = steps.count === 1 && plan.labels.kind === "by" ? MAX_QUERY_SERIES : MAX_CELLS;
   const condition = and([...where, ...plan.conditions, ...conditions]);
-  const statement = sql`SELECT ${moments}${keys.select}toFloat64(count()) AS n, ${made}${ambiguous}
+  const statement = sql`SELECT ${select}${keys.select}toFloat64(count()) AS n, ${aggregate}${ambiguous}
     FROM ${matching.from} WHERE ${condition} ${groups} HAVING n > 0 LIMIT ${maxCells + 1}`;
   return { statement, maxCells };
 }
 
-/** The first and the last moment that a record counts for. */
-function momentColumns({ operation, rangeNs, offsetNs }: RangeAggregation, { start, step, count }: Steps, at: Sql) {
-  if (count === 1) return { moments: sql`0 AS first, 0 AS last, `, group: sql``, conditions: [] };
+/** The numbers of the first and the last evaluation time for which a record counts. */
+function stepColumns({ operation, rangeNs, offsetNs }: RangeAggregation, { start, step, count }: Steps, at: Sql) {
+  if (count === 1) return { select: sql`0 AS first, 0 AS last, `, group: sql``, conditions: [] };
   const since = sql`(${at} + ${offsetNs - start})`;
   const first = sql`toUInt16(if(${since} <= 0, 0, intDiv(${since} + ${step - 1n}, ${step})))`;
   const last = sql`toUInt16(least(${count - 1}, intDiv(${since} + ${rangeNs - 1n}, ${step})))`;
   // If the range is shorter than the step, some records belong to no evaluation time.
   const conditions = rangeNs < step ? [sql`${first} <= ${last}`] : [];
-  if (isOfWindows(operation)) {
+  // A quantile cannot be computed from those of smaller cells, so each window is one cell.
+  if (operation === "quantile_over_time") {
     const windows = rangeNs <= step ? first : sql`arrayJoin(range(toUInt32(${first}), toUInt32(${last}) + 1))`;
-    return { moments: sql`${windows} AS first, first AS last, `, group: sql`first`, conditions };
+    return { select: sql`${windows} AS first, first AS last, `, group: sql`first`, conditions };
   }
-  return { moments: sql`${first} AS first, ${last} AS last, `, group: sql`first, last`, conditions };
+  return { select: sql`${first} AS first, ${last} AS last, `, group: sql`first, last`, conditions };
 }
 
-const ROW = ["level", "source", "host_id", "node"] as const;
-const METADATA = ["trace_id", "span_id", "severity_number", "scope_name"] as const;
+const ROW_COLUMNS = ["level", "source", "host_id", "node"] as const;
+const METADATA_COLUMNS = ["trace_id", "span_id", "severity_number", "scope_name"] as const;
 
 /** The columns that identify a series. */
 function keyColumns({ labels, valueOf }: LeafSql, keysOf: KeysOf): { readonly select: Sql; readonly group: Sql } {
@@ -161,9 +157,9 @@ function keyColumns({ labels, valueOf }: LeafSql, keysOf: KeysOf): { readonly se
     const values = labels.names.map(valueOf);
     return { select: sql`[${commaList(values.map((value) => sql`toString(${value})`))}] AS k, `, group: commaList(values) };
   }
-  const left = labels.kind === "without" ? labels.names : [];
-  const columns = [...ROW, ...METADATA.filter((name) => !left.includes(name))].map((name) => new Sql(name));
-  const keys = left.flatMap((name) => droppedKeys(name, keysOf));
+  const droppedNames = labels.kind === "without" ? labels.names : [];
+  const columns = [...ROW_COLUMNS, ...METADATA_COLUMNS.filter((name) => !droppedNames.includes(name))].map((name) => new Sql(name));
+  const keys = droppedNames.flatMap((name) => droppedKeys(name, keysOf));
   const attributes = keys.length === 0 ? sql`labels` : sql`mapFilter((key, value) -> key NOT IN ${keys}, labels)`;
   return {
     select: sql`${commaList(columns)}, toJSONString(${attributes}) AS labels_text, `,
@@ -177,14 +173,14 @@ function keyColumns({ labels, valueOf }: LeafSql, keysOf: KeysOf): { readonly se
  */
 function droppedKeys(name: string, keysOf: KeysOf): readonly string[] {
   const keys = keysOfLabel(name, keysOf) ?? [];
-  if ((OWN_LABELS as readonly string[]).includes(name) && name !== "level") return [];
+  if ((RECORD_LABELS as readonly string[]).includes(name) && name !== "level") return [];
   const streamKey = STREAM_LABELS.get(name);
   return streamKey === undefined || keys.every((key) => key === streamKey) ? keys : [];
 }
 
 /** Returns a function that reads the labels of a cell's series. */
 export function labelReader({ labels, isMarked }: LeafSql): (cell: Cell) => LabelSet {
-  const known = new Map<string, LabelSet>();
+  const labelSets = new Map<string, LabelSet>();
   const read =
     labels.kind === "by"
       ? ({ k = [] }: Cell) => namedLabels(labels.names, k, isMarked)
@@ -192,8 +188,8 @@ export function labelReader({ labels, isMarked }: LeafSql): (cell: Cell) => Labe
   if (labels.kind === "none") return () => NO_LABELS;
   return (cell) => {
     const key = JSON.stringify(labels.kind === "by" ? cell.k : { ...cell, first: 0, last: 0, n: 0, value: 0, squares: 0, ambiguous: 0 });
-    let set = known.get(key);
-    if (!set) known.set(key, (set = read(cell)));
+    let set = labelSets.get(key);
+    if (!set) labelSets.set(key, (set = read(cell)));
     return set;
   };
 }
@@ -203,12 +199,12 @@ function namedLabels(names: readonly string[], values: readonly string[], isMark
   return new LabelSet(names.flatMap((name, index) => (values[index] ? [[name, valueOf(name, values[index])] as const] : [])));
 }
 
-function wholeLabels(left: readonly string[]): (cell: Cell) => LabelSet {
-  const entries = new EntryMaker();
+function wholeLabels(droppedNames: readonly string[]): (cell: Cell) => LabelSet {
+  const entries = new EntryFactory();
   return (cell) => {
     const { labels_text: text = "{}", ...row } = cell;
-    const none = { trace_id: "", span_id: "", severity_number: 0, scope_name: "" };
-    const record = { ...none, ...row, ns: "0", line: "", labels: JSON.parse(text) as Record<string, string> };
-    return new LabelSet([...entries.of(record as never).labels()].map(([name, value]) => [name, value] as const)).drop(left);
+    const defaults = { trace_id: "", span_id: "", severity_number: 0, scope_name: "" };
+    const record = { ...defaults, ...row, ns: "0", line: "", labels: JSON.parse(text) as Record<string, string> };
+    return new LabelSet([...entries.create(record as never).labels()].map(([name, value]) => [name, value] as const)).drop(droppedNames);
   };
 }

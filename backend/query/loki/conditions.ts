@@ -9,31 +9,32 @@ import { ANY_KEYS, type KeysOf, labelValue } from "./label-sql.ts";
 import { anchored, plainValues } from "./regex.ts";
 import type { LabelFilter, LineFilter, LogQuery, Matcher, Stage } from "./syntax.ts";
 
-export interface Pushed {
+/** What the engine evaluates of a query, and what remains. */
+export interface PushedDown {
   readonly conditions: readonly Sql[];
   /** The stages that remain to be run for each record. */
   readonly rest: readonly Stage[];
   readonly matching: Matching;
 }
 
-/** Whether one of the stages may leave records out. */
-export function leavesOut(stages: readonly Stage[]): boolean {
+/** Whether one of the stages may drop records. */
+export function mayDropRecords(stages: readonly Stage[]): boolean {
   return stages.some(({ kind }) => kind === "line_filter" || kind === "label_filter");
 }
 
 /** `keysOf`: the attribute keys of labels, if they were looked up. */
-export function push(query: LogQuery, keysOf: KeysOf = ANY_KEYS): Pushed {
+export function pushDown(query: LogQuery, keysOf: KeysOf = ANY_KEYS): PushedDown {
   const matching = matchingOf(patternsOf(query));
-  return { ...pushed(query, { found: matching.found, keysOf }), matching };
+  return { ...translate(query, { found: matching.found, keysOf }), matching };
 }
 
 /** Selects the records of any of the queries in one statement. */
 export function selectAny(queries: readonly LogQuery[]): { readonly where: Sql; readonly matching: Matching } {
   const matching = matchingOf(queries.flatMap(patternsOf));
-  return { where: or(queries.map((query) => and(pushed(query, { found: matching.found, keysOf: ANY_KEYS }).conditions))), matching };
+  return { where: or(queries.map((query) => and(translate(query, { found: matching.found, keysOf: ANY_KEYS }).conditions))), matching };
 }
 
-interface Means extends Pick<Matching, "found"> {
+interface Context extends Pick<Matching, "found"> {
   readonly keysOf: KeysOf;
 }
 
@@ -44,20 +45,20 @@ function patternsOf(query: LogQuery): string[] {
     patterns.push(pattern);
     return NO_MATCHING.found(text, pattern, isWanted);
   };
-  pushed(query, { found, keysOf: ANY_KEYS });
+  translate(query, { found, keysOf: ANY_KEYS });
   return patterns;
 }
 
-function pushed({ selector, stages }: LogQuery, means: Means): Omit<Pushed, "matching"> {
-  const conditions = selector.map((matcher) => matches(matcher, means));
+function translate({ selector, stages }: LogQuery, context: Context): Omit<PushedDown, "matching"> {
+  const conditions = selector.map((matcher) => matches(matcher, context));
   const rest: Stage[] = [];
   let [hasLine, hasLabels, isParsed] = [true, true, false];
   for (const stage of stages) {
     const condition =
       stage.kind === "line_filter" && hasLine
-        ? lineCondition(stage, means)
+        ? lineCondition(stage, context)
         : stage.kind === "label_filter" && hasLabels
-          ? filterCondition(stage.filter, isParsed, means)
+          ? filterCondition(stage.filter, isParsed, context)
           : undefined;
     if (condition) conditions.push(condition);
     else rest.push(stage);
@@ -68,7 +69,7 @@ function pushed({ selector, stages }: LogQuery, means: Means): Omit<Pushed, "mat
   return { conditions, rest };
 }
 
-function matches(matcher: Matcher, { found, keysOf }: Means): Sql {
+function matches(matcher: Matcher, { found, keysOf }: Context): Sql {
   return valueMatches(labelValue(matcher.name, keysOf), matcher, found);
 }
 
@@ -84,7 +85,7 @@ export function valueMatches(label: Sql, { operator, value }: Matcher, found: Ma
   return found(label, anchored(value), !isNot);
 }
 
-function lineCondition({ operator, texts }: LineFilter, { found }: Means): Sql | undefined {
+function lineCondition({ operator, texts }: LineFilter, { found }: Context): Sql | undefined {
   if (operator === "|>" || operator === "!>") return undefined;
   const isWanted = operator.startsWith("|");
   const isText = operator === "|=" || operator === "!=";
@@ -98,13 +99,13 @@ function lineCondition({ operator, texts }: LineFilter, { found }: Means): Sql |
   return isWanted ? or(conditions) : and(conditions);
 }
 
-function filterCondition(filter: LabelFilter, isParsed: boolean, means: Means): Sql | undefined {
+function filterCondition(filter: LabelFilter, isParsed: boolean, context: Context): Sql | undefined {
   if (filter.kind === "match") {
     const { name } = filter.matcher;
-    return name.startsWith("__error") || (isParsed && !STABLE_LABELS.has(name)) ? undefined : matches(filter.matcher, means);
+    return name.startsWith("__error") || (isParsed && !STABLE_LABELS.has(name)) ? undefined : matches(filter.matcher, context);
   }
   if (filter.kind === "compare") return undefined;
-  const [left, right] = [filterCondition(filter.left, isParsed, means), filterCondition(filter.right, isParsed, means)];
+  const [left, right] = [filterCondition(filter.left, isParsed, context), filterCondition(filter.right, isParsed, context)];
   if (!left || !right) return undefined;
   return filter.kind === "and" ? and([left, right]) : or([left, right]);
 }

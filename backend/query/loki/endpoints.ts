@@ -95,7 +95,7 @@ export const ENDPOINTS: ReadonlyMap<string, Endpoint> = new Map(
       summary: "values of a label",
       parameters: SELECTION,
       answer: async (parameters, { context, nowNs, name }) =>
-        await labelValues(context, readSelection(parameters, nowNs), checkedName(name)),
+        await labelValues(context, readSelection(parameters, nowNs), checkLabelName(name)),
     },
     series: {
       summary: "streams by their labels",
@@ -153,24 +153,26 @@ export const ENDPOINTS: ReadonlyMap<string, Endpoint> = new Map(
       summary: "values of a field of the newest records",
       parameters: FIELDS,
       answer: async (parameters, { context, nowNs, name }) =>
-        await detectedFields(context, { ...readFieldsRequest(parameters, nowNs), name: checkedName(name) }),
+        await detectedFields(context, { ...readFieldsRequest(parameters, nowNs), name: checkLabelName(name) }),
     },
     format_query: {
       summary: "the formatted query",
       parameters: { query: QUERY },
       async answer(parameters) {
-        const query = textOf(parameters, "query");
-        if (query === undefined) throw wrongQuery("a LogQL query is required");
-        return await Promise.resolve(dataOf(formatQuery(query)));
+        return await Promise.resolve(dataOf(formatQuery(requiredText(parameters))));
       },
     },
   }),
 );
 
-function requiredQuery(parameters: RequestParameters): Query {
+function requiredText(parameters: RequestParameters): string {
   const query = textOf(parameters, "query");
   if (query === undefined) throw wrongQuery("a LogQL query is required");
-  return readQuery(query);
+  return query;
+}
+
+function requiredQuery(parameters: RequestParameters): Query {
+  return readQuery(requiredText(parameters));
 }
 
 export function requiredLogs(parameters: RequestParameters): LogQuery {
@@ -207,7 +209,7 @@ function readFieldsRequest(parameters: RequestParameters, nowNs: bigint) {
 
 const LABEL_NAME = /^[a-zA-Z_]\w{0,255}$/;
 
-function checkedName(name = ""): string {
+function checkLabelName(name = ""): string {
   if (!LABEL_NAME.test(name)) throw createParameterError("name", "must be a label name");
   return name;
 }

@@ -4,7 +4,7 @@
 import { checkLength } from "./regex.ts";
 
 /** Labels that every record has. */
-export const OWN_LABELS = ["service_name", "level", "host_id", "node"] as const;
+export const RECORD_LABELS = ["service_name", "level", "host_id", "node"] as const;
 
 /** An attribute or a label parsed from the line with this name replaces the record's level; detected_level stays. */
 export const SOFT_LABEL = "level";
@@ -43,12 +43,12 @@ export class LabelSet {
   readonly key: string;
 
   constructor(entries: Iterable<readonly [string, string]>) {
-    this.entries = [...entries].sort(([one], [other]) => (one < other ? -1 : one > other ? 1 : 0));
+    this.entries = [...entries].sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
     this.key = JSON.stringify(this.entries);
   }
 
   get(name: string): string {
-    return this.entries.find(([own]) => own === name)?.[1] ?? "";
+    return this.entries.find(([label]) => label === name)?.[1] ?? "";
   }
 
   keep(names: readonly string[]): LabelSet {
@@ -61,7 +61,7 @@ export class LabelSet {
 
   /** An empty value removes the label. */
   with(name: string, value: string): LabelSet {
-    const rest = this.entries.filter(([own]) => own !== name);
+    const rest = this.entries.filter(([label]) => label !== name);
     return new LabelSet(value === "" ? rest : [...rest, [name, value]]);
   }
 
@@ -84,7 +84,7 @@ export interface Sample {
 export interface Series {
   readonly labels: LabelSet;
   /** Values by the number of the evaluation time. */
-  readonly points: [moment: number, value: number][];
+  readonly points: [stepIndex: number, value: number][];
 }
 
 export type Category = "stream" | "metadata" | "parsed";
@@ -109,17 +109,17 @@ export class Entry {
     this.line = line;
     this.#stream = stream;
     for (const [name, value] of metadata) {
-      const own = stream.has(name) && name !== SOFT_LABEL ? extractedName(name) : name;
-      if (!this.#metadata.has(own)) this.#metadata.set(own, value);
+      const uniqueName = stream.has(name) && name !== SOFT_LABEL ? extractedName(name) : name;
+      if (!this.#metadata.has(uniqueName)) this.#metadata.set(uniqueName, value);
     }
   }
 
   /** Returns undefined if the label is missing. Throws ApiError query_too_expensive if the value is longer than stages may read. */
   get(name: string): string | undefined {
-    const made = this.#metadata.get(name) ?? this.#parsed.get(name);
-    if (made !== undefined) {
-      checkLength(made, "an attribute");
-      return made;
+    const value = this.#metadata.get(name) ?? this.#parsed.get(name);
+    if (value !== undefined) {
+      checkLength(value, "an attribute");
+      return value;
     }
     return this.#deleted.has(name) ? undefined : this.#stream.get(name);
   }
@@ -143,9 +143,9 @@ export class Entry {
 
   /** Adds a label parsed from the line, next to existing labels. Returns false if the name is settled. */
   extract(name: string, value: string): boolean {
-    const own = this.nameFor(name);
-    if (this.#settled.has(own)) return false;
-    this.set(own, value);
+    const uniqueName = this.nameFor(name);
+    if (this.#settled.has(uniqueName)) return false;
+    this.set(uniqueName, value);
     return true;
   }
 
@@ -181,7 +181,7 @@ export class Entry {
   }
 }
 
-const OWN: ReadonlySet<string> = new Set(OWN_LABELS);
+const RECORD_LABEL_SET: ReadonlySet<string> = new Set(RECORD_LABELS);
 
 /** A row in the columns that range-points.ts selects. */
 export interface Row {
@@ -201,12 +201,12 @@ export interface Row {
 }
 
 /** Creates entries; records of one sender share their stream labels. */
-export class EntryMaker {
+export class EntryFactory {
   readonly #streams = new Map<string, ReadonlyMap<string, string>>();
   readonly #names = new Map<string, string>();
 
-  of(row: Row): Entry {
-    const own: [string, string][] = [];
+  create(row: Row): Entry {
+    const streamLabels: [string, string][] = [];
     const metadata: [string, string][] = [];
     const empty: [string, string][] = [];
     for (const name of ["trace_id", "span_id", "scope_name"] as const) if (row[name] !== "") metadata.push([name, row[name]]);
@@ -215,19 +215,19 @@ export class EntryMaker {
       const name = this.#nameOf(key);
       const isOfStream = STREAM_LABELS.get(name) === key;
       if (value === "") {
-        if (!isOfStream && !OWN.has(name)) empty.push([name, value]);
-      } else if (isOfStream) own.push([name, value]);
+        if (!isOfStream && !RECORD_LABEL_SET.has(name)) empty.push([name, value]);
+      } else if (isOfStream) streamLabels.push([name, value]);
       else metadata.push([name, value]);
     }
     // An attribute with this name takes precedence.
     metadata.push(["detected_level", row.level], ...empty);
-    const entry = new Entry(BigInt(row.ns), row.line, this.#streamOf(row, own), metadata);
+    const entry = new Entry(BigInt(row.ns), row.line, this.#streamOf(row, streamLabels), metadata);
     entry.row = row;
     return entry;
   }
 
-  #streamOf({ source, level, host_id, node }: Row, own: readonly [string, string][]): ReadonlyMap<string, string> {
-    const labels: [string, string][] = [["service_name", source], ["level", level], ["host_id", host_id], ["node", node], ...own];
+  #streamOf({ source, level, host_id, node }: Row, streamLabels: readonly [string, string][]): ReadonlyMap<string, string> {
+    const labels: [string, string][] = [["service_name", source], ["level", level], ["host_id", host_id], ["node", node], ...streamLabels];
     const key = JSON.stringify(labels);
     const known = this.#streams.get(key);
     if (known) return known;

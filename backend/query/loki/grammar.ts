@@ -6,8 +6,8 @@ import { ApiError } from "../../errors.ts";
 import { MAX_NUMBER_DIGITS, MAX_QUERY_CHARACTERS, MAX_QUERY_DEPTH } from "../limits.ts";
 import type { Conversion } from "./syntax.ts";
 
-export function wrongQuery(what: string, cause?: unknown): ApiError {
-  return new ApiError("invalid_parameter", `query: ${what}`, { cause });
+export function wrongQuery(problem: string, cause?: unknown): ApiError {
+  return new ApiError("invalid_parameter", `query: ${problem}`, { cause });
 }
 
 const ESCAPES: Readonly<Record<string, string>> = { a: "\x07", b: "\b", f: "\f", n: "\n", r: "\r", t: "\t", v: "\v", "\\": "\\", '"': '"' };
@@ -54,7 +54,7 @@ const UNITS_NS: Readonly<Record<string, number>> = { ns: 1, us: 1e3, Âµs: 1e3, Î
 const LONG_UNITS_NS: Readonly<Record<string, number>> = { ...UNITS_NS, d: 86_400e9, w: 604_800e9, y: 31_536_000e9 };
 // Escaped, because a single character outside of Latin-1 makes the bundle take two bytes per character
 // (hack/bundle-backend.engine.test.ts).
-const PART = /(\d+(?:\.\d*)?|\.\d+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h|d|w|y)/gy;
+const DURATION_PART = /(\d+(?:\.\d*)?|\.\d+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h|d|w|y)/gy;
 const MAX_NS = 9_223_372_036_854_775_807n;
 
 /** Nanoseconds; undefined if it is not a duration. `long`: also accepts days, weeks and years, as in ranges. */
@@ -62,15 +62,15 @@ export function parseDuration(text: string, long: boolean): bigint | undefined {
   const [, sign = "", rest = ""] = /^([+-]?)(.+)$/s.exec(text) ?? [];
   if (rest === "0") return 0n;
   let [sum, at] = [0n, 0];
-  PART.lastIndex = 0;
-  for (let part = PART.exec(rest); part; part = PART.exec(rest)) {
+  DURATION_PART.lastIndex = 0;
+  for (let part = DURATION_PART.exec(rest); part; part = DURATION_PART.exec(rest)) {
     const [, digits = "", unit = ""] = part;
     const ns = (long ? LONG_UNITS_NS : UNITS_NS)[unit];
     if (ns === undefined) return undefined;
     const [whole = "0", fraction = ""] = digits.split(".");
     if (whole.length > MAX_NUMBER_DIGITS) return undefined;
     sum += BigInt(whole || 0) * BigInt(ns) + BigInt(Math.trunc(Number(`0.${fraction || 0}`) * ns));
-    at = PART.lastIndex;
+    at = DURATION_PART.lastIndex;
     if (sum > MAX_NS) return undefined;
   }
   if (at === 0 || at !== rest.length) return undefined;
@@ -155,10 +155,10 @@ function withoutComments(text: string): string {
 
 /** Suggests a replacement for syntax that Loki has but this grammar does not, and for common mistakes. */
 function hintFor(text: string, at: number): string {
-  return hintForLoki(text, at) || mistakeAt(text.slice(0, at).trimEnd(), text.slice(at).trimStart());
+  return hintForLoki(text, at) || hintForMistake(text.slice(0, at).trimEnd(), text.slice(at).trimStart());
 }
 
-function mistakeAt(before: string, after: string): string {
+function hintForMistake(before: string, after: string): string {
   const isInSelector = before.lastIndexOf("{") > before.lastIndexOf("}");
   if (before.endsWith("{")) return '; a selector needs a matcher, such as {service_name="shop"}';
   if (isInSelector && /[=~]$/.test(before)) return '; a value is in quotes, such as {service_name="shop"}';

@@ -10,9 +10,9 @@ import type { Page } from "../../storage/page.ts";
 import { ORGANISATION } from "../sandbox/protocol.ts";
 import type { JobContext } from "../sandbox/serve-jobs.ts";
 import { collectStreams, jsonOf } from "./answers.ts";
-import { leavesOut, push } from "./conditions.ts";
+import { mayDropRecords, pushDown } from "./conditions.ts";
 import { ENDPOINTS, requiredLogs } from "./endpoints.ts";
-import { EntryMaker } from "./entry.ts";
+import { EntryFactory } from "./entry.ts";
 import type { RequestParameters } from "./parameters.ts";
 import { pipelineOf } from "./pipeline.ts";
 import { answerRecords } from "./record-pages.ts";
@@ -61,8 +61,8 @@ export async function runLokiJob(job: LokiJob, { ask, signal }: JobContext): Pro
   if (job.kind === "filter") return jsonOf(logFilter(job));
   const context = { ask, orgId: ORGANISATION, budget: new Budget(job.bounds ?? BOUNDS, signal) };
   if (job.kind === "tail_message") {
-    const { rest } = push(requiredLogs(job.parameters));
-    return Buffer.from(await messageOf(rest, job.rows, context.budget));
+    const { rest } = pushDown(requiredLogs(job.parameters));
+    return Buffer.from(await buildTailMessage(rest, job.rows, context.budget));
   }
   try {
     if (job.kind === "records") return await answerRecords(context, requiredLogs(job.parameters), job);
@@ -76,7 +76,8 @@ export async function runLokiJob(job: LokiJob, { ask, signal }: JobContext): Pro
   }
 }
 
-interface SentFilter {
+/** The result of a FilterJob as JSON. */
+interface FilterResult {
   readonly conditions: readonly string[];
   readonly from: string;
   readonly blockRows?: number | undefined;
@@ -85,27 +86,27 @@ interface SentFilter {
 
 export interface LogFilter {
   readonly filter: RecordFilter;
-  /** What is left for a RecordsJob: stages that leave records out, stages that only change them, or none. */
+  /** What remains for a RecordsJob: stages that may drop records, stages that only change them, or none. */
   readonly stages: "filter" | "change" | "none";
 }
 
-function logFilter({ parameters }: FilterJob): SentFilter {
-  const { conditions, matching, rest } = push(requiredLogs(parameters));
-  const stages = leavesOut(rest) ? "filter" : rest.length > 0 ? "change" : "none";
+function logFilter({ parameters }: FilterJob): FilterResult {
+  const { conditions, matching, rest } = pushDown(requiredLogs(parameters));
+  const stages = mayDropRecords(rest) ? "filter" : rest.length > 0 ? "change" : "none";
   return { conditions: conditions.map(({ text }) => text), from: matching.from.text, blockRows: matching.blockRows, stages };
 }
 
 /** Reads the result of a FilterJob. */
 export function readLogFilter(answer: Buffer): LogFilter {
-  const { conditions, from, blockRows, stages } = JSON.parse(answer.toString("utf8")) as SentFilter;
+  const { conditions, from, blockRows, stages } = JSON.parse(answer.toString("utf8")) as FilterResult;
   const matching = { ...NO_MATCHING, from: new Sql(from), blockRows };
   return { filter: { labels: [], also: { conditions: conditions.map((text) => new Sql(text)), matching } }, stages };
 }
 
 /** `rows`: in JSON; undefined marks skipped records. Throws ApiError query_too_expensive. */
-export async function messageOf(stages: readonly Stage[], rows: readonly (string | undefined)[], budget: Budget): Promise<string> {
+async function buildTailMessage(stages: readonly Stage[], rows: readonly (string | undefined)[], budget: Budget): Promise<string> {
   const passes = pipelineOf(stages);
-  const entries = new EntryMaker();
+  const entries = new EntryFactory();
   const streams = collectStreams(false);
   let dropped = 0;
   for (const row of rows) {
@@ -115,14 +116,14 @@ export async function messageOf(stages: readonly Stage[], rows: readonly (string
       continue;
     }
     const { timestamp, message, scope, ...rest } = JSON.parse(row) as LogRow;
-    const entry = entries.of({ ...rest, ns: nanosecondsOf(timestamp), line: message, scope_name: scope });
+    const entry = entries.create({ ...rest, ns: nanosecondsOf(timestamp), line: message, scope_name: scope });
     if (passes(entry)) streams.add(entry);
   }
   const result = streams.result();
   if (result.length === 0 && dropped === 0) return "";
   // The time and labels of skipped records are unknown.
-  const none = dropped > 0 ? [{ timestamp: "0", labels: {} }] : null;
-  return JSON.stringify({ streams: result, dropped_entries: none });
+  const droppedEntries = dropped > 0 ? [{ timestamp: "0", labels: {} }] : null;
+  return JSON.stringify({ streams: result, dropped_entries: droppedEntries });
 }
 
 /** Parses RFC 3339 with nine fractional digits to nanoseconds. */

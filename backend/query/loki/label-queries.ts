@@ -8,12 +8,13 @@ import { parseLines } from "../../storage/found-page.ts";
 import { pageConditions } from "../../storage/page.ts";
 import { MAX_DETECTED_VALUE_LENGTH, MAX_LABEL_ANSWER_BYTES, MAX_LABEL_VALUES } from "../limits.ts";
 import { dataOf, jsonOf } from "./answers.ts";
-import { push, selectAny } from "./conditions.ts";
-import { type Entry, LabelSet, OWN_LABELS, STREAM_LABELS } from "./entry.ts";
+import { pushDown, selectAny } from "./conditions.ts";
+import { type Entry, LabelSet, RECORD_LABELS, STREAM_LABELS } from "./entry.ts";
 import { convert, wrongQuery } from "./grammar.ts";
 import { findKeys, labelValue } from "./label-sql.ts";
+import type { TimeSpan } from "./parameters.ts";
 import { pipelineOf } from "./pipeline.ts";
-import { type QueryContext, records, type Selected, type Span } from "./range-points.ts";
+import { type QueryContext, records, type Selected } from "./range-points.ts";
 import type { LogQuery } from "./syntax.ts";
 
 export async function labelNames({ ask, orgId }: QueryContext, selected: Selected): Promise<Buffer> {
@@ -24,9 +25,9 @@ export async function labelNames({ ask, orgId }: QueryContext, selected: Selecte
     blockRows,
   );
   const storedKeys = new Set(keys.map(({ key }) => key));
-  const any = await rowsOf(ask, sql`SELECT 1 AS one FROM ${from} WHERE ${where} LIMIT 1`, blockRows);
+  const anyRow = await rowsOf(ask, sql`SELECT 1 AS one FROM ${from} WHERE ${where} LIMIT 1`, blockRows);
   const names = [
-    ...(any.length > 0 ? OWN_LABELS : []),
+    ...(anyRow.length > 0 ? RECORD_LABELS : []),
     ...[...STREAM_LABELS].flatMap(([name, key]) => (storedKeys.has(key) ? [name] : [])),
   ];
   return dataOf(names.sort());
@@ -65,7 +66,7 @@ export async function streamsOf(
   const nameOf = new Map([...STREAM_LABELS].map(([name, key]) => [key, name]));
   return rows.map(({ own, attributes, entries, bytes }) => {
     const labels = [
-      ...OWN_LABELS.map((name, index) => [name, own[index] ?? ""] as const),
+      ...RECORD_LABELS.map((name, index) => [name, own[index] ?? ""] as const),
       ...Object.entries(attributes).map(([key, value]) => [nameOf.get(key) as string, value] as const),
     ];
     return { labels: new LabelSet(labels.filter(([, value]) => value !== "")), entries, bytes };
@@ -98,13 +99,13 @@ export async function statistics({ ask, orgId }: QueryContext, selected: Selecte
 
 interface PatternsRequest {
   readonly query: LogQuery;
-  readonly span: Span;
+  readonly span: TimeSpan;
   readonly stepNs: bigint;
 }
 
 /** Returns `[{pattern, samples: [[seconds, records], …]}]`. */
 export async function patterns({ ask, orgId }: QueryContext, { query, span, stepNs }: PatternsRequest): Promise<Buffer> {
-  const { conditions, matching, rest } = push(query);
+  const { conditions, matching, rest } = pushDown(query);
   const [stage] = rest;
   if (stage) throw wrongQuery(`patterns: the stage ${stage.kind} is not supported; write a selector with line filters`);
   if (span.end === span.start) return dataOf([]);
@@ -129,7 +130,7 @@ export async function detectedLabels(context: QueryContext, selected: Selected):
 
 interface FieldsRequest {
   readonly query: LogQuery;
-  readonly span: Span;
+  readonly span: TimeSpan;
   /** Maximum number of records that are read. */
   readonly lineLimit: number;
   readonly limit: number;
@@ -147,13 +148,13 @@ export async function detectedFields(context: QueryContext, request: FieldsReque
   const { limit, name } = request;
   const fields = await fieldsOf(context, request);
   if (name !== undefined) return jsonOf({ values: [...(fields.get(name)?.values ?? [])].slice(0, limit), limit });
-  const found = [...fields].slice(0, limit).map(([label, { values, parsers }]) => ({
+  const detected = [...fields].slice(0, limit).map(([label, { values, parsers }]) => ({
     label,
     type: typeOf([...values]),
     cardinality: values.size,
     parsers: parsers.size > 0 ? [...parsers] : null,
   }));
-  return jsonOf({ fields: found, limit });
+  return jsonOf({ fields: detected, limit });
 }
 
 const PARSERS = {
@@ -162,11 +163,11 @@ const PARSERS = {
 };
 
 async function fieldsOf(context: QueryContext, { query, span, lineLimit }: FieldsRequest): Promise<Map<string, Field>> {
-  const pushed = push(query);
-  const passes = pipelineOf(pushed.rest);
+  const pushedDown = pushDown(query);
+  const passes = pipelineOf(pushedDown.rest);
   const fields = new Map<string, Field>();
   let count = 0;
-  for await (const entry of records(context, { ...pushed, span, oldestFirst: false, hasLines: true, limit: lineLimit })) {
+  for await (const entry of records(context, { ...pushedDown, span, oldestFirst: false, hasLines: true, limit: lineLimit })) {
     if (!passes(entry)) continue;
     const before = new Set<string>();
     for (const [name, value, category] of entry.labels()) {

@@ -60,15 +60,15 @@ export function isEmptyAttribute(name: string, keysOf: KeysOf): Sql {
   return sql`(${labelValue(name, keysOf)} = '' AND hasAny(mapKeys(labels), ${keys}))`;
 }
 
-const NOTHING = sql`''`;
+const EMPTY_TEXT = sql`''`;
 
 function orElse(first: Sql, second: Sql): Sql {
-  if (second.text === NOTHING.text) return first;
-  return first.text === NOTHING.text ? second : sql`if(${first} != '', ${first}, ${second})`;
+  if (second.text === EMPTY_TEXT.text) return first;
+  return first.text === EMPTY_TEXT.text ? second : sql`if(${first} != '', ${first}, ${second})`;
 }
 
 function hasOnly(keys: readonly string[] | undefined, key: string): boolean {
-  return keys?.every((own) => own === key) ?? false;
+  return keys?.every((other) => other === key) ?? false;
 }
 
 /** The first attribute with a value that becomes one of the names. `except`: a key to ignore. */
@@ -76,7 +76,7 @@ function attributeValue(names: readonly string[], keysOf: KeysOf, except?: strin
   const known = names.map((name) => keysOfLabel(name, keysOf));
   if (known.every((keys) => keys !== undefined)) {
     const keys = [...new Set(known.flat())].filter((key) => key !== except);
-    if (keys.length <= 1) return keys.length === 0 ? NOTHING : attributeOf(keys[0] as string);
+    if (keys.length <= 1) return keys.length === 0 ? EMPTY_TEXT : attributeOf(keys[0] as string);
     return sql`arrayFirst((value, key) -> key IN ${keys} AND value != '', mapValues(labels), mapKeys(labels))`;
   }
   const isOther = except === undefined ? sql`` : sql` AND key != ${except}`;
@@ -130,8 +130,8 @@ export async function findKeys(ask: Ask, names: Iterable<string>, source: KeySou
   const { from, where, groups, isAlways = false } = source;
   const wanted = namesToLookUp(names, isAlways);
   if (wanted.length === 0 || wanted.length > MAX_LABEL_NAMES) return ANY_KEYS;
-  const all = groups && (await keysOfGroups(ask, groups));
-  if (all) return byName(wanted, all);
+  const groupKeys = groups && (await keysOfGroups(ask, groups));
+  if (groupKeys) return keysByName(wanted, groupKeys);
   // Extracts the keys first, then tests them: in the other order, the engine tests each key of each record.
   const answer = await ask(
     sql`SELECT toString(key) AS key FROM (SELECT arrayJoin(mapKeys(labels)) AS key FROM ${from} WHERE ${and(where)})
@@ -140,7 +140,7 @@ export async function findKeys(ask: Ask, names: Iterable<string>, source: KeySou
     blockRows,
   );
   const keys = parseLines<{ key: string }>(answer).map(({ key }) => key);
-  return keys.length > MAX_LABEL_KEYS ? ANY_KEYS : byName(wanted, keys);
+  return keys.length > MAX_LABEL_KEYS ? ANY_KEYS : keysByName(wanted, keys);
 }
 
 /** Undefined if there may be more keys. */
@@ -150,10 +150,10 @@ async function keysOfGroups(ask: Ask, groups: readonly Sql[]): Promise<readonly 
   return keys.length < KEYS ? keys : undefined;
 }
 
-function byName(names: readonly string[], keys: readonly string[]): KeysOf {
-  const found = new Map(names.map((name): [string, string[]] => [name, []]));
-  for (const key of keys) found.get(labelName(key))?.push(key);
-  return (name) => found.get(name);
+function keysByName(names: readonly string[], keys: readonly string[]): KeysOf {
+  const keysOfName = new Map(names.map((name): [string, string[]] => [name, []]));
+  for (const key of keys) keysOfName.get(labelName(key))?.push(key);
+  return (name) => keysOfName.get(name);
 }
 
 export interface NumberSql {

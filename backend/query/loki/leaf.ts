@@ -9,7 +9,7 @@ import { SOFT_LABEL, STABLE_LABELS } from "./entry.ts";
 import { floatLiteral, isEmptyAttribute, type KeysOf, labelValue, numberSql } from "./label-sql.ts";
 import { type LineParser, lineParser } from "./line-sql.ts";
 import { plainValues } from "./regex.ts";
-import type { Conversion, LabelFilter, RangeAggregation, Stage } from "./syntax.ts";
+import { type Conversion, type LabelFilter, type RangeAggregation, type Stage, usesLine } from "./syntax.ts";
 
 /** How the labels of a series are chosen from those of a record. */
 export type SeriesLabels =
@@ -27,8 +27,8 @@ export interface Leaf {
 /** `outer`: the labels of an enclosing aggregation, if no other labels of the records are needed. */
 export function leafOf(range: RangeAggregation, outer: SeriesLabels | undefined): Leaf {
   const { unwrap, grouping, operation, log } = range;
-  const own: SeriesLabels | undefined = grouping && groupingLabels(grouping.without, grouping.labels);
-  let labels = operation === "absent_over_time" ? ({ kind: "none" } as const) : (own ?? outer ?? ({ kind: "all" } as const));
+  const grouped: SeriesLabels | undefined = grouping && groupingLabels(grouping.without, grouping.labels);
+  let labels = operation === "absent_over_time" ? ({ kind: "none" } as const) : (grouped ?? outer ?? ({ kind: "all" } as const));
   if (unwrap && (labels.kind === "all" || labels.kind === "without")) {
     labels = { kind: "without", names: labels.kind === "without" ? [...labels.names, unwrap.label] : [unwrap.label] };
   }
@@ -55,7 +55,7 @@ function fieldsOf(stage: Stage): string[] {
 }
 
 const PARSERS = new Set(["json", "logfmt", "pattern", "unpack"]);
-const OF_LINE = new Set(["line_format", "decolorize"]);
+const CHANGES_LINE = new Set(["line_format", "decolorize"]);
 
 /** The stages that influence the result, determined from the last to the first. */
 export function neededStages({ range, labels, usedLabels }: Leaf, stages: readonly Stage[]): Stage[] {
@@ -72,13 +72,13 @@ export function neededStages({ range, labels, usedLabels }: Leaf, stages: readon
   for (const stage of stages.toReversed()) {
     const dropsErrors = stage.kind === "drop" && stage.labels.every((label) => label === "__error__" || label === "__error_details__");
     if (dropsErrors) ignoresErrors ||= stage.labels.includes("__error__");
-    const isIdle =
-      (OF_LINE.has(stage.kind) && !needsLine) ||
+    const isUnneeded =
+      (CHANGES_LINE.has(stage.kind) && !needsLine) ||
       (PARSERS.has(stage.kind) && (parsesNothing || (ignoresErrors && !needsParsed && !(stage.kind === "unpack" && needsLine)))) ||
       (stage.kind === "regexp" && !needsParsed);
-    if (isIdle) continue;
+    if (isUnneeded) continue;
     needed.unshift(stage);
-    needsLine ||= !["label_filter", "label_format", "drop", "keep"].includes(stage.kind);
+    needsLine ||= usesLine(stage);
   }
   // If no stage can fail, there are no errors to drop.
   const mayFail = needed.some(({ kind }) => kind !== "drop" && kind !== "keep" && kind !== "line_filter") || range.unwrap !== undefined;
@@ -89,7 +89,7 @@ export function neededStages({ range, labels, usedLabels }: Leaf, stages: readon
 }
 
 export interface LeafSql {
-  /** Conditions in addition to those of `push`. */
+  /** Conditions in addition to those of `pushDown`. */
   readonly conditions: readonly Sql[];
   readonly isAmbiguous: Sql | undefined;
   /** The unwrapped number. */
@@ -158,11 +158,11 @@ export function leafSql({ range, labels }: Leaf, stages: readonly Stage[], keysO
   if (range.unwrap && !value) return undefined;
   const named = labels.kind === "by" || labels.kind === "without" ? labels.names : [];
   const isWhole = labels.kind === "all" || labels.kind === "without";
-  if (named.some(isOfErrors) || (isWhole && (state.keepsSome || state.line))) return undefined;
+  if (named.some(isErrorLabel) || (isWhole && (state.keepsSome || state.line))) return undefined;
   const fields = new Map(named.map((name) => [name, fieldOf(state, name)]));
-  const ofLabels = labels.kind === "by" ? [...fields.values()] : [];
-  if (ofLabels.includes(undefined)) return undefined;
-  const ambiguous = [...new Set([...state.ambiguous, ...ofLabels.map((field) => field?.ambiguous ?? NO), state.error])].filter(
+  const seriesFields = labels.kind === "by" ? [...fields.values()] : [];
+  if (seriesFields.includes(undefined)) return undefined;
+  const ambiguous = [...new Set([...state.ambiguous, ...seriesFields.map((field) => field?.ambiguous ?? NO), state.error])].filter(
     (condition) => condition !== NO,
   );
   return {
@@ -185,7 +185,7 @@ function groupValue(field: Field | undefined): Sql {
   return isMarked(field) ? sql`if(${field.isParsed} OR ${field.value} != '', concat(${MARK}, ${field.value}), '')` : field.value;
 }
 
-function isOfErrors(name: string): boolean {
+function isErrorLabel(name: string): boolean {
   return name.startsWith("__error");
 }
 
@@ -219,18 +219,18 @@ function addStage(state: State, stage: Stage): boolean {
   if (stage.kind !== "drop" && stage.kind !== "keep") return false;
   const names = stage.labels.filter((label) => typeof label === "string");
   if (names.length < stage.labels.length) return false;
-  const was = state.isGone;
+  const wasGone = state.isGone;
   if (stage.kind === "keep") {
     state.keepsSome = true;
-    state.isGone = (name) => was(name) || !names.includes(name);
+    state.isGone = (name) => wasGone(name) || !names.includes(name);
     return true;
   }
   // Error details without their error would count as a label.
-  const dropsErrors = names.some(isOfErrors);
+  const dropsErrors = names.some(isErrorLabel);
   if (dropsErrors && !(names.includes(ERROR) && names.includes("__error_details__")) && state.error !== NO) return false;
   if (dropsErrors) state.error = NO;
-  state.dropped.push(...names.filter((name) => !isOfErrors(name)));
-  state.isGone = (name) => was(name) || names.includes(name);
+  state.dropped.push(...names.filter((name) => !isErrorLabel(name)));
+  state.isGone = (name) => wasGone(name) || names.includes(name);
   return true;
 }
 
@@ -261,7 +261,7 @@ function filterOutcome(state: State, filter: LabelFilter): Outcome | undefined {
     const { name, operator, value } = filter.matcher;
     if (name === ERROR) return operator === "=" && value === "" ? { passes: not(state.error), error: NO, ambiguous: NO } : undefined;
     const isPattern = (operator === "=~" || operator === "!~") && !plainValues(value);
-    if (isOfErrors(name) || isPattern) return undefined;
+    if (isErrorLabel(name) || isPattern) return undefined;
     const field = fieldOf(state, name);
     if (!field) return undefined;
     return {
@@ -282,7 +282,7 @@ function filterOutcome(state: State, filter: LabelFilter): Outcome | undefined {
 function compareOutcome(state: State, filter: Extract<LabelFilter, { kind: "compare" }>): Outcome | undefined {
   const { name, operator, value, conversion } = filter;
   const literal = floatLiteral(value);
-  if (!literal || isOfErrors(name)) return undefined;
+  if (!literal || isErrorLabel(name)) return undefined;
   const field = fieldOf(state, name);
   if (!field) return undefined;
   if (state.isGone(name)) return { passes: NO, error: NO, ambiguous: NO };
@@ -301,7 +301,7 @@ const COMPARE = { "==": sql`=`, "!=": sql`!=`, ">": sql`>`, ">=": sql`>=`, "<": 
 
 /** A record without the label is skipped. If its label is not a number, that is an error which only the filters after it may drop. */
 function addUnwrap(state: State, { label, conversion, filters }: NonNullable<Leaf["range"]["unwrap"]>): Sql | undefined {
-  if (isOfErrors(label)) return undefined;
+  if (isErrorLabel(label)) return undefined;
   const field = fieldOf(state, label);
   if (!field) return undefined;
   const ambiguous = ambiguityOf(field, conversion);

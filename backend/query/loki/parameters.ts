@@ -39,6 +39,7 @@ export function readTime(name: string, text: string): bigint {
   return ns > MAX_NS ? MAX_NS : ns;
 }
 
+/** Nanoseconds since 1970. */
 export interface TimeSpan {
   readonly start: bigint;
   readonly end: bigint;
@@ -48,9 +49,9 @@ export interface TimeSpan {
 export function readTimeRange(parameters: RequestParameters, nowNs: bigint): TimeSpan {
   const [start, end, since] = [textOf(parameters, "start"), textOf(parameters, "end"), textOf(parameters, "since")];
   const endNs = end === undefined ? nowNs : readTime("end", end);
-  const backNs = since === undefined ? HOUR_NS : readDuration("since", since);
-  const before = endNs < nowNs ? endNs : nowNs;
-  const span = { start: start === undefined ? (before > backNs ? before - backNs : 0n) : readTime("start", start), end: endNs };
+  const sinceNs = since === undefined ? HOUR_NS : readDuration("since", since);
+  const pastEndNs = endNs < nowNs ? endNs : nowNs;
+  const span = { start: start === undefined ? (pastEndNs > sinceNs ? pastEndNs - sinceNs : 0n) : readTime("start", start), end: endNs };
   if (span.end < span.start) throw createParameterError("end", "end timestamp must not be before or equal to start time");
   return span;
 }
@@ -66,11 +67,11 @@ export function readDuration(name: string, text: string): bigint {
 /** The evaluation times of a range query. */
 export function readSteps(parameters: RequestParameters, { start, end }: TimeSpan): Steps {
   const step = textOf(parameters, "step");
-  const byItself = BigInt(Math.max(1, Math.floor(Number(end - start) / 1e9 / 250))) * SECOND_NS;
-  const stepNs = step === undefined ? byItself : readDuration("step", step);
+  const defaultStepNs = BigInt(Math.max(1, Math.floor(Number(end - start) / 1e9 / 250))) * SECOND_NS;
+  const stepNs = step === undefined ? defaultStepNs : readDuration("step", step);
   if ((end - start) / stepNs > BigInt(MAX_RANGE_STEPS)) {
-    const what = `exceeded maximum resolution of ${MAX_RANGE_STEPS.toLocaleString("en")} points per time series. Try increasing the value of the step parameter`;
-    throw createParameterError("step", what);
+    const reason = `exceeded maximum resolution of ${MAX_RANGE_STEPS.toLocaleString("en")} points per time series. Try increasing the value of the step parameter`;
+    throw createParameterError("step", reason);
   }
   return stepsOf(start, end, stepNs);
 }
@@ -86,12 +87,12 @@ export function readLimitAndDirection(parameters: RequestParameters): EntryBound
   return { limit: readLimit(parameters, "limit", DEFAULT_ENTRIES, MAX_ENTRIES), oldestFirst: direction === "forward" };
 }
 
-export function readLimit(parameters: RequestParameters, name: string, byDefault: number, most: number): number {
+export function readLimit(parameters: RequestParameters, name: string, defaultLimit: number, maxLimit: number): number {
   const text = textOf(parameters, name);
-  if (text === undefined) return byDefault;
+  if (text === undefined) return defaultLimit;
   if (!/^0*[1-9]\d{0,8}$/.test(text)) throw createParameterError(name, "must be a whole number of at least 1");
-  if (Number(text) > most)
-    throw createParameterError(name, `max entries limit per query exceeded, limit > max_entries_limit (${Number(text)} > ${most})`);
+  if (Number(text) > maxLimit)
+    throw createParameterError(name, `max entries limit per query exceeded, limit > max_entries_limit (${Number(text)} > ${maxLimit})`);
   return Number(text);
 }
 
@@ -111,8 +112,8 @@ export interface Window {
   readonly offsetNs: bigint;
 }
 
-/** The first and the last evaluation time for which a record counts; the first is later than the last if there is none. */
-export function momentsOf(timeNs: bigint, { start, step, count }: Steps, { rangeNs, offsetNs }: Window): [first: number, last: number] {
+/** The numbers of the first and the last evaluation time for which a record counts; if there is none, the first is greater. */
+export function stepIndexesOf(timeNs: bigint, { start, step, count }: Steps, { rangeNs, offsetNs }: Window): [first: number, last: number] {
   const since = timeNs + offsetNs - start;
   const first = since <= 0n ? 0 : Number((since + step - 1n) / step);
   const until = since + rangeNs - 1n;
@@ -120,7 +121,7 @@ export function momentsOf(timeNs: bigint, { start, step, count }: Steps, { range
 }
 
 /** The range of records that count for any evaluation time; both ends are inclusive. */
-export function spanOf({ start, step, count }: Steps, { rangeNs, offsetNs }: Window): { start: bigint; end: bigint } {
+export function spanOf({ start, step, count }: Steps, { rangeNs, offsetNs }: Window): TimeSpan {
   const last = start + step * BigInt(count - 1);
   return { start: start - offsetNs - rangeNs + 1n, end: last - offsetNs };
 }

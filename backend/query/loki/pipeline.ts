@@ -4,15 +4,16 @@ import { MAX_REMEMBERED_LABELS } from "../limits.ts";
 import type { Entry } from "./entry.ts";
 import { convert } from "./grammar.ts";
 import { isLike, linePattern, parserStep, type Step } from "./parsers.ts";
-import { anchored, beginRecord, charge, checkLength, compiled, findText, plainValues } from "./regex.ts";
+import { anchored, beginRecord, charge, checkLength, compilePattern, findText, plainValues } from "./regex.ts";
 import type { CompareOperator, LabelChoice, LabelFilter, LabelFormat, LineFilter, Matcher, Stage } from "./syntax.ts";
+import { usesLine } from "./syntax.ts";
 import { TemplateError } from "./template-values.ts";
 import { Template } from "./template.ts";
 
 /** Returns a function that returns whether the record passes. `required`: the only labels that have to be read from its line. */
 export function pipelineOf(stages: readonly Stage[], required?: ReadonlySet<string>): Step {
   const steps = stages.map((stage) => stepOf(stage, required));
-  const readsLine = stages.some(({ kind }) => !["label_filter", "label_format", "drop", "keep"].includes(kind));
+  const readsLine = stages.some(usesLine);
   return (entry) => {
     beginRecord();
     if (readsLine) checkLength(entry.line, "a line");
@@ -48,7 +49,7 @@ function lineFilter({ operator, texts }: LineFilter): Step {
       const parts = linePattern(text);
       return (line) => isLike(parts, line);
     }
-    const pattern = compiled(text);
+    const pattern = compilePattern(text);
     return (line) => pattern.test(line);
   });
   const isWanted = operator.startsWith("|");
@@ -65,13 +66,13 @@ function lineFormat(text: string): Step {
 }
 
 function labelFormat(formats: readonly LabelFormat[]): Step {
-  const read = formats.map((format) => ({
+  const templates = formats.map((format) => ({
     ...format,
     template: format.template === undefined ? undefined : new Template(format.template),
   }));
   return (entry) => {
     let labels: ReadonlyMap<string, string> | undefined;
-    for (const { name, from, template } of read) {
+    for (const { name, from, template } of templates) {
       if (template) {
         labels ??= labelsOf(entry);
         const value = renderTemplate(entry, template, labels);
@@ -158,19 +159,19 @@ function expressionTest(text: string): ValueTest {
     const set = new Set(values);
     return (text) => set.has(text);
   }
-  const pattern = compiled(anchored(text));
-  const known = new Map<string, boolean>();
+  const pattern = compilePattern(anchored(text));
+  const results = new Map<string, boolean>();
   return (text) => {
-    let matches = known.get(text);
+    let matches = results.get(text);
     if (matches === undefined) {
       matches = pattern.test(text);
-      if (known.size < MAX_REMEMBERED_LABELS && text.length < 256) known.set(text, matches);
+      if (results.size < MAX_REMEMBERED_LABELS && text.length < 256) results.set(text, matches);
     }
     return matches;
   };
 }
 
-const COMPARE: Readonly<Record<CompareOperator, (one: number, other: number) => boolean>> = {
+const COMPARE: Readonly<Record<CompareOperator, (a: number, b: number) => boolean>> = {
   "==": (a, b) => a === b,
   "!=": (a, b) => a !== b,
   ">": (a, b) => a > b,

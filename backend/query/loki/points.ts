@@ -4,9 +4,9 @@ import { ApiError } from "../../errors.ts";
 import { MAX_QUERY_POINTS, MAX_QUERY_SERIES } from "../limits.ts";
 import type { LabelSet, Sample } from "./entry.ts";
 
-/** Call with ascending evaluation times. */
+/** Call with ascending numbers of evaluation times. */
 export interface Points {
-  at(moment: number): Sample[];
+  at(stepIndex: number): Sample[];
 }
 
 interface CountedSeries {
@@ -16,30 +16,37 @@ interface CountedSeries {
 }
 
 /** The engine returns cells in any order; sorting makes topk choose the same series among equal values each time. */
-function inOrder<T extends { readonly labels: LabelSet }>(series: Iterable<T>): T[] {
-  return [...series].sort(({ labels: one }, { labels: other }) => (one.key < other.key ? -1 : 1));
+function sortByLabels<T extends { readonly labels: LabelSet }>(series: Iterable<T>): T[] {
+  return [...series].sort((a, b) => (a.labels.key < b.labels.key ? -1 : 1));
+}
+
+/** The series with these labels. Throws ApiError query_too_expensive if a new one exceeds the limits of `checkSize`. */
+function getOrCreate<T>(seriesByKey: Map<string, T>, { key }: LabelSet, stepCount: number, create: () => T): T {
+  let series = seriesByKey.get(key);
+  if (!series) {
+    checkSize(seriesByKey.size + 1, stepCount);
+    seriesByKey.set(key, (series = create()));
+  }
+  return series;
 }
 
 /** Counts per evaluation time: each cell counts from its first to its last one. */
 export class CountedPoints implements Points {
-  readonly #moments: number;
+  readonly #stepCount: number;
   readonly #divisor: number;
   readonly #series = new Map<string, CountedSeries>();
   #ordered: CountedSeries[] | undefined;
 
-  constructor(moments: number, divisor: number) {
-    this.#moments = moments;
+  constructor(stepCount: number, divisor: number) {
+    this.#stepCount = stepCount;
     this.#divisor = divisor;
   }
 
   add(labels: LabelSet, { first, last, n, value }: Pick<PointCell, "first" | "last" | "n" | "value">): void {
-    let series = this.#series.get(labels.key);
-    if (!series) {
-      checkSize(this.#series.size + 1, this.#moments);
-      const cells = this.#moments + 1;
-      series = { labels, counts: new Float64Array(cells), sums: new Float64Array(cells) };
-      this.#series.set(labels.key, series);
-    }
+    const series = getOrCreate(this.#series, labels, this.#stepCount, () => {
+      const cells = this.#stepCount + 1;
+      return { labels, counts: new Float64Array(cells), sums: new Float64Array(cells) };
+    });
     // The numbers are integers, so subtracting at one end what was added at the other leaves no rounding error.
     series.counts[first] = (series.counts[first] as number) + n;
     series.counts[last + 1] = (series.counts[last + 1] as number) - n;
@@ -47,15 +54,15 @@ export class CountedPoints implements Points {
     series.sums[last + 1] = (series.sums[last + 1] as number) - value;
   }
 
-  at(moment: number): Sample[] {
+  at(stepIndex: number): Sample[] {
     const samples: Sample[] = [];
-    this.#ordered ??= inOrder(this.#series.values());
+    this.#ordered ??= sortByLabels(this.#series.values());
     for (const { labels, counts, sums } of this.#ordered) {
-      if (moment > 0) {
-        counts[moment] = (counts[moment] as number) + (counts[moment - 1] as number);
-        sums[moment] = (sums[moment] as number) + (sums[moment - 1] as number);
+      if (stepIndex > 0) {
+        counts[stepIndex] = (counts[stepIndex] as number) + (counts[stepIndex - 1] as number);
+        sums[stepIndex] = (sums[stepIndex] as number) + (sums[stepIndex - 1] as number);
       }
-      if (counts[moment] !== 0) samples.push({ labels, value: (sums[moment] as number) / this.#divisor });
+      if (counts[stepIndex] !== 0) samples.push({ labels, value: (sums[stepIndex] as number) / this.#divisor });
     }
     return samples;
   }
@@ -72,22 +79,16 @@ interface CellSeries {
  * Cells of values, and the functions over the cells of a window. All windows have the same length, so the cells of a window are adjacent.
  */
 export class CellPoints implements Points {
-  readonly #make: (cells: readonly PointCell[]) => number;
+  readonly #compute: (cells: readonly PointCell[]) => number;
   readonly #series = new Map<string, CellSeries>();
   #ordered: CellSeries[] | undefined;
 
-  constructor(make: (cells: readonly PointCell[]) => number) {
-    this.#make = make;
+  constructor(compute: (cells: readonly PointCell[]) => number) {
+    this.#compute = compute;
   }
 
   add(labels: LabelSet, cell: PointCell): void {
-    let series = this.#series.get(labels.key);
-    if (!series) {
-      checkSize(this.#series.size + 1, 1);
-      series = { labels, cells: [], from: 0, to: 0 };
-      this.#series.set(labels.key, series);
-    }
-    series.cells.push(cell);
+    getOrCreate(this.#series, labels, 1, () => ({ labels, cells: [], from: 0, to: 0 })).cells.push(cell);
   }
 
   /** Whether a series has two cells for the same evaluation times. */
@@ -95,14 +96,14 @@ export class CellPoints implements Points {
     return this.#sorted().some(({ cells }) => cells.some((cell, index) => isDuplicate(cell, cells[index - 1])));
   }
 
-  at(moment: number): Sample[] {
+  at(stepIndex: number): Sample[] {
     const samples: Sample[] = [];
     for (const series of this.#sorted()) {
       const { labels, cells } = series;
-      while (series.to < cells.length && (cells[series.to] as PointCell).first <= moment) series.to += 1;
-      while (series.from < series.to && (cells[series.from] as PointCell).last < moment) series.from += 1;
+      while (series.to < cells.length && (cells[series.to] as PointCell).first <= stepIndex) series.to += 1;
+      while (series.from < series.to && (cells[series.from] as PointCell).last < stepIndex) series.from += 1;
       const { from, to } = series;
-      if (from < to) samples.push({ labels, value: this.#make(cells.slice(from, to)) });
+      if (from < to) samples.push({ labels, value: this.#compute(cells.slice(from, to)) });
     }
     return samples;
   }
@@ -110,43 +111,38 @@ export class CellPoints implements Points {
   #sorted(): readonly CellSeries[] {
     if (this.#ordered) return this.#ordered;
     for (const { cells } of this.#series.values()) cells.sort((a, b) => a.first - b.first || a.last - b.last);
-    return (this.#ordered = inOrder(this.#series.values()));
+    return (this.#ordered = sortByLabels(this.#series.values()));
   }
 }
 
 /** Values in the order of time, and the functions over the values of a window. */
 export class WindowedPoints implements Points {
-  readonly #make: (window: WindowOf) => number;
+  readonly #compute: (window: SeriesWindow) => number;
   readonly #window: { readonly stepNs: number; readonly rangeNs: number; readonly parameter: number };
   readonly #series = new Map<string, { labels: LabelSet; times: number[]; values: number[]; from: number; to: number }>();
 
-  constructor(make: (window: WindowOf) => number, window: { stepNs: number; rangeNs: number; parameter: number }) {
-    this.#make = make;
+  constructor(compute: (window: SeriesWindow) => number, window: { stepNs: number; rangeNs: number; parameter: number }) {
+    this.#compute = compute;
     this.#window = window;
   }
 
   /** `timeNs`: since the first evaluation time, including the offset. */
   add(labels: LabelSet, timeNs: number, value: number): void {
-    let series = this.#series.get(labels.key);
-    if (!series) {
-      checkSize(this.#series.size + 1, 1);
-      series = { labels, times: [], values: [], from: 0, to: 0 };
-      this.#series.set(labels.key, series);
-    }
+    const series = getOrCreate(this.#series, labels, 1, () => ({ labels, times: [], values: [], from: 0, to: 0 }));
     series.times.push(timeNs);
     series.values.push(value);
   }
 
-  at(moment: number): Sample[] {
+  at(stepIndex: number): Sample[] {
     const { stepNs, rangeNs, parameter } = this.#window;
-    const endNs = moment * stepNs;
+    const endNs = stepIndex * stepNs;
     const samples: Sample[] = [];
     for (const series of this.#series.values()) {
       const { labels, times, values } = series;
       while (series.to < times.length && (times[series.to] as number) <= endNs) series.to += 1;
       while (series.from < series.to && (times[series.from] as number) <= endNs - rangeNs) series.from += 1;
       const { from, to } = series;
-      if (from < to) samples.push({ labels, value: this.#make({ times, values, from, to, endNs, rangeNs, parameter }) });
+      if (from < to) samples.push({ labels, value: this.#compute({ times, values, from, to, endNs, rangeNs, parameter }) });
     }
     return samples;
   }
@@ -156,20 +152,17 @@ function isDuplicate(cell: PointCell, before: PointCell | undefined): boolean {
   return cell.first === before?.first && cell.last === before.last;
 }
 
-export function checkSize(series: number, moments: number): void {
-  if (series <= MAX_QUERY_SERIES && series * moments <= MAX_QUERY_POINTS) return;
-  const what = `more than ${MAX_QUERY_SERIES} series, or ${MAX_QUERY_POINTS} points`;
-  throw new ApiError("query_too_expensive", `this query has ${what}: write sum by (…) around it, or a more specific selector`);
+export function checkSize(series: number, stepCount: number): void {
+  if (series <= MAX_QUERY_SERIES && series * stepCount <= MAX_QUERY_POINTS) return;
+  const limits = `more than ${MAX_QUERY_SERIES} series, or ${MAX_QUERY_POINTS} points`;
+  throw new ApiError("query_too_expensive", `this query has ${limits}: write sum by (…) around it, or a more specific selector`);
 }
 
-/** The values of one series; times in nanoseconds since the first evaluation time. */
-export interface Values {
+/** The `values` of a series that are in a window: from `from` up to but excluding `to`; at least one. */
+export interface SeriesWindow {
+  /** Nanoseconds since the first evaluation time. */
   readonly times: readonly number[];
   readonly values: readonly number[];
-}
-
-/** The `values` of a window: from `from` up to but excluding `to`; at least one. */
-export interface WindowOf extends Values {
   readonly from: number;
   readonly to: number;
   readonly endNs: number;
@@ -178,7 +171,7 @@ export interface WindowOf extends Values {
   readonly parameter: number;
 }
 
-type RangeFunction = (window: WindowOf) => number;
+type RangeFunction = (window: SeriesWindow) => number;
 
 const sum: RangeFunction = ({ values, from, to }) => {
   let total = 0;
@@ -301,8 +294,8 @@ export const CELL_FUNCTIONS: Readonly<Record<string, CellFunction>> = {
   sum_over_time: sumOfCells,
   rate: (cells, rangeNs) => sumOfCells(cells, rangeNs) / (rangeNs / 1e9),
   avg_over_time: (cells, rangeNs) => sumOfCells(cells, rangeNs) / recordsOf(cells),
-  min_over_time: (cells) => cells.reduce((least, { value }) => Math.min(least, value), Number.POSITIVE_INFINITY),
-  max_over_time: (cells) => cells.reduce((most, { value }) => Math.max(most, value), Number.NEGATIVE_INFINITY),
+  min_over_time: (cells) => cells.reduce((min, { value }) => Math.min(min, value), Number.POSITIVE_INFINITY),
+  max_over_time: (cells) => cells.reduce((max, { value }) => Math.max(max, value), Number.NEGATIVE_INFINITY),
   first_over_time: (cells) => (cells[0] as PointCell).value,
   last_over_time: (cells) => (cells.at(-1) as PointCell).value,
   quantile_over_time: (cells) => (cells[0] as PointCell).value,

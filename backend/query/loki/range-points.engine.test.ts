@@ -11,7 +11,7 @@ import { jsonLine, logfmtLine } from "./line-records.fixture.ts";
 import { BOUNDS, Budget } from "./regex.ts";
 import { leafOf, neededStages, type SeriesLabels } from "./leaf.ts";
 import type { Points } from "./points.ts";
-import { type Evaluation, countedByEngine, readOneByOne } from "./range-points.ts";
+import { type Evaluation, evaluateInEngine, evaluateEachRecord } from "./range-points.ts";
 import { readQuery } from "./read-query.ts";
 import type { RangeAggregation, Stage } from "./syntax.ts";
 
@@ -219,7 +219,7 @@ function generated(): Generated {
   return { query: `${name}(${parameter}${selector} ${range} ${stages} | ${unwrap} ${after})${grouping}`, outer };
 }
 
-/** What a query answers, by series and moment; or why it is refused. */
+/** What a query answers, by series and step; or why it is refused. */
 async function answered(
   work: () => Promise<Points | undefined>,
   { count, isAbsence }: { count: number; isAbsence: boolean },
@@ -228,8 +228,8 @@ async function answered(
     const points = await work();
     if (!points) return undefined;
     const found = new Map<string, number>();
-    for (let moment = 0; moment < count; moment += 1) {
-      for (const { labels, value } of points.at(moment)) found.set(`${labels.key} @${moment}`, isAbsence ? 1 : value);
+    for (let stepIndex = 0; stepIndex < count; stepIndex += 1) {
+      for (const { labels, value } of points.at(stepIndex)) found.set(`${labels.key} @${stepIndex}`, isAbsence ? 1 : value);
     }
     return found;
   } catch (error) {
@@ -261,8 +261,8 @@ async function compare({ query, outer }: Generated, steps: Evaluation["steps"]):
     const whole = { conditions: [], matching: NO_MATCHING, rest: [...tested, ...neededStages(leaf, stages)] };
     // For absent_over_time, only the existence of a point matters.
     const points = { count: steps.count, isAbsence: range.operation === "absent_over_time" };
-    const script = await answered(() => readOneByOne(evaluation, leaf, whole), points);
-    const engine = await answered(() => countedByEngine(evaluation, leaf), points);
+    const script = await answered(() => evaluateEachRecord(evaluation, leaf, whole), points);
+    const engine = await answered(() => evaluateInEngine(evaluation, leaf), points);
     if (engine === undefined) return "JavaScript";
     const what = `${query} ${JSON.stringify(outer)} of ${steps.count}: `;
     if (typeof engine !== "string" && typeof script === "object")
@@ -351,7 +351,7 @@ describe("a hostile cardinality", () => {
   const perNs = { start: START_NS, step: 1n, count: 10_000 };
   const points = (query: string, name: string, steps: Evaluation["steps"]) => {
     const leaf = leafOf(readQuery(query) as RangeAggregation, { kind: "by", names: [name] });
-    return clickhouse.read(MANY, {}, (ask) => countedByEngine({ ask, orgId: MANY, steps, budget: new Budget(BOUNDS, undefined) }, leaf));
+    return clickhouse.read(MANY, {}, (ask) => evaluateInEngine({ ask, orgId: MANY, steps, budget: new Budget(BOUNDS, undefined) }, leaf));
   };
   beforeAll(async () => {
     await clickhouse.command(sql`INSERT INTO logs (org_id, host_id, time, id, level, source, message, labels)

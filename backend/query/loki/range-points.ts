@@ -6,17 +6,17 @@ import { readPageRows } from "../../storage/found-page.ts";
 import { areOfGroups, minutesAround } from "../../storage/logs/minute-counts.ts";
 import { type Cursor, pageConditions } from "../../storage/page.ts";
 import { LINE_BLOCK_ROWS, MAX_CELLS, MAX_CELL_BYTES } from "../limits.ts";
-import { aggregates, type Cell, cellStatement, labelReader, minuteSources } from "./cell-statement.ts";
-import { push, type Pushed } from "./conditions.ts";
-import { type Entry, EntryMaker, LabelSet, NO_LABELS, type Row } from "./entry.ts";
+import { aggregateSql, type Cell, cellStatement, labelReader, minuteSources } from "./cell-statement.ts";
+import { pushDown, type PushedDown } from "./conditions.ts";
+import { type Entry, EntryFactory, LabelSet, NO_LABELS, type Row } from "./entry.ts";
 import { convert, wrongQuery } from "./grammar.ts";
 import { findKeys } from "./label-sql.ts";
 import { type Leaf, leafSql, neededStages } from "./leaf.ts";
-import { momentsOf, spanOf, type Steps } from "./parameters.ts";
+import { spanOf, stepIndexesOf, type Steps, type TimeSpan } from "./parameters.ts";
 import { filterTest, pipelineOf } from "./pipeline.ts";
 import { CELL_FUNCTIONS, CellPoints, CountedPoints, NEEDS_SINGLE_CELLS, type Points, RANGE_FUNCTIONS, WindowedPoints } from "./points.ts";
 import { type Budget, tooExpensive } from "./regex.ts";
-import type { LogQuery, Stage } from "./syntax.ts";
+import { type LogQuery, type Stage, usesLine } from "./syntax.ts";
 
 /** How a query reads records, and what it may spend. */
 export interface QueryContext {
@@ -30,47 +30,45 @@ export interface Evaluation extends QueryContext {
 }
 
 export async function rangePoints(evaluation: Evaluation, leaf: Leaf): Promise<Points> {
-  const counted = neededStages(leaf, push(leaf.range.log).rest);
-  // If no label is stored, most stages can be translated to SQL; countedByEngine decides with the real keys of the records.
-  const plan = leafSql(leaf, counted, () => []);
-  if (plan && aggregates(leaf.range, plan.value, evaluation.steps)) {
-    const points = await countedByEngine(evaluation, leaf);
+  const pushedDown = pushDown(leaf.range.log);
+  const stages = neededStages(leaf, pushedDown.rest);
+  // If no label is stored, most stages can be translated to SQL; evaluateInEngine decides with the real keys of the records.
+  const plan = leafSql(leaf, stages, () => []);
+  if (plan && aggregateSql(leaf.range, plan.value, evaluation.steps)) {
+    const points = await evaluateInEngine(evaluation, leaf);
     if (points) return points;
   }
-  const pushed = push(leaf.range.log);
-  return readOneByOne(evaluation, leaf, { ...pushed, rest: counted });
+  return evaluateEachRecord(evaluation, leaf, { ...pushedDown, rest: stages });
 }
 
 /** Evaluates in JavaScript. */
-export async function readOneByOne(evaluation: Evaluation, leaf: Leaf, pushed: Pushed): Promise<Points> {
+export async function evaluateEachRecord(evaluation: Evaluation, leaf: Leaf, pushedDown: PushedDown): Promise<Points> {
   const { steps } = evaluation;
   const { range } = leaf;
-  const rangeNs = Number(range.rangeNs);
-  const { parameter = Number.NaN } = range;
   const points = new WindowedPoints(RANGE_FUNCTIONS[range.operation] as (typeof RANGE_FUNCTIONS)[string], {
     stepNs: Number(steps.step),
-    rangeNs,
-    parameter,
+    rangeNs: Number(range.rangeNs),
+    parameter: range.parameter ?? Number.NaN,
   });
-  const read = sampleReader(leaf, pushed.rest);
-  const query = { ...pushed, span: spanOf(steps, range), oldestFirst: true, hasLines: read.readsLines };
+  const reader = sampleReader(leaf, pushedDown.rest);
+  const query = { ...pushedDown, span: spanOf(steps, range), oldestFirst: true, hasLines: reader.readsLines };
   for await (const entry of records(evaluation, query)) {
-    const [first, last] = momentsOf(entry.timeNs, steps, range);
+    const [first, last] = stepIndexesOf(entry.timeNs, steps, range);
     if (first > last) continue;
-    const sample = read.sample(entry);
+    const sample = reader.sample(entry);
     if (sample) points.add(sample.labels, Number(entry.timeNs + range.offsetNs - steps.start), sample.value);
   }
   return points;
 }
 
 /** Undefined if JavaScript has to read the records. */
-export async function countedByEngine({ ask, orgId, steps, budget }: Evaluation, leaf: Leaf): Promise<Points | undefined> {
+export async function evaluateInEngine({ ask, orgId, steps, budget }: Evaluation, leaf: Leaf): Promise<Points | undefined> {
   const { range } = leaf;
   const span = spanOf(steps, range);
   const org = sql`org_id = ${orgId}`;
   const rangeConditions = [org, ...pageConditions({ range: span })];
   const columnsOnly = range.log.selector.filter(({ name }) => name === "service_name" || name === "host_id");
-  const narrowed = push({ kind: "log", selector: columnsOnly, stages: [] });
+  const narrowed = pushDown({ kind: "log", selector: columnsOnly, stages: [] });
   const keysOf = await findKeys(
     ask,
     labelsOf(leaf),
@@ -82,18 +80,18 @@ export async function countedByEngine({ ask, orgId, steps, budget }: Evaluation,
     },
     narrowed.matching.blockRows,
   );
-  const { conditions, matching, rest } = push(range.log, keysOf);
+  const { conditions, matching, rest } = pushDown(range.log, keysOf);
   const plan = leafSql(leaf, neededStages(leaf, rest), keysOf);
   if (!plan) return undefined;
   const source = { range, steps, plan, keysOf, matching, where: [...rangeConditions, ...conditions] };
   const readLabels = labelReader(plan);
   const rangeNs = Number(range.rangeNs);
-  const ofCells = CELL_FUNCTIONS[range.operation] as (typeof CELL_FUNCTIONS)[string];
+  const cellFunction = CELL_FUNCTIONS[range.operation] as (typeof CELL_FUNCTIONS)[string];
   const points =
     range.unwrap && range.operation !== "absent_over_time"
-      ? new CellPoints((cells) => ofCells(cells, rangeNs))
+      ? new CellPoints((cells) => cellFunction(cells, rangeNs))
       : new CountedPoints(steps.count, range.operation.endsWith("rate") ? rangeNs / 1e9 : 1);
-  let cells = 0;
+  let cellCount = 0;
   for (const part of minuteSources(source, [org], conditions) ?? [source]) {
     const cellQuery = cellStatement(part);
     if (!cellQuery) return undefined;
@@ -101,7 +99,8 @@ export async function countedByEngine({ ask, orgId, steps, budget }: Evaluation,
     const lines = await ask(cellQuery.statement, MAX_CELL_BYTES, blockRows, cellQuery.maxCells);
     budget.begin();
     for (const line of linesOf(lines)) {
-      if ((cells += 1) > MAX_CELLS) throw tooExpensive(`has more than ${MAX_CELLS} counts by series and time; write sum by (…) around it`);
+      if ((cellCount += 1) > MAX_CELLS)
+        throw tooExpensive(`has more than ${MAX_CELLS} counts by series and time; write sum by (…) around it`);
       const cell = JSON.parse(line) as Cell;
       if (cell.ambiguous || cell.value === null || cell.squares === null) return undefined;
       points.add(readLabels(cell), { ...cell, value: cell.value, squares: cell.squares ?? 0 });
@@ -134,21 +133,17 @@ const PAGE_RECORDS = 5000;
 const DENSE_ROWS = 1000;
 const PAGE_BYTES = 2 * 1024 * 1024;
 
-export interface Span {
-  /** Nanoseconds, both ends inclusive. */
-  readonly start: bigint;
-  readonly end: bigint;
-}
-
 /** The records from which labels and series are read. */
 export interface Selected {
-  readonly span: Span;
+  /** Both ends are inclusive. */
+  readonly span: TimeSpan;
   /** Records that any of them selects; none: all records. */
   readonly selectors: readonly LogQuery[];
 }
 
-export interface RecordQuery extends Pick<Pushed, "conditions" | "matching"> {
-  readonly span: Span;
+export interface RecordQuery extends Pick<PushedDown, "conditions" | "matching"> {
+  /** Both ends are inclusive. */
+  readonly span: TimeSpan;
   readonly oldestFirst: boolean;
   /** False if the lines are not needed. */
   readonly hasLines: boolean;
@@ -170,7 +165,7 @@ export async function* records({ ask, orgId, budget }: QueryContext, query: Reco
   const { span, oldestFirst, conditions, matching, limit = Number.POSITIVE_INFINITY } = query;
   // The alias is not `message`, because a condition on that would see the alias instead of the stored column.
   const columns = sql`${FIELDS}, ${query.hasLines ? sql`message` : sql`''`} AS line${query.hasIds ? sql`, toString(id) AS row_id` : sql``}`;
-  const entries = new EntryMaker();
+  const entries = new EntryFactory();
   const { bounds } = budget;
   let [count, bytes, after]: [number, number, Cursor | undefined] = [0, 0, query.after];
   do {
@@ -192,7 +187,7 @@ export async function* records({ ask, orgId, budget }: QueryContext, query: Reco
     for (const row of JSON.parse(found.json.toString("utf8")) as Row[]) {
       if (budget.isDue) await budget.yieldToOthers();
       count += 1;
-      yield entries.of(row);
+      yield entries.create(row);
     }
     await budget.yieldToOthers();
     if (count > bounds.records || bytes > bounds.bytes)
@@ -207,36 +202,36 @@ export interface SampleReader {
   readonly sample: (entry: Entry) => { readonly labels: LabelSet; readonly value: number } | undefined;
 }
 
+/** Returns one LabelSet for equal labels, so that records of a series share it. */
+type InternLabels = (entries: (readonly [string, string])[]) => LabelSet;
+
 export function sampleReader(leaf: Leaf, stages: readonly Stage[]): SampleReader {
   const { range, labels, usedLabels } = leaf;
   const isBytes = range.operation.startsWith("bytes_");
-  const passes = pipelineOf(
-    stages,
-    labels.kind === "by" || labels.kind === "none" ? new Set([...usedLabels, ...(labels.kind === "by" ? labels.names : [])]) : undefined,
-  );
+  const named = labels.kind === "by" ? labels.names : labels.kind === "none" ? [] : undefined;
+  const required = named && new Set([...usedLabels, ...named]);
+  const passes = pipelineOf(stages, required);
   const value = unwrapValue(leaf);
-  const sets = new Map<string, LabelSet>();
+  const labelSets = new Map<string, LabelSet>();
   // A query that names __error__ gets records with errors.
-  const keepsErrors =
-    (labels.kind === "by" || labels.kind === "none") &&
-    (usedLabels.has("__error__") || (labels.kind === "by" && labels.names.includes("__error__")));
-  const known = (entries: (readonly [string, string])[]): LabelSet => {
+  const keepsErrors = required?.has("__error__") ?? false;
+  const internLabels: InternLabels = (entries) => {
     const key = JSON.stringify(entries);
-    let set = sets.get(key);
+    let set = labelSets.get(key);
     if (!set) {
       set = new LabelSet(entries);
-      if (sets.size < 50_000) sets.set(key, set);
+      if (labelSets.size < 50_000) labelSets.set(key, set);
     }
     return set;
   };
   return {
-    readsLines: isBytes || stages.some(({ kind }) => !["label_filter", "label_format", "drop", "keep"].includes(kind)),
+    readsLines: isBytes || stages.some(usesLine),
     sample: (entry) => {
       if (!passes(entry)) return undefined;
       const number = value ? value(entry) : isBytes ? Buffer.byteLength(entry.line) : 1;
       if (number === undefined) return undefined;
       if (entry.error && !keepsErrors) throw pipelineError(entry);
-      return { labels: entry.error ? known(allLabels(entry)) : seriesLabels(leaf, entry, known), value: number };
+      return { labels: entry.error ? internLabels(allLabels(entry)) : seriesLabels(leaf, entry, internLabels), value: number };
     },
   };
 }
@@ -259,11 +254,11 @@ function allLabels(entry: Entry): (readonly [string, string])[] {
   return [...entry.labels()].map(([name, value]) => [name, value] as const);
 }
 
-function seriesLabels({ labels }: Leaf, entry: Entry, known: (entries: (readonly [string, string])[]) => LabelSet): LabelSet {
+function seriesLabels({ labels }: Leaf, entry: Entry, internLabels: InternLabels): LabelSet {
   if (labels.kind === "none") return NO_LABELS;
-  if (labels.kind === "all") return known(allLabels(entry));
-  if (labels.kind === "without") return known(allLabels(entry).filter(([name]) => !labels.names.includes(name)));
-  return known(
+  if (labels.kind === "all") return internLabels(allLabels(entry));
+  if (labels.kind === "without") return internLabels(allLabels(entry).filter(([name]) => !labels.names.includes(name)));
+  return internLabels(
     labels.names.flatMap((name) => {
       const value = entry.groupValueOf(name);
       return value === undefined ? [] : [[name, value] as const];
@@ -273,6 +268,6 @@ function seriesLabels({ labels }: Leaf, entry: Entry, known: (entries: (readonly
 
 function pipelineError(entry: Entry): Error {
   const series = new LabelSet(allLabels(entry)).toString().slice(0, 500);
-  const instead = `Use a label filter to intentionally skip this error. (e.g | __error__!="${entry.error}")`;
-  return wrongQuery(`pipeline error: '${entry.error}' for series: '${series}'. ${instead}`);
+  const advice = `Use a label filter to intentionally skip this error. (e.g | __error__!="${entry.error}")`;
+  return wrongQuery(`pipeline error: '${entry.error}' for series: '${series}'. ${advice}`);
 }

@@ -65,7 +65,7 @@ function readMetric(state: ParseState, node: SyntaxNode): MetricQuery {
       return { kind: "vector", value: readNumber(tree.of(inner.getChild("Number") as SyntaxNode)) };
     case "LabelReplaceExpr": {
       const of = readMetric(state, inner.getChild("MetricExpr") as SyntaxNode);
-      const [target, replacement, source, pattern] = inner.getChildren("String").map((one) => unquote(tree.of(one))) as [
+      const [target, replacement, source, pattern] = inner.getChildren("String").map((literal) => unquote(tree.of(literal))) as [
         string,
         string,
         string,
@@ -184,9 +184,9 @@ function readOperand(state: ParseState, node: SyntaxNode): MetricQuery {
   return query;
 }
 
-function bind(operands: MetricQuery[], operators: Operator[], least: number): MetricQuery {
+function bind(operands: MetricQuery[], operators: Operator[], minBinding: number): MetricQuery {
   let left = operands.shift() as MetricQuery;
-  for (let next = operators[0]; next && (BINDING[next.operator] as number) >= least; next = operators[0]) {
+  for (let next = operators[0]; next && (BINDING[next.operator] as number) >= minBinding; next = operators[0]) {
     operators.shift();
     const binding = BINDING[next.operator] as number;
     // A power is right-associative.
@@ -220,8 +220,8 @@ function readMatching(tree: Tree, modifier: SyntaxNode, operator: string): { ret
   const isOn = on.getChild("On") !== null;
   const labels = labelsOf(tree, on.getChild("GroupingLabels"));
   const include = labelsOf(tree, modifier.getChild("GroupingLabels"));
-  const both = isOn && include.find((label) => labels.includes(label));
-  if (both) throw wrongQuery(`the label ${both} must not occur in on() and group_${side}() at once`);
+  const repeated = isOn && include.find((label) => labels.includes(label));
+  if (repeated) throw wrongQuery(`the label ${repeated} must not occur in on() and group_${side}() at once`);
   return { returnsBool, matching: { on: isOn, labels, group: side && { side, include } } };
 }
 
@@ -252,10 +252,10 @@ const AGGREGATIONS = new Set(["sum", "avg", "count", "max", "min", "stddev", "st
 
 export function checkVector({ operation, grouping, parameter }: Omit<VectorAggregation, "of">): void {
   if (!AGGREGATIONS.has(operation)) throw wrongQuery(`${operation} is not supported${operation === "approx_topk" ? ": write topk" : ""}`);
-  const takes = operation === "topk" || operation === "bottomk";
-  if (takes && parameter === undefined) throw wrongQuery(`parameter required for operation ${operation}`);
-  if (!takes && parameter !== undefined) throw wrongQuery(`unsupported parameter for operation ${operation}(${parameter},`);
-  if (takes && !(Number.isInteger(parameter) && (parameter as number) > 0))
+  const needsParameter = operation === "topk" || operation === "bottomk";
+  if (needsParameter && parameter === undefined) throw wrongQuery(`parameter required for operation ${operation}`);
+  if (!needsParameter && parameter !== undefined) throw wrongQuery(`unsupported parameter for operation ${operation}(${parameter},`);
+  if (needsParameter && !(Number.isInteger(parameter) && (parameter as number) > 0))
     throw wrongQuery(`invalid parameter (must be greater than 0) ${operation}(${parameter}`);
   if (grouping && operation.startsWith("sort")) throw wrongQuery(`sort and sort_desc doesn't allow grouping by`);
 }

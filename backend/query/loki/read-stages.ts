@@ -57,27 +57,24 @@ function readChoices(state: ParseState, list: SyntaxNode | null, name: "DropLabe
 type Token = { readonly operator: "and" | "or" } | { readonly filter: LabelFilter };
 
 export function readLabelFilter(state: ParseState, node: SyntaxNode): LabelFilter {
-  const tokens = tokensOf(state, node);
   const alternatives: LabelFilter[] = [];
-  let all: LabelFilter | undefined;
-  for (const token of tokens) {
-    if ("filter" in token) all = all ? { kind: "and", left: all, right: token.filter } : token.filter;
-    else if (token.operator === "or" && all) {
-      alternatives.push(all);
-      all = undefined;
+  let conjunction: LabelFilter | undefined;
+  for (const token of tokensOf(state, node)) {
+    if ("filter" in token) conjunction = conjunction ? { kind: "and", left: conjunction, right: token.filter } : token.filter;
+    else if (token.operator === "or" && conjunction) {
+      alternatives.push(conjunction);
+      conjunction = undefined;
     }
   }
-  return [...alternatives, all as LabelFilter].reduce((left, right) => ({ kind: "or", left, right }));
+  return [...alternatives, conjunction as LabelFilter].reduce((left, right) => ({ kind: "or", left, right }));
 }
 
 /** Filters and operators in the order of the text; an expression in parentheses is one filter. */
 function tokensOf(state: ParseState, node: SyntaxNode): Token[] {
   const parts = children(node);
   const [only] = parts;
-  if (parts.length === 1 && only) {
-    if (only.name === "LabelFilter") return [{ filter: readLabelFilter(state, only) }];
-    return [{ filter: readOneFilter(state, only) }];
-  }
+  if (parts.length === 1 && only)
+    return [{ filter: only.name === "LabelFilter" ? readLabelFilter(state, only) : readSingleFilter(state, only) }];
   // A comma is not a node of the syntax tree.
   return parts.flatMap((part, index): Token[] => {
     if (part.name === "Or") return [{ operator: "or" }];
@@ -87,18 +84,18 @@ function tokensOf(state: ParseState, node: SyntaxNode): Token[] {
   });
 }
 
-function readOneFilter(state: ParseState, node: SyntaxNode): LabelFilter {
+function readSingleFilter(state: ParseState, node: SyntaxNode): LabelFilter {
   const { tree } = state;
   if (node.name === "Matcher") return { kind: "match", matcher: readMatcher(state, node) };
-  if (node.name === "UnitFilter") return readOneFilter(state, node.firstChild as SyntaxNode);
+  if (node.name === "UnitFilter") return readSingleFilter(state, node.firstChild as SyntaxNode);
   if (node.name === "IpLabelFilter")
     throw wrongQuery('ip() is not supported: write a regular expression instead, such as | addr=~"10\\\\..*"');
   const [name, operator, value] = children(node).map((child) => tree.of(child)) as [string, string, string];
-  const { number, conversion } = readCompared(node.name, value);
+  const { number, conversion } = readComparedValue(node.name, value);
   return { kind: "compare", name, operator: (operator === "=" ? "==" : operator) as CompareOperator, value: number, conversion };
 }
 
-function readCompared(kind: string, text: string): { number: number; conversion: Conversion } {
+function readComparedValue(kind: string, text: string): { number: number; conversion: Conversion } {
   if (kind === "DurationFilter") return { number: Number(readDuration(text)) / 1e9, conversion: "duration" };
   if (kind === "BytesFilter") return { number: parseBytes(text) ?? Number.NaN, conversion: "bytes" };
   return { number: readNumber(text.replaceAll(/\s/g, "")), conversion: "number" };
@@ -146,8 +143,7 @@ function readLineFilter(state: ParseState, node: SyntaxNode): LineFilter {
   const texts: string[] = [];
   for (let part: SyntaxNode | null = node; part; part = part.getChild("OrFilter")) {
     if (part.getChild("FilterOp")) {
-      const instead = 'write regular expressions instead, such as |~ "192\\\\.168\\\\.4\\\\."';
-      throw wrongQuery(`ip() is not supported: ${instead}`);
+      throw wrongQuery('ip() is not supported: write regular expressions instead, such as |~ "192\\\\.168\\\\.4\\\\."');
     }
     texts.push(unquote(tree.of(part.getChild("String") as SyntaxNode)));
   }
@@ -193,8 +189,8 @@ function readFormats(state: ParseState, node: SyntaxNode): LabelFormat[] {
     return { name, template };
   });
   const names = formats.map(({ name }) => name);
-  const twice = names.find((name, index) => names.indexOf(name) !== index);
-  if (twice !== undefined) throw wrongQuery(`label_format: multiple label name '${twice}' not allowed in a single format operation`);
+  const repeated = names.find((name, index) => names.indexOf(name) !== index);
+  if (repeated !== undefined) throw wrongQuery(`label_format: multiple label name '${repeated}' not allowed in a single format operation`);
   if (names.includes("__error__")) throw wrongQuery("label_format: __error__ cannot be formatted");
   return formats;
 }

@@ -3,7 +3,7 @@
 import { Sql } from "../../engines/clickhouse/sql.ts";
 import { type Cursor, formatTime, type Page } from "../../storage/page.ts";
 import { MAX_LOKI_ANSWER_BYTES } from "../limits.ts";
-import { leavesOut, push } from "./conditions.ts";
+import { mayDropRecords, pushDown } from "./conditions.ts";
 import { type Entry, labelName, type Row } from "./entry.ts";
 import { pipelineOf } from "./pipeline.ts";
 import { type QueryContext, records } from "./range-points.ts";
@@ -20,35 +20,35 @@ export interface PageRequest {
 
 /** A line with the cursor of the next page, or an empty one; then the records as a JSON array. */
 export async function answerRecords(context: QueryContext, query: LogQuery, { page, conditions }: PageRequest): Promise<Buffer> {
-  const { conditions: pushed, matching, rest } = push(query);
+  const { conditions: pushedConditions, matching, rest } = pushDown(query);
   const passes = pipelineOf(rest);
   const { range, limit, after, oldestFirst = false } = page;
-  const found: string[] = [];
+  const selected: string[] = [];
   let [bytes, last, hasMore]: [number, Cursor | undefined, boolean] = [0, undefined, false];
-  const isFull = (): boolean => found.length === limit || bytes > MAX_LOKI_ANSWER_BYTES;
-  const wanted = {
-    conditions: [...pushed, ...conditions.map((text) => new Sql(text))],
+  const isFull = (): boolean => selected.length === limit || bytes > MAX_LOKI_ANSWER_BYTES;
+  const recordQuery = {
+    conditions: [...pushedConditions, ...conditions.map((text) => new Sql(text))],
     matching,
     span: { start: range.start ?? 0n, end: range.end ?? END_OF_TIME_NS },
     oldestFirst,
     hasLines: true,
-    limit: leavesOut(rest) ? undefined : limit,
+    limit: mayDropRecords(rest) ? undefined : limit,
     after,
     hasIds: true,
     // It is not known whether one of the further records passes all stages, so the next page may be empty.
     isEnough: () => (hasMore = isFull()),
   };
-  for await (const entry of records(context, wanted)) {
+  for await (const entry of records(context, recordQuery)) {
     if (!passes(entry)) continue;
     hasMore = isFull();
     if (hasMore) break;
     const row = entry.row as Row;
     const record = JSON.stringify(recordOf(row, entry));
-    found.push(record);
+    selected.push(record);
     bytes += record.length;
     last = { time: BigInt(row.ns), id: BigInt(row.row_id ?? 0) };
   }
-  return Buffer.from(`${hasMore && last ? `${last.time}.${last.id}` : ""}\n[${found.join(",")}]`);
+  return Buffer.from(`${hasMore && last ? `${last.time}.${last.id}` : ""}\n[${selected.join(",")}]`);
 }
 
 /** A record in the format of GET /query/logs: stored labels that the stages kept have their attribute keys, parsed ones their names. */

@@ -6,7 +6,7 @@ import { Entry } from "./entry.ts";
 import { convert } from "./grammar.ts";
 import { pipelineOf } from "./pipeline.ts";
 import { readQuery } from "./read-query.ts";
-import { beginRecordWork, charge, findText } from "./regex.ts";
+import { beginRecord, charge, findText } from "./regex.ts";
 import { parseLineFormat } from "./template.ts";
 
 function run(query: string, line = "a", attributes: Record<string, string> = {}): Entry {
@@ -65,15 +65,15 @@ describe("refused as too expensive", () => {
   );
 
   test("and the next record begins anew", () => {
-    beginRecordWork();
+    beginRecord();
     charge(30 * 1024 * 1024);
     expect(() => charge(3 * 1024 * 1024)).toThrow(TOO_EXPENSIVE);
-    beginRecordWork();
+    beginRecord();
     expect(() => charge(3 * 1024 * 1024)).not.toThrow();
   });
 
   test("a search of a short text costs what it reads", () => {
-    beginRecordWork();
+    beginRecord();
     for (let index = 0; index < 1000; index += 1) expect(findText("a".repeat(1000), "b")).toBe(-1);
   });
 });

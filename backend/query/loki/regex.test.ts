@@ -1,14 +1,14 @@
 // How long a regular expression of a query may block the event loop, for one text and for one record.
 import { beforeEach, expect, it } from "vitest";
 import { ApiError } from "../../errors.ts";
-import { beginRecord, compiled, Patterns } from "./regex.ts";
+import { beginRecord, compilePattern, Patterns } from "./regex.ts";
 
 beforeEach(beginRecord);
 
 const LONG = "ab".repeat(100_000);
 
 it.each(["a.{50}[yz]", `a${"(a|b)".repeat(60)}[yz]`, "(?:a{20}|b{20}){2}z"])("%s reads no long text", (text) => {
-  const pattern = compiled(text);
+  const pattern = compilePattern(text);
   const refused = /^this query has a regular expression of many parts that reads more than \d+ characters of one record: /;
   for (const ask of [() => pattern.test(LONG), () => pattern.find(LONG), () => [...pattern.all(LONG)]]) {
     expect(ask).toThrow(ApiError);
@@ -18,11 +18,11 @@ it.each(["a.{50}[yz]", `a${"(a|b)".repeat(60)}[yz]`, "(?:a{20}|b{20}){2}z"])("%s
 });
 
 it.each(["a", "timeout after \\d+ms", "(GET|POST|PUT) /api/\\w+/\\d+", "a.{8}z"])("%s reads the longest line that there is", (text) => {
-  expect(compiled(text).find("n".repeat(256 * 1024))).toBeUndefined();
+  expect(compilePattern(text).find("n".repeat(256 * 1024))).toBeUndefined();
 });
 
 it("all expressions of one record together take a second at most, and those of the next begin anew", () => {
-  const count = (text: string): number => [...compiled("[^b]*z|a").all(text)].length;
+  const count = (text: string): number => [...compilePattern("[^b]*z|a").all(text)].length;
   expect(() => count("a".repeat(100_000))).toThrow(/^this query has regular expressions that take more than 1 s for one record: /);
   expect(() => count("a")).toThrow("for one record");
   beginRecord();

@@ -1,8 +1,8 @@
 // Limits what a query may compute in this process: time, characters per record, and regular expressions, which are RE2, so that their time
 // grows linearly with the text. Invariant: JavaScript's own engine never runs an expression of a query. In any case, the sandbox kills a
 // process that exceeds its limits.
-import { setImmediate as nextTurn } from "node:timers/promises";
-import { type Matcher as Found, RE2JS } from "re2js";
+import { setImmediate as yieldToEventLoop } from "node:timers/promises";
+import { type Matcher, RE2JS } from "re2js";
 import { ApiError } from "../../errors.ts";
 import { alternativesOf, stepsOf } from "../../storage/logs/pattern.ts";
 import {
@@ -56,7 +56,7 @@ export class Budget {
     this.#signal?.throwIfAborted();
     const { computeMs } = this.bounds;
     if (this.#spentMs > computeMs) throw tooExpensive(`takes more than ${computeMs / 1000} s to compute here`);
-    await nextTurn();
+    await yieldToEventLoop();
     this.begin();
   }
 }
@@ -74,17 +74,19 @@ export function tooExpensive(what: string): ApiError {
 /** V8's search for a longer text takes time that grows with the product of both lengths. */
 const LONG_PART = 64;
 
-let spent = 0;
+/** The characters and the time that the stages of the current record have spent. */
+let [spentCharacters, spentMs] = [0, 0];
 
 /** Call before the stages of another record. */
-export function beginRecordWork(): void {
-  spent = 0;
+export function beginRecord(): void {
+  spentCharacters = 0;
+  spentMs = 0;
 }
 
 /** Charges characters before they are read or created. Throws ApiError query_too_expensive. */
 export function charge(characters: number): void {
-  spent += characters;
-  if (spent > MAX_STAGE_CHARACTERS)
+  spentCharacters += characters;
+  if (spentCharacters > MAX_STAGE_CHARACTERS)
     throw tooExpensive(`walks or makes more than ${MAX_STAGE_CHARACTERS / 1024 / 1024} Mi characters for one record`);
 }
 
@@ -126,21 +128,15 @@ export class Patterns {
     if (this.#characters > MAX_REGEX_CHARACTERS)
       throw wrongQuery(`the regular expressions of a query have at most ${MAX_REGEX_CHARACTERS} characters`);
     if (this.#steps > MAX_REGEX_STEPS) {
-      const such = "parts that stand for several characters or are repeated, as often as they are repeated (.{20} is 20)";
-      throw wrongQuery(`the regular expressions of a query have at most ${MAX_REGEX_STEPS} ${such}`);
+      const countedParts = "parts that stand for several characters or are repeated, as often as they are repeated (.{20} is 20)";
+      throw wrongQuery(`the regular expressions of a query have at most ${MAX_REGEX_STEPS} ${countedParts}`);
     }
-    return compiled(text);
+    return compilePattern(text);
   }
 }
 
-const [NS, NS_A_PART] = [280, 70];
-let spentMs = 0;
-
-/** Call before the stages of another record. */
-export function beginRecord(): void {
-  spentMs = 0;
-  beginRecordWork();
-}
+/** The time to match one character, and in addition for each part of the expression. */
+const [CHARACTER_NS, PART_NS] = [280, 70];
 
 /** An expression that is matched in this process. All methods throw ApiError query_too_expensive. */
 export class Pattern {
@@ -149,7 +145,7 @@ export class Pattern {
 
   constructor(text: string) {
     this.#expression = RE2JS.compile(text);
-    this.#maxCharacters = Math.floor((MAX_REGEX_MS_PER_TEXT * 1e6) / (NS + NS_A_PART * (stepsOf(text) + alternativesOf(text))));
+    this.#maxCharacters = Math.floor((MAX_REGEX_MS_PER_TEXT * 1e6) / (CHARACTER_NS + PART_NS * (stepsOf(text) + alternativesOf(text))));
   }
 
   get names(): Readonly<Record<string, number>> {
@@ -161,13 +157,13 @@ export class Pattern {
   }
 
   /** The first match. */
-  find(text: string): Found | undefined {
+  find(text: string): Matcher | undefined {
     const matcher = this.#expression.matcher(text);
     return this.#timed(text, () => matcher.find()) ? matcher : undefined;
   }
 
   /** All matches; each is valid until the next one. Some expressions read the whole rest of the text for each. */
-  *all(text: string): Generator<Found> {
+  *all(text: string): Generator<Matcher> {
     const matcher = this.#expression.matcher(text);
     while (this.#timed(text, () => matcher.find())) yield matcher;
   }
@@ -186,15 +182,16 @@ export class Pattern {
   }
 }
 
-const remembered = new Map<string, Pattern>();
+/** In order of use, the oldest first. */
+const patternCache = new Map<string, Pattern>();
 
 /** Throws ApiError invalid_parameter. */
-export function compiled(text: string): Pattern {
+export function compilePattern(text: string): Pattern {
   try {
-    const pattern = remembered.get(text) ?? new Pattern(text);
-    remembered.delete(text);
-    remembered.set(text, pattern);
-    if (remembered.size > MAX_CACHED_EXPRESSIONS) remembered.delete(remembered.keys().next().value as string);
+    const pattern = patternCache.get(text) ?? new Pattern(text);
+    patternCache.delete(text);
+    patternCache.set(text, pattern);
+    if (patternCache.size > MAX_CACHED_EXPRESSIONS) patternCache.delete(patternCache.keys().next().value as string);
     return pattern;
   } catch (cause) {
     throw wrongQuery((cause as Error).message.slice(0, 300), cause);

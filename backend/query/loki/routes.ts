@@ -51,10 +51,10 @@ export function registerLokiRoutes(app: FastifyInstance, options: LokiRouteOptio
     handler: async (_request, reply) => await reply.type("application/json").send(JSON.stringify(answer)),
   }));
   for (const [path, { summary, parameters }] of ENDPOINTS) {
-    const single = Object.keys(parameters).filter((name) => name !== "match[]");
+    const singleNames = Object.keys(parameters).filter((name) => name !== "match[]");
     const handler = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
-      const parameters = parametersOf(request, [...single, "match[]", "match"]);
-      checkRepeated(parameters, single);
+      const parameters = parametersOf(request, [...singleNames, "match[]", "match"]);
+      checkRepeated(parameters, singleNames);
       const job: EndpointJob = {
         kind: "endpoint",
         path,
@@ -139,13 +139,13 @@ function registerTail(app: FastifyInstance, options: LokiRouteOptions): void {
     const evaluate = (rows: TailMessageJob["rows"]) => {
       return sandbox.run(orgId, { kind: "tail_message", parameters, rows, bounds } satisfies TailMessageJob, { signal });
     };
-    await follow(socket, first, { ...rest, form: formOf(evaluate, signal) });
+    await follow(socket, first, { ...rest, form: createTailForm(evaluate, signal) });
   };
   addRoute(app, guards, { ...declareRoute("GET", "tail", "records as they arrive, by WebSocket", PARAMETERS, { 200: MESSAGE }), handler });
 }
 
 /** Retries, because other queries of the organisation, or a process that has just ended, may delay a tail for a while. */
-async function retried<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+async function retry<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
   for (;;) {
     try {
       return await work();
@@ -156,11 +156,11 @@ async function retried<T>(work: () => Promise<T>, signal: AbortSignal): Promise<
   }
 }
 
-function formOf(evaluate: (rows: TailMessageJob["rows"]) => Promise<Buffer>, signal: AbortSignal): TailForm {
+function createTailForm(evaluate: (rows: TailMessageJob["rows"]) => Promise<Buffer>, signal: AbortSignal): TailForm {
   const events: TailForm["events"] = async (arrived) => {
     const rows = arrived.map(({ row }) => row);
     // Without records, nothing needs to be evaluated.
-    return rows.length === 0 ? "" : (await retried(() => evaluate(rows), signal)).toString("utf8");
+    return rows.length === 0 ? "" : (await retry(() => evaluate(rows), signal)).toString("utf8");
   };
   return { begin: events, events, comment: "", failed: ({ code, message }) => JSON.stringify({ streams: [], error: code, message }) };
 }

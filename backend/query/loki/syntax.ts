@@ -59,6 +59,11 @@ export type Stage =
   | { readonly kind: "label_format"; readonly formats: readonly LabelFormat[] }
   | { readonly kind: "drop" | "keep"; readonly labels: readonly LabelChoice[] };
 
+/** Whether the stage reads or changes the line; the other stages only use labels. */
+export function usesLine({ kind }: Stage): boolean {
+  return !["label_filter", "label_format", "drop", "keep"].includes(kind);
+}
+
 export interface LogQuery {
   readonly kind: "log";
   readonly selector: readonly Matcher[];

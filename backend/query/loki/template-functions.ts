@@ -3,24 +3,25 @@
 import { Buffer } from "node:buffer";
 import { MAX_TEMPLATE_CHARACTERS } from "../limits.ts";
 import { convert } from "./grammar.ts";
-import { charge, compiled, countText, findText } from "./regex.ts";
+import { charge, compilePattern, countText, findText } from "./regex.ts";
 import {
-  formatted,
   GoTime,
   integerOf,
   isTrue,
-  printed,
-  printedTime,
+  sprintf,
+  formatTime,
+  formatValue,
   TemplateError,
   textOf,
   toFloat,
   toInteger,
   type Value,
-  wrapped,
+  wrapInt64,
 } from "./template-values.ts";
 
 type Call = (...values: Value[]) => Value;
 
+/** A function that accepts only texts. */
 const ofTexts =
   (name: string, work: (...texts: string[]) => Value): Call =>
   (...values) => {
@@ -30,7 +31,7 @@ const ofTexts =
   };
 
 /** Call before creating a text of this many characters. */
-function checkMade(characters: number): void {
+function chargeResult(characters: number): void {
   if (characters > MAX_TEMPLATE_CHARACTERS) throw new TemplateError(`more than ${MAX_TEMPLATE_CHARACTERS} characters`);
   charge(characters);
 }
@@ -52,12 +53,12 @@ function trimLeft(text: string, characters: string): string {
 function trimRight(text: string, characters: string): string {
   const set = new Set(characters);
   const all = runes(text);
-  let [end, kept] = [text.length, all.length];
-  while (kept > 0 && set.has(all[kept - 1] as string)) end -= (all[--kept] as string).length;
+  let [end, count] = [text.length, all.length];
+  while (count > 0 && set.has(all[count - 1] as string)) end -= (all[--count] as string).length;
   return text.slice(0, end);
 }
 
-const trimmed = (text: string, set: string): string => trimRight(trimLeft(text, set), set);
+const trimBoth = (text: string, set: string): string => trimRight(trimLeft(text, set), set);
 const withoutPrefix = (text: string, prefix: string): string => (text.startsWith(prefix) ? text.slice(prefix.length) : text);
 const withoutSuffix = (text: string, suffix: string): string =>
   suffix !== "" && text.endsWith(suffix) ? text.slice(0, -suffix.length) : text;
@@ -65,7 +66,7 @@ const title = (text: string): string =>
   text.replaceAll(/(^|[^\p{L}\p{N}_])(\p{L})/gu, (_, before: string, letter: string) => before + letter.toUpperCase());
 const spaces = (count: number): string => {
   if (!(count >= 0)) throw new TemplateError("strings: negative Repeat count");
-  checkMade(count);
+  chargeResult(count);
   return " ".repeat(count);
 };
 
@@ -92,23 +93,27 @@ function alignText(count: number, text: string, isRight: boolean): string {
 }
 
 /** Throws TemplateError if there are none. */
-function someOf(values: readonly Value[]): readonly Value[] {
+function requireSome(values: readonly Value[]): readonly Value[] {
   if (values.length === 0) throw new TemplateError("wrong number of args: want at least 1 got 0");
   return values;
 }
-const whole =
-  (work: (one: bigint, other: bigint) => bigint): Call =>
+
+/** A function over the values as 64-bit integers. */
+const integers =
+  (work: (a: bigint, b: bigint) => bigint): Call =>
   (...values) =>
-    someOf(values)
+    requireSome(values)
       .map(toInteger)
-      .reduce((a, b) => wrapped(work(a, b)));
-const float =
-  (work: (one: number, other: number) => number): Call =>
+      .reduce((a, b) => wrapInt64(work(a, b)));
+
+const floats =
+  (work: (a: number, b: number) => number): Call =>
   (...values) =>
-    someOf(values).map(toFloat).reduce(work);
-const divided = (one: bigint, other: bigint): bigint => {
-  if (other === 0n) throw new TemplateError("runtime error: integer divide by zero");
-  return one / other;
+    requireSome(values).map(toFloat).reduce(work);
+
+const divide = (a: bigint, b: bigint): bigint => {
+  if (b === 0n) throw new TemplateError("runtime error: integer divide by zero");
+  return a / b;
 };
 
 function roundValue(value: Value, digits: Value, over: Value = 0.5): number {
@@ -120,11 +125,11 @@ function roundValue(value: Value, digits: Value, over: Value = 0.5): number {
 
 /** Expands a replacement in Go's syntax: $1, ${name}. */
 function expandMatches(regex: string, text: string, replacement: string): string {
-  const pattern = compiled(regex);
+  const pattern = compilePattern(regex);
   const parts: string[] = [];
   let [at, characters] = [0, text.length];
   for (const matcher of pattern.all(text)) {
-    const replaced = expandedGroups(replacement, (name) => groupOf(matcher, name));
+    const replaced = expandGroups(replacement, (name) => groupOf(matcher, name));
     characters += replaced.length;
     if (characters > MAX_TEMPLATE_CHARACTERS) throw new TemplateError(`more than ${MAX_TEMPLATE_CHARACTERS} characters`);
     parts.push(text.slice(at, matcher.start()), replaced);
@@ -134,7 +139,7 @@ function expandMatches(regex: string, text: string, replacement: string): string
 }
 
 /** Throws ApiError query_too_expensive before the texts of the groups are concatenated. */
-export function expandedGroups(replacement: string, group: (name: string) => string): string {
+export function expandGroups(replacement: string, group: (name: string) => string): string {
   charge(replacement.length);
   return replacement.replaceAll(/\$(?:(\$)|\{(\w+)\}|(\w+))/g, (_, dollar?: string, braced?: string, bare?: string) => {
     if (dollar) return "$";
@@ -156,7 +161,7 @@ export function groupOf(matcher: { group(name: string | number): string | null; 
 
 function countMatches(regex: string, text: string): bigint {
   let count = 0n;
-  for (const _ of compiled(regex).all(text)) count += 1n;
+  for (const _ of compilePattern(regex).all(text)) count += 1n;
   return count;
 }
 
@@ -166,7 +171,7 @@ function convertText(text: string, conversion: "bytes" | "duration"): number {
   return value;
 }
 
-function decodedUrl(text: string): string {
+function decodeUrl(text: string): string {
   try {
     return decodeURIComponent(text.replaceAll("+", " "));
   } catch (cause) {
@@ -174,7 +179,7 @@ function decodedUrl(text: string): string {
   }
 }
 
-const encodedUrl = (text: string): string =>
+const encodeUrl = (text: string): string =>
   encodeURIComponent(text.toWellFormed())
     .replaceAll("%20", "+")
     .replaceAll(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
@@ -191,19 +196,19 @@ function unixToTime(text: string): GoTime {
   return new GoTime(BigInt(text) * unit);
 }
 
-function compareValues(one: Value, other: Value): number {
-  const isSame = typeof one === typeof other && !(one instanceof GoTime);
-  if (!isSame) throw new TemplateError("incompatible types for comparison");
-  return one < other ? -1 : one > other ? 1 : 0;
+function compareValues(a: Value, b: Value): number {
+  const isSameType = typeof a === typeof b && !(a instanceof GoTime);
+  if (!isSameType) throw new TemplateError("incompatible types for comparison");
+  return a < b ? -1 : a > b ? 1 : 0;
 }
 
-const equals = (one: Value, ...others: Value[]): boolean => someOf(others).some((other) => compareValues(one, other) === 0);
+const equals = (value: Value, ...others: Value[]): boolean => requireSome(others).some((other) => compareValues(value, other) === 0);
 
-/** Replaces the first `most` occurrences; a negative number: all of them. */
-function replacedText(text: string, old: string, replacement: string, most = -1): string {
+/** Replaces the first `limit` occurrences; a negative number: all of them. */
+function replaceText(text: string, old: string, replacement: string, limit = -1): string {
   const found = countText(text, old);
-  const count = most < 0 ? found : Math.min(most, found);
-  checkMade(text.length + count * (replacement.length - old.length));
+  const count = limit < 0 ? found : Math.min(limit, found);
+  chargeResult(text.length + count * (replacement.length - old.length));
   if (count === found) return text.replaceAll(old, () => replacement);
   const parts = text.split(old, count + 1);
   const rest = text.slice(parts.slice(0, count).reduce((sum, part) => sum + part.length + old.length, 0));
@@ -216,19 +221,19 @@ export const FUNCTIONS: Readonly<Record<string, Call>> = {
   lower: ofTexts("lower", (text) => text.toLowerCase()),
   upper: ofTexts("upper", (text) => text.toUpperCase()),
   title: ofTexts("title", title),
-  Trim: ofTexts("Trim", trimmed),
+  Trim: ofTexts("Trim", trimBoth),
   TrimLeft: ofTexts("TrimLeft", trimLeft),
   TrimRight: ofTexts("TrimRight", trimRight),
   TrimPrefix: ofTexts("TrimPrefix", withoutPrefix),
   TrimSuffix: ofTexts("TrimSuffix", withoutSuffix),
   TrimSpace: ofTexts("TrimSpace", (text) => text.trim()),
   trim: ofTexts("trim", (text) => text.trim()),
-  trimAll: ofTexts("trimAll", (set, text) => trimmed(text, set)),
+  trimAll: ofTexts("trimAll", (set, text) => trimBoth(text, set)),
   trimPrefix: ofTexts("trimPrefix", (prefix, text) => withoutPrefix(text, prefix)),
   trimSuffix: ofTexts("trimSuffix", (suffix, text) => withoutSuffix(text, suffix)),
   Replace: (text = "", old = "", replacement = "", count = -1n) =>
-    replacedText(textOf(text, "Replace"), textOf(old, "Replace"), textOf(replacement, "Replace"), integerOf(count, "Replace")),
-  replace: ofTexts("replace", (old, replacement, text) => replacedText(text, old, replacement)),
+    replaceText(textOf(text, "Replace"), textOf(old, "Replace"), textOf(replacement, "Replace"), integerOf(count, "Replace")),
+  replace: ofTexts("replace", (old, replacement, text) => replaceText(text, old, replacement)),
   contains: ofTexts("contains", (part, text) => findText(text, part) !== -1),
   hasPrefix: ofTexts("hasPrefix", (part, text) => text.startsWith(part)),
   hasSuffix: ofTexts("hasSuffix", (part, text) => text.endsWith(part)),
@@ -237,8 +242,8 @@ export const FUNCTIONS: Readonly<Record<string, Call>> = {
     expandMatches(regex, text, replacement.replaceAll("$", "$$$$")),
   ),
   count: ofTexts("count", countMatches),
-  urlencode: ofTexts("urlencode", encodedUrl),
-  urldecode: ofTexts("urldecode", decodedUrl),
+  urlencode: ofTexts("urlencode", encodeUrl),
+  urldecode: ofTexts("urldecode", decodeUrl),
   b64enc: ofTexts("b64enc", (text) => Buffer.from(text).toString("base64")),
   b64dec: ofTexts("b64dec", (text) => Buffer.from(text, "base64").toString()),
   bytes: ofTexts("bytes", (text) => convertText(text, "bytes")),
@@ -253,24 +258,24 @@ export const FUNCTIONS: Readonly<Record<string, Call>> = {
   repeat: (count = 0n, text = "") => {
     const [times, part] = [integerOf(count, "repeat"), textOf(text, "repeat")];
     if (times < 0) throw new TemplateError("strings: negative Repeat count");
-    checkMade(times * part.length);
+    chargeResult(times * part.length);
     return part.repeat(times);
   },
   int: (value = "") => toInteger(value),
   float64: (value = "") => toFloat(value),
-  add: whole((a, b) => a + b),
-  sub: whole((a, b) => a - b),
-  mul: whole((a, b) => a * b),
-  div: whole(divided),
-  mod: whole((a, b) => a - divided(a, b) * b),
-  max: whole((a, b) => (a > b ? a : b)),
-  min: whole((a, b) => (a < b ? a : b)),
-  addf: float((a, b) => a + b),
-  subf: float((a, b) => a - b),
-  mulf: float((a, b) => a * b),
-  divf: float((a, b) => a / b),
-  maxf: float((a, b) => Math.max(a, b)),
-  minf: float((a, b) => Math.min(a, b)),
+  add: integers((a, b) => a + b),
+  sub: integers((a, b) => a - b),
+  mul: integers((a, b) => a * b),
+  div: integers(divide),
+  mod: integers((a, b) => a - divide(a, b) * b),
+  max: integers((a, b) => (a > b ? a : b)),
+  min: integers((a, b) => (a < b ? a : b)),
+  addf: floats((a, b) => a + b),
+  subf: floats((a, b) => a - b),
+  mulf: floats((a, b) => a * b),
+  divf: floats((a, b) => a / b),
+  maxf: floats((a, b) => Math.max(a, b)),
+  minf: floats((a, b) => Math.min(a, b)),
   ceil: (value = "") => Math.ceil(toFloat(value)),
   floor: (value = "") => Math.floor(toFloat(value)),
   round: (value = "", digits = 0n, over?: Value) => roundValue(value, digits, over),
@@ -279,28 +284,28 @@ export const FUNCTIONS: Readonly<Record<string, Call>> = {
   unixEpoch: (time) => String(timeOf(time, "unixEpoch").ns / 1_000_000_000n),
   unixEpochMillis: (time) => String(timeOf(time, "unixEpochMillis").ns / 1_000_000n),
   unixEpochNanos: (time) => String(timeOf(time, "unixEpochNanos").ns),
-  date: (layout = "", time) => printedTime(textOf(layout, "date"), timeOf(time, "date").ns),
+  date: (layout = "", time) => formatTime(textOf(layout, "date"), timeOf(time, "date").ns),
   eq: equals,
-  ne: (one = "", other = "") => compareValues(one, other) !== 0,
-  lt: (one = "", other = "") => compareValues(one, other) < 0,
-  le: (one = "", other = "") => compareValues(one, other) <= 0,
-  gt: (one = "", other = "") => compareValues(one, other) > 0,
-  ge: (one = "", other = "") => compareValues(one, other) >= 0,
+  ne: (a = "", b = "") => compareValues(a, b) !== 0,
+  lt: (a = "", b = "") => compareValues(a, b) < 0,
+  le: (a = "", b = "") => compareValues(a, b) <= 0,
+  gt: (a = "", b = "") => compareValues(a, b) > 0,
+  ge: (a = "", b = "") => compareValues(a, b) >= 0,
   not: (value = "") => !isTrue(value),
   len: (value = "") => BigInt(Buffer.byteLength(textOf(value, "len"))),
   print: (...values) =>
     values
       .map((value, index) =>
-        index > 0 && typeof value !== "string" && typeof values[index - 1] !== "string" ? ` ${printed(value)}` : printed(value),
+        index > 0 && typeof value !== "string" && typeof values[index - 1] !== "string" ? ` ${formatValue(value)}` : formatValue(value),
       )
       .join(""),
-  println: (...values) => `${values.map(printed).join(" ")}\n`,
-  printf: (format = "", ...values) => formatted(textOf(format, "printf"), values),
+  println: (...values) => `${values.map(formatValue).join(" ")}\n`,
+  printf: (format = "", ...values) => sprintf(textOf(format, "printf"), values),
 };
 
 function indentText(count: Value, text: Value, name: string): string {
   const pad = spaces(integerOf(count, name));
   const source = textOf(text, name);
-  checkMade(source.length + pad.length * (countText(source, "\n") + 1));
+  chargeResult(source.length + pad.length * (countText(source, "\n") + 1));
   return pad + source.replaceAll("\n", `\n${pad}`);
 }

@@ -16,14 +16,15 @@ export class GoTime {
 /** A template fails for a line: the line stays unchanged and gets an error. */
 export class TemplateError extends Error {}
 
-export function printed(value: Value): string {
-  if (typeof value === "number") return printedFloat(value);
-  if (value instanceof GoTime) return printedTime("2006-01-02 15:04:05.999999999 -0700 MST", value.ns);
+/** Formats like %v. */
+export function formatValue(value: Value): string {
+  if (typeof value === "number") return formatFloat(value);
+  if (value instanceof GoTime) return formatTime("2006-01-02 15:04:05.999999999 -0700 MST", value.ns);
   return String(value);
 }
 
 /** Formats like %v: the shortest digits, with an exponent if it is below -4 or at least 21. */
-export function printedFloat(value: number): string {
+function formatFloat(value: number): string {
   if (Number.isNaN(value)) return "NaN";
   if (!Number.isFinite(value)) return value > 0 ? "+Inf" : "-Inf";
   if (Object.is(value, -0)) return "-0";
@@ -38,7 +39,7 @@ export function isTrue(value: Value): boolean {
 }
 
 /** Wraps around like a signed 64-bit integer. */
-export function wrapped(value: bigint): bigint {
+export function wrapInt64(value: bigint): bigint {
   return BigInt.asIntN(64, value);
 }
 
@@ -46,9 +47,9 @@ export function wrapped(value: bigint): bigint {
 export function toInteger(value: Value): bigint {
   if (typeof value === "bigint") return value;
   if (typeof value === "boolean") return value ? 1n : 0n;
-  if (typeof value === "number") return Number.isFinite(value) ? wrapped(BigInt(Math.trunc(value))) : 0n;
+  if (typeof value === "number") return Number.isFinite(value) ? wrapInt64(BigInt(Math.trunc(value))) : 0n;
   if (typeof value === "string" && value.length <= MAX_INTEGER_DIGITS && /^[+-]?\d+$/.test(value.trim()))
-    return wrapped(BigInt(value.trim().replace(/^\+/, "")));
+    return wrapInt64(BigInt(value.trim().replace(/^\+/, "")));
   return 0n;
 }
 
@@ -76,7 +77,8 @@ const VERB = /%([-+0# ]*)(\d*)(?:\.(\d*))?(.)/gsu;
 
 const MISSING = "(MISSING)";
 
-export function formatted(format: string, values: readonly Value[]): string {
+/** Formats like Go's fmt.Sprintf, with an error for verbs that are not supported. */
+export function sprintf(format: string, values: readonly Value[]): string {
   let at = 0;
   const text = format.replaceAll(VERB, (_, flags: string, width: string, precision: string | undefined, verb: string) => {
     if (verb === "%") return "%";
@@ -96,13 +98,13 @@ export function formatted(format: string, values: readonly Value[]): string {
 function verbText(verb: string, value: Value, digits: number | undefined, flags: string): string {
   const sign = flags.includes("+") && typeof value !== "string" && Number(value) >= 0 ? "+" : "";
   if (verb === "s" && typeof value === "string") return digits === undefined ? value : Array.from(value).slice(0, digits).join("");
-  if (verb === "v") return typeof value === "number" && digits !== undefined ? unknown(verb) : sign + printed(value);
+  if (verb === "v") return typeof value === "number" && digits !== undefined ? unknown(verb) : sign + formatValue(value);
   if (verb === "d" && typeof value === "bigint") return sign + String(value);
   if (verb === "x" && typeof value === "bigint") return value.toString(16);
   if (verb === "t" && typeof value === "boolean") return String(value);
   if (verb === "q" && typeof value === "string") return JSON.stringify(value);
   if (verb === "f" && (digits ?? 0) > MAX_DECIMALS) throw new TemplateError("printf: too many decimals");
-  if (verb === "f" && typeof value === "number") return Number.isFinite(value) ? sign + value.toFixed(digits ?? 6) : printedFloat(value);
+  if (verb === "f" && typeof value === "number") return Number.isFinite(value) ? sign + value.toFixed(digits ?? 6) : formatFloat(value);
   return unknown(verb);
 }
 
@@ -120,10 +122,12 @@ function padText(text: string, width: number, flags: string, value: Value): stri
 
 const MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
 const DAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
-const TOKEN =
+/** The parts of a layout that stand for a part of the time. */
+const LAYOUT_PART =
   /January|Jan|Monday|Mon|MST|2006|Z07:00:00|Z070000|Z07:00|Z0700|Z07|-07:00:00|-070000|-07:00|-0700|-07|__2|002|_2|01|02|03|04|05|06|15|PM|pm|[.,]0+(?!\d)|[.,]9+(?!\d)|1|2|3|4|5/g;
 
-export function printedTime(layout: string, ns: bigint): string {
+/** Formats like Go's Time.Format. */
+export function formatTime(layout: string, ns: bigint): string {
   const second = ns >= 0n ? ns / 1_000_000_000n : -((-ns + 999_999_999n) / 1_000_000_000n);
   const date = new Date(Number(second) * 1000);
   const fraction = String(ns - second * 1_000_000_000n).padStart(9, "0");
@@ -135,25 +139,25 @@ export function printedTime(layout: string, ns: bigint): string {
     Mon: (DAYS[date.getUTCDay()] as string).slice(0, 3),
     MST: "UTC",
     "2006": String(date.getUTCFullYear()).padStart(4, "0"),
-    "06": two(date.getUTCFullYear() % 100),
-    "01": two(date.getUTCMonth() + 1),
+    "06": twoDigits(date.getUTCFullYear() % 100),
+    "01": twoDigits(date.getUTCMonth() + 1),
     "1": String(date.getUTCMonth() + 1),
-    "02": two(date.getUTCDate()),
+    "02": twoDigits(date.getUTCDate()),
     _2: String(date.getUTCDate()).padStart(2),
     "2": String(date.getUTCDate()),
     "002": String(dayOfYear(date)).padStart(3, "0"),
     __2: String(dayOfYear(date)).padStart(3),
-    "15": two(hour),
-    "03": two(hour % 12 || 12),
+    "15": twoDigits(hour),
+    "03": twoDigits(hour % 12 || 12),
     "3": String(hour % 12 || 12),
-    "04": two(date.getUTCMinutes()),
+    "04": twoDigits(date.getUTCMinutes()),
     "4": String(date.getUTCMinutes()),
-    "05": two(date.getUTCSeconds()),
+    "05": twoDigits(date.getUTCSeconds()),
     "5": String(date.getUTCSeconds()),
     PM: hour < 12 ? "AM" : "PM",
     pm: hour < 12 ? "am" : "pm",
   };
-  return layout.replaceAll(TOKEN, (token) => {
+  return layout.replaceAll(LAYOUT_PART, (token) => {
     if (token.startsWith("Z")) return "Z";
     if (token.startsWith("-")) return `+${token.slice(1).replaceAll(/\d/g, "0")}`;
     if (/^[.,]0/.test(token)) return token[0] + fraction.slice(0, token.length - 1);
@@ -162,7 +166,7 @@ export function printedTime(layout: string, ns: bigint): string {
   });
 }
 
-function two(value: number): string {
+function twoDigits(value: number): string {
   return String(value).padStart(2, "0");
 }
 

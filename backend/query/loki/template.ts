@@ -5,7 +5,7 @@ import { MAX_TEMPLATE_CHARACTERS, MAX_TEMPLATE_DEPTH } from "../limits.ts";
 import { unquote, wrongQuery } from "./grammar.ts";
 import { charge, type Patterns } from "./regex.ts";
 import { FUNCTIONS } from "./template-functions.ts";
-import { GoTime, isTrue, printed, TemplateError, type Value } from "./template-values.ts";
+import { formatValue, GoTime, isTrue, TemplateError, type Value } from "./template-values.ts";
 
 // The reference page docs/reference/logql.md is generated from these tables, and read-query.test.ts compares them with Loki 3.7.
 /**
@@ -273,8 +273,8 @@ function isSpace(character: string | undefined): boolean {
   return character !== undefined && /\s/.test(character);
 }
 
-function createTemplateError(what: string): Error {
-  return wrongQuery(`invalid line template: ${what}`);
+function createTemplateError(problem: string): Error {
+  return wrongQuery(`invalid line template: ${problem}`);
 }
 
 /** The data that a template can read. */
@@ -318,7 +318,7 @@ class Run {
       else if (node.kind === "if") this.writeNodes(isTrue(this.#evaluate(node.condition)) ? node.nodes : node.otherwise);
       else {
         const value = this.#evaluate(node.pipeline);
-        if (node.pipeline.variable === undefined) this.#add(printed(value));
+        if (node.pipeline.variable === undefined) this.#add(formatValue(value));
       }
     }
   }
@@ -349,12 +349,12 @@ class Run {
     return (FUNCTIONS[call] as (...values: Value[]) => Value)(...values);
   }
 
-  /** The first operand whose truth value is `wanted`, otherwise the last. */
-  #firstOf(wanted: boolean, operands: readonly Operand[], piped: Value | undefined): Value {
+  /** The first operand whose truth value is `expected`, otherwise the last. */
+  #firstOf(expected: boolean, operands: readonly Operand[], piped: Value | undefined): Value {
     let value: Value | undefined;
     for (const operand of operands) {
       value = this.#operand(operand);
-      if (isTrue(value) === wanted) return value;
+      if (isTrue(value) === expected) return value;
     }
     const last = piped ?? value;
     if (last === undefined) throw new TemplateError("wrong number of args for and, or");

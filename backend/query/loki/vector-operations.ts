@@ -48,12 +48,12 @@ export interface Aggregation {
 }
 
 /** Caches results, because the same labels occur for each evaluation time. */
-export function remembered<T>(work: (labels: LabelSet) => T): (labels: LabelSet) => T {
-  const known = new Map<string, T>();
+export function memoize<T>(work: (labels: LabelSet) => T): (labels: LabelSet) => T {
+  const results = new Map<string, T>();
   return (labels) => {
-    let made = known.get(labels.key);
-    if (made === undefined) known.set(labels.key, (made = work(labels)));
-    return made;
+    let result = results.get(labels.key);
+    if (result === undefined) results.set(labels.key, (result = work(labels)));
+    return result;
   };
 }
 
@@ -66,9 +66,9 @@ export function aggregate(
   const groups = new Map<string, { labels: LabelSet; samples: Sample[] }>();
   for (const sample of vector) {
     const labels = group(sample.labels);
-    const own = groups.get(labels.key) ?? { labels, samples: [] };
-    groups.set(labels.key, own);
-    own.samples.push(sample);
+    const members = groups.get(labels.key) ?? { labels, samples: [] };
+    groups.set(labels.key, members);
+    members.samples.push(sample);
   }
   return [...groups.values()].flatMap(({ labels, samples }) => {
     if (operation === "topk" || operation === "sort_desc")
@@ -79,7 +79,7 @@ export function aggregate(
   });
 }
 
-export function grouped(labels: LabelSet, grouping: Grouping | undefined): LabelSet {
+export function groupLabels(labels: LabelSet, grouping: Grouping | undefined): LabelSet {
   if (!grouping) return NO_LABELS;
   return grouping.without ? labels.drop(grouping.labels) : labels.keep(grouping.labels);
 }
@@ -87,9 +87,9 @@ export function grouped(labels: LabelSet, grouping: Grouping | undefined): Label
 /** NaN is ranked last. */
 function rankSamples(samples: readonly Sample[], descends: boolean, count: number): Sample[] {
   const sign = descends ? -1 : 1;
-  const order = (one: Sample, other: Sample): number => {
-    if (Number.isNaN(one.value) || Number.isNaN(other.value)) return Number(Number.isNaN(one.value)) - Number(Number.isNaN(other.value));
-    return sign * (one.value - other.value);
+  const order = (a: Sample, b: Sample): number => {
+    if (Number.isNaN(a.value) || Number.isNaN(b.value)) return Number(Number.isNaN(a.value)) - Number(Number.isNaN(b.value));
+    return sign * (a.value - b.value);
   };
   return [...samples].sort(order).slice(0, count);
 }
@@ -139,50 +139,55 @@ export function withNumber({ operator, returnsBool }: Operation, number: number,
 
 export function combine(
   operation: Operation,
-  match: (labels: LabelSet) => string,
+  keyOfLabels: (labels: LabelSet) => string,
   left: readonly Sample[],
   right: readonly Sample[],
 ): Sample[] {
   const { operator } = operation;
-  const keyOf = ({ labels }: Sample): string => match(labels);
-  if (isCalculable(operator)) return pairs(operation, left, right, keyOf);
-  const [lefts, rights] = [new Set(left.map(keyOf)), new Set(right.map(keyOf))];
-  if (operator === "and") return left.filter((sample) => rights.has(keyOf(sample)));
-  if (operator === "unless") return left.filter((sample) => !rights.has(keyOf(sample)));
-  return [...left, ...right.filter((sample) => !lefts.has(keyOf(sample)))];
+  const keyOf = ({ labels }: Sample): string => keyOfLabels(labels);
+  if (isCalculable(operator)) return calculatePairs(operation, left, right, keyOf);
+  const [leftKeys, rightKeys] = [new Set(left.map(keyOf)), new Set(right.map(keyOf))];
+  if (operator === "and") return left.filter((sample) => rightKeys.has(keyOf(sample)));
+  if (operator === "unless") return left.filter((sample) => !rightKeys.has(keyOf(sample)));
+  return [...left, ...right.filter((sample) => !leftKeys.has(keyOf(sample)))];
 }
 
 /** The labels that both sides must have in common. */
-export function signature(labels: LabelSet, matching: VectorMatching | undefined): string {
+export function matchingKey(labels: LabelSet, matching: VectorMatching | undefined): string {
   if (!matching) return labels.key;
   return (matching.on ? labels.keep(matching.labels) : labels.drop(matching.labels)).key;
 }
 
-function pairs(operation: Operation, left: readonly Sample[], right: readonly Sample[], keyOf: (sample: Sample) => string): Sample[] {
+function calculatePairs(
+  operation: Operation,
+  left: readonly Sample[],
+  right: readonly Sample[],
+  keyOf: (sample: Sample) => string,
+): Sample[] {
   const { operator, returnsBool, matching } = operation;
   const isSwapped = matching?.group?.side === "right";
   const [many, one] = isSwapped ? [right, left] : [left, right];
-  const ones = new Map<string, Sample>();
+  const partners = new Map<string, Sample>();
   for (const sample of one) {
     const key = keyOf(sample);
-    if (ones.has(key)) {
-      const what = "many-to-many matching not allowed: matching labels must be unique on one side";
-      throw wrongQuery(`found duplicate series on the ${isSwapped ? "left" : "right"} hand-side;${what}`);
+    if (partners.has(key)) {
+      const reason = "many-to-many matching not allowed: matching labels must be unique on one side";
+      throw wrongQuery(`found duplicate series on the ${isSwapped ? "left" : "right"} hand-side;${reason}`);
     }
-    ones.set(key, sample);
+    partners.set(key, sample);
   }
-  const met = new Set<string>();
+  const resultKeys = new Set<string>();
   return many.flatMap((sample) => {
     const key = keyOf(sample);
-    const partner = ones.get(key);
+    const partner = partners.get(key);
     if (!partner) return [];
     const labels = resultLabels(sample.labels, partner.labels, matching);
-    const meeting = matching?.group ? `${key} ${labels.key}` : key;
-    if (met.has(meeting))
+    const resultKey = matching?.group ? `${key} ${labels.key}` : key;
+    if (resultKeys.has(resultKey))
       throw wrongQuery(
         `multiple matches for labels: ${matching?.group ? "grouping labels must ensure unique matches" : "many-to-one matching must be explicit (group_left/group_right)"}`,
       );
-    met.add(meeting);
+    resultKeys.add(resultKey);
     const [leftValue, rightValue] = isSwapped ? [partner.value, sample.value] : [sample.value, partner.value];
     const value = calculate(operator, leftValue, rightValue);
     if (!isComparison(operator) || returnsBool) return [{ labels, value }];
