@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import type { Tenant } from "../../fixtures/backend-process.ts";
 import { call } from "../../fixtures/processes.ts";
-import { answers, asUser, foreign, missing, type Row, row } from "./case.ts";
+import { answers, asUser, creates, foreign, found, invalidBody, missing, ownOne, type Row, row } from "./case.ts";
 import { notificationRows } from "./notification-rows.ts";
 import { backend, blue, made, red, viewer } from "./tenants.ts";
 
@@ -15,39 +15,31 @@ function newRule(tenant: Tenant): Promise<string> {
 /** `prefix`: where they are served; empty on the port of the alerting service. */
 export function alertingRows(prefix: string): Row[] {
   return [
-    row("GET", `${prefix}/rules`, "reader", () => [asUser("the org's rules", "GET", () => red.token, 200)]),
+    row("GET", `${prefix}/rules`, "reader", () => [found("the org's rules")]),
     row("POST", `${prefix}/rules`, "admin", () => [
-      asUser("a good rule", "POST", () => red.token, 201, rule()),
-      asUser("no name", "POST", () => red.token, 400, { ...rule(), name: undefined }, "invalid_field"),
-      asUser("unknown severity", "POST", () => red.token, 400, { ...rule(), severity: "loud" }, "invalid_field"),
-      asUser("unknown field", "POST", () => red.token, 400, { ...rule(), nmae: "x" }, "invalid_field"),
-      asUser("not a comparison", "POST", () => red.token, 400, { ...rule(), expr: "up" }, "invalid_field"),
-      asUser("not an expression", "POST", () => red.token, 400, { ...rule(), expr: "up == (" }, "invalid_field"),
-      asUser("an unknown function", "POST", () => red.token, 400, { ...rule(), expr: "nosuchfunc(up) > 1" }, "invalid_field"),
-      asUser("a negative duration", "POST", () => red.token, 400, { ...rule(), for: "-1m" }, "invalid_field"),
+      creates("a good rule", rule()),
+      invalidBody("no name", { ...rule(), name: undefined }),
+      invalidBody("unknown severity", { ...rule(), severity: "loud" }),
+      invalidBody("unknown field", { ...rule(), nmae: "x" }),
+      invalidBody("not a comparison", { ...rule(), expr: "up" }),
+      invalidBody("not an expression", { ...rule(), expr: "up == (" }),
+      invalidBody("an unknown function", { ...rule(), expr: "nosuchfunc(up) > 1" }),
+      invalidBody("a negative duration", { ...rule(), for: "-1m" }),
     ]),
     row("PUT", `${prefix}/rules/{id}`, "admin", () => [
       ...missing("PUT", `/alerting/rules/{id}`, rule()),
       foreign("PUT", "/alerting/rules/{id}", () => newRule(blue), rule()),
-      answers(
-        "replaced",
-        async () => call("PUT", `${backend.apiUrl}/alerting/rules/${await newRule(red)}`, { bearer: red.token, body: rule() }),
-        200,
-      ),
+      ownOne("replaced", "PUT", "/alerting/rules/{id}", () => newRule(red), 200, rule()),
     ]),
     row("DELETE", `${prefix}/rules/{id}`, "admin", () => [
       ...missing("DELETE", `/alerting/rules/{id}`),
       foreign("DELETE", "/alerting/rules/{id}", () => newRule(blue)),
-      answers("deleted", async () => call("DELETE", `${backend.apiUrl}/alerting/rules/${await newRule(red)}`, { bearer: red.token }), 204),
+      ownOne("deleted", "DELETE", "/alerting/rules/{id}", () => newRule(red), 204),
     ]),
     row("GET", `${prefix}/rules/{id}/status`, "reader", () => [
       ...missing("GET", `/alerting/rules/{id}/status`),
       foreign("GET", "/alerting/rules/{id}/status", () => newRule(blue)),
-      answers(
-        "a disabled rule",
-        async () => call("GET", `${backend.apiUrl}/alerting/rules/${await newRule(red)}/status`, { bearer: red.token }),
-        200,
-      ),
+      ownOne("a disabled rule", "GET", "/alerting/rules/{id}/status", () => newRule(red), 200),
     ]),
     row("GET", `${prefix}/rules/{id}/history`, "reader", () => [
       ...missing("GET", `/alerting/rules/{id}/history`),
@@ -81,11 +73,11 @@ function channelRows(prefix: string): Row[] {
         ),
       ];
     });
-  const refused = (name: string, more: object) => asUser(name, "POST", () => red.token, 400, { ...channel(), ...more }, "invalid_field");
+  const refused = (name: string, more: object) => invalidBody(name, { ...channel(), ...more });
   return [
     row("GET", `${prefix}/channels`, "viewer", () => [asUser("the org's channels", "GET", () => viewer, 200)]),
     row("POST", `${prefix}/channels`, "admin", () => [
-      asUser("a webhook", "POST", () => red.token, 201, channel()),
+      creates("a webhook", channel()),
       refused("no name", { name: undefined }),
       refused("plain http", { settings: { url: "http://hooks.example/" } }),
       refused("a forbidden address", { settings: { url: "https://169.254.169.254/" } }),
@@ -104,7 +96,7 @@ function channelRows(prefix: string): Row[] {
 export function prometheusRuleRows(base: string): Row[] {
   return [
     row("GET", `${base}/rules`, "reader", () => [
-      asUser("the org's rules", "GET", () => red.token, 200),
+      found("the org's rules"),
       answers(
         "a filter that is not understood",
         (url) => call("GET", `${url}?match[]=up`, { bearer: red.token }),
@@ -112,6 +104,6 @@ export function prometheusRuleRows(base: string): Row[] {
         "invalid_parameter",
       ),
     ]),
-    row("GET", `${base}/alerts`, "reader", () => [asUser("the org's alerts", "GET", () => red.token, 200)]),
+    row("GET", `${base}/alerts`, "reader", () => [found("the org's alerts")]),
   ];
 }

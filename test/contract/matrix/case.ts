@@ -51,6 +51,15 @@ export const asUser = (
 ): Case =>
   answers(name, (url) => call(method, path === undefined ? url : `${backend.apiUrl}${path}`, { bearer: bearer(), body }), status, error);
 
+/** A GET of red; `path` replaces the row's. */
+export const found = (name: string, path?: string): Case => asUser(name, "GET", () => red.token, 200, undefined, undefined, path);
+export const invalidQuery = (name: string, path?: string): Case =>
+  asUser(name, "GET", () => red.token, 400, undefined, "invalid_parameter", path);
+
+/** A POST of red. */
+export const creates = (name: string, body?: unknown): Case => asUser(name, "POST", () => red.token, 201, body);
+export const invalidBody = (name: string, body: unknown): Case => asUser(name, "POST", () => red.token, 400, body, "invalid_field");
+
 export const withId = (path: string) => path.replace("{id}", randomUUID());
 export const missing = (method: string, path: string, body?: unknown): Case[] => [
   asUser("unknown id", method, () => red.token, 404, body, "not_found", withId(path)),
@@ -61,4 +70,10 @@ export const missing = (method: string, path: string, body?: unknown): Case[] =>
 export const foreign = (method: string, path: string, create: () => Promise<string>, body?: unknown): Case => {
   const send = async () => call(method, `${backend.apiUrl}${path.replace("{id}", await create())}`, { bearer: red.token, body });
   return answers("another tenant's id", send, 404, "not_found");
+};
+
+/** A request about a new resource of red. */
+export const ownOne = (name: string, method: string, path: string, create: () => Promise<string>, status: number, body?: unknown): Case => {
+  const send = async () => call(method, `${backend.apiUrl}${path.replace("{id}", await create())}`, { bearer: red.token, body });
+  return answers(name, send, status);
 };

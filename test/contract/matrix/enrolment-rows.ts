@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { sign } from "../../../common/protocol/signature.ts";
 import { call, type Answer } from "../../fixtures/processes.ts";
-import { answers, asUser, type Case, foreign, missing, type Row, row } from "./case.ts";
+import { answers, asUser, type Case, creates, foreign, found, invalidBody, missing, row, type Row } from "./case.ts";
 import { backend, blue, cluster, host, installToken, made, red } from "./tenants.ts";
 
 export const ENROLMENT_ROWS: Row[] = [
@@ -75,31 +75,31 @@ export const ENROLMENT_ROWS: Row[] = [
     answers("for no node", () => putClusterConfig(red.token, { config: {}, percent: 0 }), 400, "invalid_field"),
     answers("by another tenant", () => putClusterConfig(blue.token, { config: {} }), 404, "not_found"),
   ]),
-  row("GET", "/api/install-tokens", "viewer", () => [asUser("listed", "GET", () => red.token, 200)]),
+  row("GET", "/api/install-tokens", "viewer", () => [found("listed")]),
   row("POST", "/api/install-tokens", "admin", () => [
-    asUser("default lifetime", "POST", () => red.token, 201, {}),
-    asUser("no body", "POST", () => red.token, 201),
-    asUser("a wrong lifetime", "POST", () => red.token, 400, { ttl: "soon" }, "invalid_field"),
+    creates("default lifetime", {}),
+    creates("no body"),
+    invalidBody("a wrong lifetime", { ttl: "soon" }),
   ]),
   row("DELETE", "/api/install-tokens/{id}", "admin", () => [
     ...missing("DELETE", "/api/install-tokens/{id}"),
     foreign("DELETE", "/api/install-tokens/{id}", () => made(blue, "/api/install-tokens", {}, "id")),
   ]),
-  row("GET", "/api/clusters", "viewer", () => [asUser("listed", "GET", () => red.token, 200)]),
+  row("GET", "/api/clusters", "viewer", () => [found("listed")]),
   row("DELETE", "/api/clusters/{id}", "admin", () => missing("DELETE", "/api/clusters/{id}")),
-  row("GET", "/api/v1/agents", "viewer", () => [asUser("listed", "GET", () => red.token, 200)]),
+  row("GET", "/api/v1/agents", "viewer", () => [found("listed")]),
   row("DELETE", "/api/v1/agents/{id}", "admin", () => missing("DELETE", "/api/v1/agents/{id}")),
-  row("GET", "/api/keys", "viewer", () => [asUser("listed", "GET", () => red.token, 200)]),
+  row("GET", "/api/keys", "viewer", () => [found("listed")]),
   row("POST", "/api/keys", "admin", () => [
-    asUser("made", "POST", () => red.token, 201, { name: "pipeline" }),
-    asUser("no name", "POST", () => red.token, 400, {}, "invalid_field"),
-    asUser("an unknown field", "POST", () => red.token, 400, { name: "x", org_id: "y" }, "invalid_field"),
+    creates("made", { name: "pipeline" }),
+    invalidBody("no name", {}),
+    invalidBody("an unknown field", { name: "x", org_id: "y" }),
   ]),
   row("DELETE", "/api/keys/{id}", "admin", () => [
     ...missing("DELETE", "/api/keys/{id}"),
     foreign("DELETE", "/api/keys/{id}", () => made(blue, "/api/keys", { name: "k" }, "key_id")),
   ]),
-  row("GET", "/api/ingest-tokens", "viewer", () => [asUser("listed", "GET", () => red.token, 200)]),
+  row("GET", "/api/ingest-tokens", "viewer", () => [found("listed")]),
   row("POST", "/api/ingest-tokens", "admin", () => {
     const create = (name: string, status: number, body: object, error?: string) =>
       asUser(name, "POST", () => red.token, status, body, error);

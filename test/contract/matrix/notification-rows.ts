@@ -1,8 +1,8 @@
 // The rows of notification: routes, silences, deliveries, and Alertmanager's API.
 import type { Tenant } from "../../fixtures/backend-process.ts";
 import { call } from "../../fixtures/processes.ts";
-import { answers, asUser, foreign, missing, type Row, row } from "./case.ts";
-import { backend, blue, made, red } from "./tenants.ts";
+import { answers, asUser, creates, foreign, found, invalidBody, missing, ownOne, type Row, row } from "./case.ts";
+import { blue, made, red } from "./tenants.ts";
 
 const route = (): object => ({ matchers: [{ label: "severity", op: "=", value: "critical" }] });
 const silence = (): object => ({
@@ -20,33 +20,25 @@ export function notificationRows(prefix: string): Row[] {
 
 function routeRows(prefix: string): Row[] {
   return [
-    row("GET", `${prefix}/routes`, "viewer", () => [asUser("the org's routes", "GET", () => red.token, 200)]),
+    row("GET", `${prefix}/routes`, "viewer", () => [found("the org's routes")]),
     row("POST", `${prefix}/routes`, "admin", () => [
-      asUser("a good route", "POST", () => red.token, 201, route()),
-      asUser("no expression", "POST", () => red.token, 400, { matchers: [{ label: "a", op: "=~", value: "(" }] }, "invalid_field"),
-      asUser("an unknown field", "POST", () => red.token, 400, { ...route(), receiver: "x" }, "invalid_field"),
-      asUser("no duration", "POST", () => red.token, 400, { ...route(), group_wait: "soon" }, "invalid_field"),
+      creates("a good route", route()),
+      invalidBody("no expression", { matchers: [{ label: "a", op: "=~", value: "(" }] }),
+      invalidBody("an unknown field", { ...route(), receiver: "x" }),
+      invalidBody("no duration", { ...route(), group_wait: "soon" }),
     ]),
     row("PUT", `${prefix}/routes/{id}`, "admin", () => [
       ...missing("PUT", "/alerting/routes/{id}", route()),
       foreign("PUT", "/alerting/routes/{id}", () => newRoute(blue), route()),
-      answers(
-        "replaced",
-        async () => call("PUT", `${backend.apiUrl}/alerting/routes/${await newRoute(red)}`, { bearer: red.token, body: route() }),
-        200,
-      ),
+      ownOne("replaced", "PUT", "/alerting/routes/{id}", () => newRoute(red), 200, route()),
     ]),
     row("DELETE", `${prefix}/routes/{id}`, "admin", () => [
       ...missing("DELETE", "/alerting/routes/{id}"),
       foreign("DELETE", "/alerting/routes/{id}", () => newRoute(blue)),
-      answers(
-        "deleted",
-        async () => call("DELETE", `${backend.apiUrl}/alerting/routes/${await newRoute(red)}`, { bearer: red.token }),
-        204,
-      ),
+      ownOne("deleted", "DELETE", "/alerting/routes/{id}", () => newRoute(red), 204),
     ]),
     row("GET", `${prefix}/deliveries`, "viewer", () => [
-      asUser("the org's deliveries", "GET", () => red.token, 200),
+      found("the org's deliveries"),
       answers("a status that there is not", (url) => call("GET", `${url}?status=lost`, { bearer: red.token }), 400, "invalid_parameter"),
     ]),
   ];
@@ -54,20 +46,16 @@ function routeRows(prefix: string): Row[] {
 
 function silenceRows(prefix: string): Row[] {
   return [
-    row("GET", `${prefix}/silences`, "reader", () => [asUser("the org's silences", "GET", () => red.token, 200)]),
+    row("GET", `${prefix}/silences`, "reader", () => [found("the org's silences")]),
     row("POST", `${prefix}/silences`, "admin", () => [
-      asUser("a good silence", "POST", () => red.token, 201, silence()),
-      asUser("of every alert", "POST", () => red.token, 400, { ...silence(), matchers: [{ name: "a", value: "" }] }, "invalid_field"),
-      asUser("no end", "POST", () => red.token, 400, { ...silence(), endsAt: undefined }, "invalid_field"),
+      creates("a good silence", silence()),
+      invalidBody("of every alert", { ...silence(), matchers: [{ name: "a", value: "" }] }),
+      invalidBody("no end", { ...silence(), endsAt: undefined }),
     ]),
     row("DELETE", `${prefix}/silences/{id}`, "admin", () => [
       ...missing("DELETE", "/alerting/silences/{id}"),
       foreign("DELETE", "/alerting/silences/{id}", () => newSilence(blue)),
-      answers(
-        "ended",
-        async () => call("DELETE", `${backend.apiUrl}/alerting/silences/${await newSilence(red)}`, { bearer: red.token }),
-        204,
-      ),
+      ownOne("ended", "DELETE", "/alerting/silences/{id}", () => newSilence(red), 204),
     ]),
   ];
 }
@@ -84,11 +72,11 @@ function alertmanagerRows(base: string): Row[] {
   return [
     ...["status", "receivers"].map((name): Row => row("GET", `${base}/${name}`, "reader", () => [])),
     ...["alerts", "alerts/groups", "silences"].map((name): Row =>
-      row("GET", `${base}/${name}`, "reader", () => [asUser("the org's own", "GET", () => red.token, 200), noFilter]),
+      row("GET", `${base}/${name}`, "reader", () => [found("the org's own"), noFilter]),
     ),
     row("POST", `${base}/silences`, "admin", () => [
       asUser("a good silence", "POST", () => red.token, 200, silence()),
-      asUser("no matchers", "POST", () => red.token, 400, { ...silence(), matchers: [] }, "invalid_field"),
+      invalidBody("no matchers", { ...silence(), matchers: [] }),
     ]),
     row("GET", `${base}/silence/{id}`, "reader", () => [...missing("GET", path), foreign("GET", path, () => newSilence(blue))]),
     row("DELETE", `${base}/silence/{id}`, "admin", () => [...missing("DELETE", path), foreign("DELETE", path, () => newSilence(blue))]),

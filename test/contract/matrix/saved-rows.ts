@@ -1,5 +1,5 @@
 // The rows of dashboards and saved views.
-import { asUser, foreign, missing, type Row, row } from "./case.ts";
+import { asUser, creates, foreign, found, missing, type Row, row } from "./case.ts";
 import { blue, made, red } from "./tenants.ts";
 
 const PANEL = {
@@ -49,14 +49,10 @@ function rowsOf(path: string, body: Make): Row[] {
       ),
     );
   return [
-    row("GET", path, "viewer", () => [asUser("listed", "GET", () => red.token, 200)]),
+    row("GET", path, "viewer", () => [found("listed")]),
     row("POST", path, "admin", () => {
       const twice = body();
-      return [
-        asUser("saved", "POST", () => red.token, 201, twice),
-        asUser("a name that is taken", "POST", () => red.token, 409, twice, "conflict"),
-        ...refused("POST"),
-      ];
+      return [creates("saved", twice), asUser("a name that is taken", "POST", () => red.token, 409, twice, "conflict"), ...refused("POST")];
     }),
     row("GET", one, "viewer", () => [...missing("GET", one), foreign("GET", one, () => made(blue, path, body(), "id"))]),
     row("PUT", one, "admin", () => [

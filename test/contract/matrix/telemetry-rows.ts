@@ -3,7 +3,7 @@ import { gzipSync, zstdCompressSync } from "node:zlib";
 import { expect } from "vitest";
 import { sign } from "../../../common/protocol/signature.ts";
 import { call } from "../../fixtures/processes.ts";
-import { answers, asUser, type Case, type Row, row } from "./case.ts";
+import { answers, asUser, type Case, found, invalidQuery, type Row, row } from "./case.ts";
 import { backend, blue, red } from "./tenants.ts";
 
 const nowNs = (): string => `${Date.now()}000000`;
@@ -67,28 +67,26 @@ function ingestCases(path: string, good: () => string, malformed: string, malfor
 }
 
 const queryCases = (path: string): Case[] => [
-  asUser("nothing stored yet, or something: an array", "GET", () => red.token, 200),
-  asUser("limit above the cap", "GET", () => red.token, 200, undefined, undefined, `${path}?limit=100000`),
-  asUser("limit 0", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?limit=0`),
-  asUser("limit not a number", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?limit=ten`),
-  asUser("start not a time", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?start=yesterday`),
-  asUser("end not a time", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?end=1`),
+  found("nothing stored yet, or something: an array"),
+  found("limit above the cap", `${path}?limit=100000`),
+  invalidQuery("limit 0", `${path}?limit=0`),
+  invalidQuery("limit not a number", `${path}?limit=ten`),
+  invalidQuery("start not a time", `${path}?start=yesterday`),
+  invalidQuery("end not a time", `${path}?end=1`),
 ];
 
 /** Cases of routes with the filters of logs. */
 const filterCases = (path: string): Case[] => [
-  asUser("every filter", "GET", () => red.token, 200, undefined, undefined, `${path}?${EVERY_FILTER}`),
-  asUser("no regular expression", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?regex=(`),
-  asUser("too costly a one", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?not_regex=(%5CpL)%7B4%7D`),
-  asUser("no word", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?words=-`),
-  asUser("trace_id not hex", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?trace_id=xyz`),
-  asUser("an unknown parameter", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?org_id=x`),
+  found("every filter", `${path}?${EVERY_FILTER}`),
+  invalidQuery("no regular expression", `${path}?regex=(`),
+  invalidQuery("too costly a one", `${path}?not_regex=(%5CpL)%7B4%7D`),
+  invalidQuery("no word", `${path}?words=-`),
+  invalidQuery("trace_id not hex", `${path}?trace_id=xyz`),
+  invalidQuery("an unknown parameter", `${path}?org_id=x`),
 ];
 const EVERY_FILTER = `source=s&level=info&host_id=h&node=n&trace_id=${"a".repeat(32)}&words=a%20b&q=a&q=b&not_q=c&regex=d&not_regex=e&label.f=g&not_label.h=i`;
 
-const prometheus = (endpoint: string, query: string): Case[] => [
-  asUser("a query", "GET", () => red.token, 200, undefined, undefined, `/query/prometheus/api/v1/${endpoint}?${query}`),
-];
+const prometheus = (endpoint: string, query: string): Case[] => [found("a query", `/query/prometheus/api/v1/${endpoint}?${query}`)];
 
 const METADATA = "/query/prometheus/api/v1/metadata";
 const EXEMPLARS = "/query/prometheus/api/v1/query_exemplars";
@@ -131,7 +129,7 @@ export const TELEMETRY_ROWS: Row[] = [
   ),
   row("GET", "/query/traces", "reader", () => [
     ...queryCases("/query/traces"),
-    asUser("trace_id not hex", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/traces?trace_id=xyz"),
+    invalidQuery("trace_id not hex", "/query/traces?trace_id=xyz"),
   ]),
   row("GET", "/query/traces/{trace_id}", "reader", () => [
     answers(
@@ -147,26 +145,26 @@ export const TELEMETRY_ROWS: Row[] = [
       404,
       "not_found",
     ),
-    asUser("not hex", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/traces/xyz"),
+    invalidQuery("not hex", "/query/traces/xyz"),
   ]),
   row("GET", "/query/traces/search", "reader", () => [
     ...queryCases("/query/traces/search"),
-    asUser("an unknown filter", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/traces/search?servcie=x"),
+    invalidQuery("an unknown filter", "/query/traces/search?servcie=x"),
   ]),
   ...["services", "services/{service}/operations", "traces", "dependencies", "v3/services", "v3/operations"].map((endpoint): Row => {
     const path = `/query/jaeger/api/${endpoint}`;
-    return row("GET", path, "reader", () => [asUser("answered", "GET", () => red.token, 200)]);
+    return row("GET", path, "reader", () => [found("answered")]);
   }),
   ...["v3/traces", "v3/trace-summaries", "metrics/calls", "metrics/errors", "metrics/latencies"].map((endpoint): Row => {
     const path = `/query/jaeger/api/${endpoint}`;
-    const incomplete = asUser("without a parameter", "GET", () => red.token, 400, undefined, "invalid_parameter");
+    const incomplete = invalidQuery("without a parameter");
     return row("GET", path, "reader", () => [incomplete]);
   }),
   ...["traces/{trace_id}", "v3/traces/{trace_id}"].map((endpoint): Row => {
     const path = `/query/jaeger/api/${endpoint}`;
     return row("GET", path, "reader", () => [
       asUser("no such trace", "GET", () => red.token, 404, undefined, "not_found", path.replace("{trace_id}", "1234")),
-      asUser("not hex", "GET", () => red.token, 400, undefined, "invalid_parameter", path.replace("{trace_id}", "xyz")),
+      invalidQuery("not hex", path.replace("{trace_id}", "xyz")),
     ]);
   }),
   ...[
@@ -188,67 +186,43 @@ export const TELEMETRY_ROWS: Row[] = [
     const own = path.replace("{name}", "service_name");
     const post: Row = row("POST", path, "reader", () => [formCase(query, own)]);
     const get: Row = row("GET", path, "reader", () => [
-      asUser("answered", "GET", () => red.token, 200, undefined, undefined, `${own}?${query}`),
-      asUser("an unknown parameter is ignored", "GET", () => red.token, 200, undefined, undefined, `${own}?${query}&org_id=x`),
-      asUser(
-        "no LogQL",
-        "GET",
-        () => red.token,
-        400,
-        undefined,
-        "invalid_parameter",
-        `${own}?${endpoint === "series" ? "match%5B%5D" : "query"}=%7B`,
-      ),
+      found("answered", `${own}?${query}`),
+      found("an unknown parameter is ignored", `${own}?${query}&org_id=x`),
+      invalidQuery("no LogQL", `${own}?${endpoint === "series" ? "match%5B%5D" : "query"}=%7B`),
     ]);
     return [get, post];
   }),
   ...["status/buildinfo", "drilldown-limits"].map((name) => {
     const path = `/query/loki/loki/api/v1/${name}`;
-    return row("GET", path, "reader", () => [asUser("answered", "GET", () => red.token, 200, undefined, undefined, path)]);
+    return row("GET", path, "reader", () => [found("answered", path)]);
   }),
   row("GET", "/query/loki/loki/api/v1/tail", "reader", () => [
-    asUser(
-      "no WebSocket",
-      "GET",
-      () => red.token,
-      400,
-      undefined,
-      "invalid_parameter",
-      "/query/loki/loki/api/v1/tail?query=%7Ba%3D%22b%22%7D",
-    ),
+    invalidQuery("no WebSocket", "/query/loki/loki/api/v1/tail?query=%7Ba%3D%22b%22%7D"),
   ]),
   ...["/query/traces/facets", "/query/traces/heatmap", "/query/traces/differences"].map((path): Row =>
     row("GET", path, "reader", () => [
-      asUser(
-        "every filter",
-        "GET",
-        () => red.token,
-        200,
-        undefined,
-        undefined,
-        `${path}?service=s&operation=o&error=true&where=a%3E%3D1&label.b=c`,
-      ),
-      asUser("no comparison", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?where=%3E1`),
-      asUser("an unknown parameter", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?org_id=x`),
+      found("every filter", `${path}?service=s&operation=o&error=true&where=a%3E%3D1&label.b=c`),
+      invalidQuery("no comparison", `${path}?where=%3E1`),
+      invalidQuery("an unknown parameter", `${path}?org_id=x`),
     ]),
   ),
   row("GET", "/query/services/graph", "reader", () => [
-    asUser("answered", "GET", () => red.token, 200),
-    asUser("end not a time", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/services/graph?end=1"),
-    asUser("an unknown parameter", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/services/graph?org_id=x"),
+    found("answered"),
+    invalidQuery("end not a time", "/query/services/graph?end=1"),
+    invalidQuery("an unknown parameter", "/query/services/graph?org_id=x"),
   ]),
   ...["/query/services", "/query/services/{service}/operations", "/query/services/{service}/timeseries"].map((path): Row =>
     row("GET", path, "reader", () => [
-      asUser("answered", "GET", () => red.token, 200),
-      asUser("start not a time", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?start=yesterday`),
-      asUser("no such kind", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?kind=none`),
-      asUser("an unknown parameter", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?org_id=x`),
+      found("answered"),
+      invalidQuery("start not a time", `${path}?start=yesterday`),
+      invalidQuery("no such kind", `${path}?kind=none`),
+      invalidQuery("an unknown parameter", `${path}?org_id=x`),
     ]),
   ),
   ...["/query/logs/histogram", "/query/logs/fields", "/query/logs/patterns"].map((path): Row =>
     row("GET", path, "reader", () => [
-      asUser("answered", "GET", () => red.token, 200),
-      asUser("start not a time", "GET", () => red.token, 400, undefined, "invalid_parameter", `${path}?start=yesterday`),
+      found("answered"),
+      invalidQuery("start not a time", `${path}?start=yesterday`),
       ...filterCases(path),
     ]),
   ),
@@ -257,16 +231,16 @@ export const TELEMETRY_ROWS: Row[] = [
     "/query/logs/tail",
     "reader",
     () => [
-      asUser("an unknown parameter", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/logs/tail?limit=1"),
-      asUser("no regular expression", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/logs/tail?regex=("),
+      invalidQuery("an unknown parameter", "/query/logs/tail?limit=1"),
+      invalidQuery("no regular expression", "/query/logs/tail?regex=("),
     ],
     { neverEnds: true },
   ),
   row("GET", "/query/logs", "reader", () => [
     ...queryCases("/query/logs"),
     ...filterCases("/query/logs"),
-    asUser("the oldest first", "GET", () => red.token, 200, undefined, undefined, "/query/logs?order=oldest"),
-    asUser("no such order", "GET", () => red.token, 400, undefined, "invalid_parameter", "/query/logs?order=up"),
+    found("the oldest first", "/query/logs?order=oldest"),
+    invalidQuery("no such order", "/query/logs?order=up"),
   ]),
   ...(["GET", "POST"] as const).flatMap((method): Row[] =>
     [
@@ -304,11 +278,11 @@ export const TELEMETRY_ROWS: Row[] = [
     ]),
   ),
   row("GET", METADATA, "reader", () => [
-    asUser("of the metrics", "GET", () => red.token, 200),
-    asUser("of one metric, with a limit", "GET", () => red.token, 200, undefined, undefined, `${METADATA}?metric=up&limit=5`),
+    found("of the metrics"),
+    found("of one metric, with a limit", `${METADATA}?metric=up&limit=5`),
     asUser("limit not a number", "GET", () => red.token, 400, undefined, "limit: must be a number", `${METADATA}?limit=x`),
     asUser("no name of a metric", "GET", () => red.token, 400, undefined, "metric: not a metric name", `${METADATA}?metric=%00`),
   ]),
-  row("GET", "/query/prometheus/", "reader", () => [asUser("answered", "GET", () => red.token, 200)]),
+  row("GET", "/query/prometheus/", "reader", () => [found("answered")]),
   row("GET", "/query/prometheus/api/v1/label/{name}/values", "reader", () => prometheus("label/job/values", "")),
 ];
