@@ -6,15 +6,14 @@ import { PassThrough } from "node:stream";
 import { gunzipSync, gzipSync, zstdCompressSync, zstdDecompressSync } from "node:zlib";
 import { afterEach, describe, expect, it } from "vitest";
 import { HeldBody, MemoryBudget, Reservation } from "./body.ts";
-import { accept, closeAll, credentialSource, METRICS, open, post, sendRaw, startBackend, startWith } from "./proxy.fixture.ts";
+import { accept, closeAll, credentialSource, METRICS, open, post, sendRaw, startBoth } from "./proxy.fixture.ts";
 import { stub } from "../../test/fixtures/stub.ts";
 
 afterEach(closeAll);
 
 describe("bodies", () => {
   it("passes a gzip body on as it came", async () => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url, { compression: "zstd" });
+    const { backend, proxy } = await startBoth(accept, { compression: "zstd" });
     const body = gzipSync('{"resourceLogs":[]}');
     expect(await post(proxy, "/v1/logs", body, { "content-encoding": "gzip" })).toMatchObject({ status: 200 });
     expect(backend.received[0]?.headers["content-encoding"]).toBe("gzip");
@@ -22,8 +21,7 @@ describe("bodies", () => {
   });
 
   it("takes the next request on a connection whose body was refused half-way", async () => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url, { credentials: credentialSource(undefined, "ak_first") });
+    const { proxy } = await startBoth(accept, { credentials: credentialSource(undefined, "ak_first") });
     const head = `POST /v1/logs HTTP/1.1\r\nHost: 127.0.0.1:${proxy.port}\r\nContent-Length: 1000000\r\n`;
     const socket = connect(proxy.port, "127.0.0.1");
     open.push({ [Symbol.asyncDispose]: async () => void socket.destroy() });
@@ -39,8 +37,7 @@ describe("bodies", () => {
   });
 
   it("that come in unannounced pieces are passed on whole", async () => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url);
+    const { backend, proxy } = await startBoth();
     const chunks = '4\r\n{"a"\r\n3\r\n:1}\r\n0\r\n\r\n';
     const head = `POST /v1/logs HTTP/1.1\r\nHost: 127.0.0.1:${proxy.port}\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n`;
     expect(await sendRaw(proxy, head + chunks)).toMatch(/^HTTP\/1\.1 200 /);
@@ -48,8 +45,7 @@ describe("bodies", () => {
   });
 
   it("that break off are given up and reach the backend as no success", async () => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url);
+    const { backend, proxy } = await startBoth();
     const socket = connect(proxy.port, "127.0.0.1");
     socket.write(`POST /v1/logs HTTP/1.1\r\nHost: 127.0.0.1:${proxy.port}\r\nContent-Length: 1000000\r\n\r\n${" ".repeat(200_000)}`);
     await expect.poll(() => socket.bytesWritten).toBeGreaterThan(200_000);
@@ -60,8 +56,7 @@ describe("bodies", () => {
   });
 
   it("reads gzip metrics", async () => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url);
+    const { backend, proxy } = await startBoth();
     expect(await post(proxy, "/v1/metrics", gzipSync(METRICS), { "content-encoding": "gzip" })).toMatchObject({ status: 200 });
     expect(backend.received[0]?.body.toString()).toBe("up 1 1763714400000\n");
   });
@@ -70,8 +65,7 @@ describe("bodies", () => {
     ["gzip", gzipSync],
     ["zstd", zstdCompressSync],
   ] as const)("reads %s metrics that become far more than they were", async (encoding, compress) => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url);
+    const { backend, proxy } = await startBoth();
     const body = compress(METRICS + " ".repeat(3_000_000));
     expect(await post(proxy, "/v1/metrics", body, { "content-encoding": encoding })).toMatchObject({ status: 200 });
     expect(backend.received[0]?.body.toString()).toBe("up 1 1763714400000\n");
@@ -81,8 +75,7 @@ describe("bodies", () => {
     ["gzip", gunzipSync],
     ["zstd", zstdDecompressSync],
   ] as const)("compresses with %s towards the backend", async (compression, decompress) => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url, { compression });
+    const { backend, proxy } = await startBoth(accept, { compression });
     const large = `{"resourceLogs":[${" ".repeat(200_000)}]}`;
     await post(proxy, "/v1/logs", '{"resourceLogs":[]}');
     await post(proxy, "/v1/logs", large);
@@ -98,22 +91,19 @@ describe("bodies", () => {
     ["an encoding that the backend does not take", "/v1/logs", "{}", { "content-encoding": "snappy" }, 503],
     ["protobuf, which is kept until the exporter is set right", "/v1/logs", "{}", { "content-type": "application/x-protobuf" }, 503],
   ])("sends nothing for %s", async (_, path, body, headers, status) => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url);
+    const { backend, proxy } = await startBoth();
     expect(await post(proxy, path, body, headers as Record<string, string>)).toMatchObject({ status });
     expect(backend.received).toHaveLength(0);
   });
 
   it("takes metrics of more than 32 MiB as the collector hands them over, since their text is shorter", async () => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url);
+    const { backend, proxy } = await startBoth();
     expect(await post(proxy, "/v1/metrics", METRICS + " ".repeat(33 * 1024 * 1024))).toMatchObject({ status: 200 });
     expect(backend.received).toHaveLength(1);
   });
 
   it("refuses a body over 32 MiB as the backend would, before and while reading it", async () => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url);
+    const { backend, proxy } = await startBoth();
     const announced = await sendRaw(
       proxy,
       `POST /v1/logs HTTP/1.1\r\nHost: localhost:${proxy.port}\r\nContent-Length: ${33 << 20}\r\n\r\n{`,
@@ -126,8 +116,9 @@ describe("bodies", () => {
 
   it("holds no more than its budget and asks the others to wait", async () => {
     const answers: (() => void)[] = [];
-    const backend = await startBackend((received, response) => void answers.push(() => accept(received, response)));
-    const proxy = await startWith(backend.url, { maxHeldBytes: 250_000 });
+    const { backend, proxy } = await startBoth((received, response) => void answers.push(() => accept(received, response)), {
+      maxHeldBytes: 250_000,
+    });
     const body = Buffer.alloc(100_000, 32);
     const held = [post(proxy, "/v1/logs", body), post(proxy, "/v1/traces", body)];
     await expect.poll(() => answers).toHaveLength(2);

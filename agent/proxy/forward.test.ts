@@ -19,6 +19,7 @@ import {
   open,
   post,
   startBackend,
+  startBoth,
   startWith,
 } from "./proxy.fixture.ts";
 import { RefusedKey } from "../upstream/refused-key.ts";
@@ -39,8 +40,7 @@ describe("answers of the backend", () => {
   it.each(Object.entries(FINAL_REFUSALS).flatMap(([status, codes]) => codes.map((code) => [Number(status), code] as const)))(
     "passes %i on when it says %s",
     async (status, code) => {
-      const backend = await startBackend(errorAnswer(status, code));
-      const proxy = await startWith(backend.url);
+      const { proxy } = await startBoth(errorAnswer(status, code));
       const answer = await post(proxy, "/v1/traces");
       expect(answer.status).toBe(status);
       expect(JSON.parse(answer.body)).toEqual({ error: code, message: "why" });
@@ -48,22 +48,19 @@ describe("answers of the backend", () => {
   );
 
   it("passes on how long to wait after a 429", async () => {
-    const backend = await startBackend(errorAnswer(429, "over_quota", { "retry-after": "17" }));
-    const proxy = await startWith(backend.url);
+    const { proxy } = await startBoth(errorAnswer(429, "over_quota", { "retry-after": "17" }));
     expect(await post(proxy, "/v1/logs")).toMatchObject({ status: 429, headers: { "retry-after": "17" } });
   });
 
   it.each([400, 413, 429])("keeps the data when a bare %i comes, since anything in between may have sent it", async (status) => {
-    const backend = await startBackend((_, response) => response.writeHead(status).end("<html>"));
-    const proxy = await startWith(backend.url);
+    const { proxy } = await startBoth((_, response) => response.writeHead(status).end("<html>"));
     const answer = await post(proxy, "/v1/logs");
     expect(answer.status).toBe(503);
     expect(Number(answer.headers["retry-after"])).toBeGreaterThan(0);
   });
 
   it("keeps the data when a code of ours comes under another status", async () => {
-    const backend = await startBackend(errorAnswer(413, "over_quota"));
-    const proxy = await startWith(backend.url);
+    const { proxy } = await startBoth(errorAnswer(413, "over_quota"));
     expect(await post(proxy, "/v1/logs")).toMatchObject({ status: 503 });
   });
 
@@ -71,8 +68,7 @@ describe("answers of the backend", () => {
     "turns %i into 503 with Retry-After and follows nothing",
     async (status) => {
       const elsewhere = await startBackend();
-      const backend = await startBackend((_, response) => response.writeHead(status, { location: `${elsewhere.url}/x` }).end());
-      const proxy = await startWith(backend.url);
+      const { backend, proxy } = await startBoth((_, response) => response.writeHead(status, { location: `${elsewhere.url}/x` }).end());
       const answer = await post(proxy, "/v1/logs");
       expect(answer.status).toBe(503);
       expect(answer.headers["retry-after"]).toMatch(/^\d+$/);
@@ -83,8 +79,7 @@ describe("answers of the backend", () => {
   );
 
   it("honours the backend's Retry-After within reason", async () => {
-    const backend = await startBackend((_, response) => response.writeHead(503, { "retry-after": "9" }).end());
-    const proxy = await startWith(backend.url);
+    const { backend, proxy } = await startBoth((_, response) => response.writeHead(503, { "retry-after": "9" }).end());
     expect((await post(proxy, "/v1/logs")).headers["retry-after"]).toBe("9");
     backend.answer = (_, response) => response.writeHead(503, { "retry-after": "999999" }).end();
     expect((await post(proxy, "/v1/logs")).headers["retry-after"]).toBe("300");
@@ -93,8 +88,7 @@ describe("answers of the backend", () => {
   it.each(["Wed, 21 Oct 2065 07:28:00 GMT", "soon", "-5", "1.5", ""])(
     "ignores a Retry-After that is not a number of seconds: %j",
     async (text) => {
-      const backend = await startBackend((_, response) => response.writeHead(503, { "retry-after": text }).end());
-      const proxy = await startWith(backend.url);
+      const { proxy } = await startBoth((_, response) => response.writeHead(503, { "retry-after": text }).end());
       expect((await post(proxy, "/v1/logs")).headers["retry-after"]).toBe("2");
     },
   );
@@ -193,8 +187,7 @@ describe("answers of the backend", () => {
 
 describe("an outage", () => {
   it("answers 503 until there is a key", async () => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url, { credentials: credentialSource(undefined) });
+    const { backend, proxy } = await startBoth(accept, { credentials: credentialSource(undefined) });
     const answer = await post(proxy, "/v1/logs", Buffer.alloc(300_000, 32));
     expect(answer.status).toBe(503);
     expect(Number(answer.headers["retry-after"])).toBeGreaterThan(0);
@@ -226,8 +219,7 @@ describe("an outage", () => {
   });
 
   it("does not send all of it again under the same key when a connection is cut", async () => {
-    const backend = await startBackend((_, response) => void response.destroy());
-    const proxy = await startWith(backend.url);
+    const { backend, proxy } = await startBoth((_, response) => void response.destroy());
     expect(await post(proxy, "/v1/logs")).toMatchObject({ status: 503 });
     expect(backend.received).toHaveLength(1);
   });

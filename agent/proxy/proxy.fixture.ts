@@ -91,6 +91,12 @@ export async function startWith(backendUrl: string, options: Partial<ProxyOption
   return Object.assign(proxy, { logged: () => lines.join("") });
 }
 
+/** A backend, and a proxy in front of it. */
+export async function startBoth(answer: Answer = accept, options: Partial<ProxyOptions> = {}) {
+  const backend = await startBackend(answer);
+  return { backend, proxy: await startWith(backend.url, options) };
+}
+
 export async function post(proxy: Proxy, path: string, body: string | Buffer = "{}", headers: Record<string, string> = {}) {
   const answer = await httpRequest(`http://127.0.0.1:${proxy.port}${path}`, {
     method: "POST",

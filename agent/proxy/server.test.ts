@@ -20,6 +20,7 @@ import {
   post,
   sendRaw,
   startBackend,
+  startBoth,
   startWith,
 } from "./proxy.fixture.ts";
 import { startProxy } from "./server.ts";
@@ -31,8 +32,7 @@ describe("routes", () => {
     ["/v1/logs", "/ingest/logs/otlp"],
     ["/v1/traces", "/ingest/traces"],
   ])("sends %s to %s byte for byte, signed", async (path, ingestPath) => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url);
+    const { backend, proxy } = await startBoth();
     const body = '{ "resourceLogs":[],\n "x": "ü\\u0000" }';
     expect(await post(proxy, path, body)).toMatchObject({ status: 200, body: "{}", headers: { "content-type": "application/json" } });
     expect(backend.received).toHaveLength(1);
@@ -47,8 +47,7 @@ describe("routes", () => {
   });
 
   it("sends metrics to /ingest as exposition text, signed", async () => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url);
+    const { backend, proxy } = await startBoth();
     expect(await post(proxy, "/v1/metrics", METRICS)).toMatchObject({ status: 200, body: "{}" });
     const [sent] = backend.received;
     expect(sent?.url).toBe("/ingest");
@@ -78,15 +77,13 @@ describe("routes", () => {
   });
 
   it("answers success without a request when metrics hold nothing to send", async () => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url);
+    const { backend, proxy } = await startBoth();
     expect(await post(proxy, "/v1/metrics", "{}")).toMatchObject({ status: 200 });
     expect(backend.received).toHaveLength(0);
   });
 
   it("passes nothing of the caller's headers on", async () => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url);
+    const { backend, proxy } = await startBoth();
     await post(proxy, "/v1/logs", "{}", {
       "x-key-hash": "f".repeat(64),
       authorization: "Bearer x",
@@ -109,32 +106,12 @@ describe("routes", () => {
 
 describe("it is no signing oracle", () => {
   const targets = [
-    "/",
-    "/v1/logs/",
-    "/v1/logs?x=1",
-    "/v1/logs#x",
-    "//v1/logs",
-    "/v1/./logs",
-    "/v1/../v1/logs",
-    "/v1/logs/../../api/clusters/rotate-key",
-    "/v1/%6cogs",
-    "/v1/logs%00",
-    "/V1/LOGS",
-    "/ingest",
-    "/ingest/traces",
-    "/ingest/logs/otlp",
-    "/heartbeat",
-    "/api/clusters/rotate-key",
-    "/api/v1/agents/x/config",
-    "/__proto__",
-    "/constructor",
-    "*",
-    "http://127.0.0.1:PORT/v1/logs",
-    "http://elsewhere.example/v1/logs",
-  ];
+    "/ /v1/logs/ /v1/logs?x=1 /v1/logs#x //v1/logs /v1/./logs /v1/../v1/logs /v1/logs/../../api/clusters/rotate-key",
+    "/v1/%6cogs /v1/logs%00 /V1/LOGS /ingest /ingest/traces /ingest/logs/otlp /heartbeat /api/clusters/rotate-key",
+    "/api/v1/agents/x/config /__proto__ /constructor * http://127.0.0.1:PORT/v1/logs http://elsewhere.example/v1/logs",
+  ].flatMap((line) => line.split(" "));
   it.each(targets)("answers 404 or 400 to POST %s and asks the backend nothing", async (target) => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url);
+    const { backend, proxy } = await startBoth();
     const line = target.replace("PORT", String(proxy.port));
     const answer = await sendRaw(
       proxy,
@@ -145,16 +122,14 @@ describe("it is no signing oracle", () => {
   });
 
   it.each(["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"])("signs nothing for %s", async (method) => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url);
+    const { backend, proxy } = await startBoth();
     const answer = await sendRaw(proxy, `${method} /v1/logs HTTP/1.1\r\nHost: 127.0.0.1:${proxy.port}\r\nConnection: close\r\n\r\n`);
     expect(answer).toMatch(/^HTTP\/1\.1 404 /);
     expect(backend.received).toHaveLength(0);
   });
 
   it("tunnels nothing: CONNECT is cut off", async () => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url);
+    const { backend, proxy } = await startBoth();
     const { host } = new URL(backend.url);
     const answer = await sendRaw(
       proxy,
@@ -174,8 +149,7 @@ describe("it is no signing oracle", () => {
     "PORT",
     "",
   ])("refuses the Host %j", async (host) => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url);
+    const { backend, proxy } = await startBoth();
     const name = host.replace("PORT", String(proxy.port));
     const answer = await sendRaw(proxy, `POST /v1/logs HTTP/1.1\r\nHost: ${name}\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}`);
     expect(answer).toMatch(/^HTTP\/1\.1 40[03] /);
@@ -187,8 +161,7 @@ describe("it is no signing oracle", () => {
     ["two Hosts", "Host: 127.0.0.1:PORT\r\nHost: 127.0.0.1:PORT\r\n"],
     ["a page's Origin", "Host: 127.0.0.1:PORT\r\nOrigin: http://evil.example\r\n"],
   ])("refuses a request with %s", async (_, headers) => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url);
+    const { backend, proxy } = await startBoth();
     const lines = headers.replaceAll("PORT", String(proxy.port));
     const answer = await sendRaw(proxy, `POST /v1/logs HTTP/1.1\r\n${lines}Content-Length: 2\r\nConnection: close\r\n\r\n{}`);
     expect(answer).toMatch(/^HTTP\/1\.1 40[03] /);
@@ -196,8 +169,7 @@ describe("it is no signing oracle", () => {
   });
 
   it.each(["localhost", "127.0.0.1", "[::1]", "LOCALHOST"])("answers under its own name %s", async (name) => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url);
+    const { proxy } = await startBoth();
     const answer = await sendRaw(
       proxy,
       `POST /v1/logs HTTP/1.1\r\nHost: ${name}:${proxy.port}\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}`,
@@ -217,8 +189,7 @@ describe("it is no signing oracle", () => {
   });
 
   it("signs one request, not a second hidden behind it", async () => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url);
+    const { backend, proxy } = await startBoth();
     const host = `Host: 127.0.0.1:${proxy.port}\r\n`;
     await sendRaw(
       proxy,
@@ -252,8 +223,7 @@ describe("its end", () => {
 
   it("gives up a request whose caller is gone, without counting it", async () => {
     const gone = Promise.withResolvers<void>();
-    const backend = await startBackend((_, response) => void response.once("close", () => gone.resolve()));
-    const proxy = await startWith(backend.url);
+    const { backend, proxy } = await startBoth((_, response) => void response.once("close", () => gone.resolve()));
     const caller = new Agent();
     const sent = httpRequest(`http://127.0.0.1:${proxy.port}/v1/logs`, { method: "POST", body: "{}", dispatcher: caller });
     await expect.poll(() => backend.received).toHaveLength(1);
@@ -269,8 +239,7 @@ describe("its end", () => {
 
 describe("connections", () => {
   it("are 512 at most, and those that are there go on", async () => {
-    const backend = await startBackend();
-    const proxy = await startWith(backend.url);
+    const { proxy } = await startBoth();
     const sockets = Array.from({ length: 520 }, () => connect(proxy.port, "127.0.0.1").on("error", () => {}));
     open.push({ [Symbol.asyncDispose]: async () => sockets.forEach((socket) => socket.destroy()) });
     await Promise.all(sockets.map((socket) => once(socket, "connect")));
@@ -283,8 +252,7 @@ describe("connections", () => {
 
 describe("secrets", () => {
   it("never shows keys or signatures in a log or in the status", async () => {
-    const backend = await startBackend(errorAnswer(401, "unknown_key"));
-    const proxy = await startWith(backend.url, { credentials: credentialSource("ak_first", "ak_second") });
+    const { backend, proxy } = await startBoth(errorAnswer(401, "unknown_key"), { credentials: credentialSource("ak_first", "ak_second") });
     await post(proxy, "/v1/logs");
     await post(proxy, "/v1/metrics", METRICS);
     const secrets = ["ak_first", "ak_second", ...backend.received.map(({ headers }) => String(headers[SIGNATURE_HEADER]))];

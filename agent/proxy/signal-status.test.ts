@@ -1,13 +1,12 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { accept, closeAll, post, startBackend, startWith } from "./proxy.fixture.ts";
+import { accept, closeAll, post, startBoth } from "./proxy.fixture.ts";
 
 afterEach(closeAll);
 
 describe("an outage", () => {
   it("is logged when it begins and when it ends, not for each request", async () => {
     let nowMs = 0;
-    const backend = await startBackend((_, response) => response.writeHead(500).end());
-    const proxy = await startWith(backend.url, { nowMs: () => nowMs });
+    const { backend, proxy } = await startBoth((_, response) => response.writeHead(500).end(), { nowMs: () => nowMs });
     for (let request = 0; request < 5; request++) await post(proxy, "/v1/logs");
     nowMs = 90_000;
     backend.answer = accept;
