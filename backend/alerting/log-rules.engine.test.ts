@@ -17,7 +17,7 @@ import { checkLogs, COUNTED_BY, countedExpression, countSamples, type LogConditi
 import { claimDue, type LogCountTables, settleCount } from "./log-count-rows.ts";
 import { countLogs, matchingGroups } from "./log-count.ts";
 import { LogCounter } from "./log-counter.ts";
-import { validateRule } from "./rule.ts";
+import { type CheckedRule, validateRule } from "./rule.ts";
 import { RuleTable } from "./table.ts";
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
@@ -97,7 +97,7 @@ test("the largest filter that a rule may have is one that the engine takes", asy
   expect(await countLogs(counted, randomUUID(), ask, { atMs: Date.now(), signal, known })).toEqual([]);
 });
 
-describeOnEachStore((store) => {
+describeOnEachStore((engine) => {
   let service: AlertingApp;
   let counter: LogCounter | undefined;
   /** Takes the place of the log store. */
@@ -136,7 +136,7 @@ describeOnEachStore((store) => {
 
   beforeAll(async () => {
     service = await alertingApp({
-      database: store.database,
+      database: engine.database,
       countLogs: async (orgId, condition, signal) =>
         matchingGroups(condition, await countLogs(logs, orgId, condition, { atMs: Date.now(), signal })),
     });
@@ -162,6 +162,14 @@ describeOnEachStore((store) => {
     expect([answer.statusCode, answer.body]).toEqual([201, answer.body]);
     return answer.json().id as string;
   };
+  const table = () => new RuleTable(service.database.tables());
+  const least = (name: string, more: Partial<LogCondition> = {}): CheckedRule => {
+    const logs = { filter: {}, window: "5m", by: [], operator: ">", threshold: 1, ...more } as const;
+    return validateRule({ name, severity: "info", for: "0s", enabled: true, labels: {}, annotations: {}, logs });
+  };
+  /** Stores a rule without a request, which would try it. */
+  const store = async (orgId: string, name: string, more?: Partial<LogCondition>): Promise<string> =>
+    (await table().create(orgId, least(name, more))).id;
   const status = async (bearer: string, id: string) =>
     (await service.call("GET", `/rules/${id}/status`, bearer)).json<{
       state: string;
@@ -408,14 +416,8 @@ describeOnEachStore((store) => {
 
     test("the wait for queries of others is nothing that an organisation rests for", async () => {
       const { orgId } = await org();
-      const table = new RuleTable(service.database.tables());
-      const least = { severity: "info", for: "0s", enabled: true, labels: {}, annotations: {} } as const;
-      const logs = { filter: {}, window: "5m", by: ["source"], operator: ">", threshold: 1 } as const;
       await counter?.[Symbol.asyncDispose]();
-      const [{ id }, { id: next }] = [
-        await table.create(orgId, validateRule({ ...least, name: "1", logs })),
-        await table.create(orgId, validateRule({ ...least, name: "2", logs })),
-      ];
+      const [id, next] = [await store(orgId, "1", { by: ["source"] }), await store(orgId, "2", { by: ["source"] })];
       await counts().updateTable("log_counts").set({ due_at: null }).where("rule_id", "not in", [id, next]).execute();
       read = async (_orgId, { admit }) => {
         // The wait for queries of others, before the count is admitted.
@@ -434,16 +436,12 @@ describeOnEachStore((store) => {
     });
 
     test("many organisations whose queries leave their own rules no turn hold up no other", async () => {
-      const table = new RuleTable(service.database.tables());
-      const least = { severity: "info", for: "0s", enabled: true, labels: {}, annotations: {} } as const;
-      const logs = { filter: {}, window: "5m", by: ["source"], operator: ">", threshold: 1 } as const;
       await counter?.[Symbol.asyncDispose]();
       const blocked = await Promise.all(Array.from({ length: 20 }, async () => await service.makeOrg()));
       const { orgId } = await org();
-      const create = async (of: string): Promise<string> => (await table.create(of, validateRule({ ...least, name: "n", logs }))).id;
       const ids: string[] = [];
-      for (const one of blocked) ids.push(await create(one));
-      const id = await create(orgId);
+      for (const one of blocked) ids.push(await store(one, "n", { by: ["source"] }));
+      const id = await store(orgId, "n", { by: ["source"] });
       await counts()
         .updateTable("log_counts")
         .set({ due_at: null })
@@ -473,9 +471,6 @@ describeOnEachStore((store) => {
 
     test("who writes a rule again is not counted before its time", async () => {
       const { orgId } = await org();
-      const table = new RuleTable(service.database.tables());
-      const least = { name: "n", severity: "info", for: "0s", enabled: true, labels: {}, annotations: {} } as const;
-      const logs = { filter: {}, window: "5m", by: [], operator: ">", threshold: 1 } as const;
       const begun: number[] = [];
       read = async (asked, options, work) => {
         if (asked !== orgId) return await clickhouse.read(asked, options, work);
@@ -486,14 +481,14 @@ describeOnEachStore((store) => {
           return await work(ask);
         });
       };
-      const { id } = await table.create(orgId, validateRule({ ...least, logs }));
+      const id = await store(orgId, "n");
       const row = counts().selectFrom("log_counts").selectAll().where("rule_id", "=", id);
       const first = await eventually("counted", async () => {
         const { counted_at: at } = await row.executeTakeFirstOrThrow();
         return at !== null && { atMs: at.getTime() };
       });
-      await table.delete(orgId, id);
-      await table.create(orgId, validateRule({ ...least, logs: { ...logs, threshold: 2 } }));
+      await table().delete(orgId, id);
+      await store(orgId, "n", { threshold: 2 });
       await eventually("counted again", async () => begun.length > 1);
       expect(begun[1]).toBeGreaterThanOrEqual(first.atMs + 9 * 199);
     });
@@ -538,17 +533,14 @@ describeOnEachStore((store) => {
     test("after a count the organisation's rules wait in their order, by as many statements for fifty as for one", async () => {
       const [{ orgId }, { orgId: other }] = [await org(), await org()];
       await counter?.[Symbol.asyncDispose]();
-      const table = new RuleTable(service.database.tables());
-      const least = { severity: "info", for: "0s", enabled: true, labels: {}, annotations: {} } as const;
-      const logs = { filter: {}, window: "5m", by: [], operator: ">", threshold: 1 } as const;
       const now = new Date(Date.now() + 3_600_000);
       const ids: string[] = [];
       for (let n = 0; n < 50; n += 1) {
-        const { id } = await table.create(orgId, validateRule({ ...least, name: String(n), logs }));
+        const id = await store(orgId, String(n));
         await countNow([id], { due_at: new Date(now.getTime() - 100_000 + n) });
         ids.push(id);
       }
-      const { id: foreign } = await table.create(other, validateRule({ ...least, name: "other", logs }));
+      const foreign = await store(other, "other");
       const [last = ""] = ids.splice(49);
       await countNow([last], { due_at: new Date(now.getTime() + 100_000) });
       await counts()
@@ -578,26 +570,20 @@ describeOnEachStore((store) => {
     test("a condition whose filters come in another order goes on as it was", async () => {
       const { orgId } = await org();
       await counter?.[Symbol.asyncDispose]();
-      const table = new RuleTable(service.database.tables());
-      const least = { name: "n", severity: "info", for: "0s", enabled: true, labels: {}, annotations: {} } as const;
-      const logs = { window: "5m", by: ["source"], operator: ">", threshold: 1 } as const;
-      const { id } = await table.create(orgId, validateRule({ ...least, logs: { ...logs, filter: { level: "error", q: "a" } } }));
+      const id = await store(orgId, "n", { by: ["source"], filter: { level: "error", q: "a" } });
       const reported = JSON.stringify([{ values: ["shop"], count: 2 }]);
       await countNow([id], { last_reported: reported });
       const row = counts().selectFrom("log_counts").select("last_reported").where("rule_id", "=", id);
-      await table.replace(orgId, id, validateRule({ ...least, logs: { ...logs, filter: { q: "a", level: "error" } } }));
+      await table().replace(orgId, id, least("n", { by: ["source"], filter: { q: "a", level: "error" } }));
       expect(await row.executeTakeFirst()).toEqual({ last_reported: reported });
-      await table.replace(orgId, id, validateRule({ ...least, logs: { ...logs, filter: { q: "b", level: "error" } } }));
+      await table().replace(orgId, id, least("n", { by: ["source"], filter: { q: "b", level: "error" } }));
       expect(await row.executeTakeFirst()).toEqual({ last_reported: "[]" });
       counter = startCounter();
     });
 
     test("there are 50 of an organisation, rules over metrics apart", async () => {
       const { orgId, bearer } = await org();
-      const table = new RuleTable(service.database.tables());
-      const least = { severity: "info", for: "0s", enabled: false, labels: {}, annotations: {} } as const;
-      const logs = { filter: {}, window: "5m", by: [], operator: ">", threshold: 1 } as const;
-      for (let n = 0; n < 50; n += 1) await table.create(orgId, validateRule({ ...least, name: String(n), logs }));
+      for (let n = 0; n < 50; n += 1) await table().create(orgId, { ...least(String(n)), enabled: false });
       const refused = await service.call("POST", "/rules", bearer, { ...body(), enabled: false });
       expect([refused.statusCode, refused.json().error]).toEqual([400, "invalid_field"]);
       expect(refused.json().message).toMatch(/^logs: an organisation has at most 50 log rules/);

@@ -55,6 +55,9 @@ beforeAll(async () => {
   });
   await queries.listen({ host: "127.0.0.1", port: 0 });
   queryUrl = `http://127.0.0.1:${(queries.server.address() as AddressInfo).port}`;
+  // The routes of the query server need no session.
+  mkdirSync(dirname(sessionFile), { recursive: true });
+  writeFileSync(sessionFile, JSON.stringify({ url: queryUrl, email: "a@b", token: "none" }));
 });
 afterAll(async () => {
   await queries?.close();
@@ -69,12 +72,6 @@ async function atherops(args: string, options: Partial<RunOptions> = {}): Promis
   return await runClient(args, { url: queryUrl, sessionFile, ...options });
 }
 
-/** A session at the query server, whose routes ask for none. */
-function sessionAtQueries(): void {
-  mkdirSync(dirname(sessionFile), { recursive: true });
-  writeFileSync(sessionFile, JSON.stringify({ url: queryUrl, email: "a@b", token: "none" }));
-}
-
 const logRow = (second: number, message: string, change: Row = {}): Row => ({
   timestamp: `2026-11-21T09:00:${String(second).padStart(2, "0")}.123456789Z`,
   level: "info",
@@ -87,9 +84,8 @@ const logRow = (second: number, message: string, change: Row = {}): Row => ({
 });
 
 test("logs are printed in the order of their times, over as many pages as the limit takes, and cannot steer the terminal", async () => {
-  sessionAtQueries();
   stored = Array.from({ length: 1200 }, (_, index) => logRow(0, `line ${1200 - index}`));
-  const many = await atherops("logs --limit 1100 --level error --label a=b=c --label a=d", { url: queryUrl });
+  const many = await atherops("logs --limit 1100 --level error --label a=b=c --label a=d");
   const lines = many.out.trim().split("\n");
   expect([lines.length, lines[0], lines.at(-1)]).toEqual([
     1100,
@@ -98,20 +94,18 @@ test("logs are printed in the order of their times, over as many pages as the li
   ]);
   expect(asked[0]).toContain("level=error&label.a=b%3Dc&label.a=d");
   stored = [logRow(1, "\u001b[2J\u202egone\nnext")];
-  expect((await atherops("logs", { url: queryUrl })).out).toContain("\\u001b[2J\\u202egone\\nnext");
-  expect(JSON.parse((await atherops("logs --json", { url: queryUrl })).out)).toEqual(stored[0]);
+  expect((await atherops("logs")).out).toContain("\\u001b[2J\\u202egone\\nnext");
+  expect(JSON.parse((await atherops("logs --json")).out)).toEqual(stored[0]);
   stored = [];
-  expect(await atherops("logs", { url: queryUrl })).toMatchObject({
+  expect(await atherops("logs")).toMatchObject({
     code: 0,
     out: "",
     err: expect.stringContaining("nothing in this time range"),
   });
-  for (const wrong of ["--since yesterday", "--limit 0", "--label nonsense"])
-    expect((await atherops(`logs ${wrong}`, { url: queryUrl })).code, wrong).toBe(2);
+  for (const wrong of ["--since yesterday", "--limit 0", "--label nonsense"]) expect((await atherops(`logs ${wrong}`)).code, wrong).toBe(2);
 });
 
 test("spans are a table, or one object a line", async () => {
-  sessionAtQueries();
   stored = [
     {
       Timestamp: "2026-11-21T09:00:00.000000000Z",
@@ -123,7 +117,7 @@ test("spans are a table, or one object a line", async () => {
       SpanID: "bb",
     },
   ];
-  const shown = await atherops("traces --error --trace-id AA", { url: queryUrl });
+  const shown = await atherops("traces --error --trace-id AA");
   expect(shown.out.split("\n").map((line) => line.split(/ {2,}/))).toEqual([
     ["TIMESTAMP", "SERVICE", "OPERATION", "DURATION_MS", "STATUS_CODE", "TRACE_ID", "SPAN_ID"],
     ["2026-11-21T09:00:00.000000000Z", "shop", "POST /pay", "12.5", "ERROR", "aa", "bb"],
@@ -134,19 +128,15 @@ test("spans are a table, or one object a line", async () => {
 });
 
 test("an expression's value now is a table, or an array", async () => {
-  sessionAtQueries();
-  expect((await atherops("metrics up{job='a'}", { url: queryUrl })).out).toBe('NAME  VALUE  LABELS\nup    0.5    {"job":"a"}\n');
-  expect(JSON.parse((await atherops("metrics up --json", { url: queryUrl })).out)).toEqual([
-    { name: "up", value: "0.5", labels: { job: "a" } },
-  ]);
-  expect((await atherops("metrics none", { url: queryUrl })).out).toBe("none\n");
-  expect(await atherops("metrics (", { url: queryUrl })).toMatchObject({ code: 1, err: "atherops: missing ) [422]\n" });
-  const wrong = await atherops("metrics sum(", { url: queryUrl });
+  expect((await atherops("metrics up{job='a'}")).out).toBe('NAME  VALUE  LABELS\nup    0.5    {"job":"a"}\n');
+  expect(JSON.parse((await atherops("metrics up --json")).out)).toEqual([{ name: "up", value: "0.5", labels: { job: "a" } }]);
+  expect((await atherops("metrics none")).out).toBe("none\n");
+  expect(await atherops("metrics (")).toMatchObject({ code: 1, err: "atherops: missing ) [422]\n" });
+  const wrong = await atherops("metrics sum(");
   expect(wrong.err).toBe("atherops: <expression>: a ) is missing at the end, for the ( at column 4\n");
 });
 
 test("a live tail prints late rows and equal rows, each as often as it is stored, and ends quietly", async () => {
-  sessionAtQueries();
   const stopping = new AbortController();
   const printed: string[] = [];
   const settings = { url: queryUrl, passwordFile: undefined, sessionFile };
@@ -183,7 +173,6 @@ test("a live tail prints late rows and equal rows, each as often as it is stored
 });
 
 test("a live tail that began later than its overlap does not print what was there before its beginning", async () => {
-  sessionAtQueries();
   const stopping = new AbortController();
   const printed: string[] = [];
   const settings = { url: queryUrl, passwordFile: undefined, sessionFile };
@@ -220,9 +209,8 @@ test("a table is as wide as its cells, and shows what is missing as a dash", () 
 });
 
 test("a trace is drawn from all its pages, as far as is wanted, or is lines of JSON", async () => {
-  sessionAtQueries();
   const id = "5B8aa5a2d2c872e8321cf37308d69df2";
-  const none = await atherops(`trace ${id}`, { url: queryUrl });
+  const none = await atherops(`trace ${id}`);
   expect([none.code, none.err]).toEqual([1, "atherops: there is no span of this trace [404 not_found]\n"]);
   stored = [1, 2, 3].map((n) => ({
     Timestamp: `2026-11-21T10:00:0${n}.000000000Z`,
@@ -235,7 +223,7 @@ test("a trace is drawn from all its pages, as far as is wanted, or is lines of J
     Error: n === 3,
     StatusMessage: n === 3 ? "boom" : "",
   }));
-  const drawn = await atherops(`trace ${id}`, { url: queryUrl });
+  const drawn = await atherops(`trace ${id}`);
   expect([drawn.code, drawn.err]).toEqual([0, ""]);
   expect(drawn.out.split("\n").map((line) => line.replace(/ {2,}.*/, ""))).toEqual([
     id.toLowerCase(),
@@ -246,7 +234,7 @@ test("a trace is drawn from all its pages, as far as is wanted, or is lines of J
     "",
   ]);
   expect(drawn.out).toContain("ERROR\n  ! boom\n");
-  const some = await atherops(`trace ${id} --limit 2 --json`, { url: queryUrl });
+  const some = await atherops(`trace ${id} --limit 2 --json`);
   expect(
     some.out
       .trim()
@@ -254,20 +242,16 @@ test("a trace is drawn from all its pages, as far as is wanted, or is lines of J
       .map((line) => JSON.parse(line).SpanID),
   ).toEqual(["1", "2"]);
   expect(some.err).toBe("only the first 2 spans are shown; use --limit to show more\n");
-  const wrong = await atherops("trace 1234", { url: queryUrl });
+  const wrong = await atherops("trace 1234");
   expect([wrong.code, wrong.err]).toEqual([2, "atherops: 1234: a trace has 32 hex digits; `atherops traces search` finds some\n"]);
 });
 
 test("traces are searched by what is given", async () => {
-  sessionAtQueries();
   stored = [
     { trace_id: "a", root_service: "shop", root_operation: "GET /", start: "t", duration_ms: 5, spans: 2, errors: 1, services: ["shop"] },
   ];
   const found = await atherops(
     "traces search --service shop --error --label k=v --min-ms 2.5 --max-ms 9 --end 2026-11-21T10:00:00Z --limit 7",
-    {
-      url: queryUrl,
-    },
   );
   expect(found.out).toBe(
     "START  DURATION_MS  SPANS  ERRORS  ROOT_SERVICE  ROOT_OPERATION  TRACE_ID\nt      5            2      1       shop          GET /           a\n",
@@ -285,23 +269,20 @@ test("traces are searched by what is given", async () => {
       limit: "7",
     },
   ]);
-  expect(JSON.parse((await atherops("traces search --json", { url: queryUrl })).out)).toEqual(stored[0]);
-  expect((await atherops("traces search --follow", { url: queryUrl })).err).toContain("--follow: a search is not followed");
-  expect((await atherops("traces search --min-ms 1 --bogus", { url: queryUrl })).code).toBe(2);
+  expect(JSON.parse((await atherops("traces search --json")).out)).toEqual(stored[0]);
+  expect((await atherops("traces search --follow")).err).toContain("--follow: a search is not followed");
+  expect((await atherops("traces search --min-ms 1 --bogus")).code).toBe(2);
   stored = [];
-  expect((await atherops("traces search", { url: queryUrl })).err).toBe(
-    "nothing in this time range; use --since 24h to look further back\n",
-  );
-  const help = (await atherops("traces search --help", { url: queryUrl })).out;
+  expect((await atherops("traces search")).err).toBe("nothing in this time range; use --since 24h to look further back\n");
+  const help = (await atherops("traces search --help")).out;
   expect(help.split("Global Options:")[1]).toContain("--profile");
   expect(help.split("Global Options:")[1]).not.toContain("--follow");
   // The command above it still lists spans.
-  await atherops("traces --service x", { url: queryUrl });
+  await atherops("traces --service x");
   expect(asked.at(-1)).toMatch(/^\/query\/traces\?service=x&/);
 });
 
 test("exit code 2 is for wrong usage, 1 for failures, and the help documents it", async () => {
-  sessionAtQueries();
   for (const typed of [
     "trace abc",
     "traces search --min-ms x --follow",

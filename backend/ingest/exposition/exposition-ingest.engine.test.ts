@@ -148,14 +148,6 @@ test("the same body again is the same samples: lines without a time get the time
   expect(result.map(({ value }) => value[1])).toEqual(["1", "1"]);
 });
 
-test("a store that cannot be reached is 502 with Retry-After; a body it refuses is not sent again", async () => {
-  await using away = new VictoriaMetricsStore({ writeUrl: "http://127.0.0.1:1", queryUrl: "http://127.0.0.1:1" });
-  const write = createExpositionIngest(away, KEPT)(keyOf("o"), Buffer.from("up 1\n"), { receivedAt: new Date() });
-  await expect(write).rejects.toMatchObject({ code: "storage_unavailable", status: 502, retryAfterS: 2 });
-  await expect(away.query("o", "query", new URLSearchParams({ query: "up" }))).rejects.toMatchObject({ code: "storage_unavailable" });
-  await expect(away.check()).rejects.toThrow("ECONNREFUSED");
-});
-
 /** A store that answers only when the test decides, with the organisations whose bodies have reached it. */
 function heldStore() {
   const writes: string[] = [];

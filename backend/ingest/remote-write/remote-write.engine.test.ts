@@ -68,33 +68,14 @@ test.each([1, 2] as const)("version %i: samples are stored under the sender's la
 });
 
 test("no form of another tenant's labels gets a sample into it", async () => {
-  const claims: TestSeries["labels"][] = [
-    [
-      ["__name__", "claim"],
-      ["org_id", "victim"],
-      ["org_id", "victim"],
-    ],
-    [
-      ["org_id", "victim"],
-      ["__name__", "claim"],
-    ],
-    [
-      ["__name__", "claim"],
-      ["org_id", "victim\n"],
-    ],
-    [
-      ["__name__", "claim"],
-      ["org_id\u0000", "victim"],
-    ],
-    [
-      ["__name__", "org_id"],
-      ["vm_account_id", "7"],
-    ],
-    [
-      ["__name__", "claim"],
-      ["org_id", ""],
-    ],
-  ];
+  const claims = [
+    ["__name__=claim", "org_id=victim", "org_id=victim"],
+    ["org_id=victim", "__name__=claim"],
+    ["__name__=claim", "org_id=victim\n"],
+    ["__name__=claim", "org_id\u0000=victim"],
+    ["__name__=org_id", "vm_account_id=7"],
+    ["__name__=claim", "org_id="],
+  ].map((pairs) => pairs.map((pair) => pair.split("=") as [string, string]));
   const samples = [[1, Date.now() - 1000]] as const;
   for (const version of [1, 2] as const) for (const labels of claims) await send("attacker", [{ labels, samples }], version);
   await engine.flush();

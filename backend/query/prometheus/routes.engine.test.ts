@@ -340,5 +340,6 @@ test("an engine that cannot be reached is 502 with Retry-After", async () => {
   registerMetricsRoutes(other, { store: away, spans: {} as never, answers: new ResponseBudget(), guards });
   const answer = await other.inject({ method: "GET", url: `${BASE}/query?query=up`, headers: { "x-org": "mine" } });
   expect([answer.statusCode, answer.json().error, answer.headers["retry-after"]]).toEqual([502, "storage_unavailable", "2"]);
+  await expect(away.check()).rejects.toThrow("ECONNREFUSED");
   await other.close();
 });

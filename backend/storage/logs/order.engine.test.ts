@@ -52,9 +52,3 @@ test("pages of a long range have the records of every minute, of the future too,
     expect([limit, await read("green", `${range}&limit=${limit}&order=oldest`, "")]).toEqual([limit, newest.toReversed()]);
   }
 });
-
-test.each(["up", "", "oldest&order=newest"])("an order that is none (%s) is refused by name", async (order) => {
-  const answer = await logs.get("red", `/query/logs?order=${order}`);
-  expect([answer.statusCode, answer.json().error]).toEqual([400, "invalid_parameter"]);
-  expect(answer.json().message).toContain("order");
-});

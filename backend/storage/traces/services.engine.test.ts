@@ -62,17 +62,6 @@ describe("services", () => {
     expect(await servicesOf(blue)).toEqual([{ service: "mine", operations: [{ operation: "secret", kinds: ["PRODUCER"] }] }]);
   });
 
-  it("have names that are answered without the spans", async () => {
-    const org = await app.org();
-    await org.send([one("GET /")]);
-    await rename("spans", "spans_away");
-    try {
-      expect(await namesOf(org)).toEqual(["shop"]);
-    } finally {
-      await rename("spans_away", "spans");
-    }
-  });
-
   it("are written once, whatever is sent again, and by a later process only what is new", async () => {
     const org = await app.org();
     const body = () => tracesBody([one("a"), one("b", 2)]);

