@@ -190,15 +190,20 @@ test("a viewer can read every screen, and can change only its own password", { t
   await using opened = await openAs(VIEWER.email, VIEWER.password);
   const { page } = opened;
   const faults: string[] = [];
+  let own = 0;
   for (const address of screens) {
     const shown = await shownAt(page, address);
     if (shown.includes(THEIRS)) faults.push(`${address}: shows ${THEIRS}`);
+    if (withoutAsked(shown).includes(OURS)) own += 1;
+    if (address.startsWith("#/alerts?view=") && (await page.locator("main form, main .danger, main .primary").count()) > 0)
+      faults.push(`${address}: a form or a button for changes`);
     for (const role of ["button", "link"] as const)
       for (const control of await page.locator("main").getByRole(role, { name: CHANGES }).all())
         faults.push(`${address}: ${role} ${(await control.textContent()) ?? ""}`);
     if ((await page.getByLabel(/^Role of/).count()) > 0) faults.push(`${address}: roles`);
   }
   expect(faults).toEqual([]);
+  expect(own).toBeGreaterThan(15);
   await shownAt(page, "#/settings");
   const form = page.getByRole("region", { name: "Your password" });
   const change = async (current: string): Promise<void> => {
