@@ -67,28 +67,28 @@ const RULE_ROUTES = {
   create: {
     ...rules,
     ...endpoint("POST", "/rules", "admin"),
-    summary: "Creates a rule",
+    summary: "Create a rule",
     body: RULE_BODY_SCHEMA,
     documented: { response: { 201: RULE_SCHEMA } },
   },
   validate: {
     ...rules,
     ...endpoint("POST", "/rules/validate", "viewer"),
-    summary: "Validates a rule without storing it, and counts the series that it matches now",
+    summary: "Validate a rule without storing it, and count the series that it matches now",
     body: DRAFT_SCHEMA,
     documented: { response: { 200: VALIDATION_SCHEMA } },
   },
   replace: {
     ...rules,
     ...endpoint("PUT", "/rules/:id", "admin"),
-    summary: "Replaces a rule in full",
+    summary: "Replace a whole rule",
     body: RULE_BODY_SCHEMA,
     documented: { response: { 200: RULE_SCHEMA } },
   },
   remove: {
     ...rules,
     ...endpoint("DELETE", "/rules/:id", "admin"),
-    summary: "Deletes a rule",
+    summary: "Delete a rule",
     documented: { response: NO_CONTENT },
   },
   status: {

@@ -67,7 +67,7 @@ const textMap = (maxLength: number) => ({
   maxProperties: 20,
   propertyNames: {
     pattern: LABEL_NAME,
-    description: "names of letters, digits and underscores, at most 128, a letter or underscore first",
+    description: "a name has at most 128 letters, digits and underscores, and does not begin with a digit",
   },
   additionalProperties: { type: "string", maxLength },
   default: {},
@@ -81,7 +81,7 @@ const BODY_PROPERTIES = {
     minLength: 1,
     maxLength: 10_000,
     description:
-      "PromQL or MetricsQL: a comparison without `bool`, `and` / `or` / `unless` of such, an aggregation over such, or absent(…)",
+      "PromQL or MetricsQL: a comparison without `bool`; comparisons combined with `and`, `or` or `unless`; an aggregation over these; or absent(…)",
   },
   logs: LOG_CONDITION_SCHEMA,
   for: { type: "string", maxLength: 50, default: "0s", description: "how long the expression must be true, e.g. 5m" },

@@ -15,7 +15,7 @@ export interface TraceRouteOptions {
 }
 
 /** Accepts both cases; stored ids are in lower case. */
-export const TRACE_ID = { type: "string", pattern: "^[0-9a-fA-F]{32}$", description: "32 hex digits of any case" } as const;
+export const TRACE_ID = { type: "string", pattern: "^[0-9a-fA-F]{32}$", description: "32 hex digits, in upper or lower case" } as const;
 
 /** Schema of a span in GET /query/traces. */
 export const SPAN_SCHEMA = objectSchema({

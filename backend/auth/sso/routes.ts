@@ -71,7 +71,7 @@ const ROUTES = {
   callback: {
     ...endpoint("GET", CALLBACK, "anyone", "accounts"),
     errors: LOGIN_ERRORS,
-    summary: "Completes a login: the identity provider redirects browsers here",
+    summary: "Complete a login: the identity provider redirects browsers here",
     description: "Begins a browser session, like POST /api/auth/session. For the command line, a page asks the user to confirm first.",
     response: {
       200: {
@@ -84,7 +84,7 @@ const ROUTES = {
   grant: {
     ...endpoint("POST", GRANT_PATH, "anyone", "accounts"),
     errors: LOGIN_ERRORS,
-    summary: "Confirms the login of a command line",
+    summary: "Confirm the login of a command line",
     description: "The form of the confirmation page. It is valid for five minutes, together with the cookie of the page.",
     consumes: ["application/x-www-form-urlencoded"],
     body: { type: "object", required: ["token"], properties: { token: { type: "string", pattern: SECRET_PATTERN } } },

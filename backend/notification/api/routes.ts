@@ -81,17 +81,17 @@ const NOTIFICATION_ROUTE_ROUTES = {
   },
   create: {
     ...endpoint("POST", "/routes", "admin", "alerting"),
-    summary: "Creates a route",
+    summary: "Create a route",
     body: ROUTE_BODY_SCHEMA,
     documented: { response: { 201: ROUTE_SCHEMA } },
   },
   replace: {
     ...endpoint("PUT", "/routes/:id", "admin", "alerting"),
-    summary: "Replaces a whole route; the matchers of the default route cannot change",
+    summary: "Replace a whole route; the matchers of the default route cannot change",
     body: ROUTE_BODY_SCHEMA,
     documented: { response: { 200: ROUTE_SCHEMA } },
   },
-  remove: { ...endpoint("DELETE", "/routes/:id", "admin", "alerting"), summary: "Deletes a route", documented: { response: NO_CONTENT } },
+  remove: { ...endpoint("DELETE", "/routes/:id", "admin", "alerting"), summary: "Delete a route", documented: { response: NO_CONTENT } },
 } as const satisfies Record<string, RouteDeclaration>;
 
 function createNotificationRouteRoutes(table: RouteStore): Route[] {

@@ -31,13 +31,13 @@ export const SILENCE_ROUTES = {
   },
   create: {
     ...endpoint("POST", "/silences", "admin", "alerting"),
-    summary: "Creates a silence, or replaces the one with this id",
+    summary: "Create a silence, or replace the silence with this id",
     body: SILENCE_BODY_SCHEMA,
     documented: { response: { 201: SILENCE_SCHEMA } },
   },
   expire: {
     ...endpoint("DELETE", "/silences/:id", "admin", "alerting"),
-    summary: "Expires a silence now",
+    summary: "Expire a silence now",
     documented: { response: NO_CONTENT },
   },
   alertmanagerList: {
@@ -48,7 +48,7 @@ export const SILENCE_ROUTES = {
   },
   alertmanagerCreate: {
     ...endpoint("POST", `${V2}/silences`, "admin", "alerting"),
-    summary: "Alertmanager API v2: creates or replaces a silence",
+    summary: "Alertmanager API v2: create or replace a silence",
     body: SILENCE_BODY_SCHEMA,
     documented: { response: { 200: objectSchema({ silenceID: UUID_SCHEMA }) } },
     otherErrors: ALERTMANAGER_ERRORS,
@@ -61,7 +61,7 @@ export const SILENCE_ROUTES = {
   },
   alertmanagerExpire: {
     ...endpoint("DELETE", `${V2}/silence/:id`, "admin", "alerting"),
-    summary: "Alertmanager API v2: expires a silence now",
+    summary: "Alertmanager API v2: expire a silence now",
     documented: { response: { 200: { type: "object" } } },
     otherErrors: ALERTMANAGER_ERRORS,
   },

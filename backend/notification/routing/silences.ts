@@ -51,7 +51,7 @@ export const SILENCE_BODY_SCHEMA = objectSchema(["matchers", "endsAt", "comment"
   matchers: { ...MATCHERS, description: "an alert's labels must match all of them" },
   startsAt: { type: "string", maxLength: 50, description: "RFC 3339; default and earliest: now" },
   endsAt: { type: "string", maxLength: 50, description: "RFC 3339; at most a year from now" },
-  createdBy: { type: "string", description: "ignored: it is the user who sends the request" },
+  createdBy: { type: "string", description: "ignored: the backend sets it to the user who sends the request" },
   comment: { type: "string", maxLength: 2000 },
 });
 

@@ -70,7 +70,11 @@ function nanoseconds(name: string, value: string | undefined): bigint | undefine
 }
 
 /** Older clients omit leading zeros. */
-export const TRACE_ID_PARAMETER = { type: "string", pattern: "^[0-9a-fA-F]{1,32}$", description: "up to 32 hex digits of any case" };
+export const TRACE_ID_PARAMETER = {
+  type: "string",
+  pattern: "^[0-9a-fA-F]{1,32}$",
+  description: "up to 32 hex digits, in upper or lower case",
+};
 
 /** The id in its stored form. */
 export function readTraceId(value: string): string {

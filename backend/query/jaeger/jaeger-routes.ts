@@ -25,7 +25,7 @@ const describe = (summary: string, items: object) => ({
   access: "reader" as const,
   tag: "jaeger" as const,
   summary: `Jaeger's HTTP API: ${summary}`,
-  description: "Answers as Jaeger does, with integers for times in microseconds.",
+  description: "The response is the same as in Jaeger, with integers for times in microseconds.",
   documented: { response: { 200: dataOf(items) } },
 });
 

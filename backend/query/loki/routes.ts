@@ -25,7 +25,7 @@ export interface LokiRouteOptions extends TailRouteOptions {
   readonly bounds?: Bounds;
 }
 
-const ANSWER = { description: "as Loki answers", type: "object", additionalProperties: true };
+const ANSWER = { description: "in the format of Loki", type: "object", additionalProperties: true };
 
 /** Declares a route of Loki's API. The handler validates its parameters. */
 function declareRoute(

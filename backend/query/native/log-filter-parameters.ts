@@ -59,7 +59,7 @@ const FILTER_PARAMETERS = {
   not_regex: { ...REPEATABLE, description: "like regex; repeatable: none may match" },
   host_id: { type: "string", description: "the cluster, host or key" },
   node: { type: "string", description: "its name" },
-  trace_id: { type: "string", pattern: "^[0-9a-fA-F]{32}$", description: "32 hex digits of any case" },
+  trace_id: { type: "string", pattern: "^[0-9a-fA-F]{32}$", description: "32 hex digits, in upper or lower case" },
 };
 
 /** The schema of a query string with these filters and `others`. */

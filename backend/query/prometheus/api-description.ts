@@ -32,7 +32,7 @@ const ENGINE_ERROR = objectSchema({
 });
 const ERRORS = { otherErrors: { schemas: { 400: ENGINE_ERROR, 422: ENGINE_ERROR } } };
 const ANSWER = {
-  description: "as Prometheus answers",
+  description: "in the format of Prometheus",
   type: "object",
   required: ["status"],
   properties: { status: { type: "string", enum: ["success"] }, data: {} },
@@ -115,7 +115,7 @@ export function declareEndpoint(method: "GET" | "POST", name: QueryEndpoint): Ro
   return {
     ...endpoint(method, `${BASE}/${name === "label_values" ? "label/:name/values" : name}`, "reader", "metrics"),
     summary: `Prometheus HTTP API: ${name}, over the tenant's own metrics`,
-    description: "Answers as Prometheus does; parameters other than those of this endpoint are ignored.",
+    description: "The response is the same as in Prometheus; parameters other than those of this endpoint are ignored.",
     ...(method === "POST" && FORM),
     documented: { ...(method === "POST" ? { query: optional, body: optional } : { query: parameters }), response: { 200: ANSWER } },
     ...ERRORS,

@@ -22,7 +22,7 @@ const version = { type: "string" } as const;
 const ROUTES = {
   read: {
     ...endpoint("GET", "/api/clusters/:id/config", { keys: ["cluster"] }, "enrolment"),
-    summary: "Remote configuration of the cluster that signs, for one of its nodes",
+    summary: "Remote configuration of the cluster whose key signs the request, for one of its nodes",
     description: "Returns 304 if If-None-Match has the current version for this node.",
     params: ID_PARAMS,
     query: closedSchema([], { node: { type: "string", maxLength: 253 } }),

@@ -35,7 +35,7 @@ export const HOST_CONFIG_SCHEMA = {
 export const HOST_CONFIG_RESPONSE_SCHEMA = objectSchema({ version: { type: "string" }, config: HOST_CONFIG_SCHEMA });
 
 const schema = {
-  summary: "Remote configuration of the host that signs",
+  summary: "Remote configuration of the host whose key signs the request",
   description: "Returns 304 if If-None-Match has the current version.",
   tag: "enrolment",
   params: ID_PARAMS,

@@ -57,7 +57,7 @@ const ROUTES = {
   set: {
     ...endpoint("PUT", "/api/orgs/:id/limits", "operator", "accounts"),
     summary: "Set limits of an organisation; they apply within 5 seconds",
-    description: `${meaning} A null or missing value means the default of the settings. Beyond a limit, ingest is 429 over_quota, and the message names the limit.`,
+    description: `${meaning} A null or missing value means the default of the settings. Above a limit, ingest returns 429 over_quota, and the message names the limit.`,
     params: ID_PARAMS,
     body: closedSchema([], { bytes_per_second: SETTABLE, records_per_second: SETTABLE, active_series: SETTABLE }),
     response: { 200: limits },
