@@ -164,7 +164,7 @@ export async function limitsPage(): Promise<string> {
   return `# Limits
 <!-- Generated from agent/limits.ts and {backend,common}/*/limits.ts by \`npm run reference\`; change it there. -->
 
-Every input has a limit, and most are constants. Limits that operators set are [settings of the backend](backend-settings.md) and [of the agent](agent-settings.md); limits that clients meet are in [the contract](../contract.md). Processes that evaluate LogQL have their own limits in \`backend/query/sandbox/limits.ts\`.
+Every input has a limit. This page lists the limits that are constants. Operators set all others with the [settings of the backend](backend-settings.md) and [of the agent](agent-settings.md). [The contract](../contract.md) describes the limits that clients can reach. Processes that evaluate LogQL have their own limits in \`backend/query/sandbox/limits.ts\`.
 ${sections.join("")}`;
 }
 
