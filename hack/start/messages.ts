@@ -29,7 +29,7 @@ export function isPrivate(descriptor: number): boolean {
 /** Printed while the collector is downloaded or built. */
 export function backendReady({ passwordFile, loginCode }: StartInfo): string {
   return `
-The backend and its console are up. This machine's agent follows by itself, as soon as its collector is there.
+The backend and the console are running. The agent starts as soon as its collector is built or downloaded.
 ${consoleSection(passwordFile, loginCode)}`;
 }
 
@@ -37,11 +37,11 @@ function consoleSection(passwordFile: string, loginCode: string | undefined): st
   const logIn = `  e-mail    ${adminEmail()}\n  password  in ${passwordFile}`;
   if (loginCode === undefined) return `\nThe console:\n\n  ${apiUrl()}/\n${logIn}\n`;
   return `
-The console, logged in by this link (once, within 10 minutes):
+Open the console, already logged in (the link works once, within 10 minutes):
 
   ${apiUrl()}/#/login/${loginCode}
 
-later ${apiUrl()}/
+Or log in at ${apiUrl()}/
 ${logIn}
 `;
 }
@@ -51,10 +51,10 @@ export function nextSteps({ data, passwordFile, tryLog, loginCode }: StartInfo):
   const email = adminEmail();
   const get = "curl -sG -w '\\n' -H \"Authorization: Bearer $TOKEN\"";
   return `
-Running. This machine's metrics, logs and spans are on their way into ${data}.
-OTLP is taken at ${listenAddress("OTLP_GRPC_LISTEN")} (gRPC) and http://${listenAddress("OTLP_HTTP_LISTEN")}.
+Running. The agent collects this machine's metrics and logs; everything is stored in ${data}.
+Send OTLP to ${listenAddress("OTLP_GRPC_LISTEN")} (gRPC) or http://${listenAddress("OTLP_HTTP_LISTEN")}.
 
-Copy and paste, in another terminal. In the first half minute an answer may be empty; then run the command again:
+Try these commands in another terminal. If a response is empty in the first 30 seconds, run the command again:
 
   # a session token (15 minutes)
   TOKEN=$(printf '{"email":"${email}","password":"%s"}' "$(cat '${passwordFile}')" | curl -s ${url}/api/auth/login -H 'Content-Type: application/json' -d @- | sed 's/.*"token":"\\([^"]*\\)".*/\\1/')
@@ -62,11 +62,11 @@ Copy and paste, in another terminal. In the first half minute an answer may be e
   # memory of this machine, by state
   ${get} ${url}/query/prometheus/api/v1/query --data-urlencode 'query=system_memory_usage_bytes'
 
-  # a line of log, and back after a moment
+  # write a log line, and find it
   echo "hello from $(hostname)" >> '${tryLog}'; sleep 2
   ${get} ${url}/query/logs --data-urlencode 'q=hello from' -d limit=5
 
-  # a span, and back after a moment
+  # send a span, and find it
   curl -s http://${listenAddress("OTLP_HTTP_LISTEN")}/v1/traces -H 'Content-Type: application/json' -d '{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"try-me"}}]},"scopeSpans":[{"spans":[{"traceId":"'$(openssl rand -hex 16)'","spanId":"'$(openssl rand -hex 8)'","name":"first light","kind":1,"startTimeUnixNano":"'$(date +%s)000000000'","endTimeUnixNano":"'$(date +%s)500000000'"}]}]}]}'; sleep 2
   ${get} ${url}/query/traces -d service=try-me
 ${consoleSection(passwordFile, loginCode)}

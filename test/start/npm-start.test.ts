@@ -79,7 +79,7 @@ function start(log: string, more: NodeJS.ProcessEnv = {}): TestProcess {
 async function printedLines(started: TestProcess): Promise<string> {
   await eventually("the lines to copy", async () => started.ended || started.log.includes("Ctrl-C stops everything"), 150_000);
   expect(started.ended, started.log).toBe(false);
-  return /Copy and paste.*?:\n([\s\S]*)\nCtrl-C/.exec(started.log)?.[1] ?? "";
+  return /Try these commands.*?:\n([\s\S]*)\nCtrl-C/.exec(started.log)?.[1] ?? "";
 }
 
 const linksIn = (started: TestProcess): { link: string; code: string }[] =>
@@ -91,7 +91,7 @@ async function paste(lines: string, what: string): Promise<string> {
   return (await execa("bash", ["-c", `${find("TOKEN=")}\n${find(what)}`])).stdout;
 }
 
-test("while the collector has still to come, one link logs in, and the agent follows by itself", async () => {
+test("while the collector is missing, one link logs in, and the agent starts as soon as the collector is there", async () => {
   await eventually("a link", async () => first.ended || linksIn(first).length > 0, 150_000);
   const [{ link, code } = { link: "", code: "" }] = linksIn(first);
   const origin = new URL(link).origin;
@@ -161,10 +161,10 @@ test("what npm start prints works unchanged, Ctrl-C stops in order, and a second
   expect(await eventually("memory", async () => (await paste(lines, "# memory")).includes('"__name__":"system_memory_usage_bytes"'))).toBe(
     true,
   );
-  expect(await eventually("the log line", async () => (await paste(lines, "# a line of log")).includes('"message":"hello from '))).toBe(
+  expect(await eventually("the log line", async () => (await paste(lines, "# write a log line")).includes('"message":"hello from '))).toBe(
     true,
   );
-  expect(await eventually("the span", async () => (await paste(lines, "# a span")).includes('"Operation":"first light"'))).toBe(true);
+  expect(await eventually("the span", async () => (await paste(lines, "# send a span")).includes('"Operation":"first light"'))).toBe(true);
   expect(first.log).not.toContain(readIfThere(join(folder.path, "data/backend/secrets/admin-password")).trim() || "no password");
   // The output at the end has a separate link, because the earlier one may have been used or be too old.
   expect(new Set(linksIn(first).map(({ code }) => code)).size).toBe(2);
@@ -175,7 +175,9 @@ test("what npm start prints works unchanged, Ctrl-C stops in order, and a second
   await using second = start("second.out");
   const again = await printedLines(second);
   expect(
-    await eventually("the line of the first run", async () => (await paste(again, "# a line of log")).includes('"message":"hello from ')),
+    await eventually("the line of the first run", async () =>
+      (await paste(again, "# write a log line")).includes('"message":"hello from '),
+    ),
   ).toBe(true);
   expect(linksIn(second)).toHaveLength(1);
   expect(await second.end("SIGINT")).toBe(0);
