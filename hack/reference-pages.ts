@@ -242,7 +242,7 @@ The sandbox evaluates the whole query if its range contains a record with a trun
 
 ${supported}
 
-## Refused by name
+## Unsupported elements
 A query with one of these elements fails with 400 \`invalid_parameter\`, and the message names the element. The list is complete for Loki 3.7.
 
 | in a template | instead |

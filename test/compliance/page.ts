@@ -37,14 +37,14 @@ export function promqlSection({ commit, prometheus, variants, ours, engineDiffer
   const own = differences.filter(({ query }) => !known.has(query));
   return [
     "## PromQL",
-    `The queries of promql-compliance-tester over 90 minutes of its demo metrics, compared with Prometheus ${prometheus} as the tester does (commit ${commit}): same series, same times, values within 1e-5. Timestamps are aligned to the step, as the tester aligns them for VictoriaMetrics.`,
+    `This test runs the queries of promql-compliance-tester (commit ${commit}) over 90 minutes of its demo metrics, and compares the results with those of Prometheus ${prometheus}. As in the tester, results are equal if they have the same series and the same times, and values within 1e-5. Timestamps are aligned to the step, as the tester aligns them for VictoriaMetrics.`,
     "",
     "| | equal results |",
     "|---|---|",
     `| AtherOps | ${score(differences.length)} |`,
-    `| VictoriaMetrics alone | ${score(engineDiffers.length)} |`,
+    `| VictoriaMetrics without AtherOps | ${score(engineDiffers.length)} |`,
     "",
-    `Different in AtherOps alone: ${own.map(({ query, why }) => `\`${query}\` (${reasonOf(why)})`).join("; ") || "nothing"}. All other differences also exist in VictoriaMetrics alone.`,
+    `Different only in AtherOps: ${own.map(({ query, why }) => `\`${query}\` (${reasonOf(why)})`).join("; ") || "nothing"}. All other differences also exist in VictoriaMetrics without AtherOps.`,
     "",
     "| query, with its variants | different | the first difference |",
     "|---|---|---|",
@@ -53,7 +53,7 @@ export function promqlSection({ commit, prometheus, variants, ours, engineDiffer
       return `| \`${escape(template)}\` | ${count} | ${firstOf(found)} |`;
     }),
     "",
-    "VictoriaMetrics starts `rate` and `increase` at the sample before the window, so series begin earlier, and stores no NaN. Some functions keep the metric name in VictoriaMetrics and drop it in Prometheus. AtherOps drops it if such a call is the whole expression.",
+    "VictoriaMetrics calculates `rate` and `increase` from the sample before the window, so series begin earlier. It does not store NaN. Some functions keep the metric name in VictoriaMetrics and drop it in Prometheus. AtherOps drops it if such a call is the whole expression.",
     "",
   ];
 }
@@ -67,7 +67,7 @@ export function receiverSection(commit: string, tests: readonly SuiteTest[]): st
   const others = tests.filter(({ outcome }) => outcome !== "pass");
   return [
     "## Remote write 2.0",
-    `The receiver tests of github.com/prometheus/compliance/remotewrite at commit ${commit}: ${count("pass")} passed, ${count("fail")} failed, ${count("skip")} skipped.`,
+    `Results of the receiver tests of github.com/prometheus/compliance/remotewrite at commit ${commit}: ${count("pass")} passed, ${count("fail")} failed, ${count("skip")} skipped.`,
     "",
     ...(others.length > 0 ? ["| test | outcome | message |", "|---|---|---|"] : []),
     ...[...Map.groupBy(others, ({ name }) => name.replace(/(?:_returns_204|#00)?\/atherops$/, ""))].map(([name, runs]) => {
@@ -80,10 +80,10 @@ export function receiverSection(commit: string, tests: readonly SuiteTest[]): st
 
 export function logqlSection(commit: string, examples: readonly LogqlExample[]): string[] {
   const outcomes = [...Map.groupBy(examples, ({ outcome }) => outcome)].map(([outcome, found]) => `${found.length} ${outcome}`);
-  const others = examples.filter(({ outcome }) => outcome === "different" || outcome === "refused by name");
+  const others = examples.filter(({ outcome }) => outcome === "different" || outcome === "rejected by AtherOps");
   return [
     "## LogQL",
-    `Every example of Loki's documentation, compared with a real Loki that has the same records (\`npm run bench -- logql\`, commit ${commit}): ${examples.length} examples, ${outcomes.join(", ")}. [LogQL](logql.md) lists the refused elements.`,
+    `This test sends every example of Loki's documentation to AtherOps and to a real Loki with the same records (\`npm run bench -- logql\`, commit ${commit}). Results of ${examples.length} examples: ${outcomes.join("; ")}. “Rejected by AtherOps” means that only AtherOps rejects the query, with a message that names the unsupported element. [LogQL](logql.md#unsupported-elements) lists these elements.`,
     "",
     "| query | outcome | reason |",
     "|---|---|---|",
@@ -97,7 +97,7 @@ export function logqlSection(commit: string, examples: readonly LogqlExample[]):
 export function otlpSection(commit: string, examples: readonly ExampleResult[]): string[] {
   return [
     "## OTLP",
-    `The examples of opentelemetry-proto, sent as JSON with an ingest token and the current time (commit ${commit}):`,
+    `This test sends the examples of opentelemetry-proto (commit ${commit}) as JSON, with an ingest token and the current time:`,
     "",
     "| example | status | not stored |",
     "|---|---|---|",

@@ -108,6 +108,6 @@ function runLogql(): LogqlExample[] {
   const examples = readFileSync(out, "utf8").split("\n").filter(Boolean);
   return examples.map((line) => {
     const { query, outcome, why } = JSON.parse(line) as LogqlExample;
-    return { query, outcome, ...(outcome !== "alike" && why !== undefined && { why }) };
+    return { query, outcome, ...(outcome !== "equal" && why !== undefined && { why }) };
   });
 }

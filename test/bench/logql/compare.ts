@@ -3,11 +3,11 @@
 import type { Answer, Parameters, Sides } from "./sides.ts";
 
 export const OUTCOMES = [
-  "alike",
-  "alike, nothing found",
-  "alike but for the time of asking",
-  "refused by both",
-  "refused by name",
+  "equal",
+  "equal, without results",
+  "equal except for the time of the query",
+  "rejected by both",
+  "rejected by AtherOps",
   "different",
 ] as const;
 export type Outcome = (typeof OUTCOMES)[number];
@@ -34,19 +34,19 @@ export async function compare(sides: Sides, query: string, range: { start: strin
   }
   // The worst outcome. A match over the range counts even if nothing is found at one moment.
   return all.reduce((one, other) => {
-    const isFound = one.outcome === "alike" && other.outcome === "alike, nothing found";
+    const isFound = one.outcome === "equal" && other.outcome === "equal, without results";
     return !isFound && OUTCOMES.indexOf(other.outcome) > OUTCOMES.indexOf(one.outcome) ? other : one;
   });
 }
 
 function classify(query: string, ours: Answer, theirs: Answer): Omit<Compared, "query"> {
   const why = `ours: ${ours.refusal ?? "answers"}; Loki: ${theirs.refusal ?? "answers"}`.slice(0, SHOWN);
-  if (ours.refusal !== undefined && theirs.refusal !== undefined) return { outcome: "refused by both", why };
-  if (ours.refusal !== undefined) return { outcome: BY_NAME.test(ours.refusal) ? "refused by name" : "different", why };
+  if (ours.refusal !== undefined && theirs.refusal !== undefined) return { outcome: "rejected by both", why };
+  if (ours.refusal !== undefined) return { outcome: BY_NAME.test(ours.refusal) ? "rejected by AtherOps" : "different", why };
   if (theirs.refusal !== undefined) return { outcome: "different", why };
   const difference = differenceOf(ours, theirs);
-  if (difference === undefined) return { outcome: theirs.found.size === 0 ? "alike, nothing found" : "alike", why: "" };
-  if (/\bnow\b/.test(query) && countOf(ours) === countOf(theirs)) return { outcome: "alike but for the time of asking", why: "" };
+  if (difference === undefined) return { outcome: theirs.found.size === 0 ? "equal, without results" : "equal", why: "" };
+  if (/\bnow\b/.test(query) && countOf(ours) === countOf(theirs)) return { outcome: "equal except for the time of the query", why: "" };
   return { outcome: "different", why: difference };
 }
 
