@@ -1,8 +1,8 @@
 // `npm run bench -- logql [--pages FOLDER] [--only EXPRESSION] [--out FILE]`: sends each LogQL example of Loki's documentation to a real
 // Loki and to the backend's Loki API with the same records, and counts how many results are equal, rejected by both, rejected by the
-// backend with the name of an unsupported feature, or different. Exits with 1 if any is different. Loki is built from its Go module at the first run, and its
-// pages (docs/sources/query) are those of the module. `--only`: examples that match; `--out`: every example with its outcome. It measures
-// no times, so other load of the machine does not matter.
+// backend with the name of an unsupported feature, or different. Exits with 1 if any is different. Loki is built from its Go module at the
+// first run, and its pages (docs/sources/query) are those of the module. `--only`: examples that match; `--out`: every example with its
+// outcome. It measures no times, so other load of the machine does not matter.
 import { execFileSync } from "node:child_process";
 import { globSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
