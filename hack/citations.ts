@@ -64,7 +64,7 @@ export function findWrongNames(file: string, files: ReadonlySet<string>): Proble
   for (const [line, text] of proseOf(file)) {
     for (const [name] of text.replaceAll(/https?:\/\/\S+/g, "").matchAll(NAME)) {
       if (name.startsWith("/") || PLACEHOLDER.test(name) || (DATA.test(name) && !FOLDER.test(name))) continue;
-      const wrong = expand(name).filter((one) => !leadsToFile(one, file, files, byBase));
+      const wrong = expand(name).filter((path) => !leadsToFile(path, file, files, byBase));
       if (wrong.length > 0) problems.push({ at: `${file}:${line}`, what: name });
     }
   }

@@ -65,24 +65,24 @@ export async function pages(): Promise<Record<string, string>> {
 }
 
 function settingsPage(title: string, file: string, intro: string, table: Table): string {
-  return `# ${title}\n${GENERATED(file)}\n\n${SETTINGS_INTRO} ${intro}\n${settingsSections(table)}`;
+  return `# ${title}\n${generatedFrom(file)}\n\n${SETTINGS_INTRO} ${intro}\n${settingsSections(table)}`;
 }
 
 function errorsPage(): string {
   const rows = Object.entries(ERROR_CODES).map(([name, [status, meaning]]) => `| ${status} | \`${name}\` | ${cell(meaning)} |`);
   const intro =
     'Every response of 400 and above is `{"error": "<code>", "message": "<what is wrong and what to do>"}`. This list of codes is complete. The Prometheus routes return errors in Prometheus\' format. The `message` of a response describes the specific cause. For a 503, see [the contract](../contract.md#503-unavailable). A 413 without this body comes from a proxy between client and backend, such as an Ingress with `proxy-body-size`.';
-  return `# Error codes\n${GENERATED("backend/errors.ts")}\n\n${intro}\n\n| status | code | when |\n|---|---|---|\n${rows.join("\n")}\n`;
+  return `# Error codes\n${generatedFrom("backend/errors.ts")}\n\n${intro}\n\n| status | code | when |\n|---|---|---|\n${rows.join("\n")}\n`;
 }
 
 function logEventsPage(): string {
   const levels = logLevels();
   const rows = Object.entries<readonly string[]>(logEvents)
-    .toSorted(([one], [other]) => (one < other ? -1 : 1))
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
     .map(([event, [meaning = "", action = ""]]) => `| \`${event}\` | ${levels(event)} | ${cell(meaning)} | ${cell(action)} |`);
   const intro =
     "Logs are JSON lines. The field `event` identifies a message and stays the same when its text changes, so search for it: `jq 'select(.event == \"journal.torn_tail\")'`. Debug messages are logged only with `LOG_LEVEL=debug`.";
-  return `# Log events\n${GENERATED("common/log-events.json")}\n\n${intro}\n\n| event | level | meaning | what to do |\n|---|---|---|---|\n${rows.join("\n")}\n`;
+  return `# Log events\n${generatedFrom("common/log-events.json")}\n\n${intro}\n\n| event | level | meaning | what to do |\n|---|---|---|---|\n${rows.join("\n")}\n`;
 }
 
 /** Events that log calls take from a variable; all of these calls are warnings. */
@@ -111,10 +111,10 @@ function metricsPage(title: string, file: string, intro: string, metrics: readon
     return `| \`${name}\` | ${type} | ${unit} | ${named} | ${cell(meaning)} |`;
   });
   const alerts = "Example alert rules: [alerts](../alerts/README.md).";
-  return `# ${title}\n${GENERATED(file)}\n\n${intro} ${alerts}\n\n| metric | type | unit | labels | meaning |\n|---|---|---|---|---|\n${rows.join("\n")}\n`;
+  return `# ${title}\n${generatedFrom(file)}\n\n${intro} ${alerts}\n\n| metric | type | unit | labels | meaning |\n|---|---|---|---|---|\n${rows.join("\n")}\n`;
 }
 
-function GENERATED(file: string): string {
+function generatedFrom(file: string): string {
   return `<!-- Generated from ${file} by \`npm run reference\`; change it there. -->`;
 }
 

@@ -71,10 +71,10 @@ async function main(): Promise<void> {
     ["SBOM", sboms],
     ["notes", notes],
   ];
-  for (const [what, make] of steps) {
+  for (const [step, make] of steps) {
     const startedAt = Date.now();
     await make(release);
-    console.error(`${what}: ${((Date.now() - startedAt) / 1000).toFixed(1)} s`);
+    console.error(`${step}: ${((Date.now() - startedAt) / 1000).toFixed(1)} s`);
   }
   rmSync(WORK, { recursive: true });
   await listFiles(release);

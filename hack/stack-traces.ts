@@ -31,8 +31,8 @@ function headOf(error: Error): string {
 
 /** Replaces the position in a frame such as `run (file:///app/agent.js:7:12)` by that in the sources. */
 function nameFrame(frame: string): string {
-  const place = /(?:file:\/\/)?(\/[^()]*):(\d+):(\d+)/.exec(frame);
-  const [text = "", file = "", line = "", column = ""] = place ?? [];
+  const position = /(?:file:\/\/)?(\/[^()]*):(\d+):(\d+)/.exec(frame);
+  const [text = "", file = "", line = "", column = ""] = position ?? [];
   if (dirname(file) !== FOLDER) return frame;
   try {
     const source = known.get(text) ?? sourceOf(file, Number(line), Number(column)) ?? text;

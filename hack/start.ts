@@ -47,8 +47,8 @@ function options(): { data: string; help?: boolean | undefined } {
   try {
     return parseArgs({ options: { data: { type: "string", default: "data" }, help: { type: "boolean", short: "h" } } }).values;
   } catch (error) {
-    const [what] = (error as Error).message.split(". ");
-    throw new StartError(`${what}: see \`npm start -- --help\``, { exitCode: 2 });
+    const [reason] = (error as Error).message.split(". ");
+    throw new StartError(`${reason}: see \`npm start -- --help\``, { exitCode: 2 });
   }
 }
 
