@@ -7,7 +7,7 @@ export const FIXED64: u32 = 1;
 export const BYTES: u32 = 2;
 export const FIXED32: u32 = 5;
 
-const MOST_LENGTH: u64 = 0x7fffffff;
+const MAX_LENGTH: u64 = 0x7fffffff;
 
 /** The field that was read last: its number, its wire type, and where its content begins (after the length, if it has one). */
 export let number: u32 = 0;
@@ -33,7 +33,7 @@ export function field(at: usize, end: usize): usize {
     if (length < 0x80) at++;
     else {
       at = varint(at, end);
-      if (integer > MOST_LENGTH) fallBack(SYNTAX);
+      if (integer > MAX_LENGTH) fallBack(SYNTAX);
       length = <usize>integer;
     }
     content = at;
@@ -98,10 +98,10 @@ function checkUtf8(at: usize, end: usize): void {
     const length: usize = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
     if (lead < 0xc2 || lead > 0xf4 || at + length > end) fallBack(SYNTAX);
     // The second byte excludes overlong forms, surrogates, and characters above U+10FFFF.
-    const least: u32 = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
-    const most: u32 = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
+    const lowest: u32 = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
+    const highest: u32 = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
     const second: u32 = load<u8>(at + 1);
-    if (second < least || second > most) fallBack(SYNTAX);
+    if (second < lowest || second > highest) fallBack(SYNTAX);
     for (let index: usize = 2; index < length; index++) if ((load<u8>(at + index) & 0xc0) != 0x80) fallBack(SYNTAX);
     at += length;
   }

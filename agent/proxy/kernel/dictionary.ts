@@ -22,7 +22,7 @@ export const BOUNDS: u32 = 5;
  * Layout of an entry: next entry of its slot, hash, kind, length of the key, length of the value, the resource that came next, the value.
  */
 const HEAD_BYTES: u32 = 32;
-const MOST_STEPS: u32 = 64;
+const MAX_STEPS: u32 = 64;
 
 let top: usize = DICTIONARY;
 /** True if the kernel fell back because the dictionary is full; the host may clear it and retry. */
@@ -47,23 +47,23 @@ export function find(kind: u32, at: usize, length: u32): usize {
   for (let entry: usize = load<u32>(slot); entry != 0; entry = load<u32>(entry)) {
     if (load<u32>(entry, 4) == hash && load<u32>(entry, 8) == kind && isKeyOf(entry, at, length)) return entry;
     steps++;
-    if (steps > MOST_STEPS) full();
+    if (steps > MAX_STEPS) full();
   }
   const entry = top;
   const answer = (entry + HEAD_BYTES + length + 7) & ~7;
   if (answer + GUARD > DICTIONARY_END) full();
-  const answered = describe(kind, at, length, answer, <u32>(DICTIONARY_END - GUARD - answer));
-  if (answer + answered + GUARD > DICTIONARY_END) full();
+  const answerBytes = describe(kind, at, length, answer, <u32>(DICTIONARY_END - GUARD - answer));
+  if (answer + answerBytes + GUARD > DICTIONARY_END) full();
   copy(entry + HEAD_BYTES, at, length);
   store<u32>(entry, load<u32>(slot));
   store<u32>(entry, hash, 4);
   store<u32>(entry, kind, 8);
   store<u32>(entry, length, 12);
-  store<u32>(entry, answered, 16);
+  store<u32>(entry, answerBytes, 16);
   store<u32>(entry, 0, 20);
   store<u32>(entry, <u32>answer, 24);
   store<u32>(slot, <u32>entry);
-  top = (answer + answered + 7) & ~7;
+  top = (answer + answerBytes + 7) & ~7;
   return entry;
 }
 

@@ -6,7 +6,7 @@ import { fallBack, SYNTAX, UNUSUAL } from "../../../common/kernel/bytes";
 import * as json from "../../../common/kernel/json";
 import { endResource } from "./host";
 import { isTarget, noResource, readResource } from "./labels";
-import { INPUT, MOST_LINE_BYTES } from "./memory";
+import { INPUT, MAX_LINE_BYTES } from "./memory";
 import { metric } from "./metric";
 import { flushAll, out, setOut, startLine, textBytes } from "./output";
 import { lastTimeAt, lastTimeLength, setLastTime } from "./points";
@@ -93,7 +93,7 @@ function resource(at: usize): usize {
   }
   if (isTarget) {
     startLine();
-    setOut(out + endResource(lastTimeAt, lastTimeLength, out, MOST_LINE_BYTES));
+    setOut(out + endResource(lastTimeAt, lastTimeLength, out, MAX_LINE_BYTES));
   }
   return at + 1;
 }

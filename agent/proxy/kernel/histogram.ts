@@ -4,7 +4,7 @@ import { fallBack, TOO_LARGE, UNUSUAL } from "../../../common/kernel/bytes";
 import * as json from "../../../common/kernel/json";
 import { answerAt, BOUNDS, find, keyLength, startsWithKey } from "./dictionary";
 import { writeHead, writeLabels } from "./labels";
-import { INPUT, MOST_BUCKETS, POINT_LABELS, SUMS } from "./memory";
+import { INPUT, MAX_BUCKETS, POINT_LABELS, SUMS } from "./memory";
 import { out, put, putExactly, putNatural, putText, setOut, startLine, writeTo } from "./output";
 import { endLine, endOfLine, setLastTime } from "./points";
 import * as values from "./values";
@@ -12,7 +12,7 @@ import * as values from "./values";
 const SPACE: u8 = 0x20;
 const OPEN: u8 = 0x7b;
 const CLOSE: u8 = 0x7d;
-const MOST_SAFE: u64 = 9007199254740991;
+const MAX_SAFE: u64 = 9007199254740991;
 const ZERO: u8 = 0x30;
 
 let inputEnd: usize = 0;
@@ -93,7 +93,7 @@ function readCounts(at: usize): usize {
   for (at = json.open(at, json.OPEN_ARRAY); load<u8>(at) != json.CLOSE_ARRAY; at = json.next(at, json.CLOSE_ARRAY)) {
     at = values.readNatural(at);
     sum += values.natural;
-    if (sums == MOST_BUCKETS || sum > MOST_SAFE) fallBack(TOO_LARGE);
+    if (sums == MAX_BUCKETS || sum > MAX_SAFE) fallBack(TOO_LARGE);
     store<u64>(SUMS + 8 * sums, sum);
     sums++;
   }

@@ -7,7 +7,7 @@ import { startHistograms } from "./histogram";
 import { forget, resourceAt, resourceLength, startLabels } from "./labels";
 import { metricAt, metricText, resourceNumber } from "./document";
 import { GUARD, INPUT } from "./memory";
-import { addTaken, cutTo, flushAll, startOutput, textBytes } from "./output";
+import { addHostText, cutTo, flushAll, startOutput, textBytes } from "./output";
 import { setLastTime } from "./points";
 
 export { forget };
@@ -57,7 +57,7 @@ export function leaveMetric(): usize {
 
 /** Continues after the metric, for which the host itself wrote `length` bytes, of points with or without a time. */
 export function resume(at: usize, length: u32, hadPoints: bool): void {
-  addTaken(length);
+  addHostText(length);
   if (hadPoints) setLastTime(0, 0);
   readOn(at);
 }

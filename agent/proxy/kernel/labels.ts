@@ -5,15 +5,15 @@ import { escape, escapedCode, escapedTo } from "../../../common/kernel/escapes";
 import * as json from "../../../common/kernel/json";
 import { answerAt, answerLength, find, following, forgetAll, KEY, keyLength, RESOURCE, setFollowing, startsWithKey } from "./dictionary";
 import { labels } from "./host";
-import { INPUT, MOST_LABEL_IDS, MOST_LINE_BYTES, MOST_PREDICTED, POINT_MARKS, PREDICTED, RESOURCE_MARKS } from "./memory";
+import { INPUT, MAX_LABEL_IDS, MAX_LINE_BYTES, MAX_PREDICTED, POINT_MARKS, PREDICTED, RESOURCE_MARKS } from "./memory";
 import { out, put, putText, setOut } from "./output";
 
 /** The store's limit, minus the labels that the backend adds (common/otlp-metrics/series-labels.ts). */
-const MOST_LABELS: u32 = 35;
+const MAX_LABELS: u32 = 35;
 /** The number of the label `le`. */
 const LE: u32 = 1;
 /** At most this many bytes always fit into the limit of characters; longer values may have to be cut. */
-const MOST_VALUE_BYTES: usize = 341;
+const MAX_VALUE_BYTES: usize = 341;
 
 /** `{"key":"` */
 const KEY_OPENS: u64 = 0x223a2279656b227b;
@@ -52,7 +52,7 @@ export function forget(): void {
   forgetAll();
   first = 0;
   resource = 0;
-  memory.fill(PREDICTED, 0, 4 * MOST_PREDICTED);
+  memory.fill(PREDICTED, 0, 4 * MAX_PREDICTED);
 }
 
 /** A resource without a message, until `readResource`. */
@@ -93,8 +93,8 @@ function useResource(at: usize, length: u32, entry: usize): void {
 
 /** Labels of a point without attributes. */
 export function writeHead(isHistogram: bool): void {
-  if (resourceLabels <= MOST_LABELS) putText(headAt, headLength);
-  else setOut(out + labels(0, 0, isHistogram, out, MOST_LINE_BYTES / 2));
+  if (resourceLabels <= MAX_LABELS) putText(headAt, headLength);
+  else setOut(out + labels(0, 0, isHistogram, out, MAX_LINE_BYTES / 2));
 }
 
 /** Writes the labels of a point whose attributes are the array at `at`, and its resource's; returns the address after it. */
@@ -104,7 +104,7 @@ export function writeLabels(at: usize, isHistogram: bool): usize {
   if (end != 0) return end;
   setOut(start);
   const close = json.skip(at, 0);
-  setOut(start + labels(at, <u32>(close - at), isHistogram, start, MOST_LINE_BYTES / 2));
+  setOut(start + labels(at, <u32>(close - at), isHistogram, start, MAX_LINE_BYTES / 2));
   return close;
 }
 
@@ -115,9 +115,9 @@ function usualLabels(at: usize, isHistogram: bool): usize {
   putText(headAt, headLength);
   let needsComma = headLength != 0;
   at = json.open(at, json.OPEN_ARRAY);
-  if (load<u8>(at) == json.CLOSE_ARRAY) return resourceLabels <= MOST_LABELS ? at + 1 : 0;
+  if (load<u8>(at) == json.CLOSE_ARRAY) return resourceLabels <= MAX_LABELS ? at + 1 : 0;
   while (true) {
-    if (load<u64>(at) != KEY_OPENS || count == MOST_LABELS) return 0;
+    if (load<u64>(at) != KEY_OPENS || count == MAX_LABELS) return 0;
     const key = keyAt(at + 8, count);
     if (key == 0) return 0;
     at += 8 + keyLength(key);
@@ -150,7 +150,7 @@ function usualLabels(at: usize, isHistogram: bool): usize {
     if (byte == json.CLOSE_ARRAY) break;
     if (byte != json.COMMA) return 0;
   }
-  return resourceLabels + count <= MOST_LABELS ? at : 0;
+  return resourceLabels + count <= MAX_LABELS ? at : 0;
 }
 
 /** The entry of the key at `at`, after its quote; 0 for a key with an escape. */
@@ -204,13 +204,13 @@ function writeString(start: usize): usize {
     if (mask == 0) {
       at += 16;
       setOut(out + 16);
-      if (at - start > MOST_VALUE_BYTES) return 0;
+      if (at - start > MAX_VALUE_BYTES) return 0;
       continue;
     }
     const length = ctz(mask);
     at += length;
     setOut(out + length);
-    if (at - start > MOST_VALUE_BYTES) return 0;
+    if (at - start > MAX_VALUE_BYTES) return 0;
     const byte = load<u8>(at);
     if (byte == json.QUOTE) return at + 1;
     if (byte != json.BACKSLASH) return 0;

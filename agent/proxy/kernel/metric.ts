@@ -5,7 +5,7 @@ import { fallBack, TOO_LARGE, UNUSUAL } from "../../../common/kernel/bytes";
 import * as json from "../../../common/kernel/json";
 import { answerAt, answerLength, COUNTER_NAME, find, GAUGE_NAME, OTHER_NAME } from "./dictionary";
 import { histogramPoint } from "./histogram";
-import { GUESS_COUNT, GUESSES, MOST_NAME_BYTES, NAME } from "./memory";
+import { GUESS_COUNT, GUESSES, MAX_NAME_BYTES, NAME } from "./memory";
 import { cutTo, textBytes } from "./output";
 import { lastTimeAt, lastTimeLength, numberPoint, setLastTime } from "./points";
 
@@ -71,7 +71,7 @@ function plainString(at: usize): usize {
 }
 
 function makeKey(textAt: usize, textLength: u32, unitAt: usize, unitLength: u32): void {
-  if (textLength > MOST_NAME_BYTES || unitLength >= MOST_NAME_BYTES) fallBack(TOO_LARGE);
+  if (textLength > MAX_NAME_BYTES || unitLength >= MAX_NAME_BYTES) fallBack(TOO_LARGE);
   memory.copy(NAME, textAt, textLength);
   store<u8>(NAME + textLength, 0xff);
   memory.copy(NAME + textLength + 1, unitAt, unitLength);
@@ -79,19 +79,18 @@ function makeKey(textAt: usize, textLength: u32, unitAt: usize, unitLength: u32)
 }
 
 function sum(at: usize): usize {
-  const guess = GUESSES + (guessHash() & (GUESS_COUNT - 1));
+  const guessAt = GUESSES + (guessHash() & (GUESS_COUNT - 1));
   const start = textBytes();
   const timeAt = lastTimeAt;
   const timeLength = lastTimeLength;
-  // 0: monotonic, as most sums are.
-  const guessed = load<u8>(guess) == 0;
-  let end = data(at, SUM, guessed ? COUNTER_NAME : OTHER_NAME);
-  if (points == 0 || isMonotonic == guessed) return end;
-  store<u8>(guess, u8(guessed));
+  // The guess is that the sum is monotonic (0), as most sums are.
+  const guess = load<u8>(guessAt) == 0;
+  const end = data(at, SUM, guess ? COUNTER_NAME : OTHER_NAME);
+  if (points == 0 || isMonotonic == guess) return end;
+  store<u8>(guessAt, u8(guess));
   cutTo(start);
   setLastTime(timeAt, timeLength);
-  end = data(at, SUM, guessed ? OTHER_NAME : COUNTER_NAME);
-  return end;
+  return data(at, SUM, guess ? OTHER_NAME : COUNTER_NAME);
 }
 
 function guessHash(): u32 {

@@ -2,28 +2,28 @@
 // a line is limited and the space is checked before.
 import { copy, fallBack, TOO_LARGE } from "../../../common/kernel/bytes";
 import { flush } from "./host";
-import { MOST_LINE_BYTES, OUT, OUT_FULL } from "./memory";
+import { MAX_LINE_BYTES, OUT, OUT_FULL } from "./memory";
 
 /** Address of the next write. */
 export let out: usize = OUT;
 /** Bytes of this document that the host has received. */
-let taken: u32 = 0;
+let flushedBytes: u32 = 0;
 
 export function startOutput(): void {
   out = OUT;
-  taken = 0;
+  flushedBytes = 0;
 }
 
 /** All text of this document so far. */
 export function textBytes(): u32 {
-  return taken + <u32>(out - OUT);
+  return flushedBytes + <u32>(out - OUT);
 }
 
 /** Discards all text after the first `length` bytes of the document; the host overwrites what it has already received. */
 export function cutTo(length: u32): void {
-  if (length >= taken) out = OUT + (length - taken);
+  if (length >= flushedBytes) out = OUT + (length - flushedBytes);
   else {
-    taken = length;
+    flushedBytes = length;
     out = OUT;
   }
 }
@@ -31,19 +31,19 @@ export function cutTo(length: u32): void {
 /** Passes all lines to the host. */
 export function flushAll(): void {
   const length = <u32>(out - OUT);
-  if (length != 0) flush(OUT, length, taken);
-  taken += length;
+  if (length != 0) flush(OUT, length, flushedBytes);
+  flushedBytes += length;
   out = OUT;
 }
 
-/** Called before a line: ensures space for MOST_LINE_BYTES. */
+/** Called before a line: ensures space for MAX_LINE_BYTES. */
 export function startLine(): void {
   if (out >= OUT_FULL) flushAll();
 }
 
 /** Counts text that the host wrote itself after what it received. */
-export function addTaken(length: u32): void {
-  taken += length;
+export function addHostText(length: u32): void {
+  flushedBytes += length;
 }
 
 /** Redirects writes temporarily; returns the previous address. */
@@ -64,7 +64,7 @@ export function put(byte: u8): void {
 
 /** Copies bytes of the document or the dictionary, of which 16 beyond their end may be read. */
 export function putText(from: usize, length: u32): void {
-  if (length > MOST_LINE_BYTES / 4) fallBack(TOO_LARGE);
+  if (length > MAX_LINE_BYTES / 4) fallBack(TOO_LARGE);
   let index: u32 = 0;
   do {
     v128.store(out + index, v128.load(from + index));
@@ -75,7 +75,7 @@ export function putText(from: usize, length: u32): void {
 
 /** Copies bytes that may end where the written text ends, or anywhere else. */
 export function putExactly(from: usize, length: u32): void {
-  if (length > MOST_LINE_BYTES / 2) fallBack(TOO_LARGE);
+  if (length > MAX_LINE_BYTES / 2) fallBack(TOO_LARGE);
   copy(out, from, length);
   out += length;
 }

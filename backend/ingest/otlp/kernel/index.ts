@@ -30,14 +30,14 @@ export function streamLengthsAt(): usize {
 
 /**
  * Reads a body of `length` bytes: protobuf, or JSON in UTF-8. `rowBytes` is what a row takes in addition to its record; `indexBytes` and
- * `most` are limits.
+ * `maxRowsBytes` are limits.
  */
 export function decode(
   signal: i32,
   isProtobuf: bool,
   length: u32,
   indexBytes: u32,
-  most: u32,
+  maxRowsBytes: u32,
   rowBytes: u32,
   receivedAtMs: f64,
   oldestS: f64,
@@ -45,7 +45,7 @@ export function decode(
 ): void {
   startIndex(length, indexBytes);
   startBody();
-  startRows(receivedAtMs, oldestS, newestS, most);
+  startRows(receivedAtMs, oldestS, newestS, maxRowsBytes);
   startDocument(signal, rowBytes);
   if (isProtobuf) readWireDocument(length);
   else readDocument(length);

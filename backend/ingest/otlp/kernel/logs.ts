@@ -16,7 +16,7 @@ import {
 import { fallBack, UNUSUAL } from "../../../../common/kernel/bytes";
 import { giveBack, putBytes, stringBytes, takeZeros, wordLength } from "./memory";
 import { labelsInto, putLabel, putLabels, startLabels } from "./row-labels";
-import { addRow, count, make, nextRow, ROW_BYTES, ROW_RESOURCE, ROW_SCOPE, rowOrdinal, rowTime, stream, total } from "./rows";
+import { addRow, addSize, count, nextRow, ROW_BYTES, ROW_RESOURCE, ROW_SCOPE, rowOrdinal, rowTime, stream, total } from "./rows";
 import { value } from "./value";
 
 // Addresses and lengths that follow the common part of a row; the address of a missing id is 0.
@@ -157,7 +157,7 @@ function measure(row: usize, resource: usize, scope: usize, keysLength: u32, val
   const trace = idBytes(row + TRACE, TRACE_DIGITS);
   const span = idBytes(row + SPAN, SPAN_DIGITS);
   const scopeName = textBytes(scope);
-  make(<u64>FIXED_BYTES + level + source + message + keys + values + trace + span + scopeName, isKept);
+  addSize(<u64>FIXED_BYTES + level + source + message + keys + values + trace + span + scopeName, isKept);
   if (!isKept) return;
   count(row, LEVELS_OF, level);
   count(row, SOURCES, source);

@@ -39,18 +39,18 @@ let newestS: f64 = 0;
 let receivedS: u64 = 0;
 let receivedNs: u64 = 0;
 let estimated: u64 = 0;
-let made: u64 = 0;
+let allBytes: u64 = 0;
 let keptBytes: u64 = 0;
-let most: u64 = 0;
+let maxRowsBytes: u64 = 0;
 
 export function startRows(receivedAtMs: f64, oldest: f64, newest: f64, maxBytes: u32): void {
   receivedS = <u64>floor(receivedAtMs / 1000);
   receivedNs = receivedS * 1000000000 + <u64>(receivedAtMs - floor(receivedAtMs / 1000) * 1000) * 1000000;
   oldestS = oldest;
   newestS = newest;
-  most = maxBytes;
+  maxRowsBytes = maxBytes;
   estimated = 0;
-  made = 0;
+  allBytes = 0;
   keptBytes = 0;
   sectionCount = 0;
   firstRow = 0;
@@ -69,9 +69,9 @@ export function estimate(bytes: u64): void {
 }
 
 /** Adds the real size of a row, including dropped ones. */
-export function make(bytes: u64, isKept: bool): void {
-  made += bytes;
-  if (made > most) fallBack(TOO_LARGE);
+export function addSize(bytes: u64, isKept: bool): void {
+  allBytes += bytes;
+  if (allBytes > maxRowsBytes) fallBack(TOO_LARGE);
   if (isKept) keptBytes += bytes;
 }
 

@@ -16,7 +16,20 @@ import {
 import { giveBack, putBytes, putString, putVarint, stringBytes, takeZeros, top, wordLength } from "./memory";
 import { addOperation, startOperations } from "./operations";
 import { labelsInto, putLabels, startLabels } from "./row-labels";
-import { addRow, count, dropEmptyIds, make, nextRow, ROW_BYTES, ROW_RESOURCE, ROW_SCOPE, rowOrdinal, rowTime, stream, total } from "./rows";
+import {
+  addRow,
+  addSize,
+  count,
+  dropEmptyIds,
+  nextRow,
+  ROW_BYTES,
+  ROW_RESOURCE,
+  ROW_SCOPE,
+  rowOrdinal,
+  rowTime,
+  stream,
+  total,
+} from "./rows";
 
 // Addresses and lengths that follow the common part of a row; the address of a missing id is 0.
 export const TRACE = ROW_BYTES;
@@ -201,7 +214,7 @@ function measure(row: usize, resource: usize, scope: usize, keysLength: u32, val
   const ofEvents = stringBytes(load<u32>(row + EVENTS_BYTES));
   const ofLinks = stringBytes(load<u32>(row + LINKS_BYTES));
   const identity = trace + span + parent + service + operation + kind + code + message;
-  make(<u64>FIXED_BYTES + identity + keys + values + scopeName + scopeVersion + state + ofEvents + ofLinks, isKept);
+  addSize(<u64>FIXED_BYTES + identity + keys + values + scopeName + scopeVersion + state + ofEvents + ofLinks, isKept);
   if (!isKept) return;
   count(row, TRACES, trace);
   count(row, SPANS, span);
