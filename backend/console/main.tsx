@@ -13,7 +13,7 @@ import { LoginDialog, LoginPage } from "./login.tsx";
 import { Help, Navigation } from "./navigation.tsx";
 import { Problem } from "./parts/common.tsx";
 import { Boundary, lazy } from "./parts/screens.tsx";
-import { missing } from "./state/api.ts";
+import { shardWarnings } from "./state/api.ts";
 import { isSessionExpired } from "./state/expired-session.ts";
 import { loadingAttribute } from "./state/loaded.ts";
 import { isHelpOpen, isPaletteOpen, isViewsOpen, listenToKeys } from "./state/keys.ts";
@@ -39,7 +39,7 @@ function Console() {
     <>
       <Navigation />
       <main id="main" tabIndex={-1} data-loading={loadingAttribute}>
-        <Problem message={Object.values(missing.value)[0]} />
+        <Problem message={Object.values(shardWarnings.value)[0]} />
         <Boundary of={`${route.value.screen}/${route.value.id ?? ""}`}>
           <Screen />
         </Boundary>
@@ -91,7 +91,7 @@ effect(() => {
 });
 effect(() => {
   document.title = pageTitle(route.value);
-  missing.value = {};
+  shardWarnings.value = {};
 });
 if (route.peek().screen !== "login") void findSession();
 // Loads the code of the screen while the backend checks the session. If that fails, the screen shows the error when it is drawn.

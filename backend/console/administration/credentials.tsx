@@ -3,7 +3,7 @@
 import type { ApiResponses } from "../../client/api.ts";
 import { CopyBlock } from "../parts/common.tsx";
 import { dataSources, sdkEnvironment } from "../parts/snippets.ts";
-import { moment } from "../state/time.ts";
+import { timestampText } from "../state/time.ts";
 import { timeColumn, ResourceList } from "./resource-list.tsx";
 
 type Key = ApiResponses["GET /api/keys"][number];
@@ -26,7 +26,7 @@ export function Credentials() {
         title="Install tokens"
         path="/api/install-tokens"
         idOf={(row) => row.id}
-        nameOf={(row) => `the token of ${moment(row.created_at)}`}
+        nameOf={(row) => `the token of ${timestampText(row.created_at)}`}
         columns={[
           timeColumn("created", (row) => row.created_at),
           timeColumn("expires", (row) => row.expires_at),

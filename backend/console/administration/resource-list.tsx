@@ -9,11 +9,11 @@ import { visible } from "../parts/text.ts";
 import { call, wholeList } from "../state/api.ts";
 import { submitBy, useSending } from "../state/sending.ts";
 import { mayWrite } from "../state/session.ts";
-import { moment } from "../state/time.ts";
+import { timestampText } from "../state/time.ts";
 
 /** `none`: shown for a row without the time. */
 export function timeColumn<R>(head: string, at: (row: R) => string | null, none = "not yet"): Column<R> {
-  const text = (time: string | null): string => (time === null ? none : moment(time));
+  const text = (time: string | null): string => (time === null ? none : timestampText(time));
   return { head, kind: "timestamp", cell: (row) => text(at(row)) };
 }
 

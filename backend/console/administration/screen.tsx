@@ -7,7 +7,7 @@ import { call, page } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { choose, route } from "../state/route.ts";
 import { isOperator, mayWrite } from "../state/session.ts";
-import { moment } from "../state/time.ts";
+import { timestampText } from "../state/time.ts";
 import { Organisations, Users } from "./accounts.tsx";
 import { Credentials } from "./credentials.tsx";
 
@@ -86,7 +86,7 @@ function Audit() {
 }
 
 const AUDIT_COLUMNS: readonly Column<Change>[] = [
-  { head: "time", kind: "timestamp", cell: ({ at }) => moment(at) },
+  { head: "time", kind: "timestamp", cell: ({ at }) => timestampText(at) },
   { head: "user", cell: ({ actor }) => actor ?? "–" },
   { head: "action", cell: ({ action }) => action },
   { head: "details", class: "details", cell: ({ subject }) => detailsText(subject) },

@@ -134,17 +134,18 @@ function Validation({ expr }: { expr: string }) {
     return await call<ValidationResult>(`${RULES}/validate`, { method: "POST", body, signal });
   });
   if (checkedExpression === "") return null;
-  const found = result.value.value;
+  const validation = result.value.value;
   // A result for an earlier expression is not shown.
   const isCurrent = debounced === expr && !result.busy.value;
   const resultText =
-    result.error.value ?? (found?.valid ? `Valid. It currently matches ${found.matching_series ?? 0} series.` : found?.message);
+    result.error.value ??
+    (validation?.valid ? `Valid. It currently matches ${validation.matching_series ?? 0} series.` : validation?.message);
   return (
     <>
-      <p role="status" class={isCurrent && found?.valid === false ? "problem" : "quiet"}>
+      <p role="status" class={isCurrent && validation?.valid === false ? "problem" : "quiet"}>
         {(isCurrent && resultText) || "…"}
       </p>
-      {found?.valid && <Preview expr={checkedExpression} />}
+      {validation?.valid && <Preview expr={checkedExpression} />}
     </>
   );
 }

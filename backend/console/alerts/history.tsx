@@ -1,7 +1,7 @@
 // When a rule was pending or firing, in the last day.
 import type { ApiResponses } from "../../client/api.ts";
 import { useLoaded } from "../state/loaded.ts";
-import { moment, span } from "../state/time.ts";
+import { timestampText, span } from "../state/time.ts";
 import { RULES } from "./rule.ts";
 import { Status } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
@@ -39,8 +39,8 @@ export function RuleHistory({ id }: { id: string }) {
             <ul class="periods">
               {periods.slice(0, 20).map((period, at) => (
                 <li key={at}>
-                  <span class={`level ${period.state === "firing" ? "is-error" : "is-warn"}`}>{period.state}</span> {moment(period.start)}{" "}
-                  for {span(Date.parse(period.end) - Date.parse(period.start))}{" "}
+                  <span class={`level ${period.state === "firing" ? "is-error" : "is-warn"}`}>{period.state}</span>{" "}
+                  {timestampText(period.start)} for {span(Date.parse(period.end) - Date.parse(period.start))}{" "}
                   <bdi class="quiet">
                     {visible(
                       Object.entries(period.labels)

@@ -64,9 +64,9 @@ async function readVariables(variables: readonly Variable[], signal: AbortSignal
   for (const variable of variables) {
     const wanted = route.peek().query.get(`var-${variable.name}`);
     // oxlint-disable-next-line no-await-in-loop -- a query may contain the variables before it
-    const found = await valuesOf(variable, chosen, signal);
-    values[variable.name] = wanted !== null && !found.includes(wanted) ? [wanted, ...found] : found;
-    const value = wanted ?? found[0];
+    const available = await valuesOf(variable, chosen, signal);
+    values[variable.name] = wanted !== null && !available.includes(wanted) ? [wanted, ...available] : available;
+    const value = wanted ?? available[0];
     if (value !== undefined) chosen[variable.name] = value;
   }
   return { values, chosen };
@@ -74,7 +74,7 @@ async function readVariables(variables: readonly Variable[], signal: AbortSignal
 
 async function valuesOf({ values, query, label }: Variable, chosen: Chosen, signal: AbortSignal): Promise<readonly string[]> {
   if (query === undefined || label === undefined) return values ?? [];
-  const found = await queryInstant(fillVariables(query, chosen), currentRange().toMs, signal);
-  const all = new Set(found.map(({ labels }) => labels[label] ?? "").filter(Boolean));
+  const series = await queryInstant(fillVariables(query, chosen), currentRange().toMs, signal);
+  const all = new Set(series.map(({ labels }) => labels[label] ?? "").filter(Boolean));
   return [...all].toSorted().slice(0, MAX_VALUES);
 }

@@ -13,7 +13,7 @@ import { useLoaded } from "../state/loaded.ts";
 import { address, route } from "../state/route.ts";
 import { useSending } from "../state/sending.ts";
 import { mayWrite } from "../state/session.ts";
-import { moment } from "../state/time.ts";
+import { timestampText } from "../state/time.ts";
 import { RemoveButton } from "../parts/removal.tsx";
 import { Board } from "./board.tsx";
 import type { Dashboard } from "./dashboard.ts";
@@ -36,7 +36,7 @@ export function Dashboards() {
 
 const COLUMNS: readonly Column<Listed>[] = [
   { head: "name", kind: "name", cell: ({ id, name }) => <NameLink href={address("dashboards", {}, id)} text={name} /> },
-  { head: "changed", cell: (row) => moment(row.updated_at) },
+  { head: "changed", cell: (row) => timestampText(row.updated_at) },
   { head: "by", cell: (row) => row.updated_by },
 ];
 

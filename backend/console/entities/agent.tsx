@@ -4,7 +4,7 @@ import { type Cluster, type Host, isOldKey, readFleet } from "../fleet/members.t
 import { Status } from "../parts/common.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { useLoaded } from "../state/loaded.ts";
-import { ago, moment } from "../state/time.ts";
+import { ago, timestampText } from "../state/time.ts";
 import type { Entity } from "./entity.ts";
 
 const REFRESH_MS = 10_000;
@@ -58,7 +58,7 @@ function AgentFacts({ agent, atMs }: { agent: Agent; atMs: number }) {
   return (
     <dl class="facts">
       <Fact name="heartbeat">
-        <span class={online ? "" : "level is-error"} title={lastHeartbeat ? moment(lastHeartbeat) : ""}>
+        <span class={online ? "" : "level is-error"} title={lastHeartbeat ? timestampText(lastHeartbeat) : ""}>
           {online ? ago(lastHeartbeat, atMs) : `silent, ${ago(lastHeartbeat, atMs)}`}
         </span>
       </Fact>
@@ -71,7 +71,7 @@ function AgentFacts({ agent, atMs }: { agent: Agent; atMs: number }) {
       {version && <Fact name="version">{visible(version)}</Fact>}
       <Fact name="key">
         {keyCreatedAt ? (
-          <span class={isOldKey(keyCreatedAt, atMs) ? "level is-warn" : ""} title={moment(keyCreatedAt)}>
+          <span class={isOldKey(keyCreatedAt, atMs) ? "level is-warn" : ""} title={timestampText(keyCreatedAt)}>
             {ago(keyCreatedAt, atMs).replace(" ago", " old")}
           </span>
         ) : (

@@ -96,17 +96,17 @@ export function dashboardOf(entity: Entity): { readonly id: string; readonly cho
 export function isAbout(entity: Entity, labels: Readonly<Record<string, string>>): boolean {
   if (entity.kind === "host") return labels["host_id"] === entity.hostId && entity.hostId !== undefined;
   const pairs = attributesOf(entity).map(([key, value]) => [labels[key.replaceAll(".", "_")], value] as const);
-  const own = labels[`k8s_${entity.kind === "workload" ? (entity.workload ?? "deployment") : entity.kind}_name`];
-  return own === entity.name && pairs.every(([found, value]) => found === undefined || found === value);
+  const nameInLabels = labels[`k8s_${entity.kind === "workload" ? (entity.workload ?? "deployment") : entity.kind}_name`];
+  return nameInLabels === entity.name && pairs.every(([inLabels, value]) => inLabels === undefined || inLabels === value);
 }
 
 /** The entities that a record or span names in its attributes: field → entity. */
 export function findEntities(labels: Readonly<Record<string, string>>, sender?: Pick<LogRow, "host_id" | "node">): Map<string, Entity> {
-  const found = new Map<string, Entity>();
+  const entities = new Map<string, Entity>();
   const [cluster, namespace] = [labels["k8s.cluster.name"], labels["k8s.namespace.name"]];
   const add = (key: string, kind: EntityKind, rest: Partial<Entity> = {}): void => {
     const name = labels[key];
-    if (name) found.set(key, { kind, name, cluster, ...rest });
+    if (name) entities.set(key, { kind, name, cluster, ...rest });
   };
   add("k8s.cluster.name", "cluster", { cluster: undefined });
   add("k8s.node.name", "node");
@@ -117,8 +117,8 @@ export function findEntities(labels: Readonly<Record<string, string>>, sender?: 
     const node: Entity = cluster
       ? { kind: "node", name: sender.node, cluster }
       : { kind: "host", name: sender.node, hostId: sender.host_id };
-    found.set("node", node);
-    if (!cluster) found.set("host_id", node);
+    entities.set("node", node);
+    if (!cluster) entities.set("host_id", node);
   }
-  return found;
+  return entities;
 }

@@ -25,10 +25,10 @@ const LABELS = {
 
 /** `within`: only members of this entity. */
 export async function readMembers(kind: MemberKind, within: Entity | undefined, signal: AbortSignal): Promise<EntityRow[]> {
-  const series = `k8s_pod_memory_working_set_bytes${within ? metricSelector(within) : ""}`;
-  const query = `topk(${MAX_ROWS}, sum by (${LABELS[kind].join(", ")}) (${series}))`;
-  const found = await queryInstant(query, currentRange().toMs, signal);
-  return found
+  const metric = `k8s_pod_memory_working_set_bytes${within ? metricSelector(within) : ""}`;
+  const query = `topk(${MAX_ROWS}, sum by (${LABELS[kind].join(", ")}) (${metric}))`;
+  const series = await queryInstant(query, currentRange().toMs, signal);
+  return series
     .flatMap(({ labels, value }) => {
       const entity = entityIn(kind, labels);
       return entity ? [{ entity, memoryBytes: Number(value) }] : [];

@@ -5,7 +5,7 @@ import { useSignal } from "@preact/signals";
 import { AddProgram, TokenForm } from "./add-program.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
-import { moment } from "../state/time.ts";
+import { timestampText } from "../state/time.ts";
 import { CopyBlock, Problem } from "../parts/common.tsx";
 import { Button, Field, Tabs } from "../parts/controls.tsx";
 import { call } from "../state/api.ts";
@@ -85,7 +85,7 @@ function Steps({
   return (
     <>
       <p>
-        The token is not shown again. It registers one {kind} and expires {moment(installToken.expires_at)}.
+        The token is not shown again. It registers one {kind} and expires {timestampText(installToken.expires_at)}.
       </p>
       {kind === "cluster" ? (
         <>
@@ -163,7 +163,7 @@ interface Member {
 
 async function findNewCluster(name: string, sinceMs: number, signal: AbortSignal): Promise<Member | undefined> {
   const clusters = await call<{ cluster_id: string; name: string; last_heartbeat: string | null }[]>("/api/clusters", { signal });
-  const cluster = clusters.find((one) => one.name === name && Date.parse(one.last_heartbeat ?? "") > sinceMs);
+  const cluster = clusters.find((row) => row.name === name && Date.parse(row.last_heartbeat ?? "") > sinceMs);
   return cluster && { id: cluster.cluster_id, name };
 }
 
@@ -172,6 +172,6 @@ async function findNewHost(sinceMs: number, signal: AbortSignal): Promise<Member
     "/api/v1/agents",
     { signal },
   );
-  const host = hosts.find((one) => one.last_heartbeat && Date.parse(one.key_created_at ?? "") > sinceMs - 5000);
+  const host = hosts.find((row) => row.last_heartbeat && Date.parse(row.key_created_at ?? "") > sinceMs - 5000);
   return host && { id: host.agent_id, name: host.hostname };
 }

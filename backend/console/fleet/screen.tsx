@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
-import { ago, moment } from "../state/time.ts";
+import { ago, timestampText } from "../state/time.ts";
 import { entityAddress } from "../entities/entity.ts";
 import { Members as KubernetesMembers } from "../entities/members.tsx";
 import { type Cluster, type Collector, type Host, isOldKey, readFleet } from "./members.ts";
@@ -164,7 +164,7 @@ function heartbeatColumn(atMs: number): Column<Pick<Host, "online" | "last_heart
     kind: "timestamp",
     class: ({ online }) => (online ? "" : "level is-error"),
     cell: ({ online, last_heartbeat: at }) => (
-      <span title={at ? moment(at) : ""}>
+      <span title={at ? timestampText(at) : ""}>
         {!online && "silent, "}
         {ago(at, atMs)}
       </span>
@@ -236,7 +236,7 @@ function CollectorReport({ collector }: { collector: Collector }) {
 function KeyAge({ at, atMs }: { at: string | null; atMs: number }) {
   if (!at) return <span class="quiet">no key</span>;
   return (
-    <span title={`created ${moment(at)}`} class={isOldKey(at, atMs) ? "level is-warn" : ""}>
+    <span title={`created ${timestampText(at)}`} class={isOldKey(at, atMs) ? "level is-warn" : ""}>
       key {ago(at, atMs).replace(" ago", "")} old
       {isOldKey(at, atMs) && ", not renewed"}
     </span>

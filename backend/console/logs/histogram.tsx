@@ -3,7 +3,7 @@
 import { Toggle } from "../parts/controls.tsx";
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
-import { moment, showRange } from "../state/time.ts";
+import { timestampText, showRange } from "../state/time.ts";
 
 export type Bucket = ApiResponses["GET /query/logs/histogram"][number];
 
@@ -38,7 +38,7 @@ export function Histogram({ buckets, scale, onScale, isChosen, onLevel }: Histog
         <Bars buckets={buckets} levels={levels} totals={totals} max={max} heightOf={heightOf} />
       </div>
       <figcaption>
-        <span>{buckets[0] && moment(buckets[0].start)}</span>
+        <span>{buckets[0] && timestampText(buckets[0].start)}</span>
         <span class="legend" role="group" aria-label="Levels">
           {levels.map((level) => (
             <button
@@ -54,7 +54,7 @@ export function Histogram({ buckets, scale, onScale, isChosen, onLevel }: Histog
           ))}
           <Toggle class="small" text="log scale" isOn={shown === "log"} onToggle={(isOn) => onScale(isOn ? "log" : "linear")} />
         </span>
-        <span>{buckets.length > 0 && moment(buckets[buckets.length - 1]?.end ?? 0)}</span>
+        <span>{buckets.length > 0 && timestampText(buckets[buckets.length - 1]?.end ?? 0)}</span>
       </figcaption>
     </figure>
   );
@@ -121,7 +121,7 @@ interface BarProps {
 
 function Bar({ bucket, at, levels, heightPx, total }: BarProps) {
   let y = HEIGHT;
-  const title = `${moment(bucket.start)}\n${levels.flatMap((level) => (bucket.counts[level] ? [`${level || "none"} ${bucket.counts[level]}`] : [])).join("\n")}`;
+  const title = `${timestampText(bucket.start)}\n${levels.flatMap((level) => (bucket.counts[level] ? [`${level || "none"} ${bucket.counts[level]}`] : [])).join("\n")}`;
   return (
     <g>
       <title>{title}</title>

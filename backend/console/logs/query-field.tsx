@@ -25,7 +25,7 @@ interface QueryFieldProps {
 
 export function QueryField(props: QueryFieldProps) {
   const { problem } = props;
-  const { input, typed, found, chosen, isOpen, send, open, take, onKeyDown } = useQueryField(props);
+  const { input, typed, suggestions, chosen, isOpen, send, open, take, onKeyDown } = useQueryField(props);
   return (
     <div class="query">
       <input
@@ -33,10 +33,10 @@ export function QueryField(props: QueryFieldProps) {
         data-query
         role="combobox"
         aria-label="Query"
-        aria-expanded={found.length > 0}
+        aria-expanded={suggestions.length > 0}
         aria-controls="suggestions"
         aria-autocomplete="list"
-        aria-activedescendant={found[chosen.value] ? `suggestion-${chosen.value}` : undefined}
+        aria-activedescendant={suggestions[chosen.value] ? `suggestion-${chosen.value}` : undefined}
         aria-invalid={problem !== undefined}
         aria-describedby={problem === undefined ? undefined : "query-problem"}
         autoComplete="off"
@@ -57,7 +57,7 @@ export function QueryField(props: QueryFieldProps) {
           {problem}
         </p>
       )}
-      <Completions found={found} chosen={chosen.value} onTake={take} />
+      <Completions suggestions={suggestions} chosen={chosen.value} onTake={take} />
     </div>
   );
 }
@@ -75,9 +75,9 @@ function useQueryField({ line, onLine }: QueryFieldProps) {
     if (lastLine.current !== line) typed.value = lastLine.current = line;
   }, [line]);
   // There are no completions for LogQL, which has other label names and its own syntax.
-  const found =
+  const suggestions =
     isOpen.value && !typed.value.trimStart().startsWith("{")
-      ? suggestions(wordAt(typed.value, input.current?.selectionStart ?? typed.value.length).word, fields.value)
+      ? suggest(wordAt(typed.value, input.current?.selectionStart ?? typed.value.length).word, fields.value)
       : [];
   const send = (): void => {
     isOpen.value = false;
@@ -100,32 +100,32 @@ function useQueryField({ line, onLine }: QueryFieldProps) {
     input.current?.focus();
   };
   const onKeyDown = (event: KeyboardEvent): void => {
-    const picked = found[chosen.value];
+    const picked = suggestions[chosen.value];
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       open();
       const step = event.key === "ArrowDown" ? 1 : -1;
-      chosen.value = Math.max(-1, Math.min(found.length - 1, chosen.value + step));
+      chosen.value = Math.max(-1, Math.min(suggestions.length - 1, chosen.value + step));
     } else if ((event.key === "Enter" || event.key === "Tab") && isOpen.value && picked) take(picked);
     else if (event.key === "Enter") send();
     else if (event.key === "Escape") isOpen.value = false;
     else return;
     event.preventDefault();
   };
-  return { input, typed, found, chosen, isOpen, send, open, take, onKeyDown };
+  return { input, typed, suggestions, chosen, isOpen, send, open, take, onKeyDown };
 }
 
 function Completions({
-  found,
+  suggestions,
   chosen,
   onTake,
 }: {
-  found: readonly Suggestion[];
+  suggestions: readonly Suggestion[];
   chosen: number;
   onTake: (suggestion: Suggestion) => void;
 }) {
   return (
-    <ul id="suggestions" role="listbox" aria-label="Completions" hidden={found.length === 0}>
-      {found.map((suggestion, at) => (
+    <ul id="suggestions" role="listbox" aria-label="Completions" hidden={suggestions.length === 0}>
+      {suggestions.map((suggestion, at) => (
         // Keyboard focus stays in the field, so the choices handle no keys.
         <li
           key={suggestion.text}
@@ -154,7 +154,7 @@ const OPERATORS: readonly Suggestion[] = [
 ];
 
 /** Field names until one is complete, then its values; operators where a condition may begin. */
-function suggestions(word: string, fields: readonly Field[]): Suggestion[] {
+function suggest(word: string, fields: readonly Field[]): Suggestion[] {
   const [, begin = "", name = "", sign, typed = ""] = /^([-(]*)("[^"]*"|[\w.@/-]*?)(?:(:|=|!=)(.*))?$/.exec(word) ?? [];
   if (sign) {
     const field = fields.find((known) => formatFieldName(known.name) === name);

@@ -18,7 +18,7 @@ export async function findRecord(address: string, parameters: Query, signal: Abo
   const query = { ...parameters, start: timestamp, end: timestamp, limit: 500 };
   let response = await page<LogRow[]>("/query/logs", { query, signal });
   for (let pages = 1; ; pages++) {
-    const row = response.body.find((found) => recordAddress(found) === address);
+    const row = response.body.find((candidate) => recordAddress(candidate) === address);
     if (row || !response.next || pages === MAX_PAGES) return row;
     response = await page<LogRow[]>(response.next, { signal });
   }

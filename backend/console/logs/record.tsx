@@ -1,7 +1,7 @@
 // Shows a single record: its message, its fields with buttons to filter by them, its neighbours, its trace.
 import { useSignal } from "@preact/signals";
 import { address } from "../state/route.ts";
-import { around, moment } from "../state/time.ts";
+import { around, timestampText } from "../state/time.ts";
 import { Context } from "./context.tsx";
 import { levelClass } from "./histogram.tsx";
 import { neighbourFilters } from "./neighbours.ts";
@@ -30,7 +30,7 @@ export function Record({ row, onFilter, onClose }: { row: LogRow; onFilter: (ter
     <aside class="side" aria-label="Record">
       <header>
         <h2>
-          <span class={`level ${levelClass(row.level)}`}>{row.level || "no level"}</span> {moment(row.timestamp)}
+          <span class={`level ${levelClass(row.level)}`}>{row.level || "no level"}</span> {timestampText(row.timestamp)}
         </h2>
         <Button class="plain" aria-label="Close" onClick={onClose} text="✕" />
       </header>
@@ -54,7 +54,9 @@ export function Record({ row, onFilter, onClose }: { row: LogRow; onFilter: (ter
 }
 
 function Fields({ row, onFilter }: { row: LogRow; onFilter: (term: Term) => void }) {
-  const own = (["level", "source", "node", "host_id", "trace_id", "span_id", "scope"] as const).map((name) => [name, row[name]] as const);
+  const columns = (["level", "source", "node", "host_id", "trace_id", "span_id", "scope"] as const).map(
+    (name) => [name, row[name]] as const,
+  );
   const labels = Object.entries(row.labels)
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, value]) => [`label.${name}`, value] as const);
@@ -63,7 +65,7 @@ function Fields({ row, onFilter }: { row: LogRow; onFilter: (term: Term) => void
     <table class="fields">
       <caption class="unseen">Fields</caption>
       <tbody>
-        {[...own.filter(([, value]) => value !== ""), ...labels].map(([name, value]) => (
+        {[...columns.filter(([, value]) => value !== ""), ...labels].map(([name, value]) => (
           <tr key={name}>
             <th scope="row">
               <SenderText text={name.replace(/^label\./, "")} />

@@ -27,7 +27,7 @@ const RECONNECT_MS = 2000;
 
 export class LogRows extends PagedRows<LogRow> {
   /** Number of rows of a live tail that arrived while it was paused. */
-  readonly held = signal(0);
+  readonly waitingCount = signal(0);
   readonly paused = signal(false);
   #arrived: LogRow[] = [];
 
@@ -68,7 +68,7 @@ export class LogRows extends PagedRows<LogRow> {
   override stop(): void {
     super.stop();
     this.#arrived = [];
-    this.held.value = 0;
+    this.waitingCount.value = 0;
   }
 
   async #follow(query: Query, abort: AbortSignal, after: string | undefined): Promise<string | undefined> {
@@ -85,23 +85,23 @@ export class LogRows extends PagedRows<LogRow> {
     for await (const { id, name, data } of readServerEvents(response.body)) {
       last = id ?? last;
       if (name === "failed") throw new Error((JSON.parse(data) as { message: string }).message);
-      if (name === "message") this.#take(JSON.parse(data) as LogRow);
+      if (name === "message") this.#receive(JSON.parse(data) as LogRow);
     }
     return last;
   }
 
-  #take(row: LogRow): void {
+  #receive(row: LogRow): void {
     this.#arrived.push(row);
     if (this.#arrived.length > MAX_TAILED) this.#arrived = this.#arrived.slice(-MAX_TAILED);
   }
 
   /** Newest first; a few times per second, however many records arrive. */
   #paint(): void {
-    if (this.paused.peek()) this.held.value = this.#arrived.length;
+    if (this.paused.peek()) this.waitingCount.value = this.#arrived.length;
     else if (this.#arrived.length > 0) {
       this.rows.value = [...this.#arrived.toReversed(), ...this.rows.peek()].slice(0, MAX_TAILED);
       this.#arrived = [];
-      this.held.value = 0;
+      this.waitingCount.value = 0;
     }
   }
 }

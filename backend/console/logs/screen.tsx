@@ -198,7 +198,9 @@ function Tail({ store }: { store: LogRows }) {
     <p class="tail">
       <Button aria-pressed={isPaused} onClick={() => store.pause(!isPaused)} text={isPaused ? "Resume" : "Pause"} />
       <span class="quiet" role="status">
-        {isPaused ? `paused, ${store.held.value.toLocaleString("en")} new` : `${store.rows.value.length.toLocaleString("en")} received`}
+        {isPaused
+          ? `paused, ${store.waitingCount.value.toLocaleString("en")} new`
+          : `${store.rows.value.length.toLocaleString("en")} received`}
       </span>
     </p>
   );

@@ -2,7 +2,7 @@
 // click on a diamond opens the trace of an exemplar.
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
-import { timeText, day, moment, showRange, utc } from "../state/time.ts";
+import { timeText, day, timestampText, showRange, utc } from "../state/time.ts";
 import { visible } from "../parts/text.ts";
 import { go } from "../state/route.ts";
 import { type Exemplar, exemplarAddress, exemplarText } from "./exemplars.tsx";
@@ -85,7 +85,7 @@ function options(element: HTMLElement, { series, fromS, toS, threshold, unit, ex
       },
     ],
     series: [
-      { value: (_plot, at) => (at === null ? "–" : moment(at * 1000)) },
+      { value: (_plot, at) => (at === null ? "–" : timestampText(at * 1000)) },
       ...series.map(({ short }, at) => ({
         label: visible(short.length > LEGEND_LENGTH ? `${short.slice(0, LEGEND_LENGTH)}…` : short),
         value: (_plot: uPlot, value: number | null) => (value === null ? "–" : formatValue(value, unit)),

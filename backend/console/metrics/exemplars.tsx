@@ -3,7 +3,7 @@ import type { ApiResponses } from "../../client/api.ts";
 import { counted, visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { address } from "../state/route.ts";
-import { moment, type Range, span } from "../state/time.ts";
+import { timestampText, type Range, span } from "../state/time.ts";
 import { PROMETHEUS } from "./prometheus.ts";
 
 type Answer = ApiResponses["GET /query/prometheus/api/v1/query_exemplars"];
@@ -43,7 +43,7 @@ export function exemplarAddress({ traceId }: Exemplar): string {
 }
 
 export function exemplarText({ seconds, name, atS }: Exemplar): string {
-  return `${visible(name)}, ${span(seconds * 1000)}, ${moment(atS * 1000)}`;
+  return `${visible(name)}, ${span(seconds * 1000)}, ${timestampText(atS * 1000)}`;
 }
 
 /** The slowest exemplars of a chart as links, for keyboards and screen readers. */

@@ -2,7 +2,7 @@
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { RemoveButton } from "../parts/removal.tsx";
-import { moment } from "../state/time.ts";
+import { timestampText } from "../state/time.ts";
 import { type Channel, CHANNELS } from "./resources.ts";
 import { Dialog, Problem } from "../parts/common.tsx";
 import { Button } from "../parts/controls.tsx";
@@ -28,7 +28,7 @@ export function ChannelActions({ channel, onSecret, onRemoved }: ChannelActionsP
           <bdi>{visible(channel.name)}</bdi> receives no more notifications. This cannot be undone.
         </RemoveButton>
       </div>
-      {channel.secret_rotated_at && <p class="quiet">The signing secret was rotated {moment(channel.secret_rotated_at)}.</p>}
+      {channel.secret_rotated_at && <p class="quiet">The signing secret was rotated {timestampText(channel.secret_rotated_at)}.</p>}
       {hasAsked.value && <NewSecret id={channel.id} onSecret={onSecret} onClose={() => (hasAsked.value = false)} />}
     </>
   );

@@ -131,13 +131,13 @@ function CustomTextFields({ texts }: { texts: CustomText }) {
 }
 
 function settingsOf(kind: ChannelKind, text: (name: string) => string): object {
-  const given = (name: string): object => (text(name).trim() === "" ? {} : { [name]: text(name).trim() });
-  const words = { ...given("title"), ...given("text") };
-  if (kind === "webhook") return given("url");
-  if (kind === "slack") return { ...given("url"), ...words };
-  if (kind === "pagerduty") return { ...given("routing_key"), region: text("region"), ...words };
+  const optionalField = (name: string): object => (text(name).trim() === "" ? {} : { [name]: text(name).trim() });
+  const customText = { ...optionalField("title"), ...optionalField("text") };
+  if (kind === "webhook") return optionalField("url");
+  if (kind === "slack") return { ...optionalField("url"), ...customText };
+  if (kind === "pagerduty") return { ...optionalField("routing_key"), region: text("region"), ...customText };
   const to = text("to")
     .split(/[\s,]+/)
     .filter((address) => address !== "");
-  return { to, ...words };
+  return { to, ...customText };
 }

@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
-import { moment } from "../state/time.ts";
+import { timestampText } from "../state/time.ts";
 import { listChannels, DELIVERIES, type Delivery } from "./resources.ts";
 import { type Column, NameLink, Status, Table } from "../parts/common.tsx";
 import { Button, Select } from "../parts/controls.tsx";
@@ -81,7 +81,7 @@ function EmptyState({ isFiltered }: { isFiltered: boolean }) {
 
 function columnsFor({ channels, rules }: DeliveriesData): Column<Delivery>[] {
   return [
-    { head: "time", kind: "timestamp", cell: (delivery) => moment(delivery.created_at) },
+    { head: "time", kind: "timestamp", cell: (delivery) => timestampText(delivery.created_at) },
     { head: "state", cell: (delivery) => <DeliveryState of={delivery} /> },
     { head: "channel", cell: (delivery) => channels.get(delivery.channel_id) ?? REMOVED_CHANNEL },
     { head: "rules", cell: (delivery) => <RuleLinks ids={delivery.rule_ids} rules={rules} /> },
@@ -91,7 +91,7 @@ function columnsFor({ channels, rules }: DeliveriesData): Column<Delivery>[] {
       class: "answer",
       cell: (delivery) => (delivery.error ? <DeliveryError of={delivery} /> : (delivery.http_status ?? "–")),
     },
-    { head: "delivered", kind: "timestamp", cell: (delivery) => (delivery.delivered_at ? moment(delivery.delivered_at) : "–") },
+    { head: "delivered", kind: "timestamp", cell: (delivery) => (delivery.delivered_at ? timestampText(delivery.delivered_at) : "–") },
   ];
 }
 

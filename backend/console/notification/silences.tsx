@@ -5,7 +5,7 @@ import { RemoveButton } from "../parts/removal.tsx";
 import { Side, Split } from "../parts/side.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
-import { moment } from "../state/time.ts";
+import { timestampText } from "../state/time.ts";
 import { fromSilence } from "../../client/matcher.ts";
 import { Matchers } from "./matchers.tsx";
 import { type Silence, SilenceForm, SILENCES } from "./silence-form.tsx";
@@ -62,10 +62,10 @@ export function Silences() {
 const COLUMNS: readonly Column<Silence>[] = [
   { head: "state", cell: ({ status }) => <span class={`level ${COLOUR[status.state]}`}>{status.state}</span> },
   { head: "matchers", kind: "name", cell: (silence) => <SilenceMatchers silence={silence} /> },
-  { head: "until", kind: "timestamp", cell: ({ endsAt }) => moment(endsAt) },
+  { head: "until", kind: "timestamp", cell: ({ endsAt }) => timestampText(endsAt) },
   { head: "comment", cell: ({ comment }) => comment },
   { head: "created by", cell: ({ createdBy }) => createdBy },
-  { head: "from", kind: "timestamp", cell: ({ startsAt }) => moment(startsAt) },
+  { head: "from", kind: "timestamp", cell: ({ startsAt }) => timestampText(startsAt) },
 ];
 
 function EmptyState() {

@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { address, choose, route } from "../state/route.ts";
-import { currentRange, RELATIVE_RANGES, moment, showRange, utc, zoom } from "../state/time.ts";
+import { currentRange, RELATIVE_RANGES, timestampText, showRange, utc, zoom } from "../state/time.ts";
 import { durationMs, typedRange } from "../state/typed-range.ts";
 import { Copy } from "./common.tsx";
 import { Button, Select } from "./controls.tsx";
@@ -18,7 +18,7 @@ export function TimePicker({ defaultRange = "1h", onNow }: { defaultRange?: stri
   return (
     <div class="time" role="group" aria-label="Time range">
       <Button title="Earlier" aria-label="Earlier" onClick={() => showRange(range.fromMs - spanMs, range.fromMs)} text="‹" />
-      <TypedRange shown={range.last ? `last ${range.last}` : `${moment(range.fromMs)} to ${moment(range.toMs)}`} />
+      <TypedRange shown={range.last ? `last ${range.last}` : `${timestampText(range.fromMs)} to ${timestampText(range.toMs)}`} />
       <Button
         title="Later"
         aria-label="Later"

@@ -100,8 +100,8 @@ async function readPoints(service: string, { fromMs, toMs }: { fromMs: number; t
 async function readComparedPoints(service: string, chosen: string, points: readonly Point[], signal: AbortSignal): Promise<Point[]> {
   const { fromMs, toMs } = currentRange();
   const backMs = EARLIER[chosen]?.(toMs - fromMs) ?? 0;
-  const other = chosen.startsWith(OTHER_SERVICE) ? chosen.slice(OTHER_SERVICE.length) : service;
-  const found = await readPoints(other, { fromMs: fromMs - backMs, toMs: toMs - backMs }, signal);
+  const comparedService = chosen.startsWith(OTHER_SERVICE) ? chosen.slice(OTHER_SERVICE.length) : service;
+  const found = await readPoints(comparedService, { fromMs: fromMs - backMs, toMs: toMs - backMs }, signal);
   return found.slice(0, points.length).map((point, at) => ({ ...point, start: points[at]?.start ?? point.start }));
 }
 

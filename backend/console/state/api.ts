@@ -12,9 +12,9 @@ const LOGIN_PATHS: ReadonlySet<string> = new Set([
   "/api/auth/invitation/accept",
 ]);
 /** Path → the warning that its last response was incomplete because a shard was unavailable. */
-export const missing = signal<Readonly<Record<string, string>>>({});
-const TRIES = 3;
-const LONGEST_WAIT_S = 20;
+export const shardWarnings = signal<Readonly<Record<string, string>>>({});
+const MAX_TRIES = 3;
+const MAX_WAIT_S = 20;
 
 /** An error response of the backend. `status` is 0 if the backend could not be reached. */
 export class ApiFailure extends Error {
@@ -63,15 +63,15 @@ export async function page<T>(path: string, options: Call = {}): Promise<Page<T>
       return { body: (response.status === 204 ? undefined : await response.json()) as T, next: nextPageOf(response.headers.get("link")) };
     const waitS = Number(response.headers.get("retry-after") ?? Number.NaN);
     const isReading = (options.method ?? "GET") === "GET";
-    if (!isReading || ![429, 503].includes(response.status) || tries === TRIES || !(waitS <= LONGEST_WAIT_S))
+    if (!isReading || ![429, 503].includes(response.status) || tries === MAX_TRIES || !(waitS <= MAX_WAIT_S))
       throw await readFailure(response);
     await wait(Math.max(waitS, 1) * 1000, options.signal);
   }
 }
 
 function noteIncomplete(path: string, warning: string | undefined): void {
-  const { [path]: before, ...others } = missing.peek();
-  if (before !== warning) missing.value = warning === undefined ? others : { ...others, [path]: warning };
+  const { [path]: before, ...others } = shardWarnings.peek();
+  if (before !== warning) shardWarnings.value = warning === undefined ? others : { ...others, [path]: warning };
 }
 
 /** The rows of all pages of a list, up to a limit. */
@@ -93,9 +93,9 @@ export async function wholeList<T>(path: string, signal: AbortSignal, maxPages =
 }
 
 /** Returns the response with any status, so that a stream can be read. Throws ApiFailure if the backend is unreachable. */
-export async function sendRequest(path: string, { method = "GET", query, body, headers: own, signal }: Call): Promise<Response> {
+export async function sendRequest(path: string, { method = "GET", query, body, headers: extraHeaders, signal }: Call): Promise<Response> {
   const search = searchOf(query);
-  const headers = { ...SESSION_HEADER, ...own, ...(body !== undefined && { "content-type": "application/json" }) };
+  const headers = { ...SESSION_HEADER, ...extraHeaders, ...(body !== undefined && { "content-type": "application/json" }) };
   try {
     return await fetch(search === "" ? path : `${path}?${search}`, {
       method,
@@ -119,8 +119,8 @@ function searchOf(query: Query = {}): string {
 export async function readFailure(response: Response): Promise<ApiFailure> {
   const body = (await response.json().catch(() => ({}))) as { error?: string; message?: string; errorType?: string };
   // Prometheus' format has the message in `error` and the code in `errorType`.
-  const [code, words] = body.errorType ? [body.errorType, body.error] : [body.error, body.message];
-  return new ApiFailure(response.status, code ?? "unknown", words ?? `the backend responded with status ${response.status}`);
+  const [code, message] = body.errorType ? [body.errorType, body.error] : [body.error, body.message];
+  return new ApiFailure(response.status, code ?? "unknown", message ?? `the backend responded with status ${response.status}`);
 }
 
 /** `<…>; rel="next"` of a Link header. */

@@ -10,7 +10,7 @@ export const isPaletteOpen = signal(false);
 export const isViewsOpen = signal(false);
 
 type Handler = (event: KeyboardEvent) => void;
-const own = new Map<string, Handler>();
+const screenKeys = new Map<string, Handler>();
 let afterG = false;
 
 /** Keys of the current screen, while it is shown; rebuilt if one of `inputs` changes. */
@@ -18,9 +18,9 @@ export function useKeys(make: () => Record<string, Handler>, inputs: readonly un
   // Synchronously with the page, so that a key that is pressed as soon as a row is shown starts from that row.
   useLayoutEffect(() => {
     const keys = Object.entries(make());
-    for (const [key, handler] of keys) own.set(key, handler);
+    for (const [key, handler] of keys) screenKeys.set(key, handler);
     return () => {
-      for (const [key, handler] of keys) if (own.get(key) === handler) own.delete(key);
+      for (const [key, handler] of keys) if (screenKeys.get(key) === handler) screenKeys.delete(key);
     };
   }, inputs);
 }
@@ -47,7 +47,7 @@ export function listenToKeys(): void {
     if (screen) go(address(screen.name));
     else if (event.key === "?") isHelpOpen.value = true;
     else if (event.key === "/") focusQuery();
-    else if (!afterG && own.has(event.key)) own.get(event.key)?.(event);
+    else if (!afterG && screenKeys.has(event.key)) screenKeys.get(event.key)?.(event);
     else return;
     event.preventDefault();
   });

@@ -29,7 +29,7 @@ export interface Loaded<T> {
 /** `requestKey`: another key sends another request; undefined sends none. `refreshMs`: the request is repeated while the page is visible. */
 export function useLoaded<T>(
   requestKey: string | undefined,
-  ask: (signal: AbortSignal) => Promise<T>,
+  load: (signal: AbortSignal) => Promise<T>,
   { refreshMs }: { refreshMs?: number } = {},
 ): Loaded<T> {
   const [{ value, error, busy, refreshes }] = useState(() => ({
@@ -38,10 +38,10 @@ export function useLoaded<T>(
     busy: signal(false),
     refreshes: signal(0),
   }));
-  const latestAsk = useRef(ask);
-  latestAsk.current = ask;
+  const latestLoad = useRef(load);
+  latestLoad.current = load;
   const reloads = refreshes.value;
-  const answered = useRef<string | undefined>(undefined);
+  const loadedKey = useRef<string | undefined>(undefined);
   // Before the browser paints: otherwise a frame could show the old response for a new key without counting as loading.
   useLayoutEffect(() => {
     if (requestKey === undefined) return undefined;
@@ -49,14 +49,14 @@ export function useLoaded<T>(
     const run = async (): Promise<void> => {
       busy.value = true;
       try {
-        const found = await latestAsk.current(abort.signal);
+        const response = await latestLoad.current(abort.signal);
         if (abort.signal.aborted) return;
-        value.value = found;
-        answered.current = requestKey;
+        value.value = response;
+        loadedKey.current = requestKey;
         error.value = undefined;
       } catch (failure) {
         if (abort.signal.aborted) return;
-        if (answered.current !== requestKey) value.value = undefined;
+        if (loadedKey.current !== requestKey) value.value = undefined;
         error.value = errorMessage(failure);
       } finally {
         if (!abort.signal.aborted) busy.value = false;

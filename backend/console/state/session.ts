@@ -37,11 +37,11 @@ export async function findSession(): Promise<void> {
 /** Throws ApiFailure, whose message is shown to the user. */
 export async function logIn(email: string, password: string): Promise<void> {
   await call("/api/auth/session", { method: "POST", body: { email, password } });
-  const found = await call<SessionUser>("/api/auth/session");
+  const loggedIn = await call<SessionUser>("/api/auth/session");
   const before = user.peek();
   // The screen would show data that another user requested.
-  if (before && (before.email !== found.email || before.org.id !== found.org.id)) location.reload();
-  user.value = found;
+  if (before && (before.email !== loggedIn.email || before.org.id !== loggedIn.org.id)) location.reload();
+  user.value = loggedIn;
   resumeCalls();
 }
 

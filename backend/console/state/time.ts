@@ -69,14 +69,14 @@ export function day(at: Date): string {
 }
 
 /** `2026-11-22 14:03:22`, with `Z` in UTC. */
-export function moment(at: Date | string | number): string {
+export function timestampText(at: Date | string | number): string {
   const date = new Date(at);
   return `${day(date)} ${timeText(date, { withMs: false })}${utc.value ? "Z" : ""}`;
 }
 
 /** `2026-11-22T14:03:22`, for a date-time field, in the displayed time zone. */
 export function forField(ms: number): string {
-  return moment(ms).replace(" ", "T").replace("Z", "");
+  return timestampText(ms).replace(" ", "T").replace("Z", "");
 }
 
 /** The value of such a field; undefined if it is empty. */

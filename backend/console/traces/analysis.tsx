@@ -8,7 +8,7 @@ import { call, type Query } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { choose, route } from "../state/route.ts";
 import { submitBy, formReader } from "../state/sending.ts";
-import { moment, showRange, span } from "../state/time.ts";
+import { timestampText, showRange, span } from "../state/time.ts";
 import { addAttribute } from "./search.ts";
 
 type Facet = ApiResponses["GET /query/traces/facets"][number];
@@ -129,7 +129,7 @@ function Cells({ points, limits }: { points: readonly HeatmapPoint[]; limits: re
                 height={cellHeight}
                 fill-opacity={0.15 + 0.85 * (Math.log1p(count) / Math.log1p(max))}
               >
-                <title>{`${moment(point.start)}: ${count.toLocaleString("en")} of ${span(ms / 2 ** 0.25)} to ${span(ms)}`}</title>
+                <title>{`${timestampText(point.start)}: ${count.toLocaleString("en")} of ${span(ms / 2 ** 0.25)} to ${span(ms)}`}</title>
               </rect>
             ))}
             {point.errors > 0 && (
@@ -141,7 +141,7 @@ function Cells({ points, limits }: { points: readonly HeatmapPoint[]; limits: re
                 height={6}
                 fill-opacity={0.3 + 0.7 * (point.errors / errors)}
               >
-                <title>{`${moment(point.start)}: ${point.errors.toLocaleString("en")} with an error`}</title>
+                <title>{`${timestampText(point.start)}: ${point.errors.toLocaleString("en")} with an error`}</title>
               </rect>
             )}
           </g>

@@ -9,7 +9,7 @@ import { stepKeys, useKeys } from "../state/keys.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, go, route } from "../state/route.ts";
 import { searchParameters } from "./search.ts";
-import { around, currentRange, moment, rangeQuery, span } from "../state/time.ts";
+import { around, currentRange, timestampText, rangeQuery, span } from "../state/time.ts";
 import { Problem } from "../parts/common.tsx";
 import { Button, Checkbox, Field, Toggle } from "../parts/controls.tsx";
 import { lazy } from "../parts/screens.tsx";
@@ -168,7 +168,7 @@ function TraceRow({ trace, longest, isChosen }: { trace: FoundTrace; longest: nu
           <bdi>{visible(trace.root_operation)}</bdi>
         </a>
         <span class="quiet">
-          {moment(trace.start)} · {counted(trace.spans, "span")} · <bdi>{visible(trace.services.slice(0, 6).join(", "))}</bdi>
+          {timestampText(trace.start)} · {counted(trace.spans, "span")} · <bdi>{visible(trace.services.slice(0, 6).join(", "))}</bdi>
         </span>
       </div>
       <div role="gridcell">{trace.errors > 0 && <span class="level is-error">{counted(trace.errors, "error")}</span>}</div>

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { FieldText } from "../logs/message.tsx";
 import { formatAttribute } from "./search.ts";
 import { address, route } from "../state/route.ts";
-import { around, moment, span as duration } from "../state/time.ts";
+import { around, timestampText, span as duration } from "../state/time.ts";
 import { findEntities } from "../entities/entity.ts";
 import { EntityLink, ServiceLink } from "../entities/links.tsx";
 import { type Node, selfMs, type Tree } from "../../client/trace-tree.ts";
@@ -27,7 +27,7 @@ export function SpanDetails({ node, tree, onClose }: { node: Node; tree: Tree; o
         pairs={[
           ["service", span.Service],
           ["kind", span.Kind.toLowerCase()],
-          ["start", `${moment(span.Timestamp)} (+${duration(node.startMs)})`],
+          ["start", `${timestampText(span.Timestamp)} (+${duration(node.startMs)})`],
           ["duration", duration(span.DurationMs)],
           ["self time", duration(selfMs(node))],
           ["status", `${span.StatusCode.toLowerCase()} ${span.StatusMessage}`],
@@ -46,7 +46,7 @@ export function SpanDetails({ node, tree, onClose }: { node: Node; tree: Tree; o
         {span.Events.slice(0, MAX_EVENTS).map((event, at) => (
           <details key={at} open={event.Name === "exception"}>
             <summary>
-              <SenderText text={event.Name} /> <span class="quiet">{moment(event.Timestamp)}</span>
+              <SenderText text={event.Name} /> <span class="quiet">{timestampText(event.Timestamp)}</span>
             </summary>
             <Pairs pairs={Object.entries(event.Attributes)} />
           </details>

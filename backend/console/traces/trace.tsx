@@ -4,7 +4,7 @@ import { useMemo } from "preact/hooks";
 import { stepKeys, useKeys } from "../state/keys.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
-import { around, moment, span as duration } from "../state/time.ts";
+import { around, timestampText, span as duration } from "../state/time.ts";
 import { TraceLogs } from "./trace-logs.tsx";
 import { SpanDetails } from "./span-details.tsx";
 import { buildTree, type Node, type Span, type Tree } from "../../client/trace-tree.ts";
@@ -25,22 +25,22 @@ const VIEWS = [
 
 export function Trace({ id }: { id: string }) {
   const loaded = useLoaded(id, async (signal) => await wholeList<Span>(`/query/traces/${encodeURIComponent(id)}`, signal, MAX_PAGES));
-  const whole = loaded.value.value;
-  const tree = useMemo(() => (whole && whole.rows.length > 0 ? buildTree(whole.rows) : undefined), [whole]);
+  const trace = loaded.value.value;
+  const tree = useMemo(() => (trace && trace.rows.length > 0 ? buildTree(trace.rows) : undefined), [trace]);
   return (
     <section class="screen trace" aria-labelledby="title">
-      <Status of={loaded}>{tree && <Shown id={id} tree={tree} isTruncated={whole?.isTruncated ?? false} />}</Status>
+      <Status of={loaded}>{tree && <TraceView id={id} tree={tree} isTruncated={trace?.isTruncated ?? false} />}</Status>
     </section>
   );
 }
 
-function Shown({ id, tree, isTruncated }: { id: string; tree: Tree; isTruncated: boolean }) {
+function TraceView({ id, tree, isTruncated }: { id: string; tree: Tree; isTruncated: boolean }) {
   const collapsed = useSignal<ReadonlySet<Node>>(new Set());
   const chosenId = route.value.query.get("span");
   const isFlame = route.value.query.get("view") === "flame";
   const searched = useSignal("");
   const colours = useMemo(() => serviceColours(tree), [tree]);
-  const rows = useMemo(() => matching(shownRows(tree, collapsed.value), searched.value), [tree, collapsed.value, searched.value]);
+  const rows = useMemo(() => filterRows(visibleRows(tree, collapsed.value), searched.value), [tree, collapsed.value, searched.value]);
   const at = rows.findIndex(({ span }) => span.SpanID === chosenId);
   const chosen = rows[at] ?? (isFlame ? tree.all.find(({ span }) => span.SpanID === chosenId) : undefined);
   const toggle = (node: Node): void => {
@@ -49,13 +49,13 @@ function Shown({ id, tree, isTruncated }: { id: string; tree: Tree; isTruncated:
     collapsed.value = next;
   };
   useKeys(() => {
-    const steps = stepKeys({ count: () => rows.length, at: () => at, choose: (next) => show(rows[next]) });
+    const steps = stepKeys({ count: () => rows.length, at: () => at, choose: (next) => chooseSpan(rows[next]) });
     const fold = () => chosen && chosen.children.length > 0 && toggle(chosen);
-    return { ...steps, Enter: () => void fold(), Escape: () => show(undefined) };
+    return { ...steps, Enter: () => void fold(), Escape: () => chooseSpan(undefined) };
   }, [rows, at]);
   return (
     <>
-      <Head id={id} tree={tree} isTruncated={isTruncated} />
+      <TraceHeader id={id} tree={tree} isTruncated={isTruncated} />
       <div class="bar">
         <Tabs label="Shown as" tabs={VIEWS} chosen={isFlame ? "flame" : ""} onChoose={(view) => choose({ view })} />
         {!isFlame && (
@@ -72,16 +72,16 @@ function Shown({ id, tree, isTruncated }: { id: string; tree: Tree; isTruncated:
         {isFlame ? (
           <FlameGraph tree={tree} colours={colours} chosenId={chosenId ?? undefined} />
         ) : (
-          <Waterfall tree={tree} rows={rows} at={at} collapsed={collapsed.value} onChoose={show} onToggle={toggle} />
+          <Waterfall tree={tree} rows={rows} at={at} collapsed={collapsed.value} onChoose={chooseSpan} onToggle={toggle} />
         )}
-        {chosen && <SpanDetails node={chosen} tree={tree} onClose={() => show(undefined)} />}
+        {chosen && <SpanDetails node={chosen} tree={tree} onClose={() => chooseSpan(undefined)} />}
       </div>
       <TraceLogs id={id} startMs={tree.startMs} durationMs={tree.durationMs} spanId={chosen?.span.SpanID} />
     </>
   );
 }
 
-function Head({ id, tree, isTruncated }: { id: string; tree: Tree; isTruncated: boolean }) {
+function TraceHeader({ id, tree, isTruncated }: { id: string; tree: Tree; isTruncated: boolean }) {
   const root = tree.roots[0]?.span;
   const errors = tree.all.filter(({ span }) => span.Error).length;
   const services = new Set(tree.all.map(({ span }) => span.Service));
@@ -90,7 +90,7 @@ function Head({ id, tree, isTruncated }: { id: string; tree: Tree; isTruncated: 
       <h1 id="title">
         <bdi>{visible(root?.Service ?? "")}</bdi> <bdi>{visible(root?.Operation ?? "")}</bdi>
       </h1>
-      <span>{moment(tree.startMs)}</span>
+      <span>{timestampText(tree.startMs)}</span>
       <strong>{duration(tree.durationMs)}</strong>
       <span>
         {counted(tree.all.length, "span")}
@@ -103,12 +103,12 @@ function Head({ id, tree, isTruncated }: { id: string; tree: Tree; isTruncated: 
   );
 }
 
-function show(node: Node | undefined): void {
+function chooseSpan(node: Node | undefined): void {
   choose({ span: node?.span.SpanID }, { replace: true });
 }
 
 /** Rows that contain a text in their service, operation or attributes. */
-function matching(rows: Node[], text: string): Node[] {
+function filterRows(rows: Node[], text: string): Node[] {
   const wanted = text.trim().toLowerCase();
   if (wanted === "") return rows;
   const has = (value: string): boolean => value.toLowerCase().includes(wanted);
@@ -119,7 +119,7 @@ function matching(rows: Node[], text: string): Node[] {
 }
 
 /** Rows without descendants of collapsed spans. */
-function shownRows(tree: Tree, collapsed: ReadonlySet<Node>): Node[] {
+function visibleRows(tree: Tree, collapsed: ReadonlySet<Node>): Node[] {
   const rows: Node[] = [];
   for (let at = 0; at < tree.all.length; at++) {
     const node = tree.all[at] as Node;
