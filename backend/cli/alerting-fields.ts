@@ -82,25 +82,21 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 /** `5m` and `300s` are the same duration. */
-export function isSameDuration(one: unknown, other: unknown): boolean {
-  const ms = durationMs(String(one));
-  return ms !== undefined && ms === durationMs(String(other));
+export function isSameDuration(a: unknown, b: unknown): boolean {
+  const ms = durationMs(String(a));
+  return ms !== undefined && ms === durationMs(String(b));
 }
 
-/** Throws Problem; its message begins with `where`. */
-export function readMatcher(text: string, where: string): Matcher {
+/** Throws Problem, or the given kind of it; its message begins with `where`. */
+export function readMatcher(text: string, where: string, Kind = Problem): Matcher {
   try {
     return parseMatcher(text);
   } catch (error) {
-    throw new Problem(`${where}: ${(error as Error).message}`);
+    throw new Kind(`${where}: ${(error as Error).message}`);
   }
 }
 
 /** A matcher in an argument or option, in the one printed form. Throws WrongUsage. */
 export function typedMatcher(text: string, where: string): string {
-  try {
-    return formatMatcher(parseMatcher(text));
-  } catch (error) {
-    throw new WrongUsage(`${where}: ${(error as Error).message}`);
-  }
+  return formatMatcher(readMatcher(text, where, WrongUsage));
 }

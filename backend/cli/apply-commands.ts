@@ -5,7 +5,7 @@ import type { Command } from "commander";
 import { type Change, type Kind, planChanges, readSections, type Resource, type Sections, formatYaml } from "./alerting-file.ts";
 import type { Client } from "./client.ts";
 import { readInput } from "./text-files.ts";
-import { Missing, PassingProblem, Problem, WrongUsage } from "./cli-error.ts";
+import { Missing, TemporaryProblem, Problem, WrongUsage } from "./cli-error.ts";
 import { collect } from "./named-resources.ts";
 import type { Console } from "./output.ts";
 import { dashboardKind, viewKind } from "./dashboards.ts";
@@ -129,7 +129,7 @@ async function whyRejected(client: Client, kind: Kind, resource: Resource): Prom
   try {
     return await kind.validate?.(client, resource);
   } catch (error) {
-    if (!(error instanceof Problem) || error instanceof PassingProblem) throw error;
+    if (!(error instanceof Problem) || error instanceof TemporaryProblem) throw error;
     return error.message;
   }
 }

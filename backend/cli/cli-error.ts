@@ -36,8 +36,8 @@ export class Interrupted extends Problem {
 }
 
 /** A retry may succeed: the backend is unavailable or busy. */
-export class PassingProblem extends Problem {
-  override readonly name = "PassingProblem";
+export class TemporaryProblem extends Problem {
+  override readonly name = "TemporaryProblem";
   readonly retryAfterS: number;
 
   constructor(message: string, { retryAfterS = 0, cause }: { retryAfterS?: number; cause?: unknown } = {}) {

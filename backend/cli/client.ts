@@ -2,7 +2,7 @@
 // sent unencrypted to another machine.
 import { isIP } from "node:net";
 import { readPassword, readSession, type Session, writeSession } from "./credentials.ts";
-import { Missing, PassingProblem, Problem, RefusedValue, WrongUsage } from "./cli-error.ts";
+import { Missing, TemporaryProblem, Problem, RefusedValue, WrongUsage } from "./cli-error.ts";
 import type { World } from "./settings.ts";
 import type { Row } from "./table.ts";
 
@@ -149,7 +149,7 @@ export class Client {
       });
     } catch (error) {
       if (signal?.aborted) throw error;
-      throw new PassingProblem(`${new URL(url).origin} cannot be reached: ${causeText(error)}`);
+      throw new TemporaryProblem(`${new URL(url).origin} cannot be reached: ${causeText(error)}`);
     }
   }
 
@@ -195,9 +195,9 @@ async function toProblem(response: Response): Promise<Problem> {
     const reason = `${message} [${response.status}${kind}]${wait}`;
     if (response.status === 404) return new Missing(reason);
     if (response.status === 400) return refusedValue(reason) ?? new WrongUsage(reason);
-    return TEMPORARY.has(response.status) ? new PassingProblem(reason, { retryAfterS: Number(retry) || 0 }) : new Problem(reason);
+    return TEMPORARY.has(response.status) ? new TemporaryProblem(reason, { retryAfterS: Number(retry) || 0 }) : new Problem(reason);
   } catch {
-    if (TEMPORARY.has(response.status)) return new PassingProblem(`the backend answered ${response.status}${wait}`);
+    if (TEMPORARY.has(response.status)) return new TemporaryProblem(`the backend answered ${response.status}${wait}`);
     return new Problem(`the backend answered ${response.status}${wait}; is the URL right?`);
   }
 }

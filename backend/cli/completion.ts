@@ -1,5 +1,5 @@
 // `atherops completion`: prints a script that completes commands and options in bash, zsh or fish. It is generated from the commands
-// themselves, so that it is complete; `prefix` finds what may follow the words of a line.
+// themselves, so that it is complete.
 import { Argument, type Command } from "commander";
 import { WrongUsage } from "./cli-error.ts";
 import type { Console } from "./output.ts";

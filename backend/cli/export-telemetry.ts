@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { finished } from "node:stream/promises";
 import type { Command } from "commander";
 import { pause } from "../../common/loop.ts";
-import { PassingProblem, Problem } from "./cli-error.ts";
+import { TemporaryProblem, Problem } from "./cli-error.ts";
 import type { Client } from "./client.ts";
 import type { Console } from "./output.ts";
 import { sinceStart } from "./query-rows.ts";
@@ -16,8 +16,8 @@ import { sinceStart } from "./query-rows.ts";
 const PAGE_ROWS = "500";
 const PROMETHEUS = "/query/prometheus/api/v1";
 const DAY_MS = 86_400_000;
-const SHORTEST_MS = 60_000;
-const ATTEMPTS = 60;
+const MIN_RANGE_MS = 60_000;
+const MAX_ATTEMPTS = 60;
 const RETRY_AFTER_S = 5;
 
 interface Options {
@@ -63,9 +63,9 @@ async function writeFile(console: Console, path: string, lines: AsyncIterable<re
   // A failure is thrown by the await below.
   ended.catch(() => undefined);
   let count = 0;
-  for await (const some of lines) {
-    count += some.length;
-    const text = some.map((line) => `${JSON.stringify(line)}\n`).join("");
+  for await (const batch of lines) {
+    count += batch.length;
+    const text = batch.map((line) => `${JSON.stringify(line)}\n`).join("");
     if (!stream.write(text)) await Promise.race([once(stream, "drain"), ended]);
   }
   stream.end();
@@ -75,18 +75,18 @@ async function writeFile(console: Console, path: string, lines: AsyncIterable<re
 }
 
 async function* pages(console: Console, client: Client, path: string, query: Record<string, string>): AsyncGenerator<readonly object[]> {
-  let page = await patiently(console, () => client.page(path, { ...query, limit: PAGE_ROWS }));
+  let page = await retryWhileBusy(console, () => client.page(path, { ...query, limit: PAGE_ROWS }));
   for (;;) {
     yield page.rows;
     const { next } = page;
     if (next === undefined) return;
-    page = await patiently(console, () => client.page(next));
+    page = await retryWhileBusy(console, () => client.page(next));
   }
 }
 
 async function* samples(console: Console, client: Client, startMs: number, endMs: number): AsyncGenerator<readonly Line[]> {
   const range = { start: String(startMs / 1000), end: String(endMs / 1000) };
-  const names = await patiently(console, () =>
+  const names = await retryWhileBusy(console, () =>
     client.call<{ data: string[] }>("GET", `${PROMETHEUS}/label/__name__/values`, { query: range }),
   );
   for (const name of names.data) {
@@ -94,7 +94,7 @@ async function* samples(console: Console, client: Client, startMs: number, endMs
       const untilMs = Math.min(endMs, fromMs + stepMs);
       const lines = await samplesOf(console, client, name, fromMs, untilMs).catch((error: unknown) => {
         // The backend refuses a response that is too large: request a shorter range.
-        if (error instanceof PassingProblem || !(error instanceof Problem) || stepMs <= SHORTEST_MS) throw error;
+        if (error instanceof TemporaryProblem || !(error instanceof Problem) || stepMs <= MIN_RANGE_MS) throw error;
         return undefined;
       });
       if (lines === undefined) stepMs /= 4;
@@ -110,20 +110,22 @@ async function* samples(console: Console, client: Client, startMs: number, endMs
 async function samplesOf(console: Console, client: Client, name: string, fromMs: number, untilMs: number): Promise<Line[]> {
   const query = { query: `{__name__=${JSON.stringify(name)}}[${untilMs - fromMs}ms]`, time: String(untilMs / 1000) };
   type Series = { metric: Record<string, string>; values: [seconds: number, value: string][] };
-  const { data } = await patiently(console, () => client.call<{ data: { result: Series[] } }>("GET", `${PROMETHEUS}/query`, { query }));
-  return data.result.map(({ metric: { org_id: _own, ...metric }, values }) => ({
+  const { data } = await retryWhileBusy(console, () =>
+    client.call<{ data: { result: Series[] } }>("GET", `${PROMETHEUS}/query`, { query }),
+  );
+  return data.result.map(({ metric: { org_id: _orgId, ...metric }, values }) => ({
     metric,
     values: values.map(([, value]) => Number(value)),
     timestamps: values.map(([seconds]) => Math.round(seconds * 1000)),
   }));
 }
 
-async function patiently<T>(console: Console, ask: () => Promise<T>): Promise<T> {
+async function retryWhileBusy<T>(console: Console, request: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await ask();
+      return await request();
     } catch (error) {
-      if (!(error instanceof PassingProblem) || attempt === ATTEMPTS) throw error;
+      if (!(error instanceof TemporaryProblem) || attempt === MAX_ATTEMPTS) throw error;
       await pause((error.retryAfterS || RETRY_AFTER_S) * 1000, console.world.signal);
     }
   }

@@ -75,9 +75,9 @@ function problemOf(report: Report, newest: string): string | null {
 
 /** Versions such as 1.2.3; text after the numbers does not count. */
 function newerOf(a: string, b: string): string {
-  const [left, right] = [numbersOf(a), numbersOf(b)];
-  const different = right.findIndex((number, i) => number !== (left[i] ?? -1));
-  return different !== -1 && (right[different] ?? 0) > (left[different] ?? -1) ? b : a;
+  const [numbersA, numbersB] = [numbersOf(a), numbersOf(b)];
+  const index = numbersB.findIndex((number, i) => number !== (numbersA[i] ?? -1));
+  return index !== -1 && (numbersB[index] ?? 0) > (numbersA[index] ?? -1) ? b : a;
 }
 
 function numbersOf(version: string): number[] {

@@ -91,8 +91,8 @@ export function shapeOfNumbers(means: readonly (number | undefined)[]): string {
 function summaryOf({ values }: Series): { min: string; max: string; last: string } {
   const numbers = values.map(([, text]) => numberOf(text)).filter((value) => !Number.isNaN(value));
   if (numbers.length === 0) return { min: "-", max: "-", last: "-" };
-  const min = numbers.reduce((one, other) => Math.min(one, other));
-  const max = numbers.reduce((one, other) => Math.max(one, other));
+  const min = numbers.reduce((a, b) => Math.min(a, b));
+  const max = numbers.reduce((a, b) => Math.max(a, b));
   return { min: figure(min), max: figure(max), last: figure(numbers.at(-1) ?? min) };
 }
 

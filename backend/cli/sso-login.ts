@@ -91,13 +91,13 @@ function readTypedCode({ stdin, stderr }: World, state: string): Disposable & { 
 class Browser implements AsyncDisposable {
   readonly code: Promise<string>;
   readonly #server: Server;
-  readonly #found = Promise.withResolvers<string>();
+  readonly #receivedCode = Promise.withResolvers<string>();
   #waiting: ServerResponse | undefined;
   #answered: Promise<void> | undefined;
 
   private constructor(state: string) {
-    this.code = this.#found.promise;
-    this.#server = createServer({ maxHeaderSize: 16_384 }, (request, response) => this.#take(request, response, state));
+    this.code = this.#receivedCode.promise;
+    this.#server = createServer({ maxHeaderSize: 16_384 }, (request, response) => this.#receive(request, response, state));
   }
 
   static async expected(state: string): Promise<Browser> {
@@ -113,12 +113,12 @@ class Browser implements AsyncDisposable {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  #take(request: IncomingMessage, response: ServerResponse, state: string): void {
+  #receive(request: IncomingMessage, response: ServerResponse, state: string): void {
     const isOurs = request.method === "GET" && request.headers.host === `127.0.0.1:${this.port}`;
     const code = isOurs && !this.#waiting ? codeIn(request.url ?? "", state) : undefined;
     if (code === undefined) return page(response, 404, "No login is in progress.");
     this.#waiting = response;
-    this.#found.resolve(code);
+    this.#receivedCode.resolve(code);
   }
 
   /** Shows a text in the browser window. */

@@ -4,7 +4,7 @@
 import { once } from "node:events";
 import { pause } from "../../common/loop.ts";
 import { readServerEvents } from "../client/server-events.ts";
-import { PassingProblem, Problem } from "./cli-error.ts";
+import { TemporaryProblem, Problem } from "./cli-error.ts";
 import type { CallOptions, Client } from "./client.ts";
 import type { Console } from "./output.ts";
 import { escapeJson, type Row } from "./table.ts";
@@ -46,9 +46,9 @@ export async function tail(options: TailOptions): Promise<void> {
   const { retryMs, maxRetryMs } = { ...TIMES, ...options.times };
   const progress: Progress = { lastId: undefined, hasConnected: false, failures: 0, isLossPrinted: false };
   for (;;) {
-    const lost = await connection(options, progress).catch((error: unknown) => {
+    const lost = await readTail(options, progress).catch((error: unknown) => {
       if (signal?.aborted) return undefined;
-      if (!progress.hasConnected || !(error instanceof PassingProblem)) throw error;
+      if (!progress.hasConnected || !(error instanceof TemporaryProblem)) throw error;
       return error;
     });
     if (signal?.aborted) return;
@@ -63,26 +63,26 @@ export async function tail(options: TailOptions): Promise<void> {
   }
 }
 
-/** One connection, until it ends. */
-async function connection(options: TailOptions, progress: Progress): Promise<undefined> {
+/** Reads one connection until it ends. */
+async function readTail(options: TailOptions, progress: Progress): Promise<undefined> {
   const { client, console, filters, line, timer = startTimer } = options;
   const { silenceMs } = { ...TIMES, ...options.times };
   const { signal } = console.world;
   const silent = new AbortController();
   let stop: (() => void) | undefined;
-  const alive = (): void => {
+  const restartTimer = (): void => {
     stop?.();
-    stop = timer(() => silent.abort(new PassingProblem("no data from the backend")), silenceMs);
+    stop = timer(() => silent.abort(new TemporaryProblem("no data from the backend")), silenceMs);
   };
   const headers: Record<string, string> = progress.lastId === undefined ? {} : { "last-event-id": progress.lastId };
-  alive();
+  restartTimer();
   try {
-    const ends = AbortSignal.any([silent.signal, ...(signal ? [signal] : [])]);
-    const response = await client.open(PATH, { query: filters, headers, signal: ends });
+    const aborted = AbortSignal.any([silent.signal, ...(signal ? [signal] : [])]);
+    const response = await client.open(PATH, { query: filters, headers, signal: aborted });
     if (progress.isLossPrinted)
       console.note(progress.lastId === undefined ? "reconnected; records that arrived in the meantime are not shown" : "reconnected");
     Object.assign(progress, { hasConnected: true, isLossPrinted: false });
-    for await (const { name, id, data } of readServerEvents(response, alive)) {
+    for await (const { name, id, data } of readServerEvents(response, restartTimer)) {
       progress.lastId = id ?? progress.lastId;
       if (name === "failed") throw failureOf(data);
       progress.failures = 0;
@@ -120,11 +120,11 @@ function parseRow(data: string): Row {
 /** The backend's reason for the end of the tail. If the session has ended, reconnecting may renew it. */
 function failureOf(data: string): Problem {
   const { error, message } = parseRow(data) as { error: string; message: string };
-  return error === "invalid_token" ? new PassingProblem("the session has ended") : new Problem(`${message} [${error}]`);
+  return error === "invalid_token" ? new TemporaryProblem("the session has ended") : new Problem(`${message} [${error}]`);
 }
 
 /** A broken connection is a temporary failure; an endless event is not from this backend. */
 function toProblem(error: unknown): unknown {
   if (error instanceof RangeError) return new Problem(error.message);
-  return error instanceof TypeError ? new PassingProblem("the connection was lost", { cause: error }) : error;
+  return error instanceof TypeError ? new TemporaryProblem("the connection was lost", { cause: error }) : error;
 }
