@@ -8,7 +8,7 @@ import type { Socket } from "node:net";
 
 export const { createServer, METHODS, request, ServerResponse, STATUS_CODES } = process.getBuiltinModule("node:http");
 
-export interface Asked {
+export interface TextResponse {
   readonly status: number;
   /** 200 to 299. */
   readonly ok: boolean;
@@ -22,17 +22,17 @@ export interface Asked {
 export async function ask(
   url: string,
   { signal, headers }: { signal: AbortSignal; headers?: Readonly<Record<string, string>> },
-): Promise<Asked> {
+): Promise<TextResponse> {
   signal.throwIfAborted();
-  const { promise, resolve, reject } = Promise.withResolvers<Asked>();
+  const { promise, resolve, reject } = Promise.withResolvers<TextResponse>();
   const failed = (error: unknown): void => reject(signal.aborted ? signal.reason : error);
-  const asked = request(url, { headers: { ...headers }, agent: false }, (answer) => {
+  const outgoing = request(url, { headers: { ...headers }, agent: false }, (answer) => {
     const status = answer.statusCode ?? 0;
     text(answer).then((all) => resolve({ status, ok: status >= 200 && status < 300, text: all }), failed);
   });
-  asked.on("error", failed).end();
+  outgoing.on("error", failed).end();
   // Not passed as an option of the request: a signal that aborts after the response would create an error with a stack trace each time.
-  const abort = (): void => void asked.destroy();
+  const abort = (): void => void outgoing.destroy();
   signal.addEventListener("abort", abort);
   try {
     return await promise;

@@ -29,15 +29,15 @@ function withoutWebTokens(text: string): string {
 
 function withoutTokensOfRun(run: string): string {
   const parts = run.split(".");
-  const kept: string[] = [];
+  const masked: string[] = [];
   for (let i = 0; i < parts.length; i++) {
     const part = parts[i] ?? "";
     const at = part.search(/\beyJ[\w-]/);
     const isToken = at >= 0 && parts[i + 1] && parts[i + 2];
-    kept.push(isToken ? `${part.slice(0, at)}[redacted]` : part);
+    masked.push(isToken ? `${part.slice(0, at)}[redacted]` : part);
     if (isToken) i += 2;
   }
-  return kept.join(".");
+  return masked.join(".");
 }
 
 /** A number, a literal, or the beginning of an object or a list: not a secret, and replacing it with text would break the JSON. */

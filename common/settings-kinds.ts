@@ -146,7 +146,7 @@ export function cachedProgram(reader: SettingsReader, name: string, version: str
   const editions = readFolder(folder).filter((entry) => entry === version || entry.startsWith(`${version}-`));
   const [newest = version] = editions
     .map((edition) => ({ edition, atMs: statSync(join(folder, edition, name), { throwIfNoEntry: false })?.mtimeMs ?? 0 }))
-    .sort((one, other) => other.atMs - one.atMs)
+    .sort((a, b) => b.atMs - a.atMs)
     .map(({ edition }) => edition);
   return join(folder, newest, name);
 }

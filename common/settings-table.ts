@@ -150,9 +150,9 @@ export class SettingsReader {
 
   #text({ name, mayBeGone }: Setting): string | undefined {
     const file = this.plain(`${name}_FILE`);
-    const own = this.plain(name);
-    if (name.endsWith("_FILE") || file === undefined) return own;
-    if (own) this.problem(`${name} and ${name}_FILE are both set: set one`);
+    const value = this.plain(name);
+    if (name.endsWith("_FILE") || file === undefined) return value;
+    if (value) this.problem(`${name} and ${name}_FILE are both set: set one`);
     try {
       return readFileSync(file, "utf8").replace(/\r?\n$/, "") || undefined;
     } catch (error) {

@@ -41,8 +41,8 @@ export interface ClusterCollectorStatus {
 export class ClusterCollector implements AsyncDisposable {
   readonly #options: ClusterCollectorOptions;
   readonly #standBy: StandBy;
-  readonly #polls: Outage<Error>;
-  readonly #terms: Outage<Error>;
+  readonly #pollOutage: Outage<Error>;
+  readonly #termOutage: Outage<Error>;
   readonly #loop: Loop;
   #failedTerms = 0;
   #supervisor: Supervisor | undefined;
@@ -51,7 +51,7 @@ export class ClusterCollector implements AsyncDisposable {
     this.#options = options;
     const { lease, name, log } = options;
     this.#standBy = new StandBy(lease, name);
-    this.#polls = new Outage({
+    this.#pollOutage = new Outage({
       began: ({ message }) =>
         log.warn(
           { event: "cluster_collector.election_failed", err: message },
@@ -63,12 +63,11 @@ export class ClusterCollector implements AsyncDisposable {
           "recovered: taking part in the leader election for cluster-wide collection",
         ),
     });
-    this.#terms = new Outage({
+    this.#termOutage = new Outage({
       began: ({ message }) => log.warn({ event: "cluster_collector.failed", err: message }, "cluster-wide collection failed, retrying"),
       ended: () => log.info({ event: "cluster_collector.recovered" }, "recovered: cluster-wide collection works"),
     });
-    // Another agent that reaches the API server collects until then.
-    this.#loop = new Loop({ step: (signal) => this.#step(signal), failed: (error) => this.#polls.failed(error as Error) });
+    this.#loop = new Loop({ step: (signal) => this.#step(signal), failed: (error) => this.#pollOutage.failed(error as Error) });
   }
 
   status(): ClusterCollectorStatus {
@@ -92,10 +91,10 @@ export class ClusterCollector implements AsyncDisposable {
     try {
       term = await lease.tryAcquire(signal, annotate);
       if (!term && lease.view) pauseMs = await this.#standBy.afterPoll(lease.view, signal);
-      this.#polls.recovered();
+      this.#pollOutage.recovered();
     } catch (error) {
-      // Another agent that reaches the API server collects until then.
-      if (!signal.aborted) this.#polls.failed(error as Error);
+      // While this agent cannot reach the API server, another agent collects.
+      if (!signal.aborted) this.#pollOutage.failed(error as Error);
       return this.#standBy.afterFailure();
     }
     if (!term) return pauseMs;
@@ -116,11 +115,11 @@ export class ClusterCollector implements AsyncDisposable {
       await using term = acquiredTerm;
       await this.#collect(term);
       this.#failedTerms = 0;
-      this.#terms.recovered();
+      this.#termOutage.recovered();
       return spread(POLL_EVERY_MS);
     } catch (error) {
       // The Lease is released, and another agent may succeed.
-      this.#terms.failed(error as Error);
+      this.#termOutage.failed(error as Error);
       return backoffOf(++this.#failedTerms, DEFAULT_BACKOFF);
     }
   }

@@ -200,8 +200,8 @@ export class EffectiveConfig implements AsyncDisposable {
   }
 
   #inOrder(change: () => Promise<unknown>): Promise<unknown> {
-    const mine = this.#lastChange.then(change);
-    this.#lastChange = mine.catch(() => undefined);
-    return mine;
+    const result = this.#lastChange.then(change);
+    this.#lastChange = result.catch(() => undefined);
+    return result;
   }
 }

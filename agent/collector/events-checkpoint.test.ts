@@ -19,7 +19,7 @@ function world(): {
     get eventsEnded() {
       return is.ended;
     },
-    startAnew: () => void is.starts++,
+    killAndRestart: () => void is.starts++,
   };
   return { checkpoint: new EventsCheckpoint(api, () => Promise.resolve(is.delivered)), is, collector };
 }

@@ -20,7 +20,7 @@ export interface EventsApi {
   newestOfEvents(signal: AbortSignal): Promise<string>;
 }
 
-export type EventsCollector = Pick<Supervisor, "status" | "metricsUrl" | "eventsEnded" | "startAnew">;
+export type EventsCollector = Pick<Supervisor, "status" | "metricsUrl" | "eventsEnded" | "killAndRestart">;
 
 export class EventsCheckpoint {
   readonly #api: EventsApi;
@@ -60,10 +60,10 @@ export class EventsCheckpoint {
     const timeout = AbortSignal.any([signal, AbortSignal.timeout(BEGIN_WITHIN_MS)]);
     // The API server rejects a version that it does not know, and the collector then begins with new events.
     const newest = await this.#api.newestOfEvents(timeout).catch(() => version);
-    const [last, now] = [parseVersion(version), parseVersion(newest)];
+    const [checkpoint, latest] = [parseVersion(version), parseVersion(newest)];
     // If etcd was restored from a backup, the API server may be behind the checkpoint, and a watch from the checkpoint would report no
     // events until the server has caught up.
-    if (now !== undefined) this.#version = last !== undefined && last <= now ? version : newest;
+    if (latest !== undefined) this.#version = checkpoint !== undefined && checkpoint <= latest ? version : newest;
   }
 
   /** Advances the checkpoint; the leader calls it periodically. Throws errors of the API. `nowMs`: monotonic. */
@@ -89,7 +89,7 @@ export class EventsCheckpoint {
   async #resume(collector: EventsCollector, signal: AbortSignal): Promise<void> {
     this.#next = undefined;
     await this.#api.newestOfEvents(signal);
-    collector.startAnew();
+    collector.killAndRestart();
   }
 }
 

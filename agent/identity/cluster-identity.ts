@@ -231,9 +231,9 @@ export class ClusterIdentity implements AgentIdentity {
     const term = await this.#lease.tryAcquire(this.#stop.signal);
     if (!term) return this.#timing.lease.durationMs * (1.05 + Math.random() * 0.25);
     try {
-      await using held = term;
+      await using activeTerm = term;
       this.#holdsLease = true;
-      await this.#lead(held).catch((error: unknown) => this.#failedInSession(held.signal, error));
+      await this.#lead(activeTerm).catch((error: unknown) => this.#failedInSession(activeTerm.signal, error));
     } finally {
       this.#holdsLease = false;
     }
@@ -258,11 +258,11 @@ export class ClusterIdentity implements AgentIdentity {
   /**
    * Keeps the Lease during the pause before the next attempt, so that only one agent of the cluster calls the backend at a time.
    */
-  async #failedInSession(held: AbortSignal, error: unknown): Promise<void> {
-    if (held.aborted || isOvertaken(error)) throw error;
+  async #failedInSession(term: AbortSignal, error: unknown): Promise<void> {
+    if (term.aborted || isOvertaken(error)) throw error;
     this.#failedSessions += 1;
     this.#reportFailure(error);
-    await pause(retryAfterMs(this.#failedSessions, requestedWaitMs(error), this.#timing.backoffMs), held);
+    await pause(retryAfterMs(this.#failedSessions, requestedWaitMs(error), this.#timing.backoffMs), term);
   }
 
   // ---- reporting

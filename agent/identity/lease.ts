@@ -57,7 +57,8 @@ const RETRIES_PER_RENEWAL = 4;
 /** The API rejects a higher number, so without this limit, a Lease that has reached it could not be acquired. */
 const MAX_TRANSITIONS = 2 ** 31 - 1;
 
-interface Held {
+/** The Lease during a term. */
+interface HeldLease {
   lease: LeaseObject;
   /** Monotonic. */
   deadline: number;
@@ -99,10 +100,10 @@ export class Lease {
    */
   async tryAcquire(signal: AbortSignal, annotate: Annotate = () => ({})): Promise<LeaseTerm | undefined> {
     const found = await this.#api.readLease(this.#objectName, signal);
-    if (!this.#mayTake(found)) return undefined;
+    if (!this.#mayAcquire(found)) return undefined;
     const startedAt = performance.now();
-    const taken = await this.#write(withAnnotations(found, annotate), { ...found.spec, ...this.#held(found) }, signal);
-    return taken && this.#term(taken, { annotate, found: found.metadata?.annotations ?? {}, startedAt, signal });
+    const written = await this.#write(withAnnotations(found, annotate), { ...found.spec, ...this.#heldSpec(found) }, signal);
+    return written && this.#startTerm(written, { annotate, found: found.metadata?.annotations ?? {}, startedAt, signal });
   }
 
   /** The Lease as the last attempt found it; undefined unless another agent held it. */
@@ -116,7 +117,7 @@ export class Lease {
     return (await this.#write(withAnnotations(found, annotate), found.spec, signal)) !== undefined;
   }
 
-  #mayTake(found: LeaseObject): boolean {
+  #mayAcquire(found: LeaseObject): boolean {
     const holder = found.spec?.holderIdentity;
     if (!holder || holder === this.#identity) return true;
     const spec = JSON.stringify(found.spec);
@@ -127,7 +128,7 @@ export class Lease {
     return freeInMs < 0;
   }
 
-  #held(found: LeaseObject): LeaseObject["spec"] {
+  #heldSpec(found: LeaseObject): LeaseObject["spec"] {
     const now = new V1MicroTime();
     const isHolder = found.spec?.holderIdentity === this.#identity;
     return {
@@ -149,13 +150,13 @@ export class Lease {
     }
   }
 
-  #term(
-    taken: LeaseObject,
+  #startTerm(
+    lease: LeaseObject,
     { annotate, found, startedAt, signal }: { annotate: Annotate; found: Annotations; startedAt: number; signal: AbortSignal },
   ): LeaseTerm {
     const termEnd = new AbortController();
     const ended = AbortSignal.any([signal, termEnd.signal]);
-    const held: Held = { lease: taken, deadline: startedAt + this.#timing.renewDeadlineMs, annotate };
+    const held: HeldLease = { lease, deadline: startedAt + this.#timing.renewDeadlineMs, annotate };
     const renewing = this.#renew(held, ended).catch((error: unknown) => {
       if (!ended.aborted) termEnd.abort(error);
     });
@@ -175,7 +176,7 @@ export class Lease {
   }
 
   /** Runs until `ended`; throws LeaseLostError if the term ends for another reason. Updates `held` at each renewal. */
-  async #renew(held: Held, ended: AbortSignal): Promise<never> {
+  async #renew(held: HeldLease, ended: AbortSignal): Promise<never> {
     const { renewEveryMs } = this.#timing;
     for (let pauseMs = renewEveryMs; ;) {
       await sleep(Math.max(0, Math.min(pauseMs, held.deadline - performance.now())), undefined, { signal: ended });
@@ -196,18 +197,18 @@ export class Lease {
     }
   }
 
-  async #renewOnce({ lease, annotate }: Held, signal: AbortSignal): Promise<LeaseObject> {
-    const renewed = await this.#write(withAnnotations(lease, annotate), { ...lease.spec, ...this.#held(lease) }, signal);
+  async #renewOnce({ lease, annotate }: HeldLease, signal: AbortSignal): Promise<LeaseObject> {
+    const renewed = await this.#write(withAnnotations(lease, annotate), { ...lease.spec, ...this.#heldSpec(lease) }, signal);
     if (renewed) return renewed;
     // The Lease has changed: by an upgrade of the chart, by our own write whose response was lost, or by a new holder.
     const found = await this.#api.readLease(this.#objectName, signal);
     if (found.spec?.holderIdentity !== this.#identity) throw new LeaseLostError("another agent holds it");
-    const second = await this.#write(withAnnotations(found, annotate), { ...found.spec, ...this.#held(found) }, signal);
+    const second = await this.#write(withAnnotations(found, annotate), { ...found.spec, ...this.#heldSpec(found) }, signal);
     if (!second) throw new Error("the lease changed twice while it was renewed");
     return second;
   }
 
-  async #release({ lease, annotate }: Held): Promise<void> {
+  async #release({ lease, annotate }: HeldLease): Promise<void> {
     const signal = AbortSignal.timeout(this.#timing.renewEveryMs);
     try {
       if (await this.#write(withAnnotations(lease, annotate), free(lease), signal)) return;

@@ -21,11 +21,11 @@ interface Permission {
 
 /** Permissions for enrolment, rotation and following the Secret. */
 export function identityPermissions(where: { podNamespace: string; secretName: string; leaseName: string }): Permission[] {
-  const own = { namespace: where.podNamespace };
+  const namespace = where.podNamespace;
   const verbs = ["get", "update", "patch", "watch"];
   return [
-    ...verbs.map((verb) => ({ ...own, apiGroup: "", resource: "secrets", name: where.secretName, verb })),
-    ...verbs.map((verb) => ({ ...own, apiGroup: "coordination.k8s.io", resource: "leases", name: where.leaseName, verb })),
+    ...verbs.map((verb) => ({ namespace, apiGroup: "", resource: "secrets", name: where.secretName, verb })),
+    ...verbs.map((verb) => ({ namespace, apiGroup: "coordination.k8s.io", resource: "leases", name: where.leaseName, verb })),
     { apiGroup: "", resource: "namespaces", name: "kube-system", verb: "get", namespace: undefined },
   ];
 }
@@ -41,7 +41,7 @@ export function telemetryPermissions(
   const policies = hasPolicies ? POLICY_RESOURCES : [];
   const patched = hasPolicies ? [{ apiGroup: "atherops.io", resource: "logpolicies/status", verb: "patch" }] : [];
   const usage = signals.includes("metrics") ? ["nodes/stats", "nodes/metrics"] : [];
-  const watched = ["list", "watch"].flatMap((verb) => [{ resource: "pods" }, ...monitored, ...policies].map((what) => ({ ...what, verb })));
+  const watched = ["list", "watch"].flatMap((verb) => [{ resource: "pods" }, ...monitored, ...policies].map((rule) => ({ ...rule, verb })));
   return [...usage.map((resource) => ({ resource, verb: "get" })), ...watched, ...patched].map((rule) => ({ ...everywhere, ...rule }));
 }
 
@@ -84,7 +84,7 @@ export function clusterPermissions(settings: {
   ];
   return [
     ...["get", "update"].map((verb) => ({ ...lease, verb })),
-    ...watched.flatMap((what) => ["list", "watch"].map((verb) => ({ ...what, verb, name: undefined, namespace: undefined }))),
+    ...watched.flatMap((rule) => ["list", "watch"].map((verb) => ({ ...rule, verb, name: undefined, namespace: undefined }))),
   ];
 }
 
@@ -117,12 +117,12 @@ export class PermissionCheck {
   readonly done: Promise<void>;
   readonly #options: { readonly api: KubernetesApi; readonly required: readonly Permission[] };
   /** Its cause is the list of rules that would grant the missing permissions. */
-  readonly #lack: Outage<string[]>;
+  readonly #outage: Outage<string[]>;
 
   constructor(options: { api: KubernetesApi; required: readonly Permission[]; log: Log; signal: AbortSignal }) {
     const { log } = options;
     this.#options = options;
-    this.#lack = new Outage({
+    this.#outage = new Outage({
       began: (missing) => log.error({ event: "permissions.missing", missing }, "the service account lacks permissions; grant these"),
       ended: () => log.info({ event: "permissions.granted" }, "the service account has all permissions now"),
     });
@@ -131,21 +131,21 @@ export class PermissionCheck {
       log.warn({ event: "permissions.check_failed", err: error }, "cannot check the service account's permissions");
     const step = async (signal: AbortSignal): Promise<number | undefined> => {
       await this.#check(signal).catch((error: unknown) => signal.aborted || failed(error));
-      return this.#lack.cause && CHECK_EVERY_MS;
+      return this.#outage.cause && CHECK_EVERY_MS;
     };
     this.done = new Loop({ signal: options.signal, step, failed }).done;
   }
 
   /** Rules to grant; undefined if none is known to be missing. */
   get missing(): string | undefined {
-    const rules = this.#lack.cause;
+    const rules = this.#outage.cause;
     return rules && `the service account lacks permissions; grant:\n${rules.join("\n")}`;
   }
 
   async #check(signal: AbortSignal): Promise<void> {
     const { api, required } = this.#options;
     const missing = (await missingPermissions(api, required, signal)).map((permission) => grantingRule(permission));
-    if (missing.length > 0) this.#lack.failed(missing, missing.join("\n"));
-    else this.#lack.recovered();
+    if (missing.length > 0) this.#outage.failed(missing, missing.join("\n"));
+    else this.#outage.recovered();
   }
 }

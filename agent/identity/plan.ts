@@ -50,39 +50,39 @@ export type Plan =
   /** `againInMs`: when the next plan is due. */
   | { readonly kind: "none"; readonly problem?: ProblemCode; readonly againInMs?: number };
 
-export function decidePlan(now: Situation): Plan {
-  if (!now.secret) return { kind: "none", problem: "secret_missing" };
-  if (!now.secret.credential) return withoutCredential(now);
-  return withCredential(now, now.secret, now.secret.credential);
+export function decidePlan(situation: Situation): Plan {
+  if (!situation.secret) return { kind: "none", problem: "secret_missing" };
+  if (!situation.secret.credential) return planWithoutCredential(situation);
+  return planWithCredential(situation, situation.secret, situation.secret.credential);
 }
 
-function withoutCredential(now: Situation): Plan {
-  const { remembered, ownTokenHash, rememberedTokenHash } = now;
+function planWithoutCredential(situation: Situation): Plan {
+  const { remembered, ownTokenHash, rememberedTokenHash } = situation;
   const hasNewToken = ownTokenHash !== undefined && rememberedTokenHash !== undefined && ownTokenHash !== rememberedTokenHash;
-  if (remembered && keyHash(remembered.apiKey) !== now.refusedKey && !hasNewToken) {
+  if (remembered && keyHash(remembered.apiKey) !== situation.refusedKey && !hasNewToken) {
     return { kind: "restore", credential: remembered, usedTokenHash: rememberedTokenHash };
   }
   if (ownTokenHash === undefined) return { kind: "none", problem: "no_install_token" };
-  if (now.refusedTokens.has(ownTokenHash)) return { kind: "none", problem: "install_token_refused" };
+  if (situation.refusedTokens.has(ownTokenHash)) return { kind: "none", problem: "install_token_refused" };
   return { kind: "enrol", tokenHash: ownTokenHash, why: "the cluster has no key yet" };
 }
 
-function withCredential(now: Situation, secret: SecretContent, credential: Credential): Plan {
+function planWithCredential(situation: Situation, secret: SecretContent, credential: Credential): Plan {
   const hash = keyHash(credential.apiKey);
   // The key may be refused because of a rotation whose response was lost; the refused key can still request that response.
   if (isRotating(secret)) return { kind: "rotate", credential, why: "an announced rotation is not finished" };
-  if (hash === now.refusedKey) return afterRefusal(now, secret);
-  if (secret.rotateRequested && now.rotationWaitMs === 0) return { kind: "rotate", credential, why: "it was requested" };
-  const ageDays = now.keyAge?.keyHash === hash ? now.keyAge.days : 0;
-  if (now.keyRotationDays > 0 && ageDays >= now.keyRotationDays) {
+  if (hash === situation.refusedKey) return planAfterRefusal(situation, secret);
+  if (secret.rotateRequested && situation.rotationWaitMs === 0) return { kind: "rotate", credential, why: "it was requested" };
+  const ageDays = situation.keyAge?.keyHash === hash ? situation.keyAge.days : 0;
+  if (situation.keyRotationDays > 0 && ageDays >= situation.keyRotationDays) {
     return { kind: "rotate", credential, why: `the key is ${ageDays} days old` };
   }
-  return secret.rotateRequested ? { kind: "none", againInMs: now.rotationWaitMs } : { kind: "none" };
+  return secret.rotateRequested ? { kind: "none", againInMs: situation.rotationWaitMs } : { kind: "none" };
 }
 
-function afterRefusal(now: Situation, secret: SecretContent): Plan {
-  const { ownTokenHash } = now;
+function planAfterRefusal(situation: Situation, secret: SecretContent): Plan {
+  const { ownTokenHash } = situation;
   if (ownTokenHash === undefined || ownTokenHash === secret.usedTokenHash) return { kind: "none", problem: "key_refused" };
-  if (now.refusedTokens.has(ownTokenHash)) return { kind: "none", problem: "install_token_refused" };
+  if (situation.refusedTokens.has(ownTokenHash)) return { kind: "none", problem: "install_token_refused" };
   return { kind: "enrol", tokenHash: ownTokenHash, why: "the backend refuses the key, and there is an unused install token" };
 }

@@ -115,23 +115,23 @@ export class KubernetesApi implements AsyncDisposable {
   }
 
   readSecret({ namespace, name }: ObjectName, signal: AbortSignal): Promise<Secret> {
-    const [core, answers] = this.#core;
-    return this.#call(core.readNamespacedSecret(name, namespace), (answer) => answers.readNamespacedSecretWithHttpInfo(answer), signal);
+    const [core, processor] = this.#core;
+    return this.#call(core.readNamespacedSecret(name, namespace), (answer) => processor.readNamespacedSecretWithHttpInfo(answer), signal);
   }
 
   /** If the object has `metadata.resourceVersion`, the API refuses (409) if it has changed since. */
   replaceSecret({ namespace, name }: ObjectName, secret: Secret, signal: AbortSignal): Promise<Secret> {
-    const [core, answers] = this.#core;
+    const [core, processor] = this.#core;
     const request = core.replaceNamespacedSecret(name, namespace, secret);
-    return this.#call(request, (answer) => answers.replaceNamespacedSecretWithHttpInfo(answer), signal);
+    return this.#call(request, (answer) => processor.replaceNamespacedSecretWithHttpInfo(answer), signal);
   }
 
   /** RFC 7386 merge patch: no precondition, the last writer wins. */
   async patchSecret({ namespace, name }: ObjectName, patch: object, signal: AbortSignal): Promise<Secret> {
-    const [core, answers] = this.#core;
+    const [core, processor] = this.#core;
     const request = await core.patchNamespacedSecret(name, namespace, patch);
     request.setHeaderParam("Content-Type", "application/merge-patch+json");
-    return this.#call(request, (answer) => answers.patchNamespacedSecretWithHttpInfo(answer), signal);
+    return this.#call(request, (answer) => processor.patchNamespacedSecretWithHttpInfo(answer), signal);
   }
 
   /**
@@ -147,38 +147,38 @@ export class KubernetesApi implements AsyncDisposable {
   }
 
   readLease({ namespace, name }: ObjectName, signal: AbortSignal): Promise<Lease> {
-    const [coordination, answers] = this.#coordination;
+    const [coordination, processor] = this.#coordination;
     const request = coordination.readNamespacedLease(name, namespace);
-    return this.#call(request, (answer) => answers.readNamespacedLeaseWithHttpInfo(answer), signal);
+    return this.#call(request, (answer) => processor.readNamespacedLeaseWithHttpInfo(answer), signal);
   }
 
   /** Like `replaceSecret`. */
   replaceLease({ namespace, name }: ObjectName, lease: Lease, signal: AbortSignal): Promise<Lease> {
-    const [coordination, answers] = this.#coordination;
+    const [coordination, processor] = this.#coordination;
     const request = coordination.replaceNamespacedLease(name, namespace, lease);
-    return this.#call(request, (answer) => answers.replaceNamespacedLeaseWithHttpInfo(answer), signal);
+    return this.#call(request, (answer) => processor.replaceNamespacedLeaseWithHttpInfo(answer), signal);
   }
 
   readNamespace(name: string, signal: AbortSignal): Promise<V1Namespace> {
-    const [core, answers] = this.#core;
-    return this.#call(core.readNamespace(name), (answer) => answers.readNamespaceWithHttpInfo(answer), signal);
+    const [core, processor] = this.#core;
+    return this.#call(core.readNamespace(name), (answer) => processor.readNamespaceWithHttpInfo(answer), signal);
   }
 
   /** Returns whether this service account has the permission. */
   async isAllowed(resourceAttributes: V1ResourceAttributes, signal: AbortSignal): Promise<boolean> {
-    const [authorization, answers] = this.#authorization;
+    const [authorization, processor] = this.#authorization;
     const review = { apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectAccessReview", spec: { resourceAttributes } };
     const request = authorization.createSelfSubjectAccessReview(review);
-    const { status } = await this.#call(request, (answer) => answers.createSelfSubjectAccessReviewWithHttpInfo(answer), signal);
+    const { status } = await this.#call(request, (answer) => processor.createSelfSubjectAccessReviewWithHttpInfo(answer), signal);
     return status?.allowed === true;
   }
 
   /** Returns at most `limit` pods of one node, from the API server's watch cache. */
   async podsOfNode(nodeName: string, limit: number, signal: AbortSignal): Promise<V1Pod[]> {
-    const [core, answers] = this.#core;
+    const [core, processor] = this.#core;
     const request = await core.listPodForAllNamespaces();
     setQuery(request, { fieldSelector: `spec.nodeName=${nodeName}`, limit, resourceVersion: "0" });
-    return (await this.#call(request, (answer) => answers.listPodForAllNamespacesWithHttpInfo(answer), signal)).items;
+    return (await this.#call(request, (answer) => processor.listPodForAllNamespacesWithHttpInfo(answer), signal)).items;
   }
 
   /**
@@ -243,10 +243,10 @@ export class KubernetesApi implements AsyncDisposable {
 
   /** Returns DaemonSets with this name in all namespaces. */
   async daemonSetsNamed(name: string, signal: AbortSignal): Promise<V1DaemonSet[]> {
-    const [apps, answers] = this.#apps;
+    const [apps, processor] = this.#apps;
     const request = await apps.listDaemonSetForAllNamespaces();
     setQuery(request, { fieldSelector: `metadata.name=${name}` });
-    return (await this.#call(request, (answer) => answers.listDaemonSetForAllNamespacesWithHttpInfo(answer), signal)).items;
+    return (await this.#call(request, (answer) => processor.listDaemonSetForAllNamespacesWithHttpInfo(answer), signal)).items;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

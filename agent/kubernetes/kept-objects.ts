@@ -54,8 +54,8 @@ export class KeptObjects<T> {
     if (!object) return;
     this.#kept.delete(uid);
     this.#total -= object.characters;
-    const left = (this.#characters.get(object.namespace) ?? 0) - object.characters;
-    if (left > 0) this.#characters.set(object.namespace, left);
+    const remaining = (this.#characters.get(object.namespace) ?? 0) - object.characters;
+    if (remaining > 0) this.#characters.set(object.namespace, remaining);
     else this.#characters.delete(object.namespace);
   }
 
@@ -77,11 +77,11 @@ export class KeptObjects<T> {
 /** Returns the limit for each demand, so that all together get at most `total` (max-min fairness); Infinity if all demands fit. */
 export function fairLimit(demands: Iterable<number>, total: number): number {
   const sorted = [...demands].toSorted((a, b) => a - b);
-  let left = total;
+  let remaining = total;
   for (const [i, amount] of sorted.entries()) {
-    const share = left / (sorted.length - i);
+    const share = remaining / (sorted.length - i);
     if (amount > share) return share;
-    left -= amount;
+    remaining -= amount;
   }
   return Number.POSITIVE_INFINITY;
 }

@@ -12,28 +12,28 @@ interface Candidate<Job> {
   readonly cost: number;
 }
 
-interface Namespace {
+interface Usage {
   targets: number;
   jobs: number;
   cost: number;
 }
 
 export class FairShare<Job> {
-  readonly #namespaces = new Map<string, Namespace>();
+  readonly #namespaces = new Map<string, Usage>();
   readonly #candidates: Candidate<Job>[] = [];
 
   /** Call before each job is built. Throws MonitorError if the namespace has too many. */
   begin(namespace: string): void {
-    const used = this.#usage(namespace);
-    if (used.jobs >= MAX_MONITOR_JOBS || used.cost > MAX_MONITOR_CHARACTERS || used.targets >= MAX_MONITOR_TARGETS) throw limitError();
-    used.targets += 1;
+    const usage = this.#usage(namespace);
+    if (usage.jobs >= MAX_MONITOR_JOBS || usage.cost > MAX_MONITOR_CHARACTERS || usage.targets >= MAX_MONITOR_TARGETS) throw limitError();
+    usage.targets += 1;
   }
 
   add(namespace: string, monitor: string, { job, cost }: { readonly job: Job; readonly cost: number }): void {
-    const used = this.#usage(namespace);
-    used.jobs += 1;
-    used.cost += cost;
-    this.#candidates.push({ job, monitor, cost, cumulativeCost: used.cost });
+    const usage = this.#usage(namespace);
+    usage.jobs += 1;
+    usage.cost += cost;
+    this.#candidates.push({ job, monitor, cost, cumulativeCost: usage.cost });
   }
 
   /** Returns the jobs that fit, in their original order. */
@@ -49,10 +49,10 @@ export class FairShare<Job> {
     return this.#candidates.filter((candidate) => fitting.has(candidate)).map(({ job }) => job);
   }
 
-  #usage(namespace: string): Namespace {
-    let used = this.#namespaces.get(namespace);
-    if (!used) this.#namespaces.set(namespace, (used = { targets: 0, jobs: 0, cost: 0 }));
-    return used;
+  #usage(namespace: string): Usage {
+    let usage = this.#namespaces.get(namespace);
+    if (!usage) this.#namespaces.set(namespace, (usage = { targets: 0, jobs: 0, cost: 0 }));
+    return usage;
   }
 }
 

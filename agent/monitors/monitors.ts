@@ -143,8 +143,8 @@ export class Monitors implements AsyncDisposable {
     const { maxTargetsCharacters = MAX_NODE_TARGETS_CHARACTERS } = this.#options;
     const size = groups.reduce((sum, group) => sum + group.length, 0);
     this.#targetSizes.set(job, size);
-    let left = fairLimit(this.#targetSizes.values(), maxTargetsCharacters);
-    return size <= left ? groups : groups.filter((group) => (left -= group.length) >= 0);
+    let remaining = fairLimit(this.#targetSizes.values(), maxTargetsCharacters);
+    return size <= remaining ? groups : groups.filter((group) => (remaining -= group.length) >= 0);
   }
 
   #report(refused: ReadonlyMap<string, string>): void {

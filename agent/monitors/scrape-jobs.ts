@@ -119,7 +119,7 @@ function serviceTarget({ spec }: Monitor, endpoint: Endpoint, id: string, { meta
 
 /** Credentials and files of a monitor. Older operators wrote `bearerTokenSecret` with an empty key by default. */
 const REFUSED_FIELDS = ["basicAuth", "authorization", "oauth2", "bearerTokenFile", "bearerTokenSecret", "proxyUrl", "proxyFromEnvironment"];
-const TLS = new Set(["insecureSkipVerify", "serverName", "minVersion", "maxVersion"]);
+const TLS_FIELDS = new Set(["insecureSkipVerify", "serverName", "minVersion", "maxVersion"]);
 const MAX_PAGE_SIZE = "16MB";
 const MAX_SAMPLES = 20_000;
 
@@ -192,7 +192,7 @@ function refuseCredentials(endpoint: Endpoint): void {
 function tls(config: Endpoint["tlsConfig"] = {}): Rule {
   for (const [name, value] of Object.entries(config)) {
     const isEmpty = value === null || (isMap(value) && Object.keys(value).length === 0);
-    if (!TLS.has(name) && !isEmpty) throw new MonitorError(`tlsConfig.${name} is not supported`);
+    if (!TLS_FIELDS.has(name) && !isEmpty) throw new MonitorError(`tlsConfig.${name} is not supported`);
   }
   const { insecureSkipVerify, serverName } = config;
   return { insecure_skip_verify: insecureSkipVerify === true, ...(typeof serverName === "string" && { server_name: serverName }) };

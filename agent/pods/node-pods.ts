@@ -217,7 +217,10 @@ export interface SlimOptions {
 
 const LONG_ANNOTATION = 1024;
 
-/** Returns JSON of the API. */
+/**
+ * Returns JSON of the API. A pod that is too large loses first its containers and long annotations, then its owners and the labels that do
+ * not fit.
+ */
 export function slimPod(pod: PodJson, options: SlimOptions): string {
   const slimmed = slim(pod, options);
   const { annotations, ownerReferences, ...metadata } = slimmed.metadata;
@@ -239,41 +242,41 @@ function slim({ metadata, spec = {}, status = {} }: PodJson, { labels, annotatio
     apiVersion: "v1",
     kind: "Pod",
     metadata: {
-      ...only(metadata, ["name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp"]),
+      ...pick(metadata, ["name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp"]),
       labels: pickFields(metadata["labels"], (name) => labels === "all" || labels.includes(name)),
       annotations: pickFields(metadata["annotations"], (name) => annotations.includes(name)),
-      ownerReferences: each(metadata["ownerReferences"], ["apiVersion", "kind", "name", "uid", "controller"]),
+      ownerReferences: pickEach(metadata["ownerReferences"], ["apiVersion", "kind", "name", "uid", "controller"]),
     },
     spec: {
-      ...only(spec, ["nodeName", "hostNetwork", "hostname"]),
+      ...pick(spec, ["nodeName", "hostNetwork", "hostname"]),
       containers: containers(spec["containers"]),
       initContainers: containers(spec["initContainers"]),
     },
     status: {
-      ...only(status, ["phase", "podIP", "podIPs", "hostIP", "startTime"]),
-      conditions: each(status["conditions"], ["type", "status"]),
+      ...pick(status, ["phase", "podIP", "podIPs", "hostIP", "startTime"]),
+      conditions: pickEach(status["conditions"], ["type", "status"]),
     },
   };
 }
 
 function containers(value: unknown): object[] | undefined {
-  return list(value)?.map((container) => ({
-    ...only(container, ["name"]),
-    ports: each(container["ports"], ["name", "containerPort", "protocol"]),
+  return asList(value)?.map((container) => ({
+    ...pick(container, ["name"]),
+    ports: pickEach(container["ports"], ["name", "containerPort", "protocol"]),
   }));
 }
 
 type Fields = Readonly<Record<string, unknown>>;
 
-function each(value: unknown, names: readonly string[]): object[] | undefined {
-  return list(value)?.map((item) => only(item, names));
+function pickEach(value: unknown, names: readonly string[]): object[] | undefined {
+  return asList(value)?.map((item) => pick(item, names));
 }
 
-function list(value: unknown): readonly Fields[] | undefined {
+function asList(value: unknown): readonly Fields[] | undefined {
   return Array.isArray(value) ? (value as Fields[]) : undefined;
 }
 
-function only(fields: Fields, names: readonly string[]): Fields {
+function pick(fields: Fields, names: readonly string[]): Fields {
   return Object.fromEntries(names.filter((name) => fields[name] !== undefined).map((name) => [name, fields[name]]));
 }
 

@@ -6,7 +6,7 @@ import { temporaryFolder } from "../../test/fixtures/processes.ts";
 import type { ObjectJson, WatchEvent } from "../kubernetes/api.ts";
 import { LogPolicies } from "./log-policies.ts";
 import type { PoliciesApi } from "./policy-resources.ts";
-import { redactPattern, sampleBelow } from "./policy-values.ts";
+import { redactPattern, sampleThreshold } from "./policy-values.ts";
 
 /** Namespaces with these annotations; `annotate` changes one. */
 class Api implements PoliciesApi {
@@ -245,6 +245,6 @@ test.each(["a+", "^card=\\d+$", "[$^*]", "\\$", "(?i)password=\\S+", "\\b\\d{4}\
 
 test("a share of hashes is below the number of a percentage", () => {
   const hashes = Array.from({ length: 65_536 }, (_, i) => i.toString(16).padStart(4, "0"));
-  const share = (percent: number): number => hashes.filter((hash) => hash < sampleBelow(percent)).length / hashes.length;
+  const share = (percent: number): number => hashes.filter((hash) => hash < sampleThreshold(percent)).length / hashes.length;
   expect([0, 1, 50, 99, 100].map((percent) => Math.round(share(percent / 100) * 100))).toEqual([0, 1, 50, 99, 100]);
 });

@@ -14,7 +14,7 @@ import { ObjectWatch } from "../kubernetes/object-watch.ts";
 import { LogRates } from "./log-rates.ts";
 import { byAge, type PoliciesApi, type PolicyFields, PolicyResources } from "./policy-resources.ts";
 import type { LimitedPod } from "./rate-allotment.ts";
-import { AnnotationReader, multilinePattern, readFlag, readPercent, readRate, redactPattern, sampleBelow } from "./policy-values.ts";
+import { AnnotationReader, multilinePattern, readFlag, readPercent, readRate, redactPattern, sampleThreshold } from "./policy-values.ts";
 
 const [, REDACT, SAMPLE, RATE] = POD_POLICY_ANNOTATIONS;
 /** Annotations that are read only from namespaces. */
@@ -119,7 +119,7 @@ export class LogPolicies implements AsyncDisposable {
       ...others,
       ...(logs !== undefined && { [OPT_OUT_ANNOTATION]: String(logs) }),
       ...(redact !== undefined && { [REDACT_ANNOTATION]: redact }),
-      ...(share < 1 && { [SAMPLE_ANNOTATION]: sampleBelow(share) }),
+      ...(share < 1 && { [SAMPLE_ANNOTATION]: sampleThreshold(share) }),
     };
     return JSON.stringify({ ...object, metadata: { ...object.metadata, annotations } });
   }

@@ -92,7 +92,7 @@ export class LogRates implements AsyncDisposable {
     const dropped = Math.round(bytes * Math.max(0, pod.sampled - before.share));
     const key = this.droppedBytes.has(pod.namespace) || this.droppedBytes.size < MAX_RATE_NAMESPACES ? pod.namespace : OTHERS;
     if (dropped > 0) this.droppedBytes.set(key, (this.droppedBytes.get(key) ?? 0) + dropped);
-    const growth = [...before.growth.filter((past) => atMs - past.atMs <= WINDOW_MS), { atMs, bytes }];
+    const growth = [...before.growth.filter((entry) => atMs - entry.atMs <= WINDOW_MS), { atMs, bytes }];
     return { ...before, pod, sizes, growth, sent: bytes * Math.min(pod.sampled, before.share), dropped: before.dropped + dropped };
   }
 
@@ -101,8 +101,8 @@ export class LogRates implements AsyncDisposable {
    */
   #newPod(pod: MeasuredPod, { share }: NamespaceAllowance, files: readonly LogFile[]): MeasuredPod {
     const atMs = this.#measuredMs;
-    const old = files.filter(({ changedMs }) => changedMs < atMs).map(({ inode, size }) => [inode, size] as const);
-    return { ...pod, share, sizes: new Map(old), growth: [{ atMs, bytes: 0 }] };
+    const oldSizes = files.filter(({ changedMs }) => changedMs < atMs).map(({ inode, size }) => [inode, size] as const);
+    return { ...pod, share, sizes: new Map(oldSizes), growth: [{ atMs, bytes: 0 }] };
   }
 }
 

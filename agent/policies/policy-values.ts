@@ -48,7 +48,7 @@ export function readRate(text: string): number {
 }
 
 /** Records are kept if the first four digits of their hash are below the returned value. */
-export function sampleBelow(share: number): string {
+export function sampleThreshold(share: number): string {
   // Sorts after every four-digit hexadecimal hash.
   return share >= 1
     ? "g"
@@ -101,12 +101,12 @@ function canMatchEmptyText(pattern: string): boolean {
     const wasInClass = isInClass;
     isInClass = isInClass ? token !== "]" : token === "[";
     // A class counts as one atom, which was added at its first character.
-    if (!wasInClass) read(token, groups);
+    if (!wasInClass) applyToken(token, groups);
   }
   return groups.every(isNullable);
 }
 
-function read(token: string, groups: Group[]): void {
+function applyToken(token: string, groups: Group[]): void {
   const group = groups.at(-1) ?? newGroup();
   if (token.startsWith("(")) groups.push(newGroup());
   else if (token === ")") {

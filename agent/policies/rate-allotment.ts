@@ -77,11 +77,11 @@ export function allotNamespaces(
   const namespaces = Map.groupBy(measured.values(), ({ pod }) => pod.namespace);
   for (const namespace of new Set([...namespaces.keys(), ...before.keys()])) {
     const pods = namespaces.get(namespace) ?? [];
-    const past = before.get(namespace);
-    const limit = pods.length > 0 ? findNamespaceLimit(pods) : (past?.limit ?? 0);
+    const previous = before.get(namespace);
+    const limit = pods.length > 0 ? findNamespaceLimit(pods) : (previous?.limit ?? 0);
     const wanted = pods.reduce((sum, pod) => sum + readDemand(pod, atMs), 0);
     const sent = pods.reduce((sum, pod) => sum + pod.sent, 0);
-    const allowance = allow({ share: 1, debt: 0, ...past, sent }, wanted > limit ? limit / wanted : 1, limit, seconds);
+    const allowance = allow({ share: 1, debt: 0, ...previous, sent }, wanted > limit ? limit / wanted : 1, limit, seconds);
     if (Number.isFinite(limit) && (pods.length > 0 || allowance.debt > 0)) allotted.set(namespace, { ...allowance, limit });
   }
   return allotted;

@@ -5,7 +5,7 @@ import { connect } from "node:net";
 import { PassThrough } from "node:stream";
 import { gunzipSync, gzipSync, zstdCompressSync, zstdDecompressSync } from "node:zlib";
 import { afterEach, describe, expect, it } from "vitest";
-import { HeldBody, MemoryBudget, Reservation } from "./body.ts";
+import { ReceivedBody, MemoryBudget, Reservation } from "./body.ts";
 import { accept, closeAll, credentialSource, METRICS, open, post, sendRaw, startBoth } from "./proxy.fixture.ts";
 import { stub } from "../../test/fixtures/stub.ts";
 
@@ -131,7 +131,7 @@ describe("bodies", () => {
 
   it("holds a body that comes byte by byte in few pieces: each costs far more than a byte", async () => {
     const request = Object.assign(new PassThrough(), { headers: {} });
-    const body = new HeldBody(stub<IncomingMessage>(request), 1 << 20, new Reservation(new MemoryBudget(1 << 20)));
+    const body = new ReceivedBody(stub<IncomingMessage>(request), 1 << 20, new Reservation(new MemoryBudget(1 << 20)));
     const sent = Array.from({ length: 100_000 }, (_, i) => i % 251);
     for (const byte of sent) request.emit("data", Buffer.from([byte]));
     request.emit("data", Buffer.alloc(10_000, 1));

@@ -71,7 +71,7 @@ const SMALL_CHUNK_BYTES = 4096;
  * A body that is being received. Each reader gets it from the first byte, even while it is still arriving, so that it can be forwarded at
  * once and sent again. Receiving never waits for a reader, because the memory is reserved.
  */
-export class HeldBody implements AsyncIterable<Buffer> {
+export class ReceivedBody implements AsyncIterable<Buffer> {
   /** Value of Content-Length; undefined if the header is missing. */
   readonly length: number | undefined;
   readonly #maxBytes: number;
@@ -90,7 +90,7 @@ export class HeldBody implements AsyncIterable<Buffer> {
     this.#maxBytes = maxBytes;
     this.#reservation = reservation;
     this.#admit(this.length ?? 0);
-    request.on("data", (chunk: Buffer) => this.#take(chunk));
+    request.on("data", (chunk: Buffer) => this.#receive(chunk));
     request.once("end", () => this.#finish("complete"));
     // The error is created only if needed, because its stack trace is expensive.
     request.once("close", () => this.#end ?? this.#finish(new Error("the collector disconnected")));
@@ -121,19 +121,19 @@ export class HeldBody implements AsyncIterable<Buffer> {
     return whole;
   }
 
-  #take(chunk: Buffer): void {
+  #receive(chunk: Buffer): void {
     if (this.#end !== undefined) return;
     try {
       this.#admit(this.#bytes + chunk.length);
       this.#bytes += chunk.length;
-      this.#keep(chunk);
+      this.#store(chunk);
       this.#wake();
     } catch (error) {
       this.#finish(error as Error);
     }
   }
 
-  #keep(chunk: Buffer): void {
+  #store(chunk: Buffer): void {
     if (chunk.length < SMALL_CHUNK_BYTES) {
       this.#small.push(chunk);
       this.#smallBytes += chunk.length;
@@ -144,8 +144,8 @@ export class HeldBody implements AsyncIterable<Buffer> {
   }
 
   #joinSmall(): void {
-    const [first, ...others] = this.#small;
-    if (first) this.#chunks.push(others.length === 0 ? first : Buffer.concat(this.#small, this.#smallBytes));
+    const [first, ...rest] = this.#small;
+    if (first) this.#chunks.push(rest.length === 0 ? first : Buffer.concat(this.#small, this.#smallBytes));
     this.#small = [];
     this.#smallBytes = 0;
   }

@@ -184,7 +184,7 @@ export class FastConverter {
   #readDocument(length: number): void {
     const exports = this.#exports;
     let step = () => exports.read(length);
-    for (let left = 0; left < MAX_LEFT_METRICS; left += 1) {
+    for (let count = 0; count < MAX_LEFT_METRICS; count += 1) {
       try {
         return step();
       } catch (error) {

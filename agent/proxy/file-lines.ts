@@ -33,7 +33,7 @@ export class FileLines {
       return send(files.buildBody(batches), true);
     const keys = new Set(batches.flatMap(({ key }) => key ?? []));
     // Lines that were read twice may arrive in concurrent requests.
-    for (let other = this.#findSending(keys); other; other = this.#findSending(keys)) await other.catch(() => {});
+    for (let concurrent = this.#findSending(keys); concurrent; concurrent = this.#findSending(keys)) await concurrent.catch(() => {});
     const sending = this.#sendNew(this.#stored, files, send);
     for (const key of keys) this.#sending.set(key, sending);
     try {
@@ -54,8 +54,8 @@ export class FileLines {
   async #sendNew(stored: StoredBatches, { batches, buildBody }: FileRequest, send: SendFiles): Promise<ForwardResult> {
     let fresh = this.#notStored(stored, batches);
     let body = buildBody(fresh);
-    for (const other of stored.unanswered.findOverlapping(fresh, body)) {
-      const result = await this.#sendAgain(stored, other, send);
+    for (const unanswered of stored.unanswered.findOverlapping(fresh, body)) {
+      const result = await this.#sendAgain(stored, unanswered, send);
       if (!isFinal(result)) return result;
       fresh = this.#notStored(stored, fresh);
       body = buildBody(fresh);

@@ -17,7 +17,7 @@ const SPLIT_FACTOR = 8;
 export class PartSender {
   readonly #onDrop: (signal: SplitSignal, records: number, why: string) => void;
   /** Hash of the batch → number of parts that are stored or finally refused; most recently used last. */
-  readonly #done = new Map<string, number>();
+  readonly #finishedParts = new Map<string, number>();
 
   constructor(onDrop: (signal: SplitSignal, records: number, why: string) => void) {
     this.#onDrop = onDrop;
@@ -30,18 +30,17 @@ export class PartSender {
   async send(signal: SplitSignal, json: Buffer, tooLarge: ForwardResult, send: SendPart): Promise<ForwardResult> {
     const batch = createHash("sha256").update(json).digest("base64");
     let index = 0;
-    let refusal: ForwardResult | undefined;
+    let outcome: ForwardResult = { kind: "accepted" };
     for (const part of splitBatch(signal, json, FIRST_LIMITS)) {
       index += 1;
-      if (index <= (this.#done.get(batch) ?? 0)) continue;
+      if (index <= (this.#finishedParts.get(batch) ?? 0)) continue;
       const result = await this.#sendPart(signal, part, FIRST_LIMITS, send);
       if (!isFinal(result)) return result;
-      if (result.kind === "refused") refusal = result;
+      if (result.kind === "refused") outcome = result;
       this.#remember(batch, index);
     }
-    this.#done.delete(batch);
-    if (index === 0) return tooLarge;
-    return refusal ?? { kind: "accepted" };
+    this.#finishedParts.delete(batch);
+    return index === 0 ? tooLarge : outcome;
   }
 
   async #sendPart(signal: SplitSignal, part: Part, limits: PartLimits, send: SendPart): Promise<ForwardResult> {
@@ -52,20 +51,20 @@ export class PartSender {
       return { kind: "accepted" };
     }
     const smaller = { storedBytes: limits.storedBytes / SPLIT_FACTOR, sentBytes: limits.sentBytes / SPLIT_FACTOR };
-    let refusal: ForwardResult = { kind: "accepted" };
+    let outcome: ForwardResult = { kind: "accepted" };
     for (const smallerPart of splitBatch(signal, part.body, smaller)) {
       const answer = await this.#sendPart(signal, smallerPart, smaller, send);
       if (!isFinal(answer)) return answer;
-      if (answer.kind === "refused") refusal = answer;
+      if (answer.kind === "refused") outcome = answer;
     }
-    return refusal;
+    return outcome;
   }
 
   #remember(batch: string, parts: number): void {
-    this.#done.delete(batch);
-    this.#done.set(batch, parts);
-    const [oldest] = this.#done.keys();
-    if (this.#done.size > MAX_PARTLY_SENT_BATCHES && oldest !== undefined) this.#done.delete(oldest);
+    this.#finishedParts.delete(batch);
+    this.#finishedParts.set(batch, parts);
+    const [oldest] = this.#finishedParts.keys();
+    if (this.#finishedParts.size > MAX_PARTLY_SENT_BATCHES && oldest !== undefined) this.#finishedParts.delete(oldest);
   }
 }
 
@@ -108,16 +107,16 @@ export function* splitBatch(signal: keyof typeof NAMES, json: Buffer, limits: Pa
     for (const { [names.scopes]: scopes, ...resource } of messages(resources)) {
       for (const { [names.records]: records, ...scope } of messages(scopes)) {
         const sharedBytes = jsonBytes(resource) + jsonBytes(scope);
-        let into: Message[] | undefined;
+        let list: Message[] | undefined;
         for (const record of messages(records)) {
           const bytes = jsonBytes(record);
-          const addedBytes = into ? 0 : sharedBytes;
+          const addedBytes = list ? 0 : sharedBytes;
           if (part.exceeds(limits, ROW_BYTES + sharedBytes + bytes, addedBytes + bytes)) {
             yield part.take();
-            into = undefined;
+            list = undefined;
           }
-          into ??= part.begin(sharedBytes, (list) => ({ ...resource, [names.scopes]: [{ ...scope, [names.records]: list }] }));
-          part.add(into, record, ROW_BYTES + sharedBytes + bytes, bytes);
+          list ??= part.begin(sharedBytes, (added) => ({ ...resource, [names.scopes]: [{ ...scope, [names.records]: added }] }));
+          part.add(list, record, ROW_BYTES + sharedBytes + bytes, bytes);
         }
       }
     }

@@ -14,7 +14,7 @@ import type { Compression, ListenAddress, Signal } from "../settings.ts";
 import type { Upstream } from "../upstream/pool.ts";
 import type { RefusedKey } from "../upstream/refused-key.ts";
 import { BodyError } from "../../common/otlp-metrics/document.ts";
-import { compress, contentEncoding, decompress, type Encoding, HeldBody, MemoryBudget, Reservation } from "./body.ts";
+import { compress, contentEncoding, decompress, type Encoding, ReceivedBody, MemoryBudget, Reservation } from "./body.ts";
 import { checkPause, forward, NO_KEY_YET, type Post, type SigningClock, type ForwardResult } from "./forward.ts";
 import { MetricsConverter } from "../../common/otlp-metrics/converter.ts";
 import { fastConverter, fastConverterProblem } from "./fast-exposition.ts";
@@ -83,7 +83,7 @@ class LoopbackProxy implements Proxy {
   readonly #budget: MemoryBudget;
   readonly #converter: MetricsConverter;
   readonly #records: Readonly<Record<Signal, SignalRecord>>;
-  readonly #parts: PartSender;
+  readonly #partSender: PartSender;
   readonly #fileLines: FileLines;
   readonly #requests = new Set<Promise<void>>();
   #port = 0;
@@ -96,7 +96,7 @@ class LoopbackProxy implements Proxy {
     this.#options = options;
     this.#budget = new MemoryBudget(options.maxHeldBytes ?? 2 * MAX_BODY_BYTES);
     this.#records = { metrics: record("metrics"), logs: record("logs"), traces: record("traces") };
-    this.#parts = new PartSender((signal, records, why) => this.#records[signal].dropped("too_large", records, why));
+    this.#partSender = new PartSender((signal, records, why) => this.#records[signal].dropped("too_large", records, why));
     this.#fileLines = new FileLines(options.storedBatches, options.log);
     if (!fastConverter()) {
       options.log.warn(
@@ -177,7 +177,7 @@ class LoopbackProxy implements Proxy {
     }
     const encoding = contentEncoding(request);
     const isText = signal === "metrics" && encoding === "identity";
-    const body = new HeldBody(request, isText ? MAX_JSON_BODY_BYTES : MAX_BODY_BYTES, reservation);
+    const body = new ReceivedBody(request, isText ? MAX_JSON_BODY_BYTES : MAX_BODY_BYTES, reservation);
     if (signal === "metrics") {
       const json = await this.#decompress(await body.takeWhole(), encoding, reservation);
       return this.#sendMetrics(json, path, reservation, abort);
@@ -206,12 +206,12 @@ class LoopbackProxy implements Proxy {
   ): Promise<ForwardResult> {
     if (!isTooLarge(result)) return result;
     reservation.growTo(PARSED_FACTOR * json.length);
-    return this.#parts.send(signal, json, result, (part) =>
+    return this.#partSender.send(signal, json, result, (part) =>
       this.#compressAndSend({ path, headers: JSON_CONTENT, body: part }, abort, compression),
     );
   }
 
-  async #sendWhole(body: HeldBody, encoding: Encoding, path: string, abort: AbortSignal): Promise<ForwardResult> {
+  async #sendWhole(body: ReceivedBody, encoding: Encoding, path: string, abort: AbortSignal): Promise<ForwardResult> {
     if (encoding === "identity" && this.#options.compression !== "none") {
       return this.#compressAndSend({ path, headers: JSON_CONTENT, body: await body.whole() }, abort);
     }
@@ -287,9 +287,9 @@ class LoopbackProxy implements Proxy {
   async [Symbol.asyncDispose](): Promise<void> {
     const closed = once(this.#server, "close");
     this.#server.close();
-    const cut = setTimeout(() => this.#server.closeAllConnections(), DRAIN_MS);
+    const closeTimer = setTimeout(() => this.#server.closeAllConnections(), DRAIN_MS);
     while (this.#requests.size > 0) await Promise.all(this.#requests);
-    clearTimeout(cut);
+    clearTimeout(closeTimer);
     this.#server.closeAllConnections();
     await closed;
   }

@@ -21,7 +21,11 @@ const IDLE_MS = 30_000;
 
 /** Resolves once it listens; otherwise rejects with a message that names HEALTH_LISTEN. */
 export async function startHealthServer(listen: ListenAddress, source: HealthSource): Promise<HealthServer> {
-  const checks = { source, collectorHealthy: shared(() => source.collectorHealthy()), metrics: shared(() => renderMetrics(source)) };
+  const checks = {
+    source,
+    collectorHealthy: shareConcurrent(() => source.collectorHealthy()),
+    metrics: shareConcurrent(() => renderMetrics(source)),
+  };
   const unanswered = new WeakMap<Socket, ServerResponse>();
   const server = createServer((request, response) => {
     // Pipelining is refused: small requests would queue responses a thousand times as large.
@@ -51,7 +55,7 @@ interface Checks {
 }
 
 /** Returns a function whose concurrent calls share one execution of `action`. */
-function shared<T>(action: () => Promise<T>): () => Promise<T> {
+function shareConcurrent<T>(action: () => Promise<T>): () => Promise<T> {
   let current: Promise<T> | undefined;
   return () => (current ??= action().finally(() => (current = undefined)));
 }
@@ -67,8 +71,8 @@ function limitConnections(server: Server): void {
     }
     connections.set(remoteAddress, others + 1);
     socket.once("close", () => {
-      const left = (connections.get(remoteAddress) ?? 1) - 1;
-      if (left > 0) connections.set(remoteAddress, left);
+      const remaining = (connections.get(remoteAddress) ?? 1) - 1;
+      if (remaining > 0) connections.set(remoteAddress, remaining);
       else connections.delete(remoteAddress);
     });
   });

@@ -8,8 +8,8 @@ import type { AgentStatus, HealthSource } from "./agent-status.ts";
 const COLLECTOR_SCRAPE_MS = 2000;
 
 export async function renderMetrics(source: HealthSource): Promise<string> {
-  const own = await buildRegistry(source.status()).metrics();
-  return `${own}\n${await collectorMetrics(source.collectorMetricsUrl())}`;
+  const text = await buildRegistry(source.status()).metrics();
+  return `${text}\n${await collectorMetrics(source.collectorMetricsUrl())}`;
 }
 
 /** A row without a value is omitted. The names and help texts are also in the metadata of the backend's Prometheus API. */

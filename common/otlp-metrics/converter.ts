@@ -120,10 +120,10 @@ export class Posts {
   }
 
   #write(): void {
-    const mostBytes = this.text.length * 3;
-    if (this.#used + mostBytes > this.#maxPostBytes) this.#cut();
-    if (this.#used + mostBytes > this.#post.length) {
-      const larger = Buffer.allocUnsafe(Math.min(Math.max(2 * this.#post.length, this.#used + mostBytes), this.#maxPostBytes));
+    const maxBytes = this.text.length * 3;
+    if (this.#used + maxBytes > this.#maxPostBytes) this.#cut();
+    if (this.#used + maxBytes > this.#post.length) {
+      const larger = Buffer.allocUnsafe(Math.min(Math.max(2 * this.#post.length, this.#used + maxBytes), this.#maxPostBytes));
       this.#post.copy(larger, 0, 0, this.#used);
       this.#post = larger;
     }

@@ -97,13 +97,14 @@ const MAX_STEPS = 40;
 
 /** Converts to fixed buckets, because the text format has no exponential ones. Undefined if scale, offsets or counts are not integers. */
 export function exponentialBuckets(point: ExponentialHistogramPoint): Bucket[] | undefined {
-  const given = toInt32(point.scale);
-  const [used, usedBelow] = [usedBuckets(point.positive), usedBuckets(point.negative)];
-  if (given === undefined || !used || !usedBelow) return undefined;
-  let scale = Math.min(given, FINEST_SCALE);
-  while (mergedRange(used, given - scale).length + mergedRange(usedBelow, given - scale).length > MAX_BUCKETS) scale -= 1;
-  const positive = coarser(used, given - scale);
-  const negative = coarser(usedBelow, given - scale);
+  const sentScale = toInt32(point.scale);
+  const [usedPositive, usedNegative] = [usedBuckets(point.positive), usedBuckets(point.negative)];
+  if (sentScale === undefined || !usedPositive || !usedNegative) return undefined;
+  let scale = Math.min(sentScale, FINEST_SCALE);
+  while (mergedRange(usedPositive, sentScale - scale).length + mergedRange(usedNegative, sentScale - scale).length > MAX_BUCKETS)
+    scale -= 1;
+  const positive = mergeBuckets(usedPositive, sentScale - scale);
+  const negative = mergeBuckets(usedNegative, sentScale - scale);
   const zeroCount = toDigits(point.zeroCount ?? 0);
   if (!positive || !negative || zeroCount === undefined || zeroCount.startsWith("-")) return undefined;
   const bound = (index: number): number => (index === 0 ? 1 : 2 ** (index * 2 ** -scale));
@@ -152,20 +153,20 @@ function mergedRange({ offset, counts }: UsedBuckets, steps: number): { width: n
 }
 
 /** Merges 2^steps adjacent buckets into one, as a lower scale requires. Undefined if a count is not a natural number. */
-function coarser(buckets: UsedBuckets, steps: number): ExactBuckets | undefined {
+function mergeBuckets(buckets: UsedBuckets, steps: number): ExactBuckets | undefined {
   const { width, offset, length } = mergedRange(buckets, steps);
   // BigInt is several times slower: it is only used for sums that a double cannot represent exactly.
-  const numbers = new Float64Array(length);
-  const rest = Array.from({ length }, () => 0n);
+  const sums = new Float64Array(length);
+  const exactSums = Array.from({ length }, () => 0n);
   for (let index = 0; index < buckets.counts.length; index += 1) {
     const digits = toDigits(buckets.counts[index]);
     if (digits === undefined || digits.startsWith("-")) return undefined;
     const at = Math.floor((buckets.offset + index) / width) - offset;
-    const sum = (numbers[at] ?? 0) + Number(digits);
-    if (Number.isSafeInteger(sum)) numbers[at] = sum;
-    else rest[at] = (rest[at] ?? 0n) + BigInt(digits);
+    const sum = (sums[at] ?? 0) + Number(digits);
+    if (Number.isSafeInteger(sum)) sums[at] = sum;
+    else exactSums[at] = (exactSums[at] ?? 0n) + BigInt(digits);
   }
-  return { offset, counts: rest.map((count, at) => count + BigInt(numbers[at] ?? 0)) };
+  return { offset, counts: exactSums.map((count, at) => count + BigInt(sums[at] ?? 0)) };
 }
 
 /** Bounds too large for a double are omitted (`+Inf` includes their counts), and those too small for it become 0. */

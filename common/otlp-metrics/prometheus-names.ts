@@ -82,8 +82,8 @@ export function labelName(key: string): string {
 
 /** Escaped for use within quotes, and cut to the length that the store accepts. */
 export function labelValue(value: string): string {
-  const kept = value.length * 3 <= MAX_LABEL_VALUE_BYTES ? value : cutToBytes(value, MAX_LABEL_VALUE_BYTES);
-  return NEEDS_ESCAPE.test(kept) ? kept.replace(/[\\"\n]/g, (character) => (character === "\n" ? "\\n" : `\\${character}`)) : kept;
+  const fitting = value.length * 3 <= MAX_LABEL_VALUE_BYTES ? value : cutToBytes(value, MAX_LABEL_VALUE_BYTES);
+  return NEEDS_ESCAPE.test(fitting) ? fitting.replace(/[\\"\n]/g, (character) => (character === "\n" ? "\\n" : `\\${character}`)) : fitting;
 }
 
 const NEEDS_ESCAPE = /[\\"\n]/;

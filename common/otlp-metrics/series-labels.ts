@@ -56,7 +56,7 @@ export class ResourceLabels {
   /** In order of importance. */
   readonly #labels: readonly Label[];
   readonly #descriptions: readonly Label[];
-  readonly #whole: string;
+  readonly #text: string;
   /** `job` and `instance`, if present: a point may not use these names, and each pair has one target_info. */
   readonly target: string;
   readonly targetNames: ReadonlySet<string>;
@@ -69,7 +69,7 @@ export class ResourceLabels {
     const rest = mergeAttributes(attributes, this.targetNames);
     this.#labels = byImportance([...target, ...rest.filter(({ isDescription }) => !isDescription)]).slice(0, MAX_RESOURCE_LABELS);
     this.#descriptions = rest.filter(({ isDescription }) => isDescription);
-    this.#whole = joinLabels(this.#labels);
+    this.#text = joinLabels(this.#labels);
     this.#hasMoreThanTarget = rest.some(({ values }) => values.some(({ key }) => !TARGET_KEYS.includes(key)));
   }
 
@@ -78,10 +78,10 @@ export class ResourceLabels {
     return this.#labels.map(({ name }) => name);
   }
 
-  /** `a="1",b="2"`: at most `room` labels, without the names in `except`. */
-  text(room: number, except: ReadonlySet<string>): string {
-    if (this.#labels.length <= room && !this.#labels.some(({ name }) => except.has(name))) return this.#whole;
-    return joinLabels(this.#labels.filter(({ name }) => !except.has(name)).slice(0, Math.max(room, 0)));
+  /** `a="1",b="2"`: at most `maxLabels` labels, without the names in `except`. */
+  text(maxLabels: number, except: ReadonlySet<string>): string {
+    if (this.#labels.length <= maxLabels && !this.#labels.some(({ name }) => except.has(name))) return this.#text;
+    return joinLabels(this.#labels.filter(({ name }) => !except.has(name)).slice(0, Math.max(maxLabels, 0)));
   }
 
   /** The labels of target_info, identifying and describing; undefined if there are none, or if the target is unknown. */
@@ -95,7 +95,7 @@ const TARGET_KEYS = ["service.name", "service.namespace", "service.instance.id"]
 
 function targetOf(attributes: readonly KeyValue[]): Label[] {
   const [service = "", namespace = "", instance = ""] = TARGET_KEYS.map((key) => {
-    const attribute = attributes.find((each) => each.key === key);
+    const attribute = attributes.find((candidate) => candidate.key === key);
     return attribute && attributeText(attribute.value);
   });
   const target: Label[] = [];
@@ -126,12 +126,12 @@ export class PointLabels {
   text(attributes: readonly KeyValue[]): string | undefined {
     if (!this.#hasKeysOf(attributes)) this.#prepare(attributes);
     const openings = this.#openings;
-    if (openings === undefined) return this.#merged(attributes);
+    if (openings === undefined) return this.#mergedText(attributes);
     let text = this.#head;
     for (let index = 0; index < openings.length; index++) {
       const value = attributes[index]?.value;
       const plain = attributeText(value);
-      if (plain === "") return this.#merged(attributes);
+      if (plain === "") return this.#mergedText(attributes);
       text += openings[index] + labelValue(plain) + '"';
     }
     return text;
@@ -146,7 +146,7 @@ export class PointLabels {
 
   #prepare(attributes: readonly KeyValue[]): void {
     this.#keys = attributes.map(({ key = "" }) => key);
-    const names = this.#keys.map((key) => freeName(known(key).name, this.#reserved));
+    const names = this.#keys.map((key) => freeName(findLabel(key).name, this.#reserved));
     const distinct = new Set(names);
     this.#openings = undefined;
     if (distinct.size !== names.length || distinct.has("") || names.length > MAX_LABELS) return;
@@ -154,7 +154,7 @@ export class PointLabels {
     this.#openings = names.map((name, index) => `${index === 0 && this.#head === "" ? "" : ","}${name}="`);
   }
 
-  #merged(attributes: readonly KeyValue[]): string | undefined {
+  #mergedText(attributes: readonly KeyValue[]): string | undefined {
     const labels = mergeAttributes(attributes, this.#reserved);
     if (labels.length > MAX_LABELS) return undefined;
     const resource = this.#resource.text(MAX_LABELS - labels.length, new Set(labels.map(({ name }) => name)));
@@ -168,7 +168,7 @@ export class PointLabels {
 function mergeAttributes(attributes: readonly KeyValue[], reserved: ReadonlySet<string>): Label[] {
   const labels = new Map<string, Label>();
   for (const { key = "", value } of attributes) {
-    const label = known(key);
+    const label = findLabel(key);
     const text = attributeText(value);
     if (label.name === "" || text === "") continue;
     const name = freeName(label.name, reserved);
@@ -185,19 +185,19 @@ function freeName(name: string, reserved: ReadonlySet<string>): string {
 
 /** The label name for a point's key if no label of the resource has that name; "" if the key is empty. */
 export function pointLabelName(key: string): string {
-  return freeName(known(key).name, NO_NAMES);
+  return freeName(findLabel(key).name, NO_NAMES);
 }
 
 /** Label name per key; the whole cache is cleared if applications create too many keys. */
-const knownKeys = new Map<string, Label>();
+const labelsByKey = new Map<string, Label>();
 
-function known(key: string): Label {
-  let label = knownKeys.get(key);
+function findLabel(key: string): Label {
+  let label = labelsByKey.get(key);
   if (label === undefined) {
     label = labelOf(labelName(key), key);
     if (key.length > MAX_CACHED_LENGTH) return label;
-    if (knownKeys.size >= MAX_CACHED_KEYS) knownKeys.clear();
-    knownKeys.set(key, label);
+    if (labelsByKey.size >= MAX_CACHED_KEYS) labelsByKey.clear();
+    labelsByKey.set(key, label);
   }
   return label;
 }
@@ -222,6 +222,6 @@ function joinLabels(labels: readonly Label[]): string {
 
 /** Sorted by the original keys, as the specification requires. */
 function joinValues(values: readonly { key: string; text: string }[]): string {
-  const inOrder = values.toSorted((a, b) => (a.key < b.key ? -1 : Number(a.key > b.key)));
-  return inOrder.map(({ text }) => text).join(";");
+  const sorted = values.toSorted((a, b) => (a.key < b.key ? -1 : Number(a.key > b.key)));
+  return sorted.map(({ text }) => text).join(";");
 }

@@ -35,8 +35,8 @@ export function sign(rawKey: string, method: string, path: string, nowUnixS: num
 /** True if `signature` (64 hex characters, any case) is the HMAC of the message under `rawKey`. Timing-safe. */
 export function verify(rawKey: string, timestamp: string, method: string, path: string, signature: string): boolean {
   const expected = signatureOf(rawKey, timestamp, method, path);
-  const given = /^[0-9a-fA-F]{64}$/.test(signature) ? Buffer.from(signature, "hex") : Buffer.alloc(expected.length);
-  return timingSafeEqual(expected, given) && given.length === expected.length && signature.length === 64;
+  const received = /^[0-9a-fA-F]{64}$/.test(signature) ? Buffer.from(signature, "hex") : Buffer.alloc(expected.length);
+  return timingSafeEqual(expected, received) && received.length === expected.length && signature.length === 64;
 }
 
 /** The path that is signed: the request target up to the first `?`, exactly as received (no decoding, no normalising). */

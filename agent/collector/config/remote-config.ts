@@ -113,7 +113,8 @@ export class RemoteConfigLoop implements AsyncDisposable {
       const stored: StoredConfig = { etag, version, config: config as HostConfig };
       writeDurably(this.#options.stateFile, JSON.stringify(stored));
     } catch (error) {
-      if (!(error instanceof RemoteConfigError || error instanceof CollectorConfigError)) return this.#willRetry(version, error as Error);
+      if (!(error instanceof RemoteConfigError || error instanceof CollectorConfigError))
+        return this.#reportFailure(version, error as Error);
       this.#status = { ...this.#status, error: `version ${version}: ${error.message}`.slice(0, 1000) };
       log.error(
         { event: "remote_config.rejected", version, in_force: this.#status.version, err: error.message },
@@ -128,7 +129,7 @@ export class RemoteConfigLoop implements AsyncDisposable {
    * Handles failures that the configuration did not cause, such as a full disk. The ETag was not stored, so the next poll gets the
    * same version again.
    */
-  #willRetry(version: string, { message }: Error): void {
+  #reportFailure(version: string, { message }: Error): void {
     this.#options.log.warn(
       { event: "remote_config.apply_failed", version, err: message },
       "cannot apply or store the remote configuration, retrying",

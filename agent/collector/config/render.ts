@@ -22,12 +22,12 @@ interface Overlay {
 /** `omittedReceivers`: IDs of our receivers to omit for now, including from pipelines of the overlay. Throws CollectorConfigError. */
 export function renderCollectorConfig(config: CollectorConfig, overlay?: Overlay, omittedReceivers: readonly string[] = []): string {
   const ours = escapeDollars(config) as Tree;
-  const theirs = parseOverlay(overlay?.text ?? "");
-  refuseOldNames(theirs);
+  const overlayTree = parseOverlay(overlay?.text ?? "");
+  refuseOldNames(overlayTree);
   if (omittedReceivers.length > 0)
-    theirs["receivers"] = { ...asTree(theirs["receivers"]), ...Object.fromEntries(omittedReceivers.map((id) => [id, null])) };
-  const merged = merge(ours, theirs, []) as Tree;
-  removeComponentsSetToNull(merged, ours, theirs);
+    overlayTree["receivers"] = { ...asTree(overlayTree["receivers"]), ...Object.fromEntries(omittedReceivers.map((id) => [id, null])) };
+  const merged = merge(ours, overlayTree, []) as Tree;
+  removeComponentsSetToNull(merged, ours, overlayTree);
   if (overlay?.allowOtherExporters === false) refuseOtherExporters(merged, ours);
   return toYaml(merged);
 }
@@ -65,21 +65,23 @@ function parseOverlay(text: string): Tree {
 }
 
 /** Rejects a component's former name, which would add a second component instead of changing the existing one. */
-function refuseOldNames(theirs: Tree): void {
-  if (!("k8sattributes" in asTree(theirs["processors"]))) return;
+function refuseOldNames(overlayTree: Tree): void {
+  if (!("k8sattributes" in asTree(overlayTree["processors"]))) return;
   throw new CollectorConfigError(
     "COLLECTOR_CONFIG_FILE: processors.k8sattributes was renamed; use k8s_attributes (OTLP) or k8s_attributes/files (pod logs)",
   );
 }
 
 /** Merges maps, and appends to lists in pipelines and to service.extensions. Any other value of the overlay replaces ours. */
-function merge(ours: unknown, theirs: unknown, path: string[]): unknown {
-  if (isTree(ours) && isTree(theirs)) {
-    const keys = new Set([...Object.keys(ours), ...Object.keys(theirs)]);
-    return Object.fromEntries([...keys].map((key) => [key, key in theirs ? merge(ours[key], theirs[key], [...path, key]) : ours[key]]));
+function merge(ours: unknown, overlayTree: unknown, path: string[]): unknown {
+  if (isTree(ours) && isTree(overlayTree)) {
+    const keys = new Set([...Object.keys(ours), ...Object.keys(overlayTree)]);
+    return Object.fromEntries(
+      [...keys].map((key) => [key, key in overlayTree ? merge(ours[key], overlayTree[key], [...path, key]) : ours[key]]),
+    );
   }
-  if (Array.isArray(ours) && Array.isArray(theirs) && isListOfNames(path)) return [...new Set([...ours, ...theirs])];
-  return theirs;
+  if (Array.isArray(ours) && Array.isArray(overlayTree) && isListOfNames(path)) return [...new Set([...ours, ...overlayTree])];
+  return overlayTree;
 }
 
 function isListOfNames(path: string[]): boolean {
@@ -87,10 +89,10 @@ function isListOfNames(path: string[]): boolean {
 }
 
 /** Removes our components that the overlay sets to null, including from pipelines, and then pipelines without receivers. */
-function removeComponentsSetToNull(merged: Tree, ours: Tree, theirs: Tree): void {
+function removeComponentsSetToNull(merged: Tree, ours: Tree, overlayTree: Tree): void {
   const pipelines = asTree(asTree(merged["service"])["pipelines"]);
   for (const kind of KINDS) {
-    for (const [id, value] of Object.entries(asTree(theirs[kind]))) {
+    for (const [id, value] of Object.entries(asTree(overlayTree[kind]))) {
       if (value !== null || !(id in asTree(ours[kind]))) continue;
       delete asTree(merged[kind])[id];
       for (const list of [...Object.values(pipelines).map((pipeline) => asTree(pipeline)[kind]), asTree(merged["service"])[kind]]) {

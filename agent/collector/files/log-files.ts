@@ -93,7 +93,7 @@ export class LogFiles implements AsyncDisposable {
     this.#paths = paths;
     this.#tree = this.#treeOf(paths);
     // If the disk is full, everything but new files still works.
-    await this.#pass().catch((error: Error) => this.#failed(error));
+    await this.#pass().catch((error: Error) => this.#warnOfFailedPass(error));
     this.#loop = new Loop({
       signal: this.#stop.signal,
       firstAfterMs: this.#options.passEveryMs ?? PASS_EVERY_MS,
@@ -102,11 +102,11 @@ export class LogFiles implements AsyncDisposable {
         await this.#pass();
         return Math.max(this.#options.passEveryMs ?? PASS_EVERY_MS, (performance.now() - startedAt) / PASS_SHARE);
       },
-      failed: (error) => this.#failed(error as Error),
+      failed: (error) => this.#warnOfFailedPass(error as Error),
     });
   }
 
-  #failed({ message }: Error): void {
+  #warnOfFailedPass({ message }: Error): void {
     if (!this.#stop.signal.aborted) this.#warn("pass", { err: message }, "cannot scan LOG_PATHS, retrying");
   }
 
@@ -155,14 +155,15 @@ export class LogFiles implements AsyncDisposable {
     const [found, refused] = [new Map<string, string>(), new Map<string, Refused>()];
     /** The first path of each file; a path without links is preferred. */
     const pathOf = new Map<string, string>();
-    const note = (path: string, result: string | Refused): void => {
+    const addResult = (path: string, result: string | Refused): void => {
       if (typeof result !== "string") return void refused.set(path, result);
       found.set(path, result);
       if (!pathOf.has(result)) pathOf.set(result, path);
     };
     for await (const { files, links, isNews } of this.#tree.pass(this.#stop.signal)) {
-      for (const path of files) note(path, (isNews ? undefined : this.#unchanged(path, nowMs)) ?? (await this.#examine(path, path, nowMs)));
-      for (const path of links) note(path, await this.#examineLink(path, isNews, nowMs));
+      for (const path of files)
+        addResult(path, (isNews ? undefined : this.#previousResult(path, nowMs)) ?? (await this.#examine(path, path, nowMs)));
+      for (const path of links) addResult(path, await this.#examineLink(path, isNews, nowMs));
     }
     this.#found = found;
     this.#refused = refused;
@@ -170,13 +171,13 @@ export class LogFiles implements AsyncDisposable {
       const path = pathOf.get(file.id);
       if (path !== file.path || file.link === undefined || file.gone) await this.#update(file, path, nowMs);
     }
-    await this.#removeSomeGone();
+    await this.#limitGoneFiles();
     this.#lastPassMs = this.#nowMs();
     this.#report();
   }
 
   /** Returns the previous result for a path in an unchanged folder; undefined if it must be examined again. */
-  #unchanged(path: string, nowMs: number): string | Refused | undefined {
+  #previousResult(path: string, nowMs: number): string | Refused | undefined {
     const [id, refused] = [this.#found.get(path), this.#refused.get(path)];
     if (id !== undefined && this.#files.get(id)) return id;
     return refused && nowMs < refused.retryAtMs ? refused : undefined;
@@ -232,7 +233,7 @@ export class LogFiles implements AsyncDisposable {
   }
 
   /** Removed files must not fill this host's disk during a long outage of the backend. */
-  async #removeSomeGone(): Promise<void> {
+  async #limitGoneFiles(): Promise<void> {
     const gone = [...this.#files.all()].filter((file) => file.gone !== undefined);
     if (gone.length <= MAX_GONE_FILES) return;
     gone.sort((a, b) => (a.gone?.changedAtMs ?? 0) - (b.gone?.changedAtMs ?? 0));

@@ -31,7 +31,7 @@ export function whyRefused(path: string, rules: LogPathRules): string | undefine
 export function logFileRules(rules: LogPathRules, paths: readonly string[]): LogFileRules {
   const allowed = new PathPatterns([...rules.allowed, ...paths.flatMap(withRotated)].map(resolvedPattern));
   const forbidden = rules.forbidden.map(resolveLinks);
-  const isForbidden = (real: string): boolean => forbidden.some((own) => real === own || real.startsWith(`${own}/`));
+  const isForbidden = (real: string): boolean => forbidden.some((folder) => real === folder || real.startsWith(`${folder}/`));
   return {
     mayRead: (real) => !isForbidden(real) && allowed.matches(real),
     mayEnter: (real) => !isForbidden(real) && allowed.canMatchBelow(real),
@@ -102,7 +102,7 @@ export class PathPatterns {
       for (const [i, name] of names.entries()) {
         if (i >= literal) this.#segments.push(segment(name, i === names.length - 1));
       }
-      roots.set(folder, [...(roots.get(folder) ?? []), ...this.#from(first)]);
+      roots.set(folder, [...(roots.get(folder) ?? []), ...this.#reachableFrom(first)]);
     }
     this.roots = [...roots].map(([folder, position]) => ({ folder, position }));
   }
@@ -114,7 +114,7 @@ export class PathPatterns {
       const { isRecursive, isLast, matches } = this.#segments[at] as Segment;
       if (!isRecursive && !matches(name)) continue;
       if (isLast) isMatch = true;
-      for (const index of isRecursive ? this.#from(at) : isLast ? [] : this.#from(at + 1)) next.add(index);
+      for (const index of isRecursive ? this.#reachableFrom(at) : isLast ? [] : this.#reachableFrom(at + 1)) next.add(index);
     }
     return { isMatch, position: [...next].sort((a, b) => a - b) };
   }
@@ -137,10 +137,10 @@ export class PathPatterns {
     return step;
   }
 
-  /** A `**` can also match zero folders, so the segment after it may be the next one. */
-  #from(index: number): number[] {
+  /** The segments that the next name may match if it has reached this one: a `**` can also match zero folders. */
+  #reachableFrom(index: number): number[] {
     const { isRecursive, isLast } = this.#segments[index] as Segment;
-    return isRecursive && !isLast ? [index, ...this.#from(index + 1)] : [index];
+    return isRecursive && !isLast ? [index, ...this.#reachableFrom(index + 1)] : [index];
   }
 }
 

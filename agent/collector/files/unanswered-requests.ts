@@ -40,9 +40,9 @@ export class UnansweredRequests {
   begin(batches: readonly FileBatch[], body: Buffer): string {
     const id = hash(body);
     if (this.#all.has(id)) return id;
-    const known = batches.filter(({ key }) => key !== undefined).map(({ key, readAtMs }): BatchId => ({ key, readAtMs }));
-    this.#write(id, Buffer.concat([Buffer.from(`${JSON.stringify(known)}\n`), body]));
-    this.#all.set(id, { id, batches: known, sinceMs: this.#nowMs() });
+    const ids = batches.filter(({ key }) => key !== undefined).map(({ key, readAtMs }): BatchId => ({ key, readAtMs }));
+    this.#write(id, Buffer.concat([Buffer.from(`${JSON.stringify(ids)}\n`), body]));
+    this.#all.set(id, { id, batches: ids, sinceMs: this.#nowMs() });
     this.#forgetOld();
     return id;
   }
@@ -59,8 +59,8 @@ export class UnansweredRequests {
     const keys = new Set(batches.map(({ key }) => key));
     const overlapping = [...this.#all.values()].filter((request) => request.batches.some(({ key }) => keys.has(key)));
     if (overlapping.length === 0) return [];
-    const ownId = hash(body);
-    return overlapping.filter(({ id }) => id !== ownId);
+    const bodyHash = hash(body);
+    return overlapping.filter(({ id }) => id !== bodyHash);
   }
 
   /** Undefined if the file is incomplete. */

@@ -95,9 +95,9 @@ async function walkFile(path: string, options: WalkOptions): Promise<string | un
 
 async function readMeta(file: FileHandle, size: number): Promise<Meta> {
   const first = parseMeta(await read(file, 0, PAGE_HEAD + META.bytes));
-  const seconds = first ? [first.pageSize] : PAGE_SIZES.filter((at) => at < size - 1024);
+  const secondOffsets = first ? [first.pageSize] : PAGE_SIZES.filter((at) => at < size - 1024);
   let meta = first;
-  for (const at of seconds) {
+  for (const at of secondOffsets) {
     const second = parseMeta(await read(file, at, PAGE_HEAD + META.bytes));
     if (second && (!meta || second.transaction > meta.transaction)) meta = second;
     if (!first && second) break;
@@ -137,7 +137,7 @@ class Walk {
   readonly #size: number;
   readonly #meta: Meta;
   readonly #seen = new Set<number>();
-  readonly #open: Visit[] = [];
+  readonly #pending: Visit[] = [];
   readonly #options: WalkOptions;
   #largestBytes = 0;
 
@@ -146,11 +146,11 @@ class Walk {
     this.#size = size;
     this.#meta = meta;
     this.#options = options;
-    this.#open.push({ page: meta.root, from: undefined, to: undefined, isRoot: true });
+    this.#pending.push({ page: meta.root, from: undefined, to: undefined, isRoot: true });
   }
 
   async run(): Promise<PageUse> {
-    for (let visit = this.#open.pop(); visit; visit = this.#open.pop()) await this.#visit(visit);
+    for (let visit = this.#pending.pop(); visit; visit = this.#pending.pop()) await this.#visit(visit);
     const { pageSize, end } = this.#meta;
     return { pageBytes: pageSize, used: this.#seen, endPage: end, largestBytes: this.#largestBytes };
   }
@@ -167,11 +167,11 @@ class Walk {
     if (page + overflow >= end) throw new Damage(`page ${page} extends beyond the last page`);
     const length = (overflow + 1) * pageSize;
     if (at + length > this.#size) throw new Damage(`it ends within page ${page}`);
-    this.#use(page, overflow);
+    this.#markUsed(page, overflow);
     this.#largestBytes = Math.max(this.#largestBytes, length);
     const readUntil = this.#options.onEntry ? at : at + length;
     for (let from = at + pageSize; from < readUntil; from += PART) await this.#read(from, Math.min(PART, readUntil - from));
-    await this.#elements(visit, flags, count, at, length, bytes);
+    await this.#visitElements(visit, flags, count, at, length, bytes);
   }
 
   async #read(at: number, length: number): Promise<Buffer> {
@@ -179,14 +179,14 @@ class Walk {
     return read(this.#file, at, length);
   }
 
-  #use(page: number, overflow: number): void {
+  #markUsed(page: number, overflow: number): void {
     for (let id = page; id <= page + overflow; id++) {
       if (this.#seen.has(id)) throw new Damage(`page ${id} is used twice`);
       this.#seen.add(id);
     }
   }
 
-  async #elements(visit: Visit, flags: number, count: number, at: number, length: number, head: Buffer): Promise<void> {
+  async #visitElements(visit: Visit, flags: number, count: number, at: number, length: number, head: Buffer): Promise<void> {
     if (PAGE_HEAD + count * ELEMENT > length) throw new Damage(`page ${visit.page} is overwritten`);
     const table = PAGE_HEAD + count * ELEMENT > head.length ? await this.#read(at, PAGE_HEAD + count * ELEMENT) : head;
     const bytes = async (from: number, size: number): Promise<Buffer> =>
@@ -202,29 +202,29 @@ class Walk {
       if (keySize === 0 || keySize > 32_768 || position + keySize + valueSize > length)
         throw new Damage(`entry ${i} of page ${visit.page} is overwritten`);
       const key = Buffer.from(await bytes(position, keySize));
-      const isAfter = last ? last.key.compare(key) < 0 : !visit.from || visit.from.compare(key) <= 0;
-      if (!isAfter || (visit.to && key.compare(visit.to) >= 0)) throw new Damage(`the keys of page ${visit.page} are out of order`);
+      const isInOrder = last ? last.key.compare(key) < 0 : !visit.from || visit.from.compare(key) <= 0;
+      if (!isInOrder || (visit.to && key.compare(visit.to) >= 0)) throw new Damage(`the keys of page ${visit.page} are out of order`);
       if (isLeaf) {
         const isBucket = (table.readUInt32LE(element) & BUCKET_ENTRY) !== 0;
         if (visit.isRoot && !isBucket) throw new Damage(`entry ${i} of page ${visit.page} is overwritten`);
         const valueAt = at + position + keySize;
-        if (isBucket) this.#bucket(visit.page, await bytes(position + keySize, Math.min(valueSize, this.#meta.pageSize)), valueAt);
+        if (isBucket) this.#visitBucket(visit.page, await bytes(position + keySize, Math.min(valueSize, this.#meta.pageSize)), valueAt);
         else this.#options.onEntry?.({ key, valueAt, valueBytes: valueSize });
-      } else if (last) this.#open.push({ page: last.child, from: last.key, to: key, isRoot: visit.isRoot });
+      } else if (last) this.#pending.push({ page: last.child, from: last.key, to: key, isRoot: visit.isRoot });
       last = { key, child: isLeaf ? 0 : Number(table.readBigUInt64LE(element + 8)) };
     }
-    if (flags === BRANCH && last) this.#open.push({ page: last.child, from: last.key, to: visit.to, isRoot: visit.isRoot });
+    if (flags === BRANCH && last) this.#pending.push({ page: last.child, from: last.key, to: visit.to, isRoot: visit.isRoot });
   }
 
   /** A small bucket, whose first page is 0, is stored in the entry itself. */
-  #bucket(page: number, entry: Buffer, entryAt: number): void {
+  #visitBucket(page: number, entry: Buffer, entryAt: number): void {
     if (entry.length < PAGE_HEAD) throw new Damage(`an entry of page ${page} is overwritten`);
     const root = Number(entry.readBigUInt64LE(0));
-    if (root !== 0) this.#open.push({ page: root, from: undefined, to: undefined, isRoot: false });
-    else this.#smallBucket(page, entry.subarray(BUCKET_HEAD), entryAt + BUCKET_HEAD);
+    if (root !== 0) this.#pending.push({ page: root, from: undefined, to: undefined, isRoot: false });
+    else this.#visitSmallBucket(page, entry.subarray(BUCKET_HEAD), entryAt + BUCKET_HEAD);
   }
 
-  #smallBucket(page: number, leaf: Buffer, leafAt: number): void {
+  #visitSmallBucket(page: number, leaf: Buffer, leafAt: number): void {
     const count = leaf.length < PAGE_HEAD ? Number.POSITIVE_INFINITY : leaf.readUInt16LE(10);
     if (PAGE_HEAD + count * ELEMENT > leaf.length) throw new Damage(`an entry of page ${page} is overwritten`);
     for (let at = PAGE_HEAD; at < PAGE_HEAD + count * ELEMENT; at += ELEMENT) {

@@ -110,40 +110,40 @@ export const CUT_MARK = "… [cut: the line is longer than 64 KiB]";
 
 /** Calls `onLine` with each line of `stream` (UTF-8), including a last line without a line end. */
 export function eachLine(stream: Readable, onLine: (line: string) => void): void {
-  let begun = "";
+  let line = "";
   let isCut = false;
   const add = (text: string): void => {
     if (isCut) return;
-    begun += text;
-    if (begun.length <= MAX_LINE_LENGTH) return;
+    line += text;
+    if (line.length <= MAX_LINE_LENGTH) return;
     isCut = true;
-    onLine(cut(begun));
-    begun = "";
+    onLine(cut(line));
+    line = "";
   };
   const end = (): void => {
-    if (!isCut) onLine(begun.endsWith("\r") ? begun.slice(0, -1) : begun);
-    begun = "";
+    if (!isCut) onLine(line.endsWith("\r") ? line.slice(0, -1) : line);
+    line = "";
     isCut = false;
   };
   stream.setEncoding("utf8");
   stream.on("data", (text: string) => {
-    const [first = "", ...others] = text.split("\n");
-    add(first);
-    for (const other of others) {
+    const [rest = "", ...nextLines] = text.split("\n");
+    add(rest);
+    for (const nextLine of nextLines) {
       end();
-      add(other);
+      add(nextLine);
     }
   });
   stream.on("end", () => {
-    if (begun !== "") end();
+    if (line !== "") end();
   });
 }
 
 /** Cuts after the last whole word, or earlier by a secret's length. */
 function cut(line: string): string {
-  const kept = line.slice(0, MAX_LINE_LENGTH);
-  const wordAt = Math.max(kept.lastIndexOf(" "), kept.lastIndexOf('"')) + 1;
-  return `${kept.slice(0, Math.max(wordAt, MAX_LINE_LENGTH - MAX_SECRET_LENGTH))}${CUT_MARK}`;
+  const start = line.slice(0, MAX_LINE_LENGTH);
+  const wordAt = Math.max(start.lastIndexOf(" "), start.lastIndexOf('"')) + 1;
+  return `${start.slice(0, Math.max(wordAt, MAX_LINE_LENGTH - MAX_SECRET_LENGTH))}${CUT_MARK}`;
 }
 
 // Logs repeated errors of receivers once. A receiver logs the same lines at each failed read; the agent logs the first ones, and one line

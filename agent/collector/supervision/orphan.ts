@@ -7,7 +7,7 @@ import { pause } from "../../../common/loop.ts";
 import { commandLineOf, environmentOf, processIds, startTimeOf } from "../../../common/process-table.ts";
 import type { Log } from "../../log.ts";
 import { METRICS_PORT_VARIABLE } from "../config/collector-config.ts";
-import { filesWait } from "./queue-state.ts";
+import { isFileQueueFull } from "./queue-state.ts";
 
 interface ProcessRecord {
   readonly pid: number;
@@ -60,7 +60,7 @@ async function end({ pid, startTicks }: ProcessId, graceMs: number, log: Log): P
 /** The port of the collector's metrics is in its environment. */
 async function hasFullQueue(pid: number): Promise<boolean> {
   const port = new RegExp(`\\0${METRICS_PORT_VARIABLE}=(\\d+)\\0`).exec(`\0${environmentOf(pid).toString("latin1")}`)?.[1];
-  return port !== undefined && (await filesWait(`http://127.0.0.1:${port}/metrics`));
+  return port !== undefined && (await isFileQueueFull(`http://127.0.0.1:${port}/metrics`));
 }
 
 /** This agent holds the lock of the state folder, so any other collector that runs with this configuration is an orphan. */
@@ -77,8 +77,8 @@ function findCollectors(configFile: string): ProcessId[] {
 /** On a host, processes of containers are visible, in which the same path may be a different folder. */
 function isSameFolder(pid: number, folder: string): boolean {
   try {
-    const [own, other] = [statSync(folder), statSync(`/proc/${pid}/root${folder}`)];
-    return own.dev === other.dev && own.ino === other.ino;
+    const [ours, itsOwn] = [statSync(folder), statSync(`/proc/${pid}/root${folder}`)];
+    return ours.dev === itsOwn.dev && ours.ino === itsOwn.ino;
   } catch {
     return false;
   }

@@ -9,7 +9,7 @@ import { ask } from "../../../common/http.ts";
 import type { Log } from "../../log.ts";
 import { FILES_TOKEN_VARIABLE, HEALTH_PORT_VARIABLE, METRICS_PORT_VARIABLE } from "../config/collector-config.ts";
 import { eachLine, endsEvents, LastLines, Outages, reemit } from "./child-log.ts";
-import { filesWait, Rejections } from "./queue-state.ts";
+import { isFileQueueFull, Rejections } from "./queue-state.ts";
 import { blamesStore } from "./damaged-stores.ts";
 import { isExecutable } from "../../../common/files.ts";
 import { bareHost } from "../../../common/ip-networks.ts";
@@ -64,15 +64,15 @@ export class CollectorProcess {
     this.#child = child;
     this.pid = child.pid ?? 0;
     const guard = options.endsWithAgent && child.pid !== undefined ? guardCollector(child.pid, options.configFile, options.log) : undefined;
-    const last = new LastLines();
+    const lastLines = new LastLines();
     const outages = new Outages(options.log);
-    let blames = false;
+    let hasBlamedStore = false;
     for (const stream of child.pid === undefined ? [] : [child.stdout, child.stderr]) {
       eachLine(stream, (line) => {
-        blames ||= blamesStore(line);
+        hasBlamedStore ||= blamesStore(line);
         this.#eventsEnded ||= endsEvents(line);
         this.rejections.note(line);
-        reemit(line, options.log, last, this.#stopping, outages);
+        reemit(line, options.log, lastLines, this.#stopping, outages);
       });
     }
     this.exited = child.then(({ exitCode, signal, originalMessage = "" }) => {
@@ -80,9 +80,9 @@ export class CollectorProcess {
       guard?.[Symbol.dispose]();
       outages[Symbol.dispose]();
       const isStarted = exitCode !== undefined || signal !== undefined;
-      const how = signal === undefined ? `exit code ${exitCode ?? "unknown"}` : `signal ${signal}`;
-      const output = withPortAdvice(last.text() || (isStarted ? "" : originalMessage));
-      return { wasStopped: this.#stopping, reason: output === "" ? how : `${how}: ${output}`, blamesStore: blames };
+      const cause = signal === undefined ? `exit code ${exitCode ?? "unknown"}` : `signal ${signal}`;
+      const output = withPortAdvice(lastLines.text() || (isStarted ? "" : originalMessage));
+      return { wasStopped: this.#stopping, reason: output === "" ? cause : `${cause}: ${output}`, blamesStore: hasBlamedStore };
     });
   }
 
@@ -136,7 +136,7 @@ export class CollectorProcess {
   async stop(): Promise<void> {
     if (!this.#stopping && !this.#hasExited) {
       this.#stopping = true;
-      this.#child.kill((await filesWait(this.metricsUrl)) ? "SIGKILL" : "SIGTERM");
+      this.#child.kill((await isFileQueueFull(this.metricsUrl)) ? "SIGKILL" : "SIGTERM");
     }
     await this.exited;
   }

@@ -64,7 +64,7 @@ const FULL_QUEUE = 0.8;
 export const ASK_WITHIN_MS = 1_000;
 
 /** True if the metrics of the collector show that the disk queue of log files has no space for another batch. */
-export async function filesWait(metricsUrl: string): Promise<boolean> {
+export async function isFileQueueFull(metricsUrl: string): Promise<boolean> {
   // A collector that does not respond does not read either.
   return ((await readQueues(metricsUrl))?.get(FILES_EXPORTER) ?? 0) > FULL_QUEUE;
 }

@@ -115,7 +115,7 @@ export class Supervisor implements AsyncDisposable {
   }
 
   /** Kills the running collector; it is restarted with backoff, as after a crash. */
-  startAnew(): void {
+  killAndRestart(): void {
     this.#process?.kill();
   }
 

@@ -28,7 +28,7 @@ beforeEach(() => {
       get rejections() {
         return rejections;
       },
-      startAnew: () => void restarts++,
+      killAndRestart: () => void restarts++,
     },
     log: pino({ level: "silent" }),
     nowMs: () => nowMs,

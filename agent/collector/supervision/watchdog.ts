@@ -21,7 +21,7 @@ export interface WatchdogOptions {
     readonly metricsUrl: string | undefined;
     /** Signals whose data cannot be added to the disk queues, with the reason. */
     readonly rejections: ReadonlyMap<string, Omit<Rejection, "lastMs">>;
-    startAnew(): void;
+    killAndRestart(): void;
   };
   readonly log: Log;
   /** Returns the collector's pause between passes for a number of open files. */
@@ -74,13 +74,13 @@ export class LogFilesWatchdog implements AsyncDisposable {
       ...rejected,
       ...stuck(lastPassMs, "the agent has finished no pass over LOG_PATHS for 30 s or longer: a file system does not answer"),
       ...(state === "running"
-        ? stuck(this.#readMs(), "the collector has finished no pass over the log files for 30 s or longer", pauseMs)
+        ? stuck(this.#lastReadMs(), "the collector has finished no pass over the log files for 30 s or longer", pauseMs)
         : []),
     ];
   }
 
   /** When the collector last showed that it reads, in Unix milliseconds. */
-  #readMs(): number {
+  #lastReadMs(): number {
     const { files, supervisor } = this.#options;
     return Math.max(Date.parse(supervisor.status().since), files.status().lastCollectorPassMs, this.#progressMs);
   }
@@ -90,7 +90,7 @@ export class LogFilesWatchdog implements AsyncDisposable {
     const { supervisor, readMetrics = readText } = this.#options;
     const rejection = supervisor.rejections.get("logs");
     const url = supervisor.metricsUrl;
-    const isLate = this.#nowMs() - this.#readMs() > LATE_AFTER_MS;
+    const isLate = this.#nowMs() - this.#lastReadMs() > LATE_AFTER_MS;
     if (!isLate) this.#records = undefined;
     if (url === undefined || (rejection === undefined && !isLate)) return;
     const metrics = await readMetrics(url);
@@ -109,7 +109,7 @@ export class LogFilesWatchdog implements AsyncDisposable {
       { event: "collector.empty_queue_full", err: error },
       "the disk queue is empty and cannot be written; restarting the collector",
     );
-    supervisor.startAnew();
+    supervisor.killAndRestart();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -36,11 +36,11 @@ export async function checkName(
 
 export async function checkBackend({ backendUrl }: Pick<Settings, "backendUrl">, upstream: Upstream, clock: Clock): Promise<Finding[]> {
   const sentAtMs = Date.now();
-  const secure = backendUrl.startsWith("https:") ? "TLS" : "plain http";
+  const transport = backendUrl.startsWith("https:") ? "TLS" : "plain http";
   try {
     const answer = await upstream.request({ method: "GET", path: "/openapi.json", signal: AbortSignal.timeout(10_000) });
     clock.observe(answer.headers["date"], sentAtMs, Date.now());
-    const reached: Finding = { name: "backend", status: "ok", detail: `answers over ${secure} in ${Date.now() - sentAtMs} ms` };
+    const reached: Finding = { name: "backend", status: "ok", detail: `answers over ${transport} in ${Date.now() - sentAtMs} ms` };
     return [answer.status === 200 ? reached : unexpectedStatus(answer.status), clockFinding(clock)];
   } catch (error) {
     return [{ name: "backend", status: "fail", detail: messageOf(error), advice: adviceFor(error) }];
@@ -78,10 +78,11 @@ function adviceFor(error: unknown): string {
 
 function clockFinding(clock: Clock): Finding {
   const skew = Math.round(clock.skewS());
-  if (Math.abs(skew) < WARN_SKEW_S) return { name: "clock", status: "ok", detail: `${Math.abs(skew)} s from the backend's` };
+  const seconds = Math.abs(skew);
+  if (seconds < WARN_SKEW_S) return { name: "clock", status: "ok", detail: `${seconds} s from the backend's` };
   const advice = "synchronise this machine's clock (NTP); requests are signed with the backend's time, but telemetry has this machine's";
-  const status = Math.abs(skew) < FAIL_SKEW_S ? "warn" : "fail";
-  return { name: "clock", status, detail: `${Math.abs(skew)} s ${skew > 0 ? "behind" : "ahead of"} the backend's`, advice };
+  const status = seconds < FAIL_SKEW_S ? "warn" : "fail";
+  return { name: "clock", status, detail: `${seconds} s ${skew > 0 ? "behind" : "ahead of"} the backend's`, advice };
 }
 
 /** Sends one signed heartbeat. `ifRefused`: advice for a key that is unknown or revoked. */
@@ -96,8 +97,8 @@ export async function checkKey(
     const { keyAgeDays } = await backend.heartbeat(path, credential, {});
     return [{ name, status: "ok", detail: `accepted by the backend; ${keyAgeDays ?? "an unknown number of"} days old` }];
   } catch (error) {
-    const refused = error instanceof BackendError && error.keyRefused;
-    const advice = refused ? ifRefused : "see the backend checks above, and the backend's log";
+    const isRefused = error instanceof BackendError && error.keyRefused;
+    const advice = isRefused ? ifRefused : "see the backend checks above, and the backend's log";
     return [{ name, status: "fail", detail: messageOf(error), advice }];
   }
 }

@@ -109,11 +109,11 @@ function pointStatements(agentMetrics: string): string[] {
 }
 
 function resourceStatements(): string[] {
-  const kept = `resource.attributes["${CONTAINER_NAME}"]`;
+  const containerName = `resource.attributes["${CONTAINER_NAME}"]`;
   return [
-    `set(resource.cache["kept"], ${kept})`,
+    `set(resource.cache["kept"], ${containerName})`,
     `delete_matching_keys(resource.attributes, "${RESERVED}")`,
-    `set(${kept}, resource.cache["kept"]) where resource.cache["kept"] != nil`,
+    `set(${containerName}, resource.cache["kept"]) where resource.cache["kept"] != nil`,
   ];
 }
 

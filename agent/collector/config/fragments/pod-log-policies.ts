@@ -31,7 +31,7 @@ export const POLICY_ATTRIBUTES = [
 const HASH_PREFIX = 'Substring(SHA1(Concat([log.attributes["log.file.path"], log.attributes["log.file.record_offset"]], ":")), 0, 4)';
 
 /**
- * Matches records that are not in the sample. Compares hexadecimal strings of four digits, not numbers (`sampleBelow` of policy-values.ts).
+ * Matches records that are not in the sample. Compares hexadecimal strings of four digits, not numbers (`sampleThreshold` of policy-values.ts).
  */
 export const NOT_IN_SAMPLE = `${SAMPLE} != nil and ${HASH_PREFIX} >= ${SAMPLE}`;
 
