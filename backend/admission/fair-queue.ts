@@ -108,32 +108,32 @@ export class FairQueue {
       return this.#changed(orgId, org);
     }
     const { promise: started, resolve, reject } = Promise.withResolvers<void>();
-    const leave = (): void => {
+    const onAbort = (): void => {
       org.waiting.splice(org.waiting.indexOf(entry), 1);
       this.#waiting -= 1;
       this.#changed(orgId, org);
       reject(signal?.reason);
     };
-    const dequeued = (): void => {
-      signal?.removeEventListener("abort", leave);
+    const dequeue = (): void => {
+      signal?.removeEventListener("abort", onAbort);
       this.#waiting -= 1;
     };
     const entry: QueueEntry = {
       rank,
       start: () => {
-        dequeued();
+        dequeue();
         this.#start(orgId, org);
         resolve();
       },
       refuse: () => {
-        dequeued();
+        dequeue();
         this.#changed(orgId, org);
         reject(new QueueFullError(this.#options));
       },
     };
     org.waiting.splice(findPosition(rank, org.waiting), 0, entry);
     this.#waiting += 1;
-    signal?.addEventListener("abort", leave, { once: true });
+    signal?.addEventListener("abort", onAbort, { once: true });
     this.#changed(orgId, org);
     await started;
   }

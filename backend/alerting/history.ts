@@ -40,10 +40,11 @@ export async function alertHistory(metrics: Pick<MetricsStore, "query">, query: 
   const { orgId, ruleId, startMs, endMs, limit, intervalMs } = query;
   const alerts = `ALERTS{rule_id="${ruleId}",alertstate=~"pending|firing"}`;
   const window = `[${Math.max(1, Math.ceil((endMs - startMs) / 1000))}s]`;
-  const at = { time: String(endMs / 1000) };
+  const atEnd = { time: String(endMs / 1000) };
   const fetchSeries = (endpoint: "query" | "query_range", params: Record<string, string>) => querySeries(metrics, orgId, endpoint, params);
 
-  const readNumber = async (query: string): Promise<number> => Number((await fetchSeries("query", { query, ...at }))[0]?.value?.[1] ?? 0);
+  const readNumber = async (expression: string): Promise<number> =>
+    Number((await fetchSeries("query", { query: expression, ...atEnd }))[0]?.value?.[1] ?? 0);
   const isExact = (await readNumber(`sum(count_over_time(${alerts}${window}))`)) <= MAX_HISTORY_SAMPLES;
   const points = isExact
     ? 0
@@ -52,7 +53,9 @@ export async function alertHistory(metrics: Pick<MetricsStore, "query">, query: 
     throw new ApiError("invalid_parameter", `start: more than ${MAX_HISTORY_SAMPLES / MIN_POINTS} instances: request a shorter time`);
   const stepS = Math.max(1, Math.ceil(intervalMs / 1000), isExact ? 0 : Math.ceil((endMs - startMs) / 1000 / points));
   const range = { query: alerts, start: String(startMs / 1000), end: String(endMs / 1000), step: `${stepS}s` };
-  const seriesList = isExact ? await fetchSeries("query", { query: `${alerts}${window}`, ...at }) : await fetchSeries("query_range", range);
+  const seriesList = isExact
+    ? await fetchSeries("query", { query: `${alerts}${window}`, ...atEnd })
+    : await fetchSeries("query_range", range);
   const periods = seriesList.flatMap((series) => findPeriods(series, stepS));
   return periods.sort((a, b) => b.start.localeCompare(a.start) || b.end.localeCompare(a.end)).slice(0, limit);
 }

@@ -88,7 +88,7 @@ export async function liveRules(query: LiveRulesQuery, evaluator: Pick<VmalertCl
   const { groups, omitted } = query.rules.some(({ refused }) => refused === undefined)
     ? await fetchLoadedRules(query, evaluator)
     : { groups: [], omitted: [] };
-  const byId = new Map(groups.flatMap(({ rules }) => rules).map((one) => [one.labels?.["rule_id"], one]));
+  const byId = new Map(groups.flatMap(({ rules }) => rules).map((loaded) => [readRuleId(loaded), loaded]));
   return {
     rules: query.rules.map((rule) => describeRule(rule, byId.get(rule.id))),
     omitted,

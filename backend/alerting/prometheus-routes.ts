@@ -30,7 +30,6 @@ const QUEUE_LIMITS = {
   fullMessage: "too many concurrent requests for rules: try again",
   retryAfterS: 1,
 };
-const NO_ALERTS: LiveRules = { rules: [], omitted: [] };
 
 const names = (description: string) => ({ type: "array", items: { type: "string" }, description });
 const RULES_QUERY = optionalSchema({
@@ -111,7 +110,7 @@ export function createPrometheusRoutes(options: PrometheusRulesOptions): Route[]
     rules: (request, reply) =>
       sendQueued({ queue, responses }, request, reply, async (orgId) => {
         const filter = readFilter(request);
-        const enabled = filter.none ? [] : await enabledRules(options, orgId);
+        const enabled = filter.matchesNothing ? [] : await enabledRules(options, orgId);
         const rules = enabled.filter(({ name }) => filter.names?.has(name) ?? true);
         const live = await liveRules({ orgId, rules, enabled: enabled.length, withAlerts: filter.withAlerts }, options.evaluator);
         return { data: { groups: live.rules.length === 0 ? [] : [describeGroup(live, options.intervalMs)] }, omitted: live.omitted };
@@ -119,8 +118,7 @@ export function createPrometheusRoutes(options: PrometheusRulesOptions): Route[]
     alerts: (request, reply) =>
       sendQueued({ queue, responses }, request, reply, async (orgId) => {
         const rules = await enabledRules(options, orgId);
-        const live =
-          rules.length === 0 ? NO_ALERTS : await liveRules({ orgId, rules, enabled: rules.length, withAlerts: true }, options.evaluator);
+        const live = await liveRules({ orgId, rules, enabled: rules.length, withAlerts: true }, options.evaluator);
         return { data: { alerts: live.rules.flatMap(({ alerts }) => alerts) }, omitted: live.omitted };
       }),
   });
@@ -144,9 +142,9 @@ async function sendQueued(
 }
 
 function describeOmitted(omitted: readonly string[]): string {
-  const some = omitted.slice(0, 10).map((name) => JSON.stringify(name));
-  const more = omitted.length > some.length ? ` and ${omitted.length - some.length} more rules` : "";
-  return `too many alerts: those of ${some.join(", ")}${more} are omitted; request single rules by rule_name[], or aggregate their expressions`;
+  const shown = omitted.slice(0, 10).map((name) => JSON.stringify(name));
+  const more = omitted.length > shown.length ? ` and ${omitted.length - shown.length} more rules` : "";
+  return `too many alerts: those of ${shown.join(", ")}${more} are omitted; request single rules by rule_name[], or aggregate their expressions`;
 }
 
 function describeGroup({ rules }: LiveRules, intervalMs: number): object {
@@ -160,8 +158,7 @@ async function enabledRules({ rules }: Pick<PrometheusRulesOptions, "rules">, or
 }
 
 interface Filter {
-  /** True if no rule can match. */
-  readonly none: boolean;
+  readonly matchesNothing: boolean;
   readonly names: ReadonlySet<string> | undefined;
   readonly withAlerts: boolean;
 }
@@ -180,7 +177,7 @@ function readFilter(request: FastifyRequest): Filter {
   const includes = (name: string, value: string): boolean => all(name).length === 0 || all(name).includes(value);
   const ruleNames = all("rule_name");
   return {
-    none: type === "record" || !includes("rule_group", GROUP) || !includes("file", FILE),
+    matchesNothing: type === "record" || !includes("rule_group", GROUP) || !includes("file", FILE),
     names: ruleNames.length === 0 ? undefined : new Set(ruleNames),
     withAlerts: !/^[1t]/i.test(excluded),
   };

@@ -137,14 +137,13 @@ function errorResponses(schema: Described, { url, methods, errorStatuses = [], o
   if (methods.includes("POST") || methods.includes("PUT")) statuses.push(408, 413, 417);
   if (security.includes("installToken")) statuses.push(422);
   if (security.includes("session") || security.includes("browser")) statuses.push(429);
-  const others = Object.keys(otherErrors).map(Number);
-  const all = [...new Set([...statuses, ...others])].sort((a, b) => a - b);
-  return Object.fromEntries(all.map((status) => [status, errorResponse(status, otherErrors[status])]));
+  const sorted = [...new Set([...statuses, ...Object.keys(otherErrors).map(Number)])].sort((a, b) => a - b);
+  return Object.fromEntries(sorted.map((status) => [status, errorResponse(status, otherErrors[status])]));
 }
 
 function errorResponse(status: number, other: object | undefined): object {
-  const codes = Object.entries(ERROR_CODES).filter(([, [of]]) => of === status);
-  const ours = objectSchema({ error: { type: "string", enum: codes.map(([code]) => code) }, message: { type: "string" } });
+  const codes = Object.entries(ERROR_CODES).filter(([, [codeStatus]]) => codeStatus === status);
+  const ownFormat = objectSchema({ error: { type: "string", enum: codes.map(([code]) => code) }, message: { type: "string" } });
   const description = codes.map(([code, [, when]]) => `${code}: ${when}`).join("; ");
-  return other ? { description, anyOf: [ours, other] } : { description, ...ours };
+  return other ? { description, anyOf: [ownFormat, other] } : { description, ...ownFormat };
 }

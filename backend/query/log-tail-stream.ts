@@ -78,7 +78,7 @@ export class TailRoute {
 }
 
 /** The format of a tail. */
-export interface TailForm {
+export interface TailFormat {
   /** The first chunk. */
   readonly begin: (events: readonly TailEvent[]) => string | Promise<string>;
   readonly events: (events: readonly TailEvent[]) => string | Promise<string>;
@@ -86,7 +86,7 @@ export interface TailForm {
   readonly failed: (error: ApiError) => string;
 }
 
-const SERVER_SENT: TailForm = {
+const SERVER_SENT: TailFormat = {
   // The first chunk makes the server send the head of the response.
   begin: (events) => `: atherops\n${textOf(events)}\n`,
   events: textOf,
@@ -95,7 +95,7 @@ const SERVER_SENT: TailForm = {
 };
 
 export interface TailStreamOptions {
-  readonly form?: TailForm;
+  readonly format?: TailFormat;
   /** Returns the records that have arrived since the last call. */
   readonly next: () => Promise<Arrived>;
   /** Calls `notify` after this process has stored records. */
@@ -112,32 +112,32 @@ export interface TailStreamOptions {
 
 /** Chunks of text/event-stream; the first one contains `first`. Never throws. */
 export async function* tailStream(first: Arrived, options: TailStreamOptions): AsyncGenerator<string> {
-  const { signal, times, form = SERVER_SENT } = options;
-  let stalled: NodeJS.Timeout | undefined;
+  const { signal, times, format = SERVER_SENT } = options;
+  let stallTimer: NodeJS.Timeout | undefined;
   try {
-    for await (const piece of pieces(first, options)) {
-      stalled = setTimeout(options.cutOff, times.stallMs);
-      yield piece;
-      clearTimeout(stalled);
+    for await (const chunk of chunks(first, options)) {
+      stallTimer = setTimeout(options.cutOff, times.stallMs);
+      yield chunk;
+      clearTimeout(stallTimer);
     }
   } catch (error) {
-    if (!signal.aborted && error instanceof ApiError) yield form.failed(error);
+    if (!signal.aborted && error instanceof ApiError) yield format.failed(error);
     else if (!signal.aborted) throw error;
   } finally {
-    clearTimeout(stalled);
+    clearTimeout(stallTimer);
   }
 }
 
-async function* pieces(first: Arrived, options: TailStreamOptions): AsyncGenerator<string> {
-  const { next, check, isShared, signal, times, form = SERVER_SENT } = options;
+async function* chunks(first: Arrived, options: TailStreamOptions): AsyncGenerator<string> {
+  const { next, check, isShared, signal, times, format = SERVER_SENT } = options;
   const wakeup = new Wakeup();
   let isDue = true;
   using _listening = options.listen(() => {
     if (!isDue) wakeup.wake();
     isDue = true;
   });
-  yield await form.begin(first.events);
-  let askAtMs = performance.now() + times.pollMs;
+  yield await format.begin(first.events);
+  let queryAtMs = performance.now() + times.pollMs;
   let checkAtMs = performance.now() + times.checkMs;
   let commentAtMs = performance.now() + times.commentMs;
   while (!signal.aborted) {
@@ -145,33 +145,33 @@ async function* pieces(first: Arrived, options: TailStreamOptions): AsyncGenerat
       await check();
       checkAtMs = performance.now() + times.checkMs;
     }
-    if (performance.now() >= askAtMs && (isDue || isShared)) {
+    if (performance.now() >= queryAtMs && (isDue || isShared)) {
       isDue = false;
-      const { events, isFull } = await again(next, (retryMs) => (askAtMs = performance.now() + retryMs));
+      const { events, isFull } = await queryOrPostpone(next, (retryMs) => (queryAtMs = performance.now() + retryMs));
       isDue ||= isFull;
-      askAtMs = Math.max(askAtMs, performance.now() + times.pollMs);
+      queryAtMs = Math.max(queryAtMs, performance.now() + times.pollMs);
       if (events.length > 0) {
-        yield await form.events(events);
+        yield await format.events(events);
         commentAtMs = performance.now() + times.commentMs;
       }
     }
     if (performance.now() >= commentAtMs) {
-      yield form.comment;
+      yield format.comment;
       commentAtMs = performance.now() + times.commentMs;
     }
     const idleMs = isDue ? 0 : isShared ? times.idleMs - times.pollMs : Number.POSITIVE_INFINITY;
-    const wakeAtMs = Math.min(checkAtMs, commentAtMs, askAtMs + idleMs);
+    const wakeAtMs = Math.min(checkAtMs, commentAtMs, queryAtMs + idleMs);
     await wakeup.wait(Math.max(1, wakeAtMs - performance.now()), signal);
   }
 }
 
-/** Retries temporary failures later. */
-async function again(next: () => Promise<Arrived>, retry: (ms: number) => void): Promise<Arrived> {
+/** After a temporary failure, calls `postpone` instead. */
+async function queryOrPostpone(next: () => Promise<Arrived>, postpone: (ms: number) => void): Promise<Arrived> {
   try {
     return await next();
   } catch (error) {
     if (!(error instanceof ApiError) || !RETRIED.has(error.status)) throw error;
-    retry(RETRY_MS);
+    postpone(RETRY_MS);
     // `isFull` keeps a query due: announced records are still unread, so the retry must not wait for another notification.
     return { events: [], isFull: true };
   }

@@ -57,11 +57,11 @@ const MINUTES_WORTH_IT = 10n;
 /** Undefined if the range is unbounded or shorter than ten minutes. */
 function firstMinuteOf({ range: { start, end }, after, oldestFirst }: Page, nowMs = Date.now()): Page["range"] | undefined {
   if (start === undefined || end === undefined || end - start < MINUTES_WORTH_IT * MINUTE_NS) return undefined;
-  if (oldestFirst) return { start, end: least(end, (after?.time ?? start) + MINUTE_NS) };
-  return { start: least(end, after?.time ?? end, BigInt(nowMs) * 1_000_000n) - MINUTE_NS, end };
+  if (oldestFirst) return { start, end: earliest(end, (after?.time ?? start) + MINUTE_NS) };
+  return { start: earliest(end, after?.time ?? end, BigInt(nowMs) * 1_000_000n) - MINUTE_NS, end };
 }
 
-function least(...times: bigint[]): bigint {
+function earliest(...times: bigint[]): bigint {
   return times.reduce((a, b) => (a < b ? a : b));
 }
 
@@ -76,11 +76,11 @@ async function readRange(ask: Ask, orgId: string, { page, maxPageBytes = MAX_PAG
   }
 }
 
-interface Ordered extends Selection {
+interface OrderedSelection extends Selection {
   readonly order: Sql;
 }
 
-function selectRows({ table, from = new Sql(table), columns, order }: Ordered, where: Sql, limit: number): Sql {
+function selectRows({ table, from = new Sql(table), columns, order }: OrderedSelection, where: Sql, limit: number): Sql {
   return sql`SELECT toUnixTimestamp64Nano(time) AS time_ns, id, ${columns} FROM ${from}
     WHERE ${where} ORDER BY ${new Sql(table)}.time ${order}, id ${order} LIMIT ${limit}`;
 }
@@ -94,7 +94,7 @@ interface Position {
 /** Reads the positions and sizes of the rows first, then as many rows as fit. */
 async function readLargeRows(
   ask: Ask,
-  selection: Ordered,
+  selection: OrderedSelection,
   where: Sql,
   { orgId, limit, maxPageBytes }: { orgId: string; limit: number; maxPageBytes: number },
 ): Promise<PageResult> {
@@ -113,9 +113,9 @@ async function readLargeRows(
   const chosen = positions.slice(0, count);
   if (chosen.length === 0) return toPage(Buffer.alloc(0), limit, maxPageBytes);
   const tuples = chosen.map(({ time_ns, id }) => sql`(${nanoseconds(BigInt(time_ns))}, ${BigInt(id)})`);
-  const exactly = and([sql`org_id = ${orgId}`, sql`(time, id) IN (${commaList(tuples)})`]);
+  const atPositions = and([sql`org_id = ${orgId}`, sql`(time, id) IN (${commaList(tuples)})`]);
   const { from: _, ...rows } = selection;
-  const page = toPage(await ask(selectRows(rows, exactly, count)), count, maxPageBytes);
+  const page = toPage(await ask(selectRows(rows, atPositions, count)), count, maxPageBytes);
   const last = chosen.at(-1) as Position;
   const more = positions.length > count ? { time: BigInt(last.time_ns), id: BigInt(last.id) } : undefined;
   return { json: page.json, next: page.next ?? more };

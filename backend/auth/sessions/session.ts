@@ -70,6 +70,11 @@ export function isCurrentlyValid({ iss, exp }: JWTPayload, nowMs: number): boole
 
 const AUDIENCE = "atherops-api";
 
+/** A user whose sessions are valid while they have the same epoch. */
+interface EpochUser extends SessionUser {
+  readonly epoch: number;
+}
+
 export interface SessionOptions extends SigningSecrets {
   db: AccountDb;
   ttlMs: number;
@@ -82,13 +87,13 @@ export class Sessions {
   readonly #secrets: readonly [KeyObject, ...KeyObject[]];
   readonly #ttlMs: number;
   readonly #now: () => number;
-  readonly #users: LookupCache<SessionUser & { readonly epoch: number }>;
+  readonly #users: LookupCache<EpochUser>;
 
   constructor({ db, ttlMs, now, outage, ...secrets }: SessionOptions) {
     this.#secrets = verifyingSecrets(secrets);
     this.#ttlMs = ttlMs;
     this.#now = now ?? Date.now;
-    const source: LookupSource<SessionUser & { readonly epoch: number }> = {
+    const source: LookupSource<EpochUser> = {
       find: async (ids) => (await findUsers(db, ids)).map((row) => ({ id: row.id, state: row.state, read: () => toSessionUser(row) })),
       findChanged: async (states) => await changedRows(db, WATCHED_USERS, states),
     };
@@ -106,7 +111,7 @@ export class Sessions {
     return user && (await this.#sign(user));
   }
 
-  async #sign({ userId, orgId, role, epoch }: SessionUser & { readonly epoch: number }): Promise<string> {
+  async #sign({ userId, orgId, role, epoch }: EpochUser): Promise<string> {
     const nowS = Math.floor(this.#now() / 1000);
     const exp = nowS + Math.ceil(this.#ttlMs / 1000);
     return await signClaims(this.#secrets, AUDIENCE, { sub: userId, org_id: orgId, role, epoch, iat: nowS, exp });
@@ -125,7 +130,7 @@ export class Sessions {
   }
 
   /** The user with the current role. */
-  async find(userId: string): Promise<(SessionUser & { readonly epoch: number }) | undefined> {
+  async find(userId: string): Promise<EpochUser | undefined> {
     return await this.#users.find(userId);
   }
 
@@ -135,7 +140,7 @@ export class Sessions {
   }
 }
 
-function toSessionUser({ id, org_id, email, role, session_epoch }: UserRow): SessionUser & { readonly epoch: number } {
+function toSessionUser({ id, org_id, email, role, session_epoch }: UserRow): EpochUser {
   return { userId: id, orgId: org_id, email, role, epoch: session_epoch };
 }
 

@@ -108,9 +108,9 @@ export async function openClickHouse(options: ClickHouseOptions): Promise<ClickH
     database,
     async query<Row>(statement: Sql) {
       await pending?.flushFor(statement.text);
-      return (await classified(engine.query(statement.text, shard))) as Row[];
+      return (await withApiError(engine.query(statement.text, shard))) as Row[];
     },
-    command: (statement) => classified(engine.command(statement.text, shard)),
+    command: (statement) => withApiError(engine.command(statement.text, shard)),
   });
   return {
     ...shardAt(),
@@ -123,7 +123,7 @@ export async function openClickHouse(options: ClickHouseOptions): Promise<ClickH
       runQueued({ queue, stopping }, orgId, options, () => {
         const signal = AbortSignal.any([closing.signal, ...(options.signal ? [options.signal] : [])]);
         const partial = partialAnswers && options.onPartial ? { onPartial: options.onPartial, unavailableShard } : undefined;
-        const ask = asker(engine, orgId, signal, partial);
+        const ask = createAsk(engine, orgId, signal, partial);
         return work(pending ? afterCommit(ask, { orgId, pending, signal }) : ask);
       }),
     async settle() {
@@ -132,10 +132,10 @@ export async function openClickHouse(options: ClickHouseOptions): Promise<ClickH
     },
     reads: queue,
     isFull: (orgId) => queue.isFull(orgId),
-    insert: (insert) => classified(engine.insert(insert)),
+    insert: (insert) => withApiError(engine.insert(insert)),
     insertIntervalMs: url === undefined ? undefined : options.insertIntervalMs,
     async ping() {
-      await classified(engine.ping());
+      await withApiError(engine.ping());
       if ((pending?.failingSeconds ?? 0) >= MAX_FAILING_S) throw unavailable(new Error("it does not accept acknowledged rows"));
     },
     async [Symbol.asyncDispose]() {
@@ -153,12 +153,12 @@ export async function openClickHouse(options: ClickHouseOptions): Promise<ClickH
 function afterCommit(ask: Ask, { orgId, pending, signal }: { orgId: string; pending: PendingRows; signal: AbortSignal }): Ask {
   const end = performance.now() + MAX_READ_S * 1000;
   return async (statement, ...limits) => {
-    const ended = Promise.withResolvers<never>();
-    using _listening = addAbortListener(signal, () => ended.reject(signal.reason));
-    const late = () => ended.reject(unavailable(new Error("acknowledged rows are not committed in time")));
-    const timer = setTimeout(late, Math.max(0, end - performance.now()));
+    const aborted = Promise.withResolvers<never>();
+    using _listening = addAbortListener(signal, () => aborted.reject(signal.reason));
+    const onTimeout = () => aborted.reject(unavailable(new Error("acknowledged rows are not committed in time")));
+    const timer = setTimeout(onTimeout, Math.max(0, end - performance.now()));
     try {
-      await Promise.race([pending.flushFor(statement.text, orgId), ended.promise]);
+      await Promise.race([pending.flushFor(statement.text, orgId), aborted.promise]);
     } finally {
       clearTimeout(timer);
     }
@@ -180,7 +180,7 @@ interface PartialAnswers {
 }
 
 /** The queries of one slot, which share its time limit. The engine adds the organisation's condition to each. */
-function asker(engine: Engine, orgId: string, signal: AbortSignal, partial?: PartialAnswers): Ask {
+function createAsk(engine: Engine, orgId: string, signal: AbortSignal, partial?: PartialAnswers): Ask {
   const end = performance.now() + MAX_READ_S * 1000;
   return async (statement, maxResultBytes = 0, blockRows?, groupLimit?) => {
     requireFiltered(orgId, statement);
@@ -236,7 +236,8 @@ const CONTENT_CODES = new Set(["6", "25", "26", "27", "33", "38", "41", "53", "6
 /** Seconds after which the engine may be available again. */
 const RETRY_AFTER_S = 5;
 
-async function classified<T>(work: Promise<T>): Promise<T> {
+/** Throws ApiError `unstorable` or `storage_unavailable` instead of the engine's error. */
+async function withApiError<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (cause) {

@@ -119,8 +119,8 @@ export function entryOf({ header, body }: LogRecord): JournalEntry {
 /** ID and time of an entry's first row. Requires that each column before `id` and `received_at` has one stream (native-columns.ts). */
 export function firstRow(columns: NativeColumns, { bytes, streamLengths }: NativeRows): { id: bigint; receivedS: number } {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const startOf = (wanted: string): number => {
-    const index = columns.findIndex(([name]) => name === wanted);
+  const startOf = (columnName: string): number => {
+    const index = columns.findIndex(([name]) => name === columnName);
     return streamLengths.slice(0, index).reduce((sum, length) => sum + length, 0);
   };
   return { id: view.getBigUint64(startOf("id"), true), receivedS: view.getUint32(startOf("received_at"), true) };

@@ -2,7 +2,7 @@
 // are one cell. Invariant: it runs with `maxCells` as its limit of groups, so that a high cardinality costs no more than that.
 import { and, commaList, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import type { Matching } from "../../storage/logs/matching.ts";
-import { areOfGroups, GROUP_NS, halves } from "../../storage/logs/minute-counts.ts";
+import { GROUP_NS, splitByMinute, useOnlyGroupColumns } from "../../storage/logs/minute-counts.ts";
 import { MAX_CELLS, MAX_QUERY_SERIES, MAX_WINDOWS_PER_RECORD } from "../limits.ts";
 import { EntryFactory, LabelSet, NO_LABELS, RECORD_LABELS, STREAM_LABELS } from "./entry.ts";
 import { type KeysOf, keysOfLabel } from "./label-sql.ts";
@@ -99,10 +99,12 @@ export function minuteSources(source: CellSource, orgConditions: readonly Sql[],
     return undefined;
   const columns = [...conditions, ...plan.conditions, keyColumns(plan, keysOf).group];
   const split =
-    matching.blockRows === undefined && areOfGroups(columns) ? halves(spanOf(steps, range), windowBorders(range, steps)) : undefined;
+    matching.blockRows === undefined && useOnlyGroupColumns(columns)
+      ? splitByMinute(spanOf(steps, range), windowBorders(range, steps))
+      : undefined;
   if (!split) return undefined;
-  const whole = { ...source, at: GROUP_NS, where: [...orgConditions, ...conditions, split.whole] };
-  return split.cut ? [whole, { ...source, where: [...orgConditions, ...conditions, split.cut] }] : [whole];
+  const groups = { ...source, at: GROUP_NS, where: [...orgConditions, ...conditions, split.groups] };
+  return split.rows ? [groups, { ...source, where: [...orgConditions, ...conditions, split.rows] }] : [groups];
 }
 
 /** Where windows begin and end: at each a record starts or ceases to count. */

@@ -25,27 +25,30 @@ export function mayDropRecords(stages: readonly Stage[]): boolean {
 /** `keysOf`: the attribute keys of labels, if they were looked up. */
 export function pushDown(query: LogQuery, keysOf: KeysOf = ANY_KEYS): PushedDown {
   const matching = matchingOf(patternsOf(query));
-  return { ...translate(query, { found: matching.found, keysOf }), matching };
+  return { ...translate(query, { matchPattern: matching.matchPattern, keysOf }), matching };
 }
 
 /** Selects the records of any of the queries in one statement. */
 export function selectAny(queries: readonly LogQuery[]): { readonly where: Sql; readonly matching: Matching } {
   const matching = matchingOf(queries.flatMap(patternsOf));
-  return { where: or(queries.map((query) => and(translate(query, { found: matching.found, keysOf: ANY_KEYS }).conditions))), matching };
+  return {
+    where: or(queries.map((query) => and(translate(query, { matchPattern: matching.matchPattern, keysOf: ANY_KEYS }).conditions))),
+    matching,
+  };
 }
 
-interface Context extends Pick<Matching, "found"> {
+interface Context extends Pick<Matching, "matchPattern"> {
   readonly keysOf: KeysOf;
 }
 
 /** The regular expressions that the engine has to match. */
 function patternsOf(query: LogQuery): string[] {
   const patterns: string[] = [];
-  const found: Matching["found"] = (text, pattern, isWanted) => {
+  const matchPattern: Matching["matchPattern"] = (text, pattern, isWanted) => {
     patterns.push(pattern);
-    return NO_MATCHING.found(text, pattern, isWanted);
+    return NO_MATCHING.matchPattern(text, pattern, isWanted);
   };
-  translate(query, { found, keysOf: ANY_KEYS });
+  translate(query, { matchPattern, keysOf: ANY_KEYS });
   return patterns;
 }
 
@@ -69,11 +72,11 @@ function translate({ selector, stages }: LogQuery, context: Context): Omit<Pushe
   return { conditions, rest };
 }
 
-function matches(matcher: Matcher, { found, keysOf }: Context): Sql {
-  return valueMatches(labelValue(matcher.name, keysOf), matcher, found);
+function matches(matcher: Matcher, { matchPattern, keysOf }: Context): Sql {
+  return valueMatches(labelValue(matcher.name, keysOf), matcher, matchPattern);
 }
 
-export function valueMatches(label: Sql, { operator, value }: Matcher, found: Matching["found"]): Sql {
+export function valueMatches(label: Sql, { operator, value }: Matcher, matchPattern: Matching["matchPattern"]): Sql {
   const isNot = operator.startsWith("!");
   if (operator === "=" || operator === "!=") return isNot ? sql`${label} != ${value}` : sql`${label} = ${value}`;
   if (value === ".*") return isNot ? sql`0` : sql`1`;
@@ -82,16 +85,16 @@ export function valueMatches(label: Sql, { operator, value }: Matcher, found: Ma
   if (value === ".+") return isNot ? sql`${label} = ''` : sql`${label} != ''`;
   const values = plainValues(value);
   if (values) return isNot ? sql`${label} NOT IN ${values}` : sql`${label} IN ${values}`;
-  return found(label, anchored(value), !isNot);
+  return matchPattern(label, anchored(value), !isNot);
 }
 
-function lineCondition({ operator, texts }: LineFilter, { found }: Context): Sql | undefined {
+function lineCondition({ operator, texts }: LineFilter, { matchPattern }: Context): Sql | undefined {
   if (operator === "|>" || operator === "!>") return undefined;
   const isWanted = operator.startsWith("|");
   const isText = operator === "|=" || operator === "!=";
   const conditions = texts.map((text) => {
     // A dot does not match a line break, as in Go.
-    if (!isText) return found(sql`message`, `(?-s:${text})`, isWanted);
+    if (!isText) return matchPattern(sql`message`, `(?-s:${text})`, isWanted);
     if (text === "") return isWanted ? sql`1` : sql`0`;
     const contains = sql`position(message, ${text}) > 0`;
     return isWanted ? withHints(text, contains) : sql`NOT (${contains})`;

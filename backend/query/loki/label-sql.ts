@@ -4,7 +4,7 @@ import { parseLines } from "../../storage/found-page.ts";
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { and, commaList, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { attributeOf } from "../../storage/logs/filter.ts";
-import { KEYS, KEYS_OF_GROUP } from "../../storage/logs/minute-counts.ts";
+import { GROUP_KEYS, MAX_GROUP_KEYS } from "../../storage/logs/minute-counts.ts";
 import { MAX_LABEL_CONDITION_BYTES, MAX_LABEL_KEYS, MAX_LABEL_NAMES } from "../limits.ts";
 import { labelName, SOFT_LABEL, STREAM_LABELS, withoutExtracted } from "./entry.ts";
 import type { Conversion } from "./syntax.ts";
@@ -145,9 +145,9 @@ export async function findKeys(ask: Ask, names: Iterable<string>, source: KeySou
 
 /** Undefined if there may be more keys. */
 async function keysOfGroups(ask: Ask, groups: readonly Sql[]): Promise<readonly string[] | undefined> {
-  const answer = await ask(sql`SELECT ${KEYS_OF_GROUP} AS keys FROM logs WHERE ${and(groups)}`, MAX_LABEL_CONDITION_BYTES);
+  const answer = await ask(sql`SELECT ${GROUP_KEYS} AS keys FROM logs WHERE ${and(groups)}`, MAX_LABEL_CONDITION_BYTES);
   const { keys } = JSON.parse(answer.toString("utf8")) as { keys: string[] };
-  return keys.length < KEYS ? keys : undefined;
+  return keys.length < MAX_GROUP_KEYS ? keys : undefined;
 }
 
 function keysByName(names: readonly string[], keys: readonly string[]): KeysOf {

@@ -265,7 +265,7 @@ function filterOutcome(state: State, filter: LabelFilter): Outcome | undefined {
     const field = fieldOf(state, name);
     if (!field) return undefined;
     return {
-      passes: either(field.ambiguous, valueMatches(field.value, filter.matcher, NO_MATCHING.found)),
+      passes: either(field.ambiguous, valueMatches(field.value, filter.matcher, NO_MATCHING.matchPattern)),
       error: NO,
       ambiguous: field.ambiguous,
     };

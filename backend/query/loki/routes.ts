@@ -8,7 +8,7 @@ import { ApiError } from "../../errors.ts";
 import { addRoute, addRoutes, endpoint, type Route, type RouteDeclaration } from "../../http/route.ts";
 import { acceptWebSocket, isUpgrade } from "../../http/websocket.ts";
 import type { Arrived } from "../../storage/logs/tail.ts";
-import { type TailForm, TailRoute, type TailRouteOptions, tailStream, type TailStreamOptions } from "../log-tail-stream.ts";
+import { type TailFormat, TailRoute, type TailRouteOptions, tailStream, type TailStreamOptions } from "../log-tail-stream.ts";
 import { addFormParser, answerJson, FORM, formFields, PARTIAL } from "../page-route.ts";
 import type { JobRunner } from "../sandbox/sandbox.ts";
 import { ENDPOINTS, QUERY, textSchema } from "./endpoints.ts";
@@ -139,7 +139,7 @@ function registerTail(app: FastifyInstance, options: LokiRouteOptions): void {
     const evaluate = (rows: TailMessageJob["rows"]) => {
       return sandbox.run(orgId, { kind: "tail_message", parameters, rows, bounds } satisfies TailMessageJob, { signal });
     };
-    await follow(socket, first, { ...rest, form: createTailForm(evaluate, signal) });
+    await follow(socket, first, { ...rest, format: createTailFormat(evaluate, signal) });
   };
   addRoute(app, guards, { ...declareRoute("GET", "tail", "records as they arrive, by WebSocket", PARAMETERS, { 200: MESSAGE }), handler });
 }
@@ -156,8 +156,8 @@ async function retry<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T>
   }
 }
 
-function createTailForm(evaluate: (rows: TailMessageJob["rows"]) => Promise<Buffer>, signal: AbortSignal): TailForm {
-  const events: TailForm["events"] = async (arrived) => {
+function createTailFormat(evaluate: (rows: TailMessageJob["rows"]) => Promise<Buffer>, signal: AbortSignal): TailFormat {
+  const events: TailFormat["events"] = async (arrived) => {
     const rows = arrived.map(({ row }) => row);
     // Without records, nothing needs to be evaluated.
     return rows.length === 0 ? "" : (await retry(() => evaluate(rows), signal)).toString("utf8");

@@ -6,14 +6,15 @@ import { parseLines } from "../found-page.ts";
 import { MAX_COUNTED_FIELDS, MAX_COUNTED_NAME_CHARACTERS, MAX_COUNTED_VALUES, MAX_LEVELS } from "../limits.ts";
 import { formatTime, pageConditions } from "../page.ts";
 import { matchingIn, type RecordFilter, recordConditions } from "./filter.ts";
-import { GROUP_NS, halves, isOfGroups, MINUTE_NS, minuteOf } from "./minute-counts.ts";
+import { GROUP_NS, MINUTE_NS, minuteOf, splitByMinute, usesOnlyGroupColumns } from "./minute-counts.ts";
 
 /** Selects records of a range; both ends are inclusive, in nanoseconds. */
 export interface RangeFilter extends RecordFilter {
   readonly range: { readonly start: bigint; readonly end: bigint };
 }
 
-const REST = "other";
+/** The name under which all further levels are counted. */
+const OTHER_LEVELS = "other";
 /**
  * A client computes the start of its range before the backend computes the end, so "the last hour" is slightly longer than an hour. This
  * much does not make every interval a minute longer; the last interval includes it.
@@ -37,41 +38,41 @@ export async function histogram(ask: Ask, orgId: string, filter: RangeFilter, bu
   const isOfMinutes = buckets > 1 && divideUp(length, BigInt(buckets)) >= MINUTE_NS;
   const [unit, origin, slack] = isOfMinutes ? [MINUTE_NS, minuteOf(start), SLACK_NS] : [1n, start, 0n];
   const width = divideUp(length - slack, BigInt(buckets) * unit) * unit;
-  const stretchCount = Number(divideUp(start + length - slack - origin, width));
-  const counts = Array.from({ length: stretchCount }, (): Record<string, number> => ({}));
+  const intervalCount = Number(divideUp(start + length - slack - origin, width));
+  const counts = Array.from({ length: intervalCount }, (): Record<string, number> => ({}));
   // The end of the range is inclusive, so it is counted in the last interval.
   const countsAt = (ns: Sql, condition: Sql): Sql => {
-    const bucket = sql`least(intDiv(${ns} - toInt64(${origin}), toInt64(${width})), ${stretchCount - 1})`;
+    const bucket = sql`least(intDiv(${ns} - toInt64(${origin}), toInt64(${width})), ${intervalCount - 1})`;
     return sql`SELECT level, ${bucket} AS bucket, count() AS n FROM ${from} WHERE ${condition} GROUP BY level, bucket`;
   };
   const { from, blockRows } = matchingIn(filter);
   const borders = counts.map((_, index) => origin + width * BigInt(index));
-  const byMinute = isOfGroups(filter) ? halves(filter.range, borders) : undefined;
-  const own = and([sql`org_id = ${orgId}`, ...recordConditions(filter)]);
-  const rows = (condition: Sql): Sql => countsAt(sql`toUnixTimestamp64Nano(time)`, condition);
-  const counted = byMinute
-    ? [countsAt(GROUP_NS, and([own, byMinute.whole])), ...(byMinute.cut ? [rows(and([own, byMinute.cut]))] : [])]
-    : [rows(where(orgId, filter))];
+  const split = usesOnlyGroupColumns(filter) ? splitByMinute(filter.range, borders) : undefined;
+  const selected = and([sql`org_id = ${orgId}`, ...recordConditions(filter)]);
+  const countRows = (condition: Sql): Sql => countsAt(sql`toUnixTimestamp64Nano(time)`, condition);
+  const parts = split
+    ? [countsAt(GROUP_NS, and([selected, split.groups])), ...(split.rows ? [countRows(and([selected, split.rows]))] : [])]
+    : [countRows(where(orgId, filter))];
   // The engine ranks levels over the whole range, so that every interval lists the same levels by name.
   const lines = await ask(
-    sql`SELECT cell.1 AS bucket, if(place > ${MAX_LEVELS}, ${REST}, ${cut(sql`level`)}) AS name, toFloat64(sum(cell.2)) AS n FROM (
+    sql`SELECT cell.1 AS bucket, if(place > ${MAX_LEVELS}, ${OTHER_LEVELS}, ${truncate(sql`level`)}) AS name, toFloat64(sum(cell.2)) AS n FROM (
       SELECT level, groupArray((bucket, n)) AS cells, row_number() OVER (ORDER BY sum(n) DESC, level) AS place FROM (
-        ${unionAll(counted)}
+        ${unionAll(parts)}
       ) GROUP BY level
     ) ARRAY JOIN cells AS cell GROUP BY bucket, name ORDER BY bucket, n DESC, name`,
     undefined,
     blockRows,
   );
   for (const { bucket: index, name, n } of parseLines<{ bucket: string; name: string; n: number }>(lines)) {
-    const of = counts[Number(index)];
-    if (of) Object.defineProperty(of, name, { value: n, enumerable: true });
+    const levels = counts[Number(index)];
+    if (levels) Object.defineProperty(levels, name, { value: n, enumerable: true });
   }
-  const stretches = counts.map((of, index) => ({
+  const intervals = counts.map((levels, index) => ({
     start: formatTime(index === 0 ? start : (borders[index] ?? end)),
     end: formatTime(borders[index + 1] ?? end),
-    counts: of,
+    counts: levels,
   }));
-  return Buffer.from(JSON.stringify(stretches));
+  return Buffer.from(JSON.stringify(intervals));
 }
 
 /** `[{name, values: [{value, count}]}]` of the newest records. Names are those that filters accept; the most frequent values come first. */
@@ -80,7 +81,7 @@ export async function fields(ask: Ask, orgId: string, filter: RangeFilter): Prom
   const lines = await ask(
     sql`SELECT name, arrayMap(found -> CAST((found.1, found.2), 'Tuple(value String, count UInt32)'),
         arraySort(found -> (-toInt64(found.2), found.1), groupArray((value, n)))) AS values FROM (
-      SELECT pair.1 AS name, ${cut(sql`pair.2`)} AS value, count() AS n FROM (
+      SELECT pair.1 AS name, ${truncate(sql`pair.2`)} AS value, count() AS n FROM (
         SELECT arrayJoin(arrayConcat(${FIELDS},
           arrayMap((key, value) -> (concat('label.', toString(key)), value), mapKeys(labels), mapValues(labels)))) AS pair FROM (
           SELECT level, source, host_id, node, scope_name, labels FROM ${from} WHERE ${where(orgId, filter)}
@@ -102,6 +103,6 @@ function divideUp(dividend: bigint, divisor: bigint): bigint {
   return (dividend + divisor - 1n) / divisor;
 }
 
-function cut(text: Sql): Sql {
+function truncate(text: Sql): Sql {
   return sql`substringUTF8(${text}, 1, ${MAX_COUNTED_NAME_CHARACTERS})`;
 }

@@ -63,7 +63,7 @@ export interface RecordFilter {
 
 export function recordConditions(filter: RecordFilter): Sql[] {
   const conditions: Sql[] = [...(filter.also?.conditions ?? [])];
-  const { found } = matchingIn(filter);
+  const { matchPattern } = matchingIn(filter);
   if (filter.source !== undefined) conditions.push(sql`source = ${filter.source}`);
   if (filter.level !== undefined) conditions.push(sql`level = ${filter.level.toLowerCase()}`);
   if (filter.hostId !== undefined) conditions.push(sql`host_id = ${filter.hostId}`);
@@ -75,8 +75,8 @@ export function recordConditions(filter: RecordFilter): Sql[] {
   for (const text of nonEmpty(filter.notQ)) conditions.push(sql`NOT (${substring(text)})`);
   for (const [key, value] of filter.labels) conditions.push(hasAttribute(key, value));
   for (const [key, value] of filter.notLabels ?? []) conditions.push(sql`NOT (${hasAttribute(key, value)})`);
-  for (const pattern of nonEmpty(filter.regex)) conditions.push(readable(pattern), found(MESSAGE, pattern, true));
-  for (const pattern of nonEmpty(filter.notRegex)) conditions.push(readable(pattern), found(MESSAGE, pattern, false));
+  for (const pattern of nonEmpty(filter.regex)) conditions.push(checkSyntax(pattern), matchPattern(MESSAGE, pattern, true));
+  for (const pattern of nonEmpty(filter.notRegex)) conditions.push(checkSyntax(pattern), matchPattern(MESSAGE, pattern, false));
   return conditions;
 }
 
@@ -109,7 +109,7 @@ function nonEmpty(texts: readonly string[] = []): string[] {
 }
 
 /** Always true. The engine evaluates it before it reads rows, so an invalid expression is refused even if no row would be read. */
-function readable(pattern: string): Sql {
+export function checkSyntax(pattern: string): Sql {
   return sql`match('', ${pattern}) IN (0, 1)`;
 }
 

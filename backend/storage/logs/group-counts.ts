@@ -8,7 +8,7 @@ import { MAX_GROUP_VALUE_CHARACTERS } from "../limits.ts";
 import { pageConditions } from "../page.ts";
 import type { RangeFilter } from "./counts.ts";
 import { attributeOf, matchingIn, recordConditions, refusePattern } from "./filter.ts";
-import { halves, isOfGroups } from "./minute-counts.ts";
+import { splitByMinute, usesOnlyGroupColumns } from "./minute-counts.ts";
 
 export const COMPARISONS = [">", ">=", "<", "<=", "==", "!="] as const;
 export type Comparison = (typeof COMPARISONS)[number];
@@ -70,10 +70,10 @@ export async function groupCounts(
 
 /** Conditions that split the range into disjoint parts: whole minutes and cut minutes, if counts by minute have all that is asked for. */
 function rangeParts({ filter, by }: GroupQuestion): Sql[] {
-  const isByMinute = isOfGroups(filter) && by.every((field) => COLUMNS_OF_GROUPS.has(field));
-  const parts = isByMinute ? halves(filter.range, []) : undefined;
-  if (!parts) return [and(pageConditions({ range: filter.range }))];
-  return parts.cut ? [parts.whole, parts.cut] : [parts.whole];
+  const isByMinute = usesOnlyGroupColumns(filter) && by.every((field) => COLUMNS_OF_GROUPS.has(field));
+  const split = isByMinute ? splitByMinute(filter.range, []) : undefined;
+  if (!split) return [and(pageConditions({ range: filter.range }))];
+  return split.rows ? [split.groups, split.rows] : [split.groups];
 }
 
 /** The statement that counts the records of one part of the range by their values. */

@@ -42,11 +42,11 @@ afterAll(() => clients?.[Symbol.asyncDispose]());
 
 /** The engine looks at the clock and at who still waits between blocks only. */
 async function largestBlock(way: "embedded" | "http", pattern: string, where = sql`1`): Promise<{ rows: number; of: number }> {
-  const { from, found, blockRows } = matchingOf([pattern]);
+  const { from, matchPattern, blockRows } = matchingOf([pattern]);
   const lines = await clients[way].read("org", {}, (ask) =>
     ask(
       sql`SELECT toFloat64(max(size)) AS rows, toFloat64(count()) AS of FROM (
-        SELECT blockSize() AS size FROM ${from} WHERE org_id = 'org' AND ${where} AND ${found(sql`message`, pattern, true)})`,
+        SELECT blockSize() AS size FROM ${from} WHERE org_id = 'org' AND ${where} AND ${matchPattern(sql`message`, pattern, true)})`,
       undefined,
       blockRows,
     ),
@@ -71,9 +71,9 @@ describe.each(["embedded", "http"] as const)("between two looks at the clock (%s
 });
 
 it("short messages that a costly expression is not found in are dropped before they are cut into blocks", async () => {
-  const { from, found } = matchingOf(["b[ab]{40}z"]);
+  const { from, matchPattern } = matchingOf(["b[ab]{40}z"]);
   const plan = await clients.embedded.query<{ explain: string }>(
-    sql`EXPLAIN actions = 1 SELECT id FROM ${from} WHERE org_id = 'org' AND ${found(sql`message`, "b[ab]{40}z", true)} ORDER BY logs.time DESC, id DESC LIMIT 100`,
+    sql`EXPLAIN actions = 1 SELECT id FROM ${from} WHERE org_id = 'org' AND ${matchPattern(sql`message`, "b[ab]{40}z", true)} ORDER BY logs.time DESC, id DESC LIMIT 100`,
   );
   const text = plan.map(({ explain }) => explain).join("\n");
   const [above = "", below = ""] = text.split("ARRAY JOIN [1]");

@@ -9,8 +9,8 @@ export interface Matching {
   readonly from: Sql;
   /** Rows between two checks, as in Ask; undefined: the engine's own block size. */
   readonly blockRows: number | undefined;
-  /** A condition that the expression is found in the first MATCHED_BYTES of the text or, if `isWanted` is false, that it is not. */
-  readonly found: (text: Sql, pattern: string, isWanted: boolean) => Sql;
+  /** A condition that the expression matches the first MATCHED_BYTES of the text or, if `isWanted` is false, that it does not. */
+  readonly matchPattern: (text: Sql, pattern: string, isWanted: boolean) => Sql;
 }
 
 /** Rows of a granule. */
@@ -25,9 +25,9 @@ const CUT_ROWS = 16;
 const LOGS = sql`logs`;
 
 /** For queries without regular expressions. */
-export const NO_MATCHING: Matching = { from: LOGS, blockRows: undefined, found: matchAtOnce };
+export const NO_MATCHING: Matching = { from: LOGS, blockRows: undefined, matchPattern: matchAtOnce };
 const WHOLE: Matching = { ...NO_MATCHING, blockRows: GRANULE_ROWS };
-const IN_PIECES: Matching = { from: sql`${LOGS} ARRAY JOIN [1] AS at_first`, blockRows: CUT_ROWS, found: matchInPieces };
+const IN_PIECES: Matching = { from: sql`${LOGS} ARRAY JOIN [1] AS at_first`, blockRows: CUT_ROWS, matchPattern: matchInPieces };
 
 /** `patterns`: all regular expressions of the query. */
 export function matchingOf(patterns: readonly string[]): Matching {
@@ -50,6 +50,6 @@ function matchInPieces(text: Sql, pattern: string, isWanted: boolean): Sql {
 }
 
 function matchSql(text: Sql, pattern: string, isWanted: boolean): Sql {
-  const found = sql`match(${text}, ${pattern})`;
-  return isWanted ? found : sql`NOT ${found}`;
+  const matches = sql`match(${text}, ${pattern})`;
+  return isWanted ? matches : sql`NOT ${matches}`;
 }

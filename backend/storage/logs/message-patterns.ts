@@ -1,14 +1,14 @@
 // Finds patterns of messages and counts them, as Drain does: variable parts become <_>, as in Loki's pattern filter. ClickHouse replaces
 // and counts them in a sample; this module merges the remaining few hundred texts. Invariant: the work is bounded by the sample, whatever
 // the range contains.
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { setImmediate as yieldToEventLoop } from "node:timers/promises";
 import type { Ask } from "../../engines/clickhouse/client.ts";
 import { and, type Sql, sql, unionAll } from "../../engines/clickhouse/sql.ts";
 import { parseLines } from "../found-page.ts";
 import { MAX_PATTERN_LINE_CHARACTERS, MAX_MESSAGE_PATTERNS, MAX_PATTERN_SAMPLE_RECORDS } from "../limits.ts";
 import { nanoseconds } from "../page.ts";
 import type { Matching } from "./matching.ts";
-import { areOfGroups, halves } from "./minute-counts.ts";
+import { splitByMinute, useOnlyGroupColumns } from "./minute-counts.ts";
 
 export interface PatternQuestion {
   readonly orgId: string;
@@ -48,10 +48,11 @@ export async function findPatterns(ask: Ask, question: PatternQuestion): Promise
 }
 
 async function countRecords(ask: Ask, { orgId, conditions, matching, range }: PatternQuestion): Promise<number> {
-  const own = [sql`org_id = ${orgId}`, ...conditions];
-  const split = areOfGroups(conditions) ? halves(range, []) : undefined;
-  const parts = split ? [split.whole, ...(split.cut ? [split.cut] : [])] : [and(timesOf(range))];
-  const counts = parts.map((part) => sql`SELECT count() AS n FROM ${matching.from} WHERE ${and([...own, part])}`);
+  const split = useOnlyGroupColumns(conditions) ? splitByMinute(range, []) : undefined;
+  const parts = split ? [split.groups, ...(split.rows ? [split.rows] : [])] : [and(timesOf(range))];
+  const counts = parts.map(
+    (part) => sql`SELECT count() AS n FROM ${matching.from} WHERE ${and([sql`org_id = ${orgId}`, ...conditions, part])}`,
+  );
   const answer = await ask(sql`SELECT toFloat64(sum(n)) AS n FROM (${unionAll(counts)})`, undefined, matching.blockRows);
   return (JSON.parse(answer.toString("utf8")) as { n: number }).n;
 }
@@ -115,7 +116,7 @@ interface Cluster {
 export async function mergePatterns(texts: readonly Text[], factor: number): Promise<MessagePattern[]> {
   const clusters = new Map<string, Cluster[]>();
   for (const [index, { pattern, example, cells }] of texts.entries()) {
-    if (index % TEXTS_AT_ONCE === TEXTS_AT_ONCE - 1) await nextTurn();
+    if (index % TEXTS_AT_ONCE === TEXTS_AT_ONCE - 1) await yieldToEventLoop();
     const words = pattern.split(" ");
     const key = `${words.length} ${words[0]}`;
     const similar = clusters.get(key) ?? [];

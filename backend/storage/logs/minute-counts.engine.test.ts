@@ -9,7 +9,7 @@ import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { attributeOf, hasAttribute, recordConditions } from "./filter.ts";
 import { histogram } from "./counts.ts";
 import { groupCounts } from "./group-counts.ts";
-import { GROUP_NS, halves, KEYS_OF_GROUP, minutesAround } from "./minute-counts.ts";
+import { GROUP_KEYS, GROUP_NS, minutesAround, splitByMinute } from "./minute-counts.ts";
 import { ClickHouseLogStore } from "./store.ts";
 import { expectExactSummaries } from "../../../test/fixtures/exact-summaries.ts";
 
@@ -123,10 +123,10 @@ function matches(message: string, { words = [], q = [], notQ = [] }: TextFilter)
 
 describe("counts by minute", () => {
   it("are read from the projection, keys of attributes too", async () => {
-    const whole = halves({ start: START_NS, end: START_NS + 3600n * S }, [])?.whole ?? sql`0`;
-    const counted = sql`SELECT level, intDiv(${GROUP_NS}, 7) AS b, count() FROM logs WHERE org_id = ${ORG} AND source = 's1' AND ${whole} GROUP BY level, b`;
+    const groups = splitByMinute({ start: START_NS, end: START_NS + 3600n * S }, [])?.groups ?? sql`0`;
+    const counted = sql`SELECT level, intDiv(${GROUP_NS}, 7) AS b, count() FROM logs WHERE org_id = ${ORG} AND source = 's1' AND ${groups} GROUP BY level, b`;
     expect(await explained(counted)).toContain("ReadFromMergeTree (counts)");
-    const keys = sql`SELECT ${KEYS_OF_GROUP} AS keys FROM logs WHERE org_id = ${ORG} AND ${minutesAround(RANGE)}`;
+    const keys = sql`SELECT ${GROUP_KEYS} AS keys FROM logs WHERE org_id = ${ORG} AND ${minutesAround(RANGE)}`;
     expect(await explained(keys)).toContain("ReadFromMergeTree (counts)");
     const [found] = await clickhouse.query<{ keys: string[] }>(keys);
     expect(found?.keys.toSorted()).toEqual(["a.key", "http.route"]);

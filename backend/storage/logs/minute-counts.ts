@@ -13,9 +13,9 @@ const MINUTE = sql`toStartOfInterval(time, toIntervalMillisecond(60000))`;
  * A time that represents all records of a group: the first nanosecond of its minute, or the second if the records are later than the first.
  */
 export const GROUP_NS = sql`(toUnixTimestamp64Nano(${MINUTE}) + if(${MINUTE} = time, 0, 1))`;
-/** A group has at most KEYS keys; if it has exactly that many, the record may have more. */
-export const KEYS = 100;
-export const KEYS_OF_GROUP = sql`groupUniqArrayArray(100)(mapKeys(assumeNotNull(labels)))`;
+/** A group has at most this many keys; if it has exactly that many, the record may have more. */
+export const MAX_GROUP_KEYS = 100;
+export const GROUP_KEYS = sql`groupUniqArrayArray(100)(mapKeys(assumeNotNull(labels)))`;
 
 /** Both ends inclusive, nanoseconds. */
 interface Range {
@@ -24,25 +24,25 @@ interface Range {
 }
 
 /** Two disjoint conditions that together select all records of the range. */
-export interface Halves {
-  /** Conditions on groups: GROUP_NS may be used as the time. */
-  readonly whole: Sql;
-  /** Conditions on rows; undefined if no minute is cut. */
-  readonly cut: Sql | undefined;
+export interface SplitRange {
+  /** Selects the groups of whole minutes: GROUP_NS may be used as the time. */
+  readonly groups: Sql;
+  /** Selects the rows of cut minutes; undefined if no minute is cut. */
+  readonly rows: Sql | undefined;
 }
 
 /**
  * Splits the range. `borders` are times at which the query separates earlier records from later ones; the ends of the range are borders
  * too. Undefined if so many minutes are cut that the projection does not pay.
  */
-export function halves(range: Range, borders: Iterable<bigint>): Halves | undefined {
+export function splitByMinute(range: Range, borders: Iterable<bigint>): SplitRange | undefined {
   const [first, last] = [minuteOf(range.start), minuteOf(range.end)];
   const minutes = (last - first) / MINUTE_NS + 1n;
-  const most = Math.min(MAX_CUT_MINUTES, Number(minutes) / 2);
+  const maxCut = Math.min(MAX_CUT_MINUTES, Number(minutes) / 2);
   const cut = new Set<bigint>();
   for (const border of [range.start, range.end + 1n, ...borders]) {
     if (border >= range.start && border <= range.end + 1n && border - minuteOf(border) > 1n) cut.add(minuteOf(border));
-    if (cut.size > most) return undefined;
+    if (cut.size > maxCut) return undefined;
   }
   const inside = and([
     sql`${MINUTE} >= ${nanoseconds(first)}`,
@@ -50,11 +50,11 @@ export function halves(range: Range, borders: Iterable<bigint>): Halves | undefi
     sql`${GROUP_NS} >= ${range.start}`,
     sql`${GROUP_NS} <= ${range.end}`,
   ]);
-  if (cut.size === 0) return { whole: inside, cut: undefined };
+  if (cut.size === 0) return { groups: inside, rows: undefined };
   const cutMinutes = [...cut].map((minute) => new Date(Number(minute / 1_000_000n)).toISOString().slice(0, 19).replace("T", " "));
   return {
-    whole: and([inside, sql`${MINUTE} NOT IN ${cutMinutes}`]),
-    cut: and([sql`time >= ${nanoseconds(range.start)}`, sql`time <= ${nanoseconds(range.end)}`, sql`${MINUTE} IN ${cutMinutes}`]),
+    groups: and([inside, sql`${MINUTE} NOT IN ${cutMinutes}`]),
+    rows: and([sql`time >= ${nanoseconds(range.start)}`, sql`time <= ${nanoseconds(range.end)}`, sql`${MINUTE} IN ${cutMinutes}`]),
   };
 }
 
@@ -64,10 +64,10 @@ export function minutesAround(range: Range): Sql {
 }
 
 /** Whether the filter uses only the time and columns of groups. */
-export function isOfGroups(filter: RecordFilter & { readonly range?: unknown }): boolean {
+export function usesOnlyGroupColumns(filter: RecordFilter & { readonly range?: unknown }): boolean {
   const { source: _source, level: _level, hostId: _hostId, range: _range, also, ...others } = filter;
   return (
-    areOfGroups(also?.conditions ?? []) &&
+    useOnlyGroupColumns(also?.conditions ?? []) &&
     Object.values(others).every((value) => value === undefined || (Array.isArray(value) && value.filter(Boolean).length === 0))
   );
 }
@@ -77,7 +77,7 @@ const COLUMNS_OF_ROWS =
 const LITERAL = /'(?:\\.|[^'\\])*'/gs;
 
 /** The same for expressions. A false negative only costs speed: then rows are read. */
-export function areOfGroups(expressions: readonly Sql[]): boolean {
+export function useOnlyGroupColumns(expressions: readonly Sql[]): boolean {
   return expressions.every(({ text }) => !COLUMNS_OF_ROWS.test(text.replaceAll(LITERAL, "")));
 }
 

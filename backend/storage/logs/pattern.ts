@@ -22,10 +22,10 @@ export function checkPatterns(patterns: Readonly<Record<string, readonly string[
   for (const [name, texts] of Object.entries(patterns)) {
     for (const text of texts) {
       characters += text.length;
-      if (characters > MAX_PATTERN_CHARACTERS) throw tooMuch(name, `${MAX_PATTERN_CHARACTERS} characters in all`);
+      if (characters > MAX_PATTERN_CHARACTERS) throw aboveLimit(name, `${MAX_PATTERN_CHARACTERS} characters in all`);
       steps += stepsOf(text);
-      const such = `parts that stand for several characters or are repeated, as often as they are repeated (.{20} is 20, a*\\d is 2)`;
-      if (steps > MAX_PATTERN_STEPS) throw tooMuch(name, `${MAX_PATTERN_STEPS} ${such}`);
+      const countedParts = `parts that stand for several characters or are repeated, as often as they are repeated (.{20} is 20, a*\\d is 2)`;
+      if (steps > MAX_PATTERN_STEPS) throw aboveLimit(name, `${MAX_PATTERN_STEPS} ${countedParts}`);
     }
   }
 }
@@ -57,15 +57,15 @@ export function branchesOf(pattern: string): number {
       alternatives = open.pop() ?? 1;
     }
   }
-  return [...open, alternatives].reduce((all, one) => all + doublings(one), sum);
+  return [...open, alternatives].reduce((total, count) => total + doublings(count), sum);
 }
 
 function doublings(alternatives: number): number {
   return Math.ceil(Math.log2(alternatives));
 }
 
-function tooMuch(name: string, most: string): ApiError {
-  return new ApiError("invalid_parameter", `${name}: the regular expressions of a query have at most ${most}`);
+function aboveLimit(name: string, limit: string): ApiError {
+  return new ApiError("invalid_parameter", `${name}: the regular expressions of a query have at most ${limit}`);
 }
 
 // In order: a quotation, a character by number, a Unicode class, an escape, a class, a repetition, any other character (including
@@ -151,14 +151,14 @@ function codeOf(character: string): number {
 
 function repeats(token: string): number | undefined {
   if (token === "*" || token === "+" || token === "?") return 1;
-  const [counted, least = "", most = ""] = /^\{(\d+)(?:,(\d*))?\}$/.exec(token) ?? [];
-  return counted === undefined ? undefined : Math.min(MAX_PATTERN_REPEATS, Math.max(1, Number(least), Number(most)));
+  const [whole, min = "", max = ""] = /^\{(\d+)(?:,(\d*))?\}$/.exec(token) ?? [];
+  return whole === undefined ? undefined : Math.min(MAX_PATTERN_REPEATS, Math.max(1, Number(min), Number(max)));
 }
 
-function plus(one: Part, other: Part): Part {
-  return { length: one.length + other.length, steps: one.steps + other.steps, parts: one.parts + other.parts };
+function plus(a: Part, b: Part): Part {
+  return { length: a.length + b.length, steps: a.steps + b.steps, parts: a.parts + b.parts };
 }
 
-function minus(one: Part, other: Part): Part {
-  return { length: one.length - other.length, steps: one.steps - other.steps, parts: one.parts - other.parts };
+function minus(a: Part, b: Part): Part {
+  return { length: a.length - b.length, steps: a.steps - b.steps, parts: a.parts - b.parts };
 }

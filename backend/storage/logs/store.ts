@@ -12,7 +12,7 @@ import { fields, histogram, type RangeFilter } from "./counts.ts";
 import { LOG_COLUMNS } from "../../ingest/otlp/decode-logs.ts";
 import { matchingIn, recordConditions, type RecordFilter, refusePattern } from "./filter.ts";
 import { findPatterns } from "./message-patterns.ts";
-import { isOfGroups } from "./minute-counts.ts";
+import { usesOnlyGroupColumns } from "./minute-counts.ts";
 import { type Arrived, Tail } from "./tail.ts";
 
 export interface LogFilter extends Page, RecordFilter {}
@@ -81,7 +81,7 @@ export class ClickHouseLogStore implements AsyncDisposable {
       conditions: recordConditions(filter),
       from,
       blockRows,
-      isDense: isOfGroups(records),
+      isDense: usesOnlyGroupColumns(records),
     };
     return await this.#read(orgId, filter, options, (ask) => readPageRows(ask, orgId, { ...selection, page: filter }));
   }

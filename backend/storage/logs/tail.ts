@@ -62,7 +62,7 @@ export class Tail {
     }
     const lines = await this.#read(ask, nowMs);
     for (const line of lines ?? []) events.push(this.#send(line));
-    if (!lines) events.push(await this.#leaveOut(ask, nowMs));
+    if (!lines) events.push(await this.#skipRow(ask, nowMs));
     const isFull = !lines || lines.length >= this.#limit;
     this.#limit = Math.min(MAX_TAIL_ROWS, this.#limit * 2);
     this.#moveTo(isFull ? this.#newest - idsWithin(OVERLAP_MS) : firstIdAt(nowMs - OVERLAP_MS));
@@ -91,7 +91,7 @@ export class Tail {
   }
 
   /** Skips the next row, which alone exceeds the size limit. */
-  async #leaveOut(ask: Ask, nowMs: number): Promise<TailEvent> {
+  async #skipRow(ask: Ask, nowMs: number): Promise<TailEvent> {
     const [line = "{}"] = (await ask(this.#select(sql`id`, nowMs, 1), undefined, matchingIn(this.#filter).blockRows))
       .toString("utf8")
       .split("\n");
@@ -124,8 +124,8 @@ export class Tail {
     if (horizon > this.#horizon) this.#horizon = horizon;
     if (this.#newest < this.#horizon) this.#newest = this.#horizon;
     const sent = [...this.#sent].map(BigInt).sort((a, b) => (a < b ? -1 : 1));
-    const tooMany = sent[sent.length - MAX_TAIL_REMEMBERED - 1];
-    if (tooMany !== undefined && tooMany > this.#horizon) this.#horizon = tooMany;
+    const newestForgotten = sent[sent.length - MAX_TAIL_REMEMBERED - 1];
+    if (newestForgotten !== undefined && newestForgotten > this.#horizon) this.#horizon = newestForgotten;
     for (const id of sent) if (id <= this.#horizon) this.#sent.delete(String(id));
   }
 }
@@ -146,20 +146,19 @@ export class TailCounts {
 
   /** Throws ApiError too_many_queries if the organisation has reached its limit, unavailable if all organisations together have. */
   enter(orgId: string): void {
-    const own = this.#counts.get(orgId) ?? 0;
-    if (own >= this.perOrg) {
+    const orgCount = this.#counts.get(orgId) ?? 0;
+    if (orgCount >= this.perOrg) {
       const message = `this organisation has ${this.perOrg} tails under way: close one, or ask /query/logs`;
       throw new ApiError("too_many_queries", message, { retryAfterS: RETRY_AFTER_S });
     }
-    let all = 0;
-    for (const count of this.#counts.values()) all += count;
-    if (all >= this.#inAll) throw new ApiError("unavailable", "there are too many tails: try again", { retryAfterS: RETRY_AFTER_S });
-    this.#counts.set(orgId, own + 1);
+    const total = [...this.#counts.values()].reduce((sum, count) => sum + count, 0);
+    if (total >= this.#inAll) throw new ApiError("unavailable", "there are too many tails: try again", { retryAfterS: RETRY_AFTER_S });
+    this.#counts.set(orgId, orgCount + 1);
   }
 
   leave(orgId: string): void {
-    const left = (this.#counts.get(orgId) ?? 1) - 1;
-    if (left === 0) this.#counts.delete(orgId);
-    else this.#counts.set(orgId, left);
+    const remaining = (this.#counts.get(orgId) ?? 1) - 1;
+    if (remaining === 0) this.#counts.delete(orgId);
+    else this.#counts.set(orgId, remaining);
   }
 }

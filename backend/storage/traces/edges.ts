@@ -34,7 +34,7 @@ interface Edge {
 /** Minutes with spans that were received since `sinceS`, in seconds since 1970, oldest first; the newest `limit` of them. */
 export async function changedMinutes(ask: Ask, orgId: string, sinceS: number, limit: number): Promise<number[]> {
   const lines = await ask(
-    sql`SELECT toUInt32(intDiv(toUnixTimestamp(time), ${MINUTE_S}) * ${MINUTE_S}) AS minute_s FROM spans
+    sql`SELECT ${MINUTE_OF_SPAN} AS minute_s FROM spans
       WHERE org_id = ${orgId} AND received_at >= toDateTime(${sinceS}) GROUP BY minute_s ORDER BY minute_s DESC LIMIT ${limit}`,
   );
   return parseLines<{ minute_s: number }>(lines)
@@ -54,10 +54,10 @@ export async function storeEdges(ask: Ask, clickhouse: ClickHouse, orgId: string
   const shard = clickhouse.shards[clickhouse.shardOf({ orgId })] ?? clickhouse;
   await insert(shard, edges.map(rowOf));
   const minutes = Array.from({ length: (range.endS - range.startS) / MINUTE_S }, (_, index) => range.startS + index * MINUTE_S);
-  const mark = { client: "", server: "", connection: "", calls: 0, failed: 0, total_ns: 0, histogram: {} };
+  const computedMark = { client: "", server: "", connection: "", calls: 0, failed: 0, total_ns: 0, histogram: {} };
   await insert(
     shard,
-    minutes.map((minute_s) => rowOf({ ...mark, minute_s })),
+    minutes.map((minute_s) => rowOf({ ...computedMark, minute_s })),
   );
 }
 
@@ -90,11 +90,11 @@ const HOST = firstOf(
   sql`domain(${attribute("http.url")})`,
 );
 /** `postgresql:orders`; only the system if there is no name. */
-const named = (system: Sql, name: Sql): Sql => sql`if(${name} = '', ${system}, concat(${system}, ':', ${name}))`;
+const withName = (system: Sql, name: Sql): Sql => sql`if(${name} = '', ${system}, concat(${system}, ':', ${name}))`;
 /** The name of what a client span calls if the callee sends no spans itself. */
 const PEER = sql`substringUTF8(multiIf(${attribute("peer.service")} != '', ${attribute("peer.service")},
-  ${DATABASE} != '', ${named(DATABASE, firstOf(attribute("db.namespace"), attribute("db.name"), HOST))},
-  ${QUEUE} != '', ${named(QUEUE, firstOf(attribute("messaging.destination.name"), attribute("messaging.destination")))},
+  ${DATABASE} != '', ${withName(DATABASE, firstOf(attribute("db.namespace"), attribute("db.name"), HOST))},
+  ${QUEUE} != '', ${withName(QUEUE, firstOf(attribute("messaging.destination.name"), attribute("messaging.destination")))},
   ${HOST}), 1, ${MAX_NAME_CHARACTERS})`;
 const PEER_CONNECTION = sql`multiIf(${DATABASE} != '', 'database', ${QUEUE} != '', 'queue', 'external')`;
 
@@ -104,14 +104,14 @@ function within(orgId: string, { startS, endS }: MinuteRange): Sql[] {
 
 /** Server and consumer spans with the hash of the span that called them; a consumer span counts once for each message that it links to. */
 function callees(orgId: string, range: MinuteRange): Sql {
-  const own = within(orgId, range);
+  const inRange = within(orgId, range);
   const columns = sql`${MINUTE_OF_SPAN} AS minute_s, service AS server, kind AS callee_kind, ${FAILED} AS callee_failed, duration_ns`;
   const links = sql`JSONExtract(links, 'Array(Tuple(trace_id String, span_id String))')`;
   return sql`SELECT ${columns}, cityHash64(trace_id, parent_span_id) AS caller FROM spans
-      WHERE ${and([...own, sql`kind IN ('SERVER', 'CONSUMER')`, sql`parent_span_id != ''`])}
+      WHERE ${and([...inRange, sql`kind IN ('SERVER', 'CONSUMER')`, sql`parent_span_id != ''`])}
     UNION ALL SELECT minute_s, server, callee_kind, callee_failed, duration_ns, cityHash64(link.1, link.2) AS caller FROM
       (SELECT ${columns}, arrayJoin(arrayFilter(link -> link.2 != parent_span_id, ${links})) AS link FROM spans
-      WHERE ${and([...own, sql`kind = 'CONSUMER'`, sql`length(links) BETWEEN 3 AND ${MAX_LINKS_BYTES}`])})`;
+      WHERE ${and([...inRange, sql`kind = 'CONSUMER'`, sql`length(links) BETWEEN 3 AND ${MAX_LINKS_BYTES}`])})`;
 }
 
 function edgesOf(orgId: string, range: MinuteRange): Sql {

@@ -3,7 +3,7 @@
 // counts for these.
 import { ApiError } from "../../../errors.ts";
 import { and, or, type Sql, sql } from "../../../engines/clickhouse/sql.ts";
-import { attributeOf, containsText, hasAttribute, type RecordFilter } from "../../../storage/logs/filter.ts";
+import { attributeOf, checkSyntax, containsText, hasAttribute, type RecordFilter } from "../../../storage/logs/filter.ts";
 import { type Matching, matchingOf } from "../../../storage/logs/matching.ts";
 import { type Comparison, type FieldValue, type LogQuery, parseLogQuery } from "./parse.ts";
 import { globExpression } from "./scan.ts";
@@ -50,31 +50,28 @@ export function patternsOfLogQuery(query: string | undefined): string[] {
 export function withLogQuery(filter: RecordFilter, query: string | undefined): RecordFilter {
   const parsed = query === undefined ? undefined : parseLogQuery(query);
   if (!parsed) return filter;
-  const { simple, others } = split(parsed, filter);
+  const { simple, others } = splitConditions(parsed, filter);
   const patterns = others.flatMap(patternsOf);
-  const own = [...(filter.regex ?? []), ...(filter.notRegex ?? [])].filter(Boolean);
-  const matching = matchingOf([...own, ...patterns]);
-  const conditions = [
-    ...patterns.map((pattern) => sql`match('', ${pattern}) IN (0, 1)`),
-    ...others.map((part) => conditionOf(part, matching)),
-  ];
+  const filterPatterns = [...(filter.regex ?? []), ...(filter.notRegex ?? [])].filter(Boolean);
+  const matching = matchingOf([...filterPatterns, ...patterns]);
+  const conditions = [...patterns.map(checkSyntax), ...others.map((part) => conditionOf(part, matching))];
   return others.length === 0 ? simple : { ...simple, also: { conditions, matching } };
 }
 
 /** Separates conditions, joined by AND, that fields of the filter can represent from the others. */
-function split(query: LogQuery, filter: RecordFilter): { simple: RecordFilter; others: LogQuery[] } {
+function splitConditions(query: LogQuery, filter: RecordFilter): { simple: RecordFilter; others: LogQuery[] } {
   let simple = filter;
   const others: LogQuery[] = [];
   for (const part of query.kind === "and" ? query.parts : [query]) {
-    const added = addedTo(simple, part);
-    if (added) simple = added;
+    const extended = extendFilter(simple, part);
+    if (extended) simple = extended;
     else others.push(part);
   }
   return { simple, others };
 }
 
-/** Undefined if no field of the filter can represent it. */
-function addedTo(filter: RecordFilter, query: LogQuery): RecordFilter | undefined {
+/** Adds the condition to the filter. Undefined if no field of the filter can represent it. */
+function extendFilter(filter: RecordFilter, query: LogQuery): RecordFilter | undefined {
   const isNot = query.kind === "not";
   const part = isNot ? query.part : query;
   if (part.kind === "message" && part.value.kind === "text" && part.value.text !== "")
@@ -84,13 +81,13 @@ function addedTo(filter: RecordFilter, query: LogQuery): RecordFilter | undefine
   if (part.kind !== "field" || part.comparison !== "=" || part.values.length !== 1) return undefined;
   const [value] = part.values;
   if (value?.kind !== "text") return undefined;
-  const known = COLUMNS[part.name];
-  if (!known) {
+  const column = COLUMNS[part.name];
+  if (!column) {
     const pair = [part.name.replace(LABEL, ""), value.text] as const;
     return isNot ? { ...filter, notLabels: [...(filter.notLabels ?? []), pair] } : { ...filter, labels: [...filter.labels, pair] };
   }
-  if (isNot || !known.field || filter[known.field] !== undefined) return undefined;
-  return { ...filter, [known.field]: normaliseCase(part.name, value.text) };
+  if (isNot || !column.field || filter[column.field] !== undefined) return undefined;
+  return { ...filter, [column.field]: normaliseCase(part.name, value.text) };
 }
 
 function conditionOf(query: LogQuery, matching: Matching): Sql {
@@ -110,17 +107,17 @@ function conditionOf(query: LogQuery, matching: Matching): Sql {
   }
 }
 
-function messageCondition(value: FieldValue, { found }: Matching): Sql {
+function messageCondition(value: FieldValue, { matchPattern }: Matching): Sql {
   if (value.kind === "any" || isEverything(value)) return sql`1`;
   const pattern = patternOf(value, "message");
-  return pattern === undefined ? containsText(value.text) : found(sql`message`, pattern, true);
+  return pattern === undefined ? containsText(value.text) : matchPattern(sql`message`, pattern, true);
 }
 
 function isEverything({ kind, text }: FieldValue): boolean {
   return text === "" || (kind === "glob" && /^\*+$/.test(text));
 }
 
-function fieldCondition({ name, comparison, values }: FieldQuery, { found }: Matching): Sql {
+function fieldCondition({ name, comparison, values }: FieldQuery, { matchPattern }: Matching): Sql {
   const key = name.replace(LABEL, "");
   const column = COLUMNS[name]?.column;
   const [first] = values;
@@ -129,7 +126,7 @@ function fieldCondition({ name, comparison, values }: FieldQuery, { found }: Mat
   const conditions = values.flatMap((value): Sql[] => {
     if (value.kind === "text") return [];
     if (value.kind === "any") return [column ? sql`toString(${column}) != ''` : sql`mapContains(labels, ${key})`];
-    const matches = found(sql`toString(${column ?? attributeOf(key)})`, patternOf(value, name) ?? "", true);
+    const matches = matchPattern(sql`toString(${column ?? attributeOf(key)})`, patternOf(value, name) ?? "", true);
     return [column ? matches : and([sql`mapContains(labels, ${key})`, matches])];
   });
   if (texts.length === 0) return or(conditions);
