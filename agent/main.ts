@@ -71,7 +71,14 @@ function commands(identity: Identity): Command {
     .command("render")
     .description("print the collector's effective configuration, and let the collector validate it")
     .option("--quiet", "print only errors")
-    .action(async (options: { quiet?: boolean }) => (await import("./commands/render.ts")).renderCommand(identity, options));
+    .action(async ({ quiet }: { quiet?: boolean }) => {
+      const { configFromSettings } = await import("./collector/config/config-from-settings.ts");
+      const { validateInFolder } = await import("./collector/supervision/config-files.ts");
+      const { settings } = readSettings(identity);
+      const yaml = configFromSettings(settings);
+      if (!quiet) process.stdout.write(yaml);
+      await validateInFolder(settings, () => yaml);
+    });
   program
     .command("diagnose")
     .description("run all checks, and print problems with advice")

@@ -1,5 +1,12 @@
-import { expect, test } from "vitest";
-import { findTargets, type Target } from "./palette-targets.ts";
+import { expect, test, vi } from "vitest";
+import type { Target } from "./palette-targets.ts";
+
+const { findTargets } = await vi.hoisted(async () => {
+  vi.stubGlobal("location", { hash: "" });
+  vi.stubGlobal("window", { addEventListener: () => undefined });
+  vi.stubGlobal("localStorage", { getItem: () => null, setItem: () => undefined });
+  return await import("./palette-targets.ts");
+});
 
 const target = (kind: string, name: string): Target => ({ kind, name, href: `#/${kind}/${name}` });
 const TARGETS = [target("screen", "Logs"), target("service", "catalogs"), target("pod", "logs-7f9"), target("service", "cart")];

@@ -1,4 +1,10 @@
-// Finds the targets of the command palette that match what the user types.
+// The targets of the command palette: where they are read, and which of them match what the user types.
+import { SHIPPED, SHIPPED_PREFIX } from "./dashboards/shipped.ts";
+import { entityAddress } from "./entities/entity.ts";
+import { readMembers } from "./entities/members.tsx";
+import { readFleet } from "./fleet/members.ts";
+import { call, wholeList } from "./state/api.ts";
+import { address } from "./state/route.ts";
 
 /** A target that the command palette can open. */
 export interface Target {
@@ -7,6 +13,37 @@ export interface Target {
   readonly name: string;
   readonly href: string;
 }
+
+export const SCREEN_TARGETS: readonly Target[] = [
+  ["Overview", address("overview")],
+  ["Services", address("services")],
+  ["Service map", address("services", { view: "map" })],
+  ["Fleet: agents", address("fleet")],
+  ["Fleet: namespaces", address("fleet", { view: "namespace" })],
+  ["Fleet: workloads", address("fleet", { view: "workload" })],
+  ["Fleet: pods", address("fleet", { view: "pod" })],
+  ["Add cluster or host", address("add")],
+  ["Connect an OpenTelemetry SDK", address("add", { kind: "sdk" })],
+  ["Connect Prometheus", address("add", { kind: "prometheus" })],
+  ["Connect Grafana", address("add", { kind: "grafana" })],
+  ["Logs", address("logs")],
+  ["Logs: patterns", address("logs", { view: "patterns" })],
+  ["Live tail", address("logs", { live: "1" })],
+  ["Traces", address("traces")],
+  ["Metrics", address("metrics")],
+  ["Metrics: cardinality", address("metrics", { view: "cardinality" })],
+  ["Dashboards", address("dashboards")],
+  ["Alerts: rules", address("alerts")],
+  ["Alerts: firing", address("alerts", { view: "firing" })],
+  ["Alerts: silences", address("alerts", { view: "silences" })],
+  ["Alerts: routes", address("alerts", { view: "routes" })],
+  ["Alerts: channels", address("alerts", { view: "channels" })],
+  ["Alerts: deliveries", address("alerts", { view: "deliveries" })],
+  ["Settings: users", address("settings", { part: "users" })],
+  ["Settings: keys and tokens", address("settings", { part: "credentials" })],
+  ["Settings: usage", address("settings", { part: "usage" })],
+  ["Settings: audit", address("settings", { part: "audit" })],
+].map(([name = "", href = ""]) => ({ kind: "screen", name, href }));
 
 const MAX_RESULTS = 20;
 
@@ -23,4 +60,60 @@ export function findTargets(targets: readonly Target[], typed: string): Target[]
     .toSorted((a, b) => a.rank - b.rank || a.target.name.length - b.target.name.length)
     .slice(0, MAX_RESULTS)
     .map(({ target }) => target);
+}
+
+/** If a list cannot be read, such as metrics that are unavailable, the others are still shown. */
+export async function readTargets(signal: AbortSignal): Promise<Target[]> {
+  const parts = await Promise.allSettled([
+    serviceTargets(signal),
+    fleetTargets(signal),
+    podTargets(signal),
+    savedTargets("dashboard", "/api/dashboards", signal),
+    savedTargets("saved view", "/api/views", signal),
+    ruleTargets(signal),
+  ]);
+  const shipped = SHIPPED.map(({ id, title }) => ({
+    kind: "dashboard",
+    name: title,
+    href: address("dashboards", {}, SHIPPED_PREFIX + id),
+  }));
+  return [...shipped, ...parts.flatMap((part) => (part.status === "fulfilled" ? part.value : []))];
+}
+
+async function serviceTargets(signal: AbortSignal): Promise<Target[]> {
+  const services = await call<{ service: string }[]>("/query/services", { query: { points: 1 }, signal });
+  return services.map(({ service }) => ({ kind: "service", name: service, href: address("services", {}, service) }));
+}
+
+async function fleetTargets(signal: AbortSignal): Promise<Target[]> {
+  const { clusters, hosts } = await readFleet(signal);
+  const entities = [
+    ...clusters.map(({ name }) => ({ kind: "cluster", name }) as const),
+    ...clusters.flatMap((cluster) => cluster.nodes.map(({ name }) => ({ kind: "node", name, cluster: cluster.name }) as const)),
+    ...hosts.map(({ hostname, agent_id: hostId }) => ({ kind: "host", name: hostname, hostId }) as const),
+  ];
+  return entities.map((entity) => ({ kind: entity.kind, name: entity.name, href: entityAddress(entity) }));
+}
+
+async function podTargets(signal: AbortSignal): Promise<Target[]> {
+  const kinds = await Promise.all(
+    (["namespace", "workload", "pod"] as const).map(async (kind) => await readMembers(kind, undefined, signal)),
+  );
+  return kinds.flat().map(({ entity }) => ({ kind: entity.kind, name: entity.name, href: entityAddress(entity) }));
+}
+
+interface SavedRow {
+  readonly id: string;
+  readonly name: string;
+  readonly address?: string;
+}
+
+async function savedTargets(kind: string, path: string, signal: AbortSignal): Promise<Target[]> {
+  const { rows } = await wholeList<SavedRow>(path, signal);
+  return rows.map(({ id, name, address: saved }) => ({ kind, name, href: saved ?? address("dashboards", {}, id) }));
+}
+
+async function ruleTargets(signal: AbortSignal): Promise<Target[]> {
+  const rules = await call<{ id: string; name: string }[]>("/alerting/rules", { signal });
+  return rules.map(({ id, name }) => ({ kind: "alert rule", name, href: address("alerts", { rule: id }) }));
 }

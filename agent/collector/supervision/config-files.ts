@@ -1,14 +1,16 @@
 // Stores the collector's current configuration and the last one that ran on disk, and lets the collector validate new ones. Invariants: a file
 // is replaced as a whole or stays unchanged, even during a power failure; content that is already on disk is not written again, so that an
 // agent on a full disk can restart and roll back.
-import { linkSync, readFileSync, rmSync } from "node:fs";
+import { linkSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
 import { makeFolder, renameDurably, writeDurably } from "../../../common/files.ts";
 import { stateDirError } from "../../state/state-dir.ts";
 import { maskSecrets } from "../../../common/mask.ts";
 import { MAX_VALIDATION_OUTPUT } from "../../limits.ts";
-import { collectorEnvironment, FEATURE_GATES } from "./process.ts";
+import type { Settings } from "../../settings.ts";
+import { collectorEnvironment, collectorProgram, collectorVariables, FEATURE_GATES } from "./process.ts";
 import { CollectorConfigError } from "../config/render.ts";
 
 /** Its methods throw StateDirError if a file cannot be written. */
@@ -127,4 +129,22 @@ export async function validateCollectorConfig(
   throw new CollectorConfigError(`the collector rejects the configuration: ${maskSecrets(stderr.trim() || shortMessage).slice(-3000)}`, {
     cause,
   });
+}
+
+/**
+ * Validates the YAML that `render` returns for a temporary folder, without changing the current configuration. `env` is added to the
+ * collector's environment. Throws like validateCollectorConfig.
+ */
+export async function validateInFolder(settings: Settings, render: (folder: string) => string, env = {}): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), "atherops-validate-"));
+  try {
+    const file = join(folder, "config.yaml");
+    writeFileSync(file, render(folder), { mode: 0o600 });
+    await validateCollectorConfig(collectorProgram(settings), file, {
+      env: { ...collectorVariables(settings), ...env },
+      memoryMib: settings.collectorMemoryMib,
+    });
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
 }

@@ -1,17 +1,16 @@
 // Checks this machine: the disk, the collector, the log files, and the running agent.
-import { accessSync, constants, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { accessSync, constants, existsSync } from "node:fs";
 import { statfs } from "node:fs/promises";
-import { dirname, join } from "node:path";
-import { tmpdir } from "node:os";
+import { dirname } from "node:path";
 import { execa } from "execa";
 import { ALLOCATOR_VARIABLE } from "../../collector/config/collector-config.ts";
 import { configFromSettings, logPathRules } from "../../collector/config/config-from-settings.ts";
-import { collectorProgram, collectorVariables } from "../../collector/supervision/process.ts";
+import { validateInFolder } from "../../collector/supervision/config-files.ts";
+import { collectorProgram } from "../../collector/supervision/process.ts";
 import { logFileRules } from "../../collector/files/log-paths.ts";
 import { surveyLogFiles } from "../../collector/files/log-tree.ts";
 import { joinHostPort } from "../../../common/ip-networks.ts";
 import { adviceForLink, findBrokenLink, POD_LOGS } from "../../collector/files/pod-log-links.ts";
-import { validateCollectorConfig } from "../../collector/supervision/config-files.ts";
 import { QUEUE_DISK_SHARE } from "../../limits.ts";
 import { COLLECTOR_VERSION, type HostSettings, type Settings } from "../../settings.ts";
 import type { StateStatus } from "../../state/state-dir.ts";
@@ -50,26 +49,19 @@ export async function checkDisk({ stateDir, queueMib, signals }: Pick<Settings, 
 
 export async function checkCollector(settings: Settings): Promise<Finding[]> {
   const name = "collector";
-  const folder = mkdtempSync(join(tmpdir(), "atherops-diagnose-"));
   try {
     const program = collectorProgram(settings);
     const { stdout } = await execa(program, ["--version"], { reject: false, extendEnv: false, env: {}, timeout: 20_000 });
     const version = /\d+\.\d+\.\d+/.exec(stdout)?.[0] ?? "unknown";
-    const file = join(folder, "config.yaml");
-    writeFileSync(file, configFromSettings({ ...settings, stateDir: folder }), { mode: 0o600 });
-    await validateCollectorConfig(program, file, {
-      // Validation needs a URL but sends no requests.
-      env: { ...collectorVariables(settings), [ALLOCATOR_VARIABLE]: "http://127.0.0.1:1" },
-      memoryMib: settings.collectorMemoryMib,
-    });
+    // Validation needs a URL but sends no requests.
+    const env = { [ALLOCATOR_VARIABLE]: "http://127.0.0.1:1" };
+    await validateInFolder(settings, (folder) => configFromSettings({ ...settings, stateDir: folder }), env);
     if (version === COLLECTOR_VERSION) return [{ name, status: "ok", detail: `${program} ${version} accepts the configuration` }];
     const advice = `install ${COLLECTOR_VERSION}, for which this agent is built`;
     return [{ name, status: "warn", detail: `${program} is version ${version}`, advice }];
   } catch (error) {
     const advice = "run `render` to print the configuration; if COLLECTOR_CONFIG_FILE is set, check that file first";
     return [{ name, status: "fail", detail: messageOf(error), advice }];
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
   }
 }
 

@@ -65,9 +65,9 @@ export function parseQuery(query: string): Built | undefined {
 
 function parseFilters(text: string): Filter[] | undefined {
   const matcher = /\s*([a-zA-Z_]\w*)\s*(=~|!~|!=|=)\s*("(?:[^"\\]|\\.)*")\s*(?:,|$)/gy;
-  const found = [...text.matchAll(matcher)];
+  const matches = [...text.matchAll(matcher)];
   try {
-    return found.map(([, label = "", operator, value = '""']) => ({
+    return matches.map(([, label = "", operator, value = '""']) => ({
       label,
       operator: operator as Filter["operator"],
       value: JSON.parse(value) as string,

@@ -1,4 +1,4 @@
-// Matchers as they are shown, as they are typed, and which of the alerts that fire now they hold for.
+// Shows matchers, and the field for them, which lists the firing alerts that match what the user types.
 import { TextArea } from "../parts/controls.tsx";
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";

@@ -107,7 +107,7 @@ function RouteSide({ route, routes, channels, onSaved, onChanged }: RouteSidePro
     <Side label={route.id ? "Route" : "New route"} title={title} closeHref={listHref}>
       <RouteForm
         route={route}
-        others={routes.filter(({ id, is_default: isLast }) => id !== route.id && !isLast)}
+        others={routes.filter(({ id, is_default: isDefault }) => id !== route.id && !isDefault)}
         channels={channels}
         onSaved={onSaved}
       />

@@ -5,11 +5,11 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 
 /** Rows that are drawn beyond the visible ones, on either side. */
-const MORE_ROWS = 12;
+const OVERSCAN_ROWS = 12;
 /** Rows are added and removed in steps of this size, so that most frames while scrolling draw nothing new. */
 const STEP_ROWS = 8;
 /** Browsers draw nothing below about 16 million pixels. */
-const TALLEST_PX = 15_000_000;
+const MAX_HEIGHT_PX = 15_000_000;
 
 export interface ListProps {
   readonly label: string;
@@ -29,11 +29,11 @@ export interface ListProps {
 
 export function List({ label, count, rowPx, row, at, chosen = at, isStale = false, onEnd, class: name = "" }: ListProps) {
   const box = useRef<HTMLDivElement>(null);
-  const seen = useSignal({ first: 0, end: 40 });
+  const visibleRows = useSignal({ first: 0, end: 40 });
   const measure = ({ scrollTop, clientHeight }: HTMLElement): void => {
     const first = Math.floor(scrollTop / rowPx / STEP_ROWS) * STEP_ROWS;
     const end = Math.ceil((scrollTop + clientHeight) / rowPx / STEP_ROWS) * STEP_ROWS;
-    if (first !== seen.peek().first || end !== seen.peek().end) seen.value = { first, end };
+    if (first !== visibleRows.peek().first || end !== visibleRows.peek().end) visibleRows.value = { first, end };
   };
   useLayoutEffect(() => {
     const element = box.current;
@@ -50,13 +50,13 @@ export function List({ label, count, rowPx, row, at, chosen = at, isStale = fals
     if (topPx < element.scrollTop) element.scrollTop = topPx;
     else if (topPx + rowPx > element.scrollTop + element.clientHeight) element.scrollTop = topPx + rowPx - element.clientHeight;
   }, [chosen]);
-  const first = Math.max(0, seen.value.first - MORE_ROWS);
-  const end = Math.min(count, seen.value.end + MORE_ROWS);
+  const first = Math.max(0, visibleRows.value.first - OVERSCAN_ROWS);
+  const end = Math.min(count, visibleRows.value.end + OVERSCAN_ROWS);
   // Through a ref: an effect retains what it refers to until it runs again, and the callbacks of a list refer to all rows.
   const latest = useRef(onEnd);
   latest.current = onEnd;
   useEffect(() => {
-    if (count > 0 && end >= count - MORE_ROWS) latest.current?.();
+    if (count > 0 && end >= count - OVERSCAN_ROWS) latest.current?.();
   }, [end, count]);
   return (
     <div
@@ -69,7 +69,7 @@ export function List({ label, count, rowPx, row, at, chosen = at, isStale = fals
       tabIndex={0}
       onScroll={(event) => measure(event.currentTarget)}
     >
-      <div class="list-space" role="presentation" style={{ height: `${Math.min(count * rowPx, TALLEST_PX)}px` }}>
+      <div class="list-space" role="presentation" style={{ height: `${Math.min(count * rowPx, MAX_HEIGHT_PX)}px` }}>
         <Rows first={first} end={end} rowPx={rowPx} row={row} />
       </div>
     </div>
@@ -77,10 +77,10 @@ export function List({ label, count, rowPx, row, at, chosen = at, isStale = fals
 }
 
 function Rows({ first, end, rowPx, row }: Pick<ListProps, "rowPx" | "row"> & { first: number; end: number }) {
-  const places = Array.from({ length: Math.max(0, end - first) }, (_, index) => first + index);
+  const indexes = Array.from({ length: Math.max(0, end - first) }, (_, index) => first + index);
   return (
     <>
-      {places.map((index) => (
+      {indexes.map((index) => (
         <div class="list-row" role="presentation" key={index} style={{ top: `${index * rowPx}px`, height: `${rowPx}px` }}>
           {row(index)}
         </div>

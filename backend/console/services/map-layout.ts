@@ -94,7 +94,7 @@ interface Collected {
 function collect(edges: readonly Edge[]): Collected {
   const byKey = new Map<string, MapNode>();
   const omitted = new Set<string>();
-  const find = (kind: NodeKind, name: string): MapNode | undefined => {
+  const findOrAdd = (kind: NodeKind, name: string): MapNode | undefined => {
     const key = keyOf(kind, name);
     const known = byKey.get(key);
     if (known) return known;
@@ -104,7 +104,7 @@ function collect(edges: readonly Edge[]): Collected {
     return node;
   };
   const drawn = edges.flatMap((edge) => {
-    const [from, to] = [find("service", edge.client), find(serverKind(edge), edge.server)];
+    const [from, to] = [findOrAdd("service", edge.client), findOrAdd(serverKind(edge), edge.server)];
     if (!from || !to) return [];
     if (from !== to) {
       from.next.push(to);
@@ -118,14 +118,14 @@ function collect(edges: readonly Edge[]): Collected {
 /** A node's column is the longest path to it from a node without callers. Calls that close a cycle do not count. */
 function assignColumns(nodes: readonly MapNode[]): void {
   const finished = new Set<MapNode>();
-  const open = new Set<MapNode>();
+  const onPath = new Set<MapNode>();
   const order: MapNode[] = [];
   // Recursion is as deep as the longest path, at most MAX_NODES.
   const visit = (node: MapNode): void => {
-    if (finished.has(node) || open.has(node)) return;
-    open.add(node);
+    if (finished.has(node) || onPath.has(node)) return;
+    onPath.add(node);
     for (const next of node.next) visit(next);
-    open.delete(node);
+    onPath.delete(node);
     finished.add(node);
     order.push(node);
   };
@@ -140,10 +140,10 @@ function assignColumns(nodes: readonly MapNode[]): void {
 function orderRows(nodes: readonly MapNode[]): MapNode[][] {
   const columns: MapNode[][] = [];
   for (const node of nodes) (columns[node.column] ??= []).push(node);
-  const number = (column: readonly MapNode[]): void => {
+  const numberRows = (column: readonly MapNode[]): void => {
     for (const [row, node] of column.entries()) node.row = row - (column.length - 1) / 2;
   };
-  for (const column of columns) number(column);
+  for (const column of columns) numberRows(column);
   const mean = (node: MapNode, neighbours: readonly MapNode[]): number =>
     neighbours.length === 0 ? node.row : neighbours.reduce((sum, { row }) => sum + row, 0) / neighbours.length;
   for (let pass = 0; pass < PASSES; pass++) {
@@ -151,7 +151,7 @@ function orderRows(nodes: readonly MapNode[]): MapNode[][] {
     for (const column of isForward ? columns : columns.toReversed()) {
       const means = new Map(column.map((node) => [node, mean(node, isForward ? node.previous : node.next)]));
       column.sort((a, b) => (means.get(a) ?? 0) - (means.get(b) ?? 0));
-      number(column);
+      numberRows(column);
     }
   }
   for (const column of columns) for (const [row, node] of column.entries()) node.row = row;

@@ -19,7 +19,7 @@ export interface FlameGraphProps {
   readonly chosenId: string | undefined;
 }
 
-const show = (spanId: string): void => choose({ span: spanId }, { replace: true });
+const chooseSpan = (spanId: string): void => choose({ span: spanId }, { replace: true });
 
 export function FlameGraph({ tree, colours, chosenId }: FlameGraphProps) {
   const frames = useMemo(() => flameFrames(tree), [tree]);
@@ -40,7 +40,7 @@ export function FlameGraph({ tree, colours, chosenId }: FlameGraphProps) {
               class={`frame ${spanId === chosenId ? "is-chosen" : ""}`}
               style={{ left: `${left * 100}%`, width: `${width * 100}%`, top: `${depth * ROW_PX}px`, background: colours.get(service) }}
               title={`${name}: ${count.toLocaleString("en")} spans, self time ${duration(selfMs)}`}
-              onClick={() => show(spanId)}
+              onClick={() => chooseSpan(spanId)}
             >
               {hasError && "! "}
               <bdi>{name}</bdi>
@@ -55,7 +55,7 @@ export function FlameGraph({ tree, colours, chosenId }: FlameGraphProps) {
 
 function OperationName({ of: { service, operation, spanId } }: { of: OperationTime }) {
   return (
-    <button type="button" class="plain" onClick={() => show(spanId)}>
+    <button type="button" class="plain" onClick={() => chooseSpan(spanId)}>
       <strong>
         <bdi>{visible(service.slice(0, 60))}</bdi>
       </strong>{" "}

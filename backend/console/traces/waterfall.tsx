@@ -7,7 +7,7 @@ import type { Node, Tree } from "../../client/trace-tree.ts";
 import { counted, visible } from "../parts/text.ts";
 
 const ROW_PX = 26;
-const DEEPEST_SHOWN = 24;
+const MAX_INDENTED_DEPTH = 24;
 const COLOURS = 8;
 
 export interface WaterfallProps {
@@ -72,7 +72,7 @@ function Row({ node, tree, colour, isChosen, isCollapsed, onChoose, onToggle }: 
   const width = Math.max((span.DurationMs / tree.durationMs) * 100, 0.2);
   return (
     <div class={`line span-line ${isChosen ? "is-chosen" : ""}`} role="row" aria-selected={isChosen} onClick={() => onChoose(node)}>
-      <div role="gridcell" class="span-name" style={{ paddingLeft: `${Math.min(depth, DEEPEST_SHOWN) * 12 + 4}px` }}>
+      <div role="gridcell" class="span-name" style={{ paddingLeft: `${Math.min(depth, MAX_INDENTED_DEPTH) * 12 + 4}px` }}>
         {children.length > 0 ? (
           <Button
             class="plain fold"
