@@ -7,43 +7,14 @@ import { startHttpFront } from "../../backend/engines/clickhouse/http-front.fixt
 import { Sql } from "../../backend/engines/clickhouse/sql.ts";
 import { createLog } from "../../backend/operations/log.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
-import { adminPassword, backendPlace, login, startBackend, type BackendPlace } from "../fixtures/backend-process.ts";
+import { adminPassword, backendPlace, login, startBackend } from "../fixtures/backend-process.ts";
 import { startTestEngine } from "../fixtures/metrics-engine.ts";
+import { allNamed, sendOneOfEach, storedNames } from "../fixtures/one-of-each.ts";
 import { pageCode, runShell, statementsOf } from "../fixtures/page-code.ts";
 import { NO_POSTGRES, postgresBinaries, PostgresServer } from "../fixtures/postgres.ts";
-import { call, eventually, freePorts, signedPost, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
+import { call, eventually, freePorts, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
 
 const PAGE = "docs/from-one-to-many.md";
-
-async function send(place: BackendPlace, key: string, name: string): Promise<void> {
-  const nowNs = `${Date.now()}000000`;
-  const logs = { resourceLogs: [{ scopeLogs: [{ logRecords: [{ timeUnixNano: nowNs, body: { stringValue: name } }] }] }] };
-  const span = {
-    traceId: "0af7651916cd43dd8448eb211c80319c",
-    spanId: "b7ad6b7169203331",
-    name,
-    startTimeUnixNano: nowNs,
-    endTimeUnixNano: nowNs,
-  };
-  for (const [path, body] of [
-    ["/ingest/logs/otlp", JSON.stringify(logs)],
-    ["/ingest/traces", JSON.stringify({ resourceSpans: [{ scopeSpans: [{ spans: [span] }] }] })],
-    ["/ingest", `carried{of="${name}"} 42\n`],
-  ] as const)
-    expect((await signedPost(place.apiUrl, path, key, body)).status).toBe(204);
-}
-
-/** The names of all that can be read, sorted. */
-async function readable(place: BackendPlace, bearer: string): Promise<unknown> {
-  const get = async (path: string) => (await call("GET", `${place.apiUrl}${path}`, { bearer })).json;
-  const logs = ((await get("/query/logs")) as { message: string }[]).map((row) => row.message);
-  const spans = ((await get("/query/traces")) as { Operation: string }[]).map((row) => row.Operation);
-  const found = (await get("/query/prometheus/api/v1/query?query=last_over_time(carried[1h])")).data.result;
-  const samples = (found as { metric: { of: string } }[]).map(({ metric }) => metric.of);
-  return { logs: logs.sort(), spans: spans.sort(), samples: samples.sort() };
-}
-
-const all = (...names: string[]) => ({ logs: names, spans: names, samples: names });
 
 describe.skipIf(!postgresBinaries)(`from one machine to many${postgresBinaries ? "" : `: ${NO_POSTGRES}`}`, () => {
   test("keys sign, sessions last, and telemetry of before joins what came meanwhile", async () => {
@@ -53,8 +24,8 @@ describe.skipIf(!postgresBinaries)(`from one machine to many${postgresBinaries ?
     await using old = await startBackend(place);
     const session = await login(place.apiUrl, "admin@localhost", adminPassword(place));
     const { api_key: key } = (await call("POST", `${place.apiUrl}/api/keys`, { bearer: session, body: { name: "loader" } })).json;
-    await send(place, key, "before");
-    await expect.poll(() => readable(place, session), { timeout: 60_000 }).toEqual(all("before"));
+    await sendOneOfEach(place.apiUrl, key, "before");
+    await expect.poll(() => storedNames(place.apiUrl, session), { timeout: 60_000 }).toEqual(allNamed("before"));
     await old.end("SIGTERM");
 
     await using postgres = await PostgresServer.start();
@@ -79,8 +50,8 @@ describe.skipIf(!postgresBinaries)(`from one machine to many${postgresBinaries ?
       JWT_SECRET_FILE: join(place.dataDir, "secrets", "jwt-secret"),
     });
     await using _new = await startBackend(second);
-    await send(second, key, "later");
-    await expect.poll(() => readable(second, session), { timeout: 60_000 }).toEqual(all("later"));
+    await sendOneOfEach(second.apiUrl, key, "later");
+    await expect.poll(() => storedNames(second.apiUrl, session), { timeout: 60_000 }).toEqual(allNamed("later"));
 
     await runShell(pageCode(PAGE, "Logs and spans", "sh")[0], { DATA_DIR: place.dataDir, CLICKHOUSE_DATA: clickhouseData });
     await using server = await openClickHouse({ url: clickhouse.url, dataDir: "unused", log: createLog("silent") });
@@ -90,7 +61,7 @@ describe.skipIf(!postgresBinaries)(`from one machine to many${postgresBinaries ?
     const path = `${dirname(await toolPath("victoria-metrics"))}:${process.env["PATH"]}`;
     const carry = pageCode(PAGE, "Metrics", "sh")[0].replaceAll("127.0.0.1:8428", `127.0.0.1:${port}`);
     await runShell(carry, { DATA_DIR: place.dataDir, METRICS_WRITE_URL: metrics.writeUrl, PATH: path });
-    await expect.poll(() => readable(second, session), { timeout: 60_000 }).toEqual(all("before", "later"));
+    await expect.poll(() => storedNames(second.apiUrl, session), { timeout: 60_000 }).toEqual(allNamed("before", "later"));
     await login(second.apiUrl, "admin@localhost", adminPassword(place));
   });
 });

@@ -6,8 +6,9 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { bundleBackend, EXTERNAL } from "../../hack/bundle-backend.ts";
 import { login, makeTenant, startBackend, type BackendPlace } from "../fixtures/backend-process.ts";
 import { FIRST_PASSWORD, startDistributedEngines, type DistributedEngines } from "../fixtures/distributed.ts";
+import { allNamed, sendOneOfEach, storedNames } from "../fixtures/one-of-each.ts";
 import { NO_POSTGRES, postgresBinaries } from "../fixtures/postgres.ts";
-import { call, eventually, ROOT, signedPost, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
+import { call, eventually, ROOT, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
 
 const DOCKERFILE = readFileSync(join(ROOT, "Dockerfile.backend"), "utf8");
 
@@ -58,27 +59,9 @@ describe.skipIf(!postgresBinaries)(`the lean image's program${postgresBinaries ?
     await using _backend = await startBackend(place, [], program);
     const operator = await login(place.apiUrl, "admin@localhost", FIRST_PASSWORD);
     const { token, apiKey } = await makeTenant(place.apiUrl, operator, "lean");
-    const nowNs = `${Date.now()}000000`;
-    const logs = { resourceLogs: [{ scopeLogs: [{ logRecords: [{ timeUnixNano: nowNs, body: { stringValue: "a line" } }] }] }] };
-    const span = {
-      traceId: "0af7651916cd43dd8448eb211c80319c",
-      spanId: "b7ad6b7169203331",
-      name: "a span",
-      startTimeUnixNano: nowNs,
-      endTimeUnixNano: nowNs,
-    };
-    for (const [path, body] of [
-      ["/ingest/logs/otlp", JSON.stringify(logs)],
-      ["/ingest/traces", JSON.stringify({ resourceSpans: [{ scopeSpans: [{ spans: [span] }] }] })],
-      ["/ingest", "a_series 42\n"],
-    ] as const)
-      expect((await signedPost(place.apiUrl, path, apiKey, body)).status).toBe(204);
-    const get = async (path: string) => (await call("GET", `${place.apiUrl}${path}`, { bearer: token })).json;
-    expect(await get("/query/logs")).toMatchObject([{ message: "a line" }]);
-    expect(await get("/query/traces")).toMatchObject([{ Operation: "a span" }]);
-    const series = "/query/prometheus/api/v1/query?query=last_over_time(a_series[1h])";
-    await eventually("the sample", async () => (await get(series)).data.result[0]?.value[1] === "42");
-    const rule = { name: "it is there", severity: "info", expr: "a_series > 41", for: "0s", enabled: true };
+    await sendOneOfEach(place.apiUrl, apiKey, "a name");
+    await expect.poll(() => storedNames(place.apiUrl, token), { timeout: 60_000 }).toEqual(allNamed("a name"));
+    const rule = { name: "it is there", severity: "info", expr: "one_of_each > 41", for: "0s", enabled: true };
     const made = await call("POST", `${place.alertingUrl}/rules`, { bearer: token, body: rule });
     expect(made.status, made.text).toBe(201);
   });

@@ -2,9 +2,10 @@
 // Each pod is scraped only by the agent of its node, and its page cannot pretend to be another pod. There is no kubelet: the pods'
 // addresses are those of pages that this test serves.
 import { afterAll, beforeAll, expect, test } from "vitest";
+import type { SinkPoint } from "../../agent/collector/supervision/sink.fixture.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
 import { eventually, temporaryFolder } from "../fixtures/processes.ts";
-import { type Point, ScrapingNode, servePage } from "../fixtures/scraping-node.ts";
+import { ScrapingNode, servePage } from "../fixtures/scraping-node.ts";
 
 const NAMESPACE = "scraping";
 const PAGE = `# TYPE orders_total counter
@@ -71,7 +72,7 @@ async function agent(node: string): Promise<void> {
   nodes[node] = stack.use(await ScrapingNode.start({ ...common, node, env }));
 }
 
-const points = (node: string): Point[] => nodes[node]?.points() ?? [];
+const points = (node: string): SinkPoint[] => nodes[node]?.points() ?? [];
 
 test("a pod that asks for it is scraped by the agent of its node alone, at the path and port that it names", async () => {
   for (const node of ["node-1", "node-2"]) {

@@ -7,7 +7,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { configFromSettings } from "../../agent/collector/config/config-from-settings.ts";
-import { Sink, type SinkRecord } from "../../agent/collector/supervision/sink.fixture.ts";
+import { Sink, type SinkPoint, type SinkRecord } from "../../agent/collector/supervision/sink.fixture.ts";
 import { CLUSTER } from "../../agent/collector/config/render.fixture.ts";
 import { readSettings } from "../../agent/settings.ts";
 import { startCollector } from "../fixtures/collector.ts";
@@ -91,7 +91,7 @@ test("a series of cAdvisor carries its workload in addition to its own labels, a
   await eventually("a series and a line are there", () => sink.records.length > 1 && of("container_memory_working_set_bytes"), 60_000);
   expect(of("container_memory_working_set_bytes")).toMatchObject({
     resource: { namespace: "shop", pod: POD.name, "k8s.deployment.name": "checkout", "k8s.pod.name": POD.name, "service.name": "cadvisor" },
-    point: { container: "server" },
+    attributes: { container: "server" },
   });
   expect(of("machine_cpu_cores")?.resource).not.toHaveProperty("k8s.pod.name");
   const [ofShort, ofBare] = [of("container_memory_cache"), of("container_memory_rss")];
@@ -107,22 +107,7 @@ test("a series of cAdvisor carries its workload in addition to its own labels, a
   const keys = sink.records.flatMap(({ resource }) => Object.keys(resource));
   expect(keys.filter((key) => /other|hash/.test(key))).toEqual([]);
 
-  interface Attributes {
-    attributes?: { key: string; value: { stringValue?: string } }[];
-  }
-  interface Body {
-    resourceMetrics: { resource: Attributes; scopeMetrics: { metrics: { name: string; gauge?: { dataPoints: Attributes[] } }[] }[] }[];
-  }
-
-  function of(metric: string): { resource: Record<string, string>; point: Record<string, string> } | undefined {
-    for (const { resource, scopeMetrics } of sink.metrics.flatMap((body) => (JSON.parse(body) as Body).resourceMetrics)) {
-      const found = scopeMetrics.flatMap(({ metrics }) => metrics).find(({ name }) => name === metric);
-      if (found) return { resource: map(resource), point: map(found.gauge?.dataPoints[0] ?? {}) };
-    }
-    return undefined;
-  }
-
-  function map({ attributes = [] }: Attributes): Record<string, string> {
-    return Object.fromEntries(attributes.map(({ key, value }) => [key, value.stringValue ?? ""]));
+  function of(metric: string): SinkPoint | undefined {
+    return sink.points.find((point) => point.metric === metric);
   }
 });

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { ClusterCollector, COLLECTION_LEASE, STOP_GRACE_MS } from "../../agent/collector/cluster-collector.ts";
 import { EVENTS_FROM_VARIABLE } from "../../agent/collector/config/collector-config.ts";
 import { EventsCheckpoint } from "../../agent/collector/events-checkpoint.ts";
-import { Sink } from "../../agent/collector/supervision/sink.fixture.ts";
+import { Sink, type SinkPoint } from "../../agent/collector/supervision/sink.fixture.ts";
 import { Supervisor } from "../../agent/collector/supervision/supervisor.ts";
 import { collectionLease, Lease } from "../../agent/identity/lease.ts";
 import { clusterPermissions, missingPermissions } from "../../agent/identity/permissions.ts";
@@ -157,13 +157,10 @@ test("one agent collects state and events; where it loses the API server it stop
   await untilRunning(first);
   await using second = await agent("second");
   const seen = await sayUntilSeen("with-the-first");
-  await eventually("the deployment's state is there", () => series().some(isDesired), 120_000);
-  expect(series().find(isDesired)).toMatchObject({
-    resource: { "k8s.cluster.name": "north", "k8s.namespace.name": "default" },
-    value: "3",
-  });
+  await eventually("the deployment's state is there", desired, 120_000);
+  expect(desired()).toMatchObject({ resource: { "k8s.cluster.name": "north", "k8s.namespace.name": "default" }, value: 3 });
   // The node of an agent is none of the deployment's.
-  expect(series().find(isDesired)?.resource).not.toHaveProperty("k8s.node.name");
+  expect(desired()?.resource).not.toHaveProperty("k8s.node.name");
   const record = sink.records.find(({ body }) => body.startsWith(`${seen}: `));
   expect(record).toMatchObject({
     body: `${seen}: 0/3 nodes are available`,
@@ -196,33 +193,5 @@ test("one agent collects state and events; where it loses the API server it stop
   expect([arrivals("before"), arrivals(seen), arrivals("in-between"), arrivals(later)]).toEqual([0, 1, 1, 1]);
 });
 
-interface Series {
-  readonly name: string;
-  readonly resource: Record<string, string>;
-  readonly value: string;
-}
-
-function isDesired({ name, resource }: Series): boolean {
-  return name === "k8s.deployment.desired" && resource["k8s.deployment.name"] === "checkout";
-}
-
-interface OtlpMetrics {
-  resourceMetrics: {
-    resource: { attributes: { key: string; value: { stringValue: string } }[] };
-    scopeMetrics: { metrics: { name: string; gauge?: { dataPoints: { asInt: string }[] } }[] }[];
-  }[];
-}
-
-function series(): Series[] {
-  return sink.metrics.flatMap((body) =>
-    (JSON.parse(body) as OtlpMetrics).resourceMetrics.flatMap(({ resource, scopeMetrics }) =>
-      scopeMetrics
-        .flatMap(({ metrics }) => metrics)
-        .map(({ name, gauge }) => ({
-          name,
-          resource: Object.fromEntries(resource.attributes.map(({ key, value }) => [key, value.stringValue])),
-          value: gauge?.dataPoints[0]?.asInt ?? "",
-        })),
-    ),
-  );
-}
+const desired = (): SinkPoint | undefined =>
+  sink.points.find(({ metric, resource }) => metric === "k8s.deployment.desired" && resource["k8s.deployment.name"] === "checkout");

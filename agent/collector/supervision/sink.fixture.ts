@@ -37,6 +37,23 @@ interface OtlpResourceLogs {
   readonly scopeLogs: { logRecords: OtlpLogRecord[] }[];
 }
 
+/** A point of a sum or a gauge. */
+export interface SinkPoint {
+  readonly metric: string;
+  readonly resource: Readonly<Record<string, string>>;
+  readonly attributes: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+interface OtlpPoints {
+  readonly dataPoints: readonly (OtlpAttributes & { readonly asDouble?: number; readonly asInt?: string })[];
+}
+
+interface OtlpResourceMetrics {
+  readonly resource: OtlpAttributes;
+  readonly scopeMetrics: readonly { metrics: readonly { name: string; sum?: OtlpPoints; gauge?: OtlpPoints }[] }[];
+}
+
 function fields(attributes: OtlpAttributes["attributes"] = []): Record<string, string> {
   return Object.fromEntries(attributes.map(({ key, value }) => [key, value.stringValue ?? ""]));
 }
@@ -78,6 +95,25 @@ export class Sink implements AsyncDisposable {
     server.listen(port, "127.0.0.1");
     await once(server, "listening");
     return sink;
+  }
+
+  /** Points of all metrics that arrived as OTLP/JSON. */
+  get points(): SinkPoint[] {
+    const bodies = this.metrics.map((body) => JSON.parse(body) as { resourceMetrics: OtlpResourceMetrics[] });
+    return bodies.flatMap(({ resourceMetrics }) =>
+      resourceMetrics.flatMap(({ resource, scopeMetrics }) =>
+        scopeMetrics.flatMap(({ metrics }) =>
+          metrics.flatMap(({ name, sum, gauge }) =>
+            ((sum ?? gauge)?.dataPoints ?? []).map(({ attributes, asDouble, asInt }) => ({
+              metric: name,
+              resource: fields(resource.attributes),
+              attributes: fields(attributes),
+              value: Number(asDouble ?? asInt),
+            })),
+          ),
+        ),
+      ),
+    );
   }
 
   get port(): number {
