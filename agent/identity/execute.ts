@@ -65,13 +65,13 @@ async function rotate(credential: Credential, session: LeaderSession, { backend 
     const isTooEarly = error instanceof BackendError && error.code === "rotation_in_progress";
     const refusal = isTooEarly ? undefined : keyRefusal(error, credential);
     // Stored in the Secret, so that no other agent requests a rotation before that time.
-    const noRotationBefore = isTooEarly ? later(error.retryAfterS) : session.content.noRotationBefore;
+    const noRotationBefore = isTooEarly ? timeAfter(error.retryAfterS) : session.content.noRotationBefore;
     await session.write({ pendingRotation: undefined, noRotationBefore }, "rotation-abandoned");
     return refusal;
   }
 }
 
-function later(seconds = ROTATION_OVERLAP_MS / 1000): string {
+function timeAfter(seconds = ROTATION_OVERLAP_MS / 1000): string {
   return new Date(Date.now() + seconds * 1000).toISOString();
 }
 
@@ -94,7 +94,7 @@ function keyRefusal(error: unknown, credential: Credential): Refusal {
 
 /** `credential` is the current one, which signs the call. Rejects with BackendError or KubernetesError, and may be called again. */
 export async function rotateKey(session: LeaderSession, credential: Credential, backend: Pick<BackendApi, "rotateKey">): Promise<void> {
-  const { idempotencyKey } = await announce(session, credential);
+  const { idempotencyKey } = await announceRotation(session, credential);
   const { body: answer } = await backend.rotateKey(credential, idempotencyKey, session.signal);
   await session.step("rotated");
   const rotated = { ...credential, apiKey: answer.api_key, keyCreatedAt: answer.key_created_at };
@@ -102,7 +102,7 @@ export async function rotateKey(session: LeaderSession, credential: Credential, 
   await session.write({ credential: rotated, pendingRotation: undefined, noRotationBefore, rotateRequested: false }, "rotation-stored");
 }
 
-async function announce(session: LeaderSession, credential: Credential): Promise<PendingRotation> {
+async function announceRotation(session: LeaderSession, credential: Credential): Promise<PendingRotation> {
   const earlier = session.content.pendingRotation;
   if (earlier && isRotating(session.content)) return earlier;
   const pendingRotation = { idempotencyKey: randomUUID(), keyHash: keyHash(credential.apiKey) };
@@ -132,8 +132,8 @@ async function enrolCluster(session: LeaderSession, call: EnrolmentCall): Promis
   await session.step("registered");
   const credential = readCredential(answer);
   const { [call.tokenHash]: _, ...pendingEnrolments } = session.content.pendingEnrolments;
-  const done = { pendingEnrolments, pendingRotation: undefined, noRotationBefore: undefined, rotateRequested: false };
-  await session.write({ credential, usedTokenHash: call.tokenHash, ...done }, "enrolment-stored");
+  const resetFields = { pendingEnrolments, pendingRotation: undefined, noRotationBefore: undefined, rotateRequested: false };
+  await session.write({ credential, usedTokenHash: call.tokenHash, ...resetFields }, "enrolment-stored");
 }
 
 function readCredential({ body, org }: Registered<RegisterClusterResponse>): Credential {

@@ -28,7 +28,7 @@ interface MonitorsOptions {
 const CHANGE_EVERY_MS = 10_000;
 const MAX_SHOWN = 100;
 
-const group = "/apis/monitoring.coreos.com/v1";
+const GROUP = "/apis/monitoring.coreos.com/v1";
 const FOREIGN_TARGET = "is not scraped, because it can name addresses other than pods; use a PodMonitor or ServiceMonitor";
 const JOBS_PATH = "/scrape_configs";
 const TARGETS_PATH = /^\/jobs\/([^/]+)\/targets$/;
@@ -61,10 +61,10 @@ export class Monitors implements AsyncDisposable {
     });
     const report = { failed: (error: unknown) => this.#outage.failed(error), recovered: () => this.#outage.recovered() };
     const monitors = (kind: Monitor["kind"]): ObjectWatch<Monitor> =>
-      new ObjectWatch({ api, path: `${group}/${kind.toLowerCase()}s`, slim: (object) => slimMonitor(kind, object), ...report });
+      new ObjectWatch({ api, path: `${GROUP}/${kind.toLowerCase()}s`, slim: (object) => slimMonitor(kind, object), ...report });
     const services = new ObjectWatch({ api, path: "/api/v1/services", slim: slimService, ...report });
     const foreign = (kind: ForeignTarget["kind"], version: string): ObjectWatch<ForeignTarget> =>
-      new ObjectWatch({ api, path: `${group}${version}/${kind.toLowerCase()}s`, slim: (object) => slimForeign(kind, object), ...report });
+      new ObjectWatch({ api, path: `${GROUP}${version}/${kind.toLowerCase()}s`, slim: (object) => slimForeign(kind, object), ...report });
     const scraped = [monitors("ServiceMonitor"), monitors("PodMonitor"), services] as const;
     this.#watches = [...scraped, foreign("Probe", ""), foreign("ScrapeConfig", "alpha1")];
     // Probes and ScrapeConfigs are only reported: without permission to list them, monitors are still scraped.

@@ -106,11 +106,11 @@ export function labelName(name: string): string {
   return name.replace(/[^a-zA-Z0-9_]/g, "_");
 }
 
-export function keep(source_labels: readonly string[], regex: string): Rule {
+export function keepRule(source_labels: readonly string[], regex: string): Rule {
   return { source_labels, regex, action: "keep" };
 }
 
 /** An empty label is not copied. */
-export function copy(from: string, to: string): Rule {
+export function copyRule(from: string, to: string): Rule {
   return { source_labels: [from], regex: "(.+)", target_label: to, replacement: "$1", action: "replace" };
 }

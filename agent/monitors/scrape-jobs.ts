@@ -6,7 +6,7 @@ import { NO_SCRAPE_METRICS } from "../collector/config/fragments/scraped-pods.ts
 import { MAX_MONITOR_JOB_CHARACTERS } from "../limits.ts";
 import { FairShare } from "./fair-share.ts";
 import { type Endpoint, type Monitor, nameOf, path, type Service } from "./monitor-objects.ts";
-import { copy, escapeRegex, expandedCharacters, keep, labelName, MonitorError, relabelRules, type Rule } from "./relabeling.ts";
+import { copyRule, escapeRegex, expandedCharacters, keepRule, labelName, MonitorError, relabelRules, type Rule } from "./relabeling.ts";
 import { checkedSelector, namespacesOf, type PodSelector, selectsService, valueOf } from "./selectors.ts";
 
 export interface ScrapeJobs {
@@ -169,14 +169,14 @@ function buildConfig(monitor: Monitor, { endpoint, id, port, labels }: Target, d
       { source_labels: ["__meta_kubernetes_pod_phase"], regex: "Pending|Succeeded|Failed", action: "drop" },
       { source_labels: ["__meta_kubernetes_pod_container_init"], regex: "true", action: "drop" },
       ...addressRules(port),
-      copy("__meta_kubernetes_namespace", "namespace"),
-      copy("__meta_kubernetes_pod_name", "pod"),
-      copy("__meta_kubernetes_pod_node_name", "node"),
+      copyRule("__meta_kubernetes_namespace", "namespace"),
+      copyRule("__meta_kubernetes_pod_name", "pod"),
+      copyRule("__meta_kubernetes_pod_node_name", "node"),
       ...Object.entries(labels).map(([name, value]) => ({ target_label: name, replacement: value, action: "replace" })),
       ...podLabelRules(monitor),
       ...relabelRules(endpoint.relabelings, "relabelings"),
       // Prometheus joins scheme, address and path and parses them as one URL: `http://elsewhere/?` would send a request to another host.
-      keep(["__scheme__"], "https?"),
+      keepRule(["__scheme__"], "https?"),
     ],
     metric_relabel_configs: [...relabelRules(endpoint.metricRelabelings, "metricRelabelings"), NO_SCRAPE_METRICS],
   };
@@ -216,8 +216,8 @@ function addressRules(port: string | number): Rule[] {
     ];
   }
   return [
-    keep(["__meta_kubernetes_pod_container_port_name"], escapeRegex(String(port))),
-    copy("__meta_kubernetes_pod_container_name", "container"),
+    keepRule(["__meta_kubernetes_pod_container_port_name"], escapeRegex(String(port))),
+    copyRule("__meta_kubernetes_pod_container_name", "container"),
   ];
 }
 
@@ -233,8 +233,8 @@ function podLabel(name: string): string {
 }
 
 function podLabelRules({ kind, spec }: Monitor): Rule[] {
-  const rules = (spec.podTargetLabels ?? []).map((name) => copy(podLabel(name), targetLabel(name)));
-  return kind === "PodMonitor" && spec.jobLabel ? [...rules, copy(podLabel(spec.jobLabel), "job")] : rules;
+  const rules = (spec.podTargetLabels ?? []).map((name) => copyRule(podLabel(name), targetLabel(name)));
+  return kind === "PodMonitor" && spec.jobLabel ? [...rules, copyRule(podLabel(spec.jobLabel), "job")] : rules;
 }
 
 function pagePath(path = "/metrics"): string {

@@ -127,7 +127,7 @@ export class LogPolicies implements AsyncDisposable {
   /** Namespace settings for the collector's configuration. A change restarts the collector, so they change at most every five minutes. */
   ofNamespaces(): readonly NamespaceLogs[] {
     if (this.#nowMs() - this.#ofNamespacesMs < CHANGE_EVERY_MS) return this.#ofNamespaces;
-    const sorted = this.#configured().slice(0, MAX_POLICY_NAMESPACES);
+    const sorted = this.#configuredNamespaces().slice(0, MAX_POLICY_NAMESPACES);
     if (JSON.stringify(sorted) === JSON.stringify(this.#ofNamespaces)) return this.#ofNamespaces;
     this.#ofNamespacesMs = this.#nowMs();
     this.#ofNamespaces = sorted;
@@ -146,7 +146,7 @@ export class LogPolicies implements AsyncDisposable {
       if (Object.keys({ ...policy, ...rate }).length > 0) effective.push([name, { ...policy, ...rate }]);
       for (const [annotation, why] of problems) refused.set(annotation, why);
     }
-    for (const [i, { namespace, multilineStart, readsFields: fields }] of this.#configured().entries()) {
+    for (const [i, { namespace, multilineStart, readsFields: fields }] of this.#configuredNamespaces().entries()) {
       if (i < MAX_POLICY_NAMESPACES) effective.push([`namespace ${namespace}`, { multilineStart, fields }]);
       else
         refused.set(
@@ -155,11 +155,11 @@ export class LogPolicies implements AsyncDisposable {
         );
     }
     for (const namespace of this.#namespaces.values())
-      for (const [annotation, why] of configuredBy(namespace).problems) refused.set(annotation, why);
+      for (const [annotation, why] of readNamespaceLogs(namespace).problems) refused.set(annotation, why);
     for (const [policy, why] of this.#resources.refused) refused.set(policy, why);
     return {
-      effective: shown(effective),
-      refused: shown(refused),
+      effective: firstEntries(effective),
+      refused: firstEntries(refused),
       dropped: this.#watch.dropped + this.#resources.dropped,
       rateLimitedBytes: Object.fromEntries(this.rates.droppedBytes),
     };
@@ -170,10 +170,10 @@ export class LogPolicies implements AsyncDisposable {
   }
 
   /** Namespaces that change the collector's configuration, oldest first, so that a new one does not displace another. */
-  #configured(): NamespaceLogs[] {
+  #configuredNamespaces(): NamespaceLogs[] {
     return [...this.#namespaces.values()]
       .toSorted(byAge)
-      .map((namespace) => configuredBy(namespace).logs)
+      .map((namespace) => readNamespaceLogs(namespace).logs)
       .filter(({ multilineStart, readsFields }) => multilineStart !== undefined || readsFields !== undefined);
   }
 
@@ -216,13 +216,13 @@ export class LogPolicies implements AsyncDisposable {
   }
 }
 
-function configuredBy({ name: namespace, annotations }: Namespace): { logs: NamespaceLogs; problems: AnnotationReader["problems"] } {
+function readNamespaceLogs({ name: namespace, annotations }: Namespace): { logs: NamespaceLogs; problems: AnnotationReader["problems"] } {
   const reader = new AnnotationReader(namespace, annotations);
   const logs = { namespace, multilineStart: reader.read(MULTILINE, multilinePattern), readsFields: reader.read(FIELDS, readFlag) };
   return { logs, problems: reader.problems };
 }
 
-function shown<T>(entries: Iterable<[string, T]>): Record<string, T> {
+function firstEntries<T>(entries: Iterable<[string, T]>): Record<string, T> {
   return Object.fromEntries([...entries].slice(0, MAX_SHOWN));
 }
 

@@ -74,11 +74,11 @@ export class StateDir {
     return onDisk(root, () => {
       makeFolder(root, 0o700);
       this.#makePrivate();
-      const folder = this.#find(identity);
-      if (folder !== undefined) return this.#take(folder, identity, (mark) => mark !== undefined && this.#belongs(mark, identity));
-      if (this.#mayTakeUnmarked(identity)) return this.#take(root, identity, (mark) => mark === undefined);
+      const folder = this.#findOwn(identity);
+      if (folder !== undefined) return this.#claimFolder(folder, identity, (mark) => mark !== undefined && this.#belongs(mark, identity));
+      if (this.#mayClaimUnmarked(identity)) return this.#claimFolder(root, identity, (mark) => mark === undefined);
       if (!identity.credential) return this.#explainWait(identity);
-      return this.#take(this.#identityFolder(identity.credential.id), identity, (mark) => mark === undefined);
+      return this.#claimFolder(this.#identityFolder(identity.credential.id), identity, (mark) => mark === undefined);
     });
   }
 
@@ -127,7 +127,7 @@ export class StateDir {
   }
 
   /** The folder that is marked as this identity's; a match by id takes precedence. */
-  #find(identity: KnownIdentity): string | undefined {
+  #findOwn(identity: KnownIdentity): string | undefined {
     const marked = this.#folders().flatMap((folder) => {
       const mark = readMark(folder);
       return mark && this.#belongs(mark, identity) ? [{ folder, mark }] : [];
@@ -147,14 +147,14 @@ export class StateDir {
   }
 
   /** A folder without state is free; state without a mark has an unknown owner. */
-  #mayTakeUnmarked({ credential }: KnownIdentity): boolean {
+  #mayClaimUnmarked({ credential }: KnownIdentity): boolean {
     const { root } = this.#options;
     if (readMark(root) !== undefined || hasContent(root)) return false;
     return credential !== undefined || !existsSync(this.#identities);
   }
 
   /** Locks `folder` and marks it, if its current mark is as expected. */
-  #take(folder: string, { credential }: KnownIdentity, isExpected: (mark: Mark | undefined) => boolean): ClaimedState | string {
+  #claimFolder(folder: string, { credential }: KnownIdentity, isExpected: (mark: Mark | undefined) => boolean): ClaimedState | string {
     makeFolder(folder, 0o700);
     const lock = tryLock(folder, this.#options.holder);
     if (!lock)

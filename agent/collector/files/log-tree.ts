@@ -70,7 +70,7 @@ export class LogTree {
     const visits: Visit[] = this.#patterns.roots.map(({ folder, position }) => ({ folder, position }));
     // Links are followed only after every folder that is reachable without them.
     const links: Visit[] = [];
-    for (let visit = visits.shift(); visit; visit = visits.shift() ?? (await this.#nextLinked(links))) {
+    for (let visit = visits.shift(); visit; visit = visits.shift() ?? (await this.#nextFollowedLink(links))) {
       signal.throwIfAborted();
       const { folder, position } = visit;
       const stats = await stat(folder, { bigint: true }).catch(() => undefined);
@@ -82,7 +82,7 @@ export class LogTree {
         continue;
       }
       visited.add(key);
-      const isNews = !isSame(before.get(folder), stats);
+      const isNews = !isUnchanged(before.get(folder), stats);
       const listing = isNews ? await this.#list(visit, stats, before.get(folder)) : (before.get(folder) as Listing);
       listings.set(folder, listing);
       for (const name of listing.folders)
@@ -95,7 +95,7 @@ export class LogTree {
     this.#listings = listings;
   }
 
-  async #nextLinked(links: Visit[]): Promise<Visit | undefined> {
+  async #nextFollowedLink(links: Visit[]): Promise<Visit | undefined> {
     for (let link = links.shift(); link; link = links.shift()) {
       const target = await realpath(link.folder).catch(() => undefined);
       if (target !== undefined && this.#mayEnter(target)) return link;
@@ -105,8 +105,8 @@ export class LogTree {
 
   /** Lists a folder; if that fails temporarily, as on a network file system, returns the previous listing. */
   async #list({ folder, position }: Visit, stats: BigIntStats, before: Listing | undefined): Promise<Listing> {
-    const [files, links, folders]: string[][] = [[], [], []];
-    const listing = { id: fileId(stats), mtimeMs: Number(stats.mtimeMs), listedAtMs: Date.now(), files, links, folders } as Listing;
+    const names = { files: [] as string[], links: [] as string[], folders: [] as string[] };
+    const listing: Listing = { id: fileId(stats), mtimeMs: Number(stats.mtimeMs), listedAtMs: Date.now(), ...names };
     try {
       let count = 0;
       for await (const entry of await opendir(folder, { bufferSize: 256 })) {
@@ -114,13 +114,12 @@ export class LogTree {
           this.#isCut = true;
           break;
         }
-        const list = this.#listFor(entry, position, { files: files ?? [], links: links ?? [], folders: folders ?? [] });
-        list?.push(entry.name);
+        this.#listFor(entry, position, names)?.push(entry.name);
       }
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
-      const isKnown = code === "EACCES" || code === "EPERM" || code === "ENOENT" || code === "ENOTDIR";
-      if (!isKnown && before) return { ...before, listedAtMs: 0 };
+      const isPermanent = code === "EACCES" || code === "EPERM" || code === "ENOENT" || code === "ENOTDIR";
+      if (!isPermanent && before) return { ...before, listedAtMs: 0 };
     }
     return listing;
   }
@@ -137,7 +136,7 @@ export class LogTree {
   }
 }
 
-function isSame(listing: Listing | undefined, stats: BigIntStats): boolean {
+function isUnchanged(listing: Listing | undefined, stats: BigIntStats): boolean {
   return (
     listing !== undefined &&
     listing.id === fileId(stats) &&

@@ -63,11 +63,11 @@ export class OpenFiles {
    */
   async makeRoom(uid: bigint): Promise<boolean> {
     if (this.#files.size < this.#limit) return true;
-    const [largest, most] = [...this.#countOf].reduce((a, b) => (b[1] > a[1] ? b : a));
-    if (largest === uid || most <= (this.#countOf.get(uid) ?? 0) + 1) return false;
+    const [largestUid, largestCount] = [...this.#countOf].reduce((a, b) => (b[1] > a[1] ? b : a));
+    if (largestUid === uid || largestCount <= (this.#countOf.get(uid) ?? 0) + 1) return false;
     let oldest: OpenFile | undefined;
     for (const file of this.#files.values()) {
-      if (file.uid === largest && (!oldest || file.mtimeMs < oldest.mtimeMs)) oldest = file;
+      if (file.uid === largestUid && (!oldest || file.mtimeMs < oldest.mtimeMs)) oldest = file;
     }
     if (oldest) await this.remove(oldest);
     return true;

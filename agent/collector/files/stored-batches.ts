@@ -81,12 +81,12 @@ export class StoredBatches implements Disposable {
 
   /** Call before each start of a collector, while none runs. */
   collectorStarts(): void {
-    const open = this.#doubts.at(-1);
+    const lastDoubt = this.#doubts.at(-1);
     // If the last collector never saved offsets, the open period of doubt already covers what it read.
-    if (open?.to !== Number.POSITIVE_INFINITY) this.#doubt(this.#offsetsSavedMs() ?? this.#startedMs);
+    if (lastDoubt?.to !== Number.POSITIVE_INFINITY) this.#beginDoubt(this.#offsetsSavedMs() ?? this.#startedMs);
     // The previous collector may still have written within this millisecond.
     this.#startedMs = this.#nowMs() + 1;
-    this.#note(`start ${this.#startedMs}`);
+    this.#append(`start ${this.#startedMs}`);
     this.#watchOffsets();
   }
 
@@ -113,7 +113,7 @@ export class StoredBatches implements Disposable {
       this.#stored.set(key, lastReadMs);
       const [oldest] = this.#stored.keys();
       if (this.#stored.size > (this.#options.maxBatches ?? MAX_STORED_BATCHES) && oldest !== undefined) this.#stored.delete(oldest);
-      this.#note(`batch ${lastReadMs} ${key}`);
+      this.#append(`batch ${lastReadMs} ${key}`);
     }
     const last = this.#doubts.at(-1);
     if (last && readAtMs >= last.to) this.#settlingMs ??= nowMs;
@@ -128,11 +128,11 @@ export class StoredBatches implements Disposable {
 
   // ---- periods of doubt
 
-  #doubt(sinceMs: number): void {
+  #beginDoubt(sinceMs: number): void {
     this.#doubts.push({ from: sinceMs - COMMIT_MS, to: Number.POSITIVE_INFINITY });
     this.#doubts = this.#doubts.slice(-MAX_DOUBT_PERIODS);
     this.#settlingMs = undefined;
-    this.#note(`doubt ${sinceMs - COMMIT_MS}`);
+    this.#append(`doubt ${sinceMs - COMMIT_MS}`);
   }
 
   #isInDoubt(readAtMs: number): boolean {
@@ -156,7 +156,7 @@ export class StoredBatches implements Disposable {
       clearInterval(this.#watch);
       const doubt = this.#doubts.at(-1);
       if (doubt) doubt.to = this.#nowMs();
-      this.#note(`end ${this.#nowMs()}`);
+      this.#append(`end ${this.#nowMs()}`);
     }, this.#options.watchEveryMs ?? WATCH_EVERY_MS);
     this.#watch.unref();
   }
@@ -200,19 +200,19 @@ export class StoredBatches implements Disposable {
     try {
       return readFileSync(this.#path, "utf8");
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "ENOENT") this.#unwritable(error);
+      if ((error as NodeJS.ErrnoException).code !== "ENOENT") this.#warnUnwritable(error);
       return "";
     }
   }
 
-  #note(line: string): void {
+  #append(line: string): void {
     if (this.#file === undefined) return;
     try {
       writeSync(this.#file, `${line}\n`);
       this.#lines += 1;
       this.#isUnwritable = false;
     } catch (error) {
-      this.#unwritable(error);
+      this.#warnUnwritable(error);
     }
   }
 
@@ -242,12 +242,12 @@ export class StoredBatches implements Disposable {
       this.#file = openSync(this.#path, "a", 0o600);
       this.#lines = lines.length;
     } catch (error) {
-      this.#unwritable(error);
+      this.#warnUnwritable(error);
     }
   }
 
   /** Only logs the failure: its worst consequence is duplicated lines. */
-  #unwritable(error: unknown): void {
+  #warnUnwritable(error: unknown): void {
     if (!this.#isUnwritable)
       this.#options.log.warn(
         { event: "collector.checkpoint_failed", err: (error as Error).message },

@@ -71,7 +71,7 @@ function storeFiles(config: string, log: Log): { file: string; parsed: Config }[
       id.split("/")[0] === "file_storage" && store?.directory !== undefined ? [store.directory.replaceAll("$$", "$")] : [],
     );
     return folders.flatMap((folder) =>
-      list(folder)
+      listFiles(folder)
         .filter((name) => isStoreFile(name))
         .map((name) => ({ file: join(folder, name), parsed })),
     );
@@ -95,7 +95,7 @@ function isEmpty(file: string): boolean {
 }
 
 /** Names of the regular files in a folder; empty if it cannot be read, as before the first start. */
-function list(folder: string): string[] {
+function listFiles(folder: string): string[] {
   try {
     return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => (entry.isFile() ? [entry.name] : []));
   } catch {
