@@ -234,25 +234,7 @@ function closing(text: string, open: number): number {
 const selector = fc.constantFrom("a", "b:c", 'up{x="y"}', '{x="> 1 or ("}', "and", "größe", "on_x", "m offset 5m", "m @ end()");
 const rangeFunction = fc.constantFrom("rate", "absent_over_time", "max_over_time", "Absent_Over_Time").map((name) => `${name}(m[5m])`);
 const comparison = fc.constantFrom("==", "!=", ">", "<", ">=", "<=", "== bool", "> bool", "> on(x)", "< ignoring(x) group_left(y)");
-const other = fc.constantFrom(
-  "and",
-  "or",
-  "unless",
-  "and on(x)",
-  "or on()",
-  "+",
-  "-",
-  "*",
-  "/",
-  "%",
-  "^",
-  "if",
-  "ifnot",
-  "default",
-  "atan2",
-  "AND",
-  "Or",
-);
+const other = fc.constantFrom(..."and or unless + - * / % ^ if ifnot default atan2 AND Or".split(" "), "and on(x)", "or on()");
 
 const { expression: expressions } = fc.letrec<{ expression: string; operand: string }>((tie) => ({
   operand: fc.oneof(

@@ -1,4 +1,3 @@
-import type { AddressInfo } from "node:net";
 import { fastify, type FastifyInstance } from "fastify";
 import { afterEach, expect, test } from "vitest";
 import { ApiError } from "../errors.ts";
@@ -36,8 +35,7 @@ async function startEcho(): Promise<string> {
 
 async function listen(service: FastifyInstance): Promise<string> {
   apps.push(service);
-  await service.listen({ host: "127.0.0.1", port: 0 });
-  return `http://127.0.0.1:${(service.server.address() as AddressInfo).port}`;
+  return await service.listen({ host: "127.0.0.1", port: 0 });
 }
 
 const loggedIn: ReturnType<Guards["reader"]> = async (request) => {

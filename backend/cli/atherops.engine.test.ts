@@ -1,6 +1,5 @@
 // The command-line client as users run it, with the real routes over HTTP: sessions, passwords, and all administration.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
@@ -25,8 +24,7 @@ beforeAll(async () => {
   opened = await (relationalEngines.findLast((engine) => engine.available) ?? relationalEngines[0])?.open();
   if (!opened) throw new Error("no engine");
   backend = await accountsApp(opened.database, { clock: { ms: Date.now() } });
-  await backend.app.listen({ host: "127.0.0.1", port: 0 });
-  url = `http://127.0.0.1:${(backend.app.server.address() as AddressInfo).port}`;
+  url = await backend.app.listen({ host: "127.0.0.1", port: 0 });
 });
 afterAll(async () => {
   await backend?.[Symbol.asyncDispose]();

@@ -1,6 +1,5 @@
 // `atherops fleet` against a backend that reports a stopped rollout and a node that does not deliver.
 import { writeFileSync } from "node:fs";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryFolder } from "../../test/fixtures/processes.ts";
@@ -15,8 +14,7 @@ test("a stopped rollout is named with its reason, and a node that does not deliv
   const config = { version: "4", percent: 0, stopped: "1 of 1 nodes with it are unhealthy" };
   app.get("/api/clusters", async () => [{ cluster_id: "c", name: "prod", online: true, nodes: [node], config }]);
   app.get("/api/v1/agents", async () => []);
-  await app.listen({ host: "127.0.0.1", port: 0 });
-  const url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`;
+  const url = await app.listen({ host: "127.0.0.1", port: 0 });
   using folder = temporaryFolder();
   const sessionFile = join(folder.path, "session.json");
   writeFileSync(sessionFile, JSON.stringify({ url, email: "a@b", token: "none" }));

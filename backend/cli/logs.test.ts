@@ -1,7 +1,6 @@
 // The requests of `atherops logs`, `tail` and `metrics` to the backend's real routes, and how they print the responses; only the store is a
 // stand-in. Invariant: a filter that the routes do not know would be answered 400.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
@@ -80,8 +79,7 @@ beforeAll(async () => {
   app = await createApp({ log: createLog("silent") });
   registerLogRoutes(app, { store, answers: new ResponseBudget(), guards } as never);
   registerMetricsRoutes(app, { store: metrics, answers: new ResponseBudget(), guards } as never);
-  await app.listen({ host: "127.0.0.1", port: 0 });
-  url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`;
+  url = await app.listen({ host: "127.0.0.1", port: 0 });
   mkdirSync(dirname(sessionFile), { recursive: true });
   writeFileSync(sessionFile, JSON.stringify({ url, email: "a@b", token: "none" }));
 });

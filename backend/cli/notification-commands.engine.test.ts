@@ -2,7 +2,6 @@
 // HTTP, with the real tables. Receivers of channels are tested elsewhere.
 import { randomUUID } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { FastifyInstance } from "fastify";
@@ -46,8 +45,7 @@ beforeAll(async () => {
       void app.register(async (scope) => registerChannels(scope, guards), { prefix: "/alerting" });
     },
   });
-  await backend.app.listen({ host: "127.0.0.1", port: 0 });
-  url = `http://127.0.0.1:${(backend.app.server.address() as AddressInfo).port}`;
+  url = await backend.app.listen({ host: "127.0.0.1", port: 0 });
   org = await makeOrg(backend, "shop");
   expect((await atherops(`login --email ${org.email}`, org.password)).code).toBe(0);
 });
@@ -134,18 +132,7 @@ test.each([
 test("routes are added, moved, changed in what is given, and removed, by their places", async () => {
   await atherops("channels create bot --kind webhook --endpoint https://bot.example/x");
   expect((await atherops("routes add --match severity=info --channel bot")).err).toBe("route 1 added\n");
-  const critical = [
-    "routes",
-    "add",
-    "--match",
-    'severity="critical"',
-    "--match",
-    "team=~a|b",
-    "--group-by",
-    "team,severity",
-    "--position",
-    "1",
-  ];
+  const critical = 'routes add --match severity="critical" --match team=~a|b --group-by team,severity --position 1'.split(" ");
   expect((await atherops([...critical, "--continue", "--repeat", "1d"])).err).toBe("route 1 added\n");
   expect((await atherops("routes update 2 --wait 1m")).err).toBe("route 2 changed\n");
   expect((await atherops("routes update default --channel bot")).err).toBe("route default changed\n");

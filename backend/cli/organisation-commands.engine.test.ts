@@ -1,6 +1,5 @@
 // `atherops usage`, `limits` and `audit` as operators and administrators run them, against the real routes over HTTP.
 import { mkdtempSync, rmSync } from "node:fs";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -28,8 +27,7 @@ beforeAll(async () => {
     pageRows: 3,
     routes: (app, guards) => registerUsageRoutes(app, { db: database.tables(), limits, guards }),
   });
-  await backend.app.listen({ host: "127.0.0.1", port: 0 });
-  url = `http://127.0.0.1:${(backend.app.server.address() as AddressInfo).port}`;
+  url = await backend.app.listen({ host: "127.0.0.1", port: 0 });
   org = await makeOrg(backend, "shop");
   for (const name of ["b", "c", "d"]) await makeOrg(backend, name);
   await using usage = new UsageCounter({ db: database.tables(), log: createLog("silent") });

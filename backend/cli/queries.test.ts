@@ -1,6 +1,5 @@
 // Queries of the command-line client as users run them: over HTTP, with a store in memory whose pages follow the contract.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
@@ -53,8 +52,7 @@ beforeAll(async () => {
       },
     };
   });
-  await queries.listen({ host: "127.0.0.1", port: 0 });
-  queryUrl = `http://127.0.0.1:${(queries.server.address() as AddressInfo).port}`;
+  queryUrl = await queries.listen({ host: "127.0.0.1", port: 0 });
   // The routes of the query server need no session.
   mkdirSync(dirname(sessionFile), { recursive: true });
   writeFileSync(sessionFile, JSON.stringify({ url: queryUrl, email: "a@b", token: "none" }));

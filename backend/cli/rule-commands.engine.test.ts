@@ -1,6 +1,5 @@
 // `atherops rules`, `apply` and `export` as administrators run them, against the real routes and tables over HTTP.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
@@ -37,8 +36,7 @@ beforeAll(async () => {
       addRoutesToApi(app, guards, createRuleRoutes(parts));
     },
   });
-  await backend.app.listen({ host: "127.0.0.1", port: 0 });
-  url = `http://127.0.0.1:${(backend.app.server.address() as AddressInfo).port}`;
+  url = await backend.app.listen({ host: "127.0.0.1", port: 0 });
   org = await makeOrg(backend, "shop");
   expect((await atherops(`login --email ${org.email}`, org.password)).code).toBe(0);
 });

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { exchange, RawConnection } from "../../test/fixtures/raw-http.ts";
@@ -141,14 +140,6 @@ test.each([
     "x-request-id": expect.stringMatching(/./),
   });
   expect(handled).toBeLessThanOrEqual(2);
-});
-
-test("the timeout of the head does not apply to the body", async () => {
-  using connection = await RawConnection.open(app);
-  connection.send(head("POST /things", "Content-Type: application/json", "Content-Length: 2"));
-  // Longer than the timeout of the head.
-  await sleep(1200);
-  expect((await connection.send("{}").answer()).status).toBe(200);
 });
 
 test("a connection that sends nothing is closed", async () => {

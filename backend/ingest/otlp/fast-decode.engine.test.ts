@@ -2,14 +2,13 @@
 // Compares the kernel with the TypeScript decoder: if the kernel supports a body, it writes the same rows; otherwise the decoder decides.
 // Documents are generated from a seed, which a failure prints. KERNEL_DOCUMENTS=300000 runs as many of each signal, instead of a few
 // thousand; KERNEL_SEED=n sets the first seed.
-import { readFileSync } from "node:fs";
-import { beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { ApiError } from "../../errors.ts";
-import { KERNEL_LIMITS } from "./decode-body.ts";
-import { decodeSlowPath, decodeWithHash, logRecord, logsBody, span, stringAttribute, tracesBody } from "./otlp-body.fixture.ts";
-import { Kernel, KERNEL_FILE } from "./fast-decode.ts";
+import { decodeWithHash, logRecord, logsBody, span, stringAttribute, tracesBody } from "./otlp-body.fixture.ts";
+import { Kernel } from "./fast-decode.ts";
+import { openComparison } from "./kernel-comparison.fixture.ts";
 import { damaged, DIGITS, document, number, NUMBERS, Random, type Signal } from "./random-documents.fixture.ts";
-import type { DecodedBody, RowContext } from "./rows.ts";
+import type { RowContext } from "./rows.ts";
 
 const DOCUMENTS = Number(process.env["KERNEL_DOCUMENTS"] ?? 6000);
 const SEED = Number(process.env["KERNEL_SEED"] ?? 1);
@@ -25,36 +24,7 @@ const CONTEXT: RowContext = {
   retentionDays: 30,
 };
 
-let kernel: Kernel;
-beforeAll(() => void (kernel = new Kernel(readFileSync(KERNEL_FILE))));
-
-function fast(signal: Signal, body: Uint8Array, context = CONTEXT): DecodedBody | undefined {
-  const rows = kernel.read(signal, { bytes: body }, context, KERNEL_LIMITS);
-  const decoded = rows?.take(context.bodyHash);
-  if (decoded) expect(rows?.byteLength).toBeGreaterThanOrEqual(decoded.sections.reduce((sum, { bytes }) => sum + bytes.byteLength, 0));
-  return decoded;
-}
-
-/** Whether the kernel took the body. Fails when it made of it what the other decoder does not. */
-function compare(signal: Signal, body: Buffer, what: string): boolean {
-  const taken = fast(signal, Buffer.from(body));
-  if (!taken) return false;
-  const document = (): string => `${what}: ${body.toString().slice(0, 5000)}`;
-  let words: DecodedBody;
-  try {
-    words = decodeSlowPath({ signal, body, context: CONTEXT });
-  } catch (error) {
-    throw new Error(`the kernel took what is refused, ${document()}`, { cause: error });
-  }
-  const isSame = taken.sections.every(({ bytes }, index) => Buffer.compare(bytes, words.sections[index]?.bytes ?? Buffer.alloc(0)) === 0);
-  expect(isSame, document()).toBe(true);
-  const rest = (decoded: DecodedBody) => ({
-    ...decoded,
-    sections: decoded.sections.map((section) => ({ ...section, bytes: 0 })),
-  });
-  expect(rest(taken), document()).toEqual(rest(words));
-  return true;
-}
+const { kernel, fast, compare } = openComparison("json", CONTEXT);
 
 /** One document of every field that the kernel knows. */
 const WHOLE: Record<Signal, Buffer> = {
@@ -242,32 +212,9 @@ describe.each(SIGNALS)("%s", (signal) => {
 it("bytes of any kind end neither the kernel nor the process", () => {
   const random = new Random(SEED);
   const words = [
-    "{",
-    "}",
-    "[",
-    "]",
-    ":",
-    ",",
-    '"',
-    "\\",
-    "null",
-    "true",
-    "1",
-    "-",
-    '"key":',
-    '"value":',
-    '"attributes":[',
-    '{"stringValue":"',
-    '"resourceLogs":[',
-    '"scopeLogs":[',
-    '"logRecords":[',
-    '"body":',
-    '"kvlistValue":{"values":[',
-    '"arrayValue":{"values":[',
-    '"timeUnixNano":"1',
-    '"traceId":"',
-    "\u0000",
-    "é",
+    ...'{ } [ ] : , " \\ null true 1 - "key": "value": "attributes":[ {"stringValue":" "resourceLogs":[ "scopeLogs":[ "logRecords":[ "body": "kvlistValue":{"values":[ "arrayValue":{"values":[ "timeUnixNano":"1 "traceId":" \u0000 é'.split(
+      " ",
+    ),
     " ",
   ];
   for (let index = 0; index < DOCUMENTS; index += 1) {

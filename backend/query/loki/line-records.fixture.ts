@@ -37,23 +37,10 @@ export function jsonLine(pick: Choose, isMessy: boolean): string {
 }
 
 const LOGFMT_VALUES = ["1", "2.5", "ada", '"x y"', '"1.50"', "5ms"];
-const ODD_LOGFMT = [
-  'took_ms=""',
-  "took_ms=",
-  "took_ms",
-  '"stray',
-  "=5",
-  "code==7",
-  'code=a"b',
-  'user="open',
-  'n="a\\"b"',
-  "took.ms=4",
-  "x=1=2",
-  "user\u00a0=z",
-  "\u0001n=8",
-  'code="q"n=9',
-  "größe=1",
-];
+const ODD_LOGFMT =
+  'took_ms="" took_ms= took_ms "stray =5 code==7 code=a"b user="open n="a\\"b" took.ms=4 x=1=2 user\u00a0=z \u0001n=8 code="q"n=9 größe=1'.split(
+    " ",
+  );
 
 export function logfmtLine(pick: Choose, isMessy: boolean): string {
   const pairs = Array.from({ length: 1 + pick([1, 2, 3, 4]) }, () =>

@@ -1,16 +1,11 @@
 /* oxlint-disable vitest/no-conditional-expect -- of two decoders, either both refuse or both decode */
 // Compares the protobuf kernel with transcoding to JSON and the TypeScript decoder: if the kernel supports a body, it writes the same rows;
 // otherwise the decoder decides. KERNEL_DOCUMENTS=300000 runs as many of each signal; KERNEL_SEED=n sets the first seed.
-import { decodeSlowPath } from "../otlp-body.fixture.ts";
-import { readFileSync } from "node:fs";
-import { beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { CONTEXT } from "../decoded-rows.fixture.ts";
-import { KERNEL_LIMITS } from "../decode-body.ts";
-import { Kernel, KERNEL_FILE } from "../fast-decode.ts";
+import { openComparison } from "../kernel-comparison.fixture.ts";
 import { document, Random, type Signal } from "../random-documents.fixture.ts";
-import type { DecodedBody } from "../rows.ts";
 import { bytesField, encodeProtobuf } from "./encode.fixture.ts";
-import { protobufToJson } from "./to-json.ts";
 
 const DOCUMENTS = Number(process.env["KERNEL_DOCUMENTS"] ?? 3000);
 const SEED = Number(process.env["KERNEL_SEED"] ?? 1);
@@ -21,36 +16,7 @@ const SPAN_ID = "b7ad6b7169203331";
 /** Numbers of the fields of a record. */
 const ATTRIBUTES: Record<Signal, number> = { logs: 6, traces: 9 };
 
-let kernel: Kernel;
-beforeAll(() => void (kernel = new Kernel(readFileSync(KERNEL_FILE))));
-
-function fast(signal: Signal, bytes: Uint8Array): DecodedBody | undefined {
-  const rows = kernel.read(signal, { encoding: "protobuf", bytes }, CONTEXT, KERNEL_LIMITS);
-  const decoded = rows?.take(CONTEXT.bodyHash);
-  if (decoded)
-    expect(rows?.byteLength).toBeGreaterThanOrEqual(decoded.sections.reduce((sum, { bytes: { byteLength } }) => sum + byteLength, 0));
-  return decoded;
-}
-
-/** Whether the kernel took the body. Fails when it made of it what the other decoder does not. */
-function compare(signal: Signal, body: Buffer, what: string): boolean {
-  const taken = fast(signal, body);
-  if (!taken) return false;
-  const named = (): string => `${what}: ${body.toString("hex").slice(0, 5000)}`;
-  let expected: DecodedBody;
-  try {
-    expected = decodeSlowPath({ signal, body: protobufToJson(signal, body), context: CONTEXT });
-  } catch (error) {
-    throw new Error(`the kernel took what is refused, ${named()}`, { cause: error });
-  }
-  const isSame = taken.sections.every(
-    ({ bytes }, index) => Buffer.compare(bytes, expected.sections[index]?.bytes ?? Buffer.alloc(0)) === 0,
-  );
-  expect(isSame, named()).toBe(true);
-  const rest = (decoded: DecodedBody) => ({ ...decoded, sections: decoded.sections.map((section) => ({ ...section, bytes: 0 })) });
-  expect(rest(taken), named()).toEqual(rest(expected));
-  return true;
-}
+const { kernel, fast, compare } = openComparison("protobuf", CONTEXT);
 
 const text = (key: string, stringValue: string) => ({ key, value: { stringValue } });
 const LIST = {
