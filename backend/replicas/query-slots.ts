@@ -14,7 +14,7 @@ import { isAlive, type ReplicaSet } from "./replica-set.ts";
 const POLL_MS = 50;
 /** A replica with a backlog returns a slot after this time, so that the others get slots, too. */
 const TURN_MS = 1000;
-const PATIENCE_MS = 1000;
+const RESPONSE_TIMEOUT_MS = 1000;
 
 export interface QuerySlotsOptions {
   readonly db: Kysely<unknown>;
@@ -40,8 +40,8 @@ export class QuerySlots implements AsyncDisposable {
   readonly #owners = new Map<string, Owner>();
   readonly #listeners: (() => void)[] = [];
   /** The table may contain slots that no replica uses: at the start, those of replicas that were killed; later, own ones. */
-  #mustGiveBack = true;
-  #isAway = false;
+  #mustReturnSlots = true;
+  #isUnavailable = false;
 
   constructor(options: QuerySlotsOptions) {
     this.#options = options;
@@ -58,7 +58,7 @@ export class QuerySlots implements AsyncDisposable {
     this.#loop = new Loop({
       step: () => this.#exchangeInTime(),
       failed: (error) => this.#failed(error),
-      backoffMs: [PATIENCE_MS, PATIENCE_MS],
+      backoffMs: [RESPONSE_TIMEOUT_MS, RESPONSE_TIMEOUT_MS],
     });
   }
 
@@ -82,7 +82,7 @@ export class QuerySlots implements AsyncDisposable {
     const { count } = this.#options.replicas;
     if (count === 1) return limit;
     const held = this.#owners.get(name)?.slots.size ?? 0;
-    return this.#isAway ? Math.max(held, 1, Math.floor(limit / count)) : held;
+    return this.#isUnavailable ? Math.max(held, 1, Math.floor(limit / count)) : held;
   }
 
   #report(name: string, limit: number, { running, waiting }: { running: number; waiting: number }): void {
@@ -94,56 +94,56 @@ export class QuerySlots implements AsyncDisposable {
     const keeps = isTurnOver ? owner.slots.size - 1 : Math.max(owner.wanted, running);
     for (const slot of [...owner.slots].slice(keeps)) {
       owner.slots.delete(slot);
-      this.#mustGiveBack = true;
+      this.#mustReturnSlots = true;
     }
     if (owner.wanted > 0) this.#owners.set(name, owner);
     else this.#owners.delete(name);
-    if (this.#mustGiveBack || (this.#options.replicas.count > 1 && isWanting(owner, nowMs))) this.#loop.wake();
+    if (this.#mustReturnSlots || (this.#options.replicas.count > 1 && needsSlots(owner, nowMs))) this.#loop.wake();
   }
 
   async #exchangeInTime(): Promise<number | undefined> {
-    const late = new Error("the account database does not answer in time");
-    const timer = setTimeout(() => this.#failed(late), PATIENCE_MS);
+    const timeoutError = new Error("the account database does not answer in time");
+    const timer = setTimeout(() => this.#failed(timeoutError), RESPONSE_TIMEOUT_MS);
     const isShared = this.#options.replicas.count > 1;
     try {
-      if (this.#mustGiveBack) await this.#giveBack();
-      if (isShared) await this.#take();
+      if (this.#mustReturnSlots) await this.#returnSlots();
+      if (isShared) await this.#takeSlots();
     } catch (error) {
       // A statement whose response was lost may have taken slots.
-      this.#mustGiveBack = true;
+      this.#mustReturnSlots = true;
       throw error;
     } finally {
       clearTimeout(timer);
     }
-    this.#isAway = false;
+    this.#isUnavailable = false;
     this.#outage.recovered();
     this.#notify();
     return isShared && [...this.#owners.values()].some(({ wanted, slots }) => wanted > slots.size) ? POLL_MS : undefined;
   }
 
   /** Also removes slots of replicas that are gone, which may belong to organisations that are never queried again. */
-  async #giveBack(): Promise<void> {
+  async #returnSlots(): Promise<void> {
     const { db, replicas } = this.#options;
-    const kept = [...this.#owners].flatMap(([name, { slots }]) => [...slots].map((slot) => [name, slot] as const));
-    this.#mustGiveBack = false;
+    const heldSlots = [...this.#owners].flatMap(([name, { slots }]) => [...slots].map((slot) => [name, slot] as const));
+    this.#mustReturnSlots = false;
     await sql`
       DELETE FROM query_slots WHERE (replica = ${replicas.id}::uuid AND (owner, slot) NOT IN (
-        SELECT * FROM unnest(${kept.map(([name]) => name)}::text[], ${kept.map(([, slot]) => slot)}::integer[])))
+        SELECT * FROM unnest(${heldSlots.map(([name]) => name)}::text[], ${heldSlots.map(([, slot]) => slot)}::integer[])))
         OR NOT ${isAlive("query_slots.replica")}`.execute(db);
   }
 
   /** Takes free slots in a random order, so that replicas that try concurrently rarely choose the same slot. */
-  async #take(): Promise<void> {
+  async #takeSlots(): Promise<void> {
     const { db, replicas } = this.#options;
     const nowMs = performance.now();
-    const asking = [...this.#owners].filter(([, owner]) => isWanting(owner, nowMs));
-    if (asking.length === 0) return;
-    const missing = asking.map(([, { wanted, slots }]) => wanted - slots.size);
+    const needy = [...this.#owners].filter(([, owner]) => needsSlots(owner, nowMs));
+    if (needy.length === 0) return;
+    const missing = needy.map(([, { wanted, slots }]) => wanted - slots.size);
     const { rows } = await sql<{ owner: string; slot: number }>`
       INSERT INTO query_slots (owner, slot, replica)
       SELECT owner, slot, ${replicas.id}::uuid FROM (
         SELECT asked.owner, free.slot, asked.missing, row_number() OVER (PARTITION BY asked.owner ORDER BY random()) AS place
-        FROM unnest(${asking.map(([name]) => name)}::text[], ${asking.map(([, { limit }]) => limit)}::integer[], ${missing}::integer[])
+        FROM unnest(${needy.map(([name]) => name)}::text[], ${needy.map(([, { limit }]) => limit)}::integer[], ${missing}::integer[])
           AS asked (owner, slots, missing)
         CROSS JOIN LATERAL generate_series(1, asked.slots) AS free (slot)
         LEFT JOIN query_slots AS used ON used.owner = asked.owner AND used.slot = free.slot
@@ -156,13 +156,13 @@ export class QuerySlots implements AsyncDisposable {
       if (owner?.slots.size === 0) owner.turnBeganMs = performance.now();
       // The owner wants fewer slots now if a client has disconnected since.
       if (owner && owner.slots.size < owner.wanted) owner.slots.add(slot);
-      else this.#mustGiveBack = true;
+      else this.#mustReturnSlots = true;
     }
-    if (this.#mustGiveBack) this.#loop.wake();
+    if (this.#mustReturnSlots) this.#loop.wake();
   }
 
   #failed(error: unknown): void {
-    this.#isAway = true;
+    this.#isUnavailable = true;
     this.#outage.failed(error);
     this.#notify();
   }
@@ -172,6 +172,6 @@ export class QuerySlots implements AsyncDisposable {
   }
 }
 
-function isWanting({ wanted, slots, restsUntilMs }: Owner, nowMs: number): boolean {
+function needsSlots({ wanted, slots, restsUntilMs }: Owner, nowMs: number): boolean {
   return wanted > slots.size && nowMs >= restsUntilMs;
 }

@@ -43,7 +43,7 @@ export type KillReason = "cpu_time" | "no_progress" | "memory" | "crash" | "clie
 /** Returns the rows of a statement. */
 export type Answer = (question: Question) => Promise<Buffer>;
 
-interface Running {
+interface RunningJob {
   readonly ask: Answer;
   readonly resolve: (answer: Buffer) => void;
   readonly reject: (error: unknown) => void;
@@ -65,7 +65,7 @@ export class SandboxProcess {
   readonly #child: ChildProcess;
   readonly #limits: SandboxLimits;
   readonly #ready = Promise.withResolvers<void>();
-  #running: Running | undefined;
+  #running: RunningJob | undefined;
   #refusal: unknown;
   #stderr = "";
 
@@ -81,7 +81,7 @@ export class SandboxProcess {
     });
     const exited = Promise.withResolvers<void>();
     this.exited = exited.promise;
-    this.#child.on("message", (message: FromSandbox) => this.#take(message));
+    this.#child.on("message", (message: FromSandbox) => this.#handleMessage(message));
     this.#child.once("exit", (_code, signal) => this.#ended(signal, exited.resolve));
     this.#child.once("error", (cause) => {
       this.#refusal ??= unavailable(cause);
@@ -90,9 +90,9 @@ export class SandboxProcess {
     this.#child.stderr
       ?.setEncoding("utf8")
       .on("data", (text: string) => (this.#stderr = (this.#stderr + text).slice(-MAX_STDERR_CHARACTERS)));
-    const late = setTimeout(() => this.kill(unavailable(new Error("a sandbox process did not start"))), START_MS);
-    const inTime = (): void => clearTimeout(late);
-    this.#ready.promise.then(inTime, inTime);
+    const startTimer = setTimeout(() => this.kill(unavailable(new Error("a sandbox process did not start"))), START_MS);
+    const stopTimer = (): void => clearTimeout(startTimer);
+    this.#ready.promise.then(stopTimer, stopTimer);
   }
 
   /** False if the next job needs a new process. */
@@ -140,7 +140,7 @@ export class SandboxProcess {
 
   #tooExpensive(reason: KillReason): ApiError {
     const { cpuMs, anonymousBytes } = this.#limits;
-    const why = {
+    const problem = {
       cpu_time: `takes more than ${cpuMs / 1000} s of CPU time`,
       no_progress: "makes no progress",
       memory: `takes more than ${anonymousBytes / 1024 / 1024} MiB of memory`,
@@ -148,7 +148,7 @@ export class SandboxProcess {
       client_gone: "was abandoned",
     }[reason];
     const advice = "add line filters or labels to the selector, ask for a shorter range, or simplify the query";
-    return new ApiError("query_too_expensive", `this query ${why} and was stopped: ${advice}`);
+    return new ApiError("query_too_expensive", `this query ${problem} and was stopped: ${advice}`);
   }
 
   #ended(signal: string | null, resolve: () => void): void {
@@ -164,9 +164,9 @@ export class SandboxProcess {
     resolve();
   }
 
-  #take(message: FromSandbox): void {
+  #handleMessage(message: FromSandbox): void {
     if (message.type === "ready") return this.#ready.resolve();
-    if (message.type === "ask") return void this.#answer(message);
+    if (message.type === "ask") return void this.#answerQuestion(message);
     const running = this.#settle();
     if (message.type === "answer")
       return running?.resolve(Buffer.from(message.answer.buffer, message.answer.byteOffset, message.answer.byteLength));
@@ -175,13 +175,13 @@ export class SandboxProcess {
     running?.reject(code === "internal" ? new Error(text) : new ApiError(code, text));
   }
 
-  #settle(): Running | undefined {
+  #settle(): RunningJob | undefined {
     const running = this.#running;
     this.#running = undefined;
     return running;
   }
 
-  async #answer(question: Question): Promise<void> {
+  async #answerQuestion(question: Question): Promise<void> {
     const running = this.#running;
     if (!running) return;
     running.isWaitingForRows = true;

@@ -58,13 +58,11 @@ export class Sandbox implements JobRunner, AsyncDisposable {
 
   async run(orgId: string, job: object, options: QueryOptions = {}): Promise<Buffer> {
     const { stopping } = this.#options;
-    const signals = options.signal ? [options.signal, this.#closing.signal] : [this.#closing.signal];
-    const signal = AbortSignal.any(signals);
+    const signal = AbortSignal.any([this.#closing.signal, ...(options.signal ? [options.signal] : [])]);
     const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
-    const slot = runQueued({ queue: this.#queue, stopping }, orgId, { ...options, signal }, () =>
+    runQueued({ queue: this.#queue, stopping }, orgId, { ...options, signal }, () =>
       this.#evaluate(orgId, job, { signal, onPartial: options.onPartial, resolve, reject }),
-    );
-    slot.catch(reject);
+    ).catch(reject);
     return await promise;
   }
 
@@ -84,14 +82,14 @@ export class Sandbox implements JobRunner, AsyncDisposable {
     const sandboxProcess = this.#wake(orgId) ?? this.#start();
     sandboxProcess.onKilled = (reason) => this.#report(orgId, reason);
     const reads = new ReadSession(this.#options.clickhouse, orgId, { signal, onPartial });
-    const leave = (): void => reject(signal.reason);
-    signal.addEventListener("abort", leave, { once: true });
+    const onAbort = (): void => reject(signal.reason);
+    signal.addEventListener("abort", onAbort, { once: true });
     try {
       resolve(await sandboxProcess.run(job, (question) => reads.ask(question), signal));
     } catch (error) {
       reject(error);
     } finally {
-      signal.removeEventListener("abort", leave);
+      signal.removeEventListener("abort", onAbort);
       await reads.end();
       await this.#rest(sandboxProcess, orgId);
     }
@@ -154,7 +152,7 @@ class ReadSession {
   readonly #orgId: string;
   readonly #signals: ReadSignals;
   readonly #ended = new AbortController();
-  readonly #over = Promise.withResolvers<void>();
+  readonly #finished = Promise.withResolvers<void>();
   #asking: Promise<Ask> | undefined;
   #reading: Promise<void> | undefined;
 
@@ -172,7 +170,7 @@ class ReadSession {
   /** Cancels a running statement. */
   async end(): Promise<void> {
     this.#ended.abort(new Error("the evaluation of this query has ended"));
-    this.#over.resolve();
+    this.#finished.resolve();
     await this.#reading;
   }
 
@@ -181,7 +179,7 @@ class ReadSession {
     this.#reading = this.#clickhouse
       .read(this.#orgId, this.#signals, (ask) => {
         resolve(ask);
-        return this.#over.promise;
+        return this.#finished.promise;
       })
       .catch(reject);
     return promise;

@@ -2,7 +2,7 @@
 // exchange their counts (backend/replicas/series-sketches.ts), so the limit applies to the whole installation. Only organisations with a
 // limit are counted, in 8 KiB each. Invariant: a request body with only known series is accepted whatever the limit is; a body that would exceed
 // the limit is rejected as a whole.
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { setImmediate as yieldToEventLoop } from "node:timers/promises";
 import type { SigningKey } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { MAX_REMEMBERED_ORGS } from "../limits.ts";
@@ -50,7 +50,7 @@ export class ActiveSeries {
     if (!key) return undefined;
     return await this.#count(sender.orgId, async (visit) => {
       for (let at = 0; at < body.length;) {
-        if (at > 0) await nextTurn();
+        if (at > 0) await yieldToEventLoop();
         at = eachSeries(body, { from: at, to: at + SLICE_BYTES }, key, visit);
       }
     });
@@ -67,7 +67,7 @@ export class ActiveSeries {
   async admitHashes({ orgId }: SeriesSender, hashes: Int32Array): Promise<number> {
     return await this.#count(orgId, async (visit) => {
       for (let from = 0; from < hashes.length; from += SLICE_HASHES) {
-        if (from > 0) await nextTurn();
+        if (from > 0) await yieldToEventLoop();
         for (const hash of hashes.subarray(from, from + SLICE_HASHES)) visit(hash);
       }
     });
@@ -91,11 +91,11 @@ export class ActiveSeries {
     this.#recentOf(orgId).merge(registers);
   }
 
-  async #count(orgId: string, each: (visit: (hash: number) => void) => Promise<void>): Promise<number> {
+  async #count(orgId: string, eachHash: (visit: (hash: number) => void) => Promise<void>): Promise<number> {
     const limit = this.#limitOf(orgId);
     const recent = this.#recentOf(orgId);
     const raised = new Map<number, number>();
-    await each((hash) => recent.add(hash, raised));
+    await eachHash((hash) => recent.add(hash, raised));
     const [before, after] = [recent.estimate(), recent.estimate(raised)];
     if (limit > 0 && after > Math.max(limit, before)) throw overLimit(limit);
     recent.raise(raised);
@@ -117,8 +117,8 @@ export class ActiveSeries {
 }
 
 function overLimit(limit: number): ApiError {
-  const what = `active_series is ${limit}: a new series is taken when others have had no sample for an hour`;
-  return new ApiError("over_quota", `the organisation has as many active series as it may (${what}); send it again later`, {
+  const limits = `active_series is ${limit}: a new series is taken when others have had no sample for an hour`;
+  return new ApiError("over_quota", `the organisation has as many active series as it may (${limits}); send it again later`, {
     retryAfterS: RETRY_AFTER_S,
   });
 }
@@ -126,8 +126,8 @@ function overLimit(limit: number): ApiError {
 /** The registers of the current period and of the one before. */
 class Recent {
   #period: number;
-  #before = new Uint8Array(REGISTERS);
-  #now = new Uint8Array(REGISTERS);
+  #previous = new Uint8Array(REGISTERS);
+  #current = new Uint8Array(REGISTERS);
   #ranks = new Ranks();
   #isChanged = false;
 
@@ -139,26 +139,26 @@ class Recent {
 
   moveTo(period: number): void {
     if (period === this.#period) return;
-    this.#before = period === this.#period + 1 ? this.#now : new Uint8Array(REGISTERS);
-    this.#now = new Uint8Array(REGISTERS);
-    this.#ranks = new Ranks(this.#before);
+    this.#previous = period === this.#period + 1 ? this.#current : new Uint8Array(REGISTERS);
+    this.#current = new Uint8Array(REGISTERS);
+    this.#ranks = new Ranks(this.#previous);
     this.#period = period;
   }
 
   /** A hash that does not raise the estimate is recorded immediately; others are added to `raised`, by register. */
   add(hash: number, raised: Map<number, number>): void {
     const [register, rank] = [registerOf(hash), rankOf(hash)];
-    if (rank <= (this.#now[register] as number)) return;
-    if (rank <= (this.#before[register] as number)) this.#set(register, rank);
+    if (rank <= (this.#current[register] as number)) return;
+    if (rank <= (this.#previous[register] as number)) this.#set(register, rank);
     else if (rank > (raised.get(register) ?? 0)) raised.set(register, rank);
   }
 
   raise(raised: ReadonlyMap<number, number>): void {
     for (const [register, rank] of raised) {
-      const known = this.#knownOf(register);
+      const currentRank = this.#highestRank(register);
       // Another body may have raised the register in the meantime.
-      if (rank <= known) continue;
-      this.#ranks.move(known, rank);
+      if (rank <= currentRank) continue;
+      this.#ranks.move(currentRank, rank);
       this.#set(register, rank);
     }
   }
@@ -168,35 +168,35 @@ class Recent {
     this.moveTo(period);
     if (!this.#isChanged) return undefined;
     this.#isChanged = false;
-    return this.#now;
+    return this.#current;
   }
 
   /** Does not mark the registers as changed: each replica passes on only its own counts. */
   merge(registers: Uint8Array): void {
     const isChanged = this.#isChanged;
     this.raise(new Map(registers.entries()));
-    registers.forEach((rank, register) => (this.#now[register] = Math.max(rank, this.#now[register] as number)));
+    registers.forEach((rank, register) => (this.#current[register] = Math.max(rank, this.#current[register] as number)));
     this.#isChanged = isChanged;
   }
 
   #set(register: number, rank: number): void {
-    this.#now[register] = rank;
+    this.#current[register] = rank;
     this.#isChanged = true;
   }
 
   estimate(raised?: ReadonlyMap<number, number>): number {
     if (!raised || raised.size === 0) return this.#ranks.estimate();
     const moves = [...raised].flatMap(([register, rank]) => {
-      const known = this.#knownOf(register);
-      return rank > known ? [[known, rank] as const] : [];
+      const currentRank = this.#highestRank(register);
+      return rank > currentRank ? [[currentRank, rank] as const] : [];
     });
-    for (const [known, rank] of moves) this.#ranks.move(known, rank);
+    for (const [from, to] of moves) this.#ranks.move(from, to);
     const estimate = this.#ranks.estimate();
-    for (const [known, rank] of moves) this.#ranks.move(rank, known);
+    for (const [from, to] of moves) this.#ranks.move(to, from);
     return estimate;
   }
 
-  #knownOf(register: number): number {
-    return Math.max(this.#now[register] as number, this.#before[register] as number);
+  #highestRank(register: number): number {
+    return Math.max(this.#current[register] as number, this.#previous[register] as number);
   }
 }

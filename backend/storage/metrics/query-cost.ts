@@ -31,7 +31,7 @@ interface Window {
 export function refuseCostly(expression: string, evaluation: Evaluation): void {
   if (Buffer.byteLength(expression) > MAX_METRIC_QUERY_BYTES)
     throw tooExpensive(`the expression is longer than ${MAX_METRIC_QUERY_BYTES} bytes`);
-  const { windows, functions, spreading } = read(expression);
+  const { windows, functions, spreading } = parseExpression(expression);
   if (spreading !== undefined && (evaluation.points > 1 || OVER_TIME.test(spreading) || hasSubquery(windows)))
     throw tooExpensive(`${spreading}() makes a series of each value: ask for one moment, without a subquery`);
   if (valuesOf(windows, evaluation) * functions > MAX_SUBQUERY_VALUES) {
@@ -51,8 +51,8 @@ export function readReach(expression: string, stepMs: number): { readonly offset
   return { offsetMs, atMs };
 }
 
-function tooExpensive(why: string): ApiError {
-  return new ApiError("query_too_expensive", `query: ${why}`);
+function tooExpensive(problem: string): ApiError {
+  return new ApiError("query_too_expensive", `query: ${problem}`);
 }
 
 /** Unterminated strings and brackets extend to the end, so that no character is read twice. */
@@ -67,7 +67,7 @@ function hasSubquery(windows: readonly Window[]): boolean {
 }
 
 /** `functions`: an upper bound of the functions and series that use one window; `spreading`: the first function of that kind, if any. */
-function read(expression: string): { windows: Window[]; functions: number; spreading: string | undefined } {
+function parseExpression(expression: string): { windows: Window[]; functions: number; spreading: string | undefined } {
   const windows: Window[] = [];
   const opened: number[] = [];
   let [before, group, strings, doubling] = ["", 0, 0, 0];

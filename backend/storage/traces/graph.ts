@@ -30,11 +30,11 @@ const MAX_ANSWER_BYTES = 8 * 1024 * 1024;
 
 /** A SELECT of client, server, connection, calls, failed, total_ns and histogram, summed over a range. */
 export function summedEdges(orgId: string, { startS, endS }: MinuteRange): Sql {
-  const own = and([sql`org_id = ${orgId}`, sql`time >= toDateTime(${startS})`, sql`time < toDateTime(${endS})`]);
-  const complete = sql`SELECT time, max(version) FROM service_edges WHERE ${own} AND client = '' AND server = '' GROUP BY time`;
+  const inRange = and([sql`org_id = ${orgId}`, sql`time >= toDateTime(${startS})`, sql`time < toDateTime(${endS})`]);
+  const complete = sql`SELECT time, max(version) FROM service_edges WHERE ${inRange} AND client = '' AND server = '' GROUP BY time`;
   return sql`SELECT client, server, connection, sum(service_edges.calls) AS calls, sum(service_edges.failed) AS failed,
       sum(duration_ns) AS total_ns, sumMap(service_edges.buckets) AS histogram
-    FROM service_edges FINAL WHERE ${own} AND client != '' AND (time, version) IN (${complete}) GROUP BY client, server, connection`;
+    FROM service_edges FINAL WHERE ${inRange} AND client != '' AND (time, version) IN (${complete}) GROUP BY client, server, connection`;
 }
 
 /** EdgeRows as JSON, most calls first. */

@@ -83,9 +83,9 @@ export class SpanOperations implements AsyncDisposable {
 
   /** Evicts the least recently used other organisations if the limit is exceeded. */
   #remember(orgId: string, org: OrgOperations, operations: readonly Operation[], day: number): void {
-    const more = org.remember(operations, day);
+    const added = org.remember(operations, day);
     if (this.#orgs.get(orgId) !== org) return;
-    this.#remembered += more;
+    this.#remembered += added;
     for (const [otherId, other] of this.#orgs) {
       if (this.#remembered <= this.#maxRemembered) return;
       if (other === org) continue;
@@ -110,17 +110,18 @@ class OrgOperations {
 
   /** Operations that are not written for this day or a later one, within the limits. */
   unwritten({ day, operations }: DayOperations): Operation[] {
-    const more = new Map<number, number>();
-    let room = MAX_OPERATIONS_PER_ORG - this.#days.size;
-    return operations.filter((one) => {
-      const writtenDay = this.#days.get(hashOf(one));
+    const newOfService = new Map<number, number>();
+    let remaining = MAX_OPERATIONS_PER_ORG - this.#days.size;
+    return operations.filter((operation) => {
+      const writtenDay = this.#days.get(hashOf(operation));
       if (writtenDay !== undefined) return writtenDay < day;
-      const service = hashOf({ service: one.service });
-      const had = (this.#ofService.get(service) ?? 0) + (more.get(service) ?? 0);
-      const fits = had === 0 ? this.#ofService.size + more.size < MAX_SERVICES_PER_ORG : room > 0 && had < MAX_OPERATIONS_PER_SERVICE;
+      const service = hashOf({ service: operation.service });
+      const count = (this.#ofService.get(service) ?? 0) + (newOfService.get(service) ?? 0);
+      const fits =
+        count === 0 ? this.#ofService.size + newOfService.size < MAX_SERVICES_PER_ORG : remaining > 0 && count < MAX_OPERATIONS_PER_SERVICE;
       if (!fits) return false;
-      more.set(service, (more.get(service) ?? 0) + 1);
-      room -= 1;
+      newOfService.set(service, (newOfService.get(service) ?? 0) + 1);
+      remaining -= 1;
       return true;
     });
   }
@@ -128,10 +129,10 @@ class OrgOperations {
   /** Returns how many of them are new. */
   remember(operations: readonly Operation[], day: number): number {
     const before = this.size;
-    for (const one of operations) {
-      const hash = hashOf(one);
+    for (const operation of operations) {
+      const hash = hashOf(operation);
       if (!this.#days.has(hash)) {
-        const service = hashOf({ service: one.service });
+        const service = hashOf({ service: operation.service });
         this.#ofService.set(service, (this.#ofService.get(service) ?? 0) + 1);
       }
       this.#days.set(hash, Math.max(day, this.#days.get(hash) ?? day));

@@ -120,15 +120,16 @@ export class SpanSummaries implements AsyncDisposable {
     const active = await clickhouse.query<{ org_id: string }>(
       sql`SELECT DISTINCT org_id FROM spans WHERE received_at >= toDateTime(${Math.floor(nowMs / 1000) - ACTIVE_S})`,
     );
-    this.#forget(new Set(active.map(({ org_id }) => org_id)));
+    const orgIds = active.map(({ org_id }) => org_id);
+    this.#forget(new Set(orgIds));
     const failures: unknown[] = [];
-    const nextPassMs = ({ org_id }: { org_id: string }): number => this.#nextPassMs.get(org_id) ?? 0;
-    for (const { org_id: orgId } of active.toSorted((a, b) => nextPassMs(a) - nextPassMs(b))) {
+    const nextPassMs = (orgId: string): number => this.#nextPassMs.get(orgId) ?? 0;
+    for (const orgId of orgIds.toSorted((a, b) => nextPassMs(a) - nextPassMs(b))) {
       signal.throwIfAborted();
-      if ((this.#nextPassMs.get(orgId) ?? 0) > nowMs) continue;
-      const began = performance.now();
+      if (nextPassMs(orgId) > nowMs) continue;
+      const startedMs = performance.now();
       await this.#update(orgId, signal).catch((error: unknown) => failures.push(error));
-      this.#nextPassMs.set(orgId, this.#nowMs() + PAUSE_FACTOR * (performance.now() - began));
+      this.#nextPassMs.set(orgId, this.#nowMs() + PAUSE_FACTOR * (performance.now() - startedMs));
     }
     if (nowMs - this.#keptAtMs >= KEEP_EVERY_MS) {
       this.#keptAtMs = nowMs;
@@ -155,7 +156,6 @@ export class SpanSummaries implements AsyncDisposable {
     const { clickhouse } = this.#options;
     const nowMs = this.#nowMs();
     const today = dayOf(nowMs);
-    const dayBegan = (today - 1) * DAY_S;
     const read = (range: MinuteRange) =>
       clickhouse.read(orgId, { signal }, async (ask) => [
         ...(await spanSeries(ask, orgId, range)),
@@ -164,22 +164,22 @@ export class SpanSummaries implements AsyncDisposable {
     // One last sample of the previous day counts the spans of its last moments.
     if (this.#closedDays.get(orgId) === undefined && nowMs / 1000 - today * DAY_S > ACTIVE_S) this.#closedDays.set(orgId, today - 1);
     if (this.#closedDays.get(orgId) !== today - 1) {
-      await this.#write(orgId, await read({ startS: dayBegan, endS: today * DAY_S }), today * DAY_S * 1000 - 1);
+      await this.#write(orgId, await read({ startS: (today - 1) * DAY_S, endS: today * DAY_S }), today * DAY_S * 1000 - 1);
       this.#closedDays.set(orgId, today - 1);
     }
     const groups = await read({ startS: today * DAY_S, endS: (today + 1) * DAY_S });
-    const before = this.#written.get(orgId) ?? (await this.#writtenBefore(today, read));
-    const isKnown = before !== undefined && dayOf(before.atMs) === today && before.names.size < MAX_GROUPS;
-    const earlier = isKnown ? before.names : new Set<string>();
+    const written = this.#written.get(orgId) ?? (await this.#readWritten(today, read));
+    const isKnown = written !== undefined && dayOf(written.atMs) === today && written.names.size < MAX_GROUPS;
+    const writtenNames = isKnown ? written.names : new Set<string>();
     // `rate` does not count the calls that a new counter begins with, so the counter is also written as zero at the time of the last pass.
-    const added = groups.filter((group) => !earlier.has(nameOf(group)));
-    if (isKnown) await this.#write(orgId, added.map(atZero), before.atMs);
+    const added = groups.filter((group) => !writtenNames.has(nameOf(group)));
+    if (isKnown) await this.#write(orgId, added.map(atZero), written.atMs);
     await this.#write(orgId, groups, nowMs);
-    this.#written.set(orgId, { atMs: nowMs, names: new Set([...earlier, ...groups.map(nameOf)]) });
+    this.#written.set(orgId, { atMs: nowMs, names: new Set([...writtenNames, ...groups.map(nameOf)]) });
   }
 
   /** The counters of an organisation without new spans at the last pass; unknown in the first pass of a process or day. */
-  async #writtenBefore(today: number, read: (range: MinuteRange) => Promise<SeriesGroup[]>): Promise<WrittenGroups | undefined> {
+  async #readWritten(today: number, read: (range: MinuteRange) => Promise<SeriesGroup[]>): Promise<WrittenGroups | undefined> {
     const atMs = this.#lastPassMs;
     if (atMs === undefined || dayOf(atMs) !== today) return undefined;
     const endS = Math.floor(atMs / 1000 / MINUTE_S) * MINUTE_S - ACTIVE_S;
@@ -192,10 +192,10 @@ export class SpanSummaries implements AsyncDisposable {
     const { clickhouse } = this.#options;
     const version = this.#nowMs();
     const sinceS = this.#since.get(orgId) ?? Math.floor(version / 1000) - ACTIVE_S;
-    const found = await clickhouse.read(orgId, { signal }, (ask) => changedMinutes(ask, orgId, sinceS - OVERLAP_S, MAX_MINUTES));
-    const minutes = [...new Set([...(this.#changed.get(orgId) ?? []), ...found])].toSorted((a, b) => a - b).slice(-MAX_MINUTES);
-    const left = new Set(minutes);
-    this.#changed.set(orgId, left);
+    const changed = await clickhouse.read(orgId, { signal }, (ask) => changedMinutes(ask, orgId, sinceS - OVERLAP_S, MAX_MINUTES));
+    const minutes = [...new Set([...(this.#changed.get(orgId) ?? []), ...changed])].toSorted((a, b) => a - b).slice(-MAX_MINUTES);
+    const remaining = new Set(minutes);
+    this.#changed.set(orgId, remaining);
     this.#since.set(orgId, Math.floor(version / 1000));
     let failure: unknown;
     for (const range of rangesOf(minutes)) {
@@ -206,7 +206,7 @@ export class SpanSummaries implements AsyncDisposable {
         if (!(error instanceof ApiError && error.code === "query_too_expensive")) throw error;
         failure ??= error;
       }
-      for (let minuteS = range.startS; minuteS < range.endS; minuteS += MINUTE_S) left.delete(minuteS);
+      for (let minuteS = range.startS; minuteS < range.endS; minuteS += MINUTE_S) remaining.delete(minuteS);
     }
     if (failure !== undefined) throw failure;
   }
@@ -215,8 +215,7 @@ export class SpanSummaries implements AsyncDisposable {
     const identity = { orgId, hostId: SPAN_METRICS, node: SPAN_METRICS };
     const admitted: string[] = [];
     for (const group of groups) {
-      const isAdmitted = this.#series.admit(identity, Buffer.from(group)).then(() => true, isOverLimit);
-      if (await isAdmitted) admitted.push(group);
+      if (await this.#series.admit(identity, Buffer.from(group)).then(() => true, skipOverLimit)) admitted.push(group);
     }
     if (admitted.length > 0) await this.#options.metrics.write(identity, Buffer.from(admitted.join("")), timestampMs);
   }
@@ -246,7 +245,7 @@ function nameOf(group: SeriesGroup): string {
 }
 
 /** Safe to skip: series above the limit are left out, and the native API still has their figures. Throws any other failure. */
-function isOverLimit(error: unknown): false {
+function skipOverLimit(error: unknown): false {
   if (error instanceof ApiError && error.code === "over_quota") return false;
   throw error;
 }
