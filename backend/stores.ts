@@ -67,9 +67,9 @@ export async function openStores(opening: Opening): Promise<Stores> {
   const { logsRetentionDays: logsDays, tracesRetentionDays: tracesDays, metricsRetention } = opening.settings;
   const retention = new OrgRetention({ logsDays, tracesDays, metricsDays: metricsRetention.ms / 86_400_000 });
   const [accounts, { metrics, evaluator, intakeListener, snapshotMetrics }, telemetry] = await sideBySide(opening, [
-    async (own) => shared ?? (await openAccounts(own)),
-    (own) => openMetrics({ ...own, retention, shared }),
-    async (own) => (own.roles.includes("api") ? openTelemetry({ ...own, retention, shared }) : undefined),
+    async (part) => shared ?? (await openAccounts(part)),
+    (part) => openMetrics({ ...part, retention, shared }),
+    async (part) => (part.roles.includes("api") ? openTelemetry({ ...part, retention, shared }) : undefined),
   ]);
   const { database, replicas } = accounts;
   retention.useDatabase(database.tables());
@@ -95,12 +95,12 @@ function freezing(telemetry: Telemetry | undefined): Pick<SnapshotSources, "free
  */
 async function sideBySide<T extends unknown[]>(
   opening: Opening,
-  parts: [...{ [K in keyof T]: (own: Opening) => Promise<T[K]> }],
+  parts: [...{ [K in keyof T]: (part: Opening) => Promise<T[K]> }],
 ): Promise<T> {
   const settled = await Promise.allSettled(parts.map((open) => open({ ...opening, stack: opening.stack.use(new AsyncDisposableStack()) })));
-  const failed = settled.find((one) => one.status === "rejected");
+  const failed = settled.find((result) => result.status === "rejected");
   if (failed) throw failed.reason;
-  return settled.map((one) => (one as PromiseFulfilledResult<unknown>).value) as T;
+  return settled.map((result) => (result as PromiseFulfilledResult<unknown>).value) as T;
 }
 
 interface Accounts {

@@ -98,8 +98,8 @@ export class Reconciler implements AsyncDisposable {
 
   /** True while the evaluator responds and no change is later than documented. */
   get isInSync(): boolean {
-    const late = performance.now() - LATE_MS;
-    return this.#outage.sinceMs === undefined && [...this.#pending.values()].every(({ sinceMs }) => sinceMs > late);
+    const lateSinceMs = performance.now() - LATE_MS;
+    return this.#outage.sinceMs === undefined && [...this.#pending.values()].every(({ sinceMs }) => sinceMs > lateSinceMs);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

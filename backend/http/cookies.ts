@@ -21,9 +21,9 @@ export function setCookie(request: CookieRequest, reply: FastifyReply, { name, v
 }
 
 export function readCookie(request: CookieRequest, name: string): string | undefined {
-  const wanted = `${fullName(request, name)}=`;
+  const prefix = `${fullName(request, name)}=`;
   const pairs = (request.headers.cookie ?? "").split(";").map((pair) => pair.trim());
-  return pairs.find((pair) => pair.startsWith(wanted))?.slice(wanted.length);
+  return pairs.find((pair) => pair.startsWith(prefix))?.slice(prefix.length);
 }
 
 /** The origin of this backend in the browser. Except on loopback it is https, because a proxy may terminate TLS without reporting it. */

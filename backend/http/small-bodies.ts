@@ -143,13 +143,13 @@ export function drainBody(request: IncomingMessage, orgId = UNAUTHENTICATED, ms 
 }
 
 function mayDrain(orgId: string): boolean {
-  const wanted = (drainingByOrg.get(orgId) ?? 0) + 1;
-  return wanted <= MAX_DRAINING_BODIES - draining - 1 && (orgId !== UNAUTHENTICATED || wanted <= MAX_DRAINING_UNAUTHENTICATED);
+  const orgCount = (drainingByOrg.get(orgId) ?? 0) + 1;
+  return orgCount <= MAX_DRAINING_BODIES - draining - 1 && (orgId !== UNAUTHENTICATED || orgCount <= MAX_DRAINING_UNAUTHENTICATED);
 }
 
 function count(orgId: string, change: 1 | -1): void {
   draining += change;
-  const ofOrg = (drainingByOrg.get(orgId) ?? 0) + change;
-  if (ofOrg === 0) drainingByOrg.delete(orgId);
-  else drainingByOrg.set(orgId, ofOrg);
+  const orgCount = (drainingByOrg.get(orgId) ?? 0) + change;
+  if (orgCount === 0) drainingByOrg.delete(orgId);
+  else drainingByOrg.set(orgId, orgCount);
 }

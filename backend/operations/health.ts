@@ -85,14 +85,14 @@ async function askEngines(
   { checks, checkTimeoutMs = CHECK_TIMEOUT_MS, onChecked }: HealthOptions,
   outages: Outages,
 ): Promise<Record<string, "ok" | "failing">> {
-  const asked = Object.entries(checks).map(async ([name, check]) => {
+  const results = Object.entries(checks).map(async ([name, check]) => {
     const failure = await failureOf(check, checkTimeoutMs);
     if (failure === undefined) outages.get(name)?.recovered();
     else outages.get(name)?.failed(failure);
     onChecked?.(name, failure === undefined);
     return [name, failure === undefined ? "ok" : "failing"] as const;
   });
-  return Object.fromEntries(await Promise.all(asked));
+  return Object.fromEntries(await Promise.all(results));
 }
 
 async function failureOf(check: () => Promise<void>, timeoutMs: number): Promise<unknown> {

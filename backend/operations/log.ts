@@ -27,7 +27,7 @@ function loggedError(error: unknown, depth = 0): unknown {
   }
   if (depth >= MAX_CAUSES) return written;
   if (error.cause !== undefined) written["cause"] = loggedError(error.cause, depth + 1);
-  if (error instanceof AggregateError) written["errors"] = error.errors.slice(0, MAX_ERRORS).map((one) => loggedError(one, depth + 1));
+  if (error instanceof AggregateError) written["errors"] = error.errors.slice(0, MAX_ERRORS).map((inner) => loggedError(inner, depth + 1));
   return written;
 }
 

@@ -76,8 +76,8 @@ export class CliCodes {
     if (claims?.["challenge"] !== challengeOf(verifier)) return undefined;
     const [id, userId] = [parseUuid(claims.jti ?? ""), parseUuid(claims.sub ?? "")];
     if (id === undefined || userId === undefined) return undefined;
-    const taken = await this.#options.db.deleteFrom("browser_sessions").where("id", "=", id).executeTakeFirst();
-    if (taken.numDeletedRows !== 1n) return undefined;
+    const { numDeletedRows } = await this.#options.db.deleteFrom("browser_sessions").where("id", "=", id).executeTakeFirst();
+    if (numDeletedRows !== 1n) return undefined;
     const user = await this.#options.sessions.find(userId);
     return user && user.orgId === claims["org_id"] && user.epoch === claims["epoch"] ? user : undefined;
   }

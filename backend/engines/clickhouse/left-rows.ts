@@ -15,37 +15,37 @@ interface LeftRows {
   bytes: number;
 }
 
-const WHAT_TO_DO =
+const ADVICE =
   "start once without CLICKHOUSE_URL, which stores them, stop in order, then carry them over (docs/from-one-to-many.md, Logs and spans)";
 
 /** Logs a warning if there are such rows. `folder` has one folder per table. Never rejects. */
 export async function reportLeftRows(folder: string, log: Log): Promise<void> {
   try {
-    const left = await leftRows(folder);
-    if (left.bodies > 0)
+    const totals = await countLeftRows(folder);
+    if (totals.bodies > 0)
       log.warn(
-        { event: "journal.rows_left", folder, ...left },
-        `the journal of the embedded engine contains acknowledged rows; ${WHAT_TO_DO}`,
+        { event: "journal.rows_left", folder, ...totals },
+        `the journal of the embedded engine contains acknowledged rows; ${ADVICE}`,
       );
   } catch (err) {
     // The files are unchanged, and the operator knows where to look.
     log.warn(
       { event: "journal.rows_left_unknown", folder, err },
-      `the journal of the embedded engine cannot be read and may contain acknowledged rows; ${WHAT_TO_DO}`,
+      `the journal of the embedded engine cannot be read and may contain acknowledged rows; ${ADVICE}`,
     );
   }
 }
 
-async function leftRows(folder: string): Promise<LeftRows> {
-  const left = { bodies: 0, rows: 0, bytes: 0 };
+async function countLeftRows(folder: string): Promise<LeftRows> {
+  const totals = { bodies: 0, rows: 0, bytes: 0 };
   for (const table of await tablesIn(folder)) {
     for await (const { bytes, records } of readSegments(join(folder, table))) {
-      left.bodies += records.length;
-      left.rows += records.reduce((sum, record) => sum + entryOf(record).rows.count, 0);
-      left.bytes += records.length > 0 ? bytes : 0;
+      totals.bodies += records.length;
+      totals.rows += records.reduce((sum, record) => sum + entryOf(record).rows.count, 0);
+      totals.bytes += records.length > 0 ? bytes : 0;
     }
   }
-  return left;
+  return totals;
 }
 
 /** Empty if there is no folder: the embedded engine was never used here. */

@@ -106,10 +106,10 @@ export interface NativeBlock {
 export async function nativeBlock(columns: NativeColumns, sections: readonly NativeRows[]): Promise<NativeBlock> {
   const count = sections.reduce((sum, section) => sum + section.count, 0);
   const streamsOf = sections.map(splitStreams);
-  let taken = 0;
+  let streamIndex = -1;
   const nextStream = (): Uint8Array[] => {
-    taken += 1;
-    return streamsOf.map((streams) => streams[taken - 1] as Uint8Array);
+    streamIndex += 1;
+    return streamsOf.map((streams) => streams[streamIndex] as Uint8Array);
   };
   const slices = new TimeSlices();
   const structure: string[] = [];

@@ -175,14 +175,14 @@ const LEFT_WRITES_ADVICE =
  */
 export async function reportLeftWrites(folder: string, log: Log): Promise<void> {
   try {
-    const left = { writes: 0, bytes: 0 };
+    const totals = { writes: 0, bytes: 0 };
     for await (const { bytes, records } of readSegments(folder)) {
-      left.writes += records.length;
-      left.bytes += bytes;
+      totals.writes += records.length;
+      totals.bytes += bytes;
     }
-    if (left.writes > 0)
+    if (totals.writes > 0)
       log.warn(
-        { event: "journal.writes_left", folder, ...left },
+        { event: "journal.writes_left", folder, ...totals },
         `the journal of the embedded engine contains acknowledged metrics; ${LEFT_WRITES_ADVICE}`,
       );
   } catch (err) {

@@ -37,12 +37,12 @@ export class ShardedEvaluator implements Evaluator, AsyncDisposable {
   /** Queries only the shards of the named groups. */
   async groups(filter: RuleFilter = {}, budget?: AnswerBudget): Promise<readonly LoadedGroup[]> {
     const { groups: names } = filter;
-    const asked = this.#clients.flatMap((client, index) => {
+    const answers = this.#clients.flatMap((client, index) => {
       const shard = { index, count: this.#clients.length };
       const groups = names?.filter((name) => isInShard(name, shard));
       return groups?.length === 0 && names?.length !== 0 ? [] : client.groups({ ...filter, ...(groups && { groups }) }, budget);
     });
-    return (await Promise.all(asked)).flat();
+    return (await Promise.all(answers)).flat();
   }
 
   async ping(): Promise<void> {

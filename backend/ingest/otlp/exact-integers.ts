@@ -21,8 +21,8 @@ export function exactDigits(source: string): string | undefined {
   if (!match || Math.abs(shift) > 40) return undefined;
   const digits = whole + fraction;
   if (shift < 0 && /[1-9]/.test(digits.slice(shift))) return undefined;
-  const kept = shift >= 0 ? digits + "0".repeat(shift) : digits.slice(0, shift);
-  return sign + (kept.replace(/^0+/, "") || "0");
+  const integer = shift >= 0 ? digits + "0".repeat(shift) : digits.slice(0, shift);
+  return sign + (integer.replace(/^0+/, "") || "0");
 }
 
 const [QUOTE, BACKSLASH] = [34, 92];

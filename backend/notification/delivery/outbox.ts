@@ -222,7 +222,7 @@ export class Outbox implements AsyncDisposable {
 /** `sent` should end when `signal` aborts; if it does not, it is no longer awaited. */
 async function settleOrTimeOut(sent: Promise<Outcome>, signal: AbortSignal): Promise<Outcome> {
   const { promise, resolve } = Promise.withResolvers<Outcome>();
-  const late = (): void => resolve({ delivered: false, retry: true, error: "no response in time" });
-  signal.addEventListener("abort", () => setTimeout(late, 1000).unref(), { once: true });
+  const timeOut = (): void => resolve({ delivered: false, retry: true, error: "no response in time" });
+  signal.addEventListener("abort", () => setTimeout(timeOut, 1000).unref(), { once: true });
   return await Promise.race([sent, promise]);
 }

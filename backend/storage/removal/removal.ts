@@ -53,7 +53,7 @@ export async function purgeExpired(clickhouse: Shard, retention: TableRetention,
 /** Undefined if no row of this age has expired. */
 function expiredRows({ defaultDays, organisations }: TableRetention, ageMs: number): Sql | undefined {
   const isDue = ({ days }: { days: number }): boolean => ageMs >= days * DAY_MS;
-  const due = [...organisations].filter(([, one]) => isDue(one)).map(([orgId]) => orgId);
+  const due = [...organisations].filter(([, retention]) => isDue(retention)).map(([orgId]) => orgId);
   const conditions: Sql[] = due.length > 0 ? [sql`org_id IN (${due})`] : [];
   // While every organisation has the default retention, the TTL of the table removes the rows.
   const isLonger = [...organisations.values()].some(({ days }) => days > defaultDays);
@@ -75,25 +75,25 @@ function expiredRows({ defaultDays, organisations }: TableRetention, ageMs: numb
  */
 export async function eraseOrganisation(clickhouse: ClickHouse, orgId: string): Promise<Record<string, number>> {
   await clickhouse.settle();
-  const left: Record<string, number> = {};
+  const remaining: Record<string, number> = {};
   for (const shard of clickhouse.shards) {
     for (const table of TENANT_TABLES) {
       const [counted] = await shard.query<{ rows: string }>(sql`SELECT count() AS rows FROM ${new Sql(table)} WHERE org_id = ${orgId}`);
       const rows = Number(counted?.rows);
       if (rows === 0) continue;
-      left[table] = (left[table] ?? 0) + rows;
+      remaining[table] = (remaining[table] ?? 0) + rows;
       if (await isDeleting(shard, table)) continue;
       await shard.command(sql`ALTER TABLE ${new Sql(table)} DELETE WHERE org_id = ${orgId}`);
     }
   }
-  if (Object.keys(left).length > 0 || clickhouse.cluster === undefined) return left;
+  if (Object.keys(remaining).length > 0 || clickhouse.cluster === undefined) return remaining;
   // A replica that was unavailable may still have rows. The count fails while a replica is unavailable.
   for (const table of TENANT_TABLES) {
     const replicas = clickhouse.everyReplica(table);
     const [counted] = await clickhouse.query<{ rows: string }>(sql`SELECT count() AS rows FROM ${replicas} WHERE org_id = ${orgId}`);
-    if (Number(counted?.rows) > 0) left[table] = Number(counted?.rows);
+    if (Number(counted?.rows) > 0) remaining[table] = Number(counted?.rows);
   }
-  return left;
+  return remaining;
 }
 
 /** Throws if a deletion fails, so that the failure is logged. */

@@ -66,19 +66,19 @@ export async function readExemplars(
   selectors: readonly ExemplarSelector[],
   range: TimeRange,
 ): Promise<SeriesExemplars[]> {
-  const own = [sql`org_id = ${orgId}`, ...pageConditions({ range })];
   // The index of spans has filters of the plain column.
   const isSelected = selectedBy(selectors, ({ label, operator }) =>
     label === "service" && operator === "=" ? sql`service` : labelText(label),
   );
+  const where = and([sql`org_id = ${orgId}`, ...pageConditions({ range }), isSelected]);
   const widthNs = ((range.end ?? 0n) - (range.start ?? 0n)) / BigInt(TIME_PARTS) + 1n;
   const part = sql`intDiv(toUnixTimestamp64Nano(time) - ${range.start ?? 0n}, ${widthNs})`;
   const slowest = sql`SELECT service, operation, kind, status_code, argMax((time, id), duration_ns) AS position, max(duration_ns) AS longest
-    FROM spans WHERE ${and([...own, isSelected])} GROUP BY service, operation, kind, status_code, ${LE}, ${part}
+    FROM spans WHERE ${where} GROUP BY service, operation, kind, status_code, ${LE}, ${part}
     ORDER BY longest DESC LIMIT ${MAX_EXEMPLARS_PER_SERIES} BY service, operation, kind, status_code LIMIT ${MAX_EXEMPLARS}`;
   const statement = sql`SELECT ${labelText("service")} AS service_name, ${labelText("span_name")} AS span_name, ${labelText("span_kind")} AS span_kind,
       ${labelText("status_code")} AS status, ${LE} AS le, trace_id, span_id, duration_ns / 1e9 AS seconds, toUnixTimestamp64Nano(time) / 1e9 AS at
-    FROM spans WHERE ${and([...own, isSelected])} AND (time, id) IN (SELECT position.1, position.2 FROM (${slowest})) ORDER BY time, id LIMIT ${MAX_EXEMPLARS}`;
+    FROM spans WHERE ${where} AND (time, id) IN (SELECT position.1, position.2 FROM (${slowest})) ORDER BY time, id LIMIT ${MAX_EXEMPLARS}`;
   const lines = await ask(statement, MAX_ANSWER_BYTES, undefined, MAX_GROUPS).catch(refuseExpression);
   return groupBySeries(lines, ({ service_name: service, span_name, span_kind, status: status_code, le, ...span }: ExemplarRow) => ({
     seriesLabels: { __name__: EXEMPLAR_SERIES, le, service, span_kind, span_name, status_code },
@@ -95,8 +95,8 @@ export function selectedBy(selectors: readonly ExemplarSelector[], text: (matche
 function conditionOf({ operator, value }: LabelMatcher, text: Sql): Sql {
   if (operator === "=") return sql`${text} = ${value}`;
   if (operator === "!=") return sql`${text} != ${value}`;
-  const found = sql`match(${text}, ${`^(?:${value})$`})`;
-  return operator === "=~" ? found : sql`NOT ${found}`;
+  const matches = sql`match(${text}, ${`^(?:${value})$`})`;
+  return operator === "=~" ? matches : sql`NOT ${matches}`;
 }
 
 function labelText(name: string): Sql {
@@ -114,13 +114,13 @@ export function groupBySeries(
   lines: Buffer,
   read: (row: never) => Pick<SeriesExemplars, "seriesLabels"> & { exemplar: SeriesExemplars["exemplars"][number] },
 ): SeriesExemplars[] {
-  const found = new Map<string, SeriesExemplars>();
+  const seriesByKey = new Map<string, SeriesExemplars>();
   for (const row of parseLines(lines)) {
     const { seriesLabels, exemplar } = read(row as never);
     const key = JSON.stringify(seriesLabels);
-    const series: SeriesExemplars = found.get(key) ?? { seriesLabels, exemplars: [] };
-    found.set(key, series);
+    const series: SeriesExemplars = seriesByKey.get(key) ?? { seriesLabels, exemplars: [] };
+    seriesByKey.set(key, series);
     series.exemplars.push(exemplar);
   }
-  return [...found.values()];
+  return [...seriesByKey.values()];
 }

@@ -88,10 +88,10 @@ export function spansOf(orgId: string, positions: readonly TracePosition[]): Sql
 }
 
 function selectPositions(orgId: string, { span, minDurationNs, maxDurationNs, range, after, limit, order = "time" }: TraceFilter): Sql {
-  const own = [sql`org_id = ${orgId}`, ...pageConditions({ range })];
-  const where = [...own];
+  const inRange = [sql`org_id = ${orgId}`, ...pageConditions({ range })];
+  const where = [...inRange];
   const matching = spanConditions(span);
-  if (matching.length > 0) where.push(sql`trace_id IN (SELECT trace_id FROM spans WHERE ${and([...own, ...matching])})`);
+  if (matching.length > 0) where.push(sql`trace_id IN (SELECT trace_id FROM spans WHERE ${and([...inRange, ...matching])})`);
   const having: Sql[] = [sql`trace_id != ''`];
   if (minDurationNs !== undefined) having.push(sql`${DURATION_NS} >= ${minDurationNs}`);
   if (maxDurationNs !== undefined) having.push(sql`${DURATION_NS} <= ${maxDurationNs}`);

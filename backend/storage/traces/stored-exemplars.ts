@@ -30,14 +30,14 @@ export async function readAllExemplars(ask: Ask, orgId: string, selectors: reado
   const ofSpans = selectors.filter((matchers) =>
     matchers.some(({ label, operator, value }) => label === "__name__" && operator === "=" && value === EXEMPLAR_SERIES),
   );
-  const found = ofSpans.length > 0 ? await readExemplars(ask, orgId, ofSpans, range) : [];
-  return Buffer.from(JSON.stringify([...found, ...(await readStored(ask, orgId, selectors, range))]));
+  const fromSpans = ofSpans.length > 0 ? await readExemplars(ask, orgId, ofSpans, range) : [];
+  return Buffer.from(JSON.stringify([...fromSpans, ...(await readStored(ask, orgId, selectors, range))]));
 }
 
 async function readStored(ask: Ask, orgId: string, selectors: readonly ExemplarSelector[], range: TimeRange): Promise<SeriesExemplars[]> {
   const isSelected = selectedBy(selectors, ({ label }) => (label === "__name__" ? sql`name` : sql`series[${label}]`));
-  const own = [sql`org_id = ${orgId}`, ...pageConditions({ range }), isSelected];
-  const newest = sql`SELECT name, series, labels, value, time, id FROM exemplars WHERE ${and(own)}
+  const where = and([sql`org_id = ${orgId}`, ...pageConditions({ range }), isSelected]);
+  const newest = sql`SELECT name, series, labels, value, time, id FROM exemplars WHERE ${where}
     ORDER BY time DESC, id DESC LIMIT ${MAX_EXEMPLARS_PER_SERIES} BY name, toString(series) LIMIT ${MAX_EXEMPLARS}`;
   const statement = sql`SELECT name, series, labels, value, toUnixTimestamp64Milli(time) / 1000 AS at FROM (${newest}) ORDER BY time, id`;
   const lines = await ask(statement, MAX_ANSWER_BYTES).catch(refuseExpression);

@@ -85,11 +85,11 @@ function checkMayRotate(old: KeyRow, clusterKeys: readonly KeyRow[], at: Date): 
   const newest = clusterKeys.find((key) => key.revoked_at === null);
   const leftMs = newest?.rotated_from ? newest.created_at.getTime() + ROTATION_OVERLAP_MS - at.getTime() : 0;
   if (leftMs <= 0 && old.expires_at === null) return;
-  const why =
+  const reason =
     newest?.id === old.id
       ? "this key was created by a rotation less than 5 minutes ago: rotate again after the overlap, see Retry-After"
       : "this cluster has a newer key: use it, or repeat the Idempotency-Key of its rotation";
-  throw new ApiError("rotation_in_progress", why, { retryAfterS: (leftMs > 0 ? leftMs : ROTATION_OVERLAP_MS) / 1000 });
+  throw new ApiError("rotation_in_progress", reason, { retryAfterS: (leftMs > 0 ? leftMs : ROTATION_OVERLAP_MS) / 1000 });
 }
 
 function isOver(key: KeyRow, at: Date): boolean {
