@@ -39,7 +39,7 @@ export function createConsole(world: World, options: () => GlobalOptions): Conso
   const output = (): Output => options().output ?? (options().json ? "json" : "table");
   const client = (): Client => new Client(world, options());
   let columnsOfLines: readonly string[] | undefined;
-  const csv = (rows: readonly Row[], columns: readonly string[], hasHead: boolean) => {
+  const writeCsv = (rows: readonly Row[], columns: readonly string[], hasHead: boolean) => {
     if (hasHead) line(csvLine(columns));
     for (const row of rows) line(csvLine(columns.map((name) => row[name])));
   };
@@ -52,7 +52,7 @@ export function createConsole(world: World, options: () => GlobalOptions): Conso
     },
     print: (rows, columns) => {
       const format = output();
-      if (format === "csv") csv(rows, rows.length > 0 ? csvColumns(rows) : columns, true);
+      if (format === "csv") writeCsv(rows, rows.length > 0 ? csvColumns(rows) : columns, true);
       else if (format === "table") line(rows.length > 0 ? table(rows, columns) : "none");
       else line(documentText(format, rows));
     },
@@ -62,13 +62,13 @@ export function createConsole(world: World, options: () => GlobalOptions): Conso
       if (format === "csv") {
         const isFirst = columnsOfLines === undefined;
         columnsOfLines ??= csvColumns(rows);
-        csv(rows, columnsOfLines, isFirst);
+        writeCsv(rows, columnsOfLines, isFirst);
       } else for (const row of rows) line(format === "yaml" ? `---\n${documentText(format, row)}` : documentText("json", row));
     },
     result: (plain, explanation, object) => {
       const format = output();
       if (format === "table") world.stderr.write(`${explanation}\n`);
-      if (format === "csv") csv([object as Row], csvColumns([object as Row]), true);
+      if (format === "csv") writeCsv([object as Row], csvColumns([object as Row]), true);
       else line(format === "table" ? plain : documentText(format, object));
     },
     note: (text) => void world.stderr.write(`${text}\n`),

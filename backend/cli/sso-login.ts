@@ -26,13 +26,13 @@ export async function loginBySso(world: World, client: SsoClient, waitMs = WAIT_
   const path = `/api/auth/oidc/start?${new URLSearchParams(query).toString()}`;
   await client.checkSso(path);
   world.stderr.write(`Open this URL in a browser and log in:\n\n  ${client.address}${path}\n\n`);
-  world.stderr.write(`The page shows a code. Continue only if it is the same as this one:\n\n  ${comparedCode(challenge)}\n\n`);
+  world.stderr.write(`The page shows a code. Continue only if it is the same as this one:\n\n  ${comparisonCode(challenge)}\n\n`);
   using terminal = readTypedCode(world, state);
   if (world.stdin.isTTY)
     world.stderr.write(
       `Waiting for the login. If your browser runs on another machine, it ends at a URL that it cannot open: paste that URL here.\n`,
     );
-  const code = await firstOf([browser.code, terminal.code], world, waitMs);
+  const code = await firstCode([browser.code, terminal.code], world, waitMs);
   try {
     const session = await client.loginByCode(code, verifier);
     browser.answer(`You are logged in as ${session.email}. You can close this window.`);
@@ -44,7 +44,7 @@ export async function loginBySso(world: World, client: SsoClient, waitMs = WAIT_
 }
 
 /** The same code that the backend's page shows. */
-function comparedCode(challenge: Buffer): string {
+function comparisonCode(challenge: Buffer): string {
   const digits = challenge.toString("hex").slice(0, 12).toUpperCase();
   return (digits.match(/.{4}/g) ?? []).join("-");
 }
@@ -53,14 +53,14 @@ function secret(): string {
   return randomBytes(32).toString("base64url");
 }
 
-async function firstOf(codes: Promise<string>[], { signal }: World, waitMs: number): Promise<string> {
-  const ended = Promise.withResolvers<never>();
-  const onAbort = (): void => ended.reject(new Interrupted("login interrupted"));
-  const timer = setTimeout(() => ended.reject(new Problem("login timed out after 10 minutes: run `atherops login --sso` again")), waitMs);
+async function firstCode(codes: Promise<string>[], { signal }: World, waitMs: number): Promise<string> {
+  const failure = Promise.withResolvers<never>();
+  const onAbort = (): void => failure.reject(new Interrupted("login interrupted"));
+  const timer = setTimeout(() => failure.reject(new Problem("login timed out after 10 minutes: run `atherops login --sso` again")), waitMs);
   signal?.addEventListener("abort", onAbort, { once: true });
   if (signal?.aborted) onAbort();
   try {
-    return await Promise.race([...codes, ended.promise]);
+    return await Promise.race([...codes, failure.promise]);
   } finally {
     clearTimeout(timer);
     signal?.removeEventListener("abort", onAbort);

@@ -23,7 +23,7 @@ const MAX_SERIES = 50;
 const MAX_ROWS = 50;
 const MAX_TRACES = 20;
 const POINTS = 120;
-const DRAWN = 300;
+const MAX_MESSAGE_CHARACTERS = 300;
 
 type Bucket = ApiResponses["GET /query/logs/histogram"][number];
 type HeatmapPoint = ApiResponses["GET /query/traces/heatmap"][number];
@@ -110,9 +110,9 @@ function unitOfPanel({ unit, source, queries }: Panel): Unit | undefined {
 function Lines({ panel, queries, panelKey }: PanelResultProps) {
   const loaded = useLoaded(panelKey, async (signal) => {
     const range = currentRange();
-    const ofMetrics = panel.source === "metrics" ? queries.map(({ query }) => query) : [];
+    const metricQueries = panel.source === "metrics" ? queries.map(({ query }) => query) : [];
     const [exemplars, ...parts] = await Promise.all([
-      readExemplars(ofMetrics, range, signal),
+      readExemplars(metricQueries, range, signal),
       ...queries.map(async (query) => await readSeries(panel, query, range, signal)),
     ]);
     return { range, exemplars, series: parts.flat() };
@@ -230,7 +230,7 @@ export function LogList({ query, requestKey }: { query: string; requestKey: stri
           <div class={`line mark ${levelClass(row.level)}`} key={at}>
             <time dateTime={row.timestamp}>{timeText(new Date(row.timestamp))}</time>
             <span class={`level ${levelClass(row.level)}`}>{visible(row.level.slice(0, 8)) || "–"}</span>
-            <bdi class="message">{visible(row.message.slice(0, DRAWN).replace(/\s+/g, " "))}</bdi>
+            <bdi class="message">{visible(row.message.slice(0, MAX_MESSAGE_CHARACTERS).replace(/\s+/g, " "))}</bdi>
           </div>
         ))}
       </div>

@@ -11,7 +11,7 @@ import { visible } from "../parts/text.ts";
 import { page } from "../state/api.ts";
 
 const FIRST_ROWS = 5;
-const MORE_TIMES = 4;
+const GROWTH_FACTOR = 4;
 /** Users who need more can list that time range. */
 const MAX_ROWS = 1000;
 const PAGE_ROWS = 500;
@@ -23,8 +23,7 @@ const REACHES = [
   [86_400_000, "a day"],
   [2_592_000_000, "30 days"],
 ] as const;
-/** Characters shown per line. */
-const SHOWN = 400;
+const MAX_LINE_CHARACTERS = 400;
 
 interface Neighbours {
   readonly rows: readonly LogRow[];
@@ -49,19 +48,19 @@ export function Context({ row }: { row: LogRow }) {
 function NeighbourRows({ row, side, scope }: { row: LogRow; side: Side; scope: Scope }) {
   const wanted = useSignal(FIRST_ROWS);
   const reach = useSignal(0);
-  const [spanMs, spanWords] = REACHES[reach.value] ?? REACHES[0];
+  const [spanMs, spanText] = REACHES[reach.value] ?? REACHES[0];
   const farther = REACHES[reach.value + 1];
   const loaded = useLoaded(
     `${wanted.value} ${spanMs}`,
-    async (signal) => await neighboursOf(row, side, scope, wanted.peek(), spanMs, signal),
+    async (signal) => await readNeighbours(row, side, scope, wanted.peek(), spanMs, signal),
   );
   const { rows = [], hasMore = false } = loaded.value.value ?? {};
   const more = (
     <More
       side={side}
       loaded={loaded}
-      onMore={hasMore && wanted.value < MAX_ROWS ? () => (wanted.value *= MORE_TIMES) : undefined}
-      nothing={rows.length === 0 ? `No records in ${spanWords} ${side} this one.` : undefined}
+      onMore={hasMore && wanted.value < MAX_ROWS ? () => (wanted.value *= GROWTH_FACTOR) : undefined}
+      nothing={rows.length === 0 ? `No records in ${spanText} ${side} this one.` : undefined}
       farther={hasMore ? undefined : farther?.[1]}
       onFarther={() => void reach.value++}
     />
@@ -111,13 +110,13 @@ function Line({ row, isChosen = false }: { row: LogRow; isChosen?: boolean }) {
       <time dateTime={row.timestamp} class={`level ${levelClass(row.level)}`} title={`${day(at)} ${row.timestamp} ${row.level}`}>
         {timeText(at)}
       </time>{" "}
-      <bdi dir="ltr">{visible(row.message.slice(0, SHOWN))}</bdi>
+      <bdi dir="ltr">{visible(row.message.slice(0, MAX_LINE_CHARACTERS))}</bdi>
     </div>
   );
 }
 
 /** Nearest first. */
-async function neighboursOf(
+async function readNeighbours(
   row: LogRow,
   side: Side,
   scope: Scope,

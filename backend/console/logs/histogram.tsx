@@ -21,13 +21,14 @@ const MOST_SEVERE_FIRST = ["fatal", "critical", "error", "warn", "warning", "inf
 const HEIGHT = 100;
 /** Every level that occurs must be visible. */
 const MIN_HEIGHT = 2;
-const BURST = 30;
+/** A bar that is this many times as tall as the median is a burst. */
+const BURST_RATIO = 30;
 
 export function Histogram({ buckets, scale, onScale, isChosen, onLevel }: HistogramProps) {
   const levels = levelsOf(buckets);
   const totals = buckets.map(({ counts }) => sum(Object.values(counts)));
   const max = Math.max(1, ...totals);
-  const shown = scale ?? (max > BURST * median(totals.filter((total) => total > 0)) ? "log" : "linear");
+  const shown = scale ?? (max > BURST_RATIO * median(totals.filter((total) => total > 0)) ? "log" : "linear");
   const heightOf = (count: number): number => (shown === "log" ? Math.log1p(count) / Math.log1p(max) : count / max) * HEIGHT;
   return (
     <figure class="histogram">
@@ -74,7 +75,7 @@ function Bars({ buckets, levels, totals, max, heightOf }: BarsProps) {
     const { left, width } = event.currentTarget.getBoundingClientRect();
     return Math.max(0, Math.min(buckets.length - 1, Math.floor(((event.clientX - left) / width) * buckets.length)));
   };
-  const show = (): void => {
+  const showChosenRange = (): void => {
     const chosen = drag.value;
     drag.value = undefined;
     const [first, last] = chosen ? [Math.min(chosen.from, chosen.to), Math.max(chosen.from, chosen.to)] : [0, 0];
@@ -92,7 +93,7 @@ function Bars({ buckets, levels, totals, max, heightOf }: BarsProps) {
         drag.value = { from: bucketAt(event), to: bucketAt(event) };
       }}
       onPointerMove={(event) => drag.value && (drag.value = { ...drag.value, to: bucketAt(event) })}
-      onPointerUp={show}
+      onPointerUp={showChosenRange}
       onPointerCancel={() => (drag.value = undefined)}
     >
       {buckets.map((bucket, at) => (

@@ -33,8 +33,8 @@ export function neighbourFilters({ host_id, node, source, labels }: LogRow, scop
 
 /** The time range to read on this side; it begins at the record. */
 export function sideRange({ timestamp }: LogRow, side: Side, spanMs: number): Query {
-  const far = new Date(Date.parse(timestamp) + (side === "before" ? -spanMs : spanMs)).toISOString();
-  return side === "before" ? { start: far, end: timestamp } : { start: timestamp, end: far, order: "oldest" };
+  const farEnd = new Date(Date.parse(timestamp) + (side === "before" ? -spanMs : spanMs)).toISOString();
+  return side === "before" ? { start: farEnd, end: timestamp } : { start: timestamp, end: farEnd, order: "oldest" };
 }
 
 /**

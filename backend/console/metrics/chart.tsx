@@ -11,11 +11,11 @@ import { formatValue, type Unit } from "./unit.ts";
 
 const COLOURS = 8;
 const HEIGHT_PX = 320;
-/** Between two labels of the time axis: as wide as the longest, `11-25 14:03`. */
+/** Minimum distance between two labels of the time axis: the width of the longest, `11-25 14:03`. */
 const LABEL_PX = 90;
 const LEGEND_LENGTH = 100;
 /** Minimum width of the value axis, which is as wide as its longest label. */
-const AXIS_PX = 70;
+const MIN_AXIS_PX = 70;
 const CHARACTER_PX = 7;
 /** Size of an exemplar's diamond, and how far from its centre a click may be. */
 const [DIAMOND_PX, NEAR_PX] = [4, 9];
@@ -76,11 +76,11 @@ function options(element: HTMLElement, { series, fromS, toS, threshold, unit, ex
     },
     cursor: { drag: { setScale: false, x: true, y: false } },
     axes: [
-      { ...axis, space: LABEL_PX, values: (_plot, splits) => splits.map(timeOf(fromS, toS)) },
+      { ...axis, space: LABEL_PX, values: (_plot, splits) => splits.map(timeFormatter(fromS, toS)) },
       {
         ...axis,
         ...((unit === "bytes" || unit === "Bps") && { incrs: BINARY_STEPS }),
-        size: (_plot, labels) => Math.max(AXIS_PX, 20 + CHARACTER_PX * Math.max(0, ...(labels ?? []).map(({ length }) => length))),
+        size: (_plot, labels) => Math.max(MIN_AXIS_PX, 20 + CHARACTER_PX * Math.max(0, ...(labels ?? []).map(({ length }) => length))),
         values: (_plot, splits) => splits.map((value) => formatValue(value, unit)),
       },
     ],
@@ -133,15 +133,15 @@ function valuesOf(points: Series["points"] = []): string {
 /** Resolves a custom property to a numeric colour of the current colour scheme, as a canvas requires. */
 function colourOf(element: HTMLElement): (name: string) => string {
   const probe = element.appendChild(document.createElement("i"));
-  const found = new Map<string, string>();
+  const colours = new Map<string, string>();
   const read = (name: string): string => {
     probe.style.color = `var(${name})`;
     return getComputedStyle(probe).color;
   };
   for (const name of ["--text", "--line", "--error", ...Array.from({ length: COLOURS }, (_, at) => `--colour-${at}`)])
-    found.set(name, read(name));
+    colours.set(name, read(name));
   probe.remove();
-  return (name) => found.get(name) ?? "gray";
+  return (name) => colours.get(name) ?? "gray";
 }
 
 function drawLine(plot: uPlot, value: number, colour: string): void {
@@ -183,13 +183,13 @@ function openOnClick(plot: uPlot, marks: readonly Mark[]): void {
     return distances.filter(({ px }) => px <= NEAR_PX).toSorted((a, b) => a.px - b.px)[0]?.exemplar;
   };
   plot.over.addEventListener("mousemove", (event) => {
-    const found = nearest(event);
-    plot.over.style.cursor = found ? "pointer" : "";
-    plot.over.title = found ? exemplarText(found) : "";
+    const exemplar = nearest(event);
+    plot.over.style.cursor = exemplar ? "pointer" : "";
+    plot.over.title = exemplar ? exemplarText(exemplar) : "";
   });
   plot.over.addEventListener("click", (event) => {
-    const found = nearest(event);
-    if (found) go(exemplarAddress(found));
+    const exemplar = nearest(event);
+    if (exemplar) go(exemplarAddress(exemplar));
   });
 }
 
@@ -206,7 +206,7 @@ function dataOf(series: readonly Series[]): uPlot.AlignedData {
 }
 
 /** Formats times of the axis, with the day if the range has more than one. */
-function timeOf(fromS: number, toS: number): (atS: number) => string {
+function timeFormatter(fromS: number, toS: number): (atS: number) => string {
   return (atS) => {
     const at = new Date(atS * 1000);
     const time = timeText(at, { withMs: false });
