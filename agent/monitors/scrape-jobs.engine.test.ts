@@ -87,7 +87,13 @@ test("every action, every kind of expression, and thousands of random ones", { t
 test("text that YAML, the collector and Prometheus read in another way than the monitor's author", async () => {
   const text = [
     ...String.raw`é 😀 --- yes 1 null !!x *a \ - ?a | > % @ 0x1 1:2 ~ " ' [ { ,`.split(" "),
-    ...["a: b # c", " ?", "a ? b", " a ", "$", "${x}", "\u{e000}"],
+    "a: b # c",
+    " ?",
+    "a ? b",
+    " a ",
+    "$",
+    "${x}",
+    "\u{e000}",
   ];
   const relabelings = text.map((replacement): Relabeling => ({ targetLabel: "a", replacement, separator: replacement }));
   const params = Object.fromEntries(["match[]", "null", "1", "yes"].map((name) => [name, text]));

@@ -5,7 +5,7 @@ import type { Command } from "commander";
 import { type Existing, type Kind, type Resource, storedAt } from "./alerting-file.ts";
 import { Problem, WrongUsage } from "./cli-error.ts";
 import { formatMatcher, type Matcher } from "../client/matcher.ts";
-import { type Fields, isSameDuration, readMatcher, typedMatcher } from "./alerting-fields.ts";
+import { Fields, isSameDuration, readMatcher, typedMatcher } from "./alerting-fields.ts";
 import type { Console } from "./output.ts";
 import { listChannels } from "./channel-kind.ts";
 import type { Client } from "./client.ts";
@@ -104,16 +104,8 @@ interface RouteOptions {
 }
 
 const COLUMNS = ["route", "matchers", "channels", "group_by", "group_wait", "group_interval", "repeat_interval", "continue", "id"];
-const NEW_ROUTE: Resource = {
-  default: false,
-  matchers: [],
-  channels: [],
-  group_by: ["alertname"],
-  group_wait: "30s",
-  group_interval: "5m",
-  repeat_interval: "4h",
-  continue: false,
-};
+/** A route with the defaults of a file. */
+const NEW_ROUTE = readRoute(new Fields("new route", {}));
 
 const UPDATE_HELP = `
 --match, --channel and --group-by replace all previous values: --match '' matches every alert, --channel '' notifies no channel.

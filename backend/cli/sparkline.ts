@@ -25,8 +25,8 @@ const NARROW_COLUMNS = 60;
 export function sparklines(series: readonly Series[], range: TimeRange, columns: number): string[] {
   const width = Math.max(MIN_COLUMNS, columns);
   const figures = series.map(summaryOf);
-  const shown = width < NARROW_COLUMNS ? (["last"] as const) : (["min", "max", "last"] as const);
-  const widths = shown.map((name) => Math.max(name.length, ...figures.map((figure) => figure[name].length)));
+  const figureNames = width < NARROW_COLUMNS ? (["last"] as const) : (["min", "max", "last"] as const);
+  const widths = figureNames.map((name) => Math.max(name.length, ...figures.map((figure) => figure[name].length)));
   const figuresWidth = widths.reduce((sum, columnWidth) => sum + columnWidth + 2, 0);
   const common = commonLabels(series);
   const names = series.map(({ metric }) => seriesName(Object.fromEntries(Object.entries(metric).filter(([label]) => !(label in common)))));
@@ -41,10 +41,10 @@ export function sparklines(series: readonly Series[], range: TimeRange, columns:
   const head = line(
     "SERIES",
     "",
-    shown.map((name) => name.toUpperCase()),
+    figureNames.map((name) => name.toUpperCase()),
   );
   const lines = series.map((entry, at) => {
-    const texts = shown.map((name) => figures[at]?.[name] ?? "");
+    const texts = figureNames.map((name) => figures[at]?.[name] ?? "");
     return line(names[at] ?? "", shapeOf(entry, range, shapeWidth), texts);
   });
   return [...(Object.keys(common).length > 0 ? [truncate(`all: ${seriesName(common)}`, width)] : []), head, ...lines];
@@ -93,7 +93,7 @@ function summaryOf({ values }: Series): { min: string; max: string; last: string
   if (numbers.length === 0) return { min: "-", max: "-", last: "-" };
   const min = numbers.reduce((a, b) => Math.min(a, b));
   const max = numbers.reduce((a, b) => Math.max(a, b));
-  return { min: figure(min), max: figure(max), last: figure(numbers.at(-1) ?? min) };
+  return { min: formatNumber(min), max: formatNumber(max), last: formatNumber(numbers.at(-1) ?? min) };
 }
 
 /** Parses numbers as Prometheus writes them. */
@@ -101,6 +101,6 @@ function numberOf(text: string): number {
   return text === "+Inf" || text === "-Inf" ? Number(text.replace("Inf", "Infinity")) : Number(text);
 }
 
-function figure(value: number): string {
+function formatNumber(value: number): string {
   return String(Number(value.toPrecision(6)));
 }
