@@ -70,8 +70,7 @@ export function neededStages({ range, labels, usedLabels }: Leaf, stages: readon
   const parsesNothing = labels.kind === "none" && usedLabels.size === 0;
   const needed: Stage[] = [];
   for (const stage of stages.toReversed()) {
-    const dropsErrors = stage.kind === "drop" && stage.labels.every((label) => label === "__error__" || label === "__error_details__");
-    if (dropsErrors) ignoresErrors ||= stage.labels.includes("__error__");
+    if (dropsOnlyErrors(stage)) ignoresErrors ||= stage.labels.includes(ERROR);
     const isUnneeded =
       (CHANGES_LINE.has(stage.kind) && !needsLine) ||
       (PARSERS.has(stage.kind) && (parsesNothing || (ignoresErrors && !needsParsed && !(stage.kind === "unpack" && needsLine)))) ||
@@ -82,10 +81,11 @@ export function neededStages({ range, labels, usedLabels }: Leaf, stages: readon
   }
   // If no stage can fail, there are no errors to drop.
   const mayFail = needed.some(({ kind }) => kind !== "drop" && kind !== "keep" && kind !== "line_filter") || range.unwrap !== undefined;
-  return needed.filter(
-    (stage) =>
-      mayFail || !(stage.kind === "drop" && stage.labels.every((label) => typeof label === "string" && label.startsWith("__error"))),
-  );
+  return needed.filter((stage) => mayFail || !dropsOnlyErrors(stage));
+}
+
+function dropsOnlyErrors(stage: Stage): stage is Extract<Stage, { kind: "drop" | "keep" }> {
+  return stage.kind === "drop" && stage.labels.every((label) => typeof label === "string" && isErrorLabel(label));
 }
 
 export interface LeafSql {

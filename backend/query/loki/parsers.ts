@@ -57,8 +57,7 @@ function addMembers(
 function joinNames(prefix: string, key: string): string {
   const trimmed = key.trim();
   if (trimmed === "") return prefix;
-  const name = prefix === "" ? labelName(trimmed) : trimmed.replaceAll(/[^a-zA-Z0-9_]/gu, "_");
-  return prefix === "" ? name : `${prefix}_${name}`;
+  return prefix === "" ? labelName(trimmed) : `${prefix}_${trimmed.replaceAll(/[^a-zA-Z0-9_]/gu, "_")}`;
 }
 
 function textOf({ type, raw }: JsonValue): string {

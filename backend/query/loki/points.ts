@@ -93,7 +93,9 @@ export class CellPoints implements Points {
 
   /** Whether a series has two cells for the same evaluation times. */
   hasDuplicates(): boolean {
-    return this.#sorted().some(({ cells }) => cells.some((cell, index) => isDuplicate(cell, cells[index - 1])));
+    return this.#sorted().some(({ cells }) =>
+      cells.some(({ first, last }, index) => first === cells[index - 1]?.first && last === cells[index - 1]?.last),
+    );
   }
 
   at(stepIndex: number): Sample[] {
@@ -146,10 +148,6 @@ export class WindowedPoints implements Points {
     }
     return samples;
   }
-}
-
-function isDuplicate(cell: PointCell, before: PointCell | undefined): boolean {
-  return cell.first === before?.first && cell.last === before.last;
 }
 
 export function checkSize(series: number, stepCount: number): void {

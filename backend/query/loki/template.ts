@@ -63,8 +63,7 @@ export type TemplateNode =
 
 /** Throws ApiError invalid_parameter. */
 export function parseLineFormat(template: string, patterns?: Patterns): readonly TemplateNode[] {
-  const reader = new TemplateReader(template, patterns);
-  return reader.readAll();
+  return new TemplateReader(template, patterns).readAll();
 }
 
 const TOKEN =

@@ -164,9 +164,7 @@ export class InsertQueue implements AsyncDisposable {
     this.#queued = [];
     this.#acknowledgedSinceMs = Number.POSITIVE_INFINITY;
     if (this.#queuedBytes <= maxBytes && this.#queuedRows <= maxRows) {
-      this.#queuedBytes = 0;
-      this.#queuedRows = 0;
-      this.#acknowledged = 0;
+      this.#addToTotals(all, -1);
       this.#isFlushRequested = false;
       return all;
     }
