@@ -130,7 +130,7 @@ const KINDS: Record<string, () => Promise<void>> = {
   },
   "the agent is stopped while its queue is full": async () => {
     await fillQueue();
-    await agent.end("SIGTERM");
+    expect(await agent.end("SIGTERM")).toBe(0);
     agent = await startHostAgent(place);
     sink.away = false;
   },

@@ -299,16 +299,14 @@ describe("what goes away comes back", () => {
 
 test("direct and under /alerting/ the answers are identical, errors and odd paths included", async () => {
   const id = await createRule(red, rule("twice", "up == 0", { enabled: false }));
+  // Every route with an unknown id and an empty body: test/contract/matrix.test.ts.
   const asked: [method: string, path: string, body?: unknown, bearer?: string][] = [
-    ["GET", "/rules"],
-    ["GET", `/rules/${id}/status`],
     ["GET", `/rules/${id.toUpperCase()}/status`],
     ["GET", `/rules/${id}/history?limit=0`],
     ["GET", `/rules/${id}/history?start=2026-01-01T00:00:00Z&end=2026-01-02T00:00:00Z`],
     ["GET", "/rules/not-a-uuid/status"],
     ["PUT", "/rules/not-a-uuid", rule("x", "up == 0")],
     ["PUT", `/rules/${id}`, rule("steady", "up == 0")],
-    ["POST", "/rules", {}],
     ["POST", "/rules", rule("bad", "nosuchfunc(x) > 1")],
     ["POST", "/rules", "{"],
     ["POST", "/rules", rule("twice", "up == 0")],
@@ -316,18 +314,13 @@ test("direct and under /alerting/ the answers are identical, errors and odd path
     ["POST", "/rules", "x".repeat(1024 * 1024 + 10), "abc"],
     ["POST", "/rules", "", "abc"],
     ["POST", "/rules/validate", { expr: "up == 0" }],
-    ["POST", "/rules/validate", { expr: "up" }],
-    ["GET", "/rules", undefined, "abc"],
     ["GET", "/rules", undefined, ""],
     ["HEAD", "/rules"],
     ["PATCH", `/rules/${id}`],
-    ["DELETE", `/rules/${id}`],
-    ["DELETE", `/rules/${id}`],
   ];
   for (const [method, path, body, bearer = red.token] of asked) {
     const headers: Record<string, string> = body === undefined ? {} : { "content-type": "application/json" };
     const direct = await call(method, `${backend.alertingUrl}${path}`, { bearer, body, headers });
-    if (method === "DELETE" && direct.status === 204) continue;
     const forwarded = await call(method, `${backend.apiUrl}/alerting${path}`, { bearer, body, headers });
     const shown = (answer: typeof direct): unknown[] => [
       method,
@@ -340,12 +333,6 @@ test("direct and under /alerting/ the answers are identical, errors and odd path
     ];
     expect(shown(forwarded)).toEqual(shown(direct));
   }
-  const created = await call("POST", `${backend.apiUrl}/alerting/rules`, {
-    bearer: red.token,
-    body: rule("by the prefix", "up == 0", { enabled: false }),
-  });
-  expect(created.status).toBe(201);
-  expect((await call("DELETE", `${backend.apiUrl}/alerting/rules/${created.json.id}`, { bearer: red.token })).status).toBe(204);
 });
 
 test.each([
