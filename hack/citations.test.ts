@@ -9,7 +9,7 @@ const WITH_PROSE = [...FILES].filter(
   (file) => /\.(?:ts|mjs|md|yaml|sh|sql|service|tpl)$|Dockerfile/.test(file) && !/\/golden\/|^hack\/tools\/[^/]+\//.test(file),
 );
 
-/** Files of other repositories, and files that programs here create. */
+/** Files of other repositories, files that programs here create, and an attribute of spans that looks like a file. */
 const ELSEWHERE = new Set([
   "compatibility/prometheus_and_openmetrics.md",
   "metrics/data-model.md",
@@ -17,6 +17,7 @@ const ELSEWHERE = new Set([
   "build-images.sh",
   "dist/build-images.sh",
   "RELEASE_NOTES.md",
+  "peer.service",
 ]);
 const isOurs = ({ what }: Problem): boolean => !ELSEWHERE.has(what);
 

@@ -37,7 +37,7 @@ export function promqlSection({ commit, prometheus, variants, ours, engineDiffer
   const own = differences.filter(({ query }) => !known.has(query));
   return [
     "## PromQL",
-    `This test runs the queries of promql-compliance-tester (commit ${commit}) over 90 minutes of its demo metrics, and compares the results with those of Prometheus ${prometheus}. As in the tester, results are equal if they have the same series and the same times, and values within 1e-5. Timestamps are aligned to the step, as the tester aligns them for VictoriaMetrics.`,
+    `This test runs the queries of promql-compliance-tester over 90 minutes of its demo metrics, and compares the results of AtherOps (commit ${commit}) with those of Prometheus ${prometheus}. As in the tester, results are equal if they have the same series and the same times, and values within 1e-5. Timestamps are aligned to the step, as the tester aligns them for VictoriaMetrics.`,
     "",
     "| | equal results |",
     "|---|---|",
@@ -67,7 +67,7 @@ export function receiverSection(commit: string, tests: readonly SuiteTest[]): st
   const others = tests.filter(({ outcome }) => outcome !== "pass");
   return [
     "## Remote write 2.0",
-    `Results of the receiver tests of github.com/prometheus/compliance/remotewrite at commit ${commit}: ${count("pass")} passed, ${count("fail")} failed, ${count("skip")} skipped.`,
+    `These are the results of AtherOps (commit ${commit}) in the receiver tests of remotewrite in github.com/prometheus/compliance: ${count("pass")} passed, ${count("fail")} failed, ${count("skip")} skipped.`,
     "",
     ...(others.length > 0 ? ["| test | outcome | message |", "|---|---|---|"] : []),
     ...[...Map.groupBy(others, ({ name }) => name.replace(/(?:_returns_204|#00)?\/atherops$/, ""))].map(([name, runs]) => {
@@ -83,12 +83,12 @@ export function logqlSection(commit: string, examples: readonly LogqlExample[]):
   const others = examples.filter(({ outcome }) => outcome === "different" || outcome === "rejected by AtherOps");
   return [
     "## LogQL",
-    `This test sends every example of Loki's documentation to AtherOps and to a real Loki with the same records (\`npm run bench -- logql\`, commit ${commit}). Results of ${examples.length} examples: ${outcomes.join("; ")}. “Rejected by AtherOps” means that only AtherOps rejects the query, with a message that names the unsupported element. [LogQL](logql.md#unsupported-elements) lists these elements.`,
+    `This test sends every example of Loki's documentation to AtherOps (commit ${commit}) and to a real Loki with the same records, as \`npm run bench -- logql\` does. Results of ${examples.length} examples: ${outcomes.join("; ")}. “Rejected by AtherOps” means that only AtherOps rejects the query, with a message that names the unsupported element. [LogQL](logql.md#unsupported-elements) lists these elements.`,
     "",
     "| query | outcome | reason |",
     "|---|---|---|",
     ...others.map(
-      ({ query, outcome, why = "" }) => `| \`${escape(query.replaceAll(/\s+/g, " "))}\` | ${outcome} | ${escape(reasonOf(why))} |`,
+      ({ query, outcome, why = "" }) => `| ${code(escape(query.replaceAll(/\s+/g, " ")))} | ${outcome} | ${escape(reasonOf(why))} |`,
     ),
     "",
   ];
@@ -97,7 +97,7 @@ export function logqlSection(commit: string, examples: readonly LogqlExample[]):
 export function otlpSection(commit: string, examples: readonly ExampleResult[]): string[] {
   return [
     "## OTLP",
-    `This test sends the examples of opentelemetry-proto (commit ${commit}) as JSON, with an ingest token and the current time:`,
+    `This test sends the examples of opentelemetry-proto to AtherOps (commit ${commit}) as JSON, with an ingest token and the current time:`,
     "",
     "| example | status | not stored |",
     "|---|---|---|",
@@ -108,6 +108,11 @@ export function otlpSection(commit: string, examples: readonly ExampleResult[]):
 
 function reasonOf(why: string): string {
   return why.length > MAX_REASON ? `${why.slice(0, MAX_REASON)}…` : why;
+}
+
+/** A code span; two backticks enclose a text that has one. */
+function code(text: string): string {
+  return text.includes("`") ? `\`\` ${text} \`\`` : `\`${text}\``;
 }
 
 /** In a cell of a table. */

@@ -27,11 +27,11 @@ const TROUBLES: Readonly<Record<string, Trouble>> = {
     name: "crashing",
     answers: [/crashing/, /crashing/, /Back-off restarting failed container/, /ERROR no database at db:5432/],
   },
-  "A container is killed for its memory": {
+  "A container is killed because it runs out of memory": {
     name: "greedy",
     answers: [/greedy/, /100663296/, /Back-off restarting failed container/, /INFO holding \d+ MB/],
   },
-  "A job has failed": { name: "failing", answers: [/failing/, /backoff limit/, /ERROR nothing to do/], once: "job/failing" },
+  "A Job has failed": { name: "failing", answers: [/failing/, /backoff limit/, /ERROR nothing to do/], once: "job/failing" },
   "A volume is full": {
     name: "full",
     answers: [
