@@ -33,7 +33,8 @@ export const SETTINGS_TABLE = {
     }),
     tlsCertFile: setting("TLS_CERT_FILE", file, {
       value: "tls.secretName",
-      description: "Certificate of the API and alerting listeners. Requires `TLS_KEY_FILE`; both are read again when they change.",
+      description:
+        "Certificate of the API and alerting listeners. Requires `TLS_KEY_FILE`. The backend reloads both files when they change.",
     }),
     tlsKeyFile: setting("TLS_KEY_FILE", file, { value: "tls.secretName", description: "Private key of `TLS_CERT_FILE`." }),
     trustedProxies: setting("TRUSTED_PROXIES", proxies, {
@@ -44,7 +45,7 @@ export const SETTINGS_TABLE = {
     maxConnections: setting("MAX_CONNECTIONS", integer({ min: 64 }), {
       default: "8192",
       description:
-        "Maximum number of connections to the API and OTLP over gRPC together, and separately of connections to alerting. If it is reached, the backend closes idle and unauthenticated connections first.",
+        "Maximum number of connections to the API and OTLP over gRPC together. The alerting listener has a separate limit of the same size. If a limit is reached, the backend closes idle and unauthenticated connections first.",
     }),
     isConsoleServed: setting("CONSOLE", flag, { default: "true", description: "Serves the console at `/` of the API listener." }),
   }),
@@ -81,7 +82,7 @@ export const SETTINGS_TABLE = {
       isSecret: true,
       value: "distributed.connectionSecret",
       description:
-        "ClickHouse over HTTP; several shards separated by commas, in an order that never changes: add new ones at the end. Unset: embedded.",
+        "URL of ClickHouse over HTTP. For several shards, list their URLs, separated by commas. Never change their order, and add new ones at the end. Unset: embedded.",
     }),
     clickhouseCluster: setting("CLICKHOUSE_CLUSTER", text, {
       value: "distributed.clickhouseCluster",
@@ -95,7 +96,7 @@ export const SETTINGS_TABLE = {
     clickhouseInsertQuorum: setting("CLICKHOUSE_INSERT_QUORUM", quorum, {
       default: "auto",
       description:
-        "With `CLICKHOUSE_CLUSTER`: number of replicas that must have the rows before the backend answers; `auto`: the majority. `0`: no quorum, so only the replica that receives the insert.",
+        "With `CLICKHOUSE_CLUSTER`: number of replicas that must have the rows before the backend answers; `auto`: the majority. `0`: no quorum; the backend answers when the replica that receives the insert has the rows.",
     }),
     clickhouseInsertConnections: setting("CLICKHOUSE_INSERT_CONNECTIONS", integer({ min: 1 }), {
       default: "16",
@@ -105,12 +106,12 @@ export const SETTINGS_TABLE = {
       default: "0",
       unit: "ms",
       description:
-        "Only with an external ClickHouse: minimum time between two inserts into the same table of the same shard by one backend replica, while fewer than 1,000 rows wait. Requests wait up to this time, and ClickHouse merges fewer parts.",
+        "Only with an external ClickHouse: minimum time between two inserts into the same table of the same shard by one backend replica, as long as fewer than 1,000 rows are waiting to be inserted. Requests take up to this much longer, and ClickHouse merges fewer parts.",
     }),
     clickhouseQuerySlots: setting("CLICKHOUSE_QUERY_SLOTS", integer({ min: 1 }), {
       default: "8",
       description:
-        "Concurrent queries for logs and spans in one backend replica with an external ClickHouse. One organisation has at most 2 in all replicas together.",
+        "Concurrent queries for logs and spans in one backend replica with an external ClickHouse. One organisation can run at most 2 at a time, in all replicas together.",
     }),
     clickhousePartialAnswers: setting("CLICKHOUSE_PARTIAL_ANSWERS", flag, {
       default: "false",
@@ -143,16 +144,17 @@ export const SETTINGS_TABLE = {
       description: "URL of VictoriaMetrics for queries. Requires `METRICS_WRITE_URL`.",
     }),
     victoriaMetricsPath: setting("VICTORIA_METRICS_PATH", text, {
-      description: "Path of VictoriaMetrics. Default: `victoria-metrics` on `PATH`, then the tool cache of hack/fetch-tools.ts.",
+      description:
+        "Path of VictoriaMetrics. Default: `victoria-metrics` on `PATH`; if there is none, the program that `npm start` downloaded.",
     }),
     vmalertPath: setting("VMALERT_PATH", text, {
-      description: "Path of vmalert. Default: `vmalert` on `PATH`, then the tool cache of hack/fetch-tools.ts.",
+      description: "Path of vmalert. Default: `vmalert` on `PATH`; if there is none, the program that `npm start` downloaded.",
     }),
     threadPoolSize: setting("UV_THREADPOOL_SIZE", integer({ min: 1 }), {
       default: "4",
       unit: "threads",
       description:
-        "Concurrent statements of the embedded ClickHouse; Node.js reads this variable when it starts. The image and `npm start` set 16. Below 6, queries of one organisation run one at a time.",
+        "Concurrent statements of the embedded ClickHouse; Node.js reads this variable when it starts. The image and `npm start` set 16. With fewer than 6 threads, the queries of one organisation run one at a time.",
     }),
   }),
   ...group("Storage", {
@@ -160,13 +162,13 @@ export const SETTINGS_TABLE = {
       default: "30",
       unit: "days",
       value: "retention.logsDays",
-      description: "How long logs are kept, by the time of the record.",
+      description: "How long logs are kept, counted from the timestamp of each record.",
     }),
     tracesRetentionDays: setting("TRACES_RETENTION_DAYS", integer({ min: 1 }), {
       default: "30",
       unit: "days",
       value: "retention.tracesDays",
-      description: "How long traces are kept, by the time of the span.",
+      description: "How long traces are kept, counted from the timestamp of each span.",
     }),
     metricsRetention: setting("METRICS_RETENTION", retention, {
       default: "30d",
@@ -198,7 +200,7 @@ export const SETTINGS_TABLE = {
       unit: "bytes/s",
       value: "quota.bytesPerSecond",
       description:
-        "Limit per organisation, for all replicas together; 0: unlimited. For each request body, the larger of its decompressed and its stored size counts; rejected bodies count too.",
+        "Limit per organisation, for all replicas together; 0: unlimited. Each request body counts with its decompressed size or its stored size, whichever is larger. Rejected bodies count too.",
     }),
     quotaRecordsPerSecond: setting("QUOTA_RECORDS_PER_SECOND", integer({ min: 0 }), {
       default: "0",
@@ -217,7 +219,7 @@ export const SETTINGS_TABLE = {
       default: "512",
       unit: "MiB",
       description:
-        "Memory for request bodies, compressed and decompressed; above this, the backend returns 503. Decoded rows have another 256 MiB, of which one organisation can use half.",
+        "Memory for request bodies, compressed and decompressed; above this, the backend returns 503. Decoded rows can use another 256 MiB, of which one organisation can use half.",
     }),
   }),
   ...group("Alerting", {
@@ -228,13 +230,13 @@ export const SETTINGS_TABLE = {
     }),
     evaluationDelayMs: setting("EVALUATION_DELAY", duration({ min: 0 }), {
       default: "0s",
-      description: "How far before the current time rules are evaluated; set a few seconds if samples arrive late.",
+      description: "Rules are evaluated for a time that is this long before the current time. If samples arrive late, set a few seconds.",
     }),
     evaluatorListen: setting("EVALUATOR_LISTEN", address, { default: "127.0.0.1:8880", description: "Address of the embedded vmalert." }),
     evaluatorQueryUrl: setting("EVALUATOR_QUERY_URL", urls, {
       value: "distributed.vmalert.queryUrl",
       description:
-        "An external vmalert, or several that share the rules, separated by commas. Default: the embedded one, or with external engines `http://localhost:8880`.",
+        "URL of an external vmalert. If several share the rules, list their URLs, separated by commas. Default: the embedded vmalert; with external engines, `http://localhost:8880`.",
     }),
     rulesListen: setting("RULES_LISTEN", address, {
       description: "Internal listener that serves the rules to an external vmalert, for example `0.0.0.0:8083`.",
@@ -243,7 +245,7 @@ export const SETTINGS_TABLE = {
       isSecret: true,
       value: "distributed.connectionSecret",
       description:
-        'Basic-auth password for reading rules from `RULES_LISTEN` (user "vmalert"). Required with `RULES_LISTEN`; vmalert logs it.',
+        'Basic-auth password for reading rules from `RULES_LISTEN` (user "vmalert"). Required with `RULES_LISTEN`. vmalert logs this password as part of a URL, so restrict who can read its log.',
     }),
     alertsPassword: setting("ALERTS_PASSWORD", text, {
       isSecret: true,
@@ -284,27 +286,28 @@ export const SETTINGS_TABLE = {
     smtpAllowedDomains: setting("SMTP_ALLOWED_DOMAINS", domains, {
       default: "",
       value: "notification.smtp.allowedDomains",
-      description: "Domains to which the backend may send e-mail, in addition to the organisation's users.",
+      description: "Domains to whose addresses the backend may send e-mail. It may always send e-mail to the organisation's users.",
     }),
     httpsProxy: setting("HTTPS_PROXY", proxyUrl, {
       isSecret: true,
       isEitherCase: true,
       description:
-        "Outgoing proxy to `OIDC_ISSUER` and to channels, `http(s)://[user:password@]host:port`. The lower-case variable is read too.",
+        "Proxy for https requests to `OIDC_ISSUER` and to notification channels, `http(s)://[user:password@]host:port`. The lower-case variable is read too.",
     }),
-    httpProxy: setting("HTTP_PROXY", proxyUrl, { isSecret: true, isEitherCase: true, description: "Outgoing proxy for http." }),
+    httpProxy: setting("HTTP_PROXY", proxyUrl, { isSecret: true, isEitherCase: true, description: "Proxy for http requests." }),
     noProxy: setting("NO_PROXY", text, { isEitherCase: true, description: "Hosts and networks that bypass the proxy." }),
   }),
   ...group("Access", {
     adminEmail: setting("ADMIN_EMAIL", text, {
       default: "admin@localhost",
       value: "admin.email",
-      description: "E-mail address of the first user, whom the first start creates.",
+      description: "E-mail address of the first user. The backend creates this user at its first start, with the role `operator`.",
     }),
     adminPassword: setting("ADMIN_PASSWORD", text, {
       isSecret: true,
       value: "secrets.existingSecret",
-      description: "Password of the first user. Unset, with embedded engines only: generated and kept in `DATA_DIR/secrets`.",
+      description:
+        "Password of the first user. If it is unset and all engines are embedded, the backend generates one and keeps it in `DATA_DIR/secrets`.",
     }),
     firstInstallToken: setting("FIRST_INSTALL_TOKEN", bytes(32), {
       isSecret: true,
@@ -333,8 +336,7 @@ export const SETTINGS_TABLE = {
     jwtTtlMs: setting("JWT_TTL", duration({ min: 1000 }), { default: "15m", value: "jwtTtl", description: "Lifetime of a session." }),
     isPasswordLogin: setting("PASSWORD_LOGIN", flag, {
       default: "true",
-      description:
-        "`false`: only the initial operator, who was created at the first start, may log in with a password; requires `OIDC_ISSUER`.",
+      description: "`false`: only the first user (`ADMIN_EMAIL`) may log in with a password. Requires `OIDC_ISSUER`.",
     }),
     oidcIssuer: setting("OIDC_ISSUER", issuer, { description: "Identity provider for single sign-on, `https://…`. Unset: none." }),
     oidcClientId: setting("OIDC_CLIENT_ID", text, {
@@ -358,6 +360,8 @@ export const SETTINGS_TABLE = {
       default: "false",
       description: "Accepts the e-mail address of a new user even if the provider does not send `email_verified`.",
     }),
+  }),
+  ...group("Logging", {
     logLevel: setting("LOG_LEVEL", oneOf(["info", "debug", "warn", "error"]), {
       default: "info",
       value: "logLevel",

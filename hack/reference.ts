@@ -25,7 +25,7 @@ import { openApiPages } from "./openapi.ts";
 import { withCalculatedTables } from "./sizing.ts";
 
 const SETTINGS_INTRO =
-  "Settings are environment variables; `X_FILE` reads `X` from a file. If settings are invalid, the program reports all problems in one message and exits with status 2. Secrets are never logged.";
+  "Settings are environment variables. To read the value of `X` from a file, set `X_FILE` to the path of the file instead. Names in the tables that already end in `_FILE` are settings of their own, and contain a path. If settings are invalid, the program reports all problems in one message and exits with status 2. Secrets are never logged.";
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /** Every page: path → text. */
