@@ -8,7 +8,7 @@ import { accountsApp, type AccountsApp, brief, type Clock, makeOrg, OPERATOR, ty
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
 import { CLIENT_SECRET, IdentityProvider } from "../../../test/fixtures/identity-provider.ts";
 
-/** Below the ports of test/fixtures/processes.ts, so that the provider never has this origin. Nobody listens there. */
+/** Below the ports of test/fixtures/processes.ts, so that the provider never has this origin. No server listens there. */
 const HOST = "127.0.0.1:8080";
 const CALLBACK = `http://${HOST}/api/auth/oidc/callback`;
 const HOUR_MS = 3_600_000;
