@@ -1,7 +1,7 @@
-// Connection pools of undici, without the rest of undici, and a collector of responses. Invariant: undici's index is not loaded, because it also loads fetch, WebSocket,
-// caches and mocks, some 4 MB of memory on every node. The folder `lib` is not part of undici's public interface (undici-lib.d.ts declares the
-// types of its files), so package.json pins the exact version, and pool.test.ts tests the pools in a process that loads no other code,
-// unbundled and bundled.
+// Loads undici's connection pools without the rest of undici, and collects the responses of requests. Invariant: undici's index is not
+// loaded, because it also loads fetch, WebSocket, caches and mocks, some 4 MB of memory on every node. The folder `lib` is not part of
+// undici's public interface (undici-lib.d.ts declares the types of its files), so package.json pins the exact version, and pool.test.ts
+// tests the pools in a process that loads no other code, unbundled and bundled.
 import connect from "undici/lib/api/api-connect.js";
 import request from "undici/lib/api/api-request.js";
 import Agent from "undici/lib/dispatcher/agent.js";

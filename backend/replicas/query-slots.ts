@@ -15,6 +15,7 @@ const POLL_MS = 50;
 /** A replica with a backlog returns a slot after this time, so that the others get slots, too. */
 const TURN_MS = 1000;
 const RESPONSE_TIMEOUT_MS = 1000;
+const RETRY_MS = 1000;
 
 export interface QuerySlotsOptions {
   readonly db: Kysely<unknown>;
@@ -58,7 +59,7 @@ export class QuerySlots implements AsyncDisposable {
     this.#loop = new Loop({
       step: () => this.#exchangeInTime(),
       failed: (error) => this.#failed(error),
-      backoffMs: [RESPONSE_TIMEOUT_MS, RESPONSE_TIMEOUT_MS],
+      backoffMs: [RETRY_MS, RETRY_MS],
     });
   }
 
@@ -136,14 +137,14 @@ export class QuerySlots implements AsyncDisposable {
   async #takeSlots(): Promise<void> {
     const { db, replicas } = this.#options;
     const nowMs = performance.now();
-    const needy = [...this.#owners].filter(([, owner]) => needsSlots(owner, nowMs));
-    if (needy.length === 0) return;
-    const missing = needy.map(([, { wanted, slots }]) => wanted - slots.size);
+    const waitingOwners = [...this.#owners].filter(([, owner]) => needsSlots(owner, nowMs));
+    if (waitingOwners.length === 0) return;
+    const missing = waitingOwners.map(([, { wanted, slots }]) => wanted - slots.size);
     const { rows } = await sql<{ owner: string; slot: number }>`
       INSERT INTO query_slots (owner, slot, replica)
       SELECT owner, slot, ${replicas.id}::uuid FROM (
         SELECT asked.owner, free.slot, asked.missing, row_number() OVER (PARTITION BY asked.owner ORDER BY random()) AS place
-        FROM unnest(${needy.map(([name]) => name)}::text[], ${needy.map(([, { limit }]) => limit)}::integer[], ${missing}::integer[])
+        FROM unnest(${waitingOwners.map(([name]) => name)}::text[], ${waitingOwners.map(([, { limit }]) => limit)}::integer[], ${missing}::integer[])
           AS asked (owner, slots, missing)
         CROSS JOIN LATERAL generate_series(1, asked.slots) AS free (slot)
         LEFT JOIN query_slots AS used ON used.owner = asked.owner AND used.slot = free.slot

@@ -83,7 +83,7 @@ function sum(at: usize): usize {
   const start = textBytes();
   const timeAt = lastTimeAt;
   const timeLength = lastTimeLength;
-  // The guess is that the sum is monotonic (0), as most sums are.
+  // Until the field is read, assumes what the last such sum was; 0, the initial value, means monotonic, as most sums are.
   const guess = load<u8>(guessAt) == 0;
   const end = data(at, SUM, guess ? COUNTER_NAME : OTHER_NAME);
   if (points == 0 || isMonotonic == guess) return end;

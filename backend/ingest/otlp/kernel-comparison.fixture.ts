@@ -19,29 +19,29 @@ export function openComparison(encoding: "json" | "protobuf", context: RowContex
     return decoded;
   }
 
-  /** Whether the kernel took the body. Fails when it made of it what the other decoder does not. */
+  /** Returns whether the kernel accepted the body. Throws if its rows differ from those of the TypeScript decoder. */
   function compare(signal: Signal, body: Buffer, what: string): boolean {
-    const taken = fast(signal, Buffer.from(body));
-    if (!taken) return false;
+    const decoded = fast(signal, Buffer.from(body));
+    if (!decoded) return false;
     const named = (): string => `${what}: ${body.toString(isJson ? "utf8" : "hex").slice(0, 5000)}`;
     let expected: DecodedBody;
     try {
       expected = decodeSlowPath({ signal, body: isJson ? body : protobufToJson(signal, body), context });
     } catch (error) {
-      throw new Error(`the kernel took what is refused, ${named()}`, { cause: error });
+      throw new Error(`the kernel accepted a body that the other decoder rejects, ${named()}`, { cause: error });
     }
-    const isSame = taken.sections.every(
+    const isSame = decoded.sections.every(
       ({ bytes }, index) => Buffer.compare(bytes, expected.sections[index]?.bytes ?? Buffer.alloc(0)) === 0,
     );
     expect(isSame, named()).toBe(true);
-    expect(rest(taken), named()).toEqual(rest(expected));
+    expect(withoutBytes(decoded), named()).toEqual(withoutBytes(expected));
     return true;
   }
 
   return { kernel, fast, compare };
 }
 
-/** Without the bytes, which are compared before. */
-function rest(decoded: DecodedBody) {
+/** The fields other than the bytes, which are compared before. */
+function withoutBytes(decoded: DecodedBody) {
   return { ...decoded, sections: decoded.sections.map((section) => ({ ...section, bytes: 0 })) };
 }

@@ -10,7 +10,7 @@ import type { DecodeAnswer, MemoryReply } from "./otlp-decoder.ts";
 
 const NICER = 5;
 
-/** The body that waits for its memory. */
+/** The body that is waiting for memory for its rows. */
 let pending: { task: DecodeTask; validated: ValidatedBody } | undefined;
 
 // On Linux this sets the priority of the thread; elsewhere it would affect the whole process.

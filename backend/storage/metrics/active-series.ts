@@ -117,8 +117,8 @@ export class ActiveSeries {
 }
 
 function overLimit(limit: number): ApiError {
-  const limits = `active_series is ${limit}: a new series is taken when others have had no sample for an hour`;
-  return new ApiError("over_quota", `the organisation has as many active series as it may (${limits}); send it again later`, {
+  const reason = `active_series is ${limit}: a new series is taken when others have had no sample for an hour`;
+  return new ApiError("over_quota", `the organisation has as many active series as it may (${reason}); send it again later`, {
     retryAfterS: RETRY_AFTER_S,
   });
 }
