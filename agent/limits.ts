@@ -48,6 +48,10 @@ export const MAX_VALIDATION_OUTPUT = 1_000_000;
 /** Maximum length of a file name on Linux. */
 export const MAX_NAME_BYTES = 255;
 
+// collector/config/fragments/host-logs.ts
+/** Bytes at the beginning of a file by which the collector identifies it. Of files that begin with the same bytes, it reads only one. */
+export const FINGERPRINT_BYTES = 4096;
+
 // collector/files/log-files.ts
 /** Deleted files that stay open; their disk space is freed only when they are closed. */
 export const MAX_GONE_FILES = 1000;

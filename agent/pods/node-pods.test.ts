@@ -197,6 +197,13 @@ test("of a pod stays who and where it is, its owner, its ports, and the labels a
   });
 });
 
+test("the object of a static pod has the uid of its manifest, which is in its log path; a hash of the manifest is not in it", () => {
+  const withMirror = (value: string): string =>
+    slimPod({ ...POD, metadata: { ...POD.metadata, annotations: { "kubernetes.io/config.mirror": value } } }, KEPT);
+  expect(JSON.parse(withMirror("1b5a-0000"))).toMatchObject({ metadata: { uid: "1b5a-0000" } });
+  expect(JSON.parse(withMirror("0123456789abcdef0123456789abcdef"))).toMatchObject({ metadata: { uid: "u" } });
+});
+
 test.each([
   ["ports", { spec: { containers: [{ name: "app", ports: Array.from({ length: 20_000 }, (_, i) => ({ containerPort: i + 1 })) }] } }],
   ["an annotation", { annotations: { owner: "x".repeat(200_000) } }],

@@ -237,12 +237,24 @@ export function slimPod(pod: PodJson, options: SlimOptions): string {
   return JSON.stringify({ ...smaller, metadata: { ...otherMetadata, labels: fittingLabels } });
 }
 
+/**
+ * The kubelet creates an object for each static pod, with a uid of its own. If the pod's manifest sets a uid, the log path contains that
+ * one, so the object gets it too: otherwise its annotations, for example the opt-out, would not be found.
+ */
+const MIRROR_ANNOTATION = "kubernetes.io/config.mirror";
+
+function loggedUid({ uid, annotations }: PodJson["metadata"]): string {
+  const manifestUid = ((annotations ?? {}) as Fields)[MIRROR_ANNOTATION];
+  return typeof manifestUid === "string" && manifestUid.includes("-") ? manifestUid : uid;
+}
+
 function slim({ metadata, spec = {}, status = {} }: PodJson, { labels, annotations }: SlimOptions) {
   return {
     apiVersion: "v1",
     kind: "Pod",
     metadata: {
-      ...pick(metadata, ["name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp"]),
+      uid: loggedUid(metadata),
+      ...pick(metadata, ["name", "namespace", "resourceVersion", "creationTimestamp", "deletionTimestamp"]),
       labels: pickFields(metadata["labels"], (name) => labels === "all" || labels.includes(name)),
       annotations: pickFields(metadata["annotations"], (name) => annotations.includes(name)),
       ownerReferences: pickEach(metadata["ownerReferences"], ["apiVersion", "kind", "name", "uid", "controller"]),

@@ -123,6 +123,7 @@ describe("bodies", () => {
     const held = [post(proxy, "/v1/logs", body), post(proxy, "/v1/traces", body)];
     await expect.poll(() => answers).toHaveLength(2);
     expect(await post(proxy, "/v1/logs", body)).toMatchObject({ status: 503, headers: { "retry-after": "1" } });
+    expect(proxy.status().logs, "a full proxy is not an outage of the backend").toMatchObject({ failingSince: null, retried: 1 });
     for (const answer of answers) answer();
     expect((await Promise.all(held)).map(({ status }) => status)).toEqual([200, 200]);
     backend.answer = accept;

@@ -35,7 +35,8 @@ export type ForwardResult =
   /** Final: the backend will never accept this body (400, 413), or not now (429). */
   | { readonly kind: "refused"; readonly status: number; readonly code: string; readonly message: string; readonly retryAfterS?: number }
   /** Temporary or unclear: the collector keeps the body. `reason` is for the log. */
-  | { readonly kind: "retry"; readonly reason: string; readonly retryAfterS: number };
+  /** `isOwnLimit`: the proxy's memory is full, whatever the backend would answer. */
+  | { readonly kind: "retry"; readonly reason: string; readonly retryAfterS: number; readonly isOwnLimit?: true };
 
 const DEFAULT_RETRY_AFTER_S = 2;
 /** While a key is refused, the collector retries after at most this time, so that a new key is used soon. */

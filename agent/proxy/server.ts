@@ -274,7 +274,8 @@ class LoopbackProxy implements Proxy {
       return send(response, 200, "{}");
     }
     if (result.kind === "retry") {
-      record.retry(result.reason);
+      if (result.isOwnLimit) record.postponed(result.reason);
+      else record.retry(result.reason);
       return send(response, 503, refusal("unavailable", result.reason), result.retryAfterS);
     }
     const reason = `${result.code}: ${result.message}`;
@@ -308,7 +309,9 @@ function classifyError(error: unknown): ForwardResult {
   const kind = error instanceof BodyError ? error.kind : undefined;
   if (kind === "too_large") return { kind: "refused", status: 413, code: "body_too_large", message };
   if (kind === "malformed") return { kind: "refused", status: 400, code: "malformed_body", message };
-  return { kind: "retry", reason: message, retryAfterS: kind === "no_room" ? 1 : 5 };
+  return kind === "no_room"
+    ? { kind: "retry", reason: message, retryAfterS: 1, isOwnLimit: true }
+    : { kind: "retry", reason: message, retryAfterS: 5 };
 }
 
 function refusal(code: string, message: string): string {

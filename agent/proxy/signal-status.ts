@@ -77,6 +77,12 @@ export class SignalRecord {
     this.#outage.failed(reason);
   }
 
+  /** The proxy itself asks the collector to wait: the backend may be well, so this is no outage. */
+  postponed(reason: string): void {
+    this.#counts.retried++;
+    this.#lastError = { atMs: this.#nowMs(), message: reason };
+  }
+
   /** The data of this request is permanently lost. */
   refused(status: number, message: string): void {
     const nowMs = this.#nowMs();

@@ -87,6 +87,24 @@ describe("requests", () => {
     expect(connections.size).toBeLessThanOrEqual(2);
   });
 
+  it.each([
+    { when: "five minutes after the pool was opened", status: 204, requests: 1, afterMs: 300_000 },
+    { when: "after three 5xx responses in a row", status: 503, requests: 3, afterMs: 30_000 },
+  ])("use a new connection $when, because the backend may have another address", async ({ status, requests, afterMs }) => {
+    const connections = new Set<Socket>();
+    const server = createServer((_, response) => void response.writeHead(status).end());
+    const port = await listen(server.on("connection", (socket: Socket) => connections.add(socket)));
+    let nowMs = 0;
+    const upstream = upstreamTo({ backendUrl: `http://127.0.0.1:${port}`, maxConnections: 1, nowMs: () => nowMs });
+    for (let i = 0; i < requests; i++) await get(upstream);
+    nowMs = afterMs - 1;
+    await get(upstream);
+    expect(connections.size).toBe(1);
+    nowMs = afterMs;
+    await get(upstream);
+    expect(connections.size).toBe(2);
+  });
+
   it("follow no redirect", async () => {
     const port = await listen(createServer((_, response) => void response.writeHead(307, { location: "/elsewhere" }).end()));
     expect(await get(upstreamTo({ backendUrl: `http://127.0.0.1:${port}` }))).toMatchObject({

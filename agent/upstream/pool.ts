@@ -1,6 +1,6 @@
 // The agent's connection pool to the backend, through HTTPS_PROXY if it applies. It trusts BACKEND_CA_FILE in addition to the system's and
 // well-known authorities. Invariants: requests go only to the backend's origin; a redirect is returned like any other response and never
-// followed.
+// followed; connections are renewed, so that a changed address of the backend is used within MAX_POOL_AGE_MS.
 import { readFileSync, statSync } from "node:fs";
 import { isIP } from "node:net";
 import type { Readable } from "node:stream";
@@ -54,6 +54,11 @@ export class UpstreamError extends Error {
 /** The backend's responses are small JSON documents; remote configuration is the largest. */
 const MAX_ANSWER_BYTES = 1024 * 1024;
 const CA_CHECK_INTERVAL_MS = 10_000;
+/** The backend's name is resolved again after this time, although its connections still work: it may have moved. */
+const MAX_POOL_AGE_MS = 5 * 60_000;
+/** After this many 5xx responses in a row, the name is resolved again at once: the address may belong to a stopped or draining backend. */
+const MAX_SERVER_ERRORS = 3;
+const MIN_POOL_AGE_MS = 30_000;
 
 export function createUpstream(options: UpstreamOptions): Upstream {
   return new BackendUpstream(options);
@@ -66,19 +71,23 @@ class BackendUpstream implements Upstream {
   #dispatcher: Dispatcher;
   #caVersion: string | undefined;
   #caCheckedAtMs: number;
-  #retired: Promise<void>[] = [];
+  #openedAtMs: number;
+  /** 5xx responses since the last other response. */
+  #serverErrors = 0;
+  readonly #retired = new Set<Promise<void>>();
 
   constructor(options: UpstreamOptions) {
     this.#options = options;
     this.#nowMs = options.nowMs ?? (() => performance.now());
     this.#answerTimeoutMs = options.answerTimeoutMs ?? 25_000;
     this.#caCheckedAtMs = this.#nowMs();
+    this.#openedAtMs = this.#nowMs();
     this.#caVersion = caVersion(options.caFile);
     this.#dispatcher = openPool(options);
   }
 
   async request(request: UpstreamRequest): Promise<UpstreamAnswer> {
-    this.#followCaFile();
+    this.#renewPool();
     try {
       const collector = new AnswerCollector(request.signal, MAX_ANSWER_BYTES);
       const options = {
@@ -93,23 +102,34 @@ class BackendUpstream implements Upstream {
         bodyTimeout: this.#answerTimeoutMs,
       };
       this.#dispatcher.dispatch(options, collector);
-      return await collector.answer;
+      const answer = await collector.answer;
+      this.#serverErrors = answer.status >= 500 ? this.#serverErrors + 1 : 0;
+      return answer;
     } catch (cause) {
       throw describeFailure(cause, this.#options.backendUrl, request.signal?.aborted ?? false);
     }
   }
 
   /** Requests in flight finish on the pool on which they started. */
-  #followCaFile(): void {
+  #renewPool(): void {
+    const ageMs = this.#nowMs() - this.#openedAtMs;
+    const isRejecting = this.#serverErrors >= MAX_SERVER_ERRORS && ageMs >= MIN_POOL_AGE_MS;
+    if (!this.#hasNewCaFile() && ageMs < MAX_POOL_AGE_MS && !isRejecting) return;
+    const closing = this.#dispatcher.close().finally(() => this.#retired.delete(closing));
+    this.#retired.add(closing);
+    this.#dispatcher = openPool(this.#options);
+    this.#openedAtMs = this.#nowMs();
+    this.#serverErrors = 0;
+  }
+
+  #hasNewCaFile(): boolean {
     const { caFile } = this.#options;
-    if (caFile === undefined || this.#nowMs() - this.#caCheckedAtMs < CA_CHECK_INTERVAL_MS) return;
+    if (caFile === undefined || this.#nowMs() - this.#caCheckedAtMs < CA_CHECK_INTERVAL_MS) return false;
     this.#caCheckedAtMs = this.#nowMs();
     const version = caVersion(caFile);
-    if (version === undefined || version === this.#caVersion) return;
-    const previous = this.#dispatcher;
-    this.#dispatcher = openPool(this.#options);
+    if (version === undefined || version === this.#caVersion) return false;
     this.#caVersion = version;
-    this.#retired.push(previous.close());
+    return true;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -134,6 +134,22 @@ test("a line of containerd, of CRI-O or of Docker is the line that the container
   expect(records[1]?.timeUnixNano).toBe("1795255200123456789");
 });
 
+test("joins the parts of long lines of standard output and standard error separately if they alternate", async () => {
+  const part = (stream: string, tag: string, text: string): string => `2026-11-21T10:00:00.123456789Z ${stream} ${tag} ${text}\n`;
+  append(
+    part("stdout", "P", "a1 ") +
+      part("stderr", "P", "b1 ") +
+      part("stdout", "P", "a2 ") +
+      part("stderr", "F", "b2") +
+      part("stdout", "F", "a3"),
+  );
+  await eventually("both lines arrive", () => sink.lines.length === 2);
+  expect(sink.records.map(({ attributes, body }) => `${attributes["log.iostream"]} ${body}`).toSorted()).toEqual([
+    "stderr b1 b2",
+    "stdout a1 a2 a3",
+  ]);
+});
+
 test("no line is lost and few are doubled when it is killed while it reads much, and the kubelet rotates the file", async () => {
   let written = 0;
   for (let kill = 0; kill < KILLS; kill++) {

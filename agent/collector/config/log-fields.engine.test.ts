@@ -63,6 +63,23 @@ const ROWS: Readonly<Record<string, Row>> = {
   "python-logging": { line: `${said.slice(0, 23).replace("T", " ").replace(".", ",")} - root - CRITICAL - a`, level: "FATAL" },
   "python-basic": { line: "WARNING:root:a", level: "WARN" },
   ecs: { line: json({ "@timestamp": said, log: { level: "debug" }, trace: { id: TRACE }, span: { id: SPAN } }), level: "DEBUG", ...traced },
+  "opentelemetry-attributes": {
+    line: json({ attributes: { trace_id: TRACE, span_id: SPAN }, time: said, level: "info" }),
+    level: "INFO",
+    ...traced,
+  },
+  "opentelemetry-nested": { line: json({ otel: { trace_id: TRACE, span_id: SPAN }, time: said, level: "info" }), level: "INFO", ...traced },
+  datadog: { line: json({ "dd.trace_id": TRACE, "dd.span_id": SPAN, time: said, level: "info" }), level: "INFO", ...traced },
+  "google-cloud": {
+    line: json({
+      "logging.googleapis.com/trace": `projects/p/traces/${TRACE}`,
+      "logging.googleapis.com/spanId": SPAN,
+      time: said,
+      severity: "INFO",
+    }),
+    level: "INFO",
+    ...traced,
+  },
   klog: { line: `E${klogTime}       1 leader.go:12] "a" err="b"`, level: "ERROR", timeMs: SAID_MS },
   "klog-elsewhere": { line: 'I0101 00:00:00.123456       1 leader.go:12] "a"', level: "INFO" },
   logfmt: {

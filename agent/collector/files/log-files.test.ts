@@ -151,6 +151,46 @@ describe("the collector gets", () => {
   });
 });
 
+describe("the status names as not read", () => {
+  test("files in UTF-16, also if they were empty when they were opened", async () => {
+    writeFileSync(log("a/x.log"), Buffer.from("\uFEFFtext\n", "utf16le"));
+    write("a/y.log", "");
+    await start();
+    expect(files.status()).toMatchObject({ open: 1, notRead: { encoding: 1 } });
+    writeFileSync(log("a/y.log"), Buffer.from("\uFEFFtext\n", "utf16le").swap16());
+    await pass(10_000);
+    await pass();
+    expect(files.status()).toMatchObject({ open: 0, notRead: { encoding: 2 } });
+    expect(said).toEqual(["log files in UTF-16 or UTF-32 are not read; write them in UTF-8"]);
+  });
+
+  test("files and folders with names that are not UTF-8", async () => {
+    await start();
+    writeFileSync(Buffer.concat([Buffer.from(`${log("a")}/x`), Buffer.from([0xff]), Buffer.from(".log")]), "x");
+    mkdirSync(Buffer.concat([Buffer.from(`${log("b")}/`), Buffer.from([0xe4])]));
+    await pass();
+    expect(files.status()).toMatchObject({ open: 0, notRead: { name: 2 } });
+  });
+
+  test("a file that begins like another one for thirty seconds, until they differ", async () => {
+    const banner = `${"licence ".repeat(600)}\n`;
+    write("a/x.log", banner);
+    write("a/y.log", `${banner}y`);
+    write("b/short.log", "started\n");
+    write("b/other.log", "started\n");
+    await start();
+    await pass(29_000);
+    expect(files.status().notRead).toEqual({});
+    appendFileSync(log("b/other.log"), "differs now\n");
+    await pass(11_000);
+    expect(files.status().notRead).toEqual({ alike: 1 });
+    expect(said).toEqual([expect.stringMatching(/^log files begin with the same bytes as another log file/)]);
+    write("a/x.log", "rotated by truncation\n");
+    await pass(11_000);
+    expect(files.status().notRead).toEqual({});
+  });
+});
+
 describe("the number of open files", () => {
   test("is bounded, and what is not read is reported", async () => {
     for (let i = 0; i < 5; i++) write(`a/${i}.log`, "x");

@@ -8,6 +8,7 @@ import type logEvents from "../../../common/log-events.json";
 import { Loop } from "../../../common/loop.ts";
 import type { Log } from "../../log.ts";
 import { MAX_GONE_FILES, MAX_OPEN_FILES } from "../../limits.ts";
+import { FileBeginnings } from "./file-beginnings.ts";
 import { fileId } from "./link-name.ts";
 import { LogTree } from "./log-tree.ts";
 import { type OpenFile, OpenFiles, type LogFileRules, openLogFile, type Refusal, statOpenFile } from "./open-files.ts";
@@ -24,7 +25,7 @@ const GONE_FOR_MS = 10_000;
 const GONE_PASSES = 3;
 const WARN_AGAIN_MS = 600_000;
 
-type Problem = Exclude<Refusal, "gone"> | "limit";
+type Problem = Exclude<Refusal, "gone"> | "limit" | "alike" | "name";
 /** `old` and `gone` are not problems; the collector excludes old files too. */
 interface Refused {
   readonly why: Problem | "old" | "gone";
@@ -69,6 +70,7 @@ export class LogFiles implements AsyncDisposable {
   /** Result of the last pass: path → id of its open file. */
   #found = new Map<string, string>();
   #refused = new Map<string, Refused>();
+  readonly #beginnings = new FileBeginnings();
   readonly #warnedAtMs = new Map<string, number>();
   /** Finished passes of the collector that were observed. */
   #collectorPasses = 0;
@@ -121,7 +123,7 @@ export class LogFiles implements AsyncDisposable {
 
   status(): LogFilesStatus {
     const notRead: Record<string, number> = {};
-    for (const { why } of this.#refused.values()) if (isProblem(why)) notRead[why] = (notRead[why] ?? 0) + 1;
+    for (const [why, { length }] of this.#notRead()) notRead[why] = length;
     const isFollowing = this.#paths.length > 0;
     return { open: this.#files.size, notRead, isFollowing, lastPassMs: this.#lastPassMs, lastCollectorPassMs: this.#collectorPassMs };
   }
@@ -172,6 +174,8 @@ export class LogFiles implements AsyncDisposable {
       if (path !== file.path || file.link === undefined || file.gone) await this.#update(file, path, nowMs);
     }
     await this.#limitGoneFiles();
+    // The next pass refuses them.
+    for (const file of await this.#beginnings.check(this.#files.byId, nowMs)) await this.#files.remove(file);
     this.#lastPassMs = this.#nowMs();
     this.#report();
   }
@@ -197,7 +201,7 @@ export class LogFiles implements AsyncDisposable {
   async #examine(path: string, target: string, nowMs: number): Promise<string | Refused> {
     const refuse = (why: Refused["why"]): Refused => (why === "gone" ? GONE : { why, retryAtMs: nowMs + RETRY_REFUSED_MS });
     const stats = await lstat(target, { bigint: true }).catch(() => undefined);
-    if (!stats) return GONE;
+    if (!stats) return target.includes(NOT_UTF8) ? refuse("name") : GONE;
     const known = this.#files.get(fileId(stats));
     if (known) return known.id;
     // A link whose name matches may point to a folder, which the walk enters.
@@ -256,11 +260,21 @@ export class LogFiles implements AsyncDisposable {
     this.#offsetsMs = storedMs;
   }
 
+  /** Paths of matching files that are not read. */
+  #notRead(): Map<Problem, string[]> {
+    const paths = new Map<Problem, string[]>();
+    const add = (why: Problem, path: string): void => {
+      const list = paths.get(why);
+      if (list) list.push(path);
+      else paths.set(why, [path]);
+    };
+    for (const [path, { why }] of this.#refused) if (isProblem(why)) add(why, path);
+    for (const id of this.#beginnings.alike(this.#nowMs())) add("alike", this.#files.get(id)?.path ?? id);
+    return paths;
+  }
+
   #report(): void {
-    const examples = new Map<Problem, string[]>();
-    for (const [path, { why }] of this.#refused) if (isProblem(why)) examples.set(why, [...(examples.get(why) ?? []).slice(0, 9), path]);
-    const { notRead } = this.status();
-    for (const [why, files] of examples) this.#warn(why, { files, count: notRead[why] }, PROBLEMS[why]);
+    for (const [why, files] of this.#notRead()) this.#warn(why, { files: files.slice(0, 10), count: files.length }, PROBLEMS[why]);
     if (this.#tree.isCut)
       this.#warn(
         "cut",
@@ -285,7 +299,12 @@ const PROBLEMS: Readonly<Record<Problem, string>> = {
   special: "LOG_PATHS match entries that are not regular files; they are not read",
   hard_link: "files with another hard link in a folder that other users can write to are not read",
   limit: "the limit of open log files is reached, others are not read; narrow LOG_PATHS",
+  encoding: "log files in UTF-16 or UTF-32 are not read; write them in UTF-8",
+  name: "log files with names that are not UTF-8 are not read; rename them",
+  alike: "log files begin with the same bytes as another log file, and are not read; remove the other one, or make the beginnings differ",
 };
+/** Node.js replaces the bytes of a name that are not UTF-8 with this character. */
+const NOT_UTF8 = "\uFFFD";
 
 async function isFolder(path: string): Promise<boolean> {
   return (await stat(path).catch(() => undefined))?.isDirectory() ?? false;

@@ -74,6 +74,8 @@ export class LogTree {
       signal.throwIfAborted();
       const { folder, position } = visit;
       const stats = await stat(folder, { bigint: true }).catch(() => undefined);
+      // Node.js replaces bytes of a name that are not UTF-8, so the path does not exist: it is reported, and not opened.
+      if (!stats && folder.includes("\uFFFD")) yield { files: [folder], links: [], isNews: true };
       if (!stats?.isDirectory()) continue;
       const key = `${fileId(stats)} ${position.join()}`;
       if (visited.has(key)) continue;

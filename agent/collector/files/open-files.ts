@@ -4,7 +4,7 @@
 import { mkdir, readdir, rm, rmdir, symlink, unlink, lstat, readlink, realpath } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileId, linkName } from "./link-name.ts";
-import { type BigIntStats, close, constants, fstat, open } from "node:fs";
+import { type BigIntStats, close, constants, fstat, open, read } from "node:fs";
 import { promisify } from "node:util";
 
 export interface OpenFile {
@@ -55,6 +55,10 @@ export class OpenFiles {
 
   all(): IterableIterator<OpenFile> {
     return this.#files.values();
+  }
+
+  get byId(): ReadonlyMap<string, OpenFile> {
+    return this.#files;
   }
 
   /**
@@ -137,6 +141,7 @@ function ignoreMissing(error: NodeJS.ErrnoException): void {
 
 export const closeFile = promisify(close);
 const openFile = promisify(open);
+const readFile = promisify(read);
 const statOf = promisify<number, { bigint: true }, BigIntStats>(fstat);
 
 export const statOpenFile = async (fd: number): Promise<BigIntStats> => statOf(fd, { bigint: true });
@@ -147,7 +152,7 @@ const FOLDER_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_DIR
 const OTHERS_WRITE = 0o022n;
 
 /** Reason for which a file is not read. `gone`: the file no longer exists, or was replaced while it was being opened. */
-export type Refusal = "gone" | "unreadable" | "outside" | "special" | "hard_link";
+export type Refusal = "gone" | "unreadable" | "outside" | "special" | "hard_link" | "encoding";
 
 export interface LogFileRules {
   readonly mayRead: (realPath: string) => boolean;
@@ -189,7 +194,19 @@ async function whyRefused(fd: number, stats: BigIntStats, mayRead: (realPath: st
   if (stats.nlink === 0n) return "gone";
   const path = await readlink(`/proc/self/fd/${fd}`);
   if (!mayRead(path)) return "outside";
-  return stats.nlink > 1n && !(await isOwnersFolder(path, stats)) ? "hard_link" : undefined;
+  if (stats.nlink > 1n && !(await isOwnersFolder(path, stats))) return "hard_link";
+  return isUtf16(await readBeginning(fd, 4)) ? "encoding" : undefined;
+}
+
+/** Returns the first bytes of a file, at most `length`. */
+export async function readBeginning(fd: number, length: number): Promise<Buffer> {
+  const { buffer, bytesRead } = await readFile(fd, Buffer.alloc(length), 0, length, 0);
+  return buffer.subarray(0, bytesRead);
+}
+
+/** The collector reads files as UTF-8. Files in UTF-16 or UTF-32 begin with one of these byte order marks. */
+export function isUtf16(beginning: Buffer): boolean {
+  return ["fffe", "feff", "0000feff"].some((mark) => beginning.toString("hex", 0, 4).startsWith(mark));
 }
 
 /**

@@ -95,6 +95,7 @@ async function checkFiles(settings: Settings, host: HostSettings): Promise<Findi
       `links with targets outside of LOG_PATHS_ALLOWED are not read, for example ${outside[0]}`,
       "if they should be read, add their targets to LOG_PATHS_ALLOWED",
     );
+  for (const path of notRead.get("encoding") ?? []) warn(`${path} is in UTF-16 or UTF-32, and is not read`, "write it in UTF-8");
   if (count === 0) warn(`no file matches ${host.logPaths.join(", ")}`, "set LOG_PATHS");
   return findings.length > 0 ? findings : [{ name, status: "ok", detail: `${count} files match ${host.logPaths.join(", ")}` }];
 }

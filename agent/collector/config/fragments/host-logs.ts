@@ -1,6 +1,7 @@
 // Collects logs of a host: files, through descriptors that the agent keeps open (agent/collector/files), and systemd's journal. Invariants: a
 // line's file offset is stored only after the line is in the disk queue, so a crash loses no line but may repeat some; the agent's own journal
 // entries are excluded. A collector that is killed may lose one journal entry.
+import { FINGERPRINT_BYTES } from "../../../limits.ts";
 import { linkPatterns, restorePath } from "../../files/link-name.ts";
 import { CHECKPOINT_STORAGE, type Component, type Fragment } from "./fragment.ts";
 import { logFields } from "./log-fields.ts";
@@ -32,6 +33,9 @@ export function files(input: FilesInput): Fragment {
         ...(input.hasManyFiles && { max_concurrent_files: FEW_CONCURRENT_FILES }),
         include_file_name: true,
         include_file_path: true,
+        // Lines arrive as they were written: indented, with trailing spaces.
+        preserve_leading_whitespaces: true,
+        preserve_trailing_whitespaces: true,
         ...(input.multilineStart !== undefined && { multiline: { line_start_pattern: input.multilineStart } }),
         operators: [...restorePath(input.folder), SOURCE, ...fields],
       },
@@ -55,6 +59,9 @@ export function fileReaderSettings(maxAgeMs: number, pollIntervalMs: number): Co
     start_at: "beginning",
     exclude_older_than: `${Math.round(maxAgeMs / 1000)}s`,
     poll_interval: `${pollIntervalMs}ms`,
+    fingerprint_size: FINGERPRINT_BYTES,
+    // A line without a newline is complete if nothing follows for so long: programs may write one line in several pieces.
+    force_flush_period: "5s",
     // Identifies a line that is read again; it is not sent to the backend.
     include_file_record_offset: true,
     storage: CHECKPOINT_STORAGE,

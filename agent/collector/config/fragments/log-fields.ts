@@ -26,8 +26,8 @@ const MAX_SEARCHED_CHARACTERS = 2048;
 /** Keys that logging libraries use: pino, zap, logrus, log4j2 (ECS and JsonLayout), Serilog, Python, Google and OpenTelemetry. */
 const LEVEL_KEYS = ["level", "severity", "lvl", "log.level", "levelname", "loglevel", "log_level", "severity_text", "severityText", "@l"];
 const TIME_KEYS = ["time", "ts", "timestamp", "@timestamp", "@t", "timeMillis", "datetime"];
-const TRACE_KEYS = ["trace_id", "traceId", "traceID", "TraceId", "trace.id", "otelTraceID", "@tr"];
-const SPAN_KEYS = ["span_id", "spanId", "spanID", "SpanId", "span.id", "otelSpanID", "@sp"];
+const TRACE_KEYS = ["trace_id", "traceId", "traceID", "TraceId", "trace.id", "otelTraceID", "otel.trace_id", "dd.trace_id", "@tr"];
+const SPAN_KEYS = ["span_id", "spanId", "spanID", "SpanId", "span.id", "otelSpanID", "otel.span_id", "dd.span_id", "@sp"];
 
 const PLAIN = 'attributes["atherops.plain"]';
 const FIELDS = 'attributes["atherops.found"]';
@@ -99,8 +99,8 @@ function jsonExpression(input: LogFieldsInput): string {
 let said = ${firstValue(LEVEL_KEYS, nestedValue("log", "level"))};
 let level = lower(type(said) == "string" ? trim(said) : type(said) == "float" ? string(int(said)) : "");
 let when = ${firstValue(TIME_KEYS, `(${seconds})`)};
-let trace = ${firstValue(TRACE_KEYS, nestedValue("trace", "id"), nestedValue("contextMap", "trace_id"), nestedValue("contextMap", "traceId"))};
-let span = ${firstValue(SPAN_KEYS, nestedValue("span", "id"), nestedValue("contextMap", "span_id"), nestedValue("contextMap", "spanId"))};
+let trace = ${firstValue(TRACE_KEYS, ...nestedIds("trace"), googleTrace())};
+let span = ${firstValue(SPAN_KEYS, ...nestedIds("span"), 'line["logging.googleapis.com/spanId"]')};
 let ns = type(when) == "float" ? ${numberToNs("when")} : ${stringToNs("when")};
 ${selectValidFields(input)}`;
 }
@@ -127,6 +127,18 @@ ${selectValidFields(input)}`;
 
 function firstValue(keys: readonly string[], ...others: string[]): string {
   return [...keys.map((key) => `line[${JSON.stringify(key)}]`), ...others].join(" ?? ");
+}
+
+/** `kind`: `trace` or `span`. Objects that contain the id: ECS, log4j2, OpenTelemetry's and Datadog's libraries. */
+function nestedIds(kind: string): string[] {
+  const holders = ["contextMap", "attributes", "otel", "dd"].map((holder) => nestedValue(holder, `${kind}_id`));
+  return [nestedValue(kind, "id"), ...holders, nestedValue("contextMap", `${kind}Id`)];
+}
+
+/** Google Cloud Logging writes `projects/PROJECT/traces/ID`. */
+function googleTrace(): string {
+  const value = 'line["logging.googleapis.com/trace"]';
+  return `(type(${value}) == "string" ? last(split(${value}, "/")) : nil)`;
 }
 
 function nestedValue(parent: string, key: string): string {

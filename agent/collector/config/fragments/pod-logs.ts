@@ -83,23 +83,23 @@ const SOURCE = {
 };
 
 /**
+ * Standard output and standard error of a container share a file, and their lines alternate, so each is combined by an operator of its own.
  * The incomplete record is only in memory: a collector that is killed loses up to two seconds of it. Lines without a preceding first line
  * become records of their own, so that pods with another format keep their lines.
  */
 function recombineLines(start: string | undefined, id: string, condition: string | undefined): object[] {
   if (start === undefined) return [];
-  return [
-    {
-      type: "recombine",
-      ...(condition !== undefined && { id, if: condition }),
-      combine_field: "body",
-      is_first_entry: `body matches ${JSON.stringify(start)}`,
-      source_identifier: 'attributes["log.file.path"]',
-      max_unmatched_batch_size: 1,
-      force_flush_period: "2s",
-      max_log_size: "1MiB",
-    },
-  ];
+  return ['attributes["log.iostream"] == "stderr"', 'attributes["log.iostream"] != "stderr"'].map((isStream, index) => ({
+    type: "recombine",
+    id: `${id}-${index === 0 ? "stderr" : "stdout"}`,
+    if: condition === undefined ? isStream : `${isStream} and ${condition}`,
+    combine_field: "body",
+    is_first_entry: `body matches ${JSON.stringify(start)}`,
+    source_identifier: 'attributes["log.file.path"]',
+    max_unmatched_batch_size: 1,
+    force_flush_period: "2s",
+    max_log_size: "1MiB",
+  }));
 }
 
 function multilineOperators({ multilineStart, namespaces = [] }: PodLogsInput): object[] {
@@ -156,10 +156,10 @@ const CONTAINER_FORMAT: readonly object[] = [
     if: 'attributes["log.iostream"] == nil',
     timestamp: { parse_from: "attributes.time", layout_type: "gotime", layout: "2006-01-02T15:04:05.999999999Z07:00" },
   },
-  {
+  ...["stdout", "stderr"].map((stream) => ({
     type: "recombine",
-    id: "cri-parts",
-    if: IS_CRI,
+    id: `cri-parts-${stream}`,
+    if: `attributes.stream == "${stream}"`,
     combine_field: "attributes.log",
     combine_with: "",
     is_last_entry: 'attributes.logtag == "F"',
@@ -167,7 +167,7 @@ const CONTAINER_FORMAT: readonly object[] = [
     max_batch_size: 0,
     max_unmatched_batch_size: 0,
     max_log_size: MAX_LINE,
-  },
+  })),
   { type: "move", from: "attributes.log", to: "body", if: IS_CRI },
   { type: "move", from: "attributes.stream", to: 'attributes["log.iostream"]', if: IS_CRI },
   { type: "remove", field: "attributes.time", if: IS_CRI },
