@@ -36,6 +36,7 @@ export const SLOW = [
   "hack/bundle",
   "hack/console",
   "hack/kernel",
+  "hack/testing/outcome",
 ].map((name) => `${name}.engine.test.ts`);
 
 /** Options of vitest whose value is the next argument. */
