@@ -2,8 +2,11 @@
 // state and alerts. Invariants: state and alerts belong to the current revision of a rule, which is inactive until it is evaluated. Labels
 // and annotations that the server sets are omitted. At most MAX_LIVE_ALERTS_BYTES of alerts are read.
 import { AnswerTooLargeError, type LoadedAlert, type LoadedGroup, type LoadedRule, type VmalertClient } from "../engines/vmalert/client.ts";
+import { shownAnnotations } from "./alert-annotations.ts";
+import { describeEvaluationError } from "./evaluation-error.ts";
 import { MAX_LIVE_ALERTS_BYTES, MAX_NAMED_RULES, MAX_SINGLE_RULE_REQUESTS } from "./limits.ts";
-import { REVISION_ANNOTATION, type Rule } from "./rule.ts";
+import { REVISION_ANNOTATION } from "./alert-annotations.ts";
+import type { Rule } from "./rule.ts";
 import { objectSchema, TIME_SCHEMA } from "../http/schemas.ts";
 
 /** The rule status of the contract; `error` is an addition, present while the rule cannot be evaluated. */
@@ -21,12 +24,9 @@ export const STATUS_SCHEMA = objectSchema(["state", "active_alerts"], {
   state: STATE_SCHEMA,
   active_alerts: { type: "integer", minimum: 0, description: "instances that fire now" },
   last_eval: { ...TIME_SCHEMA, description: "absent before the first evaluation" },
-  error: { type: "string", description: "why the rule cannot be evaluated" },
+  error: { type: "string", description: "why the rule, or one of its annotations, cannot be evaluated" },
 });
 
-/** Replaces the evaluator's message, which contains addresses and names of other organisations. */
-export const FAILED =
-  "the last evaluation failed: the expression takes too long, matches too many series or produces duplicate labels, or the metrics store is unavailable or incomplete";
 const INACTIVE: RuleStatus = { state: "inactive", active_alerts: 0 };
 
 /** Throws EvaluatorError if the evaluator does not respond; it is not asked about a disabled rule. */
@@ -35,7 +35,7 @@ export async function statusOf(rule: Rule, evaluator: Pick<VmalertClient, "group
   if (rule.refused !== undefined) return { ...INACTIVE, error: rule.refused };
   const groups = await evaluator.groups({ groups: [rule.orgId], labels: [{ rule_id: rule.id, org_id: rule.orgId }] });
   const loaded = groups.flatMap((group) => group.rules).find((candidate) => isRevisionOf(rule, candidate));
-  const status = loaded ? readLiveStatus(loaded) : INACTIVE;
+  const status = loaded ? readLiveStatus(rule, loaded) : INACTIVE;
   return rule.uncounted === undefined ? status : { ...status, error: rule.uncounted };
 }
 
@@ -49,7 +49,7 @@ function wasEvaluated({ lastEvaluation }: Pick<LoadedRule, "lastEvaluation">): b
   return new Date(lastEvaluation).getUTCFullYear() > 1;
 }
 
-function readLiveStatus(loaded: LoadedRule): RuleStatus {
+function readLiveStatus({ annotations }: Rule, loaded: LoadedRule): RuleStatus {
   const alerts = loaded.alerts ?? [];
   const firing = alerts.filter((alert) => alert.state === "firing").length;
   const state = firing > 0 ? "firing" : alerts.some((alert) => alert.state === "pending") ? "pending" : "inactive";
@@ -57,7 +57,7 @@ function readLiveStatus(loaded: LoadedRule): RuleStatus {
     state,
     active_alerts: firing,
     ...(wasEvaluated(loaded) && { last_eval: new Date(loaded.lastEvaluation).toISOString() }),
-    ...(loaded.health === "err" && { error: FAILED }),
+    ...(loaded.health === "err" && { error: describeEvaluationError(loaded.lastError ?? "", annotations) }),
   };
 }
 
@@ -167,20 +167,19 @@ function describeRule(rule: Rule, evaluated: LoadedRule | undefined) {
 }
 
 function describeHealth(
-  { refused, uncounted }: Rule,
+  { refused, uncounted, annotations }: Rule,
   live: LoadedRule | undefined,
 ): { readonly health: "ok" | "err" | "unknown"; readonly lastError?: string } {
   const reason = refused ?? uncounted;
   if (reason !== undefined) return { health: "err", lastError: reason };
-  if (live?.health === "err") return { health: "err", lastError: FAILED };
+  if (live?.health === "err") return { health: "err", lastError: describeEvaluationError(live.lastError ?? "", annotations) };
   return { health: live && wasEvaluated(live) ? "ok" : "unknown" };
 }
 
 function describeAlert({ labels = {}, annotations = {}, state, activeAt, value }: LoadedAlert) {
-  const { [REVISION_ANNOTATION]: _revision, ...texts } = annotations;
   return {
     labels: Object.fromEntries(Object.entries(labels).filter(([name]) => !SERVER_LABELS.has(name))),
-    annotations: texts,
+    annotations: shownAnnotations(annotations),
     state,
     activeAt,
     value,

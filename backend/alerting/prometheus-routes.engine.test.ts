@@ -171,13 +171,22 @@ describe("two organisations", () => {
     expect([answer.statusCode, answer.json()]).toEqual([400, { error: "invalid_parameter", message: expect.stringContaining(name) }]);
   });
 
+  test("show the value and name the annotation if its formatter cannot format a value", async () => {
+    await service.push(blue.orgId, 'lag{region="eu-1"} 1');
+    const annotations = { age: "since {{ $labels.region | humanizeDuration }}", text: "{{ $value | humanize }}" };
+    await makeRule(blue, { name: "not a number", expr: "lag > 0", annotations });
+    const rule = await until(blue, "not a number", ({ state }) => state === "firing");
+    expect([rule.health, rule.lastError]).toEqual(["err", expect.stringMatching(/^annotation age: /)]);
+    expect([rule.annotations, rule.alerts[0]?.annotations]).toEqual([annotations, { age: "since eu-1", text: "1" }]);
+  });
+
   test("have a rule that cannot be evaluated as err, in no words of the evaluator", async () => {
     await service.push(blue.orgId, 'twice{of="one"} 1');
     await makeRule(blue, { name: "same labels twice", expr: 'label_replace(twice, "of", "same", "", "") > 0' });
     await until(blue, "same labels twice", ({ health }) => health === "ok");
     await service.push(blue.orgId, 'twice{of="other"} 1');
     const failed = await until(blue, "same labels twice", ({ health }) => health === "err");
-    expect(failed.lastError).toMatch(/^the last evaluation failed/);
+    expect(failed.lastError).toMatch(/^the last evaluation failed: several series have the same labels/);
   });
 });
 

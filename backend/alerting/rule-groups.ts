@@ -3,9 +3,10 @@
 // every query of a group to the organisation, and the server sets `org_id` and `rule_id` of its alerts.
 import type { LoadedGroup } from "../engines/vmalert/client.ts";
 import { type GroupRule, renderGroup, type RuleGroup } from "../engines/vmalert/rule-files.ts";
+import { rawAnnotations, REVISION_ANNOTATION } from "./alert-annotations.ts";
 import { MAX_ALERTS_BYTES_PER_ORG, MAX_ALERTS_BYTES_PER_RULE, MAX_INSTANCES_PER_RULE } from "./limits.ts";
 import { countedExpression } from "./log-condition.ts";
-import { alertBytes, type CheckedRule, REVISION_ANNOTATION, type Rule } from "./rule.ts";
+import { alertBytes, type CheckedRule, type Rule } from "./rule.ts";
 import type { RuleTable } from "./table.ts";
 
 /** Concurrent evaluations per organisation: with more, one tenant could use the whole engine. */
@@ -60,7 +61,7 @@ function groupRule(rule: CheckedRule, orgId: string, ruleId: string, revision: n
     expr: rule.logs ? countedExpression(ruleId, rule.logs) : rule.expr,
     forMs: rule.forMs,
     labels: { ...rule.labels, severity: rule.severity, org_id: orgId, rule_id: ruleId },
-    annotations: { ...rule.annotations, [REVISION_ANNOTATION]: String(revision) },
+    annotations: { ...rule.annotations, ...rawAnnotations(rule.annotations), [REVISION_ANNOTATION]: String(revision) },
   };
 }
 

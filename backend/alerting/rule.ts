@@ -3,6 +3,7 @@
 // rule is checked in rule-check.ts.
 import { durationMs } from "../../common/duration.ts";
 import { closedSchema, TIME_SCHEMA, UUID_SCHEMA, invalidField } from "../http/schemas.ts";
+import { rawAnnotations, REVISION_ANNOTATION } from "./alert-annotations.ts";
 import { checkText, EXCEPT_LINES, estimatePrintedBytes, findTemplateProblem } from "./rule-text.ts";
 import { MAX_ALERT_BYTES, MAX_FOR_MS, MAX_RULE_BYTES } from "./limits.ts";
 import { alertLabel, checkLogs, expressionOf, isLogExpression, LOG_CONDITION_SCHEMA, type LogCondition } from "./log-condition.ts";
@@ -58,8 +59,6 @@ const RESERVED_LABELS = new Set([
   "vm_account_id",
   "vm_project_id",
 ]);
-/** Annotation that identifies the revision of a rule in the evaluator. */
-export const REVISION_ANNOTATION = "rule_revision";
 const LABEL_NAME = "^[a-zA-Z_][a-zA-Z0-9_]{0,127}$";
 
 const textMap = (maxLength: number) => ({
@@ -163,8 +162,9 @@ export function readForMs(text: string): number {
 /** Estimated memory of one alert of the rule in the evaluator: its labels, and its annotations with the output of their templates. */
 export function alertBytes(body: RuleBody): number {
   const exprBytes = Buffer.byteLength(body.expr);
-  const printed = Object.values(body.annotations).reduce((sum, text) => sum + estimatePrintedBytes(text, exprBytes), 0);
-  return 1024 + bytesOf(body) + printed;
+  const annotations = { ...body.annotations, ...rawAnnotations(body.annotations) };
+  const printed = Object.values(annotations).reduce((sum, text) => sum + estimatePrintedBytes(text, exprBytes), 0);
+  return 1024 + bytesOf({ ...body, annotations }) + printed;
 }
 
 /** UTF-8 bytes of all text in a rule that the user wrote. */

@@ -225,6 +225,34 @@ describeOnEachStore((store) => {
     expect((await messages(1)).map(hosts)).toEqual([["b firing"]]);
   });
 
+  test("an alert keeps its start while the evaluator restarts and when it resolves, and gets a new one when it fires again", async () => {
+    const org = await notifiedOrg(database.tables(), { waitSeconds: 0, intervalSeconds: 0 });
+    await start();
+    const firstMs = nowMs;
+    await post([fires(org, "a")]);
+    await messages(1);
+    const starts = async () =>
+      (await database.tables<Tables>().selectFrom("alerts").select("starts_at").execute()).map((row) => +row.starts_at);
+    for (const restartMs of [2 * MINUTE_MS, 3 * MINUTE_MS]) {
+      pass(restartMs);
+      await notification?.[Symbol.asyncDispose]();
+      await start();
+      // The restarted evaluator reports its own start as the start of the alert.
+      await post([fires(org, "a")]);
+      expect(await starts()).toEqual([firstMs]);
+    }
+    pass(2 * MINUTE_MS);
+    await post([ends(org, "a")]);
+    await messages(2);
+    expect(sent.map(({ alerts }) => alerts.map(({ status, startsAt }) => [status, Date.parse(startsAt)]))).toEqual([
+      [["firing", firstMs]],
+      [["resolved", firstMs]],
+    ]);
+    pass(MINUTE_MS);
+    await post([fires(org, "a")]);
+    expect(await starts()).toEqual([nowMs]);
+  });
+
   test("an alert of a rule that is not the organisation's is dropped and counted", async () => {
     const [org, other] = [await notifiedOrg(database.tables()), await notifiedOrg(database.tables())];
     await start();

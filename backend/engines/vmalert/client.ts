@@ -9,6 +9,8 @@ export interface LoadedRule {
   readonly name: string;
   readonly state: string;
   readonly health: string;
+  /** Contains addresses, and may contain names of other organisations. */
+  readonly lastError?: string;
   /** Duration of the last evaluation, in seconds. */
   readonly evaluationTime: number;
   /** The number of series that the last evaluation found. */

@@ -157,7 +157,8 @@ async function write(trx: Transaction<NotificationTables>, rows: readonly Row[])
       conflict.columns(["org_id", "fingerprint"]).doUpdateSet((eb) => ({
         annotations: eb.ref("excluded.annotations") as never,
         bytes: eb.ref("excluded.bytes"),
-        starts_at: eb.ref("excluded.starts_at"),
+        // A restarted evaluator reports a later start of an alert that never ended.
+        starts_at: eb.case().when("alerts.ends_at", "is", null).then(eb.ref("alerts.starts_at")).else(eb.ref("excluded.starts_at")).end(),
         ends_at: eb.ref("excluded.ends_at"),
         expires_at: eb.ref("excluded.expires_at"),
         updated_at: eb.ref("excluded.updated_at"),

@@ -2,7 +2,7 @@
 // labels that our own rule groups set last, so that no tenant can forge them; stored text is limited here.
 import { createHash } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { REVISION_ANNOTATION } from "../../alerting/rule.ts";
+import { shownAnnotations } from "../../alerting/alert-annotations.ts";
 import { ApiError } from "../../errors.ts";
 import {
   MAX_ALERT_ANNOTATIONS,
@@ -91,7 +91,7 @@ export function readAlert(value: unknown): PostedAlert | undefined {
     .update(JSON.stringify([ruleId, shown]))
     .digest("hex")
     .slice(0, 16);
-  const texts = Object.entries(readTexts(annotations)).filter(([name]) => name !== REVISION_ANNOTATION);
+  const texts = Object.entries(shownAnnotations(readTexts(annotations)));
   const stored = {
     labels: limitLabels(shown, MAX_ALERT_LABELS, MAX_ALERT_LABEL_LENGTH),
     annotations: limitLabels(texts, MAX_ALERT_ANNOTATIONS, MAX_ALERT_ANNOTATION_LENGTH),
