@@ -47,6 +47,19 @@ describe("histograms", () => {
     expect(convert([histogram({ count: "3", ...point })])).toEqual({ lines: [], dropped: { malformed_point: 1 } });
   });
 
+  it.each([
+    [{ bucketCounts: [3, 0], explicitBounds: [-10] }, ["-10.000000000000002", "-10"]],
+    [{ bucketCounts: [3, 0], explicitBounds: [-10], min: -16 }, ["-32", "-10"]],
+    [{ bucketCounts: [3, 0], explicitBounds: [-10], min: -4 }, ["-10.000000000000002", "-10"]],
+    [{ bucketCounts: [0, 3], explicitBounds: [-10], min: -4 }, ["-10"]],
+    [{ bucketCounts: [3, 0], explicitBounds: [0] }, ["0"]],
+    [{ bucketCounts: [3, 0], explicitBounds: [-Number.MAX_VALUE] }, ["-17976931348623157".padEnd(310, "0")]],
+    [{ bucketCounts: [3], explicitBounds: [] }, []],
+  ])("have a bucket below values whose bucket ends below 0: %j", (point, bounds) => {
+    const written = series([histogram({ count: 3, ...point })]).flatMap((line) => /_bucket\{le="(.*)"/.exec(line)?.[1] ?? []);
+    expect(written).toEqual([...bounds, "+Inf"]);
+  });
+
   it("rename a point's own `le`", () => {
     expect(series([histogram({ count: "1", attributes: attributes({ le: "mine" }) })])[0]).toBe(
       'h_seconds_bucket{exported_le="mine",le="+Inf"}',
@@ -57,7 +70,7 @@ describe("histograms", () => {
 describe("exponential histograms", () => {
   it("have the upper bounds of their scale", () => {
     const point = { scale: 0, count: "6", sum: 9, positive: { offset: -1, bucketCounts: ["1", "2", "3"] } };
-    expect(exponentialBounds(point)).toEqual({ "1": 1, "2": 3, "4": 6, "+Inf": 6 });
+    expect(exponentialBounds(point)).toEqual({ "0.5": 0, "1": 1, "2": 3, "4": 6, "+Inf": 6 });
     expect(series([exponential(point)]).slice(-2)).toEqual(["e_sum", "e_count"]);
   });
 
@@ -70,23 +83,15 @@ describe("exponential histograms", () => {
       negative: { offset: 0, bucketCounts: ["1", "2"] },
       positive: { offset: 0, bucketCounts: ["3"] },
     };
-    expect(Object.entries(exponentialBounds(point))).toEqual(
-      expect.arrayContaining([
-        ["-2", 2],
-        ["-1", 3],
-        ["0.25", 7],
-        ["2", 10],
-        ["+Inf", 10],
-      ]),
-    );
+    expect(exponentialBounds(point)).toEqual({ "-4": 0, "-2": 2, "-1": 3, "-0.25": 3, "0.25": 7, "1": 7, "2": 10, "+Inf": 10 });
   });
 
   it("write no empty buckets beyond those in use, which would stand still once the sender leaves them out", () => {
     const positive = { offset: 0, bucketCounts: ["0", "1", "0", 2, 0, "0"] };
     const negative = { offset: 0, bucketCounts: ["0", "0"] };
-    expect(exponentialBounds({ scale: 0, count: "3", positive, negative })).toEqual({ "4": 1, "8": 1, "16": 3, "+Inf": 3 });
+    expect(exponentialBounds({ scale: 0, count: "3", positive, negative })).toEqual({ "2": 0, "4": 1, "8": 1, "16": 3, "+Inf": 3 });
     const wide = { offset: 0, bucketCounts: ["1", ...Array.from({ length: 400 }, () => "0")] };
-    expect(exponentialBounds({ scale: 2, count: "1", positive: wide })).toEqual({ "1.189207115002721": 1, "+Inf": 1 });
+    expect(exponentialBounds({ scale: 2, count: "1", positive: wide })).toEqual({ "1": 0, "1.189207115002721": 1, "+Inf": 1 });
     expect(exponentialBounds({ scale: 0, count: "0", positive: { bucketCounts: ["0"] } })).toEqual({ "+Inf": 0 });
   });
 
@@ -95,7 +100,7 @@ describe("exponential histograms", () => {
     const fine = exponentialBounds({ scale: 5, count: "64", positive: { offset: 0, bucketCounts } });
     const coarse = exponentialBounds({ scale: 1, count: "64", positive: { offset: 0, bucketCounts: ["16", "16", "16", "16"] } });
     expect(Object.keys(fine)).toEqual(expect.arrayContaining(Object.keys(coarse)));
-    expect(Object.keys(fine)).toHaveLength(8 + 1);
+    expect(Object.keys(fine)).toHaveLength(1 + 8 + 1);
     for (const [le, count] of Object.entries(coarse)) expect(fine[le]).toBe(count);
   });
 
@@ -114,22 +119,33 @@ describe("exponential histograms", () => {
   });
 
   it.each([
-    [{ scale: -11, positive: { offset: 0, bucketCounts: ["1"] } }, { "+Inf": 1 }],
+    [
+      { scale: -11, positive: { offset: 0, bucketCounts: ["1"] } },
+      { "1": 0, "+Inf": 1 },
+    ],
+    [
+      { scale: 0, positive: { offset: 1023, bucketCounts: ["1"] } },
+      { ["898846567431158".padEnd(308, "0")]: 0, "+Inf": 1 },
+    ],
+    [
+      { scale: 0, zeroThreshold: 0.5, zeroCount: 1, positive: { offset: -2, bucketCounts: [1, 1, 1] } },
+      { "-0.5": 0, "0.5": 2, "1": 3, "2": 4, "+Inf": 1 },
+    ],
     [
       { scale: 0, positive: { offset: -2000, bucketCounts: ["1"] } },
       { "0": 1, "+Inf": 1 },
     ],
     [
       { scale: 20, positive: { offset: 1 << 20, bucketCounts: ["1"] } },
-      { "2.378414230005442": 1, "+Inf": 1 },
+      { "2": 0, "2.378414230005442": 1, "+Inf": 1 },
     ],
     [
       { scale: -2147483648, positive: { offset: -1, bucketCounts: ["1"] } },
-      { "1": 1, "+Inf": 1 },
+      { "0": 0, "1": 1, "+Inf": 1 },
     ],
     [
       { scale: 2147483647, positive: { offset: -5, bucketCounts: ["1"] } },
-      { "1": 1, "+Inf": 1 },
+      { "0.8408964152537145": 0, "1": 1, "+Inf": 1 },
     ],
   ])("stay within what a number holds: %j", (point, expected) => {
     expect(exponentialBounds({ count: "1", ...point })).toEqual(expected);
@@ -144,7 +160,10 @@ describe("exponential histograms", () => {
     { scale: 0, positive: { offset: 2 ** 31, bucketCounts: counts(1) } },
     { scale: 0, negative: { offset: "99999999999", bucketCounts: counts(1) } },
     { scale: 0, positive: { offset: "1e5", bucketCounts: counts(1) } },
-  ])("whose scale or offset is no 32-bit integer are counted and left out, case %#", (point) => {
+    { scale: 0, zeroCount: 1, zeroThreshold: "NaN" },
+    { scale: 0, zeroCount: 1, zeroThreshold: -1 },
+    { scale: 0, zeroCount: 1, zeroThreshold: "Infinity" },
+  ])("whose scale or offset is no 32-bit integer, or whose zero threshold is no width, are counted and left out, case %#", (point) => {
     expect(convert([exponential({ count: "1", ...point })])).toEqual({ lines: [], dropped: { malformed_point: 1 } });
   });
 
@@ -152,13 +171,13 @@ describe("exponential histograms", () => {
     const point = (offset: number | string) => ({ scale: 0, count: "2", positive: { offset, bucketCounts: ["1", "1"] } });
     expect(exponentialBounds({ ...point("3"), scale: "0" })).toEqual(exponentialBounds(point(3)));
     const far = exponentialBounds({ scale: 20, count: "1", positive: { offset: "99999999", bucketCounts: counts(1) } });
-    expect(Object.values(far)).toEqual([1, 1]);
+    expect(Object.values(far)).toEqual([0, 1, 1]);
   });
 
   it("merge counts beyond 2^53 exactly", () => {
     const bucketCounts = ["9007199254740991", "1", "18446744073709551615", "0", "7"];
     const { lines } = convert([exponential({ scale: 20, count: "1", positive: { bucketCounts } })]);
-    expect(lines[0]).toMatch(/^e_bucket\{le="1\.189207115002721"\} 18455751272964292614 /);
+    expect(lines[1]).toMatch(/^e_bucket\{le="1\.189207115002721"\} 18455751272964292614 /);
   });
 
   it("with 100,000 counts are added up once, not again for each coarser scale", () => {

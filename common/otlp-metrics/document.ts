@@ -43,6 +43,7 @@ export interface NumberPoint extends Point {
 export interface HistogramPoint extends Point {
   count?: Int64;
   sum?: Double;
+  min?: Double;
   bucketCounts?: Int64[];
   explicitBounds?: Double[];
 }

@@ -1,5 +1,6 @@
 // Converts OTLP histograms to the cumulative buckets of the text format. Invariants: bounds are strictly ascending; counts never decrease;
-// 64-bit counts stay exact. Source: OpenTelemetry specification, metrics/data-model.md, "Histogram" and "ExponentialHistogram".
+// 64-bit counts stay exact; the bucket below each bucket with values ends where that one begins, because `histogram_quantile` interpolates
+// from the previous bound, or from 0. Source: OpenTelemetry specification, metrics/data-model.md, "Histogram" and "ExponentialHistogram".
 import {
   type Buckets,
   type Double,
@@ -28,10 +29,24 @@ export interface Bucket {
 export function explicitBuckets(point: HistogramPoint, bounds: BoundsText): Bucket[] | undefined {
   const counts = listOf(point.bucketCounts);
   if (counts.length === 0) return [];
-  const texts = bounds.of(listOf(point.explicitBounds));
+  const numbers = listOf(point.explicitBounds);
+  const texts = bounds.of(numbers);
   if (texts === undefined || counts.length !== texts.length + 1) return undefined;
   const sums = runningSums(counts);
-  return sums && texts.map((le, index) => ({ le, count: sums[index] ?? "0" }));
+  if (sums === undefined) return undefined;
+  const buckets = texts.map((le, index) => ({ le, count: sums[index] ?? "0" }));
+  const first = toDouble(numbers[0]) ?? 0;
+  const below = first >= 0 || sums[0] === "0" ? first : lowerEnd(first, toDouble(point.min));
+  return below < first ? [{ le: leText(below), count: "0" }, ...buckets] : buckets;
+}
+
+/**
+ * A bound below all values of the first bucket, whose bound is negative. It is a power of 2, so that a falling minimum seldom adds a
+ * series. Without a minimum, it is so near the bound that quantiles are the bound itself, as in Prometheus.
+ */
+function lowerEnd(first: number, min = first): number {
+  const nearest = first * (1 + Number.EPSILON) - Number.MIN_VALUE;
+  return Math.max(-Number.MAX_VALUE, min < first ? -(2 ** (Math.floor(Math.log2(-min)) + 1)) : nearest);
 }
 
 /** Caches bounds as text while points have the same bounds, as nearly all points of a metric do. */
@@ -101,19 +116,33 @@ export function exponentialBuckets(point: ExponentialHistogramPoint): Bucket[] |
   const [usedPositive, usedNegative] = [usedBuckets(point.positive), usedBuckets(point.negative)];
   if (sentScale === undefined || !usedPositive || !usedNegative) return undefined;
   let scale = Math.min(sentScale, FINEST_SCALE);
-  while (mergedRange(usedPositive, sentScale - scale).length + mergedRange(usedNegative, sentScale - scale).length > MAX_BUCKETS)
-    scale -= 1;
+  const zeroCount = toDigits(point.zeroCount ?? 0);
+  const threshold = toDouble(point.zeroThreshold ?? 0) ?? Number.NaN;
+  if (zeroCount === undefined || zeroCount.startsWith("-") || !(threshold >= 0 && threshold < Number.POSITIVE_INFINITY)) return undefined;
+  const sides = [usedPositive, usedNegative].filter(({ counts }) => counts.length > 0);
+  const boundsAt = (steps: number): number => sides.reduce((sum, side) => sum + mergedRange(side, steps).length + 1, 0);
+  while (boundsAt(sentScale - scale) + (zeroCount === "0" ? 0 : 2) > MAX_BUCKETS) scale -= 1;
   const positive = mergeBuckets(usedPositive, sentScale - scale);
   const negative = mergeBuckets(usedNegative, sentScale - scale);
-  const zeroCount = toDigits(point.zeroCount ?? 0);
-  if (!positive || !negative || zeroCount === undefined || zeroCount.startsWith("-")) return undefined;
+  if (!positive || !negative) return undefined;
   const bound = (index: number): number => (index === 0 ? 1 : 2 ** (index * 2 ** -scale));
-  const ascending: [number, bigint][] = [
-    ...negative.counts.map((count, index): [number, bigint] => [-bound(negative.offset + index), count]).toReversed(),
-    ...(zeroCount === "0" ? [] : [[toDouble(point.zeroThreshold) ?? 0, BigInt(zeroCount)] as [number, bigint]]),
-    ...positive.counts.map((count, index): [number, bigint] => [bound(positive.offset + index + 1), count]),
-  ];
-  return cumulative(ascending);
+  const below = ({ offset, counts }: ExactBuckets): ExactBuckets => ({ offset: -offset - counts.length, counts: counts.toReversed() });
+  return cumulative([
+    runOf(below(negative), (index) => -bound(-index)),
+    zeroCount === "0" ? [] : [[-(threshold || (negative.counts.length > 0 ? NEXT_TO_ZERO : 0))], [threshold, BigInt(zeroCount)]],
+    runOf(positive, bound),
+  ]);
+}
+
+/** A threshold of 0 has no lower bound of its own; this is the zero threshold of Prometheus' native histograms. */
+const NEXT_TO_ZERO = 2 ** -128;
+
+/** An upper bound and the count of its bucket; without a count, the lower bound of a run. */
+type Bound = readonly [bound: number, count?: bigint];
+
+function runOf({ offset, counts }: ExactBuckets, bound: (index: number) => number): Bound[] {
+  if (counts.length === 0) return [];
+  return [[Math.max(bound(offset), -Number.MAX_VALUE)], ...counts.map((count, at): Bound => [bound(offset + at + 1), count])];
 }
 
 interface UsedBuckets {
@@ -128,8 +157,9 @@ interface ExactBuckets {
 
 /**
  * Removes empty buckets at both ends. Senders first reserve 20 buckets, most of them empty, and fewer later. If the empty ones were
- * written, their series would end, and keep their last value above the growing ones until the store's lookback period is over. Undefined if
- * the offset is not a 32-bit integer.
+ * written, their series would end, and keep their last value above the growing ones until the store's lookback period is over. The lower
+ * bound of a run does no such harm: when smaller values come, it is the bound of a bucket, and its series goes on; should it end, its last
+ * value is below all others. Undefined if the offset is not a 32-bit integer.
  */
 function usedBuckets(buckets: Buckets | undefined): UsedBuckets | undefined {
   const offset = toInt32(buckets?.offset);
@@ -170,13 +200,13 @@ function mergeBuckets(buckets: UsedBuckets, steps: number): ExactBuckets | undef
 }
 
 /** Bounds too large for a double are omitted (`+Inf` includes their counts), and those too small for it become 0. */
-function cumulative(ascending: readonly [number, bigint][]): Bucket[] {
+function cumulative(runs: readonly (readonly Bound[])[]): Bucket[] {
   const buckets: Bucket[] = [];
   let sum = 0n;
   let last = Number.NEGATIVE_INFINITY;
-  for (const [bound, count] of ascending) {
-    sum += count;
-    if (bound === Number.POSITIVE_INFINITY || bound === Number.NEGATIVE_INFINITY) continue;
+  for (const [bound, count] of runs.flat()) {
+    sum += count ?? 0n;
+    if (!Number.isFinite(bound) || (count === undefined && bound <= last)) continue;
     if (bound <= last) buckets.pop();
     last = Math.max(bound, last);
     buckets.push({ le: leText(last === 0 ? 0 : last), count: String(sum) });

@@ -112,6 +112,8 @@ function writeHistogram(text: usize, length: u32, labelsLength: u32): void {
   const count = hasBounds ? load<u32>(answerAt(bounds)) : 0;
   if (sums != 0 && sums != count + 1) fallBack(UNUSUAL);
   let bound = hasBounds ? answerAt(bounds) + 4 : 0;
+  // Values below a first bound that is negative, `le="-1`: the host adds the bound below them.
+  if (sums > 1 && load<u64>(SUMS) != 0 && load<u8>(bound, 5) == 0x2d) fallBack(UNUSUAL);
   for (let index: u32 = 0; index + 1 < sums; index++) {
     const size: u32 = load<u8>(bound);
     startBucket(text, length, labelsLength);
