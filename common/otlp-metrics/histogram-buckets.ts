@@ -126,9 +126,8 @@ export function exponentialBuckets(point: ExponentialHistogramPoint): Bucket[] |
   const negative = mergeBuckets(usedNegative, sentScale - scale);
   if (!positive || !negative) return undefined;
   const bound = (index: number): number => (index === 0 ? 1 : 2 ** (index * 2 ** -scale));
-  const below = ({ offset, counts }: ExactBuckets): ExactBuckets => ({ offset: -offset - counts.length, counts: counts.toReversed() });
   return cumulative([
-    runOf(below(negative), (index) => -bound(-index)),
+    runOf(mirrored(negative), (index) => -bound(-index)),
     zeroCount === "0" ? [] : [[-(threshold || (negative.counts.length > 0 ? NEXT_TO_ZERO : 0))], [threshold, BigInt(zeroCount)]],
     runOf(positive, bound),
   ]);
@@ -139,6 +138,10 @@ const NEXT_TO_ZERO = 2 ** -128;
 
 /** An upper bound and the count of its bucket; without a count, the lower bound of a run. */
 type Bound = readonly [bound: number, count?: bigint];
+
+function mirrored({ offset, counts }: ExactBuckets): ExactBuckets {
+  return { offset: -offset - counts.length, counts: counts.toReversed() };
+}
 
 function runOf({ offset, counts }: ExactBuckets, bound: (index: number) => number): Bound[] {
   if (counts.length === 0) return [];
