@@ -36,6 +36,7 @@ import { PLAIN_LINES } from "./ingest/exposition/plain-lines.ts";
 import { WRITE_KERNEL } from "./ingest/remote-write/fast-check.ts";
 import { OTLP_KERNEL } from "./ingest/otlp/fast-decode.ts";
 import { registerLogRoutes } from "./query/native/log-routes.ts";
+import { chooseByJob } from "./query/loki/jobs.ts";
 import { registerLokiRoutes } from "./query/loki/routes.ts";
 import { createExpositionIngest } from "./ingest/exposition/exposition-ingest.ts";
 import { exchangeSeriesSketches } from "./replicas/series-sketches.ts";
@@ -55,7 +56,9 @@ import type { Route } from "./http/route.ts";
 import { readConsole, registerConsole } from "./http/console.ts";
 import { addListeners, probePortSharing } from "./http/listeners.ts";
 import { type ListenAddress, loggable } from "./settings.ts";
-import { Sandbox } from "./query/sandbox/sandbox.ts";
+import { READING_LIMITS } from "./query/sandbox/limits.ts";
+import { type JobRunner, Sandbox } from "./query/sandbox/sandbox.ts";
+import type { KillReason } from "./query/sandbox/sandbox-process.ts";
 import { registerSsoRoutes } from "./auth/sso/routes.ts";
 import { openSenderProtocols } from "./sender-protocols.ts";
 import { type LocalStart, openStartChannel } from "./start-channel.ts";
@@ -202,7 +205,7 @@ async function openApi(running: Running, { clickhouse, logStore, spanStore }: Te
   ownMetrics.gauge("query_answers_held_bytes", () => answers.heldBytes);
   reportTelemetry(ownMetrics, clickhouse);
   ownMetrics.queries("metrics", () => metrics.queries);
-  const sandbox = stack.use(openSandbox(running, clickhouse));
+  const sandbox = openSandbox(running, clickhouse);
   registerLogRoutes(app, { store: logStore, sandbox, answers, guards });
   registerLokiRoutes(app, { sandbox, store: logStore, answers, guards });
   registerTraceRoutes(app, { store: spanStore, answers, guards });
@@ -238,11 +241,13 @@ function openActiveSeries({ database, replicas, signing, stack }: Running, limit
   return series;
 }
 
-function openSandbox({ log, ownMetrics, stopping }: Running, clickhouse: Telemetry["clickhouse"]): Sandbox {
+function openSandbox({ log, ownMetrics, stopping, stack }: Running, clickhouse: Telemetry["clickhouse"]): JobRunner {
   const script = new URL("./sandbox-worker.ts", import.meta.url);
-  const sandbox = new Sandbox({ script, clickhouse, log, stopping, onKilled: (reason) => ownMetrics.sandboxJobKilled(reason) });
-  ownMetrics.queries("sandbox", () => sandbox.jobs);
-  return sandbox;
+  const options = { script, clickhouse, log, stopping, onKilled: (reason: KillReason) => ownMetrics.sandboxJobKilled(reason) };
+  const computing = stack.use(new Sandbox(options));
+  const reading = stack.use(new Sandbox({ ...options, limits: READING_LIMITS }));
+  ownMetrics.queries("sandbox", () => computing.jobs);
+  return chooseByJob({ computing, reading });
 }
 
 function registerAccounts(app: FastifyInstance, running: Running): void {

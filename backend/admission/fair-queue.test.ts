@@ -1,5 +1,5 @@
 import { setImmediate } from "node:timers/promises";
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { FairQueue, type FairQueueOptions, QueueFullError } from "./fair-queue.ts";
 
 /** Work that runs until the test ends it; `started` is the order in which work began. */
@@ -62,7 +62,7 @@ describe("a fair queue", () => {
   });
 
   it.each([1, 2, 4])("with %i slots serves a new organisation before the backlog of another", async (running) => {
-    const { started, begin, end } = queueWith({ running, perOrg: running, waitingPerOrg: 99 });
+    const { started, begin, end } = queueWith({ running, endsSoon: true, waitingPerOrg: 99 });
     for (let index = 1; index <= running + 20; index++) void begin(`a${index}`);
     void begin("b1");
     await setImmediate();
@@ -83,7 +83,7 @@ describe("a fair queue", () => {
   });
 
   it("serves the organisation with the fewest running requests, not the one that has waited longest", async () => {
-    const { started, begin, end } = queueWith({ running: 4, perOrg: 3, waitingPerOrg: 9 });
+    const { started, begin, end } = queueWith({ running: 4, perOrg: 3, endsSoon: true, waitingPerOrg: 9 });
     for (const name of ["b1", "a1", "a2", "c1"]) void begin(name);
     // `a` is first in the queue and has two requests running; `b` and `d` have none as soon as b1 has ended.
     for (const name of ["a3", "b2", "d1"]) void begin(name);
@@ -132,5 +132,127 @@ describe("a fair queue", () => {
     expect(queue.running).toBe(1);
     await end("a2");
     expect([await left, queue.running, queue.waiting]).toEqual(["a2", 0, 0]);
+  });
+});
+
+/** Slots are held until the test, or the queue, ends the work. */
+describe("a fair queue whose work takes long", () => {
+  afterEach(() => void vi.useRealTimers());
+
+  function open(running: number, options: Partial<FairQueueOptions> = {}) {
+    vi.useFakeTimers();
+    const queue = new FairQueue({ running, waitingPerOrg: 99, takesBack: true, ...options });
+    const started: string[] = [];
+    const refused: string[] = [];
+    const ends = new Map<string, () => void>();
+    /** `endsAfterMs`: how long the work continues after its slot was taken back. */
+    const begin = (name: string, endsAfterMs = 0): void => {
+      const work = async (takenBack: AbortSignal): Promise<void> => {
+        started.push(name);
+        const { promise, resolve, reject } = Promise.withResolvers<void>();
+        ends.set(name, resolve);
+        takenBack.addEventListener("abort", () => setTimeout(() => reject(takenBack.reason), endsAfterMs));
+        await promise;
+      };
+      queue
+        .run(name.slice(0, 1), undefined, work)
+        .catch(({ code, retryAfterS }: { code: string; retryAfterS: number }) => void refused.push(`${name} ${code} ${retryAfterS}`));
+    };
+    const pass = async (ms: number): Promise<void> => void (await vi.advanceTimersByTimeAsync(ms));
+    return { queue, started, refused, begin, pass, end: (name: string) => (ends.get(name)?.(), pass(0)) };
+  }
+
+  it.each([
+    [2, ["a1", "b1"]],
+    [3, ["a1", "a2", "b1"]],
+    [4, ["a1", "a2", "b1", "c1"]],
+    [8, ["a1", "a2", "a3", "a4", "b1", "b2", "c1", "d1"]],
+  ])("of %i slots gives an organisation at most as many as then stay free, and each newcomer one", async (slots, expected) => {
+    const { started, begin, pass } = open(slots);
+    for (const org of ["a", "b", "c", "d"]) for (let job = 1; job <= 5; job += 1) begin(`${org}${job}`);
+    await pass(0);
+    expect(started).toEqual(expected);
+  });
+
+  it("keeps the last free slot for organisations that used little in the last minute", async () => {
+    const { started, begin, end, pass } = open(3);
+    for (const name of ["a1", "b1", "c1"]) begin(name);
+    await pass(10_000);
+    for (const name of ["a1", "b1", "c1"]) await end(name);
+    for (const name of ["a2", "b2", "c2"]) begin(name);
+    await pass(0);
+    expect(started.slice(3)).toEqual(["a2", "b2"]);
+    begin("d1");
+    await pass(0);
+    expect(started.slice(5)).toEqual(["d1"]);
+  });
+
+  it("gives a free slot to the waiting organisation with the least use in the last minute, not to the first", async () => {
+    const { started, begin, end, pass } = open(1, { takesBack: false });
+    begin("a1");
+    await pass(10_000);
+    for (const name of ["a2", "b1"]) begin(name);
+    await end("a1");
+    await pass(1000);
+    for (const name of ["b2", "c1"]) begin(name);
+    await end("b1");
+    await end("c1");
+    await end("b2");
+    expect(started).toEqual(["a1", "b1", "c1", "b2", "a2"]);
+  });
+
+  it.each([2, 3, 10])("serves an idle organisation within 300 ms next to %i others that use all slots without end", async (others) => {
+    const busy = Array.from("abcdefghij").slice(0, others);
+    const { started, refused, begin, pass } = open(2);
+    for (const org of busy) for (let job = 1; job <= 9; job += 1) begin(`${org}${job}`);
+    await pass(5000);
+    // The kept slot is in use as well.
+    begin("y1");
+    await pass(0);
+    begin("z1");
+    await pass(300);
+    expect(started).toContain("z1");
+    expect(refused.every((each) => each.endsWith(" too_many_queries 5") && !/^[yz]/.test(each))).toBe(true);
+    expect(refused.length).toBeGreaterThan(0);
+  });
+
+  it("ends the longest work of the organisation that used most, and only while an organisation with nothing running waits", async () => {
+    const { refused, begin, pass } = open(4);
+    begin("a1");
+    await pass(3000);
+    for (const name of ["a2", "b1", "c1"]) begin(name);
+    await pass(2000);
+    for (const name of ["a3", "b2"]) begin(name);
+    await pass(2000);
+    expect(refused).toEqual([]);
+    begin("d1");
+    await pass(199);
+    expect(refused).toEqual([]);
+    await pass(60);
+    expect(refused).toEqual(["a1 too_many_queries 5"]);
+  });
+
+  it("takes nothing from organisations that used about as much as the waiting one", async () => {
+    const { started, refused, begin, end, pass } = open(2, { perOrg: 1 });
+    for (const name of ["a1", "b1"]) begin(name);
+    await pass(900);
+    begin("c1");
+    await pass(50);
+    await end("a1");
+    await pass(800);
+    begin("a2");
+    await pass(1000);
+    expect([started, refused]).toEqual([["a1", "b1", "c1"], []]);
+  });
+
+  it("hands a slot on before the work has ended, and waits for that before it takes back another", async () => {
+    const { queue, started, refused, begin, pass } = open(2);
+    for (const name of ["a1", "b1"]) begin(name, 1000);
+    await pass(5000);
+    for (const name of ["c1", "d1"]) begin(name);
+    await pass(300);
+    expect([started.slice(2), refused, queue.running, queue.waiting]).toEqual([["c1"], [], 2, 1]);
+    await pass(1000);
+    expect([started.slice(3), refused.length]).toEqual([["d1"], 1]);
   });
 });

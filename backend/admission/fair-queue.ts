@@ -1,7 +1,9 @@
 // A queue for work that many organisations share. Limits apply in total and per organisation, to running work and to waiting work.
-// Invariant: the next slot goes to the organisation with the least running work that has waited longest, so no organisation's backlog
-// delays another organisation. Work whose caller left is dropped, and every slot is released.
+// Invariants: the next slot goes to the organisation with the least running work, then with the least use in the last minute, so no
+// organisation's backlog delays another organisation. The last free slot is kept for organisations that used little, and a slot is taken
+// back from the organisation that used most when one of them waits. Work whose caller left is dropped, and every slot is released.
 import { ApiError } from "../errors.ts";
+import { mayTake, RecentUse } from "./share.ts";
 
 /** The slots of organisations, if replicas share them. */
 export interface SlotSource {
@@ -19,8 +21,12 @@ export type ShareSlots = (kind: string, perOrg: number) => SlotSource;
 export interface FairQueueOptions {
   /** Maximum of running work in total. */
   readonly running: number;
-  /** Maximum of running work per organisation. Keep it below `running`, or one organisation can occupy every slot. */
-  readonly perOrg: number;
+  /** Maximum of running work per organisation, if it is less than what the rule of share.ts allows. */
+  readonly perOrg?: number;
+  /** All work ends within a fraction of a second, so an organisation may use every slot as long as no other one waits. */
+  readonly endsSoon?: boolean;
+  /** Work ends when its signal aborts: its slot can be taken back. */
+  readonly takesBack?: boolean;
   /** Set if replicas share the slots of an organisation; determines which of them this replica may use. */
   readonly slots?: SlotSource | undefined;
   /** Maximum of waiting work per organisation. */
@@ -36,6 +42,17 @@ export interface FairQueueOptions {
 /** The default message, for queues that are never full or whose callers replace it. */
 const FULL = "too many requests of this organisation are waiting: try again";
 
+/** A slot of an organisation with nothing running is not waited for longer than this, if another organisation used far more. */
+const PATIENCE_MS = 200;
+const CHECK_MS = 50;
+/** Uses that differ by less are equal; then the organisation that has waited longest is first. */
+const SAME_USE_MS = 100;
+/** An organisation loses no slot for less use in the last minute than this. */
+const LITTLE_USE_MS = 1000;
+/** An organisation with more use in the last minute than this does not get the last free slot. */
+const KEPT_SLOT_USE_MS = 5000;
+const RETRY_TAKEN_S = 5;
+
 /** The organisation's queue is full. */
 export class QueueFullError extends ApiError {
   constructor({ fullMessage = FULL, retryAfterS = 5 }: FairQueueOptions) {
@@ -43,7 +60,14 @@ export class QueueFullError extends ApiError {
   }
 }
 
+interface Job {
+  /** Until this time its use is counted. */
+  countedMs: number;
+  readonly takenBack: AbortController;
+}
+
 interface QueueEntry {
+  readonly sinceMs: number;
   /** Undefined: after all other entries of its organisation. */
   readonly rank: number | undefined;
   readonly start: () => void;
@@ -51,7 +75,8 @@ interface QueueEntry {
 }
 
 interface OrgQueue {
-  running: number;
+  /** Running work, without work whose slot was taken back. */
+  readonly jobs: Set<Job>;
   readonly waiting: QueueEntry[];
 }
 
@@ -59,8 +84,12 @@ export class FairQueue {
   readonly #options: FairQueueOptions;
   /** In the order in which they are served. Organisations without running or waiting work are removed. */
   readonly #orgs = new Map<string, OrgQueue>();
+  readonly #use = new RecentUse();
+  /** Work whose slot was taken back and that has not ended yet. */
+  #ending = 0;
   #running = 0;
   #waiting = 0;
+  #checking: NodeJS.Timeout | undefined;
 
   constructor(options: FairQueueOptions) {
     this.#options = options;
@@ -78,36 +107,38 @@ export class FairQueue {
   /** Whether the organisation uses all slots that it has here: new work waits for its own work, not for other organisations. */
   isFull(orgId: string): boolean {
     const org = this.#orgs.get(orgId);
-    return org !== undefined && org.running >= this.#limitOf(orgId);
+    return org !== undefined && org.jobs.size >= this.#limitOf(orgId);
   }
 
   /**
-   * Runs `work` when a slot is free, and releases the slot when it settles. `work` itself must end when `signal` aborts. Throws
-   * QueueFullError if the queue is full or the entry was dropped for others, and the signal's reason if it aborts before the start.
+   * Runs `work` when a slot is free, and releases the slot when it settles. `work` itself must end when `signal` aborts, and with
+   * `takesBack` when its own signal aborts, with that signal's reason. Throws QueueFullError if the queue is full or the entry was dropped
+   * for others, and the signal's reason if it aborts before the start.
    *
    * `rank` orders the queue of the organisation: lower ranks first, within a rank the newest first, and a full queue drops its last entry.
    * Without a rank, the oldest is first and a full queue refuses new entries.
    */
-  async run<T>(orgId: string, signal: AbortSignal | undefined, work: () => Promise<T>, rank?: number): Promise<T> {
-    await this.#acquire(orgId, signal, rank);
+  async run<T>(orgId: string, signal: AbortSignal | undefined, work: (takenBack: AbortSignal) => Promise<T>, rank?: number): Promise<T> {
+    const job = await this.#acquire(orgId, signal, rank);
     try {
-      return await work();
+      return await work(job.takenBack.signal);
     } finally {
-      this.#release(orgId);
+      this.#release(orgId, job);
     }
   }
 
-  async #acquire(orgId: string, signal: AbortSignal | undefined, rank: number | undefined): Promise<void> {
+  async #acquire(orgId: string, signal: AbortSignal | undefined, rank: number | undefined): Promise<Job> {
     signal?.throwIfAborted();
-    const org = this.#orgs.get(orgId) ?? { running: 0, waiting: [] };
-    const mayRun = this.#running < this.#options.running && org.running < this.#limitOf(orgId);
+    const org = this.#orgs.get(orgId) ?? { jobs: new Set<Job>(), waiting: [] };
+    const mayRun = this.#mayStart(orgId, org);
     if (!mayRun) this.#makeSpace(org, rank);
     this.#orgs.set(orgId, org);
     if (mayRun) {
-      this.#start(orgId, org);
-      return this.#changed(orgId, org);
+      const job = this.#start(orgId, org);
+      this.#changed(orgId, org);
+      return job;
     }
-    const { promise: started, resolve, reject } = Promise.withResolvers<void>();
+    const { promise: started, resolve, reject } = Promise.withResolvers<Job>();
     const onAbort = (): void => {
       org.waiting.splice(org.waiting.indexOf(entry), 1);
       this.#waiting -= 1;
@@ -120,10 +151,10 @@ export class FairQueue {
     };
     const entry: QueueEntry = {
       rank,
+      sinceMs: performance.now(),
       start: () => {
         dequeue();
-        this.#start(orgId, org);
-        resolve();
+        resolve(this.#start(orgId, org));
       },
       refuse: () => {
         dequeue();
@@ -133,9 +164,10 @@ export class FairQueue {
     };
     org.waiting.splice(findPosition(rank, org.waiting), 0, entry);
     this.#waiting += 1;
+    if (this.#options.takesBack) this.#checking ??= setInterval(() => this.#takeBack(), CHECK_MS).unref();
     signal?.addEventListener("abort", onAbort, { once: true });
     this.#changed(orgId, org);
-    await started;
+    return await started;
   }
 
   /** Frees space for one more entry of `org`. Throws QueueFullError if no organisation has a longer backlog. */
@@ -155,18 +187,23 @@ export class FairQueue {
     longest.waiting.pop()?.refuse();
   }
 
-  #start(orgId: string, org: OrgQueue): void {
+  #start(orgId: string, org: OrgQueue): Job {
+    const job = { countedMs: performance.now(), takenBack: new AbortController() };
     this.#running += 1;
-    org.running += 1;
+    org.jobs.add(job);
     this.#moveToEnd(orgId, org);
+    return job;
   }
 
-  #release(orgId: string): void {
-    const org = this.#orgs.get(orgId) as OrgQueue;
-    this.#running -= 1;
-    org.running -= 1;
-    this.#moveToEnd(orgId, org);
-    this.#changed(orgId, org);
+  #release(orgId: string, job: Job): void {
+    this.#count(orgId, job, performance.now());
+    const org = this.#orgs.get(orgId);
+    if (!org?.jobs.delete(job)) this.#ending -= 1;
+    else {
+      this.#running -= 1;
+      this.#moveToEnd(orgId, org);
+      this.#changed(orgId, org);
+    }
     this.#startWaiting();
   }
 
@@ -178,16 +215,76 @@ export class FairQueue {
     }
   }
 
+  /** Ends the longest work of the organisation that used most, if one that has nothing running and used far less waits. */
+  #takeBack(): void {
+    const nowMs = performance.now();
+    if (this.#waiting === 0) {
+      clearInterval(this.#checking);
+      this.#checking = undefined;
+    }
+    for (const [orgId, { jobs, waiting }] of this.#orgs) {
+      const isWaiting = jobs.size === 0 && nowMs - (waiting[0]?.sinceMs ?? nowMs) >= PATIENCE_MS && this.#limitOf(orgId) > 0;
+      if (!isWaiting || this.#ending >= maxEnding(this.#options.running)) continue;
+      const longest = this.#takeFromMostUsing(2 * this.#usedMs(orgId, nowMs) + LITTLE_USE_MS, nowMs);
+      if (!longest) continue;
+      this.#running -= 1;
+      this.#ending += 1;
+      longest.takenBack.abort(takenBack());
+      this.#startWaiting();
+    }
+  }
+
+  /** The longest work of the organisation that used most, if that is more than `leastMs`. */
+  #takeFromMostUsing(leastMs: number, nowMs: number): Job | undefined {
+    let most: readonly [orgId: string, org: OrgQueue] | undefined;
+    let mostMs = leastMs;
+    for (const [orgId, org] of this.#orgs) {
+      const usedMs = org.jobs.size === 0 ? 0 : this.#usedMs(orgId, nowMs);
+      if (usedMs > mostMs) [most, mostMs] = [[orgId, org], usedMs];
+    }
+    const longest = most?.[1].jobs.values().next().value;
+    if (!most || !longest) return undefined;
+    most[1].jobs.delete(longest);
+    this.#count(most[0], longest, nowMs);
+    this.#changed(...most);
+    return longest;
+  }
+
+  #count(orgId: string, job: Job, nowMs: number): void {
+    this.#use.add(orgId, nowMs - job.countedMs, nowMs);
+    job.countedMs = nowMs;
+  }
+
+  /** Slot time in about the last minute, that of running work included. */
+  #usedMs(orgId: string, nowMs: number): number {
+    let usedMs = this.#use.of(orgId, nowMs);
+    for (const { countedMs } of this.#orgs.get(orgId)?.jobs ?? []) usedMs += nowMs - countedMs;
+    return usedMs;
+  }
+
   #limitOf(orgId: string): number {
-    const { perOrg, slots } = this.#options;
+    const { running, perOrg = running, slots } = this.#options;
     return Math.min(perOrg, slots?.heldBy(orgId) ?? perOrg);
   }
 
+  #mayStart(orgId: string, { jobs }: OrgQueue): boolean {
+    const { running: limit, endsSoon } = this.#options;
+    if (this.#running >= limit || jobs.size >= this.#limitOf(orgId)) return false;
+    if (endsSoon || limit === 1) return true;
+    const isLast = this.#running === limit - 1;
+    if (isLast && this.#usedMs(orgId, performance.now()) > KEPT_SLOT_USE_MS) return false;
+    return mayTake(1, { limit, used: this.#running, own: jobs.size });
+  }
+
   #findNext(): OrgQueue | undefined {
+    const nowMs = performance.now();
     let next: OrgQueue | undefined;
+    let nextUse = 0;
     for (const [orgId, org] of this.#orgs) {
-      if (org.waiting.length === 0 || org.running >= this.#limitOf(orgId)) continue;
-      if (!next || org.running < next.running) next = org;
+      if (org.waiting.length === 0 || !this.#mayStart(orgId, org)) continue;
+      const usedMs = Math.floor(this.#usedMs(orgId, nowMs) / SAME_USE_MS);
+      const precedes = !next || org.jobs.size < next.jobs.size || (org.jobs.size === next.jobs.size && usedMs < nextUse);
+      if (precedes) [next, nextUse] = [org, usedMs];
     }
     return next;
   }
@@ -198,9 +295,19 @@ export class FairQueue {
   }
 
   #changed(orgId: string, org: OrgQueue): void {
-    if (org.running === 0 && org.waiting.length === 0) this.#orgs.delete(orgId);
-    this.#options.slots?.report(orgId, org.running, org.waiting.length);
+    if (org.jobs.size === 0 && org.waiting.length === 0) this.#orgs.delete(orgId);
+    this.#options.slots?.report(orgId, org.jobs.size, org.waiting.length);
   }
+}
+
+/** Maximum of work that still ends after its slot was taken back, next to the work that has the slots. */
+export function maxEnding(running: number): number {
+  return Math.max(1, Math.floor(running / 2));
+}
+
+function takenBack(): ApiError {
+  const message = "this query was stopped, because another organisation waited and this one used most in the last minute; try again";
+  return new ApiError("too_many_queries", message, { retryAfterS: RETRY_TAKEN_S });
 }
 
 /** Where an entry of this rank is inserted. */

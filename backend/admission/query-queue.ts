@@ -1,5 +1,6 @@
-// Runs a tenant's query in a fair queue and maps the queue's errors to API errors. Invariant: when the process stops, waiting queries are
-// refused immediately and running queries may finish, so a stop never waits for a queue.
+// Runs a tenant's query in a fair queue and maps the queue's errors to API errors. Invariants: when the process stops, waiting queries are
+// refused immediately and running queries may finish, so a stop never waits for a queue; a query ends when its client leaves or its slot is
+// taken back.
 import { ApiError } from "../errors.ts";
 import { type FairQueue, QueueFullError } from "./fair-queue.ts";
 
@@ -21,15 +22,15 @@ export async function runQueued<T>(
   { queue, stopping }: { queue: FairQueue; stopping: AbortSignal | undefined },
   orgId: string,
   { signal, admit }: QueryOptions,
-  work: () => Promise<T>,
+  work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const signals = [stopping, signal].filter((each) => each !== undefined);
   let began = false;
   try {
-    return await queue.run(orgId, AbortSignal.any(signals), () => {
+    return await queue.run(orgId, AbortSignal.any(signals), (takenBack) => {
       began = true;
       admit?.();
-      return work();
+      return work(signal ? AbortSignal.any([signal, takenBack]) : takenBack);
     });
   } catch (error) {
     if (error instanceof QueueFullError) {

@@ -369,14 +369,14 @@ describeOnEachStore((engine) => {
       let [running, atOnce, begun] = [0, 0, 0];
       read = async (orgId, options, work) => {
         if (orgId !== slow.orgId) return await clickhouse.read(orgId, options, work);
-        return await clickhouse.read(orgId, options, async (ask) => {
+        return await clickhouse.read(orgId, options, async (ask, signal) => {
           running += 1;
           begun += 1;
           atOnce = Math.max(atOnce, running);
           // A slow count.
           await sleep(400);
           running -= 1;
-          return await work(ask);
+          return await work(ask, signal);
         });
       };
       // Quick counts, so that both queues would take them.
@@ -474,11 +474,11 @@ describeOnEachStore((engine) => {
       const begun: number[] = [];
       read = async (asked, options, work) => {
         if (asked !== orgId) return await clickhouse.read(asked, options, work);
-        return await clickhouse.read(asked, options, async (ask) => {
+        return await clickhouse.read(asked, options, async (ask, signal) => {
           begun.push(Date.now());
           // A slow count.
           await sleep(200);
-          return await work(ask);
+          return await work(ask, signal);
         });
       };
       const id = await store(orgId, "n");

@@ -25,7 +25,6 @@ const FILE = "atherops";
 const GROUP = "rules";
 const QUEUE_LIMITS = {
   running: 2,
-  perOrg: 1,
   waitingPerOrg: 64,
   fullMessage: "too many concurrent requests for rules: try again",
   retryAfterS: 1,

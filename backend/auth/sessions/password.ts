@@ -48,7 +48,7 @@ export async function decoyHash(): Promise<string> {
 export class HashQueue {
   readonly #queue = new FairQueue({
     running: MAX_RUNNING_HASHES,
-    perOrg: MAX_RUNNING_HASHES,
+    endsSoon: true,
     waitingPerOrg: MAX_WAITING_HASHES_PER_CLIENT,
     waitingInAll: MAX_WAITING_HASHES,
     fullMessage: "too many passwords are waiting to be hashed: try again",

@@ -41,9 +41,9 @@ export interface ClickHouse extends Shard, AsyncDisposable {
   everyReplica(table: string): Sql;
   /**
    * Runs a tenant's queries one after the other in one slot. Throws ApiError query_too_expensive, too_many_queries, storage_unavailable,
-   * and the signal's reason once it aborts.
+   * and the signal's reason once it aborts. `work` must end when its own signal aborts, because the slot was taken back.
    */
-  read<T>(orgId: string, options: QueryOptions, work: (ask: Ask) => Promise<T>): Promise<T>;
+  read<T>(orgId: string, options: QueryOptions, work: (ask: Ask, signal: AbortSignal) => Promise<T>): Promise<T>;
   /** Commits acknowledged rows. Throws storage_unavailable if the engine does not accept them. */
   settle(): Promise<void>;
   insert(insert: Insert): Promise<void>;
@@ -94,7 +94,7 @@ export async function openClickHouse(options: ClickHouseOptions): Promise<ClickH
   log.debug({ event: "clickhouse.opened", embedded: url === undefined, cluster, shards: engine.shardCount }, "log and trace store opened");
   const perOrg = Math.max(1, Math.min(MAX_READS_PER_ORG, engine.reads - 1));
   const slots = shareSlots?.("logs", perOrg);
-  const queue = new FairQueue({ running: engine.reads, perOrg, slots, waitingPerOrg: MAX_WAITING_READS_PER_ORG });
+  const queue = new FairQueue({ running: engine.reads, perOrg, slots, waitingPerOrg: MAX_WAITING_READS_PER_ORG, takesBack: true });
   const closing = new AbortController();
   const journals = join(dataDir, "journal");
   const pending = url === undefined ? new PendingRows(journals, log) : undefined;
@@ -120,11 +120,11 @@ export async function openClickHouse(options: ClickHouseOptions): Promise<ClickH
       new Sql(cluster === undefined ? table : `clusterAllReplicas(${commaList([cluster, database, table].map(quoteName)).text})`),
     pending,
     read: (orgId, options, work) =>
-      runQueued({ queue, stopping }, orgId, options, () => {
-        const signal = AbortSignal.any([closing.signal, ...(options.signal ? [options.signal] : [])]);
+      runQueued({ queue, stopping }, orgId, options, (ending) => {
+        const signal = AbortSignal.any([closing.signal, ending]);
         const partial = partialAnswers && options.onPartial ? { onPartial: options.onPartial, unavailableShard } : undefined;
         const ask = createAsk(engine, orgId, signal, partial);
-        return work(pending ? afterCommit(ask, { orgId, pending, signal }) : ask);
+        return work(pending ? afterCommit(ask, { orgId, pending, signal }) : ask, signal);
       }),
     async settle() {
       await pending?.flush();

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { mkdir, open, rm, unlink, writeFile } from "node:fs/promises";
 import { type ClickHouseClient, createClient } from "@clickhouse/client";
 import { makeFolder } from "../../../common/files.ts";
+import { maxEnding } from "../../admission/fair-queue.ts";
 import { StartError } from "../../errors.ts";
 import { untilAborted } from "./cancel.ts";
 import type { Engine, Insert } from "./engine.ts";
@@ -99,7 +100,7 @@ export async function openEmbedded(dataDir: string, threads = DEFAULT_THREADS, l
   const openClient = (): ClickHouseClient => createClient({ connection: createChdbConnection({ path: dataDir }) as ClientConnection });
   const connections = connectionsFor(threads);
   const inserts = new Pool(Array.from({ length: connections.inserts }, openClient));
-  const reads = new Pool(Array.from({ length: connections.reads }, openClient));
+  const reads = new Pool(Array.from({ length: connections.reads + maxEnding(connections.reads) }, openClient));
   // For pings and cancellations, which take a few milliseconds each.
   const control = new Pool([openClient()]);
   return {

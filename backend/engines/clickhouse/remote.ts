@@ -5,6 +5,7 @@ import { randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { type ClickHouseClient, createClient } from "@clickhouse/client";
+import { maxEnding } from "../../admission/fair-queue.ts";
 import { untilAborted } from "./cancel.ts";
 import type { Engine, ReadLimits } from "./engine.ts";
 import { coalescePieces } from "../pieces.ts";
@@ -56,7 +57,7 @@ export function openRemote({ urls, cluster, insertQuorum = "auto", insertConnect
     const clients = {
       inserts: connect(url, insertConnections),
       control: connect(url, CONTROL_CONNECTIONS),
-      reads: connect(allShards.href, querySlots),
+      reads: connect(allShards.href, querySlots + maxEnding(querySlots)),
       queries: connect(allShards.href, CONTROL_CONNECTIONS),
     };
     return { clients, avoidedUntilMs: 0 };

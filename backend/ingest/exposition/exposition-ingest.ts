@@ -24,7 +24,11 @@ const HUGE_BYTES = 4 * 1024 * 1024;
  * On two cores the engine runs four inserts at once; further ones wait about 10 ms for a slot. The memory budget for bodies also limits the
  * bytes that wait here. There are two queues, so that a huge body does not wait for many large ones.
  */
-const WAITING = { waitingPerOrg: 256, fullMessage: "too many large bodies of this organisation wait to be stored; send it again later" };
+const WAITING = {
+  endsSoon: true,
+  waitingPerOrg: 256,
+  fullMessage: "too many large bodies of this organisation wait to be stored; send it again later",
+};
 export const LARGE_QUEUE = { ...WAITING, running: 4, perOrg: 3 };
 const HUGE_QUEUE = { ...WAITING, running: 2, perOrg: 1 };
 

@@ -76,7 +76,7 @@ function createQueue(slots: number): FairQueue {
   const fullMessage = "too many bodies are waiting to be decoded; send it again later";
   return new FairQueue({
     running: slots,
-    perOrg: slots,
+    endsSoon: true,
     waitingPerOrg: MAX_WAITING_BODIES_PER_ORG,
     fullMessage,
     retryAfterS: RETRY_AFTER_S,

@@ -31,7 +31,6 @@ export interface AlertmanagerOptions {
 const V2 = "/alertmanager/api/v2";
 const QUEUE_LIMITS = {
   running: 2,
-  perOrg: 1,
   waitingPerOrg: 64,
   fullMessage: "too many concurrent requests for alerts: try again",
   retryAfterS: 1,

@@ -57,7 +57,7 @@ export interface AlertsEndpointOptions {
 const CONCURRENT_POSTS = 2;
 
 export function createAlertsHandler({ intake, missed, failed, succeeded }: AlertsEndpointOptions): AlertsHandler {
-  const queue = new FairQueue({ running: CONCURRENT_POSTS, perOrg: CONCURRENT_POSTS, waitingPerOrg: MAX_WAITING_POSTS });
+  const queue = new FairQueue({ running: CONCURRENT_POSTS, endsSoon: true, waitingPerOrg: MAX_WAITING_POSTS });
   return async (request, response) => {
     const gone = new AbortController();
     response.once("close", () => gone.abort());

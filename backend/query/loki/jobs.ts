@@ -8,6 +8,7 @@ import { NO_MATCHING } from "../../storage/logs/matching.ts";
 import type { LogRow } from "../../storage/logs/store.ts";
 import type { Page } from "../../storage/page.ts";
 import { ORGANISATION } from "../sandbox/protocol.ts";
+import type { JobRunner } from "../sandbox/sandbox.ts";
 import type { JobContext } from "../sandbox/serve-jobs.ts";
 import { collectStreams, jsonOf } from "./answers.ts";
 import { mayDropRecords, pushDown } from "./conditions.ts";
@@ -56,6 +57,11 @@ export interface TailMessageJob {
 }
 
 export type LokiJob = EndpointJob | FilterJob | RecordsJob | TailMessageJob;
+
+/** Jobs that only read the text of a query do not wait for jobs that compute. */
+export function chooseByJob({ computing, reading }: { readonly computing: JobRunner; readonly reading: JobRunner }): JobRunner {
+  return { run: (orgId, job, options) => ((job as LokiJob).kind === "filter" ? reading : computing).run(orgId, job, options) };
+}
 
 export async function runLokiJob(job: LokiJob, { ask, signal }: JobContext): Promise<Uint8Array> {
   if (job.kind === "filter") return jsonOf(logFilter(job));

@@ -1,9 +1,9 @@
-// Limits of a sandbox process. There are two processes, and an organisation uses at most one, so that no organisation can occupy both.
+// Limits of a sandbox process. An organisation uses at most one process, and the last free one is kept for organisations that used little.
 
 const MIB = 1024 * 1024;
 
 export interface SandboxLimits {
-  /** Maximum number of concurrent processes. */
+  /** Maximum number of concurrent jobs. One more process is ready while several run. */
   readonly processes: number;
   /** CPU time of one job. A query ends itself after 5 s of computing (loki/regex.ts), with a better message. */
   readonly cpuMs: number;
@@ -23,7 +23,7 @@ export interface SandboxLimits {
 }
 
 export const SANDBOX_LIMITS: SandboxLimits = {
-  processes: 2,
+  processes: 3,
   cpuMs: 8000,
   wallMs: 60_000,
   heapMib: 128,
@@ -31,6 +31,9 @@ export const SANDBOX_LIMITS: SandboxLimits = {
   keptBytes: 128 * MIB,
   idleMs: 60_000,
 };
+
+/** For jobs that only read the text of a query, which takes milliseconds: they never wait for jobs that compute. */
+export const READING_LIMITS: Partial<SandboxLimits> = { processes: 1, cpuMs: 1000, idleMs: 600_000 };
 
 /** Waiting jobs per organisation; a dashboard requests all its panels at once. */
 export const WAITING_JOBS_PER_ORG = 64;

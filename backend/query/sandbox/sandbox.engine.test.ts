@@ -1,4 +1,5 @@
 // Jobs that exceed their limits, in real processes: each costs its own organisation one query, and other organisations nothing.
+import { setTimeout } from "node:timers/promises";
 import { pino } from "pino";
 import { afterEach, expect, it, onTestFinished } from "vitest";
 import type { Ask, ClickHouse } from "../../engines/clickhouse/client.ts";
@@ -23,7 +24,7 @@ const ask: Ask = async ({ text }, ...limits) => {
   limitsOfStatements.push(limits);
   return Buffer.from("rows");
 };
-const clickhouse: Pick<ClickHouse, "read"> = { read: async (_orgId, _options, work) => await work(ask) };
+const clickhouse: Pick<ClickHouse, "read"> = { read: async (_orgId, _options, work) => await work(ask, new AbortController().signal) };
 
 function open(options: Partial<SandboxOptions> = {}): void {
   const log = pino({ base: null, timestamp: false }, { write: (line) => void logged.push(JSON.parse(line) as Record<string, unknown>) });
@@ -55,7 +56,7 @@ it.each([
 
 it("reads in the organisation's own slot, with its id and the job's limits in each statement", async () => {
   const slots: string[] = [];
-  open({ clickhouse: { read: async (orgId, _options, work) => (slots.push(orgId), await work(ask)) } });
+  open({ clickhouse: { read: async (orgId, _options, work) => (slots.push(orgId), await work(ask, new AbortController().signal)) } });
   expect(await run("re'd", "read")).toBe("rows");
   expect(slots).toEqual(["re'd"]);
   expect(statements).toEqual([String.raw`SELECT 1 WHERE org_id = 're\'d'`]);
@@ -85,7 +86,7 @@ it("stops a job whose client has left, and answers the next one of the organisat
 });
 
 it("gives an organisation the process that it had last, and another's only if there is no room for a new one", async () => {
-  open();
+  open({ limits: { processes: 2 } });
   const [red, blue] = [await run("red", "pid"), await run("blue", "pid")];
   expect(red).not.toBe(blue);
   expect([await run("blue", "pid"), await run("red", "pid"), await run("blue", "pid")]).toEqual([blue, red, blue]);
@@ -102,6 +103,32 @@ it("starts no process before the first job, keeps it warm, and ends an idle one"
   expect(sandbox.processes).toBe(1);
   await expect.poll(() => sandbox.processes).toBe(0);
   expect(killed).toEqual([]);
+});
+
+it("ends the job of the organisation that used most when an idle one waits, which starts no process of its own", async () => {
+  open({ limits: { processes: 2, cpuMs: 120_000 } });
+  const busy = ["red", "blue"].map((orgId) => run(orgId, "loop").catch((error: unknown) => error));
+  await expect.poll(() => sandbox.processes).toBe(3);
+  await setTimeout(1500);
+  expect(await run("green", "answer")).toBe("green");
+  const ended = await Promise.race(busy);
+  expect(ended).toMatchObject({ code: "too_many_queries", status: 429, retryAfterS: 5 });
+  expect(sandbox.jobs).toMatchObject({ running: 1, waiting: 0 });
+  expect(killed).toEqual([]);
+});
+
+it("ends a job that waits for rows when its slot among reads is taken back", async () => {
+  const takenBack = new AbortController();
+  const endless: Ask = () => new Promise((_, reject) => takenBack.signal.addEventListener("abort", () => reject(takenBack.signal.reason)));
+  let isOver = false;
+  open({ clickhouse: { read: async (_orgId, _options, work) => await work(endless, takenBack.signal).finally(() => (isOver = true)) } });
+  const job = run("red", "read").catch((error: unknown) => error);
+  await expect.poll(() => sandbox.jobs.running).toBe(1);
+  const why = new ApiError("too_many_queries", "taken back", { retryAfterS: 5 });
+  await setTimeout(1000);
+  takenBack.abort(why);
+  expect(await job).toBe(why);
+  expect(isOver).toBe(true);
 });
 
 it("ends its processes when it closes, and the jobs with them", async () => {

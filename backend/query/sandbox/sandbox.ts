@@ -1,5 +1,6 @@
 // Evaluates queries in processes that can be killed (README.md). Invariants: a job that exceeds its limits fails only its own query; the
-// backend reads rows in the organisation's own slot and inserts the organisation into each statement; an idle pool has no process.
+// backend reads rows in the organisation's own slot and inserts the organisation into each statement; an idle pool has no process; while
+// jobs run, a further process is ready, so that a job whose slot is taken back costs the next one no start of a process.
 import type { Ask, ClickHouse } from "../../engines/clickhouse/client.ts";
 import { Sql } from "../../engines/clickhouse/sql.ts";
 import { ApiError } from "../../errors.ts";
@@ -20,6 +21,9 @@ export interface SandboxOptions {
   readonly stopping?: AbortSignal;
   readonly limits?: Partial<SandboxLimits>;
 }
+
+/** The "organisation" of a process that had no job yet. */
+const SPARE = "";
 
 interface Idle {
   /** The organisation of the last job. */
@@ -44,8 +48,7 @@ export class Sandbox implements JobRunner, AsyncDisposable {
   constructor(options: SandboxOptions) {
     this.#options = options;
     this.#limits = { ...SANDBOX_LIMITS, ...options.limits };
-    const running = this.#limits.processes;
-    this.#queue = new FairQueue({ running, perOrg: Math.max(1, running - 1), waitingPerOrg: WAITING_JOBS_PER_ORG });
+    this.#queue = new FairQueue({ running: this.#limits.processes, perOrg: 1, waitingPerOrg: WAITING_JOBS_PER_ORG, takesBack: true });
   }
 
   get jobs(): { readonly running: number; readonly waiting: number } {
@@ -60,8 +63,8 @@ export class Sandbox implements JobRunner, AsyncDisposable {
     const { stopping } = this.#options;
     const signal = AbortSignal.any([this.#closing.signal, ...(options.signal ? [options.signal] : [])]);
     const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
-    runQueued({ queue: this.#queue, stopping }, orgId, { ...options, signal }, () =>
-      this.#evaluate(orgId, job, { signal, onPartial: options.onPartial, resolve, reject }),
+    runQueued({ queue: this.#queue, stopping }, orgId, { ...options, signal }, (ending) =>
+      this.#evaluate(orgId, job, { signal: ending, onPartial: options.onPartial, resolve, reject }),
     ).catch(reject);
     return await promise;
   }
@@ -80,9 +83,14 @@ export class Sandbox implements JobRunner, AsyncDisposable {
     { signal, onPartial, resolve, reject }: ReadSignals & Pick<PromiseWithResolvers<Buffer>, "resolve" | "reject">,
   ): Promise<void> {
     const sandboxProcess = this.#wake(orgId) ?? this.#start();
+    if (this.#queue.running > 1 && this.#idle.size === 0) this.#rest(this.#start(), SPARE);
     sandboxProcess.onKilled = (reason) => this.#report(orgId, reason);
     const reads = new ReadSession(this.#options.clickhouse, orgId, { signal, onPartial });
-    const onAbort = (): void => reject(signal.reason);
+    const onAbort = (): void => {
+      reject(signal.reason);
+      // The slot was taken back, and another organisation waits for the cores.
+      if (signal.reason instanceof ApiError) sandboxProcess.kill(signal.reason);
+    };
     signal.addEventListener("abort", onAbort, { once: true });
     try {
       resolve(await sandboxProcess.run(job, (question) => reads.ask(question), signal));
@@ -91,7 +99,11 @@ export class Sandbox implements JobRunner, AsyncDisposable {
     } finally {
       signal.removeEventListener("abort", onAbort);
       await reads.end();
-      await this.#rest(sandboxProcess, orgId);
+      if (sandboxProcess.isReusable) this.#rest(sandboxProcess, orgId);
+      else {
+        sandboxProcess.kill(new Error("replaced"));
+        await sandboxProcess.exited;
+      }
     }
   }
 
@@ -120,7 +132,8 @@ export class Sandbox implements JobRunner, AsyncDisposable {
   #wake(orgId: string): SandboxProcess | undefined {
     const idle = [...this.#idle];
     const isFull = this.#all.size >= this.#limits.processes;
-    const [sandboxProcess] = idle.find(([, last]) => last.orgId === orgId) ?? (isFull ? idle[0] : undefined) ?? [];
+    const lastOf = (id: string) => idle.find(([, last]) => last.orgId === id);
+    const [sandboxProcess] = lastOf(orgId) ?? lastOf(SPARE) ?? (isFull ? idle[0] : undefined) ?? [];
     if (sandboxProcess) this.#takeFromIdle(sandboxProcess);
     return sandboxProcess;
   }
@@ -130,12 +143,7 @@ export class Sandbox implements JobRunner, AsyncDisposable {
     this.#idle.delete(sandboxProcess);
   }
 
-  async #rest(sandboxProcess: SandboxProcess, orgId: string): Promise<void> {
-    if (!sandboxProcess.isReusable) {
-      sandboxProcess.kill(new Error("replaced"));
-      await sandboxProcess.exited;
-      return;
-    }
+  #rest(sandboxProcess: SandboxProcess, orgId: string): void {
     const end = (): void => {
       this.#idle.delete(sandboxProcess);
       sandboxProcess.kill(new Error("idle"));
@@ -177,7 +185,8 @@ class ReadSession {
   #open(): Promise<Ask> {
     const { promise, resolve, reject } = Promise.withResolvers<Ask>();
     this.#reading = this.#clickhouse
-      .read(this.#orgId, this.#signals, (ask) => {
+      .read(this.#orgId, this.#signals, (ask, signal) => {
+        signal.addEventListener("abort", () => this.#finished.resolve(), { once: true });
         resolve(ask);
         return this.#finished.promise;
       })

@@ -90,6 +90,7 @@ export class VictoriaMetricsStore implements AsyncDisposable {
       perOrg,
       slots: shareSlots?.("metrics", perOrg),
       waitingPerOrg: MAX_WAITING_METRIC_QUERIES_PER_ORG,
+      takesBack: true,
     });
     this.#stopping = stopping;
     this.#answerMs = answerMs;
@@ -181,7 +182,7 @@ export class VictoriaMetricsStore implements AsyncDisposable {
 
   /**
    * The engine continues with a query whose client has disconnected or whose time limit is exceeded. Therefore, the slot of the query is
-   * freed only when the engine responds, but the caller does not wait for that.
+   * freed only when the engine responds, but the caller does not wait for that, also if the slot is taken back.
    */
   async #runQueued(orgId: string, options: QueryOptions, ask: () => Promise<QueryAnswer>): Promise<QueryAnswer> {
     const { promise, resolve, reject } = Promise.withResolvers<QueryAnswer>();
@@ -190,7 +191,8 @@ export class VictoriaMetricsStore implements AsyncDisposable {
     const signals = [options.signal, this.#stopping].filter((signal) => signal !== undefined);
     for (const signal of signals) signal.addEventListener("abort", rejectAborted, { once: true });
     let timer: NodeJS.Timeout | undefined;
-    runQueued({ queue: this.#queue, stopping: this.#stopping }, orgId, options, () => {
+    runQueued({ queue: this.#queue, stopping: this.#stopping }, orgId, options, (signal) => {
+      signal.addEventListener("abort", () => reject(signal.reason), { once: true });
       timer = setTimeout(() => reject(tooExpensive()), this.#answerMs);
       return ask();
     }).then(resolve, reject);

@@ -63,7 +63,7 @@ export function memoryEngine(storedFor: (orgId: string) => Stored): Pick<ClickHo
         if (rows.length > maxResultBytes) throw new TooLargeError(undefined);
         return rows;
       };
-      return await work(ask);
+      return await work(ask, new AbortController().signal);
     },
   };
 }

@@ -28,7 +28,13 @@ const INLINE_TEXT_BYTES = 1024 * 1024;
 const INLINE_WRITE_BYTES = { 1: 16 * 1024, 2: 2 * 1024 } as const;
 /** The kernel checks a smaller request in less than a millisecond. */
 const MAX_KERNEL_WRITE_BYTES = 512 * 1024;
-const QUEUE = { running: 2, perOrg: 1, waitingPerOrg: 64, fullMessage: "too many metrics requests are waiting; send this one again later" };
+const QUEUE = {
+  running: 2,
+  endsSoon: true,
+  perOrg: 1,
+  waitingPerOrg: 64,
+  fullMessage: "too many metrics requests are waiting; send this one again later",
+};
 /**
  * Twice what bodies of 32 MiB need: 192 MiB are enough for 192,000 points with two labels, and for two million attributes. A body whose
  * objects all have different keys needs more, and is rejected as too large.
