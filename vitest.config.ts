@@ -47,6 +47,8 @@ export default defineConfig({
         },
       },
       { test: { name: "engine", include: [ENGINE], ...settings } },
+      // The contract from end to end: the part of `npm test` that runs engines.
+      { test: { name: "smoke", include: ["test/smoke/**/*.test.ts"], ...limits } },
       // Most of it waits for other processes, or for intervals.
       {
         test: {

@@ -2,6 +2,9 @@
 import { globSync } from "node:fs";
 import { relative, resolve } from "node:path";
 
+/** Projects of vitest.config.ts that need no cluster, in the order in which they run. */
+export const PROJECTS = ["unit", "engine", "smoke", "system", "alone"];
+
 /** A test that loads one of these runs third-party programs or a database. Only *.engine.test.ts and test/ may do so. */
 export const ENGINES = [
   "hack/fetch-tools.ts",

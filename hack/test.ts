@@ -1,8 +1,10 @@
-// `npm test`: all checks that a change must pass. Brings the programs that tests run, checks types, lint and
-// format, runs every test, and ends with one line `N passed, N failed` (and `, N skipped` when there are). Exit status 0 means that
+// `npm test`: what a change must pass before its commit. `npm run test:full`: all that needs no cluster. Prints `stage NAME: OK 3 min 12 s,
+// N passed, N failed` after each stage, and ends with one line `N passed, N failed` (and `, N skipped` when there are). Exit status 0 means that
 // all of it was right. A test that fails is run once more, alone: if it passes then, it is `flaky: FILE: TEST`, and counts as passed.
 //
-//   npm test                       everything but the end-to-end suite, which needs a cluster
+//   npm test                       types, lint, format, unit tests, and the contract from end to end with one backend and one agent
+//   npm run test:full              the same, and the tests with engines, with several processes, of faults and of load
+//   npm run test:rest              what `npm test` leaves out of it (for CI, which runs `npm test` first)
 //   npm run test:e2e               the end-to-end suite. Where a container engine runs: on a kind cluster, with the images built and loaded
 //                                  (hack/kind-up). Else on the cluster that KUBECONFIG names, whose nodes have the images
 //                                  atherops-agent:VERSION, atherops-backend:VERSION and atherops-backend:VERSION-lean of package.json
@@ -15,10 +17,11 @@ import { spawnSync } from "node:child_process";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import packageFile from "../package.json" with { type: "json" };
-import { fetchTools, TEST_TOOLS } from "./fetch-tools.ts";
+import { fetchTools, RUN_TOOLS, TEST_TOOLS } from "./fetch-tools.ts";
 import { reaches } from "./imports.ts";
-import { pathsAmong, testFiles } from "./test-files.ts";
-import { runTests, runProgram } from "./testing/outcome.ts";
+import { pathsAmong, PROJECTS, testFiles } from "./test-files.ts";
+import { NOTHING, type Outcome, runProgram, runTests } from "./testing/outcome.ts";
+import { Results } from "./testing/results.ts";
 import { progressOn, ToolError } from "./tools/progress.ts";
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -26,37 +29,60 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 /** A test that imports it runs third-party programs, as do the tests with several processes. */
 const FETCHES = join(ROOT, "hack", "fetch-tools.ts");
 
-/** In the order in which they run, without the end-to-end suite. */
-const PROJECTS = ["unit", "engine", "system", "alone"];
+/** Programs of node_modules by stage. */
+const CHECKS: Readonly<Record<string, string[][]>> = {
+  types: [
+    ["typescript/bin/tsc", "-p", "."],
+    ["typescript/bin/tsc", "-p", "backend/console"],
+  ],
+  lint: [["oxlint/bin/oxlint", "--deny-warnings"]],
+  format: [["oxfmt/bin/oxfmt", "--check"]],
+};
 
-const CHECKS: [string, string, string[]][] = [
-  ["types", "typescript/bin/tsc", ["-p", "."]],
-  ["types of the console", "typescript/bin/tsc", ["-p", "backend/console"]],
-  ["lint", "oxlint/bin/oxlint", ["--deny-warnings"]],
-  ["format", "oxfmt/bin/oxfmt", ["--check"]],
-];
+/** A stage is one of CHECKS, a project of vitest.config.ts, or the programs that the following stages run, which can take long to build. */
+const QUICK = [...Object.keys(CHECKS), "unit", "programs for npm start", "smoke"];
+const REST = ["programs", "engine", "system", "alone"];
+const STAGES: Readonly<Record<string, readonly string[]>> = {
+  "--full": [...QUICK, ...REST],
+  "--rest": REST,
+  "--e2e": ["programs", "e2e"],
+};
 
 async function main(args: string[]): Promise<void> {
-  if (args.includes("--project=e2e")) prepareCluster();
   const named = testFiles(ROOT, args);
   if (named.length === 0 && pathsAmong(args).length > 0)
     throw new CannotTest(`No test file has ${pathsAmong(args).join(" ")} in its path: ${TESTS_OF_A_FILE}`);
-  if (named.length === 0 || named.some((file) => file.startsWith("test/") || reaches(join(ROOT, file), FETCHES))) {
-    await fetchTools(TEST_TOOLS, { progress: progressOn(process.stdout) });
+  if (args.includes("--e2e") || args.includes("--project=e2e")) prepareCluster();
+  const results = new Results();
+  if (named.length > 0) {
+    if (named.some((file) => file.startsWith("test/") || reaches(join(ROOT, file), FETCHES))) await fetchAll(TEST_TOOLS);
+    const projects = args.some((arg) => arg.startsWith("--project")) ? [] : PROJECTS.map((name) => `--project=${name}`);
+    results.add(await runTests(ROOT, [...projects, ...args], { isSecondRunWanted: false }));
+  } else {
+    const [first = ""] = args;
+    const ofVitest = STAGES[first] ? args.slice(1) : args;
+    const stages: readonly string[] = STAGES[first] ?? (args.length > 0 ? [...Object.keys(CHECKS), "programs", "tests"] : QUICK);
+    for (const stage of stages) await results.time(stage, () => runStage(stage, ofVitest));
   }
-  const failedChecks: string[] = [];
-  for (const [name, program, programArgs] of named.length > 0 ? [] : CHECKS) {
-    console.log(`\n${name} …`);
-    if ((await runProgram(ROOT, program, programArgs)) !== 0) failedChecks.push(name);
+  results.print();
+}
+
+async function runStage(stage: string, args: readonly string[]): Promise<Outcome> {
+  const checks = CHECKS[stage];
+  if (checks) {
+    const codes = [];
+    for (const [program = "", ...rest] of checks) codes.push(await runProgram(ROOT, program, rest));
+    return { ...NOTHING, failures: codes.some((code) => code !== 0) ? [stage] : [] };
   }
-  const projects = args.some((arg) => arg.startsWith("--project")) ? [] : PROJECTS.map((name) => `--project=${name}`);
-  const outcome = await runTests(ROOT, [...projects, ...args], { isSecondRunWanted: named.length === 0 });
-  const failures = [...failedChecks, ...outcome.failures];
-  for (const test of outcome.flaky) console.log(`flaky: ${test}`);
-  for (const failure of failures) console.log(`failed: ${failure}`);
-  if (outcome.flaky.length > 0) console.log(`${outcome.flaky.length} flaky: failed once and passed alone (CONTRIBUTING.md, Tests)`);
-  console.log(`${outcome.passed} passed, ${failures.length} failed${outcome.skipped > 0 ? `, ${outcome.skipped} skipped` : ""}`);
-  if (failures.length > 0) process.exitCode = 1;
+  if (stage.startsWith("programs")) {
+    await fetchAll(stage === "programs" ? TEST_TOOLS : RUN_TOOLS);
+    return NOTHING;
+  }
+  return await runTests(ROOT, stage === "tests" ? args : [`--project=${stage}`, ...args]);
+}
+
+async function fetchAll(tools: readonly string[]): Promise<void> {
+  await fetchTools(tools, { progress: progressOn(process.stdout) });
 }
 
 /** Starts a kind cluster and sets KUBECONFIG to it, unless KUBECONFIG is set. Throws CannotTest. */

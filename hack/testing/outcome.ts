@@ -19,6 +19,8 @@ export interface Outcome {
   readonly skipped: number;
 }
 
+export const NOTHING: Outcome = { passed: 0, failures: [], flaky: [], skipped: 0 };
+
 /** Runs vitest with `args` in the folder `root`, which has its configuration and packages. To run a file again, `args` may contain only options. */
 export async function runTests(
   root: string,

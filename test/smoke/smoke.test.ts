@@ -1,10 +1,10 @@
-// Follows this machine's telemetry from the collector to a query, with real processes and engines, and checks what survives when a process
-// on the way is killed. (Kills of the collector and stops of the agent: test/faults/agent-killed.test.ts.)
+// The contract from end to end, with one real backend, its embedded engines and one real host agent: start, enrolment, every signal, every
+// query API, a firing rule, a rotated key, stop. `npm test` runs it. What survives when a process is killed: test/faults.
+import { randomUUID } from "node:crypto";
 import { appendFileSync, readdirSync, readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
-import { setTimeout as sleep } from "node:timers/promises";
 import { SpanKind, SpanStatusCode } from "@opentelemetry/api";
 import { OTLPTraceExporter as GrpcExporter } from "@opentelemetry/exporter-trace-otlp-grpc";
 import { OTLPTraceExporter as HttpExporter } from "@opentelemetry/exporter-trace-otlp-http";
@@ -14,10 +14,10 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { adminPassword, engineAuthorization } from "../fixtures/backend-process.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { hostAgentPlace, startHostAgent, type AgentPlace } from "../fixtures/host-agent-process.ts";
-import { call, eventually, readIfThere, type TestProcess } from "../fixtures/processes.ts";
+import { sendOneOfEach } from "../fixtures/one-of-each.ts";
+import { call, eventually, readIfThere, signedPost, type TestProcess } from "../fixtures/processes.ts";
 
-const SEQUENCE = 10_000;
-const backend = backendOfFile({ JWT_TTL: "2h" });
+const backend = backendOfFile({ EVALUATION_INTERVAL: "1s" });
 let agentPlace: AgentPlace;
 let agent: TestProcess;
 let token: string;
@@ -49,47 +49,6 @@ async function logs(
   const answer = await call("GET", `${backend.apiUrl}/query/logs?${parameters}`, { bearer: token });
   expect(answer.status, answer.text).toBe(200);
   return answer.json;
-}
-
-/** How often each number of a sequence is stored: walks all pages of the log query. */
-async function stored(sequence: string): Promise<Map<number, number>> {
-  const seen = new Map<number, number>();
-  let url: string | undefined = `${backend.apiUrl}/query/logs?limit=500&q=${sequence}`;
-  while (url) {
-    const answer = await call("GET", url, { bearer: token });
-    expect(answer.status, answer.text).toBe(200);
-    for (const row of answer.json as { message: string }[]) {
-      const number = Number(row.message.split(" ")[1]);
-      seen.set(number, (seen.get(number) ?? 0) + 1);
-    }
-    const next = /<([^>]+)>; rel="next"/.exec(answer.headers.get("link") ?? "")?.[1];
-    url = next && new URL(next, backend.apiUrl).href;
-  }
-  return seen;
-}
-
-/** Appends the numbered sequence in small pieces while `meanwhile` runs, then waits until every number is stored. */
-async function writeWhile(sequence: string, meanwhile: () => Promise<void>): Promise<{ missing: number; doubled: number }> {
-  const file = join(agentPlace.logFolder, `${sequence}.log`);
-  const disturbance = meanwhile();
-  for (let first = 0; first < SEQUENCE; first += 100) {
-    appendFileSync(
-      file,
-      Array.from({ length: 100 }, (_, index) => `${sequence} ${first + index} padding to look like a line of log\n`).join(""),
-    );
-    // Writes at a pace, so that the disturbance comes in between.
-    await sleep(20);
-  }
-  await disturbance;
-  const seen = await eventually(
-    `all ${SEQUENCE} lines of ${sequence}`,
-    async () => {
-      const now = await stored(sequence);
-      return now.size === SEQUENCE && now;
-    },
-    120_000,
-  ).catch(() => stored(sequence));
-  return { missing: SEQUENCE - seen.size, doubled: [...seen.values()].filter((count) => count > 1).length };
 }
 
 test("host metrics of this machine carry the tenant's and the host's labels", async () => {
@@ -170,34 +129,62 @@ test.each([
   },
 );
 
-test("the backend away while 10,000 lines are written: no line is missing or doubled", async () => {
-  const awayMs = process.env["CI"] ? 60_000 : 15_000;
-  const outcome = await writeWhile("backend-away", async () => {
-    // In the middle of the writing.
-    await sleep(500);
-    await backend.end("SIGKILL");
-    // The length of the outage.
-    await sleep(awayMs);
-    await backend.start();
-  });
-  console.log("backend away:", outcome);
-  expect(outcome).toEqual({ missing: 0, doubled: 0 });
+/** Of records that a sender with a key of its own sent: paths, and what is in their responses. */
+const APIS: [path: string, contains: string][] = [
+  ["/query/logs?q=smoke", '"message":"smoke"'],
+  ["/query/logs/fields?q=smoke", "smoke"],
+  ["/query/logs/histogram?q=smoke", '"counts":{"'],
+  ["/query/logs/patterns?q=smoke", "smoke"],
+  [`/query/loki/loki/api/v1/query_range?query=${encodeURIComponent('{service_name=~".+"} |= "smoke"')}`, '"smoke"'],
+  ["/query/traces?service=shop", '"Operation":"smoke"'],
+  ["/query/traces/search?service=shop", "smoke"],
+  ["/query/services", '"shop"'],
+  ["/query/jaeger/api/services", '"shop"'],
+  ["/query/jaeger/api/traces/0af7651916cd43dd8448eb211c80319c", '"operationName":"smoke"'],
+  ["/query/prometheus/api/v1/query?query=one_of_each", '"of":"smoke"'],
+  ["/query/prometheus/api/v1/label/of/values", '"smoke"'],
+  ["/api/v1/agents", '"online":true'],
+  ["/api/keys", '"name":"smoke"'],
+  ["/api/audit", "smoke"],
+];
+
+test("each query API has what a sender with its own key sent", async () => {
+  const key = await call("POST", `${backend.apiUrl}/api/keys`, { bearer: token, body: { name: "smoke" } });
+  await sendOneOfEach(backend.apiUrl, key.json.api_key, "smoke");
+  for (const [path, contains] of APIS) {
+    await eventually(`${path} contains ${contains}`, async () => {
+      const answer = await call("GET", `${backend.apiUrl}${path}`, { bearer: token });
+      expect(answer.status, `${path}: ${answer.text}`).toBe(200);
+      expect(answer.text).toContain(contains);
+      return true;
+    });
+  }
 });
 
-test("the agent killed with the backend away: its orphaned collector is replaced, no line is missing", async () => {
-  const outcome = await writeWhile("kill-agent", async () => {
-    await backend.end("SIGKILL");
-    await agent.end("SIGKILL");
-    const started = startHostAgent(agentPlace).catch((error: unknown) => error);
-    // The backend is unavailable for longer than a retry of the agent.
-    await sleep(3000);
-    await backend.start();
-    const result = await started;
-    if (result instanceof Error) throw result;
-    agent = result as TestProcess;
+test("a rule on a collected metric fires, and is listed for Grafana", async () => {
+  const body = { name: "smoke", severity: "critical", expr: "system_memory_usage_bytes > 0", for: "0s", enabled: true };
+  const rule = await call("POST", `${backend.apiUrl}/alerting/rules`, { bearer: token, body });
+  expect(rule.status, rule.text).toBe(201);
+  await eventually("it fires", async () => {
+    const status = await call("GET", `${backend.apiUrl}/alerting/rules/${rule.json.id}/status`, { bearer: token });
+    return status.json.state === "firing";
   });
-  console.log("agent killed:", outcome);
-  expect(outcome.missing).toBe(0);
+  const listed = await call("GET", `${backend.apiUrl}/query/prometheus/api/v1/alerts`, { bearer: token });
+  expect(listed.json.data.alerts[0]).toMatchObject({ state: "firing", labels: { alertname: "smoke" } });
+});
+
+test("a cluster enrols and rotates its key: both keys are accepted until the overlap ends", async () => {
+  const body = { cluster_name: "smoke", cluster_uid: randomUUID(), agent_version: "1" };
+  const once = (): Record<string, string> => ({ "idempotency-key": randomUUID() });
+  const bearer = await backend.installToken(token);
+  const enrolled = await call("POST", `${backend.apiUrl}/api/clusters/register`, { bearer, body, headers: once() });
+  expect(enrolled.status, enrolled.text).toBe(201);
+  const rotated = await signedPost(backend.apiUrl, "/api/clusters/rotate-key", enrolled.json.api_key, "", once());
+  expect(rotated.status, rotated.text).toBe(200);
+  expect(rotated.json.api_key).not.toBe(enrolled.json.api_key);
+  for (const { api_key } of [enrolled.json, rotated.json]) {
+    expect((await signedPost(backend.apiUrl, "/ingest", api_key, "rotated 1\n")).status).toBe(204);
+  }
 });
 
 test("the real collector's metrics are accepted line by line by VictoriaMetrics", async () => {
@@ -221,4 +208,9 @@ test("no secret is in any log or process argument", async () => {
     .filter((name) => /^\d+$/.test(name))
     .map((pid) => readIfThere(`/proc/${pid}/cmdline`));
   for (const secret of secrets) expect(commandLines.some((line) => line.includes(secret))).toBe(false);
+});
+
+test("agent and backend stop with exit code 0", async () => {
+  expect(await agent.end("SIGTERM")).toBe(0);
+  expect(await backend.end("SIGTERM")).toBe(0);
 });

@@ -1,0 +1,96 @@
+// The backend, or backend and agent, away while a log file grows, with real processes: every line is stored. (Kills of the collector and stops of
+// the agent: agent-killed.test.ts.)
+import { appendFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { backendOfFile } from "../fixtures/backend-of-file.ts";
+import { hostAgentPlace, startHostAgent, type AgentPlace } from "../fixtures/host-agent-process.ts";
+import { call, eventually, type TestProcess } from "../fixtures/processes.ts";
+
+const SEQUENCE = 10_000;
+const backend = backendOfFile({ JWT_TTL: "2h" });
+let agentPlace: AgentPlace;
+let agent: TestProcess;
+let token: string;
+
+beforeAll(async () => {
+  token = await backend.operator();
+  agentPlace = await hostAgentPlace(backend.folder, backend.apiUrl, { INSTALL_TOKEN: await backend.installToken(token), SIGNALS: "logs" });
+  agent = await startHostAgent(agentPlace);
+});
+
+afterAll(async () => {
+  await agent?.end();
+});
+
+/** How often each number of a sequence is stored: walks all pages of the log query. */
+async function stored(sequence: string): Promise<Map<number, number>> {
+  const seen = new Map<number, number>();
+  let url: string | undefined = `${backend.apiUrl}/query/logs?limit=500&q=${sequence}`;
+  while (url) {
+    const answer = await call("GET", url, { bearer: token });
+    expect(answer.status, answer.text).toBe(200);
+    for (const row of answer.json as { message: string }[]) {
+      const number = Number(row.message.split(" ")[1]);
+      seen.set(number, (seen.get(number) ?? 0) + 1);
+    }
+    const next = /<([^>]+)>; rel="next"/.exec(answer.headers.get("link") ?? "")?.[1];
+    url = next && new URL(next, backend.apiUrl).href;
+  }
+  return seen;
+}
+
+/** Appends the numbered sequence in small pieces while `meanwhile` runs, then waits until every number is stored. */
+async function writeWhile(sequence: string, meanwhile: () => Promise<void>): Promise<{ missing: number; doubled: number }> {
+  const file = join(agentPlace.logFolder, `${sequence}.log`);
+  const disturbance = meanwhile();
+  for (let first = 0; first < SEQUENCE; first += 100) {
+    appendFileSync(
+      file,
+      Array.from({ length: 100 }, (_, index) => `${sequence} ${first + index} padding to look like a line of log\n`).join(""),
+    );
+    // Writes at a pace, so that the disturbance comes in between.
+    await sleep(20);
+  }
+  await disturbance;
+  const seen = await eventually(
+    `all ${SEQUENCE} lines of ${sequence}`,
+    async () => {
+      const now = await stored(sequence);
+      return now.size === SEQUENCE && now;
+    },
+    120_000,
+  ).catch(() => stored(sequence));
+  return { missing: SEQUENCE - seen.size, doubled: [...seen.values()].filter((count) => count > 1).length };
+}
+
+test("the backend away while 10,000 lines are written: no line is missing or doubled", async () => {
+  const awayMs = process.env["CI"] ? 60_000 : 15_000;
+  const outcome = await writeWhile("backend-away", async () => {
+    // In the middle of the writing.
+    await sleep(500);
+    await backend.end("SIGKILL");
+    // The length of the outage.
+    await sleep(awayMs);
+    await backend.start();
+  });
+  console.log("backend away:", outcome);
+  expect(outcome).toEqual({ missing: 0, doubled: 0 });
+});
+
+test("the agent killed with the backend away: its orphaned collector is replaced, no line is missing", async () => {
+  const outcome = await writeWhile("kill-agent", async () => {
+    await backend.end("SIGKILL");
+    await agent.end("SIGKILL");
+    const started = startHostAgent(agentPlace).catch((error: unknown) => error);
+    // The backend is unavailable for longer than a retry of the agent.
+    await sleep(3000);
+    await backend.start();
+    const result = await started;
+    if (result instanceof Error) throw result;
+    agent = result as TestProcess;
+  });
+  console.log("agent killed:", outcome);
+  expect(outcome.missing).toBe(0);
+});
