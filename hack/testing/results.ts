@@ -32,7 +32,7 @@ export class Results {
   }
 }
 
-/** Of a program that cannot be fetched; the tests that need it fail, too. */
+/** The outcome if a program cannot be fetched. The tests that need it fail, too. */
 function failureOf(error: unknown): Outcome {
   if (!(error instanceof ToolError)) throw error;
   return { ...NOTHING, failures: [error.message.replaceAll(/\s*\n\s*/g, " ⏎ ")] };
