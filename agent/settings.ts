@@ -52,15 +52,20 @@ function readPlain(reader: SettingsReader, identity: Identity) {
     ...plain,
     drop: { metrics: dropMetrics, logs: dropLogs, traces: dropTraces } satisfies Record<Signal, readonly string[]>,
     /** Candidates in order of preference; the first that exists is used. */
-    otelcolPath: otelcolPath === undefined ? installedCollectors(reader) : [otelcolPath],
+    otelcolPath: otelcolPath === undefined ? installedCollectors(reader, identity) : [otelcolPath],
     host: identity === "host" ? readHost(reader) : undefined,
     cluster: identity === "cluster" ? readCluster(reader) : undefined,
   };
 }
 
-function installedCollectors(reader: SettingsReader): readonly string[] {
+/** On PATH, or in the cache of hack/fetch-tools.ts. The host's collector has fewer components. */
+function installedCollectors(reader: SettingsReader, identity: Identity): readonly string[] {
   const folders = (reader.plain("PATH") ?? "").split(":").filter(Boolean);
-  return [...folders.map((folder) => join(folder, "otelcol-contrib")), cachedProgram(reader, "otelcol-contrib", COLLECTOR_VERSION)];
+  const names = identity === "host" ? ["otelcol-host", "otelcol-contrib"] : ["otelcol-contrib"];
+  return [
+    ...names.flatMap((name) => folders.map((folder) => join(folder, name))),
+    ...names.map((name) => cachedProgram(reader, name, COLLECTOR_VERSION)),
+  ];
 }
 
 function readHost(reader: SettingsReader) {

@@ -15,10 +15,8 @@ interface Manifest {
   [kind: string]: { gomod: string }[] | { version: string };
 }
 
-const manifest = parse(readFileSync(join(MODULES, "otelcol-contrib", "manifest.yaml"), "utf8")) as Manifest;
-const components = ["extensions", "receivers", "processors", "exporters"].flatMap((kind) =>
-  (manifest[kind] as { gomod: string }[]).map((one) => one.gomod),
-);
+const readManifest = (distribution: string): Manifest =>
+  parse(readFileSync(join(MODULES, distribution, "manifest.yaml"), "utf8")) as Manifest;
 
 describe("the catalogue", () => {
   it.each(CATALOGUE.filter((tool) => tool.module.package !== "."))(
@@ -52,22 +50,24 @@ describe("the catalogue", () => {
   );
 });
 
-describe("the collector", () => {
+describe.each(["otelcol-contrib", "otelcol-host"])("the collector %s", (distribution) => {
   it("is pinned to the manifest, component by component", () => {
-    const pins = readFileSync(join(MODULES, "otelcol-contrib", "go.mod"), "utf8");
-    expect(CATALOGUE.find((tool) => tool.name === "otelcol-contrib")?.version).toBe(manifest.dist.version);
-    for (const gomod of components) expect(pins).toContain(`\t${gomod}\n`);
+    const manifest = readManifest(distribution);
+    const pins = readFileSync(join(MODULES, distribution, "go.mod"), "utf8");
+    expect(CATALOGUE.find((tool) => tool.name === distribution)?.version).toBe(manifest.dist.version);
+    const components = ["extensions", "receivers", "processors", "exporters"].flatMap((kind) => manifest[kind] as { gomod: string }[]);
+    for (const { gomod } of components) expect(pins).toContain(`\t${gomod}\n`);
   });
 
-  it.each(["receivers", "processors", "exporters", "extensions"] as const)("has all %s that the agent renders", async (kind) => {
-    const known = await knownTypes(kind);
-    const rendered = new Set([everything, ofCluster].flatMap((config) => Object.keys(config[kind])).map((id) => id.split("/")[0]));
+  it.each(["receivers", "processors", "exporters", "extensions"] as const)("has all %s that its agent renders", async (kind) => {
+    const known = await knownTypes(distribution, kind);
+    const configs = distribution === "otelcol-host" ? [ofHost] : [ofNode, ofCluster];
+    const rendered = new Set(configs.flatMap((config) => Object.keys(config[kind])).map((id) => id.split("/")[0]));
     expect(rendered.size).toBeGreaterThan(0);
     expect([...rendered].filter((type) => type === undefined || !known.includes(type))).toEqual([]);
   });
 });
 
-/** Every source of telemetry at once: more than any one agent renders. */
 const kubernetes = { nodeName: "node", waitForPods: true, trustsSenders: false, usesRelay: false };
 const common = {
   proxy: { host: "127.0.0.1", port: 9599 },
@@ -81,12 +81,18 @@ const common = {
   edits: { redact: ["x"], drop: { metrics: ["true"], logs: ["true"], traces: ["true"] }, tracesSamplePercent: 50 },
 } as const;
 const ofCluster = clusterCollectorConfig({ ...common, state: { intervalMs: 10_000 }, events: true });
-const everything = collectorConfig({
-  ...common,
-  otlp: { grpc: { host: "127.0.0.1", port: 4317 }, http: { host: "127.0.0.1", port: 4318 }, kubernetes },
+const host = {
   hostMetrics: { intervalMs: 30_000, root: "/host", hasHostNetwork: true, hasFileSystems: true },
   files: { folder: "/state/log-files", maxAgeMs: 1, pollIntervalMs: 1000, hasManyFiles: true, readsFields: true },
   journal: { program: "/usr/bin/journalctl", units: [], maxAgeMs: 1, readsFields: true },
+};
+const listen = { grpc: { host: "127.0.0.1", port: 4317 }, http: { host: "127.0.0.1", port: 4318 } };
+const ofHost = collectorConfig({ ...common, otlp: listen, ...host });
+/** Every source of telemetry at once: more than any one agent renders. */
+const ofNode = collectorConfig({
+  ...common,
+  ...host,
+  otlp: { ...listen, kubernetes },
   podLogs: { kubernetes, ownPodUid: "uid", excludeNamespaces: [], maxAgeMs: 1, readsFields: true },
   kubelet: { intervalMs: 30_000, nodeIp: "10.0.0.1", tls: "verify", serviceAccountDir: "/sa" },
   workloadNames: kubernetes,
@@ -95,7 +101,7 @@ const everything = collectorConfig({
 });
 
 /** With an unknown type, the collector lists the types that it has (`otelcol components` leaves out renamed ones). */
-async function knownTypes(kind: string): Promise<string[]> {
-  const asked = spawnSync(await toolPath("otelcol-contrib"), ["validate", "--config", `yaml:${kind}: {nosuch: {}}`], { encoding: "utf8" });
+async function knownTypes(distribution: string, kind: string): Promise<string[]> {
+  const asked = spawnSync(await toolPath(distribution), ["validate", "--config", `yaml:${kind}: {nosuch: {}}`], { encoding: "utf8" });
   return /valid values: \[(.*?)\]/.exec(asked.stderr)?.[1]?.split(" ") ?? [];
 }

@@ -19,11 +19,12 @@ import { type Progress, progressOn, readManual, ToolError } from "./tools/progre
 
 const VICTORIA_METRICS = "1.150.0";
 const KUBERNETES = "1.34.4";
+const COLLECTOR = "0.149.0";
 
 /** Tools for `npm start`. */
-export const RUN_TOOLS = ["victoria-metrics", "vmalert", "otelcol-contrib"] as const;
+export const RUN_TOOLS = ["victoria-metrics", "vmalert", "otelcol-host"] as const;
 /** Tools for `npm test`. */
-export const TEST_TOOLS = [...RUN_TOOLS, "helm", "etcd", "kube-apiserver"] as const;
+export const TEST_TOOLS = [...RUN_TOOLS, "otelcol-contrib", "helm", "etcd", "kube-apiserver"] as const;
 
 export const CATALOGUE: readonly Tool[] = [
   {
@@ -42,22 +43,9 @@ export const CATALOGUE: readonly Tool[] = [
     release: victoriaMetricsRelease("vmutils", "vmalert-prod"),
     module: victoriaMetricsModule("vmalert"),
   },
-  {
-    name: "otelcol-contrib",
-    version: "0.149.0",
-    edition: componentsOf("otelcol-contrib"),
-    versionArgs: ["--version"],
-    release: forLinux((arch) => ({
-      url: github("open-telemetry/opentelemetry-collector-releases", "v0.149.0", `otelcol-contrib_0.149.0_linux_${arch}.tar.gz`),
-      checksums: github(
-        "open-telemetry/opentelemetry-collector-releases",
-        "v0.149.0",
-        "opentelemetry-collector-releases_otelcol-contrib_checksums.txt",
-      ),
-      member: "otelcol-contrib",
-    })),
-    module: { folder: "otelcol-contrib", package: ".", takes: "5 minutes" },
-  },
+  collector("otelcol-host", { takes: "3 minutes" }),
+  // Of Prometheus' service discoveries, which contain the SDKs of all clouds, only the one that the agent uses.
+  collector("otelcol-contrib", { takes: "6 minutes", tags: ["remove_all_sd", "enable_kubernetes_sd"] }),
   {
     name: "helm",
     version: "4.3.1",
@@ -151,6 +139,23 @@ export const CATALOGUE: readonly Tool[] = [
     },
   },
 ];
+
+/** A collector with the components of hack/tools/<name>/manifest.yaml; the official archive has them all. */
+function collector(name: string, build: { takes: string; tags?: string[] }): Tool {
+  const repository = "open-telemetry/opentelemetry-collector-releases";
+  return {
+    name,
+    version: COLLECTOR,
+    edition: componentsOf(name),
+    versionArgs: ["--version"],
+    release: forLinux((arch) => ({
+      url: github(repository, `v${COLLECTOR}`, `otelcol-contrib_${COLLECTOR}_linux_${arch}.tar.gz`),
+      checksums: github(repository, `v${COLLECTOR}`, "opentelemetry-collector-releases_otelcol-contrib_checksums.txt"),
+      member: "otelcol-contrib",
+    })),
+    module: { folder: name, package: ".", ...build },
+  };
+}
 
 /** The folder in which programs are cached between runs. */
 export function cacheFolder(): string {

@@ -114,7 +114,7 @@ async function hostAgent(release: Release): Promise<void> {
   appendFileSync(join(doc, "copyright"), programLicences());
   copyFileSync(join(ROOT, "docs/reference/agent-settings.md"), join(doc, "settings.md"));
   copyFileSync(await pinnedNode(), join(lib, "node"));
-  copyFileSync(await toolPath("otelcol-contrib"), join(lib, "otelcol-contrib"));
+  copyFileSync(await toolPath("otelcol-host"), join(lib, "otelcol-contrib"));
   copyFileSync(join(PACKAGING, "atherops-otel-agent.sh"), join(tree, "usr/bin/atherops-otel-agent"));
   copyFileSync(join(ROOT, "agent/systemd/atherops-otel-agent.service"), join(tree, "usr/lib/systemd/system/atherops-otel-agent.service"));
   copyFileSync(join(PACKAGING, "agent.env"), join(WORK, "host", "agent.env"));

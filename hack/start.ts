@@ -18,7 +18,7 @@ import { Program, StartError } from "./start/program.ts";
 import { adminEmail, apiUrl, nextSteps, isPrivate, type StartInfo, backendReady } from "./start/messages.ts";
 import { type Progress, progressOn, readManual } from "./tools/progress.ts";
 
-const COLLECTOR = "otelcol-contrib";
+const COLLECTOR = "otelcol-host";
 const stop = new AbortController();
 
 async function main(): Promise<void> {

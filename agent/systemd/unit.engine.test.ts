@@ -24,7 +24,7 @@ async function environment(more: NodeJS.ProcessEnv): Promise<NodeJS.ProcessEnv> 
     BACKEND_URL: "http://127.0.0.1:1",
     STATE_DIR: folder,
     CREDENTIALS_FILE: join(folder, "credentials.json"),
-    OTELCOL_PATH: await toolPath("otelcol-contrib"),
+    OTELCOL_PATH: await toolPath("otelcol-host"),
     HEALTH_LISTEN: health,
     PROXY_LISTEN: proxy,
     OTLP_GRPC_LISTEN: grpc,

@@ -16,7 +16,12 @@ export interface ProvenanceInput {
 }
 
 /** Files that pin what a release is built from. */
-const LOCKS = ["package-lock.json", "hack/tools/otelcol-contrib/go.sum", "hack/tools/victoria-metrics/go.sum"];
+const LOCKS = [
+  "package-lock.json",
+  "hack/tools/otelcol-contrib/go.sum",
+  "hack/tools/otelcol-host/go.sum",
+  "hack/tools/victoria-metrics/go.sum",
+];
 
 export function provenance({ version, commit, folder, files, root }: ProvenanceInput): object {
   return {

@@ -23,6 +23,8 @@ export interface GoModule {
   package: string;
   /** Variables that the linker sets, so that the program reports its version; `import/path.name=value`. */
   variables?: string[];
+  /** Build tags of Go. */
+  tags?: string[];
   /** Rough time on two cores with cold caches, for the progress line. */
   takes: string;
 }
@@ -34,8 +36,18 @@ export async function buildModule(module: GoModule, folder: string, target: stri
   progress(`building from its Go module (about ${module.takes} on two cores, once)`);
   const sources = module.package === "." ? await generateCollector(go, module.folder, folder) : join(MODULES, module.folder);
   const ldflags = ["-s", "-w", ...(module.variables ?? []).map((variable) => `-X ${variable}`)].join(" ");
-  const args = ["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", target, module.package];
-  await run(go, args, sources, (line, live) => progress(`${line} (usually ${module.takes})`, live));
+  const options = ["-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-tags", (module.tags ?? []).join(",")];
+  // A package that an earlier build left in Go's own cache is not stale.
+  const list = await run(go, ["list", ...options, "-deps", "-f", "{{if .Stale}}1{{end}}", module.package], sources, () => {});
+  const [total, started] = [list.split("\n").filter(Boolean).length, Date.now()];
+  // With `-v`, Go prints the name of each package when it compiles it.
+  await run(go, ["build", "-v", ...options, "-o", target, module.package], sources, (output) => {
+    const done = Math.min(
+      total,
+      output.reduce((count, text) => count + text.split("\n").length - 1, 0),
+    );
+    progress(`building ${done} of ${total} packages, ${elapsedText(started)}`, "live");
+  });
 }
 
 /**
@@ -68,8 +80,8 @@ function findGo(): string | undefined {
   return [...folders.map((folder) => join(folder, "go")), GO_INSTALLED].find((file) => existsSync(file));
 }
 
-/** Resolves with the output. */
-async function run(go: string, args: string[], cwd: string, progress: Progress): Promise<string> {
+/** Resolves with the output; passes what has been printed so far to `progress` every second. */
+async function run(go: string, args: string[], cwd: string, progress: (output: readonly string[]) => void): Promise<string> {
   // The caller's GOFLAGS, workspace or target platform must not change the result.
   const { GOFLAGS: _flags, GOOS: _os, GOARCH: _arch, ...inherited } = process.env;
   const child = spawn(go, args, { cwd, env: { ...inherited, CGO_ENABLED: "0", GOWORK: "off" }, stdio: ["ignore", "pipe", "pipe"] });
@@ -79,8 +91,7 @@ async function run(go: string, args: string[], cwd: string, progress: Progress):
   process.once("exit", end);
   const output: string[] = [];
   for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text: string) => output.push(text));
-  const startedAt = Date.now();
-  const timer = setInterval(() => progress(`still building, ${elapsedText(startedAt)}`, "live"), PROGRESS_EVERY_MS);
+  const timer = setInterval(() => progress(output), PROGRESS_EVERY_MS);
   const [code] = (await once(child, "close").finally(() => {
     clearInterval(timer);
     process.off("exit", end);

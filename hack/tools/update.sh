@@ -58,14 +58,18 @@ kubernetes() {
   keep=1 pin kubernetes "$KUBERNETES" k8s.io/kubernetes/cmd/{kube-apiserver,kubectl}
 }
 
-# The builder and the collector that it generates are separate modules; go.mod and go.sum are those that the builder resolves.
+# The builder and the collectors that it generates are separate modules; their go.mod and go.sum are those that the builder resolves.
 otelcol() {
   pin otelcol-builder "$OTELCOL" go.opentelemetry.io/collector/cmd/builder
+  for distribution in otelcol-contrib otelcol-host; do collector "$distribution"; done
+}
+
+collector() {
   local made
   made=$(mktemp -d)
-  sed "s|^dist:|dist:\n  output_path: $made|" otelcol-contrib/manifest.yaml >"$made/manifest.yaml"
+  sed "s|^dist:|dist:\n  output_path: $made|" "$1/manifest.yaml" >"$made/manifest.yaml"
   (cd otelcol-builder && go tool builder --config "$made/manifest.yaml" --skip-compilation)
-  cp "$made/go.mod" "$made/go.sum" otelcol-contrib/
+  cp "$made/go.mod" "$made/go.sum" "$1/"
   rm -rf "$made"
 }
 

@@ -25,7 +25,7 @@ const LISTENERS = [
   "OTLP_GRPC_LISTEN",
   "OTLP_HTTP_LISTEN",
 ];
-const COLLECTOR = "otelcol-contrib";
+const COLLECTOR = "otelcol-host";
 const collector = CATALOGUE.find(({ name }) => name === COLLECTOR) as Tool;
 const LINK = /^ {2}(http:\/\/\S+\/#\/login\/([\w-]+))$/gm;
 /** Responses before there is a session, and for a link that was already used. */
