@@ -44,7 +44,7 @@ export const CATALOGUE: readonly Tool[] = [
     module: victoriaMetricsModule("vmalert"),
   },
   collector("otelcol-host", { takes: "3 minutes" }),
-  // Of Prometheus' service discoveries, which contain the SDKs of all clouds, only the one that the agent uses.
+  // Without these tags, Prometheus' service discovery links the SDKs of all clouds; the agent uses only Kubernetes' discovery.
   collector("otelcol-contrib", { takes: "6 minutes", tags: ["remove_all_sd", "enable_kubernetes_sd"] }),
   {
     name: "helm",
