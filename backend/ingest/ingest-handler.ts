@@ -10,11 +10,14 @@ import type { ReplicaSet } from "../replicas/replica-set.ts";
 import { type BodyPace, type Incoming, readBody } from "./body.ts";
 import { MAX_BODY_BYTES } from "./limits.ts";
 import { Quota } from "./quota.ts";
+import type { RecordFaults } from "./record-faults.ts";
 
 /** The number of stored records and, by reason, of well-formed records that were dropped. */
 export interface IngestResult {
   readonly accepted: number;
   readonly dropped: Readonly<Record<string, number>>;
+  /** Names the records that were left out because they are invalid. */
+  readonly faults?: RecordFaults;
   /** Set if it can be much more than the body, because every record is stored with its resource. */
   readonly storedBytes?: number;
   /** Exemplars that were stored next to the records. */
@@ -35,6 +38,8 @@ export interface IngestContext {
   readonly receivedAt: Date;
   /** Default: OTLP/JSON or exposition text. */
   readonly encoding?: BodyEncoding;
+  /** An invalid record is left out and named, and the others are stored. On signed routes it makes the whole body invalid. */
+  readonly isTolerant?: boolean;
   /** Memory that the body needs once decoded is added here, unless another budget limits it. */
   readonly reservation?: Pick<Reservation, "add">;
 }
@@ -67,6 +72,8 @@ export interface IngestRequest {
   readonly ingest: IngestSignal;
   /** Default: OTLP/JSON or exposition text. */
   readonly encoding?: BodyEncoding | undefined;
+  /** See IngestContext. */
+  readonly isTolerant?: boolean;
   /** Returns the decompressed body; its memory is added to the reservation. */
   readonly read: (reservation: Reservation) => Buffer | Promise<Buffer>;
 }
@@ -116,7 +123,7 @@ export class IngestHandler {
     }
   }
 
-  async #store({ sender, signal, ingest, encoding, read }: IngestRequest): Promise<IngestResult> {
+  async #store({ sender, signal, ingest, encoding, isTolerant = false, read }: IngestRequest): Promise<IngestResult> {
     if (this.#options.draining()) {
       throw new ApiError("unavailable", "this replica is stopping; send it again", { retryAfterS: RETRY_AFTER_DRAINING_S });
     }
@@ -132,7 +139,7 @@ export class IngestHandler {
       const bytes = body.length;
       // A copy: the ingest may hand the body's memory to another thread.
       if (encoding === undefined) firstBytes = Buffer.from(body.subarray(0, 512));
-      const result = await ingest(sender, body, { receivedAt, reservation, ...(encoding && { encoding }) });
+      const result = await ingest(sender, body, { receivedAt, reservation, isTolerant, ...(encoding && { encoding }) });
       // Not after a failure, because a write may still be using it.
       freeBuffer(body);
       const cost = Math.max(bytes, result.storedBytes ?? 0);

@@ -29,6 +29,15 @@ export class JsonOutput {
     return Buffer.from((buffer as ArrayBuffer).transfer(this.#length));
   }
 
+  get length(): number {
+    return this.#length;
+  }
+
+  /** Removes what was written after the output had this length. */
+  truncate(length: number): void {
+    this.#length = length;
+  }
+
   discard(): void {
     freeBuffer(this.#bytes);
   }

@@ -138,6 +138,15 @@ export function isDigit(byte: u8): bool {
   return <u8>(byte - ZERO) < 10;
 }
 
+/**
+ * Skips the value of an unknown member. Falls back if its name has an underscore: it may be the name of a field in protobuf, which is a
+ * mistake of the sender.
+ */
+export function unknown(at: usize): usize {
+  for (let index: u32 = 0; index < nameLength; index++) if (load<u8>(nameAt + index) == 0x5f) fallBack(UNUSUAL);
+  return skip(at, 0);
+}
+
 /** Validates and skips any value. */
 export function skip(at: usize, depth: i32): usize {
   const byte = load<u8>(at);

@@ -18,18 +18,33 @@ const FIRST_BYTES = 512;
 const FIRST_WORDS = 16;
 const SHORT_TEXT = 48;
 
+/** A column of which the cells of an unfinished row can be removed. */
+export abstract class GrowingColumn {
+  protected length = 0;
+  #mark = 0;
+
+  /** Remembers the current end, for `undo`. */
+  mark(): void {
+    this.#mark = this.length;
+  }
+
+  /** Removes what was added since the last `mark`. */
+  undo(): void {
+    this.length = this.#mark;
+  }
+}
+
 /** Strings, each preceded by its length as a varint. */
-export class StringColumn implements Column {
+export class StringColumn extends GrowingColumn implements Column {
   #bytes = Buffer.allocUnsafe(FIRST_BYTES);
-  #length = 0;
 
   get byteLength(): number {
-    return this.#length;
+    return this.length;
   }
 
   /** Removes everything that was added after the column had this length. */
   truncate(length: number): void {
-    this.#length = length;
+    this.length = length;
   }
 
   /** Lone surrogates become U+FFFD. */
@@ -39,22 +54,21 @@ export class StringColumn implements Column {
     this.#reserve(units * 3 + 5);
     if (units < SHORT_TEXT && this.#addShort(text, units)) return;
     const lengthBytes = varintLength(units);
-    const written = this.#bytes.write(text, this.#length + lengthBytes, "utf8");
+    const written = this.#bytes.write(text, this.length + lengthBytes, "utf8");
     const exact = varintLength(written);
-    if (exact !== lengthBytes)
-      this.#bytes.copyWithin(this.#length + exact, this.#length + lengthBytes, this.#length + lengthBytes + written);
-    this.#length = writeVarint(this.#bytes, this.#length, written) + written;
+    if (exact !== lengthBytes) this.#bytes.copyWithin(this.length + exact, this.length + lengthBytes, this.length + lengthBytes + written);
+    this.length = writeVarint(this.#bytes, this.length, written) + written;
   }
 
   /** Adds the result of `encodedString`. */
   addEncoded(encoded: Uint8Array): void {
     this.#reserve(encoded.length);
-    this.#bytes.set(encoded, this.#length);
-    this.#length += encoded.length;
+    this.#bytes.set(encoded, this.length);
+    this.length += encoded.length;
   }
 
   streams(): Uint8Array[] {
-    return [this.#bytes.subarray(0, this.#length)];
+    return [this.#bytes.subarray(0, this.length)];
   }
 
   release(): void {
@@ -64,23 +78,23 @@ export class StringColumn implements Column {
   /** Adds a short text without a call into the runtime, which would cost more than a few ASCII characters. */
   #addShort(text: string, units: number): boolean {
     const bytes = this.#bytes;
-    let at = this.#length + 1;
+    let at = this.length + 1;
     for (let index = 0; index < units; index += 1) {
       const unit = text.charCodeAt(index);
       if (unit > 0x7f) return false;
       bytes[at] = unit;
       at += 1;
     }
-    bytes[this.#length] = units;
-    this.#length = at;
+    bytes[this.length] = units;
+    this.length = at;
     return true;
   }
 
   #reserve(more: number): void {
-    const needed = this.#length + more;
+    const needed = this.length + more;
     if (needed <= this.#bytes.length) return;
     const larger = Buffer.allocUnsafeSlow(Math.max(needed, this.#bytes.length * 2));
-    this.#bytes.copy(larger, 0, 0, this.#length);
+    this.#bytes.copy(larger, 0, 0, this.length);
     this.#bytes = larger;
   }
 }
@@ -132,15 +146,14 @@ export function* encodedStrings(stream: Uint8Array): Generator<Uint8Array> {
 }
 
 /** Unsigned or signed 64-bit integers, or DateTime64. */
-export class Int64Column implements Column {
+export class Int64Column extends GrowingColumn implements Column {
   #halves = new Uint32Array(FIRST_WORDS);
-  #length = 0;
 
   add(low: number, high: number): void {
-    if (this.#length === this.#halves.length) this.#halves = grown(this.#halves);
-    this.#halves[this.#length] = low;
-    this.#halves[this.#length + 1] = high;
-    this.#length += 2;
+    if (this.length === this.#halves.length) this.#halves = grown(this.#halves);
+    this.#halves[this.length] = low;
+    this.#halves[this.length + 1] = high;
+    this.length += 2;
   }
 
   /** A non-negative integer below 2^53. */
@@ -153,7 +166,7 @@ export class Int64Column implements Column {
   }
 
   get byteLength(): number {
-    return this.#length * 4;
+    return this.length * 4;
   }
 
   release(): void {
@@ -162,22 +175,21 @@ export class Int64Column implements Column {
 }
 
 /** UInt8. */
-export class Int8Column implements Column {
+export class Int8Column extends GrowingColumn implements Column {
   #bytes = new Uint8Array(FIRST_WORDS);
-  #length = 0;
 
   add(value: number): void {
-    if (this.#length === this.#bytes.length) this.#bytes = grown(this.#bytes);
-    this.#bytes[this.#length] = value;
-    this.#length += 1;
+    if (this.length === this.#bytes.length) this.#bytes = grown(this.#bytes);
+    this.#bytes[this.length] = value;
+    this.length += 1;
   }
 
   streams(): Uint8Array[] {
-    return [this.#bytes.subarray(0, this.#length)];
+    return [this.#bytes.subarray(0, this.length)];
   }
 
   get byteLength(): number {
-    return this.#length;
+    return this.length;
   }
 
   release(): void {
@@ -186,28 +198,40 @@ export class Int8Column implements Column {
 }
 
 /** Maps of strings: add the pairs to `keys` and `values`, then call `endRow` with their number. */
-export class MapColumn implements Column {
+export class MapColumn extends GrowingColumn implements Column {
   readonly keys: StringColumn;
   readonly values = new StringColumn();
   #sizes = new Uint32Array(FIRST_WORDS);
-  #rows = 0;
 
   constructor(keys = new StringColumn()) {
+    super();
     this.keys = keys;
   }
 
   endRow(pairs: number): void {
-    if (this.#rows === this.#sizes.length) this.#sizes = grown(this.#sizes);
-    this.#sizes[this.#rows] = pairs;
-    this.#rows += 1;
+    if (this.length === this.#sizes.length) this.#sizes = grown(this.#sizes);
+    this.#sizes[this.length] = pairs;
+    this.length += 1;
   }
 
   streams(): Uint8Array[] {
-    return [new Uint8Array(this.#sizes.buffer, 0, this.#rows * 4), ...this.keys.streams(), ...this.values.streams()];
+    return [new Uint8Array(this.#sizes.buffer, 0, this.length * 4), ...this.keys.streams(), ...this.values.streams()];
   }
 
   get byteLength(): number {
-    return this.#rows * 4 + this.keys.byteLength + this.values.byteLength;
+    return this.length * 4 + this.keys.byteLength + this.values.byteLength;
+  }
+
+  override mark(): void {
+    super.mark();
+    this.keys.mark();
+    this.values.mark();
+  }
+
+  override undo(): void {
+    super.undo();
+    this.keys.undo();
+    this.values.undo();
   }
 
   release(): void {

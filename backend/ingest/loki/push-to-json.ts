@@ -11,6 +11,7 @@ import {
   MAX_STREAMS,
   MAX_STRUCTURED_METADATA,
 } from "../limits.ts";
+import type { RecordFaults } from "../record-faults.ts";
 import { JsonOutput } from "../json-output.ts";
 import { BYTES, VARINT, WireReader } from "../protobuf/wire-reader.ts";
 import { decompressSnappy } from "../snappy.ts";
@@ -33,7 +34,7 @@ const TRACE_ID = /^[0-9a-f]{32}$/i;
 const SPAN_ID = /^[0-9a-f]{16}$/i;
 
 /** Throws `malformed_body`, `invalid_payload`, `batch_too_large` and `body_too_large`. The result has its own buffer. */
-export function lokiToJson(encoding: LokiEncoding, body: Uint8Array): Buffer<ArrayBuffer> {
+export function lokiToJson(encoding: LokiEncoding, body: Uint8Array, _faults?: RecordFaults): Buffer<ArrayBuffer> {
   const push = encoding === "loki_protobuf" ? decompressSnappy(body) : body;
   const writer = new LogsWriter(push.byteLength);
   try {

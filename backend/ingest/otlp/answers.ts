@@ -3,6 +3,7 @@
 import type { ApiError, ErrorCode } from "../../errors.ts";
 import type { Signal } from "../../operations/own-metrics.ts";
 import { type IngestResult, isExemplarReason } from "../ingest-handler.ts";
+import { notStored } from "../record-faults.ts";
 
 export type OtlpEncoding = "json" | "protobuf";
 
@@ -19,14 +20,20 @@ const ADVICE: Readonly<Record<string, string>> = {
   too_far_ahead: "too_far_ahead: set the sender's clock",
 };
 
-/** ExportLogsServiceResponse, or its equivalent for the other signals, which has the same field numbers. */
-export function successBody(signal: Signal, { dropped }: IngestResult, encoding: OtlpEncoding): string | Buffer {
-  const records = Object.entries(dropped).filter(([reason]) => !isExemplarReason(reason));
-  const rejected = records.reduce((sum, [, count]) => sum + count, 0);
-  if (rejected === 0) return encoding === "json" ? "{}" : Buffer.alloc(0);
-  const errorMessage = `not stored: ${records.map(([reason, count]) => `${count} ${ADVICE[reason] ?? reason}`).join("; ")}`;
+/**
+ * ExportLogsServiceResponse, or its equivalent for the other signals, which has the same field numbers. A message without rejected records
+ * is a warning.
+ */
+export function successBody(signal: Signal, { dropped, faults }: IngestResult, encoding: OtlpEncoding): string | Buffer {
+  const records = Object.fromEntries(Object.entries(dropped).filter(([reason]) => !isExemplarReason(reason)));
+  const rejected = Object.values(records).reduce((sum, count) => sum + count, 0);
+  const parts = rejected === 0 ? [] : [`not stored: ${notStored({ dropped: records, ...(faults && { faults }) }, ADVICE)}`];
+  if (faults && faults.withoutId > 0) parts.push(`${faults.withoutId} stored without an invalid id (${faults.firstId})`);
+  if (parts.length === 0) return encoding === "json" ? "{}" : Buffer.alloc(0);
+  const errorMessage = parts.join("; ");
   if (encoding === "json") return JSON.stringify({ partialSuccess: { [REJECTED[signal]]: String(rejected), errorMessage } });
-  return bytesField(1, Buffer.concat([varintField(1, rejected), bytesField(2, Buffer.from(errorMessage))]));
+  const count = rejected === 0 ? Buffer.alloc(0) : varintField(1, rejected);
+  return bytesField(1, Buffer.concat([count, bytesField(2, Buffer.from(errorMessage))]));
 }
 
 /** google.rpc.Status. */

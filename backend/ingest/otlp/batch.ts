@@ -4,8 +4,10 @@
 import { isUtf8 } from "node:buffer";
 import { ApiError } from "../../errors.ts";
 import { MAX_RESOURCES_AND_SCOPES, MAX_TOKENS_AT_ONCE } from "../limits.ts";
+import { keepWithoutId, leaveOut, type RecordFaults } from "../record-faults.ts";
 import { JsonScanner, utf8 } from "./json-scanner.ts";
 import { exactText } from "./exact-integers.ts";
+import { checkNames, jsonNameOf } from "./field-names.ts";
 import { asObject, FieldError, type Json } from "./json.ts";
 
 /** The names of the three nested lists of a signal's document. */
@@ -25,6 +27,8 @@ interface Slice {
 /** Consecutive records, including the commas between them. */
 interface Chunk extends Slice {
   readonly count: number;
+  /** Why the record, the only one of the chunk, cannot be stored. */
+  readonly fault?: FieldError;
 }
 
 interface ScopePlan {
@@ -35,11 +39,14 @@ interface ScopePlan {
 interface ResourcePlan {
   readonly resource: Slice | undefined;
   readonly scopes: readonly ScopePlan[];
+  /** Why none of its records can be stored. */
+  readonly fault: FieldError | undefined;
 }
 
 /** A validated document. */
 export interface BatchPlan {
   readonly body: Uint8Array;
+  readonly isText: boolean;
   readonly shape: BatchShape;
   readonly resources: readonly ResourcePlan[];
 }
@@ -48,12 +55,16 @@ export interface BatchPlan {
 const CHUNK_BYTES = 64 * 1024;
 const CHUNK_TOKENS = 16 * 1024;
 
-/** Throws malformed_body if the body is not JSON in UTF-8, invalid_payload if it has another shape, batch_too_large. */
-export function planBatch(body: Uint8Array, shape: BatchShape): BatchPlan {
-  if (!isUtf8(body)) throw new ApiError("malformed_body", notJson(body, "the body is not UTF-8"));
+/**
+ * Throws malformed_body if the body is not JSON in UTF-8, invalid_payload if it has another shape, batch_too_large. If it `isTolerant`, a
+ * fault of a resource or a record, also text that is not UTF-8, becomes part of the plan.
+ */
+export function planBatch(body: Uint8Array, shape: BatchShape, isTolerant = false): BatchPlan {
+  const isText = isUtf8(body);
+  if (!isText && !isTolerant) throw new ApiError("malformed_body", notJson(body, "the body is not UTF-8"));
   try {
-    const resources = new Planner(body, shape).plan();
-    return { body, shape, resources };
+    const resources = new Planner(body, shape, isTolerant).plan();
+    return { body, isText, shape, resources };
   } catch (error) {
     if (error instanceof FieldError) throw error.toApiError();
     if (error instanceof ApiError && error.code === "malformed_body") throw new ApiError("malformed_body", notJson(body, error.message));
@@ -72,13 +83,18 @@ function notJson(body: Uint8Array, problem: string): string {
 class Planner {
   readonly #scanner: JsonScanner;
   readonly #shape: BatchShape;
+  readonly #isTolerant: boolean;
   #parts = 0;
+  #hasRecords = false;
   /** The first field of a wrong type; reported only if the rest is valid JSON. */
   #problem: FieldError | undefined;
+  /** The first unknown field of an object without its list of resources, scopes or records. */
+  #unknown: { readonly name: string; readonly path: string; readonly list: string } | undefined;
 
-  constructor(body: Uint8Array, shape: BatchShape) {
+  constructor(body: Uint8Array, shape: BatchShape, isTolerant: boolean) {
     this.#scanner = new JsonScanner(body);
     this.#shape = shape;
+    this.#isTolerant = isTolerant;
   }
 
   plan(): ResourcePlan[] {
@@ -89,19 +105,28 @@ class Planner {
     if (scanner.atEnd()) return plans;
     this.#readObject("", { [resources]: () => this.#list(resources, (path) => plans.push(this.#resource(path))) });
     if (!scanner.atEnd()) scanner.fail("something follows the document");
+    // A success must not mean that nothing was understood.
+    const unknown = this.#hasRecords ? undefined : this.#unknown;
+    if (unknown && (this.#isTolerant || FOREIGN.test(unknown.name)))
+      this.#recordProblem(unknown.path, `is not a field of this request, which has ${unknown.list} instead`);
     if (this.#problem) throw this.#problem;
     return plans;
   }
 
   #resource(path: string): ResourcePlan {
     const { scopes } = this.#shape;
+    const problem = this.#problem;
     let resource: Slice | undefined;
     const plans: ScopePlan[] = [];
+    if (this.#isTolerant) this.#problem = undefined;
     this.#readObject(path, {
-      resource: () => (resource = this.#slice()),
+      resource: () => (resource = this.#slice(`${path}.resource`)),
       [scopes]: () => this.#list(`${path}.${scopes}`, (item) => plans.push(this.#scope(item))),
     });
-    return { resource, scopes: plans };
+    if (!this.#isTolerant) return { resource, scopes: plans, fault: undefined };
+    const fault = this.#problem;
+    this.#problem = problem;
+    return { resource, scopes: plans, fault };
   }
 
   #scope(path: string): ScopePlan {
@@ -109,7 +134,7 @@ class Planner {
     let scope: Slice | undefined;
     let chunks: Chunk[] = [];
     this.#readObject(path, {
-      scope: () => (scope = this.#slice()),
+      scope: () => (scope = this.#slice(`${path}.scope`)),
       [records]: () => (chunks = this.#records(`${path}.${records}`)),
     });
     return { scope, chunks };
@@ -123,13 +148,21 @@ class Planner {
       return scanner.value();
     }
     const seen = new Set<string>();
+    let unknown: string | undefined;
     scanner.object((key) => {
       const read = Object.hasOwn(fields, key) ? fields[key] : undefined;
-      if (!read) return scanner.value();
-      if (seen.has(key)) this.#recordProblem(path === "" ? key : `${path}.${key}`, "is given twice");
+      if (!read) {
+        const right = jsonNameOf(key);
+        if (right !== undefined) this.#recordProblem(inPath(path, key), `OTLP/JSON names this field ${right}`);
+        else if (!IGNORED.has(key)) unknown ??= key;
+        return scanner.value();
+      }
+      if (seen.has(key)) this.#recordProblem(inPath(path, key), "is given twice");
       seen.add(key);
       read();
     });
+    const list = Object.keys(fields).at(-1) ?? "";
+    if (unknown !== undefined && !seen.has(list)) this.#unknown ??= { name: unknown, path: inPath(path, unknown), list };
   }
 
   /** Walks through a list of messages; absent and null are empty. */
@@ -160,10 +193,16 @@ class Planner {
     };
     scanner.mayRound = false;
     scanner.array(() => {
-      open ??= { start: scanner.at, tokens: scanner.tokens };
-      const before = scanner.tokens;
+      const { at: start, tokens: before } = scanner;
       scanner.value();
-      if (scanner.tokens - before > MAX_TOKENS_AT_ONCE) throw tooLarge(`a record with more than ${MAX_TOKENS_AT_ONCE} values`);
+      this.#hasRecords = true;
+      if (scanner.tokens - before > MAX_TOKENS_AT_ONCE) {
+        const fault = this.#tooManyValues("", "a record");
+        close();
+        chunks.push({ start, end: scanner.at, count: 1, mayRound: false, fault });
+        return;
+      }
+      open ??= { start, tokens: before };
       count += 1;
       end = scanner.at;
       if (end - open.start >= CHUNK_BYTES || scanner.tokens - open.tokens >= CHUNK_TOKENS) close();
@@ -178,19 +217,34 @@ class Planner {
     return kind === "array";
   }
 
-  #slice(): Slice | undefined {
+  #slice(path: string): Slice | undefined {
     const scanner = this.#scanner;
     const isNull = scanner.kind() === "null";
     const { at: start, tokens } = scanner;
     scanner.mayRound = false;
     scanner.value();
-    if (scanner.tokens - tokens > MAX_TOKENS_AT_ONCE) throw tooLarge(`a resource or scope with more than ${MAX_TOKENS_AT_ONCE} values`);
+    if (scanner.tokens - tokens > MAX_TOKENS_AT_ONCE) this.#problem ??= this.#tooManyValues(path, "a resource or scope");
     return isNull ? undefined : { start, end: scanner.at, mayRound: scanner.mayRound };
   }
 
   #recordProblem(path: string, problem: string): void {
     this.#problem ??= new FieldError(path, problem);
   }
+
+  /** Throws unless the fault may cost the records concerned instead of the body. */
+  #tooManyValues(path: string, part: string): FieldError {
+    if (!this.#isTolerant) throw tooLarge(`${part} with more than ${MAX_TOKENS_AT_ONCE} values`);
+    return new FieldError(path, `has more than ${MAX_TOKENS_AT_ONCE} values`);
+  }
+}
+
+/** Fields of a resource or a scope that are known but not stored. */
+const IGNORED = new Set(["schemaUrl"]);
+/** Names of another signal or an older version. */
+const FOREIGN = /^(?:resource|scope|instrumentationLibrary)(?:Logs|Spans|Metrics)$/;
+
+function inPath(path: string, key: string): string {
+  return path === "" ? key : `${path}.${key}`;
 }
 
 /** The sender should send smaller batches; a single record that is too large can never be stored. */
@@ -217,52 +271,123 @@ function sliceBytes(slice: Slice | undefined): number {
 export interface BatchReader<Resource, Scope> {
   resource(resource: Json): Resource;
   scope(scope: Json): Scope;
-  record(record: Json, resource: Resource, scope: Scope): void;
+  /** Returns the fault of an id without which the record is stored. */
+  record(record: Json, resource: Resource, scope: Scope): FieldError | undefined;
+  /** Takes back a record of which `record` threw a FieldError. */
+  undo(): void;
 }
 
-/** Reads the records one after the other. Throws invalid_payload that names the field, and the errors of the reader. */
-export function readBatch<Resource, Scope>(plan: BatchPlan, reader: BatchReader<Resource, Scope>): void {
-  const { body, shape, resources } = plan;
-  for (const [resourceIndex, { resource, scopes }] of resources.entries()) {
-    const resourcePath = `${shape.resources}[${resourceIndex}]`;
-    const resourceData = withFieldPath(`${resourcePath}.resource`, () => reader.resource(parseSlice(body, resource)));
+/**
+ * Reads the records one after the other. Throws the errors of the reader, and invalid_payload that names the field; with `faults`, records
+ * that are invalid, or whose resource or scope is, are left out instead.
+ */
+export function readBatch<Resource, Scope>(plan: BatchPlan, reader: BatchReader<Resource, Scope>, faults?: RecordFaults): void {
+  const { shape, resources } = plan;
+  for (const [index, { resource, scopes, fault }] of resources.entries()) {
+    const path = `${shape.resources}[${index}]`;
+    const counts = scopes.map(({ chunks }) => chunks.reduce((sum, { count }) => sum + count, 0));
+    const count = counts.reduce((sum, records) => sum + records, 0);
+    if (fault) onFault(fault, faults, count, () => "");
+    const data = fault ? undefined : attempt(`${path}.resource`, faults, count, () => reader.resource(parseSlice(plan, resource)));
+    if (data === undefined) continue;
     for (const [scopeIndex, { scope, chunks }] of scopes.entries()) {
-      const scopePath = `${resourcePath}.${shape.scopes}[${scopeIndex}]`;
-      const scopeData = withFieldPath(`${scopePath}.scope`, () => reader.scope(parseSlice(body, scope)));
-      let index = 0;
-      const path = (): string => `${scopePath}.${shape.records}[${index}]`;
-      withFieldPath(path, () => {
-        for (const chunk of chunks) {
-          for (const record of parseChunk(body, chunk)) {
-            reader.record(asObject(record, ""), resourceData, scopeData);
-            index += 1;
-          }
-        }
-      });
+      const at = `${path}.${shape.scopes}[${scopeIndex}]`;
+      const scopeData = attempt(`${at}.scope`, faults, counts[scopeIndex] ?? 0, () => reader.scope(parseSlice(plan, scope)));
+      if (scopeData === undefined) continue;
+      const read = (record: Json): FieldError | undefined => reader.record(record, data, scopeData);
+      readRecords(plan, chunks, { path: `${at}.${shape.records}`, faults, read, undo: () => reader.undo() });
     }
   }
 }
 
-/** Adds the path to a FieldError and throws it as an ApiError. */
-function withFieldPath<T>(path: string | (() => string), read: () => T): T {
-  try {
-    return read();
-  } catch (error) {
-    throw error instanceof FieldError ? error.within(typeof path === "string" ? path : path()).toApiError() : error;
+interface RecordReader {
+  readonly path: string;
+  readonly faults: RecordFaults | undefined;
+  readonly read: (record: Json) => FieldError | undefined;
+  readonly undo: () => void;
+}
+
+function readRecords(plan: BatchPlan, chunks: readonly Chunk[], { path, faults, read, undo }: RecordReader): void {
+  let index = 0;
+  for (const chunk of chunks) {
+    for (const record of parseChunk(plan, chunk)) {
+      const at = index;
+      const named = (): string => `${path}[${at}]`;
+      let isStarted = false;
+      try {
+        if (record instanceof FieldError) throw record;
+        const object = asObject(record, "");
+        isStarted = true;
+        const idFault = read(object);
+        if (idFault && faults) keepWithoutId(faults, () => idFault.within(named()).text);
+      } catch (error) {
+        onFault(error, faults, 1, named);
+        if (isStarted) undo();
+      }
+      index += 1;
+    }
   }
 }
 
-/** If absent or null, the empty message. */
-function parseSlice(body: Uint8Array, slice: Slice | undefined): Json {
-  return slice === undefined ? {} : asObject(JSON.parse(textOf(body, slice)), "");
+/** Undefined if there was a fault, which costs `count` records. */
+function attempt<T>(path: string, faults: RecordFaults | undefined, count: number, read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    onFault(error, faults, count, () => path);
+    return undefined;
+  }
 }
 
-function parseChunk(body: Uint8Array, chunk: Chunk): unknown[] {
+/** Counts the fault, or throws an ApiError with the path. A fault of a part that has no records counts as one. */
+function onFault(error: unknown, faults: RecordFaults | undefined, count: number, path: () => string): void {
+  if (!(error instanceof FieldError)) throw error;
+  const named = (): FieldError => (path() === "" ? error : error.within(path()));
+  if (!faults) throw named().toApiError();
+  leaveOut(faults, Math.max(1, count), () => named().text);
+}
+
+/** If absent or null, the empty message. */
+function parseSlice({ body, isText }: BatchPlan, slice: Slice | undefined): Json {
+  if (slice === undefined) return {};
+  const fault = isText ? undefined : textFault(body, slice);
+  if (fault) throw fault;
+  return asObject(JSON.parse(textOf(body, slice)), "");
+}
+
+/** The records; a FieldError in the place of one whose text is not UTF-8 or that has too many values. */
+function parseChunk({ body, isText }: BatchPlan, chunk: Chunk): unknown[] {
+  if (chunk.fault) return [chunk.fault];
+  if (!isText && !isUtf8(body.subarray(chunk.start, chunk.end))) return parseEach(body, chunk);
   const text = textOf(body, chunk);
   // A single record is not wrapped in brackets: that would copy what may be the whole body.
   return chunk.count === 1 ? [JSON.parse(text)] : (JSON.parse(`[${text}]`) as unknown[]);
 }
 
+function parseEach(body: Uint8Array, chunk: Chunk): unknown[] {
+  if (chunk.count === 1) return [textFault(body, chunk)];
+  const list = Buffer.concat([Buffer.from("["), body.subarray(chunk.start, chunk.end), Buffer.from("]")]);
+  const scanner = new JsonScanner(list);
+  const records: unknown[] = [];
+  scanner.array(() => {
+    const start = scanner.at;
+    scanner.value();
+    const slice = { start, end: scanner.at, mayRound: chunk.mayRound };
+    records.push(textFault(list, slice) ?? JSON.parse(textOf(list, slice)));
+  });
+  return records;
+}
+
+/** Names the field whose text is not UTF-8. */
+function textFault(body: Uint8Array, { start, end }: Slice): FieldError | undefined {
+  if (isUtf8(body.subarray(start, end))) return undefined;
+  const text = utf8(body, start, end);
+  const before = text.slice(0, text.indexOf("\uFFFD"));
+  const nameEnd = before.lastIndexOf('":');
+  const name = before.slice(before.lastIndexOf('"', nameEnd - 1) + 1, nameEnd);
+  return new FieldError("", /^\w{1,40}$/.test(name) ? `${name} is not UTF-8` : "is not UTF-8");
+}
+
 function textOf(body: Uint8Array, { start, end, mayRound }: Slice): string {
-  return mayRound ? exactText(body, start, end) : utf8(body, start, end);
+  return checkNames(mayRound ? exactText(body, start, end) : utf8(body, start, end));
 }

@@ -9,6 +9,7 @@ import { decodeTraces, SPAN_SHAPE } from "./decode-spans.ts";
 import { type LokiEncoding, lokiToJson } from "../loki/push-to-json.ts";
 import { protobufToJson } from "./protobuf/to-json.ts";
 import { operationsOf } from "./operations-of.ts";
+import { withFaults } from "../record-faults.ts";
 import { snappyLength } from "../snappy.ts";
 
 /**
@@ -18,7 +19,7 @@ import { snappyLength } from "../snappy.ts";
 export function asJson({ encoding, body, ...task }: DecodeTask): DecodeTask {
   if (encoding === undefined) return { ...task, body };
   if (encoding === "protobuf") return { ...task, body: protobufToJson(task.signal, body), bodyHash: bodyHashOf(body) };
-  return { ...task, body: lokiToJson(encoding, body) };
+  return { ...task, body: lokiToJson(encoding, body, task.context.faults) };
 }
 
 /** The size of the body when decompressed. Throws malformed_body and body_too_large. */
@@ -50,7 +51,7 @@ const DECODERS = { logs: { shape: LOG_SHAPE, decode: decodeLogs }, traces: { sha
 
 /** Validates a body and estimates the memory of its rows. Throws malformed_body, invalid_payload, batch_too_large. */
 function planNow({ signal, body, context }: DecodeTask): { plan: BatchPlan; neededBytes: number } {
-  const plan = planBatch(body, DECODERS[signal].shape);
+  const plan = planBatch(body, DECODERS[signal].shape, context.faults !== undefined);
   const rowBytes = ROW_BYTES + context.orgId.length + context.hostId.length + context.node.length;
   const estimate = estimateRows(plan, rowBytes);
   if (estimate > MAX_ESTIMATED_ROWS_BYTES)
@@ -73,19 +74,22 @@ export function validateBody(task: DecodeTask, limits = KERNEL_LIMITS): Validate
   if (fast) return fast;
   const { plan, neededBytes } = planNow(task);
   const { signal, body, context, bodyHash } = task;
-  const rows = () => withOperations(signal, DECODERS[signal].decode(plan, { ...context, bodyHash: bodyHash ?? bodyHashOf(body) }));
+  const rows = () => complete(task, DECODERS[signal].decode(plan, { ...context, bodyHash: bodyHash ?? bodyHashOf(body) }));
   return { neededBytes, rows };
 }
 
-/** Undefined if the kernel does not accept the body. */
-export function validateFast({ signal, body, context, encoding, bodyHash }: DecodeTask, limits: KernelLimits): ValidatedBody | undefined {
+/** Undefined if the kernel does not accept the body, or finds no record: the slow path knows whether the sender made a mistake. */
+export function validateFast(task: DecodeTask, limits: KernelLimits): ValidatedBody | undefined {
+  const { signal, body, context, encoding, bodyHash } = task;
   if (encoding !== undefined && encoding !== "protobuf") return undefined;
   const fast = OTLP_KERNEL.get()?.read(signal, { encoding, bytes: body }, context, limits);
-  return fast && { neededBytes: fast.byteLength, rows: () => withOperations(signal, fast.take(bodyHash ?? bodyHashOf(body))) };
+  if (!fast || fast.records === 0) return undefined;
+  return { neededBytes: fast.byteLength, rows: () => complete(task, fast.take(bodyHash ?? bodyHashOf(body))) };
 }
 
-function withOperations(signal: OtlpSignal, decoded: DecodedBody): DecodedBody {
-  return signal === "traces" && !decoded.operations ? { ...decoded, operations: operationsOf(decoded.sections) } : decoded;
+function complete({ signal, context: { faults } }: DecodeTask, decoded: DecodedBody): DecodedBody {
+  const operations = signal === "traces" ? { operations: decoded.operations ?? operationsOf(decoded.sections) } : {};
+  return { ...decoded, ...operations, ...withFaults(decoded.dropped, faults) };
 }
 
 export function rowsBytes({ sections }: DecodedBody): number {

@@ -3,8 +3,8 @@
 // the field.
 import type { NativeColumns } from "../../engines/clickhouse/native-block.ts";
 import { encodedString } from "../../engines/clickhouse/native-columns.ts";
-import { type BatchPlan, type BatchShape, readBatch } from "./batch.ts";
-import { checkUint32, enumeration, hexId, type Json, text, uint64 } from "./json.ts";
+import { type BatchPlan, type BatchReader, type BatchShape, readBatch } from "./batch.ts";
+import { checkUint32, enumeration, FieldError, hexId, type Json, text, uint64 } from "./json.ts";
 import { addLabels, type ResourceLabels, resourceLabels } from "./labels.ts";
 import { COMMON_COLUMNS, type DecodedBody, RowCollector, type RowContext } from "./rows.ts";
 import { eachAttribute, valueText } from "./value.ts";
@@ -28,11 +28,14 @@ export const LOG_SHAPE: BatchShape = { resources: "resourceLogs", scopes: "scope
 /** Decodes an ExportLogsServiceRequest of LOG_SHAPE. Throws invalid_payload or batch_too_large. */
 export function decodeLogs(plan: BatchPlan, context: RowContext): DecodedBody {
   const rows = new RowCollector(context, LOG_CELLS);
-  readBatch<ResourceLabels, Uint8Array>(plan, {
+  const { faults } = context;
+  const reader: BatchReader<ResourceLabels, Uint8Array> = {
     resource: resourceLabels,
     scope: scopeName,
-    record: (record, resource, scope) => addRecord(rows, record, resource, scope),
-  });
+    record: (record, resource, scope) => addRecord(rows, record, { resource, scope, isTolerant: faults !== undefined }),
+    undo: () => rows.undo(),
+  };
+  readBatch(plan, reader, faults);
   return rows.finish();
 }
 
@@ -43,7 +46,13 @@ function scopeName(scope: Json): Uint8Array {
   return encodedString(text(scope, "name"));
 }
 
-function addRecord(rows: RowCollector<typeof LOG_CELLS>, record: Json, resource: ResourceLabels, scope: Uint8Array): void {
+interface Owner {
+  readonly resource: ResourceLabels;
+  readonly scope: Uint8Array;
+  readonly isTolerant: boolean;
+}
+
+function addRecord(rows: RowCollector<typeof LOG_CELLS>, record: Json, { resource, scope, isTolerant }: Owner): FieldError | undefined {
   rows.admit(resource.byteLength + scope.byteLength);
   const time = uint64(record, "timeUnixNano");
   const observed = uint64(record, "observedTimeUnixNano");
@@ -55,11 +64,24 @@ function addRecord(rows: RowCollector<typeof LOG_CELLS>, record: Json, resource:
   cells.message.add(valueText(record, "body"));
   const eventName = text(record, "eventName");
   addLabels(cells.labels, resource, record, { defaultLabel: eventName === "" ? undefined : ["event.name", eventName] });
-  cells.trace_id.add(hexId(record, "traceId", 16));
-  cells.span_id.add(hexId(record, "spanId", 8));
+  const ids = [idOrFault(record, "traceId", 16, isTolerant), idOrFault(record, "spanId", 8, isTolerant)] as const;
+  const [traceId, spanId] = ids.map((id) => (typeof id === "string" ? id : ""));
+  cells.trace_id.add(traceId ?? "");
+  cells.span_id.add(spanId ?? "");
   cells.scope_name.addEncoded(scope);
   checkUint32(record, "droppedAttributesCount");
   checkUint32(record, "flags");
+  return ids.find((id) => typeof id !== "string");
+}
+
+/** The id; if it is invalid and the fault may not cost the record, the fault. */
+function idOrFault(record: Json, name: string, bytes: number, isTolerant: boolean): string | FieldError {
+  try {
+    return hexId(record, name, bytes);
+  } catch (error) {
+    if (isTolerant && error instanceof FieldError) return error;
+    throw error;
+  }
 }
 
 const LEVELS = ["trace", "debug", "info", "warn", "error", "fatal"] as const;

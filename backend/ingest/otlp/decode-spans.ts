@@ -3,7 +3,7 @@
 // field.
 import type { NativeColumns } from "../../engines/clickhouse/native-block.ts";
 import { encodedString, type Int64Column } from "../../engines/clickhouse/native-columns.ts";
-import { type BatchPlan, type BatchShape, readBatch } from "./batch.ts";
+import { type BatchPlan, type BatchReader, type BatchShape, readBatch } from "./batch.ts";
 import { checkUint32, each, enumeration, hexId, type Json, text, uint64, within } from "./json.ts";
 import { addLabels, type ResourceLabels, resourceLabels } from "./labels.ts";
 import { COMMON_COLUMNS, type DecodedBody, RowCollector, type RowContext } from "./rows.ts";
@@ -40,11 +40,13 @@ export const SPAN_SHAPE: BatchShape = { resources: "resourceSpans", scopes: "sco
 /** Decodes an ExportTraceServiceRequest of SPAN_SHAPE. Throws invalid_payload or batch_too_large. */
 export function decodeTraces(plan: BatchPlan, context: RowContext): DecodedBody {
   const rows = new RowCollector(context, SPAN_CELLS);
-  readBatch<ResourceLabels, ScopeCells>(plan, {
+  const reader: BatchReader<ResourceLabels, ScopeCells> = {
     resource: resourceLabels,
     scope: scopeCells,
     record: (span, resource, scope) => addSpan(rows, span, resource, scope),
-  });
+    undo: () => rows.undo(),
+  };
+  readBatch(plan, reader, context.faults);
   return rows.finish();
 }
 
@@ -60,7 +62,7 @@ function scopeCells(scope: Json): ScopeCells {
   return { name: encodedString(text(scope, "name")), version: encodedString(text(scope, "version")) };
 }
 
-function addSpan(rows: RowCollector<typeof SPAN_CELLS>, span: Json, resource: ResourceLabels, scope: ScopeCells): void {
+function addSpan(rows: RowCollector<typeof SPAN_CELLS>, span: Json, resource: ResourceLabels, scope: ScopeCells): undefined {
   rows.admit(resource.byteLength + scope.name.byteLength + scope.version.byteLength);
   const traceId = hexId(span, "traceId", 16);
   const spanId = hexId(span, "spanId", 8);

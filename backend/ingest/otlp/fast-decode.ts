@@ -37,6 +37,8 @@ export interface KernelBody {
 
 /** Decoded rows that are still in the kernel's memory, valid until the next body is decoded. */
 export interface KernelRows {
+  /** Stored or dropped. */
+  readonly records: number;
   /** The most bytes that `take` will return. */
   readonly byteLength: number;
   take(bodyHash: string): DecodedBody;
@@ -168,7 +170,9 @@ export class Kernel {
     this.#memory.growTo(exports.rowsAt() + exports.rowsBytes() * ROWS_AND_NUMBERS + GUARD_BYTES);
     let accepted = 0;
     for (let section = 0; section < exports.sections(); section += 1) accepted += exports.sectionRows(section);
+    const droppedRows = DROP_REASONS.reduce((sum, _, index) => sum + exports.droppedRows(index), 0);
     return {
+      records: accepted + droppedRows,
       byteLength: exports.rowsBytes() + exports.sections() * senderBytes,
       take: (bodyHash) => {
         const sender = [...cells.slice(0, -1), encodedUint64(BigInt(bodyHash))];

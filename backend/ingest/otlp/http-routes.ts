@@ -33,7 +33,8 @@ export function otlpRoute(signal: Signal, ingest: IngestSignal, { handler, inges
         throw new ApiError("unsupported_encoding", "send OTLP as `Content-Type: application/x-protobuf` or `application/json`");
       const read = handler.readRequest(request);
       const isProtobuf = encoding === "protobuf";
-      const result = await handler.handle({ sender: senderOf(request), signal, ingest, ...(isProtobuf && { encoding }), read });
+      const format = isProtobuf ? { encoding } : {};
+      const result = await handler.handle({ sender: senderOf(request), signal, ingest, isTolerant: true, ...format, read });
       return await reply.type(CONTENT_TYPES[encoding]).send(successBody(signal, result, encoding));
     },
   };

@@ -28,6 +28,8 @@ export function openComparison(encoding: "json" | "protobuf", context: RowContex
     try {
       expected = decodeSlowPath({ signal, body: isJson ? body : protobufToJson(signal, body), context });
     } catch (error) {
+      // Nothing is made of it: the decoder asks the other one about a body without records.
+      if (decoded.accepted === 0 && Object.keys(decoded.dropped).length === 0) return false;
       throw new Error(`the kernel accepted a body that the other decoder rejects, ${named()}`, { cause: error });
     }
     const isSame = decoded.sections.every(

@@ -76,6 +76,18 @@ describe("an invalid document is refused, naming the field", () => {
   });
 
   it.each([
+    ['{"resource_logs":[]}', "resource_logs: OTLP/JSON names this field resourceLogs"],
+    ['{"resourceSpans":[{}]}', "resourceSpans: is not a field of this request, which has resourceLogs instead"],
+    ['{"resourceLogs":[{"scope_logs":[]}]}', "resourceLogs[0].scope_logs: OTLP/JSON names this field scopeLogs"],
+    ['{"resourceLogs":[{"instrumentationLibraryLogs":[]}]}', "resourceLogs[0].instrumentationLibraryLogs: is not a field"],
+    ['{"resourceLogs":[{"scopeLogs":[{"log_records":[{}]}]}]}', "resourceLogs[0].scopeLogs[0].log_records: OTLP/JSON names"],
+    [record('{"time_unix_nano":"1"}'), "time_unix_nano: OTLP/JSON names this field timeUnixNano"],
+    [record('{"body":{"string_value" :"x"}}'), "string_value: OTLP/JSON names this field stringValue"],
+  ])("fields of another message: %s", (body, message) => {
+    expect(refusal("logs", body)).toEqual({ code: "invalid_payload", message: expect.stringContaining(message) });
+  });
+
+  it.each([
     ["{", "not JSON"],
     ['{"a":1}}', "not JSON"],
     [Buffer.from([0x22, 0xff, 0x22]), "not UTF-8"],
@@ -84,7 +96,7 @@ describe("an invalid document is refused, naming the field", () => {
     expect(refusal("logs", body)).toEqual({ code: "malformed_body", message: expect.stringContaining(message) });
   });
 
-  it.each(["", "  \n", "{}", '{"resourceLogs":[]}', '{"resourceLogs":null}', '{"resourceLogs":[{}]}', '{"resource_logs":5,"future":[1]}'])(
+  it.each(["", "  \n", "{}", '{"resourceLogs":[]}', '{"resourceLogs":null}', '{"resourceLogs":[{}]}', '{"future":[1]}'])(
     "but %j has no records and is fine",
     (body) => {
       expect(rowsOf("logs", body)).toEqual([]);

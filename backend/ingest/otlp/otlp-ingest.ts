@@ -3,6 +3,7 @@
 import { decompressedBytes, type OtlpBodyEncoding, rowsBytes } from "./decode-body.ts";
 import type { OtlpDecoder } from "./otlp-decoder.ts";
 import type { IngestContext, IngestSignal } from "../ingest-handler.ts";
+import { noFaults, requireUsable } from "../record-faults.ts";
 import { createIds } from "./ids.ts";
 import type { OtlpBatch, OtlpSignal } from "./rows.ts";
 
@@ -20,7 +21,7 @@ interface OtlpIngestOptions {
  */
 export function createOtlpIngest({ signal, decoder, store, retentionDays }: OtlpIngestOptions): IngestSignal {
   const nextId = createIds();
-  return async ({ orgId, hostId, node }, body, { receivedAt, encoding: bodyEncoding, reservation }) => {
+  return async ({ orgId, hostId, node }, body, { receivedAt, encoding: bodyEncoding, isTolerant, reservation }) => {
     const encoding = checkEncoding(bodyEncoding);
     const receivedAtMs = receivedAt.getTime();
     // The shortest record takes three bytes in JSON and two in protobuf.
@@ -28,14 +29,16 @@ export function createOtlpIngest({ signal, decoder, store, retentionDays }: Otlp
     // Counts as memory of the request, and as its cost if it is rejected.
     reservation?.add(bytes - body.byteLength);
     const firstId = nextId(receivedAtMs, encoding === undefined ? bytes : bytes * 1.5);
-    const context = { orgId, hostId, node, receivedAtMs, firstId, retentionDays: retentionDays(orgId) };
+    const faults = isTolerant ? noFaults() : undefined;
+    const context = { orgId, hostId, node, receivedAtMs, firstId, retentionDays: retentionDays(orgId), faults };
     using rowsReservation = decoder.open(orgId);
     const decoding = decoder.decode({ signal, body, context, ...(encoding && { encoding }) }, rowsReservation);
     const decoded = decoding instanceof Promise ? await decoding : decoding;
-    const { accepted, dropped } = decoded;
-    const storedBytes = rowsBytes(decoded);
+    const { accepted, dropped, faults: found } = decoded;
+    const result = { accepted, dropped, storedBytes: rowsBytes(decoded), ...(found && { faults: found }) };
+    requireUsable(result);
     if (accepted > 0) await store.insert({ ...decoded, orgId, hostId });
-    return { accepted, dropped, storedBytes };
+    return result;
   };
 }
 

@@ -8,9 +8,11 @@ import {
   encodedString,
   encodedUint32,
   encodedUint64,
+  type GrowingColumn,
   Int64Column,
 } from "../../engines/clickhouse/native-columns.ts";
 import { MAX_ROWS_BYTES } from "../limits.ts";
+import type { RecordFaults } from "../record-faults.ts";
 import { tooLarge } from "./batch.ts";
 
 export type OtlpSignal = "logs" | "traces";
@@ -32,6 +34,8 @@ export interface RowContext {
   readonly bodyHash: string;
   /** Records older than this are dropped. */
   readonly retentionDays: number;
+  /** Counts invalid records, which are left out. Unset on signed routes, where an invalid record makes the whole body invalid. */
+  readonly faults?: RecordFaults | undefined;
 }
 
 /** The rows of one day (of the record's time, UTC): one partition. */
@@ -44,7 +48,8 @@ export interface DaySection extends NativeRows {
 export interface DecodedBody {
   readonly sections: DaySection[];
   readonly accepted: number;
-  readonly dropped: Record<string, number>;
+  readonly dropped: Readonly<Record<string, number>>;
+  readonly faults?: RecordFaults;
   /** Set if every record has its own time: then the body is stored once, however often it is sent. */
   readonly bodyHash: string | undefined;
   /** Operations of the spans, if known. */
@@ -110,11 +115,22 @@ class Section<Cells extends NativeColumns> {
   readonly time = new Int64Column();
   readonly id = new Int64Column();
   readonly cells: ColumnsOf<Cells>;
+  readonly #growing: readonly GrowingColumn[];
   count = 0;
 
   constructor(constants: readonly Uint8Array[], cells: Cells) {
     this.constants = constants.map((bytes) => new ConstantColumn(bytes));
     this.cells = emptyColumns(cells);
+    this.#growing = [this.time, this.id, ...Object.values<GrowingColumn>(this.cells)];
+  }
+
+  mark(): void {
+    for (const column of this.#growing) column.mark();
+  }
+
+  undoRow(): void {
+    for (const column of this.#growing) column.undo();
+    this.count -= 1;
   }
 
   get byteLength(): number {
@@ -149,6 +165,9 @@ export class RowCollector<Cells extends NativeColumns> {
   #everyRecordTimed = true;
   #unmeasuredBytes = 0;
   readonly #dropped: Record<string, number> = {};
+  readonly #mayUndo: boolean;
+  /** The current record: whether all records before it have a time, and its section or why it was dropped. */
+  #current: { wasTimed: boolean; section: Section<Cells> | undefined; reason: string } = { wasTimed: true, section: undefined, reason: "" };
   #last: { day: number; section: Section<Cells> } | undefined;
   #discarded: ColumnsOf<Cells> | undefined;
 
@@ -158,6 +177,7 @@ export class RowCollector<Cells extends NativeColumns> {
     this.#constants = senderCells(context);
     this.#receivedAtMs = context.receivedAtMs;
     this.#bodyHash = context.bodyHash;
+    this.#mayUndo = context.faults !== undefined;
     const { oldestS, newestS } = keptTimes(context);
     this.#oldestS = oldestS;
     this.#newestS = newestS;
@@ -171,6 +191,9 @@ export class RowCollector<Cells extends NativeColumns> {
    * exceed the limit.
    */
   admit(sharedBytes: number): void {
+    this.#current.wasTimed = this.#everyRecordTimed;
+    this.#current.section = undefined;
+    this.#current.reason = "";
     this.#unmeasuredBytes += sharedBytes + ROW_BYTES;
     if (this.#unmeasuredBytes >= MEASURED_BYTES) this.#measure();
   }
@@ -186,6 +209,8 @@ export class RowCollector<Cells extends NativeColumns> {
     if (seconds < this.#oldestS) return this.drop("too_old");
     if (seconds > this.#newestS) return this.drop("too_far_ahead");
     const section = this.#section(Math.floor(seconds / DAY_S));
+    if (this.#mayUndo) section.mark();
+    this.#current.section = section;
     section.count += 1;
     this.#accepted += 1;
     addTime(section.time, seconds, fraction);
@@ -201,14 +226,29 @@ export class RowCollector<Cells extends NativeColumns> {
   /** Counts a record that is well-formed but cannot be stored; its cells are discarded. */
   drop(reason: string): ColumnsOf<Cells> {
     this.#dropped[reason] = (this.#dropped[reason] ?? 0) + 1;
+    this.#current.reason = reason;
     this.#discarded ??= emptyColumns(this.#cells);
     return this.#discarded;
   }
 
+  /** Takes back the current record, whatever was read of it. Only for a context with `faults`. */
+  undo(): void {
+    const { wasTimed, section, reason } = this.#current;
+    this.#everyRecordTimed = wasTimed;
+    if (section) {
+      section.undoRow();
+      this.#accepted -= 1;
+    } else if (reason !== "") {
+      this.#dropped[reason] = (this.#dropped[reason] ?? 0) - 1;
+      if (this.#dropped[reason] === 0) delete this.#dropped[reason];
+    }
+  }
+
   finish(): DecodedBody {
     this.#measure();
+    const days = [...this.#days].filter(([, { count }]) => count > 0);
     return {
-      sections: [...this.#days].map(([day, section]) => ({ day, ...section.rows() })),
+      sections: days.map(([day, section]) => ({ day, ...section.rows() })),
       accepted: this.#accepted,
       dropped: this.#dropped,
       bodyHash: this.#everyRecordTimed ? this.#bodyHash : undefined,

@@ -42,7 +42,7 @@ export function readDocument(length: u32): void {
     if (signal == LOGS ? isText("resourceLogs", json.nameAt, json.nameLength) : isText("resourceSpans", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 1);
       at = resources(at);
-    } else at = json.skip(at, 0);
+    } else at = json.unknown(at);
   }
   if (json.blanks(at + 1) != INPUT + length) fallBack(SYNTAX);
 }
@@ -75,7 +75,7 @@ function resourcePart(at: usize): usize {
     } else if (signal == LOGS ? isText("scopeLogs", json.nameAt, json.nameLength) : isText("scopeSpans", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 2);
       at = scopes(at, endResource(), sliceBytes);
-    } else at = json.skip(at, 0);
+    } else at = json.unknown(at);
   }
   return at + 1;
 }
@@ -115,7 +115,7 @@ function scopePart(at: usize, resource: usize, resourceBytes: usize): usize {
     } else if (signal == LOGS ? isText("logRecords", json.nameAt, json.nameLength) : isText("spans", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 2);
       at = records(at, resource, scope, resourceBytes + sliceBytes);
-    } else at = json.skip(at, 0);
+    } else at = json.unknown(at);
   }
   return at + 1;
 }
@@ -135,7 +135,7 @@ function readScope(at: usize, scope: usize): usize {
     } else if (isText("attributes", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 4);
       at = attributes(at, OWNER_SCOPE);
-    } else at = json.skip(at, 0);
+    } else at = json.unknown(at);
   }
   return at + 1;
 }

@@ -103,7 +103,7 @@ function event(at: usize, entry: usize): usize {
     } else if (isText("droppedAttributesCount", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 8);
       at = json.unsigned32(at);
-    } else at = json.skip(at, 0);
+    } else at = json.unknown(at);
   }
   endEvent(entry);
   return at + 1;
@@ -131,7 +131,7 @@ function link(at: usize, entry: usize): usize {
     } else if (isText("flags", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 32);
       at = json.unsigned32(at);
-    } else at = json.skip(at, 0);
+    } else at = json.unknown(at);
   }
   endLink(entry);
   return at + 1;
@@ -180,7 +180,7 @@ function pairJson(at: usize, keys: usize): usize {
       if (seen != 1) fallBack(UNUSUAL);
       seen = 3;
       at = valueJson(at);
-    } else at = json.skip(at, 0);
+    } else at = json.unknown(at);
   }
   at++;
   if (seen == 1) writeEmpty(at);
@@ -206,7 +206,7 @@ function valueJson(at: usize): usize {
     at = json.name(at);
     const kind = kindOf(json.nameAt, json.nameLength);
     seen = json.once(seen, kind);
-    if (kind == 0) at = json.skip(at, 0);
+    if (kind == 0) at = json.unknown(at);
     else if (json.isNull(at)) at += 4;
     else {
       if (isSet || kind == ARRAY || kind == MAP) fallBack(UNUSUAL);

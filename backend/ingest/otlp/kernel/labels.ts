@@ -101,7 +101,7 @@ function attribute(at: usize): usize {
       at = value(at);
       valueAt = json.textAt;
       valueLength = json.textLength;
-    } else at = json.skip(at, 0);
+    } else at = json.unknown(at);
   }
   return at + 1;
 }
@@ -229,7 +229,7 @@ export function readResource(at: usize): usize {
     if (isText("attributes", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 1);
       at = attributes(at, OWNER_RESOURCE);
-    } else at = json.skip(at, 0);
+    } else at = json.unknown(at);
   }
   return at + 1;
 }

@@ -104,7 +104,7 @@ export function logRecord(at: usize, resource: usize, scope: usize): usize {
     } else if (isText("droppedAttributesCount", n, length)) {
       seen = json.once(seen, 1024);
       at = json.unsigned32(at);
-    } else at = json.skip(at, 0);
+    } else at = json.unknown(at);
   }
   endLog(row, resource, scope, time != 0 ? time : observed, severity);
   return at + 1;

@@ -143,7 +143,7 @@ export function spanRecord(at: usize, resource: usize, scope: usize): usize {
     } else {
       const counter = counterOf(n, length);
       seen = json.once(seen, counter);
-      at = counter == 0 ? json.skip(at, 0) : json.unsigned32(at);
+      at = counter == 0 ? json.unknown(at) : json.unsigned32(at);
     }
   }
   endSpan(row, resource, scope, start, end);
@@ -184,7 +184,7 @@ function status(at: usize, row: usize): usize {
     } else if (isText("message", json.nameAt, json.nameLength)) {
       seen = json.once(seen, 2);
       at = textInto(at, row + MESSAGE);
-    } else at = json.skip(at, 0);
+    } else at = json.unknown(at);
   }
   return at + 1;
 }

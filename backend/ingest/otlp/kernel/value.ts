@@ -35,7 +35,7 @@ export function value(at: usize): usize {
     at = json.name(at);
     const kind = kindOf(json.nameAt, json.nameLength);
     seen = json.once(seen, kind);
-    if (kind == 0) at = json.skip(at, 0);
+    if (kind == 0) at = json.unknown(at);
     else if (json.isNull(at)) at += 4;
     else {
       if (isSet) fallBack(UNUSUAL);
@@ -63,7 +63,7 @@ function anyJson(at: usize, depth: i32, keys: usize): usize {
     at = json.name(at);
     const kind = kindOf(json.nameAt, json.nameLength);
     seen = json.once(seen, kind);
-    if (kind == 0) at = json.skip(at, 0);
+    if (kind == 0) at = json.unknown(at);
     else if (json.isNull(at)) at += 4;
     else {
       if (isSet) fallBack(UNUSUAL);
@@ -98,7 +98,7 @@ function valuesJson(at: usize, isMap: bool, depth: i32, first: usize): usize {
   write(isMap ? json.OPEN_OBJECT : json.OPEN_ARRAY, at);
   for (at = json.open(at, json.OPEN_OBJECT); load<u8>(at) != json.CLOSE_OBJECT; at = json.next(at, json.CLOSE_OBJECT)) {
     at = json.name(at);
-    if (!isText("values", json.nameAt, json.nameLength)) at = json.skip(at, 0);
+    if (!isText("values", json.nameAt, json.nameLength)) at = json.unknown(at);
     else {
       seen = json.once(seen, 1);
       if (json.isNull(at)) {
@@ -138,7 +138,7 @@ function pairJson(at: usize, depth: i32, first: usize, keys: usize): usize {
         at += 4;
         writeNull(at);
       } else at = anyJson(at, depth, keys + KEY_BYTES);
-    } else at = json.skip(at, 0);
+    } else at = json.unknown(at);
   }
   at++;
   if (seen == 1) writeNull(at);

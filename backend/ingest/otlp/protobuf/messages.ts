@@ -24,6 +24,8 @@ export interface Field {
   readonly json: Uint8Array;
   readonly kind: ScalarKind | "message";
   readonly isRepeated: boolean;
+  /** A record, or a part that its records share: malformed protobuf in it costs only these records. */
+  readonly isPart?: true;
   /** The type of a field of the kind `message`; a function, because messages refer to each other in cycles. */
   readonly message: () => Message;
 }
@@ -43,6 +45,7 @@ const scalar = (kind: ScalarKind, name: string): Field => ({ name, json: asJson(
 const packed = (kind: ScalarKind, name: string): Field => ({ ...scalar(kind, name), isRepeated: true });
 const one = (name: string, of: () => Message): Field => ({ name, json: asJson(name), kind: "message", isRepeated: false, message: of });
 const many = (name: string, of: () => Message): Field => ({ ...one(name, of), isRepeated: true });
+const part = (field: Field): Field => ({ ...field, isPart: true });
 
 const attributes = many("attributes", () => KEY_VALUE);
 const dropped = scalar("uint32", "droppedAttributesCount");
@@ -64,8 +67,8 @@ const SCOPE = message({ 1: scalar("string", "name"), 2: scalar("string", "versio
 
 /** A request of any signal: resources, their scopes, their records. */
 function request(resources: string, scopes: string, records: string, record: Message): Message {
-  const scope = message({ 1: one("scope", () => SCOPE), 2: many(records, () => record) });
-  const resource = message({ 1: one("resource", () => RESOURCE), 2: many(scopes, () => scope) });
+  const scope = message({ 1: part(one("scope", () => SCOPE)), 2: part(many(records, () => record)) });
+  const resource = message({ 1: part(one("resource", () => RESOURCE)), 2: many(scopes, () => scope) });
   return message({ 1: many(resources, () => resource) });
 }
 
@@ -154,7 +157,7 @@ const EXPONENTIAL_POINT = message({
 const QUANTILE = message({ 1: scalar("double", "quantile"), 2: scalar("double", "value") });
 const SUMMARY_POINT = message({ ...totals, 6: many("quantileValues", () => QUANTILE), 7: attributes, 8: scalar("uint32", "flags") });
 
-const points = (point: Message): Field => many("dataPoints", () => point);
+const points = (point: Message): Field => part(many("dataPoints", () => point));
 const temporality = scalar("int32", "aggregationTemporality");
 const METRIC = message({
   1: scalar("string", "name"),

@@ -158,9 +158,10 @@ describe("protobuf as senders may write it", () => {
     ["a length of 2^64 - 1", Buffer.from([0x0a, ...Array.from({ length: 9 }, () => 0xff), 0x01]), "malformed_body"],
     ["a number without end", Buffer.alloc(64, 0xff), "malformed_body"],
     ["a group", Buffer.from([0x0b, 0x0c]), "malformed_body"],
-    ["a field of another type", inRequest(Buffer.from([0x18, 0x01])), "malformed_body"],
+    ["a field of another type", inRequest(Buffer.from([0x18, 0x01])), "invalid_payload"],
     ["JSON", Buffer.from('{"resourceLogs":[]}'), "malformed_body"],
-    ["5,000 levels", nested(5000), "malformed_body"],
+    ["5,000 levels", nested(5000), "invalid_payload"],
+    ["a field that no request has", Buffer.from([0x10, 0x01]), "malformed_body"],
     ["text that is not UTF-8", inRequest(bytesField(3, Buffer.from([0xff, 0xfe]))), "malformed_body"],
     ["an id of 3 bytes", inRequest(bytesField(9, Buffer.from([1, 2, 3]))), "invalid_payload"],
     [

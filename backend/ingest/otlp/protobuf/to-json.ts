@@ -1,10 +1,12 @@
 // Converts OTLP/protobuf to OTLP/JSON in one pass, for the decoders that read only JSON: metrics, and the slow path of logs and traces for
 // bodies that the kernel (otlp/kernel/wire-document.ts) does not accept. Invariants: no value is lost or rounded, because 64-bit integers
-// become strings of digits; memory and depth have limits; malformed protobuf throws `malformed_body`.
+// become strings of digits; memory and depth have limits; malformed protobuf throws `malformed_body`, or, within a record, makes only this
+// record unreadable.
 import { ApiError } from "../../../errors.ts";
-import { MAX_PROTOBUF_DEPTH, MAX_PROTOBUF_JSON_BYTES } from "../../limits.ts";
+import { MAX_MALFORMED_PARTS, MAX_PROTOBUF_DEPTH, MAX_PROTOBUF_JSON_BYTES } from "../../limits.ts";
 import { JsonOutput } from "../../json-output.ts";
 import { BYTES, FIXED32, FIXED64, VARINT } from "../../protobuf/wire-reader.ts";
+import { unreadable } from "../json.ts";
 import { type Field, type Message, REQUESTS } from "./messages.ts";
 
 export type ProtobufSignal = keyof typeof REQUESTS;
@@ -12,6 +14,7 @@ export type ProtobufSignal = keyof typeof REQUESTS;
 /** OTLP/JSON from collectors is about 2.3 times as large as protobuf. */
 const EXPECTED_GROWTH = 2.5;
 const MIN_BYTES = 1024;
+const EMPTY_OBJECT = 2;
 
 const COMMA = 0x2c;
 const [OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY] = [0x7b, 0x7d, 0x5b, 0x5d];
@@ -21,6 +24,8 @@ export function protobufToJson(signal: ProtobufSignal, body: Uint8Array): Buffer
   const output = new JsonOutput(Math.max(MIN_BYTES, Math.ceil(body.byteLength * EXPECTED_GROWTH)), MAX_PROTOBUF_JSON_BYTES);
   try {
     new Transcoder(body, output).message(REQUESTS[signal], 0, body.byteLength, 0);
+    // A success must not mean that nothing was understood.
+    if (body.byteLength > 0 && output.length === EMPTY_OBJECT) throw malformed("it has no field of this request");
     return output.take();
   } catch (error) {
     output.discard();
@@ -34,6 +39,7 @@ class Transcoder {
   readonly #output: JsonOutput;
   /** The offset after the last item. */
   #next = 0;
+  #malformedParts = 0;
 
   constructor(body: Uint8Array, output: JsonOutput) {
     this.#body = body;
@@ -117,10 +123,25 @@ class Transcoder {
     const from = this.#next;
     const to = from + length;
     const output = this.#output;
-    if (field.kind === "message") this.message(field.message(), from, to, depth + 1);
+    if (field.isPart) this.#part(field, { from, to, depth: depth + 1 });
+    else if (field.kind === "message") this.message(field.message(), from, to, depth + 1);
     else if (field.kind === "string") output.string(this.#body, from, to);
     else if (field.kind === "id") output.hex(this.#body, from, to);
     else output.base64(this.#body, from, to);
+  }
+
+  /** Writes a message; if it is malformed, the reason instead. Above a number of these, the body is not what it is said to be. */
+  #part(field: Field, { from, to, depth }: { from: number; to: number; depth: number }): void {
+    const { length } = this.#output;
+    try {
+      this.message(field.message(), from, to, depth);
+    } catch (error) {
+      this.#malformedParts += 1;
+      const isMalformed = error instanceof ApiError && error.code === "malformed_body";
+      if (!isMalformed || this.#malformedParts > MAX_MALFORMED_PARTS) throw error;
+      this.#output.truncate(length);
+      this.#output.text(unreadable(error.message.slice(MALFORMED.length)));
+    }
   }
 
   /** Writes a scalar; returns the offset after it. */
@@ -239,6 +260,8 @@ function requireBytes(at: number, end: number): number {
   return at;
 }
 
+const MALFORMED = "the body is not an OTLP protobuf message: ";
+
 function malformed(why: string): ApiError {
-  return new ApiError("malformed_body", `the body is not an OTLP protobuf message: ${why}`);
+  return new ApiError("malformed_body", MALFORMED + why);
 }

@@ -1,0 +1,69 @@
+// Counts the records of one body that are left out because of a fault of their own, on the doors without a signature. Invariants: a fault of
+// one record never costs another record; what is kept of the faults is bounded, however many records have one; it is plain data, so that it
+// can be passed between threads.
+import { ApiError } from "../errors.ts";
+
+export interface RecordFaults {
+  /** Records, spans, points or samples that are left out. */
+  leftOut: number;
+  /** The record, the field and the reason, of the first of them. */
+  readonly first: string[];
+  /** Log records that are stored without an invalid id, and the first one. */
+  withoutId: number;
+  firstId: string;
+}
+
+/** What was not stored of a body, by reason. */
+interface NotStored {
+  readonly dropped: Readonly<Record<string, number>>;
+  readonly faults?: RecordFaults;
+}
+
+/** The reason under which they are counted in `/metrics`. */
+export const INVALID_RECORD = "invalid_record";
+const MAX_NAMED = 3;
+const MAX_CHARACTERS = 400;
+
+export function noFaults(): RecordFaults {
+  return { leftOut: 0, first: [], withoutId: 0, firstId: "" };
+}
+
+/** `what`: the path of the record and its field, and what is wrong with it. */
+export function leaveOut(faults: RecordFaults, count: number, what: () => string): void {
+  faults.leftOut += count;
+  if (faults.first.length < MAX_NAMED) faults.first.push(what().slice(0, MAX_CHARACTERS));
+}
+
+export function keepWithoutId(faults: RecordFaults, what: () => string): void {
+  faults.withoutId += 1;
+  if (faults.withoutId === 1) faults.firstId = what();
+}
+
+/** The result fields of a body with these faults, next to what was dropped for other reasons. */
+export function withFaults(dropped: NotStored["dropped"], faults: RecordFaults | undefined): NotStored {
+  if (!faults || faults.leftOut + faults.withoutId === 0) return { dropped };
+  return { dropped: faults.leftOut === 0 ? dropped : { ...dropped, [INVALID_RECORD]: faults.leftOut }, faults };
+}
+
+/** Throws if no record of a body is usable: then the sender gets an error instead of a partial success. */
+export function requireUsable({ accepted, dropped, faults }: NotStored & { readonly accepted: number }): void {
+  if (accepted > 0 || !faults || faults.leftOut === 0 || Object.keys(dropped).some((reason) => reason !== INVALID_RECORD)) return;
+  const { leftOut } = faults;
+  throw new ApiError(
+    "invalid_payload",
+    leftOut === 1 ? listed(faults) : `nothing was stored, ${leftOut} records are invalid: ${listed(faults)}`,
+  );
+}
+
+/** `3 too_old; 1 invalid_record (timeseries[4].labels[0].name: must not be empty)`; `advice` explains reasons to the sender. */
+export function notStored({ dropped, faults }: NotStored, advice: Readonly<Record<string, string>>): string {
+  const text = Object.entries(dropped).map(([reason, count]) => {
+    const named = reason === INVALID_RECORD && faults ? ` (${listed(faults)})` : "";
+    return `${count} ${advice[reason] ?? reason}${named}`;
+  });
+  return text.join("; ");
+}
+
+function listed({ leftOut, first }: RecordFaults): string {
+  return `${first.join("; ")}${leftOut > first.length ? "; …" : ""}`;
+}
