@@ -44,8 +44,11 @@ export const ERROR_CODES = {
   unsupported_encoding: [415, "Content-Encoding must be gzip, zstd or absent"],
   expectation_failed: [417, "the Expect header is not 100-continue"],
   idempotency_key_reused: [422, "this Idempotency-Key was used with another body"],
-  over_quota: [429, "the organisation's quota is used up; see Retry-After"],
-  too_many_queries: [429, "the organisation has too many running queries or unread responses; see Retry-After"],
+  over_quota: [429, "the organisation's quota is used up, or memory that its slow bodies hold was needed by another one; see Retry-After"],
+  too_many_queries: [
+    429,
+    "the organisation has too many running queries or unread responses, or the slot of this query went to another organisation; see Retry-After",
+  ],
   login_backoff: [429, "too many failed logins; see Retry-After"],
   head_too_large: [431, "path, query and headers exceed 16 KiB"],
   internal: [500, "unexpected failure; the cause is logged under the request id"],

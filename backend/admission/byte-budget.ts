@@ -1,41 +1,47 @@
-// Limits the memory of request bodies and of the data that they are turned into (decompressed, parsed, rows). Invariant: reservations never
-// exceed the limit, nor the share of one owner (an organisation, or one network for unauthenticated clients). Each reservation is released
-// once.
+// Limits the memory of request bodies, of the data that they are turned into (decompressed, parsed, rows), and of responses. Invariants:
+// reservations never exceed the limit; an owner (an organisation, or one network for unauthenticated clients) takes more only if as much
+// stays free as it already uses; memory that a slow client keeps is taken back from the owner with the most when another one needs it. Each
+// reservation is released once.
 import { ApiError } from "../errors.ts";
+import { mayTake } from "./share.ts";
 
 const RETRY_AFTER_S = 1;
+/** The speed of a transfer is not known before it has taken this long. */
+const SPEED_KNOWN_MS = 1000;
+
+interface Owner {
+  bytes: number;
+  readonly reservations: Set<Reservation>;
+}
 
 export class ByteBudget {
   readonly #limitBytes: number;
-  readonly #shareBytes: number;
-  readonly #keepsFree: boolean;
-  readonly #byOwner = new Map<string, number>();
+  readonly #byOwner = new Map<string, Owner>();
   /** Callbacks of bodies that wait until their owner uses less. */
   readonly #waiting = new Map<string, (() => void)[]>();
   #heldBytes = 0;
 
-  /**
-   * An owner may use half of the budget, so that it cannot shut out others, and always enough for a body of `largestBytes` while its buffer
-   * grows. `keepsFree`: an owner may use at most what remains free, so n owners leave 1/(n + 1) of the budget for the next one.
-   */
-  constructor(limitBytes: number, largestBytes: number, { keepsFree = false } = {}) {
+  constructor(limitBytes: number) {
     this.#limitBytes = limitBytes;
-    this.#shareBytes = Math.max(limitBytes / 2, 2 * largestBytes);
-    this.#keepsFree = keepsFree;
   }
 
   get heldBytes(): number {
     return this.#heldBytes;
   }
 
-  /** A reservation for one body. Dispose it when the body is no longer referenced. */
-  open(owner: string): Reservation {
-    return new Reservation((bytes) => this.#change(owner, bytes));
+  /** Bytes that the owner uses. */
+  ownBytes(owner: string): number {
+    return this.#byOwner.get(owner)?.bytes ?? 0;
   }
 
-  /** Resolves when the owner uses less than half its share. Throws ApiError `unavailable` if `maxWaiting` of its bodies already wait. */
+  /** A reservation for one body. Dispose it when the body is no longer referenced. */
+  open(owner: string): Reservation {
+    return new Reservation((reservation, bytes) => this.#change(owner, reservation, bytes));
+  }
+
+  /** Resolves when the owner uses less than a quarter. Throws ApiError `unavailable` if `maxWaiting` of its bodies already wait. */
   async waitForSpace(owner: string, maxWaiting: number): Promise<void> {
-    while ((this.#byOwner.get(owner) ?? 0) >= this.#shareBytes / 2) {
+    while (this.ownBytes(owner) >= this.#limitBytes / 4) {
       const waiting = this.#waiting.get(owner) ?? [];
       if (waiting.length >= maxWaiting) throw budgetExceeded();
       this.#waiting.set(owner, waiting);
@@ -43,14 +49,47 @@ export class ByteBudget {
     }
   }
 
-  #change(owner: string, bytes: number): void {
-    const ownerBytes = (this.#byOwner.get(owner) ?? 0) + bytes;
-    const freeBytes = this.#limitBytes - this.#heldBytes - bytes;
-    if (bytes > 0 && (freeBytes < (this.#keepsFree ? ownerBytes : 0) || ownerBytes > this.#shareBytes)) throw budgetExceeded();
+  #change(owner: string, reservation: Reservation, bytes: number): void {
+    if (bytes > 0) this.#makeSpace(owner, bytes);
     this.#heldBytes += bytes;
-    if (ownerBytes === 0) this.#byOwner.delete(owner);
-    else this.#byOwner.set(owner, ownerBytes);
-    if (bytes < 0 && ownerBytes < this.#shareBytes / 2) this.#wake(owner);
+    const own = this.#byOwner.get(owner) ?? { bytes: 0, reservations: new Set<Reservation>() };
+    own.bytes += bytes;
+    if (reservation.bytes + bytes > 0) own.reservations.add(reservation);
+    else own.reservations.delete(reservation);
+    if (own.reservations.size > 0) this.#byOwner.set(owner, own);
+    else this.#byOwner.delete(owner);
+    if (bytes < 0 && own.bytes < this.#limitBytes / 4) this.#wake(owner);
+  }
+
+  /**
+   * Takes memory back until there is enough: for an owner that uses none, from any other; else from one that uses more than both together.
+   * Throws ApiError `unavailable` if there is none that can be taken back.
+   */
+  #makeSpace(owner: string, bytes: number): void {
+    const own = this.ownBytes(owner);
+    while (!mayTake(bytes, { limit: this.#limitBytes, used: this.#heldBytes, own })) {
+      const slowest = this.#findSlowest(owner, own === 0 ? 0 : own + bytes);
+      if (!slowest) throw budgetExceeded();
+      const { takeBack } = slowest;
+      slowest[Symbol.dispose]();
+      takeBack?.();
+    }
+  }
+
+  /** The slowest transfer of the owner that uses most, if that is more than `leastBytes`. */
+  #findSlowest(exceptOwner: string, leastBytes: number): Reservation | undefined {
+    let slowest: Reservation | undefined;
+    let mostBytes = leastBytes;
+    const nowMs = performance.now();
+    for (const [owner, { bytes, reservations }] of this.#byOwner) {
+      if (owner === exceptOwner || bytes <= mostBytes) continue;
+      let ofOwner: Reservation | undefined;
+      for (const each of reservations) {
+        if (each.takeBack && (!ofOwner || each.speedAt(nowMs) < ofOwner.speedAt(nowMs))) ofOwner = each;
+      }
+      if (ofOwner) [slowest, mostBytes] = [ofOwner, bytes];
+    }
+    return slowest;
   }
 
   #wake(owner: string): void {
@@ -61,32 +100,63 @@ export class ByteBudget {
 }
 
 function budgetExceeded(): ApiError {
-  return new ApiError("unavailable", "too many request bodies are being received; retry later", { retryAfterS: RETRY_AFTER_S });
+  return new ApiError("unavailable", "too much memory is in use by request bodies or responses; retry later", {
+    retryAfterS: RETRY_AFTER_S,
+  });
 }
 
 /** The bytes of the budget that one body uses. */
 export class Reservation implements Disposable {
-  readonly #change: (bytes: number) => void;
+  /** Ends the transfer. Set while a client still sends or reads. */
+  takeBack: (() => void) | undefined;
+  /** Bytes that the client has sent or read. */
+  movedBytes = 0;
+  readonly #change: (reservation: Reservation, bytes: number) => void;
+  #sinceMs = 0;
   #bytes = 0;
   #peakBytes = 0;
+  #isOver = false;
 
-  constructor(change: (bytes: number) => void) {
+  constructor(change: (reservation: Reservation, bytes: number) => void) {
     this.#change = change;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
   }
 
   get peakBytes(): number {
     return this.#peakBytes;
   }
 
+  /** Call when a client begins to send or to read. `takeBack` ends the transfer at once, because another owner needs the memory. */
+  beginTransfer(takeBack: () => void): void {
+    this.takeBack = takeBack;
+    this.#sinceMs = performance.now();
+  }
+
+  /** Bytes per millisecond. A transfer that has just begun is the fastest. */
+  speedAt(nowMs: number): number {
+    const elapsedMs = nowMs - this.#sinceMs;
+    return elapsedMs < SPEED_KNOWN_MS ? Number.MAX_VALUE : this.movedBytes / elapsedMs;
+  }
+
   /** Reserves more bytes, or releases some if negative. Throws ApiError `unavailable` if the budget is used up. */
   add(bytes: number): void {
-    this.#change(bytes);
+    if (this.#isOver) {
+      if (bytes > 0) throw budgetExceeded();
+      return;
+    }
+    this.#change(this, bytes);
     this.#bytes += bytes;
     this.#peakBytes = Math.max(this.#peakBytes, this.#bytes);
   }
 
   [Symbol.dispose](): void {
-    this.#change(-this.#bytes);
+    if (this.#isOver) return;
+    this.#change(this, -this.#bytes);
     this.#bytes = 0;
+    this.#isOver = true;
+    this.takeBack = undefined;
   }
 }

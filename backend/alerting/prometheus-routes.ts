@@ -132,7 +132,7 @@ async function sendQueued(
 ): Promise<FastifyReply> {
   const { orgId } = readerOf(request);
   const json = await queue.run(orgId, goneSignal(reply), async () => {
-    responses.admit(orgId);
+    responses.admit(orgId, reply);
     const { data, omitted } = await read(orgId);
     const warnings = omitted.length === 0 ? undefined : [describeOmitted(omitted)];
     return Buffer.from(JSON.stringify({ status: "success", data, warnings }));

@@ -113,8 +113,8 @@ test("a response larger than 64 MiB is refused, and nothing is forwarded while t
   const get = async (app: FastifyInstance) => await app.inject({ method: "GET", url: "/alerting/rules", headers: HEADERS });
   const tooLarge = await get(await createFront(url));
   expect([tooLarge.statusCode, tooLarge.json().error, requests]).toEqual([500, "internal", 1]);
-  const full = await get(await createFront(url, RULE_DECLARATIONS, guards, new ResponseBudget({ perOrgBytes: 0 })));
-  expect([full.statusCode, full.json().error, requests]).toEqual([429, "too_many_queries", 1]);
+  const full = await get(await createFront(url, RULE_DECLARATIONS, guards, new ResponseBudget({ bytes: 0 })));
+  expect([full.statusCode, full.json().error, requests]).toEqual([503, "unavailable", 1]);
 });
 
 test("the API's address has exactly the routes of the service, in one process and in two", async () => {

@@ -175,7 +175,6 @@ function limitRequests(app: FastifyInstance, options: AppOptions): void {
     const orgId = orgOf(request);
     const isWhole = typeof payload === "string" || Buffer.isBuffer(payload);
     if (orgId === undefined || !isWhole || payload.length < LARGE_RESPONSE_BYTES || reply.raw.closed) return done(null, payload);
-    responses.admit(orgId);
     done(null, responses.stream(orgId, reply, [typeof payload === "string" ? Buffer.from(payload) : payload]));
   });
   app.addHook("onResponse", (request, _reply, done) => {

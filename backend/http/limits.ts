@@ -13,12 +13,14 @@ export const MAX_REFUSED_REQUESTS = 2 * MAX_REQUESTS_PER_CONNECTION;
 export const MAX_CLOSING_CONNECTIONS = 256;
 
 // response-budget.ts
-/** Responses of one organisation that its clients have not read yet; beyond it, its new queries are refused. */
-export const MAX_HELD_RESPONSE_BYTES_PER_ORG = 64 * 1024 * 1024;
-/** Responses of all organisations that clients have not read yet. */
+/** Responses that clients have not read yet, and running queries; an organisation takes more only if as much stays free as it uses. */
 export const MAX_HELD_RESPONSE_BYTES = 256 * 1024 * 1024;
+/** Memory that is reserved for a response before its query runs. */
+export const RESERVED_RESPONSE_BYTES = 16 * 1024 * 1024;
 /** A client that does not read the next chunk within this time is disconnected. */
 export const MAX_RESPONSE_STALL_MS = 30_000;
+/** A client that reads more slowly on average is disconnected, after the time of the line above. */
+export const MIN_RESPONSE_BYTES_PER_SECOND = 16 * 1024;
 
 // small-bodies.ts
 /** Refused bodies that are read and discarded at one time: each delays new connections; with 200, by 16 s. Further clients may see a reset. */

@@ -34,19 +34,46 @@ test("a response is sent whole, with its length, and no longer counts once it wa
   await expect.poll(() => server.budget.heldBytes).toBe(0);
 });
 
-test("queries of an organisation with too many unread bytes are refused, and those of all when the total is reached", async () => {
-  await using server = await serve(20, { perOrgBytes: 30 * MIB, bytes: 60 * MIB, stallMs: 60_000 });
+test("queries of an organisation with too many unread bytes are refused until they are read", async () => {
+  await using server = await serve(20, { bytes: 60 * MIB, stallMs: 60_000 });
   const { budget } = server;
   const sockets = [await requestUnread(server.port, "a"), await requestUnread(server.port, "a")];
   await expect.poll(() => budget.heldBytes).toBe(40 * MIB);
-  expect(() => budget.admit("a")).toThrow(expect.objectContaining({ code: "too_many_queries", status: 429 }));
+  expect(() => budget.admit("a")).toThrow(expect.objectContaining({ code: "too_many_queries", status: 429, retryAfterS: 5 }));
   budget.admit("b");
-  sockets.push(await requestUnread(server.port, "b"));
-  await expect.poll(() => budget.heldBytes).toBe(60 * MIB);
-  expect(() => budget.admit("c")).toThrow(expect.objectContaining({ code: "unavailable", status: 503, retryAfterS: 5 }));
   for (const socket of sockets) socket.destroy();
   await expect.poll(() => budget.heldBytes).toBe(0);
   budget.admit("a");
+});
+
+test.each([2, 3, 10])("an idle organisation is answered while %i others do not read their responses", async (others) => {
+  await using server = await serve(20, { bytes: 120 * MIB, stallMs: 60_000 });
+  const { budget } = server;
+  const sockets: Socket[] = [];
+  using stack = new DisposableStack();
+  stack.defer(() => sockets.forEach((socket) => socket.destroy()));
+  for (let index = 0; index < others; index += 1) {
+    for (let count = 0; count < 4; count += 1) sockets.push(await requestUnread(server.port, `busy${index}`));
+  }
+  await expect.poll(() => budget.heldBytes).toBeGreaterThanOrEqual(100 * MIB);
+  for (const socket of sockets) socket.on("error", () => undefined);
+  for (let count = 0; count < 10; count += 1) {
+    const response = await fetch(`${server.url}/idle`);
+    expect([response.status, (await response.arrayBuffer()).byteLength]).toEqual([200, 20 * MIB]);
+  }
+});
+
+test("the memory of a response is reserved before its query runs, and released when the response has ended", async () => {
+  const budget = new ResponseBudget();
+  const app = fastify();
+  app.get("/", async (_request, reply) => {
+    budget.admit("a", reply);
+    return { heldMib: budget.heldBytes / MIB };
+  });
+  const url = await app.listen({ port: 0, host: "127.0.0.1" });
+  expect(await (await fetch(url)).json()).toEqual({ heldMib: 16 });
+  await expect.poll(() => budget.heldBytes).toBe(0);
+  await app.close();
 });
 
 test("a response to a client that has already disconnected does not count", async () => {

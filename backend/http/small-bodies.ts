@@ -1,7 +1,7 @@
 // Reads the request bodies of all routes except ingest within a shared memory budget, and discards the rest of a body after an early response.
 // Invariants: buffered bodies, and the estimated size of their parsed JSON, never exceed the budget; unauthenticated clients share a
-// quarter of it; in each part, one organisation or network never uses more than it leaves to others. A body below the minimum speed is
-// refused, and reading stops when its client disconnects. A client that is still sending sees the early response instead of a connection
+// quarter of it; each part is shared by the rule of admission/share.ts. A body below the minimum speed is refused, a slow one also when
+// another organisation or network needs its memory, and reading stops when its client disconnects. A client that is still sending sees the early response instead of a connection
 // reset, and is disconnected if its body does not end in time; discarded bodies are limited in the same way.
 import type { IncomingMessage } from "node:http";
 import type { FastifyRequest } from "fastify";
@@ -36,7 +36,7 @@ export class SmallBodies {
   readonly #reservations = new WeakMap<FastifyRequest, Reservation>();
 
   constructor({ budgetBytes = BUDGET_BYTES, pace = DEFAULT_PACE } = {}) {
-    const budgetOf = (share: number) => new ByteBudget(budgetBytes * share, SMALL_BODY_BYTES * PARSED_FACTOR, { keepsFree: true });
+    const budgetOf = (share: number) => new ByteBudget(budgetBytes * share);
     this.#orgs = budgetOf(1 - UNAUTHENTICATED_SHARE);
     this.#unauthenticated = budgetOf(UNAUTHENTICATED_SHARE);
     this.#pace = pace;
@@ -84,6 +84,7 @@ async function readAll(raw: IncomingMessage, maxBytes: number, reservation: Rese
       }
       chunk.copy(bytes, length);
       length = needed;
+      reservation.movedBytes = length;
     } catch (error) {
       reject(error);
     }
@@ -99,11 +100,15 @@ async function readAll(raw: IncomingMessage, maxBytes: number, reservation: Rese
     },
     Math.max(20, pace.graceMs / 5),
   );
+  reservation.beginTransfer(() =>
+    reject(new ApiError("request_timeout", "the body arrives slowly, and others need its memory; send it again")),
+  );
   raw.on("data", append).once("end", resolve).once("error", onEnd).once("close", onEnd);
   try {
     await promise;
     return bytes.subarray(0, length);
   } finally {
+    reservation.takeBack = undefined;
     clearInterval(speedCheck);
     raw.off("data", append).off("end", resolve).off("close", onEnd);
     if (!raw.readableEnded) raw.pause();

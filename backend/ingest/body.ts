@@ -19,9 +19,8 @@ export const DEFAULT_PACE: BodyPace = { graceMs: 15_000, minBytesPerSecond: 16 *
 
 /** About what one read of a socket returns. */
 const FIRST_BLOCK_BYTES = 64 * 1024;
-/** The buffer of a body with a declared length grows in few steps, that of another one in small steps. */
-const DECLARED_GROWTH = 16;
-const UNDECLARED_GROWTH = 2;
+/** The memory of a body is at most twice what has arrived, whatever length its sender declares. */
+const GROWTH = 2;
 const DECOMPRESSOR_CHUNK_BYTES = 128 * 1024;
 /** Windows up to 8 MiB, which RFC 8878 recommends that every decoder supports. */
 const ZSTD_OPTIONS = { params: { [constants.ZSTD_d_windowLogMax]: 23 } };
@@ -100,6 +99,7 @@ async function readStream(request: Readable, decompressor: Decompressor | undefi
   let receivedBytes = 0;
   const count = (chunk: Buffer): void => {
     receivedBytes += chunk.length;
+    body.reservation.movedBytes = receivedBytes;
     if (receivedBytes > MAX_BODY_BYTES) reject(tooLarge());
   };
   const append = (chunk: Buffer): void => {
@@ -121,6 +121,7 @@ async function readStream(request: Readable, decompressor: Decompressor | undefi
     else reject(badCompression(cause));
   });
   if (decompressor) request.pipe(decompressor);
+  body.reservation.beginTransfer(() => reject(takenBack()));
   const stopWatching = watchPace(() => receivedBytes, pace, reject);
   try {
     await promise;
@@ -129,6 +130,7 @@ async function readStream(request: Readable, decompressor: Decompressor | undefi
     body.discard();
     throw error;
   } finally {
+    body.reservation.takeBack = undefined;
     stopWatching();
     request.off("data", count).off("data", append).off("close", cutOff).unpipe();
     if (!request.readableEnded) request.pause();
@@ -168,14 +170,14 @@ function badCompression(cause: unknown): ApiError {
  * (`transfer` detaches it), not when the garbage collector runs: under many large bodies that would be hundreds of megabytes.
  */
 class GrowingBuffer {
-  readonly #reservation: Reservation;
+  readonly reservation: Reservation;
   readonly #expectedBytes: number | undefined;
   #bytes = new Uint8Array(0);
   #length = 0;
 
   /** `expectedBytes`: the length that the sender declared. It limits the growth but is not allocated in advance. */
   constructor(reservation: Reservation, expectedBytes: number | undefined) {
-    this.#reservation = reservation;
+    this.reservation = reservation;
     this.#expectedBytes = expectedBytes || undefined;
   }
 
@@ -189,7 +191,7 @@ class GrowingBuffer {
 
   /** The collected bytes in their own buffer, which can be transferred to another thread. */
   take(): Buffer {
-    this.#reservation.add(this.#length - this.#bytes.length);
+    this.reservation.add(this.#length - this.#bytes.length);
     const exact = this.#length === this.#bytes.length ? this.#bytes.buffer : this.#bytes.buffer.transfer(this.#length);
     return Buffer.from(exact);
   }
@@ -203,15 +205,14 @@ class GrowingBuffer {
 
   #grow(minBytes: number): void {
     const before = this.#bytes.length;
-    const factor = this.#expectedBytes === undefined ? UNDECLARED_GROWTH : DECLARED_GROWTH;
-    const wanted = Math.max(minBytes, before * factor, FIRST_BLOCK_BYTES);
+    const wanted = Math.max(minBytes, before * GROWTH, FIRST_BLOCK_BYTES);
     const size = Math.min(wanted, Math.max(minBytes, this.#expectedBytes ?? MAX_BODY_BYTES));
-    this.#reservation.add(size);
+    this.reservation.add(size);
     const grown = new Uint8Array(Buffer.allocUnsafeSlow(size).buffer);
     grown.set(this.#bytes);
     freeBuffer(this.#bytes);
     this.#bytes = grown;
-    this.#reservation.add(-before);
+    this.reservation.add(-before);
   }
 }
 
@@ -229,6 +230,11 @@ function watchPace(receivedBytes: () => number, pace: BodyPace, reject: (error: 
     Math.max(20, pace.graceMs / 4),
   );
   return () => clearInterval(timer);
+}
+
+function takenBack(): ApiError {
+  const message = "this organisation's bodies arrive slowly and use most of the memory for bodies, which another one needs; send it again";
+  return new ApiError("over_quota", message, { retryAfterS: 5 });
 }
 
 function tooLarge(): ApiError {

@@ -8,7 +8,6 @@ import { ApiError } from "../errors.ts";
 import type { OwnMetrics, Signal } from "../operations/own-metrics.ts";
 import type { ReplicaSet } from "../replicas/replica-set.ts";
 import { type BodyPace, type Incoming, readBody } from "./body.ts";
-import { MAX_BODY_BYTES } from "./limits.ts";
 import { Quota } from "./quota.ts";
 import type { RecordFaults } from "./record-faults.ts";
 
@@ -94,7 +93,7 @@ export class IngestHandler {
     const { replicas } = options;
     this.#quota = new Quota({ owners: "organisation's", replicas });
     this.#tokenQuota = new Quota({ owners: "ingest token's", replicas });
-    this.budget = new ByteBudget(options.memoryBytes, MAX_BODY_BYTES);
+    this.budget = new ByteBudget(options.memoryBytes);
     options.ownMetrics.gauge("ingest_held_bytes", () => this.budget.heldBytes);
     options.ownMetrics.gauge("ingest_requests_in_flight", () => this.inFlight);
   }

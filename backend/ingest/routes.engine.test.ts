@@ -248,11 +248,32 @@ test("bodies held at once stay within the budget, compressed ones by their real 
   expect(await routes.post(Buffer.alloc(5 * MIB))).toMatchObject({ status: 503, code: "unavailable", retryAfter: "1" });
   expect(await routes.post(gzipSync(Buffer.alloc(20 * MIB)), { "content-encoding": "gzip" })).toMatchObject({ status: 503 });
   expect(await routes.metric("atherops_ingest_held_bytes")).toBe(String(4 * MIB));
-  held.push(routes.post(body));
+  held.push(routes.post(body, { "x-org": "third" }));
   await expect.poll(() => storing).toBe(3);
   release();
   expect((await Promise.all(held)).map(({ status }) => status)).toEqual([204, 204, 204]);
   expect(await routes.metric("atherops_ingest_held_bytes")).toBe("0");
+});
+
+test("memory is held for what has arrived, and slow bodies of the largest sender end with 429 when another one needs it", async () => {
+  await using routes = await openRoutes({ memoryBytes: 8 * MIB });
+  const heldBytes = () => routes.metric("atherops_ingest_held_bytes");
+  const senders: Awaited<ReturnType<typeof rawRequest>>[] = [];
+  using _ = { [Symbol.dispose]: () => senders.forEach(({ socket }) => socket.destroy()) };
+  const held = [
+    ["first", 4],
+    ["second", 6],
+    ["third", 7],
+  ] as const;
+  for (const [index, [org, heldMib]] of held.entries()) {
+    const arrivedMib = heldMib - (held[index - 1]?.[1] ?? 0);
+    senders.push(await rawRequest(routes.port, `X-Org: ${org}\r\nContent-Length: ${32 * MIB}`, Buffer.alloc(arrivedMib * MIB, "x")));
+    await expect.poll(heldBytes).toBe(String(heldMib * MIB));
+  }
+  expect(await routes.post(Buffer.alloc(900 * 1024, "x"), { "x-org": "idle" })).toMatchObject({ status: 204 });
+  await expect.poll(() => senders[0]?.answer()).toMatch(/^HTTP\/1\.1 429 .*retry-after: 5\r\n.*"over_quota"/s);
+  expect(senders.slice(1).map(({ answer }) => answer())).toEqual(["", ""]);
+  await expect.poll(heldBytes).toBe(String(3 * MIB));
 });
 
 test("an organisation over its quota waits, another does not", async () => {

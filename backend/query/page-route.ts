@@ -58,7 +58,7 @@ export async function answerReader(
   const { orgId } = readerOf(request);
   const signal = goneSignal(reply);
   try {
-    return await answer(orgId, { signal, admit: () => answers.admit(orgId) });
+    return await answer(orgId, { signal, admit: () => answers.admit(orgId, reply) });
   } catch (error) {
     if (signal.aborted) return reply.code(499).send();
     throw error;

@@ -85,7 +85,7 @@ function createQueue(slots: number): FairQueue {
 
 class QueuedDecoder implements OtlpDecoder {
   /** Enough for two of the largest bodies of different organisations. */
-  readonly #rows = new ByteBudget(2 * MAX_ROWS_BYTES, MAX_ROWS_BYTES / 2);
+  readonly #rows = new ByteBudget(2 * MAX_ROWS_BYTES);
   readonly #mainThreadQueue = createQueue(1);
   readonly #threadQueue: FairQueue;
   /** Large bodies pass this queue first, so that they occupy at most one thread. */

@@ -101,7 +101,7 @@ export function createAlertmanagerRoutes(options: AlertmanagerOptions): Route[] 
   ): Promise<FastifyReply> => {
     const { orgId } = readerOf(request);
     const json = await queue.run(orgId, goneSignal(reply), async () => {
-      responses.admit(orgId);
+      responses.admit(orgId, reply);
       return Buffer.from(JSON.stringify(await read(orgId)));
     });
     return responses.send(orgId, reply.type("application/json"), [json]);
