@@ -8,6 +8,7 @@ import { ResponseBudget } from "../http/response-budget.ts";
 import { addServiceRoutes } from "./mount.ts";
 import { createRuleRoutes } from "./routes.ts";
 import { RuleCheck } from "./rule-check.ts";
+import { VictoriaMetricsStore } from "../storage/metrics/store.ts";
 import type { RuleBody } from "./rule.ts";
 import type { RuleTable } from "./table.ts";
 
@@ -56,6 +57,13 @@ test("a rule that cannot be tried for want of time is no failure, and is to be s
   const dryRun = { check: async () => await Promise.reject(new Error("vmalert -dryRun did not end by itself: timed out")) };
   const refused = { code: "unavailable", status: 503, retryAfterS: 2 };
   await expect(new RuleCheck({ metrics, dryRun, intervalMs }).check("org", BODY)).rejects.toMatchObject(refused);
+});
+
+test("a rule whose expression the metrics store refuses is refused with that reason", async () => {
+  await using store = new VictoriaMetricsStore({ writeUrl: "http://127.0.0.1:1", queryUrl: "http://127.0.0.1:1" });
+  const check = new RuleCheck({ metrics: store, dryRun: undefined, intervalMs });
+  const refused = { code: "invalid_field", message: 'expr: does not take "on"; a metric of that name is {__name__=~"on"}' };
+  await expect(check.check("org", { ...BODY, expr: 'foo > 0 and {"on"} > 0' })).rejects.toMatchObject(refused);
 });
 
 test("a rule over logs is refused where it would be evaluated less often than twice in its window", async () => {

@@ -73,7 +73,6 @@ export class RuleCheck {
     if (logs) return await this.#countLogGroups(orgId, logs, signal ?? new AbortController().signal);
     const params = new URLSearchParams({ query: expr, timeout: QUERY_TIMEOUT });
     const answer = await this.#options.metrics.query(orgId, "query", params, { signal }).catch((error: unknown) => {
-      if (error instanceof ApiError && error.code === "invalid_parameter") throw invalidField("expr", "matches too many series");
       if (error instanceof ApiError && error.status === 400) throw invalidField("expr", error.message.replace(/^query: /, ""));
       throw storeError(error, "the metrics store, which validates rules, cannot be reached: try again");
     });

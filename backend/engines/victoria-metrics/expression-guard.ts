@@ -34,8 +34,8 @@ const SECONDS = /^\d{1,11}(?:\.\d*)?$/;
 /** A name that needs no quotes in the engine's printed form, because its escapes represent it. */
 const PLAIN_NAME = /^[\p{L}\p{N}_:.\-/ ]+$/u;
 
-/** The kinds of content in parentheses: an expression, the arguments of a call, the labels of `on`, other labels. */
-type Open = "expression" | "arguments" | "matching" | "labels" | "window";
+/** The kinds of content in parentheses: an expression, the arguments of a call, the labels of `on`, `group_left` and `by`. */
+type Open = "expression" | "arguments" | "matching" | "labels" | "grouping" | "window";
 
 /** The reason, for the user, why the engine must not get the expression; undefined if it may. Reads each token once. */
 export function refusalOf(expression: string): string | undefined {
@@ -51,6 +51,8 @@ export function refusalOf(expression: string): string | undefined {
 
 class Guard {
   readonly #tokens: readonly Token[];
+  /** The engine does not print a selector that is the whole expression, so its metric may have the name of a keyword. */
+  readonly #isSelector: boolean;
   readonly #open: Open[] = [];
   #at = 0;
   /** A metric with the name of an aggregation, and a word that may follow it in the printed form. */
@@ -61,6 +63,10 @@ class Guard {
 
   constructor(tokens: readonly Token[]) {
     this.#tokens = tokens;
+    const opening = tokens.findIndex(({ text }) => text === "{");
+    const closing = tokens.findIndex(({ text }) => text === "}");
+    const isNamed = tokens[0]?.kind === "name";
+    this.#isSelector = opening < 0 ? isNamed && tokens.length === 1 : opening === (isNamed ? 1 : 0) && closing === tokens.length - 1;
   }
 
   read(): void {
@@ -96,21 +102,24 @@ class Guard {
 
   #parentheses(): Open {
     const before = this.#word(-1);
+    // `sum by (a) (b)`
+    if (this.#closed === "grouping") return "arguments";
     if (before === undefined || before.kind !== "name") return "expression";
     if (MATCHING.has(before.word)) return "matching";
-    if (JOINING.has(before.word) || GROUPING.has(before.word)) return "labels";
+    if (JOINING.has(before.word)) return "labels";
+    if (GROUPING.has(before.word)) return "grouping";
     return WORDS.has(before.word) ? "expression" : "arguments";
   }
 
   #name({ text }: Token, inside: Open | undefined): void {
     if (text.includes("\\")) throw new ExpressionError(`takes names without escapes, not ${quoted(text)}`);
     const word = text.toLowerCase();
-    const isLabel = inside === "labels" || inside === "matching";
-    if (isLabel || inside === "window") return;
+    if (isOfLabels(inside) || inside === "window") return;
     if (word === "limit_offset" && !this.#hasPlainLimits()) throw new ExpressionError("takes two numbers first in limit_offset(5, 10, q)");
     if (AGGREGATIONS.has(word) && this.#word(1)?.text !== "(" && !GROUPING.has(this.#word(1)?.word ?? "")) this.#aggregation ??= word;
     if (OPERATORS.has(word) || word === "keep_metric_names") this.#operator ??= word;
-    if (WORDS.has(word) && !this.#isInPlace(word)) throw onlyMatched(text, " there");
+    if (word === "with" && this.#word(1)?.text === "(") throw new ExpressionError("does not take WITH templates: write the expression out");
+    if (WORDS.has(word) && !this.#isSelector && !this.#isInPlace(word)) throw onlyMatched(text, " there");
   }
 
   /** The engine slices by these values without checking them (promql/transform.go). */
@@ -131,7 +140,7 @@ class Guard {
       return after?.text === "(" && (this.#closed === "arguments" || (before?.kind === "name" && !WORDS.has(before.word)));
     if (word === "offset") return this.#endsOperand() && (after?.kind === "number" || after?.text === "-");
     if (word === "keep_metric_names") return this.#closed === "arguments" || this.#closed === "expression";
-    if (word === "limit") return (this.#closed === "arguments" || this.#closed === "labels") && after?.kind === "number";
+    if (word === "limit") return (this.#closed === "arguments" || this.#closed === "grouping") && after?.kind === "number";
     return false;
   }
 
@@ -147,7 +156,7 @@ class Guard {
   /** A string must be a whole argument or a quoted label: next to an operator, the engine would read the following name as a template. */
   #string(inside: Open | undefined): void {
     const [before, after] = [this.#word(-1)?.text, this.#word(1)?.text];
-    if (inside === "labels" || inside === "matching") plainName(this.#token(0));
+    if (isOfLabels(inside)) plainName(this.#token(0));
     else if (inside !== "arguments" || (before !== "(" && before !== ",") || (after !== ")" && after !== ","))
       throw new ExpressionError("takes strings only as function arguments and as label values");
   }
@@ -165,12 +174,17 @@ class Guard {
 
   /** `{name="value", … or …}`, up to the brace that closes it. */
   #braces(): void {
-    let names = this.#word(-1)?.kind === "name" ? 1 : 0;
+    const before = this.#word(-1);
+    // Other words are operators and modifiers: `a and {"b"}`.
+    let names = before?.kind === "name" && (this.#isSelector || !WORDS.has(before.word)) ? 1 : 0;
     let [isOfNames, hasAlternatives] = [false, false];
     for (this.#at += 1; this.#word(0)?.text !== "}";) {
       const about = this.#filter();
       if (about !== "label") isOfNames = true;
-      if (about === "name" && ++names > 1) throw new ExpressionError("takes one metric name");
+      if (about === "name" && ++names > 1)
+        throw new ExpressionError(
+          AGGREGATIONS.has(before?.word ?? "") ? `takes parentheses after ${before?.word}` : "takes one metric name",
+        );
       const after = this.#word(0);
       if (after?.word === "or") hasAlternatives = true;
       else if (after?.text !== ",") break;
@@ -184,10 +198,10 @@ class Guard {
   /** Reads `label="value"` or `"metric name"`; returns whether it names the metric, matches its name, or neither. */
   #filter(): "name" | "names" | "label" {
     const label = this.#word(0);
-    if (label === undefined || (label.kind !== "name" && label.kind !== "text") || label.word === "or")
+    const operator = this.#word(1)?.text ?? "";
+    if (label === undefined || !/^(?:name|text)$/.test(label.kind) || (label.word === "or" && !LABEL_OPERATORS.has(operator)))
       throw new ExpressionError('takes filters such as name="value" between braces, with commas');
     const name = label.kind === "text" ? plainName(label) : label.text;
-    const operator = this.#word(1)?.text ?? "";
     if (!LABEL_OPERATORS.has(operator)) {
       if (label.kind === "name") throw new ExpressionError(`takes an operator after the label ${quoted(name)}`);
       this.#metric(name);
@@ -204,7 +218,7 @@ class Guard {
   /** A metric name that is quoted here but not in the engine's printed form. */
   #metric(name: string): void {
     const word = name.toLowerCase();
-    if (WORDS.has(word) || NUMBERS.has(word)) throw onlyMatched(name, "");
+    if (NUMBERS.has(word) || (WORDS.has(word) && !this.#isSelector)) throw onlyMatched(name, "");
     if (AGGREGATIONS.has(word)) this.#aggregation ??= name;
   }
 
@@ -216,6 +230,10 @@ class Guard {
     const token = this.#tokens[this.#at + offset];
     return token && { ...token, word: token.kind === "name" ? token.text.toLowerCase() : "" };
   }
+}
+
+function isOfLabels(inside: Open | undefined): boolean {
+  return inside === "labels" || inside === "matching" || inside === "grouping";
 }
 
 function isOperator({ kind, text }: Token): boolean {
