@@ -3,6 +3,8 @@
 // messages are written where errors are thrown. A `StartError` prevents the process from starting and can be fixed by the operator.
 // Invariants: every response of 400 or above has a code of this table (http/error-response.ts); no message contains a secret, because
 // clients see those of ApiError, and main.ts prints those of StartError without a stack.
+import { joinHostPort } from "../common/ip-networks.ts";
+
 /** code → [HTTP status, description]. */
 export const ERROR_CODES = {
   malformed_request: [400, "the request is not valid HTTP/1.1; the message says what is wrong"],
@@ -106,5 +108,5 @@ export function cannotListen(
   cause: NodeJS.ErrnoException,
 ): StartError {
   const reason = cause.code === "EADDRINUSE" ? "the port is in use" : cause.message;
-  return new StartError(`${variable}: cannot listen on ${at.host}:${at.port}: ${reason}`, { cause });
+  return new StartError(`${variable}: cannot listen on ${joinHostPort(at.host, at.port)}: ${reason}`, { cause });
 }

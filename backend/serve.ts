@@ -93,38 +93,60 @@ interface Running extends Opening, Stores {
 /** Runs until SIGTERM or SIGINT, then stops cleanly. Throws SettingsError or StartError if the operator has to fix something. */
 export async function serve({ settings, secrets, roles }: Pick<Opening, "settings" | "secrets" | "roles">): Promise<void> {
   const log = createLog(settings.logLevel);
-  const stopping = new AbortController();
-  for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => stopping.abort(signal));
+  const end = endAtSignals(settings.drainDelayMs);
+  const ownMetrics = createOwnMetrics();
   await using stack = new AsyncDisposableStack();
   log.info({ event: "backend.starting", settings: loggable(settings), roles }, "starting");
-  const running = await open({ settings, secrets, log, stack, stopping: stopping.signal, roles });
+  let started: { readonly checks: Stores["checks"]; readonly notification: Notification | undefined } | undefined;
+  // Before the engines open: a recovery can take minutes, and a process whose /healthz does not respond would be killed in it.
+  await using _health = await startHealth({
+    listen: settings.health,
+    checks: () => started?.checks,
+    registry: ownMetrics.registry,
+    alertingFailures: () => started?.notification?.failing ?? [],
+    onChecked: (engine, isUp) => ownMetrics.engineUp(engine, isUp),
+    draining: () => end.draining.aborted,
+    log,
+  });
+  const running = await open({ settings, secrets, log, stack, stopping: end.stopping, roles, ownMetrics });
   const alerting = roles.includes("alerting") ? await openAlerting(running) : undefined;
   if (running.telemetry) await openApi(running, running.telemetry, alerting?.routes ?? []);
   if (running.telemetry) openBackgroundJobs(running, running.telemetry);
   await openBackups(running);
-  await using _health = await startHealth({
-    listen: settings.health,
-    checks: running.checks,
-    registry: running.ownMetrics.registry,
-    alertingFailures: () => alerting?.notification.failing ?? [],
-    onChecked: (engine, isUp) => running.ownMetrics.engineUp(engine, isUp),
-    draining: () => stopping.signal.aborted,
-    log,
-  });
+  started = { checks: running.checks, notification: alerting?.notification };
+  end.hasStarted();
   log.info({ event: "backend.started", roles }, "started");
   limitHeapGrowth();
   freeHeapWhenIdle();
-  if (!stopping.signal.aborted) await once(stopping.signal, "abort");
-  log.info({ event: "backend.stopping", signal: String(stopping.signal.reason) }, "shutting down: draining");
+  const { stopping } = end;
+  if (!stopping.aborted) await once(stopping, "abort");
+  log.info({ event: "backend.stopping", signal: String(stopping.reason) }, "shutting down: draining");
   // Before the health listener closes: /readyz reports "draining" until everything is finished.
   await stack.disposeAsync();
 }
 
-async function open(given: Omit<Opening, "masterKeys" | "ownMetrics">): Promise<Running> {
+/**
+ * `draining` aborts at the first SIGTERM or SIGINT: /readyz then fails. `stopping` aborts `delayMs` later, so that requests are still
+ * accepted until load balancers have noticed; immediately at a second signal, or if the backend has not started.
+ */
+function endAtSignals(delayMs: number): { draining: AbortSignal; stopping: AbortSignal; hasStarted: () => void } {
+  const draining = new AbortController();
+  const stopping = new AbortController();
+  let [waitMs, isSecond] = [0, false];
+  const onSignal = (signal: NodeJS.Signals): void => {
+    draining.abort(signal);
+    setTimeout(() => stopping.abort(signal), isSecond ? 0 : waitMs).unref();
+    isSecond = true;
+  };
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, onSignal);
+  return { draining: draining.signal, stopping: stopping.signal, hasStarted: () => (waitMs = delayMs) };
+}
+
+async function open(given: Omit<Opening, "masterKeys">): Promise<Running> {
   const { settings, secrets } = given;
   const { masterKey, masterPreviousKey, jwtSecret, jwtPreviousSecret } = loadSecrets(settings, secrets);
   const masterKeys = new MasterKeys(masterKey, masterPreviousKey);
-  const opening = { ...given, masterKeys, ownMetrics: createOwnMetrics() };
+  const opening = { ...given, masterKeys };
   await removeSnapshotRemains(settings.dataDir);
   const stores = await openStores(opening);
   const db = stores.database.tables<AccountTables>();

@@ -20,16 +20,24 @@ import {
   urls,
 } from "./settings-kinds.ts";
 
-/** Without a host: all IPv4 addresses. */
-const address = listen("0.0.0.0");
+const address = listen();
 
 export const SETTINGS_TABLE = {
   ...group("Listeners", {
-    api: setting("API_LISTEN", address, { default: "127.0.0.1:8080", description: "Ingest, queries, login, administration." }),
+    api: setting("API_LISTEN", address, {
+      default: "127.0.0.1:8080",
+      description:
+        "Ingest, queries, login, administration. Without a host, this and the next listeners use `[::]`, which includes IPv4, or `0.0.0.0` if there is no IPv6.",
+    }),
     alerting: setting("ALERTING_LISTEN", address, { default: "127.0.0.1:8082", description: "Alert rules and notifications." }),
     health: setting("HEALTH_LISTEN", address, {
       default: "127.0.0.1:9090",
       description: "`/healthz`, `/readyz`, `/metrics`. No authentication: keep it internal.",
+    }),
+    drainDelayMs: setting("DRAIN_DELAY", duration({ min: 0 }), {
+      default: "0s",
+      description:
+        "How long the backend still accepts requests after SIGTERM, while `/readyz` says `draining`: time for load balancers to notice. A second signal ends it.",
     }),
     tlsCertFile: setting("TLS_CERT_FILE", file, {
       value: "tls.secretName",
@@ -63,7 +71,7 @@ export const SETTINGS_TABLE = {
     otlpGrpc: setting("OTLP_GRPC_LISTEN", address, {
       value: "ingestTokens.otlpGrpc",
       valueDefault: "false",
-      description: "OTLP over gRPC, usually `0.0.0.0:4317`, with the certificate of the API. Requires `INGEST_TOKENS`. Unset: no listener.",
+      description: "OTLP over gRPC, usually `:4317`, with the certificate of the API. Requires `INGEST_TOKENS`. Unset: no listener.",
     }),
   }),
   ...group("Engines", {
@@ -232,14 +240,17 @@ export const SETTINGS_TABLE = {
       default: "0s",
       description: "Rules are evaluated for a time that is this long before the current time. If samples arrive late, set a few seconds.",
     }),
-    evaluatorListen: setting("EVALUATOR_LISTEN", address, { default: "127.0.0.1:8880", description: "Address of the embedded vmalert." }),
+    evaluatorListen: setting("EVALUATOR_LISTEN", listen("0.0.0.0"), {
+      default: "127.0.0.1:8880",
+      description: "Address of the embedded vmalert.",
+    }),
     evaluatorQueryUrl: setting("EVALUATOR_QUERY_URL", urls, {
       value: "distributed.vmalert.queryUrl",
       description:
         "URL of an external vmalert. If several share the rules, list their URLs, separated by commas. Default: the embedded vmalert; with external engines, `http://localhost:8880`.",
     }),
     rulesListen: setting("RULES_LISTEN", address, {
-      description: "Internal listener that serves the rules to an external vmalert, for example `0.0.0.0:8083`.",
+      description: "Internal listener that serves the rules to an external vmalert, for example `:8083`.",
     }),
     rulesPassword: setting("RULES_PASSWORD", text, {
       isSecret: true,

@@ -2,9 +2,9 @@
 // with several hosts. Invariant: an address that cannot be parsed is in no network.
 import { BlockList, isIP } from "node:net";
 
-/** True for `localhost`, 127.0.0.0/8 and ::1, with or without brackets. */
+/** True for `localhost`, 127.0.0.0/8 and ::1, with or without brackets, and as a dual-stack socket reports them. */
 export function isLoopback(hostname: string): boolean {
-  const host = bareHost(hostname).toLowerCase();
+  const host = plainAddress(bareHost(hostname).toLowerCase());
   return host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
 }
 

@@ -4,6 +4,7 @@ import type { LeaseApi } from "./lease.ts";
 
 export class LeaseInMemory implements LeaseApi {
   lease: Lease = { metadata: { resourceVersion: "1" } };
+  isMissing = false;
   /** Writes of this holder never get a response. */
   hangs: string | undefined;
   /** Number of writes that are refused as if another client had been faster. */
@@ -14,7 +15,16 @@ export class LeaseInMemory implements LeaseApi {
 
   readLease(): Promise<Lease> {
     this.reads++;
-    return this.refusal ? Promise.reject(this.refusal) : Promise.resolve(this.lease);
+    if (this.refusal) return Promise.reject(this.refusal);
+    return this.isMissing ? Promise.reject(new KubernetesError(404, "NotFound", "there is none")) : Promise.resolve(this.lease);
+  }
+
+  async createLease(lease: Lease): Promise<Lease> {
+    this.writes++;
+    if (!this.isMissing) throw new KubernetesError(409, "AlreadyExists", "there is one");
+    this.isMissing = false;
+    this.lease = { ...lease, metadata: { ...lease.metadata, resourceVersion: String(Number(this.lease.metadata?.resourceVersion) + 1) } };
+    return this.lease;
   }
 
   async replaceLease(_where: unknown, lease: Lease, signal: AbortSignal): Promise<Lease> {

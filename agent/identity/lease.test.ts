@@ -28,6 +28,24 @@ test("a term whose last renewal hangs is over before another agent can take the 
   expect(term?.signal.aborted).toBe(true);
 });
 
+test("a Lease that is missing is created once, and acquired only when a holder of the deleted one has ended its term", async () => {
+  const api = new LeaseInMemory();
+  await using old = await contender(api, "old").tryAcquire(NEVER);
+  api.isMissing = true;
+  const heirs = ["one", "two"].map((name) => contender(api, name));
+  const attempts = () => Promise.all(heirs.map((heir) => heir.tryAcquire(NEVER)));
+  let taken = await attempts();
+  expect(taken).toEqual([undefined, undefined]);
+  while (!taken.some(Boolean)) {
+    // Paces the retries of the other agents.
+    await sleep(10);
+    taken = await attempts();
+  }
+  expect(taken.filter(Boolean)).toHaveLength(1);
+  expect(old?.signal.aborted).toBe(true);
+  for (const term of taken) await term?.[Symbol.asyncDispose]();
+});
+
 test("what the holder annotates goes with each of its writes, and what others write meanwhile stays", async () => {
   const api = new LeaseInMemory();
   const timing = { durationMs: 5_000, renewDeadlineMs: 4_000, renewEveryMs: 20 };

@@ -66,7 +66,10 @@ interface HeldLease {
 }
 
 /** The calls of the API server that a Lease needs. */
-export type LeaseApi = Pick<KubernetesApi, "readLease" | "replaceLease">;
+export type LeaseApi = Pick<KubernetesApi, "readLease" | "replaceLease" | "createLease">;
+
+/** Holds a Lease that was missing, until it expires. */
+const UNKNOWN_HOLDER = "unknown-before-creation";
 
 export class LeaseLostError extends Error {
   constructor(why: string) {
@@ -99,7 +102,7 @@ export class Lease {
    * this write and before every renewal of the term.
    */
   async tryAcquire(signal: AbortSignal, annotate: Annotate = () => ({})): Promise<LeaseTerm | undefined> {
-    const found = await this.#api.readLease(this.#objectName, signal);
+    const found = await this.#readOrCreate(signal);
     if (!this.#mayAcquire(found)) return undefined;
     const startedAt = performance.now();
     const written = await this.#write(withAnnotations(found, annotate), { ...found.spec, ...this.#heldSpec(found) }, signal);
@@ -113,8 +116,27 @@ export class Lease {
 
   /** Writes only annotations, regardless of the holder. Resolves to false if another client wrote first. */
   async annotate(annotate: Annotate, signal: AbortSignal): Promise<boolean> {
-    const found = await this.#api.readLease(this.#objectName, signal);
+    const found = await this.#readOrCreate(signal);
     return (await this.#write(withAnnotations(found, annotate), found.spec, signal)) !== undefined;
+  }
+
+  /**
+   * Argo CD does not apply Leases, and an operator may delete one. An agent may still hold a deleted Lease, so the new one can be acquired
+   * only after its duration.
+   */
+  async #readOrCreate(signal: AbortSignal): Promise<LeaseObject> {
+    try {
+      return await this.#api.readLease(this.#objectName, signal);
+    } catch (error) {
+      if (!(error instanceof KubernetesError && error.status === 404)) throw error;
+    }
+    try {
+      const spec = { ...this.#heldSpec({}), holderIdentity: UNKNOWN_HOLDER };
+      return await this.#api.createLease({ metadata: { ...this.#objectName }, spec }, signal);
+    } catch (error) {
+      if (!(error instanceof KubernetesError && error.status === 409)) throw error;
+      return await this.#api.readLease(this.#objectName, signal);
+    }
   }
 
   #mayAcquire(found: LeaseObject): boolean {

@@ -26,6 +26,8 @@ export function identityPermissions(where: { podNamespace: string; secretName: s
   return [
     ...verbs.map((verb) => ({ namespace, apiGroup: "", resource: "secrets", name: where.secretName, verb })),
     ...verbs.map((verb) => ({ namespace, apiGroup: "coordination.k8s.io", resource: "leases", name: where.leaseName, verb })),
+    // A missing Lease. RBAC cannot limit `create` to a name.
+    { namespace, apiGroup: "coordination.k8s.io", resource: "leases", name: undefined, verb: "create" },
     { apiGroup: "", resource: "namespaces", name: "kube-system", verb: "get", namespace: undefined },
   ];
 }

@@ -159,6 +159,12 @@ export class KubernetesApi implements AsyncDisposable {
     return this.#call(request, (answer) => processor.replaceNamespacedLeaseWithHttpInfo(answer), signal);
   }
 
+  createLease(lease: Lease, signal: AbortSignal): Promise<Lease> {
+    const [coordination, processor] = this.#coordination;
+    const request = coordination.createNamespacedLease(lease.metadata?.namespace ?? "", lease);
+    return this.#call(request, (answer) => processor.createNamespacedLeaseWithHttpInfo(answer), signal);
+  }
+
   readNamespace(name: string, signal: AbortSignal): Promise<V1Namespace> {
     const [core, processor] = this.#core;
     return this.#call(core.readNamespace(name), (answer) => processor.readNamespaceWithHttpInfo(answer), signal);

@@ -1,6 +1,7 @@
 // Records every login and every change of a token, key, user, cluster, host, rule or channel: one log line with `audit: true`, and one entry
 // for GET /api/audit. Invariant: an entry contains the actor, the address and the subject as ids and names, and no secret.
 import type { FastifyRequest } from "fastify";
+import { plainAddress } from "../../common/ip-networks.ts";
 
 /** One entry of the audit log. */
 export interface AuditEntry {
@@ -36,7 +37,7 @@ export function audit(request: FastifyRequest, action: string, subject: Record<s
       ? { actor_key_id: signingKey.keyId, org_id: signingKey.orgId }
       : {};
   request.log.info(
-    { event: "audit.entry", audit: true, action, ...actor, address: request.ip, request_id: request.id, ...subject },
+    { event: "audit.entry", audit: true, action, ...actor, address: plainAddress(request.ip), request_id: request.id, ...subject },
     "audit",
   );
   // Before a login there is no authenticated user.
@@ -48,7 +49,7 @@ export function audit(request: FastifyRequest, action: string, subject: Record<s
     actor: user?.email ?? optionalText(loggedIn["email"]),
     actorId: user?.userId ?? signingKey?.keyId ?? optionalText(loggedIn["user_id"]),
     actorOrgId,
-    address: request.ip,
+    address: plainAddress(request.ip),
     requestId: request.id,
     subject,
   });

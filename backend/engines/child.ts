@@ -38,7 +38,7 @@ export interface ChildOptions {
 }
 
 export interface ChildTiming {
-  /** Time limit for the first start; later starts have none. */
+  /** Time limit for the first start, which may recover from a crash; later starts have none. */
   readonly readyTimeoutMs: number;
   /** Time between SIGTERM and SIGKILL. */
   readonly graceMs: number;
@@ -58,7 +58,7 @@ export interface EngineChild extends AsyncDisposable {
 }
 
 const DEFAULT_TIMING: ChildTiming = {
-  readyTimeoutMs: 60_000,
+  readyTimeoutMs: 600_000,
   graceMs: 15_000,
   firstBackoffMs: 250,
   maxBackoffMs: 30_000,

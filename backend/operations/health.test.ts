@@ -8,11 +8,14 @@ import { createOwnMetrics } from "./own-metrics.ts";
 
 const LOOPBACK = { host: "127.0.0.1", port: 0 };
 
-async function healthWith(options: Partial<HealthOptions> = {}) {
+type Options = Partial<Omit<HealthOptions, "checks">> & { checks?: ReturnType<HealthOptions["checks"]> };
+
+async function healthWith(given: Options = {}) {
+  const { checks, ...options } = { checks: {}, ...given };
   const ownMetrics = createOwnMetrics({ defaults: false });
   const health = await startHealth({
     listen: LOOPBACK,
-    checks: {},
+    checks: () => checks,
     registry: ownMetrics.registry,
     onChecked: (engine, isUp) => ownMetrics.engineUp(engine, isUp),
     draining: () => false,
@@ -89,6 +92,12 @@ test("ready while every engine answers, not while draining", async () => {
   expect(await health.get("/readyz")).toMatchObject({ status: 200, text: expect.stringContaining('"ready"') });
   draining = true;
   expect(await health.get("/readyz")).toMatchObject({ status: 503, text: expect.stringContaining('"draining"') });
+});
+
+test("while the engines start, the process is alive and not ready, and no engine is asked", async () => {
+  await using health = await healthWith({ checks: undefined });
+  expect(await health.get("/healthz")).toMatchObject({ status: 200 });
+  expect(await health.get("/readyz")).toMatchObject({ status: 503, text: expect.stringContaining('"starting"') });
 });
 
 test("/metrics is Prometheus text with what was counted", async () => {

@@ -1,5 +1,5 @@
 // Serves operators and orchestrators: /healthz (the process responds), /readyz (at least one store of metrics, telemetry or accounts works;
-// lists each; 503 if none responds or the process is draining), /metrics. Invariants: there is no authentication, so responses contain no
+// lists each; 503 if none responds, or the process starts or drains), /metrics. Invariants: there is no authentication, so responses contain no
 // data of tenants and no secrets; a single slow or unavailable store does not take the replica out of service, because the others still work.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Registry } from "prom-client";
@@ -11,8 +11,8 @@ import { type InternalListener, listenInternally } from "./internal-listener.ts"
 
 export interface HealthOptions {
   readonly listen: ListenAddress;
-  /** One check per engine, by name; it throws if the engine does not work. */
-  readonly checks: Readonly<Record<string, () => Promise<void>>>;
+  /** One check per engine, by name; it throws if the engine does not work. Undefined while the engines start. */
+  readonly checks: () => Readonly<Record<string, () => Promise<void>>> | undefined;
   readonly registry: Registry;
   /** The parts of alerting that do not work, by name; they do not make a replica unready. */
   readonly alertingFailures?: () => readonly string[];
@@ -27,11 +27,11 @@ const CHECK_TIMEOUT_MS = 3000;
 const REMIND_MS = 300_000;
 
 /** Outages by engine. */
-type Outages = ReadonlyMap<string, Outage>;
+type Outages = Map<string, Outage>;
 
 /** Listens; rejects with a single sentence if it cannot. */
 export async function startHealth(options: HealthOptions): Promise<InternalListener> {
-  const outages = new Map(Object.keys(options.checks).map((engine) => [engine, outageOf(engine, options.log)]));
+  const outages: Outages = new Map();
   return await listenInternally("HEALTH_LISTEN", options.listen, MAX_HEALTH_CONNECTIONS, (request, response) => {
     respond(options, outages, request, response).catch((error: unknown) => {
       options.log.error({ event: "health.response_failed", err: error }, "health listener failed to respond");
@@ -60,9 +60,11 @@ async function respond(options: HealthOptions, outages: Outages, request: Incomi
 }
 
 async function sendReadiness(options: HealthOptions, outages: Outages, response: ServerResponse): Promise<void> {
+  const checks = options.checks();
   // While draining, the engines close and must not be queried any more.
-  const engines = options.draining() ? {} : await askEngines(options, outages);
+  const engines = options.draining() || !checks ? {} : await askEngines(checks, options, outages);
   if (options.draining()) return send(response, 503, { status: "draining" });
+  if (!checks) return send(response, 503, { status: "starting" });
   const states = Object.values(engines);
   const status = states.every((state) => state === "ok") ? "ready" : states.includes("ok") ? "degraded" : "not ready";
   const failures = options.alertingFailures?.() ?? [];
@@ -82,13 +84,16 @@ function outageOf(engine: string, log: Log): Outage {
 }
 
 async function askEngines(
-  { checks, checkTimeoutMs = CHECK_TIMEOUT_MS, onChecked }: HealthOptions,
+  checks: Readonly<Record<string, () => Promise<void>>>,
+  { checkTimeoutMs = CHECK_TIMEOUT_MS, onChecked, log }: HealthOptions,
   outages: Outages,
 ): Promise<Record<string, "ok" | "failing">> {
   const results = Object.entries(checks).map(async ([name, check]) => {
     const failure = await failureOf(check, checkTimeoutMs);
-    if (failure === undefined) outages.get(name)?.recovered();
-    else outages.get(name)?.failed(failure);
+    const outage = outages.get(name) ?? outageOf(name, log);
+    outages.set(name, outage);
+    if (failure === undefined) outage.recovered();
+    else outage.failed(failure);
     onChecked?.(name, failure === undefined);
     return [name, failure === undefined ? "ok" : "failing"] as const;
   });

@@ -19,6 +19,7 @@ interface Row {
 /** Resources that a row calls by other words. */
 const NAMED: Record<string, readonly string[]> = {
   "own namespace: its Secret and its Lease, by name": ["secrets cluster-agent-credentials", "leases cluster-agent"],
+  "own namespace: Leases": ["leases"],
   "namespace kube-system, by name": ["namespaces kube-system"],
   "own namespace: the Lease `<identity.leaseName>-collection`, by name": ["leases cluster-agent-collection"],
 };

@@ -82,6 +82,17 @@ it("stays with its holder when others change its labels", async () => {
   expect(() => term?.assertHeld()).not.toThrow(LeaseLostError);
 });
 
+it("is created by an agent if it is missing, as with Argo CD, and then taken", async () => {
+  await kube.admin.delete(path, NEVER);
+  const first = contender("first");
+  expect(await first.tryAcquire(NEVER)).toBeUndefined();
+  expect(await spec()).toMatchObject({ holderIdentity: "unknown-before-creation" });
+  // An agent may still hold the one that is gone: its term has to pass.
+  await sleep(TIMING.durationMs + 100);
+  await using term = await first.tryAcquire(NEVER);
+  expect(term?.signal.aborted).toBe(false);
+});
+
 it("ends a term when another has written itself in", async () => {
   await using term = await contender("holder").tryAcquire(NEVER);
   await kube.admin.mergePatch(path, { spec: { holderIdentity: "usurper" } }, NEVER);

@@ -185,10 +185,11 @@ export async function reencryptChannels(db: Kysely<NotificationTables>, masterKe
   }
   const foreign = await db
     .selectFrom("channels")
-    .select((select) => select.fn.countAll<string>().as("count"))
+    .select(["master_key_id", (select) => select.fn.countAll<string>().as("count")])
     .where("master_key_id", "!=", masterKeys.currentId)
-    .executeTakeFirstOrThrow();
-  requireNoForeignRows(Number(foreign.count), "channels");
+    .groupBy("master_key_id")
+    .executeTakeFirst();
+  requireNoForeignRows(foreign, masterKeys, "channels");
   return reencrypted;
 }
 

@@ -27,7 +27,13 @@ beforeAll(async () => {
   app = await openLokiApp({ pollMs: 20 }, undefined, { limits: { cpuMs: CPU_MS } });
   url = await app.backend.app.listen({ host: "127.0.0.1", port: 0 });
   const log = pino({ level: "silent" });
-  health = await startHealth({ listen: { host: "127.0.0.1", port: 0 }, checks: {}, registry: new Registry(), draining: () => false, log });
+  health = await startHealth({
+    listen: { host: "127.0.0.1", port: 0 },
+    checks: () => ({}),
+    registry: new Registry(),
+    draining: () => false,
+    log,
+  });
   [red, blue] = [await app.org(), await app.org()];
   const long = Array.from({ length: 8 }, (_, index) => stringAttribute("a", `${index}${"x".repeat(180_000)}`));
   await red.send([logRecord(startNs, `\u001b${";".repeat(240_000)}`)], "colours");

@@ -121,9 +121,10 @@ export async function reencryptKeys(db: Db, masterKeys: MasterKeys): Promise<num
   }
   const foreign = await db
     .selectFrom("api_keys")
-    .select((select) => select.fn.countAll<string>().as("count"))
+    .select(["master_key_id", (select) => select.fn.countAll<string>().as("count")])
     .where("master_key_id", "!=", masterKeys.currentId)
-    .executeTakeFirstOrThrow();
-  requireNoForeignRows(Number(foreign.count), "API keys");
+    .groupBy("master_key_id")
+    .executeTakeFirst();
+  requireNoForeignRows(foreign, masterKeys, "API keys");
   return reencrypted;
 }

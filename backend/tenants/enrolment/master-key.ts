@@ -58,9 +58,15 @@ export const REENCRYPTION_BATCH = 500;
  * Throws StartError if no configured master key decrypts some rows: the backend must not start and then refuse part of its agents. `noun`:
  * what the rows are, for the message.
  */
-export function requireNoForeignRows(count: number, noun: string): void {
-  if (count > 0)
-    throw new StartError(`${count} ${noun} are encrypted with another master key: set MASTER_KEY (or MASTER_PREVIOUS_KEY) to that key`);
+export function requireNoForeignRows(
+  foreign: { readonly master_key_id: string; readonly count: string } | undefined,
+  { currentId }: MasterKeys,
+  noun: string,
+): void {
+  if (foreign)
+    throw new StartError(
+      `${foreign.count} ${noun} are encrypted with the master key ${foreign.master_key_id}, but MASTER_KEY is ${currentId}: set MASTER_KEY (or MASTER_PREVIOUS_KEY) to the key ${foreign.master_key_id}`,
+    );
 }
 
 function idOf(key: Buffer): string {

@@ -1,0 +1,32 @@
+// What load balancers and probes of a cluster see of a backend that starts and ends: it is alive before its engines are open, and takes new
+// connections, over IPv4 and IPv6, for a while after SIGTERM.
+import { expect, test } from "vitest";
+import { adminPassword, backendPlace, login } from "../fixtures/backend-process.ts";
+import { call, eventually, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
+
+test("a backend without hosts in its addresses is alive before it is ready, and serves both families until DRAIN_DELAY is over", async () => {
+  using folder = temporaryFolder();
+  const place = await backendPlace(folder.path, { DRAIN_DELAY: "1h" });
+  const port = new URL(place.apiUrl).port;
+  const healthPort = new URL(place.healthUrl).port;
+  Object.assign(place.env, { API_LISTEN: `:${port}`, HEALTH_LISTEN: `:${healthPort}` });
+  await using backend = new TestProcess(["backend/main.ts", "serve"], place.env, place.logFile);
+  const seen: string[] = [];
+  await eventually("ready", async () => {
+    const { status, json } = await call("GET", `http://[::1]:${healthPort}/readyz`);
+    seen.push(`${status} ${json.status}`);
+    return status === 200;
+  });
+  expect([...new Set(seen)]).toEqual(["503 starting", "200 ready"]);
+  const hosts = ["127.0.0.1", "[::1]"];
+  const token = await login(`http://[::1]:${port}`, "admin@localhost", adminPassword(place));
+  const whoIs = (host: string) => call("GET", `http://${host}:${port}/api/users`, { bearer: token });
+  for (const host of hosts) expect((await whoIs(host)).status).toBe(200);
+
+  const ended = backend.end("SIGTERM");
+  await eventually("draining", async () => (await call("GET", `${place.healthUrl}/readyz`)).json.status === "draining");
+  for (const host of hosts) expect((await whoIs(host)).status).toBe(200);
+  // A second signal does not wait.
+  void backend.end("SIGTERM");
+  expect(await ended).toBe(0);
+});
