@@ -36,6 +36,8 @@ export const SETTINGS_TABLE = {
     }),
     drainDelayMs: setting("DRAIN_DELAY", duration({ min: 0 }), {
       default: "0s",
+      value: "drainDelay",
+      valueDefault: "5s",
       description:
         "How long the backend still accepts requests after SIGTERM, while `/readyz` says `draining`: time for load balancers to notice. A second signal ends it.",
     }),
@@ -320,9 +322,12 @@ export const SETTINGS_TABLE = {
       description:
         "Password of the first user. If it is unset and all engines are embedded, the backend generates one and keeps it in `DATA_DIR/secrets`.",
     }),
+    secretsFolder: setting("SECRETS_FOLDER", path, {
+      description: "Folder with a file for each secret that is not in the environment, named like its setting. Files may be missing.",
+    }),
     firstInstallToken: setting("FIRST_INSTALL_TOKEN", bytes(32), {
       isSecret: true,
-      value: "secrets.existingSecret",
+      value: "firstInstallToken.existingSecret",
       description:
         "Install token of the first organisation, created at the first start and valid for 24 hours, so that one cluster can enrol without a login.",
     }),

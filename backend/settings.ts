@@ -25,7 +25,7 @@ export type Secrets = SecretsOf<typeof SETTINGS_TABLE>;
 
 /** Reads and validates everything. Throws one SettingsError that lists all problems. */
 export function readSettings(env: NodeJS.ProcessEnv = process.env): { settings: Settings; secrets: Secrets } {
-  const reader = new SettingsReader(env);
+  const reader = new SettingsReader(env, "", env["SECRETS_FOLDER"]);
   const settings = readPlain(reader);
   const secrets = reader.readSecrets(SETTINGS_TABLE);
   checkTogether(reader, settings, secrets);
@@ -37,7 +37,7 @@ export const helpOfSettings = (): string => settingsHelp(SETTINGS_TABLE);
 
 /** The settings that a move of the accounts needs: source and target, without those of a running backend. */
 export function readAccountSettings(env: NodeJS.ProcessEnv = process.env): { dataDir: string; databaseUrl: string } {
-  const reader = new SettingsReader(env);
+  const reader = new SettingsReader(env, "", env["SECRETS_FOLDER"]);
   const databaseUrl = reader.read(SETTINGS_TABLE.databaseUrl);
   if (databaseUrl === undefined) reader.problem("DATABASE_URL: set it, or DATABASE_URL_FILE, to the URL of PostgreSQL, postgres://…");
   const dataDir = reader.read(SETTINGS_TABLE.dataDir);
@@ -58,7 +58,7 @@ function readPlain(reader: SettingsReader) {
   const { tlsCertFile, tlsKeyFile, backupEveryMs, backupFolder, backupKeep, oidcIssuer, ...values } = readTable(reader);
   const { oidcClientId, oidcScopes, oidcGroupsClaim, oidcGroups, oidcAllowUnverifiedEmail, ...rest } = values;
   const { ingestMemoryMib, metricsJournalFsync, victoriaMetricsPath, vmalertPath, ...others } = rest;
-  const { clickhouseStoragePolicy, clickhouseColdAfterDays, clickhouseColdVolume, ...plain } = others;
+  const { clickhouseStoragePolicy, clickhouseColdAfterDays, clickhouseColdVolume, secretsFolder: _, ...plain } = others;
   if ((tlsCertFile === undefined) !== (tlsKeyFile === undefined)) reader.problem("TLS_CERT_FILE and TLS_KEY_FILE go together");
   return {
     ...plain,

@@ -1,6 +1,7 @@
 // Defines settings as data. Each program has one table of environment variables, from which its reader, its types, `--help`, the reference
 // page and the test of chart values are generated. Invariant: every problem names its variable, and `finish` reports all problems at once.
 import { readFileSync } from "node:fs";
+import { join } from "node:path";
 
 /** Settings are wrong: one line per problem. Printed without a stack trace; the process exits with 2. */
 export class SettingsError extends Error {
@@ -104,12 +105,14 @@ function defaultText(row: Setting, profile: string): string {
 export class SettingsReader {
   readonly #env: NodeJS.ProcessEnv;
   readonly #profile: string;
+  readonly #secretsFolder: string | undefined;
   readonly #problems: string[] = [];
 
-  /** `profile` selects the defaults. */
-  constructor(env: NodeJS.ProcessEnv, profile = "") {
+  /** `profile` selects the defaults. `secretsFolder` contains a file for each secret that is not in the environment. */
+  constructor(env: NodeJS.ProcessEnv, profile = "", secretsFolder?: string) {
     this.#env = env;
     this.#profile = profile;
+    this.#secretsFolder = secretsFolder;
   }
 
   problem(text: string): void {
@@ -148,16 +151,22 @@ export class SettingsReader {
     return Object.fromEntries(rows.map(([field, row]) => [field, this.read(row)]));
   }
 
-  #text({ name, mayBeGone }: Setting): string | undefined {
+  #text({ name, mayBeGone = false, isSecret }: Setting): string | undefined {
     const file = this.plain(`${name}_FILE`);
     const value = this.plain(name);
-    if (name.endsWith("_FILE") || file === undefined) return value;
-    if (value) this.problem(`${name} and ${name}_FILE are both set: set one`);
+    if (name.endsWith("_FILE")) return value;
+    if (file !== undefined && value) this.problem(`${name} and ${name}_FILE are both set: set one`);
+    if (file !== undefined) return this.#fileText(`${name}_FILE`, file, mayBeGone);
+    const folder = isSecret ? this.#secretsFolder : undefined;
+    return value ?? (folder && this.#fileText("SECRETS_FOLDER", join(folder, name), true));
+  }
+
+  #fileText(variable: string, file: string, mayBeGone: boolean): string | undefined {
     try {
       return readFileSync(file, "utf8").replace(/\r?\n$/, "") || undefined;
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
-      if (!(mayBeGone && code === "ENOENT")) this.problem(`${name}_FILE: cannot read ${file}: ${code}`);
+      if (!(mayBeGone && code === "ENOENT")) this.problem(`${variable}: cannot read ${file}: ${code}`);
       return undefined;
     }
   }

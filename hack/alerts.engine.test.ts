@@ -1,14 +1,14 @@
 // The example alert rules work: vmalert accepts them, and every metric and label in them exists, so that each rule can fire.
 import { globSync, readFileSync } from "node:fs";
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { execa } from "execa";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { toolPath } from "./fetch-tools.ts";
 import { agentMetrics, backendMetrics, type OwnMetric } from "./reference-pages.ts";
 
-const FOLDER = join(import.meta.dirname, "..", "docs", "alerts");
-const FILES = globSync("*.yaml", { cwd: FOLDER }).map((name) => join(FOLDER, name));
+const FOLDER = join(import.meta.dirname, "..", "charts");
+const FILES = globSync("*/alerts.yaml", { cwd: FOLDER }).map((name) => join(FOLDER, name));
 
 interface Rule {
   readonly alert: string;
@@ -38,11 +38,11 @@ function seriesOf({ name, type, labels }: OwnMetric): [string, readonly string[]
 const RULES = FILES.flatMap((file) =>
   (parse(readFileSync(file, "utf8")) as { groups: { rules: Rule[] }[] }).groups
     .flatMap(({ rules }) => rules)
-    .map((rule) => [rule.alert, basename(file), rule] as const),
+    .map((rule) => [rule.alert, basename(dirname(file)), rule] as const),
 );
 
 test("vmalert takes every file", async () => {
-  expect(FILES.map((file) => basename(file)).sort()).toEqual(["agent.yaml", "backend.yaml"]);
+  expect(FILES.map((file) => basename(dirname(file))).sort()).toEqual(["backend", "cluster-agent"]);
   await execa(await toolPath("vmalert"), ["-dryRun", ...FILES.map((file) => `-rule=${file}`)], { all: true });
 });
 

@@ -78,9 +78,9 @@ function asVariable(value: unknown, row: Setting): string | undefined {
 }
 
 describe.each([
-  ["cluster-agent", "agent", AGENT_TABLE],
-  ["backend", "backend", BACKEND_TABLE],
-] as const)("the chart %s", (chart, helpers, table) => {
+  ["cluster-agent", AGENT_TABLE],
+  ["backend", BACKEND_TABLE],
+] as const)("the chart %s", (chart, table) => {
   const read = (file: string) => readFileSync(join(ROOT, "charts", chart, file), "utf8");
   const values: unknown = parse(read("values.yaml"));
   const schema = JSON.parse(read("values.schema.json")) as Schema;
@@ -108,11 +108,6 @@ describe.each([
       bounds: Object.assign([undefined, undefined, undefined], bounds),
     });
     expect(schemaAt(path)).toBeDefined();
-  });
-
-  test("knows by which value each variable is set", () => {
-    const [, lines = ""] = new RegExp(`define "${helpers}\\.valueNames" -}}\n([^{]*){{`).exec(read("templates/_helpers.tpl")) ?? [];
-    expect(parse(lines)).toEqual(Object.fromEntries(rows.map(({ name, value }) => [name, value])));
   });
 });
 

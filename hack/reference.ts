@@ -1,6 +1,6 @@
 // Writes the pages that are generated from sources: settings from {agent,backend}/settings-table.ts, error codes from errors.ts, log events
-// from common/log-events.json (levels: from the log calls), metrics and HTTP APIs from the code that declares them; and the calculated
-// tables of docs/sizing.md. Invariant: the output depends only on the sources; reference.test.ts fails if a page differs.
+// from common/log-events.json (levels: from the log calls), metrics and HTTP APIs from the code that declares them; the settings of the
+// charts; and the calculated tables of docs/sizing.md. Invariant: the output depends only on the sources; reference.test.ts fails if a page differs.
 //
 //   npm run reference     writes the pages
 import { globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -21,6 +21,7 @@ import {
   settingsSections,
 } from "./reference-pages.ts";
 import { buildApiTypes } from "./api-types.mjs";
+import { chartSettings, withChartValues } from "./chart-settings.ts";
 import { openApiPages } from "./openapi.ts";
 import { withCalculatedTables } from "./sizing.ts";
 
@@ -59,8 +60,18 @@ export async function pages(): Promise<Record<string, string>> {
       "The backend serves these metrics at `/metrics` of the health port (9090), in Prometheus' format. Labels have few values, and never contain an organisation, a key or data from a payload. Metrics of a role (`api`, `alerting`) exist only in processes with that role. The response also contains `process_*` and `nodejs_*` metrics.",
       backendMetrics(),
     ),
+    ...chartFiles("cluster-agent", AGENT_TABLE),
+    ...chartFiles("backend", BACKEND_TABLE),
     "docs/sizing.md": withCalculatedTables(readFileSync(join(ROOT, "docs/sizing.md"), "utf8")),
     ...(await openApiPages()),
+  };
+}
+
+function chartFiles(chart: string, table: Table): Record<string, string> {
+  const schema = `charts/${chart}/values.schema.json`;
+  return {
+    [`charts/${chart}/settings.json`]: chartSettings(table),
+    [schema]: withChartValues(readFileSync(join(ROOT, schema), "utf8"), table),
   };
 }
 

@@ -87,7 +87,7 @@ test("helm install brings up the backend, and its helm test passes", async () =>
 test("helm install of the agent with the backend's first install token: telemetry of all kinds is read back within two minutes, and a rule fires", async () => {
   const started = performance.now();
   const seconds = (): number => Math.round((performance.now() - started) / 1000);
-  const token = ["--set", "installToken.existingSecret=backend-secrets", "--set", "installToken.key=FIRST_INSTALL_TOKEN"];
+  const token = ["--set", "installToken.existingSecret=first-install-token"];
   await helm("install", "agent", AGENT_CHART, ...AGENT_SET, ...token, ...WAIT);
   console.log(`agent installed and ready: ${seconds()} s`);
   await apply(workload());
@@ -344,6 +344,7 @@ test("the agent's service account may do what the README lists and nothing else"
     .sort();
   expect(rules).toEqual(
     [
+      "leases.coordination.k8s.io [] [] [create]",
       "leases.coordination.k8s.io [] [cluster-agent] [get update patch watch]",
       "leases.coordination.k8s.io [] [cluster-agent-collection] [get update]",
       ...WATCHED.map((resource) => `${resource} [] [] [list watch]`),

@@ -1,5 +1,5 @@
 // Installs both charts in the namespace of the end-to-end tests, and calls the backend, its pod and the agent's pods.
-import { randomUUID } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { versionOf } from "../../hack/version.ts";
@@ -67,6 +67,13 @@ async function makeVolume(): Promise<void> {
 
 export async function installBackendChart(): Promise<void> {
   const values = ["persistence.existingClaim=telemetry", "persistence.chown=true", "evaluation.interval=5s"];
+  values.push("firstInstallToken.existingSecret=first-install-token");
+  await apply({
+    apiVersion: "v1",
+    kind: "Secret",
+    metadata: { name: "first-install-token", namespace: NAMESPACE },
+    stringData: { token: `it_${randomBytes(32).toString("hex")}` },
+  });
   await helm("install", "backend", BACKEND_CHART, ...values.flatMap((value) => ["--set", value]), ...WAIT);
 }
 
@@ -90,10 +97,10 @@ export class InstalledBackend implements AsyncDisposable {
 
   /** Logs in to a backend that is installed. */
   static async open(): Promise<InstalledBackend> {
-    const secret = await get("secret", "backend-secrets");
+    const password = await kubectl(["-n", NAMESPACE, "exec", "deployment/backend", "--", "cat", "/data/secrets/admin-password"]);
     await using opened = new AsyncDisposableStack();
     const api = opened.use(await PortForward.open("backend", 8080));
-    const backend = new InstalledBackend(api, Buffer.from(secret.data.ADMIN_PASSWORD, "base64").toString());
+    const backend = new InstalledBackend(api, password.trim());
     await backend.#login();
     opened.move();
     return backend;

@@ -1,0 +1,351 @@
+// The charts in kinds of clusters that differ from a test cluster: GitOps tools that only render, OpenShift, IPv6, virtual nodes, several
+// replicas, pools of nodes, parent charts; and all of their sets of values at a real API server.
+import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { execa } from "execa";
+import { describe, expect, test } from "vitest";
+import { parseAllDocuments } from "yaml";
+import { toolPath } from "../../hack/fetch-tools.ts";
+import { apiServerOfFile } from "../fixtures/kube-apiserver.ts";
+import { ROOT, temporaryFolder } from "../fixtures/processes.ts";
+
+const CHARTS = join(ROOT, "charts");
+const SETS = ["backend", "cluster-agent"].flatMap((chart) =>
+  readdirSync(join(CHARTS, chart, "ci"))
+    .filter((name) => name.endsWith("-values.yaml"))
+    .map((values) => [chart, values] as const),
+);
+
+interface Manifest {
+  apiVersion: string;
+  kind: string;
+  metadata: { name: string; namespace?: string; annotations?: Record<string, string>; labels: Record<string, string> };
+  // oxlint-disable-next-line typescript/no-explicit-any -- objects of many kinds
+  [field: string]: any;
+}
+
+async function helm(...args: string[]): Promise<string> {
+  return (await execa(await toolPath("helm"), args, { cwd: CHARTS })).stdout;
+}
+
+async function render(chart: string, values: string, ...more: string[]): Promise<Manifest[]> {
+  const text = await helm("template", "t", chart, "-n", "telemetry", "-f", `${chart.replace(/.*\//, "")}/ci/${values}`, ...more);
+  return parseAllDocuments(text)
+    .map((document) => document.toJS() as Manifest)
+    .filter(Boolean);
+}
+
+const backend = (...more: string[]) => render("backend", "default-values.yaml", ...more);
+const distributed = (...more: string[]) => render("backend", "distributed-values.yaml", ...more);
+const agent = (...more: string[]) => render("cluster-agent", "default-values.yaml", ...more);
+
+function one(all: Manifest[], kind: string, name?: string): Manifest {
+  const found = all.find((manifest) => manifest.kind === kind && (name === undefined || manifest.metadata.name === name));
+  if (!found) throw new Error(`no ${kind} ${name ?? ""}`);
+  return found;
+}
+
+const podOf = (manifest: Manifest) => manifest["spec"].template.spec;
+const envOf = (manifest: Manifest): Record<string, string> =>
+  Object.fromEntries(podOf(manifest).containers[0].env.map(({ name, value }: { name: string; value: string }) => [name, value]));
+
+/** Kinds without a namespace, of the charts. */
+const CLUSTER_SCOPED = ["ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "PriorityClass", "SecurityContextConstraints"];
+
+describe.each(SETS)("%s with %s", (chart, values) => {
+  test("renders the same each time, without a secret, and in the namespace of the release", async () => {
+    const all = await render(chart, values);
+    expect(await render(chart, values)).toEqual(all);
+    const secrets = all.filter(({ kind }) => kind === "Secret").map(({ data = {} }) => Object.keys(data as object).join(","));
+    // The install token that the operator gave, and the Secret that the agents fill.
+    expect(secrets.filter((keys) => keys !== "" && keys !== "token")).toEqual([]);
+    const outside = all.filter(({ kind, metadata }) => !CLUSTER_SCOPED.includes(kind) && metadata.namespace !== "telemetry");
+    expect(outside.map(({ kind, metadata }) => `${kind} ${metadata.name}`)).toEqual([]);
+  });
+
+  test("has no hook that a GitOps tool would run at each synchronisation", async () => {
+    const hooks = (await render(chart, values)).map(({ metadata }) => metadata.annotations?.["helm.sh/hook"]).filter(Boolean);
+    expect(hooks.filter((hook) => hook !== "test")).toEqual([]);
+  });
+});
+
+describe("at a real API server", () => {
+  const apiServer = apiServerOfFile();
+
+  test.each(SETS)("every object of %s with %s is accepted", async (chart, values) => {
+    const { admin } = apiServer.kube;
+    const within = () => AbortSignal.timeout(60_000);
+    await admin.post("/api/v1/namespaces", { metadata: { name: "telemetry" } }, within()).catch((error: Error) => {
+      if (!error.message.includes("exists")) throw error;
+    });
+    const refused: string[] = [];
+    let accepted = 0;
+    for (const manifest of await render(chart, values)) {
+      const { apiVersion, kind, metadata } = manifest;
+      // Their definitions are not part of Kubernetes.
+      if (/monitoring\.coreos\.com|security\.openshift\.io|gateway\.networking/.test(apiVersion)) continue;
+      const plural =
+        { Ingress: "ingresses", NetworkPolicy: "networkpolicies", PriorityClass: "priorityclasses" }[kind] ?? `${kind.toLowerCase()}s`;
+      const where = metadata.namespace === undefined ? "" : `namespaces/${metadata.namespace}/`;
+      const path = `/${apiVersion === "v1" ? "api" : "apis"}/${apiVersion}/${where}${plural}?dryRun=All&fieldValidation=Strict`;
+      await admin.post(path, manifest, within()).then(
+        () => (accepted += 1),
+        (error: Error) => refused.push(`${kind} ${metadata.name}: ${error.message}`),
+      );
+    }
+    expect(refused).toEqual([]);
+    expect(accepted).toBeGreaterThan(3);
+  });
+});
+
+describe("GitOps", () => {
+  test("without a Secret, the embedded form generates its secrets on its volume; a Secret of an earlier version stays in use", async () => {
+    const pod = podOf(one(await backend(), "Deployment"));
+    const secrets = pod.volumes.find(({ name }: { name: string }) => name === "secrets").projected.sources;
+    expect(secrets).toEqual([{ secret: { name: "t-secrets", optional: true } }]);
+    const named = podOf(one(await backend("--set", "secrets.existingSecret=mine"), "Deployment"));
+    expect(named.volumes.find(({ name }: { name: string }) => name === "secrets").projected.sources).toEqual([
+      { secret: { name: "mine" } },
+    ]);
+  });
+
+  test("the agents may create a Lease that was left out, and in no other way reach objects without a name", async () => {
+    const { rules } = one(await agent(), "Role") as unknown as {
+      rules: { resources: string[]; resourceNames?: string[]; verbs: string[] }[];
+    };
+    const unnamed = rules.filter(({ resourceNames }) => resourceNames === undefined);
+    expect(unnamed).toEqual([{ apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["create"] }]);
+  });
+
+  test("a new version of a chart leaves its pods as they are", async () => {
+    using folder = temporaryFolder();
+    for (const chart of ["backend", "cluster-agent"]) {
+      const copy = join(folder.path, chart);
+      mkdirSync(copy);
+      cpSync(join(CHARTS, chart), copy, { recursive: true });
+      const file = join(copy, "Chart.yaml");
+      writeFileSync(file, readFileSync(file, "utf8").replace(/^version: .*/m, "version: 9.9.9+commit"));
+      for (const kind of chart === "backend" ? ["Deployment"] : ["DaemonSet"]) {
+        const [before, after] = [await render(chart, "default-values.yaml"), await render(copy, "default-values.yaml")].map((all) =>
+          one(all, kind),
+        );
+        expect(after?.["spec"].template).toEqual(before?.["spec"].template);
+        expect(after?.metadata.labels["helm.sh/chart"]).toMatch(/-9\.9\.9_commit$/);
+      }
+    }
+  });
+
+  test("an untagged release has labels and tags that Kubernetes and registries accept", async () => {
+    using folder = temporaryFolder();
+    for (const chart of ["backend", "cluster-agent"]) {
+      await helm("package", chart, "--version", "0.1.9+abc1234", "--app-version", "0.1.0+abc1234", "--destination", folder.path);
+      const packaged = join(folder.path, readdirSync(folder.path).find((name) => name.includes(chart)) ?? "");
+      const text = await helm("template", "t", packaged, "-f", `${chart}/ci/default-values.yaml`);
+      expect(text.match(/image: .*|(?:version|chart): .*\+.*/g)?.map((line) => line.replaceAll('"', ""))).toEqual(
+        expect.arrayContaining([expect.stringMatching(/:0\.1\.0-abc1234$/)]),
+      );
+      expect(text).not.toContain("+abc1234");
+    }
+  });
+});
+
+test("no pod of a node can name the Secret of the backend: the first install token is in one of its own", async () => {
+  const [sources] = podOf(one(await backend("--set", "firstInstallToken.existingSecret=first"), "Deployment"))
+    .volumes.filter(({ name }: { name: string }) => name === "secrets")
+    .map(({ projected }: { projected: { sources: object[] } }) => projected.sources);
+  expect(sources).toContainEqual({ secret: { name: "first", optional: true, items: [{ key: "token", path: "FIRST_INSTALL_TOKEN" }] } });
+  const readme = readFileSync(join(CHARTS, "backend", "README.md"), "utf8");
+  expect(readme).not.toMatch(/installToken\.existingSecret=telemetry-secrets/);
+});
+
+test("IPv6: listeners have no host, so that they take both families, and Services have the families of the values", async () => {
+  const workloads = [...(await backend()), ...(await distributed())].filter(({ kind }) => kind === "Deployment");
+  const listeners = workloads.flatMap((workload) => Object.entries(envOf(workload)).filter(([name]) => name.endsWith("_LISTEN")));
+  expect(listeners.length).toBeGreaterThan(9);
+  for (const [, address] of listeners) expect(address).toMatch(/^:\d+$/);
+  const service = one(await backend("--set", "service.ipFamilyPolicy=RequireDualStack,service.ipFamilies={IPv6,IPv4}"), "Service", "t");
+  expect(service["spec"]).toMatchObject({ ipFamilyPolicy: "RequireDualStack", ipFamilies: ["IPv6", "IPv4"] });
+});
+
+describe("OpenShift", () => {
+  const openshift = ["--api-versions", "security.openshift.io/v1"];
+
+  test("the backend leaves users to the namespace's range, and elsewhere values set or remove each field", async () => {
+    expect(podOf(one(await backend(...openshift), "Deployment")).securityContext).not.toHaveProperty("runAsUser");
+    expect(podOf(one(await backend(...openshift), "Deployment")).securityContext).not.toHaveProperty("fsGroup");
+    expect(podOf(one(await backend(), "Deployment")).securityContext).toMatchObject({ runAsUser: 1000, fsGroup: 1000 });
+    const given = await backend("--set", "podSecurityContext.fsGroup=7,podSecurityContext.runAsUser=null,securityContext.runAsUser=8");
+    expect(podOf(one(given, "Deployment")).securityContext).toMatchObject({ fsGroup: 7 });
+    expect(podOf(one(given, "Deployment")).containers[0].securityContext).toMatchObject({ runAsUser: 8, allowPrivilegeEscalation: false });
+  });
+
+  test("the agent's constraints are created there by themselves, not elsewhere, and not if openshift.scc is false", async () => {
+    const isMade = async (...flags: string[]) => (await agent(...flags)).some(({ kind }) => kind === "SecurityContextConstraints");
+    expect(await Promise.all([isMade(...openshift), isMade(), isMade(...openshift, "--set", "openshift.scc=false")])).toEqual([
+      true,
+      false,
+      false,
+    ]);
+  });
+});
+
+describe("nodes", () => {
+  const VIRTUAL = [
+    { key: "eks.amazonaws.com/compute-type", operator: "NotIn", values: ["fargate"] },
+    { key: "type", operator: "NotIn", values: ["virtual-kubelet"] },
+  ];
+  const termsOf = (manifest: Manifest): { matchExpressions: object[] }[] =>
+    podOf(manifest).affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms;
+
+  test("Fargate and virtual kubelets have no agent, whatever affinity is given", async () => {
+    expect(termsOf(one(await agent(), "DaemonSet"))).toEqual([{ matchExpressions: VIRTUAL }]);
+    for (const term of termsOf(one(await render("cluster-agent", "all-values.yaml"), "DaemonSet")))
+      expect(term.matchExpressions).toEqual([{ key: "disk", operator: "Exists" }, ...VIRTUAL]);
+  });
+
+  test("a pool has a DaemonSet with its own resources; its nodes are left out of the others; all send OTLP to one Service", async () => {
+    const all = await render("cluster-agent", "everything-values.yaml");
+    const [main, gpu] = all.filter(({ kind }) => kind === "DaemonSet");
+    if (!main || !gpu) throw new Error("expected two");
+    expect(podOf(gpu)).toMatchObject({
+      nodeSelector: { "example.com/accelerator": "gpu", "kubernetes.io/os": "linux" },
+      priorityClassName: "system-node-critical",
+    });
+    expect(envOf(gpu)).toMatchObject({ COLLECTOR_MEMORY_MIB: "1600", QUEUE_MIB: "4096" });
+    expect(podOf(gpu).containers[0].resources.limits.memory).toBe("3Gi");
+    expect(envOf(main)).not.toHaveProperty("COLLECTOR_MEMORY_MIB");
+    expect(termsOf(main)[0]?.matchExpressions).toContainEqual({ key: "example.com/accelerator", operator: "NotIn", values: ["gpu"] });
+    expect(termsOf(gpu)[0]?.matchExpressions).toEqual(VIRTUAL);
+    const selector = one(all, "Service")["spec"].selector as object;
+    for (const { spec } of [main, gpu]) expect(spec.template.metadata.labels).toMatchObject(selector);
+    expect(gpu["spec"].selector.matchLabels).not.toEqual(main["spec"].selector.matchLabels);
+  });
+
+  test("with hostAccess=none the queue fits its volume, and requests cover what the pod may use, so that it is not evicted with it", async () => {
+    const pod = podOf(one(await render("cluster-agent", "no-host-values.yaml"), "DaemonSet"));
+    const mib = Number.parseInt(pod.volumes.find(({ name }: { name: string }) => name === "state").emptyDir.sizeLimit, 10);
+    expect(mib).toBeGreaterThan(5 * 512);
+    const { requests, limits } = pod.containers[0].resources;
+    expect(requests.memory).toBe(limits.memory);
+    expect([requests["ephemeral-storage"], limits["ephemeral-storage"]]).toEqual([`${mib + 256}Mi`, `${mib + 256}Mi`]);
+  });
+});
+
+describe("replicas", () => {
+  test("are spread over nodes and zones by their role's labels, and roles have values of their own", async () => {
+    for (const role of ["api", "alerting"]) {
+      const deployment = one(await distributed(), "Deployment", `t-${role}`);
+      const spread = podOf(deployment).topologySpreadConstraints as { topologyKey: string; labelSelector: object }[];
+      expect(spread.map(({ topologyKey }) => topologyKey)).toEqual(["kubernetes.io/hostname", "topology.kubernetes.io/zone"]);
+      for (const { labelSelector } of spread) expect(labelSelector).toEqual({ matchLabels: deployment["spec"].selector.matchLabels });
+    }
+    const all = await render("backend", "distributed-fixed-values.yaml");
+    expect(podOf(one(all, "StatefulSet"))).toMatchObject({ nodeSelector: { pool: "api" }, priorityClassName: "api" });
+    expect(podOf(one(all, "Deployment"))).not.toHaveProperty("nodeSelector");
+  });
+
+  test("of the API have a claim for their journal where it is asked for, and otherwise a bounded volume that holds it", async () => {
+    const stateful = one(await render("backend", "distributed-fixed-values.yaml"), "StatefulSet");
+    const [claim] = stateful["spec"].volumeClaimTemplates;
+    expect([claim.spec.resources.requests.storage, claim.spec.storageClassName]).toEqual(["4Gi", "fast"]);
+    expect(podOf(stateful).containers[0].volumeMounts).toContainEqual({ name: "data", mountPath: "/data" });
+    expect(podOf(stateful).volumes.map(({ name }: { name: string }) => name)).not.toContain("data");
+    const pod = podOf(one(await distributed(), "Deployment", "t-api"));
+    expect(pod.volumes).toContainEqual({ name: "data", emptyDir: { sizeLimit: "3Gi" } });
+    expect(pod.containers[0].resources.requests["ephemeral-storage"]).toBe("3Gi");
+  });
+});
+
+test("a load balancer keeps the addresses of clients, takes the given fields, and its ports name their protocols", async () => {
+  const set =
+    "service.type=LoadBalancer,tls.secretName=tls,ingestTokens.enabled=true,ingestTokens.otlpGrpc=true,service.loadBalancerClass=a/b";
+  const { spec } = one(await backend("--set", set, "--set", "service.loadBalancerSourceRanges={10.0.0.0/8}"), "Service", "t");
+  expect(spec).toMatchObject({ externalTrafficPolicy: "Local", loadBalancerClass: "a/b", loadBalancerSourceRanges: ["10.0.0.0/8"] });
+  expect(spec.ports.map(({ appProtocol }: { appProtocol: string }) => appProtocol)).toEqual(["https", "https"]);
+  const plain = one(await distributed(), "Service", "t")["spec"];
+  expect(plain.ports.map(({ appProtocol }: { appProtocol: string }) => appProtocol)).toEqual(["http", "grpc"]);
+  expect(plain).not.toHaveProperty("externalTrafficPolicy");
+});
+
+test("the Gateway API has a route for HTTP, and one for gRPC if its port is open", async () => {
+  const all = await distributed();
+  for (const [kind, port] of [
+    ["HTTPRoute", 8080],
+    ["GRPCRoute", 4317],
+  ] as const)
+    expect(one(all, kind)["spec"]).toEqual({
+      parentRefs: [{ name: "public", namespace: "gateways" }],
+      hostnames: ["telemetry.example.com"],
+      rules: [{ backendRefs: [{ name: "t", port }] }],
+    });
+  const without = await distributed("--set", "ingestTokens.otlpGrpc=false");
+  expect(without.some(({ kind }) => kind === "GRPCRoute")).toBe(false);
+});
+
+test("egress rules let agents reach the pods that they scrape, and DNS of OpenShift", async () => {
+  const egressOf = async (...flags: string[]) =>
+    one(await agent("--set", "networkPolicy.enabled=true,networkPolicy.egress.enabled=true", ...flags), "NetworkPolicy")["spec"].egress;
+  expect(await egressOf()).toContainEqual({ to: [{ namespaceSelector: {} }] });
+  expect(await egressOf("--set", "scrapePods.enabled=false")).toHaveLength(1);
+  expect((await egressOf())[0].ports).toContainEqual({ port: 5353, protocol: "UDP" });
+});
+
+test("the alert rules of the charts are installed as they are", async () => {
+  for (const [chart, values] of [
+    ["backend", "distributed-values.yaml"],
+    ["cluster-agent", "everything-values.yaml"],
+  ] as const) {
+    const rule = one(await render(chart, values), "PrometheusRule");
+    const [file] = parseAllDocuments(readFileSync(join(CHARTS, chart, "alerts.yaml"), "utf8"));
+    expect(rule["spec"]).toEqual(file?.toJS());
+    expect(rule.metadata.labels["release"]).toBe("prometheus");
+  }
+});
+
+test("a parent chart can turn both charts on and off by a condition, in one release", async () => {
+  using folder = temporaryFolder();
+  mkdirSync(join(folder.path, "charts"));
+  for (const chart of ["backend", "cluster-agent"]) cpSync(join(CHARTS, chart), join(folder.path, "charts", chart), { recursive: true });
+  const dependencies = ["atherops-backend", "cluster-agent"].map((name) => ({ name, version: "*", condition: `${name}.enabled` }));
+  writeFileSync(join(folder.path, "Chart.yaml"), JSON.stringify({ apiVersion: "v2", name: "parent", version: "1.0.0", dependencies }));
+  const values = (on: boolean) =>
+    [
+      "atherops-backend.enabled=true",
+      `cluster-agent.enabled=${on}`,
+      "cluster-agent.backendUrl=https://b.example",
+      "cluster-agent.clusterName=c",
+    ].join();
+  const kinds = async (on: boolean) => {
+    const text = await helm("template", "t", folder.path, "--set", values(on));
+    return parseAllDocuments(text).flatMap((document) => (document.toJS() as Manifest | null)?.kind ?? []);
+  };
+  expect(await kinds(true)).toEqual(expect.arrayContaining(["Deployment", "DaemonSet"]));
+  expect(await kinds(false)).not.toContain("DaemonSet");
+});
+
+test("the Pods of `helm test` can be pulled and scheduled, pass the NetworkPolicy, and are absent if there is nothing to ask", async () => {
+  for (const [chart, values] of [
+    ["backend", "all-values.yaml"],
+    ["cluster-agent", "default-values.yaml"],
+  ] as const) {
+    const flags = ["--set", "networkPolicy.enabled=true,imagePullSecrets[0].name=registry,nodeSelector.disk=ssd"];
+    const all = await render(chart, values, ...flags);
+    const { metadata, spec } = one(all, "Pod");
+    expect(spec).toMatchObject({ imagePullSecrets: [{ name: "registry" }], nodeSelector: { disk: "ssd" } });
+    expect(spec.containers[0].resources.limits).toBeDefined();
+    const peers = one(all, "NetworkPolicy")["spec"].ingress.flatMap(({ from = [] }: { from?: object[] }) => from);
+    expect(peers).toContainEqual({ podSelector: { matchLabels: metadata.labels } });
+  }
+  expect((await agent("--set", "otlpService.enabled=false")).some(({ kind }) => kind === "Pod")).toBe(false);
+});
+
+test("annotations of the user replace those of the chart, and variables of the user those that are not settings", async () => {
+  const flags = ["ingress.enabled=true", "ingress.host=b.example", "trustedProxies={10.0.0.1}"].flatMap((set) => ["--set", set]);
+  const size = "nginx.ingress.kubernetes.io/proxy-body-size";
+  const given = await backend(...flags, "--set-json", `ingress.annotations={"${size}":"64m"}`);
+  expect(one(given, "Ingress").metadata.annotations).toEqual({ [size]: "64m" });
+  const api = one(await distributed("--set", "tls.secretName=tls,extraEnv.NODE_EXTRA_CA_CERTS=/more/ca.crt"), "Deployment", "t-api");
+  expect(podOf(api).containers[0].env.filter(({ name }: { name: string }) => name === "NODE_EXTRA_CA_CERTS")).toEqual([
+    { name: "NODE_EXTRA_CA_CERTS", value: "/more/ca.crt" },
+  ]);
+});
