@@ -22,6 +22,10 @@ export const MAX_STREAM_LABELS_LENGTH = 256 * 1024;
 /** Key-value pairs of structured metadata of an entry, as in Loki. */
 export const MAX_STRUCTURED_METADATA = 128;
 
+// record-faults.ts
+/** Invalid records of a body that are left out one by one; with more, the body is rejected. */
+export const MAX_FAULTS = 100_000;
+
 // otlp/batch.ts
 /** JSON tokens of one record; at worst, they take 60 MiB while they are read. */
 export const MAX_TOKENS_AT_ONCE = 256 * 1024;

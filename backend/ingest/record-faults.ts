@@ -2,10 +2,13 @@
 // one record never costs another record; what is kept of the faults is bounded, however many records have one; it is plain data, so that it
 // can be passed between threads.
 import { ApiError } from "../errors.ts";
+import { MAX_FAULTS } from "./limits.ts";
 
 export interface RecordFaults {
   /** Records, spans, points or samples that are left out. */
   leftOut: number;
+  /** Faults because of which they are; one of a resource costs several records. */
+  found: number;
   /** The record, the field and the reason, of the first of them. */
   readonly first: string[];
   /** Log records that are stored without an invalid id, and the first one. */
@@ -25,12 +28,18 @@ const MAX_NAMED = 3;
 const MAX_CHARACTERS = 400;
 
 export function noFaults(): RecordFaults {
-  return { leftOut: 0, first: [], withoutId: 0, firstId: "" };
+  return { leftOut: 0, found: 0, first: [], withoutId: 0, firstId: "" };
 }
 
-/** `what`: the path of the record and its field, and what is wrong with it. */
+/**
+ * `what`: the path of the record and its field, and what is wrong with it. Throws if a body has too many faults, each of which costs more
+ * than a good record.
+ */
 export function leaveOut(faults: RecordFaults, count: number, what: () => string): void {
   faults.leftOut += count;
+  faults.found += 1;
+  if (faults.found > MAX_FAULTS)
+    throw new ApiError("invalid_payload", `nothing was stored, more than ${MAX_FAULTS} records are invalid: ${listed(faults)}`);
   if (faults.first.length < MAX_NAMED) faults.first.push(what().slice(0, MAX_CHARACTERS));
 }
 

@@ -41,7 +41,7 @@ function exportMethod(signal: TokenSignal, { handler, ingestTokens, ownMetrics, 
         encoding === undefined ? declaredBytes : undefined,
         stream,
       );
-      const result = await handler.handle({ sender, signal, ingest: signals[signal], encoding: "protobuf", isTolerant: true, read });
+      const result = await handler.handle({ sender, signal, ingest: signals[signal], encoding: "protobuf", read });
       return successBody(signal, result, "protobuf") as Buffer;
     } catch (error) {
       ownMetrics.rejected(signal, error instanceof ApiError ? error.code : "internal");

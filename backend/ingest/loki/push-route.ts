@@ -6,6 +6,7 @@ import { senderOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { endpoint, type Route } from "../../http/route.ts";
 import type { IngestResult, IngestSignal } from "../ingest-handler.ts";
+import { notStored } from "../record-faults.ts";
 import { CONTENT_TYPES, contentTypeOf, type TokenRouteOptions } from "../routes.ts";
 import type { LokiEncoding } from "./push-to-json.ts";
 
@@ -42,8 +43,7 @@ function encodingOf(request: FastifyRequest): LokiEncoding {
 }
 
 /** Loki has no partial success: it stores what it can, and its 400 lists the rest. */
-function refusePartial({ accepted, dropped }: IngestResult): void {
-  const reasons = Object.entries(dropped).map(([reason, count]) => `${count} ${reason}`);
-  if (reasons.length > 0)
-    throw new ApiError("invalid_payload", `entries that were not stored: ${reasons.join(", ")}; ${accepted} entries are stored`);
+function refusePartial(result: IngestResult): void {
+  const list = notStored(result, {});
+  if (list !== "") throw new ApiError("invalid_payload", `entries that were not stored: ${list}; ${result.accepted} entries are stored`);
 }

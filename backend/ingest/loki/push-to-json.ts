@@ -6,14 +6,16 @@ import { BodyError, parseDocument } from "../../../common/otlp-metrics/document.
 import { ApiError } from "../../errors.ts";
 import {
   MAX_LABELS_OF_STREAM,
+  MAX_MALFORMED_PARTS,
   MAX_PROTOBUF_JSON_BYTES,
   MAX_STREAM_LABELS_LENGTH,
   MAX_STREAMS,
   MAX_STRUCTURED_METADATA,
 } from "../limits.ts";
-import type { RecordFaults } from "../record-faults.ts";
 import { JsonOutput } from "../json-output.ts";
+import { asObject, FieldError } from "../otlp/json.ts";
 import { BYTES, VARINT, WireReader } from "../protobuf/wire-reader.ts";
+import { leaveOut, type RecordFaults } from "../record-faults.ts";
 import { decompressSnappy } from "../snappy.ts";
 
 export type LokiEncoding = "loki_json" | "loki_protobuf";
@@ -29,17 +31,22 @@ const LEVEL_NAMES = ["level", "detected_level", "log.level", "severity", "severi
 /** OTLP/JSON repeats field names, which Loki's formats do not. */
 const EXPECTED_GROWTH = 2;
 const NANOSECONDS = 9;
+/** Nanoseconds have 64 bits. */
+const MAX_SECONDS = 18_446_744_072;
 const TIME = /^\d{1,19}$/;
 const TRACE_ID = /^[0-9a-f]{32}$/i;
 const SPAN_ID = /^[0-9a-f]{16}$/i;
 
-/** Throws `malformed_body`, `invalid_payload`, `batch_too_large` and `body_too_large`. The result has its own buffer. */
-export function lokiToJson(encoding: LokiEncoding, body: Uint8Array, _faults?: RecordFaults): Buffer<ArrayBuffer> {
+/**
+ * Leaves out invalid entries and streams, and adds them to `faults`. Throws `malformed_body`, `invalid_payload`, `batch_too_large` and
+ * `body_too_large`. The result has its own buffer.
+ */
+export function lokiToJson(encoding: LokiEncoding, body: Uint8Array, faults: RecordFaults): Buffer<ArrayBuffer> {
   const push = encoding === "loki_protobuf" ? decompressSnappy(body) : body;
   const writer = new LogsWriter(push.byteLength);
   try {
-    if (encoding === "loki_protobuf") readProtobuf(push, writer);
-    else readJson(push, writer);
+    if (encoding === "loki_protobuf") readProtobuf(push, writer, faults);
+    else readJson(push, writer, faults);
     return writer.finish();
   } catch (error) {
     writer.discard();
@@ -47,23 +54,61 @@ export function lokiToJson(encoding: LokiEncoding, body: Uint8Array, _faults?: R
   }
 }
 
-function readProtobuf(push: Uint8Array, writer: LogsWriter): void {
+function readProtobuf(push: Uint8Array, writer: LogsWriter, faults: RecordFaults): void {
   const reader = new WireReader(push);
+  let streams = 0;
+  let malformed = 0;
+  const attempt = (count: () => number, path: string, read: () => void): boolean =>
+    attemptRead(faults, count, path, () => {
+      try {
+        read();
+      } catch (error) {
+        const isMalformed = error instanceof ApiError && error.code === "malformed_body";
+        if (!isMalformed || ++malformed > MAX_MALFORMED_PARTS) throw error;
+        throw new FieldError("", error.message);
+      }
+    });
   reader.message(0, push.byteLength, () => {
     if (reader.field !== 1) return;
     reader.expect(BYTES, "streams");
     const { start, end } = reader;
+    const path = `streams[${streams++}]`;
     let labels = "";
+    let entries = 0;
     // The labels may come after the entries.
+    const isRead = attempt(
+      () => entries,
+      path,
+      () => {
+        reader.message(start, end, () => {
+          if (reader.field === 1) labels = reader.text();
+          else if (reader.field === 2) entries += 1;
+        });
+        writer.stream(parseStreamLabels(labels));
+      },
+    );
+    if (!isRead) return;
+    let index = 0;
     reader.message(start, end, () => {
-      if (reader.field === 1) labels = reader.text();
-    });
-    writer.stream(parseStreamLabels(labels));
-    reader.message(start, end, () => {
-      if (reader.field === 2) readEntry(reader, writer);
+      if (reader.field === 2) attempt(ONE, `${path}.entries[${index++}]`, () => readEntry(reader, writer));
     });
     writer.endStream();
   });
+  if (push.byteLength > 0 && streams === 0) throw invalid("it has no streams");
+}
+
+const ONE = (): number => 1;
+
+/** Returns whether there was no fault; one costs `count` entries. */
+function attemptRead(faults: RecordFaults, count: () => number, path: string, read: () => void): boolean {
+  try {
+    read();
+    return true;
+  } catch (error) {
+    if (!(error instanceof FieldError)) throw error;
+    leaveOut(faults, Math.max(1, count()), () => error.within(path).text);
+    return false;
+  }
 }
 
 function readEntry(reader: WireReader, writer: LogsWriter): void {
@@ -84,7 +129,7 @@ function readEntry(reader: WireReader, writer: LogsWriter): void {
       metadata.push(readPair(reader));
     }
   });
-  if (seconds < 0 || nanos < 0 || nanos >= 10 ** NANOSECONDS) throw invalid("a timestamp is out of range");
+  if (seconds < 0 || seconds > MAX_SECONDS || nanos < 0 || nanos >= 10 ** NANOSECONDS) throw new FieldError("timestamp", "is out of range");
   writer.entry(`${seconds === 0 ? "" : seconds}${String(nanos).padStart(seconds === 0 ? 1 : NANOSECONDS, "0")}`, line, metadata);
 }
 
@@ -98,44 +143,52 @@ function readPair(reader: WireReader): [string, string] {
   return pair;
 }
 
-function readJson(push: Uint8Array, writer: LogsWriter): void {
+function readJson(push: Uint8Array, writer: LogsWriter, faults: RecordFaults): void {
   const { streams } = parseJson(push) as { streams?: unknown };
   if (!Array.isArray(streams)) throw invalid("streams: must be a list");
   for (const [index, stream] of streams.entries()) {
-    const at = `streams[${index}]`;
-    const { stream: labels, values } = asRecord(stream, at);
-    if (!Array.isArray(values)) throw invalid(`${at}.values: must be a list`);
-    writer.stream(textPairs(labels, `${at}.stream`));
-    for (const [position, value] of values.entries()) {
-      const [time, line, metadata] = Array.isArray(value) ? (value as unknown[]) : [];
-      const path = `${at}.values[${position}]`;
-      if (typeof time !== "string" || !TIME.test(time)) throw invalid(`${path}[0]: must be nanoseconds since 1970, as a text of digits`);
-      if (typeof line !== "string") throw invalid(`${path}[1]: must be the line, a text`);
-      writer.entry(time, line, metadata === undefined ? [] : textPairs(metadata, `${path}[2]`));
-    }
+    const path = `streams[${index}]`;
+    let entries: unknown[] = [];
+    const isRead = attemptRead(
+      faults,
+      () => entries.length,
+      path,
+      () => {
+        const { stream: labels, values } = asObject(stream, "");
+        if (!Array.isArray(values)) throw new FieldError("values", "must be a list");
+        entries = values;
+        writer.stream(textPairs(labels, "stream"));
+      },
+    );
+    if (!isRead) continue;
+    for (const [position, value] of entries.entries())
+      attemptRead(faults, ONE, `${path}.values[${position}]`, () => readValue(value, writer));
     writer.endStream();
   }
 }
 
+function readValue(value: unknown, writer: LogsWriter): void {
+  const [time, line, metadata] = Array.isArray(value) ? (value as unknown[]) : [];
+  if (typeof time !== "string" || !TIME.test(time)) throw new FieldError("[0]", "must be nanoseconds since 1970, as a text of digits");
+  if (typeof line !== "string") throw new FieldError("[1]", "must be the line, a text");
+  writer.entry(time, line, metadata === undefined ? [] : textPairs(metadata, "[2]"));
+}
+
 function parseJson(push: Uint8Array): object {
   try {
-    return asRecord(parseDocument(Buffer.from(push.buffer, push.byteOffset, push.byteLength)), "the body");
+    return asObject(parseDocument(Buffer.from(push.buffer, push.byteOffset, push.byteLength)), "the body");
   } catch (cause) {
+    if (cause instanceof FieldError) throw invalid(cause.text);
     if (cause instanceof BodyError) throw new ApiError("batch_too_large", cause.message, { cause });
     if (cause instanceof SyntaxError) throw new ApiError("malformed_body", "the body is not JSON", { cause });
     throw cause;
   }
 }
 
-function asRecord(value: unknown, at: string): Record<string, unknown> {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) throw invalid(`${at}: must be an object`);
-  return value as Record<string, unknown>;
-}
-
 function textPairs(value: unknown, at: string): Pairs {
-  const pairs = Object.entries(asRecord(value, at));
+  const pairs = Object.entries(asObject(value, at));
   const invalidPair = pairs.find(([, text]) => typeof text !== "string");
-  if (invalidPair) throw invalid(`${at}: the value of ${JSON.stringify(invalidPair[0].slice(0, 100))} must be a text`);
+  if (invalidPair) throw new FieldError(at, `the value of ${JSON.stringify(invalidPair[0].slice(0, 100))} must be a text`);
   return pairs as [string, string][];
 }
 
@@ -152,8 +205,8 @@ class LogsWriter {
   }
 
   stream(labels: Pairs): void {
-    if (labels.length === 0) throw invalid("a stream has no labels");
-    if (labels.length > MAX_LABELS_OF_STREAM) throw invalid(`a stream has more than ${MAX_LABELS_OF_STREAM} labels`);
+    if (labels.length === 0) throw new FieldError("", "has no labels");
+    if (labels.length > MAX_LABELS_OF_STREAM) throw tooManyLabels();
     if (this.#streams === MAX_STREAMS) throw new ApiError("batch_too_large", `the body has more than ${MAX_STREAMS} streams: send fewer`);
     const service = SERVICE_LABELS.map((name) => labels.find(([label]) => label === name)?.[1]).find((value) => value);
     this.#level = levelOf(labels) ?? "";
@@ -211,8 +264,12 @@ function asAttribute([key, value]: readonly [string, string]): string {
   return `{"key":${JSON.stringify(key)},"value":{"stringValue":${JSON.stringify(value)}}}`;
 }
 
-function tooManyPairs(): ApiError {
-  return invalid(`an entry has more than ${MAX_STRUCTURED_METADATA} pairs of metadata`);
+function tooManyLabels(): FieldError {
+  return new FieldError("", `has more than ${MAX_LABELS_OF_STREAM} labels`);
+}
+
+function tooManyPairs(): FieldError {
+  return new FieldError("", `has more than ${MAX_STRUCTURED_METADATA} pairs of metadata`);
 }
 
 function invalid(reason: string): ApiError {
@@ -220,7 +277,7 @@ function invalid(reason: string): ApiError {
 }
 
 // Parses the labels of a stream in Loki's protobuf: `{job="varlogs", host="a"}`, with values quoted as in Go. Invariant: it reads the text
-// once, and throws `invalid_payload` if it is not a list of labels.
+// once, and throws FieldError if it is not a list of labels.
 
 const LABEL = /\s*([a-zA-Z_]\w*)\s*=\s*("(?:[^"\\]|\\.)*"|`[^`]*`)\s*(,|$)/suy;
 const ESCAPE = /\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|([0-3][0-7]{2})|(.))/gisu;
@@ -230,7 +287,7 @@ const MAX_CODE_POINT = 0x10ffff;
 const QUOTED_CHARACTERS = 100;
 
 export function parseStreamLabels(text: string): [name: string, value: string][] {
-  if (text.length > MAX_STREAM_LABELS_LENGTH) throw invalid(`the labels of a stream have more than ${MAX_STREAM_LABELS_LENGTH} characters`);
+  if (text.length > MAX_STREAM_LABELS_LENGTH) throw new FieldError("labels", `have more than ${MAX_STREAM_LABELS_LENGTH} characters`);
   const trimmed = text.trim();
   if (!trimmed.startsWith("{") || !trimmed.endsWith("}")) throw createLabelsError(text);
   const inner = trimmed.slice(1, -1).trim();
@@ -239,7 +296,7 @@ export function parseStreamLabels(text: string): [name: string, value: string][]
     LABEL.lastIndex = at;
     const [, name, literal] = LABEL.exec(inner) ?? [];
     if (name === undefined || literal === undefined) throw createLabelsError(text);
-    if (labels.length === MAX_LABELS_OF_STREAM) throw invalid(`a stream has more than ${MAX_LABELS_OF_STREAM} labels`);
+    if (labels.length === MAX_LABELS_OF_STREAM) throw tooManyLabels();
     labels.push([name, unquote(literal)]);
   }
   return labels;
@@ -256,7 +313,7 @@ function unquote(literal: string): string {
   });
 }
 
-function createLabelsError(text: string): ApiError {
+function createLabelsError(text: string): FieldError {
   const shown = JSON.stringify(text.slice(0, QUOTED_CHARACTERS));
-  return invalid(`${shown} is not a list of labels such as {job="a"}`);
+  return new FieldError("labels", `${shown} is not a list of labels such as {job="a"}`);
 }

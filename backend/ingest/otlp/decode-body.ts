@@ -9,7 +9,7 @@ import { decodeTraces, SPAN_SHAPE } from "./decode-spans.ts";
 import { type LokiEncoding, lokiToJson } from "../loki/push-to-json.ts";
 import { protobufToJson } from "./protobuf/to-json.ts";
 import { operationsOf } from "./operations-of.ts";
-import { withFaults } from "../record-faults.ts";
+import { noFaults, withFaults } from "../record-faults.ts";
 import { snappyLength } from "../snappy.ts";
 
 /**
@@ -19,7 +19,7 @@ import { snappyLength } from "../snappy.ts";
 export function asJson({ encoding, body, ...task }: DecodeTask): DecodeTask {
   if (encoding === undefined) return { ...task, body };
   if (encoding === "protobuf") return { ...task, body: protobufToJson(task.signal, body), bodyHash: bodyHashOf(body) };
-  return { ...task, body: lokiToJson(encoding, body, task.context.faults) };
+  return { ...task, body: lokiToJson(encoding, body, task.context.faults ?? noFaults()) };
 }
 
 /** The size of the body when decompressed. Throws malformed_body and body_too_large. */

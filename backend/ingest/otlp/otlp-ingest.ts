@@ -29,7 +29,8 @@ export function createOtlpIngest({ signal, decoder, store, retentionDays }: Otlp
     // Counts as memory of the request, and as its cost if it is rejected.
     reservation?.add(bytes - body.byteLength);
     const firstId = nextId(receivedAtMs, encoding === undefined ? bytes : bytes * 1.5);
-    const faults = isTolerant ? noFaults() : undefined;
+    // Signed routes accept only JSON.
+    const faults = isTolerant || encoding !== undefined ? noFaults() : undefined;
     const context = { orgId, hostId, node, receivedAtMs, firstId, retentionDays: retentionDays(orgId), faults };
     using rowsReservation = decoder.open(orgId);
     const decoding = decoder.decode({ signal, body, context, ...(encoding && { encoding }) }, rowsReservation);

@@ -29,9 +29,12 @@ export class WireReader {
     const [at, limit] = [this.#at, this.#limit];
     this.#at = start;
     this.#limit = end;
-    while (this.#next()) visit();
-    this.#at = at;
-    this.#limit = limit;
+    try {
+      while (this.#next()) visit();
+    } finally {
+      this.#at = at;
+      this.#limit = limit;
+    }
   }
 
   /** Throws unless the current field has this wire type. */

@@ -136,7 +136,8 @@ test("many samples of many series come through in parts", () => {
 
 const codeOf = (body: Buffer, version: WriteVersion): string => {
   try {
-    checkWrite({ body: compressSnappy(body), version, limits: LIMITS });
+    const { faults } = checkWrite({ body: compressSnappy(body), version, limits: LIMITS });
+    if (faults) return `left out: ${faults.first[0]}`;
     return "accepted";
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
@@ -151,22 +152,78 @@ const label = (name: Buffer, value: Buffer): Buffer =>
   bytesField(1, bytesField(1, Buffer.concat([bytesField(1, name), bytesField(2, value)])));
 const references = (...numbers: number[]): Buffer => bytesField(5, bytesField(1, Buffer.from(numbers)));
 
+const UNNAMED = "left out: timeseries[0]: it has no metric name (`__name__`)";
+
 test.each<[string, WriteVersion, Buffer, string]>([
   ["no protobuf", 1, filled(100, [0xff]), "malformed_body"],
   ["a length beyond the end", 1, Buffer.from([0x0a, 0x7f, 1]), "malformed_body"],
-  ["a series that ends within a label", 1, bytesField(1, Buffer.from([0x0a, 5, 0x0a])), "malformed_body"],
-  ["no metric name", 1, encodeWrite([{ labels: [["job", "a"]], samples: [[1, NOW]] }]), "invalid_payload"],
-  ["an empty metric name", 1, encodeWrite([{ labels: [["__name__", ""]], samples: [[1, NOW]] }]), "invalid_payload"],
-  ["a label without a name", 1, encodeWrite([{ labels: [NAME, ["", "x"]], samples: [[1, NOW]] }]), "invalid_payload"],
-  ["a label that is not UTF-8", 1, label(Buffer.from("job"), Buffer.from([0xff])), "invalid_payload"],
+  ["a series that ends within a label", 1, bytesField(1, Buffer.from([0x0a, 5, 0x0a])), "left out: timeseries[0]: it ends within a value"],
+  ["no metric name", 1, encodeWrite([{ labels: [["job", "a"]], samples: [[1, NOW]] }]), UNNAMED],
+  ["an empty metric name", 1, encodeWrite([{ labels: [["__name__", ""]], samples: [[1, NOW]] }]), UNNAMED],
+  [
+    "a label without a name",
+    1,
+    encodeWrite([{ labels: [NAME, ["", "x"]], samples: [[1, NOW]] }]),
+    "left out: timeseries[0]: label 2 has no name",
+  ],
+  ["a label that is not UTF-8", 1, label(Buffer.from("job"), Buffer.from([0xff])), "left out: timeseries[0]: label 1 is not UTF-8"],
   ["15 million empty series", 1, filled(30 * MIB, [0x0a, 0]), "invalid_payload"],
   ["15 million empty samples of a series", 1, bytesField(1, filled(30 * MIB, [0x12, 0])), "batch_too_large"],
-  ["a symbol that is missing", 2, Buffer.concat([symbols("", "__name__"), references(1, 2)]), "invalid_payload"],
+  [
+    "a symbol that is missing",
+    2,
+    Buffer.concat([symbols("", "__name__"), references(1, 2)]),
+    "left out: timeseries[0]: the symbol 2 is missing",
+  ],
   ["a first symbol that is not empty", 2, symbols("x"), "invalid_payload"],
-  ["a label without a value", 2, Buffer.concat([symbols("", "__name__", "up"), references(1, 2, 1)]), "invalid_payload"],
+  [
+    "a label without a value",
+    2,
+    Buffer.concat([symbols("", "__name__", "up"), references(1, 2, 1)]),
+    "left out: timeseries[0]: a label has no value",
+  ],
+  ["2.0 as 1.0", 1, encodeWrite([SERIES], 2), "invalid_payload"],
+  ["1.0 as 2.0", 2, encodeWrite([SERIES], 1), "invalid_payload"],
+  ["a message of another protocol", 1, bytesField(7, Buffer.from("x")), "invalid_payload"],
+  ["1,001 malformed series", 1, filled(4004, [0x0a, 2, 0x0a, 9]), "malformed_body"],
   ["15 million symbols", 2, filled(30 * MIB, [0x22, 0]), "batch_too_large"],
 ])("%s is refused (version %i)", (_, version, body, code) => {
   expect(codeOf(body, version)).toBe(code);
+});
+
+test.each<[string, WriteVersion, Buffer]>([
+  ["without a metric name", 1, encodeWrite([{ labels: [["job", "a"]], samples: [[1, NOW]] }])],
+  [
+    "with a label that is not UTF-8",
+    1,
+    bytesField(1, bytesField(1, Buffer.concat([bytesField(1, Buffer.from("a")), bytesField(2, Buffer.from([0xff]))]))),
+  ],
+  ["that ends within a label", 1, bytesField(1, Buffer.from([0x0a, 5, 0x0a]))],
+  ["that ends within a sample", 1, bytesField(1, Buffer.concat([encodeWrite([SERIES]).subarray(2), Buffer.from([0x12, 1, 0x09])]))],
+  ["whose symbol is missing", 2, references(1, 99)],
+  ["that is cut off", 2, bytesField(5, Buffer.from([0x0a, 9]))],
+])("one series %s costs one series: version %i", (_, version, bad) => {
+  const good = Array.from({ length: 10 }, (_value, index) => ({ ...SERIES, labels: [...SERIES.labels, ["n", `${index}`] as const] }));
+  const expected = check(good, version);
+  const body = compressSnappy(Buffer.concat([encodeWrite(good, version), bad]));
+  const checked = checkWrite({ body, version, limits: LIMITS });
+  expect([checked.accepted, checked.faults?.found, checked.faults?.first[0]]).toEqual([
+    expected.accepted,
+    1,
+    expect.stringContaining("timeseries[10]: "),
+  ]);
+  expect(passedOn(checked)).toEqual(version === 1 ? encodeWrite(good) : passedOn(expected));
+});
+
+test("exemplars that are malformed are counted and fail no sample", () => {
+  const [first, ...rest] = encodeWrite([SERIES]);
+  const broken = bytesField(3, Buffer.from([0x0a, 9]));
+  const series = Buffer.concat([Buffer.from(rest).subarray(1), broken]);
+  expect(first).toBe(0x0a);
+  expect(checkWrite({ body: compressSnappy(bytesField(1, series)), version: 1, limits: LIMITS })).toMatchObject({
+    accepted: SERIES.samples?.length,
+    dropped: { exemplar_malformed: 1 },
+  });
 });
 
 test("a small request of 2.0 that becomes gigabytes is refused", () => {

@@ -5,10 +5,10 @@
 import { WRITE_KERNEL } from "./fast-check.ts";
 import { ownBytes } from "../../engines/pieces.ts";
 import { isUtf8 } from "node:buffer";
-import { ApiError } from "../../errors.ts";
 import { type HashKey, hashOf } from "../../storage/metrics/series-hash.ts";
 import { MAX_REWRITTEN_BYTES } from "../limits.ts";
 import type { SeriesLimits } from "../exposition/plain-lines.ts";
+import { leaveOut, noFaults, type RecordFaults, withFaults } from "../record-faults.ts";
 import { decompressSnappy, snappyLength } from "../snappy.ts";
 import { type Exemplar, ExemplarList } from "./exemplar-list.ts";
 import { SeriesOutput, tooManyLabels } from "./series-output.ts";
@@ -30,6 +30,7 @@ export interface CheckedWrite {
   readonly bodies: readonly Uint8Array<ArrayBuffer>[];
   readonly accepted: number;
   readonly dropped: Readonly<Record<string, number>>;
+  readonly faults?: RecordFaults;
   readonly exemplars: readonly Exemplar[];
   /** Hash of each series that has samples to store; empty unless series are counted. */
   readonly seriesHashes: Int32Array<ArrayBuffer>;
@@ -92,6 +93,8 @@ class WriteCheck {
   #labelBytes = 0;
   #tooLong: string | undefined;
   #isClean = true;
+  readonly #faults = noFaults();
+  #index = 0;
 
   constructor(request: WriteRequest, task: WriteTask, output: SeriesOutput | undefined) {
     this.#request = request;
@@ -105,15 +108,24 @@ class WriteCheck {
     return this.#isClean && !this.#request.hasOther;
   }
 
-  run(): Pick<CheckedWrite, "accepted" | "dropped" | "exemplars" | "seriesHashes"> {
-    this.#request.eachSeries(() => this.#checkSeries());
+  run(): Pick<CheckedWrite, "accepted" | "dropped" | "faults" | "exemplars" | "seriesHashes"> {
+    this.#request.eachSeries(() => {
+      this.#checkSeries();
+      this.#index += 1;
+    });
     const { exemplars } = this.#exemplars;
-    return { accepted: this.#accepted, dropped: this.#dropped, exemplars, seriesHashes: this.#hashes.slice(0, this.#series) };
+    const seriesHashes = this.#hashes.slice(0, this.#series);
+    return { accepted: this.#accepted, ...withFaults(this.#dropped, this.#faults), exemplars, seriesHashes };
   }
 
   #checkSeries(): void {
     const request = this.#request;
-    const labels = this.#checkLabels();
+    const labels = request.fault === undefined ? this.#checkLabels() : 0;
+    const { fault } = request;
+    if (fault !== undefined) {
+      this.#isClean = false;
+      return leaveOut(this.#faults, Math.max(1, request.sampleCount), () => `timeseries[${this.#index}]: ${fault}`);
+    }
     if (request.histograms > 0) this.#drop("native_histogram", request.histograms);
     const isTooMany = request.hasMoreLabels || labels > this.#task.limits.maxLabels;
     const reason = isTooMany ? "too_many_labels" : this.#tooLong;
@@ -130,7 +142,7 @@ class WriteCheck {
     if (hashKey) this.#addHash(hashKey);
   }
 
-  /** The number of labels that have a value. Throws `invalid_payload` and `batch_too_large`. */
+  /** The number of labels that have a value. Sets the fault of the series. Throws `batch_too_large`. */
   #checkLabels(): number {
     const { bytes, labels, labelCount } = this.#request;
     const { maxNameBytes, maxValueBytes } = this.#task.limits;
@@ -141,10 +153,10 @@ class WriteCheck {
     for (let slot = 0; slot < 4 * labelCount && slot < labels.length; slot += 4) {
       const [nameStart, nameEnd] = [labels[slot] as number, labels[slot + 1] as number];
       const [valueStart, valueEnd] = [labels[slot + 2] as number, labels[slot + 3] as number];
-      if (nameEnd === nameStart) throw invalid("a label has no name");
+      if (nameEnd === nameStart) return this.#fault(slot, "has no name");
       this.#labelBytes += nameEnd - nameStart + valueEnd - valueStart;
       if (this.#labelBytes > MAX_REWRITTEN_BYTES) throw tooManyLabels();
-      if (!isText(bytes, nameStart, nameEnd) || !isText(bytes, valueStart, valueEnd)) throw invalid("a label is not UTF-8");
+      if (!isText(bytes, nameStart, nameEnd) || !isText(bytes, valueStart, valueEnd)) return this.#fault(slot, "is not UTF-8");
       if (nameEnd - nameStart > maxNameBytes) this.#tooLong ??= "too_long_label_name";
       if (valueEnd - valueStart > maxValueBytes) this.#tooLong ??= "too_long_label_value";
       if (valueEnd === valueStart) continue;
@@ -155,8 +167,13 @@ class WriteCheck {
         this.#prefixes[slot / 4] = EXPORTED;
       }
     }
-    if (!isNamed) throw invalid("a series has no metric name");
+    if (!isNamed) this.#request.fault = "it has no metric name (`__name__`)";
     return count;
+  }
+
+  #fault(slot: number, problem: string): number {
+    this.#request.fault = `label ${slot / 4 + 1} ${problem}`;
+    return 0;
   }
 
   /** Moves the samples that can be stored to the front; returns their number. */
@@ -232,10 +249,6 @@ function equals(bytes: Uint8Array, start: number, end: number, text: Uint8Array)
 function isReserved(bytes: Uint8Array, start: number, end: number): boolean {
   const length = end - start;
   return length >= 4 && length <= 7 && RESERVED.some((name) => equals(bytes, start, end, name));
-}
-
-function invalid(reason: string): ApiError {
-  return new ApiError("invalid_payload", `not a remote write request, nothing was stored: ${reason}`);
 }
 
 function isNameFirst(labels: Uint32Array, slot: number): boolean {

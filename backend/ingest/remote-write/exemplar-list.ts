@@ -32,7 +32,12 @@ export class ExemplarList {
       .map(([name, value], index) => [`${Buffer.from(prefixes[index] ?? []).toString()}${name}`, value] as const);
     for (let index = 0; index < request.exemplars; index += 1) {
       if (index === MAX_EXEMPLARS_OF_REQUEST || !this.hasRoomFor(seriesBytes)) return drop("exemplar_limit", request.exemplars - index);
-      const { value, timeMs } = request.readExemplar(index);
+      const exemplar = request.readExemplar(index);
+      if (!exemplar) {
+        drop("exemplar_malformed", 1);
+        continue;
+      }
+      const { value, timeMs } = exemplar;
       const bytes = request.labelTextBytes();
       if (bytes > MAX_EXEMPLAR_LABEL_BYTES) {
         drop("exemplar_too_long", 1);

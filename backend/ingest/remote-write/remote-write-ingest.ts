@@ -6,6 +6,7 @@ import type { ActiveSeries } from "../../storage/metrics/active-series.ts";
 import type { MetricsStore } from "../../storage/metrics/store.ts";
 import { LARGE_QUEUE, storeLimits } from "../exposition/exposition-ingest.ts";
 import type { IngestResult, IngestSignal } from "../ingest-handler.ts";
+import { requireUsable } from "../record-faults.ts";
 import { snappyLength } from "../snappy.ts";
 import type { CheckedWrite, WriteTask } from "./check-write.ts";
 import { addExemplars, type ExemplarIngest } from "./exemplar-ingest.ts";
@@ -34,16 +35,18 @@ export function createRemoteWriteIngest({ threads, store, activeSeries, storeExe
     reservation?.add(decompressedBytes);
     const checked = await threads.checkWrite(sender.orgId, { body, version, limits, hashKey });
     reservation?.add(-decompressedBytes);
-    const { accepted, dropped, storedBytes, bodies, seriesHashes } = checked;
+    requireUsable(checked);
+    const { accepted, dropped, faults, storedBytes, bodies, seriesHashes } = checked;
+    const counts = { accepted, dropped, storedBytes, ...(faults && { faults }) };
     const withExemplars = async (result: IngestResult): Promise<IngestResult> =>
       await addExemplars(storeExemplars, checked.exemplars, result, { sender, receivedAt, reservation });
-    if (accepted === 0) return await withExemplars({ accepted, dropped, storedBytes });
+    if (accepted === 0) return await withExemplars(counts);
     reservation?.add(bodies.reduce((sum, { byteLength }) => sum + byteLength, seriesHashes.byteLength));
     const active = hashKey && (await activeSeries.admitHashes(sender, seriesHashes));
     const write = async (): Promise<void> => {
       for (const request of bodies) await store.writeRequest(sender, Buffer.from(request.buffer));
     };
     await (storedBytes > LARGE_BYTES ? largeQueue.run(sender.orgId, undefined, write) : write());
-    return await withExemplars({ accepted, dropped, storedBytes, ...(active !== undefined && { activeSeries: active }) });
+    return await withExemplars({ ...counts, ...(active !== undefined && { activeSeries: active }) });
   };
 }

@@ -1,9 +1,10 @@
 // Reads the two messages of Prometheus remote write, prometheus.WriteRequest (1.0) and io.prometheus.write.v2.Request (2.0), series by
 // series. It has its own loop instead of WireReader, because a call for each field would cost more than reading the field. Invariants:
 // reading a series creates no string or object, and the caller reads a limited number of exemplars, so the memory does not depend on the
-// body; it never reads beyond the end of a message; malformed input throws `malformed_body` or `invalid_payload`.
+// body; it never reads beyond the end of a message; malformed input throws `malformed_body` or `invalid_payload`, or, within a series, is a
+// fault of this series.
 import { ApiError } from "../../errors.ts";
-import { MAX_EXEMPLARS_OF_REQUEST, MAX_SAMPLES_OF_SERIES, MAX_SYMBOLS } from "../limits.ts";
+import { MAX_EXEMPLARS_OF_REQUEST, MAX_MALFORMED_PARTS, MAX_SAMPLES_OF_SERIES, MAX_SYMBOLS } from "../limits.ts";
 import { BYTES, FIXED32, FIXED64, VARINT } from "../protobuf/wire-reader.ts";
 
 export type WriteVersion = 1 | 2;
@@ -28,6 +29,10 @@ const TAGS = {
     samples: (2 << 3) | BYTES,
     exemplars: (3 << 3) | BYTES,
     histograms: (4 << 3) | BYTES,
+    /** Metadata. */
+    others: [3],
+    /** Fields of a request of the other version. */
+    foreign: [4, 5],
   },
   2: {
     series: (5 << 3) | BYTES,
@@ -35,6 +40,9 @@ const TAGS = {
     samples: (2 << 3) | BYTES,
     exemplars: (4 << 3) | BYTES,
     histograms: (3 << 3) | BYTES,
+    /** Symbols. */
+    others: [4],
+    foreign: [1, 2, 3],
   },
 } as const;
 
@@ -56,6 +64,9 @@ export class WriteRequest {
   /** Start and end of each of the first MAX_EXEMPLARS_OF_REQUEST of these. */
   readonly #exemplarRanges: number[] = [];
   histograms = 0;
+  /** Why the current series cannot be stored, as far as it was read. */
+  fault: string | undefined;
+  #malformedSeries = 0;
   /** Whether the request has fields other than labels and samples, metadata for example. */
   hasOther = false;
   #at = 0;
@@ -93,20 +104,58 @@ export class WriteRequest {
   /** Reads each series in turn and calls `visit`. */
   eachSeries(visit: () => void): void {
     const { bytes } = this;
+    let isKnown = bytes.length === 0;
     for (this.#at = 0; this.#at < bytes.length;) {
       const tag = this.#varint(bytes.length);
+      isKnown ||= tag === this.#tags.series || this.#tags.others.some((number) => number === tag >>> 3);
       if (tag !== this.#tags.series) {
+        if (this.#tags.foreign.some((number) => number === tag >>> 3)) throw this.#otherMessage();
         this.#skip(tag, bytes.length);
         continue;
       }
-      this.#readSeries(this.#readEnd(bytes.length));
+      const end = this.#readEnd(bytes.length);
+      this.#attempt(() => this.#readSeries(end));
+      this.#at = end;
       visit();
+    }
+    // A success must not mean that nothing was understood.
+    if (!isKnown) throw this.#otherMessage();
+  }
+
+  #otherMessage(): ApiError {
+    const [sent, type] =
+      this.#version === 1 ? ["1.0", "application/x-protobuf;proto=io.prometheus.write.v2.Request"] : ["2.0", "application/x-protobuf"];
+    return new ApiError(
+      "invalid_payload",
+      `the body is not a remote write ${sent} request, nothing was stored: for the other version, send \`Content-Type: ${type}\``,
+    );
+  }
+
+  /** Turns malformed protobuf into a fault; above a number of these, the body is not what it is said to be. */
+  #attempt(read: () => void): void {
+    this.fault = undefined;
+    try {
+      read();
+    } catch (error) {
+      const isMalformed = error instanceof ApiError && error.code === "malformed_body";
+      if (!isMalformed || ++this.#malformedSeries > MAX_MALFORMED_PARTS) throw error;
+      this.fault = error.message.slice(MALFORMED.length);
     }
   }
 
-  /** Replaces the labels of the current series by those of its exemplar number `index`, below MAX_EXEMPLARS_OF_REQUEST. */
-  readExemplar(index: number): { readonly value: number; readonly timeMs: number } {
+  /**
+   * Replaces the labels of the current series by those of its exemplar number `index`, below MAX_EXEMPLARS_OF_REQUEST. Undefined if it is
+   * invalid.
+   */
+  readExemplar(index: number): { readonly value: number; readonly timeMs: number } | undefined {
     const nextAt = this.#at;
+    let exemplar = { value: 0, timeMs: 0 };
+    this.#attempt(() => (exemplar = this.#readExemplar(index)));
+    this.#at = nextAt;
+    return this.fault === undefined ? exemplar : undefined;
+  }
+
+  #readExemplar(index: number): { value: number; timeMs: number } {
     const end = this.#exemplarRanges[2 * index + 1] as number;
     this.labelCount = 0;
     let [value, time] = [0, 0];
@@ -122,7 +171,6 @@ export class WriteRequest {
       else this.#skip(tag, end);
     }
     this.#requireWholeLabels();
-    this.#at = nextAt;
     return { value, timeMs: toSigned(time) };
   }
 
@@ -147,7 +195,7 @@ export class WriteRequest {
   }
 
   #requireWholeLabels(): void {
-    if (this.labelCount % 1 !== 0) throw new ApiError("invalid_payload", "a series or an exemplar has a label without a value");
+    if (this.labelCount % 1 !== 0) this.fault ??= "a label has no value";
   }
 
   /** Skips an exemplar, for `readExemplar`. The engine ignores exemplars, so a request that has some can be passed on unchanged. */
@@ -193,9 +241,8 @@ export class WriteRequest {
   /** Names and values alternate: each reference is half a label. */
   #addReference(reference: number): void {
     const symbols = this.#symbols;
-    if (2 * reference >= symbols.length)
-      throw new ApiError("invalid_payload", `a series refers to the symbol ${reference}, which is missing`);
-    if (this.labelCount < MAX_KEPT_LABELS) {
+    if (2 * reference >= symbols.length) this.fault ??= `the symbol ${reference} is missing`;
+    else if (this.labelCount < MAX_KEPT_LABELS) {
       const slot = 4 * this.labelCount;
       this.labels[slot] = symbols[2 * reference] as number;
       this.labels[slot + 1] = symbols[2 * reference + 1] as number;
@@ -298,6 +345,8 @@ function toSigned(value: number): number {
   return value >= 2 ** 63 ? value - 2 ** 64 : value;
 }
 
+const MALFORMED = "the body is not a remote write request: ";
+
 function malformed(why: string): ApiError {
-  return new ApiError("malformed_body", `the body is not a remote write request: ${why}`);
+  return new ApiError("malformed_body", MALFORMED + why);
 }

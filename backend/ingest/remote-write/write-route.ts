@@ -6,6 +6,7 @@ import { senderOf } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { endpoint, type Route } from "../../http/route.ts";
 import { type IngestResult, type IngestSignal, isExemplarReason } from "../ingest-handler.ts";
+import { notStored } from "../record-faults.ts";
 import { CONTENT_TYPES, contentTypeOf, type TokenRouteOptions } from "../routes.ts";
 
 const MESSAGES: Readonly<Record<string, "remote_write" | "remote_write_2">> = {
@@ -70,9 +71,8 @@ function setWritten(reply: FastifyReply, { accepted, dropped, exemplars = 0 }: I
 }
 
 /** The other samples are stored; the sender logs the error and does not retry. */
-function refusePartial({ accepted, dropped }: IngestResult): void {
-  const reasons = Object.entries(dropped).filter(([reason]) => !isIgnored(reason));
-  if (reasons.length === 0) return;
-  const list = reasons.map(([reason, count]) => `${count} ${ADVICE[reason] ?? reason}`).join("; ");
-  throw new ApiError("invalid_payload", `samples that were not stored: ${list}; ${accepted} samples are stored`);
+function refusePartial({ accepted, dropped, faults }: IngestResult): void {
+  const refused = Object.fromEntries(Object.entries(dropped).filter(([reason]) => !isIgnored(reason)));
+  const list = notStored({ dropped: refused, ...(faults && { faults }) }, ADVICE);
+  if (list !== "") throw new ApiError("invalid_payload", `samples that were not stored: ${list}; ${accepted} samples are stored`);
 }
