@@ -1,14 +1,15 @@
 // Generates the documents that both HTTP services serve at /openapi.json, without an engine: their routes are added to applications that
 // never listen. Invariant: the routes are those that `serve` adds; test/contract/matrix.test.ts compares a running backend.
 import { tokenRoutes } from "../backend/sender-protocols.ts";
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, RouteOptions } from "fastify";
 import { registerAccountRoutes, registerEnrolmentRoutes } from "../backend/tenants/routes.ts";
 import { registerAuditRoutes } from "../backend/auth/audit/routes.ts";
 import { addRoutesToApi, addServiceRoutes } from "../backend/alerting/mount.ts";
 import { createRuleRoutes } from "../backend/alerting/routes.ts";
 import { createChannelRoutes } from "../backend/notification/api/channel-routes.ts";
 import { closeRoutes, createApp } from "../backend/http/app.ts";
-import type { Route } from "../backend/http/route.ts";
+import type { Access, Route, RouteGuard } from "../backend/http/route.ts";
+import type { Guards } from "../backend/auth/request-identity.ts";
 import { IngestTokens } from "../backend/auth/ingest-tokens/ingest-tokens.ts";
 import { registerIngestRoutes, registerTokenRoutes } from "../backend/ingest/routes.ts";
 import { registerLogRoutes } from "../backend/query/native/log-routes.ts";
@@ -25,14 +26,37 @@ import { registerTraceRoutes } from "../backend/query/native/trace-routes.ts";
 
 /** The document of each service: path → text, pretty-printed, with sorted paths. */
 export async function openApiPages(): Promise<Record<string, string>> {
-  return { "docs/openapi.json": await pageOf(apiRoutes), "docs/openapi-alerting.json": await pageOf(alertingRoutes) };
+  return { "docs/openapi.json": await pageOf(() => apiRoutes()), "docs/openapi-alerting.json": await pageOf(alertingRoutes) };
 }
 
-const noCaller = async () => undefined;
-const guards = { user: () => noCaller, reader: () => noCaller, signed: () => noCaller };
+export interface DeclaredRoute {
+  readonly method: string;
+  /** As in docs/openapi.json. */
+  readonly path: string;
+  readonly access: Exclude<Access, RouteGuard> | Pick<RouteGuard, "security">;
+}
 
-async function apiRoutes(): Promise<FastifyInstance> {
+/** The routes of docs/openapi.json as their code declares them, for the tests of every route. */
+export async function declaredRoutes(): Promise<DeclaredRoute[]> {
+  const routes: DeclaredRoute[] = [];
+  const app = await apiRoutes(({ method, url, schema, onRequest }) => {
+    const { hide, security = [] } = (schema ?? {}) as { hide?: boolean; security?: Record<string, unknown>[] };
+    if (hide) return;
+    const { access = "anyone" } = (onRequest ?? {}) as Partial<Pick<DeclaredRoute, "access">>;
+    const guarded = onRequest && access === "anyone" ? { security: security.flatMap(Object.keys) as RouteGuard["security"] } : access;
+    for (const each of [method].flat()) routes.push({ method: each, path: url.replaceAll(/:(\w+)/g, "{$1}"), access: guarded });
+  });
+  await app.close();
+  return routes;
+}
+
+/** A guard that only says what it would let through. */
+const guard = (access: DeclaredRoute["access"]) => Object.assign(async () => undefined, { access });
+const guards: Guards = { user: guard, reader: () => guard("reader"), signed: (...keys) => guard({ keys }) };
+
+async function apiRoutes(onRoute: (route: RouteOptions) => void = () => {}): Promise<FastifyInstance> {
   const app = await createApp({ log: createLog("silent"), openApiTitle: "AtherOps telemetry API" });
+  app.addHook("onRoute", onRoute);
   // Handlers never run, so they need no stores.
   const parts = { guards, ownMetrics: createOwnMetrics({ defaults: false }), memoryBytes: 0 } as never;
   registerIngestRoutes(app, parts);

@@ -1,32 +1,45 @@
 // The whole contract as a matrix: every endpoint × method × authentication case × body case, with the status and error code of each, for
-// two tenants, on a real backend with embedded engines. A route that is not in the matrix fails the last tests. The rows and the
-// authentication cases are in matrix/.
+// two tenants, on a real backend with embedded engines. The rows of matrix/ have the cases that do not follow from a route's declaration.
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { sign } from "../../common/protocol/signature.ts";
+import { declaredRoutes } from "../../hack/openapi.ts";
 import { type Answer, call, eventually, ROOT } from "../fixtures/processes.ts";
 import { ACCOUNT_ROWS } from "./matrix/account-rows.ts";
 import { alertingRows, prometheusRuleRows } from "./matrix/alerting-rows.ts";
 import { authCases } from "./matrix/authentication-cases.ts";
 import { answers, type Row, row, withId } from "./matrix/case.ts";
+import { authOf, derivedRow } from "./matrix/derived-rows.ts";
 import { ENROLMENT_ROWS } from "./matrix/enrolment-rows.ts";
 import { SAVED_ROWS } from "./matrix/saved-rows.ts";
 import { logsBody, spansBody, TELEMETRY_ROWS } from "./matrix/telemetry-rows.ts";
 import { OTLP_ROWS } from "./matrix/otlp-rows.ts";
 import { ASKED, backend, blue, newCookie, operator, readTokens, red, viewer } from "./matrix/tenants.ts";
 
-const MATRIX: Row[] = [
+const BY_HAND: Row[] = [
   ...TELEMETRY_ROWS,
   ...OTLP_ROWS,
   ...ENROLMENT_ROWS,
   ...ACCOUNT_ROWS,
   ...SAVED_ROWS,
   row("GET", "/openapi.json", "none", () => [answers("served", (url) => call("GET", url), 200)]),
-  ...alertingRows("/alerting"),
+  ...alertingRows(),
   ...prometheusRuleRows("/query/prometheus/api/v1"),
 ];
+
+const nameOf = ({ method, path }: Pick<Row, "method" | "path">): string => `${method} ${path}`;
+const DECLARED = await declaredRoutes();
+const handWritten = new Set(BY_HAND.map(nameOf));
+const MATRIX = [...BY_HAND, ...DECLARED.filter((route) => !handWritten.has(nameOf(route))).map(derivedRow)];
+/** As on the alerting service's own port. */
+const ALERTING = MATRIX.flatMap((row) => (row.path.startsWith("/alerting/") ? [{ ...row, path: row.path.slice("/alerting".length) }] : []));
+
+test("each row by hand asks for what the declaration of its route asks for", () => {
+  const declared = new Map(DECLARED.map((route) => [nameOf(route), authOf(route.access)]));
+  for (const row of BY_HAND) expect([nameOf(row), row.auth]).toEqual([nameOf(row), declared.get(nameOf(row))]);
+});
 
 describe.each(MATRIX.map((row) => [`${row.method} ${row.path}`, row] as const))("%s", (_title, row) => {
   test.each([...authCases(row), ...row.cases()].map((item) => [item.name, item.status, item] as const))(
@@ -58,7 +71,7 @@ test("a read token, as a bearer or as a password, gets what a session gets where
     }
   };
   await check(backend.apiUrl, MATRIX);
-  await check(backend.alertingUrl, alertingRows(""));
+  await check(backend.alertingUrl, ALERTING);
 });
 
 test("a browser's session gets what its user's token gets, of the Loki, Jaeger and Prometheus routes too, and nothing without its header", async () => {
@@ -124,7 +137,7 @@ test("methods that are not listed are 405 with Allow, on every path of both port
     }
   };
   await check(backend.apiUrl, MATRIX);
-  await check(backend.alertingUrl, alertingRows(""));
+  await check(backend.alertingUrl, ALERTING);
 });
 
 test("what one tenant sent is read by that tenant alone", async () => {
@@ -181,11 +194,11 @@ test("the alerting service describes on its own port what it serves there", asyn
   const served = Object.entries(document.paths as Record<string, object>).flatMap(([path, methods]) =>
     Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
   );
-  expect(served.sort()).toEqual([...alertingRows("").map((row) => `${row.method} ${row.path}`), "GET /openapi.json"].sort());
+  expect(served.sort()).toEqual([...ALERTING.map((row) => `${row.method} ${row.path}`), "GET /openapi.json"].sort());
 });
 
 test("the alerting service on its own port answers as under the prefix", async () => {
-  for (const row of alertingRows("")) {
+  for (const row of ALERTING) {
     const path = withId(row.path);
     for (const bearer of [red.token, viewer, readTokens[0], "abc"]) {
       const body = row.method === "GET" || row.method === "DELETE" ? undefined : {};

@@ -1,6 +1,7 @@
-// Every GET route of docs/openapi.json, and how one organisation asks it for the data of another.
+// How one organisation asks each GET route of docs/openapi.json for the data of another.
 import { sign } from "../../../common/protocol/signature.ts";
 import { type Answer, call } from "../../fixtures/processes.ts";
+import { OPERATIONS } from "../../attacks/every-route.ts";
 import { follow, followSocket } from "./follow.ts";
 import { intervalOf, type Party, type Served, SHARED_SERVICE, SHARED_TRACE } from "./parties.ts";
 
@@ -46,20 +47,14 @@ const ACCOUNTS: readonly IsolatedRoute[] = [
   refused("/api/deletions", () => "/api/deletions"),
   refused("/api/orgs/{id}/retention", ({ orgId }) => `/api/orgs/${orgId}/retention`),
   refused("/api/orgs/{id}/limits", ({ orgId }) => `/api/orgs/${orgId}/limits`),
-  shown("/api/audit"),
-  shown("/api/dashboards"),
   shown("/api/dashboards/{id}", { of: ({ dashboardId }) => `/api/dashboards/${dashboardId}` }),
-  shown("/api/views"),
   shown("/api/views/{id}", { of: ({ viewId }) => `/api/views/${viewId}` }),
   constant("/api/auth/oidc/callback", { status: 404 }),
   constant("/api/auth/oidc/start", { status: 404 }),
   shown("/api/auth/session", {
     send: ({ apiUrl }, { cookie }, path) => call("GET", `${apiUrl}${path}`, { headers: { cookie, "x-requested-with": "atherops" } }),
   }),
-  shown("/api/invitations"),
-  shown("/api/limits"),
   constant("/api/retention"),
-  shown("/api/read-tokens"),
   {
     path: "/api/usage",
     shows: {
@@ -68,15 +63,9 @@ const ACCOUNTS: readonly IsolatedRoute[] = [
       is: ({ records }) => [records + 1],
     },
   },
-  shown("/api/users"),
 ];
 
 const ENROLMENT: readonly IsolatedRoute[] = [
-  shown("/api/clusters"),
-  shown("/api/install-tokens"),
-  shown("/api/ingest-tokens"),
-  shown("/api/keys"),
-  shown("/api/v1/agents"),
   {
     path: "/api/clusters/{id}/config",
     shows: {
@@ -94,31 +83,16 @@ const ENROLMENT: readonly IsolatedRoute[] = [
 ];
 
 const ALERTING: readonly IsolatedRoute[] = [
-  shown(`${ALERTMANAGER}/alerts`),
-  shown(`${ALERTMANAGER}/alerts/groups`),
-  shown(`${ALERTMANAGER}/receivers`),
   shown(`${ALERTMANAGER}/silence/{id}`, { of: ({ silenceId }) => `${ALERTMANAGER}/silence/${silenceId}` }),
-  shown(`${ALERTMANAGER}/silences`),
-  shown(`${ALERTMANAGER}/status`),
-  shown("/alerting/channels"),
-  shown("/alerting/deliveries"),
-  shown("/alerting/prometheus/api/v1/alerts"),
-  shown("/alerting/prometheus/api/v1/rules"),
-  shown("/alerting/routes"),
-  shown("/alerting/rules"),
   shown("/alerting/rules/{id}/history", { of: ({ ruleId }) => `/alerting/rules/${ruleId}/history` }),
   {
     path: "/alerting/rules/{id}/status",
     of: ({ ruleId }) => `/alerting/rules/${ruleId}/status`,
     shows: { number: (json) => (json as { active_alerts?: number }).active_alerts, is: () => 1 },
   },
-  shown("/alerting/silences"),
 ];
 
 const LOGS: readonly IsolatedRoute[] = [
-  shown("/query/logs"),
-  shown("/query/logs/fields"),
-  shown("/query/logs/patterns"),
   shown("/query/logs/histogram", { of: () => query("/query/logs/histogram", { buckets: "10" }) }),
   shown("/query/logs/tail", { send: follow }),
   loki("detected_fields"),
@@ -169,21 +143,16 @@ const searchOfShared = () => ({
 });
 
 const TRACES: readonly IsolatedRoute[] = [
-  shown(`${JAEGER}/dependencies`),
   monitored("calls"),
   monitored("errors"),
   monitored("latencies", { quantile: "0.95" }),
-  shown(`${JAEGER}/services`),
   shown(`${JAEGER}/services/{service}/operations`, { of: () => `${JAEGER}/services/${SHARED_SERVICE}/operations` }),
   shown(`${JAEGER}/traces`, { of: () => query(`${JAEGER}/traces`, { service: SHARED_SERVICE }) }),
   shown(`${JAEGER}/traces/{trace_id}`, { of: () => `${JAEGER}/traces/${SHARED_TRACE}` }),
   shown(`${JAEGER}/v3/operations`, { of: () => query(`${JAEGER}/v3/operations`, { service: SHARED_SERVICE }) }),
-  shown(`${JAEGER}/v3/services`),
   shown(`${JAEGER}/v3/trace-summaries`, { of: () => query(`${JAEGER}/v3/trace-summaries`, searchOfShared()) }),
   shown(`${JAEGER}/v3/traces`, { of: () => query(`${JAEGER}/v3/traces`, searchOfShared()) }),
   shown(`${JAEGER}/v3/traces/{trace_id}`, { of: () => `${JAEGER}/v3/traces/${SHARED_TRACE}` }),
-  shown("/query/services"),
-  shown("/query/services/graph"),
   shown("/query/services/{service}/operations", { of: () => `/query/services/${SHARED_SERVICE}/operations` }),
   {
     path: "/query/services/{service}/timeseries",
@@ -191,28 +160,20 @@ const TRACES: readonly IsolatedRoute[] = [
     // Each organisation has one span of this service.
     shows: { number: (json) => (json as { calls: number }[])[0]?.calls, is: () => 1 },
   },
-  shown("/query/traces"),
-  shown("/query/traces/differences"),
-  shown("/query/traces/facets"),
   {
     path: "/query/traces/heatmap",
     of: () => query("/query/traces/heatmap", { points: "1" }),
     // The spans of its own trace, and one of the shared trace.
     shows: { number: (json) => (json as { spans: number }[])[0]?.spans, is: ({ records }) => records + 1 },
   },
-  shown("/query/traces/search"),
   shown("/query/traces/{trace_id}", { of: () => `/query/traces/${SHARED_TRACE}` }),
 ];
 
 const METRICS: readonly IsolatedRoute[] = [
-  shown(`${PROMETHEUS}/alerts`),
   shown(`${PROMETHEUS}/label/{name}/values`, { of: () => `${PROMETHEUS}/label/__name__/values` }),
-  shown(`${PROMETHEUS}/labels`),
-  shown(`${PROMETHEUS}/metadata`),
   prometheus("query", { query: `last_over_time(${ALL_SERIES}[1h])` }),
   prometheus("query_exemplars", { query: "traces_spanmetrics_latency_bucket" }),
   prometheus("query_range", { query: `last_over_time(${ALL_SERIES}[1h])`, step: "60s" }),
-  shown(`${PROMETHEUS}/rules`),
   prometheus("series", { "match[]": ALL_SERIES }),
   constant(`${PROMETHEUS}/status/buildinfo`),
   constant(`${PROMETHEUS}/status/config`),
@@ -223,7 +184,8 @@ const METRICS: readonly IsolatedRoute[] = [
   constant("/query/prometheus/"),
 ];
 
-export const ISOLATED_ROUTES: readonly IsolatedRoute[] = [
+/** Routes that need parameters or another credential, or whose response has no marker of the party that asks. */
+export const BY_HAND: readonly IsolatedRoute[] = [
   ...ACCOUNTS,
   ...ENROLMENT,
   ...ALERTING,
@@ -232,3 +194,9 @@ export const ISOLATED_ROUTES: readonly IsolatedRoute[] = [
   ...METRICS,
   constant("/openapi.json"),
 ];
+
+/** Every GET route. Unless it is one of BY_HAND, each party asks it without parameters, and its response has one of the party's markers. */
+export const ISOLATED_ROUTES: readonly IsolatedRoute[] = [...OPERATIONS.keys()].flatMap((operation) => {
+  const [method, path = ""] = operation.split(" ");
+  return method === "GET" ? [BY_HAND.find((route) => route.path === path) ?? shown(path)] : [];
+});

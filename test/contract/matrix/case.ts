@@ -61,19 +61,7 @@ export const creates = (name: string, body?: unknown): Case => asUser(name, "POS
 export const invalidBody = (name: string, body: unknown): Case => asUser(name, "POST", () => red.token, 400, body, "invalid_field");
 
 export const withId = (path: string) => path.replace("{id}", randomUUID());
-export const missing = (method: string, path: string, body?: unknown): Case[] => [
-  asUser("unknown id", method, () => red.token, 404, body, "not_found", withId(path)),
-  asUser("malformed id", method, () => red.token, 404, body, "not_found", path.replace("{id}", "not-a-uuid")),
+export const missing = (method: string, path: string, body?: unknown, bearer = () => red.token): Case[] => [
+  asUser("unknown id", method, bearer, 404, body, "not_found", withId(path)),
+  asUser("malformed id", method, bearer, 404, body, "not_found", path.replace("{id}", "not-a-uuid")),
 ];
-
-/** A resource of the other tenant is answered 404, and its owner still has it. */
-export const foreign = (method: string, path: string, create: () => Promise<string>, body?: unknown): Case => {
-  const send = async () => call(method, `${backend.apiUrl}${path.replace("{id}", await create())}`, { bearer: red.token, body });
-  return answers("another tenant's id", send, 404, "not_found");
-};
-
-/** A request about a new resource of red. */
-export const ownOne = (name: string, method: string, path: string, create: () => Promise<string>, status: number, body?: unknown): Case => {
-  const send = async () => call(method, `${backend.apiUrl}${path.replace("{id}", await create())}`, { bearer: red.token, body });
-  return answers(name, send, status);
-};

@@ -192,10 +192,6 @@ export const TELEMETRY_ROWS: Row[] = [
     ]);
     return [get, post];
   }),
-  ...["status/buildinfo", "drilldown-limits"].map((name) => {
-    const path = `/query/loki/loki/api/v1/${name}`;
-    return row("GET", path, "reader", () => [found("answered", path)]);
-  }),
   row("GET", "/query/loki/loki/api/v1/tail", "reader", () => [
     invalidQuery("no WebSocket", "/query/loki/loki/api/v1/tail?query=%7Ba%3D%22b%22%7D"),
   ]),
@@ -254,13 +250,6 @@ export const TELEMETRY_ROWS: Row[] = [
       ),
     ),
   ),
-  ...[...["buildinfo", "config", "flags", "runtimeinfo"].map((name) => `GET status/${name}`), "GET targets", "GET targets/metadata"].map(
-    (operation): Row => {
-      const [method = "", endpoint] = operation.split(" ");
-      const path = `/query/prometheus/api/v1/${endpoint}`;
-      return row(method, path, "reader", () => [asUser("answered", method, () => red.token, 200)]);
-    },
-  ),
   ...(["GET", "POST"] as const).map((method): Row =>
     row(method, EXEMPLARS, "reader", () => [
       asUser("of no series", method, () => red.token, 200),
@@ -283,6 +272,5 @@ export const TELEMETRY_ROWS: Row[] = [
     asUser("limit not a number", "GET", () => red.token, 400, undefined, "limit: must be a number", `${METADATA}?limit=x`),
     asUser("no name of a metric", "GET", () => red.token, 400, undefined, "metric: not a metric name", `${METADATA}?metric=%00`),
   ]),
-  row("GET", "/query/prometheus/", "reader", () => [found("answered")]),
   row("GET", "/query/prometheus/api/v1/label/{name}/values", "reader", () => prometheus("label/job/values", "")),
 ];
