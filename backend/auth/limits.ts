@@ -57,6 +57,8 @@ export const MAX_CACHED_USERS = 10_000;
 // signed-requests.ts
 /** Longer messages are not remembered, because clients choose the length of the path. */
 export const MAX_REMEMBERED_LENGTH = 256;
+/** Characters of the path in the error for a wrong signature. */
+export const MAX_SHOWN_PATH_CHARACTERS = 200;
 
 // sso/attempt.ts
 /** Completed attempts are remembered until their cookie expires. */

@@ -50,7 +50,7 @@ beforeAll(async () => {
     payload.resume();
     payload.on("end", () => done(null));
   });
-  for (const url of ["/ingest", "/ingest/logs/otlp", "/a%2Fb/:id"])
+  for (const url of ["/ingest", "/ingest/logs/otlp", "/a%2Fb/:id", "/long/:id"])
     app.post(url, { onRequest: signed("cluster", "host", "direct") }, async (request) => request.signingKey);
   app.post("/heartbeat", { onRequest: signed("cluster") }, async (_request, reply) => await reply.code(204).send());
   app.post("/fails", { onRequest: signed("cluster", "direct") }, async () => {
@@ -227,6 +227,13 @@ test("the signed path is the request target as received, without its query strin
   expect((await post("/a%2Fb/%7e", signedHeaders("/a%2Fb/%7e"))).body.error).not.toBe("bad_signature");
   expect((await post("/ingest/%6Cogs/otlp", signedHeaders("/ingest/%6Cogs/otlp"))).status).toBe(200);
   expect((await post("/ingest/%6Cogs/otlp", signedHeaders("/ingest/logs/otlp"))).body.error).toBe("bad_signature");
+});
+
+test("a wrong signature is answered with the method and path that arrived, cut", async () => {
+  const messageOf = async (path: string) => (await post(path, signedHeaders("/other"))).body.message as string;
+  expect(await messageOf("/ingest?token=secret")).toMatch(/; POST \/ingest arrived$/);
+  expect((await post("/ingest\u009b31m", signedHeaders("/other"))).body.error).toBe("malformed_request");
+  expect(await messageOf(`/long/${"x".repeat(300)}`)).toMatch(/ \/long\/x{194}… arrived$/);
 });
 
 test("a key of the wrong kind is 403, with its age, and only after its signature was verified", async () => {

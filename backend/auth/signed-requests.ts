@@ -14,7 +14,7 @@ import {
   verify,
 } from "../../common/protocol/signature.ts";
 import { ApiError } from "../errors.ts";
-import { MAX_REMEMBERED_LENGTH } from "./limits.ts";
+import { MAX_REMEMBERED_LENGTH, MAX_SHOWN_PATH_CHARACTERS } from "./limits.ts";
 import type { Guards, KeyKind, SigningKey } from "./request-identity.ts";
 
 /** A key with what its verification needs. */
@@ -135,7 +135,16 @@ function checkSignature(request: FastifyRequest, key: VerifyingKey | undefined, 
   const valid = verify(key?.rawKey ?? DECOY_KEY, headers.timestamp, method, path, headers.signature);
   if (key && valid) remember(key, message, headers.signature);
   if (!key) throw new ApiError("unknown_key", "no key has this hash: check the key, or enrol again with an install token");
-  if (!valid) throw new ApiError("bad_signature", "the signature does not match: sign `<timestamp>\\n<METHOD>\\n<path>` with this key");
+  if (!valid)
+    throw new ApiError(
+      "bad_signature",
+      `the signature does not match: this key must sign \`<timestamp>\\n<METHOD>\\n<path>\`; ${method} ${shortened(path)} arrived`,
+    );
+}
+
+/** A proxy in front may have changed the path. Node.js accepts only printable ASCII in it. */
+function shortened(path: string): string {
+  return path.length > MAX_SHOWN_PATH_CHARACTERS ? `${path.slice(0, MAX_SHOWN_PATH_CHARACTERS)}…` : path;
 }
 
 /** The last valid signature of each key, because all requests of one second to one path have the same signature. */

@@ -30,12 +30,12 @@ export const MAX_PREPARED_STATEMENTS = 200;
 export const MAX_RESULT_ROWS = 100_000;
 
 // victoria-metrics/embedded.ts
+/** Size of a query or selector; the engine's own default is 16 KiB for queries. */
+export const MAX_EXPRESSION_BYTES = 64 * 1024;
 /** Memory of one query of the embedded VictoriaMetrics. */
 export const MAX_METRIC_QUERY_MIB = 256;
 
 // victoria-metrics/expression-guard.ts
-/** Size of a selector; the engine has this limit for queries, and none for selectors. */
-export const MAX_SELECTOR_BYTES = 16 * 1024;
 /** Window or offset of a query: 100 years. */
 export const MAX_DURATION_MS = 100 * 365 * 86_400_000;
 

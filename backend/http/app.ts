@@ -10,7 +10,7 @@ import { orgOf } from "../auth/request-identity.ts";
 import { Connections, UNAUTHENTICATED_IDLE_S } from "./connections.ts";
 import { sendError } from "./error-response.ts";
 import { ApiError } from "../errors.ts";
-import { MAX_PARAMETER_LENGTH } from "./limits.ts";
+import { MAX_HEAD_BYTES, MAX_PARAMETER_LENGTH } from "./limits.ts";
 import { OutageLog, RequestLog } from "./outage-log.ts";
 import { drainBody, SMALL_BODY_BYTES, SmallBodies } from "./small-bodies.ts";
 import type { Log } from "../operations/log.ts";
@@ -63,6 +63,7 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
   const serverOptions = {
     headersTimeout: headMs,
     connectionsCheckingInterval: headMs / 5,
+    maxHeaderSize: MAX_HEAD_BYTES,
     requireHostHeader: false,
     shouldUpgradeCallback: wantsWebSocket,
   };

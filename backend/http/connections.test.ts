@@ -31,7 +31,7 @@ async function listening(overTls = false): Promise<void> {
   tls = overTls ? certificate : undefined;
   held = Promise.withResolvers();
   const log = createLog("warn", "test", { write: (line) => void logged.push(line) });
-  app = await createApp({ log, connections: new Connections(LIMIT, log), ...(tls && { tls }) });
+  app = await createApp({ log, connections: new Connections(LIMIT, log, 3), ...(tls && { tls }) });
   begun = 0;
   logged = [];
   app.addHook("onRequest", async (request) => {
@@ -77,6 +77,20 @@ async function connections(count: number, org?: string): Promise<RawConnection[]
   }
   return made;
 }
+
+test.each(TRANSPORTS)(
+  "unauthenticated connections with long incomplete heads are closed beyond a limit, the oldest first, over %s",
+  async (_what, overTls) => {
+    await listening(overTls);
+    const [own] = await connections(1, "a");
+    const made = await connections(6);
+    // The first one has a short head.
+    for (const [index, connection] of [...made, own].entries())
+      connection?.send(ask().slice(0, -2) + `Y: ${"y".repeat(index === 0 ? 10_000 : 40_000)}`);
+    for (const connection of made.slice(1, 3)) await connection.closed();
+    for (const connection of [...made.slice(3), made[0], own]) expect((await connection?.send("\r\n\r\n").answer())?.status).toBe(200);
+  },
+);
 
 test.each(TRANSPORTS)("a new connection evicts the least recently used unauthenticated one, over %s", async (_what, overTls) => {
   await listening(overTls);

@@ -7,9 +7,11 @@ import type { Server } from "node:net";
 import type { Socket } from "node:net";
 import { ApiError } from "../errors.ts";
 import type { Log } from "../operations/log.ts";
-import { MAX_CLOSING_CONNECTIONS, MAX_REFUSED_REQUESTS, MAX_REQUESTS_PER_CONNECTION } from "./limits.ts";
+import { MAX_CLOSING_CONNECTIONS, MAX_LONG_HEADS, MAX_REFUSED_REQUESTS, MAX_REQUESTS_PER_CONNECTION } from "./limits.ts";
 
 const RETRY_AFTER_S = 2;
+const LONG_HEAD_BYTES = 16 * 1024;
+const CHECK_HEADS_MS = 100;
 const WARN_EVERY_MS = 60_000;
 /** How long an unauthenticated connection stays open between two requests. */
 export const UNAUTHENTICATED_IDLE_S = 5;
@@ -18,6 +20,8 @@ interface Connection {
   socket: Socket;
   owner: Owner;
   requests: number;
+  /** Bytes that were read before the head of the next request. */
+  headStart: number;
   /** Running requests that were authenticated. Without any, the connection is idle. */
   authenticated: number;
 }
@@ -32,16 +36,19 @@ interface Owner {
 
 export class Connections {
   readonly #limit: number;
+  readonly #maxLongHeads: number;
   readonly #unauthenticated: Owner = { id: "", all: new Set(), idle: new Set() };
   readonly #owners = new Map<string, Owner>([["", this.#unauthenticated]]);
   readonly #bySocket = new WeakMap<Socket, Connection>();
   readonly #log: Pick<Log, "warn">;
   #open = 0;
   #busy = 0;
+  #isCheckingHeads = false;
   #warnedMs = Number.NEGATIVE_INFINITY;
 
-  constructor(limit: number, log: Pick<Log, "warn">) {
+  constructor(limit: number, log: Pick<Log, "warn">, maxLongHeads = MAX_LONG_HEADS) {
     this.#limit = limit;
+    this.#maxLongHeads = maxLongHeads;
     this.#log = log;
   }
 
@@ -52,9 +59,10 @@ export class Connections {
     const isTls = "setSecureContext" in server;
     server.on("connection", (socket: Socket) => {
       if (this.#open >= this.#limit) this.#evict();
-      const connection = { socket, owner: this.#unauthenticated, requests: 0, authenticated: 0 };
+      const connection = { socket, owner: this.#unauthenticated, requests: 0, headStart: 0, authenticated: 0 };
       this.#add(connection);
       this.#bySocket.set(socket, connection);
+      if (!this.#isCheckingHeads) this.#checkHeadsLater();
       const peer = describePeer(socket);
       if (isTls) handshakes.set(peer, connection);
       socket.once("close", () => {
@@ -110,6 +118,7 @@ export class Connections {
     const connection = this.#bySocket.get(socket);
     if (!connection) return;
     connection.requests -= 1;
+    connection.headStart = socket.bytesRead;
     if (socket.destroyed) return;
     this.#touch(connection, connection.owner, connection.authenticated - Number(wasAuthenticated));
     if (connection.requests === 0 && connection.owner === this.#unauthenticated) socket.setTimeout(UNAUTHENTICATED_IDLE_S * 1000);
@@ -159,6 +168,17 @@ export class Connections {
     connection.authenticated = authenticated;
   }
 
+  #checkHeadsLater(): void {
+    this.#isCheckingHeads = this.#unauthenticated.all.size > this.#maxLongHeads;
+    if (this.#isCheckingHeads) setTimeout(() => this.#limitHeads(), CHECK_HEADS_MS).unref();
+  }
+
+  /** Closes the oldest unauthenticated connections with long heads beyond MAX_LONG_HEADS: their heads take memory until they are complete. */
+  #limitHeads(): void {
+    this.#checkHeadsLater();
+    for (const { socket } of [...this.#unauthenticated.all].filter(hasLongHead).slice(0, -this.#maxLongHeads)) socket.destroy();
+  }
+
   #evict(): void {
     this.#warn();
     const idle =
@@ -201,6 +221,10 @@ export class Connections {
 export function stopParser(socket: Socket): void {
   // `remove` is not public. It detaches the parser from its connection; the parser then stops before its next callback.
   (socket as Socket & { readonly parser?: { remove?(): void } | null }).parser?.remove?.();
+}
+
+function hasLongHead({ socket, requests, headStart }: Connection): boolean {
+  return requests === 0 && socket.bytesRead - headStart > LONG_HEAD_BYTES;
 }
 
 function first<T>(set: Set<T> | undefined): T | undefined {

@@ -1,8 +1,10 @@
 // The limits of backend/http/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its name.
 
 // app.ts
+/** Path, query and headers of a request: Grafana's Loki data source sends queries of many kilobytes in the path. */
+export const MAX_HEAD_BYTES = 64 * 1024;
 /** Length of a path parameter, longer than a request head, so that the response to a long id is the same as for any other unknown id. */
-export const MAX_PARAMETER_LENGTH = 16 * 1024;
+export const MAX_PARAMETER_LENGTH = MAX_HEAD_BYTES;
 
 // connections.ts
 /** Concurrent requests of one connection; clients that do not pipeline have one. */
@@ -11,6 +13,8 @@ export const MAX_REQUESTS_PER_CONNECTION = 16;
 export const MAX_REFUSED_REQUESTS = 2 * MAX_REQUESTS_PER_CONNECTION;
 /** Evicted connections whose sockets have not closed yet. */
 export const MAX_CLOSING_CONNECTIONS = 256;
+/** Unauthenticated connections with more than 16 KiB of a request head that is not complete yet; beyond it, the oldest are closed. */
+export const MAX_LONG_HEADS = 512;
 
 // response-budget.ts
 /** Responses that clients have not read yet, and running queries; an organisation takes more only if as much stays free as it uses. */

@@ -128,7 +128,7 @@ test.each([
   ["no Host", "GET /things/7 HTTP/1.1\r\n\r\n", 400, "malformed_request"],
   ["a TLS handshake", Buffer.from("16030100c8010000c40303", "hex"), 400, "malformed_request"],
   ["an unknown expectation", head("POST /things", "Expect: a-miracle", "Content-Length: 1"), 417, "expectation_failed"],
-  ["a head of more than 16 KiB", head(`GET /things/7?${"a".repeat(20_000)}`), 431, "head_too_large"],
+  ["a head of more than 64 KiB", head(`GET /things/7?${"a".repeat(66_000)}`), 431, "head_too_large"],
   ["a tunnel", "CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n", 405, "method_not_allowed"],
   ["an incomplete head", "GET /things/7 HTTP/1.1\r\nHost: x\r\n", 408, "request_timeout"],
 ])("%s is answered in our error format", async (_what, bytes, status, code) => {
@@ -140,6 +140,10 @@ test.each([
     "x-request-id": expect.stringMatching(/./),
   });
   expect(handled).toBeLessThanOrEqual(2);
+});
+
+test("a path of 60 KB is answered", async () => {
+  expect((await exchange(app, head(`GET /things/7?${"a".repeat(60_000)}`))).status).toBe(200);
 });
 
 test("a connection that sends nothing is closed", async () => {

@@ -69,7 +69,7 @@ function asApiError({ code, reason, rawPacket }: ClientError): ApiError {
     case "ERR_HTTP_REQUEST_TIMEOUT":
       return new ApiError("request_timeout", "the request did not arrive in time");
     case "HPE_HEADER_OVERFLOW":
-      return new ApiError("head_too_large", "path, query and headers exceed 16 KiB: send a long query as a form in a POST");
+      return new ApiError("head_too_large", "path, query and headers exceed 64 KiB: send a long query as a form in a POST");
     case "HPE_CHUNK_EXTENSIONS_OVERFLOW":
       return new ApiError("body_too_large", "the body's chunk extensions exceed 16 KiB");
     case "HPE_INVALID_METHOD":

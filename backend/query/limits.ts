@@ -7,7 +7,7 @@ export const MAX_TRACES = 500;
 
 // prometheus/exemplars-route.ts
 /** Size of an expression of query_exemplars. */
-export const MAX_EXEMPLAR_QUERY_BYTES = 16 * 1024;
+export const MAX_EXEMPLAR_QUERY_BYTES = 64 * 1024;
 /** Selectors of an expression of query_exemplars. */
 export const MAX_EXEMPLAR_SELECTORS = 20;
 
@@ -51,7 +51,7 @@ export const MAX_VOLUME_POINTS = 200_000;
 /** Digits of a number in a query; BigInt is slow for very many. */
 export const MAX_NUMBER_DIGITS = 100;
 /** Characters of a LogQL query. */
-export const MAX_QUERY_CHARACTERS = 20_000;
+export const MAX_QUERY_CHARACTERS = 64 * 1024;
 /** Nesting of a LogQL query. */
 export const MAX_QUERY_DEPTH = 400;
 

@@ -72,8 +72,6 @@ export const MAX_SUBQUERY_VALUES = 50_000_000;
 export const MAX_DOUBLING = 4;
 /** Nesting of a metrics query, which is a recursion here and a loop in the engine. */
 export const MAX_METRIC_QUERY_DEPTH = 100;
-/** Size of a metrics query; the engine's own limit. */
-export const MAX_METRIC_QUERY_BYTES = 16 * 1024;
 
 // metrics/store.ts
 /** Concurrent metric queries. */

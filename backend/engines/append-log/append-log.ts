@@ -10,7 +10,7 @@ import { promisify } from "node:util";
 import { folderSynced, syncFolder, makeFolder } from "../../../common/files.ts";
 import { Batcher } from "../batcher.ts";
 import { coalescePieces, sizeOf } from "../pieces.ts";
-import { DeadLetters } from "./dead-letters.ts";
+import { DeadLetters, type Deletions, type Erasure } from "./dead-letters.ts";
 import { decodeRecords, encodeRecord, type LogRecord, MARKER_BYTES } from "./record.ts";
 
 const MIB = 1024 * 1024;
@@ -190,9 +190,9 @@ export class AppendLog implements AsyncDisposable {
   }
 
   /** Deletes dead letters, and closes the open segment, which may contain records that were released. Returns how many were deleted. */
-  async eraseDeadLetters(isErased: (header: unknown) => boolean): Promise<number> {
+  async eraseDeadLetters(orgIdOf: Erasure["orgIdOf"], deletions: Deletions): Promise<number> {
     this.rotate();
-    return await this.#deadLetters.erase(isErased);
+    return await this.#deadLetters.erase({ orgIdOf, deletions, marker: this.#marker });
   }
 
   /** Closes the open segment: later records go to a new one. */

@@ -2,6 +2,7 @@ import { open, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
+import { AppendLog } from "./append-log.ts";
 import { DeadLetters } from "./dead-letters.ts";
 
 const MIB = 1024 * 1024;
@@ -55,4 +56,36 @@ it("leaves half of its limit to refused records if segments are damaged", async 
   await writeFile(segment(4), "small");
   expect(await readFile(String(await letters.keepFile(segment(4))), "utf8")).toBe("small");
   expect(await letters.keep([new Uint8Array(MIB)])).toBeDefined();
+});
+
+it("erases records of deleted organisations, and damaged segments that were written before a deletion", async () => {
+  const folder = folderOf();
+  const orgIdOf = (header: unknown) => (header as { orgId: string }).orgId;
+  const record = async (log: AppendLog, orgId: string) => await log.keepDeadLetter({ orgId }, Buffer.from(`rows of ${orgId}`));
+  await using log = new AppendLog(folder, { segmentBytes: MIB });
+  await record(log, "gone");
+  const kept = await record(log, "stays");
+  const segment = await log.append({ orgId: "gone" }, Buffer.from("rows of gone"));
+  const name = join(folder, "dead-letters", "1-0000000000.damaged");
+  const content = await readFile(segment.path);
+  // The marker of the log, the name of the organisation, nothing but the checksum.
+  for (const [at, length] of [
+    [0, 16],
+    [28, 15],
+    [24, 1],
+  ] as const) {
+    await writeFile(name, Buffer.from(content).fill(0, at, at + length));
+    const otherMs = Date.now() - 3_600_000;
+    expect(await log.eraseDeadLetters(orgIdOf, new Map([["other", otherMs]]))).toBe(0);
+    expect(
+      await log.eraseDeadLetters(
+        orgIdOf,
+        new Map([
+          ["other", otherMs],
+          ["gone", Date.now()],
+        ]),
+      ),
+    ).toBe(at === 0 ? 2 : 1);
+  }
+  expect((await readdir(join(folder, "dead-letters"))).map((file) => join(folder, "dead-letters", file))).toEqual([kept]);
 });

@@ -7,7 +7,20 @@ import { link, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { folderSynced, makeFolder } from "../../../common/files.ts";
 import { MAX_DEAD_LETTER_BYTES, MAX_DEAD_LETTER_FILES } from "../limits.ts";
-import { decodeRecords, MARKER_BYTES } from "./record.ts";
+import { decodeRecords } from "./record.ts";
+
+/** Deleted organisations → when their deletion was requested, in Unix milliseconds. */
+export type Deletions = ReadonlyMap<string, number>;
+
+export interface Erasure {
+  readonly orgIdOf: (header: unknown) => string | undefined;
+  readonly deletions: Deletions;
+  /** The marker of the log, because the beginning of a damaged file may be lost. */
+  readonly marker: Uint8Array;
+}
+
+/** For some time after a deletion, data of the organisation is still accepted. */
+const ACCEPTED_AFTER_DELETION_MS = 20 * 60_000;
 
 /** While the folder is full, it is listed again at most this often. */
 const RECOUNT_MS = 60_000;
@@ -60,16 +73,20 @@ export class DeadLetters {
     });
   }
 
-  /** Deletes the files that contain a record with a matching header. Returns how many there were. */
-  async erase(isErased: (header: unknown) => boolean): Promise<number> {
+  /**
+   * Deletes the files that contain a record of a deleted organisation, or that were written before a deletion and contain bytes that belong
+   * to no intact record: they may be the organisation's. Returns how many there were.
+   */
+  async erase({ orgIdOf, deletions, marker }: Erasure): Promise<number> {
     return await this.#oneAtATime(async () => {
       let erased = 0;
+      const damagedUntilMs = Math.max(...deletions.values()) + ACCEPTED_AFTER_DELETION_MS;
       for (const name of await readdir(this.folder)) {
         const path = join(this.folder, name);
-        const content = await readFile(path);
-        // Every file begins with the marker of its log.
-        const { records } = decodeRecords(content, content.subarray(0, MARKER_BYTES));
-        if (!records.some(({ header }) => isErased(header))) continue;
+        const [content, { mtimeMs }] = await Promise.all([readFile(path), stat(path)]);
+        const { records, tornBytes, damagedBytes } = decodeRecords(content, marker);
+        const isUnclear = tornBytes + damagedBytes > 0 && mtimeMs <= damagedUntilMs;
+        if (!isUnclear && !records.some(({ header }) => deletions.has(orgIdOf(header) ?? ""))) continue;
         await rm(path, { force: true });
         erased += 1;
       }

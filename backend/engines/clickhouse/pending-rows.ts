@@ -3,6 +3,7 @@
 // rows, cost it nothing.
 import { join } from "node:path";
 import type { Log } from "../../operations/log.ts";
+import type { Deletions } from "../append-log/dead-letters.ts";
 import { keepColumns } from "./journal-columns.ts";
 import type { NativeColumns } from "./native-block.ts";
 import { RowJournal } from "./row-journal.ts";
@@ -78,10 +79,10 @@ export class PendingRows implements AsyncDisposable {
     if (named.length > 0) await Promise.all(named.map((table) => table.flush(orgId)));
   }
 
-  /** Deletes the dead letters of an organisation. Returns how many there were. */
-  async eraseDeadLetters(orgId: string): Promise<number> {
+  /** Deletes the dead letters of deleted organisations. Returns how many there were. */
+  async eraseDeadLetters(deletions: Deletions): Promise<number> {
     let erased = 0;
-    for (const journal of this.#journals.values()) erased += await journal.eraseDeadLetters(orgId);
+    for (const journal of this.#journals.values()) erased += await journal.eraseDeadLetters(deletions);
     return erased;
   }
 

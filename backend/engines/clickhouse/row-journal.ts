@@ -1,5 +1,6 @@
 // Journals the rows of a table: rows are acknowledged once they are on disk here, and inserted into the table later, many at once.
 // Invariant: rows that are read back may already be in the table, so the reader has to look them up in the table first.
+import type { Deletions } from "../append-log/dead-letters.ts";
 import { crc32 } from "node:zlib";
 import { AppendLog, type LogCalls, type Segment, type SegmentContent } from "../append-log/append-log.ts";
 import type { LogRecord } from "../append-log/record.ts";
@@ -84,11 +85,11 @@ export class RowJournal implements AsyncDisposable {
   }
 
   /**
-   * Deletes the dead letters of an organisation. Also starts a new segment, so that the settled entries of all organisations in the current
+   * Deletes the dead letters of deleted organisations. Also starts a new segment, so that the settled entries of all organisations in the current
    * one can be deleted. Returns the number of deleted dead letters.
    */
-  async eraseDeadLetters(orgId: string): Promise<number> {
-    return await this.#log.eraseDeadLetters((header) => (header as Header).orgId === orgId);
+  async eraseDeadLetters(deletions: Deletions): Promise<number> {
+    return await this.#log.eraseDeadLetters((header) => (header as Header).orgId, deletions);
   }
 
   /** Finishes pending writes. Entries that are not settled remain for the next process. */

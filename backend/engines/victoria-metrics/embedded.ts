@@ -8,8 +8,8 @@ import { join } from "node:path";
 import type { Log } from "../../operations/log.ts";
 import { type ChildTiming, type EngineChild, superviseChild } from "../child.ts";
 import { engineLogin, type EngineLogin } from "../engine-http.ts";
-import { MAX_METRIC_QUERY_MIB } from "../limits.ts";
-import { openWriteJournal } from "./journal.ts";
+import { MAX_EXPRESSION_BYTES, MAX_METRIC_QUERY_MIB } from "../limits.ts";
+import { openWriteJournal, type WriteJournal } from "./journal.ts";
 import { Replay } from "./replay.ts";
 import { countSeries, createSnapshot } from "./snapshot.ts";
 
@@ -40,7 +40,7 @@ export interface EmbeddedVictoriaMetrics extends AsyncDisposable {
    * For the store: an appended write survives a crash of the engine. Rejects while the engine is down, so that the journal does not grow
    * then.
    */
-  readonly journal: { append(path: string, body: Buffer): Promise<void>; expire(): void };
+  readonly journal: Pick<WriteJournal, "append" | "expire" | "eraseDeadLetters">;
   /**
    * Takes a snapshot with hard links: the journal in `journalFolder`, the samples in a snapshot of the engine. Every write that was
    * acknowledged before the call is in one of them. Rejects while the engine is down.
@@ -76,6 +76,7 @@ export async function startVictoriaMetrics(options: EmbeddedVictoriaMetricsOptio
         await journal.append(path, body);
       },
       expire: () => journal.expire(),
+      eraseDeadLetters: (deletions) => journal.eraseDeadLetters(deletions),
     },
     async snapshot(journalFolder) {
       if (!child.running) throw new Error("victoria-metrics is not running");
@@ -144,6 +145,7 @@ function flags({ dataDir, retention }: EmbeddedVictoriaMetricsOptions, port: num
     "-search.maxConcurrentRequests=16",
     // No query uses all cores or all memory.
     `-search.maxWorkersPerQuery=${Math.max(1, Math.floor(availableParallelism() / 2))}`,
+    `-search.maxQueryLen=${MAX_EXPRESSION_BYTES}`,
     `-search.maxMemoryPerQuery=${MAX_METRIC_QUERY_MIB}MiB`,
     "-loggerLevel=WARN",
   ];

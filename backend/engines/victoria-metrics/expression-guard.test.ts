@@ -94,7 +94,7 @@ describe("what would end the engine is not asked, and the reason says how to wri
     ['limit_offset("", "", a)', /two numbers first/],
     ["limit_offset(-1, 0, a)", /two numbers first/],
     ["a == 1or b", /cannot read "1or b"/],
-    ["a".repeat(16 * 1024 + 1), /longer than 16384 bytes/],
+    ["a".repeat(64 * 1024 + 1), /longer than 65536 bytes/],
   ])("%s", (expression, reason) => {
     expect(refusalOf(expression)).toMatch(reason);
   });

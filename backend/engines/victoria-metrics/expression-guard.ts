@@ -3,7 +3,7 @@
 // keywords used as names, strings next to operators, unusual names and braces; a time that overflows panics too. Invariant: the printed
 // form of an accepted expression is valid, and its times do not overflow. Every rejected expression can be written in another form.
 import { expressionDurationMs } from "../../../common/duration.ts";
-import { MAX_DURATION_MS, MAX_SELECTOR_BYTES } from "../limits.ts";
+import { MAX_DURATION_MS, MAX_EXPRESSION_BYTES } from "../limits.ts";
 import { ExpressionError, tokenize, type Token } from "./expression-tokens.ts";
 
 /** Keywords of the language; each is allowed only in its own positions, and never as a name. */
@@ -39,7 +39,7 @@ type Open = "expression" | "arguments" | "matching" | "labels" | "grouping" | "w
 
 /** The reason, for the user, why the engine must not get the expression; undefined if it may. Reads each token once. */
 export function refusalOf(expression: string): string | undefined {
-  if (Buffer.byteLength(expression) > MAX_SELECTOR_BYTES) return `is longer than ${MAX_SELECTOR_BYTES} bytes`;
+  if (Buffer.byteLength(expression) > MAX_EXPRESSION_BYTES) return `is longer than ${MAX_EXPRESSION_BYTES} bytes`;
   try {
     new Guard(tokenize(expression, () => {})).read();
     return undefined;

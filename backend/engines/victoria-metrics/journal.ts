@@ -5,12 +5,14 @@
 // the engine removes duplicates.
 import type { Log } from "../../operations/log.ts";
 import { AppendLog, type AppendLogOptions, readSegments, type Segment, type SegmentContent } from "../append-log/append-log.ts";
+import type { Deletions } from "../append-log/dead-letters.ts";
 import type { LogRecord } from "../append-log/record.ts";
 import { MAX_JOURNAL_BYTES } from "../limits.ts";
 
 /** Twice what the engine needs, plus a margin. */
 const KEEP_MS = 15_000;
 const REMOVE_EVERY_MS = 1000;
+const ORG_LABEL = "org_id=";
 const SEGMENT_BYTES = 64 * 1024 * 1024;
 /** One after the other, thousands of small writes would take as long to replay as they took to arrive. */
 const REPLAYS_AT_ONCE = 16;
@@ -106,6 +108,11 @@ export class WriteJournal implements AsyncDisposable {
     this.#removeSettled();
   }
 
+  /** Deletes the dead letters of deleted organisations. Returns how many there were. */
+  async eraseDeadLetters(deletions: Deletions): Promise<number> {
+    return await this.#log.eraseDeadLetters(orgIdOf, deletions);
+  }
+
   /** Removes everything: the engine has stopped cleanly, so it has written everything to disk. */
   async clear(): Promise<void> {
     this.#log.rotate();
@@ -134,6 +141,11 @@ export class WriteJournal implements AsyncDisposable {
       if (!this.#pendingReplay.has(segment) && nowMs - settledAtMs >= KEEP_MS) this.#log.remove(segment);
     }
   }
+}
+
+function orgIdOf(header: unknown): string | undefined {
+  const labels = new URLSearchParams((header as { path: string }).path.split("?")[1]).getAll("extra_label");
+  return labels.find((label) => label.startsWith(ORG_LABEL))?.slice(ORG_LABEL.length);
 }
 
 /** Opens the journal of a running backend, which logs damaged files. */

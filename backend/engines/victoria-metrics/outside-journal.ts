@@ -4,6 +4,7 @@
 // write is not removed while the engine hangs. An unnecessary replay only costs the engine a second write of the same samples.
 import { join } from "node:path";
 import type { Log } from "../../operations/log.ts";
+import type { Deletions } from "../append-log/dead-letters.ts";
 import { openWriteJournal, type WriteJournal } from "./journal.ts";
 import { Replay } from "./replay.ts";
 
@@ -49,6 +50,11 @@ export class OutsideJournal implements AsyncDisposable {
   /** Removes entries that the engine certainly has on disk, including after the last write. Call after a response of the engine. */
   expire(): void {
     this.#journal.expire();
+  }
+
+  /** Deletes the dead letters of deleted organisations. Returns how many there were. */
+  async eraseDeadLetters(deletions: Deletions): Promise<number> {
+    return await this.#journal.eraseDeadLetters(deletions);
   }
 
   engineLost(): void {

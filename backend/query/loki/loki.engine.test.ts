@@ -90,6 +90,24 @@ describe("Grafana's Loki data source", () => {
     expect(twice.json()).toMatchObject({ message: "query: is given more than once" });
   });
 
+  it("finds one pod among 1,800 that a query names, in the address and in a form", async () => {
+    const pods = Array.from({ length: 1800 }, (_, n) => `shop-checkout-5d4f6b7c88-x${n}`);
+    const matcher = `{k8s_pod_name=~"${[...pods, "shop-1"].join("|")}"}`;
+    for (const [path, query, found] of [
+      ["query_range", matcher, 4],
+      ["query_range", `${matcher} | json | status = 200`, 1],
+      ["query_range", `sum(count_over_time(${matcher}[5m]))`, 1],
+    ] as const) {
+      const parameters = { query, ...RANGE };
+      const { result } = await ask(red, path, parameters);
+      expect((result as { values: unknown[] }[]).flatMap(({ values }) => values).length).toBeGreaterThanOrEqual(found);
+      expect((await red.post(path, parameters)).json().data).toEqual(await ask(red, path, parameters));
+    }
+    expect((await red.post("query_range", { query: `{a="${"b".repeat(65_536)}"}`, ...RANGE })).json().message).toContain(
+      "65536 characters",
+    );
+  });
+
   it("lists labels, their values and series, its own to each", async () => {
     expect(await ask(red, "labels", RANGE)).toEqual(["host_id", "k8s_namespace_name", "k8s_pod_name", "level", "node", "service_name"]);
     expect(await ask(blue, "labels", RANGE)).toEqual(["cloud_region", "host_id", "level", "node", "service_name"]);

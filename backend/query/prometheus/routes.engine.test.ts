@@ -316,6 +316,27 @@ test("raw samples are application/json, as Prometheus answers them", async () =>
   expect([answer.statusCode, answer.headers["content-type"]]).toEqual([200, expect.stringMatching(/^application\/json/)]);
 });
 
+test("a form holds an expression of 64 KiB, and a longer one is refused with its limit", async () => {
+  const pods = (bytes: number) => Array.from({ length: bytes / 32 }, (_, n) => `shop-checkout-5d4f6b7c88-x${String(n).padStart(5, "0")}`);
+  const among = (bytes: number) => `requests{pod!~"${pods(bytes).join("|")}"}`;
+  for (const [path, name] of [
+    ["/query", "query"],
+    ["/query_range", "query"],
+    ["/series", "match[]"],
+  ] as const) {
+    const times: [string, string][] = [
+      ["start", String(NOW - 60)],
+      ["end", String(NOW)],
+      ["step", "15"],
+    ];
+    const answer = await post(path, [[name, among(64_000)], ...times]);
+    expect([answer.statusCode, answer.json().status], answer.body).toEqual([200, "success"]);
+    expect(answer.body).toContain("mine-value");
+    const longer = await post(path, [[name, among(65_600)], ...times]);
+    expect([longer.statusCode, longer.body]).toEqual([400, expect.stringMatching(/65536 bytes|64 KiB/)]);
+  }
+});
+
 test("a timeout is capped and must be a duration", async () => {
   for (const timeout of ["10s", "10", "1h", "500ms", "0.5s", "1m30s", "1e-9"]) {
     expect(

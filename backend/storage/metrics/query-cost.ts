@@ -3,7 +3,8 @@
 // pass; a query that would keep the engine busy for long even without data is rejected.
 import { expressionDurationMs } from "../../../common/duration.ts";
 import { ApiError } from "../../errors.ts";
-import { MAX_DOUBLING, MAX_METRIC_QUERY_BYTES, MAX_METRIC_QUERY_DEPTH, MAX_SUBQUERY_VALUES } from "../limits.ts";
+import { MAX_EXPRESSION_BYTES } from "../../engines/limits.ts";
+import { MAX_DOUBLING, MAX_METRIC_QUERY_DEPTH, MAX_SUBQUERY_VALUES } from "../limits.ts";
 
 /** Templates that write an argument twice: each nested level doubles the expression (14 levels take minutes and gigabytes). */
 const DOUBLING = /^(?:ru|ttf)$/i;
@@ -29,8 +30,8 @@ interface Window {
 
 /** Throws ApiError query_too_expensive, or invalid_parameter if the cost cannot be estimated. */
 export function refuseCostly(expression: string, evaluation: Evaluation): void {
-  if (Buffer.byteLength(expression) > MAX_METRIC_QUERY_BYTES)
-    throw tooExpensive(`the expression is longer than ${MAX_METRIC_QUERY_BYTES} bytes`);
+  if (Buffer.byteLength(expression) > MAX_EXPRESSION_BYTES)
+    throw tooExpensive(`the expression is longer than ${MAX_EXPRESSION_BYTES} bytes`);
   const { windows, functions, spreading } = parseExpression(expression);
   if (spreading !== undefined && (evaluation.points > 1 || OVER_TIME.test(spreading) || hasSubquery(windows)))
     throw tooExpensive(`${spreading}() makes a series of each value: ask for one moment, without a subquery`);

@@ -270,6 +270,13 @@ test("selectors that are too long together are refused before they are read", as
   expect((await cluster.store.query("acme", "series", selectors(4))).status).toBe(200);
 });
 
+test("a cluster with a lower limit for queries is named as the reason, with its flag", async () => {
+  const refusal = "too long query; got 20000 bytes; mustn't exceed `-search.maxQueryLen=16384` bytes";
+  await using cluster = await clusterAnswering(end(400, refusal));
+  const asked = cluster.store.query("acme", "query", new URLSearchParams({ query: "up" }));
+  await expect(asked).rejects.toMatchObject({ code: "query_too_expensive", message: expect.stringContaining("-search.maxQueryLen") });
+});
+
 const DAY_S = 86_400;
 
 test("an expression reads nothing before the retention of its organisation, by its time, offset or @", async () => {

@@ -3,6 +3,8 @@
 // extra_label and extra_filters of a caller are never passed on; tenants' queries leave capacity for the rule evaluator. A cluster that
 // cannot read all of its vmstorage nodes refuses the query, so incomplete data is never returned as complete.
 import { refusalOf } from "../../engines/victoria-metrics/expression-guard.ts";
+import type { Deletions } from "../../engines/append-log/dead-letters.ts";
+import type { WriteJournal } from "../../engines/victoria-metrics/journal.ts";
 import type { OutsideJournal } from "../../engines/victoria-metrics/outside-journal.ts";
 import { LogFullError } from "../../engines/append-log/append-log.ts";
 import { ApiError } from "../../errors.ts";
@@ -28,7 +30,7 @@ export interface VictoriaMetricsStoreOptions {
   /** Base of `/api/v1/query`, e.g. `http://vm:8428` or `http://vmselect:8481/select/0/prometheus`. May contain user:password. */
   readonly queryUrl: string;
   /** The journal of an embedded engine: every write goes to both. */
-  readonly journal?: { append(path: string, body: Buffer): Promise<void>; expire?(): void };
+  readonly journal?: Pick<WriteJournal, "append"> & Partial<Pick<WriteJournal, "expire" | "eraseDeadLetters">>;
   /** The journal for an external engine, because that engine acknowledges writes before they are on disk. */
   readonly outsideJournal?: OutsideJournal | undefined;
   /** Concurrent queries of one organisation. */
@@ -173,6 +175,7 @@ export class VictoriaMetricsStore implements AsyncDisposable {
     const answer = await this.#runQueued(orgId, options, () => this.#query.post(path, scoped.toString(), headers));
     const text = answer.status < 300 ? "" : answer.body.toString("utf8", 0, 500);
     if (/timeout exceeded (?:during|before|while)|-search\.maxQueryDuration/.test(text)) throw tooExpensive();
+    if (text.includes("-search.maxQueryLen")) throw new ApiError("query_too_expensive", TOO_LONG);
     if (isPartial(answer.status, text)) throw incomplete(new Error(`victoria-metrics answered ${answer.status}: ${text}`));
     if (answer.status >= 500 || answer.status === 429 || (answer.status >= 300 && answer.status < 400)) {
       throw unavailable(new Error(`victoria-metrics answered ${answer.status}: ${text}`));
@@ -220,6 +223,12 @@ export class VictoriaMetricsStore implements AsyncDisposable {
     return series;
   }
 
+  /** Deletes the dead letters of deleted organisations in this process's journal. Returns how many there were. */
+  async eraseDeadLetters(deletions: Deletions): Promise<number> {
+    const journal = this.#journal ?? this.#outside;
+    return (await journal?.eraseDeadLetters?.(deletions)) ?? 0;
+  }
+
   /** For readiness: throws if writes or queries cannot reach the engine. */
   async check(): Promise<void> {
     // An embedded engine is never a cluster.
@@ -233,6 +242,9 @@ export class VictoriaMetricsStore implements AsyncDisposable {
     await Promise.all([this.#write.close(), this.#query.destroy(), this.#delete.destroy()]);
   }
 }
+
+const TOO_LONG =
+  "the metrics store's own limit is lower than this query's length: its operator can raise -search.maxQueryLen to 65536 (vmselect or VictoriaMetrics)";
 
 /** Selectors are parsed on the event loop before the engine gets them, and a form can contain many. */
 function refuseLong(selectors: readonly string[]): void {

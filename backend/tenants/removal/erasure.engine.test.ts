@@ -1,6 +1,7 @@
 // A deleted organisation is erased from every table of accounts and from the tables and files of the engines, which are read afterwards,
 // including compressed blocks. Another organisation keeps all of its rows.
 import { randomUUID } from "node:crypto";
+import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { sql } from "kysely";
@@ -22,6 +23,16 @@ import { keepMinutes } from "../../storage/traces/keep-minutes.ts";
 import { beginDeletion } from "./deletion.ts";
 import { DataRemoval, type RemovalTables } from "./removal-loop.ts";
 import { OrgRetention } from "./retention.ts";
+
+/** The segments of a journal as they are kept after damage, which begins with their marker. */
+async function addDeadLetters(journal: string): Promise<void> {
+  const segments = (await readdir(journal)).filter((name) => name.endsWith(".journal"));
+  expect(segments).not.toEqual([]);
+  for (const name of segments) {
+    const content = await readFile(join(journal, name));
+    await writeFile(join(journal, "dead-letters", `1-${name}.damaged`), content.fill(0, 0, 20));
+  }
+}
 
 const log = createLog("silent");
 const DAY_MS = 86_400_000;
@@ -91,6 +102,7 @@ test("neither a table nor a file of the engines contains anything of a deleted o
   const kept = await rowsOf(stays);
   expect(kept.slice(0, 2)).toEqual([150, 3]);
 
+  await addDeadLetters(join(engine.dataDir, "metrics-journal"));
   await beginDeletion(db, { orgId: gone, name: `of ${gone}`, by: "root@localhost", at: new Date() });
   const retention = new OrgRetention(DAYS);
   retention.useDatabase(database.tables());

@@ -5,7 +5,9 @@ import type { Kysely } from "kysely";
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
 import { applyRetention } from "../../engines/clickhouse/migrate.ts";
+import type { Deletions } from "../../engines/append-log/dead-letters.ts";
 import type { Log } from "../../operations/log.ts";
+import type { VictoriaMetricsStore } from "../../storage/metrics/store.ts";
 import { eraseOrganisation, purgeExpired, type TableRetention } from "../../storage/removal/removal.ts";
 import { MINUTES_DAYS } from "../../storage/traces/keep-minutes.ts";
 import type { Telemetry } from "../../telemetry.ts";
@@ -18,7 +20,7 @@ export interface DataRemovalOptions {
   readonly db: Kysely<RemovalTables>;
   readonly telemetry: Pick<Telemetry, "clickhouse" | "isUnused"> | undefined;
   /** Deletes the series of an organisation, and returns how many there were. */
-  readonly metrics: { erase(orgId: string): Promise<number> };
+  readonly metrics: Pick<VictoriaMetricsStore, "erase" | "eraseDeadLetters">;
   readonly retention: OrgRetention;
   /** Overwrites deleted data that the relational store still keeps. */
   readonly scrub?: () => Promise<void>;
@@ -40,6 +42,8 @@ export class DataRemoval implements AsyncDisposable {
   readonly #options: DataRemovalOptions;
   readonly #nowMs: () => number;
   readonly #loop: Loop;
+  /** Erased organisations whose dead letters this process has erased, too. */
+  readonly #withoutLetters = new Set<string>();
   #purgedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: DataRemovalOptions) {
@@ -56,6 +60,7 @@ export class DataRemoval implements AsyncDisposable {
     });
     this.#loop = new Loop({
       step: async () => {
+        await this.#eraseDeadLetters();
         if (await this.#claim(everyMs)) await this.pass();
         outage.recovered();
         return everyMs;
@@ -96,6 +101,8 @@ export class DataRemoval implements AsyncDisposable {
     for (const deletion of await waiting.limit(MAX_DELETIONS).execute()) {
       try {
         const found = { ...(await this.#eraseRows(deletion.org_id)) };
+        const deadLetters = await this.#eraseLettersOf(new Map([[deletion.org_id, deletion.requested_at.getTime()]]));
+        if (deadLetters > 0) found["dead_letters"] = deadLetters;
         const series = await metrics.erase(deletion.org_id);
         if (series > 0) found["metrics"] = series;
         if (!(await settleDeletion(db, deletion, found, { at: new Date(this.#nowMs()), quietMs }))) continue;
@@ -110,8 +117,22 @@ export class DataRemoval implements AsyncDisposable {
   async #eraseRows(orgId: string): Promise<Record<string, number>> {
     const { telemetry } = this.#options;
     if (!telemetry || telemetry.isUnused) return {};
-    const deadLetters = (await telemetry.clickhouse.pending?.eraseDeadLetters(orgId)) ?? 0;
-    return { ...(await eraseOrganisation(telemetry.clickhouse, orgId)), ...(deadLetters > 0 && { dead_letters: deadLetters }) };
+    return { ...(await eraseOrganisation(telemetry.clickhouse, orgId)) };
+  }
+
+  /** Each replica has journals of its own, so this does not depend on the claim. */
+  async #eraseDeadLetters(): Promise<void> {
+    const rows = await this.#options.db.selectFrom("org_deletions").select(["org_id", "requested_at", "erased_at"]).execute();
+    const waiting = rows.filter(({ org_id: orgId }) => !this.#withoutLetters.has(orgId));
+    if (waiting.length === 0) return;
+    await this.#eraseLettersOf(new Map(waiting.map((row) => [row.org_id, row.requested_at.getTime()])));
+    for (const { org_id: orgId, erased_at: erasedAt } of waiting) if (erasedAt) this.#withoutLetters.add(orgId);
+  }
+
+  async #eraseLettersOf(deletions: Deletions): Promise<number> {
+    const { metrics, telemetry } = this.#options;
+    const pending = telemetry && !telemetry.isUnused ? telemetry.clickhouse.pending : undefined;
+    return ((await pending?.eraseDeadLetters(deletions)) ?? 0) + (await metrics.eraseDeadLetters(deletions));
   }
 
   async #purge(): Promise<void> {

@@ -91,7 +91,7 @@ describeOnEachStore((store) => {
     const removal = new DataRemoval({
       db: store.database.tables<RemovalTables>(),
       telemetry: stub<Telemetry>({ isUnused: true }),
-      metrics: { erase: async () => series },
+      metrics: { erase: async () => series, eraseDeadLetters: async () => 0 },
       retention,
       log: createLog("silent"),
       nowMs: () => nowMs,
