@@ -154,7 +154,7 @@ test.each([
   ["logs --field x --follow", 2, /cannot be used with option '--follow'/],
   ["logs --trace-id xyz", 2, /^atherops: --trace-id: must be 32 hex digits/],
   ["logs --start 2026", 2, /^atherops: --start: must be RFC 3339/],
-  ["logs --not-label x", 2, /^atherops: --not-label x: write it as key=value\n$/],
+  ["logs --not-label x", 2, /^atherops: --not-label x: write it as key=value, or "a=b"=value for the key a=b\n$/],
   ["logs --grep ", 2, /argument '' is invalid\. Must not be empty/],
   ["tail --regex .{60}", 2, /^atherops: --regex: .*400 invalid_parameter/],
   ["tail --since 1h", 2, /unknown option '--since'/],

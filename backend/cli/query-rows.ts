@@ -24,8 +24,10 @@ export async function readRows(console: Console, path: string, query: Query, lim
 export function labelFilters(pairs: readonly string[], option: "label" | "not_label" = "label"): Query {
   const query: Record<string, string[]> = {};
   for (const pair of pairs) {
-    const [, key, value] = /^([^=]+)=(.*)$/s.exec(pair) ?? [];
-    if (key === undefined || value === undefined) throw new WrongUsage(`--${option.replace("_", "-")} ${pair}: write it as key=value`);
+    const [, quoted, plain, value] = /^(?:"((?:[^"\\]|\\.)*)"|([^=]+))=(.*)$/s.exec(pair) ?? [];
+    const key = quoted?.replaceAll(/\\(["\\])/g, "$1") ?? plain;
+    if (key === undefined || value === undefined)
+      throw new WrongUsage(`--${option.replace("_", "-")} ${pair}: write it as key=value, or "a=b"=value for the key a=b`);
     (query[`${option}.${key}`] ??= []).push(value);
   }
   return query;

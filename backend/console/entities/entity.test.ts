@@ -34,7 +34,7 @@ test("a hostile name stays inside of its quotes", () => {
   const hostile = { kind: "namespace", name: 'x" OR level:info "', cluster: '"} or {' } as const;
   expect(entity.logQuery(hostile)).toBe('k8s.cluster.name:"\\"} or {" k8s.namespace.name:"x\\" OR level:info \\""');
   expect(entity.metricSelector(hostile)).toBe('{k8s_cluster_name="\\"} or {",k8s_namespace_name="x\\" OR level:info \\""}');
-  expect(entity.traceQuery(hostile)).toBeUndefined();
+  expect(entity.traceQuery(hostile)).toBe('k8s.cluster.name="\\"} or {" k8s.namespace.name="x\\" OR level:info \\""');
 });
 
 test("a host is found by its id, not by its name", () => {

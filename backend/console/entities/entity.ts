@@ -63,11 +63,10 @@ export function eventQuery(entity: Entity): string | undefined {
   return entity.kind === "host" ? undefined : `source:kubernetes-events ${logQuery(entity)}`;
 }
 
-/** Comparisons in the form of the traces screen; undefined if a name cannot be expressed. */
-export function traceQuery(entity: Entity): string | undefined {
+/** Comparisons in the form of the traces screen. */
+export function traceQuery(entity: Entity): string {
   const pairs = entity.kind === "host" ? ([["host.name", entity.name]] as const) : attributesOf(entity);
-  const parts = pairs.map(([key, value]) => formatAttribute(key, value));
-  return parts.every((part) => part !== undefined) ? parts.join(" ") : undefined;
+  return pairs.map(([key, value]) => formatAttribute(key, value)).join(" ");
 }
 
 /** Label matchers of its metrics. */

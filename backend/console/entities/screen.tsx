@@ -117,7 +117,6 @@ function Logs({ entity, range, requestKey }: PartProps) {
 
 function Traces({ entity, range, requestKey }: PartProps) {
   const query = traceQuery(entity);
-  if (query === undefined) return null;
   return (
     <Part title="Slowest traces" href={address("traces", { attributes: query, sort: "slowest", ...range })}>
       <TraceList query={query} requestKey={`${requestKey} ${query}`} />

@@ -11,6 +11,9 @@ import { type Term, formatFieldName } from "./query-line.ts";
 import { queryProblem } from "./rows.ts";
 
 const SHOWN_VALUES = 10;
+/** The backend cuts values at this length. */
+const MAX_CHARACTERS = 256;
+const isCut = (value: string): boolean => value.length >= MAX_CHARACTERS && Array.from(value).length === MAX_CHARACTERS;
 
 /**
  * Shows why a request failed. The query field also shows what is wrong with a query, so the message is quiet; but it is needed here,
@@ -36,8 +39,8 @@ export function Fields({ requestKey, parameters, columns, onTerm, onColumn }: Fi
     return await call<Field[]>("/query/logs/fields", { query, signal });
   });
   const fields = sortFields(loaded.value.value ?? []);
-  // Every record has a level, so their sum is the number of records that were counted.
-  const total = sumOf(loaded.value.value?.find(({ name }) => name === "level"));
+  // Every record has a level.
+  const total = loaded.value.value?.find(({ name }) => name === "level")?.records ?? 0;
   return (
     <aside class="field-list" aria-label="Fields">
       <Refusal of={loaded} />
@@ -46,7 +49,7 @@ export function Fields({ requestKey, parameters, columns, onTerm, onColumn }: Fi
       {fields.map((field) => (
         <details key={field.name} open={ALWAYS_SHOWN.has(field.name)}>
           <summary>
-            <bdi>{visible(formatFieldName(field.name))}</bdi> <span class="quiet">{percent(sumOf(field), total)}</span>
+            <bdi>{visible(formatFieldName(field.name))}</bdi> <span class="quiet">{percent(field.records, total)}</span>
           </summary>
           {!ALWAYS_SHOWN.has(field.name) && (
             <Button class="small" aria-pressed={columns.includes(field.name)} onClick={() => onColumn(field.name)} text="column" />
@@ -67,7 +70,7 @@ function Values({ field: { name, values }, total, onTerm }: { field: Field; tota
             type="button"
             class="plain value"
             aria-label={`Only ${name} ${visible(value)}`}
-            onClick={() => onTerm({ not: false, name, value })}
+            onClick={() => onTerm({ not: false, name, value, isCut: isCut(value) })}
           >
             <bdi>{visible(value) || "(empty)"}</bdi>
           </button>
@@ -77,7 +80,7 @@ function Values({ field: { name, values }, total, onTerm }: { field: Field; tota
           <Button
             class="plain"
             aria-label={`Without ${name} ${visible(value.slice(0, 40))}`}
-            onClick={() => onTerm({ not: true, name, value })}
+            onClick={() => onTerm({ not: true, name, value, isCut: isCut(value) })}
             text="−"
           />
           <span class="share" style={{ width: `${total > 0 ? (count / total) * 100 : 0}%` }} />
@@ -97,10 +100,6 @@ function rank({ name }: Field): number {
 
 function sortFields(fields: readonly Field[]): Field[] {
   return fields.filter(({ values }) => values.some(({ value }) => value !== "")).toSorted((a, b) => rank(a) - rank(b));
-}
-
-function sumOf(field: Field | undefined): number {
-  return field?.values.reduce((sum, { count }) => sum + count, 0) ?? 0;
 }
 
 function percent(count: number, total: number): string {

@@ -88,3 +88,13 @@ test("a pattern becomes a line filter of LogQL", () => {
   expect(addCondition('{a="b"}', condition)).toBe('{a="b"} |~ "^GET /cart .* in .* ms"');
   expect(addCondition('{a="b"}', `-${condition}`)).toBe('{a="b"} !~ "^GET /cart .* in .* ms"');
 });
+
+test("a value that was cut is filtered by its start, in either language", () => {
+  const cut = { not: false, name: "label.user agent", value: 'Mozilla/5.0 (a|b)\n"x"', isCut: true };
+  expect(formatTerm(cut)).toBe(String.raw`"user agent":/^Mozilla\/5\.0\x{20}\(a\|b\)\x{a}\x{22}x\x{22}/`);
+  expect(splitQuery(addTerm("timeout", cut))).toHaveLength(2);
+  expect(removeTerm(addTerm("timeout", cut), cut)).toBe("timeout");
+  expect(addTerm('{a="b"}', { ...cut, not: true })).toBe(
+    String.raw`{a="b"} | user_agent!~"(?s)Mozilla\\/5\\.0\\x{20}\\(a\\|b\\)\\x{a}\\x{22}x\\x{22}.*"`,
+  );
+});

@@ -8,14 +8,17 @@ export interface Term {
   /** A field as GET /query/logs/fields names it, such as `level` or `label.http.route`; empty: the message contains `value`. */
   readonly name: string;
   readonly value: string;
+  /** `value` is only the start of what the field contains. */
+  readonly isCut?: boolean;
 }
 
 /** Labels of LogQL whose names differ from those of the fields by more than other characters. */
 const LOGQL_LABELS: Readonly<Record<string, string>> = { source: "service_name", service: "service_name", scope: "scope_name" };
 
 /** One condition as a stage of LogQL. */
-function logQlStage({ not, name, value }: Term): string {
+function logQlStage({ not, name, value, isCut }: Term): string {
   if (name === "") return `${not ? "!=" : "|="} ${JSON.stringify(value)}`;
+  if (isCut) return `| ${logQlLabel(name)}${not ? "!~" : "=~"}${JSON.stringify(`(?s)${escapeStart(value)}.*`)}`;
   return `| ${logQlLabel(name)}${not ? "!=" : "="}${JSON.stringify(value)}`;
 }
 
@@ -47,8 +50,9 @@ const OWN_FIELDS: ReadonlySet<string> = new Set([
 const OPERATORS: ReadonlySet<string> = new Set(["AND", "OR", "NOT"]);
 
 /** A condition in the query language. */
-export function formatTerm({ not, name, value }: Term): string {
+export function formatTerm({ not, name, value, isCut }: Term): string {
   const sign = not ? "-" : "";
+  if (isCut && name !== "") return `${sign}${formatFieldName(name)}:/^${escapeStart(value)}/`;
   if (name !== "") return `${sign}${formatFieldName(name)}:${quoteIfNeeded(value)}`;
   return `${sign}${/[:=]/.test(value) || OPERATORS.has(value) ? quote(value) : quoteIfNeeded(value)}`;
 }
@@ -168,6 +172,22 @@ export function patternCondition(pattern: string): string | undefined {
 /** The condition of a pattern, or its negation, as a stage of LogQL. */
 function patternStage(condition: string): string {
   return `${condition.startsWith("-") ? "!~" : "|~"} ${JSON.stringify(condition.replace(/^-?\/|\/$/g, "").replaceAll("\\/", "/"))}`;
+}
+
+/** The backend allows 1000 characters in the regular expressions of a query. */
+const MAX_START_CHARACTERS = 900;
+
+/** As much of the text as fits, escaped like an expression; spaces and quotes are numbers, so that they do not end the condition. */
+function escapeStart(text: string): string {
+  let expression = "";
+  for (const character of text) {
+    const escaped = /[\p{Cc}\s"]/u.test(character)
+      ? `\\x{${character.codePointAt(0)?.toString(16)}}`
+      : character.replace(/[\\^$.*+?()[\]{}|/]/, "\\$&");
+    if (expression.length + escaped.length > MAX_START_CHARACTERS) break;
+    expression += escaped;
+  }
+  return expression;
 }
 
 /** Escaped for RE2 and for the slashes of the query language. */

@@ -12,7 +12,19 @@ test("what got worse is first, then what is called most; few calls and small cha
     ["busy", false],
     ["few", false],
   ]);
-  expect(worseBy(figures("new", 50, 0.2, 10), undefined)).toBeGreaterThan(0);
+});
+
+test.each([
+  ["no calls before", 50, 0.2, undefined, 0, false],
+  ["too few calls before", 50, 0.2, 9, 0, false],
+  ["a steady 5 % that varies by chance", 100, 0.07, 100, 0.03, false],
+  ["the same difference of many calls", 10_000, 0.07, 10_000, 0.03, true],
+  ["all calls fail, of few", 10, 1, 10, 0, true],
+  ["half of few calls fail", 10, 0.5, 10, 0, false],
+  ["a significant difference below 1 %", 1_000_000, 0.009, 1_000_000, 0, false],
+])("with %s, a service counts as worse only if chance does not explain it", (_, calls, ratio, callsBefore, ratioBefore, isWorse) => {
+  const before = callsBefore === undefined ? undefined : figures("a", callsBefore, ratioBefore, 10);
+  expect(worseBy(figures("a", calls, ratio, 10), before) > 0).toBe(isWorse);
 });
 
 test.each([

@@ -12,6 +12,8 @@ export type ServiceFigures = Pick<Service, "calls" | "error_ratio" | "p95_ms">;
 const [WORSE_LATENCY, WORSE_ERRORS] = [1.5, 0.01];
 /** With fewer calls, changes are not significant. */
 const MIN_CALLS = 10;
+/** Standard errors by which shares of errors differ; by chance, 1 of 700 comparisons does. */
+const SIGNIFICANT = 3;
 
 /** `points`: number of points per series; 1 if only the figures are used. */
 export async function readServices(fromMs: number, toMs: number, signal: AbortSignal, points = 30): Promise<Service[]> {
@@ -21,12 +23,18 @@ export async function readServices(fromMs: number, toMs: number, signal: AbortSi
   });
 }
 
-/** How much worse the service is than before; 0 if it is not. */
+/** How much worse the service is than before; 0 if it is not, or if there were too few calls for a comparison. */
 export function worseBy(now: ServiceFigures, before: ServiceFigures | undefined): number {
-  if (now.calls < MIN_CALLS) return 0;
-  const errors = now.error_ratio - (before?.error_ratio ?? 0);
-  const latency = before?.p95_ms && now.p95_ms && before.calls >= MIN_CALLS ? now.p95_ms / before.p95_ms : 1;
-  return (errors >= WORSE_ERRORS ? errors * 10 : 0) + (latency >= WORSE_LATENCY ? Math.log2(latency) : 0);
+  if (now.calls < MIN_CALLS || before === undefined || before.calls < MIN_CALLS) return 0;
+  const errors = now.error_ratio - before.error_ratio;
+  const latency = before.p95_ms && now.p95_ms ? now.p95_ms / before.p95_ms : 1;
+  return (errors >= WORSE_ERRORS && isSignificant(now, before) ? errors * 10 : 0) + (latency >= WORSE_LATENCY ? Math.log2(latency) : 0);
+}
+
+/** The test of two proportions with their pooled variance. */
+function isSignificant(now: ServiceFigures, before: ServiceFigures): boolean {
+  const share = (now.error_ratio * now.calls + before.error_ratio * before.calls) / (now.calls + before.calls);
+  return now.error_ratio - before.error_ratio >= SIGNIFICANT * Math.sqrt(share * (1 - share) * (1 / now.calls + 1 / before.calls));
 }
 
 const errorsOf = ({ calls, error_ratio: ratio }: ServiceFigures): number => (calls < MIN_CALLS ? 0 : ratio);

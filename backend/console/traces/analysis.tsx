@@ -33,8 +33,7 @@ function searchFor(name: string, value: string): Readonly<Record<string, string>
   if (OWN_FIELDS.some((known) => known === name)) return { [name]: value };
   if (name === "status" && value === "ERROR") return { error: "true" };
   if (!name.startsWith("attribute.")) return undefined;
-  const attributes = addAttribute(route.peek().query.get("attributes") ?? "", name.slice("attribute.".length), value);
-  return attributes === undefined ? undefined : { attributes };
+  return { attributes: addAttribute(route.peek().query.get("attributes") ?? "", name.slice("attribute.".length), value) };
 }
 
 const nameOf = (name: string): string => visible(name.replace(/^attribute\./, ""));
@@ -56,28 +55,27 @@ function Value({ name, value }: { name: string; value: string }) {
 export function Facets({ requestKey, parameters }: AnalysisProps) {
   const loaded = useLoaded(requestKey, async (signal) => await call<Facet[]>("/query/traces/facets", { query: parameters, signal }));
   const facets = loaded.value.value ?? [];
+  // Every span has a service.
+  const total = facets.find(({ name }) => name === "service")?.spans ?? 0;
   return (
     <aside class="field-list" aria-label="Facets">
       <Status of={loaded} empty={facets.length === 0 && "No spans."}>
-        {facets.map(({ name, values }) => {
-          const total = values.reduce((sum, { count }) => sum + count, 0);
-          return (
-            <details key={name} open={!name.startsWith("attribute.")}>
-              <summary>
-                <bdi>{nameOf(name)}</bdi>
-              </summary>
-              <ul>
-                {values.slice(0, SHOWN_VALUES).map(({ value, count }) => (
-                  <li key={value}>
-                    <Value name={name} value={value} />
-                    <span class="quiet number">{count.toLocaleString("en")}</span>
-                    <span class="share" style={{ width: `${(count / total) * 100}%` }} />
-                  </li>
-                ))}
-              </ul>
-            </details>
-          );
-        })}
+        {facets.map(({ name, values }) => (
+          <details key={name} open={!name.startsWith("attribute.")}>
+            <summary>
+              <bdi>{nameOf(name)}</bdi>
+            </summary>
+            <ul>
+              {values.slice(0, SHOWN_VALUES).map(({ value, count }) => (
+                <li key={value}>
+                  <Value name={name} value={value} />
+                  <span class="quiet number">{count.toLocaleString("en")}</span>
+                  <span class="share" style={{ width: `${(count / total) * 100}%` }} />
+                </li>
+              ))}
+            </ul>
+          </details>
+        ))}
       </Status>
     </aside>
   );

@@ -77,7 +77,7 @@ function Section({ title, count, children }: { title: string; count: number; chi
 
 function SearchLink({ name, value }: { name: string; value: string }) {
   const attributes = formatAttribute(name, value);
-  if (attributes === undefined || attributes.length > 1000) return null;
+  if (attributes.length > 1000) return null;
   const { from, to } = Object.fromEntries(route.value.query);
   return (
     <a

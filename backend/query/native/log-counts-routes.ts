@@ -58,6 +58,7 @@ const INTERVAL_SCHEMA = objectSchema({
 
 const FIELD_SCHEMA = objectSchema({
   name: { type: "string", description: "level, source, host_id, node, scope, or label.<key>" },
+  records: { type: "integer", description: "records with this field, of those that were read; every record has a level" },
   values: {
     type: "array",
     items: { type: "object", required: ["value", "count"], properties: { value: { type: "string" }, count: { type: "integer" } } },

@@ -41,7 +41,11 @@ const ROUTES: readonly StatisticsRoute[] = [
     summary: "Fields of matching spans with their most frequent values",
     description: "Reads the newest 20,000 matching spans: at most 100 fields, and 20 values of each.",
     parameters: {},
-    response: rows({ name: text, values: rows({ value: text, count: { type: "integer" } }) }),
+    response: rows({
+      name: text,
+      spans: { type: "integer", description: "spans with this field, of those that were read; every span has a service" },
+      values: rows({ value: text, count: { type: "integer" } }),
+    }),
     statistic: "spanFacets",
   },
   {

@@ -111,6 +111,7 @@ describe("the histogram", () => {
 
 interface Field {
   name: string;
+  records: number;
   values: { value: string; count: number }[];
 }
 
@@ -166,5 +167,13 @@ describe("the fields", () => {
     expect(all.find(({ name }) => name === "label.same")?.values).toHaveLength(20);
     expect(all.find(({ name }) => name === "label.long")?.values).toEqual([{ value: "x".repeat(256), count: 50 }]);
     expect(all.filter(({ name }) => name.length > 256)).toEqual([]);
+    // As the console filters by a value that is cut.
+    const start = `/^${"x".repeat(256)}/`;
+    expect(
+      (await logs.get("hostile", `/query/logs/histogram?${range}&buckets=1&query=${encodeURIComponent(`long:${start}`)}`)).json(),
+    ).toMatchObject([{ counts: { info: 50 } }]);
+    // More than the listed values.
+    const records = Object.fromEntries(all.map((field) => [field.name, field.records]));
+    expect(records).toMatchObject({ level: 50, source: 50, "label.same": 50, "label.long": 50, "label.key 0/0": 1 });
   });
 });

@@ -75,20 +75,23 @@ export async function histogram(ask: Ask, orgId: string, filter: RangeFilter, bu
   return Buffer.from(JSON.stringify(intervals));
 }
 
-/** `[{name, values: [{value, count}]}]` of the newest records. Names are those that filters accept; the most frequent values come first. */
+/**
+ * `[{name, records, values: [{value, count}]}]` of the newest records; `records` of them have the field. Names are those that filters
+ * accept; the most frequent values come first.
+ */
 export async function fields(ask: Ask, orgId: string, filter: RangeFilter): Promise<Buffer> {
   const { from, blockRows } = matchingIn(filter);
   const lines = await ask(
-    sql`SELECT name, arrayMap(found -> CAST((found.1, found.2), 'Tuple(value String, count UInt32)'),
+    sql`SELECT name, toUInt32(any(having)) AS records, arrayMap(found -> CAST((found.1, found.2), 'Tuple(value String, count UInt32)'),
         arraySort(found -> (-toInt64(found.2), found.1), groupArray((value, n)))) AS values FROM (
-      SELECT pair.1 AS name, ${truncate(sql`pair.2`)} AS value, count() AS n FROM (
+      SELECT pair.1 AS name, ${truncate(sql`pair.2`)} AS value, count() AS n, sum(n) OVER (PARTITION BY name) AS having FROM (
         SELECT arrayJoin(arrayConcat(${FIELDS},
           arrayMap((key, value) -> (concat('label.', toString(key)), value), mapKeys(labels), mapValues(labels)))) AS pair FROM (
           SELECT level, source, host_id, node, scope_name, labels FROM ${from} WHERE ${where(orgId, filter)}
           ORDER BY time DESC, id DESC LIMIT ${SAMPLED_RECORDS}
         )
       ) WHERE lengthUTF8(name) <= ${MAX_COUNTED_NAME_CHARACTERS} GROUP BY name, value ORDER BY n DESC, value LIMIT ${MAX_COUNTED_VALUES} BY name
-    ) GROUP BY name ORDER BY startsWith(name, 'label.'), sum(n) DESC, name LIMIT ${MAX_COUNTED_FIELDS}`,
+    ) GROUP BY name ORDER BY startsWith(name, 'label.'), records DESC, name LIMIT ${MAX_COUNTED_FIELDS}`,
     undefined,
     blockRows,
   );

@@ -112,6 +112,23 @@ it("has calls, messages, databases and hosts, counted once, for their own organi
   expect((await org.get("/query/jaeger/api/dependencies?lookback=x")).statusCode).toBe(400);
 });
 
+it("counts a call as failed only if it failed, not because its caller's own request did", async () => {
+  const org = await app.org();
+  const INTERNAL = 1;
+  for (const kind of [SERVER, INTERNAL, CONSUMER]) await answer(org, await call(org, "checkout", kind, FAILED), "pricing", SERVER);
+  await answer(org, await call(org, "checkout", CLIENT, FAILED), "fraud", SERVER);
+  await answer(org, await call(org, "checkout", PRODUCER, FAILED), "mailer", CONSUMER);
+  await answer(org, await call(org, "checkout", SERVER), "payment", SERVER, FAILED);
+  await using made = summaries();
+  await made.pass();
+  expect(await graph(org)).toEqual({
+    "checkout --> pricing": { calls: 3, failed: 0 },
+    "checkout --> fraud": { calls: 1, failed: 1 },
+    "checkout -messaging-> mailer": { calls: 1, failed: 1 },
+    "checkout --> payment": { calls: 1, failed: 1 },
+  });
+});
+
 it("follows spans that arrive late: a host becomes the service that it is", async () => {
   const org = await app.org();
   const late = await call(org, "web", CLIENT, attributes({ "server.address": "shop.example.com" }));

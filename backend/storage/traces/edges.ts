@@ -77,6 +77,8 @@ async function insert(shard: Shard, rows: readonly string[]): Promise<void> {
 const MINUTE_OF_SPAN = sql`toUInt32(intDiv(toUnixTimestamp(time), ${MINUTE_S}) * ${MINUTE_S})`;
 const FAILED = sql`status_code = 'ERROR'`;
 const attribute = (key: string): Sql => sql`attributes[${key}]`;
+/** Whether the caller's span is the call itself. The span of a server that calls others may fail for other reasons than this call. */
+const IS_CALL = sql`caller_kind IN ('CLIENT', 'PRODUCER')`;
 /** The first text that is not empty, or "". */
 const firstOf = (...texts: readonly Sql[]): Sql => sql`arrayFirst(text -> text != '', [${commaList(texts)}])`;
 
@@ -121,9 +123,9 @@ function edgesOf(orgId: string, range: MinuteRange): Sql {
   const callers = sql`SELECT ${hash} AS caller, any(service) AS client, any(kind) AS caller_kind, max(${FAILED}) AS caller_failed FROM spans
     WHERE ${and([...before, sql`${hash} IN (SELECT caller FROM (${callees(orgId, range)}))`])} GROUP BY caller`;
   const calls = sql`SELECT minute_s, client, server, if(callee_kind = 'CONSUMER', 'messaging', '') AS connection,
-      callee_failed OR caller_failed AS is_failed, duration_ns
+      callee_failed OR (caller_failed AND ${IS_CALL}) AS is_failed, duration_ns
     FROM (${callees(orgId, range)}) AS callees INNER JOIN (${callers}) AS callers USING (caller)
-    WHERE client != server OR caller_kind IN ('CLIENT', 'PRODUCER')`;
+    WHERE client != server OR ${IS_CALL}`;
   const peers = sql`SELECT ${MINUTE_OF_SPAN} AS minute_s, service AS client, ${PEER} AS server, ${PEER_CONNECTION} AS connection,
       ${FAILED} AS is_failed, duration_ns
     FROM spans WHERE ${and([

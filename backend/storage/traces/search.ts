@@ -162,8 +162,8 @@ function jaegerSummariesOf(orgId: string, positions: readonly TracePosition[]): 
     ORDER BY indexOf(${positions.map(({ trace_id }) => trace_id)}, trace_id)`;
 }
 
-// Parses comparisons with attributes of a span: `http.response.status_code>=500`, `http.route=/pay`, `!enduser.id`. Invariant: a comparison
-// that cannot be parsed is rejected with an example, never interpreted as another one.
+// Parses comparisons with attributes of a span: `http.response.status_code>=500`, `http.route=/pay`, `!enduser.id`, `"user name"=Ada`.
+// Invariant: a comparison that cannot be parsed is rejected with an example, never interpreted as another one.
 
 const OPERATORS = ["=", "!=", ">=", "<=", ">", "<", "exists", "!exists"] as const;
 
@@ -174,7 +174,7 @@ interface Comparison {
   readonly value: string;
 }
 
-const COMPARISON = /^(!?)([^\s!<>=]+)(?:(!=|>=|<=|=|>|<)(.*))?$/s;
+const COMPARISON = /^(!?)(?:"((?:[^"\\]|\\.)*)"|([^\s!<>="][^\s!<>=]*))(?:(!=|>=|<=|=|>|<)(.*))?$/s;
 const NUMBER = /^-?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,3})?$/i;
 /** Comparisons in one query. */
 const MAX_COMPARISONS = 20;
@@ -184,9 +184,10 @@ export function readComparisons(parameter: string, texts: readonly string[]): Co
   const refused = (message: string): ApiError => new ApiError("invalid_parameter", `${parameter}: ${message}`);
   if (texts.length > MAX_COMPARISONS) throw refused(`at most ${MAX_COMPARISONS} comparisons`);
   return texts.map((text) => {
-    const [, not, key, operator, value = ""] = COMPARISON.exec(text) ?? [];
+    const [, not, quoted, plain, operator, value = ""] = COMPARISON.exec(text) ?? [];
+    const key = quoted?.replaceAll(/\\(["\\])/g, "$1") ?? plain;
     if (key === undefined || (not === "!" && operator !== undefined))
-      throw refused("write key=value, key!=value, key>=500, key (is there) or !key (is not there)");
+      throw refused('write key=value, key!=value, key>=500, key (is there) or !key (is not there); other keys in quotes: "a key"=value');
     if (operator === undefined) return { key, operator: not === "!" ? "!exists" : "exists", value };
     if (/[<>]/.test(operator) && !NUMBER.test(value)) throw refused(`${key}${operator} needs a number, such as ${key}${operator}500`);
     return { key, operator: operator as Comparison["operator"], value };

@@ -45,7 +45,9 @@ beforeAll(async () => {
         ...(durationMs >= 1000 && { status: { code: 2 } }),
         attributes: [
           stringAttribute("pod", durationMs >= 1000 ? "b" : "a"),
-          ...(status === undefined ? [] : [{ key: "http.response.status_code", value: { intValue: String(status) } }]),
+          ...(status === undefined
+            ? [stringAttribute('user.name with space=x"y\\z', "v w")]
+            : [{ key: "http.response.status_code", value: { intValue: String(status) } }]),
         ],
       }),
     );
@@ -85,16 +87,22 @@ it.each([
   ["http.response.status_code", ({ status }: Made) => status !== undefined],
   ["!http.response.status_code", ({ status }: Made) => status === undefined],
   ["pod=it's", () => false],
+  ['"http.response.status_code">=500', ({ status }: Made) => (status ?? 0) >= 500],
+  [String.raw`"user.name with space=x\"y\\z"=v w`, ({ status }: Made) => status === undefined],
+  [String.raw`!"user.name with space=x\"y\\z"`, ({ status }: Made) => status !== undefined],
 ])("a comparison %s keeps the traces that it holds for", async (where, holds) => {
   const { rows } = await org.pages(`/query/traces/search?${range}&limit=500&where=${encodeURIComponent(where)}`);
   expect(new Set(rows.map((row) => row["trace_id"]))).toEqual(new Set(made.filter(holds).map(({ traceId }) => traceId)));
 });
 
-it.each([">5", "!a=b", "a>b", "a>=", ""])("a comparison %j is refused with an example", async (where) => {
-  const answer = await org.get(`/query/traces/search?where=${encodeURIComponent(where)}`);
-  expect([answer.statusCode, answer.json().error]).toEqual([400, "invalid_parameter"]);
-  expect(answer.json().message).toMatch(/^where: .*(key>=500|500$)/);
-});
+it.each([">5", "!a=b", "a>b", "a>=", "", "a b=c", '"a=b', '"a"b=c', 'a"b c"=d'])(
+  "a comparison %j is refused with an example",
+  async (where) => {
+    const answer = await org.get(`/query/traces/search?where=${encodeURIComponent(where)}`);
+    expect([answer.statusCode, answer.json().error]).toEqual([400, "invalid_parameter"]);
+    expect(answer.json().message).toMatch(/^where: .*(key>=500|500$)/);
+  },
+);
 
 it("facets have the values of matching spans by their counts", async () => {
   const facets = await get<{ name: string; values: object[] }>(`/query/traces/facets?${range}&where=pod%3Db`);
@@ -103,6 +111,24 @@ it("facets have the values of matching spans by their counts", async () => {
   expect(facets.find(({ name }) => name === "attribute.pod")?.values).toEqual([{ value: "b", count: spans }]);
   expect(facets.find(({ name }) => name === "status")?.values).toEqual([{ value: "ERROR", count: spans }]);
   expect(JSON.stringify(await get(`/query/traces/facets?${range}`))).not.toContain("secret");
+});
+
+it("facets count the spans that have a field, also those whose values are not listed", async () => {
+  const crowd = await app.org();
+  const attributes = (index: number) => [
+    stringAttribute("user", `u${index}`),
+    stringAttribute("long", "x".repeat(index % 2 === 0 ? 300 : 3)),
+  ];
+  const start = nanosecondsOf(new Date(firstMs));
+  const of = (index: number) => index.toString(16).padStart(16, "0");
+  const spans = Array.from({ length: 50 }, (_, index) => span(start, "a".repeat(32), of(index + 1), { attributes: attributes(index) }));
+  await crowd.send(spans);
+  const facets = await get<{ name: string; spans: number; values: { value: string; count: number }[] }>(
+    `/query/traces/facets?${range}`,
+    crowd,
+  );
+  const found = Object.fromEntries(facets.map(({ name, spans: count, values }) => [name, [count, values.length]]));
+  expect(found).toMatchObject({ service: [50, 1], "attribute.user": [50, 20], "attribute.long": [50, 1] });
 });
 
 it("the heatmap counts spans by time and duration, and has no gaps", async () => {

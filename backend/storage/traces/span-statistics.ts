@@ -34,17 +34,19 @@ function matching(orgId: string, { span, range }: StatisticsFilter): Sql {
   return and([sql`org_id = ${orgId}`, ...pageConditions({ range }), ...spanConditions(span)]);
 }
 
-/** `[{name, values: [{value, count}]}]`; the fields that most spans have come first. */
+/** `[{name, spans, values: [{value, count}]}]`: `spans` of the sample have the field; the fields that most spans have come first. */
 export async function spanFacets(ask: Ask, orgId: string, filter: StatisticsFilter): Promise<Buffer> {
   const sample = sql`SELECT service, operation, kind, status_code, attributes FROM spans WHERE ${matching(orgId, filter)}
     ORDER BY time DESC, id DESC LIMIT ${SAMPLED_SPANS}`;
   return arrayOfLines(
     await ask(
-      sql`SELECT name, CAST(groupArray((value, n)), 'Array(Tuple(value String, count UInt32))') AS values FROM (
-          SELECT pair.1 AS name, pair.2 AS value, count() AS n FROM (SELECT arrayJoin(${FIELDS}) AS pair FROM (${sample}))
-          WHERE length(name) <= ${MAX_CHARACTERS} AND length(value) <= ${MAX_CHARACTERS}
-          GROUP BY name, value ORDER BY n DESC, value LIMIT ${MAX_VALUES} BY name)
-        GROUP BY name ORDER BY startsWith(name, 'attribute.'), sum(n) DESC, name LIMIT ${MAX_FACETS}`,
+      sql`SELECT name, toUInt32(any(having)) AS spans, CAST(groupArray((value, n)), 'Array(Tuple(value String, count UInt32))') AS values FROM (
+          SELECT name, assumeNotNull(short) AS value, n, having FROM (
+            SELECT pair.1 AS name, if(length(pair.2) <= ${MAX_CHARACTERS}, pair.2, NULL) AS short, count() AS n,
+              sum(n) OVER (PARTITION BY name) AS having FROM (SELECT arrayJoin(${FIELDS}) AS pair FROM (${sample}))
+            WHERE length(name) <= ${MAX_CHARACTERS} GROUP BY name, short)
+          WHERE short IS NOT NULL ORDER BY n DESC, value LIMIT ${MAX_VALUES} BY name)
+        GROUP BY name ORDER BY startsWith(name, 'attribute.'), spans DESC, name LIMIT ${MAX_FACETS}`,
       MAX_ANSWER_BYTES,
     ),
   );
