@@ -71,6 +71,18 @@ describe("bodies", () => {
     expect(backend.received[0]?.body.toString()).toBe("up 1 1763714400000\n");
   });
 
+  it("reads metrics of several frames whole, and refuses bytes that belong to no frame", async () => {
+    const { backend, proxy } = await startBoth();
+    const [first, second] = [zstdCompressSync(`\uFEFF${METRICS.slice(0, 20)}`), zstdCompressSync(METRICS.slice(20))];
+    for (const size of [0, 3_000_000]) {
+      const frames = [zstdCompressSync(""), first, second, zstdCompressSync(" ".repeat(size))];
+      expect(await post(proxy, "/v1/metrics", Buffer.concat(frames), { "content-encoding": "zstd" })).toMatchObject({ status: 200 });
+      const more = Buffer.concat([...frames, Buffer.from("garbage")]);
+      expect(await post(proxy, "/v1/metrics", more, { "content-encoding": "zstd" })).toMatchObject({ status: 400 });
+    }
+    expect(backend.received.map(({ body }) => body.toString())).toEqual(["up 1 1763714400000\n", "up 1 1763714400000\n"]);
+  });
+
   it.each([
     ["gzip", gunzipSync],
     ["zstd", zstdDecompressSync],

@@ -2,10 +2,10 @@
 // than the budget, except that a single body is always accepted.
 import type { IncomingMessage } from "node:http";
 import { promisify } from "node:util";
-import { gunzip, gunzipSync, gzip, gzipSync, zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync } from "node:zlib";
+import { gzip, gzipSync, zstdCompress, zstdCompressSync } from "node:zlib";
+import { type Coding, decode, decodeSmall, parseCoding } from "../../common/content-coding/decoder.ts";
 import { freeBuffer } from "../../common/http.ts";
 import { BodyError } from "../../common/otlp-metrics/document.ts";
-import type { Compression } from "../settings.ts";
 import { MAX_SMALL_PIECES_BYTES } from "../limits.ts";
 
 export class MemoryBudget {
@@ -167,16 +167,11 @@ export class ReceivedBody implements AsyncIterable<Buffer> {
   }
 }
 
-type Compressed = Exclude<Compression, "none">;
-export type Encoding = "identity" | Compressed;
+export type Encoding = "identity" | Coding;
 
+/** Throws BodyError "unsupported_encoding". */
 export function contentEncoding(request: IncomingMessage): Encoding {
-  const encoding = (request.headers["content-encoding"] ?? "identity").trim().toLowerCase();
-  if (encoding === "identity" || encoding === "gzip" || encoding === "zstd") return encoding;
-  throw new BodyError(
-    "unsupported_encoding",
-    `Content-Encoding ${encoding.slice(0, 40)}: set the exporter's compression to gzip, zstd or none`,
-  );
+  return parseCoding(request.headers["content-encoding"]) ?? "identity";
 }
 
 /**
@@ -191,38 +186,17 @@ const SMALL_INFLATED_BYTES = 512 * 1024;
 /** Level 1 of gzip already shrinks telemetry tenfold, and the node's CPU belongs to its workloads. */
 const LEVEL = { level: 1 };
 
-const decompressors = { gzip: promisify(gunzip), zstd: promisify(zstdDecompress) };
-const smallDecompressors = { gzip: gunzipSync, zstd: zstdDecompressSync };
 const compressors = { gzip: promisify(gzip), zstd: promisify(zstdCompress) };
 
 /** Throws BodyError "malformed" or "too_large". */
 export async function decompress(body: Buffer, encoding: Encoding, maxBytes: number): Promise<Buffer> {
   if (encoding === "identity") return body;
-  try {
-    const small = decompressSmall(body, encoding, Math.min(maxBytes, SMALL_INFLATED_BYTES));
-    return small ?? (await decompressors[encoding](body, { maxOutputLength: maxBytes }));
-  } catch (cause) {
-    if (isTooLarge(cause)) throw new BodyError("too_large", `the decompressed body exceeds ${maxBytes} bytes`, { cause });
-    throw new BodyError("malformed", `the body is not ${encoding}`, { cause });
-  }
+  const smallBytes = Math.min(maxBytes, SMALL_INFLATED_BYTES);
+  const small = body.length > SMALL_COMPRESSED_BYTES ? undefined : decodeSmall(body, encoding, smallBytes);
+  return small ?? (await decode(body, encoding, maxBytes));
 }
 
-/** Undefined if the body is not small, before or after decompression. */
-function decompressSmall(body: Buffer, encoding: Compressed, maxBytes: number): Buffer | undefined {
-  if (body.length > SMALL_COMPRESSED_BYTES) return undefined;
-  try {
-    return smallDecompressors[encoding](body, { maxOutputLength: maxBytes, chunkSize: 64 * 1024 });
-  } catch (error) {
-    if (isTooLarge(error)) return undefined;
-    throw error;
-  }
-}
-
-function isTooLarge(error: unknown): boolean {
-  return (error as { code?: string }).code === "ERR_BUFFER_TOO_LARGE";
-}
-
-export async function compress(body: Uint8Array, compression: Compressed): Promise<Uint8Array> {
+export async function compress(body: Uint8Array, compression: Coding): Promise<Uint8Array> {
   if (body.length <= SMALL_BYTES) return compression === "gzip" ? gzipSync(body, LEVEL) : zstdCompressSync(body);
   return compression === "gzip" ? compressors.gzip(body, LEVEL) : compressors.zstd(body);
 }

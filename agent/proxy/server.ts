@@ -14,6 +14,7 @@ import type { Compression, ListenAddress, Signal } from "../settings.ts";
 import type { Upstream } from "../upstream/pool.ts";
 import type { RefusedKey } from "../upstream/refused-key.ts";
 import { BodyError } from "../../common/otlp-metrics/document.ts";
+import { withoutByteOrderMark } from "../../common/content-coding/decoder.ts";
 import { compress, contentEncoding, decompress, type Encoding, ReceivedBody, MemoryBudget, Reservation } from "./body.ts";
 import { checkPause, forward, NO_KEY_YET, type Post, type SigningClock, type ForwardResult } from "./forward.ts";
 import { MetricsConverter } from "../../common/otlp-metrics/converter.ts";
@@ -223,11 +224,11 @@ class LoopbackProxy implements Proxy {
 
   /** Decompresses one body at a time, so that at most one exceeds the budget: its size is only known afterwards. */
   async #decompress(bytes: Buffer, encoding: Encoding, reservation: Reservation): Promise<Buffer> {
-    if (encoding === "identity") return bytes;
+    if (encoding === "identity") return withoutByteOrderMark(bytes);
     const decompression = this.#lastDecompression.then(async () => {
       const json = await decompress(bytes, encoding, MAX_JSON_BODY_BYTES);
       reservation.growTo(json.length);
-      return json;
+      return withoutByteOrderMark(json);
     });
     this.#lastDecompression = decompression.catch(() => undefined);
     return decompression;

@@ -2,9 +2,10 @@
 // speed. Invariant: it never holds more than the budget has granted, whatever chunk sizes, compression ratio or speed the sender chooses;
 // only a small compressed body is charged after it is decompressed.
 import type { Readable } from "node:stream";
-import { constants, createGunzip, createZstdDecompress, gunzipSync, zstdDecompressSync } from "node:zlib";
-import { ApiError } from "../errors.ts";
+import { type Coding, Decoder, decodeSmall, parseCoding } from "../../common/content-coding/decoder.ts";
 import { freeBuffer } from "../../common/http.ts";
+import { BodyError } from "../../common/otlp-metrics/document.ts";
+import { ApiError } from "../errors.ts";
 import type { Reservation } from "../admission/byte-budget.ts";
 import { MAX_BODY_BYTES } from "./limits.ts";
 
@@ -21,16 +22,9 @@ export const DEFAULT_PACE: BodyPace = { graceMs: 15_000, minBytesPerSecond: 16 *
 const FIRST_BLOCK_BYTES = 64 * 1024;
 /** The memory of a body is at most twice what has arrived, whatever length its sender declares. */
 const GROWTH = 2;
-const DECOMPRESSOR_CHUNK_BYTES = 128 * 1024;
-/** Windows up to 8 MiB, which RFC 8878 recommends that every decoder supports. */
-const ZSTD_OPTIONS = { params: { [constants.ZSTD_d_windowLogMax]: 23 } };
-/**
- * A compressed body of up to 32 KiB that decompresses to at most 256 KiB is decompressed synchronously, in a quarter of a millisecond:
- * streams and a thread of libuv's pool would cost several times that.
- */
+/** A compressed body of up to 32 KiB that decompresses to at most 256 KiB is decompressed synchronously. */
 const SMALL_COMPRESSED_BYTES = 32 * 1024;
 const SMALL_INFLATED_BYTES = 256 * 1024;
-const SMALL_CHUNK_BYTES = 64 * 1024;
 
 /** A body to read. */
 export interface Incoming {
@@ -50,51 +44,35 @@ export interface Incoming {
 export function readBody(incoming: Incoming, reservation: Reservation, pace: BodyPace = DEFAULT_PACE): Buffer | Promise<Buffer> {
   const { request, declaredBytes, encoding } = incoming;
   if (declaredBytes > MAX_BODY_BYTES) throw tooLarge();
-  const compression = compressionOf(encoding);
+  const coding = asApiError(() => parseCoding(encoding));
   // A small body has arrived together with its headers.
   const hasArrived = declaredBytes > 0 && request.readableLength === declaredBytes;
-  if (compression) {
-    const small =
-      hasArrived && declaredBytes <= SMALL_COMPRESSED_BYTES ? readSmallCompressed(request, compression, reservation) : undefined;
-    return small ?? readStream(request, decompressorFor(compression), new GrowingBuffer(reservation, undefined), pace);
+  if (coding) {
+    const small = hasArrived && declaredBytes <= SMALL_COMPRESSED_BYTES ? readSmallCompressed(request, coding, reservation) : undefined;
+    return small ?? readStream(incoming, new Decoder(coding), new GrowingBuffer(reservation, undefined), pace);
   }
   if (hasArrived) {
     reservation.add(declaredBytes);
     return request.read() as Buffer;
   }
-  return readStream(request, undefined, new GrowingBuffer(reservation, declaredBytes), pace);
+  return readStream(incoming, undefined, new GrowingBuffer(reservation, declaredBytes), pace);
 }
 
 /**
  * Undefined if the body is too large once decompressed; then it is put back unread. Its size is known only afterwards, so one body may
  * exceed the budget until then.
  */
-function readSmallCompressed(request: Readable, compression: Compression, reservation: Reservation): Buffer | undefined {
+function readSmallCompressed(request: Readable, coding: Coding, reservation: Reservation): Buffer | undefined {
   const compressed = request.read() as Buffer;
-  try {
-    const body = decompressNow(compressed, compression);
-    reservation.add(body.length);
-    return body;
-  } catch (cause) {
-    if (cause instanceof ApiError) throw cause;
-    if ((cause as { code?: string }).code !== "ERR_BUFFER_TOO_LARGE") throw badCompression(cause);
-    request.unshift(compressed);
-    return undefined;
-  }
-}
-
-/** The result has its own buffer. */
-function decompressNow(compressed: Buffer, compression: Compression): Buffer {
-  const bounds = { maxOutputLength: SMALL_INFLATED_BYTES, chunkSize: SMALL_CHUNK_BYTES };
-  const inflated = compression === "gzip" ? gunzipSync(compressed, bounds) : zstdDecompressSync(compressed, { ...ZSTD_OPTIONS, ...bounds });
-  if (inflated.length === inflated.buffer.byteLength) return inflated;
-  const body = Buffer.from(new Uint8Array(inflated).buffer);
-  if (inflated.buffer.byteLength === SMALL_CHUNK_BYTES) freeBuffer(new Uint8Array(inflated.buffer));
+  const body = asApiError(() => decodeSmall(compressed, coding, SMALL_INFLATED_BYTES));
+  if (body) reservation.add(body.length);
+  else request.unshift(compressed);
   return body;
 }
 
-async function readStream(request: Readable, decompressor: Decompressor | undefined, body: GrowingBuffer, pace: BodyPace): Promise<Buffer> {
-  const decoded = decompressor ?? request;
+async function readStream(incoming: Incoming, decoder: Decoder | undefined, body: GrowingBuffer, pace: BodyPace): Promise<Buffer> {
+  const { request, declaredBytes } = incoming;
+  const decoded = decoder ?? request;
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   let receivedBytes = 0;
   const count = (chunk: Buffer): void => {
@@ -105,7 +83,7 @@ async function readStream(request: Readable, decompressor: Decompressor | undefi
   const append = (chunk: Buffer): void => {
     try {
       body.add(chunk);
-      if (!decompressor) freeBuffer(chunk);
+      if (!decoder) freeBuffer(chunk);
     } catch (error) {
       decoded.off("data", append);
       reject(error);
@@ -116,15 +94,13 @@ async function readStream(request: Readable, decompressor: Decompressor | undefi
   };
   request.on("data", count).once("error", cutOff).once("close", cutOff);
   decoded.on("data", append).once("end", resolve);
-  decompressor?.once("error", (cause) => {
-    if (receivedBytes === 0) resolve();
-    else reject(badCompression(cause));
-  });
-  if (decompressor) request.pipe(decompressor);
+  decoder?.once("error", (cause) => reject(toApiError(cause)));
+  if (decoder) request.pipe(decoder);
   body.reservation.beginTransfer(() => reject(takenBack()));
   const stopWatching = watchPace(() => receivedBytes, pace, reject);
   try {
     await promise;
+    if (declaredBytes > 0 && receivedBytes !== declaredBytes) throw wrongLength(receivedBytes, declaredBytes);
     return body.take();
   } catch (error) {
     body.discard();
@@ -134,35 +110,26 @@ async function readStream(request: Readable, decompressor: Decompressor | undefi
     stopWatching();
     request.off("data", count).off("data", append).off("close", cutOff).unpipe();
     if (!request.readableEnded) request.pause();
-    decompressor?.off("data", append).destroy();
+    decoder?.off("data", append).destroy();
   }
 }
 
-type Compression = "gzip" | "zstd";
-type Decompressor = ReturnType<typeof createGunzip>;
-
-function compressionOf(encoding: string | undefined): Compression | undefined {
-  switch (encoding?.trim().toLowerCase() ?? "") {
-    case "":
-    case "identity":
-      return undefined;
-    case "gzip":
-    case "x-gzip":
-      return "gzip";
-    case "zstd":
-      return "zstd";
-    default:
-      throw new ApiError("unsupported_encoding", "Content-Encoding must be gzip, zstd or absent");
+function asApiError<T>(decode: () => T): T {
+  try {
+    return decode();
+  } catch (cause) {
+    throw toApiError(cause);
   }
 }
 
-function decompressorFor(compression: Compression): Decompressor {
-  const chunkSize = DECOMPRESSOR_CHUNK_BYTES;
-  return compression === "gzip" ? createGunzip({ chunkSize }) : createZstdDecompress({ ...ZSTD_OPTIONS, chunkSize });
+/** HTTP/1.1 never delivers another length; a gRPC call may end within its message, or have a second one. */
+function wrongLength(received: number, declared: number): ApiError {
+  return new ApiError("malformed_body", `the body has ${received} bytes, but ${declared} were announced`);
 }
 
-function badCompression(cause: unknown): ApiError {
-  return new ApiError("malformed_body", "the body cannot be decompressed as its Content-Encoding says", { cause });
+function toApiError(cause: unknown): unknown {
+  if (!(cause instanceof BodyError)) return cause;
+  return new ApiError(cause.kind === "unsupported_encoding" ? "unsupported_encoding" : "malformed_body", cause.message, { cause });
 }
 
 /**

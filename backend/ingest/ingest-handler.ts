@@ -3,6 +3,7 @@
 import type { FastifyRequest } from "fastify";
 import type { RateLimits, Sender } from "../auth/request-identity.ts";
 import { ByteBudget, type Reservation } from "../admission/byte-budget.ts";
+import { withoutByteOrderMark } from "../../common/content-coding/decoder.ts";
 import { freeBuffer } from "../../common/http.ts";
 import { ApiError } from "../errors.ts";
 import type { OwnMetrics, Signal } from "../operations/own-metrics.ts";
@@ -133,7 +134,8 @@ export class IngestHandler {
     let firstBytes: Buffer | undefined;
     try {
       const reading = read(reservation);
-      const body = reading instanceof Promise ? await reading : reading;
+      const received = reading instanceof Promise ? await reading : reading;
+      const body = encoding === undefined || encoding === "loki_json" ? withoutByteOrderMark(received) : received;
       if (body.length === 0) return EMPTY_RESULT;
       const bytes = body.length;
       // A copy: the ingest may hand the body's memory to another thread.

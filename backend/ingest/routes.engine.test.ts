@@ -146,6 +146,47 @@ test("broken or cut compression is 400, and nothing is stored", async () => {
   expect(routes.taken).toEqual([]);
 });
 
+test.each<[string, string, Buffer[], string | undefined]>([
+  ["zstd", "two frames", [zstdCompressSync("up 1\n"), zstdCompressSync("up 2\n")], "up 1\nup 2\n"],
+  ["zstd", "an empty frame first", [zstdCompressSync(""), zstdCompressSync("up 1\n")], "up 1\n"],
+  ["zstd", "a skippable frame first", [Buffer.from("502a4d1801000000aa", "hex"), zstdCompressSync("up 1\n")], "up 1\n"],
+  ["zstd", "text after a frame", [zstdCompressSync("up 1\n"), Buffer.from("garbage!")], undefined],
+  ["gzip", "two members", [gzipSync("up 1\n"), gzipSync("up 2\n")], "up 1\nup 2\n"],
+  ["gzip", "a member after zeros", [gzipSync("up 1\n"), Buffer.alloc(3), gzipSync("up 2\n")], undefined],
+])("a %s body of %s is stored whole or refused, small or in chunks", async (encoding, _, parts, stored) => {
+  await using routes = await openRoutes();
+  const compressed = Buffer.concat(parts);
+  const head = `x-org: acme\r\nConnection: close\r\nContent-Encoding: ${encoding}`;
+  const chunks = Buffer.concat([...compressed].map((byte) => Buffer.from([49, 13, 10, byte, 13, 10])).concat(Buffer.from("0\r\n\r\n")));
+  for (const [framing, bytes] of [
+    [`Content-Length: ${compressed.length}`, compressed],
+    ["Transfer-Encoding: chunked", chunks],
+  ] as const) {
+    const { socket, answer } = await rawRequest(routes.port, `${head}\r\n${framing}`, bytes);
+    await once(socket, "close");
+    expect(answer()).toMatch(stored === undefined ? /^HTTP\/1.1 400 [^]*malformed_body/ : /^HTTP\/1.1 204 /);
+  }
+  expect(routes.taken.map(({ body }) => body.toString())).toEqual(stored === undefined ? [] : [stored, stored]);
+  expect(await routes.metric("atherops_ingest_held_bytes")).toBe("0");
+});
+
+test("several codings are 415 also when they come in several headers, and a byte order mark is no part of the text", async () => {
+  await using routes = await openRoutes();
+  const codings = "x-org: acme\r\nConnection: close\r\nContent-Encoding: gzip\r\nContent-Encoding: zstd\r\nContent-Length: 1";
+  const { socket, answer } = await rawRequest(routes.port, codings, Buffer.from("x"));
+  await once(socket, "close");
+  expect(answer()).toMatch(/^HTTP\/1.1 415 [^]*gzip, zstd or absent/);
+  expect(await routes.post(Buffer.from("\uFEFFup 1\n"))).toMatchObject({ status: 204 });
+  expect(routes.taken.map(({ body }) => body.toString())).toEqual(["up 1\n"]);
+});
+
+test("many frames that are too large together are 413", async () => {
+  await using routes = await openRoutes();
+  const bomb = Buffer.concat(Array.from({ length: 40 }, () => zstdCompressSync(Buffer.alloc(MIB))));
+  expect(await routes.post(bomb, { "content-encoding": "zstd" })).toMatchObject({ status: 413, code: "body_too_large" });
+  expect(await routes.metric("atherops_ingest_held_bytes")).toBe("0");
+});
+
 test("an empty body is 204 and stores nothing, whatever its encoding", async () => {
   await using routes = await openRoutes();
   for (const encoding of ["identity", "gzip", "zstd"])

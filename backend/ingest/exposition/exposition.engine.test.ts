@@ -95,6 +95,12 @@ describe("what is exposition text", () => {
     expect(await validate("")).toMatchObject({ accepted: 0 });
   });
 
+  test.each(["up 1\n", "# HELP up x\n", " x"])("%j after # EOF is refused, while blank lines are accepted", async (rest) => {
+    const plain = "# EOFs, # EOF x and # eof are comments\n# EOF x\nup 1\n# EOF\n\r\n \n";
+    expect(await validate(plain)).toMatchObject({ accepted: 1 });
+    expect(await validate(plain + rest)).toMatchObject({ line: 7, reason: "line 7: text after # EOF, which ends the text" });
+  });
+
   test("a line that is not UTF-8 is named", async () => {
     const bad = Buffer.concat([Buffer.from('up 1\nup{a="'), Buffer.from([0xc3, 0x28]), Buffer.from('"} 1\n')]);
     expect(await validate(bad)).toEqual({ line: 2, reason: "line 2: not UTF-8" });

@@ -44,6 +44,8 @@ const [NEWLINE, RETURN, SPACE, TAB] = [10, 13, 32, 9];
 const [QUOTE, HASH, PLUS, COMMA] = [34, 35, 43, 44];
 const [MINUS, DOT, ZERO, EQUALS] = [45, 46, 48, 61];
 const [BACKSLASH, OPEN, CLOSE] = [92, 123, 125];
+/** The last line of OpenMetrics text. */
+const END_OF_TEXT = Buffer.from("# EOF");
 
 /** 1 for bytes that an unquoted name may start with, 2 for those it may continue with. */
 const NAME = Uint8Array.from({ length: 256 }, (_, byte) => {
@@ -79,6 +81,7 @@ class Validation {
   #hasName = false;
   #tooLong: DropReason | undefined;
   #isNaN = false;
+  #hasEnded = false;
   readonly #isUtf8: boolean;
   readonly #kernel: PlainLines | undefined;
 
@@ -101,7 +104,7 @@ class Validation {
     const end = this.#kernel ? this.#openInKernel(stop) : from;
     while (this.#at < length) {
       if (this.#at >= stop) return false;
-      if (this.#at < end) this.#skipPlainLines(from);
+      if (this.#at < end && !this.#hasEnded) this.#skipPlainLines(from);
       if (this.#at < Math.min(length, stop)) this.#validateNextLine();
     }
     return true;
@@ -138,7 +141,9 @@ class Validation {
     const bytes = this.#bytes;
     const end = this.#end;
     const start = this.#skipBlanks(this.#at);
-    if (start === end || bytes[start] === HASH) return;
+    if (start === end) return;
+    if (this.#hasEnded) this.#fail("text after # EOF, which ends the text");
+    if (bytes[start] === HASH) return void (this.#hasEnded = this.#isEndOfText(start));
     this.#labels = 0;
     this.#hasName = false;
     this.#tooLong = undefined;
@@ -156,6 +161,11 @@ class Validation {
     if (at < end && bytes[at] === OPEN) at = this.#skipLabels(at + 1);
     if (!this.#hasName) this.#fail("the metric name is missing");
     this.#validateSample(at);
+  }
+
+  #isEndOfText(start: number): boolean {
+    const end = start + END_OF_TEXT.length;
+    return this.#skipBlanks(end) === this.#end && END_OF_TEXT.equals(this.#bytes.subarray(start, end));
   }
 
   /** Value, optional time, optional comment. */

@@ -51,7 +51,6 @@ const OTHER_LINES = [
   "",
   "# HELP up x",
   "# TYPE up gauge",
-  "# EOF",
   "#",
   "#\u0000 é",
   " ",
@@ -60,13 +59,16 @@ const OTHER_LINES = [
   "{}",
   '{"error": "not json"}',
   "# ".repeat(40),
+  "# EOF",
+  "# EOF ",
+  "# EOFs",
 ];
 const BLANKS = ["", " ", "\t", "  "];
 
 /** Lines, mostly as programs write them; `random.odd` is the probability that a part is unusual. The last line may have no line break. */
 export function text(random: Random): string {
   const lines = Array.from({ length: 1 + random.below(random.chance(0.1) ? 60 : 8) }, () =>
-    random.chance(0.15) ? random.pick(OTHER_LINES.slice(0, random.isOdd() ? OTHER_LINES.length : 5)) : sample(random),
+    random.chance(0.15) ? random.pick(OTHER_LINES.slice(0, random.isOdd() ? OTHER_LINES.length : 4)) : sample(random),
   );
   return lines.join(random.isOdd() ? "\r\n" : "\n") + (random.chance(0.9) ? "\n" : "");
 }

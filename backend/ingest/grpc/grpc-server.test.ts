@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { type ClientHttp2Session, connect, constants, type ClientHttp2Stream } from "node:http2";
 import { join } from "node:path";
+import { gzipSync } from "node:zlib";
 import { Client, compressionAlgorithms, credentials, Metadata, type ServiceError } from "@grpc/grpc-js";
 import { afterAll, beforeEach, expect, test } from "vitest";
 import type { Sender } from "../../auth/request-identity.ts";
@@ -148,8 +149,10 @@ test("a wrong token, method or type has its status", async () => {
 
 test("nothing of a call is waited for before its sender is known, and a message beyond the limit is refused by its head", async () => {
   const session = connect(`http://${address}`);
-  const open = (token: string): ClientHttp2Stream =>
-    session.request({ ":method": "POST", ":path": LOGS, "content-type": "application/grpc", te: "trailers", "x-api-key": token });
+  const open = (token: string, coding?: string): ClientHttp2Stream => {
+    const headers = { ":method": "POST", ":path": LOGS, "content-type": "application/grpc", te: "trailers", "x-api-key": token };
+    return session.request({ ...headers, ...(coding !== undefined && { "grpc-encoding": coding }) });
+  };
   const statusOf = async (stream: ClientHttp2Stream): Promise<unknown> => {
     const [headers] = (await once(stream, "response")) as [Record<string, string>];
     stream.resume();
@@ -168,6 +171,19 @@ test("nothing of a call is waited for before its sender is known, and a message 
   longer.write(Buffer.from([0, 0, 0, 0, 9, 1]));
   longer.end(Buffer.from([1]));
   expect(await statusOf(longer)).toBe("3");
+  const compressed = gzipSync("message");
+  const second = Buffer.concat([Buffer.from([1, 0, 0, 0, compressed.length]), compressed, Buffer.alloc(5)]);
+  for (const [bytes, coding] of [
+    [second, "gzip"],
+    [second.subarray(0, -6), "gzip"],
+    [Buffer.concat([Buffer.from([1, 0, 0, 0, 0]), compressed]), "gzip"],
+    [second.subarray(0, -5), "identity"],
+    [second.subarray(0, -5), undefined],
+  ] as const) {
+    const stream = open("good", coding);
+    stream.end(bytes);
+    expect(await statusOf(stream)).toBe("3");
+  }
   session.close();
   await once(session, "close");
 });

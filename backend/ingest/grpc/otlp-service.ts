@@ -34,13 +34,10 @@ function exportMethod(signal: TokenSignal, { handler, ingestTokens, ownMetrics, 
       const head = await readHead(stream);
       if (head && head.byteLength > MAX_GRPC_MESSAGE_BYTES)
         throw new ApiError("body_too_large", `a message has at most ${MAX_GRPC_MESSAGE_BYTES / 1024 / 1024} MiB: send smaller batches`);
-      const encoding = head?.isCompressed ? String(headers["grpc-encoding"] ?? "") : undefined;
+      const encoding = head?.isCompressed ? String(headers["grpc-encoding"] ?? "identity") : undefined;
+      if (encoding === "identity") throw new ApiError("malformed_body", "the message is compressed, but grpc-encoding does not say how");
       const declaredBytes = head?.byteLength ?? 0;
-      const read = wholeMessage(
-        handler.readStream({ request: stream, declaredBytes, encoding }),
-        encoding === undefined ? declaredBytes : undefined,
-        stream,
-      );
+      const read = wholeMessage(handler.readStream({ request: stream, declaredBytes, encoding }), declaredBytes, stream);
       const result = await handler.handle({ sender, signal, ingest: signals[signal], encoding: "protobuf", read });
       return successBody(signal, result, "protobuf") as Buffer;
     } catch (error) {
@@ -50,16 +47,13 @@ function exportMethod(signal: TokenSignal, { handler, ingestTokens, ownMetrics, 
   };
 }
 
-/** Rejects a call that ends within its message or has a second one. */
-function wholeMessage(read: IngestRequest["read"], byteLength: number | undefined, stream: Readable): IngestRequest["read"] {
+/** Rejects bytes after an empty message; `readStream` compares any other length. */
+function wholeMessage(read: IngestRequest["read"], declaredBytes: number, stream: Readable): IngestRequest["read"] {
   return async (reservation) => {
     const message = await read(reservation);
     // Discards what the client sends after the message, which no budget counts.
     stream.resume();
-    if (byteLength === undefined || message.length === byteLength) return message;
-    throw new ApiError(
-      "malformed_body",
-      `the call has ${message.length} bytes after the head of its message, which announces ${byteLength}`,
-    );
+    if (declaredBytes > 0 || message.length === 0) return message;
+    throw new ApiError("malformed_body", `the call has ${message.length} bytes after its message, which is empty`);
   };
 }

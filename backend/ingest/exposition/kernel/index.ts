@@ -22,6 +22,10 @@ const BACKSLASH: u8 = 92;
 const OPEN: u8 = 123;
 const CLOSE: u8 = 125;
 
+/** `# EO`, as a little-endian number. */
+const END_OF_TEXT: u32 = 0x4f452023;
+const LETTER_F: u8 = 70;
+
 /** Indexed by the lower and the upper half of a byte: a name may contain the byte if both entries have a bit in common. */
 const LOWER_HALF: v128 = i8x16(13, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 2, 2, 2, 2, 6);
 const UPPER_HALF: v128 = i8x16(0, 0, 0, 1, 2, 4, 2, 8, 0, 0, 0, 0, 0, 0, 0, 0);
@@ -78,7 +82,9 @@ export function skipLines(from: u32, length: u32): u32 {
   return <u32>(at - TEXT);
 }
 
+/** `# EOF` is left to the full parser, because it ends the text. */
 function comment(at: usize): usize {
+  if (load<u32>(at) == END_OF_TEXT && load<u8>(at + 4) == LETTER_F) return NOT_TAKEN;
   while (true) {
     const block = v128.load(at);
     const ends = v128.or(i8x16.eq(block, i8x16.splat(NEWLINE)), i8x16.eq(block, i8x16.splat(0)));
