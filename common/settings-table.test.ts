@@ -1,9 +1,9 @@
-import { writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryFolder } from "../test/fixtures/processes.ts";
 import { duration, file, flag, integer, list, listen, oneOf, text } from "./settings-kinds.ts";
-import { group, setting, SettingsError, settingsHelp, SettingsReader, type Table } from "./settings-table.ts";
+import { group, setting, SettingsError, settingsHelp, SettingsReader, type Setting, type Table } from "./settings-table.ts";
 
 const description = "Described.";
 
@@ -97,4 +97,19 @@ test("X_FILE reads X from a file without its last line break; both is a problem,
   const missing = { TOKEN_FILE: `${path}-gone` };
   expect(problemsOf(missing, table)).toEqual([`TOKEN_FILE: cannot read ${path}-gone: ENOENT`]);
   expect(problemsOf(missing, { token: setting("TOKEN", text, { mayBeGone: true, description }) })).toEqual([]);
+});
+
+test("a secret that is not in the environment is read from the folder for secrets; other settings and missing files are not", () => {
+  using folder = temporaryFolder();
+  for (const name of ["TOKEN", "NAME"]) writeFileSync(join(folder.path, name), "in the folder\n");
+  const token = setting("TOKEN", text, { isSecret: true, description });
+  const read = (env: NodeJS.ProcessEnv, row: Setting = token) => new SettingsReader(env, "", folder.path).read(row);
+  expect(read({})).toBe("in the folder");
+  expect(read({ TOKEN: "in the environment" })).toBe("in the environment");
+  expect(read({}, setting("NAME", text, { description }))).toBeUndefined();
+  expect(read({}, setting("OTHER", text, { isSecret: true, description }))).toBeUndefined();
+  mkdirSync(join(folder.path, "OTHER"));
+  const reader = new SettingsReader({}, "", folder.path);
+  reader.read(setting("OTHER", text, { isSecret: true, description }));
+  expect(() => reader.finish()).toThrow(`SECRETS_FOLDER: cannot read ${join(folder.path, "OTHER")}: EISDIR`);
 });

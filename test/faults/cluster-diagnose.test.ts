@@ -396,7 +396,10 @@ const RULES: [string, "Role" | "ClusterRole", string[], string[]][] = [
     "the Lease",
     "Role",
     ["leases"],
-    ["get", "update", "patch", "watch"].map((verb) => named("coordination.k8s.io", "leases", "cluster-agent", verb)),
+    [
+      ...["get", "update", "patch", "watch"].map((verb) => named("coordination.k8s.io", "leases", "cluster-agent", verb)),
+      '{apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["create"]}',
+    ],
   ],
   ["kubelet stats", "ClusterRole", ["nodes/stats"], [anywhere("nodes/stats", "get")]],
   ["cAdvisor", "ClusterRole", ["nodes/metrics"], [anywhere("nodes/metrics", "get")]],
