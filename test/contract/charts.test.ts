@@ -45,7 +45,9 @@ test.each(SETS)("helm lint --strict passes for %s with %s", async (chart, values
 });
 
 test.each(SETS)("what %s renders with %s is what the golden file holds", async (chart, values) => {
-  await expect(await rendered(chart, values)).toMatchFileSnapshot(join(ROOT, "charts", chart, "ci", "golden", values));
+  // Without the chart's version, which changes with each value.
+  const text = (await rendered(chart, values)).replaceAll(/^( +helm\.sh\/chart: [a-z-]+)-[\d.]+$/gm, "$1-<version>");
+  await expect(text).toMatchFileSnapshot(join(ROOT, "charts", chart, "ci", "golden", values));
 });
 
 test.each(CHARTS)("%s refuses an unknown value with its name", async (chart) => {
