@@ -6,7 +6,7 @@ import { text } from "node:stream/consumers";
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
 
-export const { createServer, METHODS, request, ServerResponse, STATUS_CODES } = process.getBuiltinModule("node:http");
+export const { createServer, IncomingMessage, METHODS, request, ServerResponse, STATUS_CODES } = process.getBuiltinModule("node:http");
 
 export interface TextResponse {
   readonly status: number;

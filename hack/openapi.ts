@@ -54,7 +54,7 @@ export async function declaredRoutes(): Promise<DeclaredRoute[]> {
 const guard = (access: DeclaredRoute["access"]) => Object.assign(async () => undefined, { access });
 const guards: Guards = { user: guard, reader: () => guard("reader"), signed: (...keys) => guard({ keys }) };
 
-async function apiRoutes(onRoute: (route: RouteOptions) => void = () => {}): Promise<FastifyInstance> {
+export async function apiRoutes(onRoute: (route: RouteOptions) => void = () => {}): Promise<FastifyInstance> {
   const app = await createApp({ log: createLog("silent"), openApiTitle: "AtherOps telemetry API" });
   app.addHook("onRoute", onRoute);
   // Handlers never run, so they need no stores.
@@ -82,7 +82,7 @@ async function apiRoutes(onRoute: (route: RouteOptions) => void = () => {}): Pro
   return app;
 }
 
-async function alertingRoutes(): Promise<FastifyInstance> {
+export async function alertingRoutes(): Promise<FastifyInstance> {
   const app = await createApp({ log: createLog("silent"), openApiTitle: "AtherOps alerting API" });
   addServiceRoutes(app, guards, serviceRoutes());
   return app;

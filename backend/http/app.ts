@@ -7,16 +7,19 @@ import { Ajv, type ValidateFunction } from "ajv";
 import addFormats from "ajv-formats";
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, LogController, type RawServerDefault } from "fastify";
 import { orgOf } from "../auth/request-identity.ts";
+import { networkOf } from "./client.ts";
 import { Connections, UNAUTHENTICATED_IDLE_S } from "./connections.ts";
+import { CountedRequest } from "./counted-request.ts";
 import { sendError } from "./error-response.ts";
 import { ApiError } from "../errors.ts";
-import { MAX_HEAD_BYTES, MAX_PARAMETER_LENGTH } from "./limits.ts";
+import { MAX_HEAD_BYTES, MAX_HELD_ANONYMOUS_RESPONSE_BYTES, MAX_PARAMETER_LENGTH } from "./limits.ts";
 import { OutageLog, RequestLog } from "./outage-log.ts";
-import { drainBody, SMALL_BODY_BYTES, SmallBodies } from "./small-bodies.ts";
+import { drainBody, isLongBody, SMALL_BODY_BYTES, SmallBodies } from "./small-bodies.ts";
 import type { Log } from "../operations/log.ts";
 import { describeApi } from "./openapi.ts";
 import { ResponseBudget, type ResponseBudgetOptions } from "./response-budget.ts";
 import { ServedCertificate } from "./listeners.ts";
+import { serveInTurns } from "./turns.ts";
 import { handleClientError, handleServerEvents, notAllowed, refuseUnroutable } from "./unroutable.ts";
 import { routeUpgrades, wantsWebSocket } from "./websocket.ts";
 
@@ -46,7 +49,7 @@ export interface AppOptions {
   /** Shared by listeners that count their connections together. */
   connections?: Connections;
   smallBodies?: SmallBodies;
-  /** Memory limits for large responses that are not query results, such as lists. */
+  /** Limits for responses that are not query results, such as lists. */
   responses?: ResponseBudgetOptions;
   /** A connection that does not complete a request head within this time is closed. */
   headMs?: number;
@@ -66,6 +69,7 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
     maxHeaderSize: MAX_HEAD_BYTES,
     requireHostHeader: false,
     shouldUpgradeCallback: wantsWebSocket,
+    IncomingMessage: CountedRequest,
   };
   const app = fastify<RawServerDefault>({
     loggerInstance: options.log,
@@ -143,8 +147,10 @@ function limitRequests(app: FastifyInstance, options: AppOptions): void {
   const connections = options.connections ?? new Connections(DEFAULT_MAX_CONNECTIONS, options.log);
   const bodies = options.smallBodies ?? new SmallBodies();
   const responses = new ResponseBudget(options.responses);
+  const anonymous = new ResponseBudget({ ...options.responses, bytes: MAX_HELD_ANONYMOUS_RESPONSE_BYTES });
   connections.watch(server);
   handleServerEvents(server);
+  serveInTurns(server, (socket) => connections.ownerOf(socket) ?? "", options.responses?.stallMs);
   routeUpgrades(app);
   app.decorate("smallBodies", bodies);
   app.decorateRequest("isConnectionBusy", false);
@@ -163,25 +169,34 @@ function limitRequests(app: FastifyInstance, options: AppOptions): void {
     done();
   });
   // Runs after the guards of the route, and before the body is read.
-  app.addHook("preParsing", (request, reply, _payload, done) => {
+  app.addHook("preParsing", (request, _reply, _payload, done) => {
     const orgId = orgOf(request);
     if (orgId !== undefined) {
       connections.authenticated(request.raw.socket, orgId);
       request.isConnectionBusy = true;
     }
-    if (request.raw.headers.expect !== undefined) reply.raw.writeContinue();
     done();
   });
   app.addHook("onSend", (request, reply, payload, done) => {
-    const orgId = orgOf(request);
+    announceClose(request, reply);
     const isWhole = typeof payload === "string" || Buffer.isBuffer(payload);
-    if (orgId === undefined || !isWhole || payload.length < LARGE_RESPONSE_BYTES || reply.raw.closed) return done(null, payload);
-    done(null, responses.stream(orgId, reply, [typeof payload === "string" ? Buffer.from(payload) : payload]));
+    if (!isWhole || payload.length < LARGE_RESPONSE_BYTES || reply.raw.closed) return done(null, payload);
+    const orgId = orgOf(request);
+    const [budget, owner] = orgId === undefined ? [anonymous, networkOf(request.ip)] : [responses, orgId];
+    done(null, budget.stream(owner, reply, [typeof payload === "string" ? Buffer.from(payload) : payload]));
   });
   app.addHook("onResponse", (request, _reply, done) => {
     drainBody(request.raw, orgOf(request), options.drainMs);
     done();
   });
+}
+
+/** A refused body that is long is not read to its end: the client learns from the response that the connection closes. */
+function announceClose({ raw, declaredBytes }: FastifyRequest, reply: FastifyReply): void {
+  if (raw.complete || !isLongBody(raw, declaredBytes)) return;
+  void reply.removeHeader("keep-alive").header("connection", "close");
+  // Node.js closes it right after the response, which would reset it. `drainBody` closes it later.
+  raw.socket.destroySoon = () => undefined;
 }
 
 /** Some clients send a type with an empty body (fetch: text/plain). An empty body of any type counts as no body. */

@@ -1,4 +1,4 @@
-// Describes the client of a request: the network it belongs to, and whether it is still connected.
+// Describes the client of a request: the network it belongs to, the content codings that it accepts, and whether it is still connected.
 import { isIPv6 } from "node:net";
 import type { FastifyReply } from "fastify";
 
@@ -15,6 +15,14 @@ export function goneSignal(reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
   reply.raw.once("close", () => gone.abort(new ClientGoneError()));
   return gone.signal;
+}
+
+/** `accepted`: its Accept-Encoding; `q=0` means that it does not accept a coding. */
+export function acceptsCoding(accepted = "", coding: string): boolean {
+  return accepted
+    .split(",")
+    .filter((entry) => !/;\s*q=0(?:\.0*)?\s*$/.test(entry))
+    .some((entry) => entry.split(";", 1)[0]?.trim().toLowerCase() === coding);
 }
 
 /** The network that shares the limits for unauthenticated clients. One IPv6 customer owns a whole /64, so its addresses count as one. */

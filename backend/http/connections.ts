@@ -1,4 +1,4 @@
-// Limits the connections of all watched listeners together, and the concurrent requests per connection. Invariant: at most `limit`
+// Limits the connections of all watched listeners together, and the concurrent calls of an HTTP/2 connection. Invariant: at most `limit`
 // connections are open. If the limit is reached, a new connection evicts another one: the least recently used unauthenticated connection
 // while these are at least a quarter of all, otherwise an idle connection of the organisation with the most connections. An organisation
 // may use at most as many busy connections as are currently not busy, so n organisations leave 1/(n + 1) of them. Therefore unauthenticated
@@ -91,10 +91,7 @@ export class Connections {
     if (!connection) return;
     connection.requests += 1;
     if (!socket.destroyed) this.#touch(connection);
-    if (connection.requests > MAX_REFUSED_REQUESTS) {
-      socket.destroy();
-      stopParser(socket);
-    }
+    if (connection.requests > MAX_REFUSED_REQUESTS) socket.destroy();
     if (connection.requests > MAX_REQUESTS_PER_CONNECTION)
       throw new ApiError("unavailable", `more than ${MAX_REQUESTS_PER_CONNECTION} requests are running on this connection`, {
         retryAfterS: 1,
@@ -125,7 +122,12 @@ export class Connections {
   }
 
   isUnauthenticated(socket: Socket): boolean {
-    return this.#bySocket.get(socket)?.owner === this.#unauthenticated;
+    return this.ownerOf(socket) === this.#unauthenticated.id;
+  }
+
+  /** The organisation of the last authenticated request; "" without one. */
+  ownerOf(socket: Socket): string | undefined {
+    return this.#bySocket.get(socket)?.owner.id;
   }
 
   #findOwner(id: string): Owner {
@@ -212,15 +214,6 @@ export class Connections {
     }
     return largest;
   }
-}
-
-/**
- * Stops Node's HTTP parser in the middle of a packet. Call when the socket is ended or destroyed, because closing is not enough: the parser
- * would still emit every request in the bytes that it already has, over a thousand small requests per packet of 64 KiB.
- */
-export function stopParser(socket: Socket): void {
-  // `remove` is not public. It detaches the parser from its connection; the parser then stops before its next callback.
-  (socket as Socket & { readonly parser?: { remove?(): void } | null }).parser?.remove?.();
 }
 
 function hasLongHead({ socket, requests, headStart }: Connection): boolean {

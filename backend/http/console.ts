@@ -3,6 +3,7 @@
 // cached, while its files have hashed names and are cached without expiry.
 import { readFileSync } from "node:fs";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { acceptsCoding } from "./client.ts";
 import { addRoute, endpoint } from "./route.ts";
 import type { Guards } from "../auth/request-identity.ts";
 import { ApiError } from "../errors.ts";
@@ -97,7 +98,8 @@ export function registerConsole(app: FastifyInstance, files: ReadonlyMap<string,
 
 async function send(file: ServedFile | undefined, request: FastifyRequest, reply: FastifyReply, caching: string): Promise<FastifyReply> {
   if (!file) throw new ApiError("not_found", "file of the console not found");
-  const coding = chooseCoding(request.headers["accept-encoding"]);
+  const accepted = request.headers["accept-encoding"];
+  const coding = (["br", "gzip"] as const).find((name) => acceptsCoding(accepted, name)) ?? "identity";
   void reply
     .header("cache-control", caching)
     .header("vary", "accept-encoding")
@@ -107,15 +109,4 @@ async function send(file: ServedFile | undefined, request: FastifyRequest, reply
     .header("cross-origin-resource-policy", "same-origin");
   if (coding !== "identity") void reply.header("content-encoding", coding);
   return await reply.type(file.type).send(file.bodies[coding]);
-}
-
-/** The best content coding that the browser accepts; `q=0` means that it does not accept one. */
-function chooseCoding(accepted = ""): "br" | "gzip" | "identity" {
-  const codings = new Set(
-    accepted
-      .split(",")
-      .filter((coding) => !/;\s*q=0(?:\.0*)?\s*$/.test(coding))
-      .map((coding) => coding.split(";", 1)[0]?.trim().toLowerCase()),
-  );
-  return codings.has("br") ? "br" : codings.has("gzip") ? "gzip" : "identity";
 }

@@ -2,10 +2,13 @@
 // with a code of errors.ts, or a page with the same status and message. A 5xx body never contains the cause, and no message quotes a
 // regular expression.
 import { randomUUID } from "node:crypto";
+import type { ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import type { FastifyError, FastifyReply, FastifyRequest } from "fastify";
 import { STATUS_CODES } from "../../common/http.ts";
 import { ApiError, ERROR_CODES } from "../errors.ts";
 import { ClientGoneError } from "./client.ts";
+import { closeUnread, stopParser } from "./turns.ts";
 
 /** The body of an error response. */
 export interface ErrorBody {
@@ -34,7 +37,7 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
 }
 
 /** The same response as bytes of HTTP/1.1 that end the connection, for a socket on which no request could be parsed. */
-export function rawErrorResponse(error: ApiError, headers: Record<string, string> = {}): string {
+function rawErrorResponse(error: ApiError, headers: Record<string, string> = {}): string {
   const body = jsonBody(error);
   const lines = Object.entries({
     "content-type": "application/json",
@@ -103,4 +106,14 @@ function rephraseLimit(message: string): string {
 
 function joinPath(at: string, name: string): string {
   return at ? `${at}.${name}` : name;
+}
+
+/** Sends the error unless a response has already started, reads nothing more, and closes the connection. */
+export function respondAndClose(socket: Socket, error: ApiError, headers?: Record<string, string>): void {
+  stopParser(socket);
+  // Node's default handler uses this field, too; a socket has no public accessor for its current response.
+  const current = (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage;
+  if (!socket.writable || current?.headersSent) return void socket.destroy();
+  socket.end(rawErrorResponse(error, headers));
+  closeUnread(socket);
 }

@@ -6,32 +6,47 @@ export const MAX_HEAD_BYTES = 64 * 1024;
 /** Length of a path parameter, longer than a request head, so that the response to a long id is the same as for any other unknown id. */
 export const MAX_PARAMETER_LENGTH = MAX_HEAD_BYTES;
 
-// connections.ts
-/** Concurrent requests of one connection; clients that do not pipeline have one. */
+// connections.ts, turns.ts
+/** Calls of an HTTP/2 connection at one time; pipelined requests of an HTTP/1.1 connection, which are served one after the other. */
 export const MAX_REQUESTS_PER_CONNECTION = 16;
-/** A connection with more is closed: refusing an endless pipeline request by request would block the event loop. */
+/** An HTTP/2 connection with more is closed: refusing endless calls one by one would block the event loop. */
 export const MAX_REFUSED_REQUESTS = 2 * MAX_REQUESTS_PER_CONNECTION;
 /** Evicted connections whose sockets have not closed yet. */
 export const MAX_CLOSING_CONNECTIONS = 256;
 /** Unauthenticated connections with more than 16 KiB of a request head that is not complete yet; beyond it, the oldest are closed. */
 export const MAX_LONG_HEADS = 512;
 
+// counted-request.ts
+/** HTTP chunks or packets of a body that may be small. */
+export const FREE_BODY_PIECES = 256;
+/** A body may have one more for this many bytes; a body in smaller pieces is refused. */
+export const MIN_BODY_PIECE_BYTES = 512;
+/** Small pieces that a body may have in addition for each second, so that a slow sender may send one record at a time. */
+export const FREE_BODY_PIECES_PER_SECOND = 200;
+
 // response-budget.ts
 /** Responses that clients have not read yet, and running queries; an organisation takes more only if as much stays free as it uses. */
 export const MAX_HELD_RESPONSE_BYTES = 256 * 1024 * 1024;
 /** Memory that is reserved for a response before its query runs. */
 export const RESERVED_RESPONSE_BYTES = 16 * 1024 * 1024;
-/** A client that does not read the next chunk within this time is disconnected. */
+/** A client that takes nothing of a response within this time is disconnected. */
 export const MAX_RESPONSE_STALL_MS = 30_000;
 /** A client that reads more slowly on average is disconnected, after the time of the line above. */
 export const MIN_RESPONSE_BYTES_PER_SECOND = 16 * 1024;
 
+/** Responses to clients without a credential that they have not read yet; a network takes more only if as much stays free as it uses. */
+export const MAX_HELD_ANONYMOUS_RESPONSE_BYTES = 64 * 1024 * 1024;
+
 // small-bodies.ts
+/** A refused body is read and discarded up to this size; a larger one is not read, and its connection is closed. */
+export const MAX_DRAINED_BYTES = 256 * 1024;
 /** Refused bodies that are read and discarded at one time: each delays new connections; with 200, by 16 s. Further clients may see a reset. */
 export const MAX_DRAINING_BODIES = 64;
 /** The same for clients without a credential. */
 export const MAX_DRAINING_UNAUTHENTICATED = 16;
 
 // websocket.ts
+/** Bytes that the client of a WebSocket may send in a minute, pongs included; with more, it is disconnected. */
+export const MAX_CLIENT_BYTES_PER_MINUTE = 4 * 1024;
 /** Size of a WebSocket message from a client; the backend reads and discards it. */
 export const MAX_MESSAGE_BYTES = 1024;

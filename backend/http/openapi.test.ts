@@ -1,3 +1,4 @@
+import { gunzipSync } from "node:zlib";
 import type { FastifyInstance } from "fastify";
 import { beforeAll, expect, test } from "vitest";
 import { addRoutesToApi } from "../alerting/mount.ts";
@@ -106,4 +107,19 @@ test("an error response is documented once: operations refer to it, and it lists
   });
   // An operation that repeats them has about 6 kB.
   expect(text.length / operations().length).toBeLessThan(3000);
+});
+
+test("the document is built once, and a client that has it gets 304", async () => {
+  const ask = (headers: Record<string, string>) => app.inject({ url: "/openapi.json", headers });
+  const plain = await ask({});
+  const { etag } = plain.headers;
+  expect(plain.rawPayload.equals((await ask({})).rawPayload)).toBe(true);
+  const zipped = await ask({ "accept-encoding": "br, gzip;q=0.5" });
+  expect([zipped.headers["content-encoding"], gunzipSync(zipped.rawPayload).toString()]).toEqual(["gzip", text]);
+  expect((await ask({ "accept-encoding": "gzip;q=0" })).headers["content-encoding"]).toBeUndefined();
+  for (const known of [etag, `"other", ${etag}`, String(etag).slice(2), "*"]) {
+    const answer = await ask({ "if-none-match": String(known) });
+    expect([answer.statusCode, answer.body, answer.headers.etag]).toEqual([304, "", etag]);
+  }
+  expect((await ask({ "if-none-match": '"other"' })).statusCode).toBe(200);
 });

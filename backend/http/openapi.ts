@@ -1,9 +1,12 @@
 // Generates /openapi.json from the declarations of routes (route.ts) and the error responses that each kind of route can return. Invariant:
 // every possible status is documented (test/contract/schemathesis.test.ts searches for one that is not).
+import { createHash } from "node:crypto";
+import { gzipSync } from "node:zlib";
 import swagger from "@fastify/swagger";
-import type { FastifyInstance, FastifySchema } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from "fastify";
 import { ERROR_CODES } from "../errors.ts";
 import packageFile from "../package.json" with { type: "json" };
+import { acceptsCoding } from "./client.ts";
 import { addRoutes, NO_GUARDS } from "./route.ts";
 import { objectSchema } from "./schemas.ts";
 
@@ -77,11 +80,35 @@ export async function describeApi(app: FastifyInstance, title: string): Promise<
       return { ...described, components: { ...described.components, responses: sharedErrors(operations) } } as typeof described;
     },
   });
-  const document = { type: "object", additionalProperties: true };
+  const response = {
+    200: { type: "object", additionalProperties: true },
+    304: { description: "unchanged since the response with the ETag of If-None-Match" },
+  };
+  let prepared: PreparedDocument | undefined;
+  // All routes exist when the first request arrives.
+  const handler = (request: FastifyRequest, reply: FastifyReply) => sendDocument((prepared ??= prepareDocument(app)), request, reply);
   const summary = "This description";
-  addRoutes(app, NO_GUARDS, [
-    { method: "GET", path: "/openapi.json", access: "anyone", summary, response: { 200: document }, handler: () => app.swagger() },
-  ]);
+  addRoutes(app, NO_GUARDS, [{ method: "GET", path: "/openapi.json", access: "anyone", summary, documented: { response }, handler }]);
+}
+
+/** Built once, because anyone may request it, and building it takes 10 ms. */
+interface PreparedDocument {
+  readonly etag: string;
+  readonly identity: Buffer;
+  readonly gzip: Buffer;
+}
+
+function prepareDocument(app: FastifyInstance): PreparedDocument {
+  const identity = Buffer.from(JSON.stringify(app.swagger()));
+  return { etag: `W/"${createHash("sha256").update(identity).digest("base64url")}"`, identity, gzip: gzipSync(identity) };
+}
+
+function sendDocument({ etag, identity, gzip }: PreparedDocument, { headers }: FastifyRequest, reply: FastifyReply): FastifyReply {
+  void reply.header("etag", etag).header("cache-control", "no-cache").header("vary", "accept-encoding").type("application/json");
+  const known = headers["if-none-match"]?.split(",").map((tag) => tag.trim());
+  if (known?.some((tag) => tag === "*" || tag === etag || `W/${tag}` === etag)) return reply.code(304).send();
+  if (!acceptsCoding(headers["accept-encoding"], "gzip")) return reply.send(identity);
+  return reply.header("content-encoding", "gzip").send(gzip);
 }
 
 interface Operation {

@@ -50,8 +50,8 @@ test("a body is read whole however it is split, and its memory is released after
   const text = textOf(100_000);
   using connection = await RawConnection.open(app);
   connection.send(head(text.length));
-  for (let at = 0; at < 300; at++) connection.send(text.slice(at, at + 1));
-  const answer = await connection.send(text.slice(300)).answer();
+  for (let at = 0; at < 200; at++) connection.send(text.slice(at, at + 1));
+  const answer = await connection.send(text.slice(200)).answer();
   expect([answer.status, answer.body]).toEqual([200, '{"length":100000}']);
   await expect.poll(() => bodies.heldBytes).toBe(0);
 });

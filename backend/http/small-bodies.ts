@@ -10,7 +10,8 @@ import { orgOf } from "../auth/request-identity.ts";
 import { ApiError } from "../errors.ts";
 import { ByteBudget, type Reservation } from "../admission/byte-budget.ts";
 import { Socket } from "node:net";
-import { MAX_DRAINING_BODIES, MAX_DRAINING_UNAUTHENTICATED } from "./limits.ts";
+import { MAX_DRAINED_BYTES, MAX_DRAINING_BODIES, MAX_DRAINING_UNAUTHENTICATED } from "./limits.ts";
+import { closeUnread } from "./turns.ts";
 
 /** Limit for one body; the largest legitimate one is a rule with its annotations. */
 export const SMALL_BODY_BYTES = 256 * 1024;
@@ -129,21 +130,35 @@ const UNAUTHENTICATED = "";
 const drainingByOrg = new Map<string, number>();
 let draining = 0;
 
+/** Whether a body is, or can become, too long to be discarded to its end. `declaredBytes`: if its headers are hidden. */
+export function isLongBody({ headers }: IncomingMessage, declaredBytes = 0): boolean {
+  return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? declaredBytes) > MAX_DRAINED_BYTES;
+}
+
 /** Call after the response. `orgId`: the authenticated organisation, if there is one. */
 export function drainBody(request: IncomingMessage, orgId = UNAUTHENTICATED, ms = DRAIN_MS): void {
   const { socket } = request;
   // A request that was injected within this process has no real socket.
-  if (request.complete || !(socket instanceof Socket) || request.destroyed) return;
-  if (!mayDrain(orgId)) return socket.destroySoon();
+  if (!(socket instanceof Socket)) return;
+  // The response said that the connection closes (app.ts).
+  const isLast = Object.hasOwn(socket, "destroySoon");
+  if (isLast && request.complete) return closeUnread(socket);
+  if (request.complete || request.destroyed) return;
+  if (!mayDrain(orgId)) return closeUnread(socket);
   count(orgId, 1);
+  let left = MAX_DRAINED_BYTES;
+  const discard = ({ length }: Buffer): void => {
+    left -= length;
+    if (left < 0) stop();
+  };
   const stop = (): void => {
     clearTimeout(timer);
-    request.off("end", stop).off("error", stop).off("close", stop);
+    request.off("data", discard).off("end", stop).off("error", stop).off("close", stop);
     count(orgId, -1);
-    if (!request.complete) socket.destroy();
+    if (isLast || !request.complete) closeUnread(socket);
   };
   const timer = setTimeout(stop, ms);
-  request.once("end", stop).once("error", stop).once("close", stop);
+  request.on("data", discard).once("end", stop).once("error", stop).once("close", stop);
   request.resume();
 }
 

@@ -65,16 +65,21 @@ test.each([
   await connection.closed();
 });
 
-test("a client whose large body is refused sees the response and not a reset, and may continue", async () => {
+test.each([
+  ["250,000 bytes, and may continue", 250_000, undefined, 2],
+  ["5 MB, and is disconnected", 5_000_000, "close", 1],
+])("a client whose body is refused sees the response and not a reset, if it has %s", async (_what, bytes, header, answers) => {
   const patient = await createApp({ log: createLog("silent"), drainMs: 60_000 });
   onTestFinished(() => patient.close());
   patient.get("/things/:id", async () => ({ ok: true }));
   await closeRoutes(patient);
   await patient.listen({ host: "127.0.0.1", port: 0 });
   using connection = await RawConnection.open(patient);
-  connection.send(head("POST /nowhere", "Content-Type: application/json", "Content-Length: 5000000")).send("x".repeat(5_000_000));
-  expect((await connection.answer()).status).toBe(404);
-  expect((await connection.send(head("GET /things/7")).answer()).status).toBe(200);
+  connection.send(head("POST /nowhere", "Content-Type: application/json", `Content-Length: ${bytes}`)).send("x".repeat(bytes));
+  const answer = await connection.answer();
+  expect([answer.status, answer.headers["connection"]]).toEqual([404, header]);
+  const next = connection.send(head("GET /things/7")).answer();
+  expect((await Promise.allSettled([next]))[0].status).toBe(answers === 2 ? "fulfilled" : "rejected");
 });
 
 test.each([
@@ -106,8 +111,11 @@ test.each([
   await slow.close();
 });
 
-test("a client that sends Expect gets 100 Continue only if its body is read", async () => {
+test("a client that sends Expect gets 100 Continue only if its body is read, not if its head is reason enough to refuse it", async () => {
   const asking = ["Expect: 100-continue", "Content-Type: application/json", "Content-Length: 2"];
+  const asks = (...headers: string[]) => exchange(app, head("POST /things", "Expect: 100-continue", ...headers));
+  expect((await asks("Content-Type: application/json", "Content-Length: 1000000")).status).toBe(413);
+  expect((await asks("Content-Type: text/css", "Content-Length: 2")).status).toBe(400);
   using read = await RawConnection.open(app);
   expect((await read.send(head("POST /things", ...asking)).answer()).status).toBe(100);
   expect((await read.send("{}").answer()).status).toBe(200);

@@ -4,9 +4,9 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { METHODS } from "../../common/http.ts";
-import { rawErrorResponse } from "./error-response.ts";
-import { stopParser } from "./connections.ts";
+import { respondAndClose } from "./error-response.ts";
 import { ApiError } from "../errors.ts";
+import type { CountedRequest } from "./counted-request.ts";
 
 /**
  * Throws the error for a request without a route. `methods`: all methods that some route of the application has. It is empty until
@@ -36,12 +36,15 @@ export function notAllowed(allowed: Iterable<string>, request: FastifyRequest, r
 
 /** Responds in cases in which Node's HTTP server would send its own response, or none. */
 export function handleServerEvents(server: Server): void {
-  server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
-    respondAndClose(response.socket, new ApiError("expectation_failed", "the only supported value of Expect is 100-continue"));
-    stopParser(request.socket);
+  server.on("checkExpectation", (request: IncomingMessage) => {
+    respondAndClose(request.socket, new ApiError("expectation_failed", "the only supported value of Expect is 100-continue"));
   });
-  // A client that waits for 100 Continue gets it only when its body is about to be read.
-  server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => server.emit("request", request, response));
+  server.on("checkContinue", (request: CountedRequest, response: ServerResponse) => {
+    request.onFirstRead = () => {
+      if (!response.headersSent) response.writeContinue();
+    };
+    server.emit("request", request, response);
+  });
   server.on("connect", (_request: IncomingMessage, socket: Socket) =>
     respondAndClose(socket, new ApiError("method_not_allowed", "CONNECT is not allowed: this is not a proxy"), { allow: "GET, POST" }),
   );
@@ -79,13 +82,4 @@ function asApiError({ code, reason, rawPacket }: ClientError): ApiError {
     default:
       return new ApiError("malformed_request", `the request is not valid HTTP/1.1: ${(reason ?? "parse error").slice(0, 200)}`);
   }
-}
-
-/** Sends the error unless a response has already started, and closes the connection. */
-function respondAndClose(socket: Socket | null, error: ApiError, headers?: Record<string, string>): void {
-  if (!socket) return;
-  // Node's default handler uses this field, too; a socket has no public accessor for its current response.
-  const current = (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage;
-  if (!socket.writable || current?.headersSent) return void socket.destroy();
-  socket.end(rawErrorResponse(error, headers), () => socket.destroy());
 }

@@ -5,6 +5,9 @@ import { once } from "node:events";
 import type { IncomingMessage, RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createServer, keepNewestConnections } from "../../common/http.ts";
+import { CountedRequest } from "../http/counted-request.ts";
+import { drainBody } from "../http/small-bodies.ts";
+import { serveInTurns } from "../http/turns.ts";
 import { cannotListen } from "../errors.ts";
 
 const REQUEST_TIMEOUT_MS = 10_000;
@@ -21,8 +24,12 @@ export async function listenInternally(
   maxConnections: number,
   onRequest: RequestListener,
 ): Promise<InternalListener> {
-  const server = createServer(onRequest);
+  const server = createServer({ IncomingMessage: CountedRequest }, (request, response) => {
+    response.once("finish", () => drainBody(request));
+    onRequest(request, response);
+  });
   server.requestTimeout = REQUEST_TIMEOUT_MS;
+  serveInTurns(server, () => "");
   keepNewestConnections(server, maxConnections);
   server.listen(port, host);
   await once(server, "listening").catch((cause: NodeJS.ErrnoException) => {

@@ -17,6 +17,7 @@ import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { ApiError } from "../../errors.ts";
 import { type Connections, UNAUTHENTICATED_IDLE_S } from "../../http/connections.ts";
+import { limitPieces } from "../../http/counted-request.ts";
 import { MAX_REQUESTS_PER_CONNECTION } from "../../http/limits.ts";
 import { type CertificateFiles, ServedCertificate } from "../../http/listeners.ts";
 import type { Log } from "../../operations/log.ts";
@@ -143,6 +144,7 @@ export class GrpcServer implements AsyncDisposable {
     // Safe to ignore: the call has its response or is gone.
     stream.on("error", () => undefined);
     if (!session || !socket || stream.destroyed) return;
+    limitPieces(stream, () => session.destroy(undefined, constants.NGHTTP2_ENHANCE_YOUR_CALM));
     let isBusy = false;
     const authenticated = (orgId: string): void => {
       this.#connections.authenticated(socket, orgId);

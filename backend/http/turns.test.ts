@@ -1,0 +1,179 @@
+// One connection's bytes do not become work without a turn: small pieces, unread responses, refused bodies, and requests of many connections.
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import type { FastifyInstance } from "fastify";
+import { afterEach, expect, test } from "vitest";
+import { WebSocket } from "ws";
+import { exchange, RawConnection } from "../../test/fixtures/raw-http.ts";
+import { listenInternally } from "../operations/internal-listener.ts";
+import { createLog } from "../operations/log.ts";
+import { closeRoutes, createApp, type AppOptions } from "./app.ts";
+import { acceptWebSocket } from "./websocket.ts";
+
+let app: FastifyInstance;
+let order: string[] = [];
+/** Frames of WebSockets that were read. */
+let frames = 0;
+afterEach(() => app?.close());
+
+/** `x-org` authenticates. */
+async function listening(options: Partial<AppOptions> = {}): Promise<void> {
+  order = [];
+  frames = 0;
+  app = await createApp({ log: createLog("silent"), ...options });
+  app.addHook("onRequest", async (request) => {
+    const org = request.headers["x-org"];
+    if (typeof org === "string") request.user = { userId: "u", orgId: org, email: "e", role: "viewer" };
+  });
+  app.post("/", async () => ({ ok: true }));
+  app.get("/", async () => ({ ok: true }));
+  app.get("/never", async () => await new Promise(() => undefined));
+  app.get("/large", async (_request, reply) => await reply.send(Buffer.alloc(32 * 1024 * 1024)));
+  app.get<{ Params: { name: string } }>("/busy/:name", async ({ params }) => {
+    order.push(params.name);
+    for (const until = performance.now() + 15; performance.now() < until;);
+    return {};
+  });
+  app.get("/followed", async (request, reply) => {
+    const socket = await acceptWebSocket(request, reply);
+    for (const event of ["message", "pong"]) socket?.on(event, () => (frames += 1));
+  });
+  await closeRoutes(app);
+  await app.listen({ host: "127.0.0.1", port: 0 });
+}
+
+const HEAD = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n";
+const CHUNKED = `${HEAD}Transfer-Encoding: chunked\r\n\r\n`;
+const SMALL_CHUNKS = "1\r\n \r\n".repeat(20_000);
+const GET = (path: string, org?: string) => `GET ${path} HTTP/1.1\r\nHost: x\r\n${org ? `X-Org: ${org}\r\n` : ""}\r\n`;
+
+test("a body in chunks of one byte is refused, and its connection is closed", async () => {
+  await listening();
+  using connection = await RawConnection.open(app);
+  const answer = await connection.send(CHUNKED + SMALL_CHUNKS).answer();
+  expect([answer.status, JSON.parse(answer.body)]).toEqual([400, { error: "malformed_body", message: expect.stringContaining("512") }]);
+  await connection.closed();
+});
+
+test("a body in few small chunks is read, as is a long one in chunks of 600 bytes", async () => {
+  await listening();
+  const text = JSON.stringify("x".repeat(200));
+  const small = Array.from(text, (byte) => `1\r\n${byte}\r\n`).join("");
+  expect((await exchange(app, `${CHUNKED}${small}0\r\n\r\n`)).status).toBe(200);
+  const large = `258\r\n${" ".repeat(600)}\r\n`.repeat(400);
+  expect((await exchange(app, `${CHUNKED}${large}2\r\n{}\r\n0\r\n\r\n`)).status).toBe(200);
+});
+
+test("small chunks behind an unanswered request are not collected", async () => {
+  await listening();
+  using connection = await RawConnection.open(app);
+  let pieces = 0;
+  app.server.on("request", (request) => {
+    const push = request.push.bind(request);
+    request.push = (piece: unknown) => {
+      pieces += 1;
+      return push(piece);
+    };
+  });
+  connection.send(GET("/never") + CHUNKED + SMALL_CHUNKS);
+  await connection.closed();
+  expect(pieces).toBeLessThan(500);
+});
+
+test.each([
+  ["an unknown path", () => CHUNKED.replace("/", "/nowhere"), 404],
+  ["a wrong method", () => CHUNKED.replace("POST", "PUT"), 405],
+])("of a refused body without a length, only the beginning is read: %s", async (_what, head, status) => {
+  await listening();
+  let read: Socket | undefined;
+  app.server.on("connection", (socket) => (read = socket));
+  using connection = await RawConnection.open(app);
+  connection.send(head() + `8000\r\n${"x".repeat(0x8000)}\r\n`.repeat(1000));
+  const answer = await connection.answer();
+  expect([answer.status, answer.headers["connection"]]).toEqual([status, "close"]);
+  await connection.closed();
+  expect(read?.bytesRead).toBeLessThan(4 * 1024 * 1024);
+});
+
+test.each([
+  ["a user", "red"],
+  ["anybody", undefined],
+])("a connection whose response is not taken is closed, with or without a request behind it: %s", async (_who, org) => {
+  await listening({ responses: { stallMs: 300 } });
+  for (const behind of ["", GET("/")]) {
+    using connection = await RawConnection.open(app);
+    connection.socket.pause();
+    connection.send(GET("/large", org) + behind);
+    await expect.poll(async () => await openConnections()).toBe(1);
+    await expect.poll(async () => await openConnections()).toBe(0);
+  }
+});
+
+test("a connection that waits longer than that for its response is not closed", async () => {
+  await listening({ responses: { stallMs: 50 } });
+  app.server.prependListener("timeout", () => order.push("timeout"));
+  using connection = await RawConnection.open(app);
+  connection.send(GET("/never"));
+  await expect.poll(() => order).toEqual(["timeout"]);
+  expect(await openConnections()).toBe(1);
+});
+
+test("an upgrade behind an unanswered request closes the connection", async () => {
+  await listening();
+  using connection = await RawConnection.open(app);
+  const upgrade = `Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${"A".repeat(22)}==\r\n\r\n`;
+  connection.send(GET("/never") + GET("/").replace("\r\n\r\n", `\r\n${upgrade}`));
+  await connection.closed();
+  expect((await exchange(app, GET("/"))).status).toBe(200);
+});
+
+test.each([
+  ["pongs", (socket: WebSocket) => socket.pong()],
+  ["messages", (socket: WebSocket) => socket.send("x")],
+])("the client of a WebSocket may send a few %s, and is disconnected with 1008 if it goes on", async (_what, send) => {
+  await listening();
+  const socket = new WebSocket(app.listeningOrigin.replace("http", "ws") + "/followed");
+  let code: number | undefined;
+  socket.on("close", (closed) => (code = closed));
+  await once(socket, "open");
+  for (let count = 0; count < 100; count++) send(socket);
+  const ponged = once(socket, "pong");
+  socket.ping();
+  await ponged;
+  for (let count = 0; count < 20_000; count++) send(socket);
+  await expect.poll(() => code).toBe(1008);
+  expect(frames).toBeLessThan(1000);
+});
+
+test("an organisation with many busy connections waits behind itself, not others behind it", async () => {
+  await listening();
+  const open = async (org: string) => {
+    const connection = await RawConnection.open(app);
+    await connection.send(GET("/", org)).answer();
+    return connection;
+  };
+  const red = await Promise.all(Array.from({ length: 12 }, () => open("red")));
+  using blue = await open("blue");
+  for (const connection of red) connection.send(GET("/busy/red", "red"));
+  blue.send(GET("/busy/blue", "blue"));
+  expect((await blue.answer()).status).toBe(200);
+  for (const connection of red) expect((await connection.answer()).status).toBe(200);
+  expect(order.indexOf("blue")).toBeLessThan(8);
+  for (const connection of red) connection[Symbol.dispose]();
+});
+
+test("the internal listeners refuse small chunks and read no long body", async () => {
+  await listening();
+  await using internal = await listenInternally("HEALTH_LISTEN", { host: "127.0.0.1", port: 0 }, 8, (_request, response) => response.end());
+  for (const body of [SMALL_CHUNKS, `8000\r\n${"x".repeat(0x8000)}\r\n`.repeat(1000)]) {
+    const socket = connect(internal.port, "127.0.0.1").on("error", () => undefined);
+    socket.resume().write(CHUNKED + body);
+    await expect.poll(() => socket.destroyed).toBe(true);
+  }
+});
+
+async function openConnections(): Promise<number> {
+  const { promise, resolve, reject } = Promise.withResolvers<number>();
+  app.server.getConnections((error, count) => (error ? reject(error) : resolve(count)));
+  return await promise;
+}
