@@ -36,7 +36,7 @@ export async function runTests(
   const second: ReportedFile[] = [];
   for (const path of runs) {
     console.log(`\nonce more, alone: ${path.map((file) => relative(root, file)).join("") || "everything"}`);
-    const report = await runVitest(root, reporter, [...args, ...path]);
+    const report = await runVitest(root, reporter, [...args.filter((arg) => !arg.startsWith("--shard")), ...path]);
     second.push(...report.files);
     errors.push(...report.errors);
   }
