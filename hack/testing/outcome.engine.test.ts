@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { temporaryFolder } from "../../test/fixtures/processes.ts";
 import { runTests, type Outcome } from "./outcome.ts";
 
-const QUIET = { reporter: "dot" };
+const QUIET = { reporter: "hanging-process" };
 const ONCE =
   'import { existsSync, writeFileSync } from "node:fs"; const once = (name) => { if (existsSync(name)) return; writeFileSync(name, ""); throw new Error(name); };';
 const FILES: Record<string, string> = {
@@ -28,7 +28,7 @@ function project(name: string, files: Record<string, string>, config = ""): stri
   const root = join(folder.path, name);
   mkdirSync(root);
   symlinkSync(join(import.meta.dirname, "../../node_modules"), join(root, "node_modules"));
-  writeFileSync(join(root, "vitest.config.ts"), `export default { test: { globals: true, fileParallelism: false, ${config} } };`);
+  writeFileSync(join(root, "vitest.config.mjs"), `export default { test: { globals: true, fileParallelism: false, ${config} } };`);
   for (const [file, text] of Object.entries(files)) writeFileSync(join(root, file), `${ONCE}\n${text}`);
   return root;
 }

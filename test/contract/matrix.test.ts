@@ -39,7 +39,8 @@ const ALERTING = MATRIX.flatMap((row) => (row.path.startsWith("/alerting/") ? [{
 test("each row by hand asks for what the declaration of its route asks for", () => {
   const declared = new Map(DECLARED.map((route) => [nameOf(route), authOf(route.access)]));
   // The description itself is the only route that createApp() adds.
-  for (const row of BY_HAND.filter(({ path }) => path !== "/openapi.json")) expect([nameOf(row), row.auth]).toEqual([nameOf(row), declared.get(nameOf(row))]);
+  for (const row of BY_HAND.filter(({ path }) => path !== "/openapi.json"))
+    expect([nameOf(row), row.auth]).toEqual([nameOf(row), declared.get(nameOf(row))]);
 });
 
 describe.each(MATRIX.map((row) => [`${row.method} ${row.path}`, row] as const))("%s", (_title, row) => {

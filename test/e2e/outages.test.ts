@@ -1,7 +1,7 @@
 // With E2E_OUTAGES=1: outages of the services that an agent depends on, one after the other, while a pod writes numbered lines. The agent
 // reaches the backend over TLS with a private authority, through an outgoing proxy. Each step ends when all lines are stored exactly once.
 // Takes about twelve minutes. E2E_DNS_PID is the process that resolves the cluster's names, E2E_REBOOT a command that ends every process
-// of the node and starts them again. Recorded runs: docs/measurements/2026-11-26-agents.md.
+// of the node and starts them again. Recorded runs: docs/measurements/0.1.0.md.
 import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";

@@ -1,6 +1,6 @@
 // With E2E_STORM=1: the agent is killed 60 times, 15 times each while it enrols, rotates its key, is upgraded and gets remote configuration,
 // while a pod writes 100,000 lines. Afterwards there is one registration, one chain of keys, and each line once. Takes eight minutes.
-// Recorded runs: docs/measurements/2026-11-26-agents.md.
+// Recorded runs: docs/measurements/0.1.0.md.
 import { randomInt, randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
