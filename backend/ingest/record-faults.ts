@@ -14,6 +14,8 @@ export interface RecordFaults {
   /** Log records that are stored without an invalid id, and the first one. */
   withoutId: number;
   firstId: string;
+  /** The first record that was not stored for another reason, by reason. */
+  readonly others: Record<string, string>;
 }
 
 /** What was not stored of a body, by reason. */
@@ -28,7 +30,7 @@ const MAX_NAMED = 3;
 const MAX_CHARACTERS = 400;
 
 export function noFaults(): RecordFaults {
-  return { leftOut: 0, found: 0, first: [], withoutId: 0, firstId: "" };
+  return { leftOut: 0, found: 0, first: [], withoutId: 0, firstId: "", others: {} };
 }
 
 /**
@@ -50,7 +52,7 @@ export function keepWithoutId(faults: RecordFaults, what: () => string): void {
 
 /** The result fields of a body with these faults, next to what was dropped for other reasons. */
 export function withFaults(dropped: NotStored["dropped"], faults: RecordFaults | undefined): NotStored {
-  if (!faults || faults.leftOut + faults.withoutId === 0) return { dropped };
+  if (!faults || faults.leftOut + faults.withoutId + Object.keys(faults.others).length === 0) return { dropped };
   return { dropped: faults.leftOut === 0 ? dropped : { ...dropped, [INVALID_RECORD]: faults.leftOut }, faults };
 }
 
@@ -67,8 +69,8 @@ export function requireUsable({ accepted, dropped, faults }: NotStored & { reado
 /** `3 too_old; 1 invalid_record (timeseries[4].labels[0].name: must not be empty)`; `advice` explains reasons to the sender. */
 export function notStored({ dropped, faults }: NotStored, advice: Readonly<Record<string, string>>): string {
   const text = Object.entries(dropped).map(([reason, count]) => {
-    const named = reason === INVALID_RECORD && faults ? ` (${listed(faults)})` : "";
-    return `${count} ${advice[reason] ?? reason}${named}`;
+    const named = reason === INVALID_RECORD && faults ? listed(faults) : faults?.others[reason];
+    return `${count} ${advice[reason] ?? reason}${named === undefined ? "" : ` (${named})`}`;
   });
   return text.join("; ");
 }

@@ -3,7 +3,16 @@
 // Source: OpenTelemetry specification, compatibility/prometheus_and_openmetrics.md, "OTLP Metric points to Prometheus". HELP and TYPE lines
 // are omitted, because they would be half of the bytes of a small scrape and the backend does not store metadata. Scope labels are omitted
 // too.
-import { BodyError, listOf, type MetricsDocument, parseDocument, type ResourceMetrics } from "./document.ts";
+import {
+  BodyError,
+  countPoints,
+  listOf,
+  type MetricsDocument,
+  parseDocument,
+  requireMessage,
+  type ResourceMetrics,
+  ShapeError,
+} from "./document.ts";
 import { MAX_REQUESTS_PER_BODY } from "./limits.ts";
 import { MetricLines, type Writing } from "./metric-lines.ts";
 import { ResourceLabels } from "./series-labels.ts";
@@ -20,18 +29,37 @@ export interface FastMetrics {
   ): { readonly text: Buffer; readonly drops: readonly (readonly [DropReason, number])[] } | undefined;
 }
 
+/** Called for a part of the document that cannot be read, with what is wrong with it and the number of its points. */
+export type OnFault = (problem: string, points: number) => void;
+
 export class MetricsConverter {
+  readonly #onFault: OnFault | undefined;
+  #place: readonly [resource: number, scope?: number, metric?: number] = [0];
+  #writer: SeriesWriter | undefined;
   readonly #lines: MetricLines;
   readonly #drop: OnDrop;
   readonly #fast: FastMetrics | undefined;
   readonly #onExemplars: OnExemplars | undefined;
 
-  /** `onDrop` gets the number of omitted points per reason, `onExemplars` the exemplars of points that `fast` does not convert. */
-  constructor(onDrop: OnDrop, fast?: FastMetrics, onExemplars?: OnExemplars) {
+  /**
+   * `onDrop` gets the number of omitted points per reason, `onExemplars` the exemplars of points that `fast` does not convert. Without
+   * `onFault`, a document with a part that cannot be read is malformed.
+   */
+  constructor(onDrop: OnDrop, fast?: FastMetrics, onExemplars?: OnExemplars, onFault?: OnFault) {
+    this.#onFault = onFault;
     this.#drop = onDrop;
     this.#lines = new MetricLines(onDrop);
     this.#fast = fast;
     this.#onExemplars = onExemplars;
+  }
+
+  /** The path of what is converted now: during `onDrop` and `onFault`, of what they are called for. */
+  get path(): string {
+    const [resource, scope, metric] = this.#place;
+    const path = `resourceMetrics[${resource}]`;
+    if (scope === undefined) return path;
+    if (metric === undefined) return `${path}.scopeMetrics[${scope}]`;
+    return `${path}.scopeMetrics[${scope}].metrics[${metric}]${this.#writer ? `.dataPoints[${this.#writer.point}]` : ""}`;
   }
 
   /**
@@ -51,7 +79,11 @@ export class MetricsConverter {
     try {
       const { resourceMetrics } = parseDocument(json) as MetricsDocument;
       const targets = new Set<string>();
-      for (const resource of listOf(resourceMetrics)) yield* this.#resource(resource, targets, posts);
+      for (const [index, resource] of listOf(resourceMetrics, "resourceMetrics").entries()) {
+        this.#place = [index];
+        this.#writer = undefined;
+        yield* this.#resource(resource, targets, posts);
+      }
       yield* posts.finish();
     } catch (cause) {
       if (cause instanceof BodyError) throw cause;
@@ -59,16 +91,30 @@ export class MetricsConverter {
     }
   }
 
-  *#resource({ resource, scopeMetrics }: ResourceMetrics, targets: Set<string>, posts: Posts): Generator<Buffer, void> {
-    const labels = new ResourceLabels(listOf(resource?.attributes));
-    const writer = new SeriesWriter(labels, posts, this.#drop, this.#onExemplars);
-    for (const { metrics } of listOf(scopeMetrics)) {
-      for (const metric of listOf(metrics)) {
-        const { points, write } = this.#lines.writing(metric, writer) ?? NOTHING;
+  *#resource(part: ResourceMetrics, targets: Set<string>, posts: Posts): Generator<Buffer, void> {
+    const [resource] = this.#place;
+    const read = this.#read(part, countOfResource, (whole) => {
+      if (this.#onFault && whole.resource) requireMessage(whole.resource);
+      const scopes = listOf(whole.scopeMetrics, "scopeMetrics");
+      return { scopes, labels: new ResourceLabels(listOf(whole.resource?.attributes, "resource.attributes")) };
+    });
+    if (!read) return;
+    const { scopes, labels } = read;
+    const onBadPoint = this.#onFault && ((error: unknown): void => this.#fault(error, 1));
+    const writer = new SeriesWriter(labels, posts, this.#drop, this.#onExemplars, onBadPoint);
+    for (const [scope, item] of scopes.entries()) {
+      this.#place = [resource, scope];
+      const metrics = this.#read(item, countOfScope, (whole) => listOf(whole.metrics, "metrics")) ?? [];
+      for (const [index, metric] of metrics.entries()) {
+        this.#place = [resource, scope, index];
+        writer.point = 0;
+        const { points, write } = this.#read(metric, countPoints, (whole) => this.#lines.writing(whole, writer)) ?? NOTHING;
+        this.#writer = writer;
         for (let from = 0; from < points.length; from += SLICE_POINTS) {
           write(points.length <= SLICE_POINTS ? points : points.slice(from, from + SLICE_POINTS));
           if (posts.hasFull) yield* posts.takeFull();
         }
+        this.#writer = undefined;
       }
     }
     const info = writer.lastTime === undefined || targets.has(labels.target) ? undefined : labels.infoText();
@@ -76,6 +122,34 @@ export class MetricsConverter {
     targets.add(labels.target);
     posts.text += `target_info{${info}} 1${writer.lastTime}\n`;
   }
+
+  /** Undefined if the message cannot be read, which costs its points. */
+  #read<M, T>(message: M, points: (message: M) => number, read: (message: M) => T): T | undefined {
+    try {
+      if (this.#onFault) requireMessage(message);
+      return read(message);
+    } catch (error) {
+      this.#fault(error, Math.max(1, points(message)));
+      return undefined;
+    }
+  }
+
+  /** Throws the error if nothing takes faults. */
+  #fault(error: unknown, points: number): void {
+    if (!this.#onFault || error instanceof BodyError) throw error;
+    const problem = error instanceof RangeError ? "is nested too deeply" : "has an attribute or another field of a wrong type";
+    this.#onFault(error instanceof ShapeError ? error.message : problem, points);
+  }
+}
+
+function countOfScope(scope: unknown): number {
+  const metrics: unknown = (scope as { metrics?: unknown } | null)?.metrics;
+  return Array.isArray(metrics) ? metrics.reduce<number>((sum, metric) => sum + countPoints(metric), 0) : 0;
+}
+
+function countOfResource(resource: unknown): number {
+  const scopes: unknown = (resource as { scopeMetrics?: unknown } | null)?.scopeMetrics;
+  return Array.isArray(scopes) ? scopes.reduce<number>((sum, scope) => sum + countOfScope(scope), 0) : 0;
 }
 
 const NOTHING: Writing = { points: [], write: () => {} };

@@ -114,11 +114,30 @@ export function toInt32(value: Int32 | undefined): number | undefined {
   return number === (number | 0) ? number : undefined;
 }
 
-/** A repeated field. Throws TypeError for other values: a string has a length too, and an object may have one. */
-export function listOf<T>(value: readonly T[] | undefined): readonly T[] {
+/** A field has a type that the protobuf JSON mapping does not allow. */
+export class ShapeError extends TypeError {}
+
+/** A repeated field. Throws ShapeError for other values: a string has a length too, and an object may have one. */
+export function listOf<T>(value: readonly T[] | undefined, name = "a repeated field"): readonly T[] {
   if (value === undefined || value === null) return [];
-  if (!Array.isArray(value)) throw new TypeError("a repeated field is not a list");
+  if (!Array.isArray(value)) throw new ShapeError(`${name} must be a list`);
   return value;
+}
+
+/** Throws ShapeError unless it is a message. A list in its place may have the reason why there is none. */
+export function requireMessage(value: unknown): void {
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return;
+  const reason: unknown = Array.isArray(value) ? value[1] : undefined;
+  throw new ShapeError(typeof reason === "string" ? reason : "must be an object");
+}
+
+/** The number of points of a metric of any shape. */
+export function countPoints(metric: unknown): number {
+  const data: unknown[] = Object.values(metric ?? {});
+  return data.reduce<number>((sum, part) => {
+    const points: unknown = (part as { dataPoints?: unknown } | null)?.dataPoints;
+    return sum + (Array.isArray(points) ? points.length : 0);
+  }, 0);
 }
 
 /** An attribute's value as text: scalars as they are, bytes as base64, lists and maps as JSON. "" for an empty value. */

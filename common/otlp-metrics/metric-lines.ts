@@ -29,7 +29,7 @@ export class MetricLines {
   /** Undefined if the points cannot be represented, or if there are none. */
   writing(metric: Metric, writer: SeriesWriter): Writing | undefined {
     const { gauge, sum, histogram, exponentialHistogram, summary } = metric;
-    const points = listOf<Point>((gauge ?? sum ?? histogram ?? exponentialHistogram ?? summary)?.dataPoints);
+    const points = listOf<Point>((gauge ?? sum ?? histogram ?? exponentialHistogram ?? summary)?.dataPoints, "dataPoints");
     if (points.length === 0) return undefined;
     const temporality = (sum ?? histogram ?? exponentialHistogram)?.aggregationTemporality;
     if (!gauge && !summary && !isCumulative(temporality)) {

@@ -145,10 +145,11 @@ export class PointLabels {
   }
 
   #prepare(attributes: readonly KeyValue[]): void {
+    // First, because a key may not be a text, which throws: the next point must not get the labels of the one before.
+    this.#openings = undefined;
     this.#keys = attributes.map(({ key = "" }) => key);
     const names = this.#keys.map((key) => freeName(findLabel(key).name, this.#reserved));
     const distinct = new Set(names);
-    this.#openings = undefined;
     if (distinct.size !== names.length || distinct.has("") || names.length > MAX_LABELS) return;
     this.#head = this.#resource.text(MAX_LABELS - names.length, distinct);
     this.#openings = names.map((name, index) => `${index === 0 && this.#head === "" ? "" : ","}${name}="`);

@@ -2,6 +2,7 @@
 // represented is counted by reason and never becomes a wrong number.
 import { type BoundsText, type Bucket, explicitBuckets, exponentialBuckets } from "./histogram-buckets.ts";
 import {
+  BodyError,
   type ExponentialHistogramPoint,
   type HistogramPoint,
   type Int64,
@@ -10,6 +11,7 @@ import {
   type NumberPoint,
   type OtlpExemplar,
   type Point,
+  requireMessage,
   type SummaryPoint,
   toDigits,
   toDouble,
@@ -24,6 +26,9 @@ export type OnDrop = (reason: DropReason, points: number) => void;
 
 /** Called with the exemplars of a point; the last function returns the labels of the series to which one of them belongs. */
 export type OnExemplars = (name: string, exemplars: readonly OtlpExemplar[], labelTextOf: (exemplar: OtlpExemplar) => string) => void;
+
+/** Called with the error of a point that cannot be read, instead of throwing it. */
+export type OnBadPoint = (error: unknown) => void;
 
 /** Buffer to which lines are written (converter.ts). */
 export interface Lines {
@@ -44,45 +49,61 @@ export class SeriesWriter {
   readonly #lines: Lines;
   readonly #drop: OnDrop;
   readonly #onExemplars: OnExemplars | undefined;
+  readonly #onBadPoint: OnBadPoint | undefined;
   readonly #plain: PointLabels;
+  /** Index of the current point of the metric; set it to 0 before each metric. */
+  point = 0;
   #timeNano: Int64 | undefined;
   #time: string | undefined = "";
   /** Time of the last written point: ` <ms>`, or "" for a point without time; undefined before the first. */
   lastTime: string | undefined;
 
   /** Without `onExemplars`, exemplars are ignored; the lines never contain them. */
-  constructor(resource: ResourceLabels, lines: Lines, drop: OnDrop, onExemplars?: OnExemplars) {
+  constructor(resource: ResourceLabels, lines: Lines, drop: OnDrop, onExemplars?: OnExemplars, onBadPoint?: OnBadPoint) {
     this.#resource = resource;
     this.#lines = lines;
     this.#drop = drop;
     this.#onExemplars = onExemplars;
+    this.#onBadPoint = onBadPoint;
     this.#plain = new PointLabels(resource);
   }
 
   numbers(name: string, points: readonly NumberPoint[]): void {
     const open = `${name}{`;
     const lines = this.#lines;
-    for (const point of points) {
+    this.#each(points, (point) => {
       const labelText = this.#labelText(point, this.#plain);
-      if (labelText === undefined) continue;
+      if (labelText === undefined) return;
       const value = numberText(point);
-      if (value === undefined) {
-        this.#drop("malformed_point", 1);
-        continue;
-      }
+      if (value === undefined) return this.#drop("malformed_point", 1);
       lines.text += labelText === "" ? `${name} ${value}${this.#time}\n` : `${open}${labelText}} ${value}${this.#time}\n`;
-      if (point.exemplars) this.#onExemplars?.(name, listOf(point.exemplars), () => labelText);
+      if (point.exemplars) this.#onExemplars?.(name, exemplarsOf(point), () => labelText);
+    });
+  }
+
+  /** Every line of a point is written after all of it was read, so a point that cannot be read has no lines. */
+  #each<P extends Point>(points: readonly P[], write: (point: P) => void): void {
+    const onBadPoint = this.#onBadPoint;
+    for (const point of points) {
+      try {
+        if (onBadPoint) requireMessage(point);
+        write(point);
+      } catch (error) {
+        if (!onBadPoint || error instanceof BodyError) throw error;
+        onBadPoint(error);
+      }
+      this.point += 1;
     }
   }
 
   histograms(name: string, points: readonly HistogramPoint[], bounds: BoundsText): void {
     const labels = new PointLabels(this.#resource, "le");
-    for (const point of points) this.#histogram(name, point, labels, () => explicitBuckets(point, bounds));
+    this.#each(points, (point) => this.#histogram(name, point, labels, () => explicitBuckets(point, bounds)));
   }
 
   exponentialHistograms(name: string, points: readonly ExponentialHistogramPoint[]): void {
     const labels = new PointLabels(this.#resource, "le");
-    for (const point of points) this.#histogram(name, point, labels, () => exponentialBuckets(point));
+    this.#each(points, (point) => this.#histogram(name, point, labels, () => exponentialBuckets(point)));
   }
 
   #histogram(
@@ -105,19 +126,18 @@ export class SeriesWriter {
     this.#lines.text += `${open}le="+Inf"} ${count}${end}${this.#sumAndCount(name, labelText, toDouble(point.sum), count)}`;
     if (!point.exemplars) return;
     const bucketOf = (exemplar: OtlpExemplar): string => `${labelText}${labelText === "" ? "" : ","}${leOf(exemplar, found)}`;
-    this.#onExemplars?.(`${name}_bucket`, listOf(point.exemplars), bucketOf);
+    this.#onExemplars?.(`${name}_bucket`, exemplarsOf(point), bucketOf);
   }
 
   summaries(name: string, points: readonly SummaryPoint[]): void {
     const labels = new PointLabels(this.#resource, "quantile");
-    for (const point of points) {
+    this.#each(points, (point) => {
       const labelText = this.#labelText(point, labels);
-      if (labelText === undefined) continue;
+      if (labelText === undefined) return;
       const count = toDigits(point.count ?? 0);
       const quantiles = listOf(point.quantileValues).map(({ quantile, value }) => [toDouble(quantile ?? 0), toDouble(value ?? 0)] as const);
       if (count === undefined || quantiles.some(([quantile]) => !(quantile !== undefined && quantile >= 0 && quantile <= 1))) {
-        this.#drop("malformed_point", 1);
-        continue;
+        return this.#drop("malformed_point", 1);
       }
       const open = `${name}{${labelText}${labelText === "" ? "" : ","}quantile="`;
       for (const [quantile = 0, value = Number.NaN] of quantiles) {
@@ -125,7 +145,7 @@ export class SeriesWriter {
         this.#lines.writeIfLarge();
       }
       this.#lines.text += this.#sumAndCount(name, labelText, toDouble(point.sum ?? 0), count);
-    }
+    });
   }
 
   #sumAndCount(name: string, labelText: string, sum: number | undefined, count: string): string {
@@ -142,7 +162,7 @@ export class SeriesWriter {
       this.#timeNano = point.timeUnixNano;
       this.#time = timeText(point.timeUnixNano);
     }
-    const labelText = labels.text(listOf(point.attributes));
+    const labelText = labels.text(listOf(point.attributes, "attributes"));
     if (this.#time === undefined || labelText === undefined) {
       this.#drop(labelText === undefined ? "too_many_labels" : "bad_time", 1);
       return undefined;
@@ -151,6 +171,11 @@ export class SeriesWriter {
     this.#lines.writeIfLarge();
     return labelText;
   }
+}
+
+/** Exemplars of any shape: a fault of one must not cost its point. */
+function exemplarsOf({ exemplars }: Point): readonly OtlpExemplar[] {
+  return Array.isArray(exemplars) ? exemplars : [exemplars as unknown as OtlpExemplar];
 }
 
 /** ` <milliseconds>`; "" for no time, which the store treats as now; undefined for a time that the store would misinterpret. */

@@ -14,7 +14,7 @@ import {
 } from "../limits.ts";
 import { JsonOutput } from "../json-output.ts";
 import { asObject, FieldError } from "../otlp/json.ts";
-import { BYTES, VARINT, WireReader } from "../protobuf/wire-reader.ts";
+import { BYTES, MALFORMED, VARINT, WireReader } from "../protobuf/wire-reader.ts";
 import { leaveOut, type RecordFaults } from "../record-faults.ts";
 import { decompressSnappy } from "../snappy.ts";
 
@@ -65,7 +65,7 @@ function readProtobuf(push: Uint8Array, writer: LogsWriter, faults: RecordFaults
       } catch (error) {
         const isMalformed = error instanceof ApiError && error.code === "malformed_body";
         if (!isMalformed || ++malformed > MAX_MALFORMED_PARTS) throw error;
-        throw new FieldError("", error.message);
+        throw new FieldError("", error.message.slice(MALFORMED.length));
       }
     });
   reader.message(0, push.byteLength, () => {

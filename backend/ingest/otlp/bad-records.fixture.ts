@@ -25,9 +25,14 @@ const SHARED: readonly BadRecord[] = [
   { name: "a key that is not UTF-8", fields: { attributes: [{ key: `k${RAW}` }] }, named: ": key is not UTF-8" },
   { name: "lists 70 deep", fields: attribute(deep(70)), named: ".attributes[0].value", isJsonOnly: true },
   { name: "lists 60 deep in protobuf", fields: attribute(deep(60)), named: ": messages are nested more than 100 deep" },
-  { name: "an integer of 2^63", fields: attribute({ intValue: "9223372036854775808" }), named: ".intValue", isJsonOnly: true },
+  {
+    name: "an integer of 2^63",
+    fields: attribute({ intValue: "9223372036854775808" }),
+    named: ".attributes[0].value.intValue",
+    isJsonOnly: true,
+  },
   { name: "an integer with a fraction", fields: attribute({ intValue: "1.0" }), named: ".attributes[0].value.intValue", isJsonOnly: true },
-  { name: "two kinds of a value", fields: attribute({ intValue: 1, boolValue: true }), named: ".intValue" },
+  { name: "two kinds of a value", fields: attribute({ intValue: 1, boolValue: true }), named: ".attributes[0].value.intValue" },
   { name: "attributes that are no list", fields: { attributes: { a: 1 } }, named: ".attributes: must be an array", isJsonOnly: true },
 ];
 

@@ -102,6 +102,9 @@ export class WireReader {
   }
 }
 
+/** The beginning of the message of `malformed_body`. */
+export const MALFORMED = "the body is not the protobuf message of this protocol: ";
+
 function malformed(why: string): ApiError {
-  return new ApiError("malformed_body", `the body is not the protobuf message of this protocol: ${why}`);
+  return new ApiError("malformed_body", MALFORMED + why);
 }

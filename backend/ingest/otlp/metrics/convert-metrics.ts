@@ -4,6 +4,9 @@ import { BodyError } from "../../../../common/otlp-metrics/document.ts";
 import { MetricsConverter } from "../../../../common/otlp-metrics/converter.ts";
 import { ApiError, type ErrorCode } from "../../../errors.ts";
 import { type Exemplar, ExemplarList } from "../../remote-write/exemplar-list.ts";
+import { leaveOut, noFaults, type RecordFaults, withFaults } from "../../record-faults.ts";
+import { type BatchShape, planBatch } from "../batch.ts";
+import { checkNames } from "../field-names.ts";
 import { protobufToJson } from "../protobuf/to-json.ts";
 import { addOtlpExemplars } from "./otlp-exemplars.ts";
 
@@ -19,6 +22,7 @@ export interface ConvertedMetrics {
   readonly exemplars: readonly Exemplar[];
   /** Dropped data points and exemplars by reason. */
   readonly dropped: Readonly<Record<string, number>>;
+  readonly faults?: RecordFaults;
 }
 
 /** Limits a part of the text; a body becomes at most eight parts (common/otlp-metrics). */
@@ -32,21 +36,41 @@ const CODES: Readonly<Record<BodyError["kind"], ErrorCode>> = {
 };
 
 let dropped: Record<string, number> = {};
+let faults = noFaults();
 let exemplarList = new ExemplarList();
 const drop = (reason: string, count: number): void => void (dropped[reason] = (dropped[reason] ?? 0) + count);
+const dropPoints = (reason: string, count: number): void => {
+  faults.others[reason] ??= converter.path;
+  drop(reason, count);
+};
 /** One per thread, because it remembers metric names. */
-const converter = new MetricsConverter(drop, undefined, (...seen) => addOtlpExemplars(exemplarList, drop, ...seen));
+const converter: MetricsConverter = new MetricsConverter(
+  dropPoints,
+  undefined,
+  (...seen) => addOtlpExemplars(exemplarList, drop, ...seen),
+  (problem, points) => leaveOut(faults, points, () => `${converter.path}: ${problem}`),
+);
+const SHAPE: BatchShape = { resources: "resourceMetrics", scopes: "scopeMetrics", records: "metrics" };
 
-/** Throws malformed_body, invalid_payload or batch_too_large; the latter also if the text exceeds `maxTextBytes`. */
+/**
+ * Leaves out points that cannot be read. Throws malformed_body, invalid_payload or batch_too_large; the latter also if the text exceeds
+ * `maxTextBytes`.
+ */
 export function convertMetrics({ body, encoding }: MetricsTask, maxTextBytes?: number): ConvertedMetrics {
   const json = encoding === "protobuf" ? protobufToJson("metrics", body) : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   dropped = {};
+  faults = noFaults();
   exemplarList = new ExemplarList();
   try {
+    if (encoding !== "protobuf") checkNames(json.toString("latin1"));
     const texts = [...converter.convert(json, MAX_TEXT_BYTES, maxTextBytes)].map((text) => new Uint8Array(text));
-    return { texts, exemplars: exemplarList.exemplars, dropped };
+    const counts = withFaults(dropped, faults);
+    // A success must not mean that nothing was understood.
+    if (texts.length === 0 && Object.keys(counts.dropped).length === 0) planBatch(json, SHAPE, true);
+    return { texts, exemplars: exemplarList.exemplars, ...counts };
   } catch (error) {
     if (!(error instanceof BodyError)) throw error;
+    if (error.cause instanceof ApiError) throw error.cause;
     throw new ApiError(CODES[error.kind], error.message, { cause: error });
   }
 }

@@ -95,14 +95,18 @@ test.each([20, 1000])("the text of %i points counts as memory of the request unt
   expect(handler.budget.heldBytes).toBe(0);
 });
 
-test("a body with a list that is none is refused before its good points are stored", async () => {
+test("of a body with a list that is none the good points are stored, and the other metric is named", async () => {
   let stored = 0;
   const { take } = openHandler(async () => ({ accepted: ++stored, dropped: {} }));
   const bad = { name: "bad", sum: { aggregationTemporality: 1, dataPoints: { length: "x" } } };
   const good = { name: "good", gauge: { dataPoints: [{ asInt: "1" }] } };
   const body = Buffer.from(JSON.stringify({ resourceMetrics: [{ scopeMetrics: [{ metrics: [good, bad] }] }] }));
-  await expect(take(body)).rejects.toMatchObject({ code: "invalid_payload", status: 400 });
-  expect(stored).toBe(0);
+  expect(await take(body)).toMatchObject({
+    accepted: 1,
+    dropped: { invalid_record: 1 },
+    faults: { first: ["resourceMetrics[0].scopeMetrics[0].metrics[1]: dataPoints must be a list"] },
+  });
+  expect(stored).toBe(1);
 });
 
 test("a small remote write request whose references repeat a long symbol is checked on a thread", async () => {

@@ -10,6 +10,7 @@ import type { IngestSignal } from "../../ingest-handler.ts";
 import { type JobError, ThreadPool, toApiError } from "../thread-pool.ts";
 import { addExemplars, type ExemplarIngest, addCounts } from "../../remote-write/exemplar-ingest.ts";
 import { checkFast, type CheckedWrite, checkWrite, type WriteTask } from "../../remote-write/check-write.ts";
+import { requireUsable } from "../../record-faults.ts";
 import { snappyLength } from "../../snappy.ts";
 import { type ConvertedMetrics, convertMetrics, type MetricsTask } from "./convert-metrics.ts";
 
@@ -48,20 +49,25 @@ export function createOtlpMetricsIngest(
   storeExemplars: ExemplarIngest,
 ): IngestSignal {
   return async (sender, body, { encoding, receivedAt, reservation }) =>
-    await threads.convert(sender.orgId, { body, ...(encoding === "protobuf" && { encoding }) }, async ({ texts, dropped, exemplars }) => {
-      reservation?.add(texts.reduce((sum, { byteLength }) => sum + byteLength, 0));
-      const total = { accepted: 0, dropped, storedBytes: 0, activeSeries: 0 };
-      for (const text of texts) {
-        const stored = await exposition(sender, Buffer.from(text.buffer), { receivedAt });
-        total.accepted += stored.accepted;
-        total.storedBytes += text.byteLength;
-        total.activeSeries = stored.activeSeries ?? 0;
-        total.dropped = addCounts(total.dropped, stored.dropped);
-      }
-      const { activeSeries, ...rest } = total;
-      const result = activeSeries > 0 ? { ...rest, activeSeries } : rest;
-      return await addExemplars(storeExemplars, exemplars, result, { sender, receivedAt, reservation });
-    });
+    await threads.convert(
+      sender.orgId,
+      { body, ...(encoding === "protobuf" && { encoding }) },
+      async ({ texts, dropped, faults, exemplars }) => {
+        reservation?.add(texts.reduce((sum, { byteLength }) => sum + byteLength, 0));
+        const total = { accepted: 0, dropped, storedBytes: 0, activeSeries: 0 };
+        for (const text of texts) {
+          const stored = await exposition(sender, Buffer.from(text.buffer), { receivedAt });
+          total.accepted += stored.accepted;
+          total.storedBytes += text.byteLength;
+          total.activeSeries = stored.activeSeries ?? 0;
+          total.dropped = addCounts(total.dropped, stored.dropped);
+        }
+        const { activeSeries, ...rest } = total;
+        const result = { ...rest, ...(activeSeries > 0 && { activeSeries }), ...(faults && { faults }) };
+        requireUsable(result);
+        return await addExemplars(storeExemplars, exemplars, result, { sender, receivedAt, reservation });
+      },
+    );
 }
 
 export class MetricsThreads implements AsyncDisposable {

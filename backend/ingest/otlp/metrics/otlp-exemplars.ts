@@ -17,18 +17,27 @@ export function addOtlpExemplars(
 ): void {
   for (const [index, exemplar] of exemplars.entries()) {
     if (!list.hasRoomFor(0)) return drop("exemplar_limit", exemplars.length - index);
-    const value = numberText(exemplar);
-    const time = toDigits(exemplar.timeUnixNano);
-    if (value === undefined || time === undefined) {
+    const read = readExemplar(exemplar);
+    if (!read) {
       drop("exemplar_malformed", 1);
       continue;
     }
+    const { value, time, labels } = read;
     const labelText = labelTextOf(exemplar);
     const seriesBytes = name.length + Buffer.byteLength(labelText);
     if (!list.hasRoomFor(seriesBytes)) return drop("exemplar_limit", exemplars.length - index);
-    const labels = labelsOf(exemplar);
     const timeMs = Number(time.slice(0, -6));
     list.push({ series: [["__name__", name], ...pairsOf(labelText)], labels, value, timeMs }, seriesBytes + bytesOf(labels));
+  }
+}
+
+/** Undefined if it is malformed, which must not cost its point. */
+function readExemplar(exemplar: OtlpExemplar): { value: string; time: string; labels: LabelPairs } | undefined {
+  try {
+    const [value, time] = [numberText(exemplar), toDigits(exemplar.timeUnixNano)];
+    return value === undefined || time === undefined ? undefined : { value, time, labels: labelsOf(exemplar) };
+  } catch {
+    return undefined;
   }
 }
 

@@ -1,0 +1,90 @@
+// One metric or data point that cannot be read costs one: all others of its body are converted, and the answer names it.
+import { expect, test } from "vitest";
+import { bytesField, encodeProtobuf } from "../protobuf/encode.fixture.ts";
+import { successBody } from "../answers.ts";
+import { convertMetrics, type ConvertedMetrics } from "./convert-metrics.ts";
+
+const T = "1795262400123456789";
+const attribute = (key: unknown, value: unknown = { stringValue: "x" }) => ({ key, value });
+const point = (index: number) => ({ timeUnixNano: T, asInt: String(index), attributes: [attribute("n", { stringValue: String(index) })] });
+const gauge = (dataPoints: unknown, name: unknown = "load") => ({ name, gauge: { dataPoints } });
+const documentOf = (...metrics: unknown[]) => ({ resourceMetrics: [{ scopeMetrics: [{ metrics }] }] });
+const GOOD = Array.from({ length: 1000 }, (_, index) => point(index));
+const text = ({ texts }: ConvertedMetrics): string => Buffer.concat(texts).toString();
+const convert = (document: object): ConvertedMetrics => convertMetrics({ body: Buffer.from(JSON.stringify(document)) });
+const EXPECTED = text(convert(documentOf(gauge(GOOD))));
+const AT = "resourceMetrics[0].scopeMetrics[0].metrics[0]";
+const deep = (levels: number): string => `{"arrayValue":{"values":[`.repeat(levels) + "{}" + "]}}".repeat(levels);
+
+test.each<[string, unknown, string]>([
+  ["a point that is none", 5, "must be an object"],
+  ["a point that is null", null, "must be an object"],
+  ["attributes that are no list", { ...point(0), attributes: { a: 1 } }, "attributes must be a list"],
+  ["an attribute that is null", { ...point(0), attributes: [null] }, "wrong type"],
+  ["a key that is a number", { ...point(0), attributes: [attribute(5)] }, "wrong type"],
+  ["a list that is none in an attribute", { ...point(0), attributes: [attribute("a", { arrayValue: { values: 5 } })] }, "must be a list"],
+])("%s costs one point", (_name, bad, problem) => {
+  const converted = convert(documentOf(gauge([...GOOD.slice(0, 600), bad, bad, ...GOOD.slice(600)])));
+  expect(text(converted)).toBe(EXPECTED);
+  expect([converted.dropped, converted.faults?.first[0]]).toEqual([
+    { invalid_record: 2 },
+    expect.stringMatching(`^${RegExp.escape(`${AT}.dataPoints[600]: `)}.*${problem}`),
+  ]);
+});
+
+test.each<[string, unknown, number]>([
+  ["that is null", null, 1],
+  ["whose name is a number", gauge([point(1), point(2)], 5), 2],
+  ["whose points are no list", gauge({ length: 3 }), 1],
+])("a metric %s costs its points", (_name, bad, points) => {
+  const converted = convert(documentOf(bad, gauge(GOOD)));
+  expect([text(converted), converted.dropped]).toEqual([EXPECTED, { invalid_record: points }]);
+});
+
+test("a resource with an attribute of a wrong type costs its points", () => {
+  const bad = { resource: { attributes: [null] }, scopeMetrics: [{ metrics: [gauge(GOOD.slice(0, 7))] }, 5] };
+  const converted = convert({ resourceMetrics: [bad, ...documentOf(gauge(GOOD)).resourceMetrics] });
+  expect([text(converted), converted.dropped]).toEqual([EXPECTED, { invalid_record: 7 }]);
+});
+
+test("a point that is nested too deeply costs one point", () => {
+  const body = JSON.stringify(documentOf(gauge([{ ...point(0), attributes: [attribute("a", "DEEP")] }, ...GOOD])));
+  const converted = convertMetrics({ body: Buffer.from(body.replace('"DEEP"', deep(30_000))) });
+  expect([text(converted), converted.faults?.first]).toEqual([EXPECTED, [`${AT}.dataPoints[0]: is nested too deeply`]]);
+});
+
+test("malformed protobuf in a point costs one point, in a metric its points", () => {
+  const request = (...metrics: Buffer[]) => bytesField(1, bytesField(2, Buffer.concat(metrics)));
+  const metric = (points: Buffer) => bytesField(2, Buffer.concat([bytesField(1, Buffer.from("load")), bytesField(5, points)]));
+  const good = encodeProtobuf("metrics", documentOf(gauge([point(1)])));
+  const broken = bytesField(1, Buffer.from([0x3a, 0x7f]));
+  const body = Buffer.concat([good, request(metric(broken), bytesField(2, Buffer.from([0x0a, 0x7f])))]);
+  const converted = convertMetrics({ body, encoding: "protobuf" });
+  expect(text(converted)).toBe(text(convert(documentOf(gauge([point(1)])))));
+  expect(converted.faults).toMatchObject({
+    leftOut: 2,
+    first: [
+      "resourceMetrics[1].scopeMetrics[0].metrics[0].dataPoints[0]: it ends within a value",
+      "resourceMetrics[1].scopeMetrics[0].metrics[1]: it ends within a value",
+    ],
+  });
+});
+
+test("an answer names the first point of each reason", () => {
+  const { dropped, faults } = convert(documentOf(gauge([point(1), { timeUnixNano: T }, { asInt: "1", timeUnixNano: "x" }])));
+  expect(JSON.parse(successBody("metrics", { accepted: 1, dropped, ...(faults && { faults }) }, "json") as string)).toEqual({
+    partialSuccess: {
+      rejectedDataPoints: "2",
+      errorMessage: `not stored: 1 malformed_point (${AT}.dataPoints[1]); 1 bad_time (${AT}.dataPoints[2])`,
+    },
+  });
+});
+
+test.each([
+  ['{"resource_metrics":[]}', "resource_metrics"],
+  ['{"resourceSpans":[{}]}', "resourceSpans: is not a field"],
+  [JSON.stringify(documentOf({ name: "a", gauge: { data_points: [] } })), "data_points"],
+  [JSON.stringify(documentOf(gauge([{ time_unix_nano: T, asInt: 1 }]))), "time_unix_nano"],
+])("a body with the fields of another message is refused: %s", (body, named) => {
+  expect(() => convertMetrics({ body: Buffer.from(body) })).toThrow(named);
+});

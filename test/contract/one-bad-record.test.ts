@@ -1,0 +1,274 @@
+// One bad record among a thousand costs one record, at every door for programs with an ingest token: what is stored is read back from the
+// engines, and the answer names the record.
+import { randomUUID } from "node:crypto";
+import { Client, credentials, Metadata } from "@grpc/grpc-js";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { BAD_RECORDS, jsonBody, protobufBody } from "../../backend/ingest/otlp/bad-records.fixture.ts";
+import { bytesField, encodeProtobuf, varint } from "../../backend/ingest/otlp/protobuf/encode.fixture.ts";
+import { encodePush, type PushStream } from "../../backend/ingest/loki/push.fixture.ts";
+import { encodeWrite, type TestSeries } from "../../backend/ingest/remote-write/write-request.fixture.ts";
+import { compressSnappy } from "../../backend/ingest/snappy.fixture.ts";
+import { backendOfFile } from "../fixtures/backend-of-file.ts";
+import { call, eventually, freePorts } from "../fixtures/processes.ts";
+
+const GOOD = 999;
+const BAD_AT = 500;
+const JSON_TYPE = "application/json";
+const PROTOBUF = "application/x-protobuf";
+const SECOND = `${PROTOBUF};proto=io.prometheus.write.v2.Request`;
+const [grpcPort] = await freePorts(1);
+const backend = backendOfFile({ JWT_TTL: "2h", INGEST_TOKENS: "true", OTLP_GRPC_LISTEN: `127.0.0.1:${grpcPort}` });
+const client = new Client(`127.0.0.1:${grpcPort}`, credentials.createInsecure());
+const nowMs = Date.now() - 60_000;
+let bearer = "";
+let token = "";
+
+beforeAll(async () => {
+  bearer = await backend.operator();
+  token = (await call("POST", `${backend.apiUrl}/api/ingest-tokens`, { bearer, body: { name: "bad" } })).json.token;
+});
+afterAll(() => client.close());
+
+interface Sent {
+  readonly status: number;
+  readonly text: string;
+}
+
+async function post(path: string, contentType: string, body: Uint8Array): Promise<Sent> {
+  const headers = { "x-api-key": token, "content-type": contentType };
+  return await call("POST", `${backend.apiUrl}${path}`, { body, headers });
+}
+
+const SERVICES = { logs: "logs.v1.LogsService", traces: "trace.v1.TraceService", metrics: "metrics.v1.MetricsService" };
+
+async function callGrpc(signal: keyof typeof SERVICES, message: Buffer): Promise<Sent> {
+  const metadata = new Metadata();
+  metadata.set("authorization", `Bearer ${token}`);
+  const same = (bytes: Buffer): Buffer => bytes;
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+  const path = `/opentelemetry.proto.collector.${SERVICES[signal]}/Export`;
+  client.makeUnaryRequest(path, same, same, message, metadata, (error, answer) =>
+    error ? reject(error) : resolve(answer ?? Buffer.alloc(0)),
+  );
+  return { status: 200, text: (await promise).toString("latin1") };
+}
+
+/** Of every page of a query. */
+async function countRows(path: string): Promise<number> {
+  let count = 0;
+  for (let next: string | undefined = path; next !== undefined;) {
+    // oxlint-disable-next-line no-await-in-loop -- a page names the next one
+    const answer = await call("GET", new URL(next, backend.apiUrl).href, { bearer });
+    expect(answer.status, answer.text).toBe(200);
+    count += answer.json.length;
+    next = /<([^>]*)>; rel="next"/.exec(answer.headers.get("link") ?? "")?.[1];
+  }
+  return count;
+}
+
+async function expectSeries(job: string, count: number): Promise<void> {
+  const path = `/query/prometheus/api/v1/query?query=${encodeURIComponent(`count({job="${job}"})`)}`;
+  const stored = async (): Promise<unknown> =>
+    (await call("GET", `${backend.apiUrl}${path}`, { bearer })).json?.data?.result?.[0]?.value?.[1];
+  await eventually(`${count} series of ${job}`, async () => (await stored()) === String(count));
+}
+
+const attribute = (key: string, stringValue: string) => ({ key, value: { stringValue } });
+const timeOf = (index: number): string => `${nowMs}${String(index).padStart(6, "0")}`;
+const withBad = <T>(good: (index: number) => T, bad: T): T[] =>
+  Array.from({ length: GOOD + 1 }, (_, index) => (index === BAD_AT ? bad : good(index)));
+
+function otlpRecord(signal: "logs" | "traces", index: number, fields: object = {}): object {
+  if (signal === "logs") return { timeUnixNano: timeOf(index), body: { stringValue: `line ${index}` }, ...fields };
+  const ids = { traceId: "ab".repeat(16), spanId: (index + 1).toString(16).padStart(16, "0") };
+  return { ...ids, name: "work", startTimeUnixNano: timeOf(index), endTimeUnixNano: timeOf(index), ...fields };
+}
+
+function otlpDocument(signal: "logs" | "traces" | "metrics", service: string, records: readonly unknown[]): object {
+  const [resources, scopes, list] = {
+    logs: ["resourceLogs", "scopeLogs", "logRecords"],
+    traces: ["resourceSpans", "scopeSpans", "spans"],
+    metrics: ["resourceMetrics", "scopeMetrics", "metrics"],
+  }[signal] as [string, string, string];
+  return { [resources]: [{ resource: { attributes: [attribute("service.name", service)] }, [scopes]: [{ [list]: records }] }] };
+}
+
+const OTLP = (["logs", "traces"] as const).flatMap((signal) =>
+  BAD_RECORDS[signal].flatMap((bad) =>
+    (["JSON", "protobuf", "gRPC"] as const)
+      .filter((way) => (way === "JSON" ? !bad.named.includes("100 deep") : !bad.isJsonOnly))
+      .map((way) => ({ ...bad, signal, way })),
+  ),
+);
+
+test.each(OTLP)("$signal, $way: $name", async ({ signal, way, fields, named, isKept }) => {
+  const service = randomUUID();
+  const document = otlpDocument(
+    signal,
+    service,
+    withBad((index) => otlpRecord(signal, index), otlpRecord(signal, BAD_AT, fields)),
+  );
+  const protobuf = way === "JSON" ? Buffer.alloc(0) : protobufBody(signal, document);
+  const answer =
+    way === "JSON"
+      ? await post(`/v1/${signal}`, JSON_TYPE, jsonBody(document))
+      : way === "protobuf"
+        ? await post(`/v1/${signal}`, PROTOBUF, protobuf)
+        : await callGrpc(signal, protobuf);
+  expect([answer.status, answer.text]).toEqual([200, expect.stringContaining(`[${BAD_AT}]${named}`)]);
+  expect(answer.text).toContain(isKept ? "1 stored without an invalid id" : "not stored: 1 invalid_record");
+  const path = signal === "logs" ? "/query/logs?source=" : "/query/traces?service=";
+  expect(await countRows(`${path}${service}&limit=500`)).toBe(isKept ? GOOD + 1 : GOOD);
+});
+
+const gauge = (index: number, point: object = {}) => ({
+  name: "bad_record",
+  gauge: { dataPoints: [{ timeUnixNano: timeOf(0), asDouble: index, attributes: [attribute("n", String(index))], ...point }] },
+});
+test.each<[string, unknown, string]>([
+  ["a metric that is none", 5, `metrics[${BAD_AT}]: must be an object`],
+  ["attributes that are no list", gauge(BAD_AT, { attributes: {} }), `metrics[${BAD_AT}].dataPoints[0]: attributes must be a list`],
+  ["a point without a value", gauge(BAD_AT, { asDouble: "x" }), `malformed_point (resourceMetrics[0].scopeMetrics[0].metrics[${BAD_AT}]`],
+  ["a negative time", gauge(BAD_AT, { timeUnixNano: "-5" }), "1 bad_time ("],
+])("metrics, JSON: %s", async (_name, bad, named) => {
+  const job = randomUUID();
+  const answer = await post("/v1/metrics", JSON_TYPE, jsonBody(otlpDocument("metrics", job, withBad<unknown>(gauge, bad))));
+  expect([answer.status, answer.text]).toEqual([200, expect.stringContaining(named)]);
+  expect(answer.text).toContain('"rejectedDataPoints":"1"');
+  // With target_info, if the resource has more than a name.
+  await expectSeries(job, GOOD);
+});
+
+test.each(["protobuf", "gRPC"] as const)("metrics, %s: a point that is cut off", async (way) => {
+  const job = randomUUID();
+  const good = encodeProtobuf(
+    "metrics",
+    otlpDocument(
+      "metrics",
+      job,
+      Array.from({ length: GOOD }, (_, index) => gauge(index)),
+    ),
+  );
+  const metric = bytesField(2, Buffer.concat([bytesField(1, Buffer.from("cut")), bytesField(5, bytesField(1, Buffer.from([0x3a, 9])))]));
+  const body = Buffer.concat([good, bytesField(1, bytesField(2, metric))]);
+  const answer = way === "gRPC" ? await callGrpc("metrics", body) : await post("/v1/metrics", PROTOBUF, body);
+  expect([answer.status, answer.text]).toEqual([
+    200,
+    expect.stringContaining("resourceMetrics[1].scopeMetrics[0].metrics[0].dataPoints[0]: "),
+  ]);
+  await expectSeries(job, GOOD);
+});
+
+const pair = (name: string, value: Uint8Array): Buffer =>
+  bytesField(1, Buffer.concat([bytesField(1, Buffer.from(name)), bytesField(2, value)]));
+const sample: TestSeries["samples"] = [[1, nowMs]];
+test.each<[string, 1 | 2, Buffer, string]>([
+  ["without a metric name", 1, encodeWrite([{ labels: [["a", "b"]], samples: sample }]), "it has no metric name"],
+  [
+    "with an empty label name",
+    1,
+    encodeWrite([
+      {
+        labels: [
+          ["__name__", "x"],
+          ["", "b"],
+        ],
+        samples: sample,
+      },
+    ]),
+    "label 2 has no name",
+  ],
+  ["whose value is not UTF-8", 1, bytesField(1, pair("__name__", Buffer.from([0xff]))), "label 1 is not UTF-8"],
+  ["that is cut off", 1, bytesField(1, Buffer.from([0x0a, 9])), "it ends within a value"],
+  ["whose symbol is missing", 2, bytesField(5, bytesField(1, Buffer.from([1, 0x7f]))), "the symbol"],
+  ["that is cut off", 2, bytesField(5, Buffer.from([0x0a, 9])), "it ends within a value"],
+])("remote write, a series %s (version %i)", async (_name, version, bad, named) => {
+  const job = randomUUID();
+  const series = (index: number): TestSeries => ({
+    labels: [
+      ["__name__", "bad_write"],
+      ["job", job],
+      ["n", String(index)],
+    ],
+    samples: sample,
+  });
+  const good = (from: number, to: number): Buffer =>
+    encodeWrite(
+      Array.from({ length: to - from }, (_, index) => series(from + index)),
+      version,
+    );
+  const parts = version === 1 ? [good(0, BAD_AT), bad, good(BAD_AT, GOOD)] : [good(0, 30), bad];
+  const answer = await post("/api/v1/write", version === 1 ? PROTOBUF : SECOND, compressSnappy(Buffer.concat(parts)));
+  const at = version === 1 ? BAD_AT : 30;
+  expect([answer.status, answer.text]).toEqual([400, expect.stringContaining(`1 invalid_record (timeseries[${at}]: ${named}`)]);
+  expect(answer.text).toContain(`${version === 1 ? GOOD : 30} samples are stored`);
+  await expectSeries(job, version === 1 ? GOOD : 30);
+});
+
+const many = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, index) => [`l${index}`, "v"]));
+const entry = (index: number): PushStream["values"][number] => [timeOf(index), `line ${index}`];
+test.each<[string, { stream?: unknown; entry?: unknown }, string]>([
+  ["a stream of 65 labels", { stream: { stream: many(65), values: [entry(0)] } }, "streams[1]: has more than 64 labels"],
+  ["a label that is a number", { stream: { stream: { a: 5 }, values: [entry(0)] } }, "streams[1].stream: the value of"],
+  ["an entry with 129 pairs of metadata", { entry: [timeOf(0), "x", many(129)] }, `streams[0].values[${BAD_AT}]: has more than 128`],
+  ["a time that is no number", { entry: ["zzz", "x"] }, `streams[0].values[${BAD_AT}][0]: must be nanoseconds`],
+  ["metadata that is a number", { entry: [timeOf(0), "x", { a: 5 }] }, `streams[0].values[${BAD_AT}][2]: the value of`],
+])("Loki push, JSON: %s", async (_name, bad, named) => {
+  const service = randomUUID();
+  const values = bad.entry === undefined ? Array.from({ length: GOOD }, (_, index) => entry(index)) : withBad<unknown>(entry, bad.entry);
+  const streams = [{ stream: { service_name: service }, values }, ...(bad.stream === undefined ? [] : [bad.stream])];
+  const answer = await post("/loki/api/v1/push", JSON_TYPE, jsonBody({ streams }));
+  expect([answer.status, answer.text]).toEqual([400, expect.stringContaining(named.replaceAll('"', '\\"'))]);
+  expect(answer.text).toContain(`${GOOD} entries are stored`);
+  expect(await countRows(`/query/logs?source=${service}&limit=500`)).toBe(GOOD);
+});
+
+const badStream = (badEntry: Buffer): Buffer =>
+  bytesField(1, Buffer.concat([bytesField(1, Buffer.from('{a="b"}')), bytesField(2, badEntry)]));
+test.each<[string, Buffer, string]>([
+  [
+    "labels that are none",
+    bytesField(1, Buffer.concat([bytesField(1, Buffer.from("{a=b")), bytesField(2, Buffer.alloc(0))])),
+    "streams[1].labels: ",
+  ],
+  [
+    "a negative time",
+    badStream(bytesField(1, Buffer.concat([Buffer.from([0x08]), varint(2n ** 64n - 5n)]))),
+    "streams[1].entries[0].timestamp: is out of range",
+  ],
+  ["an entry that is cut off", badStream(Buffer.from([0x12, 9])), "streams[1].entries[0]: "],
+])("Loki push, protobuf: %s", async (_name, bad, named) => {
+  const service = randomUUID();
+  const good = encodePush([{ stream: { service_name: service }, values: Array.from({ length: GOOD }, (_, index) => entry(index)) }]);
+  const answer = await post("/loki/api/v1/push", PROTOBUF, compressSnappy(Buffer.concat([good, bad])));
+  expect([answer.status, answer.text]).toEqual([400, expect.stringContaining(named)]);
+  expect(answer.text).toContain(`${GOOD} entries are stored`);
+  expect(await countRows(`/query/logs?source=${service}&limit=500`)).toBe(GOOD);
+});
+
+test.each<[string, string, Uint8Array, string]>([
+  ["/v1/logs", JSON_TYPE, jsonBody({ resource_logs: [] }), "resource_logs"],
+  ["/v1/logs", JSON_TYPE, jsonBody(otlpDocument("traces", "x", [otlpRecord("traces", 0)])), "resourceSpans"],
+  ["/v1/logs", PROTOBUF, encodeProtobuf("traces", otlpDocument("traces", "x", [otlpRecord("traces", 0)])), "logRecords[0]"],
+  ["/v1/traces", PROTOBUF, encodeProtobuf("logs", otlpDocument("logs", "x", [otlpRecord("logs", 0)])), "spans[0]"],
+  ["/v1/metrics", PROTOBUF, encodeProtobuf("logs", otlpDocument("logs", "x", [otlpRecord("logs", 0)])), "metrics[0]"],
+  ["/v1/metrics", JSON_TYPE, jsonBody({ resourceLogs: [{}] }), "resourceLogs"],
+  ["/v1/traces", PROTOBUF, bytesField(9, Buffer.from("x")), "no field of this request"],
+  [
+    "/api/v1/write",
+    PROTOBUF,
+    compressSnappy(encodeWrite([{ labels: [["__name__", "x"]], samples: sample }], 2)),
+    "not a remote write 1.0 request",
+  ],
+  [
+    "/api/v1/write",
+    SECOND,
+    compressSnappy(encodeWrite([{ labels: [["__name__", "x"]], samples: sample }], 1)),
+    "not a remote write 2.0 request",
+  ],
+  ["/loki/api/v1/push", JSON_TYPE, jsonBody({ resourceLogs: [] }), "streams"],
+  ["/loki/api/v1/push", PROTOBUF, compressSnappy(bytesField(2, Buffer.from("x"))), "no streams"],
+])("a body in which nothing is understood is refused: %s %s %#", async (path, type, body, named) => {
+  const answer = await post(path, type, body);
+  expect([answer.status, answer.text]).toEqual([400, expect.stringContaining(named)]);
+});
