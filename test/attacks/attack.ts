@@ -9,6 +9,8 @@ import { sign } from "../../common/protocol/signature.ts";
 /** The attacker's organisation, and the address of the backend. */
 export interface Target {
   readonly apiUrl: string;
+  /** URL of the health port. */
+  readonly healthUrl: string;
   /** URL of OTLP over gRPC. */
   readonly grpcUrl: string;
   readonly adminToken: string;

@@ -5,7 +5,7 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { adminPassword, backendPlace, login, makeTenant } from "../fixtures/backend-process.ts";
+import { adminPassword, type BackendPlace, backendPlace, login, makeTenant } from "../fixtures/backend-process.ts";
 import { call, eventually, freePorts, temporaryFolder } from "../fixtures/processes.ts";
 import type { Target } from "./attack.ts";
 import type { FromAttacker, Orders, ToAttacker } from "./attacker.ts";
@@ -59,7 +59,7 @@ export async function run({ checkout, attacks, oneAtATime, seconds, limitMib, cp
   const good = await makeTenant(apiUrl, operator, "good");
   const password = `${randomUUID()}-A1`;
   await asked(call("POST", `${apiUrl}/api/users`, { bearer: good.token, body: { email: EMAIL, password, role: "viewer" } }));
-  const target = await targetOf(apiUrl, operator, `http://127.0.0.1:${grpcPort}`);
+  const target = await targetOf(place, operator, `http://127.0.0.1:${grpcPort}`);
   await using attacker = new AttackerProcess();
   await attacker.prepare({ target, attacks, oneAtATime });
   const ruleIds = await makeRules(apiUrl, good.token);
@@ -102,7 +102,7 @@ async function asked(answer: ReturnType<typeof call>): ReturnType<typeof call> {
 }
 
 /** An organisation with an administrator, a viewer, a key for direct ingest and one of a cluster. */
-async function targetOf(apiUrl: string, operatorToken: string, grpcUrl: string): Promise<Target> {
+async function targetOf({ apiUrl, healthUrl }: BackendPlace, operatorToken: string, grpcUrl: string): Promise<Target> {
   const attacker = await makeTenant(apiUrl, operatorToken, "attacker");
   const [email, password] = ["viewer@attacker.example", `${randomUUID()}-A1`];
   const post = (path: string, body: object) => asked(call("POST", apiUrl + path, { bearer: attacker.token, body }));
@@ -117,6 +117,7 @@ async function targetOf(apiUrl: string, operatorToken: string, grpcUrl: string):
   );
   return {
     apiUrl,
+    healthUrl,
     grpcUrl,
     adminToken: attacker.token,
     viewerToken: await login(apiUrl, email, password),

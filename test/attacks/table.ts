@@ -8,6 +8,8 @@ import { unauthenticated } from "./connections.ts";
 import { everyRead, everyWrite, OPERATIONS } from "./every-route.ts";
 import { millionValues, unreadTails, wholeRetentionRegex } from "./expensive.ts";
 import * as logql from "./logql.ts";
+import * as floods from "./floods.ts";
+import * as http2 from "./http2-frames.ts";
 import { heartbeatFlood, mintedCredentials, ruleChurn } from "./more-accounts.ts";
 import { bombs, deepAndWide, drippingBodies, largestBodies, logFlood, newSeries, wideDays } from "./more-bodies.ts";
 import { allConnections, loginFlood, pipelined, silentConnections } from "./more-connections.ts";
@@ -124,6 +126,15 @@ const SPECIFIC: Readonly<Record<string, Row>> = {
     "GET /query/logs/fields",
   ]),
   "unread-tails": byReader(unreadTails, ["GET /query/logs/tail", "protocol: unread answers"]),
+  "sixteen-pipelined": byAnybody(floods.sixteenPipelined, ["GET /openapi.json", "protocol: pipelined requests"]),
+  "small-chunks": byAnybody(floods.smallChunks, ["protocol: small chunks"]),
+  "chunks-behind-answer": byAnybody(floods.chunksBehindAnswer, ["protocol: small chunks", "protocol: unread answers"]),
+  "health-chunks": byAnybody(floods.healthChunks, ["listener: HEALTH_LISTEN"]),
+  "compressed-chunks": byToken(floods.compressedChunks(), ["POST /v1/logs", "encoding: gzip", "encoding: zstd"]),
+  "small-frames": byReader(floods.smallFrames(), [`${LOKI}/tail`, "protocol: websocket"]),
+  "tiny-frames": byToken(http2.tinyFrames, ["protocol: gRPC"]),
+  continuations: byAnybody(http2.continuations, ["protocol: gRPC"]),
+  "window-updates": byAnybody(http2.windowUpdates, ["protocol: gRPC"]),
   "template-reader": byReader(logql.templateReader),
   "template-nest": byReader(logql.templateNest),
   decolorize: byReader(logql.decolorize),
