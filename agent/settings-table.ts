@@ -182,8 +182,8 @@ export const HOST = group("Host agent", {
   }),
   logPaths: setting("LOG_PATHS", absolutePaths, { default: "/var/log/**/*.log", description: "Log files to read." }),
   logPathsAllowed: setting("LOG_PATHS_ALLOWED", absolutePaths, {
-    default: "/var/log/**",
-    description: "Globs of files that may be read, after symbolic links are resolved; limits `LOG_PATHS` and the remote configuration.",
+    description:
+      "Globs of files that may be read, after symbolic links are resolved. Default: `/var/log/**` and `LOG_PATHS`. If it is set, it limits `LOG_PATHS` and the remote configuration.",
   }),
   journald: setting("JOURNALD", flag, {
     default: "false",

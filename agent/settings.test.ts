@@ -50,6 +50,22 @@ describe("settings of the agent", () => {
     });
   });
 
+  test.each([
+    [undefined, "/srv/app/*.log", "accepted", ["/var/log/**", "/srv/app/*.log"]],
+    ["/srv/**", "/srv/app/*.log,/srv/**/x.log", "accepted", ["/srv/**"]],
+    [
+      "/var/log/**",
+      "/var/log/*.log,/srv/app/*.log",
+      /LOG_PATHS: "\/srv\/app\/\*.log" is outside of LOG_PATHS_ALLOWED: add it there/,
+      undefined,
+    ],
+    ["/srv/app/*.log", "/srv/**", /LOG_PATHS: "\/srv\/\*\*" is outside/, undefined],
+  ])("LOG_PATHS_ALLOWED=%s limits LOG_PATHS=%s", (allowed, paths, problem, limit) => {
+    const env = { BACKEND_URL: "https://b.example", LOG_PATHS: paths, ...(allowed && { LOG_PATHS_ALLOWED: allowed }) };
+    expect(problemsOf("host", env)).toMatch(problem);
+    if (limit) expect(readSettings("host", env).settings.host?.logPathsAllowed).toEqual(limit);
+  });
+
   test("are all reported in one message that names each variable", () => {
     const message = problemsOf("host", {
       BACKEND_URL: "http://b.example/x",

@@ -1,6 +1,6 @@
 // Reads the agent's settings as settings-table.ts defines them. All problems are reported in one message, and the process exits with 2.
 // Nothing else in agent/ reads the environment.
-import { join } from "node:path";
+import { join, matchesGlob } from "node:path";
 import { isLoopback, joinHostPort } from "../common/ip-networks.ts";
 import { cachedProgram } from "../common/settings-kinds.ts";
 import { type SecretsOf, settingsHelp, SettingsReader } from "../common/settings-table.ts";
@@ -69,9 +69,13 @@ function installedCollectors(reader: SettingsReader, identity: Identity): readon
 }
 
 function readHost(reader: SettingsReader) {
-  const { journald, journaldUnits, journalctlPath, ...host } = reader.readPlain(HOST);
+  const { journald, journaldUnits, journalctlPath, logPathsAllowed: limit, ...host } = reader.readPlain(HOST);
+  for (const path of limit ? host.logPaths : [])
+    if (!limit?.some((allowed) => matchesGlob(path, allowed)))
+      reader.problem(`LOG_PATHS: "${path}" is outside of LOG_PATHS_ALLOWED: add it there, or remove it here`);
+  const logPathsAllowed = limit ?? ["/var/log/**", ...host.logPaths];
   // If `journal` is undefined, the journal is not read; without units, all units are read.
-  return { ...host, journal: journald ? { program: journalctlPath, units: journaldUnits } : undefined };
+  return { ...host, logPathsAllowed, journal: journald ? { program: journalctlPath, units: journaldUnits } : undefined };
 }
 
 function readCluster(reader: SettingsReader) {

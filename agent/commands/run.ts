@@ -148,7 +148,7 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
 
 function openLogFiles(settings: Settings, host: HostSettings, log: Log): LogFiles {
   const { logMaxAgeMs: maxAgeMs, stateFolder = settings.stateDir } = settings;
-  const rules = (): LogFileRules => logFileRules(logPathRules(settings, host), host.logPaths);
+  const rules = (): LogFileRules => logFileRules(logPathRules(settings, host));
   return new LogFiles({ folder: logFilesFolder(settings), offsetsFile: join(stateFolder, OFFSETS_FILE), rules, maxAgeMs, log });
 }
 

@@ -77,7 +77,7 @@ export async function startLogFiles(settings: Settings): Promise<LogFiles> {
   const files = new LogFiles({
     folder: logFilesFolder(settings),
     offsetsFile: "/none",
-    rules: () => logFileRules(logPathRules(settings, host), host.logPaths),
+    rules: () => logFileRules(logPathRules(settings, host)),
     maxAgeMs,
     log: pino({ level: "warn" }),
   });

@@ -6,7 +6,7 @@ import { matchesGlob } from "node:path";
 import type { LogFileRules } from "./open-files.ts";
 
 export interface LogPathRules {
-  /** Globs (LOG_PATHS_ALLOWED). */
+  /** Globs (LOG_PATHS_ALLOWED). Their rotated files may be read, too. */
   readonly allowed: readonly string[];
   /** Files and folders of the agent itself. */
   readonly forbidden: readonly string[];
@@ -20,16 +20,13 @@ export function whyRefused(path: string, rules: LogPathRules): string | undefine
   if (/[{}[\]\\!$\0]/.test(path)) return `${path}: only the wildcards *, ** and ? may be used`;
   if (!rules.allowed.some((allowed) => matchesGlob(path, allowed))) return `${path}: outside LOG_PATHS_ALLOWED of this host`;
   // A file that does not exist yet is validated by its folder.
-  if (WILDCARD.test(path) || logFileRules(rules, []).mayRead(resolveLinks(path))) return undefined;
+  if (WILDCARD.test(path) || logFileRules(rules).mayRead(resolveLinks(path))) return undefined;
   return `${path}: leads to a file that this host does not allow to be read`;
 }
 
-/**
- * Rules for resolved paths. `paths`: this host's LOG_PATHS, which are allowed in addition to LOG_PATHS_ALLOWED. Links that lead outside of
- * both are not followed.
- */
-export function logFileRules(rules: LogPathRules, paths: readonly string[]): LogFileRules {
-  const allowed = new PathPatterns([...rules.allowed, ...paths.flatMap(withRotated)].map(resolvedPattern));
+/** Rules for resolved paths. */
+export function logFileRules(rules: LogPathRules): LogFileRules {
+  const allowed = new PathPatterns(rules.allowed.flatMap(withRotated).map(resolvedPattern));
   const forbidden = rules.forbidden.map(resolveLinks);
   const isForbidden = (real: string): boolean => forbidden.some((folder) => real === folder || real.startsWith(`${folder}/`));
   return {

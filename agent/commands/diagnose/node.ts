@@ -80,7 +80,7 @@ async function checkPodLogs(): Promise<Finding[]> {
 
 async function checkFiles(settings: Settings, host: HostSettings): Promise<Finding[]> {
   const name = "log files";
-  const rules = logFileRules(logPathRules(settings, host), host.logPaths);
+  const rules = logFileRules(logPathRules(settings, host));
   const { count, notRead } = await surveyLogFiles(host.logPaths, rules);
   const [unreadable, outside] = [notRead.get("unreadable") ?? [], notRead.get("outside") ?? []];
   const findings: Finding[] = [];
