@@ -51,19 +51,19 @@ describe("settings of the agent", () => {
   });
 
   test.each([
-    [undefined, "/srv/app/*.log", "accepted", ["/var/log/**", "/srv/app/*.log"]],
-    ["/srv/**", "/srv/app/*.log,/srv/**/x.log", "accepted", ["/srv/**"]],
+    [undefined, "/srv/app/*.log", ["/var/log/**", "/srv/app/*.log"]],
+    ["/srv/**", "/srv/app/*.log,/srv/**/x.log", ["/srv/**"]],
     [
       "/var/log/**",
       "/var/log/*.log,/srv/app/*.log",
-      /LOG_PATHS: "\/srv\/app\/\*.log" is outside of LOG_PATHS_ALLOWED: add it there/,
-      undefined,
+      'LOG_PATHS: "/srv/app/*.log" is outside of LOG_PATHS_ALLOWED: add it there, or remove it here',
     ],
-    ["/srv/app/*.log", "/srv/**", /LOG_PATHS: "\/srv\/\*\*" is outside/, undefined],
-  ])("LOG_PATHS_ALLOWED=%s limits LOG_PATHS=%s", (allowed, paths, problem, limit) => {
+    ["/srv/app/*.log", "/srv/**", 'LOG_PATHS: "/srv/**" is outside of LOG_PATHS_ALLOWED: add it there, or remove it here'],
+  ])("LOG_PATHS_ALLOWED=%s limits LOG_PATHS=%s", (allowed, paths, expected) => {
     const env = { BACKEND_URL: "https://b.example", LOG_PATHS: paths, ...(allowed && { LOG_PATHS_ALLOWED: allowed }) };
-    expect(problemsOf("host", env)).toMatch(problem);
-    if (limit) expect(readSettings("host", env).settings.host?.logPathsAllowed).toEqual(limit);
+    const problem = problemsOf("host", env);
+    const limit = problem === "accepted" && readSettings("host", env).settings.host?.logPathsAllowed;
+    expect(limit || problem.trim().split("\n").at(-1)?.trim()).toEqual(expected);
   });
 
   test("are all reported in one message that names each variable", () => {
