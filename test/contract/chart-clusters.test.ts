@@ -98,6 +98,36 @@ describe("at a real API server", () => {
   });
 });
 
+describe("an installation of an earlier version", () => {
+  const apiServer = apiServerOfFile();
+
+  test("keeps the size of its claim and uses its Secret, which no version changes or removes", async () => {
+    const { admin } = apiServer.kube;
+    const within = () => AbortSignal.timeout(60_000);
+    const kept = { namespace: "telemetry", annotations: { "helm.sh/resource-policy": "keep" } };
+    const owner = { "meta.helm.sh/release-name": "t", "meta.helm.sh/release-namespace": "telemetry", ...kept.annotations };
+    await admin.post("/api/v1/namespaces", { metadata: { name: "telemetry" } }, within());
+    const claim = {
+      metadata: { ...kept, name: "t-data", labels: { "app.kubernetes.io/managed-by": "Helm" }, annotations: owner },
+      spec: { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "20Gi" } } },
+    };
+    await admin.post("/api/v1/namespaces/telemetry/persistentvolumeclaims", claim, within());
+    const secret = { metadata: { ...kept, name: "t-secrets" }, stringData: { MASTER_KEY: "of before" } };
+    await admin.post("/api/v1/namespaces/telemetry/secrets", secret, within());
+    const at = ["-n", "telemetry", `--kubeconfig=${join(apiServer.folder, "kubeconfig.json")}`];
+    const notes = await helm("install", "t", "backend", ...at);
+    expect(notes).toContain("get secret t-secrets -o jsonpath='{.data.ADMIN_PASSWORD}'");
+    const set = ["mode=distributed", "distributed.connectionSecret=c", "distributed.vmalert.queryUrl=http://a"];
+    const engines = ["distributed.metrics.writeUrl=http://w", "distributed.metrics.queryUrl=http://q"];
+    await helm("upgrade", "t", "backend", ...at, "--set", [...set, ...engines].join());
+    await helm("uninstall", "t", ...at);
+    const { spec } = await admin.get<Manifest>("/api/v1/namespaces/telemetry/persistentvolumeclaims/t-data", within());
+    expect(spec.resources.requests.storage).toBe("20Gi");
+    const { data } = await admin.get<Manifest>("/api/v1/namespaces/telemetry/secrets/t-secrets", within());
+    expect(data).toEqual({ MASTER_KEY: Buffer.from("of before").toString("base64") });
+  });
+});
+
 describe("GitOps", () => {
   test("without a Secret, the embedded form generates its secrets on its volume; a Secret of an earlier version stays in use", async () => {
     const pod = podOf(one(await backend(), "Deployment"));
