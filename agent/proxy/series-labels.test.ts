@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { MAX_LABELS } from "../../common/otlp-metrics/limits.ts";
 import { ResourceLabels } from "../../common/otlp-metrics/series-labels.ts";
-import { attributes, convert, gauge, labelled, many, series } from "./exposition.fixture.ts";
+import { attributes, convert, gauge, histogram, labelled, many, series, TIME } from "./exposition.fixture.ts";
 
 describe("labels", () => {
   it("keep two nodes, pods and processes apart without any service.name", () => {
@@ -32,6 +32,22 @@ describe("labels", () => {
     expect(series([gauge("m", { node: "n", host_id: "x", job: "j", instance: "i" })], resource)[0]).toBe(
       'm{job="shop",service_name="shop",exported_org_id="o",exported_node="n",exported_host_id="x",exported_job="j",instance="i"}',
     );
+  });
+
+  it("rename a resource's own le and quantile, which buckets and quantiles need", () => {
+    const resource = { le: "r", quantile: "q", __name__: "n" };
+    const summary = {
+      name: "s",
+      summary: { dataPoints: [{ timeUnixNano: TIME, count: 1, quantileValues: [{ quantile: 0.5, value: 1 }] }] },
+    };
+    const labels = '_name_="n",exported_le="r",exported_quantile="q"';
+    expect(series([histogram({ count: 1 }), summary], resource)).toEqual([
+      `h_seconds_bucket{${labels},le="+Inf"}`,
+      `h_seconds_count{${labels}}`,
+      `s{${labels},quantile="0.5"}`,
+      `s_sum{${labels}}`,
+      `s_count{${labels}}`,
+    ]);
   });
 
   it("let the point's attribute win over the resource's", () => {

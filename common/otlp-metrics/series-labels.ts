@@ -66,7 +66,7 @@ export class ResourceLabels {
     const target = targetOf(attributes);
     this.targetNames = target.length === 0 ? NO_NAMES : new Set(target.map(({ name }) => name));
     this.target = joinLabels(target);
-    const rest = mergeAttributes(attributes, this.targetNames);
+    const rest = mergeAttributes(attributes, new Set([...this.targetNames, "le", "quantile"]));
     this.#labels = byImportance([...target, ...rest.filter(({ isDescription }) => !isDescription)]).slice(0, MAX_RESOURCE_LABELS);
     this.#descriptions = rest.filter(({ isDescription }) => isDescription);
     this.#text = joinLabels(this.#labels);

@@ -158,7 +158,9 @@ const validLine = fc
     end: fc.constantFrom("", " ", "\r", " # comment", ' # {trace_id="abc"} 1 2', "#x", "\t# {"),
   })
   .map(({ name, quoteName, labels, blank, value, time, end }) => {
-    const pairs = labels.map(([label, text, quoted]) => `${quoted ? `"${label}"` : label}${blank}=${blank}"${text}"`);
+    const pairs = labels
+      .filter(([label], at) => labels.findIndex(([other]) => other === label) === at)
+      .map(([label, text, quoted]) => `${quoted ? `"${label}"` : label}${blank}=${blank}"${text}"`);
     if (quoteName) pairs.unshift(`"${name}"`);
     const braces = pairs.length > 0 ? `{${blank}${pairs.join(`${blank},${blank}`)}${blank}}` : "";
     return `${quoteName ? "" : name}${braces} ${value}${time}${end}`;
@@ -176,7 +178,12 @@ const anyLine = fc.oneof(validLine, mutated, soup).map((line) => line.replaceAll
  * and searches comments for labels.
  */
 function isStricter(line: string, reason: string): boolean {
-  if (/must start with|cannot hold without quotes|label without a value|label value must be quoted|an empty name/.test(reason)) return true;
+  if (
+    /must start with|cannot hold without quotes|label without a value|label value must be quoted|an empty name|given twice|the label __name__/.test(
+      reason,
+    )
+  )
+    return true;
   if (/not a number|follows the timestamp/.test(reason) && /\{|nan|-\+/i.test(line)) return true;
   return line.includes("#");
 }

@@ -1,4 +1,5 @@
-// Validates Prometheus exposition text in one pass over its bytes, without allocating strings. Invariant: VictoriaMetrics stores every line
+// Validates Prometheus exposition text in one pass over its bytes, without allocating strings. A label name occurs once in a line, and is not
+// __name__, because the engine would keep one of the values. Invariant: VictoriaMetrics stores every line
 // of a valid body, except the samples counted in `dropped`, which the engine would drop silently or which this file turns into comments.
 //
 // The grammar is the text format (names without quotes are ASCII, quoted names any UTF-8), plus OpenMetrics' exemplars, `# EOF` and times in
@@ -46,6 +47,11 @@ const [MINUS, DOT, ZERO, EQUALS] = [45, 46, 48, 61];
 const [BACKSLASH, OPEN, CLOSE] = [92, 123, 125];
 /** The last line of OpenMetrics text. */
 const END_OF_TEXT = Buffer.from("# EOF");
+/** What `\\\\`, `\\"` and `\\n` stand for. */
+const ESCAPES: Readonly<Record<number, number>> = { 92: 92, 34: 34, 110: 10 };
+/** Names of a line that are compared; lines with more are dropped. */
+const MAX_NAMES = 64;
+const HASH_OF_NAME = Buffer.from("__name__").reduce((hash, byte) => (Math.imul(hash, 31) + byte) | 0, 0);
 
 /** 1 for bytes that an unquoted name may start with, 2 for those it may continue with. */
 const NAME = Uint8Array.from({ length: 256 }, (_, byte) => {
@@ -78,6 +84,9 @@ class Validation {
   /** End of the current line, without its line break. */
   #end = 0;
   #labels = 0;
+  /** Hash and position of each name of the line that is read so far. */
+  readonly #names = new Int32Array(3 * MAX_NAMES);
+  #nameCount = 0;
   #hasName = false;
   #tooLong: DropReason | undefined;
   #isNaN = false;
@@ -145,6 +154,7 @@ class Validation {
     if (this.#hasEnded) this.#fail("text after # EOF, which ends the text");
     if (bytes[start] === HASH) return void (this.#hasEnded = this.#isEndOfText(start));
     this.#labels = 0;
+    this.#nameCount = 0;
     this.#hasName = false;
     this.#tooLong = undefined;
     this.#isNaN = false;
@@ -223,10 +233,12 @@ class Validation {
       const quoted = bytes[at] === QUOTE;
       const nameStart = at;
       at = quoted ? this.#skipQuoted(at) : this.#skipName(at);
+      const nameEnd = at;
       const nameBytes = quoted ? this.#unquotedBytes(nameStart, at) : at - nameStart;
       if (nameBytes === 0) this.#fail(quoted ? "an empty name" : "a label name must start with a letter or _, or be quoted");
       at = this.#skipBlanks(at);
       if (bytes[at] === EQUALS && at < end) {
+        this.#checkName(quoted ? nameStart + 1 : nameStart, quoted ? nameEnd - 1 : nameEnd);
         const valueStart = this.#skipBlanks(at + 1);
         if (valueStart >= end || bytes[valueStart] !== QUOTE) this.#fail("a label value must be quoted");
         at = this.#skipQuoted(valueStart);
@@ -244,6 +256,40 @@ class Validation {
     }
     if (at >= end) this.#fail("the labels are not closed with }");
     return at + 1;
+  }
+
+  /** Fails if the name is already used in this line. Lines with more names have more labels than are stored. */
+  #checkName(from: number, to: number): void {
+    const names = this.#names;
+    const hash = this.#hashOf(from, to);
+    const isSame = (start: number, end: number): boolean => this.#nameOf(start, end) === this.#nameOf(from, to);
+    if (hash === HASH_OF_NAME && this.#nameOf(from, to) === "__name__") this.#fail("the label __name__, which is the metric name");
+    for (let slot = 0; slot < 3 * this.#nameCount; slot += 3)
+      if (names[slot] === hash && isSame(names[slot + 1] as number, names[slot + 2] as number))
+        this.#fail(`the label ${JSON.stringify(this.#nameOf(from, to))} is given twice`);
+    if (this.#nameCount === MAX_NAMES) return;
+    names.set([hash, from, to], 3 * this.#nameCount);
+    this.#nameCount += 1;
+  }
+
+  /** A hash of the name without escapes. */
+  #hashOf(from: number, to: number): number {
+    const bytes = this.#bytes;
+    let hash = 0;
+    for (let at = from; at < to; at += 1) {
+      let byte = bytes[at] as number;
+      const escaped = byte === BACKSLASH && at + 1 < to ? ESCAPES[bytes[at + 1] as number] : undefined;
+      if (escaped !== undefined) {
+        byte = escaped;
+        at += 1;
+      }
+      hash = (Math.imul(hash, 31) + byte) | 0;
+    }
+    return hash;
+  }
+
+  #nameOf(from: number, to: number): string {
+    return this.#bytes.toString("utf8", from, to).replaceAll(/\\([\\"n])/g, (_, escaped: string) => (escaped === "n" ? "\n" : escaped));
   }
 
   #countLabel(nameBytes: number, valueBytes: number): void {

@@ -207,6 +207,9 @@ class LogsWriter {
   stream(labels: Pairs): void {
     if (labels.length === 0) throw new FieldError("", "has no labels");
     if (labels.length > MAX_LABELS_OF_STREAM) throw tooManyLabels();
+    const repeated = labels.find(([name], index) => name === "" || labels.findIndex(([other]) => other === name) < index);
+    if (repeated)
+      throw new FieldError("", repeated[0] === "" ? "has a label without a name" : `has the label ${quotedName(repeated[0])} twice`);
     if (this.#streams === MAX_STREAMS) throw new ApiError("batch_too_large", `the body has more than ${MAX_STREAMS} streams: send fewer`);
     const service = SERVICE_LABELS.map((name) => labels.find(([label]) => label === name)?.[1]).find((value) => value);
     this.#level = levelOf(labels) ?? "";
@@ -258,6 +261,10 @@ function splitMetadata(metadata: Pairs): [ids: string, attributes: Pairs] {
     return field === undefined && !isLevel(name);
   });
   return [ids, attributes];
+}
+
+function quotedName(name: string): string {
+  return JSON.stringify(name.slice(0, QUOTED_CHARACTERS));
 }
 
 function asAttribute([key, value]: readonly [string, string]): string {

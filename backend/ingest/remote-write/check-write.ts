@@ -168,7 +168,24 @@ class WriteCheck {
       }
     }
     if (!isNamed) this.#request.fault = "it has no metric name (`__name__`)";
+    const repeated = this.#repeatedName();
+    if (repeated !== undefined) this.#request.fault = `the label ${JSON.stringify(repeated)} is given twice`;
     return count;
+  }
+
+  /** A name that two labels have, as they are stored: the engine would keep one of their values. */
+  #repeatedName(): string | undefined {
+    const { bytes, labels, labelCount } = this.#request;
+    const slots = Math.min(4 * labelCount, labels.length);
+    if (this.#prefixes.length === 0 && isSorted(bytes, labels, slots)) return undefined;
+    const names = new Set<string>();
+    for (let slot = 0; slot < slots; slot += 4) {
+      const sent = bytes.toString("utf8", labels[slot], labels[slot + 1]);
+      const name = this.#prefixes[slot / 4] ? `${EXPORTED.toString()}${sent}` : sent;
+      if (names.has(name)) return name;
+      names.add(name);
+    }
+    return undefined;
   }
 
   #fault(slot: number, problem: string): number {
@@ -232,6 +249,13 @@ class WriteCheck {
   #count(reason: string, count: number): void {
     this.#dropped[reason] = (this.#dropped[reason] ?? 0) + count;
   }
+}
+
+/** Whether each name is sorted before the next one, and is another. */
+function isSorted(bytes: Buffer, labels: Uint32Array, slots: number): boolean {
+  for (let slot = 4; slot < slots; slot += 4)
+    if (bytes.compare(bytes, labels[slot], labels[slot + 1], labels[slot - 4], labels[slot - 3]) >= 0) return false;
+  return true;
 }
 
 function isText(bytes: Buffer, start: number, end: number): boolean {

@@ -47,7 +47,13 @@ function acceptedOf(body: Buffer): FastCheck | undefined {
 
 function series(random: Random): TestSeries {
   const rare = <T>(usual: T, other: T): T => (random.chance(0.01) ? other : usual);
-  const names = [rare("job", "node"), rare("zone", "org_id"), rare("host", "host_id"), "n".repeat(1 + random.below(rare(20, 25)))];
+  // Sorted, unless one is rare.
+  const names = [
+    rare("host", "node"),
+    rare("job", "org_id"),
+    rare("jobs", "host_id"),
+    rare("n", "job").repeat(1 + random.below(rare(20, 25))),
+  ];
   const values = ["a", "ü", "日本語", "😀", "x".repeat(1 + random.below(rare(30, 40))), rare("b", "")];
   const labels = names.slice(0, random.below(rare(4, 5))).map((name) => [name, random.pick(values)] as const);
   const time = () => NOW + random.below(1000) - rare(0, 2 * HOUR);
@@ -73,7 +79,7 @@ it("random requests, whole and damaged, are passed on alike or left to the other
   console.log(`${taken.whole} and ${taken.damaged} damaged of ${REQUESTS} accepted`);
   // Otherwise the comparison would prove nothing.
   expect(taken.whole / REQUESTS).toBeGreaterThan(0.3);
-  expect(taken.damaged / REQUESTS).toBeGreaterThan(0.1);
+  expect(taken.damaged / REQUESTS).toBeGreaterThan(0.05);
   expect(kernel.traps).toBe(0);
 });
 

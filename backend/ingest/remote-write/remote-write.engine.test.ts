@@ -69,7 +69,7 @@ test.each([1, 2] as const)("version %i: samples are stored under the sender's la
 
 test("no form of another tenant's labels gets a sample into it", async () => {
   const claims = [
-    ["__name__=claim", "org_id=victim", "org_id=victim"],
+    ["__name__=claim", "org_id=victim", "org_id =victim"],
     ["org_id=victim", "__name__=claim"],
     ["__name__=claim", "org_id=victim\n"],
     ["__name__=claim", "org_id\u0000=victim"],
@@ -78,6 +78,16 @@ test("no form of another tenant's labels gets a sample into it", async () => {
   ].map((pairs) => pairs.map((pair) => pair.split("=") as [string, string]));
   const samples = [[1, Date.now() - 1000]] as const;
   for (const version of [1, 2] as const) for (const labels of claims) await send("attacker", [{ labels, samples }], version);
+  const repeated = {
+    labels: [
+      ["__name__", "claim"],
+      ["org_id", "victim"],
+      ["org_id", "victim"],
+    ] as const,
+    samples,
+  };
+  for (const version of [1, 2] as const)
+    await expect(send("attacker", [repeated], version)).rejects.toThrow('the label "exported_org_id" is given twice');
   await engine.flush();
   expect(await query("victim", '{__name__!=""}')).toEqual([]);
   expect((await query("attacker", '{__name__!=""}')).length).toBeGreaterThan(4);

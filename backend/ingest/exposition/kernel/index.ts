@@ -4,7 +4,12 @@
 
 /** Zeros after the text: more than a single step reads ahead. */
 const GUARD: u32 = 64;
-const TEXT: usize = (__heap_base + 63) & ~63;
+/** Where each label name of the current line begins and ends. */
+const NAMES: usize = (__heap_base + 63) & ~63;
+const MAX_NAMES: u32 = 64;
+const TEXT: usize = NAMES + 8 * MAX_NAMES;
+/** `__name__` */
+const METRIC_NAME: u64 = 0x5f5f656d616e5f5f;
 /** Longer lines are left to the full parser, which rejects them with a message. */
 const MAX_LINE_BYTES: usize = 256 * 1024;
 /** Smaller times are seconds. */
@@ -118,6 +123,7 @@ function sample(from: usize): usize {
 /** From `{` to after `}`. */
 function labels(at: usize): usize {
   let count: u32 = 1;
+  let seen: u64 = 0;
   do {
     const name = at + 1;
     at = nameEnd(name);
@@ -126,6 +132,13 @@ function labels(at: usize): usize {
       if (at == name && count > 1 && load<u8>(at) == CLOSE) break;
       return NOT_TAKEN;
     }
+    if (count > MAX_NAMES) return NOT_TAKEN;
+    const bit: u64 = (<u64>1) << (<u64>((at - name + load<u8>(name) * 5 + load<u8>(at - 1)) & 63));
+    if ((seen & bit) != 0 && isRepeated(name, at, count - 1)) return NOT_TAKEN;
+    if (at - name == 8 && load<u64>(name) == METRIC_NAME) return NOT_TAKEN;
+    seen |= bit;
+    store<u32>(NAMES + 8 * (count - 1), <u32>name);
+    store<u32>(NAMES + 8 * (count - 1) + 4, <u32>at);
     if (load<u8>(at) != EQUALS || load<u8>(at + 1) != QUOTE) return NOT_TAKEN;
     const value = at + 2;
     at = valueEnd(value);
@@ -134,6 +147,16 @@ function labels(at: usize): usize {
     count++;
   } while (load<u8>(at) == COMMA);
   return load<u8>(at) == CLOSE && count <= maxLabels ? at + 1 : NOT_TAKEN;
+}
+
+/** Whether one of the first `count` names of the line is the same. */
+function isRepeated(name: usize, end: usize, count: u32): bool {
+  for (let index: u32 = 0; index < count; index++) {
+    const other = load<u32>(NAMES + 8 * index);
+    const length = end - name;
+    if (load<u32>(NAMES + 8 * index + 4) - other == length && memory.compare(other, name, length) == 0) return true;
+  }
+  return false;
 }
 
 /** The first byte from `at` on that an unquoted name cannot contain. */

@@ -73,6 +73,8 @@ function series(at: usize, end: usize): void {
   let first: usize = 0;
   let last: usize = 0;
   let count: u32 = 0;
+  let before: usize = 0;
+  let beforeLength: u32 = 0;
   while (at < end) {
     at = field(at, end);
     expect(BYTES);
@@ -83,6 +85,10 @@ function series(at: usize, end: usize): void {
       if (number != 1) fallBack(UNUSUAL);
       if (label(content, at)) isNamed = true;
       if (labels == 0) first = nameAt;
+      // The specification requires sorted names; others may be repeated.
+      else if (!precedes(before, beforeLength)) fallBack(UNUSUAL);
+      before = nameAt;
+      beforeLength = lengthOfName;
       last = at;
       labels++;
     }
@@ -97,6 +103,14 @@ function series(at: usize, end: usize): void {
 
 /** The name of the last label. */
 let nameAt: usize = 0;
+let lengthOfName: u32 = 0;
+
+/** Whether a name is sorted before the last one, and is another. */
+function precedes(name: usize, length: u32): bool {
+  const shorter = min(length, lengthOfName);
+  const order = memory.compare(name, nameAt, shorter);
+  return order < 0 || (order == 0 && length < lengthOfName);
+}
 
 /** Reads a label that consists of its name, then its value. Returns whether it is the metric name. */
 function label(at: usize, end: usize): bool {
@@ -110,6 +124,7 @@ function label(at: usize, end: usize): bool {
   checkText(name, nameLength);
   checkText(content, valueLength);
   nameAt = name;
+  lengthOfName = nameLength;
   if (nameLength > 8) return false;
   const word = (load<u64>(name) << ((8 - nameLength) << 3)) >> ((8 - nameLength) << 3);
   if (word == ORG_ID || word == HOST_ID || word == NODE) fallBack(UNUSUAL);
