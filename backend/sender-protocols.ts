@@ -41,7 +41,7 @@ export async function openSenderProtocols(wiring: Wiring, app: FastifyInstance, 
   const { handler, exposition, logs, traces, activeSeries, spanStore, connections } = parts;
   const threads = stack.use(new MetricsThreads());
   const retentionMs = (orgId: string): number => retention.of(orgId).metricsDays * 86_400_000;
-  const storeExemplars = createExemplarIngest({ store: spanStore, retentionDays: (orgId) => retention.of(orgId).tracesDays });
+  const storeExemplars = createExemplarIngest({ store: spanStore, retentionDays: (orgId) => retention.admitted(orgId).traces });
   const signals = { logs, traces, metrics: createOtlpMetricsIngest(threads, exposition, storeExemplars) };
   const remoteWrite = createRemoteWriteIngest({ threads, store, activeSeries, storeExemplars, retentionMs });
   const shared = { handler, ingestTokens, ownMetrics };

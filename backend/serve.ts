@@ -204,7 +204,7 @@ async function openApi(running: Running, { clickhouse, logStore, spanStore }: Te
   const app = await createApp({ ...options, openApiTitle: "AtherOps telemetry API" });
   app.decorate("auditTrail", running.trail);
   const exposition = createExpositionIngest(metrics, { retentionMs: (orgId) => retention.of(orgId).metricsDays * DAY_MS, activeSeries });
-  const days = { logs: (orgId: string) => retention.of(orgId).logsDays, traces: (orgId: string) => retention.of(orgId).tracesDays };
+  const days = { logs: (orgId: string) => retention.admitted(orgId).logs, traces: (orgId: string) => retention.admitted(orgId).traces };
   const logs = createOtlpIngest({ signal: "logs", store: logStore, decoder, retentionDays: days.logs });
   const traces = createOtlpIngest({ signal: "traces", store: spanStore, decoder, retentionDays: days.traces });
   const handler = registerIngestRoutes(app, {

@@ -17,6 +17,7 @@ import { type EmbeddedVictoriaMetrics, startVictoriaMetrics } from "./engines/vi
 import { OutsideJournal } from "./engines/victoria-metrics/outside-journal.ts";
 import { reportLeftWrites } from "./engines/victoria-metrics/journal.ts";
 import { type EmbeddedEvaluator, startEvaluator } from "./engines/vmalert/embedded.ts";
+import { TableLimits } from "./storage/removal/table-limits.ts";
 import { OrgRetention } from "./tenants/removal/retention.ts";
 import type { MasterKeys } from "./tenants/enrolment/master-key.ts";
 import { ClickHouseLogStore } from "./storage/logs/store.ts";
@@ -241,6 +242,7 @@ async function openTelemetryNow(opening: RetainingOpening): Promise<Telemetry> {
     }),
   );
   await prepare(clickhouse, log, settings.clickhouseTier);
+  await retention.useTables(new TableLimits(clickhouse, log), log);
   const logStore = stack.use(await ClickHouseLogStore.open(clickhouse, shared?.claims));
   const spanStore = stack.use(await ClickHouseSpanStore.open(clickhouse, (orgId) => retention.of(orgId).tracesDays, shared?.claims));
   return { clickhouse, logStore, spanStore };

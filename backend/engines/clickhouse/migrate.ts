@@ -37,21 +37,42 @@ export async function migrate(clickhouse: Shard, log: Log, { lockExpiryS = LOCK_
   }
 }
 
-const DELETES = /toDateTime\(time\) \+ toIntervalDay\(\d+\)(?=,|$)/;
+const DELETES = /toDateTime\(time\) \+ toIntervalDay\((\d+)\)(?=,|$)/;
+
+/** Parts get new times of expiry without being rewritten. */
+const RECALCULATED = "materialize_ttl_recalculate_only = 1";
 
 /**
  * Sets the retention of each table (table → days) by the rows' own time. Does nothing if it is set already. Other parts of the TTL that an
- * operator added, such as TO VOLUME, are kept.
+ * operator added, such as TO VOLUME, are kept. Existing parts get the new retention, too: each part records when it expires, and would
+ * otherwise be dropped by the retention under which it was written. `isDue` can leave out tables by their current days.
  */
-export async function applyRetention(clickhouse: Shard, daysOf: Readonly<Record<string, number>>, log: Log): Promise<void> {
+export async function applyRetention(
+  clickhouse: Shard,
+  daysOf: Readonly<Record<string, number>>,
+  log: Log,
+  isDue: (current: number | undefined, wanted: number) => boolean = () => true,
+): Promise<void> {
   for (const [table, days] of Object.entries(daysOf)) {
     const wanted = `toDateTime(time) + toIntervalDay(${days})`;
-    const current = ttlOf(await definitionOf(clickhouse, table));
+    const definition = await definitionOf(clickhouse, table);
+    const current = ttlOf(definition);
     const ttl = DELETES.test(current) ? current.replace(DELETES, wanted) : [wanted, current].filter(Boolean).join(", ");
-    if (ttl === current) continue;
-    await modify(clickhouse, table, `TTL ${ttl} SETTINGS materialize_ttl_after_modify = 0`);
+    if (ttl === current || !isDue(daysOfTtl(current), days)) continue;
+    if (!definition.includes(RECALCULATED)) await modify(clickhouse, table, `SETTING ${RECALCULATED}`);
+    await modify(clickhouse, table, `TTL ${ttl} SETTINGS materialize_ttl_after_modify = 1`);
     log.info({ event: "clickhouse.retention_set", table, days }, "retention set");
   }
+}
+
+/** Days after which rows are deleted; undefined if they are kept for ever. */
+export async function deletionDaysOf(clickhouse: Shard, table: string): Promise<number | undefined> {
+  return daysOfTtl(ttlOf(await definitionOf(clickhouse, table)));
+}
+
+function daysOfTtl(ttl: string): number | undefined {
+  const days = DELETES.exec(ttl)?.[1];
+  return days === undefined ? undefined : Number(days);
 }
 
 const MERGES_SYNCED = "min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1";

@@ -4,12 +4,10 @@
 import type { Kysely } from "kysely";
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
-import { applyRetention } from "../../engines/clickhouse/migrate.ts";
 import type { Deletions } from "../../engines/append-log/dead-letters.ts";
 import type { Log } from "../../operations/log.ts";
 import type { VictoriaMetricsStore } from "../../storage/metrics/store.ts";
 import { eraseOrganisation, purgeExpired, type TableRetention } from "../../storage/removal/removal.ts";
-import { MINUTES_DAYS } from "../../storage/traces/keep-minutes.ts";
 import type { Telemetry } from "../../telemetry.ts";
 import { type DeletionTables, settleDeletion } from "./deletion.ts";
 import type { OrgRetention, Retention, RetentionTables } from "./retention.ts";
@@ -140,19 +138,15 @@ export class DataRemoval implements AsyncDisposable {
     const nowMs = this.#nowMs();
     if (!telemetry || telemetry.isUnused || nowMs - this.#purgedAtMs < PURGE_EVERY_MS) return;
     const { clickhouse } = telemetry;
-    const organisations = await retention.readAll();
-    const longestOf = (days: (retention: Retention) => number): number =>
-      Math.max(...[retention.defaults, ...organisations.values()].map(days));
-    const [logs, spans] = [longestOf(({ logsDays }) => logsDays), longestOf(({ tracesDays }) => tracesDays)];
-    const summaries = Math.max(spans, MINUTES_DAYS);
-    for (const shard of clickhouse.shards) {
-      const derived = { span_operations: spans, exemplars: spans, span_minutes: summaries, service_edges: summaries };
-      await applyRetention(shard, { logs, spans, ...derived }, log);
-      for (const expiring of listTables(retention.defaults, organisations)) {
-        const days = await purgeExpired(shard, expiring, nowMs);
-        if (days.length > 0) log.info({ event: "removal.expired", table: expiring.table, days }, "deleted expired rows of organisations");
+    await retention.settleTables();
+    await retention.withoutChanges(async (organisations) => {
+      for (const shard of clickhouse.shards) {
+        for (const expiring of listTables(retention.defaults, organisations)) {
+          const days = await purgeExpired(shard, expiring, nowMs);
+          if (days.length > 0) log.info({ event: "removal.expired", table: expiring.table, days }, "deleted expired rows of organisations");
+        }
       }
-    }
+    });
     this.#purgedAtMs = nowMs;
   }
 }

@@ -1,7 +1,11 @@
 // How long the telemetry of each organisation is kept: as an operator set it, or by default as in the settings (override-cache.ts).
+// Invariant: ingest admits no record that a table would delete before its time, whatever the retention says (storage/removal).
 import type { ColumnType, Kysely } from "kysely";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+import type { Log } from "../../operations/log.ts";
+import { ApiError } from "../../errors.ts";
 import type { LogRule } from "../../storage/removal/removal.ts";
+import type { SignalDays, TableLimits } from "../../storage/removal/table-limits.ts";
 import { OverrideCache } from "../override-cache.ts";
 
 export interface OrgRetentionRow {
@@ -29,14 +33,21 @@ interface RetentionColumns extends Pick<OrgRetentionRow, "logs_days" | "traces_d
   readonly log_rules: readonly LogRule[];
 }
 
+/** A lower limit of a table, which another replica has set, is noticed within this time. */
+const READ_TABLES_EVERY_MS = 60_000;
+
 export class OrgRetention {
   readonly defaults: Retention;
   readonly #cache: OverrideCache<Retention>;
   #database: Kysely<RetentionTables> | undefined;
+  #tables: TableLimits | undefined;
+  /** Until the tables are opened, there are none, and new ones keep everything. */
+  #kept: SignalDays = { logs: Number.POSITIVE_INFINITY, traces: Number.POSITIVE_INFINITY };
+  #keptAtMs = 0;
 
   constructor(defaults: Omit<Retention, "logRules">) {
     this.defaults = { ...defaults, logRules: [] };
-    this.#cache = new OverrideCache({ defaults: this.defaults, readAll: () => this.readAll() });
+    this.#cache = new OverrideCache({ defaults: this.defaults, readAll: () => this.#refreshAll() });
   }
 
   /** Call before any other method: the stores are opened at the same time, so the constructor cannot have the database. */
@@ -44,8 +55,38 @@ export class OrgRetention {
     this.#database = database;
   }
 
+  /** Call before the tables are used. Throws ApiError storage_unavailable if they cannot be read. */
+  async useTables(tables: TableLimits, log: Log): Promise<void> {
+    this.#tables = tables;
+    await tables.raise({ logs: this.defaults.logsDays, traces: this.defaults.tracesDays }).catch((err: unknown) => {
+      log.error(
+        { event: "clickhouse.retention_not_set", err },
+        "cannot raise the retention of tables: older records are refused until it is",
+      );
+    });
+    await this.#readKept();
+  }
+
   of(orgId: string): Retention {
     return this.#cache.of(orgId);
+  }
+
+  /** How far back records are admitted: as the retention says, and as the tables are known to keep them. */
+  admitted(orgId: string): SignalDays {
+    const { logsDays, tracesDays } = this.of(orgId);
+    return { logs: Math.min(logsDays, this.#kept.logs), traces: Math.min(tracesDays, this.#kept.traces) };
+  }
+
+  /** Raises and lowers the tables to the longest retention. Throws ApiError storage_unavailable. */
+  async settleTables(): Promise<void> {
+    await this.#tables?.settle(async () => this.#longest(await this.readAll()));
+    await this.#readKept();
+  }
+
+  /** Runs a deletion of expired rows, during which no retention changes in this process. */
+  async withoutChanges(deleteExpired: (organisations: ReadonlyMap<string, Retention>) => Promise<void>): Promise<void> {
+    const step = async (): Promise<void> => await deleteExpired(await this.readAll());
+    await (this.#tables ? this.#tables.exclusively(step) : step());
   }
 
   /** Reads the retention of all organisations. Never throws. */
@@ -66,17 +107,55 @@ export class OrgRetention {
     return row ? this.#merge(row) : this.defaults;
   }
 
-  /** Stores the retention, which takes effect in this replica immediately. */
+  /**
+   * Raises the tables and stores the retention, which takes effect in this replica immediately. Throws ApiError storage_unavailable with
+   * nothing changed if the tables cannot be raised.
+   */
   async set(orgId: string, { log_rules, ...days }: RetentionColumns): Promise<Retention> {
-    const columns = { ...days, log_rules: JSON.stringify(log_rules) };
+    const retention = this.#merge({ ...days, log_rules });
+    const store = async (): Promise<void> => await this.#store(orgId, { ...days, log_rules: JSON.stringify(log_rules) });
+    const tables = this.#tables;
+    if (!tables) await store();
+    else {
+      await tables.exclusively(async () => {
+        await tables.raise({ logs: retention.logsDays, traces: retention.tracesDays }).catch(cannotRaise);
+        await this.#readKept();
+        await store();
+      });
+    }
+    this.#cache.put(orgId, retention);
+    return retention;
+  }
+
+  async #store(orgId: string, columns: Omit<RetentionColumns, "log_rules"> & { readonly log_rules: string }): Promise<void> {
     await tenantDatabase(this.#db, orgId)
       .insertInto("org_retention")
       .values({ org_id: orgId, ...columns })
       .onConflict((conflict) => conflict.column("org_id").doUpdateSet(columns))
       .execute();
-    const retention = this.#merge({ ...days, log_rules });
-    this.#cache.put(orgId, retention);
-    return retention;
+  }
+
+  /** Reads the tables again if another replica has raised them, and sometimes in case one has lowered them. */
+  async #refreshAll(): Promise<ReadonlyMap<string, Retention>> {
+    const organisations = await this.readAll();
+    const { logs, traces } = this.#longest(organisations);
+    const isOutdated = performance.now() - this.#keptAtMs >= READ_TABLES_EVERY_MS;
+    if (isOutdated || logs > this.#kept.logs || traces > this.#kept.traces) {
+      // Safe to ignore: what is known is used, and other users of the tables report that they are unavailable.
+      await this.#readKept().catch(() => undefined);
+    }
+    return organisations;
+  }
+
+  async #readKept(): Promise<void> {
+    if (!this.#tables) return;
+    this.#kept = await this.#tables.read();
+    this.#keptAtMs = performance.now();
+  }
+
+  #longest(organisations: ReadonlyMap<string, Retention>): SignalDays {
+    const all = [this.defaults, ...organisations.values()];
+    return { logs: Math.max(...all.map(({ logsDays }) => logsDays)), traces: Math.max(...all.map(({ tracesDays }) => tracesDays)) };
   }
 
   get #db(): Kysely<RetentionTables> {
@@ -93,4 +172,12 @@ export class OrgRetention {
       logRules: log_rules,
     };
   }
+}
+
+function cannotRaise(cause: unknown): never {
+  throw new ApiError(
+    "storage_unavailable",
+    "the retention was not changed, because the tables of logs and traces cannot be changed now: try again",
+    { cause, retryAfterS: 5 },
+  );
 }

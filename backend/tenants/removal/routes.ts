@@ -63,7 +63,7 @@ const ROUTES = {
   set: {
     ...endpoint("PUT", "/api/orgs/:id/retention", "operator", "accounts"),
     summary: "Set how long an organisation's telemetry is kept",
-    description: `${meaning} A null or missing value means the setting of the installation. Ingest and queries follow within 5 seconds, the tables within an hour.`,
+    description: `${meaning} A null or missing value means the setting of the installation. The tables are raised before a longer retention is stored; if that fails, the response is 502 and nothing changes. Ingest and queries follow within 5 seconds; a shorter retention reaches the tables within an hour.`,
     params: ID_PARAMS,
     body: closedSchema([], {
       logs_days: SETTABLE,

@@ -1,0 +1,135 @@
+// A retention that is raised or lowered, in the engine's tables: what is admitted, what the tables keep, and what happens while a table
+// cannot be changed. Two replicas share the database and the tables.
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { temporaryFolder } from "../../../test/fixtures/processes.ts";
+import { type ClickHouse, openClickHouse, type Shard } from "../../engines/clickhouse/client.ts";
+import { applyRetention, deletionDaysOf, migrate as migrateClickHouse } from "../../engines/clickhouse/migrate.ts";
+import { sql } from "../../engines/clickhouse/sql.ts";
+import { type Database, openDatabase } from "../../engines/relational/database.ts";
+import { migrate } from "../../engines/relational/migrate.ts";
+import { createLog } from "../../operations/log.ts";
+import { TableLimits } from "../../storage/removal/table-limits.ts";
+import { OrgRetention } from "./retention.ts";
+
+const log = createLog("silent");
+const UNSET = { logs_days: null, traces_days: null, metrics_days: null, log_rules: [] };
+const DERIVED = ["span_operations", "exemplars"];
+
+const folder = temporaryFolder();
+let clickhouse: ClickHouse;
+let database: Database;
+let orgId: string;
+/** A table that the second shard refuses to change. */
+let refused: string | undefined;
+
+beforeAll(async () => {
+  clickhouse = await openClickHouse({ dataDir: `${folder.path}/clickhouse`, threads: 4, log });
+  await migrateClickHouse(clickhouse, log);
+  database = await openDatabase({ dataDir: `${folder.path}/accounts`, log });
+  await migrate(database);
+});
+afterAll(async () => {
+  await database[Symbol.asyncDispose]();
+  await clickhouse[Symbol.asyncDispose]();
+  folder[Symbol.dispose]();
+});
+beforeEach(async () => {
+  refused = undefined;
+  await database.tables<{ org_retention: object }>().deleteFrom("org_retention").execute();
+  orgId = randomUUID();
+  await database.tables<{ orgs: object }>().insertInto("orgs").values({ id: orgId, name: orgId, created_at: new Date() }).execute();
+  await applyRetention(clickhouse, { logs: 30, spans: 30, exemplars: 30, span_operations: 30, span_minutes: 395, service_edges: 395 }, log);
+});
+
+/** A replica with two shards, which are the same tables. */
+async function replica(days = 30): Promise<OrgRetention> {
+  const second: Shard = {
+    ...clickhouse,
+    query: async (statement) => await clickhouse.query(statement),
+    command: async (statement) => {
+      if (refused !== undefined && statement.text.startsWith(`ALTER TABLE ${refused}`)) throw new Error("TABLE_IS_READ_ONLY");
+      await clickhouse.command(statement);
+    },
+  };
+  const retention = new OrgRetention({ logsDays: days, tracesDays: days, metricsDays: 30 });
+  retention.useDatabase(database.tables());
+  await retention.refresh();
+  await retention.useTables(new TableLimits({ shards: [second, second] }, log), log);
+  return retention;
+}
+
+const tableDays = async (...tables: string[]): Promise<(number | undefined)[]> =>
+  await Promise.all(tables.map(async (table) => await deletionDaysOf(clickhouse, table)));
+
+test("a raised retention is in every table before a record is admitted by it, in this replica and in another one", async () => {
+  const [first, second] = [await replica(), await replica()];
+  const stored = first.set(orgId, { ...UNSET, logs_days: 365, traces_days: 400 });
+  expect(first.admitted(orgId)).toEqual({ logs: 30, traces: 30 });
+  await stored;
+  expect(await tableDays("logs", "spans", ...DERIVED, "span_minutes", "service_edges")).toEqual([365, 400, 400, 400, 400, 400]);
+  expect(first.admitted(orgId)).toEqual({ logs: 365, traces: 400 });
+  expect(second.admitted(orgId)).toEqual({ logs: 30, traces: 30 });
+  await second.refresh();
+  expect(second.admitted(orgId)).toEqual({ logs: 365, traces: 400 });
+  await clickhouse.command(sql`INSERT INTO logs (org_id, node, time) SELECT ${orgId}, 'n', now64(3) - toIntervalDay(300)`);
+  await clickhouse.command(sql`OPTIMIZE TABLE logs FINAL`);
+  expect(await clickhouse.query(sql`SELECT node FROM logs WHERE org_id = ${orgId}`)).toEqual([{ node: "n" }]);
+});
+
+test("parts that were written under the earlier retention expire by the new one, raised and lowered", async () => {
+  const first = await replica();
+  await clickhouse.command(sql`INSERT INTO logs (org_id, node, time) SELECT ${orgId}, 'n', now64(3) - toIntervalDay(20)`);
+  const expiresInDays = async (): Promise<unknown[]> =>
+    await clickhouse.query(
+      sql`SELECT DISTINCT intDiv(dateDiff('hour', now(), delete_ttl_info_max) + 1, 24) AS days FROM system.parts
+        WHERE active AND table = 'logs' AND partition = toString(toDate(now() - toIntervalDay(20)))`,
+    );
+  await first.set(orgId, { ...UNSET, logs_days: 90 });
+  await expect.poll(expiresInDays).toEqual([{ days: "70" }]);
+  await first.set(orgId, UNSET);
+  await first.settleTables();
+  await first.settleTables();
+  await expect.poll(expiresInDays).toEqual([{ days: "10" }]);
+});
+
+test.each(["logs", "spans", "span_operations", "service_edges"])(
+  "while %s cannot be changed in a shard, a longer retention is an error and nothing more is admitted",
+  async (table) => {
+    const first = await replica();
+    refused = table;
+    const days = { ...UNSET, logs_days: 600, traces_days: 600 };
+    await expect(first.set(orgId, days)).rejects.toMatchObject({ code: "storage_unavailable", message: /retention was not changed/ });
+    expect(await first.read(orgId)).toMatchObject({ logsDays: 30, tracesDays: 30 });
+    const restarted = await replica(600);
+    const isOfLogs = table === "logs";
+    expect(restarted.admitted(orgId)).toEqual({ logs: isOfLogs ? 30 : 600, traces: table === "service_edges" ? 395 : 30 });
+    refused = undefined;
+    await first.set(orgId, days);
+    expect(first.admitted(orgId)).toEqual({ logs: 600, traces: 600 });
+  },
+);
+
+test("a longer setting is in the tables before the first record is admitted", async () => {
+  const restarted = await replica(600);
+  expect(restarted.admitted(orgId)).toEqual({ logs: 600, traces: 600 });
+  expect(await tableDays("logs", "spans", ...DERIVED, "span_minutes")).toEqual([600, 600, 600, 600, 600]);
+});
+
+test("a lowered retention stops admission at once and the tables only after a second pass; a raise in between keeps them", async () => {
+  const [first, second] = [await replica(), await replica()];
+  await first.set(orgId, { ...UNSET, logs_days: 365 });
+  await first.set(orgId, { ...UNSET, logs_days: 60 });
+  expect(first.admitted(orgId).logs).toBe(60);
+  await first.settleTables();
+  expect(await tableDays("logs")).toEqual([365]);
+  await second.set(orgId, { ...UNSET, logs_days: 365 });
+  await first.settleTables();
+  await first.settleTables();
+  expect(await tableDays("logs")).toEqual([365]);
+  await second.set(orgId, { ...UNSET, logs_days: 60 });
+  await first.settleTables();
+  expect(await tableDays("logs")).toEqual([365]);
+  await first.settleTables();
+  expect(await tableDays("logs")).toEqual([60]);
+});
