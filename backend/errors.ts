@@ -34,6 +34,7 @@ export const ERROR_CODES = {
   method_not_allowed: [405, "see the Allow header"],
   request_timeout: [408, "the head or the body of the request arrives too slowly"],
   conflict: [409, "the name is taken, or the state does not allow it"],
+  session_changed: [409, "the browser's session belongs to another user than the one that X-Session-User names"],
   limit_reached: [409, "the limit is reached; delete one first"],
   cluster_in_use: [409, "another installation of the agent has this cluster's key and is alive; the message names it"],
   host_in_use: [409, "another host with the same machine id has a key and is alive; the message names it and says what to do"],

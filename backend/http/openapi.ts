@@ -160,7 +160,7 @@ function errorResponses(schema: Described, { url, methods, errorStatuses = [], o
   if (security.length > 0) statuses.push(401);
   if (security.includes("session") || security.includes("signature")) statuses.push(403);
   if (url.includes(":")) statuses.push(404);
-  if (!methods.includes("GET")) statuses.push(409);
+  if (!methods.includes("GET") || security.includes("session") || security.includes("browser")) statuses.push(409);
   if (methods.includes("POST") || methods.includes("PUT")) statuses.push(408, 413, 417);
   if (security.includes("installToken")) statuses.push(422);
   if (security.includes("session") || security.includes("browser")) statuses.push(429);

@@ -150,3 +150,41 @@ test("the notice of an unavailable shard ends with the next complete answer", as
   await notice.waitFor({ state: "detached" });
   expect(complaints).toEqual([]);
 });
+
+test("an edit is not saved into the organisation of a user who logged in in another tab, and is kept", async () => {
+  const [email, secret] = ["bob@globex.example", "a long password of bob"];
+  const bearer = await backend.operator();
+  const made = await call("POST", `${backend.apiUrl}/api/orgs`, {
+    bearer,
+    body: { name: "globex", admin: { email, password: secret } },
+  });
+  expect(made.status).toBe(201);
+  const body = { name: "shared", description: "", variables: [], panels: [] };
+  const { id } = (await call("POST", `${backend.apiUrl}/api/dashboards`, { bearer, body })).json as { id: string };
+  await using opened = await openLoggedIn();
+  const { page } = opened;
+  await openScreen(page, `#/dashboards/${id}?edit=1`);
+  const name = page.getByLabel("Name", { exact: true });
+  await name.click();
+  await page.keyboard.press("End");
+  await page.keyboard.type(" and edited");
+  const otherTab = await page.context().newPage();
+  await otherTab.goto(backend.apiUrl);
+  await otherTab.getByRole("button", { name: "Log out" }).click();
+  await otherTab.getByLabel("E-mail").waitFor();
+  await logInBy(otherTab, email, secret);
+  await press(page, "Save");
+  await page.getByRole("alert").getByText("another user has logged in with this browser").first().waitFor();
+  expect(await name.inputValue()).toBe("shared and edited");
+  const names = async (token: string) =>
+    (await call("GET", `${backend.apiUrl}/api/dashboards`, { bearer: token })).json.map((row: { name: string }) => row.name);
+  const login = await call("POST", `${backend.apiUrl}/api/auth/login`, { body: { email, password: secret } });
+  expect(await names(login.json.token as string)).toEqual([]);
+  expect(await names(bearer)).toContain("shared");
+  await otherTab.getByRole("button", { name: "Log out" }).click();
+  await otherTab.getByLabel("E-mail").waitFor();
+  await logInBy(otherTab, "admin@localhost", adminPassword(backend.place));
+  await press(page, "Save");
+  await page.getByRole("heading", { name: "shared and edited" }).waitFor();
+  expect(await names(bearer)).toContain("shared and edited");
+});

@@ -61,6 +61,26 @@ describeOnEachStore((store) => {
     expect(brief(await ask(plainName, { headers: { ...ASKED, host: "telemetry.example.com" } }))).toEqual([401, "invalid_token"]);
   });
 
+  test("is refused with 409 for any method if X-Session-User names another user or organisation, and changes nothing", async () => {
+    const other = await makeOrg(backend);
+    const cookie = cookieOf(await opened());
+    const named = (orgId: string, email: string) => ({ ...ASKED, "x-session-user": `${orgId} ${encodeURIComponent(email)}` });
+    const save = async (headers: Record<string, string>) =>
+      await backend.call("POST", "/api/read-tokens", { headers: { cookie, ...headers }, body: { name: randomUUID() } });
+    for (const headers of [
+      named(other.orgId, other.email),
+      named(org.orgId, other.email),
+      named(other.orgId, org.email),
+      { ...ASKED, "x-session-user": "" },
+    ]) {
+      expect(brief(await save(headers))).toEqual([409, "session_changed"]);
+      expect(brief(await ask(cookie, { headers }))).toEqual([409, "session_changed"]);
+      expect(brief(await ask(cookie, { url: "/api/users", headers }))).toEqual([409, "session_changed"]);
+    }
+    expect((await ask(cookie, { url: "/api/read-tokens" })).json()).toEqual([]);
+    expect((await save(named(org.orgId, org.email))).statusCode).toBe(201);
+  });
+
   test("is accepted with X-Requested-With: atherops wherever a session is, but not as a bearer token", async () => {
     const cookie = cookieOf(await opened());
     expect((await ask(cookie)).json()).toEqual({

@@ -97,6 +97,8 @@ export class BrowserSessions {
     const user = userId !== undefined && userId === knownUserId ? await this.#sessions.find(userId) : undefined;
     if (!id || !user || user.orgId !== claims["org_id"] || user.epoch !== claims["epoch"]) throw sessionEnded();
     if (RANK[user.role] < RANK[claims["role"] as Role]) throw sessionEnded();
+    const { "x-session-user": expectedUser } = request.headers;
+    if (expectedUser !== undefined && expectedUser !== `${user.orgId} ${encodeURIComponent(user.email)}`) throw sessionChanged();
     const needsRenewal = (claims.iat ?? 0) + RENEW_AFTER_S <= this.#now() / 1000;
     const expS = needsRenewal && !reply.raw.headersSent ? await this.#setCookie(request, reply, claims) : (claims.exp ?? 0);
     return { id, user, expiresAt: new Date(expS * 1000) };
@@ -135,6 +137,14 @@ export async function insertBrowserSession(db: AccountDb, row: BrowserSessionRow
   const others = db.deleteFrom("browser_sessions").where("user_id", "=", row.user_id).where("expires_at", comparison, pendingUntil);
   if (ids.length === MAX_SESSIONS_PER_USER - 1) await others.where("id", "not in", ids).execute();
   await db.insertInto("browser_sessions").values(row).execute();
+}
+
+/** The cookie is shared by all tabs, so another tab may have logged in as someone else after this page was loaded. */
+function sessionChanged(): ApiError {
+  return new ApiError(
+    "session_changed",
+    "another user has logged in with this browser since this page was loaded, so nothing was read or changed: log in again as the first user in another tab and repeat this, or reload the page to continue as the other user",
+  );
 }
 
 function sessionEnded(): ApiError {

@@ -7,7 +7,7 @@ import { EditorView, keymap } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { PromQLExtension } from "@prometheus-io/codemirror-promql";
 import { PROMETHEUS } from "./prometheus.ts";
-import { SESSION_HEADER } from "../state/api.ts";
+import { sessionHeaders } from "../state/api.ts";
 
 export interface Editor {
   show(text: string): void;
@@ -80,11 +80,11 @@ export function openEditor(container: HTMLElement, { label, text, onChange, onEn
   };
 }
 
-/** Completion sends requests with the header that a session needs. */
+/** Completion sends requests with the headers that a session needs. */
 async function ask(input: RequestInfo, init?: RequestInit): Promise<Response> {
   return await fetch(input, {
     ...init,
-    headers: { ...Object.fromEntries(new Headers(init?.headers)), ...SESSION_HEADER },
+    headers: { ...Object.fromEntries(new Headers(init?.headers)), ...sessionHeaders("") },
     credentials: "same-origin",
   });
 }

@@ -1,9 +1,21 @@
-// Calls the backend's API with the browser's session. Invariants: every request has a header that other sites cannot send; if the session
+// Calls the backend's API with the browser's session. Invariants: every request has a header that other sites cannot send, and names the
+// user for whom the page was loaded, because another tab may log in as someone else, who shares the cookie; if the session
 // has expired, the user logs in and the request is repeated, so typed input is not lost; an error has the backend's message.
 import { signal } from "@preact/signals";
 import { waitForLogin, loginCount } from "./expired-session.ts";
 
-export const SESSION_HEADER = { "x-requested-with": "atherops" };
+let pageUser: string | undefined;
+
+/** Call it with the user for whom this page shows data. */
+export function setPageUser(user: { readonly email: string; readonly org: { readonly id: string } } | null | undefined): void {
+  pageUser = user ? `${user.org.id} ${encodeURIComponent(user.email)}` : undefined;
+}
+
+/** The headers of every request. */
+export function sessionHeaders(path: string): Record<string, string> {
+  return { "x-requested-with": "atherops", ...(pageUser !== undefined && !LOGIN_PATHS.has(path) && { "x-session-user": pageUser }) };
+}
+
 /** A 401 for these paths means that the login failed, not that the session expired. */
 const LOGIN_PATHS: ReadonlySet<string> = new Set([
   "/api/auth/session",
@@ -95,7 +107,11 @@ export async function wholeList<T>(path: string, signal: AbortSignal, maxPages =
 /** Returns the response with any status, so that a stream can be read. Throws ApiFailure if the backend is unreachable. */
 export async function sendRequest(path: string, { method = "GET", query, body, headers: extraHeaders, signal }: Call): Promise<Response> {
   const search = searchOf(query);
-  const headers = { ...SESSION_HEADER, ...extraHeaders, ...(body !== undefined && { "content-type": "application/json" }) };
+  const headers = {
+    ...sessionHeaders(method === "DELETE" ? "" : path),
+    ...extraHeaders,
+    ...(body !== undefined && { "content-type": "application/json" }),
+  };
   try {
     return await fetch(search === "" ? path : `${path}?${search}`, {
       method,

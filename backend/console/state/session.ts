@@ -1,16 +1,17 @@
 // Manages the login. Invariant: if a session ends while the user works, the screen does not change, a dialog asks for the password, and the
 // refused calls continue after the login.
 import type { ApiResponses } from "../../client/api.ts";
-import { computed, signal } from "@preact/signals";
+import { computed, effect, signal } from "@preact/signals";
 import { resumeCalls } from "./expired-session.ts";
 import { type Loaded, useLoaded } from "./loaded.ts";
 import { address, go } from "./route.ts";
-import { ApiFailure, call, errorMessage } from "./api.ts";
+import { ApiFailure, call, errorMessage, setPageUser } from "./api.ts";
 
 export type SessionUser = ApiResponses["GET /api/auth/session"];
 
 /** undefined: not known yet; null: not logged in. */
 export const user = signal<SessionUser | null | undefined>(undefined);
+effect(() => setPageUser(user.value));
 /** Why the login state could not be determined. */
 export const problem = signal<string | undefined>(undefined);
 
@@ -39,8 +40,8 @@ export async function logIn(email: string, password: string): Promise<void> {
   await call("/api/auth/session", { method: "POST", body: { email, password } });
   const loggedIn = await call<SessionUser>("/api/auth/session");
   const before = user.peek();
-  // The screen would show data that another user requested.
-  if (before && (before.email !== loggedIn.email || before.org.id !== loggedIn.org.id)) location.reload();
+  // The screen would show data that another user requested, and its refused calls would be repeated for this user.
+  if (before && (before.email !== loggedIn.email || before.org.id !== loggedIn.org.id)) return location.reload();
   user.value = loggedIn;
   resumeCalls();
 }
