@@ -15,7 +15,7 @@ const ALONE = [
   // What the backend takes at its peak, under senders that fill both cores.
   "test/faults/{memory,backend-memory,large-resource,hostile-bodies}.test.ts",
   // How long others wait while one tenant takes all it can.
-  "test/attacks/{attacks,floods}.test.ts",
+  "test/attacks/{attacks,floods,shares}.test.ts",
   "test/faults/{viewers,alerting-fuzz}.test.ts",
   // Five and twenty agents that send as fast as they can.
   "test/faults/cluster-load.test.ts",

@@ -13,6 +13,9 @@ import { StartError } from "./errors.ts";
 
 async function start(roles: readonly Role[]): Promise<void> {
   const { settings, secrets } = readSettings();
+  // libuv reads it when its pool starts, with the first asynchronous file operation.
+  // oxlint-disable-next-line node/no-process-env -- there is no other way to set it
+  process.env["UV_THREADPOOL_SIZE"] = String(settings.threadPoolSize);
   const isEmbedded = !secrets.databaseUrl || !secrets.clickhouseUrl || !settings.metricsWriteUrl;
   using lock = isEmbedded ? lockDataDir(settings.dataDir) : undefined;
   // Reuses the code that V8 compiled at the last start: otherwise, a start takes half as long again.

@@ -161,10 +161,10 @@ export const SETTINGS_TABLE = {
       description: "Path of vmalert. Default: `vmalert` on `PATH`; if there is none, the program that `npm start` downloaded.",
     }),
     threadPoolSize: setting("UV_THREADPOOL_SIZE", integer({ min: 1 }), {
-      default: "4",
+      default: "16",
       unit: "threads",
       description:
-        "Concurrent statements of the embedded ClickHouse; Node.js reads this variable when it starts. The image and `npm start` set 16. With fewer than 6 threads, the queries of one organisation run one at a time.",
+        "Threads for statements of the embedded ClickHouse, file operations and password hashes. With fewer than 6 threads, the queries of one organisation run one at a time.",
     }),
   }),
   ...group("Storage", {

@@ -78,7 +78,7 @@ function startBackend(paths: Paths, engines: Record<string, string>): Program {
   // Ingest tokens are accepted from this machine only, unless TLS is set up.
   // OTLP_GRPC_LISTEN is the agent's address here. The backend has a setting of the same name, which stays unset.
   const overrides = { ...engines, DATA_DIR: join(paths.data, "backend"), OTLP_GRPC_LISTEN: undefined };
-  const env = { UV_THREADPOOL_SIZE: "16", INGEST_TOKENS: "true", ...process.env, ...overrides };
+  const env = { INGEST_TOKENS: "true", ...process.env, ...overrides };
   const args = ["backend/main.ts", "serve"];
   return new Program({ name: "backend", args, env, log: paths.backendLog, stopping: stop.signal, hasChannel: true });
 }

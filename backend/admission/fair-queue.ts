@@ -3,7 +3,7 @@
 // organisation's backlog delays another organisation. The last free slot is kept for organisations that used little, and a slot is taken
 // back from the organisation that used most when one of them waits. Work whose caller left is dropped, and every slot is released.
 import { ApiError } from "../errors.ts";
-import { mayTake, RecentUse } from "./share.ts";
+import { mayTake, RecentUse, WINDOW_MS } from "./share.ts";
 
 /** The slots of organisations, if replicas share them. */
 export interface SlotSource {
@@ -25,8 +25,8 @@ export interface FairQueueOptions {
   readonly perOrg?: number;
   /** All work ends within a fraction of a second, so an organisation may use every slot as long as no other one waits. */
   readonly endsSoon?: boolean;
-  /** Work ends when its signal aborts: its slot can be taken back. */
-  readonly takesBack?: boolean;
+  /** Set if work ends when its signal aborts, so that its slot can be taken back: maximum of work that has not ended yet after that. */
+  readonly takesBack?: number;
   /** Set if replicas share the slots of an organisation; determines which of them this replica may use. */
   readonly slots?: SlotSource | undefined;
   /** Maximum of waiting work per organisation. */
@@ -49,8 +49,6 @@ const CHECK_MS = 50;
 const SAME_USE_MS = 100;
 /** An organisation loses no slot for less use in the last minute than this. */
 const LITTLE_USE_MS = 1000;
-/** An organisation with more use in the last minute than this does not get the last free slot. */
-const KEPT_SLOT_USE_MS = 5000;
 const RETRY_TAKEN_S = 5;
 
 /** The organisation's queue is full. */
@@ -164,7 +162,7 @@ export class FairQueue {
     };
     org.waiting.splice(findPosition(rank, org.waiting), 0, entry);
     this.#waiting += 1;
-    if (this.#options.takesBack) this.#checking ??= setInterval(() => this.#takeBack(), CHECK_MS).unref();
+    if (this.#options.takesBack !== undefined) this.#checking ??= setInterval(() => this.#takeBack(), CHECK_MS).unref();
     signal?.addEventListener("abort", onAbort, { once: true });
     this.#changed(orgId, org);
     return await started;
@@ -224,7 +222,7 @@ export class FairQueue {
     }
     for (const [orgId, { jobs, waiting }] of this.#orgs) {
       const isWaiting = jobs.size === 0 && nowMs - (waiting[0]?.sinceMs ?? nowMs) >= PATIENCE_MS && this.#limitOf(orgId) > 0;
-      if (!isWaiting || this.#ending >= maxEnding(this.#options.running)) continue;
+      if (!isWaiting || this.#ending >= (this.#options.takesBack ?? 0)) continue;
       const longest = this.#takeFromMostUsing(2 * this.#usedMs(orgId, nowMs) + LITTLE_USE_MS, nowMs);
       if (!longest) continue;
       this.#running -= 1;
@@ -271,9 +269,19 @@ export class FairQueue {
     const { running: limit, endsSoon } = this.#options;
     if (this.#running >= limit || jobs.size >= this.#limitOf(orgId)) return false;
     if (endsSoon || limit === 1) return true;
-    const isLast = this.#running === limit - 1;
-    if (isLast && this.#usedMs(orgId, performance.now()) > KEPT_SLOT_USE_MS) return false;
+    if (this.#running === limit - 1 && this.#usedMuch(orgId)) return false;
     return mayTake(1, { limit, used: this.#running, own: jobs.size });
+  }
+
+  /** More than half of an equal share in the last minute. */
+  #usedMuch(orgId: string): boolean {
+    const equalShareMs = (this.#options.running * WINDOW_MS) / Math.max(1, this.#orgs.size);
+    return this.#usedMs(orgId, performance.now()) > equalShareMs / 2;
+  }
+
+  /** Orders organisations that used the same: the one that waits for least is first. For short work, their turns are enough. */
+  #backlogOf({ waiting }: OrgQueue): number {
+    return this.#options.takesBack === undefined ? 0 : waiting.length;
   }
 
   #findNext(): OrgQueue | undefined {
@@ -283,8 +291,8 @@ export class FairQueue {
     for (const [orgId, org] of this.#orgs) {
       if (org.waiting.length === 0 || !this.#mayStart(orgId, org)) continue;
       const usedMs = Math.floor(this.#usedMs(orgId, nowMs) / SAME_USE_MS);
-      const precedes = !next || org.jobs.size < next.jobs.size || (org.jobs.size === next.jobs.size && usedMs < nextUse);
-      if (precedes) [next, nextUse] = [org, usedMs];
+      const ranks = next && [org.jobs.size - next.jobs.size, usedMs - nextUse, this.#backlogOf(org) - this.#backlogOf(next)];
+      if (!ranks || (ranks.find((difference) => difference !== 0) ?? 0) < 0) [next, nextUse] = [org, usedMs];
     }
     return next;
   }
@@ -298,11 +306,6 @@ export class FairQueue {
     if (org.jobs.size === 0 && org.waiting.length === 0) this.#orgs.delete(orgId);
     this.#options.slots?.report(orgId, org.jobs.size, org.waiting.length);
   }
-}
-
-/** Maximum of work that still ends after its slot was taken back, next to the work that has the slots. */
-export function maxEnding(running: number): number {
-  return Math.max(1, Math.floor(running / 2));
 }
 
 function takenBack(): ApiError {

@@ -9,7 +9,8 @@ export function mayTake(
   return own <= limit - used - amount;
 }
 
-const WINDOW_MS = 60_000;
+/** The time that is meant by "the last minute". */
+export const WINDOW_MS = 60_000;
 const FORGOTTEN_MS = 1;
 const MAX_REMEMBERED = 1000;
 

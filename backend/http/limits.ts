@@ -27,8 +27,8 @@ export const FREE_BODY_PIECES_PER_SECOND = 200;
 // response-budget.ts
 /** Responses that clients have not read yet, and running queries; an organisation takes more only if as much stays free as it uses. */
 export const MAX_HELD_RESPONSE_BYTES = 256 * 1024 * 1024;
-/** Memory that is reserved for a response before its query runs. */
-export const RESERVED_RESPONSE_BYTES = 16 * 1024 * 1024;
+/** Memory that is reserved for a response before its query runs; for a larger one, the rest when it is sent. */
+export const RESERVED_RESPONSE_BYTES = 4 * 1024 * 1024;
 /** A client that takes nothing of a response within this time is disconnected. */
 export const MAX_RESPONSE_STALL_MS = 30_000;
 /** A client that reads more slowly on average is disconnected, after the time of the line above. */

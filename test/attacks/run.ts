@@ -51,7 +51,6 @@ export async function run({ checkout, attacks, oneAtATime, seconds, limitMib, cp
     EVALUATION_INTERVAL: `${INTERVAL_MS}ms`,
     INGEST_TOKENS: "true",
     JWT_TTL: "2h",
-    UV_THREADPOOL_SIZE: "16",
   });
   await using pod = await Pod.start({ place, checkout, limitBytes: limitMib * 1024 * 1024, cpuProfDir });
   const { apiUrl } = place;

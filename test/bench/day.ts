@@ -38,7 +38,7 @@ const sampled = Math.floor(total / COPIES);
 
 const loadBefore = loadavg()[0]?.toFixed(1);
 using folder = temporaryFolder();
-const place = await backendPlace(folder.path, { UV_THREADPOOL_SIZE: "16" });
+const place = await backendPlace(folder.path);
 const startedAt = performance.now();
 const tenant = await firstRows();
 const stored = await copied();

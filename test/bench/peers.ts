@@ -49,7 +49,7 @@ const PARSED_RECORDS = 50_000;
 const load = (): string => loadavg()[0]?.toFixed(1) ?? "?";
 const loadBefore = load();
 using folder = temporaryFolder();
-const place = await backendPlace(folder.path, { INGEST_TOKENS: "true", UV_THREADPOOL_SIZE: "16" });
+const place = await backendPlace(folder.path, { INGEST_TOKENS: "true" });
 const { blocks, acknowledged } = await measure();
 const stored = await storedRows();
 print();

@@ -37,7 +37,7 @@ const parts: number[] = [];
 let lookingUs = 0;
 
 using folder = temporaryFolder();
-const place = await backendPlace(folder.path, { UV_THREADPOOL_SIZE: "16" });
+const place = await backendPlace(folder.path);
 const { warm, timed, cpuUs, mainUs, clientUs } = await measure();
 const { rows, activeParts } = await readBack();
 const acknowledged = (answers.get("204") ?? 0) * records;

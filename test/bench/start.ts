@@ -137,7 +137,7 @@ async function agentOf(root: string, folder: string, sinkUrl: string): Promise<(
 async function backendOf(root: string, program: string, folder: string, hasLogs = true): Promise<() => Promise<Start>> {
   const { flags, libraries } = imageStart("Dockerfile.backend");
   const isBundled = program !== "backend/main.ts";
-  const backend = await backendPlace(folder, isBundled ? libraries : { UV_THREADPOOL_SIZE: "16" });
+  const backend = await backendPlace(folder, isBundled ? libraries : {});
   if (hasLogs) mkdirSync(join(backend.dataDir, "clickhouse"), { mode: 0o700 });
   const moments = {
     "its first port": answers(`${backend.healthUrl}/healthz`),

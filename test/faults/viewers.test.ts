@@ -12,7 +12,7 @@ const LABELS = 100;
 const RECORDS = 30_000;
 const BODIES = 3;
 
-const backend = backendOfFile({ UV_THREADPOOL_SIZE: "16", EVALUATION_INTERVAL: "1s", JWT_TTL: "1h" });
+const backend = backendOfFile({ EVALUATION_INTERVAL: "1s", JWT_TTL: "1h" });
 let loud: Tenant;
 let calm: Tenant;
 let ruleId: string;

@@ -9,7 +9,7 @@ import { type QueryOptions, runQueued } from "../../admission/query-queue.ts";
 import type { Log } from "../../operations/log.ts";
 import { MAX_FAILING_S, MAX_READ_S, MAX_READS_PER_ORG, MAX_WAITING_READS_PER_ORG } from "../limits.ts";
 import { openEmbedded } from "./embedded.ts";
-import type { Engine, Insert } from "./engine.ts";
+import { type Engine, type Insert, maxEnding } from "./engine.ts";
 import { reportLeftRows } from "./left-rows.ts";
 import { PendingRows } from "./pending-rows.ts";
 import { databaseOf, openRemote, type RemoteOptions } from "./remote.ts";
@@ -92,9 +92,7 @@ export async function openClickHouse(options: ClickHouseOptions): Promise<ClickH
   const urls = url?.split(",");
   const engine = urls ? openRemote({ ...options, urls }) : await openEmbedded(dataDir, threads);
   log.debug({ event: "clickhouse.opened", embedded: url === undefined, cluster, shards: engine.shardCount }, "log and trace store opened");
-  const perOrg = Math.max(1, Math.min(MAX_READS_PER_ORG, engine.reads - 1));
-  const slots = shareSlots?.("logs", perOrg);
-  const queue = new FairQueue({ running: engine.reads, perOrg, slots, waitingPerOrg: MAX_WAITING_READS_PER_ORG, takesBack: true });
+  const queue = createQueue(engine.reads, shareSlots);
   const closing = new AbortController();
   const journals = join(dataDir, "journal");
   const pending = url === undefined ? new PendingRows(journals, log) : undefined;
@@ -144,6 +142,12 @@ export async function openClickHouse(options: ClickHouseOptions): Promise<ClickH
       await engine[Symbol.asyncDispose]();
     },
   };
+}
+
+function createQueue(running: number, shareSlots: ShareSlots | undefined): FairQueue {
+  const perOrg = Math.max(1, Math.min(MAX_READS_PER_ORG, running - 1));
+  const slots = shareSlots?.("logs", perOrg);
+  return new FairQueue({ running, perOrg, slots, waitingPerOrg: MAX_WAITING_READS_PER_ORG, takesBack: maxEnding(running) });
 }
 
 /**

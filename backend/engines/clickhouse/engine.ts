@@ -48,6 +48,11 @@ export interface Engine extends AsyncDisposable {
   insert(insert: Insert): Promise<void>;
 }
 
+/** Connections for statements that still run after their slot was taken back. */
+export function maxEnding(reads: number): number {
+  return Math.max(1, Math.floor(reads / 2));
+}
+
 const CANNOT_COMPILE_REGEXP = "427";
 
 /** The engine's message and its reason, if a statement failed because a regular expression is not one of RE2. */

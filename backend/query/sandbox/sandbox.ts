@@ -48,7 +48,7 @@ export class Sandbox implements JobRunner, AsyncDisposable {
   constructor(options: SandboxOptions) {
     this.#options = options;
     this.#limits = { ...SANDBOX_LIMITS, ...options.limits };
-    this.#queue = new FairQueue({ running: this.#limits.processes, perOrg: 1, waitingPerOrg: WAITING_JOBS_PER_ORG, takesBack: true });
+    this.#queue = new FairQueue({ running: this.#limits.processes, perOrg: 1, waitingPerOrg: WAITING_JOBS_PER_ORG, takesBack: 1 });
   }
 
   get jobs(): { readonly running: number; readonly waiting: number } {

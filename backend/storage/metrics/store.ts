@@ -92,7 +92,8 @@ export class VictoriaMetricsStore implements AsyncDisposable {
       perOrg,
       slots: shareSlots?.("metrics", perOrg),
       waitingPerOrg: MAX_WAITING_METRIC_QUERIES_PER_ORG,
-      takesBack: true,
+      // The engine continues with each of them.
+      takesBack: querySlots,
     });
     this.#stopping = stopping;
     this.#answerMs = answerMs;

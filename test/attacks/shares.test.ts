@@ -1,0 +1,36 @@
+// Several organisations at once are as busy as they may be with one shared resource. The test asserts that an idle organisation is never
+// refused, and waits for seconds at most on a busy machine; `npm run bench -- shares` prints the times, whose target is 500 ms.
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { PRESSURES, type PressureName } from "./shares/pressure.ts";
+import { Shares, shownShares } from "./shares/run.ts";
+
+const MOST_OTHERS = 10;
+const SECONDS = 6;
+const ANSWERED_MS = 5000;
+let shares: Shares;
+
+beforeAll(async () => {
+  shares = await Shares.start(MOST_OTHERS);
+});
+afterAll(async () => {
+  await shares?.[Symbol.asyncDispose]();
+});
+
+test.for(Object.keys(PRESSURES).flatMap((kind) => [3, MOST_OTHERS].map((others) => [kind as PressureName, others] as const)))(
+  "an idle organisation is answered next to this pressure on a shared resource: %s, by %i organisations",
+  async ([kind, others]) => {
+    const result = await shares.measure(kind, others, SECONDS);
+    console.log(shownShares(result));
+    expect(Object.keys(result.answers)).not.toEqual([]);
+    for (const [name, { errors, sent, p50Ms, maxMs }] of Object.entries(result.fared)) {
+      expect([name, errors]).toEqual([name, {}]);
+      expect(sent).toBeGreaterThan(0);
+      expect(p50Ms).toBeLessThan(ANSWERED_MS);
+      expect(maxMs).toBeLessThan(2 * ANSWERED_MS);
+    }
+  },
+);
+
+test("a backend that is started by hand has as many threads for its engines as one of the launcher", () => {
+  expect(shares.poolThreads).toBe(16);
+});

@@ -1,0 +1,146 @@
+// Measures an idle organisation while others are as busy as they may be with one shared resource: how long its queries, bodies and pages
+// take, and how they are answered. Invariant: everything that is started here is ended here.
+import { setTimeout as sleep } from "node:timers/promises";
+import { readFileSync, readdirSync } from "node:fs";
+import { Agent, request } from "undici";
+import { sign } from "../../../common/protocol/signature.ts";
+import { adminPassword, backendPlace, login, makeTenant, startBackend, type Tenant } from "../../fixtures/backend-process.ts";
+import { quantile } from "../../fixtures/measure.ts";
+import { temporaryFolder } from "../../fixtures/processes.ts";
+import { prepare, PRESSURES, type PressureName, SETTINGS } from "./pressure.ts";
+
+export interface Fared {
+  readonly sent: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  readonly maxMs: number;
+  /** How often each answer came that is not success. */
+  readonly errors: Record<string, number>;
+}
+
+export interface SharesResult {
+  readonly kind: PressureName;
+  readonly others: number;
+  readonly fared: Record<string, Fared>;
+  /** How often each answer came to the busy organisations. */
+  readonly answers: Record<string, number>;
+  readonly peakMib: number;
+}
+
+const PATIENCE_MS = 60_000;
+const EVERY_MS = 1000;
+const SETTLING_MS = 2000;
+const LOKI = "/query/loki/loki/api/v1/query_range";
+const LOGQL = new URLSearchParams({ query: 'sum(count_over_time({service_name="large"}[5m]))', step: "60" }).toString();
+const LOGS = "/ingest/logs/otlp";
+
+/** A backend that was started by hand, with one idle organisation and `others` more. */
+export class Shares implements AsyncDisposable {
+  readonly #stack: AsyncDisposableStack;
+  readonly #apiUrl: string;
+  readonly #pid: number;
+  readonly #idle: Tenant;
+  readonly #others: readonly Tenant[];
+
+  private constructor(stack: AsyncDisposableStack, apiUrl: string, pid: number, [idle, ...others]: readonly [Tenant, ...Tenant[]]) {
+    this.#stack = stack;
+    this.#apiUrl = apiUrl;
+    this.#pid = pid;
+    this.#idle = idle;
+    this.#others = others;
+  }
+
+  static async start(others: number, { program, env = {} }: { program?: string; env?: Record<string, string> } = {}): Promise<Shares> {
+    await using stack = new AsyncDisposableStack();
+    const folder = stack.use(temporaryFolder());
+    const place = await backendPlace(folder.path, { ...SETTINGS, ...env });
+    const backend = stack.use(await startBackend(place, [], program));
+    const operator = await login(place.apiUrl, "admin@localhost", adminPassword(place));
+    const idle = await makeTenant(place.apiUrl, operator, "idle");
+    await prepare(place.apiUrl, idle);
+    const tenants: Tenant[] = [];
+    for (let index = 0; index < others; index += 1) {
+      const tenant = await makeTenant(place.apiUrl, operator, `busy${index}`);
+      await prepare(place.apiUrl, tenant);
+      tenants.push(tenant);
+    }
+    return new Shares(stack.move(), place.apiUrl, backend.child.pid ?? 0, [idle, ...tenants]);
+  }
+
+  /** Threads of libuv's pool. */
+  get poolThreads(): number {
+    const folder = `/proc/${this.#pid}/task`;
+    return readdirSync(folder).filter((id) => readFileSync(`${folder}/${id}/comm`, "utf8").startsWith("libuv-worker")).length;
+  }
+
+  async measure(kind: PressureName, others: number, seconds: number): Promise<SharesResult> {
+    const over = new AbortController();
+    const answers: Record<string, number> = {};
+    const count = (answer: string): void => void (answers[answer] = (answers[answer] ?? 0) + 1);
+    const agent = new Agent({ connections: null, pipelining: 1, headersTimeout: 0, bodyTimeout: 0 });
+    const shared = { apiUrl: this.#apiUrl, agent, over: over.signal, others, count };
+    const busy = this.#others.slice(0, others).map((tenant) => PRESSURES[kind].run({ ...shared, tenant }));
+    await sleep(SETTLING_MS);
+    const probes = Object.entries(this.#probes()).map(async ([name, probe]) => [name, await repeat(probe, seconds * 1000)] as const);
+    const fared = Object.fromEntries(await Promise.all(probes));
+    const peakMib = Math.round(Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${this.#pid}/status`, "utf8"))?.[1]) / 1024);
+    over.abort();
+    await Promise.all(busy);
+    await agent.destroy();
+    // Statements whose clients have left end.
+    await sleep(SETTLING_MS);
+    return { kind, others, fared, answers, peakMib };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#stack.disposeAsync();
+  }
+
+  #probes(): Record<string, () => Promise<string>> {
+    const { token, apiKey } = this.#idle;
+    const get = (path: string) => ask(this.#apiUrl + path, { headers: { authorization: `Bearer ${token}` } });
+    const post = (bytes: number) => {
+      const text = `{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"timeUnixNano":"${Date.now()}000000","body":{"stringValue":"${"i".repeat(bytes)}"}}]}]}]}`;
+      return ask(this.#apiUrl + LOGS, { method: "POST", headers: { ...sign(apiKey, "POST", LOGS, Date.now() / 1000) }, body: text });
+    };
+    return {
+      "newest records": () => get("/query/logs?limit=10"),
+      LogQL: () => get(`${LOKI}?${LOGQL}`),
+      "records by LogQL": () => get(`/query/logs?limit=10&query=${encodeURIComponent('{service_name="large"} |= "y"')}`),
+      PromQL: () => get("/query/prometheus/api/v1/query?query=up"),
+      "body of 1 kB": () => post(1000),
+      "body of 300 kB": () => post(300_000),
+    };
+  }
+}
+
+async function ask(url: string, options: Parameters<typeof request>[1]): Promise<string> {
+  const answer = await request(url, { ...options, signal: AbortSignal.timeout(PATIENCE_MS) });
+  const text = await answer.body.text();
+  return answer.statusCode < 300 ? "" : `${answer.statusCode} ${/"error":\s*"(\w+)"/.exec(text)?.[1] ?? ""}`;
+}
+
+async function repeat(probe: () => Promise<string>, ms: number): Promise<Fared> {
+  const took: number[] = [];
+  const errors: Record<string, number> = {};
+  const endMs = performance.now() + ms;
+  while (performance.now() < endMs) {
+    const beganMs = performance.now();
+    const error = await probe().catch((cause: Error) => cause.name);
+    took.push(performance.now() - beganMs);
+    if (error !== "") errors[error] = (errors[error] ?? 0) + 1;
+    await sleep(Math.max(0, beganMs + EVERY_MS - performance.now()));
+  }
+  const sorted = took.toSorted((a, b) => a - b);
+  const at = (share: number): number => Math.round(quantile(sorted, share));
+  return { sent: took.length, p50Ms: at(0.5), p99Ms: at(0.99), maxMs: at(1), errors };
+}
+
+/** One line for each kind of request of the idle organisation. */
+export function shownShares({ kind, others, fared, answers, peakMib }: SharesResult): string {
+  const rows = Object.entries(fared).map(
+    ([name, { p50Ms, p99Ms, maxMs, sent, errors }]) =>
+      `  ${name.padEnd(18)} ${[p50Ms, p99Ms, maxMs].map((ms) => String(ms).padStart(6)).join(" ")}  ${sent} sent ${JSON.stringify(errors)}`,
+  );
+  return [`${kind}, ${others} busy (${JSON.stringify(answers)}), peak ${peakMib} MiB: p50, p99, max in ms`, ...rows].join("\n");
+}
