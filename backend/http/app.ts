@@ -19,7 +19,7 @@ import type { Log } from "../operations/log.ts";
 import { describeApi } from "./openapi.ts";
 import { ResponseBudget, type ResponseBudgetOptions } from "./response-budget.ts";
 import { ServedCertificate } from "./listeners.ts";
-import { serveInTurns } from "./turns.ts";
+import { serveInTurns, shakeHandsInTurns } from "./turns.ts";
 import { handleClientError, handleServerEvents, notAllowed, refuseUnroutable } from "./unroutable.ts";
 import { routeUpgrades, wantsWebSocket } from "./websocket.ts";
 
@@ -98,7 +98,10 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
   const outages = new OutageLog(options.log);
   app.decorate("outages", outages);
   app.addHook("onClose", async () => outages[Symbol.dispose]());
-  if (app.server instanceof TlsServer) certificate?.watch(app.server);
+  if (app.server instanceof TlsServer) {
+    certificate?.watch(app.server);
+    shakeHandsInTurns(app.server, headMs);
+  }
   app.addHook("onClose", async () => certificate?.[Symbol.dispose]());
   recordRoutes(app);
   limitRequests(app, options);

@@ -4,6 +4,7 @@
 // wait in lines, one for each owner, which take turns; a connection that does not take its response is closed.
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import type { Server as TlsServer } from "node:tls";
 import { MAX_REQUESTS_PER_CONNECTION, MAX_RESPONSE_STALL_MS } from "./limits.ts";
 
 const TURN_MS = 20;
@@ -22,8 +23,33 @@ const lines = new WeakMap<Socket, Line>();
 /** Call before the server listens, and after its listener for requests was added. `ownerOf`: the connections that share one line. */
 export function serveInTurns(server: Server, ownerOf: (socket: Socket) => string, stallMs = MAX_RESPONSE_STALL_MS): void {
   const listeners = server.listeners("request") as RequestListener[];
-  const turns = new Turns(ownerOf, (request, response) => listeners.forEach((listener) => listener(request, response)));
-  server.removeAllListeners("request").on("request", (request, response) => turns.add(request, response));
+  const turns = new Turns();
+  const run = (line: Line): void => {
+    const [request, response] = line.requests[0] ?? [];
+    if (!request || !response || line.socket.destroyed) return;
+    response.once("close", () => end(line));
+    for (const serve of listeners) serve(request, response);
+  };
+  const end = (line: Line): void => {
+    line.requests.shift();
+    const { socket, requests, isClosing } = line;
+    if (requests.length === 1) release(socket, requests[0]?.[0]);
+    if (requests.length > 0) turns.wait(ownerOf(socket), () => run(line));
+    else if (isClosing) socket.destroySoon();
+  };
+  server.removeAllListeners("request").on("request", (request, response) => {
+    const { socket } = request;
+    const line = lines.get(socket) ?? { socket, requests: [], isClosing: false };
+    lines.set(socket, line);
+    const { length } = line.requests;
+    if (length >= MAX_REQUESTS_PER_CONNECTION) {
+      line.isClosing = true;
+      return stopParser(socket);
+    }
+    line.requests.push([request, response]);
+    if (length === 1) hold(socket);
+    if (length === 0) turns.enter(ownerOf(socket), () => run(line));
+  });
   server.timeout = stallMs;
   // Node.js emits it for idle connections, too, and leaves closing them to this listener.
   server.on("timeout", (socket: Socket) => {
@@ -36,32 +62,42 @@ export function isServing(socket: Socket): boolean {
   return (lines.get(socket)?.requests.length ?? 0) > 0;
 }
 
+/**
+ * Begins few TLS handshakes in each turn, when the first bytes have arrived: one takes more than a millisecond, and hundreds of connections
+ * can begin it at once. Call before other listeners for connections are added.
+ */
+export function shakeHandsInTurns(server: TlsServer, withinMs: number): void {
+  const listeners = server.listeners("connection");
+  const turns = new Turns();
+  server.removeAllListeners("connection").on("connection", (socket: Socket) => {
+    const close = (): void => void socket.destroy();
+    socket.on("error", close).setTimeout(withinMs, close);
+    socket.once("readable", () => {
+      if (socket.readableLength === 0) return close();
+      turns.enter("", () => {
+        socket.setTimeout(0, close);
+        if (!socket.destroyed) for (const listener of listeners) listener.call(server, socket);
+      });
+    });
+  });
+}
+
+/** Runs work for at most `TURN_MS` of a turn; the rest waits in lines, one for each owner. */
 class Turns {
-  readonly #ownerOf: (socket: Socket) => string;
-  readonly #serve: (request: IncomingMessage, response: ServerResponse) => void;
-  /** The connections whose first request waits, by owner. */
-  readonly #waiting = new Map<string, Line[]>();
+  readonly #waiting = new Map<string, (() => void)[]>();
   #beganMs: number | undefined;
 
-  constructor(ownerOf: (socket: Socket) => string, serve: (request: IncomingMessage, response: ServerResponse) => void) {
-    this.#ownerOf = ownerOf;
-    this.#serve = serve;
+  /** Runs the work now, or in its turn. */
+  enter(owner: string, work: () => void): void {
+    if (this.#waiting.size === 0 && this.#hasTime()) work();
+    else this.wait(owner, work);
   }
 
-  add(request: IncomingMessage, response: ServerResponse): void {
-    const { socket } = request;
-    const line = lines.get(socket) ?? { socket, requests: [], isClosing: false };
-    lines.set(socket, line);
-    const { length } = line.requests;
-    if (length >= MAX_REQUESTS_PER_CONNECTION) {
-      line.isClosing = true;
-      return stopParser(socket);
-    }
-    line.requests.push([request, response]);
-    if (length === 1) hold(socket);
-    if (length > 0) return;
-    if (this.#waiting.size === 0 && this.#hasTime()) this.#run(line);
-    else this.#enqueue(line);
+  wait(owner: string, work: () => void): void {
+    const others = this.#waiting.get(owner);
+    if (others) others.push(work);
+    else this.#waiting.set(owner, [work]);
+    this.#hasTime();
   }
 
   #hasTime(): boolean {
@@ -72,52 +108,27 @@ class Turns {
     return true;
   }
 
-  #enqueue(line: Line): void {
-    const owner = this.#ownerOf(line.socket);
-    const others = this.#waiting.get(owner);
-    if (others) others.push(line);
-    else this.#waiting.set(owner, [line]);
-    this.#hasTime();
-  }
-
   /** Runs after all sockets of the last turn were read. */
   #turn(): void {
     this.#beganMs = undefined;
     if (this.#waiting.size === 0) return;
     this.#hasTime();
     const next = (): void => {
-      const line = this.#take();
-      if (!line) return;
-      this.#run(line);
-      // After everything that the request does at once, so that its time counts.
-      if (this.#hasTime()) queueMicrotask(() => process.nextTick(next));
+      this.#take()?.();
+      // After everything that the work does at once, so that its time counts.
+      if (this.#waiting.size > 0 && this.#hasTime()) queueMicrotask(() => process.nextTick(next));
     };
     next();
   }
 
-  #take(): Line | undefined {
+  #take(): (() => void) | undefined {
     for (const [owner, waiting] of this.#waiting) {
-      const line = waiting.shift();
+      const work = waiting.shift();
       this.#waiting.delete(owner);
       if (waiting.length > 0) this.#waiting.set(owner, waiting);
-      return line;
+      return work;
     }
     return undefined;
-  }
-
-  #run(line: Line): void {
-    const [request, response] = line.requests[0] ?? [];
-    if (!request || !response || line.socket.destroyed) return;
-    response.once("close", () => this.#end(line));
-    this.#serve(request, response);
-  }
-
-  #end(line: Line): void {
-    line.requests.shift();
-    const { socket, requests, isClosing } = line;
-    if (requests.length === 1) release(socket, requests[0]?.[0]);
-    if (requests.length > 0) this.#enqueue(line);
-    else if (isClosing) socket.destroySoon();
   }
 }
 

@@ -16,7 +16,7 @@ import * as floods from "./floods.ts";
 import * as http2 from "./http2-frames.ts";
 
 /** CPU time during one probe, and memory above rest, that are allowed; before these limits existed: up to 23 s and 3.5 GiB. */
-const MAX_PROBE_CPU_MS = 1000;
+const MAX_PROBE_CPU_MS = 500;
 const MAX_MIB_ABOVE_REST = 300;
 
 const folder = temporaryFolder();

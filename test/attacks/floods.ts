@@ -99,6 +99,6 @@ export const smallFrames = (path = `/query/loki/loki/api/v1/tail?query=${encodeU
 
 /** Each write of one byte is a TLS record. */
 export const tlsRecords = (url: string): Attack =>
-  attack("100 TLS connections at a time that shake hands, send a body in records of one byte, and leave", async (attacker) => {
-    await flood(attacker, 100, { url, head: post("/no/such/path", CHUNKED), rest: CHUNKS.subarray(0, 1) });
+  attack("300 TLS connections at a time that shake hands, send a body in records of one byte, and leave", async (attacker) => {
+    await flood(attacker, 300, { url, head: post("/no/such/path", CHUNKED), rest: CHUNKS.subarray(0, 1) });
   });

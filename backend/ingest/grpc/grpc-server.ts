@@ -20,6 +20,7 @@ import { type Connections, UNAUTHENTICATED_IDLE_S } from "../../http/connections
 import { limitPieces } from "../../http/counted-request.ts";
 import { MAX_REQUESTS_PER_CONNECTION } from "../../http/limits.ts";
 import { type CertificateFiles, ServedCertificate } from "../../http/listeners.ts";
+import { shakeHandsInTurns } from "../../http/turns.ts";
 import type { Log } from "../../operations/log.ts";
 import { failureTrailers, frameMessage } from "./messages.ts";
 
@@ -102,7 +103,10 @@ export class GrpcServer implements AsyncDisposable {
     this.#server = this.#certificate
       ? createSecureServer({ ...LIMITS, ...this.#certificate.pair, handshakeTimeout: HANDSHAKE_MS })
       : createServer(LIMITS);
-    if ("setSecureContext" in this.#server) this.#certificate?.watch(this.#server);
+    if ("setSecureContext" in this.#server) {
+      this.#certificate?.watch(this.#server);
+      shakeHandsInTurns(this.#server, HANDSHAKE_MS);
+    }
     const server = this.#server;
     this.#connections.watch(server);
     // Runs before node:http2 creates the session of the connection, because the session only exposes another socket object.
