@@ -245,6 +245,20 @@ describe("a fair queue whose work takes long", () => {
     expect([started, refused]).toEqual([["a1", "b1", "c1"], []]);
   });
 
+  it("keeps the last free slot for an idle organisation while work whose slot was taken back has not ended", async () => {
+    const { started, begin, end, pass } = open(2);
+    for (const name of ["a1", "b1"]) begin(name, 60_000);
+    await pass(2000);
+    for (const name of ["a2", "b2", "z1"]) begin(name);
+    await pass(300);
+    await end("z1");
+    await pass(1000);
+    expect(started).toEqual(["a1", "b1", "z1"]);
+    begin("z2");
+    await pass(0);
+    expect(started.slice(3)).toEqual(["z2"]);
+  });
+
   it("hands a slot on before the work has ended, and waits for that before it takes back another", async () => {
     const { queue, started, refused, begin, pass } = open(2);
     for (const name of ["a1", "b1"]) begin(name, 1000);

@@ -273,10 +273,13 @@ export class FairQueue {
     return mayTake(1, { limit, used: this.#running, own: jobs.size });
   }
 
-  /** More than half of an equal share in the last minute. */
+  /**
+   * More than half of an equal share in the last minute. While work whose slot was taken back has not ended, no further slot might be taken
+   * back for the next organisation, so the last one is kept for organisations that used hardly anything.
+   */
   #usedMuch(orgId: string): boolean {
     const equalShareMs = (this.#options.running * WINDOW_MS) / Math.max(1, this.#orgs.size);
-    return this.#usedMs(orgId, performance.now()) > equalShareMs / 2;
+    return this.#usedMs(orgId, performance.now()) > (this.#ending > 0 ? LITTLE_USE_MS : equalShareMs / 2);
   }
 
   /** Orders organisations that used the same: the one that waits for least is first. For short work, their turns are enough. */

@@ -78,7 +78,7 @@ export const PRESSURES = {
     run: (busy) => keepAsking(busy, 6, () => `/query/logs?source=states&start=${hourAgo()}&regex=${encodeURIComponent(COSTLIEST)}`),
   },
   PromQL: {
-    what: "6 range queries at once that compute 47 million values",
+    what: "6 range queries at once that compute 8 million values",
     run: (busy) => keepAsking(busy, 6, costlyPromql),
   },
   responses: {
@@ -96,7 +96,7 @@ export type PressureName = keyof typeof PRESSURES;
 function costlyPromql(): string {
   const end = Math.floor(Date.now() / 1000);
   const query = "count(mode_over_time((rand(1)+rand(2))[6h:1s]))";
-  const parameters = { query, start: String(end - 6 * 3600), end: String(end), step: "11", timeout: "30s" };
+  const parameters = { query, start: String(end - 6 * 3600), end: String(end), step: "60", timeout: "30s" };
   return `/query/prometheus/api/v1/query_range?${new URLSearchParams(parameters).toString()}`;
 }
 
