@@ -30,9 +30,7 @@ const TAGS = {
     exemplars: (3 << 3) | BYTES,
     histograms: (4 << 3) | BYTES,
     /** Metadata. */
-    others: [3],
-    /** Fields of a request of the other version. */
-    foreign: [4, 5],
+    other: 3,
   },
   2: {
     series: (5 << 3) | BYTES,
@@ -41,8 +39,7 @@ const TAGS = {
     exemplars: (4 << 3) | BYTES,
     histograms: (3 << 3) | BYTES,
     /** Symbols. */
-    others: [4],
-    foreign: [1, 2, 3],
+    other: 4,
   },
 } as const;
 
@@ -107,9 +104,8 @@ export class WriteRequest {
     let isKnown = bytes.length === 0;
     for (this.#at = 0; this.#at < bytes.length;) {
       const tag = this.#varint(bytes.length);
-      isKnown ||= tag === this.#tags.series || this.#tags.others.some((number) => number === tag >>> 3);
+      isKnown ||= tag === this.#tags.series || this.#tags.other === tag >>> 3;
       if (tag !== this.#tags.series) {
-        if (this.#tags.foreign.some((number) => number === tag >>> 3)) throw this.#otherMessage();
         this.#skip(tag, bytes.length);
         continue;
       }
@@ -118,7 +114,7 @@ export class WriteRequest {
       this.#at = end;
       visit();
     }
-    // A success must not mean that nothing was understood.
+    // A success must not mean that nothing was understood; the two versions have no number of a field in common.
     if (!isKnown) throw this.#otherMessage();
   }
 

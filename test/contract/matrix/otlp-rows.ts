@@ -90,9 +90,8 @@ const partial: Case = answers(
   "delta temporality is rejected in part",
   async (url) => {
     const answer = await call("POST", url, { body: JSON.stringify(metricsBody(1)), headers: { ...JSON_TYPE, "x-api-key": ingestToken } });
-    expect(answer.json).toEqual({
-      partialSuccess: { rejectedDataPoints: "1", errorMessage: "not stored: 1 delta: set the sender's temporality to cumulative" },
-    });
+    const errorMessage = "not stored: 1 delta: set the sender's temporality to cumulative (resourceMetrics[0].scopeMetrics[0].metrics[0])";
+    expect(answer.json).toEqual({ partialSuccess: { rejectedDataPoints: "1", errorMessage } });
     return answer;
   },
   200,
