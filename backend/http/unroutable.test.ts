@@ -46,6 +46,12 @@ test.each(BODIES)("another method with %s is 405 with Allow, as without a body",
   expect([trace.status, trace.headers["allow"]]).toEqual([405, "GET"]);
 });
 
+test.each(["/guarded/", "//guarded", "//guarded//"])("%s is 404 with the path that exists", async (path) => {
+  const answer = await exchange(app, head(`POST ${path}`, "Content-Length: 0"));
+  expect([answer.status, JSON.parse(answer.body).message]).toEqual([404, expect.stringContaining("send it to /guarded, without")]);
+  expect((await exchange(app, head("POST /nowhere/", "Content-Length: 0"))).body).toContain("GET /openapi.json lists all paths");
+});
+
 test("a literal path does not match a route with an id", async () => {
   for (const method of ["GET", "DELETE", "PUT"] as const) {
     const answer = await app.inject({ method, url: "/parts/register" });

@@ -23,8 +23,18 @@ export function refuseUnroutable(
   if (!request.is404) return;
   const path = request.url.split("?")[0] ?? "";
   const allowed = [...(methods.size === 0 ? [] : (routes.get(path) ?? methods))].filter((method) => app.findRoute({ method, url: path }));
-  if (allowed.length === 0) throw new ApiError("not_found", `path ${path.slice(0, 200)} not found; GET /openapi.json lists all paths`);
+  if (allowed.length === 0) throw new ApiError("not_found", `path ${path.slice(0, 200)} not found; ${pathAdvice(app, methods, path)}`);
   throw notAllowed(allowed, request, reply);
+}
+
+/** Senders are often configured with a base URL that ends with a slash. */
+function pathAdvice(app: FastifyInstance, methods: ReadonlySet<string>, path: string): string {
+  const spelled = path
+    .slice(0, 200)
+    .replaceAll(/\/{2,}/g, "/")
+    .replace(/(?<=.)\/$/, "");
+  const isKnown = spelled !== path && [...methods].some((method) => app.findRoute({ method, url: spelled }));
+  return isKnown ? `send it to ${spelled}, without the additional slash` : "GET /openapi.json lists all paths";
 }
 
 /** The error for 405; sets the header `Allow`. */
