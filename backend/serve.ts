@@ -27,7 +27,7 @@ import { createSignedGuard } from "./auth/signed-requests.ts";
 import { freeHeapWhenIdle, limitHeapGrowth } from "./engines/heap.ts";
 import { KeyCache } from "./tenants/enrolment/key-cache.ts";
 import { MasterKeys } from "./tenants/enrolment/master-key.ts";
-import { startHealth } from "./operations/health.ts";
+import { startHealth } from "./http/health.ts";
 import { registerIngestRoutes } from "./ingest/routes.ts";
 import { openOtlpDecoder } from "./ingest/otlp/otlp-decoder.ts";
 import { createOtlpIngest } from "./ingest/otlp/otlp-ingest.ts";

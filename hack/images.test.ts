@@ -65,7 +65,10 @@ test("what a build runs of hack/, and what that loads, is let in by .dockerignor
   const run = new Set(stages.flatMap((line) => [...line.matchAll(/\bhack\/[\w-]+\.(?:ts|sh)/g)].map(([file]) => file)));
   // esbuild loads it, not an import.
   run.add("hack/stack-traces.ts");
+  // The stage of the collector copies it.
+  run.add("hack/tools");
   for (const file of run) {
+    if (!/\.\w+$/.test(file)) continue;
     const loaded = importsIn(readFileSync(join(ROOT, file), "utf8")).filter(({ path, isType }) => path.startsWith("./") && !isType);
     for (const { path } of loaded) run.add(join("hack", path));
   }

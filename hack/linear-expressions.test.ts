@@ -19,7 +19,6 @@ const ACCEPTED: Readonly<Record<string, string>> = {
   "backend/cli/client.ts: /\\/+$/": BROWSER,
   'backend/cli/client.ts: /<([^>]*)>;\\s*rel="?next"?/': BROWSER,
   "backend/console/alerts/rule.ts: /^([\\s\\S]+?)\\s*(?:>=|<=|==|!=|>|<)\\s*(-?[\\d.]+(?:e[+-]?\\d+)?)\\s*$/i": BROWSER,
-  'backend/console/traces/search.ts: /[^\\s"]*"[^"]*"|\\S+/g': BROWSER,
   'backend/console/state/api.ts: /<([^>]+)>\\s*;[^,]*\\brel="?next\\b/': BROWSER,
   "backend/console/state/typed-range.ts: /\\s+to\\s+|\\s*\\.\\.\\s*|\\s+[–-]\\s+/": BROWSER,
   "backend/engines/engine-http.ts: /\\/+$/": SETTING,

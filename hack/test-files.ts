@@ -22,6 +22,7 @@ export const SLOW = [
   "agent/proxy/fast-exposition",
   "agent/proxy/part-sender",
   "backend/ingest/loki/push-to-json",
+  "backend/ingest/otlp/bad-records",
   "backend/ingest/otlp/fast-decode",
   "backend/ingest/otlp/otlp-any-document",
   "backend/ingest/otlp/otlp-decoder",

@@ -18,6 +18,7 @@ const COPIES: readonly (readonly [glob: string, before: string, after: string])[
   ["charts/*/Chart.yaml", "^appVersion: ", "$"],
   ["charts/*/README.md", "atherops-(?:agent|backend):", ""],
   ["charts/*/ci/golden/*.yaml", String.raw`(?:atherops-(?:agent|backend):|app\.kubernetes\.io/version: ")`, ""],
+  ["docs/install-distributed.md", "atherops-(?:agent|backend):", ""],
   ["docs/openapi*.json", String.raw`^ {4}"version": "`, '"'],
   ["docs/install-host.md", "atherops-otel-agent[-_]", ""],
   // The newest released version.

@@ -9,7 +9,7 @@ import { Outage } from "../../common/outage.ts";
 import { isInShard, parseShard, type Shard } from "../engines/vmalert/shards.ts";
 import { ruleFileParts } from "../engines/vmalert/rule-files.ts";
 import type { Log } from "../operations/log.ts";
-import { hasCredentials, type InternalListener, listenInternally, vmalertCredentials } from "../operations/internal-listener.ts";
+import { hasCredentials, type InternalListener, listenInternally, vmalertCredentials } from "../http/internal-listener.ts";
 import { MAX_RULES_CONNECTIONS } from "./limits.ts";
 import type { RuleSet, RuleSets } from "./rule-groups.ts";
 

@@ -5,7 +5,7 @@ import type { FastifyInstance } from "fastify";
 import { afterEach, expect, test } from "vitest";
 import { WebSocket } from "ws";
 import { exchange, RawConnection } from "../../test/fixtures/raw-http.ts";
-import { listenInternally } from "../operations/internal-listener.ts";
+import { listenInternally } from "./internal-listener.ts";
 import { createLog } from "../operations/log.ts";
 import { closeRoutes, createApp, type AppOptions } from "./app.ts";
 import { acceptWebSocket } from "./websocket.ts";

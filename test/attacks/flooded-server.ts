@@ -9,7 +9,7 @@ import { ByteBudget } from "../../backend/admission/byte-budget.ts";
 import { closeRoutes, createApp } from "../../backend/http/app.ts";
 import { Connections } from "../../backend/http/connections.ts";
 import { acceptWebSocket } from "../../backend/http/websocket.ts";
-import { listenInternally } from "../../backend/operations/internal-listener.ts";
+import { listenInternally } from "../../backend/http/internal-listener.ts";
 import { createLog } from "../../backend/operations/log.ts";
 import { makeCertificate } from "../fixtures/certificate.ts";
 

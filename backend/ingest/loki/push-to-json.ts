@@ -13,7 +13,7 @@ import {
   MAX_STRUCTURED_METADATA,
 } from "../limits.ts";
 import { JsonOutput } from "../json-output.ts";
-import { asObject, FieldError } from "../otlp/json.ts";
+import { asObject, FieldError } from "../json-message.ts";
 import { BYTES, MALFORMED, VARINT, WireReader } from "../protobuf/wire-reader.ts";
 import { leaveOut, type RecordFaults } from "../record-faults.ts";
 import { decompressSnappy } from "../snappy.ts";

@@ -8,7 +8,7 @@ import { keepWithoutId, leaveOut, type RecordFaults } from "../record-faults.ts"
 import { JsonScanner, utf8 } from "./json-scanner.ts";
 import { exactText } from "./exact-integers.ts";
 import { checkNames, jsonNameOf } from "./field-names.ts";
-import { asObject, FieldError, type Json } from "./json.ts";
+import { asObject, FieldError, type Json } from "../json-message.ts";
 
 /** The names of the three nested lists of a signal's document. */
 export interface BatchShape {

@@ -4,7 +4,8 @@
 import type { NativeColumns } from "../../engines/clickhouse/native-block.ts";
 import { encodedString, type Int64Column } from "../../engines/clickhouse/native-columns.ts";
 import { type BatchPlan, type BatchReader, type BatchShape, readBatch } from "./batch.ts";
-import { checkUint32, each, enumeration, hexId, type Json, text, uint64, within } from "./json.ts";
+import { type Json } from "../json-message.ts";
+import { checkUint32, each, enumeration, hexId, text, uint64, within } from "./json.ts";
 import { addLabels, type ResourceLabels, resourceLabels } from "./labels.ts";
 import { COMMON_COLUMNS, type DecodedBody, RowCollector, type RowContext } from "./rows.ts";
 import { eachAttribute } from "./value.ts";

@@ -1,7 +1,7 @@
 // Builds the labels of a record from the attributes of its resource and its own; on a clash, the record's value is used. Invariants:
 // reserved keys, which identify the sender, never come from a payload; no key appears twice.
 import { encodedString, type MapColumn, StringColumn } from "../../engines/clickhouse/native-columns.ts";
-import type { Json } from "./json.ts";
+import type { Json } from "../json-message.ts";
 import { eachAttribute } from "./value.ts";
 
 /** Attributes that would claim an identity, which comes only from the key (docs/contract.md, "Ingest", rule 5). */

@@ -1,7 +1,8 @@
 // Converts OTLP's AnyValue and attributes to text, as the mapping tables of the contract define: scalars as they are written, lists and
 // maps as plain JSON, bytes as base64, the empty value as "". Invariant: every kind is accepted, and no nesting overflows the stack.
 import { MAX_VALUE_DEPTH } from "../limits.ts";
-import { double, each, FieldError, int64, type Json, within } from "./json.ts";
+import { FieldError, type Json } from "../json-message.ts";
+import { double, each, int64, within } from "./json.ts";
 
 const KINDS = ["stringValue", "boolValue", "intValue", "doubleValue", "arrayValue", "kvlistValue", "bytesValue"] as const;
 type Kind = (typeof KINDS)[number];

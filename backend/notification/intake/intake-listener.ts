@@ -4,7 +4,7 @@
 // is lost, because the evaluator posts everything again at its next evaluation.
 import { randomBytes } from "node:crypto";
 import { ApiError } from "../../errors.ts";
-import { hasCredentials, listenInternally, vmalertCredentials } from "../../operations/internal-listener.ts";
+import { hasCredentials, listenInternally, vmalertCredentials } from "../../http/internal-listener.ts";
 import { MAX_INTAKE_CONNECTIONS, MAX_POSTED_ALERTS_BYTES, MAX_WAITING_POSTS } from "../limits.ts";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { FairQueue } from "../../admission/fair-queue.ts";

@@ -7,8 +7,8 @@ import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { WebSocket } from "ws";
 import { LOKI, type LokiApp, type LokiOrg, openLokiApp } from "../../../test/fixtures/loki-app.ts";
 import { logRecord, nanosecondsOf, stringAttribute } from "../../ingest/otlp/otlp-body.fixture.ts";
-import { startHealth } from "../../operations/health.ts";
-import type { InternalListener } from "../../operations/internal-listener.ts";
+import { startHealth } from "../../http/health.ts";
+import type { InternalListener } from "../../http/internal-listener.ts";
 
 /** Less than in production, so that the test is quick. */
 const CPU_MS = 1500;

@@ -6,7 +6,7 @@ import { ApiError } from "../../../errors.ts";
 import { MAX_MALFORMED_PARTS, MAX_PROTOBUF_DEPTH, MAX_PROTOBUF_JSON_BYTES } from "../../limits.ts";
 import { JsonOutput } from "../../json-output.ts";
 import { BYTES, FIXED32, FIXED64, VARINT } from "../../protobuf/wire-reader.ts";
-import { unreadable } from "../json.ts";
+import { unreadable } from "../../json-message.ts";
 import { type Field, type Message, REQUESTS } from "./messages.ts";
 
 export type ProtobufSignal = keyof typeof REQUESTS;

@@ -3,8 +3,8 @@ import { type AddressInfo, connect } from "node:net";
 import { once } from "node:events";
 import { expect, test } from "vitest";
 import { startHealth, type HealthOptions } from "./health.ts";
-import { createLog } from "./log.ts";
-import { createOwnMetrics } from "./own-metrics.ts";
+import { createLog } from "../operations/log.ts";
+import { createOwnMetrics } from "../operations/own-metrics.ts";
 
 const LOOPBACK = { host: "127.0.0.1", port: 0 };
 

@@ -5,9 +5,9 @@ import { once } from "node:events";
 import type { IncomingMessage, RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createServer, keepNewestConnections } from "../../common/http.ts";
-import { CountedRequest } from "../http/counted-request.ts";
-import { drainBody } from "../http/small-bodies.ts";
-import { serveInTurns } from "../http/turns.ts";
+import { CountedRequest } from "./counted-request.ts";
+import { drainBody } from "./small-bodies.ts";
+import { serveInTurns } from "./turns.ts";
 import { cannotListen } from "../errors.ts";
 
 const REQUEST_TIMEOUT_MS = 10_000;
