@@ -10,8 +10,8 @@ import { ROOT } from "../fixtures/processes.ts";
 import { kubectl } from "./cluster.ts";
 
 const SPACE = "atherops-manifests";
-/** Kinds that only an operator's custom resources bring, or OpenShift. */
-const FOREIGN = ["ServiceMonitor", "PodMonitor", "SecurityContextConstraints"];
+/** Kinds that only an operator's custom resources bring, a Gateway, or OpenShift. */
+const FOREIGN = ["ServiceMonitor", "PodMonitor", "PrometheusRule", "HTTPRoute", "GRPCRoute", "SecurityContextConstraints"];
 
 beforeAll(async () => {
   await kubectl(["create", "namespace", SPACE]);
