@@ -1,7 +1,8 @@
 // A queue for work that many organisations share. Limits apply in total and per organisation, to running work and to waiting work.
-// Invariants: the next slot goes to the organisation with the least running work, then with the least use in the last minute, so no
-// organisation's backlog delays another organisation. The last free slot is kept for organisations that used little, and a slot is taken
-// back from the organisation that used most when one of them waits. Work whose caller left is dropped, and every slot is released.
+// Invariants: the next slot goes to the organisation with the least running work; of long work, then to one that used little in the last
+// minute and waits for least, so no organisation's backlog delays another organisation. The last free slot is kept for organisations that
+// used little, and a slot is taken back from the organisation that used most when one of them waits. Work whose caller left is dropped, and
+// every slot is released.
 import { ApiError } from "../errors.ts";
 import { mayTake, RecentUse, WINDOW_MS } from "./share.ts";
 
@@ -45,8 +46,6 @@ const FULL = "too many requests of this organisation are waiting: try again";
 /** A slot of an organisation with nothing running is not waited for longer than this, if another organisation used far more. */
 const PATIENCE_MS = 200;
 const CHECK_MS = 50;
-/** Uses that differ by less are equal; then the organisation that has waited longest is first. */
-const SAME_USE_MS = 100;
 /** An organisation loses no slot for less use in the last minute than this. */
 const LITTLE_USE_MS = 1000;
 const RETRY_TAKEN_S = 5;
@@ -75,6 +74,8 @@ interface QueueEntry {
 interface OrgQueue {
   /** Running work, without work whose slot was taken back. */
   readonly jobs: Set<Job>;
+  /** Work whose slot was taken back and that has not ended yet. */
+  ending: number;
   readonly waiting: QueueEntry[];
 }
 
@@ -127,7 +128,7 @@ export class FairQueue {
 
   async #acquire(orgId: string, signal: AbortSignal | undefined, rank: number | undefined): Promise<Job> {
     signal?.throwIfAborted();
-    const org = this.#orgs.get(orgId) ?? { jobs: new Set<Job>(), waiting: [] };
+    const org = this.#orgs.get(orgId) ?? { jobs: new Set<Job>(), ending: 0, waiting: [] };
     const mayRun = this.#mayStart(orgId, org);
     if (!mayRun) this.#makeSpace(org, rank);
     this.#orgs.set(orgId, org);
@@ -195,13 +196,15 @@ export class FairQueue {
 
   #release(orgId: string, job: Job): void {
     this.#count(orgId, job, performance.now());
-    const org = this.#orgs.get(orgId);
-    if (!org?.jobs.delete(job)) this.#ending -= 1;
-    else {
+    const org = this.#orgs.get(orgId) as OrgQueue;
+    if (org.jobs.delete(job)) {
       this.#running -= 1;
       this.#moveToEnd(orgId, org);
-      this.#changed(orgId, org);
+    } else {
+      this.#ending -= 1;
+      org.ending -= 1;
     }
+    this.#changed(orgId, org);
     this.#startWaiting();
   }
 
@@ -220,8 +223,8 @@ export class FairQueue {
       clearInterval(this.#checking);
       this.#checking = undefined;
     }
-    for (const [orgId, { jobs, waiting }] of this.#orgs) {
-      const isWaiting = jobs.size === 0 && nowMs - (waiting[0]?.sinceMs ?? nowMs) >= PATIENCE_MS && this.#limitOf(orgId) > 0;
+    for (const [orgId, { jobs, ending, waiting }] of this.#orgs) {
+      const isWaiting = jobs.size + ending === 0 && nowMs - (waiting[0]?.sinceMs ?? nowMs) >= PATIENCE_MS && this.#limitOf(orgId) > 0;
       if (!isWaiting || this.#ending >= (this.#options.takesBack ?? 0)) continue;
       const longest = this.#takeFromMostUsing(2 * this.#usedMs(orgId, nowMs) + LITTLE_USE_MS, nowMs);
       if (!longest) continue;
@@ -243,6 +246,7 @@ export class FairQueue {
     const longest = most?.[1].jobs.values().next().value;
     if (!most || !longest) return undefined;
     most[1].jobs.delete(longest);
+    most[1].ending += 1;
     this.#count(most[0], longest, nowMs);
     this.#changed(...most);
     return longest;
@@ -265,37 +269,35 @@ export class FairQueue {
     return Math.min(perOrg, slots?.heldBy(orgId) ?? perOrg);
   }
 
-  #mayStart(orgId: string, { jobs }: OrgQueue): boolean {
+  #mayStart(orgId: string, { jobs, ending }: OrgQueue): boolean {
     const { running: limit, endsSoon } = this.#options;
     if (this.#running >= limit || jobs.size >= this.#limitOf(orgId)) return false;
     if (endsSoon || limit === 1) return true;
     if (this.#running === limit - 1 && this.#usedMuch(orgId)) return false;
-    return mayTake(1, { limit, used: this.#running, own: jobs.size });
+    return mayTake(1, { limit, used: this.#running, own: jobs.size + ending });
   }
 
-  /**
-   * More than half of an equal share in the last minute. While work whose slot was taken back has not ended, no further slot might be taken
-   * back for the next organisation, so the last one is kept for organisations that used hardly anything.
-   */
+  /** More than half of an equal share in the last minute. */
   #usedMuch(orgId: string): boolean {
     const equalShareMs = (this.#options.running * WINDOW_MS) / Math.max(1, this.#orgs.size);
-    return this.#usedMs(orgId, performance.now()) > (this.#ending > 0 ? LITTLE_USE_MS : equalShareMs / 2);
+    return this.#usedMs(orgId, performance.now()) > equalShareMs / 2;
   }
 
-  /** Orders organisations that used the same: the one that waits for least is first. For short work, their turns are enough. */
-  #backlogOf({ waiting }: OrgQueue): number {
-    return this.#options.takesBack === undefined ? 0 : waiting.length;
+  /** The first organisation in this order gets the next slot. For short work, the order in which they wait is enough. */
+  #orderOf(orgId: string, { jobs, ending, waiting }: OrgQueue): number[] {
+    const own = jobs.size + ending;
+    if (this.#options.takesBack === undefined) return [own];
+    return [own, this.#usedMuch(orgId) ? this.#usedMs(orgId, performance.now()) : 0, waiting.length];
   }
 
   #findNext(): OrgQueue | undefined {
-    const nowMs = performance.now();
     let next: OrgQueue | undefined;
-    let nextUse = 0;
+    let nextOrder: number[] = [];
     for (const [orgId, org] of this.#orgs) {
       if (org.waiting.length === 0 || !this.#mayStart(orgId, org)) continue;
-      const usedMs = Math.floor(this.#usedMs(orgId, nowMs) / SAME_USE_MS);
-      const ranks = next && [org.jobs.size - next.jobs.size, usedMs - nextUse, this.#backlogOf(org) - this.#backlogOf(next)];
-      if (!ranks || (ranks.find((difference) => difference !== 0) ?? 0) < 0) [next, nextUse] = [org, usedMs];
+      const order = this.#orderOf(orgId, org);
+      const difference = order.map((value, index) => value - (nextOrder[index] ?? Number.POSITIVE_INFINITY)).find((each) => each !== 0);
+      if (difference !== undefined && difference < 0) [next, nextOrder] = [org, order];
     }
     return next;
   }
@@ -306,7 +308,7 @@ export class FairQueue {
   }
 
   #changed(orgId: string, org: OrgQueue): void {
-    if (org.jobs.size === 0 && org.waiting.length === 0) this.#orgs.delete(orgId);
+    if (org.jobs.size + org.ending + org.waiting.length === 0) this.#orgs.delete(orgId);
     this.#options.slots?.report(orgId, org.jobs.size, org.waiting.length);
   }
 }
