@@ -33,6 +33,7 @@ export const SLOW = [
   "backend/ingest/remote-write/check-write",
   "backend/ingest/remote-write/fast-check",
   "backend/ingest/routes",
+  "backend/ingest/trailing-bytes",
   "backend/query/loki/record-work",
   "backend/query/sandbox/sandbox",
   "common/http",
