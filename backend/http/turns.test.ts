@@ -1,6 +1,7 @@
 // One connection's bytes do not become work without a turn: small pieces, unread responses, refused bodies, and requests of many connections.
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
+import { Readable } from "node:stream";
 import type { FastifyInstance } from "fastify";
 import { afterEach, expect, test } from "vitest";
 import { WebSocket } from "ws";
@@ -14,11 +15,17 @@ let app: FastifyInstance;
 let order: string[] = [];
 /** Frames of WebSockets that were read. */
 let frames = 0;
-afterEach(() => app?.close());
+/** Ends the requests to /never. */
+let ended = Promise.withResolvers<void>();
+afterEach(async () => {
+  ended.resolve();
+  await app?.close();
+});
 
 /** `x-org` authenticates. */
 async function listening(options: Partial<AppOptions> = {}): Promise<void> {
   order = [];
+  ended = Promise.withResolvers();
   frames = 0;
   app = await createApp({ log: createLog("silent"), ...options });
   app.addHook("onRequest", async (request) => {
@@ -27,8 +34,9 @@ async function listening(options: Partial<AppOptions> = {}): Promise<void> {
   });
   app.post("/", async () => ({ ok: true }));
   app.get("/", async () => ({ ok: true }));
-  app.get("/never", async () => await new Promise(() => undefined));
+  app.get("/never", async () => await ended.promise.then(() => ({})));
   app.get("/large", async (_request, reply) => await reply.send(Buffer.alloc(32 * 1024 * 1024)));
+  app.get("/streamed", async (_request, reply) => await reply.send(Readable.from(Array(500).fill(Buffer.alloc(65_536)))));
   app.get<{ Params: { name: string } }>("/busy/:name", async ({ params }) => {
     order.push(params.name);
     for (const until = performance.now() + 15; performance.now() < until;);
@@ -95,15 +103,28 @@ test.each([
   expect(read?.bytesRead).toBeLessThan(4 * 1024 * 1024);
 });
 
+test("heads behind an unanswered request are not collected", async () => {
+  await listening();
+  let read: Socket | undefined;
+  app.server.once("connection", (socket) => (read = socket));
+  using connection = await RawConnection.open(app);
+  connection.send(GET("/never"));
+  for (let count = 0; count < 15; count++) connection.send(GET(`/?${"x".repeat(30_000)}`));
+  await expect.poll(() => read?.bytesRead).toBeGreaterThan(60_000);
+  for (let count = 0; count < 3; count++) await exchange(app, GET("/"));
+  expect(read?.bytesRead).toBeLessThan(300_000);
+});
+
 test.each([
-  ["a user", "red"],
-  ["anybody", undefined],
-])("a connection whose response is not taken is closed, with or without a request behind it: %s", async (_who, org) => {
+  ["a large one for a user", "/large", "red"],
+  ["a large one for an unauthenticated client", "/large", undefined],
+  ["a stream", "/streamed", undefined],
+])("a connection whose response is not taken is closed, with or without a request behind it: %s", async (_what, path, org) => {
   await listening({ responses: { stallMs: 300 } });
   for (const behind of ["", GET("/")]) {
     using connection = await RawConnection.open(app);
     connection.socket.pause();
-    connection.send(GET("/large", org) + behind);
+    connection.send(GET(path, org) + behind);
     await expect.poll(async () => await openConnections()).toBe(1);
     await expect.poll(async () => await openConnections()).toBe(0);
   }
