@@ -9,6 +9,8 @@ import { operator, red } from "./tenants.ts";
 export function derivedRow({ method, path, access }: DeclaredRoute): Row {
   const auth = authOf(access);
   if (auth === "none") throw new Error(`${method} ${path}: write a row for it, because its declaration does not say whom it refuses`);
+  if (method !== "GET" && (auth === "reader" || auth === "viewer"))
+    throw new Error(`${method} ${path}: a change needs the role admin; write a row for one that every user may make`);
   const kinds = typeof access === "object" && "keys" in access ? [...access.keys] : undefined;
   return row(method, path, auth, () => casesOf(method, path, auth), { kinds });
 }
