@@ -259,6 +259,15 @@ describe("a fair queue whose work takes long", () => {
     expect(started.slice(3)).toEqual(["z2"]);
   });
 
+  it("takes nothing for one of ten organisations with equal backlogs, and never from an idle one", async () => {
+    const { started, refused, begin, pass } = open(3);
+    begin("z1");
+    await pass(3000);
+    for (const org of "abcdefghij") for (let job = 1; job <= 4; job += 1) begin(`${org}${job}`);
+    await pass(5000);
+    expect([started, refused]).toEqual([["z1", "a1", "b1"], []]);
+  });
+
   it("hands a slot on before the work has ended, and waits for that before it takes back another", async () => {
     const { queue, started, refused, begin, pass } = open(2);
     for (const name of ["a1", "b1"]) begin(name, 1000);

@@ -48,6 +48,8 @@ const PATIENCE_MS = 200;
 const CHECK_MS = 50;
 /** An organisation loses no slot for less use in the last minute than this. */
 const LITTLE_USE_MS = 1000;
+/** The use that each waiting request beyond the first counts as. */
+const WAITING_DEMAND_MS = 5000;
 const RETRY_TAKEN_S = 5;
 
 /** The organisation's queue is full. */
@@ -226,7 +228,7 @@ export class FairQueue {
     for (const [orgId, { jobs, ending, waiting }] of this.#orgs) {
       const isWaiting = jobs.size + ending === 0 && nowMs - (waiting[0]?.sinceMs ?? nowMs) >= PATIENCE_MS && this.#limitOf(orgId) > 0;
       if (!isWaiting || this.#ending >= (this.#options.takesBack ?? 0)) continue;
-      const longest = this.#takeFromMostUsing(2 * this.#usedMs(orgId, nowMs) + LITTLE_USE_MS, nowMs);
+      const longest = this.#takeFromMostUsing(2 * this.#demandOf(orgId, nowMs) + LITTLE_USE_MS, nowMs);
       if (!longest) continue;
       this.#running -= 1;
       this.#ending += 1;
@@ -235,13 +237,14 @@ export class FairQueue {
     }
   }
 
-  /** The longest work of the organisation that used most, if that is more than `leastMs`. */
+  /** The longest work of the organisation with the highest demand, if that is more than `leastMs`. */
   #takeFromMostUsing(leastMs: number, nowMs: number): Job | undefined {
     let most: readonly [orgId: string, org: OrgQueue] | undefined;
     let mostMs = leastMs;
     for (const [orgId, org] of this.#orgs) {
-      const usedMs = org.jobs.size === 0 ? 0 : this.#usedMs(orgId, nowMs);
-      if (usedMs > mostMs) [most, mostMs] = [[orgId, org], usedMs];
+      const mayLose = org.jobs.size > 0 && this.#usedMs(orgId, nowMs) > LITTLE_USE_MS;
+      const demandMs = mayLose ? this.#demandOf(orgId, nowMs) : 0;
+      if (demandMs > mostMs) [most, mostMs] = [[orgId, org], demandMs];
     }
     const longest = most?.[1].jobs.values().next().value;
     if (!most || !longest) return undefined;
@@ -250,6 +253,12 @@ export class FairQueue {
     this.#count(most[0], longest, nowMs);
     this.#changed(...most);
     return longest;
+  }
+
+  /** What it used, and what it still wants: organisations with equal backlogs take nothing from each other, however little they used. */
+  #demandOf(orgId: string, nowMs: number): number {
+    const furtherWaiting = Math.max(0, (this.#orgs.get(orgId)?.waiting.length ?? 0) - 1);
+    return this.#usedMs(orgId, nowMs) + furtherWaiting * WAITING_DEMAND_MS;
   }
 
   #count(orgId: string, job: Job, nowMs: number): void {
