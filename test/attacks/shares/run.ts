@@ -7,6 +7,7 @@ import { sign } from "../../../common/protocol/signature.ts";
 import { adminPassword, backendPlace, login, makeTenant, startBackend, type Tenant } from "../../fixtures/backend-process.ts";
 import { quantile } from "../../fixtures/measure.ts";
 import { temporaryFolder } from "../../fixtures/processes.ts";
+import { attribute } from "../queries.ts";
 import { prepare, PRESSURES, type PressureName, SETTINGS } from "./pressure.ts";
 
 export interface Fared {
@@ -34,19 +35,27 @@ const LOKI = "/query/loki/loki/api/v1/query_range";
 const LOGQL = new URLSearchParams({ query: 'sum(count_over_time({service_name="large"}[5m]))', step: "60" }).toString();
 const LOGS = "/ingest/logs/otlp";
 
-/** A backend that was started by hand, with one idle organisation and `others` more. */
+interface Backend {
+  readonly apiUrl: string;
+  readonly pid: number;
+  /** The operator's session. */
+  readonly operator: string;
+}
+
+/** A backend that was started by hand, with `others` organisations that can be busy. */
 export class Shares implements AsyncDisposable {
   readonly #stack: AsyncDisposableStack;
   readonly #apiUrl: string;
   readonly #pid: number;
-  readonly #idle: Tenant;
+  readonly #operator: string;
   readonly #others: readonly Tenant[];
+  #measured = 0;
 
-  private constructor(stack: AsyncDisposableStack, apiUrl: string, pid: number, [idle, ...others]: readonly [Tenant, ...Tenant[]]) {
+  private constructor(stack: AsyncDisposableStack, { apiUrl, pid, operator }: Backend, others: readonly Tenant[]) {
     this.#stack = stack;
     this.#apiUrl = apiUrl;
     this.#pid = pid;
-    this.#idle = idle;
+    this.#operator = operator;
     this.#others = others;
   }
 
@@ -56,15 +65,13 @@ export class Shares implements AsyncDisposable {
     const place = await backendPlace(folder.path, { ...SETTINGS, ...env });
     const backend = stack.use(await startBackend(place, [], program));
     const operator = await login(place.apiUrl, "admin@localhost", adminPassword(place));
-    const idle = await makeTenant(place.apiUrl, operator, "idle");
-    await prepare(place.apiUrl, idle);
     const tenants: Tenant[] = [];
     for (let index = 0; index < others; index += 1) {
       const tenant = await makeTenant(place.apiUrl, operator, `busy${index}`);
       await prepare(place.apiUrl, tenant);
       tenants.push(tenant);
     }
-    return new Shares(stack.move(), place.apiUrl, backend.child.pid ?? 0, [idle, ...tenants]);
+    return new Shares(stack.move(), { apiUrl: place.apiUrl, pid: backend.child.pid ?? 0, operator }, tenants);
   }
 
   /** Threads of libuv's pool. */
@@ -74,6 +81,10 @@ export class Shares implements AsyncDisposable {
   }
 
   async measure(kind: PressureName, others: number, seconds: number): Promise<SharesResult> {
+    this.#measured += 1;
+    // One that has used nothing in the last minute.
+    const probed = this.#probes(await makeTenant(this.#apiUrl, this.#operator, `idle${this.#measured}`));
+    await probed["body of 1 kB"]?.();
     const over = new AbortController();
     const answers: Record<string, number> = {};
     const count = (answer: string): void => void (answers[answer] = (answers[answer] ?? 0) + 1);
@@ -81,7 +92,7 @@ export class Shares implements AsyncDisposable {
     const shared = { apiUrl: this.#apiUrl, agent, over: over.signal, others, count };
     const busy = this.#others.slice(0, others).map((tenant) => PRESSURES[kind].run({ ...shared, tenant }));
     await sleep(SETTLING_MS);
-    const probes = Object.entries(this.#probes()).map(async ([name, probe]) => [name, await repeat(probe, seconds * 1000)] as const);
+    const probes = Object.entries(probed).map(async ([name, probe]) => [name, await repeat(probe, seconds * 1000)] as const);
     const fared = Object.fromEntries(await Promise.all(probes));
     const peakMib = Math.round(Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${this.#pid}/status`, "utf8"))?.[1]) / 1024);
     over.abort();
@@ -96,11 +107,10 @@ export class Shares implements AsyncDisposable {
     await this.#stack.disposeAsync();
   }
 
-  #probes(): Record<string, () => Promise<string>> {
-    const { token, apiKey } = this.#idle;
+  #probes({ token, apiKey }: Tenant): Record<string, () => Promise<string>> {
     const get = (path: string) => ask(this.#apiUrl + path, { headers: { authorization: `Bearer ${token}` } });
     const post = (bytes: number) => {
-      const text = `{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"timeUnixNano":"${Date.now()}000000","body":{"stringValue":"${"i".repeat(bytes)}"}}]}]}]}`;
+      const text = `{"resourceLogs":[{"resource":{"attributes":[${attribute("service.name", "large")}]},"scopeLogs":[{"logRecords":[{"timeUnixNano":"${Date.now()}000000","body":{"stringValue":"${"i".repeat(bytes)}"}}]}]}]}`;
       return ask(this.#apiUrl + LOGS, { method: "POST", headers: { ...sign(apiKey, "POST", LOGS, Date.now() / 1000) }, body: text });
     };
     return {
