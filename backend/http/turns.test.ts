@@ -185,11 +185,16 @@ test("an organisation with many busy connections waits behind itself, not others
 
 test("the internal listeners refuse small chunks and read no long body", async () => {
   await listening();
-  await using internal = await listenInternally("HEALTH_LISTEN", { host: "127.0.0.1", port: 0 }, 8, (_request, response) => response.end());
+  let read: Socket | undefined;
+  await using internal = await listenInternally("HEALTH_LISTEN", { host: "127.0.0.1", port: 0 }, 8, (request, response) => {
+    read = request.socket;
+    response.end();
+  });
   for (const body of [SMALL_CHUNKS, `8000\r\n${"x".repeat(0x8000)}\r\n`.repeat(1000)]) {
     const socket = connect(internal.port, "127.0.0.1").on("error", () => undefined);
     socket.resume().write(CHUNKED + body);
     await expect.poll(() => socket.destroyed).toBe(true);
+    expect(read?.bytesRead).toBeLessThan(4 * 1024 * 1024);
   }
 });
 
