@@ -74,14 +74,14 @@ async function startCollector(receivers: Record<(typeof SOURCES)[number], object
   const exporter = (source: string) => ({ endpoint: `http://${sink}/${source}`, encoding: "json", compression: "none" });
   const config = {
     receivers: Object.assign({}, ...Object.values(receivers)) as object,
-    processors: { resourcedetection: { detectors: ["system"] } },
+    processors: { resource: { attributes: [{ key: "host.name", value: "node-1", action: "insert" }] } },
     exporters: Object.fromEntries(SOURCES.map((source) => [`otlp_http/${source}`, exporter(source)])),
     service: {
       telemetry: { metrics: { level: "none" }, logs: { level: "error" } },
       pipelines: Object.fromEntries(
         SOURCES.map((source) => [
           `metrics/${source}`,
-          { receivers: Object.keys(receivers[source]), processors: ["resourcedetection"], exporters: [`otlp_http/${source}`] },
+          { receivers: Object.keys(receivers[source]), processors: ["resource"], exporters: [`otlp_http/${source}`] },
         ]),
       ),
     },

@@ -64,13 +64,13 @@ async function startCollector(endpoint: string): Promise<void> {
       "file_log/plain": files("plain"),
       "file_log/json": { ...files("json"), operators: [structured] },
     },
-    processors: { resourcedetection: { detectors: ["system"] } },
+    processors: { resource: { attributes: [{ key: "host.name", value: "node-1", action: "insert" }] } },
     exporters: { otlp_http: { endpoint, encoding: "json", compression: "none" } },
     service: {
       telemetry: { metrics: { level: "none" }, logs: { level: "error" } },
       pipelines: {
-        logs: { receivers: ["file_log/plain", "file_log/json", "otlp"], processors: ["resourcedetection"], exporters: ["otlp_http"] },
-        traces: { receivers: ["otlp"], processors: ["resourcedetection"], exporters: ["otlp_http"] },
+        logs: { receivers: ["file_log/plain", "file_log/json", "otlp"], processors: ["resource"], exporters: ["otlp_http"] },
+        traces: { receivers: ["otlp"], processors: ["resource"], exporters: ["otlp_http"] },
       },
     },
   };
