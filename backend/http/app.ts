@@ -2,6 +2,7 @@
 // response of 400 or above has a code of errors.ts, even if no route matched; if the head of a request is refused, its body is not read;
 // connections, requests per connection and bodies are limited.
 import { randomUUID } from "node:crypto";
+import type { Socket } from "node:net";
 import { Server as TlsServer } from "node:tls";
 import { Ajv, type ValidateFunction } from "ajv";
 import addFormats from "ajv-formats";
@@ -153,7 +154,8 @@ function limitRequests(app: FastifyInstance, options: AppOptions): void {
   const anonymous = new ResponseBudget({ ...options.responses, bytes: MAX_HELD_ANONYMOUS_RESPONSE_BYTES });
   connections.watch(server);
   handleServerEvents(server);
-  serveInTurns(server, (socket) => connections.ownerOf(socket) ?? "", options.responses?.stallMs);
+  const ownerOf = (socket: Socket) => connections.ownerOf(socket) || networkOf(socket.remoteAddress ?? "");
+  serveInTurns(server, ownerOf, options.responses?.stallMs);
   routeUpgrades(app);
   app.decorate("smallBodies", bodies);
   app.decorateRequest("isConnectionBusy", false);

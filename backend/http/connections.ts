@@ -8,6 +8,7 @@ import type { Socket } from "node:net";
 import { ApiError } from "../errors.ts";
 import type { Log } from "../operations/log.ts";
 import { MAX_CLOSING_CONNECTIONS, MAX_LONG_HEADS, MAX_REFUSED_REQUESTS, MAX_REQUESTS_PER_CONNECTION } from "./limits.ts";
+import { isServing } from "./turns.ts";
 
 const RETRY_AFTER_S = 2;
 const LONG_HEAD_BYTES = 16 * 1024;
@@ -217,7 +218,8 @@ export class Connections {
 }
 
 function hasLongHead({ socket, requests, headStart }: Connection): boolean {
-  return requests === 0 && socket.bytesRead - headStart > LONG_HEAD_BYTES;
+  // A request that waits for its turn has a whole head.
+  return requests === 0 && !isServing(socket) && socket.bytesRead - headStart > LONG_HEAD_BYTES;
 }
 
 function first<T>(set: Set<T> | undefined): T | undefined {

@@ -8,22 +8,24 @@ import { IncomingMessage } from "../../common/http.ts";
 import { ApiError } from "../errors.ts";
 import { respondAndClose } from "./error-response.ts";
 import { FREE_BODY_PIECES, FREE_BODY_PIECES_PER_SECOND, MIN_BODY_PIECE_BYTES } from "./limits.ts";
-import { hold, release } from "./turns.ts";
+import { closeUnread, hold, isServing, release } from "./turns.ts";
 
 const PIECES_PER_TURN = 64;
 
 export class PieceCount {
-  #pieces = 0;
-  #bytes = 0;
-  #beganMs = 0;
+  /** Pieces that neither their bytes nor the time have paid for. Never negative: what is not used is not saved for a burst. */
+  #unpaid = 0;
+  #paidMs = 0;
 
-  /** False if there are too many pieces for their bytes and the time since the first one. */
+  /** False if there are too many pieces for their bytes and for the time. */
   add(bytes: number): boolean {
-    this.#bytes += bytes;
-    this.#pieces += 1;
-    if (this.#pieces === 1) this.#beganMs = performance.now();
-    const beyond = this.#pieces - FREE_BODY_PIECES - this.#bytes / MIN_BODY_PIECE_BYTES;
-    return beyond <= 0 || beyond <= ((performance.now() - this.#beganMs) / 1000) * FREE_BODY_PIECES_PER_SECOND;
+    this.#paidMs ||= performance.now();
+    this.#unpaid = Math.max(0, this.#unpaid + 1 - bytes / MIN_BODY_PIECE_BYTES);
+    if (this.#unpaid <= FREE_BODY_PIECES) return true;
+    const nowMs = performance.now();
+    this.#unpaid = Math.max(0, this.#unpaid - ((nowMs - this.#paidMs) / 1000) * FREE_BODY_PIECES_PER_SECOND);
+    this.#paidMs = nowMs;
+    return this.#unpaid <= FREE_BODY_PIECES;
   }
 }
 
@@ -49,7 +51,9 @@ export class CountedRequest extends IncomingMessage {
     const { socket } = this;
     if (!this.#count.add(piece.length)) {
       this.pause();
-      respondAndClose(socket, tooSmall());
+      // The rest of a refused body: its response was sent.
+      if (isServing(socket)) respondAndClose(socket, tooSmall());
+      else closeUnread(socket);
       return false;
     }
     this.#piecesOfTurn += 1;

@@ -19,9 +19,9 @@ export const MAX_LONG_HEADS = 512;
 // counted-request.ts
 /** HTTP chunks or packets of a body that may be small. */
 export const FREE_BODY_PIECES = 256;
-/** A body may have one more for this many bytes; a body in smaller pieces is refused. */
-export const MIN_BODY_PIECE_BYTES = 512;
-/** Small pieces that a body may have in addition for each second, so that a slow sender may send one record at a time. */
+/** A body may have one more for this many bytes; a body in smaller pieces is refused. Go's gzip streams in HTTP chunks of 240 bytes. */
+export const MIN_BODY_PIECE_BYTES = 128;
+/** Small pieces that a body may have in each second, so that a slow sender may send one record at a time. */
 export const FREE_BODY_PIECES_PER_SECOND = 200;
 
 // response-budget.ts

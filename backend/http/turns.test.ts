@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { Readable } from "node:stream";
 import type { FastifyInstance } from "fastify";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { WebSocket } from "ws";
 import { exchange, RawConnection } from "../../test/fixtures/raw-http.ts";
 import { listenInternally } from "./internal-listener.ts";
@@ -47,8 +47,12 @@ async function listening(options: Partial<AppOptions> = {}): Promise<void> {
     for (const event of ["message", "pong"]) socket?.on(event, () => (frames += 1));
   });
   await closeRoutes(app);
+  accepted = once(app.server, "connection") as Promise<Socket[]>;
   await app.listen({ host: "127.0.0.1", port: 0 });
 }
+
+/** The first connection that the server accepted. */
+let accepted: Promise<Socket[]>;
 
 const HEAD = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n";
 const CHUNKED = `${HEAD}Transfer-Encoding: chunked\r\n\r\n`;
@@ -59,7 +63,7 @@ test("a body in chunks of one byte is refused, and its connection is closed", as
   await listening();
   using connection = await RawConnection.open(app);
   const answer = await connection.send(CHUNKED + SMALL_CHUNKS).answer();
-  expect([answer.status, JSON.parse(answer.body)]).toEqual([400, { error: "malformed_body", message: expect.stringContaining("512") }]);
+  expect([answer.status, JSON.parse(answer.body)]).toEqual([400, { error: "malformed_body", message: expect.stringContaining("128") }]);
   await connection.closed();
 });
 
@@ -137,6 +141,45 @@ test("a connection that waits longer than that for its response is not closed", 
   connection.send(GET("/never"));
   await expect.poll(() => order).toEqual(["timeout"]);
   expect(await openConnections()).toBe(1);
+});
+
+test("a body behind a request whose small chunks filled a turn is not read before that request is answered", async () => {
+  await listening();
+  const rest = `POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n`;
+  const socket = connect((app.server.address() as { port: number }).port, "127.0.0.1");
+  await once(socket, "connect");
+  socket.on("error", () => {});
+  const [peer] = await accepted;
+  socket.write(`GET /never HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${"1\r\nx\r\n".repeat(64)}0\r\n\r\n${rest}`);
+  const piece = Buffer.alloc(65_536);
+  for (let sent = 0; sent < 400; sent += 1) {
+    // Paces the load: a connection that is not read never drains.
+    if (!socket.write(piece)) await Promise.race([once(socket, "drain"), new Promise((resolve) => setTimeout(resolve, 20))]);
+  }
+  expect(peer?.bytesRead).toBeLessThan(300_000);
+  socket.destroy();
+});
+
+test.each([
+  ["a tunnel", "CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n"],
+  [
+    "a WebSocket that waits",
+    "GET /never HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+  ],
+])("a client that resets the connection of %s does not end the process", async (_what, head) => {
+  await listening();
+  const socket = connect((app.server.address() as { port: number }).port, "127.0.0.1");
+  await once(socket, "connect");
+  const [peer] = await accepted;
+  // `once` of node:events would add a listener for errors.
+  const { promise: closed, resolve } = Promise.withResolvers<unknown>();
+  peer?.once("close", resolve);
+  socket.write(head);
+  await vi.waitFor(() => expect(peer?.bytesRead).toBe(head.length));
+  await exchange(app, GET("/"));
+  socket.resetAndDestroy();
+  await closed;
+  expect((await exchange(app, GET("/"))).status).toBe(200);
 });
 
 test("an upgrade behind an unanswered request closes the connection", async () => {

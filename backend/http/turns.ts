@@ -5,6 +5,7 @@
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Server as TlsServer } from "node:tls";
+import { networkOf } from "./client.ts";
 import { MAX_REQUESTS_PER_CONNECTION, MAX_RESPONSE_STALL_MS } from "./limits.ts";
 
 const TURN_MS = 20;
@@ -19,11 +20,13 @@ interface Line {
 }
 
 const lines = new WeakMap<Socket, Line>();
+const entrances = new WeakMap<Server, (socket: Socket, work: () => void) => void>();
 
 /** Call before the server listens, and after its listener for requests was added. `ownerOf`: the connections that share one line. */
 export function serveInTurns(server: Server, ownerOf: (socket: Socket) => string, stallMs = MAX_RESPONSE_STALL_MS): void {
   const listeners = server.listeners("request") as RequestListener[];
   const turns = new Turns();
+  entrances.set(server, (socket, work) => turns.enter(ownerOf(socket), work));
   const run = (line: Line): void => {
     const [request, response] = line.requests[0] ?? [];
     if (!request || !response || line.socket.destroyed) return;
@@ -57,6 +60,31 @@ export function serveInTurns(server: Server, ownerOf: (socket: Socket) => string
   });
 }
 
+/** Runs work that begins a request outside of the lines (an upgrade) in its turn. */
+export function enterTurn(server: Server, socket: Socket, work: () => void): void {
+  const enter = entrances.get(server);
+  if (enter) enter(socket, work);
+  else work();
+}
+
+/**
+ * Reads nothing more, and closes the connection when the requests that have arrived whole have their responses. False if there are none, or
+ * the last one is incomplete.
+ */
+export function closeAfterServing(socket: Socket): boolean {
+  const line = lines.get(socket);
+  if (!line?.requests.at(-1)?.[0].complete) return false;
+  line.isClosing = true;
+  stopParser(socket);
+  hold(socket);
+  return true;
+}
+
+/** Call for a connection that left Node's HTTP server (CONNECT, upgrade): it has no listener for errors any more, and would end the process. */
+export function ignoreErrors(socket: Socket): void {
+  socket.on("error", () => undefined);
+}
+
 /** True while the connection has unanswered requests. */
 export function isServing(socket: Socket): boolean {
   return (lines.get(socket)?.requests.length ?? 0) > 0;
@@ -74,7 +102,7 @@ export function shakeHandsInTurns(server: TlsServer, withinMs: number): void {
     socket.on("error", close).setTimeout(withinMs, close);
     socket.once("readable", () => {
       if (socket.readableLength === 0) return close();
-      turns.enter("", () => {
+      turns.enter(networkOf(socket.remoteAddress ?? ""), () => {
         socket.setTimeout(0, close);
         if (!socket.destroyed) for (const listener of listeners) listener.call(server, socket);
       });
@@ -139,7 +167,16 @@ export function hold(socket: Socket): void {
   const count = holds.get(socket);
   if (count === undefined) socket.on("resume", pauseIfHeld);
   holds.set(socket, (count ?? 0) + 1);
+  stopReading(socket);
+}
+
+/**
+ * `pause` alone has no effect on a socket that is paused already. But Node.js emits `resume` a tick later than it is called, and then reads
+ * again although `pause` was called in between.
+ */
+function stopReading(socket: Socket): void {
   socket.pause();
+  socket.emit("pause");
 }
 
 /** `request`: the one whose body is being read. If it is full of unread bytes, its reader resumes the connection. */
@@ -151,7 +188,7 @@ export function release(socket: Socket, request: IncomingMessage | undefined): v
 }
 
 function pauseIfHeld(this: Socket): void {
-  if ((holds.get(this) ?? 0) > 0) this.pause();
+  if ((holds.get(this) ?? 0) > 0) stopReading(this);
 }
 
 /**

@@ -7,6 +7,7 @@ import { METHODS } from "../../common/http.ts";
 import { respondAndClose } from "./error-response.ts";
 import { ApiError } from "../errors.ts";
 import type { CountedRequest } from "./counted-request.ts";
+import { closeAfterServing, ignoreErrors } from "./turns.ts";
 
 /**
  * Throws the error for a request without a route. `methods`: all methods that some route of the application has. It is empty until
@@ -55,9 +56,10 @@ export function handleServerEvents(server: Server): void {
     };
     server.emit("request", request, response);
   });
-  server.on("connect", (_request: IncomingMessage, socket: Socket) =>
-    respondAndClose(socket, new ApiError("method_not_allowed", "CONNECT is not allowed: this is not a proxy"), { allow: "GET, POST" }),
-  );
+  server.on("connect", (_request: IncomingMessage, socket: Socket) => {
+    ignoreErrors(socket);
+    respondAndClose(socket, new ApiError("method_not_allowed", "CONNECT is not allowed: this is not a proxy"), { allow: "GET, POST" });
+  });
 }
 
 /** The errors of Node's HTTP parser. */
@@ -72,7 +74,8 @@ interface ClientError {
 export function handleClientError(error: ClientError, socket: Socket): void {
   const { code = "" } = error;
   if (code === "ECONNRESET" || code === "EPIPE" || code.startsWith("ERR_SSL") || code.startsWith("ERR_TLS")) socket.destroy();
-  else respondAndClose(socket, asApiError(error));
+  // The error is in what follows requests that have arrived whole: these get their own responses.
+  else if (!closeAfterServing(socket)) respondAndClose(socket, asApiError(error));
 }
 
 const TLS_HANDSHAKE = 0x16;

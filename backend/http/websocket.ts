@@ -6,7 +6,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { WebSocket } from "ws";
 import { ServerResponse } from "../../common/http.ts";
 import { MAX_CLIENT_BYTES_PER_MINUTE, MAX_MESSAGE_BYTES } from "./limits.ts";
-import { closeUnread, isServing } from "./turns.ts";
+import { closeUnread, enterTurn, ignoreErrors, isServing } from "./turns.ts";
 
 interface Upgrade {
   readonly socket: Socket;
@@ -26,6 +26,7 @@ export function wantsWebSocket({ headers, method }: IncomingMessage): boolean {
 
 export function routeUpgrades(app: FastifyInstance): void {
   app.server.on("upgrade", (request: IncomingMessage, socket: Socket, head: Buffer) => {
+    ignoreErrors(socket);
     // A response to an earlier request cannot be followed by another protocol.
     if (isServing(socket)) {
       socket.destroy();
@@ -37,7 +38,9 @@ export function routeUpgrades(app: FastifyInstance): void {
     response.shouldKeepAlive = false;
     response.assignSocket(socket);
     response.once("finish", () => socket.destroySoon());
-    app.routing(request, response);
+    enterTurn(app.server, socket, () => {
+      if (!socket.destroyed) app.routing(request, response);
+    });
   });
 }
 
