@@ -161,6 +161,18 @@ describe("requests", () => {
 });
 
 describe("trust", () => {
+  it("keeps working connections if the file of authorities cannot be read when they are renewed", async () => {
+    const port = await listen(createTlsServer({ key: first.key, cert: first.cert }, echo));
+    const caFile = join(folder.path, "removed.pem");
+    writeFileSync(caFile, readFileSync(first.caFile));
+    let nowMs = 0;
+    const upstream = upstreamTo({ backendUrl: `https://localhost:${port}`, caFile, nowMs: () => nowMs });
+    await get(upstream);
+    rmSync(caFile);
+    nowMs = 300_000;
+    expect(await get(upstream)).toMatchObject({ status: 200 });
+  });
+
   it("is refused to a certificate of an unknown authority", async () => {
     const port = await listen(createTlsServer({ key: first.key, cert: first.cert }, echo));
     await expect(get(upstreamTo({ backendUrl: `https://localhost:${port}` }))).rejects.toThrow(/certificate/);

@@ -115,9 +115,16 @@ class BackendUpstream implements Upstream {
     const ageMs = this.#nowMs() - this.#openedAtMs;
     const isRejecting = this.#serverErrors >= MAX_SERVER_ERRORS && ageMs >= MIN_POOL_AGE_MS;
     if (!this.#hasNewCaFile() && ageMs < MAX_POOL_AGE_MS && !isRejecting) return;
-    const closing = this.#dispatcher.close().finally(() => this.#retired.delete(closing));
+    const previous = this.#dispatcher;
+    try {
+      this.#dispatcher = openPool(this.#options);
+    } catch {
+      // Safe to ignore: the CA file cannot be read now, and the open pool still trusts its last content. Tried again soon.
+      this.#openedAtMs = this.#nowMs() - MAX_POOL_AGE_MS + CA_CHECK_INTERVAL_MS;
+      return;
+    }
+    const closing = previous.close().finally(() => this.#retired.delete(closing));
     this.#retired.add(closing);
-    this.#dispatcher = openPool(this.#options);
     this.#openedAtMs = this.#nowMs();
     this.#serverErrors = 0;
   }

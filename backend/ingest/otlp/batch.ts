@@ -32,6 +32,8 @@ interface Chunk extends Slice {
 }
 
 interface ScopePlan {
+  /** Why none of its records can be stored. */
+  readonly fault?: FieldError | undefined;
   readonly scope: Slice | undefined;
   readonly chunks: readonly Chunk[];
 }
@@ -131,13 +133,18 @@ class Planner {
 
   #scope(path: string): ScopePlan {
     const { records } = this.#shape;
+    const problem = this.#problem;
+    if (this.#isTolerant) this.#problem = undefined;
     let scope: Slice | undefined;
     let chunks: Chunk[] = [];
     this.#readObject(path, {
       scope: () => (scope = this.#slice(`${path}.scope`)),
       [records]: () => (chunks = this.#records(`${path}.${records}`)),
     });
-    return { scope, chunks };
+    if (!this.#isTolerant) return { scope, chunks };
+    const fault = this.#problem;
+    this.#problem = problem;
+    return { scope, chunks, fault };
   }
 
   /** Walks through an object; each of `fields` may occur at most once. */
@@ -290,8 +297,12 @@ export function readBatch<Resource, Scope>(plan: BatchPlan, reader: BatchReader<
     if (fault) onFault(fault, faults, count, () => "");
     const data = fault ? undefined : attempt(`${path}.resource`, faults, count, () => reader.resource(parseSlice(plan, resource)));
     if (data === undefined) continue;
-    for (const [scopeIndex, { scope, chunks }] of scopes.entries()) {
+    for (const [scopeIndex, { scope, chunks, fault: scopeFault }] of scopes.entries()) {
       const at = `${path}.${shape.scopes}[${scopeIndex}]`;
+      if (scopeFault) {
+        onFault(scopeFault, faults, counts[scopeIndex] ?? 0, () => "");
+        continue;
+      }
       const scopeData = attempt(`${at}.scope`, faults, counts[scopeIndex] ?? 0, () => reader.scope(parseSlice(plan, scope)));
       if (scopeData === undefined) continue;
       const read = (record: Json): FieldError | undefined => reader.record(record, data, scopeData);

@@ -173,17 +173,28 @@ class WriteCheck {
     return count;
   }
 
-  /** A name that two labels have, as they are stored: the engine would keep one of their values. */
+  /**
+   * A name that two labels have: the engine would keep one of their values. A renamed label gets further prefixes while its name is taken, as
+   * Prometheus does, because kube-state-metrics and others send both `node` and `exported_node`.
+   */
   #repeatedName(): string | undefined {
     const { bytes, labels, labelCount } = this.#request;
     const slots = Math.min(4 * labelCount, labels.length);
     if (this.#prefixes.length === 0 && isSorted(bytes, labels, slots)) return undefined;
     const names = new Set<string>();
+    const renamed: number[] = [];
     for (let slot = 0; slot < slots; slot += 4) {
       const sent = bytes.toString("utf8", labels[slot], labels[slot + 1]);
-      const name = this.#prefixes[slot / 4] ? `${EXPORTED.toString()}${sent}` : sent;
-      if (names.has(name)) return name;
-      names.add(name);
+      if (names.has(sent)) return sent;
+      names.add(sent);
+      if (this.#prefixes[slot / 4]) renamed.push(slot);
+    }
+    for (const slot of renamed) {
+      const sent = bytes.toString("utf8", labels[slot], labels[slot + 1]);
+      let prefix = EXPORTED.toString();
+      while (names.has(prefix + sent)) prefix += EXPORTED.toString();
+      names.add(prefix + sent);
+      this.#prefixes[slot / 4] = Buffer.from(prefix);
     }
     return undefined;
   }

@@ -87,7 +87,7 @@ test("no form of another tenant's labels gets a sample into it", async () => {
     samples,
   };
   for (const version of [1, 2] as const)
-    await expect(send("attacker", [repeated], version)).rejects.toThrow('the label "exported_org_id" is given twice');
+    await expect(send("attacker", [repeated], version)).rejects.toThrow('the label "org_id" is given twice');
   await engine.flush();
   expect(await query("victim", '{__name__!=""}')).toEqual([]);
   expect((await query("attacker", '{__name__!=""}')).length).toBeGreaterThan(4);

@@ -33,9 +33,9 @@ export function files(input: FilesInput): Fragment {
         ...(input.hasManyFiles && { max_concurrent_files: FEW_CONCURRENT_FILES }),
         include_file_name: true,
         include_file_path: true,
-        // Lines arrive as they were written: indented, with trailing spaces.
+        // Lines arrive as they were written: indented, with trailing spaces. A record of several lines would end with its newline.
         preserve_leading_whitespaces: true,
-        preserve_trailing_whitespaces: true,
+        preserve_trailing_whitespaces: input.multilineStart === undefined,
         ...(input.multilineStart !== undefined && { multiline: { line_start_pattern: input.multilineStart } }),
         operators: [...restorePath(input.folder), SOURCE, ...fields],
       },
