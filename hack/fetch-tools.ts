@@ -198,7 +198,7 @@ export async function fetchTools(names: readonly string[], { progress }: { progr
 
 /**
  * Identifies the components of our own collector: a cached build with older components must not be used. Comments of the manifest count too,
- * so a change of a comment makes every machine fetch or build the collector again, which takes up to 20 minutes.
+ * so a change of a comment makes every machine fetch or build the collector again, which takes up to 6 minutes.
  */
 function componentsOf(folder: string): string {
   const manifest = readFileSync(new URL(`./tools/${folder}/manifest.yaml`, import.meta.url));

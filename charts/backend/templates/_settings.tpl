@@ -35,7 +35,14 @@ SMTP_FROM: null
 TLS_CERT_FILE: /run/secrets/tls/tls.crt
 TLS_KEY_FILE: /run/secrets/tls/tls.key
 {{- end }}
+{{- if $values.secrets.existingSecret }}
+# By file, so that a key that the Secret lacks stops the start; SECRETS_FOLDER alone would take it for unset.
+MASTER_KEY_FILE: /run/secrets/atherops/MASTER_KEY
+JWT_SECRET_FILE: /run/secrets/atherops/JWT_SECRET
+{{- end }}
 {{- if not $embedded }}
+DATABASE_URL_FILE: /run/secrets/atherops/DATABASE_URL
+CLICKHOUSE_URL_FILE: /run/secrets/atherops/CLICKHOUSE_URL
 {{- if eq .role "api" }}
 ALERTING_URL: {{ ternary "https" "http" $tls }}://{{ include "backend.name" .root }}-alerting:8082
 {{- if $tls }}
