@@ -53,7 +53,9 @@ test(`${WAVES} waves of 64 of the largest trace bodies are stored or answered wi
       }),
     );
     const names = Object.groupBy(answers.map(nameOf), (name) => name);
-    expect(Object.keys(names).sort()).toEqual(["204", "503 unavailable, again after 1 s"]);
+    // 429: the memory of the slowest body was taken back for another sender.
+    const retried = ["503 unavailable, again after 1 s", "429 over_quota, again after 5 s"];
+    expect(Object.keys(names).filter((name) => !retried.includes(name))).toEqual(["204"]);
     peaks.push(resident("VmHWM"));
     console.log(`wave ${wave + 1}: ${names["204"]?.length} stored, the rest to be retried; peak ${peaks.at(-1)} MiB, ${before} before all`);
   }
