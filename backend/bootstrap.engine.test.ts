@@ -15,7 +15,7 @@ import { bootstrap } from "./bootstrap.ts";
 import { loadSecrets } from "./operations/backup/secrets.ts";
 import { MasterKeys } from "./tenants/enrolment/master-key.ts";
 import { passwordMatches } from "./auth/sessions/password.ts";
-import type { AccountTables } from "./auth/sessions/table.ts";
+import type { AccountTables } from "./auth/sessions/account-tables.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "atherops-bootstrap-"));
 const silent = createLog("silent");

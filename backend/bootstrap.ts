@@ -9,14 +9,14 @@ import { tenantDatabase } from "./engines/relational/tenant-database.ts";
 import { installTokenRow } from "./tenants/enrolment/install-token.ts";
 import { reencryptKeys } from "./tenants/enrolment/key-table.ts";
 import type { MasterKeys } from "./tenants/enrolment/master-key.ts";
-import type { EnrolmentTables } from "./tenants/enrolment/table.ts";
+import type { EnrolmentTables } from "./tenants/enrolment/enrolment-tables.ts";
 import { reencryptChannels } from "./notification/channels/channel-store.ts";
-import type { NotificationTables } from "./notification/model/table.ts";
+import type { NotificationTables } from "./notification/model/notification-tables.ts";
 import type { Log } from "./operations/log.ts";
 import { SettingsError, type Secrets, type Settings } from "./settings.ts";
 import { StartError } from "./errors.ts";
 import { hashPassword } from "./auth/sessions/password.ts";
-import { insertOrg, insertUser, type AccountTables } from "./auth/sessions/table.ts";
+import { insertOrg, insertUser, type AccountTables } from "./auth/sessions/account-tables.ts";
 
 export interface BootstrapOptions {
   database: Database;

@@ -4,7 +4,7 @@ import type { Route } from "./http/route.ts";
 import type { FastifyInstance } from "fastify";
 import type { IngestTokens } from "./auth/ingest-tokens/ingest-tokens.ts";
 import { cannotListen } from "./errors.ts";
-import type { Connections } from "./http/connections.ts";
+import type { Connections } from "./http/server-connections.ts";
 import { GrpcServer, type GrpcServerOptions } from "./ingest/grpc/grpc-server.ts";
 import { otlpMethods } from "./ingest/grpc/otlp-service.ts";
 import type { IngestHandler, IngestSignal } from "./ingest/ingest-handler.ts";
@@ -14,10 +14,10 @@ import { createOtlpMetricsIngest, MetricsThreads } from "./ingest/otlp/metrics/m
 import { createExemplarIngest } from "./ingest/remote-write/exemplar-ingest.ts";
 import { createRemoteWriteIngest } from "./ingest/remote-write/remote-write-ingest.ts";
 import { remoteWriteRoute } from "./ingest/remote-write/write-route.ts";
-import { registerTokenRoutes, type TokenRouteOptions } from "./ingest/routes.ts";
+import { registerTokenRoutes, type TokenRouteOptions } from "./ingest/ingest-routes.ts";
 import type { OwnMetrics } from "./operations/own-metrics.ts";
 import type { ActiveSeries } from "./storage/metrics/active-series.ts";
-import type { SpanStore } from "./storage/traces/store.ts";
+import type { SpanStore } from "./storage/traces/span-store.ts";
 import type { Opening, Stores } from "./stores.ts";
 
 type Wiring = Pick<Opening & Stores, "settings" | "log" | "stack" | "ownMetrics" | "metrics" | "retention"> & {

@@ -1,7 +1,7 @@
 // When the engine of logs and spans is opened. The engine is a fake, because a real one cannot be made to fail; with the real one:
 // test/contract/unused-engine.test.ts.
 import { expect, test } from "vitest";
-import type { OtlpBatch } from "./ingest/otlp/rows.ts";
+import type { OtlpBatch } from "./ingest/otlp/decoded-rows.ts";
 import { type OpenTelemetry, TelemetryAtFirstUse } from "./telemetry.ts";
 import { stub } from "../test/fixtures/stub.ts";
 

@@ -1,11 +1,11 @@
 // Provides the stores of logs and spans and their engine. If nothing was ever stored, the first request that needs the engine opens it.
 // Invariants: it is opened once; if that fails, requests fail as with any unavailable engine, and opening is retried after a pause; after
 // disposal, it is not opened any more.
-import type { ClickHouse, Shard } from "./engines/clickhouse/client.ts";
+import type { ClickHouse, Shard } from "./engines/clickhouse/clickhouse-client.ts";
 import { Sql } from "./engines/clickhouse/sql.ts";
 import { ApiError } from "./errors.ts";
-import type { LogStore } from "./storage/logs/store.ts";
-import type { SpanStore } from "./storage/traces/store.ts";
+import type { LogStore } from "./storage/logs/log-store.ts";
+import type { SpanStore } from "./storage/traces/span-store.ts";
 
 export interface Telemetry {
   readonly clickhouse: ClickHouse;

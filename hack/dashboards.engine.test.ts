@@ -8,7 +8,7 @@ import { stringify } from "yaml";
 import { readSections, type Sections } from "../backend/cli/alerting-file.ts";
 import { refusalOf } from "../backend/engines/victoria-metrics/expression-guard.ts";
 import { refuseCostly } from "../backend/storage/metrics/query-cost.ts";
-import { ruleKind } from "../backend/cli/rule.ts";
+import { ruleKind } from "../backend/cli/rule-command.ts";
 import { expressionsOfDocs, metricsOf } from "../test/fixtures/metrics-of-docs.ts";
 import { ROOT, temporaryFolder } from "../test/fixtures/processes.ts";
 import { toolPath } from "./fetch-tools.ts";

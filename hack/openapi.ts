@@ -2,26 +2,26 @@
 // never listen. Invariant: the routes are those that `serve` adds; test/contract/matrix.test.ts compares a running backend.
 import { tokenRoutes } from "../backend/sender-protocols.ts";
 import type { FastifyInstance, RouteOptions } from "fastify";
-import { registerAccountRoutes, registerEnrolmentRoutes } from "../backend/tenants/routes.ts";
-import { registerAuditRoutes } from "../backend/auth/audit/routes.ts";
+import { registerAccountRoutes, registerEnrolmentRoutes } from "../backend/tenants/tenant-routes.ts";
+import { registerAuditRoutes } from "../backend/auth/audit/audit-routes.ts";
 import { addRoutesToApi, addServiceRoutes } from "../backend/alerting/mount.ts";
-import { createRuleRoutes } from "../backend/alerting/routes.ts";
+import { createRuleRoutes } from "../backend/alerting/alert-rule-routes.ts";
 import { createChannelRoutes } from "../backend/notification/api/channel-routes.ts";
 import { closeRoutes, createApp } from "../backend/http/app.ts";
 import type { Access, Route, RouteGuard } from "../backend/http/route.ts";
 import type { Guards } from "../backend/auth/request-identity.ts";
 import { IngestTokens } from "../backend/auth/ingest-tokens/ingest-tokens.ts";
-import { registerIngestRoutes, registerTokenRoutes } from "../backend/ingest/routes.ts";
+import { registerIngestRoutes, registerTokenRoutes } from "../backend/ingest/ingest-routes.ts";
 import { registerLogRoutes } from "../backend/query/native/log-routes.ts";
-import { registerLokiRoutes } from "../backend/query/loki/routes.ts";
-import { registerMetricsRoutes } from "../backend/query/prometheus/routes.ts";
-import { createNotificationRoutes } from "../backend/notification/api/routes.ts";
+import { registerLokiRoutes } from "../backend/query/loki/loki-routes.ts";
+import { registerMetricsRoutes } from "../backend/query/prometheus/promql-routes.ts";
+import { createNotificationRoutes } from "../backend/notification/api/notification-routes.ts";
 import { createLog } from "../backend/operations/log.ts";
 import { createOwnMetrics } from "../backend/operations/own-metrics.ts";
-import { registerSavedRoutes } from "../backend/tenants/saved/routes.ts";
-import { registerSsoRoutes } from "../backend/auth/sso/routes.ts";
-import { registerRemovalRoutes } from "../backend/tenants/removal/routes.ts";
-import { registerUsageRoutes } from "../backend/tenants/usage/routes.ts";
+import { registerSavedRoutes } from "../backend/tenants/saved/saved-item-routes.ts";
+import { registerSsoRoutes } from "../backend/auth/sso/sso-routes.ts";
+import { registerRemovalRoutes } from "../backend/tenants/removal/removal-routes.ts";
+import { registerUsageRoutes } from "../backend/tenants/usage/usage-routes.ts";
 import { registerTraceRoutes } from "../backend/query/native/trace-routes.ts";
 
 /** The document of each service: path → text, pretty-printed, with sorted paths. */

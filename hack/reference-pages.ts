@@ -134,8 +134,8 @@ const EVERYTHING: AgentStatus = {
 // The reference page of limits, generated from each folder's file of limits: name, value and the sentence above it.
 
 const ROOT = dirname(import.meta.dirname);
-/** Other files with this name contain types and functions. */
-export const LIMIT_FILES = globSync(["agent/limits.ts", "{backend,common}/*/limits.ts"], { cwd: ROOT }).toSorted();
+/** Deeper files with such names contain types and functions. */
+export const LIMIT_FILES = globSync(["agent/agent-limits.ts", "{backend,common}/*/*-limits.ts"], { cwd: ROOT }).toSorted();
 
 export interface Limit {
   readonly name: string;
@@ -162,9 +162,9 @@ export async function limitsPage(): Promise<string> {
     }),
   );
   return `# Limits
-<!-- Generated from agent/limits.ts and {backend,common}/*/limits.ts by \`npm run reference\`; change it there. -->
+<!-- Generated from agent/agent-limits.ts and {backend,common}/*/*-limits.ts by \`npm run reference\`; change it there. -->
 
-Every input has a limit. This page lists the limits that are constants. Operators set all others with the [settings of the backend](backend-settings.md) and [of the agent](agent-settings.md). [The contract](../contract.md) describes the limits that clients can reach. Processes that evaluate LogQL have their own limits in \`backend/query/sandbox/limits.ts\`.
+Every input has a limit. This page lists the limits that are constants. Operators set all others with the [settings of the backend](backend-settings.md) and [of the agent](agent-settings.md). [The contract](../contract.md) describes the limits that clients can reach. Processes that evaluate LogQL have their own limits in \`backend/query/sandbox/sandbox-limits.ts\`.
 ${sections.join("")}`;
 }
 

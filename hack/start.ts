@@ -15,7 +15,7 @@ import { makeFolder } from "../common/files.ts";
 import { findTool, toolPath } from "./fetch-tools.ts";
 import { checkPorts, listenAddress } from "./start/listeners.ts";
 import { Program, StartError } from "./start/program.ts";
-import { adminEmail, apiUrl, nextSteps, isPrivate, type StartInfo, backendReady } from "./start/messages.ts";
+import { adminEmail, apiUrl, nextSteps, isPrivate, type StartInfo, backendReady } from "./start/start-messages.ts";
 import { type Progress, progressOn, readManual } from "./tools/progress.ts";
 
 const COLLECTOR = "otelcol-host";

@@ -30,7 +30,7 @@ describe("the words of a command line", () => {
 test("a test that runs third-party programs is distinguished from one that does not", () => {
   const fetches = join(ROOT, "hack", "fetch-tools.ts");
   expect(reaches(join(ROOT, "test/faults/agent-disk.test.ts"), fetches)).toBe(true);
-  expect(reaches(join(ROOT, "backend/query/prometheus/routes.engine.test.ts"), fetches)).toBe(true);
+  expect(reaches(join(ROOT, "backend/query/prometheus/promql-routes.engine.test.ts"), fetches)).toBe(true);
   expect(reaches(join(ROOT, "common/protocol/signature.test.ts"), fetches)).toBe(false);
 });
 

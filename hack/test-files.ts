@@ -11,7 +11,7 @@ export const ENGINES = [
   "test/fixtures/postgres.ts",
   "backend/engines/relational/database.ts",
   "backend/engines/sqlite/open.ts",
-  "backend/engines/clickhouse/embedded.ts",
+  "backend/engines/clickhouse/embedded-clickhouse.ts",
   "backend/engines/clickhouse/http-front.fixture.ts",
 ];
 

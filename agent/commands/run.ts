@@ -14,7 +14,7 @@ import { FILES_TOKEN_VARIABLE } from "../collector/config/collector-config.ts";
 import { collectorProgram, collectorVariables } from "../collector/supervision/process.ts";
 import { type Adjustment, RemoteConfigLoop } from "../collector/config/remote-config.ts";
 import { Supervisor } from "../collector/supervision/supervisor.ts";
-import type { CredentialSource } from "../credentials/store.ts";
+import type { CredentialSource } from "../credentials/credential-store.ts";
 import { type AgentIdentity, installationOf } from "../identity/identity.ts";
 import { createLog, type Log, type LogControl } from "../log.ts";
 import { startProxy } from "../proxy/server.ts";

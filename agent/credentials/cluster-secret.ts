@@ -7,7 +7,7 @@ import { type Secret, KubernetesError } from "../kubernetes/transport.ts";
 import type { KubernetesApi, ObjectName } from "../kubernetes/api.ts";
 import { type RegisterClusterRequest, ROTATION_OVERLAP_MS } from "../../common/protocol/enrolment.ts";
 import { keyHash } from "../../common/protocol/signature.ts";
-import type { Credential } from "./store.ts";
+import type { Credential } from "./credential-store.ts";
 
 /** Keys of the Secret's `data`. */
 const CLUSTER_ID = "cluster-id";

@@ -5,7 +5,7 @@ import { chmodSync, readFileSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { writeDurably, makeFolder } from "../../common/files.ts";
 import type { RegisterHostRequest } from "../../common/protocol/enrolment.ts";
-import type { Credential } from "./store.ts";
+import type { Credential } from "./credential-store.ts";
 
 /** Content of the file; every field may be missing. */
 export interface HostCredentials {

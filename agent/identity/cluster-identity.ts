@@ -7,7 +7,7 @@ import type { Logger } from "pino";
 import { Loop, pause, retryAfterMs, type Backoff } from "../../common/loop.ts";
 import { ClusterSecret, type SecretSnapshot } from "../credentials/cluster-secret.ts";
 import { FOLLOW_TIMING, SecretFollower, type FollowTiming, type SecretView } from "../credentials/secret-follower.ts";
-import type { Credential } from "../credentials/store.ts";
+import type { Credential } from "../credentials/credential-store.ts";
 import { KubernetesError } from "../kubernetes/transport.ts";
 import type { ClusterSettings } from "../settings.ts";
 import { BackendError } from "../upstream/backend-api.ts";

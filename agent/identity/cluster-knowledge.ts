@@ -3,7 +3,7 @@
 // hash, so that it never applies to the next key.
 import { rotationWaitMs, tokenHash } from "../credentials/cluster-secret.ts";
 import type { SecretView } from "../credentials/secret-follower.ts";
-import type { Credential } from "../credentials/store.ts";
+import type { Credential } from "../credentials/credential-store.ts";
 import { keyHash } from "../../common/protocol/signature.ts";
 import type { Refusal } from "./execute.ts";
 import type { Situation } from "./plan.ts";

@@ -3,7 +3,7 @@
 // the write that stores the new key (docs/decisions.md, "Enrolment"); only a key that is in the Secret signs.
 import { randomUUID } from "node:crypto";
 import type { ClusterSettings } from "../settings.ts";
-import type { Credential } from "../credentials/store.ts";
+import type { Credential } from "../credentials/credential-store.ts";
 import type { KubernetesApi } from "../kubernetes/api.ts";
 import { CLUSTER_HEARTBEAT_PATH, type RegisterClusterResponse, ROTATION_OVERLAP_MS } from "../../common/protocol/enrolment.ts";
 import { keyHash } from "../../common/protocol/signature.ts";

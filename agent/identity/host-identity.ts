@@ -5,7 +5,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import { type Backoff, Loop } from "../../common/loop.ts";
 import { type CredentialsFile, CredentialsFileError, type HostCredentials } from "../credentials/file.ts";
-import type { Credential } from "../credentials/store.ts";
+import type { Credential } from "../credentials/credential-store.ts";
 import type { Log } from "../log.ts";
 import { HOST_HEARTBEAT_PATH, type RegisterHostRequest, type RegisterHostResponse } from "../../common/protocol/enrolment.ts";
 import { BackendError, type BackendApi } from "../upstream/backend-api.ts";

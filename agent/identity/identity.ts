@@ -1,7 +1,7 @@
 // Defines an agent's identity as the rest of the program sees it (implementations: host-identity.ts, cluster-identity.ts), its names, and
 // its current problem. Invariants: secrets are accessible only through CredentialSource; a problem is logged once per occurrence; an
 // installation is identified by its Secret, whatever the Helm release is called.
-import type { Credential, CredentialSource } from "../credentials/store.ts";
+import type { Credential, CredentialSource } from "../credentials/credential-store.ts";
 import type { ClusterSettings } from "../settings.ts";
 import { readFileSync } from "node:fs";
 import type { Logger } from "pino";

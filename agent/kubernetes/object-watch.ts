@@ -4,7 +4,7 @@
 import { type Backoff, DEFAULT_BACKOFF, Loop, spread } from "../../common/loop.ts";
 import { type KubernetesApi, type ObjectJson, randomWatchTime } from "./api.ts";
 import { KubernetesError, TooLargeError } from "./transport.ts";
-import { MAX_MONITOR_PAGE_BYTES, MAX_NAMESPACE_OBJECT_CHARACTERS, MAX_OBJECT_CHARACTERS } from "../limits.ts";
+import { MAX_MONITOR_PAGE_BYTES, MAX_NAMESPACE_OBJECT_CHARACTERS, MAX_OBJECT_CHARACTERS } from "../agent-limits.ts";
 import { KeptObjects, type MaxCharacters } from "./kept-objects.ts";
 
 export type ObjectsApi = Pick<KubernetesApi, "listObjects" | "watchObjects">;

@@ -1,7 +1,7 @@
 // Chooses which scrape jobs fit into the total limits. Namespaces share the limits fairly: jobs are admitted in ascending order of their
 // namespace's cumulative cost, so a namespace with many or large monitors leaves space for others. Invariant: the work for one namespace is
 // limited before its jobs are built.
-import { MAX_MONITOR_CHARACTERS, MAX_MONITOR_JOBS, MAX_MONITOR_TARGETS } from "../limits.ts";
+import { MAX_MONITOR_CHARACTERS, MAX_MONITOR_JOBS, MAX_MONITOR_TARGETS } from "../agent-limits.ts";
 import { MonitorError } from "./relabeling.ts";
 
 interface Candidate<Job> {

@@ -2,7 +2,7 @@ import { pino } from "pino";
 import { expect, test } from "vitest";
 import type { ObjectJson, ObjectListJson, WatchEvent } from "../kubernetes/api.ts";
 import { KubernetesError, TooLargeError } from "../kubernetes/transport.ts";
-import { MAX_POD_TARGETS_CHARACTERS } from "../limits.ts";
+import { MAX_POD_TARGETS_CHARACTERS } from "../agent-limits.ts";
 import { slimPod } from "../pods/node-pods.ts";
 import { serviceMonitor, SHOP } from "./monitors.fixture.ts";
 import { Monitors } from "./monitors.ts";

@@ -5,7 +5,7 @@ import { Outage } from "../../common/outage.ts";
 import type { ObjectJson } from "../kubernetes/api.ts";
 import type { Log } from "../log.ts";
 import type { NodePods } from "../pods/node-pods.ts";
-import { MAX_NODE_TARGETS_CHARACTERS } from "../limits.ts";
+import { MAX_NODE_TARGETS_CHARACTERS } from "../agent-limits.ts";
 import { fairLimit } from "../kubernetes/kept-objects.ts";
 import { type ForeignTarget, type Monitor, nameOf, type Service } from "./monitor-objects.ts";
 import { ObjectWatch, type ObjectsApi } from "../kubernetes/object-watch.ts";

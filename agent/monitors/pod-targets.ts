@@ -2,7 +2,7 @@
 // container declares, or one for a container without ports. Reads pods as pods/node-pods.ts keeps them. Each target repeats all labels of
 // its pod, so targets are built only for pods that a job selects, and up to a limit.
 import { joinHostPort } from "../../common/ip-networks.ts";
-import { MAX_POD_TARGETS_CHARACTERS } from "../limits.ts";
+import { MAX_POD_TARGETS_CHARACTERS } from "../agent-limits.ts";
 import { path } from "./monitor-objects.ts";
 import { labelName } from "./relabeling.ts";
 

@@ -3,7 +3,7 @@
 // scrapes it; requests go only to pods' own addresses; no credentials or files are sent, so a monitor that needs them is refused with a
 // message; the same objects yield the same bytes in any order.
 import { NO_SCRAPE_METRICS } from "../collector/config/fragments/scraped-pods.ts";
-import { MAX_MONITOR_JOB_CHARACTERS } from "../limits.ts";
+import { MAX_MONITOR_JOB_CHARACTERS } from "../agent-limits.ts";
 import { FairShare } from "./fair-share.ts";
 import { type Endpoint, type Monitor, nameOf, path, type Service } from "./monitor-objects.ts";
 import { copyRule, escapeRegex, expandedCharacters, keepRule, labelName, MonitorError, relabelRules, type Rule } from "./relabeling.ts";

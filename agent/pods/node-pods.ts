@@ -6,7 +6,7 @@ import { Outage } from "../../common/outage.ts";
 import { type KubernetesApi, type PodJson, randomWatchTime, type WatchEvent } from "../kubernetes/api.ts";
 import { KubernetesError } from "../kubernetes/transport.ts";
 import type { Log } from "../log.ts";
-import { MAX_POD_CHARACTERS } from "../limits.ts";
+import { MAX_POD_CHARACTERS } from "../agent-limits.ts";
 
 export type PodsApi = Pick<KubernetesApi, "listPods" | "watchPods">;
 

@@ -8,7 +8,7 @@ import { once } from "node:events";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createServer } from "../../common/http.ts";
-import { MAX_RELAY_CONNECTIONS, MAX_TARGETS_CONNECTIONS, MAX_UNREAD_BYTES } from "../limits.ts";
+import { MAX_RELAY_CONNECTIONS, MAX_TARGETS_CONNECTIONS, MAX_UNREAD_BYTES } from "../agent-limits.ts";
 import type { NodePods } from "./node-pods.ts";
 
 export interface PodRelayOptions {

@@ -8,7 +8,7 @@ import { OPT_OUT_ANNOTATION } from "../collector/config/fragments/kubernetes-att
 import type { NamespaceLogs } from "../collector/config/fragments/pod-logs.ts";
 import { POD_POLICY_ANNOTATIONS, REDACT_ANNOTATION, SAMPLE_ANNOTATION } from "../collector/config/fragments/pod-log-policies.ts";
 import type { ObjectJson } from "../kubernetes/api.ts";
-import { MAX_NAMESPACES_CHARACTERS, MAX_POLICY_NAMESPACES, MAX_POLICY_REGEX_CHARACTERS } from "../limits.ts";
+import { MAX_NAMESPACES_CHARACTERS, MAX_POLICY_NAMESPACES, MAX_POLICY_REGEX_CHARACTERS } from "../agent-limits.ts";
 import type { Log } from "../log.ts";
 import { ObjectWatch } from "../kubernetes/object-watch.ts";
 import { LogRates } from "./log-rates.ts";

@@ -6,7 +6,7 @@ import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { Loop } from "../../common/loop.ts";
 import type { Outage } from "../../common/outage.ts";
-import { MAX_RATE_NAMESPACES, MAX_RATED_FILES } from "../limits.ts";
+import { MAX_RATE_NAMESPACES, MAX_RATED_FILES } from "../agent-limits.ts";
 import {
   type Allowance,
   allotNamespaces,

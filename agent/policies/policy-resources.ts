@@ -4,7 +4,12 @@
 import { Loop } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { KubernetesApi, ObjectJson } from "../kubernetes/api.ts";
-import { MAX_NAMESPACE_POLICIES, MAX_NAMESPACE_POLICY_CHARACTERS, MAX_OBJECT_CHARACTERS, MAX_SELECTOR_CHARACTERS } from "../limits.ts";
+import {
+  MAX_NAMESPACE_POLICIES,
+  MAX_NAMESPACE_POLICY_CHARACTERS,
+  MAX_OBJECT_CHARACTERS,
+  MAX_SELECTOR_CHARACTERS,
+} from "../agent-limits.ts";
 import type { Log } from "../log.ts";
 import type { Metadata, Selector } from "../monitors/monitor-objects.ts";
 import { ObjectWatch, type ObjectsApi } from "../kubernetes/object-watch.ts";

@@ -1,6 +1,6 @@
 // Parses and validates the values of log policies. Limits ensure that a policy costs the collector no more than the pod's lines themselves do.
 // Expressions are RE2, which runs in linear time.
-import { MAX_POLICY_EXPANDED_CHARACTERS, MAX_POLICY_REGEX_CHARACTERS } from "../limits.ts";
+import { MAX_POLICY_EXPANDED_CHARACTERS, MAX_POLICY_REGEX_CHARACTERS } from "../agent-limits.ts";
 import { expandedCharacters, isAccepted } from "../monitors/relabeling.ts";
 
 /** The value of a policy is invalid; the message says why it is ignored. */

@@ -6,7 +6,7 @@ import { gzip, gzipSync, zstdCompress, zstdCompressSync } from "node:zlib";
 import { type Coding, decode, decodeSmall, parseCoding } from "../../common/content-coding/decoder.ts";
 import { freeBuffer } from "../../common/http.ts";
 import { BodyError } from "../../common/otlp-metrics/document.ts";
-import { MAX_SMALL_PIECES_BYTES } from "../limits.ts";
+import { MAX_SMALL_PIECES_BYTES } from "../agent-limits.ts";
 
 export class MemoryBudget {
   readonly maxBytes: number;

@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { validateExposition } from "../../backend/ingest/exposition/exposition.ts";
-import { MAX_LABELS } from "../../common/otlp-metrics/limits.ts";
+import { MAX_LABELS } from "../../common/otlp-metrics/otlp-metrics-limits.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { eventually, freePorts, temporaryFolder } from "../../test/fixtures/processes.ts";
 import { MetricsConverter } from "../../common/otlp-metrics/converter.ts";

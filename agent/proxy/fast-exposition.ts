@@ -11,7 +11,7 @@ import type { Double, KeyValue, Metric, ResourceMetrics } from "../../common/otl
 import { type NamedAs, sampleValue } from "../../common/otlp-metrics/prometheus-names.ts";
 import { pointLabelName, ResourceLabels } from "../../common/otlp-metrics/series-labels.ts";
 import { type DropReason, NO_ATTRIBUTES } from "../../common/otlp-metrics/series-writer.ts";
-import { MAX_HEAD_BYTES, MAX_KERNEL_BODY_BYTES, MAX_KERNEL_TEXT_BYTES, MAX_LEFT_METRICS } from "../limits.ts";
+import { MAX_HEAD_BYTES, MAX_KERNEL_BODY_BYTES, MAX_KERNEL_TEXT_BYTES, MAX_LEFT_METRICS } from "../agent-limits.ts";
 
 interface Exports {
   inputAt(): number;

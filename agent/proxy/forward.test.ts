@@ -5,7 +5,7 @@ import { createServer } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { ERROR_CODES } from "../../backend/errors.ts";
-import type { CredentialSource } from "../credentials/store.ts";
+import type { CredentialSource } from "../credentials/credential-store.ts";
 import { FINAL_REFUSALS } from "../../common/protocol/enrolment.ts";
 import { TIMESTAMP_HEADER } from "../../common/protocol/signature.ts";
 import {

@@ -1,12 +1,12 @@
 // Signs a request, sends it to the backend, and classifies the response. Invariant: only 204 is success, and only a refusal that certainly comes
 // from our backend is final; on any other response, the collector keeps the data and retries.
-import type { Credential, CredentialSource } from "../credentials/store.ts";
+import type { Credential, CredentialSource } from "../credentials/credential-store.ts";
 import { FINAL_REFUSALS } from "../../common/protocol/enrolment.ts";
 import { KEY_AGE_HEADER, sign } from "../../common/protocol/signature.ts";
 import type { UpstreamAnswer } from "../http-pool.ts";
 import { type Upstream, UpstreamError } from "../upstream/pool.ts";
 import { isKeyRefusal, type RefusedKey } from "../upstream/refused-key.ts";
-import { MAX_RETRY_AFTER_S } from "../limits.ts";
+import { MAX_RETRY_AFTER_S } from "../agent-limits.ts";
 
 /** The time to sign with; it is corrected by the backend's clock in responses (agent/upstream/clock.ts). */
 export interface SigningClock {

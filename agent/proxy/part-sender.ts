@@ -3,7 +3,7 @@
 // batch is repeated after a timeout, sending continues with the next part; a record that is too large by itself is dropped and counted.
 import { createHash } from "node:crypto";
 import { type ForwardResult, isFinal } from "./forward.ts";
-import { MAX_PARTLY_SENT_BATCHES } from "../limits.ts";
+import { MAX_PARTLY_SENT_BATCHES } from "../agent-limits.ts";
 import { BodyError, parseDocument } from "../../common/otlp-metrics/document.ts";
 
 type SplitSignal = "logs" | "traces";

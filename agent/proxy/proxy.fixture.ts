@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { type AddressInfo, connect } from "node:net";
 import { pino } from "pino";
 import { request as httpRequest } from "undici";
-import type { Credential, CredentialSource } from "../credentials/store.ts";
+import type { Credential, CredentialSource } from "../credentials/credential-store.ts";
 import { KEY_HASH_HEADER, keyHash, SIGNATURE_HEADER, TIMESTAMP_HEADER, verify } from "../../common/protocol/signature.ts";
 import { createUpstream } from "../upstream/pool.ts";
 import { type Proxy, type ProxyOptions, startProxy } from "./server.ts";

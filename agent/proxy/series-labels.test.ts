@@ -1,7 +1,7 @@
 // Labels of a resource and its points as exposition text, from the OpenTelemetry specification,
 // compatibility/prometheus_and_openmetrics.md.
 import { describe, expect, it } from "vitest";
-import { MAX_LABELS } from "../../common/otlp-metrics/limits.ts";
+import { MAX_LABELS } from "../../common/otlp-metrics/otlp-metrics-limits.ts";
 import { ResourceLabels } from "../../common/otlp-metrics/series-labels.ts";
 import { attributes, convert, gauge, histogram, labelled, many, series, TIME } from "./exposition.fixture.ts";
 

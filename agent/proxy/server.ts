@@ -7,7 +7,7 @@ import type { AddressInfo } from "node:net";
 import type { Logger } from "pino";
 import { freeBuffer, createServer } from "../../common/http.ts";
 import { bareHost, isLoopback } from "../../common/ip-networks.ts";
-import type { CredentialSource } from "../credentials/store.ts";
+import type { CredentialSource } from "../credentials/credential-store.ts";
 import { parseFileRequest, FILES_HEADER } from "../collector/files/file-batch.ts";
 import type { StoredBatches } from "../collector/files/stored-batches.ts";
 import type { Compression, ListenAddress, Signal } from "../settings.ts";
@@ -20,7 +20,7 @@ import { checkPause, forward, NO_KEY_YET, type Post, type SigningClock, type For
 import { MetricsConverter } from "../../common/otlp-metrics/converter.ts";
 import { fastConverter, fastConverterProblem } from "./fast-exposition.ts";
 import { FileLines } from "./file-lines.ts";
-import { MAX_BODY_BYTES, MAX_JSON_BODY_BYTES, MAX_PROXY_CONNECTIONS } from "../limits.ts";
+import { MAX_BODY_BYTES, MAX_JSON_BODY_BYTES, MAX_PROXY_CONNECTIONS } from "../agent-limits.ts";
 import { PartSender } from "./part-sender.ts";
 import { SignalRecord, type SignalStatus } from "./signal-status.ts";
 

@@ -1,7 +1,7 @@
 // Claims the state on this node (state/state-dir.ts) for an identity, and detects when the identity changes. Invariant: a credential is
 // returned only if the folder in use is marked with its identity.
 import { pause } from "../../common/loop.ts";
-import type { Credential, CredentialSource } from "../credentials/store.ts";
+import type { Credential, CredentialSource } from "../credentials/credential-store.ts";
 import type { AgentIdentity } from "../identity/identity.ts";
 import type { Log } from "../log.ts";
 import type { ClaimedState, StateDir, StateStatus } from "./state-dir.ts";

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { Credential } from "../credentials/store.ts";
+import type { Credential } from "../credentials/credential-store.ts";
 import { credentialsFor, waitForIdentityChange } from "./claim.ts";
 import { ClaimedState, type KnownIdentity, StateDir } from "./state-dir.ts";
 

@@ -7,7 +7,7 @@ import { chmodSync, existsSync, readdirSync, readFileSync, statSync } from "node
 import { join } from "node:path";
 import { writeDurably, makeFolder } from "../../common/files.ts";
 import { holderOf, tryLock } from "../../common/folder-lock.ts";
-import type { Credential } from "../credentials/store.ts";
+import type { Credential } from "../credentials/credential-store.ts";
 import type { Log } from "../log.ts";
 
 /** The agent's identity, as far as it is known when the agent claims its folder. */

@@ -3,7 +3,7 @@
 // delay that the backend requests (429) is not an outage, unless the node would be shown as offline.
 import { Loop, spread } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
-import type { Credential } from "../credentials/store.ts";
+import type { Credential } from "../credentials/credential-store.ts";
 import type { Log } from "../log.ts";
 import type { Heartbeat } from "../../common/protocol/enrolment.ts";
 import { BackendError, type BackendApi } from "../upstream/backend-api.ts";

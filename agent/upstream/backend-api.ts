@@ -1,7 +1,7 @@
 // The agent's calls to the backend: register, heartbeat, rotate, remote configuration; agent/proxy sends telemetry. Invariants: every failure is
 // a BackendError with a code; no error or log contains a token, key or signature; every response updates the clock.
 import type { Clock } from "./clock.ts";
-import type { Credential } from "../credentials/store.ts";
+import type { Credential } from "../credentials/credential-store.ts";
 import * as wire from "../../common/protocol/enrolment.ts";
 import { KEY_AGE_HEADER, sign, signedPath } from "../../common/protocol/signature.ts";
 import { type Upstream, UpstreamError } from "./pool.ts";

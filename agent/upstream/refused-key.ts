@@ -2,7 +2,7 @@
 // send about 1,900 requests per second forever. The proxy and heartbeats share it. Invariants: another key is used at once; while a key is
 // refused, one request at a time tries it; the pause never exceeds MAX_PAUSE_MS.
 import { KEY_REFUSED_CODES } from "../../common/protocol/enrolment.ts";
-import type { Credential } from "../credentials/store.ts";
+import type { Credential } from "../credentials/credential-store.ts";
 
 const MIN_PAUSE_MS = 1000;
 const MAX_PAUSE_MS = 5 * 60_000;

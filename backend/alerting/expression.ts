@@ -3,7 +3,7 @@
 // not understood is refused; each token is read once and each operator placed once, because every user with read access can trigger this
 // check, on the thread that serves all requests. Whether functions and arguments exist is checked by the engine.
 import { ExpressionError, tokenize, type Token } from "../engines/victoria-metrics/expression-tokens.ts";
-import { MAX_EXPRESSION_DEPTH, MAX_EXPRESSION_OPERATORS } from "./limits.ts";
+import { MAX_EXPRESSION_DEPTH, MAX_EXPRESSION_OPERATORS } from "./alerting-limits.ts";
 
 /** From loosest to tightest, as in the engine (metricsql v0.87, binary_op.go); only `^` groups to the right. */
 const PRIORITY: ReadonlyMap<string, number> = new Map(

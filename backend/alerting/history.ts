@@ -2,8 +2,8 @@
 // organisation like every other; the engine thins out the samples, so that reading them does not delay other requests.
 import { ApiError } from "../errors.ts";
 import { objectSchema, TIME_SCHEMA } from "../http/schemas.ts";
-import type { MetricsStore } from "../storage/metrics/store.ts";
-import { MAX_HISTORY_POINTS, MAX_HISTORY_SAMPLES } from "./limits.ts";
+import type { MetricsStore } from "../storage/metrics/metric-store.ts";
+import { MAX_HISTORY_POINTS, MAX_HISTORY_SAMPLES } from "./alerting-limits.ts";
 import { storeError } from "./rule-check.ts";
 
 export const PERIOD_SCHEMA = objectSchema({

@@ -1,12 +1,18 @@
 // Reads the live state of rules from the evaluator: of one rule, and of an organisation's rules in Prometheus' format with definition,
 // state and alerts. Invariants: state and alerts belong to the current revision of a rule, which is inactive until it is evaluated. Labels
 // and annotations that the server sets are omitted. At most MAX_LIVE_ALERTS_BYTES of alerts are read.
-import { AnswerTooLargeError, type LoadedAlert, type LoadedGroup, type LoadedRule, type VmalertClient } from "../engines/vmalert/client.ts";
+import {
+  AnswerTooLargeError,
+  type LoadedAlert,
+  type LoadedGroup,
+  type LoadedRule,
+  type VmalertClient,
+} from "../engines/vmalert/vmalert-client.ts";
 import { shownAnnotations } from "./alert-annotations.ts";
 import { describeEvaluationError } from "./evaluation-error.ts";
-import { MAX_LIVE_ALERTS_BYTES, MAX_NAMED_RULES, MAX_SINGLE_RULE_REQUESTS } from "./limits.ts";
+import { MAX_LIVE_ALERTS_BYTES, MAX_NAMED_RULES, MAX_SINGLE_RULE_REQUESTS } from "./alerting-limits.ts";
 import { REVISION_ANNOTATION } from "./alert-annotations.ts";
-import type { Rule } from "./rule.ts";
+import type { Rule } from "./alert-rule.ts";
 import { objectSchema, TIME_SCHEMA } from "../http/schemas.ts";
 
 /** The rule status of the contract; `error` is an addition, present while the rule cannot be evaluated. */

@@ -1,7 +1,7 @@
 // Validates conditions on log records, writes them as expressions, and names the series that the evaluator gets for them.
 import { describe, expect, test } from "vitest";
 import type { ApiError } from "../errors.ts";
-import { MAX_GROUPS_PER_RULE } from "./limits.ts";
+import { MAX_GROUPS_PER_RULE } from "./alerting-limits.ts";
 import {
   checkLogs,
   countedExpression,
@@ -15,7 +15,7 @@ import {
   type LogCondition,
   type LogGroup,
 } from "./log-condition.ts";
-import { validateRule, type SentRule } from "./rule.ts";
+import { validateRule, type SentRule } from "./alert-rule.ts";
 
 const condition = (more: Partial<LogCondition> = {}): LogCondition => ({
   filter: { source: "shop", q: ["time out", 'a "quoted" \\ one'] },

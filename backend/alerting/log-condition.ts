@@ -10,7 +10,13 @@ import { FILTER_SCHEMA, filterOf, type FilterParameters } from "../query/native/
 import { patternsOfLogQuery } from "../query/native/log-query/conditions.ts";
 import { type Comparison, COMPARISONS, GROUP_FIELDS, isGroupField, labelIn } from "../storage/logs/group-counts.ts";
 import { checkText, EXCEPT_LINES } from "./rule-text.ts";
-import { MAX_FIELD_NAME_CHARACTERS, MAX_GROUP_FIELDS, MAX_GROUPS_PER_RULE, MAX_LOG_RULE_FILTERS, MAX_LOG_RULE_VALUES } from "./limits.ts";
+import {
+  MAX_FIELD_NAME_CHARACTERS,
+  MAX_GROUP_FIELDS,
+  MAX_GROUPS_PER_RULE,
+  MAX_LOG_RULE_FILTERS,
+  MAX_LOG_RULE_VALUES,
+} from "./alerting-limits.ts";
 
 export interface LogCondition {
   /** As in the query string of GET /query/logs. */

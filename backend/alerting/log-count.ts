@@ -1,10 +1,10 @@
 // Counts the records of one log rule. Invariant: it uses one of the organisation's own query slots, waits at most WAIT_MS for it, and then
 // has MAX_COUNT_MS.
-import type { ClickHouse } from "../engines/clickhouse/client.ts";
+import type { ClickHouse } from "../engines/clickhouse/clickhouse-client.ts";
 import { ApiError } from "../errors.ts";
 import { filterOf } from "../query/native/log-filter-parameters.ts";
 import { groupCounts } from "../storage/logs/group-counts.ts";
-import { MAX_COUNT_MS, MAX_GROUPS_PER_RULE } from "./limits.ts";
+import { MAX_COUNT_MS, MAX_GROUPS_PER_RULE } from "./alerting-limits.ts";
 import { isMet, type LogCondition, type LogGroup, windowMs } from "./log-condition.ts";
 
 export interface CountedLogs {

@@ -8,7 +8,7 @@ import { openStores, type Stores } from "../../test/conformance/telemetry-stores
 import { alertingApp, type AlertingApp } from "../../test/fixtures/alerting-app.ts";
 import { describeOnEachStore } from "../../test/fixtures/each-store.ts";
 import { eventually, temporaryFolder } from "../../test/fixtures/processes.ts";
-import { type ClickHouse, openClickHouse } from "../engines/clickhouse/client.ts";
+import { type ClickHouse, openClickHouse } from "../engines/clickhouse/clickhouse-client.ts";
 import { migrate } from "../engines/clickhouse/migrate.ts";
 import { ApiError } from "../errors.ts";
 import { logRecord, logsBody, nanosecondsOf, signingKey, stringAttribute } from "../ingest/otlp/otlp-body.fixture.ts";
@@ -17,8 +17,8 @@ import { checkLogs, COUNTED_BY, countedExpression, countSamples, type LogConditi
 import { claimDue, type LogCountTables, settleCount } from "./log-count-rows.ts";
 import { countLogs, matchingGroups } from "./log-count.ts";
 import { LogCounter } from "./log-counter.ts";
-import { type CheckedRule, validateRule } from "./rule.ts";
-import { RuleTable } from "./table.ts";
+import { type CheckedRule, validateRule } from "./alert-rule.ts";
+import { RuleTable } from "./alert-rule-table.ts";
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { accountsApp, makeOrg, type AccountsApp, type Org } from "../../test/fixtures/accounts-app.ts";
 import { alertingApp, type AlertingApp } from "../../test/fixtures/alerting-app.ts";
 import { eventually } from "../../test/fixtures/processes.ts";
-import { MAX_LIVE_ALERTS_BYTES } from "./limits.ts";
+import { MAX_LIVE_ALERTS_BYTES } from "./alerting-limits.ts";
 import { addRoutesToApi } from "./mount.ts";
 import { type PrometheusAlert, type PrometheusRule } from "./live-rules.ts";
 

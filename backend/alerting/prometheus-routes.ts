@@ -3,15 +3,15 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { FairQueue } from "../admission/fair-queue.ts";
 import { readerOf } from "../auth/request-identity.ts";
-import type { VmalertClient } from "../engines/vmalert/client.ts";
+import type { VmalertClient } from "../engines/vmalert/vmalert-client.ts";
 import { ApiError } from "../errors.ts";
 import type { ResponseBudget } from "../http/response-budget.ts";
-import { goneSignal } from "../http/client.ts";
+import { goneSignal } from "../http/http-client.ts";
 import { bindHandlers, endpoint, type Route, type RouteDeclaration } from "../http/route.ts";
 import { objectSchema, optionalSchema, TIME_SCHEMA } from "../http/schemas.ts";
 import { liveRules, type LiveRules, STATE_SCHEMA } from "./live-rules.ts";
-import type { Rule } from "./rule.ts";
-import type { RuleTable } from "./table.ts";
+import type { Rule } from "./alert-rule.ts";
+import type { RuleTable } from "./alert-rule-table.ts";
 
 export interface PrometheusRulesOptions {
   readonly rules: Pick<RuleTable, "list">;

@@ -6,13 +6,13 @@
 // replica may run a reconciler.
 import { Loop, pause } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
-import type { Evaluator } from "../engines/vmalert/shards.ts";
+import type { Evaluator } from "../engines/vmalert/vmalert-shards.ts";
 import type { Log } from "../operations/log.ts";
-import { MAX_NAMED_GROUPS } from "./limits.ts";
+import { MAX_NAMED_GROUPS } from "./alerting-limits.ts";
 import { groupOf, revisionOf, type RuleSet, type RuleSets } from "./rule-groups.ts";
 import type { DryRun } from "../engines/vmalert/dry-run.ts";
-import type { Rule } from "./rule.ts";
-import type { RuleTable } from "./table.ts";
+import type { Rule } from "./alert-rule.ts";
+import type { RuleTable } from "./alert-rule-table.ts";
 
 export interface ReconcilerOptions {
   readonly ruleSets: Pick<RuleSets, "read">;

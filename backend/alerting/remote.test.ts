@@ -8,7 +8,7 @@ import { ResponseBudget } from "../http/response-budget.ts";
 import { bindHandlers, type Route, type RouteDeclaration } from "../http/route.ts";
 import { addRoutesToApi, addServiceRoutes } from "./mount.ts";
 import { addRemoteAlerting } from "./remote.ts";
-import { createRuleRoutes, RULE_DECLARATIONS } from "./routes.ts";
+import { createRuleRoutes, RULE_DECLARATIONS } from "./alert-rule-routes.ts";
 
 const apps: FastifyInstance[] = [];
 afterEach(async () => {

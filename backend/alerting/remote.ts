@@ -5,7 +5,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type Guards, readerOf } from "../auth/request-identity.ts";
 import { Pool } from "../engines/http-pool.ts";
 import { ApiError } from "../errors.ts";
-import { goneSignal } from "../http/client.ts";
+import { goneSignal } from "../http/http-client.ts";
 import type { ResponseBudget } from "../http/response-budget.ts";
 import { endpoint, type Route, type RouteDeclaration } from "../http/route.ts";
 import { parseUuid } from "../http/schemas.ts";

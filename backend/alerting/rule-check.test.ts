@@ -1,16 +1,16 @@
 import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
-import { VmalertClient } from "../engines/vmalert/client.ts";
+import { VmalertClient } from "../engines/vmalert/vmalert-client.ts";
 import { createLog } from "../operations/log.ts";
 import type { Guards } from "../auth/request-identity.ts";
 import { createApp } from "../http/app.ts";
 import { ResponseBudget } from "../http/response-budget.ts";
 import { addServiceRoutes } from "./mount.ts";
-import { createRuleRoutes } from "./routes.ts";
+import { createRuleRoutes } from "./alert-rule-routes.ts";
 import { RuleCheck } from "./rule-check.ts";
-import { VictoriaMetricsStore } from "../storage/metrics/store.ts";
-import type { RuleBody } from "./rule.ts";
-import type { RuleTable } from "./table.ts";
+import { VictoriaMetricsStore } from "../storage/metrics/metric-store.ts";
+import type { RuleBody } from "./alert-rule.ts";
+import type { RuleTable } from "./alert-rule-table.ts";
 
 const BODY: RuleBody = { name: "a", severity: "info", expr: "up == 0", for: "0s", enabled: true, labels: {}, annotations: {} };
 const metrics = { query: async () => ({ status: 200, body: Buffer.from("{}"), contentType: "application/json", pieces: [] }) };

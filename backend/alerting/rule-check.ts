@@ -2,15 +2,15 @@
 // argument), and a dry run of vmalert (which finds what its parser refuses). Invariant: vmalert accepts every rule that passes, because one
 // rule that it refuses stops the rules of all tenants. Organisations take turns; if the client has disconnected, the engines are not asked.
 import type { DryRun } from "../engines/vmalert/dry-run.ts";
-import type { MetricsStore } from "../storage/metrics/store.ts";
+import type { MetricsStore } from "../storage/metrics/metric-store.ts";
 import { ApiError } from "../errors.ts";
 import { invalidField } from "../http/schemas.ts";
 import { FairQueue } from "../admission/fair-queue.ts";
 import { findExpressionProblem } from "./expression.ts";
-import { MAX_REASON_LENGTH } from "./limits.ts";
+import { MAX_REASON_LENGTH } from "./alerting-limits.ts";
 import { type LogCondition, toFilterError, findWindowProblem } from "./log-condition.ts";
 import { draftGroup } from "./rule-groups.ts";
-import { type CheckedRule, type SentRule, validateRule } from "./rule.ts";
+import { type CheckedRule, type SentRule, validateRule } from "./alert-rule.ts";
 
 export interface RuleCheckOptions {
   readonly metrics: Pick<MetricsStore, "query">;

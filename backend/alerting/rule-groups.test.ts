@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { groupOf, revisionOf } from "./rule-groups.ts";
-import { alertBytes, type Rule } from "./rule.ts";
+import { alertBytes, type Rule } from "./alert-rule.ts";
 
 const rule = (annotation: string): Rule => ({
   id: "1",

@@ -1,13 +1,13 @@
 // Builds the rules that the evaluator should load from the database: one group per organisation. Invariants: only organisations whose
 // revision changed are read again; groups and rules keep their order, so that the state of unchanged rules is kept; the engine restricts
 // every query of a group to the organisation, and the server sets `org_id` and `rule_id` of its alerts.
-import type { LoadedGroup } from "../engines/vmalert/client.ts";
+import type { LoadedGroup } from "../engines/vmalert/vmalert-client.ts";
 import { type GroupRule, renderGroup, type RuleGroup } from "../engines/vmalert/rule-files.ts";
 import { rawAnnotations, REVISION_ANNOTATION } from "./alert-annotations.ts";
-import { MAX_ALERTS_BYTES_PER_ORG, MAX_ALERTS_BYTES_PER_RULE, MAX_INSTANCES_PER_RULE } from "./limits.ts";
+import { MAX_ALERTS_BYTES_PER_ORG, MAX_ALERTS_BYTES_PER_RULE, MAX_INSTANCES_PER_RULE } from "./alerting-limits.ts";
 import { countedExpression } from "./log-condition.ts";
-import { alertBytes, type CheckedRule, type Rule } from "./rule.ts";
-import type { RuleTable } from "./table.ts";
+import { alertBytes, type CheckedRule, type Rule } from "./alert-rule.ts";
+import type { RuleTable } from "./alert-rule-table.ts";
 
 /** Concurrent evaluations per organisation: with more, one tenant could use the whole engine. */
 const CONCURRENCY = 2;

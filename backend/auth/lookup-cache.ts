@@ -5,7 +5,7 @@
 // asked for it.
 import { setTimeout as sleep } from "node:timers/promises";
 import { DatabaseOutage, isDatabaseUnreachable } from "./database-outage.ts";
-import { MAX_CACHE_CHECKS, MAX_CACHED_ROWS, MAX_IDS_PER_CHECK, MAX_IDS_PER_LOOKUP, MAX_UNKNOWN_IDS } from "./limits.ts";
+import { MAX_CACHE_CHECKS, MAX_CACHED_ROWS, MAX_IDS_PER_CHECK, MAX_IDS_PER_LOOKUP, MAX_UNKNOWN_IDS } from "./auth-limits.ts";
 import { Batcher } from "../engines/batcher.ts";
 
 /** Maximum age of a row. Including the time of a query, it stays below the guaranteed 5 s. */

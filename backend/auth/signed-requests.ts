@@ -14,7 +14,7 @@ import {
   verify,
 } from "../../common/protocol/signature.ts";
 import { ApiError } from "../errors.ts";
-import { MAX_REMEMBERED_LENGTH, MAX_SHOWN_PATH_CHARACTERS } from "./limits.ts";
+import { MAX_REMEMBERED_LENGTH, MAX_SHOWN_PATH_CHARACTERS } from "./auth-limits.ts";
 import type { Guards, KeyKind, SigningKey } from "./request-identity.ts";
 
 /** A key with what its verification needs. */

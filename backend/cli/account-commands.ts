@@ -5,7 +5,7 @@ import { readPassword, readPasswords } from "./credentials.ts";
 import { Problem } from "./cli-error.ts";
 import { findOrganisation } from "./organisation-commands.ts";
 import { addList, addRemoval, type Console } from "./output.ts";
-import type { Row } from "./table.ts";
+import type { Row } from "./text-table.ts";
 
 const ROLES = ["viewer", "admin", "operator"];
 const USER_COLUMNS = ["email", "role", "user_id", "created_at"];

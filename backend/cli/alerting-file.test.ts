@@ -7,8 +7,8 @@ import { type Change, type Existing, planChanges, readSections, type Sections, f
 import { readInput } from "./text-files.ts";
 import { dashboardKind, viewKind } from "./dashboards.ts";
 import { channelKind } from "./channel-kind.ts";
-import { routeKind } from "./routes.ts";
-import { ruleKind } from "./rule.ts";
+import { routeKind } from "./notification-routes.ts";
+import { ruleKind } from "./rule-command.ts";
 import { silenceKind } from "./silences.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "atherops-files-"));

@@ -5,8 +5,8 @@ import { type Document, parseAllDocuments, stringify } from "yaml";
 import { Fields, isObject } from "./alerting-fields.ts";
 import { Problem } from "./cli-error.ts";
 import { isDeepStrictEqual } from "node:util";
-import type { Client } from "./client.ts";
-import type { Row } from "./table.ts";
+import type { Client } from "./api-client.ts";
+import type { Row } from "./text-table.ts";
 
 /** Section, such as `rules`, → its entries. */
 export type Sections = Map<string, Fields[]>;

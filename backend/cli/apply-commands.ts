@@ -3,17 +3,17 @@
 // next run.
 import type { Command } from "commander";
 import { type Change, type Kind, planChanges, readSections, type Resource, type Sections, formatYaml } from "./alerting-file.ts";
-import type { Client } from "./client.ts";
+import type { Client } from "./api-client.ts";
 import { readInput } from "./text-files.ts";
 import { Missing, TemporaryProblem, Problem, WrongUsage } from "./cli-error.ts";
 import { collect } from "./named-resources.ts";
 import type { Console } from "./output.ts";
 import { dashboardKind, viewKind } from "./dashboards.ts";
 import { channelKind } from "./channel-kind.ts";
-import { routeKind } from "./routes.ts";
-import { ruleKind } from "./rule.ts";
+import { routeKind } from "./notification-routes.ts";
+import { ruleKind } from "./rule-command.ts";
 import { silenceKind } from "./silences.ts";
-import { cell, type Row, visible } from "./table.ts";
+import { cell, type Row, visible } from "./text-table.ts";
 
 /** Resource kinds in order of dependency. */
 const KINDS: readonly Kind[] = [channelKind, routeKind, ruleKind, silenceKind, dashboardKind, viewKind];

@@ -9,7 +9,7 @@ import { freePorts } from "../../test/fixtures/processes.ts";
 import { relationalEngines, type OpenedEngine } from "../../test/fixtures/postgres.ts";
 import { run } from "./program.ts";
 import { type Ran, runClient, type RunOptions } from "./run-client.fixture.ts";
-import type { Row } from "./table.ts";
+import type { Row } from "./text-table.ts";
 import { stub } from "../../test/fixtures/stub.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "atherops-client-"));

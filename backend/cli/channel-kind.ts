@@ -3,9 +3,9 @@
 import { type Fields, isObject, isSameDuration } from "./alerting-fields.ts";
 import { type Existing, type Kind, type Resource, storedAt } from "./alerting-file.ts";
 import { isDeepStrictEqual } from "node:util";
-import type { Client } from "./client.ts";
+import type { Client } from "./api-client.ts";
 import { readTextFile } from "./text-files.ts";
-import type { Row } from "./table.ts";
+import type { Row } from "./text-table.ts";
 
 export const CHANNEL_KINDS = ["webhook", "slack", "pagerduty", "email"];
 export const CHANNELS = "/alerting/channels";

@@ -3,9 +3,9 @@
 import type { Command } from "commander";
 import type { Fields } from "./alerting-fields.ts";
 import { type Existing, type Kind, type Resource, storedAt } from "./alerting-file.ts";
-import type { Client } from "./client.ts";
+import type { Client } from "./api-client.ts";
 import { addList, addRemoval, type Console } from "./output.ts";
-import type { Row } from "./table.ts";
+import type { Row } from "./text-table.ts";
 
 const DASHBOARDS = "/api/dashboards";
 const VIEWS = "/api/views";

@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { Problem } from "./cli-error.ts";
 import { addList, addRemoval, type Console } from "./output.ts";
-import { type Row, truncate } from "./table.ts";
+import { type Row, truncate } from "./text-table.ts";
 import { parseJson, readInput } from "./text-files.ts";
 
 export function addEnrolmentCommands(program: Command, console: Console): void {

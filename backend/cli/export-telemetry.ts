@@ -9,7 +9,7 @@ import { finished } from "node:stream/promises";
 import type { Command } from "commander";
 import { pause } from "../../common/loop.ts";
 import { TemporaryProblem, Problem } from "./cli-error.ts";
-import type { Client } from "./client.ts";
+import type { Client } from "./api-client.ts";
 import type { Console } from "./output.ts";
 import { sinceStart } from "./query-rows.ts";
 

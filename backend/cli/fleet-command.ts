@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { FULL_QUEUE_PERCENT, type Heartbeat } from "../../common/protocol/enrolment.ts";
 import { listClusters, type Cluster, collectorText } from "./enrolment-commands.ts";
 import type { Console } from "./output.ts";
-import { type Row, truncate, visible } from "./table.ts";
+import { type Row, truncate, visible } from "./text-table.ts";
 
 interface Agent {
   readonly kind: "host" | "node";

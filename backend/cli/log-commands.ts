@@ -2,10 +2,10 @@
 // records as they arrive. Invariant: both have the filters of the API.
 import type { ApiResponses } from "../client/api.ts";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { histogram, type Bucket } from "./histogram.ts";
+import { histogram, type Bucket } from "./text-histogram.ts";
 import { terminalWidth, type Console } from "./output.ts";
 import { addRowOptions, labelFilters, NOTHING_FOUND, printQuery, type Query, type RowOptions, timeRange } from "./query-rows.ts";
-import { type Row, visible } from "./table.ts";
+import { type Row, visible } from "./text-table.ts";
 import { tail } from "./tail.ts";
 
 interface FilterOptions {

@@ -9,7 +9,7 @@ import { ResponseBudget } from "../http/response-budget.ts";
 import { createApp } from "../http/app.ts";
 import type { RecordFilter } from "../storage/logs/filter.ts";
 import { registerLogRoutes } from "../query/native/log-routes.ts";
-import { registerMetricsRoutes } from "../query/prometheus/routes.ts";
+import { registerMetricsRoutes } from "../query/prometheus/promql-routes.ts";
 import { createLog } from "../operations/log.ts";
 import { type Ran, runClient, type RunOptions } from "./run-client.fixture.ts";
 

@@ -7,7 +7,7 @@ import { WrongUsage } from "./cli-error.ts";
 import { terminalWidth, type Console } from "./output.ts";
 import { rowLimit, sinceStart } from "./query-rows.ts";
 import { type Series, sparklines, type TimeRange } from "./sparkline.ts";
-import type { Row } from "./table.ts";
+import type { Row } from "./text-table.ts";
 
 interface Sample {
   metric: Record<string, string>;

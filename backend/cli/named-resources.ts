@@ -2,7 +2,7 @@
 // names the command which lists the existing ones.
 import type { Command } from "commander";
 import type { Existing, Kind } from "./alerting-file.ts";
-import type { Client } from "./client.ts";
+import type { Client } from "./api-client.ts";
 import { Problem } from "./cli-error.ts";
 import type { Console } from "./output.ts";
 

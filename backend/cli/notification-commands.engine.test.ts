@@ -10,13 +10,13 @@ import { accountsApp, makeOrg, type AccountsApp, type Org } from "../../test/fix
 import { relationalEngines, type OpenedEngine } from "../../test/fixtures/postgres.ts";
 import { RuleCheck } from "../alerting/rule-check.ts";
 import { addRoutesToApi } from "../alerting/mount.ts";
-import { createRuleRoutes } from "../alerting/routes.ts";
-import { type AlertingTables, RuleTable } from "../alerting/table.ts";
+import { createRuleRoutes } from "../alerting/alert-rule-routes.ts";
+import { type AlertingTables, RuleTable } from "../alerting/alert-rule-table.ts";
 import { callerOf, type Guards } from "../auth/request-identity.ts";
 import { ResponseBudget } from "../http/response-budget.ts";
-import { VmalertClient } from "../engines/vmalert/client.ts";
-import { createNotificationRoutes } from "../notification/api/routes.ts";
-import type { NotificationTables } from "../notification/model/table.ts";
+import { VmalertClient } from "../engines/vmalert/vmalert-client.ts";
+import { createNotificationRoutes } from "../notification/api/notification-routes.ts";
+import type { NotificationTables } from "../notification/model/notification-tables.ts";
 import { type Ran, runClient } from "./run-client.fixture.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "atherops-notification-"));

@@ -7,9 +7,9 @@ import { typedMatcher } from "./alerting-fields.ts";
 import { addRemovalByName, addSwitches, findExisting, collect } from "./named-resources.ts";
 import { addList, type Console } from "./output.ts";
 import { readRows, rowLimit } from "./query-rows.ts";
-import { addRouteCommands } from "./routes.ts";
+import { addRouteCommands } from "./notification-routes.ts";
 import { addSilenceCommands } from "./silences.ts";
-import type { Row } from "./table.ts";
+import type { Row } from "./text-table.ts";
 
 interface ChannelOptions {
   kind: string;

@@ -7,8 +7,8 @@ import { accountsApp, makeOrg, OPERATOR, type AccountsApp, type Org } from "../.
 import { relationalEngines, type OpenedEngine } from "../../test/fixtures/postgres.ts";
 import { createLog } from "../operations/log.ts";
 import { UsageCounter } from "../tenants/usage/counter.ts";
-import { OrgLimits } from "../tenants/usage/limits.ts";
-import { registerUsageRoutes } from "../tenants/usage/routes.ts";
+import { OrgLimits } from "../tenants/usage/usage-limits.ts";
+import { registerUsageRoutes } from "../tenants/usage/usage-routes.ts";
 import { type Ran, runClient } from "./run-client.fixture.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "atherops-client-"));

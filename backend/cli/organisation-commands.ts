@@ -7,7 +7,7 @@ import type { Console } from "./output.ts";
 import { rowLimit } from "./query-rows.ts";
 import { parseJson } from "./text-files.ts";
 import { bytesText } from "../client/text.ts";
-import type { Row } from "./table.ts";
+import type { Row } from "./text-table.ts";
 
 type Org = ApiResponses["GET /api/orgs"][number];
 

@@ -3,9 +3,9 @@ import type { Command } from "commander";
 import { stringify } from "yaml";
 import { csvCell } from "../client/text.ts";
 import { Missing } from "./cli-error.ts";
-import { Client } from "./client.ts";
+import { Client } from "./api-client.ts";
 import type { World } from "./settings.ts";
-import { escapeJson, type Row, table } from "./table.ts";
+import { escapeJson, type Row, table } from "./text-table.ts";
 
 const DEFAULT_COLUMNS = 100;
 

@@ -6,10 +6,10 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { createLog } from "../operations/log.ts";
 import { createApp } from "../http/app.ts";
 import { follow } from "./query-rows.ts";
-import { Client } from "./client.ts";
+import { Client } from "./api-client.ts";
 import type { World } from "./settings.ts";
 import { type Ran, runClient, type RunOptions } from "./run-client.fixture.ts";
-import { table, visible, type Row } from "./table.ts";
+import { table, visible, type Row } from "./text-table.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "atherops-client-"));
 const sessionFile = join(folder, "config", "atherops", "session.json");

@@ -4,9 +4,9 @@
 // often as they are stored, and no row is printed twice.
 import { type Command, Option } from "commander";
 import type { Console } from "./output.ts";
-import { type Row, table } from "./table.ts";
+import { type Row, table } from "./text-table.ts";
 import { pause } from "../../common/loop.ts";
-import type { Client } from "./client.ts";
+import type { Client } from "./api-client.ts";
 import { durationWithin } from "../../common/duration.ts";
 import { WrongUsage } from "./cli-error.ts";
 

@@ -6,11 +6,11 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { accountsApp, makeOrg, type AccountsApp, type Org } from "../../test/fixtures/accounts-app.ts";
 import { relationalEngines, type OpenedEngine } from "../../test/fixtures/postgres.ts";
 import { addRoutesToApi } from "../alerting/mount.ts";
-import { createRuleRoutes } from "../alerting/routes.ts";
+import { createRuleRoutes } from "../alerting/alert-rule-routes.ts";
 import { RuleCheck } from "../alerting/rule-check.ts";
-import { type AlertingTables, RuleTable } from "../alerting/table.ts";
+import { type AlertingTables, RuleTable } from "../alerting/alert-rule-table.ts";
 import { ResponseBudget } from "../http/response-budget.ts";
-import { VmalertClient } from "../engines/vmalert/client.ts";
+import { VmalertClient } from "../engines/vmalert/vmalert-client.ts";
 import { type Ran, runClient } from "./run-client.fixture.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "atherops-rules-"));

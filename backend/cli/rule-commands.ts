@@ -4,10 +4,10 @@ import { type Command, Option } from "commander";
 import { type Resource, formatYaml } from "./alerting-file.ts";
 import { Problem, WrongUsage } from "./cli-error.ts";
 import { addRemovalByName, addSwitches, findExisting, collect } from "./named-resources.ts";
-import { type LogConditionOptions, parseLogCondition, ruleKind, RULES, SEVERITIES, validateRule, withLogOptions } from "./rule.ts";
+import { type LogConditionOptions, parseLogCondition, ruleKind, RULES, SEVERITIES, validateRule, withLogOptions } from "./rule-command.ts";
 import type { Console } from "./output.ts";
 import { rowLimit, sinceStart } from "./query-rows.ts";
-import { type Row, truncate } from "./table.ts";
+import { type Row, truncate } from "./text-table.ts";
 
 interface RuleOptions extends LogConditionOptions {
   name?: string;

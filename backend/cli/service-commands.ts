@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { terminalWidth, type Console } from "./output.ts";
 import { addTimeOptions, NOTHING_FOUND, type TimeOptions, timeRange } from "./query-rows.ts";
 import { shapeOfNumbers } from "./sparkline.ts";
-import type { Row } from "./table.ts";
+import type { Row } from "./text-table.ts";
 
 const METRIC_COLUMNS = ["rate", "errors", "error_percent", "p50_ms", "p95_ms", "p99_ms"];
 /** Width of the sparkline, in points and characters. */

@@ -7,9 +7,9 @@ import { WrongUsage } from "./cli-error.ts";
 import { formatMatcher, fromSilence, type SilenceMatcher, toSilence } from "../client/matcher.ts";
 import { type Fields, readMatcher, typedMatcher } from "./alerting-fields.ts";
 import { addRemoval, type Console } from "./output.ts";
-import type { Row } from "./table.ts";
+import type { Row } from "./text-table.ts";
 import { type Existing, type Kind, type Resource, storedAt } from "./alerting-file.ts";
-import type { Client } from "./client.ts";
+import type { Client } from "./api-client.ts";
 
 const SILENCES = "/alerting/silences";
 

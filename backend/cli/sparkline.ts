@@ -1,6 +1,6 @@
 // Renders series over time as lines of text, each scaled between its own minimum and maximum. Invariants: no line is wider than the
 // terminal; gaps in a series stay empty.
-import { truncate, visible } from "./table.ts";
+import { truncate, visible } from "./text-table.ts";
 
 export interface Series {
   readonly metric: Readonly<Record<string, string>>;

@@ -7,7 +7,7 @@ import type { AddressInfo } from "node:net";
 import { createInterface } from "node:readline";
 import { createServer } from "../../common/http.ts";
 import { Interrupted, Problem } from "./cli-error.ts";
-import type { Client } from "./client.ts";
+import type { Client } from "./api-client.ts";
 import type { World } from "./settings.ts";
 import type { Session } from "./credentials.ts";
 

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { PassThrough } from "node:stream";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { Client } from "./client.ts";
+import { Client } from "./api-client.ts";
 import type { World } from "./settings.ts";
 import { createConsole } from "./output.ts";
 import { tail, type TailOptions, type TailTimes } from "./tail.ts";

@@ -5,9 +5,9 @@ import { once } from "node:events";
 import { pause } from "../../common/loop.ts";
 import { readServerEvents } from "../client/server-events.ts";
 import { TemporaryProblem, Problem } from "./cli-error.ts";
-import type { CallOptions, Client } from "./client.ts";
+import type { CallOptions, Client } from "./api-client.ts";
 import type { Console } from "./output.ts";
-import { escapeJson, type Row } from "./table.ts";
+import { escapeJson, type Row } from "./text-table.ts";
 
 export interface TailOptions {
   readonly client: Pick<Client, "open">;

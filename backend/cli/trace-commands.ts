@@ -16,7 +16,7 @@ import {
   type TimeOptions,
   timeRange,
 } from "./query-rows.ts";
-import { visible } from "./table.ts";
+import { visible } from "./text-table.ts";
 import { type TraceSpan, waterfall } from "./waterfall.ts";
 
 const DEFAULT_SPANS = "5000";

@@ -1,7 +1,7 @@
 // Renders a trace as text: each span below its parent, with a bar at its time within the trace. Invariants: every span has exactly one
 // line, whatever its parents are; a line is no wider than the terminal, and text from telemetry cannot control it.
 import { buildTree, type Node, type Span } from "../client/trace-tree.ts";
-import { truncate, visible } from "./table.ts";
+import { truncate, visible } from "./text-table.ts";
 
 export type TraceSpan = Pick<
   Span,

@@ -54,17 +54,17 @@ function Console() {
 
 /** Screens by the first part of their addresses. */
 const SCREENS = new Map([
-  ["overview", lazy(async () => (await import("./overview/screen.tsx")).Overview)],
-  ["services", lazy(async () => (await import("./services/screen.tsx")).Services)],
-  ["fleet", lazy(async () => (await import("./fleet/screen.tsx")).Fleet)],
-  ["entity", lazy(async () => (await import("./entities/screen.tsx")).EntityScreen)],
-  ["dashboards", lazy(async () => (await import("./dashboards/screen.tsx")).Dashboards)],
+  ["overview", lazy(async () => (await import("./overview/overview-screen.tsx")).Overview)],
+  ["services", lazy(async () => (await import("./services/services-screen.tsx")).Services)],
+  ["fleet", lazy(async () => (await import("./fleet/fleet-screen.tsx")).Fleet)],
+  ["entity", lazy(async () => (await import("./entities/entities-screen.tsx")).EntityScreen)],
+  ["dashboards", lazy(async () => (await import("./dashboards/dashboards-screen.tsx")).Dashboards)],
   ["add", lazy(async () => (await import("./fleet/add.tsx")).Connect)],
-  ["logs", lazy(async () => (await import("./logs/screen.tsx")).Logs)],
-  ["traces", lazy(async () => (await import("./traces/screen.tsx")).Traces)],
-  ["metrics", lazy(async () => (await import("./metrics/screen.tsx")).Metrics)],
-  ["alerts", lazy(async () => (await import("./alerts/screen.tsx")).Alerts)],
-  ["settings", lazy(async () => (await import("./administration/screen.tsx")).Administration)],
+  ["logs", lazy(async () => (await import("./logs/logs-screen.tsx")).Logs)],
+  ["traces", lazy(async () => (await import("./traces/traces-screen.tsx")).Traces)],
+  ["metrics", lazy(async () => (await import("./metrics/metrics-screen.tsx")).Metrics)],
+  ["alerts", lazy(async () => (await import("./alerts/alerts-screen.tsx")).Alerts)],
+  ["settings", lazy(async () => (await import("./administration/administration-screen.tsx")).Administration)],
 ]);
 
 function Screen() {

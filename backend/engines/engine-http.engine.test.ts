@@ -4,11 +4,11 @@ import { expect, test, vi } from "vitest";
 import { freePorts, temporaryFolder } from "../../test/fixtures/processes.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { createLog } from "../operations/log.ts";
-import { VictoriaMetricsStore } from "../storage/metrics/store.ts";
+import { VictoriaMetricsStore } from "../storage/metrics/metric-store.ts";
 import { loginOf } from "./engine-http.ts";
-import { startVictoriaMetrics } from "./victoria-metrics/embedded.ts";
-import { VmalertClient } from "./vmalert/client.ts";
-import { startEvaluator } from "./vmalert/embedded.ts";
+import { startVictoriaMetrics } from "./victoria-metrics/embedded-victoria-metrics.ts";
+import { VmalertClient } from "./vmalert/vmalert-client.ts";
+import { startEvaluator } from "./vmalert/embedded-vmalert.ts";
 import { renderGroup } from "./vmalert/rule-files.ts";
 
 const RULE = { alert: "a", expr: "up == 1", forMs: 0, labels: { org_id: "org" }, annotations: {} };

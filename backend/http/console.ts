@@ -3,7 +3,7 @@
 // cached, while its files have hashed names and are cached without expiry.
 import { readFileSync } from "node:fs";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { acceptsCoding } from "./client.ts";
+import { acceptsCoding } from "./http-client.ts";
 import { addRoute, endpoint } from "./route.ts";
 import type { Guards } from "../auth/request-identity.ts";
 import { ApiError } from "../errors.ts";

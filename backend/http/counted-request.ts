@@ -7,7 +7,7 @@ import type { Readable } from "node:stream";
 import { IncomingMessage } from "../../common/http.ts";
 import { ApiError } from "../errors.ts";
 import { respondAndClose } from "./error-response.ts";
-import { FREE_BODY_PIECES, FREE_BODY_PIECES_PER_SECOND, MIN_BODY_PIECE_BYTES } from "./limits.ts";
+import { FREE_BODY_PIECES, FREE_BODY_PIECES_PER_SECOND, MIN_BODY_PIECE_BYTES } from "./http-limits.ts";
 import { closeUnread, hold, isServing, release } from "./turns.ts";
 
 const PIECES_PER_TURN = 64;

@@ -7,7 +7,7 @@ import type { Socket } from "node:net";
 import type { FastifyError, FastifyReply, FastifyRequest } from "fastify";
 import { STATUS_CODES } from "../../common/http.ts";
 import { ApiError, ERROR_CODES } from "../errors.ts";
-import { ClientGoneError } from "./client.ts";
+import { ClientGoneError } from "./http-client.ts";
 import { closeUnread, stopParser } from "./turns.ts";
 
 /** The body of an error response. */

@@ -2,10 +2,10 @@ import { gunzipSync } from "node:zlib";
 import type { FastifyInstance } from "fastify";
 import { beforeAll, expect, test } from "vitest";
 import { addRoutesToApi } from "../alerting/mount.ts";
-import { createRuleRoutes } from "../alerting/routes.ts";
-import { registerEnrolmentRoutes } from "../tenants/routes.ts";
+import { createRuleRoutes } from "../alerting/alert-rule-routes.ts";
+import { registerEnrolmentRoutes } from "../tenants/tenant-routes.ts";
 import { createLog } from "../operations/log.ts";
-import { registerMetricsRoutes } from "../query/prometheus/routes.ts";
+import { registerMetricsRoutes } from "../query/prometheus/promql-routes.ts";
 import { closeRoutes, createApp } from "./app.ts";
 
 interface Operation {

@@ -6,7 +6,7 @@ import swagger from "@fastify/swagger";
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from "fastify";
 import { ERROR_CODES } from "../errors.ts";
 import packageFile from "../package.json" with { type: "json" };
-import { acceptsCoding } from "./client.ts";
+import { acceptsCoding } from "./http-client.ts";
 import { addRoutes, NO_GUARDS } from "./route.ts";
 import { objectSchema } from "./schemas.ts";
 

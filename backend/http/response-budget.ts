@@ -5,7 +5,7 @@ import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 import { ByteBudget, type Reservation } from "../admission/byte-budget.ts";
 import { ApiError } from "../errors.ts";
-import { MAX_HELD_RESPONSE_BYTES, MAX_RESPONSE_STALL_MS, MIN_RESPONSE_BYTES_PER_SECOND, RESERVED_RESPONSE_BYTES } from "./limits.ts";
+import { MAX_HELD_RESPONSE_BYTES, MAX_RESPONSE_STALL_MS, MIN_RESPONSE_BYTES_PER_SECOND, RESERVED_RESPONSE_BYTES } from "./http-limits.ts";
 
 export interface ResponseBudgetOptions {
   /** Unread bytes in total, and of running queries. */

@@ -5,7 +5,7 @@ import { afterEach, expect, test } from "vitest";
 import { exchange, RawConnection } from "../../test/fixtures/raw-http.ts";
 import { addRemoteAlerting } from "../alerting/remote.ts";
 import { ResponseBudget } from "./response-budget.ts";
-import { RULE_DECLARATIONS } from "../alerting/routes.ts";
+import { RULE_DECLARATIONS } from "../alerting/alert-rule-routes.ts";
 import { ApiError } from "../errors.ts";
 import { closeRoutes, createApp } from "./app.ts";
 import { SmallBodies } from "./small-bodies.ts";

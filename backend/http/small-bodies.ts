@@ -5,12 +5,12 @@
 // reset, and is disconnected if its body does not end in time; discarded bodies are limited in the same way.
 import type { IncomingMessage } from "node:http";
 import type { FastifyRequest } from "fastify";
-import { networkOf } from "./client.ts";
+import { networkOf } from "./http-client.ts";
 import { orgOf } from "../auth/request-identity.ts";
 import { ApiError } from "../errors.ts";
 import { ByteBudget, type Reservation } from "../admission/byte-budget.ts";
 import { Socket } from "node:net";
-import { MAX_DRAINED_BYTES, MAX_DRAINING_BODIES, MAX_DRAINING_UNAUTHENTICATED } from "./limits.ts";
+import { MAX_DRAINED_BYTES, MAX_DRAINING_BODIES, MAX_DRAINING_UNAUTHENTICATED } from "./http-limits.ts";
 import { closeUnread } from "./turns.ts";
 
 /** Limit for one body; the largest legitimate one is a rule with its annotations. */

@@ -5,8 +5,8 @@
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Server as TlsServer } from "node:tls";
-import { networkOf } from "./client.ts";
-import { MAX_REQUESTS_PER_CONNECTION, MAX_RESPONSE_STALL_MS } from "./limits.ts";
+import { networkOf } from "./http-client.ts";
+import { MAX_REQUESTS_PER_CONNECTION, MAX_RESPONSE_STALL_MS } from "./http-limits.ts";
 
 const TURN_MS = 20;
 const CLOSING_MS = 1000;

@@ -5,7 +5,7 @@ import type { Socket } from "node:net";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { WebSocket } from "ws";
 import { ServerResponse } from "../../common/http.ts";
-import { MAX_CLIENT_BYTES_PER_MINUTE, MAX_MESSAGE_BYTES } from "./limits.ts";
+import { MAX_CLIENT_BYTES_PER_MINUTE, MAX_MESSAGE_BYTES } from "./http-limits.ts";
 import { closeUnread, enterTurn, ignoreErrors, isServing } from "./turns.ts";
 
 interface Upgrade {

@@ -7,7 +7,7 @@ import { freeBuffer } from "../../common/http.ts";
 import { BodyError } from "../../common/otlp-metrics/document.ts";
 import { ApiError } from "../errors.ts";
 import type { Reservation } from "../admission/byte-budget.ts";
-import { MAX_BODY_BYTES } from "./limits.ts";
+import { MAX_BODY_BYTES } from "./ingest-limits.ts";
 
 export interface BodyPace {
   /** During this time a body may arrive at any speed. */

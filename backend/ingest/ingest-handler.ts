@@ -100,7 +100,7 @@ export class IngestHandler {
   }
 
   /**
-   * Reads the body of a request whose headers are hidden from Fastify (`hideBody` of routes.ts). `isSnappy`: a body in Snappy stays
+   * Reads the body of a request whose headers are hidden from Fastify (`hideBody` of ingest-routes.ts). `isSnappy`: a body in Snappy stays
    * compressed.
    */
   readRequest({ raw, declaredBytes, headers }: FastifyRequest, { isSnappy = false } = {}): IngestRequest["read"] {

@@ -4,7 +4,7 @@
 import * as fc from "fast-check";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { startTestEngine, type TestEngine } from "../../test/fixtures/metrics-engine.ts";
-import { VictoriaMetricsStore } from "../storage/metrics/store.ts";
+import { VictoriaMetricsStore } from "../storage/metrics/metric-store.ts";
 import { storeLimits } from "./exposition/exposition-ingest.ts";
 import { validateExposition } from "./exposition/exposition.ts";
 import { checkWrite } from "./remote-write/check-write.ts";

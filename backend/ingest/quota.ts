@@ -4,7 +4,7 @@
 import type { RateLimits } from "../auth/request-identity.ts";
 import { ApiError } from "../errors.ts";
 import { type ReplicaSet, singleReplica } from "../replicas/replica-set.ts";
-import { MAX_REMEMBERED_QUOTAS } from "./limits.ts";
+import { MAX_REMEMBERED_QUOTAS } from "./ingest-limits.ts";
 
 /** An idle owner may send this many seconds' worth in a burst. */
 const BURST_S = 10;

@@ -2,7 +2,7 @@
 // one record never costs another record; what is kept of the faults is bounded, however many records have one; it is plain data, so that it
 // can be passed between threads.
 import { ApiError } from "../errors.ts";
-import { MAX_FAULTS } from "./limits.ts";
+import { MAX_FAULTS } from "./ingest-limits.ts";
 
 export interface RecordFaults {
   /** Records, spans, points or samples that are left out. */

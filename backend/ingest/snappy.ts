@@ -2,7 +2,7 @@
 // the declared length is checked first, and nothing is allocated beyond it; the result has exactly that length, and malformed input throws
 // `malformed_body`.
 import { ApiError } from "../errors.ts";
-import { MAX_BODY_BYTES } from "./limits.ts";
+import { MAX_BODY_BYTES } from "./ingest-limits.ts";
 
 /** Shorter copies are faster byte by byte than with a call of the runtime. */
 const LOOPED_BYTES = 64;

@@ -12,8 +12,8 @@ import { createLog } from "../operations/log.ts";
 import { findWaitingChannels } from "./delivery/delivery-store.ts";
 import type { Message, OpenChannel, Outcome } from "./model/message.ts";
 import { deleteExpired } from "./delivery/retention.ts";
-import { startNotification, type Notification } from "./start.ts";
-import { markDue } from "./model/table.ts";
+import { startNotification, type Notification } from "./start-notification.ts";
+import { markDue } from "./model/notification-tables.ts";
 import { stub } from "../../test/fixtures/stub.ts";
 
 const MINUTE_MS = 60_000;

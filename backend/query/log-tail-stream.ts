@@ -5,10 +5,10 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { Wakeup } from "../../common/loop.ts";
 import { ApiError } from "../errors.ts";
 import { type Guards, readerOf } from "../auth/request-identity.ts";
-import { goneSignal } from "../http/client.ts";
+import { goneSignal } from "../http/http-client.ts";
 import type { ResponseBudget } from "../http/response-budget.ts";
 import type { RecordFilter } from "../storage/logs/filter.ts";
-import type { LogStore } from "../storage/logs/store.ts";
+import type { LogStore } from "../storage/logs/log-store.ts";
 import { type Arrived, TailCounts, type TailEvent } from "../storage/logs/tail.ts";
 
 const TAIL_TIMES: TailTimes = { pollMs: 1000, idleMs: 5000, commentMs: 15_000, checkMs: 4000, stallMs: 30_000 };

@@ -2,13 +2,13 @@
 // to the next. Invariant: a client that disconnects is not a failure, and its query is cancelled.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
-import { goneSignal } from "../http/client.ts";
+import { goneSignal } from "../http/http-client.ts";
 import { readerOf } from "../auth/request-identity.ts";
 import type { QueryOptions } from "../admission/query-queue.ts";
 import type { ResponseBudget } from "../http/response-budget.ts";
 import type { PageResult } from "../storage/page.ts";
 import { nextLink, type Page } from "../storage/page.ts";
-import { MAX_FORM_BYTES } from "./limits.ts";
+import { MAX_FORM_BYTES } from "./query-limits.ts";
 
 /** The warning in a response without the rows of a shard (`CLICKHOUSE_PARTIAL_ANSWERS`). */
 export const PARTIAL = "a shard of the log and trace store is unavailable: rows are missing";

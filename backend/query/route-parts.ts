@@ -2,9 +2,9 @@
 import type { TailRouteOptions } from "./log-tail-stream.ts";
 import type { ResponseBudget } from "../http/response-budget.ts";
 import type { Guards } from "../auth/request-identity.ts";
-import type { SpanStore } from "../storage/traces/store.ts";
+import type { SpanStore } from "../storage/traces/span-store.ts";
 import { objectSchema } from "../http/schemas.ts";
-import type { LogStore } from "../storage/logs/store.ts";
+import type { LogStore } from "../storage/logs/log-store.ts";
 import type { JobRunner } from "./sandbox/sandbox.ts";
 
 export interface TraceRouteOptions {

@@ -3,12 +3,12 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { FastifyInstance } from "fastify";
 import { pino } from "pino";
 import { registerLogRoutes } from "./native/log-routes.ts";
-import type { LogFilter, LogRow } from "../storage/logs/store.ts";
+import type { LogFilter, LogRow } from "../storage/logs/log-store.ts";
 import type { Guards } from "../auth/request-identity.ts";
 import { closeRoutes, createApp } from "../http/app.ts";
 import { ResponseBudget } from "../http/response-budget.ts";
 import { registerTraceRoutes } from "./native/trace-routes.ts";
-import type { SpanFilter } from "../storage/traces/store.ts";
+import type { SpanFilter } from "../storage/traces/span-store.ts";
 
 const NOW = new Date("2026-11-21T12:00:00.000Z");
 const NOW_NS = BigInt(NOW.getTime()) * 1_000_000n + 999_999n;

@@ -9,7 +9,7 @@ import { Outage } from "../../common/outage.ts";
 import { Batcher } from "../engines/batcher.ts";
 import { ApiError } from "../errors.ts";
 import type { Log } from "../operations/log.ts";
-import { MAX_CLAIMS_PER_STATEMENT, MAX_WAITING_CLAIMS } from "../operations/limits.ts";
+import { MAX_CLAIMS_PER_STATEMENT, MAX_WAITING_CLAIMS } from "../operations/operations-limits.ts";
 import { isAlive } from "./replica-set.ts";
 
 /** A body that arrives again after this time is stored again (once-writer.ts). */

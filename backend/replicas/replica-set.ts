@@ -6,7 +6,7 @@
 import { randomUUID } from "node:crypto";
 import { type Kysely, sql } from "kysely";
 import { Loop } from "../../common/loop.ts";
-import { MAX_REPORTED_OWNERS } from "../operations/limits.ts";
+import { MAX_REPORTED_OWNERS } from "../operations/operations-limits.ts";
 
 const REPORT_EVERY_MS = 2000;
 /** A replica that has not reported for this time counts as gone. */

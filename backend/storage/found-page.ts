@@ -1,10 +1,10 @@
 // Reads one page of a tenant's rows as JSON. Invariants: a page is limited in rows and bytes, and has at least one row if any row matches;
 // it takes no more memory than the engine's result, because rows are passed on as the engine wrote them, never parsed.
-import type { Ask, ClickHouse } from "../engines/clickhouse/client.ts";
+import type { Ask, ClickHouse } from "../engines/clickhouse/clickhouse-client.ts";
 import { and, commaList, Sql, sql } from "../engines/clickhouse/sql.ts";
 import { TooLargeError } from "../errors.ts";
 import type { QueryOptions } from "../admission/query-queue.ts";
-import { MAX_LIMIT, MAX_PAGE_BYTES } from "./limits.ts";
+import { MAX_LIMIT, MAX_PAGE_BYTES } from "./storage-limits.ts";
 import { type Cursor, type PageResult, type Page, pageConditions, nanoseconds } from "./page.ts";
 
 /**
@@ -21,7 +21,7 @@ export interface Selection {
   readonly conditions: readonly Sql[];
   /** The FROM clause if the conditions cost much per row; unset: the table itself. */
   readonly from?: Sql;
-  /** See `blockRows` of Ask (engines/clickhouse/client.ts); set together with `from`. */
+  /** See `blockRows` of Ask (engines/clickhouse/clickhouse-client.ts); set together with `from`. */
   readonly blockRows?: number | undefined;
   /** The conditions match a large part of all rows, so the first minute of the page's range probably fills the page. */
   readonly isDense?: boolean;

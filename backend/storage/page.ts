@@ -3,7 +3,7 @@
 import type { FastifyRequest } from "fastify";
 import { and, type Sql, sql } from "../engines/clickhouse/sql.ts";
 import { ApiError } from "../errors.ts";
-import { MAX_LIMIT } from "./limits.ts";
+import { MAX_LIMIT } from "./storage-limits.ts";
 
 export const DEFAULT_LIMIT = 100;
 const DEFAULT_WINDOW_NS = 3_600_000_000_000n;

@@ -5,7 +5,7 @@ import { callbackify } from "node:util";
 import { constants, createGunzip, createZstdDecompress, gunzipSync, type ZlibOptions, zstdDecompressSync } from "node:zlib";
 import { freeBuffer } from "../http.ts";
 import { BodyError } from "../otlp-metrics/document.ts";
-import { COLLECTED_BYTES, MAX_FRAMES_AT_ONCE } from "./limits.ts";
+import { COLLECTED_BYTES, MAX_FRAMES_AT_ONCE } from "./content-coding-limits.ts";
 import { malformed, ZstdFrames } from "./zstd-frames.ts";
 
 export type Coding = "gzip" | "zstd";

@@ -2,7 +2,7 @@
 // ignores what follows. It reads headers only and skips what is in between. Invariant: bytes that belong to no frame throw, and so do frames
 // that would cost more than their bytes: too large a window, or too many frames for the size of the body.
 import { BodyError } from "../otlp-metrics/document.ts";
-import { FRAME_ALLOWANCE, FRAME_BYTES, MAX_ZSTD_WINDOW_BYTES } from "./limits.ts";
+import { FRAME_ALLOWANCE, FRAME_BYTES, MAX_ZSTD_WINDOW_BYTES } from "./content-coding-limits.ts";
 
 const MAGIC = 0xfd2fb528;
 const FIRST_SKIPPABLE_MAGIC = 0x184d2a50;

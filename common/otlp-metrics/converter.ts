@@ -13,7 +13,7 @@ import {
   type ResourceMetrics,
   ShapeError,
 } from "./document.ts";
-import { MAX_REQUESTS_PER_BODY } from "./limits.ts";
+import { MAX_REQUESTS_PER_BODY } from "./otlp-metrics-limits.ts";
 import { MetricLines, type Writing } from "./metric-lines.ts";
 import { ResourceLabels } from "./series-labels.ts";
 import { type DropReason, type OnDrop, type OnExemplars, SeriesWriter } from "./series-writer.ts";

@@ -3,7 +3,7 @@
 // opentelemetry-proto, metrics/v1/metrics.proto; OTLP specification, "JSON Protobuf Encoding". `parseDocument` parses any OTLP/JSON body
 // within limits.
 import { hasManyKeys } from "./json-keys.ts";
-import { MAX_JSON_KEYS, MAX_JSON_OBJECTS } from "./limits.ts";
+import { MAX_JSON_KEYS, MAX_JSON_OBJECTS } from "./otlp-metrics-limits.ts";
 
 export type Int64 = string | number;
 export type Int32 = string | number;

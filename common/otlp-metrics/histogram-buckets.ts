@@ -12,7 +12,7 @@ import {
   toDouble,
   toInt32,
 } from "./document.ts";
-import { MAX_BUCKETS } from "./limits.ts";
+import { MAX_BUCKETS } from "./otlp-metrics-limits.ts";
 import { plainDecimal } from "./prometheus-names.ts";
 
 /** A bucket except the last: the number of values at or below its bound. The caller adds `+Inf`, which is the point's count. */

@@ -1,7 +1,7 @@
 // Documents that cost much more than their bytes are refused before they are parsed, and others are parsed whatever their texts contain.
 import { expect, test } from "vitest";
 import { parseDocument } from "./document.ts";
-import { MAX_JSON_KEYS } from "./limits.ts";
+import { MAX_JSON_KEYS } from "./otlp-metrics-limits.ts";
 
 const MIB = 1024 * 1024;
 

@@ -1,7 +1,7 @@
 // Estimates the number of different keys in the objects of a JSON document before it is parsed: each new key costs the runtime a table of
 // its own, so two million of them would block a thread for many seconds. Invariant: one pass over the bytes, for any document.
 import { randomInt } from "node:crypto";
-import { MAX_JSON_KEYS } from "./limits.ts";
+import { MAX_JSON_KEYS } from "./otlp-metrics-limits.ts";
 
 const COLON = 0x3a;
 const QUOTE = 0x22;

@@ -2,7 +2,7 @@
 // represented is counted by reason.
 import { BoundsText } from "./histogram-buckets.ts";
 import { isCumulative, isDelta, listOf, type Metric, type Point, type KeyValue } from "./document.ts";
-import { MAX_CACHED_LENGTH, MAX_CACHED_NAMES, MAX_METRIC_NAME_LENGTH } from "./limits.ts";
+import { MAX_CACHED_LENGTH, MAX_CACHED_NAMES, MAX_METRIC_NAME_LENGTH } from "./otlp-metrics-limits.ts";
 import { metricName, type NamedAs } from "./prometheus-names.ts";
 import { type OnDrop, type Lines, SeriesWriter } from "./series-writer.ts";
 import { PointLabels, type ResourceLabels } from "./series-labels.ts";

@@ -2,7 +2,7 @@
 // result is a valid classic Prometheus name; the same input always gives the same result. Source: OpenTelemetry specification,
 // compatibility/prometheus_and_openmetrics.md; where it leaves a choice, the strategy UnderscoreEscapingWithSuffixes of
 // prometheus/otlptranslator, so that names equal those of Prometheus' own OTLP receiver.
-import { MAX_LABEL_NAME_LENGTH, MAX_LABEL_VALUE_BYTES } from "./limits.ts";
+import { MAX_LABEL_NAME_LENGTH, MAX_LABEL_VALUE_BYTES } from "./otlp-metrics-limits.ts";
 
 export type NamedAs = "counter" | "gauge" | "other";
 

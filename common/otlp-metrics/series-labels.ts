@@ -8,7 +8,7 @@
 // own `job` or `instance` next to the resource's are renamed to `exported_<name>`; values of attribute keys that become the same name are
 // joined with `;`.
 import { attributeText, type KeyValue } from "./document.ts";
-import { MAX_CACHED_KEYS, MAX_CACHED_LENGTH, MAX_LABELS } from "./limits.ts";
+import { MAX_CACHED_KEYS, MAX_CACHED_LENGTH, MAX_LABELS } from "./otlp-metrics-limits.ts";
 import { labelName, labelValue } from "./prometheus-names.ts";
 
 /** Set by the server from the key; a sender's own value is stored under another name (docs/decisions.md, "Mapping"). */

@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { fstatSync, openSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { ParentMessage } from "../../backend/start-channel.ts";
+import type { ParentMessage } from "../../backend/launcher-channel.ts";
 
 const ROOT = dirname(dirname(import.meta.dirname));
 const READY_WITHIN_MS = 90_000;

@@ -2,7 +2,7 @@
 // messages that say which attacks to run against which target, and when to begin and end; it sends back how each request was answered.
 import { setPriority } from "node:os";
 import { Attacker, type Attack, type Target } from "./attack.ts";
-import { ATTACKS } from "./table.ts";
+import { ATTACKS } from "./attack-table.ts";
 
 export interface Orders {
   readonly target: Target;

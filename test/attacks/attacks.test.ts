@@ -3,9 +3,9 @@
 // asserts responses, evaluations and survival, not times: `npm run bench -- neighbours` measures those.
 import { beforeAll, describe, expect, test } from "vitest";
 import { ROOT } from "../fixtures/processes.ts";
-import { run, type RunResult } from "./run.ts";
+import { run, type RunResult } from "./run-attacks.ts";
 import { shownRun } from "./show.ts";
-import { ATTACKS, FIRST_ATTACKS, PROGRAM_ATTACKS } from "./table.ts";
+import { ATTACKS, FIRST_ATTACKS, PROGRAM_ATTACKS } from "./attack-table.ts";
 
 const LIMIT_MIB = 4096;
 

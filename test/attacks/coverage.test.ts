@@ -8,7 +8,7 @@ import { SETTINGS_TABLE } from "../../backend/settings-table.ts";
 import { ROOT } from "../fixtures/processes.ts";
 import { OPERATIONS } from "./every-route.ts";
 import { RANGE_OPERATIONS, STAGES, TEMPLATE_FUNCTIONS } from "./logql.ts";
-import { TABLE } from "./table.ts";
+import { TABLE } from "./attack-table.ts";
 
 const covered = new Set(Object.values(TABLE).flatMap(({ covers }) => covers));
 

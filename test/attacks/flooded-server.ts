@@ -7,7 +7,7 @@ import { readBody } from "../../backend/ingest/body.ts";
 import { GrpcServer } from "../../backend/ingest/grpc/grpc-server.ts";
 import { ByteBudget } from "../../backend/admission/byte-budget.ts";
 import { closeRoutes, createApp } from "../../backend/http/app.ts";
-import { Connections } from "../../backend/http/connections.ts";
+import { Connections } from "../../backend/http/server-connections.ts";
 import { acceptWebSocket } from "../../backend/http/websocket.ts";
 import { listenInternally } from "../../backend/http/internal-listener.ts";
 import { createLog } from "../../backend/operations/log.ts";

@@ -3,7 +3,7 @@
 // 500 ms.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { PRESSURES, type PressureName } from "./shares/pressure.ts";
-import { Shares, shownShares } from "./shares/run.ts";
+import { Shares, shownShares } from "./shares/run-shares.ts";
 
 const MOST_OTHERS = 10;
 const SECONDS = 6;

@@ -1,7 +1,7 @@
 // Prints the result of a run as a table.
-import { ATTACKS } from "./table.ts";
+import { ATTACKS } from "./attack-table.ts";
 import type { Fared } from "./good-tenant.ts";
-import type { RunResult } from "./run.ts";
+import type { RunResult } from "./run-attacks.ts";
 
 const SENDS = ["send metrics", "send logs", "send traces"];
 const LOGQL = "query LogQL";

@@ -11,7 +11,7 @@ import { LoadBody, metricsBody } from "../fixtures/otlp-load.ts";
 import { type AgentPlace, collectorPid, hostAgentPlace, startBundledAgent } from "../fixtures/host-agent-process.ts";
 import { temporaryFolder } from "../fixtures/processes.ts";
 import { loadLines } from "./node-cost/lines.ts";
-import { startLoneCollector } from "./node-cost/senders.ts";
+import { startLoneCollector } from "./node-cost/node-senders.ts";
 import { Sink } from "./node-cost/sink.ts";
 
 const { values } = parseArgs({

@@ -7,7 +7,7 @@ import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { loadavg } from "node:os";
 import { parseArgs } from "node:util";
-import { type ClickHouse, openClickHouse } from "../../backend/engines/clickhouse/client.ts";
+import { type ClickHouse, openClickHouse } from "../../backend/engines/clickhouse/clickhouse-client.ts";
 import { type Sql, sql } from "../../backend/engines/clickhouse/sql.ts";
 import { createLog } from "../../backend/operations/log.ts";
 import { treeOf } from "../attacks/memory-limit.ts";
@@ -16,7 +16,7 @@ import { cpuMs, markdown, residentMb, shown } from "../fixtures/measure.ts";
 import { INGEST_PATHS } from "../fixtures/otlp-load.ts";
 import { ROOT, signedPost, temporaryFolder } from "../fixtures/processes.ts";
 import { questionsOfDay } from "./day/asked.ts";
-import { copyLogs, mergesEnd, spansOfDay } from "./day/rows.ts";
+import { copyLogs, mergesEnd, spansOfDay } from "./day/day-rows.ts";
 import { batch } from "./questions/records.ts";
 
 const { values } = parseArgs({

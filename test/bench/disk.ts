@@ -9,7 +9,7 @@ import { globSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { openClickHouse, type ClickHouse } from "../../backend/engines/clickhouse/client.ts";
+import { openClickHouse, type ClickHouse } from "../../backend/engines/clickhouse/clickhouse-client.ts";
 import { migrate } from "../../backend/engines/clickhouse/migrate.ts";
 import { sql } from "../../backend/engines/clickhouse/sql.ts";
 import { LOG_COLUMNS } from "../../backend/ingest/otlp/decode-logs.ts";

@@ -17,7 +17,7 @@ import { INGEST_PATHS, LoadBody } from "../fixtures/otlp-load.ts";
 import { type Answer, call, eventually, signedPost, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
 import { HEARTBEATS, type StatementCounts } from "./fleet/count-statements.ts";
 import { fill, type FleetKey, PASSWORD } from "./fleet/fill.ts";
-import { Fleet, type Outgoing } from "./fleet/senders.ts";
+import { Fleet, type Outgoing } from "./fleet/fleet-senders.ts";
 
 const { values } = parseArgs({
   options: {

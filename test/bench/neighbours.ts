@@ -12,8 +12,8 @@ import { loadavg } from "node:os";
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { ROOT } from "../fixtures/processes.ts";
-import { ATTACKS, FIRST_ATTACKS, PROGRAM_ATTACKS } from "../attacks/table.ts";
-import { run, type RunResult } from "../attacks/run.ts";
+import { ATTACKS, FIRST_ATTACKS, PROGRAM_ATTACKS } from "../attacks/attack-table.ts";
+import { run, type RunResult } from "../attacks/run-attacks.ts";
 import { comparedRuns, shownRun, shownRuns } from "../attacks/show.ts";
 
 const { values } = parseArgs({

@@ -11,7 +11,7 @@ import { parseArgs } from "node:util";
 import { cpuMs, proportionalMb, report, residentMb, shown } from "../fixtures/measure.ts";
 import { temporaryFolder } from "../fixtures/processes.ts";
 import { loadLines } from "./node-cost/lines.ts";
-import { LONE_COLLECTOR, type LokiClient, type Sender, startAgent, startCollector, startLokiClient } from "./node-cost/senders.ts";
+import { LONE_COLLECTOR, type LokiClient, type Sender, startAgent, startCollector, startLokiClient } from "./node-cost/node-senders.ts";
 
 const { values } = parseArgs({
   options: {

@@ -10,7 +10,7 @@ import { writeFileSync } from "node:fs";
 import { loadavg } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { openClickHouse } from "../../backend/engines/clickhouse/client.ts";
+import { openClickHouse } from "../../backend/engines/clickhouse/clickhouse-client.ts";
 import { Sql, sql } from "../../backend/engines/clickhouse/sql.ts";
 import { createLog } from "../../backend/operations/log.ts";
 import { backendPlace } from "../fixtures/backend-process.ts";

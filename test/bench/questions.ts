@@ -10,7 +10,7 @@ import { loadavg } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { openClickHouse } from "../../backend/engines/clickhouse/client.ts";
+import { openClickHouse } from "../../backend/engines/clickhouse/clickhouse-client.ts";
 import { sql } from "../../backend/engines/clickhouse/sql.ts";
 import { createLog } from "../../backend/operations/log.ts";
 import { adminPassword, backendPlace, bundledBackend, login, makeTenant, startBackend } from "../fixtures/backend-process.ts";

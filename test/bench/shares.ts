@@ -7,7 +7,7 @@ import { loadavg } from "node:os";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { PRESSURES, type PressureName } from "../attacks/shares/pressure.ts";
-import { Shares, type SharesResult, shownShares } from "../attacks/shares/run.ts";
+import { Shares, type SharesResult, shownShares } from "../attacks/shares/run-shares.ts";
 import { ROOT } from "../fixtures/processes.ts";
 
 const { values } = parseArgs({

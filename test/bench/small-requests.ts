@@ -6,7 +6,7 @@
 import { globSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { openClickHouse } from "../../backend/engines/clickhouse/client.ts";
+import { openClickHouse } from "../../backend/engines/clickhouse/clickhouse-client.ts";
 import { sql } from "../../backend/engines/clickhouse/sql.ts";
 import { createLog } from "../../backend/operations/log.ts";
 import { startEngine } from "../fixtures/engine-insert.ts";
@@ -14,7 +14,7 @@ import { cpuMs, mainThreadCpuMs, quantile, report, shown } from "../fixtures/mea
 import { INGEST_PATHS, LoadBody } from "../fixtures/otlp-load.ts";
 import { adminPassword, backendPlace, login, makeTenant, startBackend } from "../fixtures/backend-process.ts";
 import { temporaryFolder } from "../fixtures/processes.ts";
-import { type Client, type ClientName, CLIENTS, OPEN_CLIENT } from "./small-requests/client.ts";
+import { type Client, type ClientName, CLIENTS, OPEN_CLIENT } from "./small-requests/small-request-client.ts";
 
 const { values } = parseArgs({
   options: {

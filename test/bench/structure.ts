@@ -9,10 +9,10 @@ import { createWalk } from "./structure/walk.ts";
 
 const WALKS: Readonly<Record<string, readonly string[]>> = {
   "metric body, agent": ["agent/proxy/server.ts"],
-  "metric body, backend": ["backend/ingest/routes.ts", "backend/ingest/exposition/exposition-ingest.ts"],
-  "log body, backend": ["backend/ingest/routes.ts", "backend/ingest/otlp/otlp-ingest.ts", "backend/storage/logs/store.ts"],
+  "metric body, backend": ["backend/ingest/ingest-routes.ts", "backend/ingest/exposition/exposition-ingest.ts"],
+  "log body, backend": ["backend/ingest/ingest-routes.ts", "backend/ingest/otlp/otlp-ingest.ts", "backend/storage/logs/log-store.ts"],
   "log query": ["backend/query/native/log-routes.ts"],
-  "LogQL query": ["backend/query/loki/routes.ts", "backend/query/sandbox/sandbox.ts", "backend/query/loki/jobs.ts"],
+  "LogQL query": ["backend/query/loki/loki-routes.ts", "backend/query/sandbox/sandbox.ts", "backend/query/loki/jobs.ts"],
   "alert to webhook": [
     "backend/notification/intake/intake.ts",
     "backend/notification/routing/dispatcher.ts",

@@ -1,5 +1,5 @@
 // Renders the sections of docs/reference/compliance.md: the results of third-party compliance tests.
-import type { ExampleResult } from "./otlp.ts";
+import type { ExampleResult } from "./otlp-suite.ts";
 import type { Difference, PromqlResult } from "./promql.ts";
 import type { SuiteTest } from "./remote-write.ts";
 

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { adminPassword, backendPlace, login, makeTenant, startBackend } from "../fixtures/backend-process.ts";
 import { call, ROOT, temporaryFolder } from "../fixtures/processes.ts";
-import { sendExamples } from "./otlp.ts";
+import { sendExamples } from "./otlp-suite.ts";
 import {
   type LogqlExample,
   logqlSection,

@@ -2,7 +2,7 @@
 // number once the body is acknowledged. On request, it kills itself as soon as one more body of each kind is acknowledged, before the
 // engine can have stored it. store.crash.engine.test.ts runs and kills it.
 import { pino } from "pino";
-import { openClickHouse } from "../../backend/engines/clickhouse/client.ts";
+import { openClickHouse } from "../../backend/engines/clickhouse/clickhouse-client.ts";
 import { migrate } from "../../backend/engines/clickhouse/migrate.ts";
 import { logRecord, logsBody, signingKey } from "../../backend/ingest/otlp/otlp-body.fixture.ts";
 import { openStores } from "./telemetry-stores.ts";

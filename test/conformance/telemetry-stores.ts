@@ -3,7 +3,7 @@
 // through the real ingest, so a difference between the columns of decoder and table fails.
 import { randomUUID } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import type { ClickHouse } from "../../backend/engines/clickhouse/client.ts";
+import type { ClickHouse } from "../../backend/engines/clickhouse/clickhouse-client.ts";
 import { sql } from "../../backend/engines/clickhouse/sql.ts";
 import {
   logRecord,
@@ -19,8 +19,8 @@ import type { IngestResult } from "../../backend/ingest/ingest-handler.ts";
 import type { PageResult } from "../../backend/storage/page.ts";
 import type { Cursor } from "../../backend/storage/page.ts";
 import { createOtlpIngest } from "../../backend/ingest/otlp/otlp-ingest.ts";
-import { ClickHouseSpanStore, type SpanFilter } from "../../backend/storage/traces/store.ts";
-import { ClickHouseLogStore, type LogFilter, type LogRow } from "../../backend/storage/logs/store.ts";
+import { ClickHouseSpanStore, type SpanFilter } from "../../backend/storage/traces/span-store.ts";
+import { ClickHouseLogStore, type LogFilter, type LogRow } from "../../backend/storage/logs/log-store.ts";
 
 /** An element of GET /query/traces. */
 interface SpanRow {

@@ -2,7 +2,7 @@
 // docs/from-one-to-many.md. Afterwards, all earlier keys, sessions, users, logs, spans and samples are still there.
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { openClickHouse } from "../../backend/engines/clickhouse/client.ts";
+import { openClickHouse } from "../../backend/engines/clickhouse/clickhouse-client.ts";
 import { startHttpFront } from "../../backend/engines/clickhouse/http-front.fixture.ts";
 import { Sql } from "../../backend/engines/clickhouse/sql.ts";
 import { createLog } from "../../backend/operations/log.ts";

@@ -8,7 +8,7 @@ import { CHANGES, problemsOfChange } from "./isolation/changes.ts";
 import { leaksOf } from "./isolation/check.ts";
 import { setParties } from "./isolation/follow.ts";
 import { makeParties, type Party } from "./isolation/parties.ts";
-import { BY_HAND, ISOLATED_ROUTES } from "./isolation/routes.ts";
+import { BY_HAND, ISOLATED_ROUTES } from "./isolation/isolation-routes.ts";
 
 const backend = backendOfFile({ EVALUATION_INTERVAL: "1s", NOTIFY_ALLOWED_NETWORKS: "127.0.0.2", INGEST_TOKENS: "true" });
 let parties: [Party, Party];

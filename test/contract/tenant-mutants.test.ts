@@ -10,7 +10,7 @@ import { leaksNow, leaksOf } from "./isolation/check.ts";
 import { setParties } from "./isolation/follow.ts";
 import { copySources, findConditions, LAYER_BELOW, makeSwitchable, remove, takeUsed } from "./isolation/mutants.ts";
 import { makeParties, type Party } from "./isolation/parties.ts";
-import { ISOLATED_ROUTES, type IsolatedRoute } from "./isolation/routes.ts";
+import { ISOLATED_ROUTES, type IsolatedRoute } from "./isolation/isolation-routes.ts";
 
 const backend = backendOfFile({ EVALUATION_INTERVAL: "1s", NOTIFY_ALLOWED_NETWORKS: "127.0.0.2", INGEST_TOKENS: "true", JWT_TTL: "2h" });
 const folder = temporaryFolder();

@@ -4,14 +4,14 @@
 import { joinHostPort } from "../../../common/ip-networks.ts";
 import { FILES_HEADER } from "../files/file-batch.ts";
 import type { Compression, ListenAddress, LogLevel, Signal } from "../../settings.ts";
-import { MAX_BATCH_BYTES } from "../../limits.ts";
+import { MAX_BATCH_BYTES } from "../../agent-limits.ts";
 import { CHECKPOINT_STORAGE, type Component, type Fragment, type FragmentPipeline } from "./fragments/fragment.ts";
 import { editProcessors, type EditsInput, editProcessorIds } from "./fragments/operator-edits.ts";
 import { cadvisor, kubelet, type KubeletInput } from "./fragments/kubelet.ts";
 import { clusterState, kubernetesEvents } from "./fragments/cluster-objects.ts";
 import { files, type FilesInput, journal, type JournalInput } from "./fragments/host-logs.ts";
 import { hostMetrics, type HostMetricsInput } from "./fragments/host-metrics.ts";
-import { otlp, type OtlpInput } from "./fragments/otlp.ts";
+import { otlp, type OtlpInput } from "./fragments/otlp-receiver.ts";
 import { podLogs, type PodLogsInput } from "./fragments/pod-logs.ts";
 import { monitoredPods, scrapedPods, type ScrapedPodsInput } from "./fragments/scraped-pods.ts";
 import { type KubernetesInput, withWorkloadNames } from "./fragments/kubernetes-attributes.ts";

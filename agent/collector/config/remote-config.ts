@@ -3,11 +3,11 @@
 // heartbeat reports the reason; the current configuration survives a restart while the backend is unavailable.
 import { readFileSync } from "node:fs";
 import { type LogPathRules, whyRefused } from "../files/log-paths.ts";
-import { MAX_REMOTE_PATHS } from "../../limits.ts";
+import { MAX_REMOTE_PATHS } from "../../agent-limits.ts";
 import { CollectorConfigError } from "./render.ts";
 import { writeDurably } from "../../../common/files.ts";
 import { Loop, spread } from "../../../common/loop.ts";
-import type { Credential, CredentialSource } from "../../credentials/store.ts";
+import type { Credential, CredentialSource } from "../../credentials/credential-store.ts";
 import type { Log } from "../../log.ts";
 import type { HostConfig } from "../../../common/protocol/enrolment.ts";
 import { durationWanted, durationWithin } from "../../../common/duration.ts";

@@ -2,7 +2,7 @@
 // device and inode: of two files with the same beginning, the collector reads only one, and logs nothing. Files in UTF-16 that were empty
 // when they were opened are found here too. Invariant: a check examines a limited number of files, and reads a complete beginning once.
 import { createHash } from "node:crypto";
-import { FINGERPRINT_BYTES } from "../../limits.ts";
+import { FINGERPRINT_BYTES } from "../../agent-limits.ts";
 import { isUtf16, type OpenFile, readBeginning, statOpenFile } from "./open-files.ts";
 
 const CHECK_EVERY_MS = 10_000;

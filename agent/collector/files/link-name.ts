@@ -1,7 +1,7 @@
 // Names the links through which the collector reads the agent's open files. A name encodes the file's identity and its original path, from
 // which the collector restores `log.file.path` for redaction, conditions and `service.name`.
 import type { BigIntStats } from "node:fs";
-import { MAX_NAME_BYTES } from "../../limits.ts";
+import { MAX_NAME_BYTES } from "../../agent-limits.ts";
 
 const PART_BYTES = 240;
 /** Folder for names above 255 bytes, which are stored as nested folders. */

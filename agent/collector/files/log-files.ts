@@ -7,7 +7,7 @@ import { lstat, realpath, stat } from "node:fs/promises";
 import type logEvents from "../../../common/log-events.json";
 import { Loop } from "../../../common/loop.ts";
 import type { Log } from "../../log.ts";
-import { MAX_GONE_FILES, MAX_OPEN_FILES } from "../../limits.ts";
+import { MAX_GONE_FILES, MAX_OPEN_FILES } from "../../agent-limits.ts";
 import { FileBeginnings } from "./file-beginnings.ts";
 import { fileId } from "./link-name.ts";
 import { LogTree } from "./log-tree.ts";

@@ -12,7 +12,7 @@ import { closeSync, openSync, readdirSync, readFileSync, statSync, writeSync } f
 import { join } from "node:path";
 import { writeDurably } from "../../../common/files.ts";
 import type { Log } from "../../log.ts";
-import { MAX_DOUBT_PERIODS, MAX_RESENT_BATCHES, MAX_STORED_BATCHES } from "../../limits.ts";
+import { MAX_DOUBT_PERIODS, MAX_RESENT_BATCHES, MAX_STORED_BATCHES } from "../../agent-limits.ts";
 import type { FileBatch } from "./file-batch.ts";
 import { UnansweredRequests } from "./unanswered-requests.ts";
 

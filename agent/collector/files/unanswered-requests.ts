@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, statSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { MAX_UNANSWERED_REQUESTS } from "../../limits.ts";
+import { MAX_UNANSWERED_REQUESTS } from "../../agent-limits.ts";
 import type { FileBatch } from "./file-batch.ts";
 
 type BatchId = Pick<FileBatch, "key" | "readAtMs">;

@@ -2,7 +2,7 @@ import { type Logger, pino } from "pino";
 import { describe, expect, test, vi } from "vitest";
 import { advice } from "../../identity/plan.ts";
 import { maskSecrets } from "../../../common/mask.ts";
-import { MAX_LINE_LENGTH } from "../../limits.ts";
+import { MAX_LINE_LENGTH } from "../../agent-limits.ts";
 import { CUT_MARK, eachLine, endsEvents, LastLines, Outages, reemit } from "./child-log.ts";
 import { Readable } from "node:stream";
 

@@ -4,7 +4,7 @@ import type { Readable } from "node:stream";
 import { maskSecrets } from "../../../common/mask.ts";
 import type { Log } from "../../log.ts";
 import { EXPORTERS } from "../config/collector-config.ts";
-import { MAX_LINE_LENGTH, MAX_OUTAGES, MAX_QUIET_MS, MAX_REASON_LENGTH, MAX_SECRET_LENGTH } from "../../limits.ts";
+import { MAX_LINE_LENGTH, MAX_OUTAGES, MAX_QUIET_MS, MAX_REASON_LENGTH, MAX_SECRET_LENGTH } from "../../agent-limits.ts";
 
 const KEPT_LINES = 6;
 

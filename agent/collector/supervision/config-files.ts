@@ -8,7 +8,7 @@ import { execa } from "execa";
 import { makeFolder, renameDurably, writeDurably } from "../../../common/files.ts";
 import { stateDirError } from "../../state/state-dir.ts";
 import { maskSecrets } from "../../../common/mask.ts";
-import { MAX_VALIDATION_OUTPUT } from "../../limits.ts";
+import { MAX_VALIDATION_OUTPUT } from "../../agent-limits.ts";
 import type { Settings } from "../../settings.ts";
 import { collectorEnvironment, collectorProgram, collectorVariables, FEATURE_GATES } from "./process.ts";
 import { CollectorConfigError } from "../config/render.ts";

@@ -3,7 +3,7 @@
 // sent. On a full disk, the collector may skip an entry: it stays in the file below the read index and is never sent. `rewind` moves the
 // read index back. Invariant: no collector runs while this module reads or changes the file.
 import { open } from "node:fs/promises";
-import { MAX_METADATA_BYTES } from "../../limits.ts";
+import { MAX_METADATA_BYTES } from "../../agent-limits.ts";
 import { type PageUse, readEntries } from "./bbolt-file.ts";
 
 const METADATA_KEY = "qmv0";

@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 import { parse } from "yaml";
 import type { Log } from "../../log.ts";
 import { EXPORTERS, QUEUE_SIZE, QUEUE_STORAGE } from "../config/collector-config.ts";
-import { MIN_QUEUE_BYTES, QUEUE_DISK_SHARE } from "../../limits.ts";
+import { MIN_QUEUE_BYTES, QUEUE_DISK_SHARE } from "../../agent-limits.ts";
 import { type QueueFile, readQueueFile, rewind } from "./queue-file.ts";
 import { isStoreFile } from "./damaged-stores.ts";
 

@@ -3,7 +3,7 @@ import { lookup } from "node:dns/promises";
 import { bareHost } from "../../../common/ip-networks.ts";
 import { isExempt } from "../../../common/no-proxy.ts";
 import type { Clock } from "../../upstream/clock.ts";
-import type { Credential } from "../../credentials/store.ts";
+import type { Credential } from "../../credentials/credential-store.ts";
 import { BackendError, type BackendApi } from "../../upstream/backend-api.ts";
 import type { Secrets, Settings } from "../../settings.ts";
 import type { Upstream } from "../../upstream/pool.ts";

@@ -11,7 +11,7 @@ import { logFileRules } from "../../collector/files/log-paths.ts";
 import { surveyLogFiles } from "../../collector/files/log-tree.ts";
 import { joinHostPort } from "../../../common/ip-networks.ts";
 import { adviceForLink, findBrokenLink, POD_LOGS } from "../../collector/files/pod-log-links.ts";
-import { QUEUE_DISK_SHARE } from "../../limits.ts";
+import { QUEUE_DISK_SHARE } from "../../agent-limits.ts";
 import { COLLECTOR_VERSION, type HostSettings, type Settings } from "../../settings.ts";
 import type { StateStatus } from "../../state/state-dir.ts";
 import type { LogPolicyStatus } from "../../policies/log-policies.ts";

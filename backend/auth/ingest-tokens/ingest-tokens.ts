@@ -27,7 +27,7 @@ import {
   type IngestTokenTables,
   recordLastUses,
   WATCHED_INGEST_TOKENS,
-} from "./table.ts";
+} from "./ingest-token-table.ts";
 
 export type IngestSignal = "metrics" | "logs" | "traces";
 

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { accountsApp, type AccountsApp, brief, type Clock, makeOrg, type Org } from "../../../test/fixtures/accounts-app.ts";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
 import { insertBrowserSession } from "./browser-session.ts";
-import type { AccountTables } from "./table.ts";
+import type { AccountTables } from "./account-tables.ts";
 
 const HOUR_MS = 3_600_000;
 const ASKED = { "x-requested-with": "atherops" };

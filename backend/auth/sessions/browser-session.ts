@@ -6,7 +6,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import type { JWTPayload } from "jose";
 import type { Kysely } from "kysely";
 import type { DatabaseOutage } from "../database-outage.ts";
-import { MAX_SESSION_AGE_S, MAX_SESSIONS_PER_USER } from "../limits.ts";
+import { MAX_SESSION_AGE_S, MAX_SESSIONS_PER_USER } from "../auth-limits.ts";
 import { LookupCache, type LookupSource } from "../lookup-cache.ts";
 import { RANK, type Role, type SessionUser } from "../request-identity.ts";
 import { ApiError } from "../../errors.ts";
@@ -21,7 +21,7 @@ import {
   findBrowserSessions,
   type UserRow,
   WATCHED_BROWSER_SESSIONS,
-} from "./table.ts";
+} from "./account-tables.ts";
 
 const AUDIENCE = "atherops-browser";
 const COOKIE = "atherops";

@@ -3,7 +3,7 @@
 // FORGET_AFTER_MS.
 import { createHash } from "node:crypto";
 import { sql } from "kysely";
-import type { AccountDb } from "./table.ts";
+import type { AccountDb } from "./account-tables.ts";
 
 /** Older failures no longer count. */
 export const FORGET_AFTER_MS = 60 * 60_000;

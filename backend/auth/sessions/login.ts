@@ -7,10 +7,18 @@ import type { Log } from "../../operations/log.ts";
 import { audit } from "../audit-log.ts";
 import { FORBIDDEN_CHARACTERS, NO_CONTENT, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
 import { addRoute, endpoint, type RouteGuard } from "../../http/route.ts";
-import { MAX_PROXIES } from "../limits.ts";
+import { MAX_PROXIES } from "../auth-limits.ts";
 import { LoginFailures } from "./login-failures.ts";
 import { decoyHash, type HashQueue, LoginBackoff, passwordMatches } from "./password.ts";
-import { type AccountDb, type AccountTables, findUserByEmail, isFirstOperator, NO_PASSWORD, normalEmail, type UserRow } from "./table.ts";
+import {
+  type AccountDb,
+  type AccountTables,
+  findUserByEmail,
+  isFirstOperator,
+  NO_PASSWORD,
+  normalEmail,
+  type UserRow,
+} from "./account-tables.ts";
 import type { BrowserSession, BrowserSessions } from "./browser-session.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import type { Kysely } from "kysely";

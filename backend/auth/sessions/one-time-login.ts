@@ -10,7 +10,7 @@ import { isLoopback } from "../../../common/ip-networks.ts";
 import { audit } from "../audit-log.ts";
 import { ApiError } from "../../errors.ts";
 import type { AccountDeps } from "./login.ts";
-import { findFirstOperator } from "./table.ts";
+import { findFirstOperator } from "./account-tables.ts";
 
 const VALID_FOR_MS = 10 * 60_000;
 /** 256 bits, which cannot be guessed. */

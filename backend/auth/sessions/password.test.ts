@@ -3,7 +3,7 @@ import { EventEmitter } from "node:events";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { expect, test } from "vitest";
 import { ApiError } from "../../errors.ts";
-import { ClientGoneError } from "../../http/client.ts";
+import { ClientGoneError } from "../../http/http-client.ts";
 import { HashQueue, LoginBackoff } from "./password.ts";
 import { stub } from "../../../test/fixtures/stub.ts";
 

@@ -13,11 +13,11 @@ import {
   MAX_SUCCEEDED_PAIRS,
   MAX_WAITING_HASHES,
   MAX_WAITING_HASHES_PER_CLIENT,
-} from "../limits.ts";
+} from "../auth-limits.ts";
 import { orgOf } from "../request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { FairQueue } from "../../admission/fair-queue.ts";
-import { goneSignal, networkOf } from "../../http/client.ts";
+import { goneSignal, networkOf } from "../../http/http-client.ts";
 import { type Failures, FORGET_AFTER_MS, type LoginFailures } from "./login-failures.ts";
 
 /** OWASP Password Storage Cheat Sheet: Argon2id (the default of the library) with m=19 MiB, t=2, p=1. */

@@ -8,12 +8,12 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { accountsApp, type AccountsApp, brief, type Clock, directKey, makeOrg, type Org } from "../../../test/fixtures/accounts-app.ts";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
 import { addServiceRoutes } from "../../alerting/mount.ts";
-import { createRuleRoutes } from "../../alerting/routes.ts";
-import { RuleTable, type AlertingTables } from "../../alerting/table.ts";
+import { createRuleRoutes } from "../../alerting/alert-rule-routes.ts";
+import { RuleTable, type AlertingTables } from "../../alerting/alert-rule-table.ts";
 import { ResponseBudget } from "../../http/response-budget.ts";
 import { registerLogRoutes } from "../../query/native/log-routes.ts";
 import { ReadTokens } from "./read-token.ts";
-import type { AccountTables } from "./table.ts";
+import type { AccountTables } from "./account-tables.ts";
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 1440 * MINUTE_MS;

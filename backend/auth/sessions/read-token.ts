@@ -10,7 +10,7 @@ import { ApiError } from "../../errors.ts";
 import { parseUuid } from "../../http/schemas.ts";
 import { changedRows } from "../../engines/relational/bulk-rows.ts";
 import { isCurrentlyValid, isSigned, JWT_HEADER, parseClaims, signClaims, type SigningSecrets, verifyingSecrets } from "./session.ts";
-import { type AccountDb, findReadTokens, type ReadTokenRow, WATCHED_READ_TOKENS } from "./table.ts";
+import { type AccountDb, findReadTokens, type ReadTokenRow, WATCHED_READ_TOKENS } from "./account-tables.ts";
 
 const AUDIENCE = "atherops-read";
 /** All our tokens begin with this. */

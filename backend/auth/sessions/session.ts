@@ -6,13 +6,13 @@
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from "node:crypto";
 import { decodeJwt, decodeProtectedHeader, type JWTPayload, SignJWT } from "jose";
 import type { DatabaseOutage } from "../database-outage.ts";
-import { MAX_CACHED_USERS } from "../limits.ts";
+import { MAX_CACHED_USERS } from "../auth-limits.ts";
 import { LookupCache, type LookupSource } from "../lookup-cache.ts";
 import { ApiError } from "../../errors.ts";
 import { parseUuid } from "../../http/schemas.ts";
 import type { SessionUser } from "../request-identity.ts";
 import { changedRows } from "../../engines/relational/bulk-rows.ts";
-import { type AccountDb, findUsers, type UserRow, WATCHED_USERS } from "./table.ts";
+import { type AccountDb, findUsers, type UserRow, WATCHED_USERS } from "./account-tables.ts";
 
 const ALGORITHM = "HS256";
 const ISSUER = "atherops";

@@ -3,7 +3,7 @@
 // once; at another replica, the provider refuses the code that was already used.
 import { createHash, type KeyObject, randomBytes } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { MAX_ENDED_ATTEMPTS } from "../limits.ts";
+import { MAX_ENDED_ATTEMPTS } from "../auth-limits.ts";
 import { signClaims, type SigningSecrets, verifiedClaims, verifyingSecrets } from "../sessions/session.ts";
 import { readCookie, setCookie } from "../../http/cookies.ts";
 

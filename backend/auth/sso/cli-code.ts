@@ -8,7 +8,7 @@ import type { JWTPayload } from "jose";
 import type { Kysely } from "kysely";
 import { insertBrowserSession } from "../sessions/browser-session.ts";
 import { type Sessions, signClaims, type SigningSecrets, verifiedClaims, verifyingSecrets } from "../sessions/session.ts";
-import type { AccountTables, UserRow } from "../sessions/table.ts";
+import type { AccountTables, UserRow } from "../sessions/account-tables.ts";
 import type { SessionUser } from "../request-identity.ts";
 import { readCookie, setCookie } from "../../http/cookies.ts";
 import { parseUuid } from "../../http/schemas.ts";

@@ -19,7 +19,7 @@ import {
 import { Agent, type Dispatcher, fetch, ProxyAgent, type RequestInit } from "undici";
 import { isLoopback } from "../../../common/ip-networks.ts";
 import { isExempt } from "../../../common/no-proxy.ts";
-import { MAX_PROVIDER_RESPONSE_BYTES } from "../limits.ts";
+import { MAX_PROVIDER_RESPONSE_BYTES } from "../auth-limits.ts";
 import { type Attempt, challengeOf } from "./attempt.ts";
 
 const TIMEOUT_S = 10;

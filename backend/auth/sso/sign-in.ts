@@ -2,12 +2,12 @@
 // address. Organisation and role come from the current groups, and a user without a granted group gets no access. Users of single sign-on
 // have no password, so a password that was set earlier does not give access to what the provider grants.
 import type { Kysely, Transaction } from "kysely";
-import { MAX_GROUPS } from "../limits.ts";
+import { MAX_GROUPS } from "../auth-limits.ts";
 import { RANK, type Role } from "../request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import type { GroupGrant } from "../../settings.ts";
 import { requireCapacity } from "../../tenants/accounts/row-limits.ts";
-import { type AccountTables, EMAIL_SCHEMA, insertUser, NO_PASSWORD, normalEmail, type UserRow } from "../sessions/table.ts";
+import { type AccountTables, EMAIL_SCHEMA, insertUser, NO_PASSWORD, normalEmail, type UserRow } from "../sessions/account-tables.ts";
 import { requireOtherAdmins, lockOperators } from "../../tenants/accounts/users.ts";
 import { lockOrg, tenantDatabase } from "../../engines/relational/tenant-database.ts";
 

@@ -6,7 +6,7 @@ import { queryRange } from "../metrics/prometheus.ts";
 import { PromqlField } from "../metrics/promql-field.tsx";
 import { useLoaded, useDebounced } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
-import { splitComparison, splitLines, type LogCondition, parsePairs, formatPairs, RULES, type Rule } from "./rule.ts";
+import { splitComparison, splitLines, type LogCondition, parsePairs, formatPairs, RULES, type Rule } from "./console-rule.ts";
 import { Problem } from "../parts/common.tsx";
 import { Checkbox, Field, Select, TextArea } from "../parts/controls.tsx";
 import { SavingForm } from "../parts/saving-form.tsx";

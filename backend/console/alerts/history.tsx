@@ -2,7 +2,7 @@
 import type { ApiResponses } from "../../client/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { timestampText, span } from "../state/time.ts";
-import { RULES } from "./rule.ts";
+import { RULES } from "./console-rule.ts";
 import { Status } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";

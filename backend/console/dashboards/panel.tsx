@@ -2,8 +2,8 @@
 // first becomes visible.
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { levelClass } from "../logs/histogram.tsx";
-import { queryParameters, type LogRow } from "../logs/rows.ts";
+import { levelClass } from "../logs/log-histogram.tsx";
+import { queryParameters, type LogRow } from "../logs/log-rows.ts";
 import { Chart } from "../metrics/chart.tsx";
 import { readExemplars } from "../metrics/exemplars.tsx";
 import { type LabelledSeries, queryInstant, queryRange, type Series, seriesName } from "../metrics/prometheus.ts";

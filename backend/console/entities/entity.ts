@@ -1,7 +1,7 @@
 // Clusters, nodes, hosts, namespaces, workloads and pods: their addresses in the console, and the queries for their metrics, logs, events,
 // traces and alerts. Names come from senders, so every name in a query is quoted.
 import { formatTerm } from "../logs/query-line.ts";
-import type { LogRow } from "../logs/rows.ts";
+import type { LogRow } from "../logs/log-rows.ts";
 import { address } from "../state/route.ts";
 import type { AddressRange } from "../state/time.ts";
 import { formatAttribute } from "../traces/search.ts";

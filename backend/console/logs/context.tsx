@@ -2,9 +2,9 @@
 import { useSignal } from "@preact/signals";
 import { type Loaded, useLoaded } from "../state/loaded.ts";
 import { timeText, day } from "../state/time.ts";
-import { levelClass } from "./histogram.tsx";
+import { levelClass } from "./log-histogram.tsx";
 import { rowsBeyond, neighbourFilters, SCOPES, type Scope, type Side, sideRange } from "./neighbours.ts";
-import type { LogRow } from "./rows.ts";
+import type { LogRow } from "./log-rows.ts";
 import { Problem } from "../parts/common.tsx";
 import { Button, Select } from "../parts/controls.tsx";
 import { visible } from "../parts/text.ts";

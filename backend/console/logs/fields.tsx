@@ -8,7 +8,7 @@ import { type Loaded, useLoaded } from "../state/loaded.ts";
 import { rangeQuery, currentRange } from "../state/time.ts";
 import type { Field } from "./query-field.tsx";
 import { type Term, formatFieldName } from "./query-line.ts";
-import { queryProblem } from "./rows.ts";
+import { queryProblem } from "./log-rows.ts";
 
 const SHOWN_VALUES = 10;
 /** The backend cuts values at this length. */

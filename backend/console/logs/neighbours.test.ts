@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { rowsBeyond, neighbourFilters, sideRange } from "./neighbours.ts";
-import type { LogRow } from "./rows.ts";
+import type { LogRow } from "./log-rows.ts";
 
 function row(message: string, nanoseconds = 0, more: Partial<LogRow> = {}): LogRow {
   const timestamp = `2026-11-22T10:00:00.${String(nanoseconds).padStart(9, "0")}Z`;

@@ -2,7 +2,7 @@
 // the same timestamp is on one side only, in the order in which the backend pages through them. Identical records cannot be distinguished,
 // so it does not matter which of them was chosen.
 import type { Query } from "../state/api.ts";
-import type { LogRow } from "./rows.ts";
+import type { LogRow } from "./log-rows.ts";
 
 export type Side = "before" | "after";
 export type Scope = "stream" | "host";

@@ -1,7 +1,7 @@
 // The address of one record: its time and a hash of its content. The API has no record ids; records that are equal in all fields share an
 // address, which shows the same text.
 import { page, type Query } from "../state/api.ts";
-import type { LogRow } from "./rows.ts";
+import type { LogRow } from "./log-rows.ts";
 
 const MAX_PAGES = 4;
 

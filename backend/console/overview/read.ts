@@ -4,7 +4,7 @@ import { listChannels } from "../notification/resources.ts";
 import type { ApiResponses } from "../../client/api.ts";
 import { readFleetMembers, isOldKey, type Member } from "../fleet/members.ts";
 import { readServices, worstFirst } from "../services/service.ts";
-import type { ServiceTableProps } from "../services/table.tsx";
+import type { ServiceTableProps } from "../services/service-table.tsx";
 import { call } from "../state/api.ts";
 
 const HOUR_MS = 3_600_000;

@@ -1,8 +1,8 @@
 // The log records of a trace, below its spans; those of the selected span are marked. Each links to the log explorer.
 import { recordAddress } from "../logs/record-address.ts";
-import { levelClass } from "../logs/histogram.tsx";
+import { levelClass } from "../logs/log-histogram.tsx";
 import { formatTerm } from "../logs/query-line.ts";
-import type { LogRow } from "../logs/rows.ts";
+import type { LogRow } from "../logs/log-rows.ts";
 import { Problem } from "../parts/common.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";

@@ -6,7 +6,7 @@ import { existsSync, readdirSync, statSync } from "node:fs";
 import { link, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { folderSynced, makeFolder } from "../../../common/files.ts";
-import { MAX_DEAD_LETTER_BYTES, MAX_DEAD_LETTER_FILES } from "../limits.ts";
+import { MAX_DEAD_LETTER_BYTES, MAX_DEAD_LETTER_FILES } from "../engine-limits.ts";
 import { decodeRecords } from "./record.ts";
 
 /** Deleted organisations → when their deletion was requested, in Unix milliseconds. */

@@ -1,6 +1,6 @@
 import { afterAll, expect, test } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
-import { cacheArguments, memoryLimitBytes, openEmbedded } from "./embedded.ts";
+import { cacheArguments, memoryLimitBytes, openEmbedded } from "./embedded-clickhouse.ts";
 
 const MIB = 1024 * 1024;
 const folder = temporaryFolder();

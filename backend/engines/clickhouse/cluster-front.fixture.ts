@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
-import { type ClickHouse, openClickHouse } from "./client.ts";
+import { type ClickHouse, openClickHouse } from "./clickhouse-client.ts";
 import { startHttpFront } from "./http-front.fixture.ts";
 import { prepare } from "./prepare.ts";
 

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { stub } from "../../../test/fixtures/stub.ts";
 import { eraseOrganisation, purgeExpired } from "../../storage/removal/removal.ts";
-import { type ClickHouse, openClickHouse, type Shard } from "./client.ts";
+import { type ClickHouse, openClickHouse, type Shard } from "./clickhouse-client.ts";
 import { applyRetention } from "./migrate.ts";
 import { prepare } from "./prepare.ts";
 import { Sql, sql } from "./sql.ts";

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { pino } from "pino";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
-import { openClickHouse } from "./client.ts";
+import { openClickHouse } from "./clickhouse-client.ts";
 import { migrate } from "./migrate.ts";
 import { sql } from "./sql.ts";
 

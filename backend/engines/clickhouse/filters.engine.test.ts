@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { type ClickHouse, openClickHouse } from "./client.ts";
+import { type ClickHouse, openClickHouse } from "./clickhouse-client.ts";
 import { migrate } from "./migrate.ts";
 import { sql, Sql } from "./sql.ts";
 

@@ -1,11 +1,11 @@
 // Makes a snapshot of the embedded engine's tables with hard links, while inserts and merges continue (`ALTER TABLE … FREEZE`). The
 // embedded engine rejects `BACKUP … TO File` and `TO Disk`, because both need a server's configuration. Invariant: a snapshot is only a
 // folder; together with the definitions of the tables it is a folder that the engine can open.
-import { quoteName } from "./shards.ts";
+import { quoteName } from "./clickhouse-shards.ts";
 import { existsSync, lstatSync, readdirSync, readFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import type { ClickHouse } from "./client.ts";
+import type { ClickHouse } from "./clickhouse-client.ts";
 import { sql } from "./sql.ts";
 
 /** Characters that the engine does not escape in the name of a folder. */

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { pino } from "pino";
 import { expect, it, onTestFinished } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
-import { openClickHouse } from "./client.ts";
+import { openClickHouse } from "./clickhouse-client.ts";
 import { type JournaledEntry, RowJournal } from "./row-journal.ts";
 
 /** What a start with a server says, where the embedded engine was before. */

@@ -4,8 +4,8 @@
 import { readdir, readFile } from "node:fs/promises";
 import { pause } from "../../../common/loop.ts";
 import type { Log } from "../../operations/log.ts";
-import type { Shard } from "./client.ts";
-import { onCluster } from "./shards.ts";
+import type { Shard } from "./clickhouse-client.ts";
+import { onCluster } from "./clickhouse-shards.ts";
 import { sql, Sql } from "./sql.ts";
 
 const MIGRATIONS = new URL("./migrations/", import.meta.url);

@@ -3,9 +3,9 @@
 // one server and on a cluster. Decision: docs/adr/0041-clickhouse-shards.md.
 import { StartError } from "../../errors.ts";
 import type { Log } from "../../operations/log.ts";
-import type { ClickHouse, Shard } from "./client.ts";
+import type { ClickHouse, Shard } from "./clickhouse-client.ts";
 import { applyMergeSync, definitionOf, migrate, modify, ttlOf } from "./migrate.ts";
-import { distributedDatabase, onCluster, quoteName } from "./shards.ts";
+import { distributedDatabase, onCluster, quoteName } from "./clickhouse-shards.ts";
 import { Sql, sql } from "./sql.ts";
 import { TENANT_TABLES } from "./tenant-filter.ts";
 

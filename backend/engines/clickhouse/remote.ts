@@ -9,7 +9,7 @@ import { untilAborted } from "./cancel.ts";
 import { type Engine, maxEnding, type ReadLimits } from "./engine.ts";
 import { coalescePieces } from "../pieces.ts";
 import { columnNames, nativeBlock } from "./native-block.ts";
-import { distributedDatabase, withGlobalSubqueries } from "./shards.ts";
+import { distributedDatabase, withGlobalSubqueries } from "./clickhouse-shards.ts";
 import { DDL_SETTINGS, insertSettings, killStatement, QUERY_SETTINGS, quorumSettings, readSettings } from "./statement-settings.ts";
 
 const REQUEST_TIMEOUT_MS = 60_000;

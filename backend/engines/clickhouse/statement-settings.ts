@@ -1,13 +1,13 @@
 // Defines the settings that every statement carries, embedded or remote, so that neither a server's profile nor a version's default changes
 // the meaning of a statement.
-import { MAX_READ_MEMORY_BYTES } from "../limits.ts";
+import { MAX_READ_MEMORY_BYTES } from "../engine-limits.ts";
 import type { Insert, ReadLimits } from "./engine.ts";
 import { Sql, sql } from "./sql.ts";
 import { tenantFilter } from "./tenant-filter.ts";
 
 /**
  * A query of the backend itself has limits of time and memory, and returns 64-bit integers as strings, because a double would round them.
- * It fails while a shard (with `everyReplica` of client.ts, a replica) is unavailable, because whether rows are stored, deleted or changed
+ * It fails while a shard (with `everyReplica` of clickhouse-client.ts, a replica) is unavailable, because whether rows are stored, deleted or changed
  * must not be decided from incomplete data.
  */
 export const QUERY_SETTINGS =

@@ -1,6 +1,6 @@
 // Rows of several organisations in every table that the backend fills, and statements without any condition, for tests of the condition
 // that the engine adds.
-import type { Shard } from "./client.ts";
+import type { Shard } from "./clickhouse-client.ts";
 import { sql } from "./sql.ts";
 
 export const ORGS = ["blue", "red", "it's"];

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { pino } from "pino";
 import { expect, test } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
-import { openClickHouse } from "./client.ts";
+import { openClickHouse } from "./clickhouse-client.ts";
 import { startHttpFront } from "./http-front.fixture.ts";
 import { applyRetention, definitionOf, ttlOf } from "./migrate.ts";
 import { prepare } from "./prepare.ts";

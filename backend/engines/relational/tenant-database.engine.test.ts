@@ -3,8 +3,8 @@ import { randomUUID } from "node:crypto";
 import { type Kysely, sql } from "kysely";
 import { beforeAll, expect, it } from "vitest";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
-import type { AccountTables } from "../../auth/sessions/table.ts";
-import type { EnrolmentTables } from "../../tenants/enrolment/table.ts";
+import type { AccountTables } from "../../auth/sessions/account-tables.ts";
+import type { EnrolmentTables } from "../../tenants/enrolment/enrolment-tables.ts";
 import { migrate } from "./migrate.ts";
 import { TENANT_TABLES, tenantDatabase } from "./tenant-database.ts";
 

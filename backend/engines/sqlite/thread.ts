@@ -4,7 +4,7 @@
 import { DatabaseSync, type SQLInputValue, type SQLOutputValue, type StatementSync } from "node:sqlite";
 import { parentPort, workerData } from "node:worker_threads";
 import { freeHeapWhenIdle } from "../heap.ts";
-import { MAX_PREPARED_STATEMENTS, MAX_RESULT_ROWS, MAX_WAL_BYTES } from "../limits.ts";
+import { MAX_PREPARED_STATEMENTS, MAX_RESULT_ROWS, MAX_WAL_BYTES } from "../engine-limits.ts";
 
 export interface Statement {
   readonly id: number;

@@ -3,7 +3,7 @@
 // keywords used as names, strings next to operators, unusual names and braces; a time that overflows panics too. Invariant: the printed
 // form of an accepted expression is valid, and its times do not overflow. Every rejected expression can be written in another form.
 import { expressionDurationMs } from "../../../common/duration.ts";
-import { MAX_DURATION_MS, MAX_EXPRESSION_BYTES } from "../limits.ts";
+import { MAX_DURATION_MS, MAX_EXPRESSION_BYTES } from "../engine-limits.ts";
 import { ExpressionError, tokenize, type Token } from "./expression-tokens.ts";
 
 /** Keywords of the language; each is allowed only in its own positions, and never as a name. */

@@ -7,7 +7,7 @@ import type { Log } from "../../operations/log.ts";
 import { AppendLog, type AppendLogOptions, readSegments, type Segment, type SegmentContent } from "../append-log/append-log.ts";
 import type { Deletions } from "../append-log/dead-letters.ts";
 import type { LogRecord } from "../append-log/record.ts";
-import { MAX_JOURNAL_BYTES } from "../limits.ts";
+import { MAX_JOURNAL_BYTES } from "../engine-limits.ts";
 
 /** Twice what the engine needs, plus a margin. */
 const KEEP_MS = 15_000;

@@ -6,7 +6,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
-import { MAX_RULES_PER_DRY_RUN } from "../limits.ts";
+import { MAX_RULES_PER_DRY_RUN } from "../engine-limits.ts";
 import { findProgram } from "../child.ts";
 import { listItem, literal, renderGroup, renderRuleFile, type RuleGroup } from "./rule-files.ts";
 

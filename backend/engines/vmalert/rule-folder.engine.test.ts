@@ -5,8 +5,8 @@ import { parse } from "yaml";
 import { freePorts, temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { toolPath } from "../../../hack/fetch-tools.ts";
 import { createLog } from "../../operations/log.ts";
-import { VmalertClient } from "./client.ts";
-import { startEvaluator } from "./embedded.ts";
+import { VmalertClient } from "./vmalert-client.ts";
+import { startEvaluator } from "./embedded-vmalert.ts";
 import { renderGroup, renderRuleFile, RuleFolder } from "./rule-files.ts";
 
 const group = (name: string, alert = "a"): string =>

@@ -3,7 +3,7 @@ import { startTestEngine, type TestEngine } from "../../../test/fixtures/metrics
 import type { SigningKey } from "../../auth/request-identity.ts";
 import { ActiveSeries } from "../../storage/metrics/active-series.ts";
 import { createExpositionIngest } from "./exposition-ingest.ts";
-import { VictoriaMetricsStore } from "../../storage/metrics/store.ts";
+import { VictoriaMetricsStore } from "../../storage/metrics/metric-store.ts";
 import { stub } from "../../../test/fixtures/stub.ts";
 
 let engine: TestEngine;

@@ -8,7 +8,7 @@ import type { IngestSignal } from "../ingest-handler.ts";
 import { type ExpositionCounts, ExpositionError, validateExposition } from "./exposition.ts";
 import type { SeriesLimits } from "./plain-lines.ts";
 import type { ActiveSeries } from "../../storage/metrics/active-series.ts";
-import type { MetricsStore } from "../../storage/metrics/store.ts";
+import type { MetricsStore } from "../../storage/metrics/metric-store.ts";
 
 export interface MetricsIngestOptions {
   /** Samples that are older than the organisation's retention are dropped and counted. */

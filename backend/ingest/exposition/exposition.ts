@@ -10,7 +10,7 @@
 // is one file because its functions share the offset in the body.
 import { isUtf8 } from "node:buffer";
 import { setImmediate as yieldToEventLoop } from "node:timers/promises";
-import { MAX_LINE_BYTES } from "../limits.ts";
+import { MAX_LINE_BYTES } from "../ingest-limits.ts";
 import { PLAIN_LINES, type PlainLines, type SeriesLimits } from "./plain-lines.ts";
 
 export type DropReason =

@@ -9,13 +9,13 @@ import { Client, compressionAlgorithms, credentials, Metadata, type ServiceError
 import { afterAll, beforeEach, expect, test } from "vitest";
 import type { Sender } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
-import { Connections } from "../../http/connections.ts";
+import { Connections } from "../../http/server-connections.ts";
 import { makeCertificate } from "../../../test/fixtures/certificate.ts";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { createLog } from "../../operations/log.ts";
 import { createOwnMetrics } from "../../operations/own-metrics.ts";
 import { IngestHandler, type IngestSignal } from "../ingest-handler.ts";
-import { MAX_GRPC_MESSAGE_BYTES } from "../limits.ts";
+import { MAX_GRPC_MESSAGE_BYTES } from "../ingest-limits.ts";
 import { bytesField } from "../otlp/answers.ts";
 import { GrpcServer } from "./grpc-server.ts";
 import { otlpMethods } from "./otlp-service.ts";

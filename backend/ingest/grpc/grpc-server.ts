@@ -16,13 +16,13 @@ import {
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { ApiError } from "../../errors.ts";
-import { type Connections, UNAUTHENTICATED_IDLE_S } from "../../http/connections.ts";
+import { type Connections, UNAUTHENTICATED_IDLE_S } from "../../http/server-connections.ts";
 import { limitPieces } from "../../http/counted-request.ts";
-import { MAX_REQUESTS_PER_CONNECTION } from "../../http/limits.ts";
+import { MAX_REQUESTS_PER_CONNECTION } from "../../http/http-limits.ts";
 import { type CertificateFiles, ServedCertificate } from "../../http/listeners.ts";
 import { shakeHandsInTurns } from "../../http/turns.ts";
 import type { Log } from "../../operations/log.ts";
-import { failureTrailers, frameMessage } from "./messages.ts";
+import { failureTrailers, frameMessage } from "./grpc-messages.ts";
 
 /** One call. The method calls `authenticated` with the organisation before it reads any of the message. */
 export interface Call {

@@ -6,10 +6,10 @@ import type { IngestSignal as TokenSignal, IngestTokens } from "../../auth/inges
 import { ApiError } from "../../errors.ts";
 import type { OwnMetrics, Signal } from "../../operations/own-metrics.ts";
 import type { IngestHandler, IngestRequest, IngestSignal } from "../ingest-handler.ts";
-import { MAX_GRPC_MESSAGE_BYTES } from "../limits.ts";
+import { MAX_GRPC_MESSAGE_BYTES } from "../ingest-limits.ts";
 import { successBody } from "../otlp/answers.ts";
 import type { Method } from "./grpc-server.ts";
-import { readHead } from "./messages.ts";
+import { readHead } from "./grpc-messages.ts";
 
 export interface OtlpServiceOptions {
   readonly handler: IngestHandler;

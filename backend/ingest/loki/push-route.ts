@@ -7,7 +7,7 @@ import { ApiError } from "../../errors.ts";
 import { endpoint, type Route } from "../../http/route.ts";
 import type { IngestResult, IngestSignal } from "../ingest-handler.ts";
 import { notStored } from "../record-faults.ts";
-import { CONTENT_TYPES, contentTypeOf, type TokenRouteOptions } from "../routes.ts";
+import { CONTENT_TYPES, contentTypeOf, type TokenRouteOptions } from "../ingest-routes.ts";
 import type { LokiEncoding } from "./push-to-json.ts";
 
 const { protobuf: PROTOBUF, json: JSON_TYPE } = CONTENT_TYPES;

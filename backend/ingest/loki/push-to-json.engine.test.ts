@@ -2,7 +2,7 @@
 // limits.
 import { expect, test } from "vitest";
 import { ApiError } from "../../errors.ts";
-import { MAX_LABELS_OF_STREAM, MAX_STREAMS, MAX_STRUCTURED_METADATA } from "../limits.ts";
+import { MAX_LABELS_OF_STREAM, MAX_STREAMS, MAX_STRUCTURED_METADATA } from "../ingest-limits.ts";
 import { CONTEXT, rowsOf } from "../otlp/decoded-rows.fixture.ts";
 import { openOtlpDecoder } from "../otlp/otlp-decoder.ts";
 import { bytesField } from "../otlp/protobuf/encode.fixture.ts";

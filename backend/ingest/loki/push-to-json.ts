@@ -11,7 +11,7 @@ import {
   MAX_STREAM_LABELS_LENGTH,
   MAX_STREAMS,
   MAX_STRUCTURED_METADATA,
-} from "../limits.ts";
+} from "../ingest-limits.ts";
 import { JsonOutput } from "../json-output.ts";
 import { asObject, FieldError } from "../json-message.ts";
 import { BYTES, MALFORMED, VARINT, WireReader } from "../protobuf/wire-reader.ts";

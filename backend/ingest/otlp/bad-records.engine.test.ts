@@ -8,7 +8,7 @@ import { CONTEXT, readRows, refusal, T } from "./decoded-rows.fixture.ts";
 import { noFaults } from "../record-faults.ts";
 import { bytesField } from "./protobuf/encode.fixture.ts";
 import { logRecord, logsBody, span, stringAttribute } from "./otlp-body.fixture.ts";
-import type { DecodedBody, OtlpSignal } from "./rows.ts";
+import type { DecodedBody, OtlpSignal } from "./decoded-rows.ts";
 
 const BODIES = Number(process.env["RECORD_BODIES"] ?? 300);
 const SEED = Number(process.env["RECORD_SEED"] ?? 1);

@@ -1,7 +1,7 @@
 // Log records and spans that cannot be stored, for tests: each as OTLP/JSON, and what its message names. Invariant: one document becomes a
 // body in each encoding; RAW becomes bytes that are not UTF-8.
 import { encodeProtobuf } from "./protobuf/encode.fixture.ts";
-import type { OtlpSignal } from "./rows.ts";
+import type { OtlpSignal } from "./decoded-rows.ts";
 
 export const RAW = "\uE123";
 const RAW_BYTES = Buffer.from(RAW);

@@ -3,7 +3,7 @@
 // unused fields are never parsed.
 import { isUtf8 } from "node:buffer";
 import { ApiError } from "../../errors.ts";
-import { MAX_RESOURCES_AND_SCOPES, MAX_TOKENS_AT_ONCE } from "../limits.ts";
+import { MAX_RESOURCES_AND_SCOPES, MAX_TOKENS_AT_ONCE } from "../ingest-limits.ts";
 import { keepWithoutId, leaveOut, type RecordFaults } from "../record-faults.ts";
 import { JsonScanner, utf8 } from "./json-scanner.ts";
 import { exactText } from "./exact-integers.ts";

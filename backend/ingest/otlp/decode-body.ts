@@ -1,10 +1,10 @@
 // Validates an OTLP request body and decodes it into rows, on the calling thread: with the kernel if it accepts the body, otherwise on the slow
 // path, which reads JSON and has a message for every error. Invariant: no row is built before the whole body is validated.
-import { MAX_ROWS_BYTES } from "../limits.ts";
+import { MAX_ROWS_BYTES } from "../ingest-limits.ts";
 import { decodeLogs, LOG_SHAPE } from "./decode-logs.ts";
 import { type BatchPlan, estimateRows, planBatch, tooLarge } from "./batch.ts";
 import { type KernelLimits, OTLP_KERNEL } from "./fast-decode.ts";
-import { bodyHashOf, type DecodedBody, type OtlpSignal, ROW_BYTES, type RowContext } from "./rows.ts";
+import { bodyHashOf, type DecodedBody, type OtlpSignal, ROW_BYTES, type RowContext } from "./decoded-rows.ts";
 import { decodeTraces, SPAN_SHAPE } from "./decode-spans.ts";
 import { type LokiEncoding, lokiToJson } from "../loki/push-to-json.ts";
 import { protobufToJson } from "./protobuf/to-json.ts";

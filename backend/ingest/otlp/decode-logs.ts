@@ -7,7 +7,7 @@ import { type BatchPlan, type BatchReader, type BatchShape, readBatch } from "./
 import { FieldError, type Json } from "../json-message.ts";
 import { checkUint32, enumeration, hexId, text, uint64 } from "./json.ts";
 import { addLabels, type ResourceLabels, resourceLabels } from "./labels.ts";
-import { COMMON_COLUMNS, type DecodedBody, RowCollector, type RowContext } from "./rows.ts";
+import { COMMON_COLUMNS, type DecodedBody, RowCollector, type RowContext } from "./decoded-rows.ts";
 import { eachAttribute, valueText } from "./value.ts";
 
 const LOG_CELLS = [

@@ -7,7 +7,7 @@ import { type BatchPlan, type BatchReader, type BatchShape, readBatch } from "./
 import { type Json } from "../json-message.ts";
 import { checkUint32, each, enumeration, hexId, text, uint64, within } from "./json.ts";
 import { addLabels, type ResourceLabels, resourceLabels } from "./labels.ts";
-import { COMMON_COLUMNS, type DecodedBody, RowCollector, type RowContext } from "./rows.ts";
+import { COMMON_COLUMNS, type DecodedBody, RowCollector, type RowContext } from "./decoded-rows.ts";
 import { eachAttribute } from "./value.ts";
 
 const SPAN_CELLS = [

@@ -4,7 +4,7 @@ import { expect } from "vitest";
 import type { NativeColumns, NativeType } from "../../engines/clickhouse/native-block.ts";
 import { ApiError } from "../../errors.ts";
 import { LOG_COLUMNS } from "./decode-logs.ts";
-import type { DaySection, DecodedBody, OtlpSignal, RowContext } from "./rows.ts";
+import type { DaySection, DecodedBody, OtlpSignal, RowContext } from "./decoded-rows.ts";
 import { SPAN_COLUMNS } from "./decode-spans.ts";
 import { decodeWithHash, logsBody } from "./otlp-body.fixture.ts";
 import type { OtlpDecoder } from "./otlp-decoder.ts";

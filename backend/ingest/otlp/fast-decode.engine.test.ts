@@ -8,7 +8,7 @@ import { decodeWithHash, logRecord, logsBody, span, stringAttribute, tracesBody 
 import { Kernel } from "./fast-decode.ts";
 import { openComparison } from "./kernel-comparison.fixture.ts";
 import { damaged, DIGITS, document, number, NUMBERS, Random, type Signal } from "./random-documents.fixture.ts";
-import type { RowContext } from "./rows.ts";
+import type { RowContext } from "./decoded-rows.ts";
 
 const DOCUMENTS = Number(process.env["KERNEL_DOCUMENTS"] ?? 6000);
 const SEED = Number(process.env["KERNEL_SEED"] ?? 1);

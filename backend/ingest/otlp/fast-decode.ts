@@ -17,7 +17,7 @@ import {
   ROW_BYTES,
   type RowContext,
   senderCells,
-} from "./rows.ts";
+} from "./decoded-rows.ts";
 
 /** Compiled by hack/kernel.mjs. A checkout in which `npm start` or `npm test` never ran does not have it. */
 export const KERNEL_FILE = fileURLToPath(new URL("./kernel.wasm", import.meta.url));

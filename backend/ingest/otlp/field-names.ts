@@ -1,7 +1,7 @@
 // Refuses the field names of protobuf in OTLP/JSON, such as `time_unix_nano`, which the OTLP specification does not allow: as unknown fields
 // they would be ignored, and a sender would take records without their time or their text for stored.
 import { ApiError } from "../../errors.ts";
-import { type Message, REQUESTS } from "./protobuf/messages.ts";
+import { type Message, REQUESTS } from "./protobuf/protobuf-messages.ts";
 
 /** Names of fields in JSON, by the different names in protobuf. */
 const JSON_NAMES = new Map<string, string>();

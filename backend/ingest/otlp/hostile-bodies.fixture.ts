@@ -1,6 +1,6 @@
 // Bodies of logs and traces that cost the most for their size, for tests: resources that are copied into thousands of records, and every
 // dense form of JSON. `answer` is the expected result.
-import type { OtlpSignal } from "./rows.ts";
+import type { OtlpSignal } from "./decoded-rows.ts";
 import { logsBody, stringAttribute, tracesBody } from "./otlp-body.fixture.ts";
 
 const MIB = 1024 * 1024;

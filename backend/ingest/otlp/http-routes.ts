@@ -7,7 +7,7 @@ import { sendError } from "../../http/error-response.ts";
 import { endpoint, type Route } from "../../http/route.ts";
 import type { Signal } from "../../operations/own-metrics.ts";
 import type { IngestSignal } from "../ingest-handler.ts";
-import { CONTENT_TYPES, contentTypeOf, type TokenRouteOptions } from "../routes.ts";
+import { CONTENT_TYPES, contentTypeOf, type TokenRouteOptions } from "../ingest-routes.ts";
 import { errorBody, type OtlpEncoding, successBody } from "./answers.ts";
 
 const MESSAGES: Readonly<Record<Signal, string>> = { logs: "Logs", traces: "Trace", metrics: "Metrics" };

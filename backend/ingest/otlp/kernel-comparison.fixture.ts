@@ -6,7 +6,7 @@ import { Kernel, KERNEL_FILE } from "./fast-decode.ts";
 import { decodeSlowPath } from "./otlp-body.fixture.ts";
 import { protobufToJson } from "./protobuf/to-json.ts";
 import type { Signal } from "./random-documents.fixture.ts";
-import type { DecodedBody, RowContext } from "./rows.ts";
+import type { DecodedBody, RowContext } from "./decoded-rows.ts";
 
 export function openComparison(encoding: "json" | "protobuf", context: RowContext) {
   const kernel = new Kernel(readFileSync(KERNEL_FILE));

@@ -2,8 +2,8 @@
 // decoded them. Invariant: the function is pure, runs on any thread, and is bounded, however many names a body contains.
 import { type NativeRows, streamsByColumn } from "../../engines/clickhouse/native-block.ts";
 import { encodedStrings, latin1 } from "../../engines/clickhouse/native-columns.ts";
-import { MAX_OPERATIONS_PER_BODY, MAX_OPERATION_NAME_BYTES } from "../limits.ts";
-import type { DayOperations, DaySection, Operation } from "./rows.ts";
+import { MAX_OPERATIONS_PER_BODY, MAX_OPERATION_NAME_BYTES } from "../ingest-limits.ts";
+import type { DayOperations, DaySection, Operation } from "./decoded-rows.ts";
 import { SPAN_COLUMNS } from "./decode-spans.ts";
 
 const EMPTY_CELL = "\0";

@@ -1,7 +1,7 @@
 // Builds OTLP/JSON bodies as senders write them, and decodes bodies on the calling thread, for tests and benchmarks.
 import type { SigningKey } from "../../auth/request-identity.ts";
 import { type DecodeTask, validateBody } from "./decode-body.ts";
-import type { DecodedBody, RowContext } from "./rows.ts";
+import type { DecodedBody, RowContext } from "./decoded-rows.ts";
 
 export interface TestAttribute {
   key: string;

@@ -12,9 +12,9 @@ import { freeBuffer } from "../../../common/http.ts";
 import { ApiError } from "../../errors.ts";
 import { FairQueue } from "../../admission/fair-queue.ts";
 import { ByteBudget, type Reservation } from "../../admission/byte-budget.ts";
-import { MAX_DECODER_THREADS, MAX_ROWS_BYTES, MAX_WAITING_BODIES_PER_ORG } from "../limits.ts";
+import { MAX_DECODER_THREADS, MAX_ROWS_BYTES, MAX_WAITING_BODIES_PER_ORG } from "../ingest-limits.ts";
 import type { KernelLimits } from "./fast-decode.ts";
-import type { DecodedBody } from "./rows.ts";
+import type { DecodedBody } from "./decoded-rows.ts";
 import {
   asJson,
   decompressedBytes,

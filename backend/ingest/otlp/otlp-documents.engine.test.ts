@@ -1,6 +1,6 @@
 /* oxlint-disable vitest/no-conditional-expect -- a body that takes no memory, and a text at random, may be one that is refused */
 // Which documents are accepted, and with which messages others are refused: because of their fields, their JSON, or their size once parsed.
-import type { OtlpSignal } from "./rows.ts";
+import type { OtlpSignal } from "./decoded-rows.ts";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { decodeWith, refusal, rowsOf, T } from "./decoded-rows.fixture.ts";

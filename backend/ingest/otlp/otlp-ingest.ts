@@ -5,7 +5,7 @@ import type { OtlpDecoder } from "./otlp-decoder.ts";
 import type { IngestContext, IngestSignal } from "../ingest-handler.ts";
 import { noFaults, requireUsable } from "../record-faults.ts";
 import { createIds } from "./ids.ts";
-import type { OtlpBatch, OtlpSignal } from "./rows.ts";
+import type { OtlpBatch, OtlpSignal } from "./decoded-rows.ts";
 
 interface OtlpIngestOptions {
   readonly signal: OtlpSignal;

@@ -1,6 +1,6 @@
 // Converts OTLP's AnyValue and attributes to text, as the mapping tables of the contract define: scalars as they are written, lists and
 // maps as plain JSON, bytes as base64, the empty value as "". Invariant: every kind is accepted, and no nesting overflows the stack.
-import { MAX_VALUE_DEPTH } from "../limits.ts";
+import { MAX_VALUE_DEPTH } from "../ingest-limits.ts";
 import { FieldError, type Json } from "../json-message.ts";
 import { double, each, int64, within } from "./json.ts";
 

@@ -6,7 +6,7 @@ import { WRITE_KERNEL } from "./fast-check.ts";
 import { ownBytes } from "../../engines/pieces.ts";
 import { isUtf8 } from "node:buffer";
 import { type HashKey, hashOf } from "../../storage/metrics/series-hash.ts";
-import { MAX_REWRITTEN_BYTES } from "../limits.ts";
+import { MAX_REWRITTEN_BYTES } from "../ingest-limits.ts";
 import type { SeriesLimits } from "../exposition/plain-lines.ts";
 import { leaveOut, noFaults, type RecordFaults, withFaults } from "../record-faults.ts";
 import { decompressSnappy, snappyLength } from "../snappy.ts";

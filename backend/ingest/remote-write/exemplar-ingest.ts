@@ -6,9 +6,9 @@ import type { NativeColumns } from "../../engines/clickhouse/native-block.ts";
 import type { MapColumn } from "../../engines/clickhouse/native-columns.ts";
 import { ApiError } from "../../errors.ts";
 import type { IngestContext, IngestResult } from "../ingest-handler.ts";
-import { MAX_EXEMPLARS_PER_MINUTE } from "../limits.ts";
+import { MAX_EXEMPLARS_PER_MINUTE } from "../ingest-limits.ts";
 import { createIds } from "../otlp/ids.ts";
-import { bodyHashOf, COMMON_COLUMNS, type OtlpBatch, RowCollector } from "../otlp/rows.ts";
+import { bodyHashOf, COMMON_COLUMNS, type OtlpBatch, RowCollector } from "../otlp/decoded-rows.ts";
 import type { Exemplar, LabelPairs } from "./exemplar-list.ts";
 
 const CELLS = [

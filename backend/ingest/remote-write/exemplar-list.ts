@@ -1,6 +1,6 @@
 // Collects the exemplars of a request of remote write or of OTLP metrics, on the calling thread. Invariant: their number and size are
 // limited; the others are counted by reason and never fail the request, because its samples are worth more.
-import { MAX_EXEMPLAR_BYTES, MAX_EXEMPLAR_LABEL_BYTES, MAX_EXEMPLARS_OF_REQUEST } from "../limits.ts";
+import { MAX_EXEMPLAR_BYTES, MAX_EXEMPLAR_LABEL_BYTES, MAX_EXEMPLARS_OF_REQUEST } from "../ingest-limits.ts";
 import type { WriteRequest } from "./write-request.ts";
 
 export type LabelPairs = readonly (readonly [name: string, value: string])[];

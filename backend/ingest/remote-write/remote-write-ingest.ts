@@ -3,7 +3,7 @@
 // count as memory of the request.
 import { FairQueue } from "../../admission/fair-queue.ts";
 import type { ActiveSeries } from "../../storage/metrics/active-series.ts";
-import type { MetricsStore } from "../../storage/metrics/store.ts";
+import type { MetricsStore } from "../../storage/metrics/metric-store.ts";
 import { LARGE_QUEUE, storeLimits } from "../exposition/exposition-ingest.ts";
 import type { IngestResult, IngestSignal } from "../ingest-handler.ts";
 import { requireUsable } from "../record-faults.ts";

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startTestEngine, type TestEngine } from "../../../test/fixtures/metrics-engine.ts";
 import { ActiveSeries } from "../../storage/metrics/active-series.ts";
-import { VictoriaMetricsStore } from "../../storage/metrics/store.ts";
+import { VictoriaMetricsStore } from "../../storage/metrics/metric-store.ts";
 import { createExpositionIngest } from "../exposition/exposition-ingest.ts";
 import type { IngestResult, IngestSignal } from "../ingest-handler.ts";
 import { MetricsThreads } from "../otlp/metrics/metrics-threads.ts";

@@ -1,7 +1,7 @@
 // Writes series as remote write 1.0 requests in Snappy's format, without compression. The metrics engine gets them instead of requests that
 // cannot be passed on unchanged. Invariant: bodies are split between series and samples, at about 4 MiB, and their total size has a limit.
 import { ApiError } from "../../errors.ts";
-import { MAX_REWRITTEN_BYTES } from "../limits.ts";
+import { MAX_REWRITTEN_BYTES } from "../ingest-limits.ts";
 import type { WriteRequest } from "./write-request.ts";
 
 const CUT_BYTES = 4 * 1024 * 1024;

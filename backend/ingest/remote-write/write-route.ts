@@ -7,7 +7,7 @@ import { ApiError } from "../../errors.ts";
 import { endpoint, type Route } from "../../http/route.ts";
 import { type IngestResult, type IngestSignal, isExemplarReason } from "../ingest-handler.ts";
 import { notStored } from "../record-faults.ts";
-import { CONTENT_TYPES, contentTypeOf, type TokenRouteOptions } from "../routes.ts";
+import { CONTENT_TYPES, contentTypeOf, type TokenRouteOptions } from "../ingest-routes.ts";
 
 const MESSAGES: Readonly<Record<string, "remote_write" | "remote_write_2">> = {
   "": "remote_write",

@@ -1,12 +1,12 @@
 // Lists the firing alerts of an organisation with their receivers and silences, for Alertmanager's API. Invariants: alerts of other
 // organisations are never included; the response is limited in bytes, and a header says if alerts are missing.
 import type { Selectable } from "kysely";
-import { MAX_ACTIVE_ALERTS_BYTES } from "../limits.ts";
+import { MAX_ACTIVE_ALERTS_BYTES } from "../notification-limits.ts";
 import { compileMatchers } from "../model/matchers.ts";
 import type { StoredRoute } from "../routing/route-body.ts";
 import { compileRoutes } from "../routing/plan.ts";
 import type { StoredSilence } from "../routing/silences.ts";
-import type { AlertsTable, NotificationDb } from "../model/table.ts";
+import type { AlertsTable, NotificationDb } from "../model/notification-tables.ts";
 import { TimeSlices } from "../../../common/time-slices.ts";
 
 /** In the format of Alertmanager. */

@@ -6,18 +6,18 @@ import type { Kysely } from "kysely";
 import { FairQueue } from "../../admission/fair-queue.ts";
 import { readerOf } from "../../auth/request-identity.ts";
 import type { ResponseBudget } from "../../http/response-budget.ts";
-import { goneSignal } from "../../http/client.ts";
+import { goneSignal } from "../../http/http-client.ts";
 import { bindHandlers, endpoint, type Route, type RouteDeclaration } from "../../http/route.ts";
 import { objectSchema, optionalSchema, TIME_SCHEMA } from "../../http/schemas.ts";
 import packageFile from "../../package.json" with { type: "json" };
-import { MAX_ACTIVE_ALERTS_BYTES } from "../limits.ts";
+import { MAX_ACTIVE_ALERTS_BYTES } from "../notification-limits.ts";
 import { ALERTMANAGER_ERRORS, toAlertmanagerConfig, NO_RECEIVER, readFilters, readFlag, readReceiver } from "./alertmanager-format.ts";
 import { compileMatchers, type Labels } from "../model/matchers.ts";
 import type { RouteStore } from "../routing/route-store.ts";
 import { groupLabels } from "../routing/plan.ts";
 import { type SilenceStore, silenceState } from "../routing/silences.ts";
 import { type RoutedAlert, type ActiveAlert, findActiveAlerts } from "./active-alerts.ts";
-import type { NotificationTables } from "../model/table.ts";
+import type { NotificationTables } from "../model/notification-tables.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 export interface AlertmanagerOptions {

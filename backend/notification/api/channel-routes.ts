@@ -7,7 +7,7 @@ import { FairQueue } from "../../admission/fair-queue.ts";
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf, RANK } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
-import { goneSignal } from "../../http/client.ts";
+import { goneSignal } from "../../http/http-client.ts";
 import { bindHandlers, endpoint, type Route, type RouteDeclaration } from "../../http/route.ts";
 import { NO_CONTENT, notFound, objectSchema, readId, TIME_SCHEMA } from "../../http/schemas.ts";
 import { CHANNEL_BODY_SCHEMA, CHANNEL_SCHEMA, type ChannelBody, type ChannelCheck, checkChannel } from "../channels/channel-settings.ts";

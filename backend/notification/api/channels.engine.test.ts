@@ -11,13 +11,13 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { authority } from "../../../agent/upstream/outgoing-proxy.fixture.ts";
 import { type AccountsApp, accountsApp, makeOrg, type Org } from "../../../test/fixtures/accounts-app.ts";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
-import type { AccountTables } from "../../auth/sessions/table.ts";
+import type { AccountTables } from "../../auth/sessions/account-tables.ts";
 import { MasterKeys } from "../../tenants/enrolment/master-key.ts";
 import { createLog } from "../../operations/log.ts";
 import { addRoutes } from "../../http/route.ts";
 import { reencryptChannels } from "../channels/channel-store.ts";
-import { type Channels, startChannels } from "../start-channels.ts";
-import type { NotificationTables } from "../model/table.ts";
+import { type Channels, startChannels } from "../create-channels.ts";
+import type { NotificationTables } from "../model/notification-tables.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
 

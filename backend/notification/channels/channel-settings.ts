@@ -10,7 +10,7 @@ import {
   UUID_SCHEMA,
   invalidField,
 } from "../../http/schemas.ts";
-import { MAX_CHANNEL_URL_LENGTH, MAX_RECIPIENTS, MAX_TEXT_TEMPLATE_LENGTH, MAX_TITLE_TEMPLATE_LENGTH } from "../limits.ts";
+import { MAX_CHANNEL_URL_LENGTH, MAX_RECIPIENTS, MAX_TEXT_TEMPLATE_LENGTH, MAX_TITLE_TEMPLATE_LENGTH } from "../notification-limits.ts";
 import { EMAIL_ADDRESS, type Email } from "./email.ts";
 import { findTemplateProblem } from "./message-template.ts";
 import type { ChannelKind } from "../model/message.ts";

@@ -4,7 +4,7 @@
 // message loads the mailer.
 import { bareHost, isLoopback } from "../../../common/ip-networks.ts";
 import type { Log } from "../../operations/log.ts";
-import { MAX_EMAIL_SUBJECT_LENGTH, MAX_SMTP_RESPONSE_BYTES } from "../limits.ts";
+import { MAX_EMAIL_SUBJECT_LENGTH, MAX_SMTP_RESPONSE_BYTES } from "../notification-limits.ts";
 import {
   remainderText,
   alertTexts,

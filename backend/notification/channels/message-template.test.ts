@@ -1,6 +1,6 @@
 // Custom message texts: their placeholders, how values are inserted, and their cost limits.
 import { describe, expect, test } from "vitest";
-import { MAX_MESSAGE_TEXT_LENGTH, MAX_TEXT_TEMPLATE_LENGTH } from "../limits.ts";
+import { MAX_MESSAGE_TEXT_LENGTH, MAX_TEXT_TEMPLATE_LENGTH } from "../notification-limits.ts";
 import { buildEmail } from "./email.ts";
 import { alertOf, HOSTILE, messageOf } from "../model/message.fixture.ts";
 import { renderTemplates, findTemplateProblem } from "./message-template.ts";

@@ -3,7 +3,12 @@
 // without control characters, of limited length, and is never parsed as a template; a character is never cut in half; a template is data
 // and can only name existing fields; the result is limited. Template libraries were rejected: they read any path of an object, include
 // other templates, call functions, and have no limits.
-import { MAX_MESSAGE_TEXT_LENGTH, MAX_MESSAGE_VALUE_LENGTH, MAX_TEMPLATE_PLACEHOLDERS, MAX_TEMPLATE_VALUE_LENGTH } from "../limits.ts";
+import {
+  MAX_MESSAGE_TEXT_LENGTH,
+  MAX_MESSAGE_VALUE_LENGTH,
+  MAX_TEMPLATE_PLACEHOLDERS,
+  MAX_TEMPLATE_VALUE_LENGTH,
+} from "../notification-limits.ts";
 import type { Message, MessageAlert } from "../model/message.ts";
 
 /** Limits of every text for people; the webhook contains all alerts and labels. */

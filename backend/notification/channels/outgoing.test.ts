@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { once } from "node:events";
 import { afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { type Authority, authority, outgoingProxy } from "../../../agent/upstream/outgoing-proxy.fixture.ts";
-import { MAX_RECEIVER_RESPONSE_BYTES } from "../limits.ts";
+import { MAX_RECEIVER_RESPONSE_BYTES } from "../notification-limits.ts";
 import { nameServer } from "./name-server.fixture.ts";
 import { Outgoing, type OutgoingOptions, PostFailed } from "./outgoing.ts";
 import { queryDns } from "./permitted-addresses.ts";

@@ -10,7 +10,7 @@ import { bareHost, isLoopback } from "../../../common/ip-networks.ts";
 import { isExempt } from "../../../common/no-proxy.ts";
 import { loadProxyAgent, Pool, proxyPool } from "../../engines/http-pool.ts";
 import type { Log } from "../../operations/log.ts";
-import { MAX_RECEIVER_RESPONSE_BYTES, MAX_RETRY_AFTER_MS } from "../limits.ts";
+import { MAX_RECEIVER_RESPONSE_BYTES, MAX_RETRY_AFTER_MS } from "../notification-limits.ts";
 import { type HostAddress, HostRefused, type Lookup, PermittedAddresses, resolvePermitted } from "./permitted-addresses.ts";
 
 export interface OutgoingOptions {

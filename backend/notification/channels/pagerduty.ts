@@ -1,7 +1,7 @@
 // Formats a message as an event of PagerDuty's Events API v2. Invariants: all events of a group have the same `dedup_key`, so that a
 // resolved message closes the incident that the firing one opened; a heartbeat is sent as a change event, which pages no one.
 import { createHash } from "node:crypto";
-import { MAX_DEDUP_KEY_LENGTH, MAX_SUMMARY_LENGTH } from "../limits.ts";
+import { MAX_DEDUP_KEY_LENGTH, MAX_SUMMARY_LENGTH } from "../notification-limits.ts";
 import {
   remainderText,
   alertTexts,

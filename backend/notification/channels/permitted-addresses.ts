@@ -6,7 +6,7 @@ import { type BlockList, isIP } from "node:net";
 import { networkInterfaces } from "node:os";
 import { Resolver } from "node:dns/promises";
 import { bareHost, networkList, networksContain } from "../../../common/ip-networks.ts";
-import { MAX_CHECKED_ADDRESSES, MAX_TRIED_ADDRESSES } from "../limits.ts";
+import { MAX_CHECKED_ADDRESSES, MAX_TRIED_ADDRESSES } from "../notification-limits.ts";
 
 /** The networks in IANA's special-purpose registries that are not global, and multicast. */
 const REFUSED_IPV4 = [

@@ -1,7 +1,7 @@
 // Formats a message for a Slack incoming webhook, and for services that accept the same format (Mattermost, Rocket.Chat). Invariants: no
 // part of a label or an annotation becomes markup: no link, no mention of a person or a channel, no bold text; Slack fetches no URL that a
 // value contains.
-import { MAX_SLACK_TEXT_LENGTH, MAX_SLACK_TITLE_LENGTH } from "../limits.ts";
+import { MAX_SLACK_TEXT_LENGTH, MAX_SLACK_TITLE_LENGTH } from "../notification-limits.ts";
 import {
   remainderText,
   alertTexts,

@@ -1,9 +1,9 @@
 // Stores messages to be delivered. Invariants: one replica at a time claims a message, and another can claim it only after the first has
 // been silent for CLAIM_MS; only the replica that holds the claim writes the result of an attempt.
 import type { Transaction } from "kysely";
-import { MAX_MESSAGES_PER_MINUTE } from "../limits.ts";
+import { MAX_MESSAGES_PER_MINUTE } from "../notification-limits.ts";
 import type { Message } from "../model/message.ts";
-import { markDue, type NotificationDb, type NotificationTables } from "../model/table.ts";
+import { markDue, type NotificationDb, type NotificationTables } from "../model/notification-tables.ts";
 
 export interface ClaimedDelivery {
   readonly id: string;

@@ -2,7 +2,7 @@
 // evaluator works and, if the organisation has rules, has evaluated them recently; each is sent once, however many replicas there are.
 import { randomUUID } from "node:crypto";
 import { composeMessage } from "../model/message.ts";
-import type { NotificationDb } from "../model/table.ts";
+import type { NotificationDb } from "../model/notification-tables.ts";
 import { newDelivery } from "./delivery-store.ts";
 
 export interface HeartbeatOptions {

@@ -3,7 +3,7 @@
 import { backoffOf, Loop, pause, type Backoff } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
 import type { Log } from "../../operations/log.ts";
-import { MAX_DELIVERY_CANDIDATES, MAX_ERROR_LENGTH, MAX_FAILING_CHANNELS } from "../limits.ts";
+import { MAX_DELIVERY_CANDIDATES, MAX_ERROR_LENGTH, MAX_FAILING_CHANNELS } from "../notification-limits.ts";
 import type { ChannelsInUse } from "../model/channels-in-use.ts";
 import {
   claim,
@@ -16,7 +16,7 @@ import {
 } from "./delivery-store.ts";
 import { type ChannelRow, findChannel } from "../channels/channel-store.ts";
 import type { OpenChannel, Outcome, Send } from "../model/message.ts";
-import type { NotificationDb } from "../model/table.ts";
+import type { NotificationDb } from "../model/notification-tables.ts";
 
 export interface OutboxOptions {
   readonly db: NotificationDb;

@@ -1,8 +1,8 @@
 // Deletes old rows: messages after 30 days, or beyond the organisation's limit; silences some days after their end. Invariant: a pending
 // message is not deleted, but marked as failed after a day.
 import { sql } from "kysely";
-import { MAX_DELIVERIES_PER_ORG } from "../limits.ts";
-import type { NotificationDb } from "../model/table.ts";
+import { MAX_DELIVERIES_PER_ORG } from "../notification-limits.ts";
+import type { NotificationDb } from "../model/notification-tables.ts";
 
 const DAY_MS = 24 * 3600_000;
 const DELIVERIES_KEPT_MS = 30 * DAY_MS;

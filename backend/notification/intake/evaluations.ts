@@ -2,8 +2,8 @@
 // heartbeat is sent only if the rules were evaluated lately, and a missing alert is resolved only if a complete evaluation did not find it.
 // Invariants: an organisation whose rules were not evaluated lately does not count as evaluated, even if vmalert responds; an evaluation is
 // complete when vmalert has begun the next one of the same rule, because it first posts the alerts of the one before.
-import type { LoadedRule, VmalertClient } from "../../engines/vmalert/client.ts";
-import { MAX_NAMED_GROUPS } from "../limits.ts";
+import type { LoadedRule, VmalertClient } from "../../engines/vmalert/vmalert-client.ts";
+import { MAX_NAMED_GROUPS } from "../notification-limits.ts";
 
 export interface EvaluationTimes {
   /** Rule → start of its last evaluation in milliseconds, -Infinity if that failed. Only rules that vmalert has loaded. */

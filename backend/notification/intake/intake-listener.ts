@@ -5,7 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { ApiError } from "../../errors.ts";
 import { hasCredentials, listenInternally, vmalertCredentials } from "../../http/internal-listener.ts";
-import { MAX_INTAKE_CONNECTIONS, MAX_POSTED_ALERTS_BYTES, MAX_WAITING_POSTS } from "../limits.ts";
+import { MAX_INTAKE_CONNECTIONS, MAX_POSTED_ALERTS_BYTES, MAX_WAITING_POSTS } from "../notification-limits.ts";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { FairQueue } from "../../admission/fair-queue.ts";
 import type { Intake } from "./intake.ts";

@@ -1,10 +1,10 @@
 // Stores the alert changes that the evaluator reports. Invariants: an accepted alert is in the database, and its organisation is marked as
 // due in the same transaction; an unchanged repetition writes nothing; the alerts of an organisation are limited.
 import type { Transaction } from "kysely";
-import type { AlertingTables } from "../../alerting/table.ts";
-import { MAX_ALERTS_PER_ORG, MAX_ALERT_BYTES_PER_ORG, MAX_ALERT_LIFE_MS } from "../limits.ts";
+import type { AlertingTables } from "../../alerting/alert-rule-table.ts";
+import { MAX_ALERTS_PER_ORG, MAX_ALERT_BYTES_PER_ORG, MAX_ALERT_LIFE_MS } from "../notification-limits.ts";
 import { splitAlerts, readAlert, type PostedAlert } from "./posted-alerts.ts";
-import { markDue, type NotificationDb, type NotificationTables } from "../model/table.ts";
+import { markDue, type NotificationDb, type NotificationTables } from "../model/notification-tables.ts";
 
 export interface IntakeOptions {
   readonly db: NotificationDb;

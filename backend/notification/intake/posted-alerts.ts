@@ -10,7 +10,7 @@ import {
   MAX_ALERT_BYTES,
   MAX_ALERT_LABELS,
   MAX_ALERT_LABEL_LENGTH,
-} from "../limits.ts";
+} from "../notification-limits.ts";
 
 export interface PostedAlert {
   readonly orgId: string;

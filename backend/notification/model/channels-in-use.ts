@@ -1,6 +1,6 @@
 // Determines which organisations have an enabled channel. Invariant: the result is at most KEPT_MS old, so that an installation without
 // channels costs only one small statement every few seconds.
-import type { NotificationDb } from "./table.ts";
+import type { NotificationDb } from "./notification-tables.ts";
 
 const KEPT_MS = 2000;
 

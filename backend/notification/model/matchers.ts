@@ -5,7 +5,7 @@ import { RE2JS } from "re2js";
 import { invalidField } from "../../http/schemas.ts";
 import { branchesOf, partsOf, stepsOf } from "../../storage/logs/pattern.ts";
 import { plainValues } from "../../query/loki/regex.ts";
-import { MAX_EXPRESSION_PARTS, MAX_EXPRESSION_STEPS, MAX_MATCHERS, MAX_MATCHER_LENGTH } from "../limits.ts";
+import { MAX_EXPRESSION_PARTS, MAX_EXPRESSION_STEPS, MAX_MATCHERS, MAX_MATCHER_LENGTH } from "../notification-limits.ts";
 
 /** The form that is stored, and the form of Alertmanager's API. */
 export interface Matcher {

@@ -2,7 +2,7 @@
 // composes the message about a group. Invariants: a message is complete and JSON-safe, because it waits in the database; a secret is only
 // in an OpenChannel, which is never stored. A message is limited in alerts and bytes; it counts the alerts that do not fit, and firing ones
 // come first.
-import { MAX_ALERTS_PER_MESSAGE, MAX_MESSAGE_BYTES } from "../limits.ts";
+import { MAX_ALERTS_PER_MESSAGE, MAX_MESSAGE_BYTES } from "../notification-limits.ts";
 
 export type ChannelKind = "webhook" | "slack" | "pagerduty" | "email";
 

@@ -2,9 +2,9 @@
 // after each change, its alerts are evaluated again.
 import type { Kysely, Transaction } from "kysely";
 import { ApiError } from "../../errors.ts";
-import { MAX_EXPRESSIONS_PER_ORG } from "../limits.ts";
+import { MAX_EXPRESSIONS_PER_ORG } from "../notification-limits.ts";
 import { countExpressions, type Matcher, toMatcher } from "./matchers.ts";
-import { markDue, type NotificationTables } from "./table.ts";
+import { markDue, type NotificationTables } from "./notification-tables.ts";
 import { lockOrg, type OrgTable, tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 export async function changeOrganisation<T>(

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { planGroup, type GroupState } from "./group-state.ts";
-import type { NotifiedAlerts } from "../model/table.ts";
+import type { NotifiedAlerts } from "../model/notification-tables.ts";
 
 const START = Date.parse("2026-11-22T10:00:00Z");
 const at = (seconds: number): Date => new Date(START + seconds * 1000);

@@ -2,7 +2,7 @@
 // when a silence over it has ended or `repeat` has passed, and once when it is resolved; a silenced alert is not sent, but its end is sent
 // if its beginning was.
 import type { Alert } from "../model/message.ts";
-import type { NotifiedAlerts } from "../model/table.ts";
+import type { NotifiedAlerts } from "../model/notification-tables.ts";
 
 export interface GroupTimes {
   readonly waitMs: number;

@@ -3,7 +3,7 @@
 // if a pass fails or its replica ends, the organisation becomes due again when the lock expires.
 import { randomUUID } from "node:crypto";
 import { sql, type Transaction } from "kysely";
-import { MAX_ALERTS_PER_MESSAGE } from "../limits.ts";
+import { MAX_ALERTS_PER_MESSAGE } from "../notification-limits.ts";
 import {
   deleteStates,
   type ExpiringAlert,
@@ -14,13 +14,13 @@ import {
   readStates,
   findRulesWithExpired,
   writeStates,
-} from "./rows.ts";
+} from "./alert-rows.ts";
 import { composeMessage } from "../model/message.ts";
 import { readRoutes } from "./route-store.ts";
 import { newDelivery } from "../delivery/delivery-store.ts";
 import type { CompletedUntil } from "../intake/evaluations.ts";
 import { type GroupMessage, plan, type Plan, stateKey } from "./plan.ts";
-import type { NotificationDb, NotificationTables } from "../model/table.ts";
+import type { NotificationDb, NotificationTables } from "../model/notification-tables.ts";
 
 export interface PassOptions {
   readonly db: NotificationDb;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { MAX_PENDING_PER_CHANNEL } from "../limits.ts";
+import { MAX_PENDING_PER_CHANNEL } from "../notification-limits.ts";
 import type { Alert } from "../model/message.ts";
 import { plan, type PlanInput } from "./plan.ts";
 

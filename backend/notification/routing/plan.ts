@@ -2,7 +2,7 @@
 // matches an alert ends the search unless it says `continue`, and the default route takes the rest. Invariants: pure, except that it yields
 // to the event loop; a channel gets the messages of a group in order, one at a time; groups and messages are limited, and what exceeds the
 // limit waits for the next pass.
-import { MAX_GROUP_MEMBERS_PER_ORG, MAX_GROUPS_PER_ORG, MAX_MESSAGES_PER_PASS, MAX_PENDING_PER_CHANNEL } from "../limits.ts";
+import { MAX_GROUP_MEMBERS_PER_ORG, MAX_GROUPS_PER_ORG, MAX_MESSAGES_PER_PASS, MAX_PENDING_PER_CHANNEL } from "../notification-limits.ts";
 import { type GroupState, type GroupTimes, planGroup } from "./group-state.ts";
 import { compileMatchers, type Labels, type Matcher, toMatcher } from "../model/matchers.ts";
 import type { Alert } from "../model/message.ts";

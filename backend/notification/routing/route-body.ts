@@ -2,7 +2,7 @@
 // cheap, and times that the dispatcher can keep; whether its channels exist is checked when it is stored.
 import { durationWanted, durationWithin, formatDuration } from "../../../common/duration.ts";
 import { closedSchema, objectSchema, parseUuid, TIME_SCHEMA, UUID_SCHEMA, invalidField } from "../../http/schemas.ts";
-import { MAX_CHANNELS_PER_ROUTE, MAX_GROUP_LABELS, MAX_MATCHERS, MAX_ROUTE_BYTES } from "../limits.ts";
+import { MAX_CHANNELS_PER_ROUTE, MAX_GROUP_LABELS, MAX_MATCHERS, MAX_ROUTE_BYTES } from "../notification-limits.ts";
 import { checkMatchers, toMatcher, OPERATORS, type RouteMatcher } from "../model/matchers.ts";
 
 export interface RouteBody {

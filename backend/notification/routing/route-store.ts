@@ -4,11 +4,11 @@ import { randomUUID } from "node:crypto";
 import type { Kysely, Selectable, Transaction } from "kysely";
 import { ApiError } from "../../errors.ts";
 import { notFound, invalidField } from "../../http/schemas.ts";
-import { MAX_ROUTES } from "../limits.ts";
+import { MAX_ROUTES } from "../notification-limits.ts";
 import { toMatcher } from "../model/matchers.ts";
 import { changeOrganisation, checkExpressions } from "../model/organisation-rows.ts";
 import { type CheckedRoute, type StoredRoute } from "./route-body.ts";
-import type { NotificationDb, NotificationTables, RoutesTable } from "../model/table.ts";
+import type { NotificationDb, NotificationTables, RoutesTable } from "../model/notification-tables.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 /** The default route of a new organisation. */

@@ -6,9 +6,9 @@ import { isDeepStrictEqual } from "node:util";
 import type { Kysely, Selectable, Transaction } from "kysely";
 import { ApiError } from "../../errors.ts";
 import { notFound, objectSchema, TIME_SCHEMA, UUID_SCHEMA, invalidField } from "../../http/schemas.ts";
-import { MAX_MATCHERS, MAX_SILENCE_BYTES, MAX_SILENCE_MS, MAX_SILENCES_PER_ORG } from "../limits.ts";
+import { MAX_MATCHERS, MAX_SILENCE_BYTES, MAX_SILENCE_MS, MAX_SILENCES_PER_ORG } from "../notification-limits.ts";
 import { changeOrganisation, checkExpressions } from "../model/organisation-rows.ts";
-import type { NotificationDb, NotificationTables, SilencesTable } from "../model/table.ts";
+import type { NotificationDb, NotificationTables, SilencesTable } from "../model/notification-tables.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { checkMatchers, type Matcher } from "../model/matchers.ts";
 

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { removeFrozen } from "../../engines/clickhouse/freeze.ts";
 import { removeSnapshots } from "../../engines/victoria-metrics/snapshot.ts";
 import type { Secrets, Settings } from "../../settings.ts";
-import { MAX_LINE_BYTES } from "../limits.ts";
+import { MAX_LINE_BYTES } from "../operations-limits.ts";
 
 /**
  * A folder in DATA_DIR. Created before the first engine is asked for its part, removed after the rest of the snapshot. The name must not

@@ -7,7 +7,7 @@ import { mkdir, rm, writeFile } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 import { folderSynced } from "../../../common/files.ts";
-import { MAX_BACKUP_CONNECTIONS, MAX_SNAPSHOT_MS } from "../limits.ts";
+import { MAX_BACKUP_CONNECTIONS, MAX_SNAPSHOT_MS } from "../operations-limits.ts";
 import type { Log } from "../log.ts";
 import {
   type SnapshotResponse,

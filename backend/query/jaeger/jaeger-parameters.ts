@@ -2,7 +2,7 @@
 // parsed is rejected by name, because without it the search would find too much.
 import { createParameterError } from "../../errors.ts";
 import type { SpanColumn, SpanConditions, TraceFilter } from "../../storage/traces/search.ts";
-import { MAX_TRACES } from "../limits.ts";
+import { MAX_TRACES } from "../query-limits.ts";
 
 export interface JaegerParameters {
   service?: string;

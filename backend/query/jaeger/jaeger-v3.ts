@@ -6,7 +6,7 @@ import { ApiError, createParameterError } from "../../errors.ts";
 import { addRoutes, endpoint, type Route } from "../../http/route.ts";
 import { readTime } from "../../storage/page.ts";
 import type { TraceFilter } from "../../storage/traces/search.ts";
-import { MAX_TRACES } from "../limits.ts";
+import { MAX_TRACES } from "../query-limits.ts";
 import { answerJson, type JsonQuery } from "../page-route.ts";
 import type { TraceRouteOptions } from "../route-parts.ts";
 import { duration, parseTags, readLimit, readTags, readTraceId, TRACE_ID_PARAMETER } from "./jaeger-parameters.ts";

@@ -3,7 +3,7 @@
 import { and, commaList, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import type { Matching } from "../../storage/logs/matching.ts";
 import { GROUP_NS, splitByMinute, useOnlyGroupColumns } from "../../storage/logs/minute-counts.ts";
-import { MAX_CELLS, MAX_QUERY_SERIES, MAX_WINDOWS_PER_RECORD } from "../limits.ts";
+import { MAX_CELLS, MAX_QUERY_SERIES, MAX_WINDOWS_PER_RECORD } from "../query-limits.ts";
 import { EntryFactory, LabelSet, NO_LABELS, RECORD_LABELS, STREAM_LABELS } from "./entry.ts";
 import { type KeysOf, keysOfLabel } from "./label-sql.ts";
 import { type LeafSql, MARK } from "./leaf.ts";

@@ -1,7 +1,7 @@
 // Defines the endpoints of Loki's API that return JSON, in the order of Loki's documentation. The backend adds a route for each; a sandbox
 // process evaluates them, so this module must not import the HTTP server.
 import { createParameterError } from "../../errors.ts";
-import { MAX_VOLUMES } from "../limits.ts";
+import { MAX_VOLUMES } from "../query-limits.ts";
 import { dataOf } from "./answers.ts";
 import { answerLogs, answerMetrics } from "./evaluate.ts";
 import { formatQuery } from "./format.ts";

@@ -1,6 +1,6 @@
 // Evaluates /query and /query_range. Invariant: a query uses one slot of its organisation, however many statements it needs; a response has
 // at most the requested number of entries, and MAX_LOKI_ANSWER_BYTES.
-import { MAX_ANSWERED_SERIES, MAX_LOKI_ANSWER_BYTES, MAX_REPLACED_LABEL_CHARACTERS } from "../limits.ts";
+import { MAX_ANSWERED_SERIES, MAX_LOKI_ANSWER_BYTES, MAX_REPLACED_LABEL_CHARACTERS } from "../query-limits.ts";
 import { collectStreams, matrixAnswer, scalarAnswer, streamsAnswer, vectorAnswer } from "./answers.ts";
 import { mayDropRecords, pushDown } from "./conditions.ts";
 import { LabelSet, NO_LABELS, type Sample, type Series } from "./entry.ts";

@@ -3,7 +3,7 @@
 import { parser } from "@grafana/lezer-logql";
 import type { SyntaxNode } from "@lezer/common";
 import { ApiError } from "../../errors.ts";
-import { MAX_NUMBER_DIGITS, MAX_QUERY_CHARACTERS, MAX_QUERY_DEPTH } from "../limits.ts";
+import { MAX_NUMBER_DIGITS, MAX_QUERY_CHARACTERS, MAX_QUERY_DEPTH } from "../query-limits.ts";
 import type { Conversion } from "./syntax.ts";
 
 export function wrongQuery(problem: string, cause?: unknown): ApiError {

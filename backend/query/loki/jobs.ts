@@ -5,7 +5,7 @@ import { refusedExpression } from "../../engines/clickhouse/engine.ts";
 import { Sql } from "../../engines/clickhouse/sql.ts";
 import type { RecordFilter } from "../../storage/logs/filter.ts";
 import { NO_MATCHING } from "../../storage/logs/matching.ts";
-import type { LogRow } from "../../storage/logs/store.ts";
+import type { LogRow } from "../../storage/logs/log-store.ts";
 import type { Page } from "../../storage/page.ts";
 import { ORGANISATION } from "../sandbox/protocol.ts";
 import type { JobRunner } from "../sandbox/sandbox.ts";

@@ -1,12 +1,12 @@
 // Reads label names and values, streams, volumes and detected fields, which Grafana Explore and Logs Drilldown request before they query.
 // Invariants: the size of responses is limited; as in Loki, volumes count all records, and fields are detected in the newest records.
-import type { Ask } from "../../engines/clickhouse/client.ts";
+import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { NO_MATCHING } from "../../storage/logs/matching.ts";
 import { findPatterns } from "../../storage/logs/message-patterns.ts";
 import { parseLines } from "../../storage/found-page.ts";
 import { pageConditions } from "../../storage/page.ts";
-import { MAX_DETECTED_VALUE_LENGTH, MAX_LABEL_ANSWER_BYTES, MAX_LABEL_VALUES } from "../limits.ts";
+import { MAX_DETECTED_VALUE_LENGTH, MAX_LABEL_ANSWER_BYTES, MAX_LABEL_VALUES } from "../query-limits.ts";
 import { dataOf, jsonOf } from "./answers.ts";
 import { pushDown, selectAny } from "./conditions.ts";
 import { type Entry, LabelSet, RECORD_LABELS, STREAM_LABELS } from "./entry.ts";

@@ -1,11 +1,11 @@
 // Translates labels of a record to SQL, with the attribute keys of each label, and numbers in their texts. Invariant: an expression returns
 // the same value as Entry.get and `convert`; a missing label is an empty text.
 import { parseLines } from "../../storage/found-page.ts";
-import type { Ask } from "../../engines/clickhouse/client.ts";
+import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { and, commaList, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { attributeOf } from "../../storage/logs/filter.ts";
 import { GROUP_KEYS, MAX_GROUP_KEYS } from "../../storage/logs/minute-counts.ts";
-import { MAX_LABEL_CONDITION_BYTES, MAX_LABEL_KEYS, MAX_LABEL_NAMES } from "../limits.ts";
+import { MAX_LABEL_CONDITION_BYTES, MAX_LABEL_KEYS, MAX_LABEL_NAMES } from "../query-limits.ts";
 import { labelName, SOFT_LABEL, STREAM_LABELS, withoutExtracted } from "./entry.ts";
 import type { Conversion } from "./syntax.ts";
 

@@ -3,7 +3,7 @@
 // evaluates the whole aggregation.
 import { and, or, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { NO_MATCHING } from "../../storage/logs/matching.ts";
-import { MAX_SQL_LINE_LABELS } from "../limits.ts";
+import { MAX_SQL_LINE_LABELS } from "../query-limits.ts";
 import { valueMatches } from "./conditions.ts";
 import { SOFT_LABEL, STABLE_LABELS } from "./entry.ts";
 import { floatLiteral, isEmptyAttribute, type KeysOf, labelValue, numberSql } from "./label-sql.ts";

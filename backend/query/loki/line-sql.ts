@@ -1,7 +1,7 @@
 // Translates labels that the json and logfmt stages read from a line to SQL. Invariant: for every line, either the expressions return what
 // parsers.ts returns, or `ambiguous` is true and JavaScript evaluates the query.
 import { commaList, type Sql, sql } from "../../engines/clickhouse/sql.ts";
-import { MAX_JSON_DEPTH, MAX_SQL_LINE_BYTES } from "../limits.ts";
+import { MAX_JSON_DEPTH, MAX_SQL_LINE_BYTES } from "../query-limits.ts";
 import { withoutExtracted } from "./entry.ts";
 import { parsePath } from "./json.ts";
 import type { Stage } from "./syntax.ts";

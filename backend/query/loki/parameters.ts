@@ -1,7 +1,7 @@
 // Parses the parameters of Loki's HTTP API as Loki does: unknown ones are ignored, so that a newer client works. Invariant: a record counts
 // for the evaluation times t with t - range < record <= t.
 import { createParameterError } from "../../errors.ts";
-import { MAX_ENTRIES, MAX_RANGE_STEPS } from "../limits.ts";
+import { MAX_ENTRIES, MAX_RANGE_STEPS } from "../query-limits.ts";
 import { parseDuration, parseNumber } from "./grammar.ts";
 
 export type RequestParameters = Readonly<Record<string, string | string[] | undefined>>;

@@ -1,6 +1,6 @@
 // Implements the stages that parse labels from a line: json, logfmt, regexp, pattern, unpack. Invariant: a line that cannot be parsed
 // passes, with the labels that could be read and an error, as in Loki.
-import { MAX_JSON_DEPTH } from "../limits.ts";
+import { MAX_JSON_DEPTH } from "../query-limits.ts";
 import { type Entry, labelName } from "./entry.ts";
 import { wrongQuery } from "./grammar.ts";
 import { eachMember, type JsonValue, MalformedJson, parsePath, unescaped, valueOf } from "./json.ts";

@@ -1,6 +1,6 @@
 // Runs the stages of a query one after the other on one record at a time. Invariant: later stages do not see a record that a stage drops; a
 // value that a filter cannot compare passes with an error, as in Loki.
-import { MAX_REMEMBERED_LABELS } from "../limits.ts";
+import { MAX_REMEMBERED_LABELS } from "../query-limits.ts";
 import type { Entry } from "./entry.ts";
 import { convert } from "./grammar.ts";
 import { isLike, linePattern, parserStep, type Step } from "./parsers.ts";

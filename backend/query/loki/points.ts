@@ -1,7 +1,7 @@
 // Computes the series of a range aggregation for each evaluation time, and the functions over a window. Invariant: values are computed in
 // the order of time, as in Loki, so that the same input gives the same digits; an evaluation time without a record has no point.
 import { ApiError } from "../../errors.ts";
-import { MAX_QUERY_POINTS, MAX_QUERY_SERIES } from "../limits.ts";
+import { MAX_QUERY_POINTS, MAX_QUERY_SERIES } from "../query-limits.ts";
 import type { LabelSet, Sample } from "./entry.ts";
 
 /** Call with ascending numbers of evaluation times. */

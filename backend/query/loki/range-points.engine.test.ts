@@ -3,7 +3,7 @@
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
-import { type ClickHouse, openClickHouse } from "../../engines/clickhouse/client.ts";
+import { type ClickHouse, openClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import { migrate } from "../../engines/clickhouse/migrate.ts";
 import { sql, Sql } from "../../engines/clickhouse/sql.ts";
 import { Random } from "../../ingest/otlp/random-documents.fixture.ts";

@@ -1,11 +1,11 @@
 // Evaluates a range aggregation over stored records: in ClickHouse if it can be translated to SQL, otherwise record by record, within the
 // limits of the budget. Invariant: both ways return the same points.
-import type { Ask } from "../../engines/clickhouse/client.ts";
+import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
 import { readPageRows } from "../../storage/found-page.ts";
 import { minutesAround, useOnlyGroupColumns } from "../../storage/logs/minute-counts.ts";
 import { type Cursor, pageConditions } from "../../storage/page.ts";
-import { LINE_BLOCK_ROWS, MAX_CELLS, MAX_CELL_BYTES } from "../limits.ts";
+import { LINE_BLOCK_ROWS, MAX_CELLS, MAX_CELL_BYTES } from "../query-limits.ts";
 import { aggregateSql, type Cell, cellStatement, labelReader, minuteSources } from "./cell-statement.ts";
 import { pushDown, type PushedDown } from "./conditions.ts";
 import { type Entry, EntryFactory, LabelSet, NO_LABELS, type Row } from "./entry.ts";

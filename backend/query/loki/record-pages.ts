@@ -2,7 +2,7 @@
 // returns those that pass all stages in that route's format. Invariant: a page starts after the last record of the previous one.
 import { Sql } from "../../engines/clickhouse/sql.ts";
 import { type Cursor, formatTime, type Page } from "../../storage/page.ts";
-import { MAX_LOKI_ANSWER_BYTES } from "../limits.ts";
+import { MAX_LOKI_ANSWER_BYTES } from "../query-limits.ts";
 import { mayDropRecords, pushDown } from "./conditions.ts";
 import { type Entry, labelName, type Row } from "./entry.ts";
 import { pipelineOf } from "./pipeline.ts";

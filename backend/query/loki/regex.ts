@@ -13,7 +13,7 @@ import {
   MAX_REGEX_STEPS,
   MAX_STAGE_CHARACTERS,
   MAX_STAGE_TEXT_CHARACTERS,
-} from "../limits.ts";
+} from "../query-limits.ts";
 import { wrongQuery } from "./grammar.ts";
 
 const SLICE_MS = 5;

@@ -1,7 +1,7 @@
 // Implements the functions of templates. Invariant: a listed function returns what Go's does, or the line gets an error; characters are
 // charged before they are created (regex.ts).
 import { Buffer } from "node:buffer";
-import { MAX_TEMPLATE_CHARACTERS } from "../limits.ts";
+import { MAX_TEMPLATE_CHARACTERS } from "../query-limits.ts";
 import { convert } from "./grammar.ts";
 import { charge, compilePattern, countText, findText } from "./regex.ts";
 import {

@@ -1,6 +1,6 @@
 // Represents the values in a template with Go's types (an integer is a bigint here, a float a number), and prints them and times.
 // Invariant: the printed text is what Go prints; times are in UTC.
-import { MAX_DECIMALS, MAX_INTEGER_DIGITS, MAX_VERB_WIDTH } from "../limits.ts";
+import { MAX_DECIMALS, MAX_INTEGER_DIGITS, MAX_VERB_WIDTH } from "../query-limits.ts";
 import { charge } from "./regex.ts";
 
 export type Value = string | bigint | number | boolean | GoTime;

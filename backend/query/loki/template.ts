@@ -1,7 +1,7 @@
 // Parses the templates of line_format and label_format, which use the syntax of Go's text/template, and runs them for a record. Invariant:
 // when the query is parsed, an unsupported action or function is rejected with an error that names it; a template that fails on a record
 // leaves its line unchanged and sets the label __error__.
-import { MAX_TEMPLATE_CHARACTERS, MAX_TEMPLATE_DEPTH } from "../limits.ts";
+import { MAX_TEMPLATE_CHARACTERS, MAX_TEMPLATE_DEPTH } from "../query-limits.ts";
 import { unquote, wrongQuery } from "./grammar.ts";
 import { charge, type Patterns } from "./regex.ts";
 import { FUNCTIONS } from "./template-functions.ts";

@@ -2,7 +2,7 @@
 // number of points is checked before anything is read.
 import { createParameterError } from "../../errors.ts";
 import { commaList, sql } from "../../engines/clickhouse/sql.ts";
-import { MAX_VOLUME_POINTS } from "../limits.ts";
+import { MAX_VOLUME_POINTS } from "../query-limits.ts";
 import { jsonOf } from "./answers.ts";
 import { LabelSet } from "./entry.ts";
 import { rowsIn, rowsOf, streamsOf } from "./label-queries.ts";

@@ -2,8 +2,8 @@
 // (docs/contract.md, "Query").
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addRoute, endpoint } from "../../http/route.ts";
-import { MAX_COUNTED_FIELDS, MAX_COUNTED_VALUES, MAX_MESSAGE_PATTERNS, MAX_PATTERN_SAMPLE_RECORDS } from "../../storage/limits.ts";
-import { MAX_BUCKETS } from "../limits.ts";
+import { MAX_COUNTED_FIELDS, MAX_COUNTED_VALUES, MAX_MESSAGE_PATTERNS, MAX_PATTERN_SAMPLE_RECORDS } from "../../storage/storage-limits.ts";
+import { MAX_BUCKETS } from "../query-limits.ts";
 import { answerJson } from "../page-route.ts";
 import { PAGE_PARAMETERS, type PageParameters, readPage } from "../../storage/page.ts";
 import { type RangeFilter, SAMPLED_RECORDS } from "../../storage/logs/counts.ts";

@@ -1,8 +1,8 @@
 // Parses the parameters of a query string that filter log records, for all log routes. Invariant: an unknown parameter is rejected by
 // name, because ignoring a filter would return everything.
 import { ApiError } from "../../errors.ts";
-import { MAX_PATTERN_CHARACTERS, MAX_PATTERN_STEPS } from "../../storage/limits.ts";
-import { MAX_SEARCH_WORDS } from "../limits.ts";
+import { MAX_PATTERN_CHARACTERS, MAX_PATTERN_STEPS } from "../../storage/storage-limits.ts";
+import { MAX_SEARCH_WORDS } from "../query-limits.ts";
 import { readPrefixed } from "../page-route.ts";
 import type { RecordFilter } from "../../storage/logs/filter.ts";
 import { wordsOf } from "../../storage/logs/words.ts";

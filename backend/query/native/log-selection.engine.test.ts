@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type LogsApp, openLogsApp } from "../../../test/fixtures/logs-app.ts";
 import { stringAttribute } from "../../ingest/otlp/otlp-body.fixture.ts";
-import type { LogRow } from "../../storage/logs/store.ts";
+import type { LogRow } from "../../storage/logs/log-store.ts";
 
 let logs: LogsApp;
 const startMs = Date.now() - 60_000;

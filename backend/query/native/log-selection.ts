@@ -4,7 +4,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { readerOf } from "../../auth/request-identity.ts";
 import { isLogQl } from "../../client/query-syntax.ts";
 import { ApiError } from "../../errors.ts";
-import { goneSignal } from "../../http/client.ts";
+import { goneSignal } from "../../http/http-client.ts";
 import { type RecordFilter, recordConditions } from "../../storage/logs/filter.ts";
 import type { PageResult, Page } from "../../storage/page.ts";
 import type { QueryOptions } from "../../admission/query-queue.ts";

@@ -5,7 +5,7 @@ import { ApiError } from "../../errors.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { PAGE_PARAMETERS, readPage } from "../../storage/page.ts";
 import type { StatisticsFilter } from "../../storage/traces/span-statistics.ts";
-import type { SpanStatistic } from "../../storage/traces/store.ts";
+import type { SpanStatistic } from "../../storage/traces/span-store.ts";
 import { answerJson, refuseUnknown } from "../page-route.ts";
 import { MILLISECONDS, nanosecondsOf, SPAN_PARAMETERS, type SpanParameters, spanOf } from "./trace-search-route.ts";
 import type { TraceRouteOptions } from "../route-parts.ts";

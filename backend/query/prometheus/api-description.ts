@@ -1,7 +1,7 @@
 // Describes the Prometheus HTTP API for /openapi.json: parameters, form, and the two forms of its errors. Invariant: it only describes; the
 // engine validates the parameters, so that the caller gets the engine's messages.
 import { endpoint, type RouteDeclaration } from "../../http/route.ts";
-import type { QueryEndpoint } from "../../storage/metrics/store.ts";
+import type { QueryEndpoint } from "../../storage/metrics/metric-store.ts";
 import { FORM } from "../page-route.ts";
 import { objectSchema } from "../../http/schemas.ts";
 

@@ -15,7 +15,7 @@ export type FromSandbox =
   | { readonly type: "answer"; readonly answer: Uint8Array }
   | { readonly type: "error"; readonly error: SentError };
 
-/** The arguments of `Ask` (engines/clickhouse/client.ts). */
+/** The arguments of `Ask` (engines/clickhouse/clickhouse-client.ts). */
 export interface Question {
   readonly statement: string;
   readonly maxResultBytes: number | undefined;

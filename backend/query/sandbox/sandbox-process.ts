@@ -4,8 +4,8 @@ import { type ChildProcess, fork } from "node:child_process";
 import { addAbortListener } from "node:events";
 import { fileURLToPath } from "node:url";
 import { ApiError, TooLargeError } from "../../errors.ts";
-import { MAX_STDERR_CHARACTERS } from "../limits.ts";
-import { ABORT_MS, LIFETIME_CPU_S, POLL_MS, type SandboxLimits, START_MS } from "./limits.ts";
+import { MAX_STDERR_CHARACTERS } from "../query-limits.ts";
+import { ABORT_MS, LIFETIME_CPU_S, POLL_MS, type SandboxLimits, START_MS } from "./sandbox-limits.ts";
 import type { FromSandbox, Question, SentError, ToSandbox } from "./protocol.ts";
 import { readFileSync } from "node:fs";
 

@@ -2,7 +2,7 @@
 import { setTimeout } from "node:timers/promises";
 import { pino } from "pino";
 import { afterEach, expect, it, onTestFinished } from "vitest";
-import type { Ask, ClickHouse } from "../../engines/clickhouse/client.ts";
+import type { Ask, ClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import { ApiError } from "../../errors.ts";
 import type { TestJob } from "./jobs.fixture.ts";
 import { Sandbox, type SandboxOptions } from "./sandbox.ts";

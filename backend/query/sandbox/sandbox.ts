@@ -1,13 +1,13 @@
 // Evaluates queries in processes that can be killed (README.md). Invariants: a job that exceeds its limits fails only its own query; the
 // backend reads rows in the organisation's own slot and inserts the organisation into each statement; an idle pool has no process; while
 // jobs run, a further process is ready, so that a job whose slot is taken back costs the next one no start of a process.
-import type { Ask, ClickHouse } from "../../engines/clickhouse/client.ts";
+import type { Ask, ClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import { Sql } from "../../engines/clickhouse/sql.ts";
 import { ApiError } from "../../errors.ts";
 import { FairQueue } from "../../admission/fair-queue.ts";
 import { runQueued, type QueryOptions } from "../../admission/query-queue.ts";
 import type { Log } from "../../operations/log.ts";
-import { SANDBOX_LIMITS, type SandboxLimits, WAITING_JOBS_PER_ORG } from "./limits.ts";
+import { SANDBOX_LIMITS, type SandboxLimits, WAITING_JOBS_PER_ORG } from "./sandbox-limits.ts";
 import { bindOrganisation, type Question } from "./protocol.ts";
 import { type KillReason, SandboxProcess } from "./sandbox-process.ts";
 

@@ -2,7 +2,7 @@
 // adds the organisation to each statement.
 import { writeFileSync } from "node:fs";
 import { setPriority } from "node:os";
-import type { Ask } from "../../engines/clickhouse/client.ts";
+import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { ApiError, TooLargeError } from "../../errors.ts";
 import type { FromSandbox, SentError, ToSandbox } from "./protocol.ts";
 

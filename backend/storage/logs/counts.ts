@@ -1,9 +1,9 @@
 // Counts log records by time and level, and lists their fields with values. Invariant: the response is small whatever the records contain:
 // levels, fields, values and their lengths are limited, and fields come from a sample.
 import { and, type Sql, sql, unionAll } from "../../engines/clickhouse/sql.ts";
-import type { Ask } from "../../engines/clickhouse/client.ts";
+import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { parseLines } from "../found-page.ts";
-import { MAX_COUNTED_FIELDS, MAX_COUNTED_NAME_CHARACTERS, MAX_COUNTED_VALUES, MAX_LEVELS } from "../limits.ts";
+import { MAX_COUNTED_FIELDS, MAX_COUNTED_NAME_CHARACTERS, MAX_COUNTED_VALUES, MAX_LEVELS } from "../storage-limits.ts";
 import { formatTime, pageConditions } from "../page.ts";
 import { matchingIn, type RecordFilter, recordConditions } from "./filter.ts";
 import { GROUP_NS, MINUTE_NS, minuteOf, splitByMinute, usesOnlyGroupColumns } from "./minute-counts.ts";

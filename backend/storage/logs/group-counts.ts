@@ -1,10 +1,10 @@
 // Counts log records grouped by some of their fields, for log alert rules: "errors by source and node, if more than 100". The answer has at
 // most `maxGroups` groups, and each value is cut to a maximum length, so that records cannot make it large.
 import { and, commaList, Sql, sql, unionAll } from "../../engines/clickhouse/sql.ts";
-import type { ClickHouse } from "../../engines/clickhouse/client.ts";
+import type { ClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import type { QueryOptions } from "../../admission/query-queue.ts";
 import { parseLines } from "../found-page.ts";
-import { MAX_GROUP_VALUE_CHARACTERS } from "../limits.ts";
+import { MAX_GROUP_VALUE_CHARACTERS } from "../storage-limits.ts";
 import { pageConditions } from "../page.ts";
 import type { RangeFilter } from "./counts.ts";
 import { attributeOf, matchingIn, recordConditions, refusePattern } from "./filter.ts";

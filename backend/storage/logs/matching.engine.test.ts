@@ -10,7 +10,7 @@ import { BOUNDS, Budget } from "../../query/loki/regex.ts";
 import { readSelectorAlone } from "../../query/loki/read-query.ts";
 import { matchingOf } from "./matching.ts";
 import { MATCHED_BYTES } from "./pattern.ts";
-import { ClickHouseLogStore } from "./store.ts";
+import { ClickHouseLogStore } from "./log-store.ts";
 
 const START_NS = 1_767_225_600_000_000_000n;
 const RANGE = { start: START_NS, end: START_NS + 60_000_000_000n };

@@ -2,10 +2,10 @@
 // and counts them in a sample; this module merges the remaining few hundred texts. Invariant: the work is bounded by the sample, whatever
 // the range contains.
 import { setImmediate as yieldToEventLoop } from "node:timers/promises";
-import type { Ask } from "../../engines/clickhouse/client.ts";
+import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { and, type Sql, sql, unionAll } from "../../engines/clickhouse/sql.ts";
 import { parseLines } from "../found-page.ts";
-import { MAX_PATTERN_LINE_CHARACTERS, MAX_MESSAGE_PATTERNS, MAX_PATTERN_SAMPLE_RECORDS } from "../limits.ts";
+import { MAX_PATTERN_LINE_CHARACTERS, MAX_MESSAGE_PATTERNS, MAX_PATTERN_SAMPLE_RECORDS } from "../storage-limits.ts";
 import { nanoseconds } from "../page.ts";
 import type { Matching } from "./matching.ts";
 import { splitByMinute, useOnlyGroupColumns } from "./minute-counts.ts";

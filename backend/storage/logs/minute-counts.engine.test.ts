@@ -3,14 +3,14 @@
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
-import { type Ask, type ClickHouse, openClickHouse } from "../../engines/clickhouse/client.ts";
+import { type Ask, type ClickHouse, openClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import { applyRetention, migrate } from "../../engines/clickhouse/migrate.ts";
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { attributeOf, hasAttribute, recordConditions } from "./filter.ts";
 import { histogram } from "./counts.ts";
 import { groupCounts } from "./group-counts.ts";
 import { GROUP_KEYS, GROUP_NS, minutesAround, splitByMinute } from "./minute-counts.ts";
-import { ClickHouseLogStore } from "./store.ts";
+import { ClickHouseLogStore } from "./log-store.ts";
 import { expectExactSummaries } from "../../../test/fixtures/exact-summaries.ts";
 
 const ORG = "org";

@@ -2,7 +2,7 @@
 // projection only for statements with exactly these expressions, and reads the rows of parts without it; so this decides speed, never the
 // result. Invariant: a minute that a border of the query cuts is counted from its rows.
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
-import { MAX_CUT_MINUTES } from "../limits.ts";
+import { MAX_CUT_MINUTES } from "../storage-limits.ts";
 import { nanoseconds } from "../page.ts";
 import type { RecordFilter } from "./filter.ts";
 

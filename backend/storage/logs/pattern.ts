@@ -3,7 +3,7 @@
 // characters of alternatives, 30 µs with three thousand repeated parts. Invariant: an accepted expression takes at most 2.5 µs per byte and
 // sees at most MATCHED_BYTES of a message, which may have 32 MiB. matching.ts keeps the engine from matching for long without a check.
 import { ApiError } from "../../errors.ts";
-import { MAX_PATTERN_CHARACTERS, MAX_PATTERN_PARTS, MAX_PATTERN_REPEATS, MAX_PATTERN_STEPS } from "../limits.ts";
+import { MAX_PATTERN_CHARACTERS, MAX_PATTERN_PARTS, MAX_PATTERN_REPEATS, MAX_PATTERN_STEPS } from "../storage-limits.ts";
 
 /** Bytes of a message that regular expressions read. */
 export const MATCHED_BYTES = 64 * 1024;

@@ -1,6 +1,6 @@
 // Follows the log records of an organisation in the order of arrival. Invariants: a record is sent once, even if it is committed up to
 // OVERLAP_MS after later ones; one read returns a bounded number of rows and bytes, and covers at most the last hour of record times.
-import type { Ask } from "../../engines/clickhouse/client.ts";
+import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { ApiError, TooLargeError } from "../../errors.ts";
 import { firstIdAt, idsWithin, receivedAtMsOf } from "../../ingest/otlp/ids.ts";
@@ -12,7 +12,7 @@ import {
   MAX_TAIL_ROWS,
   MAX_TAILS,
   MAX_TAILS_PER_ORG,
-} from "../limits.ts";
+} from "../storage-limits.ts";
 import { nanoseconds } from "../page.ts";
 import { matchingIn, recordConditions, type RecordFilter } from "./filter.ts";
 

@@ -1,7 +1,7 @@
 // Splits messages into words as the word_filter index of the logs table does: runs of ASCII letters, digits and non-ASCII characters.
 // Invariant: the index only skips granules; every condition is exact without it.
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
-import { MAX_INDEX_WORDS } from "../limits.ts";
+import { MAX_INDEX_WORDS } from "../storage-limits.ts";
 
 /** All ASCII characters except letters and digits, as the engine separates tokens. */
 const SEPARATORS = /[\0-/:-@[-`{-\x7f]+/;

@@ -5,7 +5,7 @@
 import { setImmediate as yieldToEventLoop } from "node:timers/promises";
 import type { SigningKey } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
-import { MAX_REMEMBERED_ORGS } from "../limits.ts";
+import { MAX_REMEMBERED_ORGS } from "../storage-limits.ts";
 import { eachSeries, type HashKey, keyOfHost, newHashKey, rankOf, Ranks, registerOf, REGISTERS } from "./series-hash.ts";
 
 const PERIOD_MS = 30 * 60_000;

@@ -3,8 +3,8 @@
 // pass; a query that would keep the engine busy for long even without data is rejected.
 import { expressionDurationMs } from "../../../common/duration.ts";
 import { ApiError } from "../../errors.ts";
-import { MAX_EXPRESSION_BYTES } from "../../engines/limits.ts";
-import { MAX_DOUBLING, MAX_METRIC_QUERY_DEPTH, MAX_SUBQUERY_VALUES } from "../limits.ts";
+import { MAX_EXPRESSION_BYTES } from "../../engines/engine-limits.ts";
+import { MAX_DOUBLING, MAX_METRIC_QUERY_DEPTH, MAX_SUBQUERY_VALUES } from "../storage-limits.ts";
 
 /** Templates that write an argument twice: each nested level doubles the expression (14 levels take minutes and gigabytes). */
 const DOUBLING = /^(?:ru|ttf)$/i;

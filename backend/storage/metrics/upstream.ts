@@ -3,7 +3,7 @@
 import { loginOf, statusOf } from "../../engines/engine-http.ts";
 import { Pool } from "../../engines/http-pool.ts";
 import { ApiError } from "../../errors.ts";
-import { MAX_METRIC_ANSWER_BYTES } from "../limits.ts";
+import { MAX_METRIC_ANSWER_BYTES } from "../storage-limits.ts";
 
 /** The engine's unchanged response: Prometheus' JSON, also for 4xx. */
 export interface QueryAnswer {

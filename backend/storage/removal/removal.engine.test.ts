@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
-import { type ClickHouse, openClickHouse } from "../../engines/clickhouse/client.ts";
+import { type ClickHouse, openClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import { applyRetention, migrate } from "../../engines/clickhouse/migrate.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
 import { createLog } from "../../operations/log.ts";

@@ -2,7 +2,7 @@
 // organisation. Tables have one partition per day for all organisations; the TTL of the table removes the last rows of a day, and mutations
 // delete rows that expire earlier, one partition at a time. Invariants: a pass may be repeated at any time and on any replica; a table
 // never has two unfinished deletions; a pass starts a limited number of deletions, because each rewrites the parts of a day.
-import type { ClickHouse, Shard } from "../../engines/clickhouse/client.ts";
+import type { ClickHouse, Shard } from "../../engines/clickhouse/clickhouse-client.ts";
 import { and, or, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { TENANT_TABLES } from "../../engines/clickhouse/tenant-filter.ts";
 

@@ -1,7 +1,7 @@
 // Sets how long the tables of logs and traces keep rows. Invariant: nothing that was acknowledged is deleted when a retention changes. The
 // tables are raised first, and ingest admits records only as far back as all tables of all shards are known to keep them; they are lowered
 // only after two passes, 10 minutes apart, found the same lower retention, so every replica has stopped to admit older records.
-import type { ClickHouse } from "../../engines/clickhouse/client.ts";
+import type { ClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import { applyRetention, deletionDaysOf } from "../../engines/clickhouse/migrate.ts";
 import type { Log } from "../../operations/log.ts";
 import { MINUTES_DAYS } from "../traces/keep-minutes.ts";

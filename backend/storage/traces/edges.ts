@@ -1,10 +1,10 @@
 // Computes service edges (which service calls which) for each minute from the parents and links of spans, and stores them in
 // `service_edges`. Invariant: a minute is always computed as a whole and stored with a new version, so computing it again, after a crash or
 // on another replica, counts nothing twice. The queries run in the organisation's own slots and read only its rows.
-import type { Ask, ClickHouse, Shard } from "../../engines/clickhouse/client.ts";
+import type { Ask, ClickHouse, Shard } from "../../engines/clickhouse/clickhouse-client.ts";
 import { and, commaList, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { parseLines } from "../found-page.ts";
-import { DURATION_BUCKETS, DURATION_SUM } from "./histogram.ts";
+import { DURATION_BUCKETS, DURATION_SUM } from "./span-histogram.ts";
 import { MINUTE_S, type MinuteRange, timeOf } from "./red.ts";
 
 /** A caller is found if its span began at most this long before the span that it called. */

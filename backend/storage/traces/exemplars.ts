@@ -1,13 +1,13 @@
 // Reads exemplars for the latency series of spans: the slowest span for each bucket of a series and each interval of the range, from the
 // spans at query time. Invariant: an exemplar belongs to the bucket under which it is listed, and has the labels that span-series.ts gives
 // the series.
-import type { Ask } from "../../engines/clickhouse/client.ts";
+import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { refusedExpression } from "../../engines/clickhouse/engine.ts";
 import { and, or, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { ApiError } from "../../errors.ts";
 import { parseLines } from "../found-page.ts";
 import { pageConditions, type TimeRange } from "../page.ts";
-import { DURATION_BUCKET } from "./histogram.ts";
+import { DURATION_BUCKET } from "./span-histogram.ts";
 import { BUCKET_LIMITS, LATENCY, MAX_VALUE_CHARACTERS } from "./span-series.ts";
 import { SPAN_METRICS } from "./summaries.ts";
 

@@ -1,9 +1,9 @@
 // Reads the service map from the stored edges: for the native API, for Jaeger's dependencies and for the series of Grafana's service graph.
 // Invariant: only the newest complete version of each minute counts.
-import type { Ask } from "../../engines/clickhouse/client.ts";
+import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { arrayOfLines } from "../found-page.ts";
-import { histogramColumns, quantileMs } from "./histogram.ts";
+import { histogramColumns, quantileMs } from "./span-histogram.ts";
 import type { MinuteRange } from "./red.ts";
 
 /** For "" and messaging, both services send spans. For the others, the server is known only from its clients' spans. */

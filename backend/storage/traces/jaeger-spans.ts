@@ -1,10 +1,10 @@
 // Reads spans as JSON of Jaeger's API, which Grafana's Jaeger data source and Jaeger's own UI use; the engine writes the JSON. Invariant: a
 // returned trace has at least one span, and a trace that is incomplete has a warning.
-import type { Ask } from "../../engines/clickhouse/client.ts";
+import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { sql, type Sql } from "../../engines/clickhouse/sql.ts";
 import { TooLargeError } from "../../errors.ts";
 import { readPageRows, parseLines } from "../found-page.ts";
-import { MAX_JAEGER_PAGE_BYTES, MAX_SERVICES_PER_TRACE, MAX_SUMMARY_BYTES } from "../limits.ts";
+import { MAX_JAEGER_PAGE_BYTES, MAX_SERVICES_PER_TRACE, MAX_SUMMARY_BYTES } from "../storage-limits.ts";
 import { findTraces, type TracePosition, spansOf, type TraceFilter } from "./search.ts";
 import { EVENTS, IS_INTEGER, LINKS, PAIRS, wholeTrace } from "./span-fields.ts";
 

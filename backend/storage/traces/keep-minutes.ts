@@ -1,9 +1,9 @@
 // Copies the calls, errors and durations of each minute from a projection of `spans` to `span_minutes`, which keeps them longer than the
 // spans. Invariants: a copy may be repeated at any time, because the table keeps the copy with most calls; each hour is copied again shortly
 // before queries read it from `span_minutes`.
-import type { Shard } from "../../engines/clickhouse/client.ts";
+import type { Shard } from "../../engines/clickhouse/clickhouse-client.ts";
 import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
-import { DURATION_BUCKETS, DURATION_SUM } from "./histogram.ts";
+import { DURATION_BUCKETS, DURATION_SUM } from "./span-histogram.ts";
 import { ENTRY, MINUTE, timeOf } from "./red.ts";
 
 /** Retention of the copies: a year, and another month to compare it with. */

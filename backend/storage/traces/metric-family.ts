@@ -1,9 +1,9 @@
 // Reads calls, errors and latency over time as JSON for the page "Monitor" of Jaeger (service performance monitoring). Invariant: as in
 // services.ts, every figure covers whole minutes; the time of a value is the end of its minutes.
-import type { Ask } from "../../engines/clickhouse/client.ts";
+import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { arrayOfLines } from "../found-page.ts";
-import { histogramColumns, quantileMs } from "./histogram.ts";
+import { histogramColumns, quantileMs } from "./span-histogram.ts";
 import { minuteGroups, type MinuteRange, pointOf, pointWidthS } from "./red.ts";
 
 /** All services of one filter count as one. */

@@ -6,7 +6,7 @@ import { openTracesApp, type TracesApp, type TracesOrg } from "../../../test/fix
 import { Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { applyRetention } from "../../engines/clickhouse/migrate.ts";
 import { signingKey, span, stringAttribute, tracesBody } from "../../ingest/otlp/otlp-body.fixture.ts";
-import { bucketOf, DURATION_BUCKETS, upperBoundMs } from "./histogram.ts";
+import { bucketOf, DURATION_BUCKETS, upperBoundMs } from "./span-histogram.ts";
 import { keepMinutes, copiesUntilS, minutesOfHour } from "./keep-minutes.ts";
 import { conditionsOf, minuteGroups, packedPoints } from "./red.ts";
 import { expectExactSpanSummaries } from "../../../test/fixtures/exact-summaries.ts";

@@ -3,7 +3,7 @@
 // are whole minutes, and each minute is read either from spans or from copies, so every span counts once.
 import { and, type Sql, sql, unionAll } from "../../engines/clickhouse/sql.ts";
 import { nanoseconds } from "../page.ts";
-import { DURATION_BUCKETS, DURATION_SUM, MAX_PACKED_S, packedBuckets } from "./histogram.ts";
+import { DURATION_BUCKETS, DURATION_SUM, MAX_PACKED_S, packedBuckets } from "./span-histogram.ts";
 
 export const MINUTE_S = 60;
 /** Defined once, because the engine recognises the projection only by exactly this expression. */

@@ -1,9 +1,9 @@
 // Searches traces of an organisation: those with a span that matches, one row each, newest first unless another order is chosen.
 // Invariants: pages are cut by the rank of the order, so no trace is returned twice or skipped; only spans within the range are read.
-import type { Ask } from "../../engines/clickhouse/client.ts";
+import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { and, commaList, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { arrayOfLines, parseLines } from "../found-page.ts";
-import { MAX_LISTED_SERVICES, MAX_SEARCH_PAGE_BYTES } from "../limits.ts";
+import { MAX_LISTED_SERVICES, MAX_SEARCH_PAGE_BYTES } from "../storage-limits.ts";
 import { type Cursor, type PageResult, nanoseconds, type Page, pageConditions } from "../page.ts";
 import { ApiError } from "../../errors.ts";
 

@@ -9,7 +9,7 @@ import { openOtlpDecoder } from "../../ingest/otlp/otlp-decoder.ts";
 import { createOtlpIngest } from "../../ingest/otlp/otlp-ingest.ts";
 import { createLog } from "../../operations/log.ts";
 import type { ServiceRow } from "./services.ts";
-import { ClickHouseSpanStore } from "./store.ts";
+import { ClickHouseSpanStore } from "./span-store.ts";
 import { operationsOf } from "../../ingest/otlp/operations-of.ts";
 import { SpanOperations } from "./span-operations.ts";
 

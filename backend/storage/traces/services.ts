@@ -1,9 +1,9 @@
 // Reads what the API returns about services: the list with rate, errors and latency, the operations of a service, and its series over time.
-// Invariant: every figure covers whole minutes of the range; calls and errors are exact, quantiles as accurate as histogram.ts describes.
-import type { Ask } from "../../engines/clickhouse/client.ts";
+// Invariant: every figure covers whole minutes of the range; calls and errors are exact, quantiles as accurate as span-histogram.ts describes.
+import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { arrayOfLines } from "../found-page.ts";
-import { BUCKETS_OF_HALVES, histogramColumns, packedQuantileMs, quantileMs, unpackedHalves } from "./histogram.ts";
+import { BUCKETS_OF_HALVES, histogramColumns, packedQuantileMs, quantileMs, unpackedHalves } from "./span-histogram.ts";
 import { conditionsOf, minuteGroups, pointOf, isPacked, packedPoints, pointWidthS, type RedFilter } from "./red.ts";
 
 /** Rate, errors and duration of a group of spans. */

@@ -1,7 +1,7 @@
 // Defines the fields of spans as the engine writes them: the ten of GET /query/traces, and all fields for a whole trace. Invariant: only
 // the engine expands events and links, which are stored as JSON, into rows, and never more of them than it has memory for.
 import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
-import { MAX_SPAN_JSON_BYTES } from "../limits.ts";
+import { MAX_SPAN_JSON_BYTES } from "../storage-limits.ts";
 import type { Cursor, Page } from "../page.ts";
 import type { Selection } from "../found-page.ts";
 

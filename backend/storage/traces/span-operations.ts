@@ -2,13 +2,13 @@
 // Invariants: an operation is written before the first of its spans and again on each new day; an operation that is known to be written
 // costs nothing; the number per organisation is limited, however many names its senders make up.
 import { createHash } from "node:crypto";
-import type { ClickHouse } from "../../engines/clickhouse/client.ts";
-import { MAX_OPERATIONS_PER_ORG, MAX_OPERATIONS_PER_SERVICE, MAX_REMEMBERED_OPERATIONS, MAX_SERVICES_PER_ORG } from "../limits.ts";
+import type { ClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
+import { MAX_OPERATIONS_PER_ORG, MAX_OPERATIONS_PER_SERVICE, MAX_REMEMBERED_OPERATIONS, MAX_SERVICES_PER_ORG } from "../storage-limits.ts";
 import { GroupCommit } from "../write-path/group-commit.ts";
 import { type NativeColumns, nativeRows } from "../../engines/clickhouse/native-block.ts";
 import { ConstantColumn, encodedString, encodedUint32, StringColumn } from "../../engines/clickhouse/native-columns.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
-import type { DayOperations, Operation } from "../../ingest/otlp/rows.ts";
+import type { DayOperations, Operation } from "../../ingest/otlp/decoded-rows.ts";
 
 const COLUMNS = [
   ["org_id", "constant String"],

@@ -2,11 +2,11 @@
 // traces_service_graph_*. They are counters since the start of the UTC day, computed from the summaries, so writing them needs no state: a
 // late span counts once it has arrived, and every replica would write the same values. Invariant: each bucket limit is a power of two
 // milliseconds, where the histogram also has a border, so bucket counts are exact.
-import type { Ask } from "../../engines/clickhouse/client.ts";
+import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
 import { parseLines } from "../found-page.ts";
 import { summedEdges } from "./graph.ts";
-import { BUCKETS_PER_DOUBLING } from "./histogram.ts";
+import { BUCKETS_PER_DOUBLING } from "./span-histogram.ts";
 import { minuteGroups, type MinuteRange } from "./red.ts";
 
 /** 2 ms to 16.384 s, the limits that Tempo uses. */

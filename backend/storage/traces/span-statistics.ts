@@ -1,11 +1,11 @@
 // Computes statistics over many spans: field values with counts (facets), durations over time (heatmap), and the attributes in which slow
 // or failed spans differ from the others. Invariants: facets and comparisons read a bounded sample, the newest spans; responses are small
 // whatever the spans contain.
-import type { Ask } from "../../engines/clickhouse/client.ts";
+import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { arrayOfLines } from "../found-page.ts";
 import { pageConditions } from "../page.ts";
-import { DURATION_BUCKETS } from "./histogram.ts";
+import { DURATION_BUCKETS } from "./span-histogram.ts";
 import { MINUTE_S, minutesOf, pointWidthS } from "./red.ts";
 import { spanConditions, type SpanConditions } from "./search.ts";
 

@@ -1,6 +1,6 @@
 // Reads exemplars of all series as JSON: those that senders sent with remote write or OTLP, and those of the latency series of spans
 // (exemplars.ts). Invariant: a response has at most the newest 100 exemplars of a series, and at most 1,000 of each kind.
-import type { Ask } from "../../engines/clickhouse/client.ts";
+import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { and, sql } from "../../engines/clickhouse/sql.ts";
 import { pageConditions, type TimeRange } from "../page.ts";
 import {

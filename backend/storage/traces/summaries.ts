@@ -5,12 +5,12 @@
 import { hash } from "node:crypto";
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
-import type { Ask, ClickHouse } from "../../engines/clickhouse/client.ts";
+import type { Ask, ClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
 import { ApiError } from "../../errors.ts";
 import type { Log } from "../../operations/log.ts";
 import { ActiveSeries } from "../metrics/active-series.ts";
-import type { MetricsStore } from "../metrics/store.ts";
+import type { MetricsStore } from "../metrics/metric-store.ts";
 import { changedMinutes, storeEdges } from "./edges.ts";
 import { keepMinutes } from "./keep-minutes.ts";
 import { MINUTE_S, type MinuteRange } from "./red.ts";

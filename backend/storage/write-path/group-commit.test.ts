@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { ApiError } from "../../errors.ts";
-import type { ClickHouse } from "../../engines/clickhouse/client.ts";
+import type { ClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import { GroupCommit } from "./group-commit.ts";
 import type { NativeRows } from "../../engines/clickhouse/native-block.ts";
 import { stub } from "../../../test/fixtures/stub.ts";

@@ -1,6 +1,6 @@
 // Combines many small inserts of a table into few large ones. Large request bodies have their own queue, so small ones never wait for them.
 // Invariant: `add` resolves after the commit.
-import type { ClickHouse } from "../../engines/clickhouse/client.ts";
+import type { ClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import type { NativeColumns, NativeRows } from "../../engines/clickhouse/native-block.ts";
 import { InsertQueue, type InsertQueueOptions } from "./insert-queue.ts";
 

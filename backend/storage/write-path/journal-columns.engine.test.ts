@@ -2,8 +2,8 @@ import { pino } from "pino";
 import { expect, it } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { LOG_COLUMNS } from "../../ingest/otlp/decode-logs.ts";
-import { ClickHouseLogStore } from "../logs/store.ts";
-import { openClickHouse } from "../../engines/clickhouse/client.ts";
+import { ClickHouseLogStore } from "../logs/log-store.ts";
+import { openClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import { migrate } from "../../engines/clickhouse/migrate.ts";
 import { emptyColumns, type NativeColumns, nativeRows, type NativeType } from "../../engines/clickhouse/native-block.ts";
 import {

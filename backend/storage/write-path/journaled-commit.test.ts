@@ -5,7 +5,7 @@ import { pino } from "pino";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { ApiError } from "../../errors.ts";
-import type { ClickHouse } from "../../engines/clickhouse/client.ts";
+import type { ClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { JournaledCommit, type JournaledCommitOptions } from "./journaled-commit.ts";
 import { PendingRows } from "../../engines/clickhouse/pending-rows.ts";

@@ -3,7 +3,7 @@
 // rows count as stored once they are in its journal (journaled-commit.ts). Invariant: an unacknowledged day is never assumed to be stored.
 // After a failure of unknown outcome, and after a restart once the journal is replayed, the table is queried (columns org_id, host_id,
 // body_hash, received_at).
-import type { ClickHouse } from "../../engines/clickhouse/client.ts";
+import type { ClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import { convertEntry } from "../../engines/clickhouse/journal-columns.ts";
 import type { NativeColumns, NativeRows } from "../../engines/clickhouse/native-block.ts";
 import { columnsIdOf, type JournalEntry } from "../../engines/clickhouse/row-journal.ts";

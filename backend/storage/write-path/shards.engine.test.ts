@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openStores, rowsOf, type Stores } from "../../../test/conformance/telemetry-stores.ts";
 import { filesWith } from "../../../test/fixtures/engine-files.ts";
 import { type ShardServers, startShardServers } from "../../../test/fixtures/shard-servers.ts";
-import { type ClickHouse, openClickHouse } from "../../engines/clickhouse/client.ts";
+import { type ClickHouse, openClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import { CLUSTER } from "../../engines/clickhouse/cluster-front.fixture.ts";
 import { prepare } from "../../engines/clickhouse/prepare.ts";
 import { Sql, sql } from "../../engines/clickhouse/sql.ts";

@@ -1,10 +1,10 @@
 // Finds which days of request bodies a table already has, after a failure of unknown outcome and after a restart. Invariant: a day is found
 // by its sender and the hash of the body or, if bodies are not deduplicated, by the id of its first record.
-import type { ClickHouse } from "../../engines/clickhouse/client.ts";
+import type { ClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import { firstRow, type JournalEntry } from "../../engines/clickhouse/row-journal.ts";
 import type { NativeColumns } from "../../engines/clickhouse/native-block.ts";
 import { commaList, sql, Sql } from "../../engines/clickhouse/sql.ts";
-import { MAX_KEYS_PER_STATEMENT } from "../limits.ts";
+import { MAX_KEYS_PER_STATEMENT } from "../storage-limits.ts";
 
 /** A body that arrives again after this time is stored again. */
 export const WINDOW_S = 600;

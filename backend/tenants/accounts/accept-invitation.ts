@@ -7,7 +7,7 @@ import { audit } from "../../auth/audit-log.ts";
 import { RANK } from "../../auth/request-identity.ts";
 import { LoginFailures } from "../../auth/sessions/login-failures.ts";
 import { hashPassword, LoginBackoff, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
-import { type AccountDb, insertUser, type InvitationRow, requireFreeEmail, type UserRow } from "../../auth/sessions/table.ts";
+import { type AccountDb, insertUser, type InvitationRow, requireFreeEmail, type UserRow } from "../../auth/sessions/account-tables.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { ApiError } from "../../errors.ts";
 import { closedSchema, NO_CONTENT, objectSchema, TIME_SCHEMA } from "../../http/schemas.ts";

@@ -8,7 +8,7 @@ import { closedSchema, ID_PARAMS, NO_CONTENT, objectSchema, parseUuid, UUID_SCHE
 import { addRoute, endpoint } from "../../http/route.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
-import { EMAIL_SCHEMA, findUserByEmail, insertUser, requireFreeEmail } from "../../auth/sessions/table.ts";
+import { EMAIL_SCHEMA, findUserByEmail, insertUser, requireFreeEmail } from "../../auth/sessions/account-tables.ts";
 import { requireOtherAdmins, lockOperators, describeUser, USER_SCHEMA } from "./users.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 

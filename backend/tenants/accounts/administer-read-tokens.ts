@@ -21,9 +21,9 @@ import {
 } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
-import { MAX_READ_TOKEN_TTL_MS } from "../limits.ts";
+import { MAX_READ_TOKEN_TTL_MS } from "../tenant-limits.ts";
 import { requireCapacity } from "./row-limits.ts";
-import type { AccountTables, ReadTokenRow } from "../../auth/sessions/table.ts";
+import type { AccountTables, ReadTokenRow } from "../../auth/sessions/account-tables.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 /** How long expired tokens stay in the list, so that users can see why a data source stopped. */

@@ -13,7 +13,7 @@ import {
   insertUser,
   WATCHED_READ_TOKENS,
   WATCHED_USERS,
-} from "../../auth/sessions/table.ts";
+} from "../../auth/sessions/account-tables.ts";
 
 describeOnEachStore((store) => {
   let db: AccountDb;

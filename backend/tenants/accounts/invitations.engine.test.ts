@@ -5,7 +5,7 @@ import { Writable } from "node:stream";
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { accountsApp, makeOrg, type AccountsApp, type Org } from "../../../test/fixtures/accounts-app.ts";
-import type { AccountTables } from "../../auth/sessions/table.ts";
+import type { AccountTables } from "../../auth/sessions/account-tables.ts";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
 
 const DAY_MS = 86_400_000;

@@ -6,7 +6,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf, type Role } from "../../auth/request-identity.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
-import { EMAIL_SCHEMA, type InvitationRow, normalEmail, requireFreeEmail } from "../../auth/sessions/table.ts";
+import { EMAIL_SCHEMA, type InvitationRow, normalEmail, requireFreeEmail } from "../../auth/sessions/account-tables.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { ApiError } from "../../errors.ts";
 import {
@@ -21,7 +21,7 @@ import {
   UUID_SCHEMA,
 } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
-import { MAX_INVITATION_TTL_MS, MAX_INVITATIONS_PER_ORG } from "../limits.ts";
+import { MAX_INVITATION_TTL_MS, MAX_INVITATIONS_PER_ORG } from "../tenant-limits.ts";
 import { requireCapacity } from "./row-limits.ts";
 import { requireOperator, ROLE_SCHEMA } from "./users.ts";
 

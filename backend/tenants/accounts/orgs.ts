@@ -7,8 +7,15 @@ import { closedSchema, nameSchema, objectSchema, parseUuid, TIME_SCHEMA, UUID_SC
 import { addRoute, endpoint } from "../../http/route.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
-import { type AccountTables, EMAIL_SCHEMA, insertOrg, insertUser, requireFreeEmail, requireFreeName } from "../../auth/sessions/table.ts";
-import { MAX_ROWS_PER_ORG } from "../limits.ts";
+import {
+  type AccountTables,
+  EMAIL_SCHEMA,
+  insertOrg,
+  insertUser,
+  requireFreeEmail,
+  requireFreeName,
+} from "../../auth/sessions/account-tables.ts";
+import { MAX_ROWS_PER_ORG } from "../tenant-limits.ts";
 import { ApiError } from "../../errors.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 

@@ -6,7 +6,7 @@ import { callerOf } from "../../auth/request-identity.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
 import { LoginFailures } from "../../auth/sessions/login-failures.ts";
 import { hashPassword, LoginBackoff, PASSWORD_SCHEMA, passwordMatches } from "../../auth/sessions/password.ts";
-import type { UserRow } from "../../auth/sessions/table.ts";
+import type { UserRow } from "../../auth/sessions/account-tables.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { ApiError } from "../../errors.ts";
 import { closedSchema, NO_CONTENT } from "../../http/schemas.ts";

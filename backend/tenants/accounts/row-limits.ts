@@ -2,7 +2,7 @@
 import { type SelectQueryBuilder, sql } from "kysely";
 import { lockOrg, type OrgLocker } from "../../engines/relational/tenant-database.ts";
 import { ApiError } from "../../errors.ts";
-import { MAX_ROWS_PER_ORG } from "../limits.ts";
+import { MAX_ROWS_PER_ORG } from "../tenant-limits.ts";
 
 const UNIQUE_VIOLATION = "23505";
 

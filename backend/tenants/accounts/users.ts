@@ -10,7 +10,14 @@ import { addRoute, endpoint } from "../../http/route.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
 import { requireCapacity } from "./row-limits.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
-import { EMAIL_SCHEMA, insertUser, requireFreeEmail, type AccountDb, type AccountTables, type UserRow } from "../../auth/sessions/table.ts";
+import {
+  EMAIL_SCHEMA,
+  insertUser,
+  requireFreeEmail,
+  type AccountDb,
+  type AccountTables,
+  type UserRow,
+} from "../../auth/sessions/account-tables.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 export const ROLE_SCHEMA = { type: "string", enum: ["viewer", "admin", "operator"] } as const;

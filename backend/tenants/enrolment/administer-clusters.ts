@@ -10,10 +10,10 @@ import { COLLECTOR_SCHEMA, isOnline } from "./heartbeats.ts";
 import { CURSOR_QUERY, type CursorQuery, linkNext, PAGE_ROWS, readCursor } from "../../http/list-page.ts";
 import { registerRemoval } from "./administer-removal.ts";
 import { currentKeyTimes } from "./key-holder.ts";
-import type { EnrolmentDeps } from "./table.ts";
+import type { EnrolmentDeps } from "./enrolment-tables.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { type Kysely, type Selectable, sql } from "kysely";
-import type { ClusterNodeTable, ClusterTable, EnrolmentTables } from "./table.ts";
+import type { ClusterNodeTable, ClusterTable, EnrolmentTables } from "./enrolment-tables.ts";
 
 const text = { type: ["string", "null"] } as const;
 const ROUTES = {

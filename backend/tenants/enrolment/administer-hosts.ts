@@ -13,7 +13,7 @@ import { HOST_CONFIG_RESPONSE_SCHEMA, HOST_CONFIG_SCHEMA } from "./host-config.t
 import { CURSOR_QUERY, type CursorQuery, readPage } from "../../http/list-page.ts";
 import { registerRemoval } from "./administer-removal.ts";
 import { currentKeyTimes } from "./key-holder.ts";
-import type { EnrolmentDeps } from "./table.ts";
+import type { EnrolmentDeps } from "./enrolment-tables.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 const nullableText = { type: ["string", "null"] } as const;

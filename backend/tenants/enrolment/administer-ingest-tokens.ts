@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { isNetwork } from "../../../common/ip-networks.ts";
 import { audit } from "../../auth/audit-log.ts";
-import { type IngestTokenRow, newIngestToken } from "../../auth/ingest-tokens/table.ts";
+import { type IngestTokenRow, newIngestToken } from "../../auth/ingest-tokens/ingest-token-table.ts";
 import { callerOf } from "../../auth/request-identity.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { ApiError } from "../../errors.ts";
@@ -25,7 +25,7 @@ import {
   UUID_SCHEMA,
 } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
-import type { EnrolmentDeps } from "./table.ts";
+import type { EnrolmentDeps } from "./enrolment-tables.ts";
 import {
   findIdentity,
   insertWithinLimit,

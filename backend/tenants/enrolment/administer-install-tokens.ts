@@ -18,9 +18,9 @@ import {
   UUID_SCHEMA,
 } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
-import { MAX_INSTALL_TOKEN_TTL_MS } from "../limits.ts";
+import { MAX_INSTALL_TOKEN_TTL_MS } from "../tenant-limits.ts";
 import { installTokenRow, newInstallToken } from "./install-token.ts";
-import type { EnrolmentDeps } from "./table.ts";
+import type { EnrolmentDeps } from "./enrolment-tables.ts";
 import { type OrgTable, tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 const ROUTES = {

@@ -19,7 +19,7 @@ import {
 } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { mintKey, revokeKeysOf } from "./key-table.ts";
-import type { EnrolmentDeps, EnrolmentTables } from "./table.ts";
+import type { EnrolmentDeps, EnrolmentTables } from "./enrolment-tables.ts";
 import type { Kysely } from "kysely";
 import { type OrgTable, tenantDatabase } from "../../engines/relational/tenant-database.ts";
 

@@ -8,7 +8,7 @@ import { addRoute, endpoint } from "../../http/route.ts";
 import { ID_PARAMS, NO_CONTENT, notFound, readId } from "../../http/schemas.ts";
 import { removeTokensOf } from "./ingest-token-table.ts";
 import { revokeKeysOf } from "./key-table.ts";
-import type { EnrolmentDeps } from "./table.ts";
+import type { EnrolmentDeps } from "./enrolment-tables.ts";
 
 interface Removal {
   readonly path: string;

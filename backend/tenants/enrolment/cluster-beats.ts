@@ -2,7 +2,7 @@
 // whatever names its key sends; a node beyond the limit is refused without affecting the rest of the write.
 import type { Kysely, Transaction } from "kysely";
 import { ApiError } from "../../errors.ts";
-import type { EnrolmentTables } from "./table.ts";
+import type { EnrolmentTables } from "./enrolment-tables.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 /** Autoscalers replace nodes: nodes without a heartbeat for this time are deleted when a new one appears. */

@@ -11,7 +11,7 @@ import { addRoute, endpoint } from "../../http/route.ts";
 import { closedSchema, ID_PARAMS, notFound, objectSchema, readId } from "../../http/schemas.ts";
 import { HOST_CONFIG_SCHEMA, matchesEtag } from "./host-config.ts";
 import { findProblem, isInShare, readNodes, slowestIntervalS } from "./rollout-health.ts";
-import type { EnrolmentDeps, EnrolmentTables } from "./table.ts";
+import type { EnrolmentDeps, EnrolmentTables } from "./enrolment-tables.ts";
 
 const { log_paths: _, ...properties } = HOST_CONFIG_SCHEMA.properties;
 export const CLUSTER_CONFIG_SCHEMA = { ...HOST_CONFIG_SCHEMA, properties } as const;

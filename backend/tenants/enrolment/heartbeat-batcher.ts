@@ -4,7 +4,7 @@
 import { FairQueue } from "../../admission/fair-queue.ts";
 import { Batcher } from "../../engines/batcher.ts";
 import { ApiError } from "../../errors.ts";
-import { MAX_BATCHED_HEARTBEATS, MAX_WAITING_HEARTBEATS } from "../limits.ts";
+import { MAX_BATCHED_HEARTBEATS, MAX_WAITING_HEARTBEATS } from "../tenant-limits.ts";
 
 export interface HeartbeatBatcherOptions<Beat> {
   /** Writes the newest heartbeat of each node or host, and returns an error for each that it refuses. */

@@ -9,9 +9,15 @@ import { signerOf } from "../../auth/request-identity.ts";
 import { NO_CONTENT, optionalSchema } from "../../http/schemas.ts";
 import { addRoute } from "../../http/route.ts";
 import type { ApiError } from "../../errors.ts";
-import { MAX_HEARTBEAT_BYTES, MAX_HEARTBEAT_INTERVAL_S, MAX_HEARTBEAT_TEXT_LENGTH, MAX_INSTALLATION_LENGTH, MAX_NODES } from "../limits.ts";
+import {
+  MAX_HEARTBEAT_BYTES,
+  MAX_HEARTBEAT_INTERVAL_S,
+  MAX_HEARTBEAT_TEXT_LENGTH,
+  MAX_INSTALLATION_LENGTH,
+  MAX_NODES,
+} from "../tenant-limits.ts";
 import { HeartbeatBatcher } from "./heartbeat-batcher.ts";
-import type { CollectorReport, EnrolmentDeps, EnrolmentTables } from "./table.ts";
+import type { CollectorReport, EnrolmentDeps, EnrolmentTables } from "./enrolment-tables.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { type ClusterBeat, writeClusterBeats } from "./cluster-beats.ts";
 

@@ -6,7 +6,7 @@ import type { HostConfigResponse } from "../../../common/protocol/enrolment.ts";
 import { signerOf } from "../../auth/request-identity.ts";
 import { FORBIDDEN_CHARACTERS, ID_PARAMS, notFound, objectSchema, readId } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
-import type { EnrolmentDeps } from "./table.ts";
+import type { EnrolmentDeps } from "./enrolment-tables.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 const interval = { type: "string", pattern: "^[1-9][0-9]{0,5}(ms|s|m|h)$", description: "a duration such as 500ms, 30s or 5m" } as const;

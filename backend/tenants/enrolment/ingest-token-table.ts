@@ -2,12 +2,12 @@
 // one before it is valid until the end of the overlap, and older ones not at all.
 import type { Kysely, Transaction } from "kysely";
 import type { OrgTable } from "../../engines/relational/tenant-database.ts";
-import type { IngestTokenRow } from "../../auth/ingest-tokens/table.ts";
+import type { IngestTokenRow } from "../../auth/ingest-tokens/ingest-token-table.ts";
 import type { KeyKind } from "../../auth/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { notFound } from "../../http/schemas.ts";
 import { requireCapacity } from "../accounts/row-limits.ts";
-import type { EnrolmentTables } from "./table.ts";
+import type { EnrolmentTables } from "./enrolment-tables.ts";
 
 type Db = Kysely<EnrolmentTables>;
 type Trx = Transaction<EnrolmentTables>;

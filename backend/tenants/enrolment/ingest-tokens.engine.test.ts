@@ -6,11 +6,11 @@ import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { accountsApp, brief, makeOrg, type AccountsApp, type Clock, type Org } from "../../../test/fixtures/accounts-app.ts";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
 import { IngestTokens, type IngestSignal } from "../../auth/ingest-tokens/ingest-tokens.ts";
-import { ingestTokenHash, type IngestTokenTables } from "../../auth/ingest-tokens/table.ts";
+import { ingestTokenHash, type IngestTokenTables } from "../../auth/ingest-tokens/ingest-token-table.ts";
 import { LOOKUP_CACHE_MS } from "../../auth/lookup-cache.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { findIdentity } from "./ingest-token-table.ts";
-import type { EnrolmentTables } from "./table.ts";
+import type { EnrolmentTables } from "./enrolment-tables.ts";
 
 const DAY_MS = 86_400_000;
 const SIGNALS: readonly IngestSignal[] = ["metrics", "logs", "traces"];

@@ -8,7 +8,7 @@ import { ApiError } from "../../errors.ts";
 import type { RouteGuard } from "../../http/route.ts";
 import { parseUuid } from "../../http/schemas.ts";
 import type { MasterKeys } from "./master-key.ts";
-import type { EnrolmentTables, InstallTokenRow, KeyRow } from "./table.ts";
+import type { EnrolmentTables, InstallTokenRow, KeyRow } from "./enrolment-tables.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 /** How long a lost response can be requested again. */

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { keyHash } from "../../../common/protocol/signature.ts";
 import { NO_POSTGRES, postgresBinaries, PostgresServer } from "../../../test/fixtures/postgres.ts";
-import type { AccountTables } from "../../auth/sessions/table.ts";
+import type { AccountTables } from "../../auth/sessions/account-tables.ts";
 import { DatabaseOutage } from "../../auth/database-outage.ts";
 import { LOOKUP_CACHE_MS, STALE_MS } from "../../auth/lookup-cache.ts";
 import { openDatabase } from "../../engines/relational/database.ts";

@@ -6,10 +6,10 @@ import { LookupCache, type LookupSource } from "../../auth/lookup-cache.ts";
 import type { KeySource, VerifyingKey } from "../../auth/signed-requests.ts";
 import { Batcher } from "../../engines/batcher.ts";
 import { changedRows } from "../../engines/relational/bulk-rows.ts";
-import { MAX_FIRST_USES } from "../limits.ts";
+import { MAX_FIRST_USES } from "../tenant-limits.ts";
 import { findKeys, recordFirstUses, WATCHED_KEYS } from "./key-table.ts";
 import type { MasterKeys } from "./master-key.ts";
-import type { EnrolmentTables, KeyRow } from "./table.ts";
+import type { EnrolmentTables, KeyRow } from "./enrolment-tables.ts";
 
 /** After each statement, so that the enrolment of a fleet costs at most four statements a second. */
 const FIRST_USES_PAUSE_MS = 250;

@@ -3,7 +3,7 @@
 import type { Kysely, Selectable, Transaction } from "kysely";
 import type { KeyKind } from "../../auth/request-identity.ts";
 import { offlineAfterMs } from "./heartbeats.ts";
-import type { EnrolmentTables, HostTable } from "./table.ts";
+import type { EnrolmentTables, HostTable } from "./enrolment-tables.ts";
 
 type KeyHolder = Pick<Selectable<HostTable>, "id" | "org_id" | "last_heartbeat" | "heartbeat_interval_s">;
 

@@ -6,7 +6,7 @@ import { keyHash } from "../../../common/protocol/signature.ts";
 import type { KeyKind } from "../../auth/request-identity.ts";
 import type { Watched } from "../../engines/relational/bulk-rows.ts";
 import { type MasterKeys, REENCRYPTION_BATCH, requireNoForeignRows } from "./master-key.ts";
-import type { EnrolmentTables, KeyRow } from "./table.ts";
+import type { EnrolmentTables, KeyRow } from "./enrolment-tables.ts";
 
 type Db = Kysely<EnrolmentTables> | Transaction<EnrolmentTables>;
 

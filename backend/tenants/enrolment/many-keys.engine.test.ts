@@ -5,7 +5,7 @@ import { beforeAll, beforeEach, expect, test } from "vitest";
 import { keyHash } from "../../../common/protocol/signature.ts";
 import { CountedStatements } from "../../../test/fixtures/counted-statements.ts";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
-import type { AccountTables } from "../../auth/sessions/table.ts";
+import type { AccountTables } from "../../auth/sessions/account-tables.ts";
 import { LOOKUP_CACHE_MS } from "../../auth/lookup-cache.ts";
 import type { VerifyingKey } from "../../auth/signed-requests.ts";
 import type { Database } from "../../engines/relational/database.ts";
@@ -13,7 +13,7 @@ import { migrate } from "../../engines/relational/migrate.ts";
 import { KeyCache } from "./key-cache.ts";
 import { retireOtherKeys, revokeKeysOf } from "./key-table.ts";
 import { MasterKeys } from "./master-key.ts";
-import type { EnrolmentTables, KeyRow } from "./table.ts";
+import type { EnrolmentTables, KeyRow } from "./enrolment-tables.ts";
 
 const KEYS = 10_000;
 const SECONDS = 10;

@@ -10,9 +10,9 @@ import {
   type Org,
   type RegisteredCluster,
 } from "../../../test/fixtures/accounts-app.ts";
-import type { AccountTables } from "../../auth/sessions/table.ts";
+import type { AccountTables } from "../../auth/sessions/account-tables.ts";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
-import type { EnrolmentTables } from "./table.ts";
+import type { EnrolmentTables } from "./enrolment-tables.ts";
 
 const PAGE = 5;
 const MOST_NODES = 12;

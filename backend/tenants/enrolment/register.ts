@@ -19,8 +19,8 @@ import { addRoute, endpoint } from "../../http/route.ts";
 import { type Enrol, installTokenAccess, spendInstallToken } from "./install-token.ts";
 import { findAliveHolder } from "./key-holder.ts";
 import { mintKey, retireOtherKeys } from "./key-table.ts";
-import type { ClusterTable, EnrolmentDeps, EnrolmentTables, HostTable } from "./table.ts";
-import { MAX_INSTALLATION_LENGTH } from "../limits.ts";
+import type { ClusterTable, EnrolmentDeps, EnrolmentTables, HostTable } from "./enrolment-tables.ts";
+import { MAX_INSTALLATION_LENGTH } from "../tenant-limits.ts";
 
 interface Registration<Body> {
   readonly path: string;

@@ -5,7 +5,7 @@ import type { Kysely, Selectable } from "kysely";
 import { durationMs } from "../../../common/duration.ts";
 import { type ClusterConfig, FULL_QUEUE_PERCENT } from "../../../common/protocol/enrolment.ts";
 import { isOnline } from "./heartbeats.ts";
-import type { ClusterNodeTable, EnrolmentTables } from "./table.ts";
+import type { ClusterNodeTable, EnrolmentTables } from "./enrolment-tables.ts";
 
 type ReportedNode = Pick<Selectable<ClusterNodeTable>, "name" | "last_heartbeat" | "collector" | "config_error">;
 

@@ -5,7 +5,7 @@ import { accountsApp, type AccountsApp, listedCluster, makeOrg, type Org, regist
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
 import { createLog } from "../../operations/log.ts";
 import { RolloutWatch } from "./rollout-watch.ts";
-import type { EnrolmentTables } from "./table.ts";
+import type { EnrolmentTables } from "./enrolment-tables.ts";
 
 const INTERVAL_MS = 30_000;
 const NAMES = Array.from({ length: 40 }, (_, i) => `node-${i}`);

@@ -9,7 +9,7 @@ import type { Log } from "../../operations/log.ts";
 import type { ReplicaSet } from "../../replicas/replica-set.ts";
 import { isOnline, offlineAfterMs } from "./heartbeats.ts";
 import { findReason, readNodes, slowestIntervalS } from "./rollout-health.ts";
-import type { EnrolmentTables } from "./table.ts";
+import type { EnrolmentTables } from "./enrolment-tables.ts";
 
 export interface RolloutWatchOptions {
   readonly db: Kysely<EnrolmentTables>;

@@ -12,7 +12,7 @@ import { objectSchema, TIME_SCHEMA } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { idempotencyKey, REPLAY_MS } from "./install-token.ts";
 import { mintKey, retireOtherKeys } from "./key-table.ts";
-import type { EnrolmentDeps, EnrolmentTables, KeyRow } from "./table.ts";
+import type { EnrolmentDeps, EnrolmentTables, KeyRow } from "./enrolment-tables.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 const schema = {

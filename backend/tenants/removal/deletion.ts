@@ -3,7 +3,7 @@
 // for a while. The row of org_deletions is kept as a record.
 import type { ColumnType, Kysely, Transaction } from "kysely";
 import { sql } from "kysely";
-import type { AccountTables } from "../../auth/sessions/table.ts";
+import type { AccountTables } from "../../auth/sessions/account-tables.ts";
 import { tenantDatabase, TENANT_TABLES } from "../../engines/relational/tenant-database.ts";
 import { ApiError } from "../../errors.ts";
 

@@ -6,7 +6,7 @@ import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
 import type { Deletions } from "../../engines/append-log/dead-letters.ts";
 import type { Log } from "../../operations/log.ts";
-import type { VictoriaMetricsStore } from "../../storage/metrics/store.ts";
+import type { VictoriaMetricsStore } from "../../storage/metrics/metric-store.ts";
 import { eraseOrganisation, purgeExpired, type TableRetention } from "../../storage/removal/removal.ts";
 import type { Telemetry } from "../../telemetry.ts";
 import { type DeletionTables, settleDeletion } from "./deletion.ts";

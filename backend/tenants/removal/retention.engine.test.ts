@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
-import { type ClickHouse, openClickHouse, type Shard } from "../../engines/clickhouse/client.ts";
+import { type ClickHouse, openClickHouse, type Shard } from "../../engines/clickhouse/clickhouse-client.ts";
 import { applyRetention, deletionDaysOf, migrate as migrateClickHouse } from "../../engines/clickhouse/migrate.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
 import { type Database, openDatabase } from "../../engines/relational/database.ts";

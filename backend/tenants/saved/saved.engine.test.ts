@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { accountsApp, type AccountsApp, makeOrg, type Org } from "../../../test/fixtures/accounts-app.ts";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
-import { MAX_DASHBOARDS } from "../limits.ts";
-import { registerSavedRoutes } from "./routes.ts";
+import { MAX_DASHBOARDS } from "../tenant-limits.ts";
+import { registerSavedRoutes } from "./saved-item-routes.ts";
 
 const PANEL = {
   title: "<b>up</b>",

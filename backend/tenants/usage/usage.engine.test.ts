@@ -15,13 +15,13 @@ import {
 } from "../../../test/fixtures/accounts-app.ts";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
 import type { Guards } from "../../auth/request-identity.ts";
-import { registerIngestRoutes } from "../../ingest/routes.ts";
+import { registerIngestRoutes } from "../../ingest/ingest-routes.ts";
 import { createLog } from "../../operations/log.ts";
 import { createOwnMetrics } from "../../operations/own-metrics.ts";
 import { UsageCounter } from "./counter.ts";
-import { OrgLimits, type UsageTables } from "./limits.ts";
+import { OrgLimits, type UsageTables } from "./usage-limits.ts";
 import { stub } from "../../../test/fixtures/stub.ts";
-import { registerUsageRoutes } from "./routes.ts";
+import { registerUsageRoutes } from "./usage-routes.ts";
 
 const DAY_MS = 86_400_000;
 

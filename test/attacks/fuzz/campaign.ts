@@ -6,7 +6,7 @@ import { pino } from "pino";
 import { ApiError } from "../../../backend/errors.ts";
 import type { LokiJob } from "../../../backend/query/loki/jobs.ts";
 import { readProcessUsage } from "../../../backend/query/sandbox/sandbox-process.ts";
-import { SANDBOX_LIMITS, type SandboxLimits } from "../../../backend/query/sandbox/limits.ts";
+import { SANDBOX_LIMITS, type SandboxLimits } from "../../../backend/query/sandbox/sandbox-limits.ts";
 import { Sandbox } from "../../../backend/query/sandbox/sandbox.ts";
 import { peakResidentMb } from "../../fixtures/measure.ts";
 import { Choices, Programs } from "../programs.ts";

@@ -1,6 +1,6 @@
 // Checks and, if accepted, evaluates random inputs that the backend reads in its main process, where their cost is limited.
 import { ApiError } from "../../../backend/errors.ts";
-import { MAX_TEXT_TEMPLATE_LENGTH, MAX_TITLE_TEMPLATE_LENGTH } from "../../../backend/notification/limits.ts";
+import { MAX_TEXT_TEMPLATE_LENGTH, MAX_TITLE_TEMPLATE_LENGTH } from "../../../backend/notification/notification-limits.ts";
 import { checkMatchers, compileMatchers, type Labels, type Matcher, readMatcher } from "../../../backend/notification/model/matchers.ts";
 import { renderTemplates, findTemplateProblem } from "../../../backend/notification/channels/message-template.ts";
 import { alertOf, HOSTILE, messageOf } from "../../../backend/notification/model/message.fixture.ts";

@@ -1,5 +1,5 @@
 // Answers the statements of LogQL queries from memory, without ClickHouse: every condition is true, so that each stage sees the records.
-import type { Ask, ClickHouse } from "../../../backend/engines/clickhouse/client.ts";
+import type { Ask, ClickHouse } from "../../../backend/engines/clickhouse/clickhouse-client.ts";
 import { TooLargeError } from "../../../backend/errors.ts";
 import type { Choices, HostileRecord } from "../programs.ts";
 

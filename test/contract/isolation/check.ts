@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { type Answer, call, eventually } from "../../fixtures/processes.ts";
 import type { Party, Served } from "./parties.ts";
-import type { IsolatedRoute } from "./routes.ts";
+import type { IsolatedRoute } from "./isolation-routes.ts";
 
 /** `owner`: an organisation does not get its own data, yet. `leak`: it gets another's. */
 interface Problem {

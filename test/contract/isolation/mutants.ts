@@ -20,7 +20,7 @@ const FOLDERS = [
   "tenants/usage",
 ];
 const FILES = [
-  "alerting/table.ts",
+  "alerting/alert-rule-table.ts",
   ...[
     "api/active-alerts",
     "api/alertmanager-routes",
@@ -71,7 +71,7 @@ const CHANGES_BELOW: readonly Change[] = [
     to: `\${${IS_BELOW_REMOVED} ? sql\`\` : sql\`\${tenantFilter(orgId, shardDatabase)}, \`}`,
   },
   {
-    file: "backend/storage/metrics/store.ts",
+    file: "backend/storage/metrics/metric-store.ts",
     from: 'scoped.append("extra_label", `org_id=${orgId}`);',
     to: `if (!${IS_BELOW_REMOVED}) scoped.append("extra_label", \`org_id=\${orgId}\`);`,
   },

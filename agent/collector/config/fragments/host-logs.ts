@@ -1,7 +1,7 @@
 // Collects logs of a host: files, through descriptors that the agent keeps open (agent/collector/files), and systemd's journal. Invariants: a
 // line's file offset is stored only after the line is in the disk queue, so a crash loses no line but may repeat some; the agent's own journal
 // entries are excluded. A collector that is killed may lose one journal entry.
-import { FINGERPRINT_BYTES } from "../../../limits.ts";
+import { FINGERPRINT_BYTES } from "../../../agent-limits.ts";
 import { linkPatterns, restorePath } from "../../files/link-name.ts";
 import { CHECKPOINT_STORAGE, type Component, type Fragment } from "./fragment.ts";
 import { logFields } from "./log-fields.ts";

@@ -2,7 +2,7 @@
 // change; no line is dropped; a field is set only if it is certain. The beginning of each line is compared with the formats, and only a line
 // that looks structured is parsed, up to MAX_PARSED_LINE_BYTES. JSON is parsed by Go's own parser (fromJSON of the expression language), so
 // that no line can crash the collector.
-import { MAX_PARSED_LINE_BYTES } from "../../../limits.ts";
+import { MAX_PARSED_LINE_BYTES } from "../../../agent-limits.ts";
 
 /** Level names per severity, in lower case; the stored level is the group's name. Numbers are those of pino and bunyan. */
 const LEVELS: Readonly<Record<string, readonly string[]>> = {

@@ -4,7 +4,7 @@
 // compiles a pod's expression for each line; lines of pods without a policy do not incur this cost.
 import type { Component } from "./fragment.ts";
 import { OPT_OUT_ANNOTATION } from "./kubernetes-attributes.ts";
-import { MAX_REDACTED_LINE_BYTES } from "../../../limits.ts";
+import { MAX_REDACTED_LINE_BYTES } from "../../../agent-limits.ts";
 
 /** Annotations that users set on pods and namespaces. */
 export const POD_POLICY_ANNOTATIONS = [

@@ -2,7 +2,7 @@
 // Operator select (agent/monitors). Invariants: each agent scrapes only pods of its own node, so each pod is scraped once; a scrape
 // sends requests only to the pod's own address, without credentials and without following redirects; the size of a scrape response is
 // limited; a pod cannot make its series look like another's. Needs list and watch on pods.
-import { SCRAPED_CLAIMS } from "./otlp.ts";
+import { SCRAPED_CLAIMS } from "./otlp-receiver.ts";
 import type { Component, Fragment } from "./fragment.ts";
 
 export interface ScrapedPodsInput {

@@ -1,4 +1,4 @@
-// Keeps the rows of the index and the days that they belong to, as backend/ingest/otlp/rows.ts splits them. Invariants: the size of all
+// Keeps the rows of the index and the days that they belong to, as backend/ingest/otlp/decoded-rows.ts splits them. Invariants: the size of all
 // rows is known before one is written; a dropped row leaves nothing behind; the limits are those of the call.
 import { fallBack, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
 

@@ -3,7 +3,7 @@
 import { attributeText, listOf, type OtlpExemplar, toDigits } from "../../../../common/otlp-metrics/document.ts";
 import { labelName } from "../../../../common/otlp-metrics/prometheus-names.ts";
 import { numberText, type OnExemplars } from "../../../../common/otlp-metrics/series-writer.ts";
-import { MAX_EXEMPLAR_LABEL_BYTES } from "../../limits.ts";
+import { MAX_EXEMPLAR_LABEL_BYTES } from "../../ingest-limits.ts";
 import type { ExemplarList, LabelPairs } from "../../remote-write/exemplar-list.ts";
 
 /** A label as common/otlp-metrics/series-labels.ts writes it. */

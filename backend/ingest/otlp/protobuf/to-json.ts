@@ -3,11 +3,11 @@
 // become strings of digits; memory and depth have limits; malformed protobuf throws `malformed_body`, or, within a record, makes only this
 // record unreadable.
 import { ApiError } from "../../../errors.ts";
-import { MAX_MALFORMED_PARTS, MAX_PROTOBUF_DEPTH, MAX_PROTOBUF_JSON_BYTES } from "../../limits.ts";
+import { MAX_MALFORMED_PARTS, MAX_PROTOBUF_DEPTH, MAX_PROTOBUF_JSON_BYTES } from "../../ingest-limits.ts";
 import { JsonOutput } from "../../json-output.ts";
 import { BYTES, FIXED32, FIXED64, VARINT } from "../../protobuf/wire-reader.ts";
 import { unreadable } from "../../json-message.ts";
-import { type Field, type Message, REQUESTS } from "./messages.ts";
+import { type Field, type Message, REQUESTS } from "./protobuf-messages.ts";
 
 export type ProtobufSignal = keyof typeof REQUESTS;
 

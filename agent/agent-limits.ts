@@ -1,0 +1,175 @@
+// The limits of the agent. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its name.
+
+// collector/supervision/child-log.ts
+/** Characters of one line of the collector's output; the rest of the line is dropped. */
+export const MAX_LINE_LENGTH = 64 * 1024;
+/** A line that is too long is cut up to this many characters earlier, so that no secret is cut in two and left unmasked. */
+export const MAX_SECRET_LENGTH = 8 * 1024;
+/** Characters of output that are shown as the reason of the collector's exit. */
+export const MAX_REASON_LENGTH = 2000;
+
+// collector/config/collector-config.ts
+/** Protobuf bytes of one batch; the same data as JSON stays far below the backend's 32 MiB. */
+export const MAX_BATCH_BYTES = 4_000_000;
+
+// collector/supervision/queue-space.ts
+/** Share of the disk space that all disk queues together may use; the space is what is free plus what the queues occupy. */
+export const QUEUE_DISK_SHARE = 0.5;
+/** Minimum size of each disk queue, even on a full disk; a smaller queue would accept no data. */
+export const MIN_QUEUE_BYTES = 1024 * 1024;
+
+// collector/supervision/queue-file.ts
+/** Longer metadata of a disk queue is not read; the metadata has 8 bytes for each entry that is being sent. */
+export const MAX_METADATA_BYTES = 1024 * 1024;
+
+// collector/config/fragments/otlp-receiver.ts
+/** Attributes of a point that are kept if its metric has the name of one of the agent's metrics; a series has at most 35 labels. */
+export const MAX_CLAIMED_ATTRIBUTES = 16;
+
+// collector/config/fragments/log-fields.ts
+/** A longer log line is not parsed for fields. */
+export const MAX_PARSED_LINE_BYTES = 65_536;
+
+// collector/supervision/child-log.ts, outages
+/** Distinct outages of receivers that are tracked. */
+export const MAX_OUTAGES = 100;
+/** An outage is over if its error is not repeated within this time. */
+export const MAX_QUIET_MS = 15 * 60_000;
+
+// collector/config/remote-config.ts
+/** Globs of log files in a remote configuration. */
+export const MAX_REMOTE_PATHS = 100;
+
+// collector/supervision/config-files.ts
+/** Characters that are read from a run of the collector that validates a configuration. */
+export const MAX_VALIDATION_OUTPUT = 1_000_000;
+
+// collector/files/link-name.ts
+/** Maximum length of a file name on Linux. */
+export const MAX_NAME_BYTES = 255;
+
+// collector/config/fragments/host-logs.ts
+/** Bytes at the beginning of a file by which the collector identifies it. Of files that begin with the same bytes, it reads only one. */
+export const FINGERPRINT_BYTES = 4096;
+
+// collector/files/log-files.ts
+/** Deleted files that stay open; their disk space is freed only when they are closed. */
+export const MAX_GONE_FILES = 1000;
+/** Log files that are open at one time. */
+export const MAX_OPEN_FILES = 20_000;
+
+// collector/files/stored-batches.ts
+/** Batches of a log file that are remembered, of 100 lines each: 5 million lines. */
+export const MAX_STORED_BATCHES = 50_000;
+/** Batches that a killed collector may send again: about 110 of the smallest ones in each of six requests. */
+export const MAX_RESENT_BATCHES = 800;
+/** Periods around an unclean end of the collector in which lines may have been read twice. */
+export const MAX_DOUBT_PERIODS = 32;
+
+// collector/files/unanswered-requests.ts
+/** Requests without a response; the collector has far fewer in flight. */
+export const MAX_UNANSWERED_REQUESTS = 64;
+
+// pods/relay.ts
+/** Connections to the pod relay; about ten components of the collector have one or two each. */
+export const MAX_RELAY_CONNECTIONS = 64;
+/** Additional connections if monitors are scraped, because the collector reads the targets of all jobs at once. */
+export const MAX_TARGETS_CONNECTIONS = 1024;
+/** A watch with more unread bytes is closed. */
+export const MAX_UNREAD_BYTES = 4 * 1024 * 1024;
+
+// monitors/scrape-jobs.ts
+/** Scrape jobs of ServiceMonitors and PodMonitors; there is one for each endpoint of a monitor and each Service that it selects. */
+export const MAX_MONITOR_JOBS = 1000;
+/** JSON of one scrape job, plus eight times the length of its regular expressions with expanded repetitions. */
+export const MAX_MONITOR_JOB_CHARACTERS = 64 * 1024;
+
+// monitors/fair-share.ts
+/**
+ * JSON of all scrape jobs of a node, with regular expressions counted in the same way; namespaces share it. The collector (v0.149) needs
+ * 200 MiB and 1 s of CPU to read 1 MiB.
+ */
+export const MAX_MONITOR_CHARACTERS = 1024 * 1024;
+/** Endpoints of one namespace's monitors that are examined; each counts once per Service that its monitor selects. */
+export const MAX_MONITOR_TARGETS = 10_000;
+
+// monitors/pod-targets.ts
+/** JSON of the targets of one pod, which repeat the pod's labels; further ports are not scraped. */
+export const MAX_POD_TARGETS_CHARACTERS = 256 * 1024;
+
+// monitors/monitors.ts
+/** JSON of all scrape targets of a node; if it is exceeded, the largest jobs lose targets. */
+export const MAX_NODE_TARGETS_CHARACTERS = 8 * 1024 * 1024;
+
+// kubernetes/object-watch.ts
+/** Bytes of one page of a list of monitors or Services; a larger page is requested again as smaller pages. */
+export const MAX_MONITOR_PAGE_BYTES = 4 * 1024 * 1024;
+/** Characters of JSON of all monitors, or of all Services, of one namespace; further objects are ignored. */
+export const MAX_NAMESPACE_OBJECT_CHARACTERS = 2 * 1024 * 1024;
+/** Characters of JSON of all objects of one kind; if it is exceeded, objects of the largest namespaces are ignored. */
+export const MAX_OBJECT_CHARACTERS = 8 * 1024 * 1024;
+
+// policies/policy-values.ts
+/** Characters of a regular expression in an annotation or a LogPolicy. */
+export const MAX_POLICY_REGEX_CHARACTERS = 256;
+/** Characters of such an expression with expanded repetitions. */
+export const MAX_POLICY_EXPANDED_CHARACTERS = 2048;
+
+// policies/log-policies.ts
+/** Namespaces whose annotations change the collector's configuration; the oldest namespaces count. */
+export const MAX_POLICY_NAMESPACES = 100;
+
+/** JSON of the annotations of all namespaces; if it is exceeded, pod logs of the largest namespaces are not read. */
+export const MAX_NAMESPACES_CHARACTERS = 2 * 1024 * 1024;
+
+// policies/policy-resources.ts
+/** JSON of the LogPolicy objects of one namespace; if it is exceeded, the namespace's pod logs are not read. */
+export const MAX_NAMESPACE_POLICY_CHARACTERS = 64 * 1024;
+/** LogPolicy objects of one namespace that are applied, oldest first. The collector matches the redaction of each with every line. */
+export const MAX_NAMESPACE_POLICIES = 8;
+/** JSON of the selector of a LogPolicy; one with a longer selector is invalid. */
+export const MAX_SELECTOR_CHARACTERS = 4096;
+
+// policies/log-rates.ts
+/** Namespaces for which bytes that rate limits dropped are counted separately. */
+export const MAX_RATE_NAMESPACES = 100;
+/** Log files of one pod whose growth is measured; the kubelet keeps five per container. */
+export const MAX_RATED_FILES = 1000;
+
+// collector/config/fragments/pod-log-policies.ts
+/** A line of a pod with redaction by annotation is cut to this size, because each character could become four. */
+export const MAX_REDACTED_LINE_BYTES = 65_536;
+
+// pods/node-pods.ts
+/** A larger pod is stored without ports and long annotations, and if necessary without owners and with fewer labels. */
+export const MAX_POD_CHARACTERS = 64 * 1024;
+
+// proxy/body.ts
+/** Small chunks of a body are joined up to this size, because each chunk costs additional memory. */
+export const MAX_SMALL_PIECES_BYTES = 16 * 1024;
+
+// proxy/fast-exposition.ts
+/** Larger bodies are converted in TypeScript, because the memory of the kernel never shrinks. */
+export const MAX_KERNEL_BODY_BYTES = 4 * 1024 * 1024;
+/** If a body needs more exposition text, it is converted in TypeScript, which splits the text into several requests. */
+export const MAX_KERNEL_TEXT_BYTES = 16 * 1024 * 1024;
+/** Metrics that the kernel may leave to TypeScript; with more, TypeScript alone is cheaper. */
+export const MAX_LEFT_METRICS = 500;
+/** Bytes of a resource's labels, which are repeated in each line. */
+export const MAX_HEAD_BYTES = 16 * 1024;
+
+// proxy/forward.ts
+/** A longer `Retry-After` is reduced, so that a wrong header cannot stop a node for a day. */
+export const MAX_RETRY_AFTER_S = 300;
+
+// proxy/part-sender.ts
+/** Batches for which the agent remembers which parts were delivered. */
+export const MAX_PARTLY_SENT_BATCHES = 64;
+
+// proxy/server.ts
+/** The backend's limit of a request body. */
+export const MAX_BODY_BYTES = 32 * 1024 * 1024;
+/** Bodies that the proxy converts or splits before it forwards them. */
+export const MAX_JSON_BODY_BYTES = 2 * MAX_BODY_BYTES;
+/** Connections to the proxy; the collector has about twenty, and other programs on the machine may open more. */
+export const MAX_PROXY_CONNECTIONS = 512;

@@ -1,0 +1,36 @@
+// Alerts: rules, firing alerts, and who is notified. Each is its own view, which the address names.
+import { Tabs } from "../parts/controls.tsx";
+import { Channels } from "../notification/channels.tsx";
+import { Deliveries } from "../notification/deliveries.tsx";
+import { Firing } from "../notification/firing.tsx";
+import { Routes } from "../notification/notification-routes.tsx";
+import { Silences } from "../notification/silences.tsx";
+import { address, go, route } from "../state/route.ts";
+import { Rules } from "./rule-list.tsx";
+
+const VIEWS = [
+  ["rules", "Rules", Rules],
+  ["firing", "Firing", Firing],
+  ["silences", "Silences", Silences],
+  ["routes", "Routes", Routes],
+  ["channels", "Channels", Channels],
+  ["deliveries", "Deliveries", Deliveries],
+] as const;
+
+export function Alerts() {
+  const [chosen, , View] = VIEWS.find(([name]) => name === route.value.query.get("view")) ?? VIEWS[0];
+  return (
+    <section class="screen alerts" aria-labelledby="title">
+      <div class="bar">
+        <h1 id="title">Alerts</h1>
+        <Tabs
+          label="Views"
+          tabs={VIEWS}
+          chosen={chosen}
+          onChoose={(name) => go(address("alerts", { view: name === "rules" ? undefined : name }))}
+        />
+      </div>
+      <View />
+    </section>
+  );
+}

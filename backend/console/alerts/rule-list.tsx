@@ -1,0 +1,118 @@
+// The rules with their live state, and one rule with its editor and history.
+import { RemoveButton } from "../parts/removal.tsx";
+import { Side, Split } from "../parts/side.tsx";
+import { useLoaded } from "../state/loaded.ts";
+import { address, route } from "../state/route.ts";
+import { ago } from "../state/time.ts";
+import { RuleEditor } from "./editor.tsx";
+import { RuleHistory } from "./history.tsx";
+import { newRule, RULES, type Rule, type RuleStatus } from "./console-rule.ts";
+import { type Column, NameLink, Problem, Status, Table } from "../parts/common.tsx";
+import { CreateLink } from "../parts/controls.tsx";
+import { counted, visible } from "../parts/text.ts";
+import { call } from "../state/api.ts";
+import { mayWrite } from "../state/session.ts";
+
+const REFRESH_MS = 10_000;
+const CONCURRENT_REQUESTS = 6;
+const MAX_STATUS_REQUESTS = 200;
+
+type RuleWithStatus = Rule & { readonly status: RuleStatus | undefined };
+
+export function Rules() {
+  const loaded = useLoaded("rules", async (signal) => await readRules(signal), { refreshMs: REFRESH_MS });
+  const rules = loaded.value.value ?? [];
+  const id = route.value.query.get("rule");
+  const chosen = id === "new" ? newRule(route.value.query) : rules.find((rule) => rule.id === id);
+  const count = (state: string): number => rules.filter(({ status }) => status?.state === state).length;
+  return (
+    <>
+      <div class="bar">
+        <p role="status">
+          {counted(rules.length, "rule")}, <strong class={count("firing") > 0 ? "level is-error" : ""}>{count("firing")} firing</strong>,{" "}
+          {count("pending")} pending
+        </p>
+        <CreateLink href={address("alerts", { rule: "new" })} text="Create rule" />
+      </div>
+      <Split side={chosen && <RuleSide rule={chosen} key={chosen.id} onChanged={loaded.reload} />}>
+        <Status of={loaded} empty={rules.length === 0 && <EmptyState />}>
+          <Table title="Alert rules" rows={rules} columns={COLUMNS} isChosen={(rule) => rule.id === id} />
+        </Status>
+      </Split>
+    </>
+  );
+}
+
+function EmptyState() {
+  if (!mayWrite.value) return <p>No rules. An administrator can create one.</p>;
+  return (
+    <>
+      <p>No rules. Create one: while you type a condition on metrics, a preview shows its values of the last day.</p>
+      <p>
+        For a rule that counts log records, search for them in <a href={address("logs")}>Logs</a> and click “Create alert rule”.
+      </p>
+    </>
+  );
+}
+
+const COLUMNS: readonly Column<RuleWithStatus>[] = [
+  { head: "state", cell: (rule) => <State rule={rule} /> },
+  {
+    head: "rule",
+    kind: "name",
+    cell: ({ id, name, status }) => (
+      <>
+        <NameLink href={address("alerts", { rule: id })} text={name} />
+        <Problem message={status?.error ?? undefined} />
+      </>
+    ),
+  },
+  { head: "severity", cell: ({ severity }) => severity },
+  { head: "for", cell: (rule) => rule.for ?? "0s" },
+  { head: "last evaluation", cell: ({ status }) => (status?.last_eval ? ago(status.last_eval, Date.now()) : "–") },
+];
+
+const COLOUR: Record<string, string> = { firing: "is-error", pending: "is-warn", inactive: "is-other" };
+
+function State({ rule }: { rule: RuleWithStatus }) {
+  if (rule.enabled === false) return <span class="quiet">disabled</span>;
+  const { state, active_alerts: active } = rule.status ?? { state: "unknown", active_alerts: 0 };
+  return (
+    <span class={`level ${COLOUR[state] ?? "is-other"}`}>
+      {state}
+      {active > 1 ? ` (${active})` : ""}
+    </span>
+  );
+}
+
+function RuleSide({ rule, onChanged }: { rule: Rule; onChanged: () => void }) {
+  return (
+    <Side label={rule.id ? "Rule" : "New rule"} title={rule.id ? rule.name : "New rule"} closeHref={address("alerts")}>
+      <RuleEditor rule={rule} onSaved={onChanged} />
+      {rule.id && <RuleHistory id={rule.id} />}
+      {rule.id && mayWrite.value && (
+        <RemoveButton label="Remove rule" path={`${RULES}/${rule.id}`} onRemoved={() => (onChanged(), address("alerts"))}>
+          <bdi>{visible(rule.name)}</bdi> is no longer evaluated. This cannot be undone.
+        </RemoveButton>
+      )}
+    </Side>
+  );
+}
+
+/** Firing first, then by name. */
+async function readRules(signal: AbortSignal): Promise<RuleWithStatus[]> {
+  const rules = await call<Rule[]>(RULES, { signal });
+  const statuses = new Map<string, RuleStatus>();
+  const waiting = rules.filter(({ enabled }) => enabled !== false).slice(0, MAX_STATUS_REQUESTS);
+  const worker = async (): Promise<void> => {
+    for (let rule = waiting.shift(); rule; rule = waiting.shift()) {
+      const status = await call<RuleStatus>(`${RULES}/${rule.id}/status`, { signal }).catch(() => undefined);
+      if (status && rule.id) statuses.set(rule.id, status);
+    }
+  };
+  await Promise.all(Array.from({ length: CONCURRENT_REQUESTS }, worker));
+  const rank: Record<string, number> = { firing: 0, pending: 1 };
+  return rules
+    .map((rule) => ({ ...rule, status: statuses.get(rule.id ?? "") }))
+    .sort((a, b) => (rank[a.status?.state ?? ""] ?? 2) - (rank[b.status?.state ?? ""] ?? 2) || a.name.localeCompare(b.name));
+}

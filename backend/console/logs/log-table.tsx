@@ -1,0 +1,113 @@
+// The lines of the log explorer: time, level, service, chosen fields, message.
+import { Button } from "../parts/controls.tsx";
+import { useMemo } from "preact/hooks";
+import { List } from "../parts/list.tsx";
+import { visible } from "../parts/text.ts";
+import { address, route } from "../state/route.ts";
+import { timeText, day } from "../state/time.ts";
+import { levelClass } from "./log-histogram.tsx";
+import { formatFieldName } from "./query-line.ts";
+import type { LogRow, LogRows } from "./log-rows.ts";
+
+const ROW_PX = 24;
+/** Characters drawn per line, because a message of a megabyte would take a second. */
+const DRAWN = 600;
+
+export interface LogTableProps {
+  readonly store: LogRows;
+  readonly chosen: LogRow | undefined;
+  readonly columns: readonly string[];
+  readonly onChoose: (row: LogRow) => void;
+  readonly onColumn: (name: string) => void;
+}
+
+export function LogTable({ store, chosen, columns, onChoose, onColumn }: LogTableProps) {
+  const rows = store.rows.value;
+  // The position changes when new rows are inserted before it.
+  const chosenAt = useMemo(() => (chosen ? rows.indexOf(chosen) : -1), [rows, chosen]);
+  if (rows.length === 0)
+    return (
+      <div class="empty">
+        {store.busy.value ? "Loading …" : store.error.value ? null : <EmptyState isFiltered={Boolean(route.value.query.get("q"))} />}
+      </div>
+    );
+  return (
+    <div class="log-columns">
+      <div class="line heads">
+        <span class="time">time</span>
+        <span class="severity">level</span>
+        <span class="from">service</span>
+        {columns.map((name) => (
+          <span class="cell" key={name}>
+            <bdi>{visible(formatFieldName(name))}</bdi>
+            <Button
+              class="plain"
+              aria-label={`Remove the column ${visible(formatFieldName(name))}`}
+              onClick={() => onColumn(name)}
+              text="✕"
+            />
+          </span>
+        ))}
+        <span>message</span>
+      </div>
+      <List
+        label="Log records"
+        class="log-table"
+        count={rows.length}
+        rowPx={ROW_PX}
+        at={chosenAt}
+        isStale={store.isStale.value}
+        chosen={chosen}
+        onEnd={() => void store.more()}
+        row={(at) => {
+          const shown = rows[at];
+          return shown && <Line row={shown} columns={columns} isChosen={at === chosenAt} onChoose={() => onChoose(shown)} />;
+        }}
+      />
+    </div>
+  );
+}
+
+/** If there is no query, it cannot be the reason for an empty result. */
+function EmptyState({ isFiltered }: { isFiltered: boolean }) {
+  if (isFiltered) return <>No records match. Change the query, or choose a longer time range.</>;
+  return (
+    <>
+      No records. Choose a longer time range, or check your agents in <a href={address("fleet")}>Fleet</a>.
+    </>
+  );
+}
+
+function Line({ row, columns, isChosen, onChoose }: { row: LogRow; columns: readonly string[]; isChosen: boolean; onChoose: () => void }) {
+  const at = new Date(row.timestamp);
+  return (
+    <div class={`line ${isChosen ? "is-chosen" : ""} mark ${levelClass(row.level)}`} role="row" aria-selected={isChosen} onClick={onChoose}>
+      <time role="gridcell" dateTime={row.timestamp} title={`${day(at)} ${timeText(at)}`}>
+        {timeText(at)}
+      </time>
+      <span role="gridcell" class={`level ${levelClass(row.level)}`}>
+        {visible(row.level.slice(0, 8)) || "–"}
+      </span>
+      <bdi role="gridcell" class="quiet from" title={row.labels["k8s.pod.name"] ?? row.source}>
+        {visible(row.source.slice(0, 80))}
+      </bdi>
+      {columns.map((name) => (
+        <bdi role="gridcell" class="cell" key={name}>
+          {visible(fieldOf(row, name).slice(0, 200).replace(/\s+/g, " "))}
+        </bdi>
+      ))}
+      <bdi role="gridcell" class="message" dir="ltr">
+        {visible(row.message.slice(0, DRAWN).replace(/\s+/g, " "))}
+      </bdi>
+    </div>
+  );
+}
+
+const OWN = ["level", "source", "node", "host_id", "trace_id", "span_id", "scope"] as const;
+
+/** By the name that GET /query/logs/fields uses. */
+export function fieldOf(row: LogRow, name: string): string {
+  if (name.startsWith("label.")) return row.labels[name.slice("label.".length)] ?? "";
+  const own = OWN.find((known) => known === name);
+  return own ? row[own] : "";
+}

@@ -1,0 +1,219 @@
+// The log explorer: a query, counts over time, fields with their values, the records, and a single record. All choices are in the address:
+// query, range, columns, scale, refresh and the record.
+import { type Signal, useSignal } from "@preact/signals";
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { Problem } from "../parts/common.tsx";
+import { Button, Toggle } from "../parts/controls.tsx";
+import { Download } from "../parts/download.tsx";
+import { lazy } from "../parts/screens.tsx";
+import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
+import { call, page, type Query } from "../state/api.ts";
+import { stepKeys, useKeys } from "../state/keys.ts";
+import { useLoaded } from "../state/loaded.ts";
+import { address, choose, route } from "../state/route.ts";
+import { mayWrite } from "../state/session.ts";
+import { currentRange, rangeQuery } from "../state/time.ts";
+import { Fields, Refusal } from "./fields.tsx";
+import { Histogram, type Bucket } from "./log-histogram.tsx";
+import { Patterns } from "./patterns.tsx";
+import { isLogQl, isMetricOfLogQl } from "../../client/query-syntax.ts";
+import { hasTerm, type Term, addCondition, removeTerm, addTerm } from "./query-line.ts";
+import { QueryField } from "./query-field.tsx";
+import { Record } from "./record.tsx";
+import { findRecord, recordAddress } from "./record-address.ts";
+import { type LogRow, LogRows, queryParameters, queryProblem } from "./log-rows.ts";
+import { LogTable } from "./log-table.tsx";
+
+/** Loaded on demand, because it needs the chart library. */
+const LogQlChart = lazy(async () => (await import("../metrics/series-chart.tsx")).LogQlChart);
+const MAX_DOWNLOADED = 10_000;
+const MAX_COLUMNS = 6;
+
+export function Logs() {
+  const { query } = route.value;
+  const line = query.get("q") ?? "";
+  const isMetric = isMetricOfLogQl(line);
+  const isLive = query.get("live") === "1" && !isMetric;
+  const refreshes = useSignal(0);
+  const rows = useRef<LogRows>();
+  rows.current ??= new LogRows();
+  const store = rows.current;
+  const parameters = queryParameters(line);
+  const key = JSON.stringify([line, query.get("from"), query.get("to"), isLive]);
+  const requestKey = `${key} ${refreshes.value}`;
+  useLayoutEffect(() => {
+    if (!isMetric) void (isLive ? store.tail(parameters) : store.show(key, { ...parameters, ...rangeQuery(currentRange()), limit: 500 }));
+    return () => store.stop();
+  }, [requestKey]);
+  useRefresh(() => void (isLive || store.busy.peek() || refreshes.value++));
+  const hasFields = (query.get("fields") ?? (matchMedia("(min-width: 1000px)").matches ? "1" : "0")) === "1";
+  const hasPatterns = query.get("view") === "patterns" && !isLive;
+  return (
+    <section class="screen logs" aria-labelledby="title">
+      <div class="bar">
+        <h1 id="title">Logs</h1>
+        <QueryField
+          line={line}
+          problem={isMetric ? undefined : queryProblem(store.error.value)}
+          onLine={(q) => (q === line ? refreshes.value++ : choose({ q: q || undefined, record: undefined }))}
+        />
+        <TimePicker onNow={() => refreshes.value++} />
+        {!isMetric && (
+          <>
+            <Views isLive={isLive} hasFields={hasFields} hasPatterns={hasPatterns} />
+            <Download name="logs" read={async () => await readDownload(parameters)} />
+            {mayWrite.value && line !== "" && !isLogQl(line) && (
+              <a href={address("alerts", { rule: "new", logs: line })}>Create alert rule</a>
+            )}
+          </>
+        )}
+      </div>
+      {isMetric ? (
+        <LogQlChart line={line} requestKey={requestKey} />
+      ) : (
+        <Records
+          store={store}
+          line={line}
+          requestKey={requestKey}
+          isLive={isLive}
+          hasFields={hasFields}
+          hasPatterns={hasPatterns}
+          refreshes={refreshes}
+        />
+      )}
+    </section>
+  );
+}
+
+interface RecordsProps extends ViewsProps {
+  readonly store: LogRows;
+  readonly line: string;
+  readonly requestKey: string;
+  readonly refreshes: Signal<number>;
+}
+
+function Records({ store, line, requestKey, isLive, hasFields, hasPatterns, refreshes }: RecordsProps) {
+  const parameters = queryParameters(line);
+  // Stages of LogQL change records; any other query finds them as they are stored.
+  const [chosen, setChosen] = useChosenRecord(store, isLogQl(line) ? parameters : {});
+  const filter = (term: Term): void => choose({ q: addTerm(line, term), record: undefined });
+  const columns = route.value.query.getAll("column").slice(0, MAX_COLUMNS);
+  const toggleColumn = (name: string): void =>
+    choose({ column: columns.includes(name) ? columns.filter((other) => other !== name) : [...columns, name].slice(0, MAX_COLUMNS) });
+  return (
+    <>
+      {queryProblem(store.error.value) === undefined && <Problem message={store.error.value} retry={() => refreshes.value++} />}
+      {isLive ? <Tail store={store} /> : !store.error.value && <Counts requestKey={requestKey} parameters={parameters} line={line} />}
+      <div class={`split ${chosen ? "with-side" : ""} ${hasFields && !isLive ? "with-fields" : ""}`}>
+        {hasFields && !isLive && !store.error.value && (
+          <Fields requestKey={requestKey} parameters={parameters} columns={columns} onTerm={filter} onColumn={toggleColumn} />
+        )}
+        {hasPatterns ? (
+          <Patterns
+            requestKey={requestKey}
+            parameters={parameters}
+            onCondition={(condition) => choose({ q: addCondition(line, condition), view: undefined, record: undefined })}
+          />
+        ) : (
+          <LogTable store={store} chosen={chosen} columns={columns} onChoose={setChosen} onColumn={toggleColumn} />
+        )}
+        {chosen && <Record row={chosen} onFilter={filter} onClose={() => setChosen(undefined)} />}
+      </div>
+    </>
+  );
+}
+
+interface ViewsProps {
+  readonly isLive: boolean;
+  readonly hasFields: boolean;
+  readonly hasPatterns: boolean;
+}
+
+function Views({ isLive, hasFields, hasPatterns }: ViewsProps) {
+  return (
+    <>
+      <Toggle text="Live tail" isOn={isLive} onToggle={(isOn) => choose({ live: isOn ? "1" : "", record: undefined })} />
+      <Toggle text="Fields" isOn={hasFields} onToggle={(isOn) => choose({ fields: isOn ? "1" : "0" })} />
+      <Toggle text="Patterns" isOn={hasPatterns} onToggle={(isOn) => choose({ view: isOn ? "patterns" : "", live: undefined })} />
+    </>
+  );
+}
+
+/** The record in the address: one of the rows, or read by its time. */
+function useChosenRecord(store: LogRows, parameters: Query): [LogRow | undefined, (row: LogRow | undefined) => void] {
+  const wanted = route.value.query.get("record") ?? undefined;
+  const last = useSignal<LogRow | undefined>(undefined);
+  const isKnown = wanted !== undefined && last.value !== undefined && recordAddress(last.value) === wanted;
+  const loaded = useLoaded(wanted === undefined || isKnown ? undefined : wanted, async (signal) => {
+    const row = store.rows.peek().find((other) => recordAddress(other) === wanted) ?? (await findRecord(wanted ?? "", parameters, signal));
+    last.value = row;
+    return { row };
+  });
+  void loaded.value.value;
+  const setChosen = (row: LogRow | undefined): void => {
+    last.value = row;
+    choose({ record: row && recordAddress(row) }, { replace: true });
+  };
+  const chosen = wanted === undefined ? undefined : last.value;
+  useKeys(() => {
+    const steps = stepKeys({
+      count: () => (store.isStale.peek() ? 0 : store.rows.peek().length),
+      at: () => store.rows.peek().indexOf(last.peek() as LogRow),
+      choose: (at) => setChosen(store.rows.peek()[at]),
+    });
+    return { ...steps, Escape: () => setChosen(undefined) };
+  }, []);
+  return [chosen, setChosen];
+}
+
+function Counts({ requestKey, parameters, line }: { requestKey: string; parameters: Query; line: string }) {
+  const scale = route.value.query.get("scale");
+  const loaded = useLoaded(requestKey, async (signal) => {
+    const query = { ...parameters, ...rangeQuery(currentRange()) };
+    return await call<Bucket[]>("/query/logs/histogram", { query, signal });
+  });
+  return (
+    <>
+      <Refusal of={loaded} />
+      <div class="histogram-place">
+        {loaded.value.value && (
+          <Histogram
+            buckets={loaded.value.value}
+            scale={scale === "log" || scale === "linear" ? scale : undefined}
+            onScale={(chosen) => choose({ scale: chosen })}
+            isChosen={(name) => hasTerm(line, level(name))}
+            onLevel={(name) => choose({ q: hasTerm(line, level(name)) ? removeTerm(line, level(name)) : addTerm(line, level(name)) })}
+          />
+        )}
+      </div>
+    </>
+  );
+}
+
+const level = (value: string): Term => ({ not: false, name: "level", value });
+
+function Tail({ store }: { store: LogRows }) {
+  const isPaused = store.paused.value;
+  return (
+    <p class="tail">
+      <Button aria-pressed={isPaused} onClick={() => store.pause(!isPaused)} text={isPaused ? "Resume" : "Pause"} />
+      <span class="quiet" role="status">
+        {isPaused
+          ? `paused, ${store.waitingCount.value.toLocaleString("en")} new`
+          : `${store.rows.value.length.toLocaleString("en")} received`}
+      </span>
+    </p>
+  );
+}
+
+/** The newest records of the query and range, whether or not they are shown. */
+async function readDownload(parameters: Query): Promise<Readonly<globalThis.Record<string, unknown>>[]> {
+  const query = { ...parameters, ...rangeQuery(currentRange()), limit: 500 };
+  let response = await page<LogRow[]>("/query/logs", { query });
+  const rows = [...response.body];
+  while (response.next && rows.length < MAX_DOWNLOADED) {
+    response = await page<LogRow[]>(response.next);
+    rows.push(...response.body);
+  }
+  return rows.map((row) => ({ ...row }));
+}

@@ -1,0 +1,236 @@
+// All services of a range, those that got worse first; and a single service with its charts and operations, optionally compared with
+// another service or an earlier range.
+import { useSignal } from "@preact/signals";
+import { counted, visible } from "../parts/text.ts";
+import { type Column, NameLink, Status, Table } from "../parts/common.tsx";
+import { Select, Tabs } from "../parts/controls.tsx";
+import { Download } from "../parts/download.tsx";
+import { lazy } from "../parts/screens.tsx";
+import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
+import { call } from "../state/api.ts";
+import { useLoaded } from "../state/loaded.ts";
+import { address, choose, route } from "../state/route.ts";
+import { type AddressRange, currentRange, rangeQuery, span } from "../state/time.ts";
+import { formatTerm } from "../logs/query-line.ts";
+import { type Exemplar, ExemplarList, readExemplars } from "../metrics/exemplars.tsx";
+import { type Operation, type Point, rateText, readServices, shareText, worstFirst } from "./service.ts";
+import { ServiceTable } from "./service-table.tsx";
+import { RunsOn } from "./runs-on.tsx";
+
+const Chart = lazy(async () => (await import("../metrics/chart.tsx")).Chart);
+const ServiceMap = lazy(async () => (await import("./map.tsx")).ServiceMap);
+
+export function Services() {
+  const { id, query } = route.value;
+  const refreshes = useSignal(0);
+  useRefresh(() => refreshes.value++);
+  const requestKey = `${query.get("from")} ${query.get("to")} ${refreshes.value}`;
+  const range = { from: query.get("from") ?? undefined, to: query.get("to") ?? undefined };
+  const isMap = query.get("view") === "map";
+  return (
+    <section class="screen services" aria-labelledby="title">
+      <div class="bar">
+        <h1 id="title">{id ? <bdi>{visible(id)}</bdi> : "Services"}</h1>
+        <TimePicker onNow={() => refreshes.value++} />
+        {id ? (
+          <ServiceLinks service={id} range={range} />
+        ) : (
+          <Tabs label="Shown as" tabs={[["", "list"], "map"]} chosen={isMap ? "map" : ""} onChoose={(view) => choose({ view })} />
+        )}
+      </div>
+      {id ? (
+        <OneService service={id} requestKey={requestKey} range={range} key={id} />
+      ) : isMap ? (
+        <ServiceMap requestKey={requestKey} range={range} />
+      ) : (
+        <AllServices requestKey={requestKey} range={range} />
+      )}
+    </section>
+  );
+}
+
+function AllServices({ requestKey, range }: { requestKey: string; range: AddressRange }) {
+  const loaded = useLoaded(requestKey, async (signal) => {
+    const { fromMs, toMs } = currentRange();
+    const [now, before] = await Promise.all([readServices(fromMs, toMs, signal), readServices(2 * fromMs - toMs, fromMs, signal, 1)]);
+    return worstFirst(now, before);
+  });
+  const services = loaded.value.value ?? [];
+  const worse = services.filter((service) => service.worse > 0).length;
+  return (
+    <Status of={loaded} empty={services.length === 0 && "No spans in this time range. Send traces with an OpenTelemetry SDK."}>
+      <p role="status">
+        {counted(services.length, "service")}
+        {worse > 0 && <strong class="level is-error"> {worse} worse than in the previous time range</strong>}{" "}
+        <Download name="services" read={() => services.map(({ series: _series, worse: _worse, ...figures }) => ({ ...figures }))} />
+      </p>
+      <ServiceTable services={services} range={range} />
+    </Status>
+  );
+}
+
+function ServiceLinks({ service, range }: { service: string; range: AddressRange }) {
+  return (
+    <>
+      <a href={address("traces", { service, ...range })}>traces</a>
+      <a href={address("traces", { service, error: "true", ...range })}>traces with errors</a>
+      <a href={address("logs", { q: formatTerm({ not: false, name: "source", value: service }), ...range })}>logs</a>
+      <a href={address("services", range)}>all services</a>
+    </>
+  );
+}
+
+const DAY_MS = 86_400_000;
+/** Earlier ranges of the same length, and how far back each is. */
+const EARLIER: Readonly<Record<string, (spanMs: number) => number>> = {
+  "the range before": (spanMs) => spanMs,
+  "a day before": () => DAY_MS,
+  "a week before": () => 7 * DAY_MS,
+};
+const OTHER_SERVICE = "service ";
+
+/** Calls of `service`, without the last interval if it has not ended yet. */
+async function readPoints(service: string, { fromMs, toMs }: { fromMs: number; toMs: number }, signal: AbortSignal): Promise<Point[]> {
+  const query = rangeQuery({ fromMs, toMs });
+  const points = await call<Point[]>(`/query/services/${encodeURIComponent(service)}/timeseries`, { query, signal });
+  return points.filter(({ end }) => Date.parse(end) <= Date.now());
+}
+
+/** Points to compare with, in the same order but at the times of the current range. */
+async function readComparedPoints(service: string, chosen: string, points: readonly Point[], signal: AbortSignal): Promise<Point[]> {
+  const { fromMs, toMs } = currentRange();
+  const backMs = EARLIER[chosen]?.(toMs - fromMs) ?? 0;
+  const comparedService = chosen.startsWith(OTHER_SERVICE) ? chosen.slice(OTHER_SERVICE.length) : service;
+  const found = await readPoints(comparedService, { fromMs: fromMs - backMs, toMs: toMs - backMs }, signal);
+  return found.slice(0, points.length).map((point, at) => ({ ...point, start: points[at]?.start ?? point.start }));
+}
+
+function Compared({ service, requestKey }: { service: string; requestKey: string }) {
+  const loaded = useLoaded(requestKey, async (signal) => {
+    const { fromMs, toMs } = currentRange();
+    return await readServices(fromMs, toMs, signal, 1);
+  });
+  const others = (loaded.value.value ?? []).map((row) => row.service).filter((name) => name !== service);
+  const chosen = route.value.query.get("with") ?? "";
+  const names = chosen.startsWith(OTHER_SERVICE) ? new Set([...others, chosen.slice(OTHER_SERVICE.length)]) : others;
+  const choices = [
+    ["", "nothing"] as const,
+    ...Object.keys(EARLIER),
+    ...[...names].map((name) => [`${OTHER_SERVICE}${name}`, name] as const),
+  ];
+  return <Select label="Compare with" of={choices} value={chosen} onChoose={(value) => choose({ with: value })} />;
+}
+
+/** The query whose exemplars are calls that the service's charts count. */
+function latencyQuery(service: string): string {
+  const kinds = "SPAN_KIND_SERVER|SPAN_KIND_CONSUMER";
+  return `histogram_quantile(0.95, traces_spanmetrics_latency_bucket{service=${JSON.stringify(service)},span_kind=~"${kinds}"})`;
+}
+
+function OneService({ service, requestKey, range }: { service: string; requestKey: string; range: AddressRange }) {
+  const path = `/query/services/${encodeURIComponent(service)}`;
+  const chosen = route.value.query.get("with") ?? "";
+  const loaded = useLoaded(`${service} ${requestKey} ${chosen}`, async (signal) => {
+    const range = currentRange();
+    const [points, operations, exemplars] = await Promise.all([
+      readPoints(service, range, signal),
+      call<Operation[]>(`${path}/operations`, { query: rangeQuery(range), signal }),
+      readExemplars([latencyQuery(service)], range, signal),
+    ]);
+    const compared = chosen ? { name: visible(chosen), points: await readComparedPoints(service, chosen, points, signal) } : undefined;
+    return { points, compared, operations, exemplars, fromS: range.fromMs / 1000, toS: range.toMs / 1000 };
+  });
+  const shown = loaded.value.value;
+  const isEmpty = shown?.points.every(({ calls }) => calls === 0) && shown.operations.length === 0;
+  return (
+    <Status of={loaded} empty={isEmpty && "No calls in this time range."}>
+      {shown && !isEmpty && (
+        <>
+          <RunsOn service={service} requestKey={requestKey} range={range} />
+          <div class="row">
+            <Compared service={service} requestKey={requestKey} />
+          </div>
+          <div class="charts">
+            <Figure title="Calls per second" shown={shown} lines={[["rate", ({ rate }) => rate]]} />
+            <Figure title="Error ratio" shown={shown} lines={[["errors", ({ error_ratio: ratio }) => ratio]]} />
+            <Figure
+              title="Latency, ms"
+              shown={shown}
+              lines={[
+                ["p50", ({ p50_ms: ms }) => ms],
+                ["p95", ({ p95_ms: ms }) => ms],
+                ["p99", ({ p99_ms: ms }) => ms],
+              ]}
+              exemplars={shown.exemplars}
+            />
+          </div>
+          <ExemplarList exemplars={shown.exemplars} />
+          <Operations service={service} operations={shown.operations} range={range} />
+          <ServiceMap requestKey={requestKey} range={range} service={service} />
+        </>
+      )}
+    </Status>
+  );
+}
+
+interface FigureProps {
+  readonly title: string;
+  readonly shown: {
+    readonly points: readonly Point[];
+    readonly compared: { readonly name: string; readonly points: readonly Point[] } | undefined;
+    readonly fromS: number;
+    readonly toS: number;
+  };
+  readonly lines: readonly (readonly [name: string, of: (point: Point) => number | null])[];
+  readonly exemplars?: readonly Exemplar[];
+}
+
+function Figure({ title, shown: { points, compared, fromS, toS }, lines, exemplars }: FigureProps) {
+  const seriesOf = (from: readonly Point[], suffix = "") =>
+    lines.map(([name, of]) => ({
+      name: `${name}${suffix}`,
+      short: `${name}${suffix}`,
+      points: from.map((point) => [Date.parse(point.start) / 1000, of(point) ?? Number.NaN] as const),
+    }));
+  const series = [...seriesOf(points), ...(compared ? seriesOf(compared.points, `, ${compared.name}`) : [])];
+  return (
+    <figure>
+      <figcaption>{title}</figcaption>
+      <Chart series={series} fromS={fromS} toS={toS} heightPx={180} exemplars={exemplars} perSecond={1000} />
+    </figure>
+  );
+}
+
+function latencyColumn(head: string, latency: (row: Operation) => number | null): Column<Operation> {
+  return { head, kind: "number", cell: (row) => durationText(latency(row)) };
+}
+
+function Operations({ service, operations, range }: { service: string; operations: readonly Operation[]; range: AddressRange }) {
+  const tracesOf = (operation: string, error?: string): string => address("traces", { service, operation, error, ...range });
+  return (
+    <Table
+      title="Operations"
+      rows={operations}
+      keyOf={({ operation, kind }) => `${operation} ${kind}`}
+      columns={[
+        { head: "operation", kind: "name", cell: ({ operation }) => <NameLink href={tracesOf(operation)} text={operation} /> },
+        { head: "kind", cell: ({ kind }) => kind.toLowerCase() },
+        { head: "rate", kind: "number", cell: ({ rate }) => rateText(rate) },
+        {
+          head: "errors",
+          kind: "number",
+          cell: ({ operation, error_ratio: errors }) => (
+            <a class={errors > 0 ? "level is-error" : ""} href={tracesOf(operation, "true")}>
+              {shareText(errors)}
+            </a>
+          ),
+        },
+        latencyColumn("p50", (row) => row.p50_ms),
+        latencyColumn("p95", (row) => row.p95_ms),
+        latencyColumn("p99", (row) => row.p99_ms),
+      ]}
+    />
+  );
+}
+
+const durationText = (ms: number | null): string => (ms === null ? "–" : span(ms));

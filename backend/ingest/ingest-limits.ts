@@ -1,0 +1,87 @@
+// The limits of backend/ingest/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its name.
+
+// body.ts
+/** Size of a body, compressed and decompressed; the contract's limit. */
+export const MAX_BODY_BYTES = 32 * 1024 * 1024;
+
+// exposition/exposition.ts
+/** Size of a line of exposition text; the engine's own limit. */
+export const MAX_LINE_BYTES = 256 * 1024;
+
+// grpc/otlp-service.ts
+/** Size of a message of OTLP over gRPC, as it is sent. */
+export const MAX_GRPC_MESSAGE_BYTES = 16 * 1024 * 1024;
+
+// loki/push-to-json.ts
+/** Streams of a Loki push request; each becomes a resource. */
+export const MAX_STREAMS = 50_000;
+/** Labels of a stream; Loki itself allows 15 by default. */
+export const MAX_LABELS_OF_STREAM = 64;
+/** Characters of a stream's labels in a protobuf push request. */
+export const MAX_STREAM_LABELS_LENGTH = 256 * 1024;
+/** Key-value pairs of structured metadata of an entry, as in Loki. */
+export const MAX_STRUCTURED_METADATA = 128;
+
+// record-faults.ts
+/** Invalid records of a body that are left out one by one; with more, the body is rejected. */
+export const MAX_FAULTS = 100_000;
+
+// otlp/batch.ts
+/** JSON tokens of one record; at worst, they take 60 MiB while they are read. */
+export const MAX_TOKENS_AT_ONCE = 256 * 1024;
+/** Resources and scopes of a body. */
+export const MAX_RESOURCES_AND_SCOPES = 100_000;
+
+// otlp/operations-of.ts
+/** Size of the name of a service or an operation; longer ones are not listed. */
+export const MAX_OPERATION_NAME_BYTES = 512;
+/** Operations that are listed from one body; the others are seen in later bodies. */
+export const MAX_OPERATIONS_PER_BODY = 2_000;
+
+// otlp/otlp-decoder.ts
+/** Worker threads that decode large bodies. */
+export const MAX_DECODER_THREADS = 2;
+/** Bodies of one organisation that wait for a worker. */
+export const MAX_WAITING_BODIES_PER_ORG = 256;
+
+// otlp/protobuf/to-json.ts
+/** Size of the OTLP/JSON to which a protobuf body is converted. */
+export const MAX_PROTOBUF_JSON_BYTES = MAX_BODY_BYTES;
+/** Malformed records of a protobuf body that are left out one by one; with more, the body is rejected. */
+export const MAX_MALFORMED_PARTS = 1000;
+/** Protobuf messages within each other, as in the protobuf libraries of Java and C++; a list within a list takes two. */
+export const MAX_PROTOBUF_DEPTH = 100;
+
+// otlp/decoded-rows.ts
+/** Size of the rows that one body becomes. */
+export const MAX_ROWS_BYTES = 128 * 1024 * 1024;
+
+// otlp/value.ts
+/** Nesting of an attribute; no exporter nests so deeply. */
+export const MAX_VALUE_DEPTH = 64;
+
+// remote-write/exemplar-list.ts
+/** Exemplars of one request. */
+export const MAX_EXEMPLARS_OF_REQUEST = 1000;
+/** Total size of the exemplars' labels in one request; each exemplar counts with the labels of its series. */
+export const MAX_EXEMPLAR_BYTES = 1024 * 1024;
+/** Size of the labels of one exemplar; OpenMetrics allows 128 characters. An OTLP exemplar with longer labels keeps only the ids of its span. */
+export const MAX_EXEMPLAR_LABEL_BYTES = 1024;
+
+// remote-write/exemplar-ingest.ts
+/** Exemplars that an organisation stores in a minute, on each replica. */
+export const MAX_EXEMPLARS_PER_MINUTE = 3000;
+
+// remote-write/write-request.ts
+/** Names and values that a remote write 2.0 request has in its table. */
+export const MAX_SYMBOLS = 1024 * 1024;
+/** Samples of one series in a request; Prometheus sends one each. */
+export const MAX_SAMPLES_OF_SERIES = 1024 * 1024;
+
+// remote-write/series-output.ts
+/** Size of a request that has to be rewritten: symbols of 2.0 are repeated for each series. */
+export const MAX_REWRITTEN_BYTES = MAX_BODY_BYTES;
+
+// quota.ts
+/** Organisations whose token buckets are remembered although they are full. */
+export const MAX_REMEMBERED_QUOTAS = 10_000;

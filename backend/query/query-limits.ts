@@ -1,0 +1,149 @@
+// The limits of backend/query/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its
+// name.
+
+// jaeger/jaeger-parameters.ts
+/** Traces of one search over the Jaeger API. */
+export const MAX_TRACES = 500;
+
+// prometheus/exemplars-route.ts
+/** Size of an expression of query_exemplars. */
+export const MAX_EXEMPLAR_QUERY_BYTES = 64 * 1024;
+/** Selectors of an expression of query_exemplars. */
+export const MAX_EXEMPLAR_SELECTORS = 20;
+
+// loki/cell-statement.ts
+/** Cells (series × window) of one statement. */
+export const MAX_CELLS = 200_000;
+/** Overlapping windows that count one record while each window is a cell of its own. */
+export const MAX_WINDOWS_PER_RECORD = 16n;
+
+// loki/label-queries.ts
+/** Characters of a value of a detected field; longer values are not suggested. */
+export const MAX_DETECTED_VALUE_LENGTH = 1024;
+/** Label names or values in one response. */
+export const MAX_LABEL_VALUES = 10_000;
+/** Size of the engine's result for one request of labels. */
+export const MAX_LABEL_ANSWER_BYTES = 16 * 1024 * 1024;
+
+// loki/evaluate.ts
+/** Series of one response; Loki's default. */
+export const MAX_ANSWERED_SERIES = 500;
+/** Characters of labels that label_replace creates, which are kept as long as the query runs. */
+export const MAX_REPLACED_LABEL_CHARACTERS = 8 * 1024 * 1024;
+/** Size of one response of the Loki API. */
+export const MAX_LOKI_ANSWER_BYTES = 16 * 1024 * 1024;
+
+// loki/label-sql.ts
+/** Labels that a query names; with more, it is evaluated record by record. */
+export const MAX_LABEL_NAMES = 50;
+/** Spellings of one label; with more, the query is evaluated record by record. */
+export const MAX_LABEL_KEYS = 100;
+/** Size of the list of possible spellings of a query's labels. */
+export const MAX_LABEL_CONDITION_BYTES = 1024 * 1024;
+
+// loki/endpoints.ts
+/** Series of one response with volumes. */
+export const MAX_VOLUMES = 5000;
+/** Points of one response of `index/volume_range`: steps times series. */
+export const MAX_VOLUME_POINTS = 200_000;
+
+// loki/grammar.ts
+/** Digits of a number in a query; BigInt is slow for very many. */
+export const MAX_NUMBER_DIGITS = 100;
+/** Characters of a LogQL query. */
+export const MAX_QUERY_CHARACTERS = 64 * 1024;
+/** Nesting of a LogQL query. */
+export const MAX_QUERY_DEPTH = 400;
+
+// loki/pipeline.ts
+/** Label sets for which the result of a filter is cached. */
+export const MAX_REMEMBERED_LABELS = 10_000;
+
+// loki/parameters.ts
+/** Log entries of one response. */
+export const MAX_ENTRIES = 5000;
+/** Steps of a range query; Loki's default. */
+export const MAX_RANGE_STEPS = 11_000;
+
+// loki/line-sql.ts
+/** Size of a line from which SQL reads labels by json and logfmt; longer lines are read record by record. */
+export const MAX_SQL_LINE_BYTES = 4 * 1024;
+/**
+ * Different labels that SQL reads from a line. A logfmt expression reads 7 MiB per second, and the time limit is only checked between
+ * blocks.
+ */
+export const MAX_SQL_LINE_LABELS = 6;
+/** Lines per block while SQL reads labels from them; the time limit is checked between blocks. */
+export const LINE_BLOCK_ROWS = 256;
+
+// loki/parsers.ts
+/** Nesting of JSON in a line. */
+export const MAX_JSON_DEPTH = 100;
+
+// loki/points.ts
+/** Series of all range aggregations of a query, by the memory that they need. */
+export const MAX_QUERY_SERIES = 20_000;
+/** Points of all range aggregations of a query. */
+export const MAX_QUERY_POINTS = 5_000_000;
+
+// loki/range-points.ts
+/** Size of the cells that the engine returns for one query. */
+export const MAX_CELL_BYTES = 32 * 1024 * 1024;
+
+// loki/regex.ts
+/** Characters that the stages of a query process per record: 0.3 s for the slowest functions. */
+export const MAX_STAGE_CHARACTERS = 32 * 1024 * 1024;
+/** Characters of a line or attribute that stages read; by default Loki accepts no longer lines. */
+export const MAX_STAGE_TEXT_CHARACTERS = 256 * 1024;
+/** Characters of all regular expressions of a query, except lists of plain values. */
+export const MAX_REGEX_CHARACTERS = 2000;
+/** Repetitions and classes in all regular expressions of a query. */
+export const MAX_REGEX_STEPS = 100;
+/** Time that all regular expressions may take for one record. */
+export const MAX_REGEX_MS_PER_RECORD = 1000;
+/** Estimated time of one regular expression for one text if its automaton does not fit into memory. */
+export const MAX_REGEX_MS_PER_TEXT = 500;
+/** Compiled regular expressions that are cached; each remembers the texts that it matched. */
+export const MAX_CACHED_EXPRESSIONS = 8;
+
+// loki/template-functions.ts
+/** Characters that a template writes. */
+export const MAX_TEMPLATE_CHARACTERS = 1024 * 1024;
+
+// loki/template-values.ts
+/** Decimals that a template writes, as many as Number.toFixed allows. */
+export const MAX_DECIMALS = 100;
+/** Digits of an integer in a template; BigInt is slow for very many. */
+export const MAX_INTEGER_DIGITS = 100;
+/** Characters of a printf verb. */
+export const MAX_VERB_WIDTH = 10_000;
+
+// loki/template.ts
+/** Nesting of brackets and ifs, which are parsed and run by recursion. */
+export const MAX_TEMPLATE_DEPTH = 100;
+
+// native/log-counts-routes.ts
+/** Buckets of a histogram of log records. */
+export const MAX_BUCKETS = 500;
+
+// native/log-filter-parameters.ts
+/** Words of a full-text search: each is searched in every message. */
+export const MAX_SEARCH_WORDS = 50;
+
+// prometheus/metadata-route.ts
+/** Metric names from which one metadata response is derived. */
+export const MAX_METADATA_NAMES = 10_000;
+/** Size of these names; if they are larger, metadata is empty. */
+export const MAX_METADATA_BYTES = 1024 * 1024;
+
+// prometheus/promql-routes.ts
+/** Value of `timeout` in a metrics query; longer ones count as this. */
+export const MAX_QUERY_TIMEOUT_MS = 30_000;
+/** Size of a query that is sent as a form. */
+export const MAX_FORM_BYTES = 256 * 1024;
+/** Characters of a label name in a path. */
+export const MAX_LABEL_LENGTH = 256;
+
+// sandbox/sandbox-process.ts
+/** Characters of a sandbox process's errors that are logged. */
+export const MAX_STDERR_CHARACTERS = 4000;

@@ -1,0 +1,130 @@
+// The limits of backend/storage/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its
+// name.
+
+// found-page.ts
+/** Size of a page, which ends with the row that reaches it. */
+export const MAX_PAGE_BYTES = 16 * 1024 * 1024;
+
+// logs/counts.ts
+/** Levels that are counted by name; rarer ones are counted together. */
+export const MAX_LEVELS = 20;
+/** Characters of the name or value of a field; fields with longer names are not counted, and longer values are cut. */
+export const MAX_COUNTED_NAME_CHARACTERS = 256;
+/** Fields in one response. */
+export const MAX_COUNTED_FIELDS = 200;
+/** Values of one field in one response. */
+export const MAX_COUNTED_VALUES = 20;
+
+// logs/group-counts.ts
+/** Characters of the value of a group; longer values are cut. */
+export const MAX_GROUP_VALUE_CHARACTERS = 256;
+
+// logs/message-patterns.ts
+/** Records from which patterns of messages are found; if there are more, evenly spread slices of time are sampled. */
+export const MAX_PATTERN_SAMPLE_RECORDS = 20_000;
+/** Characters of a message's first line that take part in its pattern. */
+export const MAX_PATTERN_LINE_CHARACTERS = 300;
+/** Most frequent texts of a sample that become patterns. */
+export const MAX_MESSAGE_PATTERNS = 300;
+
+// logs/minute-counts.ts
+/** Incomplete minutes that one query counts record by record. */
+export const MAX_CUT_MINUTES = 600;
+
+// logs/pattern.ts
+/** Characters of all regular expressions of a query. */
+export const MAX_PATTERN_CHARACTERS = 1000;
+/** Classes and repetitions in all regular expressions, each as often as it is repeated. */
+export const MAX_PATTERN_STEPS = 50;
+/** Instructions of a compiled regular expression; RE2JS takes about 4 µs for each. */
+export const MAX_PATTERN_PARTS = 2000;
+/** Repetitions `{n,m}` in a regular expression; the engine's own limit. */
+export const MAX_PATTERN_REPEATS = 1000;
+
+// logs/tail.ts
+/** Live tails of one organisation. */
+export const MAX_TAILS_PER_ORG = 8;
+/** Live tails of all organisations. */
+export const MAX_TAILS = 128;
+/** Delay of a tail; one that falls further behind skips records. */
+export const MAX_TAIL_LAG_MS = 5 * 60_000;
+/** Age of a record in a tail; older ones are left out, so that an agent that was offline for hours does not flood it. */
+export const MAX_TAIL_RECORD_AGE_MS = 60 * 60_000;
+/** Records that a tail reads at a time. */
+export const MAX_TAIL_ROWS = 500;
+/** Size of the records that a tail reads at a time. */
+export const MAX_TAIL_BYTES = 512 * 1024;
+/** Sent records that a tail remembers, so that it does not repeat them. */
+export const MAX_TAIL_REMEMBERED = 5000;
+
+// logs/words.ts
+/** Words of a search that use the index; the longest are the rarest. */
+export const MAX_INDEX_WORDS = 4;
+
+// metrics/active-series.ts
+/** Organisations without recent samples whose series are remembered. */
+export const MAX_REMEMBERED_ORGS = 10_000;
+
+// metrics/query-cost.ts
+/** Values that subqueries pass to their functions per series, over all points. */
+export const MAX_SUBQUERY_VALUES = 50_000_000;
+/** Nested functions that write their argument twice: each level doubles the expression. */
+export const MAX_DOUBLING = 4;
+/** Nesting of a metrics query, which is a recursion here and a loop in the engine. */
+export const MAX_METRIC_QUERY_DEPTH = 100;
+
+// metrics/metric-store.ts
+/** Concurrent metric queries. */
+export const MAX_METRIC_QUERIES = 3;
+/** Concurrent metric queries of one organisation. */
+export const DEFAULT_METRIC_QUERIES_PER_ORG = 2;
+/** Queries of one organisation that wait; a dashboard requests all its panels at once. */
+export const MAX_WAITING_METRIC_QUERIES_PER_ORG = 64;
+/** Size of all `match[]` of one request. */
+export const MAX_SELECTOR_BYTES = 64 * 1024;
+/** Size of one response of the metrics engine. */
+export const MAX_METRIC_ANSWER_BYTES = 64 * 1024 * 1024;
+
+// page.ts
+/** Rows of one page. */
+export const MAX_LIMIT = 500;
+
+// traces/jaeger-spans.ts
+/** Services of one trace in one response of the Jaeger API. */
+export const MAX_SERVICES_PER_TRACE = 1_000;
+/** Size of the trace summaries in one response. */
+export const MAX_SUMMARY_BYTES = 4 * 1024 * 1024;
+/** Size of one response of the Jaeger API. */
+export const MAX_JAEGER_PAGE_BYTES = 16 * 1024 * 1024;
+
+// traces/search.ts
+/** Size of one page of a search for traces. */
+export const MAX_SEARCH_PAGE_BYTES = 16 * 1024 * 1024;
+/** Services of one trace in a search. */
+export const MAX_LISTED_SERVICES = 100;
+
+// traces/span-fields.ts
+/** Size of the attributes of one span; parsed JSON takes about twenty times its bytes, and a query may take 400 MB. */
+export const MAX_SPAN_JSON_BYTES = 4 * 1024 * 1024;
+
+// traces/span-operations.ts
+/** Operations of one organisation; the first operation of a service is always kept. */
+export const MAX_OPERATIONS_PER_ORG = 10_000;
+/** Operations of one service. */
+export const MAX_OPERATIONS_PER_SERVICE = 1_000;
+/** Services of one organisation that are listed. */
+export const MAX_SERVICES_PER_ORG = 1_000;
+/** Operations of all organisations in memory, about 60 bytes each. */
+export const MAX_REMEMBERED_OPERATIONS = 300_000;
+
+// write-path/journaled-commit.ts
+/** Size of the rows of one body that go through the journal; larger ones get their own insert, because the journal would write them twice. */
+export const MAX_JOURNALED_BYTES = 1024 * 1024;
+/** Size of the rows of a table that are not in the engine yet: three inserts, running, queued and filling. */
+export const MAX_PENDING_BYTES = 48 * 1024 * 1024;
+/** Pending bytes of an organisation are at most this many times the free bytes: three quarters of the limit if it is alone. */
+export const MAX_SHARE_OF_FREE = 3;
+
+// write-path/stored-days.ts
+/** Keys of one statement, far below the engine's limit of 256 KiB. */
+export const MAX_KEYS_PER_STATEMENT = 2000;

@@ -1,0 +1,70 @@
+// The limits of backend/tenants/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its
+// name.
+
+// accounts/administer-read-tokens.ts
+/** Lifetime of a read token. */
+export const MAX_READ_TOKEN_TTL_MS = 365 * 86_400_000;
+
+// accounts/invitations.ts
+/** Lifetime of an invitation. */
+export const MAX_INVITATION_TTL_MS = 30 * 86_400_000;
+/** Valid invitations of an organisation. */
+export const MAX_INVITATIONS_PER_ORG = 200;
+
+// accounts/orgs.ts
+/** Rows of each kind per organisation; a list of this length has a few megabytes. */
+export const MAX_ROWS_PER_ORG = 5000;
+
+// enrolment/administer-install-tokens.ts
+/** Lifetime of an install token. */
+export const MAX_INSTALL_TOKEN_TTL_MS = 365 * 86_400_000;
+
+// enrolment/cluster-beats.ts
+/** Nodes of a cluster; the limit of Kubernetes itself. */
+export const MAX_NODES = 5000;
+
+// enrolment/heartbeat-batcher.ts
+/** Heartbeats of one statement. */
+export const MAX_BATCHED_HEARTBEATS = 200;
+/** Heartbeats of one organisation that wait to be written; further ones are refused. */
+export const MAX_WAITING_HEARTBEATS = 2000;
+
+// enrolment/heartbeats.ts
+/** Longest interval that an agent may announce. */
+export const MAX_HEARTBEAT_INTERVAL_S = 3600;
+/** Characters of a text in a heartbeat. */
+export const MAX_HEARTBEAT_TEXT_LENGTH = 1000;
+/** Characters of the name of an installation, `<namespace>/<Secret>`. */
+export const MAX_INSTALLATION_LENGTH = 400;
+/** Body of a heartbeat. */
+export const MAX_HEARTBEAT_BYTES = 64 * 1024;
+
+// enrolment/key-cache.ts
+/** Keys of one statement that records first uses, which takes about 10 ms. */
+export const MAX_FIRST_USES = 1000;
+
+// saved/saved-item-routes.ts
+/** Dashboards of an organisation. */
+export const MAX_DASHBOARDS = 200;
+/** Saved views of an organisation. */
+export const MAX_VIEWS = 1000;
+/** Panels of a dashboard. */
+export const MAX_DASHBOARD_PANELS = 100;
+/** Variables of a dashboard. */
+export const MAX_DASHBOARD_VARIABLES = 20;
+/** Values that a variable of a dashboard lists. */
+export const MAX_VARIABLE_VALUES = 200;
+/** Queries of a panel. */
+export const MAX_PANEL_QUERIES = 10;
+/** Characters of a query in a dashboard. */
+export const MAX_SAVED_QUERY_LENGTH = 4000;
+/** Characters of a text panel. */
+export const MAX_PANEL_TEXT_LENGTH = 10_000;
+/** Characters of the address of a saved view. */
+export const MAX_ADDRESS_LENGTH = 4000;
+
+// removal/removal-routes.ts
+/** Days that an operator may keep the telemetry of an organisation. */
+export const MAX_RETENTION_DAYS = 3650;
+/** Rules of an organisation that set a shorter retention for some of its log records. */
+export const MAX_LOG_RULES = 20;

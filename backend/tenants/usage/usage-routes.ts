@@ -1,0 +1,107 @@
+// Limits and usage of organisations. Invariant: only operators set limits, for any organisation; all users see the limits of their own
+// organisation.
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { Kysely } from "kysely";
+import { audit } from "../../auth/audit-log.ts";
+import { callerOf, type Guards } from "../../auth/request-identity.ts";
+import { closedSchema, ID_PARAMS, listResponse, objectSchema, optionalSchema } from "../../http/schemas.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
+import type { AccountTables } from "../../auth/sessions/account-tables.ts";
+import { requireOrg } from "../accounts/orgs.ts";
+import { dayOf, RETENTION_DAYS } from "./counter.ts";
+import type { Limits, OrgLimits, UsageTables } from "./usage-limits.ts";
+import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
+
+export interface UsageRoutesOptions {
+  readonly db: Kysely<UsageTables & AccountTables>;
+  readonly limits: OrgLimits;
+  readonly guards: Pick<Guards, "user">;
+  /** Unix milliseconds. */
+  readonly now?: () => number;
+}
+
+const DAY_MS = 86_400_000;
+const LIMIT = { type: "integer", minimum: 0 } as const;
+const SETTABLE = { type: ["integer", "null"], minimum: 0, maximum: 1e15, default: null } as const;
+const limits = objectSchema({ bytes_per_second: LIMIT, records_per_second: LIMIT, active_series: LIMIT });
+const meaning =
+  "For all replicas together; 0 is unlimited. Bytes are counted as decompressed or as stored, whichever is more. A series is active for 30 to 60 minutes after a sample.";
+
+const ROUTES = {
+  usage: {
+    ...endpoint("GET", "/api/usage", "viewer", "accounts"),
+    summary: "Stored data of your organisation by day and signal, newest first",
+    description: "Bytes are counted as decompressed or as stored, whichever is more. Counts are up to 30 seconds old; days are in UTC.",
+    query: optionalSchema({ days: { type: "integer", minimum: 1, maximum: RETENTION_DAYS, default: 30 } }),
+    response: listResponse({
+      day: { type: "string", format: "date" },
+      signal: { type: "string", enum: ["metrics", "logs", "traces"] },
+      bytes: { type: "integer" },
+      records: { type: "integer" },
+      active_series: { type: ["integer", "null"], description: "maximum of the day, for metrics; null if there is no limit" },
+    }),
+  },
+  own: {
+    ...endpoint("GET", "/api/limits", "viewer", "accounts"),
+    summary: "Limits of your organisation",
+    description: meaning,
+    response: { 200: limits },
+  },
+  get: {
+    ...endpoint("GET", "/api/orgs/:id/limits", "operator", "accounts"),
+    summary: "Limits of an organisation",
+    description: meaning,
+    params: ID_PARAMS,
+    response: { 200: limits },
+  },
+  set: {
+    ...endpoint("PUT", "/api/orgs/:id/limits", "operator", "accounts"),
+    summary: "Set limits of an organisation; they apply within 5 seconds",
+    description: `${meaning} A null or missing value means the default of the settings. Above a limit, ingest returns 429 over_quota, and the message names the limit.`,
+    params: ID_PARAMS,
+    body: closedSchema([], { bytes_per_second: SETTABLE, records_per_second: SETTABLE, active_series: SETTABLE }),
+    response: { 200: limits },
+  },
+};
+
+interface ById {
+  Params: { id: string };
+}
+
+export function registerUsageRoutes(app: FastifyInstance, { db, limits: orgLimits, guards, now = Date.now }: UsageRoutesOptions): void {
+  addRoute(app, guards, {
+    ...ROUTES.usage,
+    handler: async (request: FastifyRequest<{ Querystring: { days: number } }>) => {
+      const since = dayOf(now() - (request.query.days - 1) * DAY_MS);
+      const { orgId } = callerOf(request);
+      const query = tenantDatabase(db, orgId).selectFrom("usage_days").select(["day", "signal", "bytes", "records", "active_series"]);
+      const rows = query.where("org_id", "=", orgId).where("day", ">=", since);
+      return await rows.orderBy("day", "desc").orderBy("signal").execute();
+    },
+  });
+
+  addRoute(app, guards, {
+    ...ROUTES.own,
+    handler: async (request) => describeLimits(await orgLimits.read(callerOf(request).orgId)),
+  });
+
+  addRoute(app, guards, {
+    ...ROUTES.get,
+    handler: async (request: FastifyRequest<ById>) => describeLimits(await orgLimits.read(await requireOrg(db, request.params.id))),
+  });
+
+  addRoute(app, guards, {
+    ...ROUTES.set,
+    handler: async (request: FastifyRequest<ById & { Body: Record<keyof ReturnType<typeof describeLimits>, number | null> }>) => {
+      const id = await requireOrg(db, request.params.id);
+      const { bytes_per_second, records_per_second, active_series } = request.body;
+      const merged = await orgLimits.set(id, { bytes_per_second, records_per_second, active_series });
+      audit(request, "org.limits", { of_org_id: id, bytes_per_second, records_per_second, active_series }, id);
+      return describeLimits(merged);
+    },
+  });
+}
+
+function describeLimits({ bytesPerSecond, recordsPerSecond, activeSeries }: Limits) {
+  return { bytes_per_second: bytesPerSecond, records_per_second: recordsPerSecond, active_series: activeSeries };
+}
