@@ -12,7 +12,8 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 function foldersOf(program: string): Map<string, Map<string, string>> {
   const folders = new Map<string, Map<string, string>>();
   // The file of limits imports nothing, so it counts as a folder too: the files above and below it share it.
-  const folderOf = (file: string): string => (dirname(file) === program || /^[^/]+\/[^/]+\/limits\.ts$/.test(file) ? file : dirname(file));
+  const folderOf = (file: string): string =>
+    dirname(file) === program || /^[^/]+\/[^/]+\/[\w-]+-limits\.ts$/.test(file) ? file : dirname(file);
   for (const entry of readdirSync(join(ROOT, program), { recursive: true, encoding: "utf8" })) {
     const file = join(program, entry);
     if (!file.endsWith(".ts") || /\.(test|fixture)\.ts$/.test(file) || file.includes("node_modules")) continue;

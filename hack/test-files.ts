@@ -32,7 +32,7 @@ export const SLOW = [
   "backend/ingest/refused-cost",
   "backend/ingest/remote-write/check-write",
   "backend/ingest/remote-write/fast-check",
-  "backend/ingest/routes",
+  "backend/ingest/ingest-routes",
   "backend/ingest/trailing-bytes",
   "backend/query/loki/record-work",
   "backend/query/sandbox/sandbox",

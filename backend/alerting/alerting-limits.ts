@@ -61,7 +61,7 @@ export const MAX_ALERTS_BYTES_PER_ORG = 256 * 1024 * 1024;
 /** Memory of all alerts of one rule, which its status reads. */
 export const MAX_ALERTS_BYTES_PER_RULE = 16 * 1024 * 1024;
 
-// rule.ts
+// alert-rule.ts
 /** Longest `for` of a rule. */
 export const MAX_FOR_MS = 366 * 86_400_000;
 /** Text of a rule: vmalert reads the rules of all organisations whenever one changes. */

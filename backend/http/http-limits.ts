@@ -6,7 +6,7 @@ export const MAX_HEAD_BYTES = 64 * 1024;
 /** Length of a path parameter, longer than a request head, so that the response to a long id is the same as for any other unknown id. */
 export const MAX_PARAMETER_LENGTH = MAX_HEAD_BYTES;
 
-// connections.ts, turns.ts
+// server-connections.ts, turns.ts
 /** Calls of an HTTP/2 connection at one time; pipelined requests of an HTTP/1.1 connection, which are served one after the other. */
 export const MAX_REQUESTS_PER_CONNECTION = 16;
 /** An HTTP/2 connection with more is closed: refusing endless calls one by one would block the event loop. */

@@ -1,6 +1,6 @@
 // Sends numbered bodies to the embedded store in the folder of its first argument, eight at a time, until it is killed, and prints each
 // number once the body is acknowledged. On request, it kills itself as soon as one more body of each kind is acknowledged, before the
-// engine can have stored it. store.crash.engine.test.ts runs and kills it.
+// engine can have stored it. log-store.crash.engine.test.ts runs and kills it.
 import { pino } from "pino";
 import { openClickHouse } from "../../backend/engines/clickhouse/clickhouse-client.ts";
 import { migrate } from "../../backend/engines/clickhouse/migrate.ts";

@@ -1,5 +1,5 @@
 /* oxlint-disable max-lines-per-function, unicorn/consistent-function-scoping -- a test suite that is not called .test.ts */
-// Tests for every LogStore and SpanStore, run for each engine by store.embedded.engine.test.ts and store.http.engine.test.ts. Bodies enter
+// Tests for every LogStore and SpanStore, run for each engine by log-store.embedded.engine.test.ts and log-store.http.engine.test.ts. Bodies enter
 // through the real ingest, so a difference between the columns of decoder and table fails.
 import { randomUUID } from "node:crypto";
 import { describe, expect, it } from "vitest";

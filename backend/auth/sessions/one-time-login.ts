@@ -1,4 +1,4 @@
-// Login by a one-time code, for the user who ran `npm start` on this machine (../../start-channel.ts). POST /api/auth/session/code
+// Login by a one-time code, for the user who ran `npm start` on this machine (../../launcher-channel.ts). POST /api/auth/session/code
 // exchanges the code of the printed link for a browser's session of the first operator. Invariants: only one code is valid at a time, for
 // ten minutes and one use; only its hash is stored, and it is never logged. The route exists only if `npm start` started this backend on
 // loopback. It accepts only browsers of this machine, under a loopback name, and not from other sites. Every invalid code gets the same

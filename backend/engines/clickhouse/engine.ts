@@ -1,4 +1,4 @@
-// Defines the interface that embedded ClickHouse and a ClickHouse server share. Invariant: failures are the engine's own errors; client.ts
+// Defines the interface that embedded ClickHouse and a ClickHouse server share. Invariant: failures are the engine's own errors; clickhouse-client.ts
 // classifies them.
 import type { NativeColumns, NativeRows } from "./native-block.ts";
 
