@@ -51,7 +51,7 @@ test.skipIf(!canUnshare).each([
   ["IPv6 only", "ip addr add fd00:5::1/128 dev lo nodad", ["fd00:5::1"]],
   ["both", "ip addr add fd00:5::1/128 dev lo nodad && ip addr add 10.9.0.1/32 dev lo", ["fd00:5::1", "10.9.0.1"]],
   ["no IPv6", "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6 && ip addr add 10.9.0.1/32 dev lo", ["10.9.0.1"]],
-])("a pod with %s answers the kubelet and applications (needs root)", async (_, addresses, reachedAt) => {
+])("a pod with %s serves the kubelet and applications (needs root)", async (_, addresses, reachedAt) => {
   const folder = mkdtempSync(join(tmpdir(), "atherops-listen-"));
   try {
     const overlay = join(folder, "overlay.yaml");

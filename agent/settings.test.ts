@@ -66,7 +66,7 @@ describe("settings of the agent", () => {
     expect(limit || problem.trim().split("\n").at(-1)?.trim()).toEqual(expected);
   });
 
-  test("are all reported in one message that names each variable", () => {
+  test("are all validated in one message that names each variable", () => {
     const message = problemsOf("host", {
       BACKEND_URL: "http://b.example/x",
       HEARTBEAT_INTERVAL: "soon",
@@ -87,17 +87,17 @@ describe("settings of the agent", () => {
     ["https://user:pw@b.example", {}, "only scheme, host and port"],
     ["https://b.example/path", {}, "only scheme, host and port"],
     ["ftp://b.example", {}, "not an http"],
-  ])("let BACKEND_URL %s with %o pass or refuse it: %s", (url, env, expected) => {
+  ])("validate BACKEND_URL %s with %o: %s", (url, env, expected) => {
     const message = problemsOf("host", { BACKEND_URL: url, ...env });
     expect(message).toContain(expected);
   });
 
-  test("refuse log policies without the relay, which is what validates annotations", () => {
+  test("reject log policies without the relay, which validates annotations", () => {
     expect(problemsOf("cluster", { ...CLUSTER, LOG_POLICIES: "true" })).toBe("accepted");
     expect(problemsOf("cluster", { ...CLUSTER, LOG_POLICIES: "true", POD_RELAY: "false" })).toMatch(/LOG_POLICIES.*POD_RELAY=true/);
   });
 
-  test("name the values of the chart that set them, where the agent runs by a chart", () => {
+  test("name the chart values that set them if the agent runs from a chart", () => {
     const env = { VALUE_NAMES: '{"BACKEND_URL":"backendUrl","ALLOW_PLAIN_HTTP":"allowPlainHttp","INSTALL_TOKEN":"installToken"}' };
     const message = problemsOf("cluster", { ...CLUSTER, BACKEND_URL: "http://b.example", INSTALL_TOKEN_FILE: "/", OTELCOL_PATH: "" });
     expect(inValueNames(message, env)).toBe(
@@ -107,19 +107,19 @@ describe("settings of the agent", () => {
     for (const VALUE_NAMES of [undefined, "", "nonsense", "null"]) expect(inValueNames(message, { VALUE_NAMES })).toBe(message);
   });
 
-  test("let an expression pass in the collector's own syntax, and refuse none at all", () => {
+  test("pass an expression in the collector's syntax on, and reject an empty one", () => {
     for (const pattern of ["^\\d{4}-", "(?i)^error", "^(?P<year>\\d{4})"])
       expect(problemsOf("cluster", { ...CLUSTER, LOG_MULTILINE_START: pattern })).toBe("accepted");
     expect(problemsOf("cluster", { ...CLUSTER, LOG_MULTILINE_START: "[" })).toContain("not a regular expression");
   });
 
-  test("refuse a proxy address that is not loopback", () => {
+  test("reject a proxy address that is not loopback", () => {
     expect(problemsOf("host", { BACKEND_URL: "https://b.example", PROXY_LISTEN: "0.0.0.0:9599" })).toContain(
       "PROXY_LISTEN: must be a loopback",
     );
   });
 
-  test("read a secret from its _FILE and keep it out of the plain settings and of problems", () => {
+  test("read a secret from its _FILE variable, and keep it out of the plain settings and error messages", () => {
     const folder = mkdtempSync(join(tmpdir(), "atherops-settings-"));
     try {
       const file = join(folder, "token");

@@ -18,7 +18,7 @@ const PLACE = "atherops.io/events-delivered";
 const TIMING = { durationMs: 10_000, renewDeadlineMs: 7_000, renewEveryMs: 20 };
 const log = pino({ level: "silent" });
 
-test("an agent that leads again goes on where another came to meanwhile, and never puts its own old place in the Lease", async () => {
+test("a new leader continues from its predecessor's checkpoint and never overwrites it with an older one", async () => {
   const api = new LeaseInMemory();
   const starts: string[] = [];
   const written: string[] = [];
@@ -51,7 +51,7 @@ test("an agent that leads again goes on where another came to meanwhile, and nev
   expect(new Set(written)).toEqual(new Set(["200"]));
 });
 
-test("an agent that cannot start its collector gives the Lease back, for another to try", async () => {
+test("releases the Lease if the collector cannot start, so that another agent can try", async () => {
   const api = new LeaseInMemory();
   const supervisor = (): Supervisor =>
     stub<Supervisor>({ start: () => Promise.reject(new Error("no disk")), [Symbol.asyncDispose]: () => Promise.resolve() });
@@ -61,7 +61,7 @@ test("an agent that cannot start its collector gives the Lease back, for another
   expect(collector.status().leads).toBe(false);
 });
 
-test("an agent without a stand-by collects again within seconds once the API server is back", async () => {
+test("without a standby, collects again within seconds after the API server recovers", async () => {
   const api = new LeaseInMemory();
   const supervisor = (): Supervisor =>
     stub<Supervisor>({
@@ -81,7 +81,7 @@ test("an agent without a stand-by collects again within seconds once the API ser
   await expect.poll(() => collector.status().leads, { timeout: 50_000 }).toBe(true);
 });
 
-test("a term that ends while the configuration is looked at starts no collector, for another's may run by then", async () => {
+test("starts no collector if the term ends while the configuration is validated", async () => {
   using folder = temporaryFolder();
   const [program, validating, goOn, ran] = ["otelcol", "validating", "go-on", "ran"].map((name) => join(folder.path, name)) as [
     string,

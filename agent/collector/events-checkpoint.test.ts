@@ -24,7 +24,7 @@ function world(): {
   return { checkpoint: new EventsCheckpoint(api, () => Promise.resolve(is.delivered)), is, collector };
 }
 
-test("a checkpoint is passed on when all that happened before it has left the collector, some time after", async () => {
+test("publishes a checkpoint only after all earlier events have left the collector, and after a delay", async () => {
   const { checkpoint, is, collector } = world();
   expect([checkpoint.version, checkpoint.annotations]).toEqual(["", {}]);
   await checkpoint.follow(collector, NEVER, 0);
@@ -41,7 +41,7 @@ test("a checkpoint is passed on when all that happened before it has left the co
   expect(checkpoint.version).toBe("200");
 });
 
-test("what another collector has read is no word of the one that runs", async () => {
+test("ignores what another collector has read", async () => {
   const { checkpoint, is, collector } = world();
   await checkpoint.follow(collector, NEVER, 0);
   // The collector crashed, and the next one has not started or has read nothing yet.
@@ -55,7 +55,7 @@ test("what another collector has read is no word of the one that runs", async ()
   expect(checkpoint.version).toBe("");
 });
 
-test("the next one goes on where the last one came to", async () => {
+test("the next collector continues from the last checkpoint", async () => {
   const { checkpoint } = world();
   await checkpoint.begin({ [ANNOTATION]: "99" }, NEVER);
   expect(checkpoint.version).toBe("99");
@@ -67,7 +67,7 @@ test.each([
   ["too long a number", "1".repeat(20)],
   ["nothing", ""],
 ])(
-  "%s is not gone on from, but from now: a collector without a checkpoint asks for all events, and none follow where that fails",
+  "starts from the present for %s: without a checkpoint, a collector would request all events, or none if that fails",
   async (_what, version) => {
     const { checkpoint, is } = world();
     await checkpoint.begin({ [ANNOTATION]: version }, NEVER);
@@ -78,7 +78,7 @@ test.each([
   },
 );
 
-test("it is gone on from where the API server does not say how far it is, and stays where it then stays away", async () => {
+test("continues from the checkpoint if the API server does not return its version, and keeps it while the server is away", async () => {
   const { checkpoint, is, collector } = world();
   is.newest = "";
   await checkpoint.begin({ [ANNOTATION]: "99" }, NEVER);
@@ -87,7 +87,7 @@ test("it is gone on from where the API server does not say how far it is, and st
   expect(checkpoint.annotations).toEqual({ [ANNOTATION]: "99" });
 });
 
-test("the end of a term does not wait for the answer of a collector that hangs: it is to be ended in time", async () => {
+test("the end of a term does not wait for a collector that hangs, so that it ends in time", async () => {
   const { collector } = world();
   const term = new AbortController();
   const hung = (_url: string, signal: AbortSignal): Promise<boolean> =>
@@ -100,7 +100,7 @@ test("the end of a term does not wait for the answer of a collector that hangs: 
   expect(checkpoint.version).toBe("");
 });
 
-test("a collector that watches no events any more is started anew at the checkpoint it came to, once the API server has events again", async () => {
+test("restarts a collector whose event watch ended at its checkpoint, once the API server returns events again", async () => {
   const { checkpoint, is, collector } = world();
   await checkpoint.begin({ [ANNOTATION]: "99" }, NEVER);
   await checkpoint.follow(collector, NEVER, 0);

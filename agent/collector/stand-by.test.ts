@@ -104,24 +104,24 @@ class Cluster {
 /** From the last renewal to the poll that takes the Lease, of one candidate: it polled just before that renewal. */
 const WORST_TAKEOVER_MS = POLL_EVERY_MS * 1.1 + COLLECTION_LEASE.durationMs + JUST_AFTER_MS + 5;
 
-test("by calculation, the next values of the state come within 30 s of the loss of a node, with room for requests and a start", () => {
+test("by calculation, collects again within 30 s of losing a node, with time for requests and a start", () => {
   const startAndListMs = 5_000;
   const stateEveryMs = 10_000;
   expect(WORST_TAKEOVER_MS + startAndListMs + stateEveryMs).toBeLessThanOrEqual(30_000);
 });
 
-test("by calculation, a collector whose agent loses the Lease has ended before another may take it", () => {
+test("by calculation, the collector of an agent that loses the Lease ends before another may acquire it", () => {
   // Before TERM, the agent asks whether the queue of files is full.
   expect(COLLECTION_LEASE.renewDeadlineMs + ASK_WITHIN_MS + STOP_GRACE_MS).toBeLessThan(COLLECTION_LEASE.durationMs);
 });
 
-describe("where the node that collects is lost", () => {
+describe("when the collecting node is lost", () => {
   test.each([
     ["alone, of two", 2, 0],
     ["alone, of a hundred", 100, 0],
     ["with four candidates, of a hundred", 100, 4],
     ["with four candidates, of a thousand", 1000, 4],
-  ])("%s: another takes over in time, whatever the phase", { timeout: 60_000 }, async (_what, count, lost) => {
+  ])("%s: another agent takes over in time in every phase", { timeout: 60_000 }, async (_what, count, lost) => {
     for (let round = 0; round < 10; round++) {
       using cluster = new Cluster(count);
       await cluster.live(3 * MINUTE_MS + Math.random() * 10_000, true);
@@ -139,7 +139,7 @@ describe("where the node that collects is lost", () => {
     }
   });
 
-  test("with all candidates, of a thousand: another agent still takes over within 30 s", async () => {
+  test("with 1,000 agents that are all candidates, another takes over within 30 s", async () => {
     using cluster = new Cluster(1000);
     await cluster.live(20 * MINUTE_MS, true);
     cluster.lose(cluster.candidates);
@@ -147,7 +147,7 @@ describe("where the node that collects is lost", () => {
     expect(cluster.taken).toBeDefined();
   });
 
-  test("with all candidates, and clocks that are off: another agent takes over later, and no sooner than the Lease allows", async () => {
+  test("with all candidates and clock skew, another takes over later, and never before the Lease allows it", async () => {
     using cluster = new Cluster(20);
     await cluster.live(20 * MINUTE_MS, true);
     cluster.lose(cluster.candidates);
@@ -159,7 +159,7 @@ describe("where the node that collects is lost", () => {
   });
 });
 
-test("of a thousand agents a few poll often, and all others together hardly ask", async () => {
+test("a few of 1,000 agents poll often, and the others hardly poll", async () => {
   using cluster = new Cluster(1000);
   await cluster.live(20 * MINUTE_MS, true);
   const { reads, writes } = cluster.api;
@@ -174,7 +174,7 @@ test("of a thousand agents a few poll often, and all others together hardly ask"
   expect(ofOthers / 1000 / 10).toBeLessThan(0.25);
 });
 
-test("a clock that is an hour ahead costs its agent no more than two polls where others have one", async () => {
+test("a clock that is an hour ahead costs at most two additional polls", async () => {
   using cluster = new Cluster(100);
   await cluster.live(20 * MINUTE_MS, true);
   const { reads } = cluster.api;
@@ -190,7 +190,7 @@ test("a clock that is an hour ahead costs its agent no more than two polls where
   expect((cluster.api.reads - reads - ofCandidates) / 95 / 20).toBeLessThan(0.5);
 });
 
-test("a candidate that is gone makes room for another agent, by the word of the one that collects", async () => {
+test("the leader gives the slot of a candidate that is gone to another agent", async () => {
   const { SignsOfLife, withoutCandidates } = await import("./stand-by.ts");
   using cluster = new Cluster(50);
   await cluster.live(3 * MINUTE_MS, true);
@@ -212,11 +212,11 @@ test("a candidate that is gone makes room for another agent, by the word of the 
   expect(cluster.candidates).toHaveLength(5);
 });
 
-describe("an agent that led, of a cluster with one node", () => {
+describe("an agent that led, in a cluster with one node", () => {
   const lease = { annotate: () => Promise.resolve(true) };
   const signal = new AbortController().signal;
 
-  test("polls every few seconds while the API server is away, however long that lasts and however often it happens", () => {
+  test("polls every few seconds while the API server is away, however long and often", () => {
     const standBy = new StandBy(lease, "agent-0");
     for (let outage = 0; outage < 5; outage++) {
       standBy.afterTerm();
@@ -224,7 +224,7 @@ describe("an agent that led, of a cluster with one node", () => {
     }
   });
 
-  test("rests again when another agent leads and all slots are taken", async () => {
+  test("polls rarely again when another agent leads and all slots are taken", async () => {
     const standBy = new StandBy(lease, "agent-0");
     standBy.afterTerm();
     const annotations = formatSlots(new Map(["a", "b", "c", "d", "e"].map((name) => [name, 1])));
@@ -233,7 +233,7 @@ describe("an agent that led, of a cluster with one node", () => {
   });
 });
 
-test("a Lease that claims to be held for a year is polled as often as any", async () => {
+test("polls as often as usual if a Lease claims to be held for a year", async () => {
   const standBy = new StandBy({ annotate: () => Promise.resolve(true) }, "agent-9");
   const annotations = formatSlots(new Map(["a", "b", "c", "d", "e"].map((name) => [name, 1])));
   const view = { annotations, freeInMs: 365 * 86_400_000, renewedAt: new Date(Date.now() - MINUTE_MS) };
@@ -244,7 +244,7 @@ test("a Lease that claims to be held for a year is polled as often as any", asyn
 
 const FULL = Array.from({ length: SLOTS }, (_, i) => `agent-${i}`).reduce(withCandidate, parseSlots({}));
 
-test("slots are taken until there is none left, and read back as they were written", () => {
+test("assigns slots until none is free, and parses what it wrote", () => {
   expect([...FULL.keys()]).toEqual(["agent-0", "agent-1", "agent-2", "agent-3", "agent-4"]);
   expect(withCandidate(FULL, "one-more")).toEqual(FULL);
   expect(parseSlots(formatSlots(FULL))).toEqual(FULL);
@@ -252,16 +252,16 @@ test("slots are taken until there is none left, and read back as they were writt
   expect([...withCandidate(FULL, "agent-3")].find(([name]) => name === "agent-3")).toEqual(["agent-3", 2]);
 });
 
-test.each(["", "x", "a=b", "=1", "a=-1 b=1.5", `${"a".repeat(129)}=1`, "a=1e9"])("what is no slot is none: %j", (text) => {
+test.each(["", "x", "a=b", "=1", "a=-1 b=1.5", `${"a".repeat(129)}=1`, "a=1e9"])("ignores the invalid slot %j", (text) => {
   expect(parseSlots({ "atherops.io/collection-candidates": text }).size).toBe(0);
 });
 
-test("more than there may be are not read", () => {
+test("ignores slots beyond the limit", () => {
   const text = Array.from({ length: 1000 }, (_, i) => `agent-${i}=1`).join(" ");
   expect(parseSlots({ "atherops.io/collection-candidates": text }).size).toBe(SLOTS);
 });
 
-test("who gives no sign of life for too long is gone; who gives one, or comes anew, is not", () => {
+test("a candidate without a sign of life for too long loses its slot; a new or renewed one keeps it", () => {
   const signs = new SignsOfLife();
   const slots = withCandidate(withCandidate(new Map(), "quiet"), "lively");
   expect(signs.gone(slots, 0)).toEqual([]);

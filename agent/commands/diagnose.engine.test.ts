@@ -54,7 +54,7 @@ const REFUSES = { heartbeat: () => Promise.reject(new BackendError("revoked_key"
 const CREDENTIAL = { id: "i", apiKey: "ak_x", keyCreatedAt: "" };
 
 describe("diagnose", () => {
-  test("backend and clock: pass, warn of a skew or another server, fail of a large skew, and when nothing listens or it is unwell", async () => {
+  test("backend and clock: passes; warns of a skew or another server; fails for a large skew or no healthy backend", async () => {
     using good = await answering(200);
     using slowClock = await answering(200, { date: new Date(Date.now() + 120_000).toUTCString() });
     using wrongClock = await answering(200, { date: new Date(Date.now() - 3_600_000).toUTCString() });
@@ -78,17 +78,17 @@ describe("diagnose", () => {
     ["DEPTH_ZERO_SELF_SIGNED_CERT", "unknown authority"],
     ["UNABLE_TO_GET_ISSUER_CERT_LOCALLY", "unknown authority"],
     ["ECONNREFUSED", undefined],
-  ])("the certificate of an error %s is classified as %s, also where the error is a cause", (code, problem) => {
+  ])("classifies the certificate error %s as %s, also as the cause of another error", (code, problem) => {
     const error = Object.assign(new Error("no"), { code });
     expect([certificateProblem(error), certificateProblem(new Error("wrapped", { cause: error }))]).toEqual([problem, problem]);
   });
 
-  test("key: passes when the backend takes it, fails with the way out when it is revoked", async () => {
+  test("key: passes if the backend accepts it, fails with advice if it is revoked", async () => {
     expect(texts(await checkKey(CREDENTIAL, "/x", ACCEPTS, "give an INSTALL_TOKEN"))).toMatch(/^ok: .*4 days/);
     expect(texts(await checkKey(CREDENTIAL, "/x", REFUSES, "give an INSTALL_TOKEN"))).toMatch(/^fail: .*INSTALL_TOKEN/);
   });
 
-  test("credentials: pass with a key, warn before enrolment and of an open file, fail without a token", async () => {
+  test("credentials: passes with a key, warns before enrolment and of an open file, fails without a token", async () => {
     const path = join(folder, "credentials.json");
     const check = async (installToken?: string): Promise<string> => texts(await checkCredentialsFile(path, { installToken }, ACCEPTS));
     expect(await check()).toMatch(/^fail: .*not enrolled/);
@@ -104,7 +104,7 @@ describe("diagnose", () => {
   });
 
   test.skipIf(!canMount)(
-    "credentials on a read-only mount (needs root): warns where the group reads them, fails where others do",
+    "credentials on a read-only mount (needs root): warns if the group can read them, fails if others can",
     async () => {
       using disk = new SmallDisk(join(folder, "mounted"), "64k");
       const path = join(disk.path, "credentials.json");
@@ -119,19 +119,19 @@ describe("diagnose", () => {
     },
   );
 
-  test("disk: passes with room for the queues, warns without", async () => {
+  test("disk: passes with space for the queues, warns without", async () => {
     expect(texts(await checkDisk(settings({ QUEUE_MIB: "16" })))).toMatch(/^ok/);
     expect(texts(await checkDisk(settings({ QUEUE_MIB: "999999999" })))).toMatch(/^warn: .*QUEUE_MIB/);
   });
 
-  test("collector: passes, and fails with a reason when it is missing or refuses the configuration", async () => {
+  test("collector: passes, and fails with a reason if it is missing or rejects the configuration", async () => {
     expect(texts(await checkCollector(settings()))).toMatch(/^ok/);
     expect(texts(await checkCollector(settings({ OTELCOL_PATH: join(folder, "none") })))).toMatch(/^fail: OTELCOL_PATH/);
     writeFileSync(join(folder, "overlay.yaml"), "receivers: {otlp: {protocol: {}}}");
     expect(texts(await checkCollector(settings({ COLLECTOR_CONFIG_FILE: join(folder, "overlay.yaml") })))).toMatch(/^fail: [^]*protocol/);
   });
 
-  test("log files: pass when they can be read, warn when none match or a link leads away", async () => {
+  test("log files: passes if they are readable, warns if none match or a link leads outside", async () => {
     const env = { LOG_PATHS: `${folder}/*.log`, LOG_PATHS_ALLOWED: `${folder}/**`, STATE_DIR: join(folder, "state") };
     expect(texts(await checkLogs(settings(env)))).toMatch(/^warn: no file matches/);
     writeFileSync(join(folder, "a.log"), "x\n");
@@ -140,7 +140,7 @@ describe("diagnose", () => {
     expect(texts(await checkLogs(settings(env)))).toMatch(/^warn: .*b\.log/);
   });
 
-  test("running agent: passes when ready, fails with its reasons and with what does not get through, warns when there is none", async () => {
+  test("running agent: passes if ready, fails with its reasons and undelivered signals, warns if none runs", async () => {
     const failing = [{ signal: "logs", since: "then", error: "answered 503" }];
     using ready = await answering(200, {}, JSON.stringify({ ready: true, reasons: [], failing }));
     using unready = await answering(503, {}, JSON.stringify({ ready: false, reasons: ["not enrolled yet"], failing: [] }));
@@ -151,7 +151,7 @@ describe("diagnose", () => {
     expect(await check(1)).toMatch(/^warn: no agent/);
   });
 
-  test("running agent: warns of annotations that are ignored, and of namespaces whose annotations are not known", async () => {
+  test("running agent: warns of ignored annotations, and of namespaces whose annotations are unknown", async () => {
     const effective = { "shop/web-1": { bytesPerSecond: 1000, keptPercent: 12.5, droppedBytes: 7000 } };
     const logPolicies = { effective, refused: { "shop atherops.io/logs-fields": "is beyond the limit" }, dropped: 3 };
     using agent = await answering(200, {}, JSON.stringify({ ready: true, reasons: [], failing: [], logPolicies }));

@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { readSettings } from "../settings.ts";
 import { startPods } from "./start-parts.ts";
 
-test("without the file by which the collector asks the agent for pods, no logs are sent past their policies", async () => {
+test("without the kubeconfig for looking up pods, sends no logs, because policies could not be applied", async () => {
   const folder = mkdtempSync(join(tmpdir(), "atherops-test-"));
   await using started = new AsyncDisposableStack();
   started.defer(() => rmSync(folder, { recursive: true }));

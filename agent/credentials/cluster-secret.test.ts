@@ -16,20 +16,20 @@ const FULL: SecretContent = {
   rotateRequested: true,
 };
 
-it("reads back what it wrote", () => {
+it("reads what it wrote", () => {
   const { version, object, ...content } = parseSecret(renderSecret(SHELL, FULL));
   expect(content).toEqual(FULL);
   expect(version).toBe("7");
   expect(object.metadata?.resourceVersion).toBe("7");
 });
 
-it("removes what is no more, and keeps what is not its own", () => {
+it("removes stale keys, and keeps keys that are not its own", () => {
   const foreign = { ...SHELL, data: { note: "eA==" }, metadata: { ...SHELL.metadata, labels: { team: "x" } } };
   const emptied = renderSecret(renderSecret(foreign, FULL), { pendingEnrolments: {}, rotateRequested: false });
   expect(emptied).toEqual(foreign);
 });
 
-it("keeps the time at which a rotation was asked for", () => {
+it("keeps the time when a rotation was requested", () => {
   const asked = { ...SHELL, metadata: { ...SHELL.metadata, annotations: { [ROTATE_REQUESTED]: "2026-01-02T00:00:00Z" } } };
   expect(renderSecret(asked, FULL).metadata?.annotations).toEqual({ [ROTATE_REQUESTED]: "2026-01-02T00:00:00Z" });
 });
@@ -39,7 +39,7 @@ it.for<[string, Record<string, string>]>([
   ["a key without its cluster", { "api-key": "ak_1" }],
   ["a cluster with a blank key", { "cluster-id": "c", "api-key": " \n" }],
   ["announcements that are no JSON", { "pending-enrolment": "{", "pending-rotation": "null" }],
-])("takes %s for one without a key", ([, texts]) => {
+])("treats %s as a Secret without a key", ([, texts]) => {
   const data = Object.fromEntries(Object.entries(texts).map(([key, text]) => [key, Buffer.from(text).toString("base64")]));
   const { version: _version, object: _object, ...content } = parseSecret({ ...SHELL, data });
   expect(content).toEqual({ pendingEnrolments: {}, rotateRequested: false });

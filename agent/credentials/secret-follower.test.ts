@@ -69,7 +69,7 @@ function keysSeen(): (string | undefined)[] {
   return seen.map((view) => view?.credential?.apiKey);
 }
 
-it("knows a change by the poll when the watch says nothing, and then watches anew", async () => {
+it("detects a change by polling if the watch is silent, and starts a new watch", async () => {
   follow();
   await vi.waitFor(() => expect(keysSeen()).toEqual(["ak_1"]), SOON);
   const before = watches.length;
@@ -78,7 +78,7 @@ it("knows a change by the poll when the watch says nothing, and then watches ane
   await vi.waitFor(() => expect(watches.length).toBeGreaterThan(before), SOON);
 });
 
-it("knows a change by the watch without any poll", async () => {
+it("detects a change by the watch without polling", async () => {
   follow({ ...TIMING, pollEveryMs: 3_600_000 });
   await vi.waitFor(() => expect(watches).toHaveLength(1), SOON);
   watches[0]!.write(`${JSON.stringify({ type: "ADDED", object })}\n`);
@@ -88,7 +88,7 @@ it("knows a change by the watch without any poll", async () => {
   await vi.waitFor(() => expect(keysSeen()).toEqual(["ak_1", "ak_2"]), SOON);
 });
 
-it("is not put back by a watch event that comes late, nor by a deletion that is over", async () => {
+it("ignores a late watch event and an earlier deletion", async () => {
   const follower = follow(WATCH_ALONE);
   await vi.waitFor(() => expect(watches).toHaveLength(1), SOON);
   watches[0]!.write(`${JSON.stringify({ type: "ADDED", object })}\n`);
@@ -107,7 +107,7 @@ it("is not put back by a watch event that comes late, nor by a deletion that is 
   expect(keysSeen()).toEqual(["ak_1", "ak_2", "ak_3"]);
 });
 
-it("asks when an event is older than what it knows: the data store may have been put back", async () => {
+it("reads the Secret again if an event is older than the known version, because etcd may have been restored", async () => {
   const follower = follow(WATCH_ALONE);
   await vi.waitFor(() => expect(watches).toHaveLength(1), SOON);
   object = withKey("ak_2", "10");
@@ -117,7 +117,7 @@ it("asks when an event is older than what it knows: the data store may have been
   await vi.waitFor(() => expect(keysSeen().at(-1)).toBe("ak_restored"), SOON);
 });
 
-it("watches anew after an error that the watch itself reports", async () => {
+it("starts a new watch after an error event", async () => {
   follow({ ...TIMING, pollEveryMs: 3_600_000 });
   await vi.waitFor(() => expect(watches).toHaveLength(1), SOON);
   watches[0]!.write(`${JSON.stringify({ type: "ERROR", object: { code: 410, reason: "Expired", message: "too old" } })}\n`);

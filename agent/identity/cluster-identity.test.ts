@@ -125,7 +125,7 @@ async function start(names: string[], installToken?: string): Promise<ClusterIde
 
 const refused = (code: string, status: number) => new BackendError(code, `the backend refused: ${code}`, { status });
 
-test("a rotation that fails is a problem that is reported, and telemetry is signed all the same", async () => {
+test("reports a failed rotation as a problem and continues to sign telemetry", async () => {
   backend.rotate = () => refused("internal", 500);
   secretIs({ ...EMPTY, credential: KEY, rotateRequested: true });
   await start(["a", "b"]);
@@ -136,7 +136,7 @@ test("a rotation that fails is a problem that is reported, and telemetry is sign
   await vi.waitFor(() => expect(agents.map((agent) => agent.status().problem)).toEqual([undefined, undefined]), { timeout: 50_000 });
 });
 
-test("a cluster that another installation has is said so, and had once the other is gone, with the same call", async () => {
+test("reports a cluster that another installation owns, and enrols it with the same request once that is gone", async () => {
   backend.register = () => refused("cluster_in_use", 409);
   secretIs(EMPTY);
   const [agent] = await start(["a"], "it_1");

@@ -61,7 +61,7 @@ async function enrolled(of: HostIdentity): Promise<string> {
 }
 
 describe("the host's identity", () => {
-  test("is enrolled once, kept in a file of mode 0600, and read from it afterwards", async () => {
+  test("is enrolled once, stored in a file of mode 0600, and read from it later", async () => {
     expect(await enrolled(start("one"))).toBe("ak_one");
     expect(statSync(path).mode & 0o777).toBe(0o600);
     await identity?.[Symbol.asyncDispose]();
@@ -69,7 +69,7 @@ describe("the host's identity", () => {
     expect(calls).toHaveLength(1);
   });
 
-  test("has its Idempotency-Key in the file before the call, and makes the very same call after a crash", async () => {
+  test("stores its Idempotency-Key before the request, and repeats the identical request after a crash", async () => {
     answers = Array.from({ length: 1000 }, () => UNREACHABLE);
     const first = start("one");
     await expect.poll(() => calls.length).toBeGreaterThan(0);
@@ -81,7 +81,7 @@ describe("the host's identity", () => {
     expect(new Set(calls.map(({ key }) => key)).size).toBe(1);
   });
 
-  test("says what to do without a token, and with one that is refused, and does not insist", async () => {
+  test("without a token or with a rejected one, logs what to do and does not retry", async () => {
     const without = start(undefined);
     await expect.poll(() => without.status().problem?.message).toContain("atherops tokens create");
     await identity?.[Symbol.asyncDispose]();
@@ -93,7 +93,7 @@ describe("the host's identity", () => {
     expect(calls).toHaveLength(1);
   });
 
-  test("enrols again with an unused token when its key is refused, and never with the one it came from", async () => {
+  test("enrols again with an unused token if its key is rejected, never with the used one", async () => {
     await enrolled(start("one"));
     refusedKeys.add("ak_one");
     await identity?.refresh("answer 401");
@@ -105,7 +105,7 @@ describe("the host's identity", () => {
     await expect.poll(() => again.current()?.apiKey).toBe("ak_two");
   });
 
-  test("a clone with a new machine id drops its registration of the original and registers anew, with the same unused token", async () => {
+  test("a clone with a new machine id discards the original's registration and registers with the same unused token", async () => {
     const silent = pino({ level: "silent" });
     answers = Array.from({ length: 1000 }, () => new BackendError("host_in_use", "the host h is alive: …", { status: 409 }));
     const clone = start("one", silent, "original's");
@@ -117,7 +117,7 @@ describe("the host's identity", () => {
     expect(calls.at(-1)?.key).not.toBe(calls[0]?.key);
   });
 
-  test("a copied key is given up for an unused token once the machine id is another, and until then used with a warning", async () => {
+  test("a copied key is replaced with an unused token if the machine id differs, and until then used with a warning", async () => {
     const silent = pino({ level: "silent" });
     await enrolled(start("one", silent, "original's"));
     await identity?.[Symbol.asyncDispose]();
@@ -139,7 +139,7 @@ describe("the host's identity", () => {
     expect(start(undefined, silent, "its own").status().problem).toBeUndefined();
   });
 
-  test("a key of an earlier version, without a machine id, is taken for this host's, and marked", async () => {
+  test("accepts a key of an earlier version without a machine id as this host's, and marks it", async () => {
     path = join(folder, "credentials.json");
     writeFileSync(path, JSON.stringify({ agent_id: "id", api_key: "ak", key_created_at: "" }));
     await start("two")[Symbol.asyncDispose]();
@@ -147,20 +147,20 @@ describe("the host's identity", () => {
     expect(JSON.parse(readFileSync(path, "utf8"))).toMatchObject({ api_key: "ak", machine_id: "m" });
   });
 
-  test("follows a file that another hand replaced", async () => {
+  test("reloads a file that another process replaced", async () => {
     await enrolled(start("one"));
     writeFileSync(path, JSON.stringify({ agent_id: "id", api_key: "ak_by_hand", key_created_at: "" }));
     expect((await identity?.refresh("answer 401"))?.apiKey).toBe("ak_by_hand");
   });
 
-  test("keeps its token when the file cannot be written", async () => {
+  test("keeps its token if the file cannot be written", async () => {
     path = "/sys/no-such-folder/credentials.json";
     const of = start("one");
     await expect.poll(() => of.status().problem?.message).toContain("credentials.json");
     expect(calls).toEqual([]);
   });
 
-  test("shows no text of a damaged file", () => {
+  test("logs no text of a damaged file", () => {
     path = join(folder, "credentials.json");
     writeFileSync(path, '{"api_key": "ak_half_a_ke');
     expect(() => start("one")).toThrow(/not JSON/);
@@ -168,37 +168,34 @@ describe("the host's identity", () => {
     identity = undefined;
   });
 
-  test("takes from others the right to read the file", () => {
+  test("removes other users' read permission from the file", () => {
     path = join(folder, "credentials.json");
     writeFileSync(path, JSON.stringify({ agent_id: "id", api_key: "ak", key_created_at: "" }), { mode: 0o644 });
     start(undefined);
     expect(statSync(path).mode & 0o777).toBe(0o600);
   });
 
-  test.skipIf(!canMount)(
-    "takes a file that its group reads from a read-only mount (needs root), with a warning, and no other",
-    async () => {
-      using disk = new SmallDisk(join(folder, "mounted"), "64k");
-      path = join(disk.path, "credentials.json");
-      writeFileSync(path, JSON.stringify({ agent_id: "id", api_key: "ak_mounted", key_created_at: "" }));
-      const readOnly = (mode: number): void => {
-        disk.writable();
-        chmodSync(path, mode);
-        disk.readOnly();
-      };
-      const warnings: string[] = [];
-      const log = pino({ level: "warn" }, { write: (line) => void warnings.push(line) });
-      readOnly(0o400);
-      expect(start(undefined, log).current()?.apiKey).toBe("ak_mounted");
-      expect(warnings).toEqual([]);
-      await identity?.[Symbol.asyncDispose]();
-      readOnly(0o440);
-      expect(start(undefined, log).current()?.apiKey).toBe("ak_mounted");
-      expect(warnings.join()).toContain("the group of the credentials file may read the key");
-      for (const mode of [0o444, 0o404, 0o460, 0o644]) {
-        readOnly(mode);
-        expect(() => start(undefined)).toThrow(/grants more than read access to its group: mount it with mode 0400, or 0440/);
-      }
-    },
-  );
+  test.skipIf(!canMount)("accepts a file that its group can read only on a read-only mount (needs root), with a warning", async () => {
+    using disk = new SmallDisk(join(folder, "mounted"), "64k");
+    path = join(disk.path, "credentials.json");
+    writeFileSync(path, JSON.stringify({ agent_id: "id", api_key: "ak_mounted", key_created_at: "" }));
+    const readOnly = (mode: number): void => {
+      disk.writable();
+      chmodSync(path, mode);
+      disk.readOnly();
+    };
+    const warnings: string[] = [];
+    const log = pino({ level: "warn" }, { write: (line) => void warnings.push(line) });
+    readOnly(0o400);
+    expect(start(undefined, log).current()?.apiKey).toBe("ak_mounted");
+    expect(warnings).toEqual([]);
+    await identity?.[Symbol.asyncDispose]();
+    readOnly(0o440);
+    expect(start(undefined, log).current()?.apiKey).toBe("ak_mounted");
+    expect(warnings.join()).toContain("the group of the credentials file may read the key");
+    for (const mode of [0o444, 0o404, 0o460, 0o644]) {
+      readOnly(mode);
+      expect(() => start(undefined)).toThrow(/grants more than read access to its group: mount it with mode 0400, or 0440/);
+    }
+  });
 });

@@ -13,7 +13,7 @@ function contender(api: LeaseInMemory, identity: string, timing = TIMING): Lease
   return new Lease(api, { namespace: "n", name: "l", identity, timing, log: pino({ level: "silent" }) });
 }
 
-test("a term whose last renewal hangs is over before another agent can take the Lease", async () => {
+test("a term whose renewal hangs ends before another agent can acquire the Lease", async () => {
   const api = new LeaseInMemory();
   await using term = await contender(api, "old").tryAcquire(NEVER);
   api.hangs = "old";
@@ -28,7 +28,7 @@ test("a term whose last renewal hangs is over before another agent can take the 
   expect(term?.signal.aborted).toBe(true);
 });
 
-test("a Lease that is missing is created once, and acquired only when a holder of the deleted one has ended its term", async () => {
+test("creates a missing Lease once, and acquires it only when a holder of the deleted one has ended its term", async () => {
   const api = new LeaseInMemory();
   await using old = await contender(api, "old").tryAcquire(NEVER);
   api.isMissing = true;
@@ -46,7 +46,7 @@ test("a Lease that is missing is created once, and acquired only when a holder o
   for (const term of taken) await term?.[Symbol.asyncDispose]();
 });
 
-test("what the holder annotates goes with each of its writes, and what others write meanwhile stays", async () => {
+test("each write of the holder includes its annotations and keeps those of others", async () => {
   const api = new LeaseInMemory();
   const timing = { durationMs: 5_000, renewDeadlineMs: 4_000, renewEveryMs: 20 };
   let count = 0;
@@ -65,7 +65,7 @@ test("what the holder annotates goes with each of its writes, and what others wr
   expect(second?.found).toMatchObject({ other: "here", count: String(count) });
 });
 
-test("an agent that may not take it knows how long it would have to wait, and signs of life of others do not lengthen that", async () => {
+test("an agent without the Lease knows its remaining wait, which other agents' signs of life do not extend", async () => {
   const api = new LeaseInMemory();
   const lost = new AbortController();
   await contender(api, "lost").tryAcquire(lost.signal);
@@ -83,7 +83,7 @@ test("an agent that may not take it knows how long it would have to wait, and si
   expect(heir.view?.annotations).toEqual({ third: "alive" });
 });
 
-test("a write that conflicts is reported as a conflict, any other refusal is thrown", async () => {
+test("reports a conflicting write as a conflict, and throws any other error", async () => {
   const api = new LeaseInMemory();
   api.conflicts = 1;
   expect(await contender(api, "a").annotate(() => ({ a: "1" }), NEVER)).toBe(false);
@@ -91,7 +91,7 @@ test("a write that conflicts is reported as a conflict, any other refusal is thr
   await expect(contender(api, "a").annotate(() => ({ a: "1" }), NEVER)).rejects.toThrow("no");
 });
 
-test("a Lease with the highest number of transitions can still be taken: the API takes no higher one", async () => {
+test("acquires a Lease with the highest number of transitions that the API accepts", async () => {
   const api = new LeaseInMemory();
   api.lease = { metadata: { resourceVersion: "1" }, spec: { leaseTransitions: 2_147_483_647 } };
   await using term = await contender(api, "next").tryAcquire(NEVER);

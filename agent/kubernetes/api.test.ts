@@ -34,7 +34,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-it("reads a token again that is no longer accepted", async () => {
+it("reads the token again when it is rejected", async () => {
   const seen: (string | undefined)[] = [];
   answer = ({ headers }, response) => {
     seen.push(headers.authorization);
@@ -45,7 +45,7 @@ it("reads a token again that is no longer accepted", async () => {
   expect(seen).toEqual(["Bearer token-1", "Bearer token-2"]);
 });
 
-it("says who refused what and why, and never the token", async () => {
+it("an error contains who rejected what and why, and never the token", async () => {
   answer = (_, response) => response.writeHead(403).end(JSON.stringify({ reason: "Forbidden", message: "pods is forbidden" }));
   const error = await api.podsOfNode("n", 1, NEVER).catch((cause: unknown) => cause);
   expect(error).toBeInstanceOf(KubernetesError);
@@ -53,12 +53,12 @@ it("says who refused what and why, and never the token", async () => {
   expect(JSON.stringify(error, Object.getOwnPropertyNames(error))).not.toContain("token-1");
 });
 
-it("takes an answer that is not the API's for what it is", async () => {
+it("rejects a response that is not the API's", async () => {
   answer = (_, response) => response.writeHead(502).end("<html>");
   await expect(api.readNamespace("x", NEVER)).rejects.toThrow("check that this is the Kubernetes API");
 });
 
-it("gives up on a server that is silent, and takes a fresh connection for the next call", async () => {
+it("times out on a silent server, and uses a new connection for the next request", async () => {
   const ports: (number | undefined)[] = [];
   answer = ({ socket }, response) => {
     ports.push(socket.remotePort);
@@ -73,7 +73,7 @@ it("gives up on a server that is silent, and takes a fresh connection for the ne
 it.each<[string, () => Promise<unknown>]>([
   ["call", () => api.readNamespace("x", NEVER)],
   ["watch", () => api.watchSecret(SECRET, { forSeconds: 60, silenceMs: 60_000 }, NEVER).next()],
-])("leaves all of its kept connections when a %s finds one of them silent: they have died together", async (_what, call) => {
+])("drops all idle connections if a %s finds one of them silent, because they failed together", async (_what, call) => {
   const ports: number[] = [];
   const together: ServerResponse[] = [];
   let frozen: readonly number[] = [];
@@ -98,7 +98,7 @@ it.each<[string, () => Promise<unknown>]>([
   expect(await api.readNamespace("x", NEVER)).toEqual({});
 });
 
-it("comes back when the API server asks for time, as late as it asks, and says 429 when that is longer than a request may take", async () => {
+it("retries after the API server's Retry-After, and returns 429 if that exceeds the request's timeout", async () => {
   const asked: number[] = [];
   let retryAfter = "1";
   answer = (_, response) => {
@@ -117,7 +117,7 @@ it("comes back when the API server asks for time, as late as it asks, and says 4
   expect(asked).toHaveLength(5);
 });
 
-it("watches on through a silence that is longer than a request may take", async () => {
+it("keeps a watch open through a silence that is longer than a request's timeout", async () => {
   answer = ({ url }, response) => {
     expect(url).toBe("/api/v1/namespaces/n/secrets?fieldSelector=metadata.name%3Ds&timeoutSeconds=60&allowWatchBookmarks=true&watch=true");
     response.writeHead(200).flushHeaders();
@@ -128,7 +128,7 @@ it("watches on through a silence that is longer than a request may take", async 
   expect(await events.next()).toMatchObject({ done: true });
 });
 
-it("throws what the watch itself says is wrong", async () => {
+it("throws the error that a watch event reports", async () => {
   const gone = { type: "ERROR", object: { code: 410, reason: "Expired", message: "too old" } };
   answer = (_, response) => response.end(`${JSON.stringify(gone)}\n`);
   await expect(api.watchSecret(SECRET, { forSeconds: 60, silenceMs: 60_000 }, NEVER).next()).rejects.toMatchObject({
@@ -137,7 +137,7 @@ it("throws what the watch itself says is wrong", async () => {
   });
 });
 
-it("goes straight to the API server, whatever proxy the environment names", async () => {
+it("connects to the API server directly, whatever proxy the environment sets", async () => {
   vi.stubEnv("HTTPS_PROXY", "http://127.0.0.1:9");
   vi.stubEnv("HTTP_PROXY", "http://127.0.0.1:9");
   answer = (_, response) => response.end("{}");
@@ -145,7 +145,7 @@ it("goes straight to the API server, whatever proxy the environment names", asyn
   vi.unstubAllEnvs();
 });
 
-it("writes back what it has read: times of a Lease to the microsecond, the version, what others keep in a Secret", async () => {
+it("writes back what it read: Lease times to the microsecond, the version, and other keys of a Secret", async () => {
   const metadata = {
     name: "s",
     namespace: "n",

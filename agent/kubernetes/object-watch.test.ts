@@ -8,7 +8,7 @@ const object = (namespace: string, name: string, size: number): ObjectJson => ({
   spec: "x".repeat(size),
 });
 
-test("the largest namespace loses objects, and gets them back after a watch in which others were removed", async () => {
+test("drops objects of the largest namespace at the limit, and restores them after others are removed", async () => {
   let items = [object("shop", "a", 100), ...Array.from({ length: 10 }, (_, i) => object("large", `l${i}`, 100)), object("other", "b", 100)];
   const removed = Promise.withResolvers<WatchEvent<ObjectJson>>();
   const api: ObjectsApi = {
@@ -32,7 +32,7 @@ test("the largest namespace loses objects, and gets them back after a watch in w
   expect(watch.droppedNamespaces.size).toBe(0);
 });
 
-test("while objects are listed again, page by page, those of the earlier list are known", async () => {
+test("keeps the earlier objects while they are listed again page by page", async () => {
   const [secondPage, lastPage] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const page = (next: object, ...names: string[]) => ({
     metadata: { resourceVersion: "1", ...next },

@@ -49,7 +49,7 @@ function object({ metadata, spec }: Pick<Monitor, "metadata"> & { spec: unknown 
   return { metadata: { ...metadata, uid: metadata.name, resourceVersion: "2" }, spec };
 }
 
-test("jobs follow monitors and Services, at most every ten seconds, and a kind that is not installed counts as none", async () => {
+test("updates jobs from monitors and Services at most every ten seconds, and treats a missing CRD as empty", async () => {
   const api = new Api();
   const monitor = serviceMonitor({ port: "metrics" });
   api.lists[SERVICE_MONITORS] = [
@@ -75,7 +75,7 @@ test("jobs follow monitors and Services, at most every ten seconds, and a kind t
   expect(lines.filter((line) => line.includes("monitors.refused"))).toHaveLength(1);
 });
 
-test("a collector that starts gets no jobs at first, so that none can keep it from starting; then it gets their targets, too", async () => {
+test("starts a collector without jobs so that none can prevent its start, and adds their targets later", async () => {
   const api = new Api();
   api.lists[SERVICE_MONITORS] = [object(serviceMonitor({ port: "metrics" }))];
   api.lists[SERVICES] = [object(SHOP)];
@@ -109,7 +109,7 @@ test("a collector that starts gets no jobs at first, so that none can keep it fr
   expect(monitors.answer("/api/v1/pods")).toBeUndefined();
 });
 
-test("pages that are too large are read in smaller ones, and a namespace with many large monitors leaves room for others", async () => {
+test("lists large pages in smaller ones, and limits a namespace with many large monitors", async () => {
   const limits: number[] = [];
   const large = (name: string): ObjectJson =>
     object({ ...serviceMonitor({ port: "metrics", params: { x: ["y".repeat(900_000)] } }), metadata: { name, namespace: "greedy" } });
@@ -136,7 +136,7 @@ test("pages that are too large are read in smaller ones, and a namespace with ma
   await expect.poll(() => [...monitors.jobs().keys()]).toEqual(["ServiceMonitor shop/web/0/shop/web"]);
 });
 
-test("a pod with many labels and ports is scraped up to a limit, which is logged once", async () => {
+test("limits a pod with many labels and ports, and logs it once", async () => {
   const api = new Api();
   api.lists[SERVICE_MONITORS] = [object(serviceMonitor({ port: "metrics" }))];
   api.lists[SERVICES] = [object(SHOP)];
@@ -162,7 +162,7 @@ test("a pod with many labels and ports is scraped up to a limit, which is logged
   expect(lines).toEqual([expect.stringContaining('"event":"monitors.pod_truncated","pod":"shop/a"')]);
 });
 
-test("targets of all jobs share a limit, and a Probe and a ScrapeConfig are refused by name", async () => {
+test("limits targets of all jobs together, and rejects a Probe and a ScrapeConfig by name", async () => {
   const api = new Api();
   const small = object({ ...serviceMonitor({ port: "admin" }), metadata: { name: "small", namespace: "shop" } });
   api.lists[SERVICE_MONITORS] = [object(serviceMonitor({ port: "metrics" })), small];
@@ -197,7 +197,7 @@ test("targets of all jobs share a limit, and a Probe and a ScrapeConfig are refu
   expect(lines.filter((line) => line.includes("monitors.targets_truncated")).length).toBeGreaterThan(0);
 });
 
-test("without permission to list Probes and ScrapeConfigs, monitors are scraped", async () => {
+test("scrapes monitors if listing Probes and ScrapeConfigs is forbidden", async () => {
   const api = new Api();
   api.lists[SERVICE_MONITORS] = [object(serviceMonitor({ port: "metrics" }))];
   api.lists[SERVICES] = [object(SHOP)];

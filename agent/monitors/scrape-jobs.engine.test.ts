@@ -33,7 +33,7 @@ function randomNumbers(seed: number): (below: number) => number {
 
 const PIECES = String.raw`a b- ( ) (?: | * + ? {2} {3,} {1,40} [a-z] [^x] [\w.] ^ $ . \. \d \b \x41 \0 \v \/ (?i) é ] } - \S+`.split(" ");
 
-test("every action, every kind of expression, and thousands of random ones", { timeout: 180_000 }, async () => {
+test("the collector accepts every action, every kind of expression, and thousands of random ones", { timeout: 180_000 }, async () => {
   const random = randomNumbers(7);
   const expressions = Array.from({ length: 20_000 }, () =>
     Array.from({ length: 1 + random(8) }, () => PIECES[random(PIECES.length)]).join(""),
@@ -84,7 +84,7 @@ test("every action, every kind of expression, and thousands of random ones", { t
   await expect(takenOf(jobs)).resolves.toEqual(namesOf(jobs));
 });
 
-test("text that YAML, the collector and Prometheus read in another way than the monitor's author", async () => {
+test("escapes text that YAML, the collector and Prometheus parse differently", async () => {
   const text = [
     ...String.raw`é 😀 --- yes 1 null !!x *a \ - ?a | > % @ 0x1 1:2 ~ " ' [ { ,`.split(" "),
     "a: b # c",
@@ -173,7 +173,7 @@ async function collectorOf({ address }: Allocator): Promise<TestCollector> {
   return collector;
 }
 
-test("a running collector takes changed jobs, keeps those it has while one is invalid, and sends text as its author wrote it", async () => {
+test("a running collector applies changed jobs, keeps the old ones while one is invalid, and keeps text unchanged", async () => {
   await using allocator = await Allocator.start();
   await using _ = await collectorOf(allocator);
   const [good = {}] = jobsOf([serviceMonitor({ port: "metrics", interval: "1s", params: { x: ["${env:HOME}$$", "? a"] } })]);

@@ -44,7 +44,7 @@ describe("a ServiceMonitor", () => {
     ["the number of a Service's targetPort", { port: "admin" }, "$1:9001"],
     ["a Service's own port without a targetPort", { port: "plain" }, "$1:8080"],
     ["a targetPort that it names itself", { targetPort: 7000 }, "$1:7000"],
-  ])("asks a pod at %s", (_what, endpoint, replacement) => {
+  ])("scrapes a pod at %s", (_what, endpoint, replacement) => {
     const [job] = jobsOf([serviceMonitor(endpoint)]);
     expect(rulesOf(job).find(({ target_label }) => target_label === "__address__")).toMatchObject({ replacement });
   });
@@ -61,7 +61,7 @@ describe("a ServiceMonitor", () => {
     expect(jobsOf([serviceMonitor({ port: "metrics" }, spec)], [elsewhere, SHOP])).toHaveLength(count);
   });
 
-  test("ignores a Service without a selector, one without the port, and is ignored with atherops.io/scrape=false", () => {
+  test("skips a Service without a selector or the port, and one with atherops.io/scrape=false", () => {
     const { ports } = SHOP.spec;
     expect(jobsOf([serviceMonitor({ port: "metrics" })], [{ ...SHOP, spec: ports ? { ports } : {} }])).toEqual([]);
     expect(jobsOf([serviceMonitor({ port: "absent" })])).toEqual([]);
@@ -69,7 +69,7 @@ describe("a ServiceMonitor", () => {
     expect(jobsOf([{ ...monitor, metadata: { ...monitor.metadata, labels: { "atherops.io/scrape": "false" } } }])).toEqual([]);
   });
 
-  test("gives the same bytes in whatever order objects come", () => {
+  test("renders the same bytes for any order of objects", () => {
     const monitors = [serviceMonitor({ port: "metrics" }, { namespaceSelector: { any: true } }), podMonitor({ port: "metrics" })];
     const services = [SHOP, { ...SHOP, metadata: { ...SHOP.metadata, namespace: "other" } }];
     expect(jobsOf(monitors.toReversed(), services.toReversed())).toEqual(jobsOf(monitors, services));
@@ -102,7 +102,7 @@ test("a PodMonitor selects pods by labels, and takes its job from a label of the
 test.each<[string, Monitor["spec"]["namespaceSelector"]]>([
   ["all namespaces", { any: true }],
   ["another namespace", { matchNames: ["shop", "other"] }],
-])("a monitor that selects %s is refused, unless its namespace is trusted with that", (_what, namespaceSelector) => {
+])("rejects a monitor that selects %s, unless its namespace is trusted", (_what, namespaceSelector) => {
   const monitors = [serviceMonitor({ port: "metrics" }, { namespaceSelector }), podMonitor({ port: "metrics" }, { namespaceSelector })];
   const elsewhere = { ...SHOP, metadata: { ...SHOP.metadata, namespace: "other" } };
   const { jobs, refused } = made(monitors, [SHOP, elsewhere], ["other"]);
@@ -111,7 +111,7 @@ test.each<[string, Monitor["spec"]["namespaceSelector"]]>([
   expect([...made(monitors, [SHOP, elsewhere], ["shop"]).jobs.keys()]).toHaveLength(3);
 });
 
-describe("a monitor is refused, and others are not,", () => {
+describe("rejects one monitor and keeps the others", () => {
   test.each<[string, Record<string, unknown>, string]>([
     ["with a password", { basicAuth: { username: { name: "s", key: "u" } } }, "basicAuth"],
     ["with a token's file, which is any file of the node", { bearerTokenFile: "/var/run/secrets/token" }, "bearerTokenFile"],
@@ -144,7 +144,7 @@ describe("a monitor is refused, and others are not,", () => {
     ["with expressions that need much memory", { relabelings: [{ action: "drop", regex: `(${"a".repeat(99)}){99}` }] }, "too large"],
     ["larger than a job may be", { params: { x: ["y".repeat(70_000)] } }, "too large"],
     ["if it does not follow its schema", { relabelings: { a: 1 } }, "schema"],
-  ])("%s", (_what, fields, reason) => {
+  ])("if it has %s", (_what, fields, reason) => {
     const endpoint = { port: "metrics", ...fields };
     const bad = { ...serviceMonitor(endpoint), metadata: { name: "bad", namespace: "shop" } };
     const { jobs, refused } = made([bad, serviceMonitor({ port: "metrics" })]);
@@ -181,17 +181,17 @@ describe("a monitor is refused, and others are not,", () => {
   });
 });
 
-test("what every object has is no label of a Service", () => {
+test("ignores labels that every object has", () => {
   const [job] = jobsOf([serviceMonitor({ port: "metrics" }, { jobLabel: "constructor", targetLabels: ["__proto__", "toString"] })]);
   expect(labelsOf(job)).toEqual({ service: "web", endpoint: "metrics", job: "web" });
 });
 
-test("a scheme that would lead elsewhere is dropped after all relabelings", () => {
+test("drops a scheme that would redirect the target after all relabelings", () => {
   const [job] = jobsOf([serviceMonitor({ port: "metrics", relabelings: [{ targetLabel: "__scheme__", replacement: "http://evil/?" }] })]);
   expect(rulesOf(job).at(-1)).toEqual({ source_labels: ["__scheme__"], regex: "https?", action: "keep" });
 });
 
-test("what older operators write by default is no credential", () => {
+test("does not treat the defaults of older operators as credentials", () => {
   expect(jobsOf([serviceMonitor({ port: "metrics", bearerTokenSecret: { key: "" }, bearerTokenFile: "" })])).toHaveLength(1);
 });
 
@@ -212,6 +212,6 @@ test.each([
   "a{10000000000}",
   "a{1,10000000000}",
   "(?i)[\u0100-\u{10fffe}]",
-])("the expression %s is refused", (regex) => expect(isAccepted(regex)).toBe(false));
+])("rejects the expression %s", (regex) => expect(isAccepted(regex)).toBe(false));
 
-test.each(["[\u0100-\u{10fffe}]", "(?i)get|[!-~]"])("the expression %s is accepted", (regex) => expect(isAccepted(regex)).toBe(true));
+test.each(["[\u0100-\u{10fffe}]", "(?i)get|[!-~]"])("accepts the expression %s", (regex) => expect(isAccepted(regex)).toBe(true));

@@ -79,7 +79,7 @@ afterEach(() => pods[Symbol.asyncDispose]());
 /** Waits for this number of changes. */
 const seenChanges = (count: number) => expect.poll(() => seen.length).toBeGreaterThanOrEqual(count);
 
-test("asks for nothing before it is started, and then for one list and one watch, however often it is started", async () => {
+test("sends no request before its start, then one list and one watch, however often it is started", async () => {
   api.lists.push(list("10", pod("a", "7")));
   await new Promise((resolve) => void setImmediate(resolve));
   expect(api.listed).toEqual([]);
@@ -93,7 +93,7 @@ test("asks for nothing before it is started, and then for one list and one watch
   expect([...pods.pods].map((text) => (JSON.parse(text) as PodJson).metadata.uid)).toEqual(["a"]);
 });
 
-test("a watch that ends goes on from where the last bookmark was, without a list", async () => {
+test("continues a watch that ended from the last bookmark, without a list", async () => {
   api.lists.push(list("10", pod("a", "7")));
   pods.start();
   api.send(event("BOOKMARK", pod("", "20")), "end");
@@ -102,7 +102,7 @@ test("a watch that ends goes on from where the last bookmark was, without a list
   expect(pods.version, "a bookmark is no change of a pod").toBe("10");
 });
 
-test("nothing is known before the first answer; errors are reported", async () => {
+test("has no pods before the first response, and reports errors", async () => {
   api.lists.push(new Error("ECONNREFUSED"));
   pods.start();
   await expect.poll(() => (pods.problem as Error | undefined)?.message).toMatch(/ECONNREFUSED|away/);
@@ -113,7 +113,7 @@ test("nothing is known before the first answer; errors are reported", async () =
   expect(logged, "logged by the caller that waits").not.toContain("pods.watch_failed");
 });
 
-test("a caller that waits while nothing is known causes a retry at once, not after the pause that failures have made long", async () => {
+test("retries immediately, without the backoff, for a caller that waits for the first list", async () => {
   await using slow = new NodePods({
     api,
     nodeName: "node-1",
@@ -128,7 +128,7 @@ test("a caller that waits while nothing is known causes a retry at once, not aft
   await slow.known;
 });
 
-test("what is known stays while the API server is away, and changes in the meantime are reported afterwards", async () => {
+test("keeps its pods while the API server is away, and reports changes afterwards", async () => {
   api.lists.push(list("10", pod("a", "7"), pod("b", "8"), pod("old", "9", "db-0")));
   pods.start();
   await pods.known;
@@ -144,7 +144,7 @@ test("what is known stays while the API server is away, and changes in the meant
   expect(api.listed, "not older than what is known").toEqual(["0", "10"]);
 });
 
-test("a server that has not come as far is asked for what is stored", async () => {
+test("requests the stored version from a server that has not reached the newest one", async () => {
   api.lists.push(list("10", pod("a", "7")));
   pods.start();
   await pods.known;
@@ -179,7 +179,7 @@ const POD: PodJson = {
   status: { phase: "Running", podIP: "10.0.0.1", podIPs: [{ ip: "10.0.0.1" }], qosClass: "Burstable" },
 };
 
-test("of a pod stays who and where it is, its owner, its ports, and the labels and annotations that are named", () => {
+test("keeps of a pod its identity, node, owner, ports, and the named labels and annotations", () => {
   expect(JSON.parse(slimPod(POD, KEPT))).toEqual({
     apiVersion: "v1",
     kind: "Pod",
@@ -197,7 +197,7 @@ test("of a pod stays who and where it is, its owner, its ports, and the labels a
   });
 });
 
-test("the object of a static pod has the uid of its manifest, which is in its log path; a hash of the manifest is not in it", () => {
+test("gives a static pod the uid of its manifest, which its log path contains", () => {
   const withMirror = (value: string): string =>
     slimPod({ ...POD, metadata: { ...POD.metadata, annotations: { "kubernetes.io/config.mirror": value } } }, KEPT);
   expect(JSON.parse(withMirror("1b5a-0000"))).toMatchObject({ metadata: { uid: "1b5a-0000" } });
@@ -208,7 +208,7 @@ test.each([
   ["ports", { spec: { containers: [{ name: "app", ports: Array.from({ length: 20_000 }, (_, i) => ({ containerPort: i + 1 })) }] } }],
   ["an annotation", { annotations: { owner: "x".repeat(200_000) } }],
   ["owners", { ownerReferences: [{ kind: "x".repeat(200_000) }] }],
-])("a pod that its author has made huge by %s takes a bounded room, and still says who it is and that it keeps its logs", (_what, more) => {
+])("limits the memory of a pod that is huge by %s, and keeps its identity and its log opt-in", (_what, more) => {
   const { spec, annotations, ...metadata } = more as { spec?: object; annotations?: object; ownerReferences?: object[] };
   const huge = {
     ...POD,
@@ -223,7 +223,7 @@ test.each([
   });
 });
 
-test("a pod that its author has made huge by labels keeps the first that fit", () => {
+test("keeps the labels that fit of a pod with huge labels", () => {
   const labels = Object.fromEntries(Array.from({ length: 6500 }, (_, i) => [`example.com/${"k".repeat(55)}${i}`, "v".repeat(63)]));
   const text = slimPod({ ...POD, metadata: { ...POD.metadata, labels: { app: "web", ...labels } } }, { ...KEPT, labels: "all" });
   expect(text.length).toBeGreaterThan(60 * 1024);
@@ -231,7 +231,7 @@ test("a pod that its author has made huge by labels keeps the first that fit", (
   expect(JSON.parse(text)).toMatchObject({ metadata: { name: "web-1", labels: { app: "web" } }, status: { podIP: "10.0.0.1" } });
 });
 
-test("many changes of policies resolve the pods again once, with the last of them; a new pod is resolved at once", async () => {
+test("resolves all pods once for many policy changes, and a new pod immediately", async () => {
   api.lists.push(list("10", pod("a", "7")));
   let redact = "none";
   const resolved: string[] = [];

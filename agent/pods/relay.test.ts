@@ -97,7 +97,7 @@ const linesOf = (answer: IncomingMessage): AsyncIterator<string> => {
   return lines[Symbol.asyncIterator]();
 };
 
-test("the collector keeps its connection, an unauthenticated client does not: their number is limited", async () => {
+test("limits connections of unauthenticated clients, and keeps the collector's", async () => {
   pods.become("10", "a");
   using agent = keptAlive();
   const connections = [];
@@ -106,7 +106,7 @@ test("the collector keeps its connection, an unauthenticated client does not: th
   expect(connections).toEqual(["keep-alive", "close"]);
 });
 
-test("a connection that says nothing is closed", { timeout: 20_000 }, async () => {
+test("closes a connection that sends no request", { timeout: 20_000 }, async () => {
   const silent = connect(Number(new URL(relay.url).port), "127.0.0.1").resume();
   await once(silent, "close");
   expect(silent.bytesRead).toBeGreaterThan(0);
@@ -122,7 +122,7 @@ describe("a caller", () => {
     ["that asks for another node's", "/api/v1/pods?fieldSelector=spec.nodeName%3Dnode-2", {}, 400],
     ["that selects by label", `${NODE}&labelSelector=a%3Db`, {}, 400],
     ["that would change something", NODE, { method: "DELETE" }, 405],
-  ])("%s is refused in the words of the API, and the API server is not asked", async (_what, path, options, status) => {
+  ])("%s is rejected with an API error, without a request to the API server", async (_what, path, options, status) => {
     pods.become("10", "a");
     const answer = await get(path, options);
     expect(answer.statusCode).toBe(status);
@@ -130,7 +130,7 @@ describe("a caller", () => {
     expect(pods.started).toBe(0);
   });
 
-  test("waits until the pods are known, instead of hearing that there are none", async () => {
+  test("waits until the pods are known, instead of an empty list", async () => {
     const asked = get(NODE);
     await expect.poll(() => pods.started).toBe(1);
     pods.become("10", "a");
@@ -143,7 +143,7 @@ describe("a caller", () => {
 });
 
 describe("a watch", () => {
-  test("that streams its list gets all pods, the mark of their end, and each change after it", async () => {
+  test("that streams its list gets all pods, the bookmark at their end, and each later change", async () => {
     pods.become("10", "a", "b");
     const lines = linesOf(
       await get(`${NODE}&watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true`),
@@ -154,7 +154,7 @@ describe("a watch", () => {
     expect(await next(lines, 2)).toEqual(["MODIFIED a 11", "DELETED b 12"]);
   });
 
-  test("without a version begins with all pods, one from the present version with the next change", async () => {
+  test("without a version starts with all pods, one at the present version with the next change", async () => {
     pods.become("10", "a");
     const anew = linesOf(await get(`${NODE}&watch=1`));
     const on = linesOf(await get(`${NODE}&watch=1&resourceVersion=10`));
@@ -164,14 +164,14 @@ describe("a watch", () => {
     expect(await next(on, 1)).toEqual(["ADDED b 11"]);
   });
 
-  test("from any other version has to list again, as with an API server that has forgotten it", async () => {
+  test("at any other version has to list again, as with an API server that has compacted it", async () => {
     pods.become("10", "a");
     const answer = await get(`${NODE}&watch=1&resourceVersion=9`);
     expect(answer.statusCode).toBe(410);
     expect(JSON.parse(await text(answer))).toMatchObject({ kind: "Status", reason: "Expired", code: 410 });
   });
 
-  test("whose reader is gone is forgotten", async () => {
+  test("whose client disconnects is removed", async () => {
     pods.become("10", "a");
     const answer = await get(`${NODE}&watch=1`);
     await expect.poll(() => pods.listeners.size).toBe(1);
@@ -179,7 +179,7 @@ describe("a watch", () => {
     await expect.poll(() => pods.listeners.size).toBe(0);
   });
 
-  test("whose reader does not read is cut off, and the others go on", async () => {
+  test("whose client does not read is closed, and the others continue", async () => {
     pods.become("10", "a");
     const reader = linesOf(await get(`${NODE}&watch=1&resourceVersion=10`));
     const idle = await get(`${NODE}&watch=1&resourceVersion=10`);
@@ -196,7 +196,7 @@ describe("a watch", () => {
   });
 });
 
-test("a client of Kubernetes finds it by the kubeconfig, with this run's password", () => {
+test("a Kubernetes client connects with the kubeconfig and the password of this run", () => {
   const config = JSON.parse(relay.kubeconfig) as { clusters: { cluster: { server: string } }[]; "current-context": string };
   expect(config.clusters[0]?.cluster.server).toBe(relay.url);
   expect(new URL(relay.url)).toMatchObject({ protocol: "http:", hostname: "127.0.0.1", username: "collector" });

@@ -62,7 +62,7 @@ async function known(
   return { policies, api };
 }
 
-test("a pod's annotation counts before its namespace's, and redactions add up", async () => {
+test("a pod's annotation takes precedence over its namespace's, and redactions add up", async () => {
   const { policies } = await known({
     shop: { "atherops.io/logs": "false", "atherops.io/logs-sample-percent": "50", "atherops.io/logs-redact": "(?i)card=\\d+" },
   });
@@ -82,7 +82,7 @@ test("a pod's annotation counts before its namespace's, and redactions add up", 
   expect(resolved({}, "other")).toEqual({});
 });
 
-test("an invalid annotation is ignored and reported, and what is in force is listed", async () => {
+test("ignores and reports an invalid annotation, and lists the effective ones", async () => {
   const { policies } = await known({ shop: { "atherops.io/logs-sample-percent": "50", "atherops.io/logs-fields": "no" } });
   await using _ = policies;
   const source = pod({ "atherops.io/logs-redact": "(?=x)", "atherops.io/logs-sample-percent": "101" });
@@ -100,7 +100,7 @@ test("an invalid annotation is ignored and reported, and what is in force is lis
   });
 });
 
-test("a LogPolicy counts after the pod's annotation and before the namespace's, and the lowest limit of a pod counts", async () => {
+test("a LogPolicy ranks between the pod's and the namespace's annotation, and the lowest limit of a pod applies", async () => {
   const meta = { namespace: "shop", resourceVersion: "1", generation: 1 };
   const spec = { redact: "pin", samplePercent: 25, logs: false, bytesPerSecond: 4000 };
   const objects = [{ metadata: { ...meta, name: "cards", uid: "c" }, spec }];
@@ -128,7 +128,7 @@ test("a LogPolicy counts after the pod's annotation and before the namespace's, 
   });
 });
 
-test("a pod above its limit gets a lower share, which is listed with what was dropped", async () => {
+test("reduces the share of a pod above its limit, and lists it with the dropped lines", async () => {
   using folder = temporaryFolder();
   const file = join(folder.path, "shop_web-1_uid", "app", "0.log");
   mkdirSync(dirname(file), { recursive: true });
@@ -148,7 +148,7 @@ test("a pod above its limit gets a lower share, which is listed with what was dr
   });
 });
 
-test("a changed namespace resolves its pods again, and changes the configuration at most every five minutes", async () => {
+test("resolves the pods of a changed namespace again, and changes the configuration at most every five minutes", async () => {
   let nowMs = 0;
   const { policies, api } = await known({ shop: { "atherops.io/logs-multiline-start": "^a" } }, () => nowMs);
   await using _ = policies;
@@ -163,7 +163,7 @@ test("a changed namespace resolves its pods again, and changes the configuration
   expect(policies.ofNamespaces()).toEqual([{ namespace: "shop", multilineStart: undefined, readsFields: false }]);
 });
 
-test("long annotations of namespaces take no memory from others, and namespaces that do not fit are counted", async () => {
+test("limits the memory for long annotations of namespaces, and counts the namespaces that do not fit", async () => {
   const junk = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`junk-${i}`, { "atherops.io/logs-redact": "x".repeat(250_000) }]));
   const { policies } = await known(junk);
   await using _ = policies;
@@ -174,7 +174,7 @@ test("long annotations of namespaces take no memory from others, and namespaces 
   expect(others.policies.status().dropped).toBeGreaterThan(0);
 });
 
-test("large LogPolicy objects of other namespaces evict no redaction, and logs of a namespace with too many are not read", async () => {
+test("large LogPolicy objects of other namespaces evict no redaction, and a namespace with too many is not read", async () => {
   const policy = (ofNamespace: string, name: string, spec: object): ObjectJson => ({
     metadata: { name, namespace: ofNamespace, uid: `${ofNamespace}/${name}`, resourceVersion: "1", generation: 1 },
     spec,
@@ -196,7 +196,7 @@ test("large LogPolicy objects of other namespaces evict no redaction, and logs o
   expect(dropped).toBeGreaterThan(1000);
 });
 
-test("logs of a namespace whose own annotations are not known are not read", async () => {
+test("reads no logs of a namespace whose own annotations are unknown", async () => {
   const many = Object.fromEntries(Array.from({ length: 9000 }, (_, i) => [`n${i}`, { "atherops.io/logs-redact": "x".repeat(250) }]));
   const { policies } = await known(many);
   await using _ = policies;
@@ -204,7 +204,7 @@ test("logs of a namespace whose own annotations are not known are not read", asy
   expect(resolved.every((text) => text.includes('"atherops.io/logs":"false"') || text.includes('redact":"(?:xxx'))).toBe(true);
 });
 
-test("at most 100 namespaces change the configuration, the oldest, and the others are listed", async () => {
+test("lets at most 100 namespaces, the oldest, change the configuration, and lists the others", async () => {
   // In the order of their age, see `namespace`.
   const names = Array.from({ length: 101 }, (_, i) => `n${300 - i}`);
   const { policies } = await known(Object.fromEntries(names.map((name) => [name, { "atherops.io/logs-fields": "false" }])));
@@ -229,21 +229,21 @@ test.each([
   "a".repeat(257),
   "a\nb",
   "(a)\\1",
-])("the redaction %j is refused", (pattern) =>
+])("rejects the redaction %j", (pattern) =>
   expect(() => redactPattern(pattern)).toThrow(/matches empty text|longer|not a supported RE2 regular expression/),
 );
 
 // V8 would need minutes to match the last one.
 test.each(["[*]", "\\*", "(?:a|b+)c*", "(?:a*|b*){3}x", "[^\\]a]|b", "a{10}", "(?:a*|b*|c*|d*){20}x"])(
-  "the redaction %j is not empty",
+  "accepts the redaction %j as not empty",
   (pattern) => expect(redactPattern(pattern)).toBe(pattern),
 );
 
-test.each(["a+", "^card=\\d+$", "[$^*]", "\\$", "(?i)password=\\S+", "\\b\\d{4}\\b"])("the redaction %j is taken", (pattern) =>
+test.each(["a+", "^card=\\d+$", "[$^*]", "\\$", "(?i)password=\\S+", "\\b\\d{4}\\b"])("accepts the redaction %j", (pattern) =>
   expect(redactPattern(pattern)).toBe(pattern),
 );
 
-test("a share of hashes is below the number of a percentage", () => {
+test("converts a percentage to a threshold for hashes", () => {
   const hashes = Array.from({ length: 65_536 }, (_, i) => i.toString(16).padStart(4, "0"));
   const share = (percent: number): number => hashes.filter((hash) => hash < sampleThreshold(percent)).length / hashes.length;
   expect([0, 1, 50, 99, 100].map((percent) => Math.round(share(percent / 100) * 100))).toEqual([0, 1, 50, 99, 100]);

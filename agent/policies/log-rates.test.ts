@@ -71,7 +71,7 @@ class Node implements AsyncDisposable {
   }
 }
 
-test("a pod above its limit keeps the share that fits, with what was dropped, and all of it once it is quiet again", async () => {
+test("keeps the share that fits of a pod above its limit, counts the rest, and keeps all lines once it is quiet again", async () => {
   await using node = new Node([limits("noisy", { limit: 1000 }), limits("quiet", { limit: 1000 })]);
   await node.run(8, { noisy: 10_000, quiet: 999 });
   expect([node.share("noisy"), node.share("quiet")]).toEqual([0.1, 1]);
@@ -85,7 +85,7 @@ test("a pod above its limit keeps the share that fits, with what was dropped, an
   expect([node.share("noisy"), node.changes - changes]).toEqual([1, 1]);
 });
 
-test("pods of a namespace share its limit: one noisy pod takes nothing from a quiet one", async () => {
+test("pods of a namespace share its limit, and a noisy pod takes nothing from a quiet one", async () => {
   const namespaceLimit = 3000;
   const pods = [limits("noisy", { namespaceLimit }), limits("loud", { namespaceLimit, limit: 1500 }), limits("quiet", { namespaceLimit })];
   await using node = new Node(pods);
@@ -93,7 +93,7 @@ test("pods of a namespace share its limit: one noisy pod takes nothing from a qu
   expect([node.share("noisy"), node.share("loud"), node.share("quiet")]).toEqual([0.06, 0.42, 1]);
 });
 
-test("bytes that a rotated file had, and those from before a limit, do not count; lines that sampling drops do not either", async () => {
+test("does not count bytes of a rotated file, from before a limit, or of lines that sampling drops", async () => {
   await using node = new Node([limits("web", { limit: 1000, sampled: 0.1 })]);
   appendFileSync(node.file("web"), "x".repeat(100_000));
   await node.run(4, { web: 5000 });
@@ -105,7 +105,7 @@ test("bytes that a rotated file had, and those from before a limit, do not count
   expect(node.rates.find("shop/web").dropped).toBeGreaterThan(0);
 });
 
-test("pulses with pauses between them pass no more than the limit after the first", async () => {
+test("bursts with pauses pass no more than the limit after the first one", async () => {
   await using node = new Node([limits("pulse", { limit: 1000 })]);
   await node.run(1, { pulse: 0 });
   let sent = 0;
@@ -121,7 +121,7 @@ test("pulses with pauses between them pass no more than the limit after the firs
   expect(node.share("pulse")).toBe(1);
 });
 
-test("new pods of a namespace above its limit begin with its share, count from their first byte, and lose nothing else", async () => {
+test("new pods of a namespace above its limit start with its share, count from their first byte, and lose nothing else", async () => {
   const namespaceLimit = 1000;
   await using node = new Node([limits("job", { namespaceLimit })]);
   await node.run(1, { job: 0 });

@@ -63,7 +63,7 @@ function policy(name: string, spec: unknown, created = 1): ObjectJson {
 const log = pino({ level: "silent" });
 const start = (api: Api, delayMs = (): number => 0) => new PolicyResources({ api, log, changed: () => {}, delayMs });
 
-test("of 50 agents one writes the status of a policy, for a change once more, with the reason of a refusal", async () => {
+test("one of 50 agents writes a policy's status, again after a change, with the reason of a rejection", async () => {
   const api = new Api([policy("cards", { redact: "card=\\d+" })]);
   await using stack = new AsyncDisposableStack();
   // The others have time to see it.
@@ -81,7 +81,7 @@ test("of 50 agents one writes the status of a policy, for a change once more, wi
   expect(api.requests).toEqual(Array.from({ length: 2 }, () => "/apis/atherops.io/v1alpha1/namespaces/shop/logpolicies/cards"));
 });
 
-test("a status that cannot be written is tried again later and keeps no others from being written", async () => {
+test("retries a status that cannot be written, and writes the others", async () => {
   const api = new Api([policy("denied", { redact: "pin" }, 1), policy("cards", { redact: "card" }, 2)]);
   api.refused = "denied";
   await using _ = start(api);
@@ -90,7 +90,7 @@ test("a status that cannot be written is tried again later and keeps no others f
   await expect.poll(() => api.accepted("denied"), { timeout: 30_000 }).toMatchObject({ status: "True" });
 });
 
-test("valid policies that select a pod are found, the oldest first; invalid ones and those beyond the limit are named", async () => {
+test("finds valid policies that select a pod, oldest first, and names invalid ones and those beyond the limit", async () => {
   const web = { matchLabels: { app: "web" } };
   const many = Array.from({ length: 7 }, (_, i) => policy(`more-${i}`, { logs: true }, 20 + i));
   const api = new Api([

@@ -12,7 +12,7 @@ import { stub } from "../../test/fixtures/stub.ts";
 afterEach(closeAll);
 
 describe("bodies", () => {
-  it("passes a gzip body on as it came", async () => {
+  it("passes a gzip body unchanged", async () => {
     const { backend, proxy } = await startBoth(accept, { compression: "zstd" });
     const body = gzipSync('{"resourceLogs":[]}');
     expect(await post(proxy, "/v1/logs", body, { "content-encoding": "gzip" })).toMatchObject({ status: 200 });
@@ -20,7 +20,7 @@ describe("bodies", () => {
     expect(backend.received[0]?.body.equals(body)).toBe(true);
   });
 
-  it("takes the next request on a connection whose body was refused half-way", async () => {
+  it("accepts the next request on a connection whose body was rejected half-way", async () => {
     const { proxy } = await startBoth(accept, { credentials: credentialSource(undefined, "ak_first") });
     const head = `POST /v1/logs HTTP/1.1\r\nHost: 127.0.0.1:${proxy.port}\r\nContent-Length: 1000000\r\n`;
     const socket = connect(proxy.port, "127.0.0.1");
@@ -36,7 +36,7 @@ describe("bodies", () => {
     expect(answers).toMatch(/^HTTP\/1\.1 503 /);
   });
 
-  it("that come in unannounced pieces are passed on whole", async () => {
+  it("passes chunked bodies whole", async () => {
     const { backend, proxy } = await startBoth();
     const chunks = '4\r\n{"a"\r\n3\r\n:1}\r\n0\r\n\r\n';
     const head = `POST /v1/logs HTTP/1.1\r\nHost: 127.0.0.1:${proxy.port}\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n`;
@@ -44,7 +44,7 @@ describe("bodies", () => {
     expect(backend.received[0]?.body.toString()).toBe('{"a":1}');
   });
 
-  it("that break off are given up and reach the backend as no success", async () => {
+  it("an aborted body does not reach the backend as a success", async () => {
     const { backend, proxy } = await startBoth();
     const socket = connect(proxy.port, "127.0.0.1");
     socket.write(`POST /v1/logs HTTP/1.1\r\nHost: 127.0.0.1:${proxy.port}\r\nContent-Length: 1000000\r\n\r\n${" ".repeat(200_000)}`);
@@ -64,14 +64,14 @@ describe("bodies", () => {
   it.each([
     ["gzip", gzipSync],
     ["zstd", zstdCompressSync],
-  ] as const)("reads %s metrics that become far more than they were", async (encoding, compress) => {
+  ] as const)("decompresses %s metrics with a high ratio", async (encoding, compress) => {
     const { backend, proxy } = await startBoth();
     const body = compress(METRICS + " ".repeat(3_000_000));
     expect(await post(proxy, "/v1/metrics", body, { "content-encoding": encoding })).toMatchObject({ status: 200 });
     expect(backend.received[0]?.body.toString()).toBe("up 1 1763714400000\n");
   });
 
-  it("reads metrics of several frames whole, and refuses bytes that belong to no frame", async () => {
+  it("decompresses metrics of several frames, and rejects trailing bytes", async () => {
     const { backend, proxy } = await startBoth();
     const [first, second] = [zstdCompressSync(`\uFEFF${METRICS.slice(0, 20)}`), zstdCompressSync(METRICS.slice(20))];
     for (const size of [0, 3_000_000]) {
@@ -86,7 +86,7 @@ describe("bodies", () => {
   it.each([
     ["gzip", gunzipSync],
     ["zstd", zstdDecompressSync],
-  ] as const)("compresses with %s towards the backend", async (compression, decompress) => {
+  ] as const)("compresses with %s for the backend", async (compression, decompress) => {
     const { backend, proxy } = await startBoth(accept, { compression });
     const large = `{"resourceLogs":[${" ".repeat(200_000)}]}`;
     await post(proxy, "/v1/logs", '{"resourceLogs":[]}');
@@ -108,13 +108,13 @@ describe("bodies", () => {
     expect(backend.received).toHaveLength(0);
   });
 
-  it("takes metrics of more than 32 MiB as the collector hands them over, since their text is shorter", async () => {
+  it("accepts metrics above 32 MiB from the collector, because their text is shorter", async () => {
     const { backend, proxy } = await startBoth();
     expect(await post(proxy, "/v1/metrics", METRICS + " ".repeat(33 * 1024 * 1024))).toMatchObject({ status: 200 });
     expect(backend.received).toHaveLength(1);
   });
 
-  it("refuses a body over 32 MiB as the backend would, before and while reading it", async () => {
+  it("rejects a body above 32 MiB like the backend, before and while it reads it", async () => {
     const { backend, proxy } = await startBoth();
     const announced = await sendRaw(
       proxy,
@@ -126,7 +126,7 @@ describe("bodies", () => {
     expect(backend.received).toHaveLength(0);
   });
 
-  it("holds no more than its budget and asks the others to wait", async () => {
+  it("buffers no more than its budget, and other requests get 429", async () => {
     const answers: (() => void)[] = [];
     const { backend, proxy } = await startBoth((received, response) => void answers.push(() => accept(received, response)), {
       maxHeldBytes: 250_000,
@@ -142,7 +142,7 @@ describe("bodies", () => {
     expect(await post(proxy, "/v1/logs", Buffer.alloc(400_000, 32)), "one body alone always gets in").toMatchObject({ status: 200 });
   });
 
-  it("holds a body that comes byte by byte in few pieces: each costs far more than a byte", async () => {
+  it("buffers a body that arrives byte by byte in few pieces, to limit its memory", async () => {
     const request = Object.assign(new PassThrough(), { headers: {} });
     const body = new ReceivedBody(stub<IncomingMessage>(request), 1 << 20, new Reservation(new MemoryBudget(1 << 20)));
     const sent = Array.from({ length: 100_000 }, (_, i) => i % 251);

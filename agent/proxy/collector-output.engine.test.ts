@@ -147,7 +147,7 @@ function statsSummary(): object {
   return { node: { nodeName: "node-1", startTime, cpu, memory, network: { ...network, interfaces: [network] }, fs }, pods };
 }
 
-test.each(SOURCES)("metrics of a %s are taken by the kernel", { timeout: 2 * WITHIN_MS }, async (source) => {
+test.each(SOURCES)("the kernel converts all metrics of a %s", { timeout: 2 * WITHIN_MS }, async (source) => {
   await eventually(`${SCRAPES} bodies of a ${source} came`, async () => bodies[source].length >= SCRAPES, WITHIN_MS);
   const kernel = new FastConverter(readFileSync(new URL("./kernel.wasm", import.meta.url)));
   let lines = 0;

@@ -77,7 +77,7 @@ async function startCollector(proxy: Proxy, receivers: object, signal: "metrics"
   await run("otelcol-contrib", ["--config", file]);
 }
 
-it("brings the host's metrics into VictoriaMetrics, every line of them", async () => {
+it("delivers every line of the host's metrics to VictoriaMetrics", async () => {
   const folder = cleanUp.use(temporaryFolder());
   const [port] = await freePorts(1);
   const engine = `http://127.0.0.1:${port}`;
@@ -121,7 +121,7 @@ it("brings the host's metrics into VictoriaMetrics, every line of them", async (
   expect(proxy.status().metrics).toMatchObject({ retried: 0, refused: 0, droppedPoints: {} });
 });
 
-it("loses no log and doubles none while the backend answers everything but 204", async () => {
+it("stores each log once although the backend returns every status except 204", async () => {
   const outage = [401, 403, 404, 408, 500, 502, 503, 400, 413, 302];
   const seen: string[] = [];
   const backendUrl = await startBackend((_, body, response) => {

@@ -176,7 +176,7 @@ function convert(document: MetricsDocument, reasons: string[] = []): Buffer[] {
   ];
 }
 
-it("writes nothing that the backend refuses or drops, save what is not a number", async () => {
+it("writes no sample that the backend rejects or drops, except NaN", async () => {
   const limits = { maxLabels: 37, maxNameBytes: 256, maxValueBytes: 4096, oldestMs: 0, newestMs: Number.MAX_SAFE_INTEGER };
   for (const body of fc.sample(anyDocument, 80).flatMap((document) => convert(document))) {
     const text = body.toString("utf8");
@@ -187,7 +187,7 @@ it("writes nothing that the backend refuses or drops, save what is not a number"
   }
 });
 
-it("takes every line of any OTLP metrics document", async () => {
+it("VictoriaMetrics accepts every line of any OTLP metrics document", async () => {
   const reasons: string[] = [];
   const bodies = fc.sample(anyDocument, 80).flatMap((document) => convert(document, reasons));
   const { lines, inserted, lost } = await store(bodies);
@@ -200,7 +200,7 @@ it("takes every line of any OTLP metrics document", async () => {
   }
 });
 
-it("finds a series of the most labels, the longest names and values again", async () => {
+it("a series with the maximum of labels and the longest names and values is stored and found", async () => {
   const labels = Array.from({ length: MAX_LABELS }, (_, index) => ({
     key: `k${index}${"k".repeat(300)}`,
     value: { stringValue: '"v'.repeat(2500) },

@@ -26,12 +26,12 @@ describe("number points", () => {
     expect(dropped).toEqual({});
   });
 
-  it("without time are written without one", () => {
+  it("without a time are written without one", () => {
     const dataPoints = [{ asInt: "1" }, { timeUnixNano: "0", asInt: "2" }, { timeUnixNano: 0, asInt: "3" }];
     expect(convert([{ name: "m", gauge: { dataPoints } }]).lines).toEqual(["m 1", "m 2", "m 3"]);
   });
 
-  it("that ended (NoRecordedValue) are left out and are no loss", () => {
+  it("with NoRecordedValue are left out and not counted as lost", () => {
     const dataPoints = [
       { timeUnixNano: TIME, flags: 1 },
       { timeUnixNano: TIME, flags: 1, asDouble: 0 },
@@ -40,7 +40,7 @@ describe("number points", () => {
     expect(convert([{ name: "m", gauge: { dataPoints } }])).toEqual({ lines: ["m 5 1763714400123"], dropped: {} });
   });
 
-  it("that are malformed are counted and do not stop the others", () => {
+  it("that are malformed are counted, and the others are converted", () => {
     const dataPoints = [
       { timeUnixNano: TIME },
       { timeUnixNano: TIME, asInt: "1.5" },
@@ -55,13 +55,13 @@ describe("number points", () => {
     expect(dropped).toEqual({ malformed_point: 3, bad_time: 3 });
   });
 
-  it("of a monotonic sum are a counter, of another sum a gauge", () => {
+  it("of a monotonic sum become a counter, of another sum a gauge", () => {
     const dataPoints = [{ timeUnixNano: TIME, asInt: "1" }];
     const sum = (isMonotonic?: boolean) => ({ name: "jobs", sum: { aggregationTemporality: 2, isMonotonic, dataPoints } });
     expect(series([sum(true), sum(false), sum()])).toEqual(["jobs_total", "jobs", "jobs"]);
   });
 
-  it("of delta or unspecified temporality are counted and left out", () => {
+  it("with delta or unspecified temporality are counted and left out", () => {
     const dataPoints = [
       { timeUnixNano: TIME, asInt: "1" },
       { timeUnixNano: TIME, asInt: "2" },
@@ -95,7 +95,7 @@ describe("summaries", () => {
     );
   });
 
-  it("with a quantile beyond 1 are counted and left out", () => {
+  it("with a quantile above 1 are counted and left out", () => {
     const dataPoints = [{ timeUnixNano: TIME, count: "3", quantileValues: [{ quantile: 50, value: 1 }] }];
     expect(convert([{ name: "s", summary: { dataPoints } }])).toEqual({ lines: [], dropped: { malformed_point: 1 } });
   });
@@ -132,7 +132,7 @@ describe("documents", () => {
     ofMetric({ histogram: { aggregationTemporality: 2, dataPoints: [{ bucketCounts: "12", explicitBounds: [1] }] } }),
     ofMetric({ histogram: { aggregationTemporality: 2, dataPoints: [{ bucketCounts: [1], explicitBounds: { length: 0 } }] } }),
     ofMetric({ exponentialHistogram: { aggregationTemporality: 2, dataPoints: [{ positive: { bucketCounts: "12" } }] } }),
-  ])("that are malformed are refused: %s", (json) => {
+  ])("that are malformed are rejected: %s", (json) => {
     expect(() => [...new MetricsConverter(() => {}, fastConverter()).convert(Buffer.from(json), LARGE)]).toThrow(/not an OTLP/);
   });
 
@@ -141,11 +141,11 @@ describe("documents", () => {
     '{"resourceMetrics":[]}',
     '{"resourceMetrics":[{}]}',
     '{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"x"}]}]}]}',
-  ])("without points give no post: %s", (json) => {
+  ])("without points cause no request: %s", (json) => {
     expect([...new MetricsConverter(() => {}, fastConverter()).convert(Buffer.from(json), LARGE)]).toEqual([]);
   });
 
-  it("that would become any amount of text are refused", () => {
+  it("that would expand without limit are rejected", () => {
     const resource = { attributes: attributes({ long: "v".repeat(1000) }) };
     const dataPoints = Array.from({ length: 2000 }, () => ({ timeUnixNano: TIME, asInt: "1" }));
     const json = JSON.stringify({ resourceMetrics: [{ resource, scopeMetrics: [{ metrics: [{ name: "m", gauge: { dataPoints } }] }] }] });
@@ -154,7 +154,7 @@ describe("documents", () => {
     );
   });
 
-  it("are cut into posts below the limit at line ends, and always the same way", () => {
+  it("are split into requests below the limit at line ends, always at the same lines", () => {
     const dataPoints = Array.from({ length: 2000 }, (_, index) => ({
       attributes: attributes({ index: `ü${index}` }),
       timeUnixNano: TIME,
@@ -173,14 +173,14 @@ describe("documents", () => {
   });
 });
 
-it("a document of millions of empty objects is too large: each takes thirty times its bytes once it is parsed", () => {
+it("rejects a document of millions of empty objects, because parsing multiplies its size by thirty", () => {
   const document = (count: number): Buffer => Buffer.from(`{"resourceMetrics":[${"{},".repeat(count)}{}]}`);
   const convert = (json: Buffer): Buffer[] => [...new MetricsConverter(() => {}, fastConverter()).convert(json, LARGE)];
   expect(() => convert(document(3_100_000))).toThrow(expect.objectContaining({ name: "BodyError", kind: "too_large" }));
   expect(convert(document(1_500_000))).toEqual([]);
 });
 
-it("bytes that are not UTF-8 become U+FFFD in their label, and the rest of the batch is kept", () => {
+it("replaces invalid UTF-8 with U+FFFD in its label, and keeps the rest of the batch", () => {
   const metrics = [
     { name: "m", gauge: { dataPoints: [{ attributes: attributes({ a: "#" }), asInt: "1" }] } },
     { name: "n", gauge: { dataPoints: [{ asInt: "2" }] } },
@@ -191,13 +191,13 @@ it("bytes that are not UTF-8 become U+FFFD in their label, and the rest of the b
   expect(lines).toBe('m{a="\ufffd"} 1\nn 2\n');
 });
 
-it("a text within a list in the place of a text is cut like any other label", () => {
+it("truncates text that a list contains like any other label", () => {
   const value = stub<AnyValue>({ stringValue: ["v".repeat(5000)] });
   const [line = ""] = convert([gauge("m", { a: value })]).lines;
   expect(Buffer.byteLength(line)).toBeLessThan(1200);
 });
 
-it("names and keys that are too long to be stored are not remembered", () => {
+it("does not cache names and keys that are too long to be stored", () => {
   setFlagsFromString("--expose-gc");
   const gc = runInNewContext("gc") as () => void;
   const converter = new MetricsConverter(() => {});

@@ -133,14 +133,14 @@ function gauges(points: readonly object[], name = "m"): object {
   return { name, gauge: { dataPoints: points.map((point) => ({ timeUnixNano: TIME, asInt: "1", ...point })) } };
 }
 
-it("what collectors write is taken by the kernel alone, at the first sight and at the second", () => {
+it("the kernel alone converts what collectors write, on the first and the second occurrence", () => {
   const fresh = newKernel();
   for (const sight of ["first", "second"]) expect(compare(WHOLE, sight, fresh)).toBe(true);
   expect(fresh.left).toEqual({ metrics: 0, lines: 0, points: 0 });
   expect(fresh.convert(WHOLE, LARGE)?.text.toString()).toContain('target_info{job="shop",instance="7"');
 });
 
-it("made at random, odd and damaged, become the same text or are left to the other converter", { timeout: 3_600_000 }, () => {
+it("random, odd and damaged documents become the same text, or use the other converter", { timeout: 3_600_000 }, () => {
   const kinds = [
     { odd: 0, isDamaged: false, least: 0.95 },
     { odd: 0.005, isDamaged: false, least: 0.5 },
@@ -161,7 +161,7 @@ it("made at random, odd and damaged, become the same text or are left to the oth
   expect(kernel.traps).toBe(0);
 });
 
-it("cut off at any byte are given up on, whatever lay in the kernel's memory before", () => {
+it("a document that is truncated at any byte uses the other converter, whatever the kernel's memory contains", () => {
   const rests = ["", '"', "}]}]}]}", "0".repeat(200), ',{"key":"a","value":{"stringValue":"'].map((rest) => Buffer.from(rest));
   for (let length = 0; length < WHOLE.length; length += 1) {
     const cut = WHOLE.subarray(0, length);
@@ -172,7 +172,7 @@ it("cut off at any byte are given up on, whatever lay in the kernel's memory bef
   }
 });
 
-it("with any byte replaced become the same text or are left to the other converter", { timeout: 300_000 }, () => {
+it("a document with any byte replaced becomes the same text, or uses the other converter", { timeout: 300_000 }, () => {
   const bytes = Buffer.from('"\\{}[]:,0-.e n\n\u0000\u001f\u0080\u00ff', "latin1");
   let taken = 0;
   for (let at = 0; at < WHOLE.length; at += 1) {
@@ -186,28 +186,24 @@ it("with any byte replaced become the same text or are left to the other convert
   expect(kernel.traps).toBe(0);
 });
 
-it(
-  "numbers of every shape wherever a number may stand become the same text or are left to the other converter",
-  { timeout: 300_000 },
-  () => {
-    const text = WHOLE.toString();
-    const places = [...text.matchAll(/(?<=":|\[|,)(?:-?[\d.]+(?:e\+\d+)?|"-?\d+"|"NaN")(?=[,}\]])/g)];
-    expect(places.length).toBeGreaterThan(20);
-    const random = new Random(SEED);
-    const numbers = [...NUMBERS, "18014398509481984", "2147483648000000", ...Array.from({ length: 300 }, () => number(random))];
-    const taken = numbers.flatMap((written) =>
-      [written, JSON.stringify(written)].filter((value) =>
-        places
-          .map(({ 0: was, index }) => text.slice(0, index) + value + text.slice(index + was.length))
-          .map((changed) => compare(Buffer.from(changed), value))
-          .includes(true),
-      ),
-    );
-    expect(taken.length).toBeGreaterThan(100);
-  },
-);
+it("numbers in every form and position become the same text, or use the other converter", { timeout: 300_000 }, () => {
+  const text = WHOLE.toString();
+  const places = [...text.matchAll(/(?<=":|\[|,)(?:-?[\d.]+(?:e\+\d+)?|"-?\d+"|"NaN")(?=[,}\]])/g)];
+  expect(places.length).toBeGreaterThan(20);
+  const random = new Random(SEED);
+  const numbers = [...NUMBERS, "18014398509481984", "2147483648000000", ...Array.from({ length: 300 }, () => number(random))];
+  const taken = numbers.flatMap((written) =>
+    [written, JSON.stringify(written)].filter((value) =>
+      places
+        .map(({ 0: was, index }) => text.slice(0, index) + value + text.slice(index + was.length))
+        .map((changed) => compare(Buffer.from(changed), value))
+        .includes(true),
+    ),
+  );
+  expect(taken.length).toBeGreaterThan(100);
+});
 
-it("labels that clash, are many, long, empty or the server's become the same text", () => {
+it("labels that clash, are many, long, empty or reserved become the same text", () => {
   const odd: Record<string, string>[] = [
     { "a.b": "1", a_b: "2" },
     { "host.name": "mine" },
@@ -242,7 +238,7 @@ it("labels that clash, are many, long, empty or the server's become the same tex
   }
 });
 
-it("a metric that it does not take costs the others nothing, nor does its place", () => {
+it("a metric that the kernel cannot convert delays no other, wherever it is", () => {
   const fresh = newKernel();
   const summary = {
     name: "s",
@@ -265,13 +261,13 @@ it("a metric that it does not take costs the others nothing, nor does its place"
   expect(fresh.left).toMatchObject({ metrics: 10, points: 0 });
 });
 
-it("a document of metrics that it does not take is soon left to the other converter", () => {
+it("a document of unsupported metrics is soon left to the other converter", () => {
   const fresh = newKernel();
   expect(fresh.convert(body(Array.from({ length: 2000 }, () => ({ name: "d", gauge: { dataPoints: [{}] } }))), LARGE)).toBeUndefined();
   expect(fresh.left.metrics).toBeLessThanOrEqual(500);
 });
 
-it("a sum of which it guessed wrong that it is monotonic is written once, however long it is", () => {
+it("a sum that was wrongly assumed to be monotonic is written once, however long it is", () => {
   const points = Array.from({ length: 5000 }, (_, index) => ({
     attributes: attributes({ index: String(index), text: "x".repeat(200) }),
     timeUnixNano: TIME,
@@ -284,7 +280,7 @@ it("a sum of which it guessed wrong that it is monotonic is written once, howeve
   }
 });
 
-it("names without end are forgotten, and its memory stays within its bound", { timeout: 300_000 }, () => {
+it("evicts names when there are too many, within its memory limit", { timeout: 300_000 }, () => {
   const fresh = newKernel();
   let at = 0;
   const one = (prefix: string): object => gauges([{ attributes: attributes({ [`${prefix}${at}`]: "v" }) }], `m${at++}.x`);
@@ -300,13 +296,13 @@ it("names without end are forgotten, and its memory stays within its bound", { t
   expect(fresh.memoryBytes).toBeLessThanOrEqual(6 * MIB);
 });
 
-it("more text than fits into a post is left to the other converter", () => {
+it("text that exceeds one request uses the other converter", () => {
   const resource = { long: "v".repeat(1000) };
   expect(kernel.convert(body([gauges(Array.from({ length: 2000 }, () => ({})))], resource), 200_000)).toBeUndefined();
   expect(kernel.convert(WHOLE, 300)).toBeUndefined();
 });
 
-it("bytes of any kind end neither the kernel nor the process", () => {
+it("any bytes end neither the kernel nor the process", () => {
   const random = new Random(SEED);
   const words =
     '{ } [ ] : , " \\ null true 1 - "key": "value": "attributes":[ {"stringValue":" "resourceMetrics":[ "scopeMetrics":[ "metrics":[ "gauge": "sum": "histogram": "dataPoints":[ "timeUnixNano":"1 "asInt": "bucketCounts":[ "name":"a"'.split(
@@ -323,7 +319,7 @@ it("bytes of any kind end neither the kernel nor the process", () => {
   expect(kernel.traps).toBe(0);
 });
 
-it("a kernel of other sources is refused when it is opened", () => {
+it("rejects a kernel of other sources when it is opened", () => {
   const empty = Buffer.from([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0]);
   expect(() => new FastConverter(empty)).toThrow("the kernel was compiled of other sources: it has no forget");
 });

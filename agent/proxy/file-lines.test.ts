@@ -101,7 +101,7 @@ function textOf({ body }: Received): string {
 }
 
 describe("lines of files", () => {
-  it("reach the backend without their offsets, compressed as set, and without their source", async () => {
+  it("are sent without their offsets and source, compressed as configured", async () => {
     const body = lines('a "b"', "ü");
     expect(await send(body)).toMatchObject({ status: 200, body: "{}" });
     expect(await send(gzipSync(lines("c")), { "content-encoding": "gzip" })).toMatchObject({ status: 200 });
@@ -113,7 +113,7 @@ describe("lines of files", () => {
     expect(textOf(second)).toContain('"stringValue":"c"');
   });
 
-  it("are the same bytes when the same request comes again, so that the backend stores it once", async () => {
+  it("are byte-identical if the request is repeated, so that the backend stores it once", async () => {
     backend.answer = errorAnswer(503, "unavailable");
     const body = lines("a");
     expect(await send(body)).toMatchObject({ status: 503 });
@@ -122,7 +122,7 @@ describe("lines of files", () => {
     expect(backend.received[1]?.body).toEqual(backend.received[0]?.body);
   });
 
-  it("that a killed collector reads again are not sent again", async () => {
+  it("that a new collector reads again are not sent again", async () => {
     await send(lines("a", "b"));
     killCollector();
     expect(await send(lines("a", "b"))).toMatchObject({ status: 200, body: "{}" });
@@ -136,7 +136,7 @@ describe("lines of files", () => {
     ["asks to wait", errorAnswer(429, "over_quota")],
     ["refuses them", errorAnswer(400, "malformed_body")],
     ["breaks off", (_: Received, response: { destroy(): void }) => response.destroy()],
-  ])("are sent again when the backend %s: only what it took is left out", async (_, answer) => {
+  ])("are sent again if the backend %s, without those that it accepted", async (_, answer) => {
     backend.answer = answer;
     await send(lines("a"));
     backend.answer = accept;
@@ -145,7 +145,7 @@ describe("lines of files", () => {
     expect(backend.received).toHaveLength(2);
   });
 
-  it("that are read twice go one after the other, and once", async () => {
+  it("that are read twice are sent in sequence, and once", async () => {
     const body = lines("a");
     killCollector();
     const answered = Promise.withResolvers<void>();
@@ -157,7 +157,7 @@ describe("lines of files", () => {
     expect(backend.received).toHaveLength(1);
   });
 
-  it("are left out one file's by one, whatever request they come in after the collector was killed", async () => {
+  it("are deduplicated by file after the collector was killed, whatever request contains them", async () => {
     const [a, b] = [lines("a"), lines("b")];
     expect(await send(together(a, b))).toMatchObject({ status: 200 });
     killCollector();
@@ -166,14 +166,14 @@ describe("lines of files", () => {
     expect(backend.received.map(linesOf)).toEqual([["a", "b"], ["c"]]);
   });
 
-  it("that wait in the queue and were read again are sent once where both come in one request", async () => {
+  it("that are in the queue and were read again are sent once if one request contains both", async () => {
     const a = lines("a");
     killCollector();
     expect(await send(together(a, lines("b"), lines("a")))).toMatchObject({ status: 200 });
     expect(backend.received.map(linesOf)).toEqual([["a", "b"]]);
   });
 
-  it("are known though the collector was killed before the answer", async () => {
+  it("are recognised if the collector was killed before the response", async () => {
     const answered = Promise.withResolvers<void>();
     backend.answer = (received, response) => void answered.promise.then(() => accept(received, response));
     const [a, b] = [lines("a"), lines("b")];
@@ -190,7 +190,7 @@ describe("lines of files", () => {
     expect(backend.received.map(linesOf)).toEqual([["a", "b"], ["c"]]);
   });
 
-  it("that an agent sent which was killed before the answer are the same bytes again, whatever batch they come in", async () => {
+  it("without a response before the agent was killed are repeated byte for byte, whatever batch contains them", async () => {
     const came = Promise.withResolvers<{ destroy(): void }>();
     backend.answer = (_, response) => came.resolve(response);
     const [a, b] = [lines("a"), lines("b")];
@@ -208,7 +208,7 @@ describe("lines of files", () => {
     expect((await lost).status).toBe(503);
   });
 
-  it("of one file, sent by such an agent, are stored once though the next collector reads them with attributes in another order", async () => {
+  it("without a response before a kill are stored once if the next collector orders their attributes differently", async () => {
     const came = Promise.withResolvers<{ destroy(): void }>();
     backend.answer = (_, response) => came.resolve(response);
     const lost = send(lines("a", "b"));
@@ -223,7 +223,7 @@ describe("lines of files", () => {
     expect((await lost).status).toBe(503);
   });
 
-  it("that such an agent sent wait where the backend is away, and go by themselves where it refuses them", async () => {
+  it("without a response before a kill wait while the backend is away, and are sent alone if it rejects them", async () => {
     backend.answer = errorAnswer(503, "unavailable");
     const [a, bad] = [lines("a"), lines("bad")];
     expect((await send(together(a, bad))).status).toBe(503);
@@ -238,7 +238,7 @@ describe("lines of files", () => {
     expect(taken).toEqual(["a", "c"]);
   });
 
-  it("are sent all the same where nothing can be noted, or what was noted is damaged", async () => {
+  it("are sent if the record of sent lines cannot be written, or is damaged", async () => {
     backend.answer = errorAnswer(503, "unavailable");
     const [a, b] = [lines("a"), lines("b")];
     await send(together(a, b));
@@ -254,13 +254,13 @@ describe("lines of files", () => {
   it.each([
     [400, "malformed_body"],
     [413, "batch_too_large"],
-  ])("of one file that the backend refuses (%i) take no other file's with them", async (status, code) => {
+  ])("of one file that the backend rejects (%i) take no other file's lines with them", async (status, code) => {
     const taken = takenUnless((texts) => (texts.includes("bad") ? errorAnswer(status, code) : undefined));
     expect((await send(together(lines("a"), lines("bad"), lines("b")))).status).toBe(status === 400 ? 400 : 200);
     expect(taken).toEqual(["a", "b"]);
   });
 
-  it("are sent by themselves once, where the backend goes away in the middle of it", async () => {
+  it("are sent alone once if the backend fails in the middle", async () => {
     const [a, bad, b] = [lines("a"), lines("bad"), lines("b")];
     let isAway = true;
     const taken = takenUnless((texts) => {
@@ -273,7 +273,7 @@ describe("lines of files", () => {
     expect(taken).toEqual(["a", "b"]);
   });
 
-  it("are left out on the collector's word only", async () => {
+  it("are deduplicated only if the collector reports them as read again", async () => {
     await send(lines("a"));
     killCollector();
     for (const token of ["", "x", "x".repeat(storedBatches.token.length)]) await send(lines("a"), { [FILES_HEADER]: token });
@@ -282,14 +282,14 @@ describe("lines of files", () => {
     expect(textOf(backend.received[4] as Received)).toContain("log.file.record_offset");
   });
 
-  it("cannot be made known by anyone else", async () => {
+  it("cannot be marked as sent by another client", async () => {
     await send(lines("a"), { [FILES_HEADER]: "x".repeat(storedBatches.token.length) });
     killCollector();
     await send(lines("a"));
     expect(backend.received).toHaveLength(2);
   });
 
-  it("go in parts where they are too many for one body, and are known after it", async () => {
+  it("are sent in parts if they exceed one body, and are recognised afterwards", async () => {
     const whole = lines("a", "b");
     backend.answer = (received, response) =>
       textOf(received).includes('"stringValue":"a"') && textOf(received).includes('"stringValue":"b"')

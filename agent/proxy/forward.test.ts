@@ -26,8 +26,8 @@ import { RefusedKey } from "../upstream/refused-key.ts";
 
 afterEach(closeAll);
 
-describe("answers of the backend", () => {
-  it("are known by the same codes as the backend's own table", () => {
+describe("responses of the backend", () => {
+  it("use the same codes as the backend's own table", () => {
     const finals = Object.entries(ERROR_CODES).filter(
       ([code, [status]]) => [400, 413, 429].includes(status) && code !== "malformed_request",
     );
@@ -38,7 +38,7 @@ describe("answers of the backend", () => {
   });
 
   it.each(Object.entries(FINAL_REFUSALS).flatMap(([status, codes]) => codes.map((code) => [Number(status), code] as const)))(
-    "passes %i on when it says %s",
+    "passes %i on with the code %s",
     async (status, code) => {
       const { proxy } = await startBoth(errorAnswer(status, code));
       const answer = await post(proxy, "/v1/traces");
@@ -47,19 +47,19 @@ describe("answers of the backend", () => {
     },
   );
 
-  it("passes on how long to wait after a 429", async () => {
+  it("passes on the Retry-After of a 429", async () => {
     const { proxy } = await startBoth(errorAnswer(429, "over_quota", { "retry-after": "17" }));
     expect(await post(proxy, "/v1/logs")).toMatchObject({ status: 429, headers: { "retry-after": "17" } });
   });
 
-  it.each([400, 413, 429])("keeps the data when a bare %i comes, since anything in between may have sent it", async (status) => {
+  it.each([400, 413, 429])("keeps the data after %i without a body, because a proxy in between may have sent it", async (status) => {
     const { proxy } = await startBoth((_, response) => response.writeHead(status).end("<html>"));
     const answer = await post(proxy, "/v1/logs");
     expect(answer.status).toBe(503);
     expect(Number(answer.headers["retry-after"])).toBeGreaterThan(0);
   });
 
-  it("keeps the data when a code of ours comes under another status", async () => {
+  it("keeps the data after a known code with another status", async () => {
     const { proxy } = await startBoth(errorAnswer(413, "over_quota"));
     expect(await post(proxy, "/v1/logs")).toMatchObject({ status: 503 });
   });
@@ -78,7 +78,7 @@ describe("answers of the backend", () => {
     },
   );
 
-  it("honours the backend's Retry-After within reason", async () => {
+  it("honours the backend's Retry-After within limits", async () => {
     const { backend, proxy } = await startBoth((_, response) => response.writeHead(503, { "retry-after": "9" }).end());
     expect((await post(proxy, "/v1/logs")).headers["retry-after"]).toBe("9");
     backend.answer = (_, response) => response.writeHead(503, { "retry-after": "999999" }).end();
@@ -93,7 +93,7 @@ describe("answers of the backend", () => {
     },
   );
 
-  it.each([401, 403])("re-reads the credential after a %i and signs once again", async (status) => {
+  it.each([401, 403])("reloads the credentials after a %i and signs once again", async (status) => {
     const backend = await startBackend((received, response) => {
       if (isSignedWith("ak_second", received)) accept(received, response);
       else errorAnswer(status, "unknown_key")(received, response);
@@ -107,7 +107,7 @@ describe("answers of the backend", () => {
     expect(backend.received).toHaveLength(3);
   });
 
-  it("does not ask the store again for a key that has come in the meantime", async () => {
+  it("does not reload the store for a key that arrived in the meantime", async () => {
     const answers: (() => void)[] = [];
     const backend = await startBackend((received, response) => {
       if (isSignedWith("ak_second", received)) accept(received, response);
@@ -124,7 +124,7 @@ describe("answers of the backend", () => {
     expect(credentials.refreshes).toHaveLength(1);
   });
 
-  it("sends nothing more under a refused key for a while, and uses another one at once", async () => {
+  it("sends nothing under a rejected key for a while, and uses another key immediately", async () => {
     const backend = await startBackend((received, response) => {
       if (isSignedWith("ak_second", received)) accept(received, response);
       else errorAnswer(401, "revoked_key")(received, response);
@@ -146,7 +146,7 @@ describe("answers of the backend", () => {
     expect(await post(proxy, "/v1/logs")).toMatchObject({ status: 200 });
   });
 
-  it("signs no third time: a key refused twice is a 503", async () => {
+  it("does not sign a third time: a key that is rejected twice gets 503", async () => {
     const backend = await startBackend(errorAnswer(401, "revoked_key"));
     const credentials = credentialSource("ak_first", "ak_second");
     const proxy = await startWith(backend.url, { credentials });
@@ -166,7 +166,7 @@ describe("answers of the backend", () => {
     expect(await post(proxy, "/v1/logs")).toMatchObject({ status: 200 });
   });
 
-  it("reports the key's age to the credentials, unless the key was refused or the answer does not say", async () => {
+  it("reports the key's age to the credentials, unless the key was rejected or the response contains none", async () => {
     const backend = await startBackend((_, response) => response.writeHead(204, { "x-key-age-days": "31" }).end());
     const seen: unknown[] = [];
     const credentials: CredentialSource = { ...credentialSource("ak_first"), noteKeyAge: ({ apiKey }, days) => seen.push([apiKey, days]) };
@@ -186,7 +186,7 @@ describe("answers of the backend", () => {
 });
 
 describe("an outage", () => {
-  it("answers 503 until there is a key", async () => {
+  it("returns 503 until there is a key", async () => {
     const { backend, proxy } = await startBoth(accept, { credentials: credentialSource(undefined) });
     const answer = await post(proxy, "/v1/logs", Buffer.alloc(300_000, 32));
     expect(answer.status).toBe(503);
@@ -194,7 +194,7 @@ describe("an outage", () => {
     expect(backend.received).toHaveLength(0);
   });
 
-  it("answers 503 while the backend cannot be reached", async () => {
+  it("returns 503 while the backend is unreachable", async () => {
     const backend = await startBackend();
     const { url } = backend;
     const proxy = await startWith(url);
@@ -208,7 +208,7 @@ describe("an outage", () => {
     });
   });
 
-  it("tries a new key when the connection is cut in the middle of a body", async () => {
+  it("tries a new key if the connection is closed in the middle of a body", async () => {
     const backend = await startBackend((received, response) => {
       if (isSignedWith("ak_second", received)) accept(received, response);
       else response.destroy();
@@ -218,7 +218,7 @@ describe("an outage", () => {
     expect(backend.received).toHaveLength(2);
   });
 
-  it("does not send all of it again under the same key when a connection is cut", async () => {
+  it("does not send a whole body again with the same key if the connection is closed", async () => {
     const { backend, proxy } = await startBoth((_, response) => void response.destroy());
     expect(await post(proxy, "/v1/logs")).toMatchObject({ status: 503 });
     expect(backend.received).toHaveLength(1);
@@ -226,7 +226,7 @@ describe("an outage", () => {
 });
 
 describe("a large body", () => {
-  it("sends all of a large body again when the first key is refused before the body is in", async () => {
+  it("is sent again as a whole if the first key is rejected before the body is complete", async () => {
     const body = Buffer.alloc(8 << 20, "0123456789abcdef");
     const received: Buffer[] = [];
     const server = createServer(async (request, response) => {

@@ -25,7 +25,7 @@ describe("histograms", () => {
     );
   });
 
-  it("without a sum have none, without buckets only +Inf", () => {
+  it("without a sum have none, and without buckets only +Inf", () => {
     expect(series([histogram({ count: "3" })])).toEqual(['h_seconds_bucket{le="+Inf"}', "h_seconds_count"]);
   });
 
@@ -55,7 +55,7 @@ describe("histograms", () => {
     [{ bucketCounts: [3, 0], explicitBounds: [0] }, ["0"]],
     [{ bucketCounts: [3, 0], explicitBounds: [-Number.MAX_VALUE] }, ["-17976931348623157".padEnd(310, "0")]],
     [{ bucketCounts: [3], explicitBounds: [] }, []],
-  ])("have a bucket below values whose bucket ends below 0: %j", (point, bounds) => {
+  ])("have a bucket below values if a bucket ends below 0: %j", (point, bounds) => {
     const written = series([histogram({ count: 3, ...point })]).flatMap((line) => /_bucket\{le="(.*)"/.exec(line)?.[1] ?? []);
     expect(written).toEqual([...bounds, "+Inf"]);
   });
@@ -74,7 +74,7 @@ describe("exponential histograms", () => {
     expect(series([exponential(point)]).slice(-2)).toEqual(["e_sum", "e_count"]);
   });
 
-  it("put the negative side first and the zero bucket between", () => {
+  it("write the negative side first and the zero bucket between", () => {
     const point = {
       scale: 0,
       count: "10",
@@ -86,7 +86,7 @@ describe("exponential histograms", () => {
     expect(exponentialBounds(point)).toEqual({ "-4": 0, "-2": 2, "-1": 3, "-0.25": 3, "0.25": 7, "1": 7, "2": 10, "+Inf": 10 });
   });
 
-  it("write no empty buckets beyond those in use, which would stand still once the sender leaves them out", () => {
+  it("write no empty buckets above the used ones, which would become stale when the sender omits them", () => {
     const positive = { offset: 0, bucketCounts: ["0", "1", "0", 2, 0, "0"] };
     const negative = { offset: 0, bucketCounts: ["0", "0"] };
     expect(exponentialBounds({ scale: 0, count: "3", positive, negative })).toEqual({ "2": 0, "4": 1, "8": 1, "16": 3, "+Inf": 3 });
@@ -95,7 +95,7 @@ describe("exponential histograms", () => {
     expect(exponentialBounds({ scale: 0, count: "0", positive: { bucketCounts: ["0"] } })).toEqual({ "+Inf": 0 });
   });
 
-  it("of a fine scale use bounds that a coarser scale has too", () => {
+  it("with a fine scale use bounds that coarser scales also have", () => {
     const bucketCounts = Array.from({ length: 64 }, () => "1");
     const fine = exponentialBounds({ scale: 5, count: "64", positive: { offset: 0, bucketCounts } });
     const coarse = exponentialBounds({ scale: 1, count: "64", positive: { offset: 0, bucketCounts: ["16", "16", "16", "16"] } });
@@ -104,7 +104,7 @@ describe("exponential histograms", () => {
     for (const [le, count] of Object.entries(coarse)) expect(fine[le]).toBe(count);
   });
 
-  it("never have more than 160 bounds, whatever their width", () => {
+  it("never have more than 160 bounds, whatever their range", () => {
     const bucketCounts = Array.from({ length: 1000 }, () => "1");
     const found = exponentialBounds({ scale: 2, count: "1000", positive: { offset: -500, bucketCounts } });
     expect(Object.keys(found).length).toBeLessThanOrEqual(161);
@@ -147,7 +147,7 @@ describe("exponential histograms", () => {
       { scale: 2147483647, positive: { offset: -5, bucketCounts: ["1"] } },
       { "0.8408964152537145": 0, "1": 1, "+Inf": 1 },
     ],
-  ])("stay within what a number holds: %j", (point, expected) => {
+  ])("stay within the range of a number: %j", (point, expected) => {
     expect(exponentialBounds({ count: "1", ...point })).toEqual(expected);
   });
 
@@ -163,11 +163,11 @@ describe("exponential histograms", () => {
     { scale: 0, zeroCount: 1, zeroThreshold: "NaN" },
     { scale: 0, zeroCount: 1, zeroThreshold: -1 },
     { scale: 0, zeroCount: 1, zeroThreshold: "Infinity" },
-  ])("whose scale or offset is no 32-bit integer, or whose zero threshold is no width, are counted and left out, case %#", (point) => {
+  ])("with a scale or offset that is no 32-bit integer, or an invalid zero threshold, are counted and left out, case %#", (point) => {
     expect(convert([exponential({ count: "1", ...point })])).toEqual({ lines: [], dropped: { malformed_point: 1 } });
   });
 
-  it("take scale and offset as digits too, as protobuf's JSON form allows", () => {
+  it("accept scale and offset as digits, as protobuf's JSON format allows", () => {
     const point = (offset: number | string) => ({ scale: 0, count: "2", positive: { offset, bucketCounts: ["1", "1"] } });
     expect(exponentialBounds({ ...point("3"), scale: "0" })).toEqual(exponentialBounds(point(3)));
     const far = exponentialBounds({ scale: 20, count: "1", positive: { offset: "99999999", bucketCounts: counts(1) } });
@@ -180,7 +180,7 @@ describe("exponential histograms", () => {
     expect(lines[1]).toMatch(/^e_bucket\{le="1\.189207115002721"\} 18455751272964292614 /);
   });
 
-  it("with 100,000 counts are added up once, not again for each coarser scale", () => {
+  it("with 100,000 counts are summed once, not again for each coarser scale", () => {
     const point = { scale: 2, count: "1", positive: { offset: 0, bucketCounts: counts(100_000, "9007199254740993") } };
     const cpuMs = (scale: number): number => {
       const from = process.threadCpuUsage();

@@ -75,7 +75,7 @@ function widthOf(all: readonly number[], scale: number): number {
   return 2 ** (2 ** -written);
 }
 
-test("quantiles of exponential histograms are at most one written bucket from the true ones", () => {
+test("quantiles of exponential histograms are at most one written bucket from the exact ones", () => {
   fc.assert(
     fc.property(values, fc.integer({ min: -3, max: 8 }), fc.constantFrom(0, 0, 1e-6, 0.02, 3), (all, scale, zeroThreshold) => {
       const buckets = bucketsOf(exponentialOf(all, scale, zeroThreshold));
@@ -94,7 +94,7 @@ test("quantiles of exponential histograms are at most one written bucket from th
   );
 });
 
-test("quantiles of explicit histograms are in the bucket of the true ones, whatever the sign of its bounds", () => {
+test("quantiles of explicit histograms are in the bucket of the exact ones, whatever the sign of its bounds", () => {
   const bounds = fc.uniqueArray(fc.integer({ min: -50, max: 50 }), { minLength: 1, maxLength: 8 }).map((all) => all.sort((a, b) => a - b));
   fc.assert(
     fc.property(values, bounds, fc.integer({ min: -40, max: 40 }), fc.boolean(), (made, explicitBounds, shift, hasMin) => {
@@ -114,7 +114,7 @@ test("quantiles of explicit histograms are in the bucket of the true ones, whate
   );
 });
 
-test("the store computes these quantiles from the written buckets", { timeout: 60_000 }, async () => {
+test("VictoriaMetrics computes these quantiles from the written buckets", { timeout: 60_000 }, async () => {
   await using engine = await startTestEngine();
   const dense = (from: number, to: number): number[] => Array.from({ length: 100 }, (_, at) => from + ((to - from) * (at + 0.5)) / 100);
   const cases: Record<string, object> = {

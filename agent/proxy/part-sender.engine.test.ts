@@ -43,7 +43,7 @@ function sender() {
   return { dropped, parts: new PartSender((signal, count, why) => dropped.push([signal, count, why])) };
 }
 
-test("thousands of records of a JVM with long arguments, which are gigabytes once stored, all get through", async () => {
+test("sends thousands of JVM records with long arguments, which expand to gigabytes when stored", async () => {
   const { taken, send } = backend();
   const { parts, dropped } = sender();
   const batch = logs(
@@ -57,7 +57,7 @@ test("thousands of records of a JVM with long arguments, which are gigabytes onc
   expect(dropped).toEqual([]);
 });
 
-test("a record that is too large by itself is left out and counted, and the rest gets through", async () => {
+test("leaves out and counts a record that is too large, and sends the rest", async () => {
   const { taken, send } = backend();
   const { parts, dropped } = sender();
   const huge = record(3, { body: { arrayValue: { values: Array.from({ length: 140_000 }, () => ({})) } } });
@@ -72,7 +72,7 @@ test("a record that is too large by itself is left out and counted, and the rest
   expect(dropped).toEqual([["logs", 1, expect.stringContaining("batch_too_large: ")]]);
 });
 
-test("after a failure it goes on with the part that failed, and the parts are the same bytes", async () => {
+test("continues after a failure with the failed part, and sends identical parts", async () => {
   const batch = logs(
     Array.from({ length: 4000 }, (_, index) => record(index)),
     "x".repeat(64_000),
@@ -91,7 +91,7 @@ test("after a failure it goes on with the part that failed, and the parts are th
   expect(sent).toEqual(all.taken.bodies.toSpliced(3, 0, all.taken.bodies[2] ?? ""));
 });
 
-test("a part refused for its content is final, and reported when the rest is stored", async () => {
+test("a part that is rejected for its content is final, and is reported after the rest is stored", async () => {
   const { taken, send } = backend();
   const wrong = record(5, { severityText: 5 });
   const batch = logs([...Array.from({ length: 3000 }, (_, index) => record(index)), wrong], "x".repeat(64_000));
@@ -103,13 +103,13 @@ test("a part refused for its content is final, and reported when the rest is sto
   expect(taken.records).toBeGreaterThan(2000);
 });
 
-test("a batch that cannot be split keeps the refusal of the whole", async () => {
+test("a batch that cannot be split keeps the rejection", async () => {
   const { send } = backend();
   expect(await sender().parts.send("logs", Buffer.from("{}"), TOO_LARGE, send)).toEqual(TOO_LARGE);
 });
 
 describe("batches through the proxy", () => {
-  it.each(["logs", "traces"])("of a size that is too large: %s are sent in parts, in the same compression, each signed", async (signal) => {
+  it.each(["logs", "traces"])("that are too large: %s are sent in parts, in the same compression, each signed", async (signal) => {
     const backend = await startBackend(({ body }, response) =>
       gunzipSync(body).length > 3000 ? errorAnswer(413, "batch_too_large")({ body } as Received, response) : response.writeHead(204).end(),
     );
@@ -130,7 +130,7 @@ describe("batches through the proxy", () => {
     expect(proxy.status()[signal as "logs"]).toMatchObject({ accepted: 1, retried: 0, refused: 0 });
   });
 
-  it("of a record that is too large by itself: it is left out, counted and logged, and holds up nothing", async () => {
+  it("with one record that is too large are sent without it, and it is counted and logged", async () => {
     const backend = await startBackend((received, response) =>
       received.body.includes("huge") ? errorAnswer(413, "batch_too_large")(received, response) : accept(received, response),
     );
@@ -182,7 +182,7 @@ function flat(body: Buffer): object[] {
 }
 
 test.each([{ storedBytes: 1 }, { storedBytes: 900 }, { storedBytes: 3000 }, { sentBytes: 400 }, {}])(
-  "within %j each recordOf comes once, in order, with its resource and scope, and the same bytes each time",
+  "within %j each record is sent once, in order, with its resource and scope, and the same bytes each time",
   (limits) => {
     const found = parts(limits);
     expect(found.flatMap(({ body }) => flat(body))).toEqual(expectedRecords());
@@ -192,14 +192,14 @@ test.each([{ storedBytes: 1 }, { storedBytes: 900 }, { storedBytes: 3000 }, { se
   },
 );
 
-test("parts are as large as the limit allows, and a record that is too large gets a separate part", () => {
+test("parts are as large as the limit allows, and a record that is too large gets its own part", () => {
   expect(parts({ storedBytes: 1 }).map(({ records }) => records)).toEqual([1, 1, 1, 1, 1, 1, 1]);
   expect(parts({}).map(({ records }) => records)).toEqual([7]);
   expect(parts({ storedBytes: 3000 }).map(({ records }) => records)).toEqual([5, 1, 1]);
   for (const { body, records } of parts({ sentBytes: 600 })) expect(records === 1 || body.length < 800).toBe(true);
 });
 
-test("spans are cut likewise; nothing gives no part, and what is no document is malformed", () => {
+test("splits spans likewise, returns no part for an empty document, and rejects malformed ones", () => {
   const spans = Buffer.from(JSON.stringify({ resourceSpans: [{ scopeSpans: [{ spans: [{ name: "1" }, { name: "2" }] }] }] }));
   expect([...splitBatch("traces", spans, { storedBytes: 1, sentBytes: 1 })].map(({ body }) => body.toString())).toEqual(
     ["1", "2"].map((name) => `{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"${name}"}]}]}]}`),
@@ -223,7 +223,7 @@ function expectedRecords(): object[] {
   ];
 }
 
-test("a document of millions of empty objects is too large, and no other kind of wrong", () => {
+test("reports a document of millions of empty objects as too large only", () => {
   const hostile = Buffer.from(`{"resourceLogs":[${"{},".repeat(3_100_000)}{}]}`);
   const split = (): unknown => [...splitBatch("logs", hostile, { storedBytes: 1 << 20, sentBytes: 1 << 20 })];
   expect(split).toThrow(expect.objectContaining({ name: "BodyError", kind: "too_large" }));

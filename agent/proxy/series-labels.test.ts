@@ -6,7 +6,7 @@ import { ResourceLabels } from "../../common/otlp-metrics/series-labels.ts";
 import { attributes, convert, gauge, histogram, labelled, many, series, TIME } from "./exposition.fixture.ts";
 
 describe("labels", () => {
-  it("keep two nodes, pods and processes apart without any service.name", () => {
+  it("distinguish two nodes, pods and processes without service.name", () => {
     const node = { "k8s.node.name": "n1", "host.name": "h1" };
     const places = [
       node,
@@ -18,7 +18,7 @@ describe("labels", () => {
     expect(series([gauge("m", { cpu: "0" })], node)).toEqual(['m{k8s_node_name="n1",host_name="h1",cpu="0"}']);
   });
 
-  it("make job and instance of the service, and target_info of what else the resource says", () => {
+  it("derive job and instance from the service, and target_info from the other resource attributes", () => {
     const resource = { "service.name": "shop", "service.namespace": "eu", "service.instance.id": "i-1", "telemetry.sdk.name": "otel" };
     const place = 'job="eu/shop",instance="i-1",service_name="shop",service_instance_id="i-1",service_namespace="eu"';
     const metrics = [gauge("m"), gauge("n")];
@@ -27,7 +27,7 @@ describe("labels", () => {
     expect(convert([], resource).lines, "no points").toEqual([]);
   });
 
-  it("rename what the server sets, and a point's own job and instance", () => {
+  it("rename labels that the server sets, and a point's own job and instance", () => {
     const resource = { "service.name": "shop", "host.id": "h", org_id: "o" };
     expect(series([gauge("m", { node: "n", host_id: "x", job: "j", instance: "i" })], resource)[0]).toBe(
       'm{job="shop",service_name="shop",exported_org_id="o",exported_node="n",exported_host_id="x",exported_job="j",instance="i"}',
@@ -50,24 +50,24 @@ describe("labels", () => {
     ]);
   });
 
-  it("let the point's attribute win over the resource's", () => {
+  it("prefer the point's attribute over the resource's", () => {
     expect(series([gauge("m", { zone: "point" })], { zone: "resource" })).toEqual(['m{zone="point"}']);
   });
 
-  it("join keys that become one name with `;`, in the order of the keys", () => {
+  it("join keys that map to the same name with `;`, in the order of the keys", () => {
     expect(series([gauge("m", { a_b: "2", "a.b": "1", "a-b": "0" })])).toEqual(['m{a_b="0;1;2"}']);
   });
 
-  it("leave empty values out, since an empty label is no label", () => {
+  it("omit empty values, because an empty label is no label", () => {
     expect(series([gauge("m", { a: "", b: "1", c: {} })], { d: "" })).toEqual(['m{b="1"}']);
     expect(series([gauge("m", { a: "" })])).toEqual(["m"]);
   });
 
-  it("escape quotes, backslashes and line ends, and leave everything else", () => {
+  it("escape only quotes, backslashes and line ends", () => {
     expect(series([gauge("m", { a: 'q"b\\s\nl\tü{},=' })])).toEqual([String.raw`m{a="q\"b\\s\nl${"\t"}ü{},="}`]);
   });
 
-  it("write other values as JSON does", () => {
+  it("write other values as JSON", () => {
     const labels = {
       a: { boolValue: true },
       b: { intValue: "9007199254740993" },
@@ -81,7 +81,7 @@ describe("labels", () => {
     ]);
   });
 
-  it("follow a change of keys from point to point", () => {
+  it("use each point's keys if they change from point to point", () => {
     const dataPoints = [
       labelled({ a: "1", b: "2" }),
       labelled({ b: "2", a: "1" }),
@@ -100,19 +100,19 @@ describe("labels", () => {
     ]);
   });
 
-  it("are never more than the store takes: the least informative of the resource go first", () => {
+  it("never exceed the store's limit: the least informative ones of the resource are dropped first", () => {
     const [line = ""] = series([gauge("m", many("p", 10))], { ...many("a", 40), "k8s.pod.uid": "u", "service.name": "s" });
     expect(line.match(/="/g)).toHaveLength(MAX_LABELS);
     expect(line).toMatch(/^m\{job="s",k8s_pod_uid="u",service_name="s",a0="1".*p9="1"\}$/);
     expect(convert([gauge("m", many("p", MAX_LABELS + 1))])).toEqual({ lines: [], dropped: { too_many_labels: 1 } });
   });
 
-  it("are cut to the length that the store takes, between two characters", () => {
+  it("are truncated to the store's limit, between two characters", () => {
     const [line = ""] = series([gauge("m", { a: "ü".repeat(3000) })]);
     expect(line).toBe(`m{a="${"ü".repeat(512)}"}`);
   });
 
-  it("say nothing of the scope", () => {
+  it("omit the scope", () => {
     expect(series([gauge("m")])).toEqual(["m"]);
   });
 });
@@ -125,6 +125,6 @@ it("attributes of a point take time in proportion to their number", () => {
   expect((user + system) / 1000).toBeLessThan(1200);
 });
 
-it("of a resource are cut to what could ever be written, because each point may walk through them", () => {
+it("of a resource are limited to what can be written, because each point may iterate over them", () => {
   expect(new ResourceLabels(attributes(many("r", 1000))).names).toHaveLength(2 * MAX_LABELS);
 });

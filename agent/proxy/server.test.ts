@@ -55,7 +55,7 @@ describe("routes", () => {
     expect(sent && isSignedWith("ak_first", sent)).toBe(true);
   });
 
-  it("splits text over 32 MiB into posts that must all succeed, and sends the same again when one does not", async () => {
+  it("splits text over 32 MiB into requests that must all succeed, and repeats them if one does not", async () => {
     let posts = 0;
     const digests: string[] = [];
     const backend = await startBackend((received, response) => {
@@ -76,13 +76,13 @@ describe("routes", () => {
     expect(lines).toHaveLength(40_000);
   });
 
-  it("answers success without a request when metrics hold nothing to send", async () => {
+  it("returns success without a request if metrics are empty", async () => {
     const { backend, proxy } = await startBoth();
     expect(await post(proxy, "/v1/metrics", "{}")).toMatchObject({ status: 200 });
     expect(backend.received).toHaveLength(0);
   });
 
-  it("passes nothing of the caller's headers on", async () => {
+  it("drops all headers of the client", async () => {
     const { backend, proxy } = await startBoth();
     await post(proxy, "/v1/logs", "{}", {
       "x-key-hash": "f".repeat(64),
@@ -104,13 +104,13 @@ describe("routes", () => {
   });
 });
 
-describe("it is no signing oracle", () => {
+describe("the proxy is no signing oracle", () => {
   const targets = [
     "/ /v1/logs/ /v1/logs?x=1 /v1/logs#x //v1/logs /v1/./logs /v1/../v1/logs /v1/logs/../../api/clusters/rotate-key",
     "/v1/%6cogs /v1/logs%00 /V1/LOGS /ingest /ingest/traces /ingest/logs/otlp /heartbeat /api/clusters/rotate-key",
     "/api/v1/agents/x/config /__proto__ /constructor * http://127.0.0.1:PORT/v1/logs http://elsewhere.example/v1/logs",
   ].flatMap((line) => line.split(" "));
-  it.each(targets)("answers 404 or 400 to POST %s and asks the backend nothing", async (target) => {
+  it.each(targets)("returns 404 or 400 to POST %s without a request to the backend", async (target) => {
     const { backend, proxy } = await startBoth();
     const line = target.replace("PORT", String(proxy.port));
     const answer = await sendRaw(
@@ -128,7 +128,7 @@ describe("it is no signing oracle", () => {
     expect(backend.received).toHaveLength(0);
   });
 
-  it("tunnels nothing: CONNECT is cut off", async () => {
+  it("rejects CONNECT", async () => {
     const { backend, proxy } = await startBoth();
     const { host } = new URL(backend.url);
     const answer = await sendRaw(
@@ -148,7 +148,7 @@ describe("it is no signing oracle", () => {
     "10.0.0.1:PORT",
     "PORT",
     "",
-  ])("refuses the Host %j", async (host) => {
+  ])("rejects the Host %j", async (host) => {
     const { backend, proxy } = await startBoth();
     const name = host.replace("PORT", String(proxy.port));
     const answer = await sendRaw(proxy, `POST /v1/logs HTTP/1.1\r\nHost: ${name}\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}`);
@@ -160,7 +160,7 @@ describe("it is no signing oracle", () => {
     ["no Host", ""],
     ["two Hosts", "Host: 127.0.0.1:PORT\r\nHost: 127.0.0.1:PORT\r\n"],
     ["a page's Origin", "Host: 127.0.0.1:PORT\r\nOrigin: http://evil.example\r\n"],
-  ])("refuses a request with %s", async (_, headers) => {
+  ])("rejects a request with %s", async (_, headers) => {
     const { backend, proxy } = await startBoth();
     const lines = headers.replaceAll("PORT", String(proxy.port));
     const answer = await sendRaw(proxy, `POST /v1/logs HTTP/1.1\r\n${lines}Content-Length: 2\r\nConnection: close\r\n\r\n{}`);
@@ -168,7 +168,7 @@ describe("it is no signing oracle", () => {
     expect(backend.received).toHaveLength(0);
   });
 
-  it.each(["localhost", "127.0.0.1", "[::1]", "LOCALHOST"])("answers under its own name %s", async (name) => {
+  it.each(["localhost", "127.0.0.1", "[::1]", "LOCALHOST"])("returns its own error for %s", async (name) => {
     const { proxy } = await startBoth();
     const answer = await sendRaw(
       proxy,
@@ -188,7 +188,7 @@ describe("it is no signing oracle", () => {
     await expect(startWith("http://127.0.0.1:1", { listen: { host: "0.0.0.0", port: 0 } })).rejects.toThrow(/loopback/);
   });
 
-  it("signs one request, not a second hidden behind it", async () => {
+  it("signs one request, but not a second one hidden behind it", async () => {
     const { backend, proxy } = await startBoth();
     const host = `Host: 127.0.0.1:${proxy.port}\r\n`;
     await sendRaw(
@@ -199,8 +199,8 @@ describe("it is no signing oracle", () => {
   });
 });
 
-describe("its end", () => {
-  it("waits for the answer of a request under way", async () => {
+describe("shutdown", () => {
+  it("waits for the response to a request in progress", async () => {
     const answers: (() => void)[] = [];
     const backend = await startBackend((received, response) => void answers.push(() => accept(received, response)));
     const upstream = createUpstream({ backendUrl: backend.url });
@@ -221,7 +221,7 @@ describe("its end", () => {
     await expect(post(proxy, "/v1/logs")).rejects.toThrow(/ECONNREFUSED/);
   });
 
-  it("gives up a request whose caller is gone, without counting it", async () => {
+  it("aborts a request whose client disconnects, without counting it", async () => {
     const gone = Promise.withResolvers<void>();
     const { backend, proxy } = await startBoth((_, response) => void response.once("close", () => gone.resolve()));
     const caller = new Agent();
@@ -238,7 +238,7 @@ describe("its end", () => {
 });
 
 describe("connections", () => {
-  it("are 512 at most, and those that are there go on", async () => {
+  it("are limited to 512, and existing ones continue", async () => {
     const { proxy } = await startBoth();
     const sockets = Array.from({ length: 520 }, () => connect(proxy.port, "127.0.0.1").on("error", () => {}));
     open.push({ [Symbol.asyncDispose]: async () => sockets.forEach((socket) => socket.destroy()) });
@@ -251,7 +251,7 @@ describe("connections", () => {
 });
 
 describe("secrets", () => {
-  it("never shows keys or signatures in a log or in the status", async () => {
+  it("are in no log and no status", async () => {
     const { backend, proxy } = await startBoth(errorAnswer(401, "unknown_key"), { credentials: credentialSource("ak_first", "ak_second") });
     await post(proxy, "/v1/logs");
     await post(proxy, "/v1/metrics", METRICS);

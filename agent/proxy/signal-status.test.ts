@@ -4,7 +4,7 @@ import { accept, closeAll, post, startBoth } from "./proxy.fixture.ts";
 afterEach(closeAll);
 
 describe("an outage", () => {
-  it("is logged when it begins and when it ends, not for each request", async () => {
+  it("is logged at its start and its end, not for each request", async () => {
     let nowMs = 0;
     const { backend, proxy } = await startBoth((_, response) => response.writeHead(500).end(), { nowMs: () => nowMs });
     for (let request = 0; request < 5; request++) await post(proxy, "/v1/logs");

@@ -65,12 +65,12 @@ const leftWithoutMark = () => writeFileSync(join(mkdirs(root, "queue"), "undeliv
 const undelivered = (folder: string) => readFileSync(join(folder, "queue", "undelivered"), "utf8");
 
 describe("the state on a node", () => {
-  test("of the first identity is where it always was, and its own again after a restart", () => {
+  test("of the first identity stays at its original path, and is its own again after a restart", () => {
     expect(leftBy(key("a"))).toBe(root);
     expect(held(as(key("a"))).folder).toBe(root);
   });
 
-  test("of another organisation is not given to the next, in whatever namespace, nor changed; its owner finds it again", () => {
+  test("of another organisation is not given to or changed by the next, in any namespace, and its owner finds it again", () => {
     leftBy(key("a"));
     for (const installation of ["telemetry/secret", "orgb/secret"]) {
       const b = held(as(key("b")), installation);
@@ -103,7 +103,7 @@ describe("the state on a node", () => {
     expect(claim(NOT_ENROLLED)).toMatch(/state of another or an unknown installation/);
   });
 
-  test("that an installation collected before it was enrolled is the one's that it enrols as", () => {
+  test("that was collected before enrolment belongs to the identity that enrols", () => {
     const state = held(NOT_ENROLLED);
     writeFileSync(join(mkdirs(state.folder, "queue"), "undelivered"), "early");
     expect(state.accepts(key("a"))).toBe(true);
@@ -114,7 +114,7 @@ describe("the state on a node", () => {
     expect(held(as(key("a"))).folder).toBe(root);
   });
 
-  test("is collected into while the identity is unknown, and sent only once it is the same", () => {
+  test("is collected into while the identity is unknown, and sent only if it is the same", () => {
     leftBy(key("a"));
     expect(claim(UNKNOWN, "other/secret")).toMatch(/can read its key/);
     const state = held(UNKNOWN);
@@ -123,7 +123,7 @@ describe("the state on a node", () => {
     expect(state.accepts(key("a"))).toBe(true);
   });
 
-  test("is left again when it turns out that this agent is another, or not enrolled", async () => {
+  test("is closed if the agent turns out to be another or not enrolled", async () => {
     leftBy(key("a"));
     const stopped = new AbortController();
     for (const now of [undefined, key("b")]) {
@@ -140,7 +140,7 @@ describe("the state on a node", () => {
     await over;
   });
 
-  test("goes with a cluster that was removed and enrolled again in its organisation, by the same installation only", () => {
+  test("is inherited by a cluster that is enrolled again in its organisation, by the same installation only", () => {
     const running = held(as(key("a", { org: undefined })));
     mkdirs(root, "queue");
     running.noteOrg("a", "org-1");
@@ -174,13 +174,13 @@ describe("the state on a node", () => {
     expect(readdirSync(root)).toContain("identities");
   });
 
-  test("that cannot be written is said so with what to do", () => {
+  test("that is not writable is reported with what to do", () => {
     writeFileSync(join(root, "file"), "");
     const dir = new StateDir({ root: join(root, "file", "x"), installation: "i", holder: "h", log: pino({ level: "silent" }) });
     expect(() => dir.claim(as(key("a")))).toThrow(/^STATE_DIR \S+: .* set it to a writable folder/);
   });
 
-  test("lets only its own identity sign", async () => {
+  test("is signed by its own identity only", async () => {
     const state = held(as(key("a")));
     let now: Credential | undefined = key("a");
     const source = credentialsFor(state, { current: () => now, refresh: () => Promise.resolve(now) });
@@ -233,24 +233,24 @@ describe("two agents of one identity on one node", () => {
     return pid;
   };
 
-  test("are distinguished: the second is refused and changes nothing, until the first is killed", async () => {
+  test("are detected: the second is rejected and changes nothing until the first is killed", async () => {
     expect(await printed([])).not.toBe("1");
   });
 
-  test.skipIf(!canUnshare())("are distinguished if both are pid 1 (needs root)", async () => {
+  test.skipIf(!canUnshare())("are detected if both have pid 1 (needs root)", async () => {
     expect(await printed(NAMESPACE)).toBe("1");
   });
 });
 
 describe("other users of the machine", () => {
-  test.each([0o755, 0o750])("cannot open the lock in a folder that was made with mode %o", (mode) => {
+  test.each([0o755, 0o750])("cannot open the lock in a folder with mode %o", (mode) => {
     chmodSync(root, mode);
     writeFileSync(join(root, "lock"), "", { mode: 0o644 });
     held(as(key("a")));
     expect([statSync(root).mode & 0o777, statSync(join(root, "lock")).mode & 0o777]).toEqual([0o700, 0o600]);
   });
 
-  test("get no lock file that they can open, whatever the umask", () => {
+  test("cannot open the lock file, whatever the umask", () => {
     const before = process.umask(0);
     try {
       held(as(key("a")));
@@ -260,7 +260,7 @@ describe("other users of the machine", () => {
     expect(statSync(join(root, "lock")).mode & 0o777).toBe(0o600);
   });
 
-  test("keep their folder when STATE_DIR is one that they use", () => {
+  test("keep access to their folder if it is the STATE_DIR", () => {
     chmodSync(root, 0o755);
     writeFileSync(join(root, "something-else"), "");
     held(as(key("a")));

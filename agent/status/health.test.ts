@@ -36,13 +36,13 @@ async function get(path: string, status: Partial<AgentStatus>, collectorHealthy 
 }
 
 describe("the agent's health", () => {
-  test("on a port that is taken says which setting to change", async () => {
+  test("on a port in use names the setting to change", async () => {
     await get("/healthz", {});
     const second = startHealthServer({ host: "127.0.0.1", port: server?.port ?? 0 }, {} as HealthSource);
     await expect(second).rejects.toThrow(/^HEALTH_LISTEN: cannot listen on 127\.0\.0\.1:\d+: the port is in use/);
   });
 
-  test("is alive from the first moment, and not ready with the reasons", async () => {
+  test("is alive immediately, and not ready with the reasons", async () => {
     expect((await get("/healthz", {})).status).toBe(200);
     await server?.[Symbol.asyncDispose]();
     const ready = await get("/readyz", {});
@@ -51,7 +51,7 @@ describe("the agent's health", () => {
     expect(ready.text).toContain("not started yet");
   });
 
-  test("is ready when it is enrolled and the collector runs, also while nothing gets through, and says so", async () => {
+  test("is ready if it is enrolled and the collector runs, even if no data is delivered, which it reports", async () => {
     const none = { lastSuccess: null, accepted: 0, retried: 4, refused: 0, acceptedBytes: 0, droppedPoints: {} };
     const failing = { ...none, lastError: { at: "", message: "answered 503" }, failingSince: "2026-01-01T00:00:00Z" };
     const fine = { ...none, lastError: null, failingSince: null };
@@ -64,7 +64,7 @@ describe("the agent's health", () => {
     expect(JSON.parse(answer.text)).toMatchObject({ ready: true, failing: [{ signal: "logs", error: "answered 503" }] });
   });
 
-  test("is ready with a problem that keeps nothing from being signed, and warns of it", async () => {
+  test("is ready with a problem that does not prevent signing, and warns of it", async () => {
     const problem = { code: "failing", message: "the backend refused /api/clusters/rotate-key" };
     const answer = await get("/readyz", { identity: { ...IDENTITY, problem }, collector: RUNNING });
     expect(answer.status).toBe(200);
@@ -91,14 +91,14 @@ describe("the agent's health", () => {
     expect(answer.text).toContain(words);
   });
 
-  test("is offered to Prometheus", async () => {
+  test("is exported to Prometheus", async () => {
     const { text } = await get("/metrics", { identity: IDENTITY, collector: RUNNING });
     expect(text).toMatch(/^# TYPE atherops_agent_collector_restarts_total counter\natherops_agent_collector_restarts_total 2$/m);
     expect(text).toMatch(/^atherops_agent_key_age_days 3$/m);
     expect(text).toMatch(/^atherops_agent_info\{program="p",version="1"\} 1$/m);
   });
 
-  test("reports to Prometheus what was left out, and why", async () => {
+  test("exports to Prometheus what was left out, and why", async () => {
     const of = { lastSuccess: null, lastError: null, failingSince: null, accepted: 1, retried: 0, refused: 0, acceptedBytes: 9 };
     const metrics = { ...of, droppedPoints: { delta: 3, bad_time: 1 } };
     const logs = { ...of, droppedPoints: { too_large: 2 } };
@@ -108,13 +108,13 @@ describe("the agent's health", () => {
     expect(text).toContain('atherops_agent_records_dropped_total{signal="logs",reason="too_large"} 2\n');
   });
 
-  test("answers other paths and methods with a message", async () => {
+  test("returns a message for other paths and methods", async () => {
     expect((await get("/secret", {})).status).toBe(404);
     const answer = await fetch(`http://127.0.0.1:${server?.port}/healthz`, { method: "POST" });
     expect(answer.status).toBe(405);
   });
 
-  test("asks the collector once for all who want to know at the same time whether it is healthy", async () => {
+  test("queries the collector's health once for all concurrent requests", async () => {
     const { promise: healthy, resolve } = Promise.withResolvers<boolean>();
     const asked = { questions: 0, ofCollector: 0 };
     const source = sourceOf({ identity: IDENTITY, collector: RUNNING });
@@ -134,7 +134,7 @@ describe("the agent's health", () => {
     expect(asked.ofCollector).toBe(1);
   });
 
-  test("asks the collector seldom for metrics that many want at the same time", async () => {
+  test("queries the collector's metrics rarely for many concurrent requests", async () => {
     let asked = 0;
     const hung = createServer(() => void asked++).listen(0, "127.0.0.1");
     await once(hung, "listening");
@@ -152,7 +152,7 @@ describe("the agent's health", () => {
     }
   });
 
-  test("has 64 connections for an address, and goes on answering on them", async () => {
+  test("accepts 64 connections per address, and continues to serve them", async () => {
     server = await startHealthServer({ host: "127.0.0.1", port: 0 }, sourceOf({}));
     const { port } = server;
     const sockets: Socket[] = [];
@@ -171,7 +171,7 @@ describe("the agent's health", () => {
     for (const socket of sockets) socket.destroy();
   });
 
-  test("hears a connection out only when it takes one answer after the other", async () => {
+  test("keeps a connection open only if the client waits for each response", async () => {
     server = await startHealthServer({ host: "127.0.0.1", port: 0 }, sourceOf({}));
     const ask = "GET /status HTTP/1.1\r\nHost: x\r\n\r\n";
     const socket = connect(server.port, "127.0.0.1").on("error", () => {});

@@ -24,7 +24,7 @@ function loop(answer: () => BackendError | undefined, refusedKey?: RefusedKey) {
   return { beating: new HeartbeatLoop(stub<ConstructorParameters<typeof HeartbeatLoop>[0]>(options)), heartbeat, warnings };
 }
 
-test("a backend that has heartbeats wait is not called away: no warning, no error in the status, and the next one comes", async () => {
+test("a 429 for a heartbeat is no outage: no warning, no error in the status, and the next one is sent", async () => {
   let beats = 0;
   const { beating, heartbeat, warnings } = loop(() => (++beats % 3 === 0 ? undefined : later));
   await using _ = beating;
@@ -32,7 +32,7 @@ test("a backend that has heartbeats wait is not called away: no warning, no erro
   expect([beating.status(), warnings]).toEqual([{ lastSuccess: expect.any(String), lastError: null }, []]);
 });
 
-test("where it goes on for longer than a node may be silent, that is said once, and is over with the next success", async () => {
+test("429 for longer than the node's timeout is logged once, until the next success", async () => {
   let full = true;
   const { beating, heartbeat, warnings } = loop(() => (full ? later : undefined));
   await using _ = beating;
@@ -42,7 +42,7 @@ test("where it goes on for longer than a node may be silent, that is said once, 
   await vi.waitFor(() => expect(beating.status()).toEqual({ lastSuccess: expect.any(String), lastError: null }), PATIENTLY);
 });
 
-test("a key that is refused for ever is used ever less often, and that is logged once", async () => {
+test("backs off from a key that is rejected permanently, and logs it once", async () => {
   const refused = new BackendError("revoked_key", "the cluster was removed", { status: 401 });
   let nowMs = 0;
   const { beating, heartbeat, warnings } = loop(() => refused, new RefusedKey(() => (nowMs += 1000)));

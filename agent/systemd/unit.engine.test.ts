@@ -41,27 +41,27 @@ async function exitOf(env: NodeJS.ProcessEnv): Promise<{ code: number; said: str
   return { code, said };
 }
 
-test("the main process is the only one that systemd starts, and only its exit code 2 ends the unit", () => {
+test("systemd starts only the main process, and only exit code 2 stops the unit", () => {
   const unit = readFileSync(new URL("atherops-otel-agent.service", import.meta.url), "utf8");
   expect(unit.match(/^Exec\w+=/gm)).toEqual(["ExecStart="]);
   expect(unit).toMatch(/^RestartPreventExitStatus=2$/m);
 });
 
-test("it ends with 2 for wrong settings", async () => {
+test("exits with 2 for invalid settings", async () => {
   expect(await exitOf(await environment({ SIGNALS: "smoke" }))).toMatchObject({
     code: 2,
     said: expect.stringContaining("SIGNALS") as string,
   });
 });
 
-test("it ends with 2 for a configuration that the collector refuses", async () => {
+test("exits with 2 for a configuration that the collector rejects", async () => {
   const overlay = join(folder, "overlay.yaml");
   writeFileSync(overlay, "receivers: {otlp: {protocol: {}}}\n");
   const { code, said } = await exitOf(await environment({ COLLECTOR_CONFIG_FILE: overlay }));
   expect([code, said]).toEqual([2, expect.stringMatching(/the collector rejects the configuration.*protocol/s)]);
 });
 
-test("it goes on where the check of a first start was killed, as when memory is short", async () => {
+test("restarts if the validation at the first start was killed, as when memory is short", async () => {
   const env = await environment({});
   const killed = join(folder, "otelcol-killed");
   writeFileSync(killed, `#!/bin/sh\nif [ "$1" = validate ]; then kill -9 $$; fi\nexec ${env["OTELCOL_PATH"]} "$@"\n`, { mode: 0o755 });

@@ -11,7 +11,7 @@ const NOW = Date.parse("2026-11-21T10:00:00Z");
 const date = (ms: number): string => new Date(ms).toUTCString();
 
 describe("the signing clock", () => {
-  test("is this machine's until the backend's is known, and while they differ by less than can be measured", () => {
+  test("uses this machine's time until the backend's is known, and while the difference is too small to measure", () => {
     const { clock, lines } = at(NOW);
     expect(clock.nowUnixS()).toBe(NOW / 1000);
     clock.observe(date(NOW + 1000), NOW, NOW + 200);
@@ -21,7 +21,7 @@ describe("the signing clock", () => {
     expect(lines).toEqual([]);
   });
 
-  test("signs inside the backend's window when this machine is hours wrong, and logs it once at each end", () => {
+  test("signs within the backend's window if this machine is hours off, and logs it once at each end", () => {
     const { clock, lines, local } = at(NOW);
     for (let i = 0; i < 3; i++) clock.observe(date(NOW + 7_200_000), NOW, NOW + 100);
     expect(Math.abs(clock.nowUnixS() - (NOW + 7_200_000) / 1000)).toBeLessThan(1);
@@ -33,7 +33,7 @@ describe("the signing clock", () => {
     expect(lines).toHaveLength(2);
   });
 
-  test("learns nothing from an answer that took too long, or during which this machine's clock was set back", () => {
+  test("ignores a response that took too long, or during which this machine's clock was set back", () => {
     const { clock } = at(NOW);
     clock.observe(date(NOW + 60_000), NOW, NOW + 40_000);
     clock.observe(date(NOW + 60_000), NOW, NOW - 5_000);

@@ -76,7 +76,7 @@ async function bundled(): Promise<string> {
 }
 
 describe("requests", () => {
-  it("keep their path exactly as given, and reuse connections", async () => {
+  it("keep their path unchanged, and reuse connections", async () => {
     const connections = new Set<Socket>();
     const server = createServer(echo).on("connection", (socket: Socket) => connections.add(socket));
     const port = await listen(server);
@@ -113,14 +113,14 @@ describe("requests", () => {
     });
   });
 
-  it("are given up when no answer comes in time", async () => {
+  it("time out without a response", async () => {
     const port = await listen(createServer(() => {}));
     const upstream = upstreamTo({ backendUrl: `http://127.0.0.1:${port}` });
     const late = upstream.request({ method: "GET", path: "/", signal: AbortSignal.timeout(50) });
     await expect(late).rejects.toThrow(/stopped waiting/);
   });
 
-  it("take no more of an answer than anything that the backend says, and end its connection", async () => {
+  it("stop reading a response beyond the backend's maximum size, and close its connection", async () => {
     const ended = Promise.withResolvers<void>();
     const endless: RequestListener = (_, response) => {
       response.once("close", () => ended.resolve());
@@ -136,7 +136,7 @@ describe("requests", () => {
     await ended.promise;
   });
 
-  it("fail when their answer breaks off", async () => {
+  it("fail if the response is truncated", async () => {
     const half: RequestListener = (_, response) => {
       response.writeHead(200, { "content-length": 10 }).write("half", () => response.destroy());
     };
@@ -144,7 +144,7 @@ describe("requests", () => {
     await expect(get(upstreamTo({ backendUrl: `http://127.0.0.1:${port}` }))).rejects.toMatchObject({ wasConnected: true });
   });
 
-  it("say whether the connection ever stood", async () => {
+  it("report whether the connection was ever established", async () => {
     const port = await listen(createServer((request) => void request.socket.destroy()));
     const broken = await get(upstreamTo({ backendUrl: `http://127.0.0.1:${port}` })).catch((error: unknown) => error);
     expect(broken).toMatchObject({
@@ -161,7 +161,7 @@ describe("requests", () => {
 });
 
 describe("trust", () => {
-  it("keeps working connections if the file of authorities cannot be read when they are renewed", async () => {
+  it("keeps connections if the CA file cannot be read when they are renewed", async () => {
     const port = await listen(createTlsServer({ key: first.key, cert: first.cert }, echo));
     const caFile = join(folder.path, "removed.pem");
     writeFileSync(caFile, readFileSync(first.caFile));
@@ -173,20 +173,20 @@ describe("trust", () => {
     expect(await get(upstream)).toMatchObject({ status: 200 });
   });
 
-  it("is refused to a certificate of an unknown authority", async () => {
+  it("rejects a certificate of an unknown authority", async () => {
     const port = await listen(createTlsServer({ key: first.key, cert: first.cert }, echo));
     await expect(get(upstreamTo({ backendUrl: `https://localhost:${port}` }))).rejects.toThrow(/certificate/);
     await expect(get(upstreamTo({ backendUrl: `https://localhost:${port}`, caFile: second.caFile }))).rejects.toThrow(/certificate/);
   });
 
-  it("is given to the authority of the file", async () => {
+  it("accepts the authority of the CA file", async () => {
     const port = await listen(createTlsServer({ key: first.key, cert: first.cert }, echo));
     for (const host of ["localhost", "127.0.0.1"]) {
       expect(await get(upstreamTo({ backendUrl: `https://${host}:${port}`, caFile: first.caFile }))).toMatchObject({ status: 200 });
     }
   });
 
-  it("is given to the authorities of the system as well, with a file and without", async () => {
+  it("accepts the system's authorities as well, with a CA file and without", async () => {
     const port = await listen(createTlsServer({ key: first.key, cert: first.cert }, echo));
     for (const caFile of [undefined, second.caFile]) {
       const options = { backendUrl: `https://localhost:${port}`, ...(caFile && { caFile }) };
@@ -194,7 +194,7 @@ describe("trust", () => {
     }
   });
 
-  it("follows a replaced file without a restart", async () => {
+  it("follows a replaced CA file without a restart", async () => {
     const caFile = join(folder.path, "followed.pem");
     writeFileSync(caFile, readFileSync(first.caFile));
     let nowMs = 0;
@@ -224,14 +224,14 @@ describe("an outgoing proxy", () => {
     ["backend.test", "https://backend.test:8443"],
     ["*", "https://backend.test:8443"],
     ["other.test, 127.0.0.0/8 0.0.0.0/31", "https://0.0.0.0:1"],
-  ])("is left out for NO_PROXY=%s and %s", async (noProxy, backendUrl) => {
+  ])("is not used for NO_PROXY=%s and %s", async (noProxy, backendUrl) => {
     const proxy = await openProxy(1);
     const upstream = upstreamTo({ backendUrl, httpsProxy: `http://127.0.0.1:${proxy.port}`, noProxy });
     await expect(get(upstream)).rejects.toThrow(`no response from ${backendUrl}`);
     expect(proxy.asked).toEqual([]);
   });
 
-  it("that never answers is given up like any other connection", async () => {
+  it("that never responds times out like any other connection", async () => {
     const silent = await listen(createServer().on("connect", (_, socket) => open.push(() => socket.destroy())));
     const options = { backendUrl: "https://backend.test:8443", httpsProxy: `http://127.0.0.1:${silent}`, connectTimeoutMs: 300 };
     await expect(get(upstreamTo(options))).rejects.toThrow(UpstreamError);
@@ -246,7 +246,7 @@ describe("an outgoing proxy", () => {
     it.each([
       ["https", "https://backend.test:8443", "CONNECT backend.test:8443"],
       ["http", "http://backend.test:8080", "GET http://backend.test:8080/x"],
-    ])("takes %s, with its user and password", async (scheme, backendUrl, asked) => {
+    ])("uses %s, with its user and password", async (scheme, backendUrl, asked) => {
       const backend = await listen(createTlsServer({ key: first.key, cert: first.cert }, echo));
       const proxy = await openProxy(backend);
       const url = `http://user:p%40ss@127.0.0.1:${proxy.port}`;
@@ -261,7 +261,7 @@ describe("an outgoing proxy", () => {
     });
   });
 
-  it("is never asked for loopback, nor for https when only HTTP_PROXY is set", async () => {
+  it("is never used for loopback, nor for https if only HTTP_PROXY is set", async () => {
     const port = await listen(createServer(echo));
     const proxy = await openProxy(port);
     const proxyUrl = `http://127.0.0.1:${proxy.port}`;
@@ -272,7 +272,7 @@ describe("an outgoing proxy", () => {
     expect(proxy.asked).toEqual([]);
   });
 
-  it("that refuses is named without its password", async () => {
+  it("that rejects a request is named without its password", async () => {
     const port = await listen(
       createServer().on("connect", (_, socket) => socket.end("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")),
     );

@@ -20,14 +20,14 @@ function requestsWhileRefused(seconds: number): { requests: number; longestPause
   return { requests, longestPauseS };
 }
 
-test("a key that is refused for ever is tried ever less often, and at least every five minutes", () => {
+test("retries a key that is rejected permanently with backoff, and at least every five minutes", () => {
   expect(requestsWhileRefused(60).requests).toBeLessThan(20);
   const day = requestsWhileRefused(86_400);
   expect(day.requests).toBeLessThan(350);
   expect(day.longestPauseS).toBeLessThanOrEqual(301);
 });
 
-test("one request at a time tries a refused key, and the next may when it had another outcome", () => {
+test("lets one request at a time try a rejected key, until it succeeds", () => {
   let nowMs = 0;
   const refusedKey = new RefusedKey(() => nowMs);
   refusedKey.refused(key("a"), "why");
@@ -40,7 +40,7 @@ test("one request at a time tries a refused key, and the next may when it had an
   expect(refusedKey.pause(key("a"))).toBeUndefined();
 });
 
-test("another key is used at once, and so is the same one when the backend accepted it", () => {
+test("uses another key immediately, and the same one once the backend accepted it", () => {
   const refusedKey = new RefusedKey(() => 0);
   refusedKey.refused(key("a"), "why");
   expect(refusedKey.pause(key("b"))).toBeUndefined();
@@ -48,7 +48,7 @@ test("another key is used at once, and so is the same one when the backend accep
   expect(refusedKey.pause(key("a"))).toBeUndefined();
 });
 
-test("only what the backend says of the key itself counts", () => {
+test("counts only backend errors about the key itself", () => {
   const refusals = [isKeyRefusal(401, "revoked_key"), isKeyRefusal(401, "unknown_key")];
   expect(refusals).toEqual([true, true]);
   expect([isKeyRefusal(401, undefined), isKeyRefusal(401, "stale_timestamp"), isKeyRefusal(403, "forbidden")]).toEqual([

@@ -62,7 +62,7 @@ function logs(service: string, body: object, attributes: object[] = []): object 
   return { resourceLogs: [{ resource: { attributes: [string("service.name", service)] }, scopeLogs: [{ logRecords }] }] };
 }
 
-test("patterns are made unreadable in lines, structured bodies and attributes of any type; dropped records do not come", async () => {
+test("redacts bodies, structured bodies and attributes of any type, and drops the records that match", async () => {
   const nested = { kvlistValue: { values: [{ key: "inner", value: { arrayValue: { values: [{ stringValue: CARD }] } } }] } };
   await send("logs", logs("noisy", { stringValue: "dropped" }));
   await send(
@@ -83,7 +83,7 @@ test("patterns are made unreadable in lines, structured bodies and attributes of
   expect(stored.join("")).not.toMatch(/4111|hunter2|chatter/);
 });
 
-test("half of the traces come, whole, without what is dropped or to be unreadable", async () => {
+test("samples half of the traces as a whole, with drops and redactions applied", async () => {
   const ids = Array.from({ length: TRACES }, (_, i) => `${i.toString(16).padStart(2, "0")}a7651916cd43dd8448eb211c80319`.padEnd(32, "c"));
   const span = (traceId: string, spanId: string, name: string): object => {
     const at = `${Date.now()}000000`;

@@ -58,7 +58,7 @@ async function seen(message: string): Promise<void> {
 const arrived = (message: string): Promise<SinkRecord> =>
   eventually(`"${message.slice(0, 40)}" arrives`, () => sink.records.find(({ body }) => body === message));
 
-test.skipIf(!canRunJournald)("an entry has its unit, level and time, and what its text says of them itself (needs root)", async () => {
+test.skipIf(!canRunJournald)("parses unit, level and time of an entry, and the level and time in its message (needs root)", async () => {
   const trace = "0af7651916cd43dd8448eb211c80319c";
   const json = JSON.stringify({ level: "debug", msg: "a", trace_id: trace });
   const long = "ä".repeat(10_000);
@@ -80,14 +80,14 @@ test.skipIf(!canRunJournald)("an entry has its unit, level and time, and what it
   expect(sink.lines).not.toContain("from before the first start");
 });
 
-test.skipIf(!canRunJournald)("what the agent's own unit says is left out (needs root)", async () => {
+test.skipIf(!canRunJournald)("excludes entries of the agent's own unit (needs root)", async () => {
   journald.write({ message: "sent a line", priority: 6, identifier: "node", unit: "atherops-otel-agent.service" });
   journald.write({ message: "after it", priority: 6, identifier: "app" });
   await arrived("after it");
   expect(sink.lines).not.toContain("sent a line");
 });
 
-test.skipIf(!canRunJournald)("what is written while no collector runs comes with the next one, each entry once (needs root)", async () => {
+test.skipIf(!canRunJournald)("reads entries that were written while no collector ran, each once (needs root)", async () => {
   await collector[Symbol.asyncDispose]();
   const messages = Array.from({ length: 20 }, (_, i) => `while it is away ${i}`);
   for (const message of messages) journald.write({ message, priority: 6, identifier: "app" });
@@ -99,7 +99,7 @@ test.skipIf(!canRunJournald)("what is written while no collector runs comes with
   expect(sink.lines.filter((line) => line === "disk is full")).toHaveLength(1);
 });
 
-test("without journalctl the agent says so at its start, and what to do", () => {
+test("logs at startup that journalctl is missing, and what to do", () => {
   const env = { BACKEND_URL: "https://b.example", JOURNALD: "true", JOURNALCTL_PATH: "/nowhere/journalctl" };
   const { settings } = readSettings("host", env);
   expect(() => collectorProgram(settings)).toThrow(SettingsError);

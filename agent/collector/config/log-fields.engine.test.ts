@@ -213,7 +213,7 @@ describe.each(["cluster", "host"] as const)("on a %s", (identity) => {
   });
 });
 
-test("a stack trace is one record where multilineStart matches, and its level is that of its first line", () => {
+test("joins a stack trace into one record by multilineStart, with the level of its first line", () => {
   const traces = records.cluster.get("java") ?? [];
   expect(traces.map(({ body, severityText }) => [body, severityText])).toEqual([
     [STACK_TRACE.join("\n"), "ERROR"],
@@ -221,7 +221,7 @@ test("a stack trace is one record where multilineStart matches, and its level is
   ]);
 });
 
-test("every line of a pod that never writes like multilineStart is a record of its own, as if the value were not set", () => {
+test("keeps each line separate for a pod that writes no line that matches multilineStart", () => {
   const expected = UNLIKE.map((name) => {
     const { line, level, timeMs = WRITTEN_MS, traceId = "" } = ROWS[name] as Row;
     return { body: line, level, timeMs, traceId };

@@ -9,7 +9,7 @@ import { parseHostConfig, RemoteConfigError, RemoteConfigLoop, type RemoteConfig
 const RULES: RemoteConfigRules = { allowed: ["/var/log/**"], forbidden: ["/var/log/own"], signals: ["metrics", "logs"] };
 
 describe("a remote configuration", () => {
-  test("may set intervals, log paths, signals and log level", () => {
+  test("sets intervals, log paths, signals and log level", () => {
     const config = {
       intervals: { metrics: "1m30s", heartbeat: "10s" },
       log_paths: ["/var/log/app/*.log"],
@@ -42,13 +42,13 @@ describe("a remote configuration", () => {
     [{ log_level: "loud" }, "log_level"],
     [null, "config"],
     [[], "config"],
-  ])("%j is refused, naming %s", (config, name) => {
+  ])("rejects %j and names %s", (config, name) => {
     expect(() => parseHostConfig(config, RULES)).toThrow(RemoteConfigError);
     expect(() => parseHostConfig(config, RULES)).toThrow(name);
   });
 });
 
-describe("the loop", () => {
+describe("the polling loop", () => {
   /** A server with one configuration, polled every few milliseconds until `until` is true; returns the etags of the requests. */
   async function poll(
     apply: (attempt: number) => Promise<void>,
@@ -84,7 +84,7 @@ describe("the loop", () => {
     return { asked, logged, attempts, remembered };
   }
 
-  test("tries again what failed for another reason than the configuration, and says so", async () => {
+  test("retries after a failure that is not about the configuration, and reports it", async () => {
     const full = (attempt: number): Promise<void> =>
       attempt < 3 ? Promise.reject(new Error("no space left on the device")) : Promise.resolve();
     const { asked, logged, attempts, remembered } = await poll(full, (loop, polls) => {
@@ -97,7 +97,7 @@ describe("the loop", () => {
     expect(JSON.parse(remembered)).toMatchObject({ etag: "e", version: "1" });
   });
 
-  test("does not ask again for a configuration that the collector refused", async () => {
+  test("does not request a configuration again that the collector rejected", async () => {
     const refuses = (): Promise<void> => Promise.reject(new CollectorConfigError("no"));
     const { asked, attempts } = await poll(refuses, (_loop, polls) => expect(polls.length).toBeGreaterThan(3));
     expect(asked.slice(0, 3)).toEqual([undefined, "e", "e"]);

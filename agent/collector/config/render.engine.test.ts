@@ -35,7 +35,7 @@ function validate(yaml: string): Promise<void> {
 }
 
 describe("the collector", () => {
-  test.each(CASES)("accepts what is rendered for %s", async (_name, identity, env) => {
+  test.each(CASES)("accepts the configuration for %s", async (_name, identity, env) => {
     // kubeletstats reads the pod's own token when it is made, from a path that exists in pods only; the end-to-end tests run it.
     const overlay = identity === "cluster" && env["SIGNALS"] === undefined ? "receivers: {kubeletstats: null}" : undefined;
     await expect(validate(render(folder, identity, env, overlay))).resolves.toBeUndefined();

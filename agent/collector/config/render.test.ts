@@ -16,17 +16,20 @@ beforeAll(() => void (folder = mkdtempSync(join(tmpdir(), "atherops-render-"))))
 afterAll(() => rmSync(folder, { recursive: true }));
 
 describe("the rendered configuration", () => {
-  test.each(["${file:/etc/shadow}${env:KUBECONFIG}", "x${env:ATHEROPS_FILES_TOKEN}"])("expands nothing in %s", (condition) => {
-    const yaml = render(folder, "cluster", { ...CLUSTER, DROP_LOGS: condition });
-    expect(parse(yaml).processors["filter/drop"]).toMatchObject({ log_conditions: [condition.replaceAll("$", "$$$$")] });
-  });
+  test.each(["${file:/etc/shadow}${env:KUBECONFIG}", "x${env:ATHEROPS_FILES_TOKEN}"])(
+    "does not expand environment variables in %s",
+    (condition) => {
+      const yaml = render(folder, "cluster", { ...CLUSTER, DROP_LOGS: condition });
+      expect(parse(yaml).processors["filter/drop"]).toMatchObject({ log_conditions: [condition.replaceAll("$", "$$$$")] });
+    },
+  );
 
-  test.each(CASES)("of %s is the golden file", async (name, identity, env) => {
+  test.each(CASES)("for %s matches the golden file", async (name, identity, env) => {
     const yaml = render(folder, identity, env).replace(/host\.name\n(\s+)value: .*/, "host.name\n$1value: <hostname>");
     await expect(yaml).toMatchFileSnapshot(`golden/${name}.yaml`);
   });
 
-  test("of a node of a cluster follows the remote configuration", () => {
+  test("of a cluster node follows the remote configuration", () => {
     const { settings } = readSettings("cluster", { ...CLUSTER, STATE_DIR: folder });
     const adjustment = { metricsIntervalMs: 7000, signals: ["metrics"] } as const;
     const { receivers, service } = parse(configFromSettings(settings, { adjustment }));
@@ -34,16 +37,16 @@ describe("the rendered configuration", () => {
     expect(Object.keys(service.pipelines).filter((id) => !id.startsWith("metrics"))).toEqual([]);
   });
 
-  test("is the same bytes for the same settings", () => {
+  test("is byte-identical for the same settings", () => {
     expect(render(folder, "cluster", CLUSTER)).toBe(render(folder, "cluster", CLUSTER));
   });
 
-  test("of a node of which nothing is mounted reads no file and no processor of it, but the kubelet's word", () => {
+  test("contains no receiver or processor for files if nothing is mounted, only the kubelet's", () => {
     const { receivers } = parse(render(folder, "cluster", { ...CLUSTER, HOST_ACCESS: "none" }));
     expect(Object.keys(receivers).sort()).toEqual(["kubeletstats", "otlp", "prometheus/cadvisor"]);
   });
 
-  test("of a node of which /proc and /sys are mounted reports no sizes of file systems: they would be the container's", () => {
+  test("omits file system sizes if only /proc and /sys are mounted, because they would be the container's", () => {
     const { receivers } = parse(render(folder, "cluster", { ...CLUSTER, HOST_ACCESS: "proc" }));
     expect(Object.keys(receivers["hostmetrics"].scrapers).sort()).toEqual(["cpu", "disk", "load", "memory", "paging", "processes"]);
     expect(receivers).toHaveProperty("file_log/pods");
@@ -54,7 +57,7 @@ describe("the rendered configuration", () => {
     [2500, "5000ms", 32],
     [10_000, "20000ms", 32],
     [60_000, "20000ms", 32],
-  ])("of a host with %i log files pauses %s between passes and reads %s at once", (openLogFiles, pause, atOnce) => {
+  ])("for a host with %i log files pauses %s between passes and reads %s at once", (openLogFiles, pause, atOnce) => {
     const { receivers } = parse(configFromSettings(readSettings("host", HOST).settings, { openLogFiles }));
     expect(receivers["file_log/files"]).toMatchObject({ poll_interval: pause });
     expect(receivers["file_log/files"].max_concurrent_files).toBe(atOnce);
@@ -65,7 +68,7 @@ describe("the rendered configuration", () => {
     ["so they do where the operator takes one out", {}, "processors: {k8s_attributes/files: null}", "kubeConfig"],
     ["all ask the API server where the operator changes one", {}, "processors: {k8s_attributes: {passthrough: true}}", "serviceAccount"],
     ["all ask the API server where the relay is off", { POD_RELAY: "false" }, "", "serviceAccount"],
-  ])("of components that ask for pods: %s", (_what, env, overlay, asks) => {
+  ])("for components that look up pods: %s", (_what, env, overlay, asks) => {
     const all = { ...CLUSTER, WORKLOAD_NAMES: "true", SCRAPE_PODS: "true", ...env };
     const { processors, receivers } = parse(render(folder, "cluster", all, overlay)) as {
       processors: Record<string, { auth_type?: string }>;
@@ -77,12 +80,12 @@ describe("the rendered configuration", () => {
     expect(job.kubernetes_sd_configs[0].kubeconfig_file).toBe(asks === "kubeConfig" ? "${env:KUBECONFIG}" : undefined);
   });
 
-  test("is refused with log policies if the operator changes how pods are looked up, because nothing would be redacted", () => {
+  test("is rejected with log policies if an overlay changes how pods are looked up, because redaction would stop", () => {
     const overlay = "processors: {k8s_attributes: {passthrough: true}}";
     expect(() => render(folder, "cluster", { ...CLUSTER, LOG_POLICIES: "true" }, overlay)).toThrow(/LOG_POLICIES cannot be combined with/);
   });
 
-  test("sends every pipeline to the signing proxy and nowhere else", () => {
+  test("exports every pipeline to the signing proxy only", () => {
     for (const [, identity, env] of CASES) {
       const config = parse(render(folder, identity, env)) as { exporters: Record<string, { endpoint: string }> };
       expect(new Set(Object.values(config.exporters).map(({ endpoint }) => endpoint))).toEqual(new Set(["http://127.0.0.1:9599"]));
@@ -91,7 +94,7 @@ describe("the rendered configuration", () => {
 });
 
 describe("COLLECTOR_CONFIG_FILE", () => {
-  test("adds to maps and to the lists of pipelines, and replaces other lists", () => {
+  test("merges maps and lists of pipelines, and replaces other lists", () => {
     const yaml = render(folder, "host", HOST, OVERLAYS["adds a processor and replaces a list"]);
     const config = parse(yaml);
     expect(config.service.pipelines.traces.processors).toEqual(["memory_limiter", "resource/node", "attributes/team"]);
@@ -99,7 +102,7 @@ describe("COLLECTOR_CONFIG_FILE", () => {
     expect(config.receivers["file_log/files"].storage).toBe("file_storage/checkpoints");
   });
 
-  test("takes a component out with null, and its pipeline when nothing is left to receive", () => {
+  test("removes a component with null, and its pipeline if no receiver is left", () => {
     const yaml = render(folder, "host", HOST, OVERLAYS["takes components out"]);
     const config = parse(yaml);
     expect(config.service.pipelines["metrics/node"]).toBeUndefined();
@@ -118,7 +121,7 @@ describe("COLLECTOR_CONFIG_FILE", () => {
       "service: {telemetry: {logs: {processors: [{batch: {exporter: {otlp: {endpoint: x}}}}]}}}",
       "service.telemetry",
     ],
-  ])("is refused for %s, unless ALLOW_OTHER_EXPORTERS is true", (_what, overlay, words) => {
+  ])("is rejected for %s, unless ALLOW_OTHER_EXPORTERS is true", (_what, overlay, words) => {
     expect(() => render(folder, "host", HOST, overlay)).toThrow(words);
     expect(() => render(folder, "host", HOST, overlay)).toThrow("ALLOW_OTHER_EXPORTERS");
     expect(render(folder, "host", { ...HOST, ALLOW_OTHER_EXPORTERS: "true" }, overlay)).toContain("exporters:");
@@ -127,7 +130,7 @@ describe("COLLECTOR_CONFIG_FILE", () => {
   test.each([
     ["broken: [", "not YAML"],
     ["- a list", "must be a map"],
-  ])("that is %s is refused with a message", (overlay, words) => {
+  ])("that is %s is rejected with a message", (overlay, words) => {
     expect(() => render(folder, "host", HOST, overlay)).toThrow(CollectorConfigError);
     expect(() => render(folder, "host", HOST, overlay)).toThrow(words);
   });

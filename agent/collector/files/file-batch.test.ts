@@ -47,7 +47,7 @@ function keyOf(...lines: Line[]): string | undefined {
   return batchOf(request(...lines)).key;
 }
 
-describe("what leaves the node", () => {
+describe("a batch that leaves the node", () => {
   const TEXTS = [
     'of "quotes" and \\',
     "ünï 𝄞 cödé",
@@ -56,7 +56,7 @@ describe("what leaves the node", () => {
     "",
   ];
 
-  test("has no offsets of lines, and everything else byte for byte", () => {
+  test("contains no line offsets, and is otherwise byte-identical", () => {
     const lines = TEXTS.map((text, i): Line => ({ text, turned: i % 2 === 0 }));
     const placed = lines.map((line, i): Line => ({ ...line, offset: i * 100 }));
     expect(buildBody(request(...placed))).toBe(request(...lines).toString());
@@ -69,14 +69,14 @@ describe("what leaves the node", () => {
     ["alone", "[P]", "[]"],
     ["twice in a row", "[A,P,P]", "[A]"],
     ["twice and nothing else", "[P,P]", "[]"],
-  ])("is JSON where the offset is %s", (_, before, after) => {
+  ])("is JSON if the offset is %s", (_, before, after) => {
     const filled = (list: string): string =>
       `{"attributes":${list.replaceAll("P", '{"key":"log.file.record_offset","value":{"intValue":"12"}}').replaceAll(/[AB]/g, '{"key":"$&"}')}}`;
     expect(buildBody(Buffer.from(filled(before)))).toBe(filled(after));
   });
 
   test.each(["", "{}", "no JSON", '{"key":"log.file.record_offset","value":{"intValue":"', '"observedTimeUnixNano":"'])(
-    "is as it came, and known by nothing, where it is %j",
+    "is passed unchanged and without a key if it is %j",
     (text) => {
       expect(batchOf(Buffer.from(text)).key).toBeUndefined();
       expect(text.startsWith(buildBody(Buffer.from(text)))).toBe(true);
@@ -84,19 +84,19 @@ describe("what leaves the node", () => {
   );
 });
 
-describe("lines are known again", () => {
+describe("lines are recognised", () => {
   const LINES: Line[] = [
     { text: 'one "quoted"', offset: 0 },
     { text: "two", offset: 14 },
   ];
 
-  test("when they are read at another time, with their attributes in another order", () => {
+  test("if they are read at another time, with their attributes in another order", () => {
     const again = LINES.map((line): Line => ({ ...line, readAt: "1763714999000000000", turned: true }));
     expect(keyOf(...again)).toBe(keyOf(...LINES));
     expect(batchOf(request(...again)).readAtMs).toBe(1_763_714_999_000);
   });
 
-  test.each(["/var/log/x.log.1", "/var/log/x.log.20261122-070000"])("when their file is renamed to %s", (path) => {
+  test.each(["/var/log/x.log.1", "/var/log/x.log.20261122-070000"])("after their file is renamed to %s", (path) => {
     expect(keyOf(...LINES.map((line): Line => ({ ...line, path })))).toBe(keyOf(...LINES));
   });
 
@@ -106,16 +106,16 @@ describe("lines are known again", () => {
     ["another file", { text: "two", offset: 14, path: "/var/log/y.log" }],
     ["a time of its own", { text: "two", offset: 14, time: "1763714400000000000" }],
   ];
-  test.each(OTHERS)("but not with %s", (_, other) => {
+  test.each(OTHERS)("not if they have %s", (_, other) => {
     expect(keyOf(LINES[0] ?? {}, other)).not.toBe(keyOf(...LINES));
   });
 
-  test("but not when one is missing, or one more is there", () => {
+  test("not if a line is missing or added", () => {
     const keys = [keyOf(...LINES), keyOf(LINES[0] ?? {}), keyOf(...LINES, { text: "three", offset: 18 })];
     expect(new Set(keys).size).toBe(3);
   });
 
-  test("by an agent of another version: what it remembers is on the disk", () => {
+  test("by an agent of another version, because the keys are on disk", () => {
     const placed: Line[] = [
       { text: 'eins "zwei" ü 𝄞', offset: 0, path: "/var/log/x.log.1" },
       { text: "", offset: 9, path: "/var/log/x.log.1" },
@@ -123,7 +123,7 @@ describe("lines are known again", () => {
     expect(keyOf(...placed)).toBe("K_q9ArhTFp8ZL8rXCpwC");
   });
 
-  test("and not at all when one has no offset, or is no text", () => {
+  test("not if a line has no offset or is no text", () => {
     expect(keyOf(...LINES, { text: "three" })).toBeUndefined();
     expect(keyOf(...LINES, { offset: 18, body: { kvlistValue: { values: [] } } })).toBeUndefined();
   });
@@ -140,13 +140,13 @@ describe("batches of several files in one request", () => {
   ];
   const together = Buffer.from(JSON.stringify({ resourceLogs: BATCHES.map(resourceLogs) }));
 
-  test("are known one by one, as if each came alone", () => {
+  test("are recognised individually, as if each was sent alone", () => {
     const { batches } = parseFileRequest(together);
     expect(batches.map(({ key }) => key)).toEqual(BATCHES.map((lines) => keyOf(...lines)));
     expect(batches.map(({ readAtMs }) => readAtMs)).toEqual([1_763_714_400_123, 1_763_714_401_000, 1_763_714_400_123]);
   });
 
-  test("leave the node together or some of them, the same bytes whatever batch they came in", () => {
+  test("are byte-identical, whether they leave together, in part or in another batch", () => {
     const { batches, buildBody: body } = parseFileRequest(together);
     const withoutOffsets = BATCHES.map((lines) => resourceLogs(lines.map((line): Line => ({ ...line, offset: undefined }))));
     const [first, second, third] = withoutOffsets;

@@ -77,8 +77,8 @@ function descriptors(): number {
   return readdirSync("/proc/self/fd").length;
 }
 
-describe("the collector gets", () => {
-  test("matching files, new ones with the next pass, each under one name", async () => {
+describe("the collector's folder contains", () => {
+  test("matching files once each, and new ones after the next pass", async () => {
     write("a/x.log", "x");
     symlinkSync("x.log", log("a/link.log"));
     symlinkSync("a", log("linked"));
@@ -90,7 +90,7 @@ describe("the collector gets", () => {
     expect(files.status()).toMatchObject({ open: 2, notRead: {} });
   });
 
-  test("the file that was validated, whatever its name leads to then", async () => {
+  test("the file that was validated, even if its path leads elsewhere later", async () => {
     write("a/x.log", "x");
     await start();
     rmSync(log("a/x.log"));
@@ -111,7 +111,7 @@ describe("the collector gets", () => {
     expect(readable()).toEqual({ "a/x.log": "new", "a/z.log": "old" });
   });
 
-  test("a removed file until three of its passes after the last change, and no descriptor is left", async () => {
+  test("a removed file for three passes after its last change, and then leaves no open descriptor", async () => {
     const before = descriptors();
     write("a/x.log", "x");
     await start();
@@ -133,7 +133,7 @@ describe("the collector gets", () => {
     expect(descriptors()).toBe(before);
   });
 
-  test("no file that is older than LOG_MAX_AGE, until it changes", async () => {
+  test("no file older than LOG_MAX_AGE until it changes", async () => {
     write("a/x.log", "x");
     utimesSync(log("a/x.log"), 1, 1);
     await start();
@@ -143,7 +143,7 @@ describe("the collector gets", () => {
     expect(readable()).toEqual({ "a/x.log": "xy" });
   });
 
-  test("nothing of what an agent before it left in the folder", async () => {
+  test("no links of an earlier agent", async () => {
     mkdirSync(join(root, "state/links/long/a"), { recursive: true });
     symlinkSync("/etc/passwd", join(root, "state/links/left"));
     await start();
@@ -151,8 +151,8 @@ describe("the collector gets", () => {
   });
 });
 
-describe("the status names as not read", () => {
-  test("files in UTF-16, also if they were empty when they were opened", async () => {
+describe("the status lists as not read", () => {
+  test("files in UTF-16, even if they were empty when they were opened", async () => {
     writeFileSync(log("a/x.log"), Buffer.from("\uFEFFtext\n", "utf16le"));
     write("a/y.log", "");
     await start();
@@ -172,7 +172,7 @@ describe("the status names as not read", () => {
     expect(files.status()).toMatchObject({ open: 0, notRead: { name: 2 } });
   });
 
-  test("a file that begins like another one for thirty seconds, until they differ", async () => {
+  test("a file that starts like another one, for thirty seconds or until they differ", async () => {
     const banner = `${"licence ".repeat(600)}\n`;
     write("a/x.log", banner);
     write("a/y.log", `${banner}y`);
@@ -192,14 +192,14 @@ describe("the status names as not read", () => {
 });
 
 describe("the number of open files", () => {
-  test("is bounded, and what is not read is reported", async () => {
+  test("is limited, and the files beyond the limit are reported", async () => {
     for (let i = 0; i < 5; i++) write(`a/${i}.log`, "x");
     await start(3);
     expect(files.status()).toMatchObject({ open: 3, notRead: { limit: 2 } });
     expect(said).toEqual(["the limit of open log files is reached, others are not read; narrow LOG_PATHS"]);
   });
 
-  test.runIf(isRoot)("one user's files do not take the places of another's", async () => {
+  test.runIf(isRoot)("is shared by user: one user's files take no slots from another's", async () => {
     for (let i = 0; i < 10; i++) {
       write(`a/${i}.log`, "x");
       chownSync(log(`a/${i}.log`), 65_534, 65_534);

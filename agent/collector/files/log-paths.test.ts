@@ -22,7 +22,7 @@ beforeAll(() => {
 afterAll(() => rmSync(root, { recursive: true }));
 
 describe("a log path", () => {
-  test.each(["log/app/good.log", "log/**/*.log", "log/inner.log", "log/not-there-yet.log"])("%s is allowed", (path) => {
+  test.each(["log/app/good.log", "log/**/*.log", "log/inner.log", "log/not-there-yet.log"])("%s is accepted", (path) => {
     expect(whyRefused(`${root}/${path}`, rules)).toBeUndefined();
   });
 
@@ -35,11 +35,11 @@ describe("a log path", () => {
     ["**", "outside LOG_PATHS_ALLOWED"],
     // oxlint-disable-next-line no-template-curly-in-string
     ["log/${file:/etc/shadow}", "only the wildcards"],
-  ])("%s is refused: %s", (path, why) => {
+  ])("%s is rejected: %s", (path, why) => {
     expect(whyRefused(`${root}/${path}`, rules)).toContain(why);
   });
 
-  test("/etc/shadow itself is refused", () => {
+  test("/etc/shadow itself is rejected", () => {
     expect(whyRefused("/etc/shadow", rules)).toContain("outside");
     expect(whyRefused("etc/shadow", rules)).toContain("absolute");
   });
@@ -48,7 +48,7 @@ describe("a log path", () => {
 describe("a file that was found", () => {
   const real = (path: string): string => join(root, path);
 
-  test("is validated by its path without links", () => {
+  test("is validated by its real path", () => {
     const { mayRead, mayEnter } = logFileRules({ ...rules, allowed: [...rules.allowed, `${root}/own/*.log`] });
     expect(mayRead(real("real-log/app/good.log"))).toBe(true);
     expect(mayRead(real("own/x.log.1"))).toBe(true);
@@ -87,7 +87,7 @@ describe("patterns of paths", () => {
     expect(new PathPatterns([pattern]).matches(path)).toBe(false);
   });
 
-  test("name the folders where a walk begins, and those in which a file can match", () => {
+  test("return the folders where a walk starts, and those that can contain a match", () => {
     const patterns = new PathPatterns(["/var/log/**/*.log", "/var/log/*.txt", "/srv/app/x.log"]);
     expect(patterns.roots.map(({ folder }) => folder)).toEqual(["/var/log", "/srv/app"]);
     expect(["/var/log", "/var/log/a/b", "/srv/app"].map((folder) => patterns.canMatchBelow(folder))).toEqual([true, true, true]);

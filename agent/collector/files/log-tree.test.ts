@@ -23,14 +23,14 @@ async function found(tree: LogTree): Promise<string[]> {
   return paths.map((path) => path.slice(root.length + 1)).toSorted();
 }
 
-test("links to folders are followed where they lead to files that match only so", async () => {
+test("follows links to folders if they lead to files that match only through them", async () => {
   symlinkSync("2026", join(root, "app/current"));
   expect(await found(treeOf("*/current/*.log"))).toEqual(["app/current/x.log"]);
   expect(await found(treeOf("app/current/*.log"))).toEqual(["app/current/x.log"]);
   expect(await found(treeOf("**/*.log"))).toEqual(["app/2026/x.log"]);
 });
 
-test("loops and farms of links cost one visit of each folder", async () => {
+test("visits each folder once despite loops and many links", async () => {
   for (const name of ["a", "b", "c"]) symlinkSync(".", join(root, "app", name));
   for (let i = 0; i < 90; i++) symlinkSync("..", join(root, "app/2026", `up${i}`));
   symlinkSync("/", join(root, "app/root"));
@@ -40,7 +40,7 @@ test("loops and farms of links cost one visit of each folder", async () => {
   expect(performance.now() - startedAt).toBeLessThan(40_000);
 });
 
-test("a limit cuts the walk, and says so", async () => {
+test("stops the walk at a limit and reports it", async () => {
   for (let i = 0; i < 10; i++) symlinkSync("none", join(root, `${i}.log`));
   for (let i = 0; i < 10; i++) mkdirSync(join(root, "many", String(i)), { recursive: true });
   const tree = treeOf("**/*.log", { ...LOG_TREE_LIMITS, linksOfFolder: 3 });
@@ -54,7 +54,7 @@ test("a limit cuts the walk, and says so", async () => {
   expect(whole.isCut).toBe(false);
 });
 
-test("a large tree is walked with the agent's other work in between", async () => {
+test("yields to the event loop while it walks a large tree", async () => {
   for (let folder = 0; folder < 300; folder++) mkdirSync(join(root, "many", String(folder)), { recursive: true });
   let turns = 0;
   const immediate = (): void => void (turns++, (next = setImmediate(immediate)));

@@ -54,7 +54,7 @@ describe("a log file", () => {
     expect(await read(join(log, "app/good.log"))).toBe("fine\n");
   });
 
-  test("is refused if it is a link, in a linked folder that leads outside, or no regular file", async () => {
+  test("is rejected if it is a link, is behind a linked folder that leads outside, or is no regular file", async () => {
     symlinkSync(join(root, "secret/x.log"), join(log, "app/x.log"));
     symlinkSync(join(root, "secret"), join(log, "linked"));
     execFileSync("mkfifo", [join(log, "fifo.log")]);
@@ -66,7 +66,7 @@ describe("a log file", () => {
     expect(await read(join(log, "none.log"))).toBe("gone");
   });
 
-  test.runIf(isRoot)("with a second hard link is refused in a folder where another user may have made it", async () => {
+  test.runIf(isRoot)("with a second hard link is rejected in a folder where another user may have created it", async () => {
     linkSync(join(root, "secret/x.log"), join(log, "app/x.log"));
     expect(await read(join(log, "app/x.log"))).toBe("TOP SECRET\n");
     chmodSync(join(log, "app"), 0o777);
@@ -78,7 +78,7 @@ describe("a log file", () => {
     expect(await read(join(log, "app/x.log"))).toBe("TOP SECRET\n");
   });
 
-  test(`that is replaced by a link while it is opened never shows the link's target (${RACES} races)`, async () => {
+  test(`that is replaced by a link while it is opened never exposes the link's target (${RACES} races)`, async () => {
     // Replaces the file, and its folder, as fast as it can.
     const swap = `
       const { parentPort, workerData: { log, secret } } = require("node:worker_threads");
@@ -113,7 +113,7 @@ describe("a log file", () => {
     expect(readdirSync("/proc/self/fd").length).toBeLessThanOrEqual(before);
   });
 
-  test("is what was opened, also after its name leads elsewhere", async () => {
+  test("stays the opened file after its path leads elsewhere", async () => {
     const opened = (await openLogFile(join(log, "app/good.log"), mayRead)) as OpenLogFile;
     rmSync(join(log, "app/good.log"));
     symlinkSync(join(root, "secret/x.log"), join(log, "app/good.log"));

@@ -8,7 +8,7 @@ let folder: string;
 beforeEach(() => void (folder = mkdtempSync(join(tmpdir(), "atherops-links-"))));
 afterEach(() => rmSync(folder, { recursive: true }));
 
-test("logs of containerd are no links, Docker's are found when they lead nowhere, and the advice names the value", async () => {
+test("finds dangling links of Docker but not of containerd, and names the chart value to set", async () => {
   const containers = join(folder, "pods", "shop_web_u", "app");
   mkdirSync(containers, { recursive: true });
   writeFileSync(join(containers, "0.log"), "");

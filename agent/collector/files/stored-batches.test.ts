@@ -67,14 +67,14 @@ function read(key: string | null = "a"): FileBatch {
   return { key: key ?? undefined, readAtMs: nowMs, json: [] };
 }
 
-describe("lines that the backend has", () => {
+describe("lines that the backend has stored", () => {
   beforeEach(() => {
     runs();
     pass(60_000);
     remembers();
   });
 
-  test("are known when the next collector reads them again, also after the agent was killed too, and after one more kill", () => {
+  test("are recognised when the next collector reads them again, even after the agent was killed too", () => {
     pass(10_000);
     stored.add(read());
     for (let kill = 0; kill < 3; kill++) {
@@ -86,7 +86,7 @@ describe("lines that the backend has", () => {
     }
   });
 
-  test("are known when they come from the queue only after the collector was killed", () => {
+  test("are recognised if they leave the queue only after the collector was killed", () => {
     pass(10_000);
     const [first, sameAgain] = [read(), read()];
     pass(10_000);
@@ -99,7 +99,7 @@ describe("lines that the backend has", () => {
     expect(stored.has(sameAgain)).toBe(true);
   });
 
-  test("are known when what was read again overtakes them", () => {
+  test("are recognised if the lines that are read again overtake them", () => {
     pass(10_000);
     const first = read();
     starts();
@@ -107,7 +107,7 @@ describe("lines that the backend has", () => {
     expect(stored.has(first)).toBe(true);
   });
 
-  test("are new when the same collector reads them at the same offset: the file is written anew", () => {
+  test("are new if the same collector reads them at the same offset, because the file was rewritten", () => {
     pass(10_000);
     stored.add(read());
     pass(500);
@@ -120,7 +120,7 @@ describe("lines that the backend has", () => {
     expect(stored.has(read())).toBe(false);
   });
 
-  test("are new when their offset was stored before the kill", () => {
+  test("are new if their offset was stored before the kill", () => {
     pass(10_000);
     stored.add(read());
     pass(5000);
@@ -131,7 +131,7 @@ describe("lines that the backend has", () => {
     expect(stored.has(read("b"))).toBe(true);
   });
 
-  test("are new once the next collector has looked at all files: what it reads then it never read", () => {
+  test("are new once the next collector has looked at all files", () => {
     pass(10_000);
     stored.add(read());
     runs();
@@ -139,7 +139,7 @@ describe("lines that the backend has", () => {
     expect(stored.has(read())).toBe(false);
   });
 
-  test("stay in doubt while one of two receivers still looks", () => {
+  test("stay uncertain while one of two receivers has not finished its first pass", () => {
     remembers("audit");
     pass(10_000);
     stored.add(read());
@@ -154,7 +154,7 @@ describe("lines that the backend has", () => {
     expect(stored.has(read())).toBe(false);
   });
 
-  test("are known when the collector sends them again that it read long ago, in whatever batch", () => {
+  test("are recognised if the collector sends them again long after it read them, in any batch", () => {
     const old = read();
     pass(60_000);
     remembers();
@@ -169,7 +169,7 @@ describe("lines that the backend has", () => {
     expect(stored.has({ ...old, readAtMs: old.readAtMs + 1 })).toBe(false);
   });
 
-  test("are never known where they have no key", () => {
+  test("are never recognised without a key", () => {
     pass(10_000);
     stored.add(read(null));
     starts();
@@ -177,8 +177,8 @@ describe("lines that the backend has", () => {
   });
 });
 
-describe("what is kept", () => {
-  test("is forgotten when no collector can read it again, in memory and on disk", () => {
+describe("the record of stored lines", () => {
+  test("is deleted when no collector can read them again, in memory and on disk", () => {
     runs();
     for (let i = 0; i < 12_000; i++) {
       stored.add(read(`k${i}`));
@@ -189,7 +189,7 @@ describe("what is kept", () => {
     expect(lines).toBeLessThan(11_500);
   });
 
-  test("is bounded, also while the collector remembers nothing for hours", () => {
+  test("is limited, even if the collector stores no offsets for hours", () => {
     runs();
     for (let i = 0; i < 2000; i++) stored.add(read(`k${i}`));
     pass(10_000);
@@ -201,7 +201,7 @@ describe("what is kept", () => {
     expect(stored.has(read("k999"))).toBe(false);
   });
 
-  test("is forgotten ten minutes after the queue has come to what was read later", () => {
+  test("is deleted ten minutes after the queue has sent later lines", () => {
     runs();
     pass(10_000);
     stored.add(read());
@@ -220,14 +220,14 @@ describe("what is kept", () => {
     expect(stored.has(again)).toBe(false);
   });
 
-  test("has one token for all runs of the agent, for its own eyes", () => {
+  test("has one token for all runs of the agent, which only the agent can read", () => {
     const { token } = stored;
     reopen();
     expect(stored.token).toBe(token);
     expect(statSync(join(folder, "stored-batches")).mode & 0o777).toBe(0o600);
   });
 
-  test("is nothing where its file is damaged or cannot be written, and nothing breaks", () => {
+  test("is empty if its file is damaged or read-only, without an error", () => {
     runs();
     stored[Symbol.dispose]();
     writeFileSync(join(folder, "stored-batches"), "batch x y\nstart\n\0\0\0doubt 1e999\nbatch 5");

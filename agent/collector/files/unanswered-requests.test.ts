@@ -33,7 +33,7 @@ function kept(): string[] {
   return readdirSync(join(folder, "unanswered"));
 }
 
-test("a request is found by each of its batches, by the next agent too, until it has its answer", () => {
+test("finds a request by each of its batches until it is answered, even after a restart of the agent", () => {
   const id = begin("a", "b");
   for (const one of [unanswered, open()]) {
     expect(one.findOverlapping([batch("x"), batch("b")], Buffer.from("x,b")).map((found) => found.id)).toEqual([id]);
@@ -45,7 +45,7 @@ test("a request is found by each of its batches, by the next agent too, until it
   expect([unanswered.findOverlapping([batch("b")], Buffer.from("b")), kept()]).toEqual([[], []]);
 });
 
-test("they are for the agent's eyes, bounded in number, and forgotten when the backend has forgotten them", () => {
+test("stores requests with mode 0600, limited in number, and deletes them when the backend has forgotten them", () => {
   for (let i = 0; i < 70; i++) begin(`a${i}`, `b${i}`);
   expect(kept()).toHaveLength(64);
   expect(statSync(join(folder, "unanswered", kept()[0] ?? "")).mode & 0o777).toBe(0o600);
@@ -55,7 +55,7 @@ test("they are for the agent's eyes, bounded in number, and forgotten when the b
   expect(kept()).toEqual([]);
 });
 
-test("one that an agent was killed in the middle of writing is none, and leaves nothing behind", () => {
+test("ignores and removes a request whose write was interrupted by a kill", () => {
   const id = begin("a", "b");
   const file = join(folder, "unanswered", id);
   truncateSync(file, statSync(file).size - 1);

@@ -34,7 +34,7 @@ async function watchReads(first: (from: number, to: number) => number | void): P
   });
 }
 
-test("a file that is whole has no damage", async () => {
+test("finds no damage in an intact file", async () => {
   expect(await findDamage(file)).toBeUndefined();
 });
 
@@ -43,7 +43,7 @@ test.each([
   ["a page", 3 * PAGE],
   ["the middle of a value", (4 + VALUE_PAGES / 2) * PAGE],
   ["the end of a value", (4 + VALUE_PAGES) * PAGE - 1],
-])("%s that the disk cannot read is damage", async (_where, bad) => {
+])("reports %s that the disk cannot read as damage", async (_where, bad) => {
   await watchReads((from, to) => {
     // Simulates the kernel, which first writes what comes before the bad sector.
     const sector = bad - (bad % 512);
@@ -54,14 +54,14 @@ test.each([
   expect(await findDamage(file)).toBe("reading it failed with EIO");
 });
 
-test("another failure to read says nothing of the file", async () => {
+test("does not report another read failure as damage", async () => {
   await watchReads(() => {
     throw Object.assign(new Error("ENOMEM: not enough memory, read"), { code: "ENOMEM" });
   });
   await expect(findDamage(file)).rejects.toThrow("ENOMEM");
 });
 
-test("a long value is read in parts, and no further once stopped", async () => {
+test("reads a long value in parts, and stops when it is aborted", async () => {
   const stop = new AbortController();
   const ends: number[] = [];
   await watchReads((from, to) => {

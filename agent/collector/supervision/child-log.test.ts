@@ -40,7 +40,7 @@ describe("a line of the collector", () => {
     });
   });
 
-  test("that is no JSON, as of a panic, is an error, and what it died of is the reason rather than the trace", () => {
+  test("that is no JSON, such as a panic, is an error whose reason is the panic and not the trace", () => {
     const { lines, last } = emitted("panic: boom", "", "goroutine 1 [running]:", ...Array.from({ length: 20 }, (_, i) => `main.go:${i}`));
     expect(new Set(lines.map(({ level }) => level))).toEqual(new Set(["error"]));
     expect(lines).toHaveLength(22);
@@ -48,7 +48,7 @@ describe("a line of the collector", () => {
     expect(emitted("x".repeat(200_000)).last.text().length).toBeLessThanOrEqual(2000);
   });
 
-  test("of the error is the reason, rather than what was said last", () => {
+  test("with an error is the reported reason, even if other lines follow", () => {
     const { last } = emitted(
       '{"level":"error","msg":"cannot listen","error":"address in use"}',
       '{"level":"info","msg":"Shutdown complete."}',
@@ -56,7 +56,7 @@ describe("a line of the collector", () => {
     expect(last.text()).toBe("cannot listen: address in use");
   });
 
-  test("that calls dropped what its end interrupted is said to be kept, for a queue on disk only", () => {
+  test("that reports interrupted data as dropped is logged as kept, only if the queue is on disk", () => {
     const line = (id: string, error: string): string =>
       `{"level":"error","msg":"Exporting failed. Dropping data.","otelcol.component.id":"${id}","error":"${error}","dropped_items":9}`;
     const interrupted = "interrupted due to shutdown: Throttle (1s)";
@@ -71,7 +71,7 @@ describe("a line of the collector", () => {
     }
   });
 
-  test("of a receiver that fails at each reading is said once, and once more when it is over", async () => {
+  test("about a receiver that fails at each read is logged once, and once more when it recovers", async () => {
     vi.useFakeTimers();
     try {
       const { lines, log } = recorder();
@@ -114,7 +114,7 @@ describe("a line of the collector", () => {
   });
 
   test.each(["no_install_token", "install_token_refused", "key_refused", "secret_missing"] as const)(
-    "does not lose the agent's own advice %s to the masking of secrets",
+    "keeps the agent's own advice %s when secrets are masked",
     (code) => {
       expect(maskSecrets(advice(code, "ns/name"))).toBe(advice(code, "ns/name"));
     },
@@ -129,7 +129,7 @@ describe("a line of the collector", () => {
     'password: "hunter22"',
     '{"api_key":"hunter22"}',
     "TOKEN=hunter22",
-  ])("shows nothing of %s", (secret) => {
+  ])("contains no %s", (secret) => {
     expect(maskSecrets(`before ${secret} after`)).not.toMatch(/hunter22|0123456789|eyJhbGci/);
     expect(maskSecrets(`before ${secret} after`)).toMatch(/^before .* after$/);
   });
@@ -147,7 +147,7 @@ test.each([
   [true, "error", "k8sobjects", { msg: "could not retrieve a resourceVersion" }],
   [false, "info", "k8sobjects", { msg: "received a 410, grabbing new resource version" }],
   [false, "warn", "k8s_cluster", { msg: "Watch channel closed unexpectedly" }],
-])("that events are watched no more is logged (%s) by the %s of %s: %j", (ended, level, id, said) => {
+])("about the end of an event watch is logged (%s) by the %s of %s: %j", (ended, level, id, said) => {
   expect(endsEvents(JSON.stringify({ level, ...said, "otelcol.component.id": id, "otelcol.component.kind": "receiver" }))).toBe(ended);
 });
 
@@ -170,11 +170,11 @@ test.each([
   ["ends of Windows", ["a\r", "\nb\r\n"], ["a", "b"]],
   ["a character that comes in two pieces", [Buffer.from("ü\n").subarray(0, 1), Buffer.from("ü\n").subarray(1)], ["ü"]],
   ["none", [], []],
-])("lines come whole: %s", async (_what, pieces, lines) => {
+])("assembles whole lines: %s", async (_what, pieces, lines) => {
   expect(await linesOf(pieces)).toEqual(lines);
 });
 
-test("one of the greatest length comes whole, a longer one cut, and the next one after it whole", async () => {
+test("logs a line of the maximum length whole, truncates a longer one, and logs the next one whole", async () => {
   const longest = "x".repeat(MAX_LINE_LENGTH);
   const lines = await linesOf([`${longest}\n`, longest, longest, `${longest}y\nnext\n`]);
   expect(lines).toHaveLength(3);
@@ -191,7 +191,7 @@ test.each([
   "Bearer hunter22.hunter22",
   "eyJhunter22.eyJhunter22.hunter22",
   "password: hunter22",
-])("nothing is shown of a secret wherever the cut goes through it: %s", async (secret) => {
+])("masks a secret that the truncation cuts: %s", async (secret) => {
   for (const before of ["word ", "x".repeat(9000)]) {
     for (let place = 0; place <= secret.length; place++) {
       const filled = before.padStart(MAX_LINE_LENGTH - place, "y ");

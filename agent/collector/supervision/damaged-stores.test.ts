@@ -34,8 +34,8 @@ function junk(path: string, bytes = 20_000): Buffer {
   return content;
 }
 
-describe("a damaged file of a store", () => {
-  test("is quarantined, and one line says which file, why, where it is and what is lost", async () => {
+describe("a damaged file of the collector's storage", () => {
+  test("is quarantined, and one log line names the file, the reason, its new path and the loss", async () => {
     const queue = junk(`queue/${QUEUE}`);
     junk(`checkpoints/${PLACES}`);
     const said = await quarantineDamaged(config, log);
@@ -49,13 +49,13 @@ describe("a damaged file of a store", () => {
     ]);
   });
 
-  test("of a receiver that starts at the end is said to skip lines", async () => {
+  test("of a receiver that starts at the end is logged with skipped lines", async () => {
     junk(`checkpoints/${PLACES}`);
     const [said] = await quarantineDamaged(config.replace("start_at: beginning", "start_at: end"), log);
     expect(said).toContain("lines written since the collector exited are skipped");
   });
 
-  test("takes the place of the one before it, so that one is kept", async () => {
+  test("replaces the previous quarantined file, so that one is kept", async () => {
     junk(`queue/${QUEUE}`);
     await quarantineDamaged(config, log);
     const second = junk(`queue/${QUEUE}`);
@@ -65,7 +65,7 @@ describe("a damaged file of a store", () => {
     expect(await quarantineDamaged(config, log)).toEqual([]);
   });
 
-  test.skipIf(!canMount)("is removed where the disk has no room for another as large (needs root)", async () => {
+  test.skipIf(!canMount)("is removed if the disk has no space for another one (needs root)", async () => {
     using _disk = new SmallDisk(join(folder, "queue"), "64k");
     junk(`queue/${QUEUE}`, 40_000);
     const [said] = await quarantineDamaged(config, log);
@@ -74,21 +74,21 @@ describe("a damaged file of a store", () => {
     expect(lines[0]).not.toHaveProperty("moved_to");
   });
 
-  test("is looked for where the operator's configuration puts the store", async () => {
+  test("is found where the operator's configuration stores it", async () => {
     mkdirSync(join(folder, "$elsewhere"));
     junk(`$elsewhere/${QUEUE}`);
     await quarantineDamaged(config.replace(`directory: ${folder}/queue\n`, `directory: ${folder}/$$$$elsewhere\n`), log);
     expect(readdirSync(join(folder, "$elsewhere"))).toEqual([`${QUEUE}.damaged`]);
   });
 
-  test("stays where it is once the agent stops", async () => {
+  test("is not moved once the agent stops", async () => {
     junk(`queue/${QUEUE}`);
     expect(await quarantineDamaged(config, log, AbortSignal.abort())).toEqual([]);
     expect(readdirSync(join(folder, "queue"))).toEqual([QUEUE]);
     expect(lines).toEqual([]);
   });
 
-  test("that is empty stays, and the agent says what was in it", async () => {
+  test("that is empty is left in place, and the log contains what it held", async () => {
     junk(`queue/${QUEUE}`, 0);
     expect(await quarantineDamaged(config, log)).toEqual([]);
     reportEmptied(config, log);
@@ -98,7 +98,7 @@ describe("a damaged file of a store", () => {
   });
 });
 
-test.each(["", "\0\0", "{", "extensions: 1", "receivers: {}"])("a configuration that is none (%j) throws nothing", async (none) => {
+test.each(["", "\0\0", "{", "extensions: 1", "receivers: {}"])("an invalid configuration (%j) throws no error", async (none) => {
   junk(`queue/${QUEUE}`);
   reportEmptied(none, log);
   expect(await quarantineDamaged(none, log)).toEqual([]);
@@ -110,16 +110,16 @@ describe("a line of the collector", () => {
     'Error: cannot start pipelines: failed to start "otlp_http/files" exporter: invalid database',
     'Error: cannot start pipelines: failed to start "file_log/files" receiver: storage client: file size too small 5000',
     "go.etcd.io/bbolt.(*DB).loadFreelist.func1()",
-  ])("blames a store: %s", (line) => expect(blamesStore(line)).toBe(true));
+  ])("reports a damaged file: %s", (line) => expect(blamesStore(line)).toBe(true));
 
   test.each([
     'Error: cannot start pipelines: failed to start "otlp_http/files" exporter: timeout',
     'failed to start "otlp" receiver: listen tcp 127.0.0.1:4317: bind: address already in use',
     "write /state/queue/exporter_otlp_http_files_logs: no space left on device",
-  ])("does not: %s", (line) => expect(blamesStore(line)).toBe(false));
+  ])("does not report a damaged file: %s", (line) => expect(blamesStore(line)).toBe(false));
 });
 
-test("a configuration that was validated and cannot be put in its place is an error that says what to do", async () => {
+test("an error about a validated configuration that cannot be written contains what to do", async () => {
   using folder = temporaryFolder();
   const files = new ConfigFiles(folder.path);
   let validated = 0;

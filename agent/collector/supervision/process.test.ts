@@ -16,7 +16,7 @@ const ENDLESS = `
   process.stdout.write('{"level":"info","msg":"ak_0123456789abcdef ' + "x".repeat(300_000));
 `;
 
-test("a line that does not end is logged once, cut and without its secrets, and later lines are still logged", async () => {
+test("logs a line without an end once, truncated and masked, and logs later lines", async () => {
   using folder = temporaryFolder();
   const program = join(folder.path, "otelcol");
   writeFileSync(program, `#!${process.execPath}\n${ENDLESS}`, { mode: 0o755 });
@@ -38,7 +38,7 @@ test("a line that does not end is logged once, cut and without its secrets, and 
   }
 });
 
-test("a port for OTLP that another program has is named with the settings that choose another", async () => {
+test("an OTLP port in use is reported with the settings that choose another", async () => {
   using folder = temporaryFolder();
   const program = join(folder.path, "otelcol");
   const message = 'cannot start pipelines: failed to start "otlp" receiver: listen tcp 127.0.0.1:4317: bind: address already in use';
@@ -70,17 +70,17 @@ async function killAgentOf(collector: ChildProcess, afterwards?: () => void): Pr
   return (await ended)[1];
 }
 
-test("an agent that is killed takes its collector with it", async () => {
+test("killing the agent kills its collector", async () => {
   expect(await killAgentOf(sleeper("config-of-this-test.yaml"))).toBe("SIGKILL");
 });
 
-test("and no process that runs with another configuration", async () => {
+test("killing the agent leaves processes with another configuration running", async () => {
   const other = sleeper("another.yaml");
   const signal = killAgentOf(other, () => setTimeout(() => other.kill("SIGTERM"), 3000));
   expect(await signal).toBe("SIGTERM");
 });
 
-test("a guard that is disposed ends, and kills nothing", async () => {
+test("a disposed guard ends and kills no process", async () => {
   const collector = sleeper("config-of-this-test.yaml");
   await once(collector, "spawn");
   guardCollector(collector.pid ?? 0, "config-of-this-test.yaml", pino({ level: "silent" }))[Symbol.dispose]();

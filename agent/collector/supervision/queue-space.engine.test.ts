@@ -55,7 +55,7 @@ function queue(indexes: readonly number[], qmv0: Buffer, freePages = 0): Buffer 
 describe("before the collector starts", () => {
   beforeEach(() => mkdirSync(join(folder, "queue")));
 
-  test("the large file of an empty queue is removed", async () => {
+  test("removes the large file of an empty queue", async () => {
     writeFileSync(file(), store("ri"));
     expect(await space().prepare(log)).toBeUndefined();
     expect(existsSync(file())).toBe(false);
@@ -67,13 +67,13 @@ describe("before the collector starts", () => {
     ["is small", "exporter_a", Buffer.alloc(32_768)],
     ["was quarantined", "exporter_a.damaged", store("ri")],
     ["is no queue", "receiver_filelog_files", store("ri")],
-  ])("a file that %s stays as it is", async (_, name, content) => {
+  ])("does not change a file that %s", async (_, name, content) => {
     writeFileSync(file(name), content);
     expect(await space().prepare(log)).toBeUndefined();
     expect(readFileSync(file(name))).toEqual(content);
   });
 
-  test.each(["{{", "extensions: {}", "1"])("a configuration that is none (%s) changes nothing", async (none) => {
+  test.each(["{{", "extensions: {}", "1"])("changes nothing for an invalid configuration (%s)", async (none) => {
     writeFileSync(file(), store("ri"));
     expect(await new QueueSpace(none).prepare(log)).toBeUndefined();
     expect(new QueueSpace(none).updateLimitBytes()).toBeUndefined();
@@ -93,7 +93,7 @@ describe("before the collector starts", () => {
       ),
       2,
     ],
-  ])("entries that the collector skipped are queued again, with the others: %s", async (_, indexes, qmv0, skipped) => {
+  ])("adds entries that the collector skipped to the queue again: %s", async (_, indexes, qmv0, skipped) => {
     writeFileSync(file(), queue(indexes, qmv0));
     expect(await readQueueFile(file())).toMatchObject({ entries: indexes.length, skipped });
     expect(await space().prepare(log)).toBeUndefined();
@@ -109,7 +109,7 @@ describe("before the collector starts", () => {
     ["no entry is below the read index", queue([12, 13], metadata(12, 14, []))],
     ["entries below it are being sent", queue([10, 11, 12], metadata(12, 13, [11, 10]))],
     ["the metadata is of another format", queue([3, 12], Buffer.from([0x32, 1, 1, ...metadata(12, 13, [])]))],
-  ])("a queue is left alone: %s", async (_, content) => {
+  ])("does not change a queue: %s", async (_, content) => {
     writeFileSync(file(), content);
     expect(await space().prepare(log)).toBeUndefined();
     expect(readFileSync(file()).subarray(0, content.length)).toEqual(content);
@@ -118,7 +118,7 @@ describe("before the collector starts", () => {
 });
 
 describe.skipIf(!canMount)("on a small disk (needs root)", () => {
-  test("the queues may use half of the space, and never less than 1 MiB each", () => {
+  test("limits the queues to half of the space, and at least 1 MiB each", () => {
     using disk = new SmallDisk(join(folder, "queue"), "24m");
     const queues = space();
     expect(queues.updateLimitBytes()).toBeGreaterThan(5.9 * MIB);
@@ -132,7 +132,7 @@ describe.skipIf(!canMount)("on a small disk (needs root)", () => {
     expect(space().updateLimitBytes()).toBe(MIB);
   });
 
-  test("space for the next transactions of the collector is allocated, also when entries are being sent", async () => {
+  test("allocates space for the collector's next transactions, even while entries are sent", async () => {
     using _disk = new SmallDisk(join(folder, "queue"), "1m");
     const content = queue([10, 11, 12], metadata(12, 13, [11, 10]));
     writeFileSync(file(), content);
@@ -141,7 +141,7 @@ describe.skipIf(!canMount)("on a small disk (needs root)", () => {
     expect(await readQueueFile(file())).toMatchObject({ entries: 3, skipped: 0 });
   });
 
-  test("a full disk keeps the collector from starting while a queue holds entries, unless its file has free pages", async () => {
+  test("does not start the collector on a full disk while a queue has entries, unless its file has free pages", async () => {
     using disk = new SmallDisk(join(folder, "queue"), "2m");
     writeFileSync(file("exporter_b"), queue([10, 11, 12], metadata(12, 13, [11, 10]), 100));
     disk.fill();
@@ -157,7 +157,7 @@ describe.skipIf(!canMount)("on a small disk (needs root)", () => {
   });
 });
 
-test("without limits of the disk, a queue may hold what is configured, and what the operator's own file says is not changed", () => {
+test("without disk limits, keeps the configured queue sizes and the operator's own", () => {
   expect(space({ QUEUE_MIB: "16" }).updateLimitBytes()).toBe(16 * MIB);
   const overlay = join(folder, "overlay.yaml");
   writeFileSync(

@@ -5,7 +5,7 @@ function line(fields: object): string {
   return JSON.stringify({ level: "error", msg: "Exporting failed. Rejecting data.", rejected_items: 100, ...fields });
 }
 
-test("a queue without space is known until a minute after the last complaint", () => {
+test("reports a full queue until a minute after the last complaint of the collector", () => {
   const rejections = new Rejections();
   rejections.note(line({ "otelcol.signal": "logs", error: "write /state/queue/x: no space left on device" }), 1000);
   rejections.note(line({ "otelcol.signal": "logs", error: "no space left on device" }), 50_000);
@@ -19,7 +19,7 @@ test.each([
   line({ "otelcol.signal": "logs", error: "no space left on device" }).replace("Exporting failed. Rejecting", "Other"),
   "panic: no space left on device",
   '{"msg":"Exporting failed. Rejecting data.", cut',
-])("%s is no such complaint", (text) => {
+])("does not count %s as a complaint", (text) => {
   const rejections = new Rejections();
   rejections.note(text, 1000);
   expect(rejections.current(1000).size).toBe(0);

@@ -90,7 +90,7 @@ async function slowDisk(): Promise<{ isLooking: Promise<void>; goOn: (failure?: 
 }
 
 describe("the supervisor", () => {
-  test("starts the collector, offers its metrics, and ends it when disposed", async () => {
+  test("starts the collector, serves its metrics, and stops it when disposed", async () => {
     const of = make();
     await of.start(() => config());
     const pid = await running(of);
@@ -101,7 +101,7 @@ describe("the supervisor", () => {
     expect(of.status()).toMatchObject({ state: "stopped", restarts: 0, lastError: null });
   });
 
-  test("gives the collector an environment without secrets", async () => {
+  test("passes no secrets in the collector's environment", async () => {
     process.env["INSTALL_TOKEN"] = "it_must_not_be_seen";
     const of = make();
     await of.start(() => config());
@@ -121,7 +121,7 @@ describe("the supervisor", () => {
     );
   });
 
-  test("starts a killed collector again and logs why it ended", async () => {
+  test("restarts a killed collector and logs why it ended", async () => {
     const of = make();
     await of.start(() => config());
     const first = await running(of);
@@ -131,7 +131,7 @@ describe("the supervisor", () => {
     expect(of.status().lastError).toContain("SIGKILL");
   });
 
-  test("leaves the running collector alone when the bytes are the same, and restarts it when they differ", async () => {
+  test("restarts the collector only if the configuration's bytes differ", async () => {
     const of = make();
     await of.start(() => config());
     const first = await running(of);
@@ -142,7 +142,7 @@ describe("the supervisor", () => {
     expect(of.status()).toMatchObject({ state: "running", restarts: 0, configError: null });
   });
 
-  test("refuses a configuration in the collector's own words and keeps the running one", async () => {
+  test("rejects a configuration with the collector's own message and keeps the running one", async () => {
     const of = make();
     await of.start(() => config());
     const first = await running(of);
@@ -153,7 +153,7 @@ describe("the supervisor", () => {
     expect(of.status().configError).toBeNull();
   });
 
-  test("goes back to the configuration before when a valid one does not come up", async () => {
+  test("rolls back to the previous configuration if a valid one does not become ready", async () => {
     const noting = fakeCollector(`[ -e ${folder}/collector/last-good.yaml ]; echo $? >> ${folder}/noted\nexec ${program} "$@"`);
     const of = make(noting);
     await of.start(() => config());
@@ -168,7 +168,7 @@ describe("the supervisor", () => {
     expect(readFileSync(join(folder, "collector", "config.yaml"), "utf8")).not.toContain("192.0.2.1");
   });
 
-  test("starts with what last ran when the settings make a configuration that is refused", async () => {
+  test("starts with the last working configuration if the settings render one that is rejected", async () => {
     const first = make();
     await first.start(() => config());
     await running(first);
@@ -179,7 +179,7 @@ describe("the supervisor", () => {
     expect(second.status().configError).toContain("limit_mibs");
   });
 
-  test("lets the collector take its grace to end by itself", async () => {
+  test("lets the collector use its grace period to stop", async () => {
     const slow = fakeCollector(`trap 'sleep 6; touch ${folder}/ended; exit 0' TERM\ntouch ${folder}/up\nwhile :; do sleep 0.1; done`);
     const of = make(slow, 20_000);
     await of.start(() => config());
@@ -188,17 +188,17 @@ describe("the supervisor", () => {
     expect(existsSync(join(folder, "ended"))).toBe(true);
   });
 
-  test("refuses to start when there is no configuration that ever ran", async () => {
+  test("refuses to start without a configuration that ever worked", async () => {
     await expect(make().start(() => "receivers: {nothing: {}}")).rejects.toThrow(CollectorConfigError);
   });
 
-  test("takes what last ran for nothing when a power failure emptied it", async () => {
+  test("ignores a last working configuration that a power failure emptied", async () => {
     mkdirSync(join(folder, "collector"));
     writeFileSync(join(folder, "collector", "last-good.yaml"), "");
     await expect(make().start(() => "receivers: {nothing: {}}")).rejects.toThrow(CollectorConfigError);
   });
 
-  test("ends one that says nothing any more and starts it again, and leaves alone one that was slow for a while", async () => {
+  test("restarts a collector that stops responding, but not one that was slow for a while", async () => {
     const of = make(program, 5000, { probeEveryMs: 300, hungAfter: 5 });
     await of.start(() => config());
     const first = await running(of);
@@ -215,7 +215,7 @@ describe("the supervisor", () => {
     expect(await running(of)).not.toBe(first);
   });
 
-  test("waits longer each time for one that runs and never gets ready, and says so", async () => {
+  test("backs off from a collector that runs without ever becoming ready, and logs it", async () => {
     const of = make(fakeCollector("exec /bin/sleep 60"), 5000, { readyWithinMs: 150, healthyAfterMs: 100 });
     await of.start(() => config());
     await vi.waitFor(() => expect(of.status().restarts).toBeGreaterThanOrEqual(3), { timeout: 50_000 });
@@ -223,7 +223,7 @@ describe("the supervisor", () => {
     expect(lines.flatMap(({ failures }) => failures ?? []).slice(0, 3)).toEqual([1, 2, 3]);
   });
 
-  test("does not take a check that was killed for a refusal: starts all the same, and changes nothing that runs", async () => {
+  test("starts and changes nothing if the validation process was killed", async () => {
     const path = join(folder, "otelcol-killed");
     writeFileSync(path, `#!/bin/sh\nif [ "$1" = validate ]; then kill -9 $$; fi\nexec ${program} "$@"\n`, { mode: 0o755 });
     const of = make(path);
@@ -236,7 +236,7 @@ describe("the supervisor", () => {
     expect(of.status()).toMatchObject({ pid: first, state: "running", configError: null });
   });
 
-  test("does not take a check that took too long for a refusal", async () => {
+  test("does not treat a validation timeout as a rejection", async () => {
     const slow = fakeCollector("exit 1");
     writeFileSync(slow, "#!/bin/sh\nexec /bin/sleep 60\n");
     const checked = validateCollectorConfig(slow, join(folder, "none.yaml"), { env: {}, memoryMib: 200 }, 200);
@@ -244,7 +244,7 @@ describe("the supervisor", () => {
     await expect(checked).rejects.toThrow(/took longer than 0\.2 s/);
   });
 
-  test.skipIf(!canMount)("goes on when its state directory turns read-only (needs root)", async () => {
+  test.skipIf(!canMount)("continues when its state directory becomes read-only (needs root)", async () => {
     const state = join(folder, "collector");
     using disk = new SmallDisk(state, "1m");
     const of = make();
@@ -258,7 +258,7 @@ describe("the supervisor", () => {
     await of[Symbol.asyncDispose]();
   });
 
-  test("ends the collector of a killed agent before it starts its own", async () => {
+  test("stops the collector of a killed agent before it starts its own", async () => {
     const child = spawn("/bin/sh", ["-c", "sleep 60 & wait", join(folder, "collector", "config.yaml")], { stdio: "ignore" });
     await once(child, "spawn");
     mkdirSync(join(folder, "collector"), { recursive: true });
@@ -274,7 +274,7 @@ describe("the supervisor", () => {
     await running(of);
   });
 
-  test("ends one that a killed agent had no time to note, and none that runs with the same path of another container", async () => {
+  test("stops a collector that a killed agent did not record, but none of another container with the same path", async () => {
     const configFile = join(folder, "collector", "config.yaml");
     mkdirSync(join(folder, "collector"), { recursive: true });
     const like = (args: string[]) => spawn("/bin/sh", ["-c", "sleep 60 & wait", "otelcol", ...args], GROUP);
@@ -299,7 +299,7 @@ describe("the supervisor", () => {
     return spawn("unshare", ["--mount", "/bin/sh", "-c", other, "otelcol", "--config", configFile], GROUP);
   }
 
-  test("leaves a foreign process alone that has the noted id by now", async () => {
+  test("does not stop another process that has the recorded id", async () => {
     const child = spawn("/bin/sleep", ["60"], { stdio: "ignore" });
     await once(child, "spawn");
     mkdirSync(join(folder, "collector"), { recursive: true });
@@ -314,7 +314,7 @@ describe("the supervisor", () => {
     child.kill();
   });
 
-  test("refuses a state directory in which another agent runs", async () => {
+  test("refuses a state directory in use by another agent", async () => {
     const other = spawn("/bin/sleep", ["60"], { stdio: "ignore" });
     await once(other, "spawn");
     mkdirSync(join(folder, "collector"), { recursive: true });
@@ -327,7 +327,7 @@ describe("the supervisor", () => {
     other.kill();
   });
 
-  test("waits longer after each crash and logs the last lines without their secrets", async () => {
+  test("backs off after each crash and logs the last lines without secrets", async () => {
     const of = make(
       fakeCollector(
         `echo '{"level":"error","msg":"cannot export","error":"denied for Bearer abc.def"}' >&2\necho 'panic: token=verysecretvalue' >&2\nexit 3`,
@@ -344,14 +344,14 @@ describe("the supervisor", () => {
     expect(JSON.stringify([of.status(), lines])).not.toMatch(/verysecretvalue|abc\.def/);
   });
 
-  test("says why a program cannot be started, and tries again", async () => {
+  test("logs why a program cannot be started, and retries", async () => {
     const path = fakeCollector(`if [ "$1" = --config ]; then rm "$0"; fi\nexit 3`);
     const of = make(path);
     await of.start(() => config());
     await vi.waitFor(() => expect(of.status().lastError).toMatch(/^exit code unknown: .*ENOENT/), { timeout: 50_000 });
   });
 
-  test("starts at once without a damaged file of a store, and only once: a disk that damages each new one does not make it loop", async () => {
+  test("starts immediately without a damaged storage file, and only once if the disk damages each new file", async () => {
     const file = join(folder, "queue", "exporter_otlp_http_atherops_traces");
     mkdirSync(join(folder, "queue"));
     const of = make(fakeCollector(`/bin/head -c 20000 /dev/urandom > ${file}\necho 'Error: cannot start: invalid database' >&2\nexit 1`));
@@ -364,7 +364,7 @@ describe("the supervisor", () => {
     expect(of.status().lastError).toContain("Undelivered traces in the disk queue of otlp_http/atherops are lost");
   });
 
-  test("does not blame a new configuration for the crash before it, whose files it still looks through", async () => {
+  test("does not blame a new configuration for an earlier crash while its files are still checked", async () => {
     const { isLooking, goOn } = await slowDisk();
     const of = make(dyingUnlessNew());
     await of.start(() => config());
@@ -378,7 +378,7 @@ describe("the supervisor", () => {
     expect(lines.filter(({ failures }) => failures !== undefined)).toEqual([]);
   });
 
-  test("looks through the files as one that waits, and quarantines none once it is to stop", async () => {
+  test("checks files as a waiting collector, and quarantines none after a stop", async () => {
     const { isLooking, goOn } = await slowDisk();
     const of = make(dyingUnlessNew());
     await of.start(() => config());
@@ -391,7 +391,7 @@ describe("the supervisor", () => {
     expect(lines.filter(({ failures }) => failures !== undefined)).toEqual([]);
   });
 
-  test("backs off when the collector blames a store and no file is damaged", async () => {
+  test("backs off if the collector reports damaged storage but no file is damaged", async () => {
     mkdirSync(join(folder, "queue"));
     writeFileSync(join(folder, "queue", "exporter_otlp_http_atherops_traces"), "");
     const of = make(fakeCollector(`echo 'Error: cannot start: invalid database' >&2\nexit 1`));
@@ -402,7 +402,7 @@ describe("the supervisor", () => {
   });
 
   test.skipIf(!canMount)(
-    "on a full disk (needs root) keeps the collector running, and takes a new configuration once there is space",
+    "on a full disk (needs root) keeps the collector running, and applies a new configuration once there is space",
     async () => {
       using disk = new SmallDisk(join(folder, "collector"), "256k");
       const of = make();
@@ -427,7 +427,7 @@ describe("the supervisor", () => {
     },
   );
 
-  test.skipIf(!canMount)("on a full disk (needs root) starts with what is there, and else says in a sentence what to do", async () => {
+  test.skipIf(!canMount)("on a full disk (needs root) starts with the existing configuration, or logs what to do", async () => {
     using disk = new SmallDisk(join(folder, "collector"), "256k");
     disk.fill();
     await expect(make().start(() => config())).rejects.toThrow(`STATE_DIR ${folder}: no space left on the device: free some`);
@@ -440,7 +440,7 @@ describe("the supervisor", () => {
     await of[Symbol.asyncDispose]();
   });
 
-  test.skipIf(!canMount)("on a disk that fills up meanwhile (needs root) goes back to the configuration before all the same", async () => {
+  test.skipIf(!canMount)("on a disk that fills up during a change (needs root) rolls back to the previous configuration", async () => {
     using disk = new SmallDisk(join(folder, "collector"), "256k");
     const filling = join(folder, "otelcol-filling");
     const isNew = `[ "$1" != validate ] && /bin/grep -q 192.0.2.1 "$2"`;
@@ -464,7 +464,7 @@ describe("the supervisor", () => {
     await of[Symbol.asyncDispose]();
   });
 
-  test("kills a collector that ignores TERM once its grace is over", async () => {
+  test("kills a collector that ignores SIGTERM after its grace period", async () => {
     const log = pino({ level: "silent" });
     const stubborn = fakeCollector("trap '' TERM\nwhile :; do sleep 0.1; done");
     supervisor = new Supervisor({

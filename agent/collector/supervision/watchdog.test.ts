@@ -45,7 +45,7 @@ async function after(seconds: number): Promise<string[]> {
   return watchdog.failing().map(({ signal, error }) => `${signal}: ${error}`);
 }
 
-test("logs fail when the collector finishes no pass over the files for 30 s, and no longer once it does", async () => {
+test("reports logs as failing after 30 s without a finished pass over the files, until one finishes", async () => {
   files.lastPassMs = Number.POSITIVE_INFINITY;
   expect(await after(16)).toEqual([]);
   expect(await after(15)).toEqual(["logs: the collector has finished no pass over the log files for 30 s or longer"]);
@@ -53,14 +53,14 @@ test("logs fail when the collector finishes no pass over the files for 30 s, and
   expect(await after(1)).toEqual([]);
 });
 
-test("with many files, the collector's longer pause between passes is not counted", async () => {
+test("with many files, does not count the collector's longer pause between passes", async () => {
   files.lastPassMs = Number.POSITIVE_INFINITY;
   open = 10_000;
   expect(await after(48)).toEqual([]);
   expect(await after(2)).toEqual(["logs: the collector has finished no pass over the log files for 30 s or longer"]);
 });
 
-test("they do not while it works through a backlog, or is not there", async () => {
+test("does not report a failure while the collector has a backlog or is not running", async () => {
   files.lastPassMs = Number.POSITIVE_INFINITY;
   for (let records = 1; records < 10; records++) {
     metrics = `otelcol_receiver_accepted_log_records{receiver="file_log/files",transport=""} ${records * 1000}\n`;
@@ -70,7 +70,7 @@ test("they do not while it works through a backlog, or is not there", async () =
   expect(await after(600)).toEqual([]);
 });
 
-test("they fail when the agent finishes no pass, as on a file system that does not answer, unless no logs are collected", async () => {
+test("reports logs as failing if the agent finishes no pass, as on a hung file system, unless no logs are collected", async () => {
   files.lastCollectorPassMs = Number.POSITIVE_INFINITY;
   expect(await after(31)).toEqual([expect.stringContaining("the agent has finished no pass over LOG_PATHS")]);
   files.isFollowing = false;
@@ -80,7 +80,7 @@ test("they fail when the agent finishes no pass, as on a file system that does n
 test.each([
   [0, 1],
   [4096, 0],
-])("a signal fails while its disk queue takes nothing; one that holds %i bytes is restarted %i times", async (bytes, expected) => {
+])("reports a signal whose disk queue accepts no data; a queue of %i bytes causes %i restarts", async (bytes, expected) => {
   files = { ...files, lastPassMs: Number.POSITIVE_INFINITY, lastCollectorPassMs: Number.POSITIVE_INFINITY };
   metrics = `otelcol_exporter_queue_size{exporter="otlp_http/files"} ${bytes}\n`;
   rejections.set("logs", { sinceMs: nowMs, error: "no space left on device" });

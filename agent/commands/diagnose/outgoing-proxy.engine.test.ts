@@ -64,7 +64,7 @@ describe.each(["atherops-otel-agent", "atherops-k8s-otel-agent"])("diagnose of %
   it.each([
     ["407 Proxy Authentication Required", /requires credentials/],
     ["403 Forbidden", /allow CONNECT/],
-  ])("says what to do when it answers %s", async (refusal, advice) => {
+  ])("contains what to do if the proxy returns %s", async (refusal, advice) => {
     const proxy = await outgoingProxy(1, refusal);
     try {
       const text = await diagnose(program, proxy);
