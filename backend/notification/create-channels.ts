@@ -8,7 +8,7 @@ import type { Secrets, Settings } from "../settings.ts";
 import { createChannelRoutes } from "./api/channel-routes.ts";
 import { ChannelStore } from "./channels/channel-store.ts";
 import { Email } from "./channels/email.ts";
-import { Outgoing } from "./channels/outgoing.ts";
+import { Outgoing } from "../outgoing/outgoing.ts";
 import { createSend } from "./channels/send.ts";
 import type { NotificationTables } from "./model/notification-tables.ts";
 import { tenantDatabase } from "../engines/relational/tenant-database.ts";

@@ -35,23 +35,11 @@ export const MAX_TEMPLATE_VALUE_LENGTH = 300;
 /** Characters of a label or annotation in a message. */
 export const MAX_MESSAGE_VALUE_LENGTH = 300;
 
-// channels/outgoing.ts
-/** Response of a receiver. */
-export const MAX_RECEIVER_RESPONSE_BYTES = 64 * 1024;
-/** A longer `Retry-After` of a receiver is cut. */
-export const MAX_RETRY_AFTER_MS = 3_600_000;
-
 // channels/pagerduty.ts
 /** Characters of a deduplication key; PagerDuty's own limit. */
 export const MAX_DEDUP_KEY_LENGTH = 255;
 /** Characters of a summary; PagerDuty's own limit. */
 export const MAX_SUMMARY_LENGTH = 1024;
-
-// channels/permitted-addresses.ts
-/** Addresses of a receiver that are tried in turn. */
-export const MAX_TRIED_ADDRESSES = 8;
-/** Addresses of a receiver that are checked: a tenant's name server may return thousands. */
-export const MAX_CHECKED_ADDRESSES = 64;
 
 // channels/slack.ts
 /** Slack shows about 3,000 characters of a text. */

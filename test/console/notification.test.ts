@@ -191,7 +191,7 @@ test("a forbidden address is rejected with a message, and the typed input is kep
   await page.getByLabel("Name", { exact: true }).fill("inner");
   await page.getByLabel("URL, https://…").fill("https://169.254.169.254/latest");
   await page.getByRole("button", { name: "Create", exact: true }).click();
-  await page.getByRole("alert").getByText("is an address that notifications may not be sent to").waitFor();
+  await page.getByRole("alert").getByText("is an address that requests may not be sent to").waitFor();
   expect(await page.getByLabel("Name", { exact: true }).inputValue()).toBe("inner");
   expect(complaints).toEqual([]);
 });

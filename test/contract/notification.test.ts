@@ -177,7 +177,7 @@ test("a channel is not led to an address inside, and nothing is sent there", asy
   const refused = await ask("PUT", `/channels/${id}`, body(forbidden.port, "127.0.0.2"));
   expect(refused.json).toMatchObject({
     error: "invalid_field",
-    message: "settings.url: is an address that notifications may not be sent to",
+    message: "settings.url: is an address that requests may not be sent to",
   });
   expect((await ask("POST", `/channels/${id}/test`)).json).toEqual({ delivered: true, status: 200, error: null });
   expect(forbidden.connections).toBe(0);

@@ -4,7 +4,7 @@ import { pathToFileURL } from "node:url";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { authority } from "../../agent/upstream/outgoing-proxy.fixture.ts";
-import { nameServer } from "../../backend/notification/channels/name-server.fixture.ts";
+import { nameServer } from "../../backend/outgoing/name-server.fixture.ts";
 import type { Tenant } from "../fixtures/backend-process.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { call, eventually, freePorts, ROOT, temporaryFolder } from "../fixtures/processes.ts";
@@ -111,11 +111,7 @@ test("each receiver's failure is reported with a message, retried where that may
   expect(await delivery("works", 1)).toEqual(["delivered", 200, null]);
   expect(await delivery("to-metadata", 1)).toEqual(["failed", 307, "the receiver responded with status 307: redirects are not followed"]);
   expect(await delivery("to-inside", 1)).toEqual(["failed", 307, "the receiver responded with status 307: redirects are not followed"]);
-  expect(await delivery("moving", 1)).toEqual([
-    "pending",
-    null,
-    "the host does not exist, or has no address that notifications may be sent to",
-  ]);
+  expect(await delivery("moving", 1)).toEqual(["pending", null, "the host does not exist, or has no address that requests may be sent to"]);
   expect(await delivery("fails", 2)).toEqual(["pending", 500, "the receiver responded with status 500"]);
   expect(await delivery("hangs", 1)).toEqual(["pending", null, "no response in time"]);
 

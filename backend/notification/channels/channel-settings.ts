@@ -14,7 +14,7 @@ import { MAX_CHANNEL_URL_LENGTH, MAX_RECIPIENTS, MAX_TEXT_TEMPLATE_LENGTH, MAX_T
 import { EMAIL_ADDRESS, type Email } from "./email.ts";
 import { findTemplateProblem } from "./message-template.ts";
 import type { ChannelKind } from "../model/message.ts";
-import type { Outgoing } from "./outgoing.ts";
+import type { Outgoing } from "../../outgoing/outgoing.ts";
 
 export interface ChannelBody {
   readonly name: string;

@@ -17,7 +17,7 @@ import {
   defaultTitle,
 } from "./message-template.ts";
 import type { Message, Outcome } from "../model/message.ts";
-import { trustedAuthorities } from "./outgoing.ts";
+import { trustedAuthorities } from "../../outgoing/outgoing.ts";
 import { createHash } from "node:crypto";
 
 /** `domain`: the domain of the sender's address; `custom`: the channel's own texts. */

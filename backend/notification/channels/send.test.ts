@@ -13,7 +13,7 @@ import { type Authority, authority, outgoingProxy } from "../../../agent/upstrea
 import { Email, type EmailOptions } from "./email.ts";
 import { HOSTILE, messageOf } from "../model/message.fixture.ts";
 import type { ChannelKind, OpenChannel } from "../model/message.ts";
-import { Outgoing } from "./outgoing.ts";
+import { Outgoing } from "../../outgoing/outgoing.ts";
 import { createSend } from "./send.ts";
 import { newSigningSecret } from "./webhook.ts";
 
@@ -98,7 +98,7 @@ describe("a webhook", () => {
     expect(await closed(channel("webhook", { url: `https://127.0.0.1:${port}/` }, newSigningSecret()), messageOf(), alive)).toEqual({
       delivered: false,
       retry: false,
-      error: "the URL is an address that notifications may not be sent to",
+      error: "the URL is an address that requests may not be sent to",
     });
     const gone = await sender()(channel("webhook", { url: "https://127.0.0.1:1/" }, newSigningSecret()), messageOf(), alive);
     expect(gone).toEqual({ delivered: false, retry: true, error: "no response: ECONNREFUSED" });

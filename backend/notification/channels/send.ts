@@ -3,7 +3,7 @@
 import type { Email } from "./email.ts";
 import type { OpenChannel, Outcome, Send } from "../model/message.ts";
 import { oneLine, renderTemplates } from "./message-template.ts";
-import { type Outgoing, type PostResponse, PostFailed } from "./outgoing.ts";
+import { type Outgoing, type PostResponse, RequestFailed } from "../../outgoing/outgoing.ts";
 import { pagerDutyEvent } from "./pagerduty.ts";
 import { signatureHeaders, webhookBody } from "./webhook.ts";
 import { slackBody } from "./slack.ts";
@@ -24,7 +24,7 @@ export function createSend({ outgoing, email, now = Date.now }: SendOptions): Se
     try {
       return toOutcome(await outgoing.post({ url, body, headers: { ...JSON_TYPE, ...headers }, signal }), url);
     } catch (error) {
-      if (!(error instanceof PostFailed)) throw error;
+      if (!(error instanceof RequestFailed)) throw error;
       return { delivered: false, retry: error.retry, error: error.message };
     }
   };

@@ -1,12 +1,12 @@
-// Resolves the host of a receiver and decides which addresses a notification may be sent to: a tenant names the receiver, and this process
+// Resolves the host of a receiver and decides which addresses a request may be sent to: a tenant names the receiver, and this process
 // runs inside the operator's network. Invariants: an address is refused unless it is global unicast or in a network that the operator
 // lists; unknown hosts and forbidden addresses cause the same error, so that users cannot learn the names of the operator's network. Only
 // the log distinguishes them.
 import { type BlockList, isIP } from "node:net";
 import { networkInterfaces } from "node:os";
 import { Resolver } from "node:dns/promises";
-import { bareHost, networkList, networksContain } from "../../../common/ip-networks.ts";
-import { MAX_CHECKED_ADDRESSES, MAX_TRIED_ADDRESSES } from "../notification-limits.ts";
+import { bareHost, networkList, networksContain } from "../../common/ip-networks.ts";
+import { MAX_CHECKED_ADDRESSES, MAX_TRIED_ADDRESSES } from "./outgoing-limits.ts";
 
 /** The networks in IANA's special-purpose registries that are not global, and multicast. */
 const REFUSED_IPV4 = [
@@ -89,7 +89,7 @@ export class HostRefused extends Error {
   /** The addresses of the host, only for the operator's log. */
   readonly found: readonly string[];
   constructor(found: readonly string[]) {
-    super("the host does not exist, or has no address that notifications may be sent to");
+    super("the host does not exist, or has no address that requests may be sent to");
     this.found = found;
   }
 }

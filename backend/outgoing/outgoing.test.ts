@@ -8,10 +8,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { once } from "node:events";
 import { afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { type Authority, authority, outgoingProxy } from "../../../agent/upstream/outgoing-proxy.fixture.ts";
-import { MAX_RECEIVER_RESPONSE_BYTES } from "../notification-limits.ts";
+import { type Authority, authority, outgoingProxy } from "../../agent/upstream/outgoing-proxy.fixture.ts";
+import { MAX_RECEIVER_RESPONSE_BYTES } from "./outgoing-limits.ts";
 import { nameServer } from "./name-server.fixture.ts";
-import { Outgoing, type OutgoingOptions, PostFailed } from "./outgoing.ts";
+import { Outgoing, type OutgoingOptions, RequestFailed } from "./outgoing.ts";
 import { queryDns } from "./permitted-addresses.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "atherops-outgoing-test-"));
@@ -74,13 +74,13 @@ async function post(out: Outgoing, url: string, headers: Record<string, string> 
   return await out.post({ url: new URL(url), headers, body: "said" });
 }
 
-async function failure(posting: Promise<unknown>): Promise<PostFailed> {
+async function failure(posting: Promise<unknown>): Promise<RequestFailed> {
   const error = await posting.then(
     () => undefined,
     (thrown: unknown) => thrown,
   );
-  expect(error).toBeInstanceOf(PostFailed);
-  return error as PostFailed;
+  expect(error).toBeInstanceOf(RequestFailed);
+  return error as RequestFailed;
 }
 
 test("a post reaches the receiver whose certificate matches the name, at the address that was validated", async () => {
@@ -109,7 +109,7 @@ test("a name that leads to a forbidden address is refused without a connection, 
   const there = await receiver("127.0.0.1", (_request, response) => response.end());
   const forbidden = await failure(post(outgoing(), `https://backend.test:${there.port}/`));
   const unknown = await failure(post(outgoing(), `https://none.test:${there.port}/`));
-  expect(forbidden.message).toBe("the host does not exist, or has no address that notifications may be sent to");
+  expect(forbidden.message).toBe("the host does not exist, or has no address that requests may be sent to");
   expect([unknown.message, unknown.retry]).toEqual([forbidden.message, forbidden.retry]);
   expect([names.asked.includes("backend.test"), there.connections]).toEqual([true, 0]);
 });
@@ -135,7 +135,7 @@ test.each(["127.0.0.1", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "[::1
   async (host) => {
     const there = await receiver("127.0.0.1", (_request, response) => response.end());
     const { message, retry } = await failure(post(outgoing(), `https://${host}:${there.port}/`));
-    expect([message, retry]).toEqual(["the URL is an address that notifications may not be sent to", false]);
+    expect([message, retry]).toEqual(["the URL is an address that requests may not be sent to", false]);
     expect(there.connections).toBe(0);
   },
 );

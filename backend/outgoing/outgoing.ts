@@ -1,4 +1,4 @@
-// Sends notifications over HTTP; tests and deliveries have no other path. A tenant chooses the target, and this process runs inside the
+// Sends requests to URLs that tenants choose: notifications, and the metadata and keys of trusted issuers. This process runs inside the
 // operator's network. Invariants: https only; redirects are never followed; connections go to an address that was validated, not to a name
 // that might resolve differently by then; each request has its own connection, so tenants never share one; time and bytes are limited; a
 // failure is reported as a category, never with an address.
@@ -6,11 +6,11 @@ import { readFileSync } from "node:fs";
 import { isIP, type LookupFunction } from "node:net";
 import { createSecureContext, getCACertificates, type SecureContext } from "node:tls";
 import { callbackify } from "node:util";
-import { bareHost, isLoopback } from "../../../common/ip-networks.ts";
-import { isExempt } from "../../../common/no-proxy.ts";
-import { loadProxyAgent, Pool, proxyPool } from "../../engines/http-pool.ts";
-import type { Log } from "../../operations/log.ts";
-import { MAX_RECEIVER_RESPONSE_BYTES, MAX_RETRY_AFTER_MS } from "../notification-limits.ts";
+import { bareHost, isLoopback } from "../../common/ip-networks.ts";
+import { isExempt } from "../../common/no-proxy.ts";
+import { loadProxyAgent, Pool, proxyPool } from "../engines/http-pool.ts";
+import type { Log } from "../operations/log.ts";
+import { MAX_RECEIVER_RESPONSE_BYTES, MAX_RETRY_AFTER_MS } from "./outgoing-limits.ts";
 import { type HostAddress, HostRefused, type Lookup, PermittedAddresses, resolvePermitted } from "./permitted-addresses.ts";
 
 export interface OutgoingOptions {
@@ -40,9 +40,15 @@ export interface PostResponse {
   readonly retryAfterMs: number | undefined;
 }
 
-/** There was no response. The message may be shown to tenants. */
-export class PostFailed extends Error {
-  override readonly name = "PostFailed";
+/** The response to a GET request, complete. */
+export interface GetResponse {
+  readonly status: number;
+  readonly body: Buffer;
+}
+
+/** There was no response, or it is too long. The message may be shown to tenants. */
+export class RequestFailed extends Error {
+  override readonly name = "RequestFailed";
   /** False if the address is part of the URL. */
   readonly retry: boolean;
   constructor(message: string, retry: boolean, options?: ErrorOptions) {
@@ -76,27 +82,41 @@ export class Outgoing {
     if (url.protocol !== "https:") return "must begin with https://";
     if (url.username || url.password) return "must not contain a user name or a password";
     const host = bareHost(url.hostname);
-    if (isIP(host) !== 0 && !this.#permitted.permits(host)) return "is an address that notifications may not be sent to";
+    if (isIP(host) !== 0 && !this.#permitted.permits(host)) return "is an address that requests may not be sent to";
     return undefined;
   }
 
-  /** Returns responses with any status. Throws PostFailed if there is none. */
+  /** Returns responses with any status. Throws RequestFailed if there is none. */
   async post(post: Post): Promise<PostResponse> {
-    const problem = this.findUrlProblem(post.url);
-    if (problem !== undefined) throw new PostFailed(`the URL ${problem}`, false);
+    return await this.#send(post.url, post.signal, async (connection, signal) => await sendPost(connection, post, signal));
+  }
+
+  /** Returns responses with any status. Throws RequestFailed if there is none, or if it has more than `maxBytes`. */
+  async get(url: URL, { maxBytes, signal }: { readonly maxBytes: number; readonly signal?: AbortSignal }): Promise<GetResponse> {
+    return await this.#send(url, signal, async (connection, either) => await sendGet(connection, url, maxBytes, either));
+  }
+
+  async #send<T>(
+    url: URL,
+    ended: AbortSignal | undefined,
+    exchange: (connection: Connection, signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const problem = this.findUrlProblem(url);
+    if (problem !== undefined) throw new RequestFailed(`the URL ${problem}`, false);
     const timeout = AbortSignal.timeout(this.#options.timeoutMs ?? TIMEOUT_MS);
-    const signal = post.signal ? AbortSignal.any([timeout, post.signal]) : timeout;
+    const signal = ended ? AbortSignal.any([timeout, ended]) : timeout;
     try {
-      await using connection = await this.#connect(post.url, signal);
-      return await sendPost(connection, post, signal);
+      await using connection = await this.#connect(url, signal);
+      return await exchange(connection, signal);
     } catch (cause) {
+      if (cause instanceof RequestFailed) throw cause;
       const refused = findHostRefused(cause);
       if (refused && refused.found.length > 0)
         this.#options.log?.warn(
-          { event: "notification.address_not_permitted", host: post.url.hostname, found: refused.found },
-          "refused to send a notification to an address outside NOTIFY_ALLOWED_NETWORKS",
+          { event: "notification.address_not_permitted", host: url.hostname, found: refused.found },
+          "refused to connect to an address outside NOTIFY_ALLOWED_NETWORKS",
         );
-      throw refused ? new PostFailed(refused.message, true, { cause }) : describeFailure(cause, isLate(signal));
+      throw refused ? new RequestFailed(refused.message, true, { cause }) : describeFailure(cause, isLate(signal));
     }
   }
 
@@ -176,6 +196,19 @@ async function sendPost({ pool, origin }: Connection, { url, headers, body }: Po
   return { status, text, retryAfterMs: retryAfterMs(response.headers["retry-after"]) };
 }
 
+async function sendGet({ pool, origin }: Connection, url: URL, maxBytes: number, signal: AbortSignal): Promise<GetResponse> {
+  const headers = { host: url.host, accept: "application/json", "user-agent": "atherops" };
+  const { statusCode: status, body } = await pool.request({ origin, path: `${url.pathname}${url.search}`, method: "GET", headers, signal });
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  for await (const part of body as AsyncIterable<Buffer>) {
+    bytes += part.length;
+    if (bytes > maxBytes) throw new RequestFailed(`the response has more than ${maxBytes} bytes`, false);
+    parts.push(part);
+  }
+  return { status, body: Buffer.concat(parts) };
+}
+
 async function readBeginning(body: AsyncIterable<Buffer>): Promise<string> {
   const parts: Buffer[] = [];
   let bytes = 0;
@@ -205,11 +238,11 @@ function isLate({ aborted, reason }: AbortSignal): boolean {
 }
 
 /** Messages of libraries contain addresses and the proxy's name; only their codes are safe to show. */
-function describeFailure(cause: unknown, timedOut: boolean): PostFailed {
-  if (timedOut) return new PostFailed("no response in time", true, { cause });
+function describeFailure(cause: unknown, timedOut: boolean): RequestFailed {
+  if (timedOut) return new RequestFailed("no response in time", true, { cause });
   for (let at = cause; at instanceof Error; at = at.cause) {
     const { code } = at as NodeJS.ErrnoException;
-    if (typeof code === "string" && /^[A-Z0-9_]{3,60}$/.test(code)) return new PostFailed(`no response: ${code}`, true, { cause });
+    if (typeof code === "string" && /^[A-Z0-9_]{3,60}$/.test(code)) return new RequestFailed(`no response: ${code}`, true, { cause });
   }
-  return new PostFailed("no response", true, { cause });
+  return new RequestFailed("no response", true, { cause });
 }

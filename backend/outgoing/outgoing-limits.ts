@@ -1,0 +1,14 @@
+// The limits of backend/outgoing/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its
+// name.
+
+// outgoing.ts
+/** Response of a receiver. */
+export const MAX_RECEIVER_RESPONSE_BYTES = 64 * 1024;
+/** A longer `Retry-After` of a receiver is cut. */
+export const MAX_RETRY_AFTER_MS = 3_600_000;
+
+// permitted-addresses.ts
+/** Addresses of a receiver that are tried in turn. */
+export const MAX_TRIED_ADDRESSES = 8;
+/** Addresses of a receiver that are checked: a tenant's name server may return thousands. */
+export const MAX_CHECKED_ADDRESSES = 64;
