@@ -24,7 +24,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const mode = (path: string) => (statSync(path).mode & 0o777).toString(8);
 const key = (fill: number) => Buffer.alloc(32, fill).toString("base64");
 
-test("all embedded: secrets are generated once, mode 0600, the first password with them, and none of it is logged", async () => {
+test("with embedded engines, generates secrets once with mode 0600 and the first password, and logs none of them", async () => {
   const dataDir = join(folder, "embedded");
   const lines: string[] = [];
   const log = pino({ level: "trace" }, new Writable({ write: (chunk, _encoding, done) => (lines.push(String(chunk)), done()) }));
@@ -53,7 +53,7 @@ function masterKeysOf(...given: Parameters<typeof loadSecrets>): MasterKeys {
   return new MasterKeys(masterKey, masterPreviousKey);
 }
 
-describe("accounts that are not there", () => {
+describe("missing accounts", () => {
   async function start(dataDir: string): Promise<void> {
     const { settings, secrets } = readSettings({ DATA_DIR: dataDir });
     await using database = await openDatabase({ dataDir, log: silent });
@@ -61,7 +61,7 @@ describe("accounts that are not there", () => {
     await bootstrap({ database, settings, secrets, masterKeys: masterKeysOf(settings, secrets), log: silent });
   }
 
-  test("are made by the start after a first one that was cut off, wherever that was", async () => {
+  test("are created by the next start after a first start that was interrupted at any point", async () => {
     const dataDir = join(folder, "cut-off");
     await (await openDatabase({ dataDir, log: silent }))[Symbol.asyncDispose]();
     await start(dataDir);
@@ -75,7 +75,7 @@ describe("accounts that are not there", () => {
     ["its file was emptied", (file: string) => writeFileSync(file, ""), "the accounts are missing"],
     ["its rows were deleted", (file: string) => deleteRows(file), "the accounts are missing"],
     ["its file was deleted", (file: string) => rmSync(file), "has accounts.made but no accounts.sqlite"],
-  ])("are never begun anew when %s", async (what, empty, message) => {
+  ])("are never created again if %s", async (what, empty, message) => {
     const dataDir = join(folder, what);
     await start(dataDir);
     empty(join(dataDir, "accounts.sqlite"));
@@ -89,7 +89,7 @@ function deleteRows(file: string): void {
   database.exec("DELETE FROM users; DELETE FROM orgs");
 }
 
-test("with an external engine nothing is generated: MASTER_KEY and JWT_SECRET are demanded", () => {
+test("with an external engine, generates nothing and requires MASTER_KEY and JWT_SECRET", () => {
   const dataDir = join(folder, "external");
   const { settings, secrets } = readSettings({
     DATA_DIR: dataDir,
@@ -102,7 +102,7 @@ test("with an external engine nothing is generated: MASTER_KEY and JWT_SECRET ar
   expect(() => statSync(join(dataDir, "secrets"))).toThrow("ENOENT");
 });
 
-describe.skipIf(!postgresBinaries)(`with PostgreSQL outside${postgresBinaries ? "" : `: ${NO_POSTGRES}`}`, () => {
+describe.skipIf(!postgresBinaries)(`with external PostgreSQL${postgresBinaries ? "" : `: ${NO_POSTGRES}`}`, () => {
   let server: PostgresServer;
   beforeAll(async () => {
     server = await PostgresServer.start();
@@ -111,7 +111,7 @@ describe.skipIf(!postgresBinaries)(`with PostgreSQL outside${postgresBinaries ? 
 
   const env = (url: string) => ({ DATABASE_URL: url, MASTER_KEY: key(1), JWT_SECRET: "j".repeat(32), DATA_DIR: join(folder, "unused") });
 
-  test("the first start without ADMIN_PASSWORD says that it is required; later starts do not need it", async () => {
+  test("requires ADMIN_PASSWORD at the first start, not at later ones", async () => {
     const url = await server.newDatabase();
     await using database = await openDatabase({ url, dataDir: "unused", log: silent });
     await migrate(database);
@@ -128,7 +128,7 @@ describe.skipIf(!postgresBinaries)(`with PostgreSQL outside${postgresBinaries ? 
     expect(await passwordMatches(users[0]?.password_hash, "first password")).toBe(true);
   });
 
-  test("six replicas that start at once make one organisation and one operator", async () => {
+  test("six replicas that start together create one organisation and one operator", async () => {
     const url = await server.newDatabase();
     const replicas = await Promise.all(
       Array.from({ length: 6 }, async () => {
@@ -146,7 +146,7 @@ describe.skipIf(!postgresBinaries)(`with PostgreSQL outside${postgresBinaries ? 
     }
   });
 
-  test("a new MASTER_KEY takes over every key at the start; without the previous one the start is refused", async () => {
+  test("a new MASTER_KEY re-encrypts every key at startup; without the previous one the start fails", async () => {
     await using database = await openDatabase({ url: await server.newDatabase(), dataDir: "unused", log: silent });
     const before = await accountsApp(database, { env: { MASTER_KEY: key(1) } });
     const { api_key } = await directKey(before, await before.login());

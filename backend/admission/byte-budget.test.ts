@@ -29,7 +29,7 @@ test("reservations stay within the limit and are released once", () => {
   expect([budget.heldBytes, budget.ownBytes("acme"), budget.ownBytes("other")]).toEqual([50, 0, 50]);
 });
 
-test("an owner takes more only if as much stays free as it uses, so each next owner gets a share", () => {
+test("an owner gets more only if as much stays free as it uses, so that each next owner gets a share", () => {
   const budget = new ByteBudget(120);
   const reservations = ["a", "b", "c"].map((name) => budget.open(name));
   const taken = reservations.map((reservation) => {
@@ -47,7 +47,7 @@ test("an owner takes more only if as much stays free as it uses, so each next ow
   for (const reservation of reservations) reservation[Symbol.dispose]();
 });
 
-test("a small budget still lets one organisation send the largest body, whose buffer grows", () => {
+test("a small budget lets one organisation send the largest body, whose buffer grows", () => {
   const budget = new ByteBudget(64);
   using body = budget.open("acme");
   body.add(16);
@@ -55,7 +55,7 @@ test("a small budget still lets one organisation send the largest body, whose bu
   expect(budget.heldBytes).toBe(48);
 });
 
-test.each([2, 3, 10])("an idle organisation gets memory while %i others hold all of it", (others) => {
+test.each([2, 3, 10])("an idle organisation gets memory while %i others use all of it", (others) => {
   const { ended, begin } = transfers();
   const budget = new ByteBudget(1000);
   for (const owner of Array.from("abcdefghij").slice(0, others)) {
@@ -74,7 +74,7 @@ test.each([2, 3, 10])("an idle organisation gets memory while %i others hold all
   expect(ended.filter((name) => name.startsWith("z"))).toEqual([]);
 });
 
-test("the slowest transfer of the owner with the most is ended, neither a new one nor one that has arrived", () => {
+test("evicts the slowest transfer of the owner with the most, neither a new one nor a complete one", () => {
   const { ended, begin } = transfers();
   const budget = new ByteBudget(100);
   const arrived = begin(budget, "a arrived", 15, 0);
@@ -92,7 +92,7 @@ test("the slowest transfer of the owner with the most is ended, neither a new on
   expect([ended, budget.heldBytes, budget.ownBytes("a")]).toEqual([["a slow"], 95, 30]);
 });
 
-test("a transfer that was ended holds nothing, and takes no more", () => {
+test("an evicted transfer releases its memory and gets no more", () => {
   const { ended, begin } = transfers();
   const budget = new ByteBudget(100);
   const slow = begin(budget, "a", 50);
@@ -106,7 +106,7 @@ test("a transfer that was ended holds nothing, and takes no more", () => {
   expect(() => slow.add(1)).toThrow("too much memory");
 });
 
-test("an owner that already uses memory takes none from one with less than it would have", () => {
+test("an owner that already uses memory evicts none of an owner that would then have less", () => {
   const { ended, begin } = transfers();
   const budget = new ByteBudget(100);
   for (const owner of ["a", "b"]) begin(budget, owner, 40);

@@ -70,7 +70,7 @@ describe("a fair queue", () => {
     expect(started.at(-1)).toBe("b1");
   });
 
-  it("is round robin: an organisation with a backlog gets its share next to organisations that keep sending", async () => {
+  it("is round robin: a backlog gets its share next to organisations that keep sending", async () => {
     const { started, begin, end } = queueWith({ running: 1, perOrg: 1, waitingPerOrg: 99 });
     for (const name of ["a1", "a2", "a3", "a4", "b1", "c1"]) void begin(name);
     await setImmediate();
@@ -93,7 +93,7 @@ describe("a fair queue", () => {
     expect(started.slice(4)).toEqual(["d1", "b2"]);
   });
 
-  it("refuses work at once when the organisation's queue is full, but not work of other organisations", async () => {
+  it("rejects work immediately if the organisation's queue is full, but not work of other organisations", async () => {
     const { started, begin } = queueWith({ running: 2, perOrg: 1, waitingPerOrg: 2 });
     for (const name of ["a1", "a2", "a3"]) void begin(name);
     await expect(begin("a4")).rejects.toThrow(QueueFullError);
@@ -102,7 +102,7 @@ describe("a fair queue", () => {
     expect(started).toEqual(["a1", "b1"]);
   });
 
-  it("drops waiting work when its caller leaves, which frees space for others", async () => {
+  it("drops waiting work if its client disconnects, which frees space for others", async () => {
     const { queue, started, begin, end } = queueWith({ running: 1, perOrg: 1, waitingPerOrg: 1 });
     const gone = new AbortController();
     const first = begin("a1");
@@ -116,7 +116,7 @@ describe("a fair queue", () => {
     await expect(begin("a4", gone.signal)).rejects.toThrow("left");
   });
 
-  it("releases the slot when work fails, throws synchronously, or ends after its caller left", async () => {
+  it("releases the slot if work fails, throws synchronously, or ends after its client disconnected", async () => {
     const { queue, begin, end } = queueWith({ running: 1, perOrg: 1, waitingPerOrg: 9 });
     const failing = begin("a1");
     await end("a1", new Error("a1"));
@@ -136,7 +136,7 @@ describe("a fair queue", () => {
 });
 
 /** Slots are held until the test, or the queue, ends the work. */
-describe("a fair queue whose work takes long", () => {
+describe("a fair queue with long-running work", () => {
   afterEach(() => void vi.useRealTimers());
 
   function open(running: number, options: Partial<FairQueueOptions> = {}) {
@@ -167,7 +167,7 @@ describe("a fair queue whose work takes long", () => {
     [3, ["a1", "a2", "b1"]],
     [4, ["a1", "a2", "b1", "c1"]],
     [8, ["a1", "a2", "a3", "a4", "b1", "b2", "c1", "d1"]],
-  ])("of %i slots gives an organisation at most as many as then stay free, and each newcomer one", async (slots, expected) => {
+  ])("of %i slots gives an organisation at most as many as then stay free, and each new organisation one", async (slots, expected) => {
     const { started, begin, pass } = open(slots);
     for (const org of ["a", "b", "c", "d"]) for (let job = 1; job <= 5; job += 1) begin(`${org}${job}`);
     await pass(0);
@@ -187,7 +187,7 @@ describe("a fair queue whose work takes long", () => {
     expect(started.slice(5)).toEqual(["d1"]);
   });
 
-  it("gives a free slot to the waiting organisation with the least use in the last minute, not to the first", async () => {
+  it("gives a free slot to the waiting organisation with the least use in the last minute", async () => {
     const { started, begin, end, pass } = open(1, { takesBack: 0 });
     begin("a1");
     await pass(40_000);
@@ -201,7 +201,7 @@ describe("a fair queue whose work takes long", () => {
     expect(started).toEqual(["a1", "b1", "c1", "b2", "a2"]);
   });
 
-  it.each([2, 3, 10])("serves an idle organisation within 300 ms next to %i others that use all slots without end", async (others) => {
+  it.each([2, 3, 10])("serves an idle organisation within 300 ms next to %i others that use all slots permanently", async (others) => {
     const busy = Array.from("abcdefghij").slice(0, others);
     const { started, refused, begin, pass } = open(2);
     for (const org of busy) for (let job = 1; job <= 9; job += 1) begin(`${org}${job}`);
@@ -216,7 +216,7 @@ describe("a fair queue whose work takes long", () => {
     expect(refused.length).toBeGreaterThan(0);
   });
 
-  it("ends the longest work of the organisation that used most, and only while an organisation with nothing running waits", async () => {
+  it("cancels the longest work of the organisation that used most, only while an organisation with nothing running waits", async () => {
     const { refused, begin, pass } = open(4);
     begin("a1");
     await pass(3000);
@@ -232,7 +232,7 @@ describe("a fair queue whose work takes long", () => {
     expect(refused).toEqual(["a1 too_many_queries 5"]);
   });
 
-  it("takes nothing from organisations that used about as much as the waiting one", async () => {
+  it("cancels no work of organisations that used about as much as the waiting one", async () => {
     const { started, refused, begin, end, pass } = open(2, { perOrg: 1 });
     for (const name of ["a1", "b1"]) begin(name);
     await pass(900);
@@ -245,7 +245,7 @@ describe("a fair queue whose work takes long", () => {
     expect([started, refused]).toEqual([["a1", "b1", "c1"], []]);
   });
 
-  it("keeps the last free slot for an idle organisation while work whose slot was taken back has not ended", async () => {
+  it("keeps the last free slot for an idle organisation until cancelled work has ended", async () => {
     const { started, begin, end, pass } = open(2);
     for (const name of ["a1", "b1"]) begin(name, 60_000);
     await pass(2000);
@@ -259,7 +259,7 @@ describe("a fair queue whose work takes long", () => {
     expect(started.slice(3)).toEqual(["z2"]);
   });
 
-  it("takes nothing for one of ten organisations with equal backlogs, and never from an idle one", async () => {
+  it("cancels no work for one of ten organisations with equal backlogs, and none of an idle one", async () => {
     const { started, refused, begin, pass } = open(3);
     begin("z1");
     await pass(3000);
@@ -268,7 +268,7 @@ describe("a fair queue whose work takes long", () => {
     expect([started, refused]).toEqual([["z1", "a1", "b1"], []]);
   });
 
-  it("hands a slot on before the work has ended, and waits for that before it takes back another", async () => {
+  it("reassigns a slot before the cancelled work has ended, and waits for its end before it cancels another", async () => {
     const { queue, started, refused, begin, pass } = open(2);
     for (const name of ["a1", "b1"]) begin(name, 1000);
     await pass(5000);

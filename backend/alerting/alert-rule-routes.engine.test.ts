@@ -89,7 +89,7 @@ describe("a rule", () => {
     expect((await create({ name: "taken" }, otherAdmin)).statusCode).toBe(201);
   });
 
-  test("may be read and validated by a viewer", async () => {
+  test("can be read and validated by a viewer", async () => {
     const { id } = (await create({ enabled: false })).json();
     expect((await service.call("GET", `/rules/${id}/status`, viewer)).json()).toEqual({ state: "inactive", active_alerts: 0 });
     expect((await service.call("POST", "/rules/validate", viewer, { expr: "up == 0" })).json()).toEqual({
@@ -98,14 +98,14 @@ describe("a rule", () => {
     });
   });
 
-  test("may be the thousandth of its organisation and not the next", async () => {
+  test("can be the thousandth of its organisation but not the next one", async () => {
     const orgId = await service.makeOrg();
     await insertRules(orgId, 999);
     expect((await create({}, `${orgId}:admin`)).statusCode).toBe(201);
     expect(shown(await create({}, `${orgId}:admin`))).toEqual([400, "invalid_field", expect.stringMatching(/at most 1000/)]);
   });
 
-  test("holds at most 16 KiB of text, counted as bytes", async () => {
+  test("is limited to 16 KiB of text, counted as bytes", async () => {
     const annotations = (characters: number): object => ({
       annotations: { a: "ü".repeat(4000), b: "ü".repeat(characters), c: "x".repeat(50) },
       enabled: false,
@@ -120,7 +120,7 @@ describe("a rule", () => {
     ]);
   });
 
-  test("and all others of its organisation hold at most 2 MiB: what is there may shrink, nothing grows, others may", async () => {
+  test("is limited to 2 MiB with all others of its organisation: existing rules may shrink, and other organisations may add", async () => {
     const orgId = await service.makeOrg();
     const bearer = `${orgId}:admin`;
     const heavy = { a: "x".repeat(4000), b: "x".repeat(4000), c: "x".repeat(4000), d: "x".repeat(4000) };
@@ -136,8 +136,8 @@ describe("a rule", () => {
   });
 });
 
-describe("when something is away", () => {
-  test("the evaluator: status of an enabled rule is 500, of a disabled one 200, and writes are stored", async () => {
+describe("during an outage", () => {
+  test("of the evaluator, the status of an enabled rule is 500, of a disabled one 200, and writes are stored", async () => {
     await using other = await alertingApp();
     const bearer = `${await other.makeOrg()}:admin`;
     const enabled = (await other.call("POST", "/rules", bearer, body())).json().id;
@@ -150,7 +150,7 @@ describe("when something is away", () => {
   });
 
   test.skipIf(!postgresBinaries)(
-    `the database: every route is 500, and all is well after its return (${postgresBinaries ? "PostgreSQL" : NO_POSTGRES})`,
+    `of the database, every route returns 500, and works after its return (${postgresBinaries ? "PostgreSQL" : NO_POSTGRES})`,
     async () => {
       await using server = await PostgresServer.start();
       await using database = await openDatabase({ url: await server.newDatabase(), dataDir: "unused", log: createLog("silent") });
@@ -182,7 +182,7 @@ describe("when something is away", () => {
   );
 
   test.skipIf(!postgresBinaries)(
-    `for too long: every route is 503 with Retry-After (${postgresBinaries ? "PostgreSQL" : NO_POSTGRES})`,
+    `of the database for too long, every route returns 503 with Retry-After (${postgresBinaries ? "PostgreSQL" : NO_POSTGRES})`,
     async () => {
       await using server = await PostgresServer.start();
       const url = await server.newDatabase();
@@ -216,7 +216,7 @@ describe("when something is away", () => {
     },
   );
 
-  test("the evaluator hangs: the status of a rule is 503 with Retry-After", async () => {
+  test("of a hanging evaluator, the status of a rule returns 503 with Retry-After", async () => {
     await using other = await alertingApp();
     const bearer = `${await other.makeOrg()}:admin`;
     const { id } = (await other.call("POST", "/rules", bearer, body())).json();
@@ -226,7 +226,7 @@ describe("when something is away", () => {
     expect([...shown(answer).slice(0, 2), answer.headers["retry-after"]]).toEqual([503, "unavailable", "2"]);
   });
 
-  test("the metrics store: rules cannot be tried, so writes are 503 with Retry-After; reading them works", async () => {
+  test("of the metrics store, writes return 503 with Retry-After because rules cannot be tested, and reads work", async () => {
     await using other = await alertingApp();
     const bearer = `${await other.makeOrg()}:admin`;
     expect((await other.call("POST", "/rules", bearer, body())).statusCode).toBe(201);

@@ -4,7 +4,7 @@ import { startTestEngine, type TestEngine } from "../../test/fixtures/metrics-en
 import { refusalOf } from "../engines/victoria-metrics/expression-guard.ts";
 import { analyseExpression, findExpressionProblem } from "./expression.ts";
 
-describe("what can be an alert", () => {
+describe("accepted expressions", () => {
   test.each([
     "up == 0",
     "rate(errors_total[5m]) > 1",
@@ -41,7 +41,7 @@ describe("what can be an alert", () => {
   });
 });
 
-describe("what cannot", () => {
+describe("rejected expressions", () => {
   test.each([
     ["up", /must be a comparison/],
     ["up > bool 0", /bool/],
@@ -82,7 +82,7 @@ describe("what cannot", () => {
   });
 });
 
-describe("ten thousand characters take work in proportion, whatever they are", () => {
+describe("ten thousand characters take work in proportion to their number", () => {
   const shapes: Record<string, string> = {
     "operators to the right": `1${"^1".repeat(499)}`,
     "operators to the left": `1${"+1".repeat(499)}`,
@@ -109,13 +109,13 @@ describe("ten thousand characters take work in proportion, whatever they are", (
     expect(analyseExpression(expression).steps).toBeLessThan(30 * 10_000);
   });
 
-  test("twice the operators are twice the work", () => {
+  test("twice the operators take twice the work", () => {
     const steps = (operators: number): number => analyseExpression(`1${"^1".repeat(operators)} > 1`).steps;
     expect(steps(400)).toBeLessThan(2.1 * steps(200));
   });
 });
 
-describe("against the engine's own parser", () => {
+describe("compared with the engine's own parser", () => {
   let engine: TestEngine;
   beforeAll(async () => {
     engine = await startTestEngine();
@@ -132,7 +132,7 @@ describe("against the engine's own parser", () => {
     return body.status === "success" ? body.expr : undefined;
   }
 
-  test("precedence, grouping and modifiers are read as the engine reads them", async () => {
+  test("precedence, grouping and modifiers are parsed like in the engine", async () => {
     let refused = 0;
     await fc.assert(
       fc.asyncProperty(expressions, async (expression) => {
@@ -146,7 +146,7 @@ describe("against the engine's own parser", () => {
     expect(refused).toBeLessThan(200);
   });
 
-  test("any sequence of tokens that the engine accepts is evaluated as the engine parses it, or rejected", async () => {
+  test("any tokens that the engine accepts are evaluated as the engine parses them, or rejected", async () => {
     let taken = 0;
     await fc.assert(
       fc.asyncProperty(soups, async (expression) => {

@@ -66,7 +66,7 @@ describe("a condition on log records", () => {
     [{ by: ["label.a.b", "label.a_b"] }, /^logs\.by: both fields would become the label a_b/],
     [{ by: ["source"], operator: "<" }, /^logs\.by: a value without records is not found/],
     [{ by: ["source"], operator: ">=", threshold: 0 }, /^logs\.by: a value without records/],
-  ])("is refused by its field: %j", (more, why) => {
+  ])("is rejected by its field: %j", (more, why) => {
     expect(refused(() => checkLogs(condition(more)))).toMatch(why);
   });
 
@@ -77,11 +77,11 @@ describe("a condition on log records", () => {
     { filter: { "label.a": ["b", "c"], "not_label.d": "e", regex: "(?i)x", trace_id: "a".repeat(32) } },
     { filter: { regex: ["", "\\bfail(ed|ure)\\b.{3}", "[[:alpha:]]", "a\\Cb"], not_regex: "(?P<word>a)" } },
     { filter: { regex: "\\p{Greek}" } },
-  ])("may be %j", (more) => {
+  ])("can be %j", (more) => {
     expect(refused(() => checkLogs(condition(more)))).toBe("taken");
   });
 
-  test("is written as one line that cannot be an expression over metrics", () => {
+  test("is written as one line that is no valid expression over metrics", () => {
     const expression = expressionOf(condition({ by: ["source", "label.k8s.pod.name"] }));
     expect(expression).toBe(
       'count_logs({source="shop", q="time out", q="a \\"quoted\\" \\\\ one"}[5m]) by (source, label.k8s.pod.name) > 10',
@@ -91,7 +91,7 @@ describe("a condition on log records", () => {
     expect(refused(() => validateRule(without))).toMatch(/^expr: .*send its `logs` instead/);
   });
 
-  test("is the rule's expression, which may come with it and be no other", () => {
+  test("is the rule's expression, and a different one next to it is rejected", () => {
     const { expr } = validateRule(rule(condition()));
     expect(validateRule(rule(condition(), { expr })).expr).toBe(expr);
     expect(refused(() => validateRule(rule(condition(), { expr: "up == 0" })))).toMatch(/^expr: must not be set together/);
@@ -103,13 +103,13 @@ describe("a condition on log records", () => {
     ["label.__name__", {}],
     [`label.${"x".repeat(129)}`, {}],
     ["label.team", { labels: { team: "shop" } }],
-  ])("is not counted by %s where alerts cannot have that label", (field, more) => {
+  ])("cannot be grouped by %s if alerts cannot have that label", (field, more) => {
     expect(refused(() => validateRule(rule(condition({ by: [field] }), more)))).toMatch(/^logs\.by: its label .* cannot be used/);
   });
 });
 
-describe("what the evaluator gets", () => {
-  test("a changed condition has series of its own, an equal one the same", () => {
+describe("the series for the evaluator", () => {
+  test("are new for a changed condition and the same for an equal one", () => {
     const one = fingerprint(condition({ filter: { source: "a", level: "error" } }));
     expect(fingerprint(condition({ filter: { level: "error", source: "a" } }))).toBe(one);
     expect(fingerprint(condition({ filter: { level: "error", source: "b" } }))).not.toBe(one);
@@ -117,7 +117,7 @@ describe("what the evaluator gets", () => {
     expect(fingerprint(condition({ filter: { source: "a", level: "error" }, since: 2 }))).not.toBe(one);
   });
 
-  test("values of records cannot leave their label, and a group that is gone has no records", () => {
+  test("keep values of records within their label, and end when a group has no records", () => {
     const logs = condition({ by: ["source", "label.k8s.pod.name"] });
     const hostile = 'x"} 1\nup{a="\\';
     const before = [{ values: ["gone", "p"], count: 11 }];
@@ -130,7 +130,7 @@ describe("what the evaluator gets", () => {
     );
   });
 
-  test("values that come and go make few series: a place is free when the evaluator no longer sees what had it", () => {
+  test("are few for values that come and go: a slot is reused when the evaluator no longer sees its value", () => {
     const logs = condition({ by: ["source"] });
     const some = (from: number) => Array.from({ length: 40 }, (_, n) => ({ values: [String(from + n)], count: 100 - n }));
     const groupsAt = (found: LogGroup[], before: readonly LogGroup[], atMs: number) => updateGroups(logs, { found, before, atMs });
@@ -147,7 +147,7 @@ describe("what the evaluator gets", () => {
     expect(later.groups.slice(0, 40)).toEqual(some(2000));
   });
 
-  test("a window is read some twenty times while it passes, and a count is valid until after the next read", () => {
+  test("are read some twenty times per window, and a count is valid until after the next read", () => {
     const every = (window: string, leastMs?: number): number => countEveryMs(condition({ window }), leastMs);
     expect([every("30s"), every("30s", 1500), every("5m"), every("1h"), every("1d")]).toEqual([15_000, 1500, 15_000, 180_000, 300_000]);
     expect(every("30s", 600_000)).toBe(15_000);

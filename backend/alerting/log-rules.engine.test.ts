@@ -43,7 +43,7 @@ async function send(orgId: string, source: string, messages: readonly string[]):
   await stores.ingestLogs(signingKey(orgId), logsBody(records, [stringAttribute("service.name", source)]), { receivedAt: new Date() });
 }
 
-test("counted are the records of the window, of the filters and of the organisation", async () => {
+test("counts records by window, filters and organisation", async () => {
   const [orgId, other] = [randomUUID(), randomUUID()];
   await send(orgId, HOSTILE, [`one ${HOSTILE}`, `two ${HOSTILE}`, "three"]);
   await send(orgId, "calm", [`one ${HOSTILE}`]);
@@ -60,14 +60,14 @@ test("counted are the records of the window, of the filters and of the organisat
   expect(await ask({ by: ["source", "label.none"], operator: "<=", threshold: 1 })).toEqual([["calm", "", 1]]);
 });
 
-test("an engine that was never used is not opened to count nothing", async () => {
+test("does not open an unused engine to count", async () => {
   const read = async (): Promise<never> => await Promise.reject(new Error("opened"));
   const condition = { filter: {}, window: "10m", by: [], operator: "==", threshold: 0 } as const;
   const unused = { clickhouse: { read }, isUnused: () => true };
   expect(await countLogs(unused, randomUUID(), condition, { atMs: Date.now(), signal })).toEqual([{ values: [], count: 0 }]);
 });
 
-test("values that were reported stay when other values get more records", async () => {
+test("keeps the reported values when other values get more records", async () => {
   const orgId = randomUUID();
   const quote = "'";
   await send(orgId, `known ${quote}`, ["1", "2"]);
@@ -85,7 +85,7 @@ test("values that were reported stay when other values get more records", async 
   ]);
 });
 
-test("the largest filter that a rule may have is one that the engine takes", async () => {
+test("the engine accepts the largest filter that a rule can have", async () => {
   const name = `not_label.${"'".repeat(200)}`;
   const patterns = { regex: Array.from({ length: 20 }, () => "a.b"), not_regex: Array.from({ length: 20 }, () => "'".repeat(40)) };
   const filter = { ...patterns, [name]: Array.from({ length: 10 }, () => "'".repeat(200)) };
@@ -196,7 +196,7 @@ describeOnEachStore((engine) => {
     return { orgId, bearer: `${orgId}:admin` };
   };
 
-  test("fires where records are many, for each value apart and for one organisation alone, and resolves when they are old", async () => {
+  test("fires per value and organisation above the threshold, and resolves when the records are too old", async () => {
     const [red, blue] = [await org(), await org()];
     const sent = body(
       { filter: { level: "error", q: [`it's "quoted" \\`], "not_label.x": "'" }, by: ["source"] },
@@ -228,7 +228,7 @@ describeOnEachStore((engine) => {
     expect(periods).toEqual([expect.objectContaining({ state: "firing", labels: expect.objectContaining({ source: HOSTILE }) })]);
   });
 
-  test("an alert has the values of fields by their names, also where these are those of the series that are counted", async () => {
+  test("an alert has field values under the field names, even if the counted series use the same names", async () => {
     const { orgId } = await org();
     const labelsOf = async (by: readonly string[]): Promise<object> => {
       const [id, condition] = [randomUUID(), { filter: {}, window: "5m", by, operator: ">", threshold: 1 } as const];
@@ -248,7 +248,7 @@ describeOnEachStore((engine) => {
     ]);
   });
 
-  test("fires if there are no records, is returned as it was sent, and starts again when its condition changes", async () => {
+  test("fires without records, is returned as sent, and restarts when its condition changes", async () => {
     const { bearer } = await org();
     const sent = body({ filter: { source: "heart" }, operator: "==", threshold: 0 });
     const id = await create(bearer, sent);
@@ -268,7 +268,7 @@ describeOnEachStore((engine) => {
     expect((await service.call("DELETE", `/rules/${id}`, bearer)).statusCode).toBe(204);
   });
 
-  test("a condition that was changed and comes back is not that of before: it fires by no old count", async () => {
+  test("a condition that is changed and restored does not fire by its old count", async () => {
     const { orgId, bearer } = await org();
     await send(orgId, "shop", ["a", "b", "c"]);
     const sent = body({ by: ["source"] });
@@ -300,7 +300,7 @@ describeOnEachStore((engine) => {
     ).toEqual([{ values: ["shop"], count: 3 }]);
   });
 
-  test("goes on firing while nothing is counted, and resolves after another process took over", async () => {
+  test("keeps firing while nothing is counted, and resolves after another process took over", async () => {
     const { orgId, bearer } = await org();
     await send(orgId, "shop", ["a", "b", "c"]);
     const id = await create(bearer, body({ by: ["source"] }));
@@ -319,7 +319,7 @@ describeOnEachStore((engine) => {
     await becomes(bearer, id, "inactive");
   });
 
-  test("keeps its last counts while the log store or a shard of it is away, so that no alert resolves", async () => {
+  test("keeps its last counts while the log store or one of its shards is unavailable, so that no alert resolves", async () => {
     const { orgId, bearer } = await org();
     await send(orgId, "shop", ["a", "b", "c"]);
     const id = await create(bearer, body({ by: ["source"] }));
@@ -337,7 +337,7 @@ describeOnEachStore((engine) => {
   });
 
   describe("the cost of rules", () => {
-    test("a failed count is reported in the rule's status, and delays no other organisation", async () => {
+    test("a failed count is reported in the rule's status and delays no other organisation", async () => {
       const [slow, quick] = [await org(), await org()];
       const own = [await create(slow.bearer, body()), await create(slow.bearer, body())];
       const id = own[0] ?? "";
@@ -362,7 +362,7 @@ describeOnEachStore((engine) => {
       });
     });
 
-    test("an organisation has one count under way, and what took long makes all its rules wait", async () => {
+    test("an organisation has one count in progress, and a slow one delays all its rules", async () => {
       const slow = await org();
       const ids = [await create(slow.bearer, body()), await create(slow.bearer, body()), await create(slow.bearer, body())];
       await counter?.[Symbol.asyncDispose]();
@@ -392,7 +392,7 @@ describeOnEachStore((engine) => {
       await eventually("each has its turn", async () => (await rows.execute()).every((row) => row.counted_at !== null));
     });
 
-    test("what waits for a turn of its organisation's own queries holds up no other organisation", async () => {
+    test("a count that waits for slots of its organisation's queries delays no other organisation", async () => {
       const [busy, quick] = [await org(), await org()];
       const [waiting, id] = [await create(busy.bearer, body()), await create(quick.bearer, body())];
       await counter?.[Symbol.asyncDispose]();
@@ -414,7 +414,7 @@ describeOnEachStore((engine) => {
       await eventually("it has its turn", async () => (await rowOf(waiting)).counted_at);
     });
 
-    test("the wait for queries of others is nothing that an organisation rests for", async () => {
+    test("does not count the wait for queries of other organisations as the organisation's own time", async () => {
       const { orgId } = await org();
       await counter?.[Symbol.asyncDispose]();
       const [id, next] = [await store(orgId, "1", { by: ["source"] }), await store(orgId, "2", { by: ["source"] })];
@@ -435,7 +435,7 @@ describeOnEachStore((engine) => {
       expect(other?.due_at?.getTime()).toBeLessThan((first?.counted_at?.getTime() ?? 0) + 5 * 2999);
     });
 
-    test("many organisations whose queries leave their own rules no turn hold up no other", async () => {
+    test("organisations whose queries leave no slot for their own rules delay no other organisation", async () => {
       await counter?.[Symbol.asyncDispose]();
       const blocked = await Promise.all(Array.from({ length: 20 }, async () => await service.makeOrg()));
       const { orgId } = await org();
@@ -469,7 +469,7 @@ describeOnEachStore((engine) => {
       }
     });
 
-    test("who writes a rule again is not counted before its time", async () => {
+    test("writing a rule again does not count it earlier", async () => {
       const { orgId } = await org();
       const begun: number[] = [];
       read = async (asked, options, work) => {
@@ -493,7 +493,7 @@ describeOnEachStore((engine) => {
       expect(begun[1]).toBeGreaterThanOrEqual(first.atMs + 9 * 199);
     });
 
-    test("no more series than an organisation's rules may have are written; those that are known stay", async () => {
+    test("writes no more series than the organisation's limit, and keeps the known ones", async () => {
       const { orgId, bearer } = await org();
       for (const source of ["a", "b"]) await send(orgId, source, ["1", "2", "3"]);
       await counter?.[Symbol.asyncDispose]();
@@ -520,7 +520,7 @@ describeOnEachStore((engine) => {
       counter = startCounter();
     });
 
-    test("several processes never count the same rule at once", async () => {
+    test("several processes never count the same rule at the same time", async () => {
       const { bearer } = await org();
       await counter?.[Symbol.asyncDispose]();
       const ids = [await create(bearer, body()), await create(bearer, body()), await create(bearer, body())];
@@ -530,7 +530,7 @@ describeOnEachStore((engine) => {
       counter = startCounter();
     });
 
-    test("after a count the organisation's rules wait in their order, by as many statements for fifty as for one", async () => {
+    test("rotates the organisation's rules after a count, with as many statements for fifty as for one", async () => {
       const [{ orgId }, { orgId: other }] = [await org(), await org()];
       await counter?.[Symbol.asyncDispose]();
       const now = new Date(Date.now() + 3_600_000);
@@ -567,7 +567,7 @@ describeOnEachStore((engine) => {
       counter = startCounter();
     });
 
-    test("a condition whose filters come in another order goes on as it was", async () => {
+    test("a condition with reordered filters keeps its state", async () => {
       const { orgId } = await org();
       await counter?.[Symbol.asyncDispose]();
       const id = await store(orgId, "n", { by: ["source"], filter: { level: "error", q: "a" } });
@@ -581,7 +581,7 @@ describeOnEachStore((engine) => {
       counter = startCounter();
     });
 
-    test("there are 50 of an organisation, rules over metrics apart", async () => {
+    test("an organisation can have 50 rules over logs, apart from rules over metrics", async () => {
       const { orgId, bearer } = await org();
       for (let n = 0; n < 50; n += 1) await table().create(orgId, { ...least(String(n)), enabled: false });
       const refused = await service.call("POST", "/rules", bearer, { ...body(), enabled: false });
@@ -591,7 +591,7 @@ describeOnEachStore((engine) => {
       expect((await service.call("PUT", `/rules/${id}`, bearer, { ...body(), name: "over metrics" })).statusCode).toBe(400);
     });
 
-    test("a rule whose window became too short for how often rules are evaluated says so, and is counted", async () => {
+    test("reports in the status a rule whose window is too short for the evaluation interval, and counts it", async () => {
       const { orgId, bearer } = await org();
       await send(orgId, "shop", ["a", "b", "c"]);
       await counter?.[Symbol.asyncDispose]();
@@ -603,7 +603,7 @@ describeOnEachStore((engine) => {
       counter = startCounter();
     });
 
-    test("a rule that no replica counts reports that in its status", async () => {
+    test("reports in its status a rule that no replica counts", async () => {
       const { bearer } = await org();
       const id = await create(bearer, body());
       await eventually(
@@ -617,7 +617,7 @@ describeOnEachStore((engine) => {
     });
   });
 
-  test("the preview of a draft has its number of alerts, and an invalid regular expression is rejected with its field", async () => {
+  test("the preview of a draft returns its number of alerts, and rejects an invalid regular expression with its field", async () => {
     const { orgId, bearer } = await org();
     await send(orgId, "one", ["a", "b", "c"]);
     await send(orgId, "two", ["a", "b", "c"]);

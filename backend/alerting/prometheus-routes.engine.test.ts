@@ -68,7 +68,7 @@ const until = async (of: Reader, name: string, is: (rule: PrometheusRule) => boo
   });
 
 describe("an organisation without rules", () => {
-  test("has no group and no alert", async () => {
+  test("gets no group and no alert", async () => {
     const green = await reader();
     expect(await ask(green, "rules")).toEqual(EMPTY);
     expect(await ask(green, "alerts")).toEqual({ status: "success", data: { alerts: [] } });
@@ -87,7 +87,7 @@ describe("two organisations", () => {
     await makeRule(blue, { name: "loaded", expr: "load > 2" });
   });
 
-  test("get their own rules with live state, oldest first, in the shape that Grafana reads", async () => {
+  test("get their own rules with live state, oldest first, in the format that Grafana reads", async () => {
     await until(red, "loaded", ({ state }) => state === "firing");
     await until(red, "loaded for long", ({ state }) => state === "pending");
     await until(red, "quiet", ({ health }) => health === "ok");
@@ -146,13 +146,13 @@ describe("two organisations", () => {
     // Requests of Grafana's rule list pages, which ask for Mimir and Prometheus at once.
     ["?file=atherops&file[]=atherops&rule_group=rules&rule_group[]=rules&rule_name=quiet&rule_name[]=quiet&group_limit=40", 1],
     ["?dashboard_uid=x", 3],
-  ])("are asked for %s, and answer %i rules", async (query, count) => {
+  ])("filter by %s, and get %i rules", async (query, count) => {
     const rules = await rulesOf(red, encodeURI(query).replaceAll("%25", "%"));
     expect(rules).toHaveLength(count);
     expect(rules.filter(({ name }) => name === "loaded").every(({ alerts }) => alerts.length === 1)).toBe(true);
   });
 
-  test.each(["true", "1"])("leave alerts out with exclude_alerts=%s, and still return the state", async (yes) => {
+  test.each(["true", "1"])("omit alerts with exclude_alerts=%s, and still get the state", async (yes) => {
     const rules = await rulesOf(red, `?exclude_alerts=${yes}`);
     expect(rules.map(({ state, alerts }) => [state, alerts])).toEqual([
       ["firing", []],
@@ -166,12 +166,12 @@ describe("two organisations", () => {
     ["exclude_alerts=perhaps", "exclude_alerts"],
     ["match[]={a=%22b%22}", "match[]"],
     ["group_next_token=x", "group_next_token"],
-  ])("are refused %s by name, rather than answered something else", async (query, name) => {
+  ])("get %s rejected by name, instead of a different result", async (query, name) => {
     const answer = await get(red, `rules?${query}`);
     expect([answer.statusCode, answer.json()]).toEqual([400, { error: "invalid_parameter", message: expect.stringContaining(name) }]);
   });
 
-  test("show the value and name the annotation if its formatter cannot format a value", async () => {
+  test("get the value and the name of the annotation if its formatter cannot format the value", async () => {
     await service.push(blue.orgId, 'lag{region="eu-1"} 1');
     const annotations = { age: "since {{ $labels.region | humanizeDuration }}", text: "{{ $value | humanize }}" };
     await makeRule(blue, { name: "not a number", expr: "lag > 0", annotations });
@@ -180,7 +180,7 @@ describe("two organisations", () => {
     expect([rule.annotations, rule.alerts[0]?.annotations]).toEqual([annotations, { age: "since eu-1", text: "1" }]);
   });
 
-  test("have a rule that cannot be evaluated as err, in no words of the evaluator", async () => {
+  test("get a rule that cannot be evaluated as err, without the evaluator's message", async () => {
     await service.push(blue.orgId, 'twice{of="one"} 1');
     await makeRule(blue, { name: "same labels twice", expr: 'label_replace(twice, "of", "same", "", "") > 0' });
     await until(blue, "same labels twice", ({ health }) => health === "ok");
@@ -190,8 +190,8 @@ describe("two organisations", () => {
   });
 });
 
-describe("a rule with more alerts than are returned", () => {
-  test("is firing, and a warning says that they are left out; those of others are returned", async () => {
+describe("a rule with more alerts than the response limit", () => {
+  test("is firing with a warning about the omitted ones, and other rules' alerts are returned", async () => {
     const yellow = await reader();
     const lines = Array.from({ length: HUGE }, (_, n) => `many{n="${n}"} 1`).join("\n");
     await service.push(yellow.orgId, `${lines}\nfew{n="1"} 1`);
@@ -212,8 +212,8 @@ describe("a rule with more alerts than are returned", () => {
   });
 });
 
-describe("an evaluator that is away", () => {
-  test("is 500 rather than rules that look calm", async () => {
+describe("while the evaluator is unavailable", () => {
+  test("returns 500, instead of rules that look inactive", async () => {
     await service.evaluator.child[Symbol.asyncDispose]();
     for (const path of ["rules", "alerts"]) {
       const answer = await get(red, path);

@@ -28,8 +28,8 @@ async function status(service: AlertingApp, orgId: string, id: string): Promise<
 describe.each([
   ["with a vmalert for dry runs", { withoutDryRun: false, external: false }],
   ["without one, on an evaluator elsewhere", { withoutDryRun: true, external: true }],
-])("a rule in the database that the evaluator refuses, %s", (_where, options) => {
-  test("is found and withheld, and says why; all others are loaded, before it and after it", async () => {
+])("a stored rule that the evaluator rejects, %s", (_where, options) => {
+  test("is found and withheld with the reason, and all other rules before and after it are loaded", async () => {
     await using service = await alertingApp(options);
     const table = new RuleTable(service.database.tables<AlertingTables>());
     const [one, two] = [await service.makeOrg(), await service.makeOrg()];
@@ -50,7 +50,7 @@ describe.each([
   });
 });
 
-test("a stored rule whose `for` cannot be read is withheld and says why: it never means at once, and stops no other", async () => {
+test("withholds a stored rule with an unreadable `for` with the reason, and loads the others", async () => {
   await using service = await alertingApp();
   const db = service.database.tables<AlertingTables>();
   const table = new RuleTable(db);
@@ -66,7 +66,7 @@ test("a stored rule whose `for` cannot be read is withheld and says why: it neve
   expect(sets.get(orgId)?.rules.map((rule) => rule.name)).toEqual(["other"]);
 });
 
-test("an evaluator elsewhere gets the rules from the listener, and a change at once", async () => {
+test("an external evaluator gets the rules from the listener, and a change immediately", async () => {
   await using service = await alertingApp({ external: true });
   const orgId = await service.makeOrg();
   await service.push(orgId, "metric 1");
@@ -79,7 +79,7 @@ test("an evaluator elsewhere gets the rules from the listener, and a change at o
   await vi.waitFor(async () => expect(await (await fetch(`${service.evaluator.url}/api/v1/rules`)).text()).not.toContain(id), SOON);
 });
 
-test("the rules listener takes alerts with their own password only, since vmalert logs the one of the rules", async () => {
+test("the rules listener accepts alerts with their own password only, because vmalert logs that of the rules", async () => {
   await using service = await alertingApp({ external: true });
   const url = `http://127.0.0.1:${service.rulesPort}`;
   const ask = async (path: string, password?: string, method = "GET"): Promise<number> => {
@@ -123,7 +123,7 @@ function standIn(editsOf: string) {
   };
 }
 
-test("an organisation whose rules change all the time, so that the evaluator always has newer ones, delays no other organisation's change", async () => {
+test("an organisation whose rules change constantly delays no other organisation's change", async () => {
   const fake = standIn("busy");
   fake.stored.set("busy", 1);
   await using reconciler = new Reconciler(fake);
@@ -140,7 +140,7 @@ test("an organisation whose rules change all the time, so that the evaluator alw
   expect(edits.times).toBeGreaterThan(5);
 });
 
-test("what makes a reload fail is looked for among all changes, also while the organisation at fault goes on changing", async () => {
+test("finds the change that fails a reload, even while its organisation keeps changing rules", async () => {
   const fake = standIn("none");
   const suspects = Promise.withResolvers<string[]>();
   await using reconciler = new Reconciler({

@@ -60,7 +60,7 @@ async function createFront(
 const HEADERS = { authorization: "Bearer x", cookie: "a=b", "content-type": "application/json" };
 const ID = "00000000-0000-4000-8000-000000000000";
 
-test("the service gets the request, and its response is passed on unchanged", async () => {
+test("forwards the request to the service, and its response unchanged", async () => {
   const app = await createFront(await startEcho());
   const ask = async (method: "GET" | "POST" | "PUT" | "DELETE", url: string, payload?: string) => {
     const response = await app.inject({ method, url, payload, headers: HEADERS, remoteAddress: "192.0.2.7" });
@@ -82,7 +82,7 @@ test("the service gets the request, and its response is passed on unchanged", as
   }
 });
 
-test("a link to the next page points back to the API's address, and a warning is passed on", async () => {
+test("rewrites a link to the next page to the API's address, and forwards a warning", async () => {
   const service = fastify();
   service.get("/rules", async (_request, reply) => {
     void reply.header("link", '</rules?cursor=abc&status=failed>; rel="next"').header("warning", '299 - "there are more"');
@@ -96,13 +96,13 @@ test("a link to the next page points back to the API's address, and a warning is
   ]);
 });
 
-test("a service that cannot be reached is 503 with Retry-After", async () => {
+test("returns 503 with Retry-After if the service is unreachable", async () => {
   const app = await createFront("http://127.0.0.1:1");
   const response = await app.inject({ method: "GET", url: "/alerting/rules", headers: HEADERS });
   expect([response.statusCode, response.json().error, response.headers["retry-after"]]).toEqual([503, "unavailable", "2"]);
 });
 
-test("a response larger than 64 MiB is refused, and nothing is forwarded while too many bytes are unread", async () => {
+test("rejects a response larger than 64 MiB, and forwards nothing while too many bytes are unread", async () => {
   const service = fastify();
   let requests = 0;
   service.get("/rules", async (_request, reply) => {
@@ -117,7 +117,7 @@ test("a response larger than 64 MiB is refused, and nothing is forwarded while t
   expect([full.statusCode, full.json().error, requests]).toEqual([503, "unavailable", 1]);
 });
 
-test("the API's address has exactly the routes of the service, in one process and in two", async () => {
+test("serves exactly the routes of the service on the API's address, in one process and in two", async () => {
   const routes = createRuleRoutes({} as never);
   const service = await createApp({ log: createLog("silent") });
   const api = await createApp({ log: createLog("silent") });
@@ -133,7 +133,7 @@ test("the API's address has exactly the routes of the service, in one process an
   expect(list(await createFront("http://127.0.0.1:1"))).toEqual(expected);
 });
 
-test("a read token is forwarded only on routes that it may read", async () => {
+test("forwards a read token only on routes that it may read", async () => {
   const declare = (method: "GET" | "PUT", path: string, access: "reader" | "viewer" | "admin"): RouteDeclaration => ({
     method,
     path,

@@ -27,7 +27,7 @@ const over = (more: object): object => ({
   logs: { filter: { level: "error" }, window: "5m", operator: ">", threshold: 2, ...more },
 });
 
-describe("a body that is no rule is 400 and names the field", () => {
+describe("an invalid rule is 400 and names the field", () => {
   const long = "x".repeat(201);
   test.each<[field: string, more: object]>([
     ["name", { name: undefined }],
@@ -88,18 +88,18 @@ describe("a body that is no rule is 400 and names the field", () => {
     expect(shown(answer)).toEqual([400, "invalid_field", expect.stringMatching(new RegExp(`^${field}(?:\\.[a-z]+)?: .`))]);
   });
 
-  test("an odd label name names the labels", async () => {
+  test("an invalid label name is reported with the field labels", async () => {
     expect(shown(await create({ labels: { "a b": "x" } }))).toEqual([400, "invalid_field", expect.stringMatching(/^labels/)]);
   });
 
-  test("validation says the same with 200, also for an expression alone", async () => {
+  test("validation reports the same with 200, also for an expression alone", async () => {
     const answer = await service.call("POST", "/rules/validate", admin, { expr: "nosuchfunc(up) > 1" });
     expect([answer.statusCode, answer.json()]).toEqual([200, { valid: false, message: expect.stringMatching(/^expr: .*nosuchfunc/) }]);
     expect((await service.call("POST", "/rules/validate", admin, {})).statusCode).toBe(400);
   });
 });
 
-describe("what a rule may be", () => {
+describe("a valid rule", () => {
   test.each<[string, object]>([
     ["every kind of text in its name", { name: "größe: {{ x }} %{HOME} - \"quoted\" 'single' # not a comment 😀 \u202e" }],
     ["a YAML look-alike", { name: "- !!python/object [a, b]: &x *x | >" }],

@@ -30,7 +30,7 @@ function heldDryRun() {
   };
 }
 
-test("an organisation that asks for hundreds of rules to be tried has few under way, a bounded queue, and nothing when it leaves", async () => {
+test("limits tests of rules in progress and queued per organisation, and drops those of a disconnected client", async () => {
   const dryRun = heldDryRun();
   const check = new RuleCheck({ metrics, dryRun, intervalMs });
   const client = new AbortController();
@@ -53,20 +53,20 @@ test("an organisation that asks for hundreds of rules to be tried has few under 
   expect(dryRun.asked).toHaveLength(5);
 });
 
-test("a rule that cannot be tried for want of time is no failure, and is to be sent again", async () => {
+test("returns a retryable error if there is no time to test a rule", async () => {
   const dryRun = { check: async () => await Promise.reject(new Error("vmalert -dryRun did not end by itself: timed out")) };
   const refused = { code: "unavailable", status: 503, retryAfterS: 2 };
   await expect(new RuleCheck({ metrics, dryRun, intervalMs }).check("org", BODY)).rejects.toMatchObject(refused);
 });
 
-test("a rule whose expression the metrics store refuses is refused with that reason", async () => {
+test("rejects a rule with the reason for which the metrics store rejects its expression", async () => {
   await using store = new VictoriaMetricsStore({ writeUrl: "http://127.0.0.1:1", queryUrl: "http://127.0.0.1:1" });
   const check = new RuleCheck({ metrics: store, dryRun: undefined, intervalMs });
   const refused = { code: "invalid_field", message: 'expr: does not take "on"; a metric of that name is {__name__=~"on"}' };
   await expect(check.check("org", { ...BODY, expr: 'foo > 0 and {"on"} > 0' })).rejects.toMatchObject(refused);
 });
 
-test("a rule over logs is refused where it would be evaluated less often than twice in its window", async () => {
+test("rejects a rule over logs that would be evaluated less often than twice in its window", async () => {
   const check = new RuleCheck({ metrics, dryRun: undefined, intervalMs: 60_000 });
   const logs = { filter: {}, window: "1m", by: [], operator: ">", threshold: 1 } as const;
   const { expr: _expr, ...body } = BODY;
@@ -77,7 +77,7 @@ test("a rule over logs is refused where it would be evaluated less often than tw
   expect(await check.check("org", { ...body, logs: { ...logs, window: "2m" } })).toMatchObject({ matching: 0 });
 });
 
-test("a client that disconnects ends the check of its rule", async () => {
+test("a disconnecting client cancels the test of its rule", async () => {
   const dryRun = heldDryRun();
   const guards: Guards = {
     signed: () => async () => undefined,

@@ -32,14 +32,14 @@ test.each([
   expect([limit >= 1, limit <= 5000, concurrency]).toEqual([true, true, 2]);
 });
 
-test("a few rules may each have 5,000 instances, and a group says which revision it is", () => {
+test("a few rules can have 5,000 instances each, and a group contains its revision", () => {
   const group = groupOf("org", 7, [rule("down")]);
   expect(group.limit).toBe(5000);
   const params = Object.entries(group.params).flatMap(([name, values]) => values.map((value) => `${name}=${value}`));
   expect([revisionOf({ name: "org", rules: [], params }), revisionOf({ name: "org", rules: [] })]).toEqual([7, undefined]);
 });
 
-test("the queries of a group read its organisation alone, and fail instead of reading a part of a metrics cluster", () => {
+test("queries of a group read its organisation alone, and fail instead of reading part of a metrics cluster", () => {
   const { params } = groupOf("org", 1, [rule("down")]);
   expect(params).toMatchObject({ extra_label: ["org_id=org"], deny_partial_response: ["1"] });
 });

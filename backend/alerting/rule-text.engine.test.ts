@@ -26,11 +26,11 @@ const REFUSED = [
   "{{/* a comment */}}",
 ];
 
-test.each(REFUSED)("%j is refused", (text) => {
+test.each(REFUSED)("rejects %j", (text) => {
   expect(findTemplateProblem(text)).toMatch(/is not allowed: templates may print/);
 });
 
-test("what passes is taken by vmalert", async () => {
+test("vmalert accepts each accepted text", async () => {
   const dryRun = new DryRun({ candidates: [await toolPath("vmalert")] });
   const annotations = Object.fromEntries(TAKEN.map((text, at) => [`a${at}`, text]));
   expect(TAKEN.map(findTemplateProblem).filter((reason) => reason !== undefined)).toEqual([]);

@@ -23,7 +23,7 @@ test.each([
   expect(clock() - before).toBe(olderMs + 500);
 });
 
-test("readings a moment apart do not add up", () => {
+test("frequent reads do not add up", () => {
   let [wall, steady] = [1_700_000_000_000, 5_000];
   const clock = ageClock(
     () => Math.floor(wall),

@@ -49,7 +49,7 @@ describe("a cache of looked-up rows", () => {
     );
   });
 
-  test("uses known rows while the database is away, for 15 minutes, and says so", async () => {
+  test("uses known rows while the database is unavailable, for 15 minutes, and reports it", async () => {
     expect(await cache.find("id")).toBe("row");
     isAway = true;
     for (const ageMs of [LOOKUP_CACHE_MS - 1, LOOKUP_CACHE_MS, STALE_MS - 1]) {
@@ -67,7 +67,7 @@ describe("a cache of looked-up rows", () => {
     expect(outage.staleSeconds).toBe(0);
   });
 
-  test("uses known rows without a wait while the database hangs, and refuses a removed one as soon as it answers", async () => {
+  test("uses known rows without a wait while the database hangs, and rejects a removed one once it responds", async () => {
     expect(await cache.find("id")).toBe("row");
     const { promise, resolve } = Promise.withResolvers<void>();
     hanging = promise;
@@ -84,7 +84,7 @@ describe("a cache of looked-up rows", () => {
     expect(await cache.find("id")).toBeUndefined();
   });
 
-  test("a row that the database has called changed is not used as last known", async () => {
+  test("does not use a row that the database reported as changed", async () => {
     expect(await cache.find("id")).toBe("row");
     rows.set("id", "changed");
     nowMs += LOOKUP_CACHE_MS / 2;
@@ -105,7 +105,7 @@ describe("a cache of looked-up rows", () => {
     expect(logged).toEqual([]);
   });
 
-  test("remembers no failure: the next request asks again", async () => {
+  test("does not cache a failure: the next request queries again", async () => {
     isAway = true;
     await expect(cache.find("id")).rejects.toThrow("away");
     isAway = false;
@@ -113,14 +113,14 @@ describe("a cache of looked-up rows", () => {
     expect(lookups).toBe(2);
   });
 
-  test("looks a row up once for a thousand concurrent requests, and later ones do not wait", async () => {
+  test("queries a row once for a thousand concurrent requests, and later ones do not wait", async () => {
     const found = await Promise.all(Array.from({ length: 1000 }, async () => await cache.find("id")));
     expect(new Set(found)).toEqual(new Set(["row"]));
     expect(cache.find("id")).toBe("row");
     expect(lookups).toBe(1);
   });
 
-  test("finds a row that came while its id was remembered as unknown, a second later", async () => {
+  test("finds a row that was created while its id was cached as unknown, a second later", async () => {
     for (let request = 0; request < 100; request += 1) expect(await cache.find("new")).toBeUndefined();
     expect(lookups).toBe(1);
     rows.set("new", "made meanwhile");
@@ -129,14 +129,14 @@ describe("a cache of looked-up rows", () => {
     expect(await cache.find("new")).toBe("made meanwhile");
   });
 
-  test("keeps rows during a flood of unknown ids, which are looked up in few statements", async () => {
+  test("keeps rows during a flood of unknown ids, which take few statements", async () => {
     expect(await cache.find("id")).toBe("row");
     await Promise.all(Array.from({ length: 200 }, async (_, index) => await cache.find(`unknown ${index}`)));
     expect(lookups).toBeLessThanOrEqual(6);
     expect(cache.find("id")).toBe("row");
   });
 
-  test("refuses a row that another replica removed after LOOKUP_CACHE_MS, within the guaranteed 5 s", async () => {
+  test("rejects a row that another replica removed after LOOKUP_CACHE_MS, within the guaranteed 5 s", async () => {
     expect(await cache.find("id")).toBe("row");
     rows.delete("id");
     nowMs += LOOKUP_CACHE_MS;
@@ -144,14 +144,14 @@ describe("a cache of looked-up rows", () => {
     expect(LOOKUP_CACHE_MS).toBeLessThan(5_000);
   });
 
-  test("does not take an old row for a new one if the clock is set back", async () => {
+  test("does not treat an old row as new if the clock is set back", async () => {
     expect(await cache.find("id")).toBe("row");
     rows.delete("id");
     nowMs -= 3_600_000;
     expect(await cache.find("id")).toBeUndefined();
   });
 
-  test("forgets a row that this replica has changed, also if a lookup is under way", async () => {
+  test("drops a row that this replica has changed, even during a lookup", async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     hanging = promise;
     const underway = cache.find("id");
@@ -165,7 +165,7 @@ describe("a cache of looked-up rows", () => {
     expect(lookups).toBe(2);
   });
 
-  test("asks once what has changed of all that are in use, and finds each of them without a wait", async () => {
+  test("polls changes of all rows in use once, and returns each without a wait", async () => {
     const ids = Array.from({ length: 1000 }, (_, index) => `id ${index}`);
     for (const id of ids) rows.set(id, "row");
     await Promise.all(ids.map(async (id) => await cache.find(id)));
@@ -196,14 +196,14 @@ describe("a cache of looked-up rows", () => {
     expect(lookups).toBe(1);
   });
 
-  test("a damaged row fails its own lookup, and no concurrent one", async () => {
+  test("a damaged row fails its own lookup only", async () => {
     rows.set("damaged", "row");
     const [damaged, well] = await Promise.allSettled([cache.find("damaged"), cache.find("id")]);
     expect([damaged.status, well]).toEqual(["rejected", { status: "fulfilled", value: "row" }]);
     expect(lookups).toBe(1);
   });
 
-  test("goes on asking what has changed when the database is back", async () => {
+  test("continues to poll changes after the database returns", async () => {
     await cache.find("id");
     isAway = true;
     nowMs += LOOKUP_CACHE_MS / 2;

@@ -53,7 +53,7 @@ describe("the caller of a request", () => {
     "/key/reader",
     "/token/caller",
     "/token/signer",
-  ])("is our own mistake where the guard is missing: %s", async (url) => {
+  ])("is an internal error if the guard is missing: %s", async (url) => {
     const answer = await app.inject(url);
     expect([answer.statusCode, answer.json().error]).toEqual([500, "internal"]);
   });

@@ -97,14 +97,14 @@ function replaced(name: string, value: string | undefined): HeaderList {
   return value === undefined ? headers : [...headers, [name, value]];
 }
 
-test("a signed request is answered, with the identity of its key and the age of the key in whole days", async () => {
+test("accepts a signed request, with the identity and the age in whole days of its key", async () => {
   const answer = await post("/ingest", signedHeaders("/ingest"));
   expect(answer.status).toBe(200);
   expect(answer.body).toMatchObject({ orgId: "org-1", hostId: "host-1", node: "node-1", kind: "cluster" });
   expect(answer.headers["x-key-age-days"]).toBe("2");
 });
 
-test("header names are taken in any case, and the signature's hex too", async () => {
+test("accepts header names and the signature's hex in any case", async () => {
   const loud = signedHeaders("/ingest").map(([name, value]): [string, string] => [name.toUpperCase(), value]);
   expect((await post("/ingest", loud)).status).toBe(200);
   const shouted = signedHeaders("/ingest").map(([name, value]): [string, string] => [
@@ -153,14 +153,14 @@ test.each<[string, string, HeaderList]>([
   ["a signature of another timestamp", "bad_signature", replaced("x-signature", mac(`${NOW_S - 1}\nPOST\n/ingest`))],
   ["a signature with a newline at its end", "bad_signature", replaced("x-signature", mac(`${NOW_S}\nPOST\n/ingest\n`))],
   ["a signature with CRLF", "bad_signature", replaced("x-signature", mac(`${NOW_S}\r\nPOST\r\n/ingest`))],
-])("%s is 401 %s, and the body is not read", async (_what, code, headers) => {
+])("returns for %s 401 %s, without reading the body", async (_what, code, headers) => {
   const answer = await post("/ingest", headers);
   expect([answer.status, answer.body.error]).toEqual([401, code]);
   expect(answer.headers["x-key-age-days"]).toBeUndefined();
   expect(bodiesRead).toBe(0);
 });
 
-test("a right signature lets nothing else through: another signature, key, path, second, or the same once the key is revoked", async () => {
+test("rejects another signature, key, path, second, and a revoked key after a valid request", async () => {
   keys.add("ak_other", "cluster");
   for (const [path, other] of [
     ["/ingest", "/ingest/logs/otlp"],
@@ -182,7 +182,7 @@ test("a right signature lets nothing else through: another signature, key, path,
   expect((await post("/ingest", signedHeaders("/ingest"))).body.error).toBe("revoked_key");
 });
 
-test.each(vectors)("OpenSSL's vector, $name: $valid", async ({ valid, key, target, method, ...sent }) => {
+test.each(vectors)("matches OpenSSL's vector, $name: $valid", async ({ valid, key, target, method, ...sent }) => {
   keys.add(key, "cluster");
   const rawHeaders = ["X-Timestamp", sent.timestamp, "X-Key-Hash", sent.keyHash, "X-Signature", sent.signature];
   const request = stub<FastifyRequest>({ raw: { rawHeaders, method, url: target } });
@@ -202,7 +202,7 @@ test.each([
   [299, 200],
   [300, 200],
   [301, 401],
-])("a timestamp %i s from the server's clock is %i", async (apartS, status) => {
+])("answers a timestamp %i s from the server's clock with %i", async (apartS, status) => {
   for (const fractionMs of [0, 999]) {
     nowMs = NOW_S * 1000 + fractionMs;
     const answer = await post("/ingest", signedHeaders("/ingest", { atS: NOW_S + apartS }));
@@ -210,7 +210,7 @@ test.each([
   }
 });
 
-test("leading zeros of a timestamp are signed as they are sent", async () => {
+test("verifies leading zeros of a timestamp as sent", async () => {
   const timestamp = `00${NOW_S}`;
   const headers: HeaderList = [
     ["x-timestamp", timestamp],
@@ -220,7 +220,7 @@ test("leading zeros of a timestamp are signed as they are sent", async () => {
   expect((await post("/ingest", headers)).status).toBe(200);
 });
 
-test("the signed path is the request target as received, without its query string", async () => {
+test("verifies the request target as received, without its query string", async () => {
   expect((await post("/ingest?debug=1", signedHeaders("/ingest"))).status).toBe(200);
   expect((await post("/ingest?", signedHeaders("/ingest"))).status).toBe(200);
   expect((await post("/ingest?debug=1", signedHeaders("/ingest?debug=1"))).body.error).toBe("bad_signature");
@@ -229,14 +229,14 @@ test("the signed path is the request target as received, without its query strin
   expect((await post("/ingest/%6Cogs/otlp", signedHeaders("/ingest/logs/otlp"))).body.error).toBe("bad_signature");
 });
 
-test("a wrong signature is answered with the method and path that arrived, cut", async () => {
+test("reports the received method and path, truncated, for a wrong signature", async () => {
   const messageOf = async (path: string) => (await post(path, signedHeaders("/other"))).body.message as string;
   expect(await messageOf("/ingest?token=secret")).toMatch(/; POST \/ingest arrived$/);
   expect((await post("/ingest\u009b31m", signedHeaders("/other"))).body.error).toBe("malformed_request");
   expect(await messageOf(`/long/${"x".repeat(300)}`)).toMatch(/ \/long\/x{194}… arrived$/);
 });
 
-test("a key of the wrong kind is 403, with its age, and only after its signature was verified", async () => {
+test("returns 403 with the age for a key of the wrong kind, only after its signature was verified", async () => {
   keys.add("ak_host", "host");
   keys.add("ak_direct", "direct");
   const host = await post("/heartbeat", signedHeaders("/heartbeat", { key: "ak_host" }));
@@ -246,7 +246,7 @@ test("a key of the wrong kind is 403, with its age, and only after its signature
   expect((await post("/heartbeat", signedHeaders("/other", { key: "ak_host" }))).body.error).toBe("bad_signature");
 });
 
-test("the age is on every answer to a cluster's key, a failure included, and never on a direct key's", async () => {
+test("returns the age in each response to a cluster's key, errors included, and never for a direct key", async () => {
   const failed = await post("/fails", signedHeaders("/fails"));
   expect([failed.status, failed.headers["x-key-age-days"]]).toEqual([500, "2"]);
   expect((await post("/heartbeat", signedHeaders("/heartbeat"))).headers["x-key-age-days"]).toBe("2");
@@ -256,7 +256,7 @@ test("the age is on every answer to a cluster's key, a failure included, and nev
   expect((await post("/heartbeat", signedHeaders("/heartbeat", { atS: nowMs / 1000 }))).headers["x-key-age-days"]).toBe("3");
 });
 
-test("a revoked key, and an expired one from the very millisecond, is 401 revoked_key", async () => {
+test("returns 401 revoked_key for a revoked key, and for an expired one from that millisecond on", async () => {
   keys.add("ak_revoked", "cluster", { revoked: true });
   expect((await post("/ingest", signedHeaders("/ingest", { key: "ak_revoked" }))).body.error).toBe("revoked_key");
   keys.add("ak_old", "cluster", { expiresMs: nowMs + 1 });
@@ -265,7 +265,7 @@ test("a revoked key, and an expired one from the very millisecond, is 401 revoke
   expect((await post("/ingest", signedHeaders("/ingest", { key: "ak_old" }))).body.error).toBe("revoked_key");
 });
 
-test("the first use is recorded once, before the answer, and not by a request that is refused", async () => {
+test("records the first use once, before the response, and not for a rejected request", async () => {
   keys.add("ak_fresh", "host", { used: false });
   await post("/heartbeat", signedHeaders("/heartbeat", { key: "ak_fresh" }));
   await post("/ingest", signedHeaders("/wrong", { key: "ak_fresh" }));

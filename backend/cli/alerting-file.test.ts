@@ -27,8 +27,8 @@ function plan(yaml: string, existing: readonly Existing[] = [], prune = false): 
 }
 const LEAST = "rules: [{name: Down, severity: critical, expr: up == 0, for: 5m}]";
 
-describe("a file", () => {
-  test("may have several documents and empty sections, and be one of several", () => {
+describe("an alerting file", () => {
+  test("can have several documents and empty sections, and be one of several", () => {
     const sections = read(`${LEAST}\n---\nchannels:\n---\n# nothing\n`);
     readSections("b.yaml", LEAST, ["rules"], sections);
     expect([...sections].map(([name, entries]) => [name, entries.map(({ where }) => where)])).toEqual([
@@ -45,11 +45,11 @@ describe("a file", () => {
     ["a section that is no list", "rules: {name: x}", "a.yaml: rules: must be a list"],
     ["a file without sections", "- name: x", "a.yaml: must have sections such as `rules:`"],
     ["an entry that has no fields", "rules: [x]", "a.yaml: rules[0]: must be a mapping of fields"],
-  ])("is refused: %s", (_, yaml, message) => {
+  ])("is rejected: %s", (_, yaml, message) => {
     expect(() => read(yaml)).toThrow(message);
   });
 
-  test("cannot grow by its aliases", () => {
+  test("cannot grow by aliases", () => {
     const lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"];
     for (let level = 1; level < 9; level++)
       lines.push(
@@ -66,7 +66,7 @@ describe("a file", () => {
   });
 });
 
-describe("an entry is refused", () => {
+describe("rejects an entry", () => {
   test.each([
     ["a field that is missing", "rules: [{name: a, severity: info}]", "a.yaml: rules[0].expr: is missing"],
     ["a field that is not known", `${LEAST.slice(0, -2)}, labls: {}}]`, "a.yaml: rules[0].labls: unknown field"],
@@ -80,17 +80,17 @@ describe("an entry is refused", () => {
   });
 });
 
-describe("what is to be done", () => {
-  test("a rule that is not there is created, with what is left out as it is by default", () => {
+describe("the plan of changes", () => {
+  test("creates a missing rule, with defaults for omitted fields", () => {
     expect(plan(LEAST)).toEqual([{ kind: ruleKind, name: "Down", action: "create", resource: RULE }]);
   });
 
-  test("one that is the same is left alone, also when its duration is said otherwise", () => {
+  test("leaves an equal rule alone, even if its duration is spelled differently", () => {
     expect(plan(LEAST, [exists({ for: "300s" })])).toEqual([{ kind: ruleKind, name: "Down", action: "none" }]);
     expect(plan(LEAST.replace("5m", "five"), [exists({ for: "6 m" })])).toMatchObject([{ action: "change", fields: [{ to: "five" }] }]);
   });
 
-  test("one that differs is changed, and its changed fields are printed", () => {
+  test("changes a different rule, and prints the changed fields", () => {
     expect(plan(LEAST, [exists({ expr: "up == 1", labels: { a: "b" } })])).toMatchObject([
       {
         action: "change",
@@ -104,7 +104,7 @@ describe("what is to be done", () => {
     ]);
   });
 
-  test("one that is in no file is removed only where that is asked for", () => {
+  test("removes a rule that is in no file only if requested", () => {
     const other = { ...exists({}), name: "Other", id: "id-2" };
     expect(plan(LEAST, [exists({}), other]).map(({ action }) => action)).toEqual(["none"]);
     expect(plan("rules: []", [exists({}), other], true)).toMatchObject([
@@ -113,14 +113,14 @@ describe("what is to be done", () => {
     ]);
   });
 
-  test("what is exported is what is read", () => {
+  test("reads back what it exported", () => {
     const resource = { ...RULE, expr: "a == 0\n  or b > 1", labels: { yes: "no" }, annotations: { text: '{{ $value }}: "x"\n#1\n' } };
     expect(plan(formatYaml({ rules: [resource] }), [exists(resource)])).toMatchObject([{ action: "none" }]);
     expect(plan(formatYaml({ rules: [resource] }))).toMatchObject([{ action: "create", resource }]);
   });
 });
 
-describe("the file that is shown", () => {
+describe("the documented example", () => {
   const kinds = [channelKind, routeKind, ruleKind, silenceKind, dashboardKind, viewKind];
   const text = (path: string): string => readFileSync(join(import.meta.dirname, path), "utf8");
   const shown = (where: string): string[] => {
@@ -128,7 +128,7 @@ describe("the file that is shown", () => {
     return [...text("../../docs/notification.md").matchAll(/```yaml\n([^]*?)```/g)].map(([, yaml = ""]) => yaml);
   };
 
-  test.each(["help", "page"])("by the %s is understood, all of it", (where) => {
+  test.each(["help", "page"])("by the %s is parsed as a whole", (where) => {
     const secret = join(folder, "secret");
     writeFileSync(secret, "https://hooks.slack.com/services/k");
     const sections: Sections = new Map();
@@ -141,7 +141,7 @@ describe("the file that is shown", () => {
   });
 });
 
-test("a silence that has ended is not made again by an old file", () => {
+test("an old file does not create a silence again that has ended", () => {
   const yaml = "rules: [{matchers: [a=b], ends_at: 2026-01-01T00:00:00Z, comment: over}]";
   expect(planChanges(silenceKind, read(yaml).get("rules") ?? [], [], { prune: false })).toMatchObject([{ action: "none" }]);
 });

@@ -41,7 +41,7 @@ async function loggedIn(): Promise<void> {
   expect(done).toEqual({ code: 0, out: "", err: `logged in to ${url} as ${OPERATOR.email}\n` });
 }
 
-test("login takes the password from a pipe or a file and keeps the session where only its owner reads it", async () => {
+test("login reads the password from a pipe or a file, and stores the session readable by its owner only", async () => {
   await loggedIn();
   expect((statSync(sessionFile).mode & 0o777).toString(8)).toBe("600");
   expect(readFileSync(sessionFile, "utf8")).not.toContain(OPERATOR.password);
@@ -55,7 +55,7 @@ test("login takes the password from a pipe or a file and keeps the session where
   expect((await atherops("clusters")).err).toContain("not logged in: run `atherops login");
 });
 
-test("a place where no session can be kept is said before a password is sent", async () => {
+test("reports that no session can be stored before it sends a password", async () => {
   const file = join(folder, "a-file");
   writeFileSync(file, "");
   mkdirSync(join(folder, "a-folder"), { recursive: true });
@@ -78,7 +78,7 @@ test("the help of each command lists the global options", async () => {
   expect((await atherops("logs --help")).out).toMatch(/\nGlobal Options:\n[^]*--json [^]*\nExamples:/);
 });
 
-test("a session file that holds no session is as none", async () => {
+test("treats a session file without a session as missing", async () => {
   for (const text of ["", "nonsense", '{"token":5}', '{"url":"x","email":"a@b","token":"t"}']) {
     writeFileSync(sessionFile, text);
     expect((await atherops("keys")).err, text).toContain("not logged in: run `atherops login");
@@ -86,7 +86,7 @@ test("a session file that holds no session is as none", async () => {
   await loggedIn();
 });
 
-test("a configuration that cannot be read is one sentence", async () => {
+test("reports an unreadable configuration in one sentence", async () => {
   await loggedIn();
   for (const [file, code] of [
     ["/nope.json", "ENOENT"],
@@ -107,7 +107,7 @@ function terminal(): { stdin: NodeJS.ReadStream & PassThrough; stderr: PassThrou
   return { stdin: stub<NodeJS.ReadStream & PassThrough>(stdin), stderr, happened };
 }
 
-test("the echo is off before the password is asked for, and on again after it", async () => {
+test("turns the terminal's echo off before it asks for the password, and on again afterwards", async () => {
   const { stdin, stderr, happened } = terminal();
   const settings = { url, passwordFile: undefined, sessionFile };
   const ended = run(["login", "--email", OPERATOR.email], { settings, stdin, stdout: new PassThrough(), stderr });
@@ -120,7 +120,7 @@ test("the echo is off before the password is asked for, and on again after it", 
 test.each([
   ["Ctrl-C", "\u0003"],
   ["Ctrl-D", "\u0004"],
-])("%s at the password prompt is one sentence", async (_name, key) => {
+])("reports %s at the password prompt in one sentence", async (_name, key) => {
   const { stdin, stderr, happened } = terminal();
   const settings = { url, passwordFile: undefined, sessionFile };
   const ended = run(["login"], { settings, stdin, stdout: new PassThrough(), stderr });
@@ -130,20 +130,20 @@ test.each([
   expect(happened.at(-1)).toBe("atherops: no password entered\n");
 });
 
-test("the version is printed; --since and --start do not go together; the default of --limit is a number", async () => {
+test("prints the version; rejects --since with --start; the default of --limit is a number", async () => {
   expect((await atherops("--version")).out).toMatch(/^\d+\.\d+\.\d+\n$/);
   expect(await atherops("logs --since 1h --start 2026-11-21T00:00:00Z")).toMatchObject({ code: 2 });
   expect((await atherops("logs --help")).out).toContain("(default: 100)");
 });
 
-test("a password goes to another machine over https only", async () => {
+test("sends a password to another machine over https only", async () => {
   for (const address of ["http://telemetry.example.com", "http://10.0.0.1:8080", "http://127.0.0.1.example.com"])
     expect((await atherops("login", { url: address, input: "secret" })).err).toContain("would receive your credentials unencrypted");
   const ftp = await atherops("--url ftp://telemetry.example.com login", { input: "secret" });
   expect(ftp.err).toContain("is not the URL of a backend: it must start with https:// or http://");
 });
 
-test("what cannot be reached or is no backend is one sentence", async () => {
+test("reports an unreachable server, or one that is no backend, in one sentence", async () => {
   const [port] = await freePorts(1);
   const away = await atherops("login", { url: `http://127.0.0.1:${port}`, input: "secret" });
   expect([away.code, away.err]).toEqual([1, `atherops: http://127.0.0.1:${port} cannot be reached: ECONNREFUSED\n`]);
@@ -152,7 +152,7 @@ test("what cannot be reached or is no backend is one sentence", async () => {
   expect((await atherops("clusters", { url: ELSEWHERE })).err).toContain(`the session belongs to ${url}`);
 });
 
-test("an ended session says so, and is renewed by itself where a password file is set", async () => {
+test("reports an expired session, and renews it if a password file is set", async () => {
   await loggedIn();
   writeFileSync(sessionFile, JSON.stringify({ url, email: OPERATOR.email, token: "a.b.c" }));
   expect((await atherops("keys")).err).toBe("atherops: the session has ended: run `atherops login`\n");
@@ -160,7 +160,7 @@ test("an ended session says so, and is renewed by itself where a password file i
   expect((await atherops("keys")).code).toBe(0);
 });
 
-test("wrong usage is exit code 2 with a suggestion, help is 0 and shows examples for every level", async () => {
+test("exits with 2 and a suggestion for wrong usage; help exits with 0 and has examples for every level", async () => {
   const typo = await atherops("cluster");
   expect([typo.code, typo.err]).toEqual([2, expect.stringContaining("Did you mean clusters?")]);
   expect((await atherops("users role a@b king")).code).toBe(2);
@@ -181,7 +181,7 @@ test("wrong usage is exit code 2 with a suggestion, help is 0 and shows examples
   }
 });
 
-test("organisations and users: created, listed, changed, removed", async () => {
+test("creates, lists, changes and removes organisations and users", async () => {
   await loggedIn();
   const made = await atherops("orgs create shop --admin-email admin@shop.example", { input: "long enough" });
   expect([made.code, made.out]).toEqual([0, expect.stringMatching(/^[0-9a-f-]{36}\n$/)]);
@@ -196,7 +196,7 @@ test("organisations and users: created, listed, changed, removed", async () => {
   expect((await atherops("users remove new@example.com")).err).toContain("user new@example.com not found");
 });
 
-test("tokens and keys: the secret alone is on stdout, and the lists do not show it", async () => {
+test("prints only the secret of tokens and keys on stdout, and lists without it", async () => {
   await loggedIn();
   for (const [create, list, form] of [
     ["tokens create --ttl 1h", "tokens --json", /^it_[\w-]{43}\n$/],
@@ -215,7 +215,7 @@ test("tokens and keys: the secret alone is on stdout, and the lists do not show 
   expect((await atherops("tokens create --ttl soon")).err).toContain("ttl");
 });
 
-test("a read token comes with Grafana's data source settings, and the list has its creator", async () => {
+test("prints Grafana's data source settings for a read token, and lists its creator", async () => {
   await loggedIn();
   const made = await atherops("read-tokens create grafana");
   expect(made.err).toContain(`  Prometheus server URL   ${url}/query/prometheus\n`);
@@ -226,7 +226,7 @@ test("a read token comes with Grafana's data source settings, and the list has i
   expect((await atherops("read-tokens remove x")).err).toMatch(/\[404 not_found\]: `atherops read-tokens` lists the ids\n$/);
 });
 
-test("clusters, their nodes, hosts and their configuration", async () => {
+test("shows clusters, their nodes, hosts and their configuration", async () => {
   await loggedIn();
   const bearer = await backend.login();
   const cluster = await registerCluster(backend, bearer, { cluster_name: "prod-eu" });

@@ -7,7 +7,7 @@ import { createApp } from "../http/app.ts";
 import { createLog } from "../operations/log.ts";
 import { runClient } from "./run-client.fixture.ts";
 
-test("a stopped rollout is named with its reason, and a node that does not deliver with its signals", async () => {
+test("shows a stopped rollout with its reason, and a node without data with its signals", async () => {
   const app = await createApp({ log: createLog("silent") });
   const collector = { state: "running", queue_percent: 31, failing: ["logs", "traces"] };
   const node = { name: "node-1", online: true, agent_version: "1.0.0", last_heartbeat: null, collector, config: {} };

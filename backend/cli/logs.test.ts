@@ -94,7 +94,7 @@ beforeEach(() => {
 const atherops = async (args: string, options: Partial<RunOptions> = {}): Promise<Ran> =>
   await runClient(args, { url, sessionFile, ...options });
 
-test("every filter reaches the backend, of the logs, their histogram and their fields", async () => {
+test("sends every filter to the backend, for logs, their histogram and their fields", async () => {
   for (const [option, what] of [
     ["", "rows"],
     [" --histogram", "histogram"],
@@ -106,7 +106,7 @@ test("every filter reaches the backend, of the logs, their histogram and their f
   expect(asked).toHaveLength(3);
 });
 
-test("words of a command are a query of the query language, and what is wrong with it is a sentence with its column", async () => {
+test("arguments of a command are a query, and an invalid one is reported with its column", async () => {
   expect((await atherops("logs level:error AND lock")).code).toBe(0);
   expect(asked.at(-1)).toMatchObject({ what: "rows", filter: { level: "error", q: ["lock"] } });
   const wrong = await atherops("logs (lock");
@@ -116,7 +116,7 @@ test("words of a command are a query of the query language, and what is wrong wi
   ]);
 });
 
-test("a histogram is lines with bars, or one object a line; so are fields; both may be asked for at once", async () => {
+test("prints a histogram as lines with bars or JSON lines, fields likewise, and both together", async () => {
   const drawn = await atherops("logs --histogram --since 24h --buckets 12");
   expect([drawn.code, drawn.err, drawn.out.split("\n")]).toEqual([
     0,
@@ -137,7 +137,7 @@ test("a histogram is lines with bars, or one object a line; so are fields; both 
   expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual([STRETCH, FIELDS[0]]);
 });
 
-test("a field that is not there names those that are; nothing is printed as text", async () => {
+test("lists the existing fields for an unknown one, and prints nothing as text", async () => {
   expect(await atherops("logs --field label.pth")).toEqual({
     code: 0,
     out: "",
@@ -165,13 +165,13 @@ test.each([
   ["metrics up --start 2026-11-22T10:00:00Z --end 2026-11-22T09:00:00Z", 2, /the time range ends before it starts/],
   ["metrics up --since 1h --step 0", 2, /--step 0: write it as/],
   ["metrics up --since 1h --limit none", 2, /--limit none/],
-] as const)("%s is refused in a sentence", async (args, code, words) => {
+] as const)("rejects %s in one sentence", async (args, code, words) => {
   const refused = await atherops(args);
   expect([refused.code, refused.out, refused.err]).toEqual([code, "", expect.stringMatching(words)]);
   expect(asked).toEqual([]);
 });
 
-test("help teaches by examples", async () => {
+test("help contains examples", async () => {
   for (const [command, example] of [
     ["logs", "atherops logs --histogram --since 24h"],
     ["tail", "atherops tail --source checkout --json"],
@@ -180,7 +180,7 @@ test("help teaches by examples", async () => {
     expect((await atherops(`${command} --help`)).out).toContain(example);
 });
 
-test("an expression over a time is a line of its shape for each series, or an array of values", async () => {
+test("prints an expression over a range as a sparkline per series, or a JSON array", async () => {
   const values = Array.from({ length: 61 }, (_, at): [number, string] => [1000 + at * 60, String(at)]);
   data = { resultType: "matrix", result: ["a", "b", "c\u001b[2J"].map((job) => ({ metric: { __name__: "up", job }, values })) };
   const drawn = await atherops("metrics up --start 1970-01-01T00:16:40Z --end 1970-01-01T01:16:40Z --step 1m --limit 2");
@@ -206,7 +206,7 @@ test("an expression over a time is a line of its shape for each series, or an ar
   expect(await atherops("metrics none --since 1h")).toEqual({ code: 0, out: "", err: "no series in this time range\n" });
 });
 
-test("a value now is shown of whatever kind it is", async () => {
+test("prints an instant value of any type", async () => {
   // The engine's answer, of which the backend makes a scalar.
   data = { resultType: "vector", result: [{ metric: {}, value: [1, "2"] }] };
   expect((await atherops("metrics scalar(x)")).out).toBe("NAME  VALUE  LABELS\n-     2      {}\n");

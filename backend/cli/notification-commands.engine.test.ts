@@ -100,7 +100,7 @@ async function atherops(args: string | readonly string[], input = ""): Promise<R
 
 const rowsOf = async (command: string): Promise<Record<string, unknown>[]> => JSON.parse((await atherops(`--json ${command}`)).out);
 
-test("a channel is made with its secret out of a file, or answers the one that it signs with", async () => {
+test("creates a channel with its secret from a file, or prints the signing secret", async () => {
   const made = await atherops("channels create bot --kind webhook --endpoint https://bot.example/x");
   expect([made.out, made.err]).toEqual(["whsec_abc\n", "channel bot created; its signing secret is not shown again\n"]);
   const file = join(folder, "slack-url");
@@ -124,12 +124,12 @@ test.each([
   ["slack", "--url-file: is missing"],
   ["pagerduty", "--routing-key-file: is missing"],
   ["email", "--to: is missing"],
-])("a channel of the kind %s: the error names the option that it needs", async (kind, words) => {
+])("names the missing option for a channel of the kind %s", async (kind, words) => {
   const refused = await atherops(`channels create x --kind ${kind}`);
   expect([refused.code, refused.err, written]).toEqual([2, expect.stringContaining(words), []]);
 });
 
-test("routes are added, moved, changed in what is given, and removed, by their places", async () => {
+test("adds, moves, changes and removes routes by position", async () => {
   await atherops("channels create bot --kind webhook --endpoint https://bot.example/x");
   expect((await atherops("routes add --match severity=info --channel bot")).err).toBe("route 1 added\n");
   const critical = 'routes add --match severity="critical" --match team=~a|b --group-by team,severity --position 1'.split(" ");
@@ -155,7 +155,7 @@ test("routes are added, moved, changed in what is given, and removed, by their p
   expect((await atherops("routes add --match nonsense")).err).toContain("--match: nonsense is no matcher: write severity=");
 });
 
-test("a silence is added with a reason and an end, listed, and ended", async () => {
+test("adds a silence with a reason and an end, lists it, and ends it", async () => {
   const made = await atherops(["silences", "add", "alertname=Down", 'instance=~"db-.*"', "--for", "4h", "--comment", "being repaired"]);
   expect(made.err).toMatch(/^silenced until \d{4}-.*Z: alertname="Down", instance=~"db-\.\*"\n$/);
   const [silence] = await rowsOf("silences");
@@ -168,7 +168,7 @@ test("a silence is added with a reason and an end, listed, and ended", async () 
   expect((await atherops("silences add a=b")).code).toBe(2);
 });
 
-test("alerts and deliveries are printed with the names of channels, and cannot steer the terminal", async () => {
+test("prints alerts and deliveries with names of channels, without terminal control sequences", async () => {
   await atherops("channels create bot --kind webhook --endpoint https://bot.example/x");
   await atherops("routes add --match severity=critical --channel bot");
   const [channel] = await rowsOf("channels");
@@ -212,7 +212,7 @@ silences:
   - {matchers: [a=b], ends_at: "2026-01-01T00:00:00Z", comment: over}
 `;
 
-test("one file has all of it, is applied once, and is what export writes", async () => {
+test("applies one file with all of it once, and exports the same", async () => {
   writeFileSync(join(folder, "secret"), "https://hooks.slack.com/services/x\n");
   const yaml = FILE.replace("SECRET", join(folder, "secret")).replace("END", new Date(Date.now() + 3600_000).toISOString());
   const dry = await atherops("apply -f - --dry-run", yaml);
@@ -241,7 +241,7 @@ test("one file has all of it, is applied once, and is what export writes", async
   expect((await atherops("export")).out).not.toContain("status }}");
 });
 
-test("the routes of a file are all there are, but for the default one, and what they name has to be there", async () => {
+test("replaces all routes except the default with those of a file, whose channels must exist", async () => {
   await atherops("channels create bot --kind webhook --endpoint https://bot.example/x");
   for (const severity of ["info", "critical"]) await atherops(`routes add --match severity=${severity} --channel bot`);
   const applied = await atherops("apply -f -", "routes: [{matchers: [severity=critical], channels: [bot]}]");

@@ -45,7 +45,7 @@ const login = async ({ email, password }: { email: string; password: string }) =
   return email;
 };
 
-test("usage is a table of days and signals", async () => {
+test("prints usage as a table of days and signals", async () => {
   const admin = await login(org);
   const { code, out } = await atherops("usage --days 2", admin);
   expect([code, out.split("\n")[0]?.split(/ +/)]).toEqual([0, ["DAY", "SIGNAL", "BYTES", "RECORDS", "ACTIVE_SERIES"]]);
@@ -53,7 +53,7 @@ test("usage is a table of days and signals", async () => {
   expect(await atherops("usage --days 1000", admin)).toMatchObject({ code: 2, err: expect.stringMatching(/^atherops: --days: /) });
 });
 
-test("limits are set by name by an operator, however many organisations there are, and shown to the organisation", async () => {
+test("an operator sets limits by name among many organisations, and the organisation sees them", async () => {
   const [operator, admin] = [await login(OPERATOR), await login(org)];
   expect((await atherops("orgs", operator)).out.split("\n").length).toBe(7);
   expect((await atherops("limits set d --records-per-second 5", operator)).code).toBe(0);
@@ -72,7 +72,7 @@ test("limits are set by name by an operator, however many organisations there ar
   expect((await atherops("limits set shop --active-series 1", admin)).err).toContain("403 forbidden");
 });
 
-test("audit prints the newest first over pages, and no text of it steers the terminal", async () => {
+test("audit prints the newest entries first over pages, without terminal control sequences", async () => {
   const [operator, admin] = [await login(OPERATOR), await login(org)];
   const entry = { actor: undefined, actorId: undefined, actorOrgId: undefined, address: "192.0.2.9", requestId: "r" };
   backend.trail.add({ ...entry, action: "cluster.register", orgId: org.orgId, subject: { cluster_name: "\u001b[2Jnorth\u202e" } });

@@ -81,7 +81,7 @@ const logRow = (second: number, message: string, change: Row = {}): Row => ({
   ...change,
 });
 
-test("logs are printed in the order of their times, over as many pages as the limit takes, and cannot steer the terminal", async () => {
+test("prints logs in order of time, over as many pages as the limit needs, without terminal control sequences", async () => {
   stored = Array.from({ length: 1200 }, (_, index) => logRow(0, `line ${1200 - index}`));
   const many = await atherops("logs --limit 1100 --level error --label a=b=c --label a=d");
   const lines = many.out.trim().split("\n");
@@ -103,7 +103,7 @@ test("logs are printed in the order of their times, over as many pages as the li
   for (const wrong of ["--since yesterday", "--limit 0", "--label nonsense"]) expect((await atherops(`logs ${wrong}`)).code, wrong).toBe(2);
 });
 
-test("spans are a table, or one object a line", async () => {
+test("prints spans as a table or as JSON lines", async () => {
   stored = [
     {
       Timestamp: "2026-11-21T09:00:00.000000000Z",
@@ -125,7 +125,7 @@ test("spans are a table, or one object a line", async () => {
   expect(asked[0]).toContain("error=true");
 });
 
-test("an expression's value now is a table, or an array", async () => {
+test("prints an instant value as a table or a JSON array", async () => {
   expect((await atherops("metrics up{job='a'}")).out).toBe('NAME  VALUE  LABELS\nup    0.5    {"job":"a"}\n');
   expect(JSON.parse((await atherops("metrics up --json")).out)).toEqual([{ name: "up", value: "0.5", labels: { job: "a" } }]);
   expect((await atherops("metrics none")).out).toBe("none\n");
@@ -134,7 +134,7 @@ test("an expression's value now is a table, or an array", async () => {
   expect(wrong.err).toBe("atherops: <expression>: a ) is missing at the end, for the ( at column 4\n");
 });
 
-test("a live tail prints late rows and equal rows, each as often as it is stored, and ends quietly", async () => {
+test("a live tail prints late and equal rows, each as often as stored, and ends without an error", async () => {
   const stopping = new AbortController();
   const printed: string[] = [];
   const settings = { url: queryUrl, passwordFile: undefined, sessionFile };
@@ -170,7 +170,7 @@ test("a live tail prints late rows and equal rows, each as often as it is stored
   expect(asked.every((one) => one.includes("start=2026-11-21T08%3A59%3A50") || one.includes("cursor="))).toBe(true);
 });
 
-test("a live tail that began later than its overlap does not print what was there before its beginning", async () => {
+test("a live tail that started later than its overlap does not print earlier rows", async () => {
   const stopping = new AbortController();
   const printed: string[] = [];
   const settings = { url: queryUrl, passwordFile: undefined, sessionFile };
@@ -193,7 +193,7 @@ test("a live tail that began later than its overlap does not print what was ther
   expect(printed).toEqual(["between"]);
 });
 
-test("a table is as wide as its cells, and shows what is missing as a dash", () => {
+test("fits a table to its cells, and prints a missing value as a dash", () => {
   expect(
     table(
       [
@@ -206,7 +206,7 @@ test("a table is as wide as its cells, and shows what is missing as a dash", () 
   expect(visible("é✓ \u0007\u009b\u2066")).toBe("é✓ \\u0007\\u009b\\u2066");
 });
 
-test("a trace is drawn from all its pages, as far as is wanted, or is lines of JSON", async () => {
+test("draws a trace from all its pages up to the limit, or prints JSON lines", async () => {
   const id = "5B8aa5a2d2c872e8321cf37308d69df2";
   const none = await atherops(`trace ${id}`);
   expect([none.code, none.err]).toEqual([1, "atherops: there is no span of this trace [404 not_found]\n"]);
@@ -244,7 +244,7 @@ test("a trace is drawn from all its pages, as far as is wanted, or is lines of J
   expect([wrong.code, wrong.err]).toEqual([2, "atherops: 1234: a trace has 32 hex digits; `atherops traces search` finds some\n"]);
 });
 
-test("traces are searched by what is given", async () => {
+test("searches traces by the given filters", async () => {
   stored = [
     { trace_id: "a", root_service: "shop", root_operation: "GET /", start: "t", duration_ms: 5, spans: 2, errors: 1, services: ["shop"] },
   ];
@@ -280,7 +280,7 @@ test("traces are searched by what is given", async () => {
   expect(asked.at(-1)).toMatch(/^\/query\/traces\?service=x&/);
 });
 
-test("exit code 2 is for wrong usage, 1 for failures, and the help documents it", async () => {
+test("exits with 2 for wrong usage and 1 for failures, as the help documents", async () => {
   for (const typed of [
     "trace abc",
     "traces search --min-ms x --follow",

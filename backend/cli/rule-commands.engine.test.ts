@@ -58,7 +58,7 @@ function fileOf(yaml: string): string {
   return file;
 }
 
-test("a rule is created, shown, changed in what is given, disabled and removed, by its name", async () => {
+test("creates, shows, changes, disables and removes a rule by name", async () => {
   const annotation = "summary={{ $value }} left";
   const made = await atherops(["rules", "create", "Low", "--expr", "free < 5", "--label", "team=shop", "--annotation", annotation]);
   expect([made.code, made.err]).toEqual([0, "rule Low created\n"]);
@@ -83,7 +83,7 @@ test("a rule is created, shown, changed in what is given, disabled and removed, 
   expect((await atherops("rules remove Low")).err).toContain("rule Low not found: `atherops rules` lists all");
 });
 
-test("an expression is validated before there is a rule", async () => {
+test("validates an expression before it creates a rule", async () => {
   expect(await atherops(["rules", "check", "up == 0"])).toMatchObject({
     code: 0,
     out: "1\n",
@@ -92,7 +92,7 @@ test("an expression is validated before there is a rule", async () => {
   expect(await atherops("rules check up")).toMatchObject({ code: 1, out: "", err: expect.stringMatching(/^atherops: expr: /) });
 });
 
-test("a rule over log records is created, shown, changed in what is given, kept in a file, and becomes one over metrics", async () => {
+test("creates, shows, changes and exports a rule over log records, and converts it to one over metrics", async () => {
   await atherops("apply -f - --prune", "rules: []");
   const where = ["--where", "source=shop", "--where", "q=time out", "--where", 'q=a "b" = c', "--by", "source"];
   const made = await atherops(["rules", "create", "Errors", "--logs", ">20 in 5m", ...where, "--severity", "info"]);
@@ -129,7 +129,7 @@ test("a rule over log records is created, shown, changed in what is given, kept 
   expect((await atherops("rules remove Errors")).code).toBe(0);
 });
 
-test("filters and fields of a rule over log records are replaced, and taken away by an empty one", async () => {
+test("replaces filters and fields of a rule over log records, and removes them with an empty value", async () => {
   const shown = async (): Promise<string> => (await atherops("rules show Errors --json")).out;
   await atherops(["rules", "create", "Errors", "--logs", "> 20 in 5m", "--where", "source=shop", "--by", "source", "--by", "level"]);
   expect(await atherops(["rules", "update", "Errors", "--by", ""])).toMatchObject({ code: 0, err: "rule Errors changed\n" });
@@ -156,7 +156,7 @@ test.each([
   [["rules", "check", "--where", "source=shop"], "--logs: is missing, but --where or --by is given"],
   [["rules", "update", "n"], "nothing to change: see `atherops rules update --help` for the options"],
   [["rules", "check"], "specify an expression, such as 'up == 0', or --logs"],
-] as [string[], string, number?][])("what is no condition is refused, by the names that were typed: %j", async (args, words, code = 2) => {
+] as [string[], string, number?][])("rejects an invalid condition, by the names that were typed: %j", async (args, words, code = 2) => {
   const refused = await atherops(args);
   expect([refused.code, refused.err]).toEqual([code, expect.stringContaining(words)]);
 });
@@ -191,7 +191,7 @@ rules:
   ]);
 });
 
-test("what is exported can be applied, here and elsewhere", async () => {
+test("an exported file can be applied here and elsewhere", async () => {
   await atherops("apply -f - --prune", "rules: [{name: Kept, severity: info, expr: up == 0, annotations: {text: '{{ $value }}'}}]");
   const { out } = await atherops("export rules");
   const file = fileOf(out);
@@ -205,7 +205,7 @@ test("what is exported can be applied, here and elsewhere", async () => {
   expect((await atherops("export nothing")).err).toMatch(/^atherops: unknown section nothing: known sections are .*rules/);
 });
 
-test("if one of many would be refused, nothing is changed and all refusals are printed", async () => {
+test("changes nothing if one of many is rejected, and prints all rejections", async () => {
   await atherops("apply -f - --prune", "rules: []");
   const yaml = `rules:
   - {name: Good, severity: info, expr: up == 0}
@@ -222,7 +222,7 @@ test("if one of many would be refused, nothing is changed and all refusals are p
   expect((await atherops("rules --json")).out).toBe("[]\n");
 });
 
-test("a viewer may see what would change, and change nothing", async () => {
+test("a viewer can see the plan, but not apply it", async () => {
   await atherops("users add viewer@shop.example", "a password of a viewer\n");
   await atherops("login --email viewer@shop.example", "a password of a viewer");
   const yaml = "rules: [{name: Mine, severity: info, expr: up == 0}]";

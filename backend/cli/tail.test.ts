@@ -76,7 +76,7 @@ const status =
 const says = async (what: Partial<typeof outputs>) =>
   await vi.waitFor(() => expect(outputs).toMatchObject(Object.fromEntries(Object.entries(what).map(([at, text]) => [at, text]))), 50_000);
 
-test("prints records as they come, in whatever pieces, and ends without a word by the signal", async () => {
+test("prints records as they arrive, in any chunks, and ends silently on a signal", async () => {
   answers = [
     (_request, reply) => {
       events(reply, ": atherops\n\n", record(1, "one"), `id: 2\ndata: {"mess`);
@@ -91,7 +91,7 @@ test("prints records as they come, in whatever pieces, and ends without a word b
   expect(outputs.err).toBe("");
 });
 
-test("goes on after the last event when the connection is lost, and prints nothing twice", async () => {
+test("resumes after the last event if the connection is lost, and prints nothing twice", async () => {
   answers = [
     (_request, reply) => (events(reply, record(7, "before")), reply.end()),
     (request) => request.socket.destroy(),
@@ -106,7 +106,7 @@ test("goes on after the last event when the connection is lost, and prints nothi
   await done;
 });
 
-test("says that something may be missing where there was no event to go on after", async () => {
+test("warns of possible gaps if there was no event to resume after", async () => {
   answers = [(_request, reply) => (events(reply, ": atherops\n\n"), reply.end()), (_request, reply) => events(reply, record(1, "new"))];
   const done = tailing();
   await says({ out: "new\n", err: expect.stringContaining("reconnected; records that arrived in the meantime are not shown\n") as never });
@@ -114,7 +114,7 @@ test("says that something may be missing where there was no event to go on after
   await done;
 });
 
-test("a backend that is silent is asked again", async () => {
+test("reconnects to a silent backend", async () => {
   answers = [(_request, reply) => events(reply, record(1, "one")), (_request, reply) => events(reply, record(2, "two"))];
   let silence = (): void => undefined;
   const done = tailing({ timer: (expire) => ((silence = expire), () => undefined) });
@@ -126,7 +126,7 @@ test("a backend that is silent is asked again", async () => {
   await done;
 });
 
-test("one whose connections end at once is asked less and less often, and two lines are said in all", async () => {
+test("backs off from a backend that closes connections immediately, and prints two lines in all", async () => {
   answers = [(_request, reply) => (events(reply, ": atherops\n\n"), reply.end())];
   const done = tailing();
   await vi.waitFor(() => expect(requests.length).toBeGreaterThan(8), 50_000);
@@ -135,7 +135,7 @@ test("one whose connections end at once is asked less and less often, and two li
   await done;
 });
 
-test("a session that ends is renewed where there is a password file, and else ends the tail", async () => {
+test("renews an expired session if there is a password file, and otherwise ends", async () => {
   const passwordFile = join(folder, "password");
   writeFileSync(passwordFile, "secret", { mode: 0o600 });
   const bySession: Answer = (request, reply) => {
@@ -165,12 +165,12 @@ test.each([
   ["a backend that is busy at first", status(429, { "retry-after": "5" }), "a reason [429 some_code] (try again in 5 s)"],
   ["a page of another server", (_request, reply) => void reply.end("<html>"), "this is not an AtherOps backend; is the URL right?"],
   ["what is no record", (_request, reply) => events(reply, "data: <\n\n"), "the backend sent something that is not a log record"],
-] as const satisfies readonly (readonly [string, Answer, string])[])("%s ends it in a sentence", async (_what, answer, message) => {
+] as const satisfies readonly (readonly [string, Answer, string])[])("ends with one sentence after %s", async (_what, answer, message) => {
   answers = [answer];
   await expect(tailing()).rejects.toThrow(message);
 });
 
-test("a record that is left out is said, and text cannot steer the terminal, as JSON either", async () => {
+test("reports an omitted record, and prints no terminal control sequences, in JSON either", async () => {
   const controls = "\u001b]0;x\u0007\u009b2J\u202e";
   answers = [(_request, reply) => events(reply, "event: skipped\nid: 3\ndata: {}\n\n", record(4, controls))];
   const done = tailing({ json: true });

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { table } from "./text-table.ts";
 
-test("times of resources have no milliseconds, times of their last sign are ages, and those of telemetry stay exact", () => {
+test("prints creation times without milliseconds, last-seen times as ages, and telemetry times exactly", () => {
   const row = {
     last_heartbeat: new Date(Date.now() - 180_000).toISOString(),
     created_at: "2026-11-21T09:00:00.123Z",

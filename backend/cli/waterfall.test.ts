@@ -15,7 +15,7 @@ const span = (id: string, parent: string, startMs: number, durationMs: number, r
 });
 
 describe("a waterfall", () => {
-  it("has each span under its parent, by start, with its bar, its duration and its error", () => {
+  it("prints each span under its parent, by start, with its bar, its duration and its error", () => {
     const spans = [
       span("GET /pay", "", 0, 100),
       span("late", "GET /pay", 75, 25, { Error: true, StatusMessage: "card\nrefused" }),
@@ -32,7 +32,7 @@ describe("a waterfall", () => {
     ]);
   });
 
-  it("has every span once, also those whose parents are elsewhere or each other", () => {
+  it("prints every span once, also those with missing or cyclic parents", () => {
     const spans = [
       span("orphan", "elsewhere", 5, 1),
       span("one", "other", 1, 1),
@@ -46,7 +46,7 @@ describe("a waterfall", () => {
     expect(names).toEqual(["shop: other", "└ shop: one", "shop: self", "shop: orphan", "└ shop: twice", "└ shop: twice"]);
   });
 
-  it("is no wider than the terminal, bounded in depth, and steers no terminal", () => {
+  it("is no wider than the terminal, limited in depth, and without terminal control sequences", () => {
     const chain = Array.from({ length: 10_000 }, (_, n) => span(`${n}`, n === 0 ? "" : `${n - 1}`, n, 1));
     const hostile = span("x", "", 0, 1e15, {
       Operation: `\u001b[31m${"long ".repeat(100)}`,

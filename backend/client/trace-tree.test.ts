@@ -24,12 +24,12 @@ function span(id: string, parent: string, startMs: number, endMs: number, extra:
 
 const shape = (spans: Span[]): string[] => buildTree(spans).all.map(({ span: { SpanID }, depth }) => `${" ".repeat(depth)}${SpanID}`);
 
-test("children stand under their parent in the order of their starts", () => {
+test("places children under their parent in the order of their starts", () => {
   const spans = [span("c", "a", 6, 9), span("b", "a", 1, 5), span("a", "", 0, 10), span("d", "b", 2, 3)];
   expect(shape(spans)).toEqual(["a", " b", "  d", " c"]);
 });
 
-test("every span is there once: without its parent, its own parent, in a circle, with an id of another", () => {
+test("contains every span once: without its parent, its own parent, in a cycle, with a duplicate id", () => {
   const spans = [
     span("a", "", 0, 10),
     span("b", "gone", 1, 2),
@@ -46,7 +46,7 @@ test("every span is there once: without its parent, its own parent, in a circle,
   ).toEqual(["a", "a", "b", "c", "d", "e", "f"]);
 });
 
-test("the critical path goes back from the end through what was waited for", () => {
+test("the critical path goes back from the end through the spans that were waited for", () => {
   const spans = [
     span("a", "", 0, 100),
     span("short", "a", 0, 20),
@@ -59,14 +59,14 @@ test("the critical path goes back from the end through what was waited for", () 
   expect(critical.map(({ span: { SpanID } }) => SpanID)).toEqual(["a", "long", "last", "within"]);
 });
 
-test("a chain of 20,000 spans and 20,000 children of one are laid out", () => {
+test("lays out a chain of 20,000 spans and 20,000 children of one", () => {
   const chain = Array.from({ length: 20_000 }, (_, at) => span(`${at}`, at === 0 ? "" : `${at - 1}`, at, 20_000));
   expect(buildTree(chain).all.at(-1)?.depth).toBe(19_999);
   const star = Array.from({ length: 20_000 }, (_, at) => span(`${at}`, at === 0 ? "" : "0", at, 20_000));
   expect(buildTree(star).roots[0]?.below).toBe(19_999);
 });
 
-test("errors below are known where they are hidden, and microseconds are kept", () => {
+test("reports errors in collapsed subtrees, and keeps microseconds", () => {
   const spans = [
     span("a", "", 0, 10),
     span("b", "a", 1, 5),

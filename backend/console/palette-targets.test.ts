@@ -12,17 +12,17 @@ const target = (kind: string, name: string): Target => ({ kind, name, href: `#/$
 const TARGETS = [target("screen", "Logs"), target("service", "catalogs"), target("pod", "logs-7f9"), target("service", "cart")];
 const names = (typed: string): string[] => findTargets(TARGETS, typed).map(({ name }) => name);
 
-test("an equal name is first, then names that begin with it, then those that contain it", () => {
+test("orders equal names first, then names that start with the text, then those that contain it", () => {
   expect(names("logs")).toEqual(["Logs", "logs-7f9", "catalogs"]);
 });
 
-test("every word counts, and a kind is a word too", () => {
+test("matches every word, including the kind", () => {
   expect(names("service ca")).toEqual(["cart", "catalogs"]);
   expect(names("pod 7f9")).toEqual(["logs-7f9"]);
   expect(names("service nope")).toEqual([]);
 });
 
-test("at most twenty are offered", () => {
+test("offers at most twenty", () => {
   expect(
     findTargets(
       Array.from({ length: 100 }, (_, at) => target("pod", `p${at}`)),

@@ -24,7 +24,7 @@ function opened(options: Partial<BatcherOptions<string, string>> = {}) {
   return { batcher, writes, next };
 }
 
-it("writes items of one turn of the event loop together, and items that arrive during a write with the next one", async () => {
+it("writes items of one iteration of the event loop together, and items that arrive during a write with the next one", async () => {
   const { batcher, writes, next } = opened();
   const first = [batcher.add("a"), batcher.add("b")];
   const written = await next(0);
@@ -60,7 +60,7 @@ it("limits a write by items and by size, and writes an item above the size alone
   expect(batches).toEqual([["1", "2", "3"], ["4", "55555"], ["666666"], ["7".repeat(20)], ["8"]]);
 });
 
-it("makes one item of waiting items with the same key, but not of one that is being written", async () => {
+it("merges waiting items with the same key, but not with one that is being written", async () => {
   const { batcher, next } = opened({ merge: (waiting, added) => `${waiting}+${added}` });
   const first = [batcher.add("a", 1), batcher.add("b", 1), batcher.add("c", 2)];
   const write = await next(0);
@@ -107,7 +107,7 @@ it("pauses after a write, and reports when it is idle", async () => {
   expect(pauses).toHaveLength(2);
 });
 
-it("flushes what was added before, also if it fails, and not what was added later", async () => {
+it("flushes what was added before, even if it fails, and not what was added later", async () => {
   const { batcher, next } = opened();
   const lost = batcher.add("a").catch((error: Error) => error.message);
   const write = await next(0);

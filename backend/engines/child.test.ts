@@ -46,7 +46,7 @@ function isRunning(pid: number | undefined): boolean {
   return existsSync(`/proc/${pid}`) && !readFileSync(`/proc/${pid}/stat`, "utf8").includes(") Z");
 }
 
-test("the child has only the environment it was given", async () => {
+test("a child gets only the given environment", async () => {
   using folder = temporaryFolder();
   const options = await optionsIn(folder.path, "", { env: { ONLY: "this" } });
   await using child = await superviseChild(options);
@@ -54,14 +54,14 @@ test("the child has only the environment it was given", async () => {
   expect(await (await fetch(options.readyUrl)).json()).toEqual({ ONLY: "this" });
 });
 
-test("a child that refuses its first login is not ready until it has let one in", async () => {
+test("a child that rejects its first login is not ready until it accepts one", async () => {
   using folder = temporaryFolder();
   const { port, ...options } = await optionsIn(folder.path, "refuses-the-first-login");
   await using _child = await superviseChild({ ...options, loginUrl: `http://user:password@127.0.0.1:${port}/login` });
   expect(await (await fetch(`http://127.0.0.1:${port}/logins`)).json()).toBe(2);
 });
 
-test("a crashed child comes back by itself and is counted; a stopped one does not", async () => {
+test("restarts and counts a crashed child, but not a stopped one", async () => {
   using folder = temporaryFolder();
   const onRestart = vi.fn<() => void>();
   const lines: string[] = [];
@@ -83,7 +83,7 @@ test("a crashed child comes back by itself and is counted; a stopped one does no
   expect(existsSync(join(folder.path, "engine.pid"))).toBe(false);
 });
 
-test("a child that ignores SIGTERM is killed after its grace", async () => {
+test("kills a child that ignores SIGTERM after its grace period", async () => {
   using folder = temporaryFolder();
   const child = await superviseChild(await optionsIn(folder.path, "stubborn"));
   const pid = child.pid;
@@ -91,7 +91,7 @@ test("a child that ignores SIGTERM is killed after its grace", async () => {
   expect([isRunning(pid), child.stoppedCleanly]).toEqual([false, false]);
 });
 
-test("a child that exits before it is ready is an error with its last lines, secrets masked", async () => {
+test("reports a child that exits before it is ready with its last lines, secrets masked", async () => {
   using folder = temporaryFolder();
   const start = superviseChild(await optionsIn(folder.path, "broken"));
   await expect(start).rejects.toThrow(
@@ -99,19 +99,19 @@ test("a child that exits before it is ready is an error with its last lines, sec
   );
 });
 
-test("of a secret where a long line is cut nothing is shown", async () => {
+test("logs nothing of a secret that a long line's truncation cuts", async () => {
   using folder = temporaryFolder();
   const start = superviseChild(await optionsIn(folder.path, "wordy"));
   await expect(start).rejects.toThrow(/x http:\/\/\[redacted\]/);
 });
 
-test("a folder given for a program is an error that says so", async () => {
+test("reports a folder given as a program", async () => {
   using folder = temporaryFolder();
   const start = superviseChild(await optionsIn(folder.path, "", { candidates: [folder.path] }));
   await expect(start).rejects.toThrow(/exited before it was ready \(it cannot be executed: .*EACCES/);
 });
 
-test("a child that is never ready is ended and is an error", async () => {
+test("stops and reports a child that never becomes ready", async () => {
   using folder = temporaryFolder();
   const [otherPort] = await freePorts(1);
   const options = await optionsIn(folder.path, "", {
@@ -122,7 +122,7 @@ test("a child that is never ready is ended and is an error", async () => {
   await expect(fetch(`http://127.0.0.1:${options.port}/`)).rejects.toThrow("fetch failed");
 });
 
-test("the child of a killed backend is ended before the next one starts, even if it ignores SIGTERM", async () => {
+test("stops the child of a killed backend before it starts the next one, even if it ignores SIGTERM", async () => {
   using folder = temporaryFolder();
   const options = await optionsIn(folder.path, "stubborn");
   const script = `
@@ -141,7 +141,7 @@ test("the child of a killed backend is ended before the next one starts, even if
   expect([isRunning(orphan), child.running]).toEqual([false, true]);
 });
 
-test("a child whose id could not be written down is found by its note and ended; one that cannot be announced is not started", async () => {
+test("finds a child without a recorded id by its note and stops it, and starts none that it cannot record", async () => {
   using folder = temporaryFolder();
   const options = await optionsIn(folder.path);
   const orphan = spawn(process.execPath, [...options.args], { stdio: ["ignore", "pipe", "inherit"] });
@@ -157,7 +157,7 @@ test("a child whose id could not be written down is found by its note and ended;
   await expect(fetch(options.readyUrl)).rejects.toThrow("fetch failed");
 });
 
-test("a child that came back while its note could not be written is not started twice", async () => {
+test("does not start a restarted child twice if its note could not be written", async () => {
   using folder = temporaryFolder();
   const options = await optionsIn(folder.path);
   await using child = await superviseChild(options);
@@ -169,7 +169,7 @@ test("a child that came back while its note could not be written is not started 
   await vi.waitFor(() => expect(child.running).toBe(true), { timeout: 40_000 });
 });
 
-test("a process that only has the recorded id is left alone", async () => {
+test("does not stop a process that only has the recorded id", async () => {
   using folder = temporaryFolder();
   const otherProcess = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"], { stdio: "ignore" });
   const options = await optionsIn(folder.path);

@@ -13,7 +13,7 @@ import { renderGroup } from "./vmalert/rule-files.ts";
 
 const RULE = { alert: "a", expr: "up == 1", forMs: 0, labels: { org_id: "org" }, annotations: {} };
 
-test("the engines' ports ask for a password that no argument shows; writes, replays, queries and alerts have it", async () => {
+test("engines' ports require a password that no argument contains, and writes, replays, queries and alerts use it", async () => {
   using folder = temporaryFolder();
   const passwordFile = join(folder.path, "engine-password");
   const shared = { dataDir: folder.path, passwordFile, log: createLog("silent"), timing: { firstBackoffMs: 20 } };
@@ -66,7 +66,7 @@ test("the engines' ports ask for a password that no argument shows; writes, repl
   }
 });
 
-test("a login in a URL becomes a header, and a URL without one needs none", () => {
+test("converts a login in a URL to a header, and needs none for a URL without one", () => {
   expect(loginOf("http://u%40x:p%3A@vm:8428/select/0/prometheus/")).toEqual({
     url: "http://vm:8428/select/0/prometheus",
     user: "u@x",

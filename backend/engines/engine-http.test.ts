@@ -22,21 +22,21 @@ afterAll(() => {
   server.close();
 });
 
-test.each([200, 302, 503])("a status of %i is returned unchanged", async (status) => {
+test.each([200, 302, 503])("returns the status %i unchanged", async (status) => {
   expect(await statusOf(url(`/${status}`), { headers, timeoutMs: 60_000 })).toBe(status);
 });
 
-test("a body that never ends is not waited for, and its connection ends", async () => {
+test("does not wait for an endless body, and closes its connection", async () => {
   const closed = once(server, "connection").then(async ([socket]) => await once(socket, "close"));
   expect(await statusOf(url("/endless"), { timeoutMs: 60_000 })).toBe(200);
   await closed;
 });
 
-test("an engine that says nothing, or is not there, is no answer", async () => {
+test("reports a silent or unreachable engine as no response", async () => {
   await expect(statusOf(url("/nothing"), { timeoutMs: 20 })).rejects.toThrow("no answer within 20 ms");
   await expect(statusOf("http://127.0.0.1:1/health", { timeoutMs: 60_000 })).rejects.toThrow("ECONNREFUSED");
 });
 
-test("what is asked by https is no plain HTTP", async () => {
+test("does not send a request for https as plain HTTP", async () => {
   await expect(statusOf(url("/200").replace("http:", "https:"), { headers, timeoutMs: 60_000 })).rejects.toThrow(/ssl|wrong version/i);
 });

@@ -4,7 +4,7 @@ import { freeHeapWhenIdle } from "./heap.ts";
 
 const MIB = 1024 * 1024;
 
-test("an idle thread returns what the young generation has grown to, after its start and after a later load, and keeps what is in use", async () => {
+test("an idle thread returns the memory of its young generation after its start and after a load, and keeps what is in use", async () => {
   freeHeapWhenIdle({ firstMs: 20, everyMs: 20, minIntervalMs: 0, minBytes: 4 * MIB });
   const isFreed = () => vi.waitFor(() => expect(young()).toBeLessThanOrEqual(4 * MIB), { timeout: 5000 });
   for (const _load of ["start", "later"]) {

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 
-test("a pool asks, answers and closes in a process that loads nothing else of undici", async () => {
+test("a pool sends, receives and closes in a process that loads no other part of undici", async () => {
   const server = createServer((request, response) => {
     request.resume().on("end", () => response.setHeader("x-seen", "yes").end(`${request.method} ${request.url}`));
   }).listen(0, "127.0.0.1");

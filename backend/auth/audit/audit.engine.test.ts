@@ -78,13 +78,13 @@ describeOnEachStore((store) => {
     for (const secret of [api_key, org.password, org.token]) expect(all).not.toContain(secret);
   });
 
-  test("is an administrator's of the own organisation alone, and an operator's of all", async () => {
+  test("shows an administrator the own organisation, and an operator all", async () => {
     expect(new Set((await read(org.token)).map(({ org_id }) => org_id))).toEqual(new Set([org.orgId]));
     expect((await read(operator, `?org_id=${other.orgId}`)).every(({ org_id }) => org_id === other.orgId)).toBe(true);
     expect((await read(operator, "?action=org.create")).map(({ org_id }) => org_id)).toEqual([other.orgId, org.orgId]);
   });
 
-  test("what an operator did to an organisation is there, without the operator's address", async () => {
+  test("contains an operator's change of an organisation without the operator's address", async () => {
     const email = `${randomUUID()}@example.com`;
     await backend.call("POST", `/api/orgs/${org.orgId}/admins`, {
       bearer: operator,
@@ -97,7 +97,7 @@ describeOnEachStore((store) => {
     expect(theirs?.address).toBe("198.51.100.7");
   });
 
-  test("a failed login of an account is its organisation's to know, of no account an operator's", async () => {
+  test("shows a failed login of an account to its organisation, of an unknown account to operators", async () => {
     const failed = (email: string) => backend.call("POST", "/api/auth/login", { body: { email, password: "wrong password" } });
     const [known, unknown] = [await failed(org.email), await failed("unknown@example.com")];
     expect([known.statusCode, known.body]).toEqual([401, unknown.body]);
@@ -105,7 +105,7 @@ describeOnEachStore((store) => {
     expect((await read(operator, "?action=login.failed")).map(({ org_id }) => org_id)).toEqual(expect.arrayContaining([null, org.orgId]));
   });
 
-  test("comes in pages in which no entry is missing or comes twice, with what was asked for", async () => {
+  test("pages neither omit nor repeat an entry, and keep the filters", async () => {
     for (let at = 0; at < 12; at++) await backend.call("POST", "/api/keys", { bearer: org.token, body: { name: `page-${at}` } });
     await backend.trail.settled();
     const seen: Entry[] = [];
@@ -131,7 +131,7 @@ describeOnEachStore((store) => {
       expect(brief(await backend.call("GET", `/api/audit?${query}`, { bearer: org.token })), query).toEqual([400, "invalid_parameter"]);
   });
 
-  test("a flood of failed logins is a bounded number of entries, and the next one says how many were left out", async () => {
+  test("a flood of failed logins creates a limited number of entries, and the next one contains the number omitted", async () => {
     await using trail = new AuditTrail({ db: db(), log: createLog("silent"), now: () => clock.ms });
     const failed = () => trail.add({ ...entry, action: "login.failed", orgId: other.orgId, subject: { email: "x@example.com" } });
     for (let at = 0; at < 5000; at++) failed();
@@ -148,7 +148,7 @@ describeOnEachStore((store) => {
     expect(newest?.subject).toEqual({ email: "x@example.com", omitted_before: 4800 });
   });
 
-  test("an entry that cannot be kept keeps no other, and a flood at one organisation hides nothing of another", async () => {
+  test("an entry that cannot be written blocks no other, and a flood in one organisation hides nothing of another", async () => {
     await using trail = new AuditTrail({ db: db(), log: createLog("silent"), now: () => clock.ms });
     trail.add({ ...entry, action: "of.unknown", orgId: randomUUID(), subject: {} });
     for (let at = 0; at < 500; at++)
@@ -160,7 +160,7 @@ describeOnEachStore((store) => {
     expect(await read(operator, "?action=of.unknown")).toEqual([]);
   });
 
-  test("takes text of any kind, and no more than 4 KiB of it", async () => {
+  test("accepts any text, up to 4 KiB of it", async () => {
     const subject = { name: "a\u0000b\u001b[31m\ud800\u202e" };
     backend.trail.add({ ...entry, action: "odd", orgId: org.orgId, subject });
     backend.trail.add({ ...entry, action: "large", orgId: org.orgId, subject: { name: "x".repeat(100_000) } });
@@ -168,7 +168,7 @@ describeOnEachStore((store) => {
     expect((await read(org.token, "?action=large"))[0]?.subject).toEqual({ too_large: 100_011 });
   });
 
-  test("what is older than 90 days is forgotten, and the oldest of too many of an organisation", async () => {
+  test("deletes entries older than 90 days, and the oldest beyond the organisation's limit", async () => {
     await using trail = new AuditTrail({ db: db(), log: createLog("silent"), now: () => clock.ms, maxPerOrg: 10 });
     const before = await read(operator);
     expect(before.length).toBeGreaterThan(0);
@@ -184,7 +184,7 @@ describeOnEachStore((store) => {
     expect(left.every(({ action }) => action === "many")).toBe(true);
   });
 
-  test("while the database is away nothing waits, and what was added is written when it is back", async () => {
+  test("blocks nothing while the database is unavailable, and writes its entries afterwards", async () => {
     let isAway = true;
     const refused = Promise.withResolvers<void>();
     const flaky = new Proxy(db(), {

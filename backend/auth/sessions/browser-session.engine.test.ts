@@ -49,7 +49,7 @@ describeOnEachStore((store) => {
     return { ...made, id: answer.json().user_id as string };
   };
 
-  test("is a cookie that only this host and no script reads, over TLS; on loopback without TLS a plain one", async () => {
+  test("is a __Host cookie hidden from scripts over TLS, and a plain one on loopback without TLS", async () => {
     const remote = await opened(org, { host: "telemetry.example.com" });
     expect([remote.statusCode, remote.headers["set-cookie"]]).toEqual([
       204,
@@ -61,7 +61,7 @@ describeOnEachStore((store) => {
     expect(brief(await ask(plainName, { headers: { ...ASKED, host: "telemetry.example.com" } }))).toEqual([401, "invalid_token"]);
   });
 
-  test("is refused with 409 for any method if X-Session-User names another user or organisation, and changes nothing", async () => {
+  test("is rejected with 409 for any method if X-Session-User names another user or organisation, and changes nothing", async () => {
     const other = await makeOrg(backend);
     const cookie = cookieOf(await opened());
     const named = (orgId: string, email: string) => ({ ...ASKED, "x-session-user": `${orgId} ${encodeURIComponent(email)}` });
@@ -81,7 +81,7 @@ describeOnEachStore((store) => {
     expect((await save(named(org.orgId, org.email))).statusCode).toBe(201);
   });
 
-  test("is accepted with X-Requested-With: atherops wherever a session is, but not as a bearer token", async () => {
+  test("is accepted with X-Requested-With: atherops on every session route, but not as a bearer token", async () => {
     const cookie = cookieOf(await opened());
     expect((await ask(cookie)).json()).toEqual({
       email: org.email,
@@ -97,7 +97,7 @@ describeOnEachStore((store) => {
     expect(brief(await ask(`${cookie.slice(0, -4)}AAAA`))).toEqual([401, "invalid_token"]);
   });
 
-  test("ends after 12 hours without a request, and 7 days after the login whatever is asked", async () => {
+  test("ends after 12 hours without a request, and 7 days after the login", async () => {
     let cookie = cookieOf(await opened());
     const began = clock.ms;
     const idle = cookie;
@@ -114,7 +114,7 @@ describeOnEachStore((store) => {
     expect(brief(await ask(cookie))).toEqual([401, "invalid_token"]);
   });
 
-  test("ends when its browser logs out: here at once, at another replica within 5 seconds", async () => {
+  test("ends when its browser logs out: at once here, within 5 seconds at another replica", async () => {
     const cookie = cookieOf(await opened());
     expect((await ask(cookie, { on: replica })).statusCode).toBe(200);
     const out = await ask(cookie, { method: "DELETE" });
@@ -124,7 +124,7 @@ describeOnEachStore((store) => {
     expect(brief(await ask(cookie, { on: replica }))).toEqual([401, "invalid_token"]);
   });
 
-  test("ends with another password, a smaller role, and the user", async () => {
+  test("ends after a new password, a demotion, and with the user", async () => {
     const change = async (role: string, method: string, path: string, body?: object) => {
       const { id, ...credentials } = await user(role);
       const cookie = cookieOf(await opened(credentials));
@@ -140,7 +140,7 @@ describeOnEachStore((store) => {
     expect((await change("viewer", "PUT", "/role", { role: "admin" })).json().role).toBe("admin");
   });
 
-  test("a user's sessions are bounded, the oldest make room, and expired ones are forgotten", async () => {
+  test("sessions of a user are limited, the oldest are evicted, and expired ones are deleted", async () => {
     const one = await user("viewer");
     const db = store.database.tables<AccountTables>();
     const row = (at: number, expires: number) => ({

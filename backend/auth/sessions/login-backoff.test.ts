@@ -8,7 +8,7 @@ function fail(backoff: LoginBackoff, email: string, address: string, times: numb
   }
 }
 
-test("the wait doubles with each failure up to a quarter of an hour, and a right password forgets it", () => {
+test("doubles the wait with each failure up to 15 minutes, and resets it after a correct password", () => {
   let now = 1_000_000;
   const backoff = new LoginBackoff(() => now);
   fail(backoff, "a@b", "192.0.2.1", 5);
@@ -25,7 +25,7 @@ test("the wait doubles with each failure up to a quarter of an hour, and a right
   fail(backoff, "a@b", "192.0.2.1", 5);
 });
 
-test("failures count for the pair of account and address only", () => {
+test("counts failures for the pair of account and address only", () => {
   const backoff = new LoginBackoff(() => 0);
   fail(backoff, "a@b", "192.0.2.1", 5);
   expect(backoff.begin("a@b", "192.0.2.1")).toBeGreaterThan(0);
@@ -33,7 +33,7 @@ test("failures count for the pair of account and address only", () => {
   expect(backoff.begin("c@d", "192.0.2.1")).toBe(0);
 });
 
-test("attempts of one pair that are still being decided are bounded", () => {
+test("limits concurrent attempts of one pair", () => {
   const backoff = new LoginBackoff(() => 0);
   const begun = Array.from({ length: 6 }, () => backoff.begin("a@b", "192.0.2.1"));
   expect(begun).toEqual([0, 0, 0, 0, 1000, 1000]);

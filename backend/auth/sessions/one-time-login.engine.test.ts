@@ -22,7 +22,7 @@ describeOnEachStore((store) => {
 
   const use = async (code: unknown, options: CallOptions = HERE) => await backend.call("POST", PATH, { ...options, body: { code } });
 
-  test("logs this browser in as the operator of the first start, once, and is audited without the code", async () => {
+  test("logs one browser in as the first operator once, and audits it without the code", async () => {
     const code = oneTimeLogin.mint();
     const [first, second] = await Promise.all([use(code), use(code)]);
     const [opened, refused] = first.statusCode === 204 ? [first, second] : [second, first];
@@ -40,13 +40,13 @@ describeOnEachStore((store) => {
     ["from another machine, by a proxy of this one", { ...HERE, address: "192.0.2.1" }],
     ["under a host name that another site may use", { ...HERE, headers: { ...HERE.headers, host: "evil.example.com:8080" } }],
     ["without the header that other sites cannot send", { ...HERE, headers: { host: "127.0.0.1:8080" } }],
-  ])("is refused %s, and stays good", async (_name, options) => {
+  ])("is rejected %s, and stays valid", async (_name, options) => {
     const code = oneTimeLogin.mint();
     expect((await use(code, options)).statusCode).toBe(401);
     expect((await use(code)).statusCode).toBe(204);
   });
 
-  test("a body that is none, or too large, is refused before anything is compared", async () => {
+  test("rejects a missing or large body before it compares the code", async () => {
     const code = oneTimeLogin.mint();
     for (const wrong of [undefined, [code], "a".repeat(201)]) expect((await use(wrong)).statusCode).toBe(400);
     expect((await use("a".repeat(2000))).statusCode).toBe(413);
@@ -54,7 +54,7 @@ describeOnEachStore((store) => {
     expect((await use(code)).statusCode).toBe(204);
   });
 
-  test("the route does not exist without the start channel", async () => {
+  test("does not exist without the start channel", async () => {
     await using plain = await accountsApp(store.database);
     expect((await plain.call("POST", PATH, { ...HERE, body: { code: "x" } })).statusCode).toBe(404);
   });

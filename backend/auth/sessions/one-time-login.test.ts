@@ -6,14 +6,14 @@ function login(): { clock: { ms: number }; login: OneTimeLogin } {
   return { clock, login: new OneTimeLogin(() => clock.ms) };
 }
 
-test("a code is good once", () => {
+test("a code works once", () => {
   const { login: once } = login();
   const code = once.mint();
   expect(code).toMatch(/^[\w-]{43}$/);
   expect([once.redeem(code), once.redeem(code)]).toEqual([true, false]);
 });
 
-test("it is good for ten minutes", () => {
+test("a code expires after ten minutes", () => {
   const { clock, login: once } = login();
   const first = once.mint();
   clock.ms += 599_999;
@@ -23,7 +23,7 @@ test("it is good for ten minutes", () => {
   expect(once.redeem(second)).toBe(false);
 });
 
-test("a new one ends the one before, and a wrong one ends nothing", () => {
+test("a new code replaces the one before, and a wrong code invalidates none", () => {
   const { login: once } = login();
   expect(once.redeem("")).toBe(false);
   const [first, second] = [once.mint(), once.mint()];

@@ -10,7 +10,7 @@ import { stub } from "../../../test/fixtures/stub.ts";
 const client = (ip: string, orgId?: string) => stub<FastifyRequest>({ ip, user: orgId === undefined ? undefined : { orgId } });
 const waiting = () => stub<FastifyReply>({ raw: new EventEmitter() });
 
-test("an organisation that sets hundreds of passwords delays a login by a few hashes, not by hundreds", async () => {
+test("an organisation that sets hundreds of passwords delays a login by a few hashes", async () => {
   const queue = new HashQueue();
   const done: string[] = [];
   const work = (name: string) => async () => void done.push(await new Promise<string>((resolve) => setImmediate(() => resolve(name))));
@@ -20,7 +20,7 @@ test("an organisation that sets hundreds of passwords delays a login by a few ha
   expect(done.indexOf("login")).toBeLessThan(5);
 });
 
-test("waiting work of one network is limited, and is dropped when its client leaves", async () => {
+test("limits waiting work of one network, and drops it if its client disconnects", async () => {
   const queue = new HashQueue();
   const gate = Promise.withResolvers<void>();
   let begun = 0;
@@ -37,7 +37,7 @@ test("waiting work of one network is limited, and is dropped when its client lea
   expect(begun).toBe(2);
 });
 
-test("forty networks with 256 attempts each do not keep another from trying, and the total is limited", async () => {
+test("forty networks with 256 attempts each do not block another one, and the total is limited", async () => {
   const queue = new HashQueue();
   const left = Array.from({ length: 40 * 256 }, waiting);
   let begun = 0;
@@ -55,37 +55,34 @@ test("forty networks with 256 attempts each do not keep another from trying, and
 test.each([
   ["that has logged in from there before", true],
   ["that logs in from there for the first time", false],
-])(
-  "a login of a user %s is checked before a queue full of attempts for other accounts from the same address",
-  async (_who, hasSucceeded) => {
-    const [queue, backoff, ip] = [new HashQueue(), new LoginBackoff(() => 0), "192.0.2.1"];
-    const gate = Promise.withResolvers<void>();
-    const checked: string[] = [];
-    const attempt = async (email: string): Promise<void> => {
-      expect(backoff.begin(email, ip)).toBe(0);
-      const work = async (): Promise<void> => {
-        await gate.promise;
-        checked.push(email);
-      };
-      await queue.run(client(ip), waiting(), work, backoff.rank(email, ip)).finally(() => backoff.end(email, ip, "undecided"));
+])("checks a login of a user %s before a queue full of attempts for other accounts from the same address", async (_who, hasSucceeded) => {
+  const [queue, backoff, ip] = [new HashQueue(), new LoginBackoff(() => 0), "192.0.2.1"];
+  const gate = Promise.withResolvers<void>();
+  const checked: string[] = [];
+  const attempt = async (email: string): Promise<void> => {
+    expect(backoff.begin(email, ip)).toBe(0);
+    const work = async (): Promise<void> => {
+      await gate.promise;
+      checked.push(email);
     };
-    if (hasSucceeded) backoff.end("innocent@x", ip, "right");
-    const flood = [Array.from({ length: 300 }, (_, at) => attempt(`guess${at}@x`))];
-    const innocent = attempt("innocent@x");
-    // Two attempts have begun. Later attempts are only newer than the first-time user's.
-    if (hasSucceeded) flood.push(Array.from({ length: 300 }, (_, at) => attempt(`later${at}@x`)));
-    const settled = Promise.allSettled(flood.flat());
-    gate.resolve();
-    await innocent;
-    const outcomes = await settled;
-    expect(checked.indexOf("innocent@x")).toBe(2);
-    expect(checked).toHaveLength(2 + 256);
-    for (const { reason } of outcomes.filter(({ status }) => status === "rejected") as PromiseRejectedResult[])
-      expect(reason).toMatchObject({ code: "unavailable" });
-  },
-);
+    await queue.run(client(ip), waiting(), work, backoff.rank(email, ip)).finally(() => backoff.end(email, ip, "undecided"));
+  };
+  if (hasSucceeded) backoff.end("innocent@x", ip, "right");
+  const flood = [Array.from({ length: 300 }, (_, at) => attempt(`guess${at}@x`))];
+  const innocent = attempt("innocent@x");
+  // Two attempts have begun. Later attempts are only newer than the first-time user's.
+  if (hasSucceeded) flood.push(Array.from({ length: 300 }, (_, at) => attempt(`later${at}@x`)));
+  const settled = Promise.allSettled(flood.flat());
+  gate.resolve();
+  await innocent;
+  const outcomes = await settled;
+  expect(checked.indexOf("innocent@x")).toBe(2);
+  expect(checked).toHaveLength(2 + 256);
+  for (const { reason } of outcomes.filter(({ status }) => status === "rejected") as PromiseRejectedResult[])
+    expect(reason).toMatchObject({ code: "unavailable" });
+});
 
-test("an account's first attempt is checked before the second attempts and the guessed accounts of the same address", async () => {
+test("checks an account's first attempt before second attempts and guessed accounts of the same address", async () => {
   let now = 0;
   const [queue, backoff, ip] = [new HashQueue(), new LoginBackoff(() => now), "192.0.2.1"];
   for (let failure = 0; failure < 5; failure++) {

@@ -83,7 +83,7 @@ describeOnEachStore((store) => {
   ) => on.call(method, url, { headers: { authorization }, ...(body && { body }) });
   const logs = (authorization: string, on = backend) => ask("/query/logs", authorization, { on });
 
-  test("is made by an administrator, is valid for 90 days, and is listed without itself, also by viewers", async () => {
+  test("is created by an administrator for 90 days, and listed without its secret, also to viewers", async () => {
     const answer = await make({ name: "grafana" });
     const token = answer.json<Made>();
     expect([answer.statusCode, Object.keys(token)]).toEqual([201, ["id", "name", "token", "expires_at"]]);
@@ -122,11 +122,11 @@ describeOnEachStore((store) => {
     { name: "x", ttl: 90 },
     { name: "" },
     { name: "a\nb" },
-  ])("%j is no read token", async (body) => {
+  ])("rejects %j as a read token", async (body) => {
     expect(brief(await make(body))).toEqual([400, "invalid_field"]);
   });
 
-  test("reads as a bearer and as the password of any user, for as long as was asked and no longer", async () => {
+  test("reads as a bearer token and as the password of any user, until it expires", async () => {
     const { token } = await made({ ttl: "90d" });
     const ways = [`Bearer ${token}`, `bearer ${token}`, basic(token), basic(token, ""), basic(token, "é".repeat(100))];
     const reading = async () => await Promise.all(ways.flatMap((way) => [logs(way), ask("/rules", way)]));
@@ -143,7 +143,7 @@ describeOnEachStore((store) => {
     for (const answer of await reading()) expect(brief(answer)).toEqual([401, "invalid_token"]);
   });
 
-  test("is refused at once where it was removed, and within 5 seconds by every other replica", async () => {
+  test("is rejected immediately where it was removed, and within 5 seconds by every other replica", async () => {
     const { id, token } = await made();
     for (const on of [backend, replica]) expect((await logs(basic(token), on)).statusCode).toBe(200);
     const remove = () => backend.call("DELETE", `/api/read-tokens/${id}`, { bearer: red.token });
@@ -155,7 +155,7 @@ describeOnEachStore((store) => {
     expect(brief(await remove())).toEqual([404, "not_found"]);
   });
 
-  test("outlives the administrator who created it, and still names the creator", async () => {
+  test("outlives the administrator who created it, and still names its creator", async () => {
     const user = { email: `leaver-${randomUUID()}@example.com`, password: randomUUID() };
     const { user_id } = (await backend.call("POST", "/api/users", { bearer: red.token, body: { ...user, role: "admin" } })).json();
     const { token } = await made({ name: "0 first of its page" }, await backend.login(user.email, user.password));
@@ -166,7 +166,7 @@ describeOnEachStore((store) => {
     expect(listed[0]).toMatchObject({ name: "0 first of its page", created_by: user.email });
   });
 
-  test("is taken under the previous secret, and under no other, nor with another algorithm, issuer, end or organisation", async () => {
+  test("is accepted under the previous secret, but not with another secret, algorithm, issuer, end or organisation", async () => {
     const { token } = await made();
     expect((await logs(basic(await forge(token, {}, { secret: Buffer.from(PREVIOUS_SECRET) })))).statusCode).toBe(200);
     const [header, payload, signature] = token.split(".");
@@ -192,7 +192,7 @@ describeOnEachStore((store) => {
       for (const way of [`Bearer ${one}`, basic(one)]) expect(brief(await logs(way)), one).toEqual([401, "invalid_token"]);
   });
 
-  test("and a session are never taken for each other", async () => {
+  test("and a session are not interchangeable", async () => {
     const { token } = await made();
     expect(brief(await logs(basic(red.token)))).toEqual([401, "invalid_token"]);
     const { sub, epoch } = decodeJwt(red.token);
@@ -206,7 +206,7 @@ describeOnEachStore((store) => {
         for (const url of ["/query/logs", "/api/users"]) expect(brief(await ask(url, way)), one).toEqual([401, "invalid_token"]);
   });
 
-  test("an agent's key, and what is no credential at all, reads nothing", async () => {
+  test("an agent's key or an invalid credential reads nothing", async () => {
     const { token } = await made();
     const { api_key: key } = await directKey(backend, red.token);
     const none = [
@@ -223,7 +223,7 @@ describeOnEachStore((store) => {
       expect(brief(await logs(way)), way).toEqual([401, "invalid_token"]);
   });
 
-  test("a forged token costs no statement, one that was removed one a second, one in use one in two seconds", async () => {
+  test("a forged token costs no statement, a removed one one a second, one in use one in two seconds", async () => {
     const { id, token } = await made();
     let statements = 0;
     const db = new Proxy(store.database.tables<AccountTables>(), {
@@ -246,7 +246,7 @@ describeOnEachStore((store) => {
     expect([await often(unknown), await often(unknown), statements]).toEqual([new Set(["refused"]), new Set(["refused"]), 2]);
   });
 
-  test("lists come in pages by name, and expired tokens stay in them for 30 days", async () => {
+  test("is listed in pages by name, for 30 days after it expired", async () => {
     const { token: bearer } = await makeOrg(backend);
     for (const name of ["b", "a", "c", "a", "e", "d", "f"]) await made({ name, ttl: "1h" }, bearer);
     const names: string[][] = [];
@@ -259,7 +259,7 @@ describeOnEachStore((store) => {
     expect(brief(await backend.call("GET", "/api/read-tokens?cursor=x", { bearer }))).toEqual([400, "invalid_parameter"]);
   });
 
-  test("an organisation has 5,000 at most; those that expired a month ago make room by themselves", async () => {
+  test("is limited to 5,000 per organisation, without those that expired a month ago", async () => {
     const org = await makeOrg(backend);
     const db = store.database.tables<AccountTables>();
     const common = { org_id: org.orgId, name: "n", created_by: "e", created_at: new Date(clock.ms) };
@@ -275,7 +275,7 @@ describeOnEachStore((store) => {
     expect(await db.selectFrom("read_tokens").select("id").where("org_id", "=", org.orgId).execute()).toHaveLength(5000);
   });
 
-  test("making and removing leave audit lines, and no log line holds a token", async () => {
+  test("creation and removal are audited, and no log line contains a token", async () => {
     logged.length = 0;
     const { id, token } = await made({ name: "audited" });
     await logs(basic(token));

@@ -7,7 +7,7 @@ test.each([
   ["/console/?view=logs&q=a%20b#now", "/console/?view=logs&q=a%20b#now"],
   ["/a/../b", "/b"],
   ["/?to=https://evil.example", "/?to=https://evil.example"],
-])("%j is accepted as %j", (text, path) => expect(parseReturnPath(text)).toBe(path));
+])("accepts %j as %j", (text, path) => expect(parseReturnPath(text)).toBe(path));
 
 test.each([
   "",
@@ -27,4 +27,4 @@ test.each([
   "/./\\evil.example",
   "/%0d%0aset-cookie:x\r\n",
   "/ü",
-])("%j is refused", (text) => expect(parseReturnPath(text)).toBeUndefined());
+])("rejects %j", (text) => expect(parseReturnPath(text)).toBeUndefined());

@@ -163,7 +163,7 @@ describeOnEachStore((store) => {
       expect(logged.join("")).not.toContain(secret);
   });
 
-  test("a browser that is led here gives nothing away: it is asked by a page of the backend's own, which no other page can press", async () => {
+  test("a link from elsewhere logs no user in: the backend asks on its own page, which no other page can submit", async () => {
     const account = await person();
     const { page, html, cookie } = await asked(startUrl(), account);
     expect(page.headers.get("content-type")).toBe("text/html; charset=utf-8");
@@ -182,7 +182,7 @@ describeOnEachStore((store) => {
     expect(await exchange(cookie.slice("atherops-cli=".length))).toEqual(REFUSED);
   });
 
-  test("the page's button counts in its own browser, with its own page, at any replica, for five minutes, until there is a session", async () => {
+  test("the page's button works in its own browser, at any replica, for five minutes, until there is a session", async () => {
     const refusedOf = async (asker: Pick<Asked, "cookie" | "token">): Promise<unknown> => {
       const answer = await agree(asker);
       return [answer.status, ((await answer.json()) as { error: string }).error, answer.headers.get("location")];
@@ -212,13 +212,13 @@ describeOnEachStore((store) => {
     expect(await refusedOf(other)).toEqual(NOT_LED);
   });
 
-  test("what the provider says is text on the page", async () => {
+  test("escapes the provider's text on the page", async () => {
     const account = randomUUID();
     await provider.account(account, { email: `<b>'"&amp;${account}@example.com`, email_verified: true, groups: ["owners"] });
     expect((await asked(startUrl(), account)).html).toContain(`&lt;b&gt;&#39;&quot;&amp;amp;${account}@example.com`);
   });
 
-  test("takes the address that a browser of another machine ended at, and no other", async () => {
+  test("accepts the URL that a browser on another machine ended at, and no other", async () => {
     const command = login({ isTTY: true });
     const ended = await browse(await command.address(), await person());
     const location = new URL(String(ended.headers.get("location")));
@@ -230,7 +230,7 @@ describeOnEachStore((store) => {
     expect(await command.code).toBe(0);
   });
 
-  test("takes nothing that another page or name of the machine sends it, and says nothing", async () => {
+  test("ignores requests of other pages and names of the machine, without output", async () => {
     const command = login();
     const port = Number(new URL(await command.address()).searchParams.get("cli_port"));
     const state = new URL(await command.address()).searchParams.get("cli_state");
@@ -250,7 +250,7 @@ describeOnEachStore((store) => {
     await expect(send("/")).rejects.toThrow("ECONNREFUSED");
   });
 
-  test("says at once where there is no single sign-on, and asks for no e-mail address", async () => {
+  test("reports immediately that there is no single sign-on, without a request for an e-mail address", async () => {
     const without = await opened(false);
     const address = await without.app.listen({ host: "127.0.0.1", port: 0 });
     expect((await runClient("login --sso", { url: address, sessionFile })).err).toContain("single sign-on is not configured");
@@ -261,7 +261,7 @@ describeOnEachStore((store) => {
     expect(help.out).toContain("atherops login --sso --url");
   });
 
-  test("a code is good once, at any replica, for a minute, with the verifier that its login began with", async () => {
+  test("a code works once, at any replica, for a minute, with the verifier of its login", async () => {
     const account = await person();
     const code = await codeFor(account);
     expect(await exchange(code, "w".repeat(43))).toEqual(REFUSED);
@@ -274,7 +274,7 @@ describeOnEachStore((store) => {
     for (const other of ["", "a.b.c", `${(await codeFor(account)).slice(0, -4)}AAAA`]) expect(await exchange(other)).toEqual(REFUSED);
   });
 
-  test("a code opens nothing by itself, and what else is signed is no code", async () => {
+  test("a code is no credential, and other signed values are no code", async () => {
     const account = await person();
     const code = await codeFor(account);
     expect((await backend.call("GET", "/api/users", { bearer: code })).statusCode).toBe(401);
@@ -284,7 +284,7 @@ describeOnEachStore((store) => {
     expect(await exchange(code)).toEqual([200, undefined]);
   });
 
-  test("a user who was removed meanwhile has no session by an earlier code", async () => {
+  test("a code of a user who was removed in the meantime creates no session", async () => {
     const account = await person();
     const code = await codeFor(account);
     org.token = await backend.login(org.email, org.password);
@@ -301,12 +301,12 @@ describeOnEachStore((store) => {
     { cli_state: "short" },
     { cli_challenge: "x".repeat(42) },
     { return_to: "/" },
-  ])("a login that would lead elsewhere than to a port of this machine is refused: %j", async (wrong) => {
+  ])("rejects a login that redirects to anything but a port of this machine: %j", async (wrong) => {
     const answer = await fetch(startUrl(wrong), { redirect: "manual" });
     expect([answer.status, ((await answer.json()) as { error: string }).error]).toEqual([400, "invalid_parameter"]);
   });
 
-  test("a port alone is refused", async () => {
+  test("rejects a port alone", async () => {
     const answer = await fetch(`${url}/api/auth/oidc/start?cli_port=40000`, { redirect: "manual" });
     expect([answer.status, ((await answer.json()) as { message: string }).message]).toEqual([
       400,

@@ -15,7 +15,7 @@ test.each([
   ["blue", "blue admin"],
   [[["readers"], { readers: 1 }, "blue", 7], "blue admin"],
   [[...Array.from({ length: 9_999 }, (_, at) => `g${at}`), "readers"], "red viewer"],
-])("a claim gets the grant with the highest role, of equal ones the first of the settings", (claim, expected) => {
+])("a claim gets the grant with the highest role, and of equal ones the first of the settings", (claim, expected) => {
   const grant = findGrant(claim, GRANTS);
   expect(`${grant?.org} ${grant?.role}`).toBe(expected);
 });

@@ -110,7 +110,7 @@ describeOnEachStore((store) => {
   };
 
   describe("a login", () => {
-    test("makes the user that the groups say, and ends in a session of this browser", async () => {
+    test("creates the user that the groups grant, and a session of this browser", async () => {
       const account = await person({ groups: ["readers", "unknown"] });
       const done = await login(account);
       expect([done.statusCode, done.json()]).toMatchObject([
@@ -123,12 +123,12 @@ describeOnEachStore((store) => {
       expect(brief(await get("/api/users", cookiesOf(done)))).toEqual([401, "invalid_token"]);
     });
 
-    test("may begin at one replica and end at another", async () => {
+    test("can start at one replica and end at another", async () => {
       const { at, cookies } = await answered(await person({ groups: ["readers"] }));
       expect((await callback(at, cookies, replica)).statusCode).toBe(200);
     });
 
-    test("asks with PKCE, state and nonce, and leaves a cookie that only this host reads, for ten minutes", async () => {
+    test("uses PKCE, state and nonce, and a cookie for this host for ten minutes", async () => {
       const began = await backend.call("GET", "/api/auth/oidc/start", { headers: { host: "telemetry.example.com" } });
       const asked = new URL(String(began.headers.location)).searchParams;
       expect(Object.fromEntries(asked)).toMatchObject({
@@ -144,7 +144,7 @@ describeOnEachStore((store) => {
       expect(began.headers["cache-control"]).toBe("no-store");
     });
 
-    test("goes on to a path of ours, and to nothing else", async () => {
+    test("redirects only to paths of this host", async () => {
       const account = await person({ groups: ["readers"] });
       const done = await login(account, `?return_to=${encodeURIComponent("/console/?view=logs#now")}`);
       expect([done.statusCode, done.headers.location]).toEqual([303, "/console/?view=logs#now"]);
@@ -152,7 +152,7 @@ describeOnEachStore((store) => {
         expect(brief(await start(`?return_to=${encodeURIComponent(elsewhere)}`)), elsewhere).toEqual([400, "invalid_parameter"]);
     });
 
-    test("follows the groups: another role, and another organisation, from the next login on", async () => {
+    test("follows changed groups to another role and organisation at the next login", async () => {
       const account = await person({ groups: ["owners", "readers"] });
       const asAdmin = await login(account);
       expect(asAdmin.json().role).toBe("admin");
@@ -164,7 +164,7 @@ describeOnEachStore((store) => {
       expect((await users(org)).some(({ email }) => email === `${account}@example.com`)).toBe(false);
     });
 
-    test("is the same user under another address, and never another user's", async () => {
+    test("keeps the user under another address, and never uses another user's", async () => {
       const account = await person({ groups: ["readers"] });
       const before = (await login(account)).json();
       await person({ groups: ["readers"], email: `new-${account}@example.com` }, account);
@@ -174,7 +174,7 @@ describeOnEachStore((store) => {
     });
   });
 
-  describe("is refused", () => {
+  describe("rejects a login", () => {
     test.each([
       ["no groups", {}],
       ["groups that open nothing", { groups: ["unknown"] }],
@@ -192,18 +192,18 @@ describeOnEachStore((store) => {
       expect((await users(org)).some(({ email }) => email.startsWith(account))).toBe(false);
     });
 
-    test("where the group leads to an organisation that is not there", async () => {
+    test("if the group belongs to an organisation that does not exist", async () => {
       const done = await login(await person({ groups: ["lost"] }));
       expect([...brief(done), done.json().message]).toEqual([403, "forbidden", expect.stringContaining("does not exist")]);
     });
 
-    test("with another nonce than this browser's", async () => {
+    test("with a nonce of another browser", async () => {
       const account = await person({ groups: ["readers"] });
       const { at, cookies } = await answered(account, { alter: (url) => url.searchParams.set("nonce", "an-attackers") });
       expect(brief(await callback(at, cookies))).toEqual([401, "login_refused"]);
     });
 
-    test("with another state, in another browser, and in one that began nothing", async () => {
+    test("with another state, in another browser, and in one that started no login", async () => {
       const account = await person({ groups: ["readers"] });
       const { at, cookies } = await answered(account);
       const altered = new URL(at);
@@ -215,7 +215,7 @@ describeOnEachStore((store) => {
       expect(brief(await callback(at, forged))).toEqual([401, "login_refused"]);
     });
 
-    test("with a code that was used, although the browser still has its cookie", async () => {
+    test("with a used code, although the browser still has its cookie", async () => {
       const { at, cookies } = await answered(await person({ groups: ["readers"] }));
       expect((await callback(at, cookies)).statusCode).toBe(200);
       const again = await callback(at, cookies);
@@ -224,19 +224,19 @@ describeOnEachStore((store) => {
       expect([...brief(elsewhere), elsewhere.json().message]).toEqual([401, "login_refused", expect.stringContaining("invalid_grant")]);
     });
 
-    test("with an issuer that is not ours, as an answer of another provider has", async () => {
+    test("with an issuer of another provider", async () => {
       const { at, cookies } = await answered(await person({ groups: ["readers"] }));
       at.searchParams.set("iss", "https://another.example");
       expect(brief(await callback(at, cookies))).toEqual([401, "login_refused"]);
     });
 
-    test("when it began more than ten minutes ago", async () => {
+    test("that started more than ten minutes ago", async () => {
       const { at, cookies } = await answered(await person({ groups: ["readers"] }));
       clock.ms += 10 * 60_000 + 1000;
       expect(brief(await callback(at, cookies))).toEqual([401, "login_refused"]);
     });
 
-    test("with a token that has expired", async () => {
+    test("with an expired token", async () => {
       const late = await opened(settings(slow.issuer));
       const account = randomUUID();
       await slow.account(account, { email: `${account}@example.com`, email_verified: true, groups: ["readers"] });
@@ -245,7 +245,7 @@ describeOnEachStore((store) => {
       await late[Symbol.asyncDispose]();
     });
 
-    test("when the provider itself refuses", async () => {
+    test("if the provider itself rejects it", async () => {
       const began = await start();
       const state = new URL(String(began.headers.location)).searchParams.get("state");
       const at = new URL(`${CALLBACK}?error=access_denied&error_description=%3Cscript%3E&state=${state}&iss=${provider.issuer}`);
@@ -254,7 +254,7 @@ describeOnEachStore((store) => {
       expect(done.body).not.toContain("script");
     });
 
-    describe("on a page for browsers", () => {
+    describe("shows browsers a page", () => {
       const HTML = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
       const refusal = async (at: URL, cookies: Record<string, string>, accept = HTML): Promise<Answer> =>
         await get(`${at.pathname}${at.search}`, cookies, backend, { accept });
@@ -264,7 +264,7 @@ describeOnEachStore((store) => {
         ["that is too late", "This browser did not begin a login within the last ten minutes."],
         ["that the provider denied", "The identity provider rejected this login: access_denied."],
         ["with another state", "The identity provider rejected this login: OAUTH_INVALID_RESPONSE."],
-      ])("a login %s", async (which, why) => {
+      ])("for a login %s", async (which, why) => {
         const began = await start();
         const at = new URL(`${CALLBACK}?error=access_denied&error_description=%3Cscript%3E&iss=${provider.issuer}`);
         const state = new URL(String(began.headers.location)).searchParams.get("state") ?? "";
@@ -287,7 +287,7 @@ describeOnEachStore((store) => {
         expect(brief(json)).toEqual([401, "login_refused"]);
       });
 
-      test("a login that no browser began, or that grants nothing", async () => {
+      test("for a login that no browser started, or without a grant", async () => {
         const elsewhere = await refusal(new URL(`http://${HOST}/api/auth/oidc/start?return_to=//evil.example`), {});
         expect([elsewhere.statusCode, words(elsewhere)]).toEqual([400, "return_to: must be a path of this server, such as /."]);
         expect(elsewhere.headers["cache-control"]).toBe("no-store");
@@ -298,7 +298,7 @@ describeOnEachStore((store) => {
       });
     });
 
-    test("with an unused address that the provider does not call verified, unless OIDC_ALLOW_UNVERIFIED_EMAIL says so", async () => {
+    test("for an unused address that the provider has not verified, unless OIDC_ALLOW_UNVERIFIED_EMAIL is set", async () => {
       const account = await person({ groups: ["readers"], email_verified: undefined });
       const done = await login(account);
       expect([...brief(done), done.json().message]).toEqual([403, "forbidden", expect.stringContaining("OIDC_ALLOW_UNVERIFIED_EMAIL")]);
@@ -310,7 +310,7 @@ describeOnEachStore((store) => {
       expect((await login(account)).json().email).toBe(`${account}@example.com`);
     });
 
-    test("without an e-mail address that may be used", async () => {
+    test("without a usable e-mail address", async () => {
       for (const claims of [{ email: undefined }, { email_verified: false }, { email: "no address" }, { email: "a\u0007@b" }])
         expect(brief(await login(await person({ groups: ["readers"], ...claims })))).toEqual([403, "forbidden"]);
     });
@@ -324,7 +324,7 @@ describeOnEachStore((store) => {
       return user;
     };
 
-    test("becomes one without, where the provider has verified the address and the organisation is the same", async () => {
+    test("loses it if the provider has verified the address and the organisation is the same", async () => {
       const { email, password } = await withPassword("viewer");
       expect((await login(await person({ groups: ["owners"], email }))).json()).toMatchObject({ email, role: "admin" });
       await expect(backend.login(email, password)).rejects.toThrow("401");
@@ -333,7 +333,7 @@ describeOnEachStore((store) => {
       expect(brief(set)).toEqual([409, "conflict"]);
     });
 
-    test("is not taken over when the ID token names its address and userinfo calls another one verified", async () => {
+    test("is not taken over if the ID token contains its address and userinfo another one as verified", async () => {
       const { email, password } = await withPassword("admin");
       const elsewhere = { groups: ["owners"], email: `${randomUUID()}@example.com`, email_verified: true };
       expect(brief(await login(await person({ ...elsewhere, id_token: { email } })))).toEqual([409, "conflict"]);
@@ -342,7 +342,7 @@ describeOnEachStore((store) => {
       expect((await login(await person(same))).json()).toMatchObject({ email, role: "admin" });
     });
 
-    test("is not taken over by who only claims the address, in another organisation, or of an operator", async () => {
+    test("is not taken over with an unverified address, from another organisation, or as an operator", async () => {
       const mine = await withPassword("viewer");
       expect(brief(await login(await person({ groups: ["owners"], email: mine.email, email_verified: undefined })))).toEqual([
         409,
@@ -355,7 +355,7 @@ describeOnEachStore((store) => {
     });
   });
 
-  test("an organisation keeps its last administrator, whatever the groups say", async () => {
+  test("keeps an organisation's last administrator, whatever the groups are", async () => {
     const alone = randomUUID();
     const made = await makeOrg(backend, alone);
     const own = await opened({
@@ -376,7 +376,7 @@ describeOnEachStore((store) => {
     await own[Symbol.asyncDispose]();
   });
 
-  test("with PASSWORD_LOGIN=false the operator of the first start still gets in, and answers do not reveal whether a password is right", async () => {
+  test("with PASSWORD_LOGIN=false the first operator can log in, and responses do not reveal whether a password is correct", async () => {
     const strict = await opened({ ...settings(), PASSWORD_LOGIN: "false" });
     const second = { email: `${randomUUID()}@example.com`, password: randomUUID() };
     const body = { ...second, role: "operator" };
@@ -394,7 +394,7 @@ describeOnEachStore((store) => {
     await strict[Symbol.asyncDispose]();
   });
 
-  test("while the provider is away a login is 503, passwords work, and it goes on as soon as the provider is back", async () => {
+  test("while the provider is unavailable, a login returns 503, passwords work, and single sign-on recovers", async () => {
     const gone = await IdentityProvider.start(CALLBACK);
     const lonely = await opened(settings(gone.issuer));
     await gone.stop();
@@ -411,7 +411,7 @@ describeOnEachStore((store) => {
     await lonely[Symbol.asyncDispose]();
   }, 120_000);
 
-  test("every login is an audit line, and no line has a secret, a code or a token", async () => {
+  test("audits every login, without a secret, a code or a token", async () => {
     logged.length = 0;
     const account = await person({ groups: ["readers"] });
     const { at, cookies } = await answered(account);

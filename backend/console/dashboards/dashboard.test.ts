@@ -17,11 +17,11 @@ test.each([
   expect(fillVariables(query, chosen)).toBe(expected);
 });
 
-test("a value that looks like a variable is not filled in again", () => {
+test("does not expand a value that looks like a variable", () => {
   expect(fillVariables('a{b="$x",c="$y"}', { x: "$y", y: "1" })).toBe('a{b="$y",c="1"}');
 });
 
-test("a legend takes the values of labels, and nothing where there is none", () => {
+test("fills the values of labels into a legend, and nothing for a missing one", () => {
   expect(seriesLegend("{{pod}} {{ container }} used", { pod: "p", container: "c" })).toBe("p c used");
   expect(seriesLegend("{{missing}} used", {})).toBe("used");
 });

@@ -5,23 +5,20 @@ import { isGrafanaDashboard, MAX_PANELS, readGrafana } from "./grafana.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 
-test.each(globSync("docs/dashboards/*.json", { cwd: ROOT }))(
-  "%s is read whole, and every variable of a query is one of its own",
-  (file) => {
-    const json = JSON.parse(readFileSync(join(ROOT, file), "utf8")) as { panels: object[] };
-    const { dashboard, omitted } = readGrafana(json);
-    expect(isGrafanaDashboard(json)).toBe(true);
-    expect(omitted).toEqual([]);
-    expect(dashboard.panels).toHaveLength(json.panels.length);
-    const known = dashboard.variables.map(({ name }) => name);
-    const used = dashboard.panels.flatMap(({ queries }) =>
-      queries.flatMap(({ query }) => [...query.matchAll(/\$\{?(\w+)/g)].map(([, name]) => name)),
-    );
-    expect(used.filter((name) => !known.includes(name))).toEqual([]);
-  },
-);
+test.each(globSync("docs/dashboards/*.json", { cwd: ROOT }))("imports all of %s, with each variable that its queries use", (file) => {
+  const json = JSON.parse(readFileSync(join(ROOT, file), "utf8")) as { panels: object[] };
+  const { dashboard, omitted } = readGrafana(json);
+  expect(isGrafanaDashboard(json)).toBe(true);
+  expect(omitted).toEqual([]);
+  expect(dashboard.panels).toHaveLength(json.panels.length);
+  const known = dashboard.variables.map(({ name }) => name);
+  const used = dashboard.panels.flatMap(({ queries }) =>
+    queries.flatMap(({ query }) => [...query.matchAll(/\$\{?(\w+)/g)].map(([, name]) => name)),
+  );
+  expect(used.filter((name) => !known.includes(name))).toEqual([]);
+});
 
-test("variables with a list of values, and panels inside of a row, are read", () => {
+test("imports variables with a list of values, and panels inside a row", () => {
   const { dashboard } = readGrafana({
     title: "mine",
     templating: { list: [{ name: "env", type: "custom", query: "prod, test" }] },
@@ -31,7 +28,7 @@ test("variables with a list of values, and panels inside of a row, are read", ()
   expect(dashboard.panels).toEqual([{ title: "up", kind: "stat", source: "metrics", width: 3, queries: [{ query: "up" }] }]);
 });
 
-test("what cannot be shown is named", () => {
+test("names what it cannot show", () => {
   const { dashboard, omitted } = readGrafana({
     templating: { list: [{ name: "x", type: "adhoc" }] },
     panels: [
@@ -50,13 +47,13 @@ test("what cannot be shown is named", () => {
 });
 
 test.each([null, 1, "x", [], {}, { panels: {} }, { panels: [null, 1, { type: 5, targets: "x" }], templating: { list: [null] } }])(
-  "%j is no dashboard, and breaks nothing",
+  "rejects %j without an exception",
   (json) => {
     expect(readGrafana(json).dashboard.panels).toEqual([]);
   },
 );
 
-test("of many panels the first ones are read", () => {
+test("imports the first of many panels", () => {
   const { dashboard } = readGrafana({ panels: Array.from({ length: 500 }, () => ({ type: "stat", targets: [{ expr: "up" }] })) });
   expect(dashboard.panels).toHaveLength(MAX_PANELS);
 });

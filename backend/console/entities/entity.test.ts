@@ -13,7 +13,7 @@ beforeAll(async () => {
 
 const POD = { kind: "pod", name: "cart-1", cluster: "north", namespace: "shop" } as const;
 
-test("an address leads back to its entity", () => {
+test("an address parses back to its entity", () => {
   const address = entity.entityAddress({ ...POD, name: 'a/b?c="d' });
   const [path = "", query = ""] = address.slice(2).split("?");
   expect(entity.parseEntity(decodeURIComponent(path.split("/")[1] ?? ""), new URLSearchParams(query))).toMatchObject({
@@ -23,14 +23,14 @@ test("an address leads back to its entity", () => {
   expect(entity.parseEntity("x", new URLSearchParams("kind=planet"))).toBeUndefined();
 });
 
-test("queries name the entity and nothing else", () => {
+test("queries match the entity only", () => {
   expect(entity.logQuery(POD)).toBe("k8s.cluster.name:north k8s.namespace.name:shop k8s.pod.name:cart-1");
   expect(entity.eventQuery(POD)).toBe(`source:kubernetes-events ${entity.logQuery(POD)}`);
   expect(entity.traceQuery(POD)).toBe("k8s.cluster.name=north k8s.namespace.name=shop k8s.pod.name=cart-1");
   expect(entity.metricSelector(POD)).toBe('{k8s_cluster_name="north",k8s_namespace_name="shop",k8s_pod_name="cart-1"}');
 });
 
-test("a hostile name stays inside of its quotes", () => {
+test("a hostile name stays inside its quotes", () => {
   const hostile = { kind: "namespace", name: 'x" OR level:info "', cluster: '"} or {' } as const;
   expect(entity.logQuery(hostile)).toBe('k8s.cluster.name:"\\"} or {" k8s.namespace.name:"x\\" OR level:info \\""');
   expect(entity.metricSelector(hostile)).toBe('{k8s_cluster_name="\\"} or {",k8s_namespace_name="x\\" OR level:info \\""}');
@@ -51,7 +51,7 @@ test("an alert is about the pod that it names, not about another cluster's pod o
   expect(entity.isAbout(POD, { k8s_cluster_name: "north" })).toBe(false);
 });
 
-test("a record of a pod names its cluster, node, namespace, workload and pod; a record of a host its host", () => {
+test("a pod's record names cluster, node, namespace, workload and pod; a host's record names its host", () => {
   const labels = { "k8s.cluster.name": "north", "k8s.namespace.name": "shop", "k8s.pod.name": "cart-1", "k8s.daemonset.name": "cart" };
   const named = entity.findEntities(labels, { host_id: "c1", node: "n1" });
   expect(Object.fromEntries([...named].map(([field, { kind, name }]) => [field, `${kind} ${name}`]))).toEqual({

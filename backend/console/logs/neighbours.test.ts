@@ -10,20 +10,20 @@ function row(message: string, nanoseconds = 0, more: Partial<LogRow> = {}): LogR
 
 const words = (rows: readonly LogRow[] | undefined) => rows?.map(({ message }) => message);
 
-test("the stream is that of the file, pod or instance; the host is all that it sends", () => {
+test("the stream is the record's file, pod or instance; for a host it is all that it sends", () => {
   const one = row("a", 0, { source: "", labels: { "log.file.path": "/var/log/a.log", "http.route": "/cart", "k8s.pod.name": "" } });
   expect(neighbourFilters(one, "host")).toEqual({ host_id: "h", node: "n" });
   const labels = { "label.log.file.path": "/var/log/a.log", "label.k8s.pod.name": "" };
   expect(neighbourFilters(one, "stream")).toEqual({ host_id: "h", node: "n", source: "", ...labels });
 });
 
-test("each side begins with the record's own nanosecond", () => {
+test("each side starts with the record's own nanosecond", () => {
   const record = "2026-11-22T10:00:00.000000005Z";
   expect(sideRange(row("a", 5), "before", 3_600_000)).toEqual({ start: "2026-11-22T09:00:00.000Z", end: record });
   expect(sideRange(row("a", 5), "after", 3_600_000)).toEqual({ start: record, end: "2026-11-22T11:00:00.000Z", order: "oldest" });
 });
 
-test("of records of one moment each is on one side, and none is lost", () => {
+test("of records with equal times each is on one side, and none is lost", () => {
   // In stored order: by time, then by an id that no response contains.
   const stored = [row("a", 1), row("b", 2), row("same", 2), row("c", 2), row("same", 2), row("d", 2), row("e", 3)];
   for (const chosen of stored) {
@@ -37,7 +37,7 @@ test("of records of one moment each is on one side, and none is lost", () => {
   }
 });
 
-test("where it is not among the rows, more of them are needed", () => {
+test("requests more rows if the record is not among them", () => {
   expect(rowsBeyond(row("a", 2), [row("b", 2), row("c", 2)], "after")).toBeUndefined();
   expect(words(rowsBeyond(row("a", 2), [row("b", 2), row("a", 2, { labels: { k: "v" } }), row("a", 2)], "after"))).toEqual([]);
 });

@@ -17,7 +17,7 @@ test.each<[Term, string]>([
   [term("", "OR"), '"OR"'],
   [term("", "-x", true), '-"-x"'],
   [term("source", ""), 'source:""'],
-])("%j is written as %s", (of, text) => {
+])("writes %j as %s", (of, text) => {
   expect(formatTerm(of)).toBe(text);
 });
 
@@ -25,7 +25,7 @@ test.each([
   ['a "b c" (d OR e) -/f g/ h:"i j"', ["a", '"b c"', "(d OR e)", "-/f g/", 'h:"i j"']],
   ["a\\ b (c", ["a\\ b", "(c"]],
   ['"open and on', ['"open and on']],
-])("%s has its pieces", (line, pieces) => {
+])("splits %s into its pieces", (line, pieces) => {
   expect(splitQuery(line)).toEqual(pieces);
 });
 
@@ -40,7 +40,7 @@ test.each([
   expect(addTerm(line, term("level", "error"))).toBe(expected);
 });
 
-test("a condition is found and taken away again", () => {
+test("finds a condition and removes it again", () => {
   const line = addTerm("timeout", term("label.a b", "c", true));
   expect(line).toBe('timeout -"a b":c');
   expect(hasTerm(line, term("label.a b", "c", true))).toBe(true);
@@ -53,17 +53,17 @@ test.each([
   ["a.b*c (1) [x] {y} $ ^ | \\", "/^a\\.b\\*c \\(1\\) \\[x\\] \\{y\\} \\$ \\^ \\| \\\\/"],
   ["tab\there", "/^tab\\shere/"],
   ["<_> started", "/^.* started/"],
-])("%s is matched as text by %s", (pattern, condition) => {
+])("text of %s is matched by %s", (pattern, condition) => {
   expect(patternCondition(pattern)).toBe(condition);
   // It stays one condition in the line, excluded or not.
   expect(splitQuery(`level:error -${condition}`)).toEqual(["level:error", `-${condition}`]);
 });
 
-test.each(["<_>", "<_> <_>", ""])("%j has no text to search for", (pattern) => {
+test.each(["<_>", "<_> <_>", ""])("finds no text to search for in %j", (pattern) => {
   expect(patternCondition(pattern)).toBeUndefined();
 });
 
-test("a condition is added once, and binds to all alternatives", () => {
+test("adds a condition once, and it applies to all alternatives", () => {
   expect(addCondition("level:error", "/^a/")).toBe("level:error /^a/");
   expect(addCondition("level:error /^a/", "/^a/")).toBe("level:error /^a/");
   expect(addCondition("a OR b", "-/^a/")).toBe("(a OR b) -/^a/");
@@ -77,19 +77,19 @@ test.each([
   ['{service_name="shop"} ', term("label.http.route", "/cart", true), '{service_name="shop"} | http_route!="/cart"'],
   ['{service_name="shop"}', term("label.2xx-rate", "1"), '{service_name="shop"} | _2xx_rate="1"'],
   ['{service_name="shop"}', term("", "two words", true), '{service_name="shop"} != "two words"'],
-])("LogQL %s gets the stage of %j", (line, of, expected) => {
+])("extends LogQL %s with the stage of %j", (line, of, expected) => {
   expect(addTerm(line, of)).toBe(expected);
   expect(hasTerm(expected, of)).toBe(true);
   expect(hasTerm(removeTerm(expected, of), of)).toBe(false);
 });
 
-test("a pattern becomes a line filter of LogQL", () => {
+test("converts a pattern to a line filter of LogQL", () => {
   const condition = patternCondition("GET /cart <_> in <_> ms") ?? "";
   expect(addCondition('{a="b"}', condition)).toBe('{a="b"} |~ "^GET /cart .* in .* ms"');
   expect(addCondition('{a="b"}', `-${condition}`)).toBe('{a="b"} !~ "^GET /cart .* in .* ms"');
 });
 
-test("a value that was cut is filtered by its start, in either language", () => {
+test("filters a truncated value by its start, in either language", () => {
   const cut = { not: false, name: "label.user agent", value: 'Mozilla/5.0 (a|b)\n"x"', isCut: true };
   expect(formatTerm(cut)).toBe(String.raw`"user agent":/^Mozilla\/5\.0\x{20}\(a\|b\)\x{a}\x{22}x\x{22}/`);
   expect(splitQuery(addTerm("timeout", cut))).toHaveLength(2);

@@ -11,12 +11,12 @@ test.each([
   ['histogram_quantile(0.95, sum by (le, service) (rate(traces_spanmetrics_latency_bucket{service="a\\"}) or b{c=\\""}[5m])))'],
   ["histogram_quantile(0.5, sum by (le) (rate(a_bucket[5m])))"],
   ["max by (k8s_node_name) (increase(a:b[1h]))"],
-])("the builder reads what it wrote: %s", (query) => {
+])("parses what it wrote: %s", (query) => {
   const built = parseQuery(query);
   expect(built && formatQuery(built)).toBe(query);
 });
 
-test("a query is read whatever its spaces", () => {
+test("parses a query with any white space", () => {
   expect(parseQuery(' sum by(state)( system_memory_usage_bytes{state = "used",} )')).toBeUndefined();
   expect(parseQuery(' sum by(state)( system_memory_usage_bytes{state = "used"} )')).toMatchObject({ combination: "sum", by: ["state"] });
 });
@@ -34,9 +34,9 @@ test.each([
   ["sum without (a) (b)"],
   ['a{b="c"} > 1'],
   ["topk(5, a)"],
-])("an expression that the fields cannot show is not parsed: %s", (query) => expect(parseQuery(query)).toBeUndefined());
+])("does not parse an expression that its fields cannot show: %s", (query) => expect(parseQuery(query)).toBeUndefined());
 
-test("a counter begins as its rate, a histogram as its 95th percentile, another metric as its values", () => {
+test("starts a counter as its rate, a histogram as its 95th percentile, another metric as its values", () => {
   expect(formatQuery(firstQuery("io_bytes_total", "counter"))).toBe("sum (rate(io_bytes_total[5m]))");
   expect(formatQuery(firstQuery("latency_seconds", "histogram"))).toBe(
     "histogram_quantile(0.95, sum by (le) (rate(latency_seconds_bucket[5m])))",
@@ -44,7 +44,7 @@ test("a counter begins as its rate, a histogram as its 95th percentile, another 
   expect(formatQuery(firstQuery("load", "unknown"))).toBe("load");
 });
 
-test("a value with quotes stays a value", () => {
+test("keeps a value with quotes as one value", () => {
   const filter = { label: "a", operator: "=", value: 'x"} or {b="' } as const;
   const query = formatQuery({ ...firstQuery("m", undefined), filters: [filter] });
   expect(query).toBe('m{a="x\\"} or {b=\\""}');

@@ -11,7 +11,7 @@ test.each([
   ["count(a_bytes)", undefined],
   ["a_bytes + b_seconds", undefined],
   ["up", undefined],
-])("%s is in %s", (query, unit) => {
+])("%s has the unit %s", (query, unit) => {
   expect(unitOfQuery(query)).toBe(unit);
 });
 
@@ -28,6 +28,6 @@ test.each([
   [2 ** 61, "bytes", "2 EiB"],
   [1e300, "bytes", "1e+300 B"],
   [Number.NaN, "bytes", "–"],
-] as const)("%d %s is written %s", (value, unit, words) => {
+] as const)("%d %s is formatted as %s", (value, unit, words) => {
   expect(formatValue(value, unit)).toBe(words);
 });

@@ -8,7 +8,7 @@ test.each([
   ['instance=~"db-.*"', { label: "instance", op: "=~", value: "db-.*" }],
   [String.raw`pod!~"a\\d\"\n"`, { label: "pod", op: "!~", value: 'a\\d"\n' }],
   ["empty=", { label: "empty", op: "=", value: "" }],
-])("%s is read", (text, matcher) => {
+])("parses %s", (text, matcher) => {
   expect(parseMatchers(`\n${text}\n`)).toEqual([matcher]);
 });
 
@@ -16,7 +16,7 @@ test.each(["critical", "=a", "1a=b", 'a="b', 'a="b"c"'])("%s is rejected with a 
   expect(() => parseMatchers(text)).toThrow(text);
 });
 
-test("what is written is read as the same, whatever is in it", () => {
+test("parses what it wrote as the same, with any content", () => {
   const values = ["", "plain", 'a"b', "a\\b", "a\nb", "\\n", "\\u202e", "\u202e \u001b[31m \r <b>", '"', "=~"];
   const matchers = values.flatMap((value) => ["=", "!=", "=~", "!~"].map((op) => ({ label: "a_1", op, value })));
   expect(parseMatchers(formatMatchers(matchers))).toEqual(matchers);
@@ -24,13 +24,13 @@ test("what is written is read as the same, whatever is in it", () => {
   expect(matchers.map(toSilence).map(fromSilence)).toEqual(matchers);
 });
 
-test("an alert's own matchers begin with its name and are no more than a silence may have", () => {
+test("matchers of an alert start with its name, up to the limit of a silence", () => {
   const labels = Object.fromEntries([...Array.from({ length: 30 }, (_, at) => [`label_${at}`, "x"]), ["alertname", "memory"]]);
   const own = matchersOf(labels);
   expect([own.length, formatMatchers(own.slice(0, 1))]).toEqual([20, 'alertname="memory"']);
 });
 
-test("labels in another order are the same alert, other labels another", () => {
+test("labels in another order are the same alert, other labels are not", () => {
   expect(labelsKey({ a: "1", b: "2" })).toBe(labelsKey({ b: "2", a: "1" }));
   expect(labelsKey({ a: "1", b: "2" })).not.toBe(labelsKey({ a: "1", b: "3" }));
 });

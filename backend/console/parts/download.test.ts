@@ -6,7 +6,7 @@ const { csvOf } = await vi.hoisted(async () => {
   return await import("./download.tsx");
 });
 
-test("rows of different fields are one table, and no cell is a formula", () => {
+test("writes rows with different fields as one table, and no cell as a formula", () => {
   const rows = [
     { message: 'say "a", b\nc', labels: { "http.route": "/cart" }, count: -3 },
     { message: "=HYPERLINK(1)", extra: null, labels: {} },

@@ -19,25 +19,25 @@ const columnsOf = (edges: readonly Edge[]): Record<string, number> => {
   return Object.fromEntries(nodes.map(({ name, x }) => [name, lefts.indexOf(x)]));
 };
 
-test("a caller is left of everything that it calls, and a database in the last column", () => {
+test("places a caller left of everything that it calls, and a database in the last column", () => {
   const edges = [edge("web", "cart"), edge("web", "stock"), edge("cart", "stock"), edge("stock", "postgresql:shop", "database")];
   expect(columnsOf(edges)).toEqual({ web: 0, cart: 1, stock: 2, "postgresql:shop": 3 });
 });
 
-test("services that call each other or themselves in a circle are all drawn, with every call", () => {
+test("draws services that call each other or themselves in a cycle, with every call", () => {
   const { nodes, edges } = layOut([edge("a", "b"), edge("b", "c"), edge("c", "a"), edge("a", "a")]);
   expect(nodes.map(({ name }) => name).toSorted()).toEqual(["a", "b", "c"]);
   expect(edges).toHaveLength(4);
 });
 
-test("no two nodes overlap, and all are inside the picture", () => {
+test("overlaps no nodes, and places all inside the picture", () => {
   const services = Array.from({ length: 60 }, (_, at) => edge(`s${at % 7}`, `t${at}`));
   const { nodes, widthPx, heightPx } = layOut(services);
   expect(new Set(nodes.map(({ x, y }) => `${x} ${y}`)).size).toBe(nodes.length);
   expect(nodes.every(({ x, y }) => x > 0 && y > 0 && x < widthPx && y < heightPx)).toBe(true);
 });
 
-test("a database is not the service of the same name, and is not in its neighbourhood", () => {
+test("keeps a database apart from the service of the same name, and out of its neighbourhood", () => {
   const edges = [edge("web", "orders"), edge("cron", "orders", "database"), edge("orders", "mail")];
   expect(layOut(edges).nodes.filter(({ name }) => name === "orders")).toHaveLength(2);
   expect(neighbourhood({ nodes: [], edges }, "orders").map(({ client, server }) => `${client} ${server}`)).toEqual([
@@ -46,11 +46,11 @@ test("a database is not the service of the same name, and is not in its neighbou
   ]);
 });
 
-test("of many nodes those with most calls are drawn, and the others are counted", () => {
+test("draws those of many nodes with most calls, and counts the others", () => {
   const { nodes, omitted } = layOut(Array.from({ length: 1999 }, (_, at) => edge(`s${at}`, `s${at + 1}`)));
   expect([nodes.length, omitted]).toEqual([MAX_NODES, 2000 - MAX_NODES]);
 });
 
-test("no calls are an empty picture", () => {
+test("without calls is an empty picture", () => {
   expect(layOut([])).toMatchObject({ nodes: [], edges: [], omitted: 0 });
 });

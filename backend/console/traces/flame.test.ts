@@ -28,7 +28,7 @@ const TREE = buildTree([
   span("d", "a", "after", 90, 120),
 ]);
 
-test("the self time of a span leaves out the time of its children once, and not what they did after it ended", () => {
+test("self time of a span subtracts the time of its children once, without their time after its end", () => {
   expect(TREE.roots.map(selfMs)).toEqual([20]);
   expect(operationTimes(TREE).map(({ operation, count, selfMs: ms, minMs, maxMs }) => [operation, count, ms, minMs, maxMs])).toEqual([
     ["query", 2, 110, 50, 60],
@@ -37,7 +37,7 @@ test("the self time of a span leaves out the time of its children once, and not 
   ]);
 });
 
-test("spans of the same operation below the same caller are one frame, and frames lie within their caller", () => {
+test("merges spans of one operation below the same caller into one frame, within their caller's frame", () => {
   const frames = flameFrames(TREE);
   expect(frames.map(({ operation, depth, count }) => [operation, depth, count])).toEqual([
     ["root", 0, 1],
@@ -50,7 +50,7 @@ test("spans of the same operation below the same caller are one frame, and frame
   expect([after?.left, after?.width]).toEqual([110 / 160, 30 / 160]);
 });
 
-test("spans that name each other as parents, and very deep traces, end", () => {
+test("terminates for spans that are each other's parents, and for very deep traces", () => {
   expect(flameFrames(buildTree([span("a", "b", "x", 0, 10), span("b", "a", "y", 0, 10)])).length).toBeGreaterThan(0);
   const deep = Array.from({ length: 20_000 }, (_, at) => span(`${at}`, at === 0 ? "" : `${at - 1}`, `op ${at}`, 0, 100));
   expect(flameFrames(buildTree(deep)).length).toBeGreaterThan(0);

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { addAttribute, formatAttribute, parseAttributes } from "./search.ts";
 
-test("comparisons are separated, quoted ones too, and written again as they are read", () => {
+test("splits comparisons, quoted ones too, and writes them back unchanged", () => {
   const text = ' http.route=/cart user="Ada Lovelace"  http.response.status_code>=500 !enduser.id empty="" ';
   expect(parseAttributes(text)).toEqual([
     "http.route=/cart",
@@ -19,7 +19,7 @@ test.each([
   ['user.name with space=x"y', 'say "x y" \\'],
   ["!a>=b", ""],
   ['"', "C:\\dir\n"],
-])("the attribute %j with any value is searched for, and replaced by the next value", (key, value) => {
+])("searches for the attribute %j with any value, and replaces it with the next value", (key, value) => {
   const typed = addAttribute(addAttribute(addAttribute("b=1", key, value), "c", "2"), key, value);
   const quoted = JSON.stringify(key);
   expect(parseAttributes(typed)).toEqual(["b=1", "c=2", `${quoted}=${value}`]);

@@ -51,7 +51,7 @@ async function onlySegment(folder: string): Promise<{ file: string; content: Buf
   return { file, content: await readFile(file) };
 }
 
-it("reads records back as they were appended, in order, until they are released", async () => {
+it("reads records in the order of their appends, until they are released", async () => {
   const folder = newFolder();
   await using log = open(folder);
   const segments = await Promise.all([1, 2, 3].map((number) => append(log, number)));
@@ -62,7 +62,7 @@ it("reads records back as they were appended, in order, until they are released"
   expect(await segmentFiles(folder)).toEqual([]);
 });
 
-it("resolves an append after an fsync that began after its write, and syncs once for all that wait", async () => {
+it("resolves an append after an fsync that began after its write, one for all that wait", async () => {
   const syncs: PromiseWithResolvers<void>[] = [];
   const sync = () => {
     const started = Promise.withResolvers<void>();

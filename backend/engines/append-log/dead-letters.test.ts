@@ -19,7 +19,7 @@ async function largeFile(path: string, bytes: number): Promise<void> {
   await handle.truncate(bytes);
 }
 
-it("keeps files up to its limit of bytes, however many they are", async () => {
+it("keeps files up to its limit of bytes, whatever their number", async () => {
   const folder = folderOf();
   const letters = new DeadLetters(join(folder, "dead-letters"), () => 0);
   for (let count = 0; count < 150; count++) await letters.keep([Buffer.from(`${count} `), Buffer.from("rows")]);
@@ -44,7 +44,7 @@ it("accepts files again after an operator deleted some, which it checks once a m
   expect(await full.keep([new Uint8Array(1)])).toMatch(/record$/);
 });
 
-it("leaves half of its limit to refused records if segments are damaged", async () => {
+it("reserves half of its limit for rejected records if segments are damaged", async () => {
   const folder = folderOf();
   const letters = new DeadLetters(join(folder, "dead-letters"), () => 0);
   const segment = (number: number): string => join(folder, `000000000${number}.journal`);

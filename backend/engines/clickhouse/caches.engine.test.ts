@@ -6,7 +6,7 @@ const MIB = 1024 * 1024;
 const folder = temporaryFolder();
 afterAll(() => folder[Symbol.dispose]());
 
-test("the embedded engine's caches follow the memory that the process may use, not the machine's", async () => {
+test("the embedded engine's caches follow the memory limit of the process, not the machine's", async () => {
   await using engine = await openEmbedded(folder.path, 4, 1024 * MIB);
   const rows = await engine.query("SELECT name, value FROM system.server_settings WHERE name LIKE '%cache_size' AND changed");
   const bytes = new Map((rows as { name: string; value: string }[]).map(({ name, value }) => [name, Number(value)]));
@@ -20,7 +20,7 @@ test("the embedded engine's caches follow the memory that the process may use, n
   ]);
 });
 
-test("they are at most a sixteenth of it, and of a very small one still of some use", () => {
+test("caches use at most a sixteenth of it, and have a minimum in a small one", () => {
   const sizes = (limit: number): number[] => cacheArguments(limit).map((argument) => Number(argument.split("=")[1]));
   for (const gib of [1, 4, 64]) expect(sizes(gib * 1024 * MIB).reduce((sum, size) => sum + size)).toBeLessThan((gib * 1024 * MIB) / 16);
   expect(Math.min(...sizes(64 * MIB))).toBe(8 * MIB);

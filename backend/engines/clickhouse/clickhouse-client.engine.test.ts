@@ -43,7 +43,7 @@ describe("ClickHouse, embedded and over HTTP", () => {
     expect(await clients.http.query(sql`SELECT name FROM system.tables WHERE name = 'schema_migration_lock'`)).toEqual([]);
   });
 
-  it("wait for a replica that takes its time", async () => {
+  it("wait for a slow replica", async () => {
     await clients.http.command(sql`TRUNCATE TABLE schema_migrations`);
     const [row] = await clients.http.query<{ now: number }>(sql`SELECT toUnixTimestamp(now()) AS now`);
     await clients.http.command(sql`CREATE TABLE schema_migration_lock (held UInt8) ENGINE = Memory COMMENT ${String(row?.now)}`);
@@ -69,7 +69,7 @@ describe("ClickHouse, embedded and over HTTP", () => {
     );
   });
 
-  it("have merges synced, of new tables and of those that an earlier version made", async () => {
+  it("fsync merges of new tables, and of those that an earlier version created", async () => {
     const isSynced = async (name: string) => {
       const [row] = await clients.http.query<{ engine_full: string }>(sql`SELECT engine_full FROM system.tables WHERE name = ${name}`);
       return row?.engine_full.includes("min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1");
@@ -83,7 +83,7 @@ describe("ClickHouse, embedded and over HTTP", () => {
     await clients.http.command(sql`DROP TABLE of_an_earlier_version`);
   });
 
-  it("set the retention of a table, and only when it differs", async () => {
+  it("set the retention of a table only if it differs", async () => {
     const definition = async () => {
       const [row] = await clients.http.query<{ ttl: string; at: string }>(
         sql`SELECT extract(engine_full, 'TTL (.*) SETTINGS') AS ttl, metadata_modification_time AS at FROM system.tables WHERE name = 'logs'`,
@@ -107,7 +107,7 @@ describe("ClickHouse, embedded and over HTTP", () => {
     expect((await definition())?.ttl).toBe(`toDateTime(time) + toIntervalDay(9), ${move}`);
   });
 
-  it.each(["embedded", "http"] as const)("%s: any text goes through a literal unchanged", async (name) => {
+  it.each(["embedded", "http"] as const)("%s: keep any text in a literal unchanged", async (name) => {
     const anyText = fc.oneof(
       fc.string({ unit: "binary", maxLength: 30 }),
       fc.string({ unit: fc.constantFrom("'", "\\", "\0", "\n", "{x:String}", "%", "a"), maxLength: 12 }),
@@ -124,7 +124,7 @@ describe("ClickHouse, embedded and over HTTP", () => {
     );
   });
 
-  it.each(["embedded", "http"] as const)("%s: an insert is one block, and content that is refused leaves nothing behind", async (name) => {
+  it.each(["embedded", "http"] as const)("%s: insert one block, and a rejected one leaves nothing", async (name) => {
     const table = `t_${name}`;
     await clients[name].command(sql`CREATE TABLE ${new Sql(table)} (n UInt64, d Date) ENGINE = MergeTree PARTITION BY d ORDER BY n`);
     const section = (count: number) => {
@@ -156,7 +156,7 @@ describe("ClickHouse, embedded and over HTTP", () => {
     );
   });
 
-  it.each(["embedded", "http"] as const)("%s: any other failure is storage_unavailable, with its cause", async (name) => {
+  it.each(["embedded", "http"] as const)("%s: report any other failure as storage_unavailable, with its cause", async (name) => {
     await expect(clients[name].query(sql`SELECT * FROM missing`)).rejects.toMatchObject({
       code: "storage_unavailable",
       status: 502,

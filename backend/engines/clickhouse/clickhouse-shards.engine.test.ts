@@ -26,7 +26,7 @@ const rowsOf = async (way: "cluster" | "server", org: string, statement: Sql): P
     .filter(Boolean)
     .map((line) => JSON.parse(line) as unknown);
 
-describe("without any condition of the statement", () => {
+describe("without a condition in the statement", () => {
   it.each(UNCONDITIONAL.map(({ text }) => text))("%s", async (text) => {
     for (const org of [...ORGS, ...ORGS]) {
       const [found] = (await rowsOf("cluster", org, new Sql(`SELECT groupUniqArray(toString(org)) AS orgs FROM (${text})`))) as {
@@ -36,7 +36,7 @@ describe("without any condition of the statement", () => {
     }
   });
 
-  it("each shard applies the condition to its own table, before anything leaves it", async () => {
+  it("each shard applies the condition to its own table, before it returns rows", async () => {
     for (const table of TENANT_TABLES) {
       // No projection has the last time.
       const read = sql`SELECT org_id, max(time) FROM default_distributed.${new Sql(table)} GROUP BY org_id`;
@@ -65,7 +65,7 @@ describe("without any condition of the statement", () => {
   });
 });
 
-describe("while a shard is away", () => {
+describe("while a shard is unavailable", () => {
   let partial: TwoShards;
 
   beforeAll(async () => {
@@ -78,7 +78,7 @@ describe("while a shard is away", () => {
   const count = sql`SELECT toUInt32(count()) AS n FROM logs`;
   const unavailable = { code: "storage_unavailable" };
 
-  it("an answer is an error, unless its reader can report that rows are missing", async () => {
+  it("a query returns an error, unless its reader can report that rows are missing", async () => {
     await expect(partial.cluster.read("red", {}, (ask) => ask(count))).rejects.toMatchObject(unavailable);
     const onPartial = vi.fn();
     expect(JSON.parse((await partial.cluster.read("red", { onPartial }, (ask) => ask(count))).toString())).toEqual({ n: 10 });
@@ -92,7 +92,7 @@ describe("while a shard is away", () => {
     await expect(strict.read("red", { onPartial }, (ask) => ask(count))).rejects.toMatchObject(unavailable);
   });
 
-  it("nothing is decided: what is stored, what is erased, which minutes changed", async () => {
+  it("nothing is decided about stored, erased and changed data", async () => {
     await expect(partial.cluster.query(count)).rejects.toMatchObject(unavailable);
     const replicas = partial.cluster.everyReplica("logs");
     await expect(partial.cluster.query(sql`SELECT count() FROM ${replicas}`)).rejects.toMatchObject(unavailable);
@@ -100,7 +100,7 @@ describe("while a shard is away", () => {
   });
 });
 
-it("a server that is too old is refused by name", async () => {
+it("rejects a server that is too old, by name", async () => {
   const old: Shard = {
     shared: true,
     cluster: undefined,

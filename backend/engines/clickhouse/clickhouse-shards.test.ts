@@ -18,14 +18,14 @@ describe("a shard", () => {
     for (const count of counts) expect(count).toBeGreaterThan(900);
   });
 
-  test("that is added takes over its part of the senders, and no other sender moves", () => {
+  test("that is added takes over its share of the senders, and no other sender moves", () => {
     const moved = senders.filter((sender) => chooseShard(sender, 4, none) !== chooseShard(sender, 3, none));
     expect(moved.length).toBeGreaterThan(600);
     expect(moved.length).toBeLessThan(900);
     expect(new Set(moved.map((sender) => chooseShard(sender, 4, none)))).toEqual(new Set([3]));
   });
 
-  test("gets a part of a spread organisation's bodies, the same body always", () => {
+  test("gets a share of a distributed organisation's bodies, and the same body always", () => {
     const spread = new Set(["org-1"]);
     const bodies = senders.map(({ bodyHash }) => ({ orgId: "org-1", hostId: "one", bodyHash }));
     expect(new Set(bodies.map((body) => chooseShard(body, 3, spread))).size).toBe(3);
@@ -34,7 +34,7 @@ describe("a shard", () => {
   });
 });
 
-test("subqueries of IN are global, but not what a literal contains", () => {
+test("subqueries of IN are global, but not the content of a literal", () => {
   const statement = String.raw`SELECT 1 WHERE a IN (SELECT b) AND c NOT IN (SELECT d) AND m = ' IN (SELECT ' AND n = 'it\'s IN (SELECT x' AND k IN (1)`;
   expect(withGlobalSubqueries(statement)).toBe(
     String.raw`SELECT 1 WHERE a GLOBAL IN (SELECT b) AND c GLOBAL NOT IN (SELECT d) AND m = ' IN (SELECT ' AND n = 'it\'s IN (SELECT x' AND k IN (1)`,

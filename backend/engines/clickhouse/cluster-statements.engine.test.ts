@@ -78,13 +78,13 @@ async function problemOf(statement: string): Promise<string | undefined> {
   );
 }
 
-test("ClickHouse reads each of them, and refuses a wrong one", async () => {
+test("ClickHouse parses each of them, and rejects an invalid one", async () => {
   const problems = await Promise.all(statements.map((statement) => problemOf(statement)));
   expect(problems.filter((problem) => problem !== undefined)).toEqual([]);
   expect(await problemOf("ALTER TABLE logs ON CLUSTERS many DELETE WHERE 1")).toContain("Syntax error");
 });
 
-test("each one of the source is among them", () => {
+test("the list contains each statement of the source", () => {
   const sources = globSync("backend/{engines/clickhouse,storage,tenants/removal}/**/*.ts").filter(
     (file) => !/\.(?:test|fixture)\.ts$/.test(file),
   );
@@ -104,7 +104,7 @@ test("each one of the source is among them", () => {
   expect(changes.filter((text) => !isSent(text))).toEqual([]);
 });
 
-test("each change is for all servers, and its tables are replicated", () => {
+test("each change applies to all servers, and its tables are replicated", () => {
   const changes = statements.filter((text) => CHANGES.test(text) && !text.startsWith("KILL") && !MUTATION.test(text));
   expect(changes.filter((text) => !text.includes("ON CLUSTER `many`"))).toEqual([]);
   const created = statements.filter((text) => /^CREATE (?:OR REPLACE )?TABLE(?! schema_migration_lock)/.test(text));

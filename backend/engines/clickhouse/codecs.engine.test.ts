@@ -8,7 +8,7 @@ import { sql } from "./sql.ts";
 
 const log = pino({ level: "silent" });
 
-test("small parts of logs are compressed with LZ4 and large ones with ZSTD, rows of an earlier version included", async () => {
+test("compresses small parts of logs with LZ4 and large ones with ZSTD, rows of an earlier version included", async () => {
   using folder = temporaryFolder();
   await using clickhouse = await openClickHouse({ dataDir: folder.path, log });
   await migrate(clickhouse, log);

@@ -59,7 +59,7 @@ it.each([
   ["a source", "logs", sql`source = 'rare'`],
   ["a trace's logs", "logs", sql`trace_id = ${TRACE}`],
   ["a service", "spans", sql`service = 'rare'`],
-])("%s is looked for where it is, in what was there before and in what came later", async (_, table, condition) => {
+])("a search for %s reads only granules that contain it, in old and in new parts", async (_, table, condition) => {
   const all = await granulesRead(table, sql`1`);
   expect(all).toBeGreaterThan(50);
   await expect.poll(() => granulesRead(table, condition), { timeout: 30_000 }).toBeLessThanOrEqual(4);
@@ -67,6 +67,6 @@ it.each([
   expect(found).toEqual([{ id: "30000" }, { id: "90000" }]);
 });
 
-it("what there never was reads next to nothing", async () => {
+it("a search for an absent value reads almost nothing", async () => {
   await expect.poll(() => granulesRead("spans", sql`service = 'none'`), { timeout: 30_000 }).toBeLessThanOrEqual(2);
 });

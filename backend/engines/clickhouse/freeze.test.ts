@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { freezeTables, isDefinition } from "./freeze.ts";
 
-it("has in each table the rows acknowledged before the returned time, also while another table was frozen", async () => {
+it("contains per table the rows acknowledged before the returned time, even if another table was frozen meanwhile", async () => {
   const frozen: Record<string, readonly string[]> = {};
   let committed: readonly string[] = [];
   const answered = ["before"];
@@ -21,7 +21,7 @@ it("has in each table the rows acknowledged before the returned time, also while
   expect(frozen).toEqual({ spans: ["before"], logs: ["before", "while spans was frozen"] });
 });
 
-it("leaves out journaled rows, which are in the tables, and includes dead letters, which are not", () => {
+it("omits journaled rows, which are in the tables, and includes dead letters, which are not", () => {
   using folder = temporaryFolder();
   const paths = [
     "journal",

@@ -52,20 +52,20 @@ function folderWith(columns: NativeColumns): string {
   return folder.path;
 }
 
-it("has rows of another version in our order, without what we do not have", () => {
+it("converts rows of another version to the current column order, without unknown columns", () => {
   const theirs = [LABELS, MESSAGE, LEVEL];
   const folder = folderWith([...SENDER, ...theirs]);
   expect(convertEntry(folder, [...SENDER, LEVEL, LABELS], entry(theirs))).toEqual(entry([LEVEL, LABELS]));
 });
 
-it("leaves empty what they do not have", () => {
+it("leaves missing columns empty", () => {
   const folder = folderWith([...SENDER, LABELS]);
   const { rows } = convertEntry(folder, [...SENDER, ...NEW_ONES, LABELS], entry([LABELS])) ?? {};
   const { streamLengths } = entry([LABELS]).rows;
   expect(rows?.streamLengths).toEqual([...streamLengths.slice(0, 6), 2, 2, 16, 8, 1, 8, 0, 0, ...streamLengths.slice(6)]);
 });
 
-it("has one cell of a constant column of which an earlier version has one for each row", () => {
+it("writes one cell for a constant column that an earlier version wrote per row", () => {
   const theirs = SENDER.map(([name, type]) => [name, type.replace("constant ", "") as NativeType] as const);
   const { rows, ...sender } = entry([]);
   const cells = [encodedString("org"), encodedString("host"), encodedUint32(7), encodedUint64(8n)];

@@ -57,7 +57,7 @@ it("logs nothing if there was no embedded engine, or only an unacknowledged writ
   expect(await saidAt(dataDir)).toEqual([]);
 });
 
-it("starts where that journal cannot be read, and says so", async () => {
+it("starts with an unreadable journal, and logs it", async () => {
   const dataDir = dataDirOf();
   const file = join(dataDir, "journal", "logs", "0000000000.journal");
   await mkdir(file, { recursive: true });

@@ -48,7 +48,7 @@ const manySenders: Section[] = Array.from({ length: 300 }, (_, hash) => ({
   rows: [0, 1].map((row) => ({ level: `level ${hash}, row ${row}`, keys: [`key ${hash}`, "shared"] })),
 }));
 
-it("rows with constants and dictionaries are stored as they are, embedded and over HTTP", { timeout: 120_000 }, async () => {
+it("stores rows with constants and dictionaries unchanged, embedded and over HTTP", { timeout: 120_000 }, async () => {
   await using both = await openBothWays();
   for (const clickhouse of [both.embedded, both.http]) {
     const table = clickhouse === both.http ? "over_http" : "embedded";

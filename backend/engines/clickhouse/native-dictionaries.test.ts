@@ -35,7 +35,7 @@ async function turnsDuring(work: () => Promise<unknown>): Promise<number> {
 
 const LABELS = Array.from({ length: 128 }, (_, index) => index);
 
-test("thousands of bodies with strings of their own are one block, and other requests are answered while it is made", async () => {
+test("merges thousands of bodies with different strings into one block, and serves other requests meanwhile", async () => {
   const bodies = Array.from({ length: 1500 }, (_, body) => bodyOf(LABELS.map((label) => `${body} ${label}`)));
   let bytes = new Uint8Array();
   const turns = await turnsDuring(async () => {
@@ -47,7 +47,7 @@ test("thousands of bodies with strings of their own are one block, and other req
   expect(bytes.length - strings - 1500 * 256 * 4).toBeLessThan(100);
 });
 
-test("one body without a dictionary does not hold up other requests while those of the others are written out", async () => {
+test("a body without a dictionary delays no other requests while the others are serialised", async () => {
   const { rows, bytes } = withoutDictionary();
   const bodies = Array.from({ length: 1500 }, () => bodyOf(LABELS.map((label) => `label ${label}`)));
   let written = Buffer.alloc(0);

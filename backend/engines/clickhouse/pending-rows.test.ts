@@ -2,7 +2,7 @@ import { pino } from "pino";
 import { expect, it } from "vitest";
 import { PendingRows } from "./pending-rows.ts";
 
-it("has committed what a statement may read, of the one who asks, and nothing else", async () => {
+it("commits pending rows that a statement may read, of its organisation only", async () => {
   const pending = new PendingRows("/nowhere", pino({ level: "silent" }));
   const flushed: [string, string | undefined][] = [];
   const tableOf = (table: string, bytes: number, failingMs?: number) => {

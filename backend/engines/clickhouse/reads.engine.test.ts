@@ -29,7 +29,7 @@ describe("tenants' queries", () => {
   const outcome = (work: Promise<unknown>) =>
     work.then(String, (error: { code?: string; message?: string }) => error.code ?? error.message);
 
-  it.each(["embedded", "http"] as const)("%s: are lines of JSON, bounded in bytes and memory", async (name) => {
+  it.each(["embedded", "http"] as const)("%s: return JSON lines, limited in bytes and memory", async (name) => {
     const rows = (statement: Sql, bytes?: number) => clients[name].read("org", {}, (ask) => ask(statement, bytes));
     expect((await rows(sql`SELECT ${"ü/'\n"} AS a, toUInt64(1) AS b`)).toString()).toBe('{"a":"ü/\'\\n","b":"1"}\n');
     expect((await rows(sql`SELECT 1 WHERE 0`)).length).toBe(0);
@@ -44,7 +44,7 @@ describe("tenants' queries", () => {
     await expect(rows(sql`SELECT * FROM logs`)).rejects.toMatchObject({ code: "storage_unavailable", status: 502 });
   });
 
-  it("wait for the commit of what was answered no longer than they may take, and give their turns back", async () => {
+  it("wait for the commit of acknowledged rows within their time limit, and release their slots", async () => {
     const { pending, reads } = clients.embedded;
     const hangs = {
       table: "logs",
@@ -67,7 +67,7 @@ describe("tenants' queries", () => {
     expect([reads.running, await Promise.race([read, Promise.resolve("nothing")])]).toEqual([0, "storage_unavailable"]);
   });
 
-  it.each(["embedded", "http"] as const)("%s: end in the engine, and give their turns back, when their clients leave", async (name) => {
+  it.each(["embedded", "http"] as const)("%s: end in the engine, and release their slots, if their clients disconnect", async (name) => {
     const gone = new AbortController();
     const left = new Error("left");
     const slow = Array.from({ length: RUN + WAIT }, () => outcome(clients[name].read("a", { signal: gone.signal }, (ask) => ask(SLOW))));
@@ -88,7 +88,7 @@ describe("tenants' queries", () => {
     expect(String(await clients[name].read("a", {}, (ask) => ask(QUICK)))).toBe('{"n":1}\n');
   });
 
-  it("that still wait are refused when the process stops; those that run are cancelled when the engine closes", async () => {
+  it("that wait are rejected when the process stops; running ones are cancelled when the engine closes", async () => {
     const gone = new AbortController();
     const runs = outcome(clients.embedded.read("a", { signal: gone.signal }, (ask) => ask(SLOW)));
     const runsToo = outcome(clients.embedded.read("a", { signal: gone.signal }, (ask) => ask(SLOW)));

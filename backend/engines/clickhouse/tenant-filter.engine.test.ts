@@ -31,14 +31,14 @@ describe.each(["embedded", "http"] as const)("%s", (way) => {
     }
   });
 
-  it("counts, also those that the engine answers without reading rows, are those of one organisation", async () => {
+  it("counts, also those that the engine returns without reading rows, cover one organisation", async () => {
     for (const org of askers)
       expect(String(await clients[way].read(org, {}, (ask) => ask(sql`SELECT toUInt32(count()) AS n FROM logs`)))).toBe(`{"n":${ROWS}}\n`);
     expect(String(await clients[way].read("none", {}, (ask) => ask(sql`SELECT toUInt32(count()) AS n FROM logs`)))).toBe('{"n":0}\n');
   });
 });
 
-it("the primary index prunes by it as by a condition of the statement, and rows are read in the order of the table", async () => {
+it("prunes the primary index like a condition of the statement, and keeps the table's order", async () => {
   const explained = async (rest: Sql): Promise<string> => {
     const statement = sql`SELECT id FROM logs ${rest}`;
     const lines = await clients.embedded.query<{ explain: string }>(sql`EXPLAIN indexes = 1, actions = 1 ${statement}`);
@@ -60,7 +60,7 @@ it("the primary index prunes by it as by a condition of the statement, and rows 
   expect(inOrder(withBoth)).toBe(inOrder(byHand));
 });
 
-it("the list has every table with rows of organisations", async () => {
+it("the list contains every table with rows of organisations", async () => {
   const rows = await clients.embedded.query<{ table: string }>(
     sql`SELECT DISTINCT table FROM system.columns WHERE database = currentDatabase() AND name = 'org_id' ORDER BY table`,
   );

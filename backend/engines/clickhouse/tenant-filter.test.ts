@@ -12,7 +12,7 @@ it.each([
   "SELECT a FROM logs UNION ALL SELECT b FROM spans",
   "SELECT number FROM numbers(10)",
   "SELECT a AS `references` FROM logs WHERE `a` = 1",
-])("takes %s", (text) => {
+])("accepts %s", (text) => {
   expect(() => requireFiltered("org", new Sql(text))).not.toThrow();
 });
 
@@ -51,11 +51,11 @@ it.each([
   "DROP TABLE logs",
   "EXPLAIN SELECT a FROM logs",
   "KILL QUERY WHERE 1",
-])("refuses %s", (text) => {
+])("rejects %s", (text) => {
   expect(() => requireFiltered("org", new Sql(text))).toThrow(/must not use/);
 });
 
-it("refuses a read without an organisation", () => {
+it("rejects a read without an organisation", () => {
   expect(() => requireFiltered("", sql`SELECT 1`)).toThrow("no organisation");
   expect(() => requireFiltered(undefined as never, sql`SELECT 1`)).toThrow("no organisation");
 });

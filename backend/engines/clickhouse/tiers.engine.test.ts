@@ -13,7 +13,7 @@ import { sql } from "./sql.ts";
 const log = pino({ level: "silent" });
 const tier = { policy: "tiered", volume: "cold", afterDays: 7 };
 
-test("older parts move to object storage and are read there; retention and a start without the setting change nothing of it", async () => {
+test("moves older parts to object storage and reads them there, despite retention and a start without the setting", async () => {
   using folder = temporaryFolder();
   const [config, cold] = [join(folder.path, "config.xml"), join(folder.path, "bucket")];
   mkdirSync(cold);

@@ -7,7 +7,7 @@ import { hostUrls } from "../../../common/ip-networks.ts";
 import { NO_POSTGRES, postgresBinaries, PostgresServer } from "../../../test/fixtures/postgres.ts";
 import { openDatabase } from "../relational/database.ts";
 
-test("a URL with several hosts is one URL for each", () => {
+test("splits a URL with several hosts into one URL per host", () => {
   expect(hostUrls("postgres://u:p%40@one:5432,[::1]:6,other/db?sslmode=require")).toEqual([
     "postgres://u:p%40@one:5432/db?sslmode=require",
     "postgres://u:p%40@[::1]:6/db?sslmode=require",
@@ -26,7 +26,7 @@ describe.skipIf(!postgresBinaries)(`two hosts${postgresBinaries ? "" : `: ${NO_P
     await client.end();
   }
 
-  test("the one that accepts writes is used, and the other one once it has been promoted", async () => {
+  test("the primary is used, and the other one after its promotion", async () => {
     await using one = await PostgresServer.start();
     await using other = await PostgresServer.start();
     const urls = [one, other].map((server) => server.urlOf("postgres"));

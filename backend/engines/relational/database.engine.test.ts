@@ -29,14 +29,14 @@ describeOnEachStore((store) => {
     ({ database } = store);
   });
 
-  test("the product's migrations are applied in order, once", async () => {
+  test("applies the product's migrations in order, once", async () => {
     const applied = await migrate(database);
     expect(applied).toEqual([...applied].sort());
     expect(applied.slice(0, 2)).toEqual(["001-accounts.sql", "010-enrolment.sql"]);
     expect(await migrate(database)).toEqual([]);
   });
 
-  test("a migration that fails leaves nothing behind, of itself or of those before it", async () => {
+  test("a failed migration leaves nothing of itself or of those before it", async () => {
     const folder = migrationsFolder({
       "100-good.sql": "-- a comment; with a semicolon\nCREATE TABLE good (id int);\nINSERT INTO good VALUES (1);\n",
       "101-bad.sql": "CREATE TABLE bad (id int);\nINSERT INTO nowhere VALUES (1);\n",
@@ -48,21 +48,21 @@ describeOnEachStore((store) => {
     expect(await count(database, "good")).toBe(1);
   });
 
-  test("an applied migration that was changed afterwards stops the start with a sentence that names it", async () => {
+  test("an applied migration that was changed later stops the start with a sentence that names it", async () => {
     const folder = migrationsFolder({ "200-once.sql": "CREATE TABLE once (id int);\n" });
     await migrate(database, folder);
     writeFileSync(join(folder, "200-once.sql"), "CREATE TABLE once (id bigint);\n");
     await expect(migrate(database, folder)).rejects.toThrow("migration 200-once.sql was applied in another form");
   });
 
-  test("a second row with the same key is a unique violation, by PostgreSQL's code", async () => {
+  test("a second row with the same key is a unique violation, with PostgreSQL's code", async () => {
     await sql`CREATE TABLE sole (id int PRIMARY KEY, name text UNIQUE)`.execute(database.tables());
     await sql`INSERT INTO sole VALUES (1, 'a')`.execute(database.tables());
     for (const values of [sql`(1, 'b')`, sql`(2, 'a')`])
       await expect(sql`INSERT INTO sole VALUES ${values}`.execute(database.tables())).rejects.toMatchObject({ code: "23505" });
   });
 
-  test("a transaction that throws is rolled back, and statements of others wait instead of joining it", async () => {
+  test("rolls back a transaction that throws, and statements of others wait instead of joining it", async () => {
     await sql`CREATE TABLE isolation (id int)`.execute(database.tables());
     const inside = Promise.withResolvers<void>();
     const transaction = database
@@ -82,7 +82,7 @@ describeOnEachStore((store) => {
   });
 });
 
-test("where PostgreSQL is not installed its tests are left out, but never in CI", () => {
+test("without PostgreSQL its tests are skipped, but never in CI", () => {
   expect(() => required(undefined, "true")).toThrow("CI leaves out no engine: no PostgreSQL");
   expect(required(undefined, "")).toBeUndefined();
   expect(required("/usr/bin", "true")).toBe("/usr/bin");
@@ -113,7 +113,7 @@ function columnsOf({ name, columns }: TableMetadata): string[] {
   });
 }
 
-test("the embedded store keeps its rows across a close and a new start", async () => {
+test("the embedded store keeps its rows over a restart", async () => {
   const dataDir = mkdtempSync(join(tmpdir(), "atherops-sqlite-"));
   const first = await openDatabase({ dataDir, log });
   await sql`CREATE TABLE kept AS SELECT 1 AS id`.execute(first.tables());
@@ -123,14 +123,14 @@ test("the embedded store keeps its rows across a close and a new start", async (
   rmSync(dataDir, { recursive: true, force: true });
 });
 
-describe.skipIf(!postgresBinaries)(`PostgreSQL outside${postgresBinaries ? "" : `: ${NO_POSTGRES}`}`, () => {
+describe.skipIf(!postgresBinaries)(`external PostgreSQL${postgresBinaries ? "" : `: ${NO_POSTGRES}`}`, () => {
   let server: PostgresServer;
   beforeAll(async () => {
     server = await PostgresServer.start();
   });
   afterAll(async () => await server?.[Symbol.asyncDispose]());
 
-  test("eight replicas that migrate at once apply every file exactly once", async () => {
+  test("eight replicas that migrate together apply every file exactly once", async () => {
     const url = await server.newDatabase();
     const replicas = await Promise.all(Array.from({ length: 8 }, () => openDatabase({ url, dataDir: "unused", log })));
     const applied = await Promise.all(replicas.map((replica) => migrate(replica)));
@@ -138,7 +138,7 @@ describe.skipIf(!postgresBinaries)(`PostgreSQL outside${postgresBinaries ? "" : 
     await Promise.all(replicas.map((replica) => replica[Symbol.asyncDispose]()));
   });
 
-  test("while the server is away every statement is storage_unavailable, and it works again without a restart", async () => {
+  test("while the server is unavailable every statement is storage_unavailable, and it recovers without a restart", async () => {
     await using database = await openDatabase({ url: await server.newDatabase(), dataDir: "unused", log });
     await sql`CREATE TABLE there AS SELECT 1 AS id`.execute(database.tables());
     for (const how of ["fast", "killed"] as const) {
@@ -159,7 +159,7 @@ describe.skipIf(!postgresBinaries)(`PostgreSQL outside${postgresBinaries ? "" : 
     }
   });
 
-  test("an error of a statement is not taken for an unreachable server", async () => {
+  test("an error of a statement is not reported as an unreachable server", async () => {
     await using database = await openDatabase({ url: await server.newDatabase(), dataDir: "unused", log });
     await expect(sql`SELECT 1/0`.execute(database.tables())).rejects.toMatchObject({ code: "22012" });
   });

@@ -58,7 +58,7 @@ describeOnEachStore((store) => {
     ofRed = tenantDatabase(db, red?.id ?? "");
   });
 
-  it("reads its own rows, of tables, joins, subqueries and unions, whatever the statement's own conditions are", async () => {
+  it("reads its own rows in tables, joins, subqueries and unions, whatever the statement's conditions", async () => {
     expect(names(await ofRed.selectFrom("orgs").select("name").execute())).toEqual(["red"]);
     expect(names(await ofRed.selectFrom("clusters").select("name").execute())).toEqual(["red-cluster"]);
     expect(names(await ofRed.selectFrom("clusters as c").select("c.name").execute())).toEqual(["red-cluster"]);
@@ -113,7 +113,7 @@ describeOnEachStore((store) => {
     expect(names(await db.selectFrom("cluster_nodes").select("name").execute())).toEqual(["blue-node"]);
   });
 
-  it("inserts its own rows, and leaves another organisation's row alone that is in the way", async () => {
+  it("inserts its own rows, and leaves a conflicting row of another organisation alone", async () => {
     const row = (org: Org | undefined, id: string = randomUUID()) => ({
       id,
       org_id: org?.id ?? "",
@@ -145,7 +145,7 @@ describeOnEachStore((store) => {
     ]);
   });
 
-  it("refuses what it cannot limit", async () => {
+  it("rejects statements that it cannot limit", async () => {
     const id = blue?.id ?? "";
     for (const statement of [
       ofRed.selectFrom("schema_migrations").selectAll(),
@@ -181,7 +181,7 @@ describeOnEachStore((store) => {
     expect(() => tenantDatabase(db, "")).toThrow("there is no organisation");
   });
 
-  it("the list has every table of the schema with rows of organisations", async () => {
+  it("the list contains every table with rows of organisations", async () => {
     const ofInstallation = new Set(["body_claims", "job_claims", "login_failures", "query_slots", "replicas", "schema_migrations"]);
     const tables = (await db.introspection.getTables()).filter(({ name }) => !ofInstallation.has(name));
     const owner = (columns: readonly { name: string }[]) => columns.find(({ name }) => name === "org_id")?.name;

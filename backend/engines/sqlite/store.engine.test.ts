@@ -65,8 +65,8 @@ class Store implements AsyncDisposable {
 const long = (rows: number, answer: "one" | "all") =>
   sql`WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < ${rows}) SELECT ${sql.raw(answer === "one" ? "count(*)" : "*")} FROM c`;
 
-describe("the file", () => {
-  test("is its user's alone, its log too, and one file after a close", async () => {
+describe("the database file", () => {
+  test("is readable by its user only, with its log, and is one file after a close", async () => {
     {
       await using store = await Store.open();
       await store.add(1);
@@ -81,13 +81,13 @@ describe("the file", () => {
   test.each([
     ["that is no database", (file: string) => writeFileSync(file, "x".repeat(8192))],
     ["that has lost its first page", (file: string) => writeFileSync(file, Buffer.alloc(8192))],
-  ])("%s stops the start with one sentence that names it", async (_which, damage) => {
+  ])("stops the start for %s with one sentence that names it", async (_which, damage) => {
     const file = join(dataDir, ACCOUNTS_FILE);
     damage(file);
     await expect(openSqlite(file, createLog("silent"))).rejects.toThrow(`DATA_DIR: ${file} cannot be opened`);
   });
 
-  test("reaches the disk with every commit, and can be read by another process meanwhile", async () => {
+  test("is synced with every commit, and can be read by another process", async () => {
     await using store = await Store.open();
     const { rows } = await sql<{ synchronous: number }>`PRAGMA synchronous`.execute(store.db);
     expect(rows).toEqual([{ synchronous: 2 }]);
@@ -98,7 +98,7 @@ describe("the file", () => {
 });
 
 describe("a statement", () => {
-  test("takes times, truths, nothing and JSON, and gives them back as such, from RETURNING too", async () => {
+  test("accepts times, booleans, nulls and JSON, and returns them with their types, from RETURNING too", async () => {
     await using store = await Store.open();
     await sql`CREATE TABLE typed (at timestamptz, yes boolean, doc jsonb, none jsonb)`.execute(store.db);
     const at = new Date("2026-11-22T03:04:05.678Z");
@@ -108,7 +108,7 @@ describe("a statement", () => {
     expect((await sql`SELECT * FROM typed WHERE yes = ${true} AND at <= ${at}`.execute(store.db)).rows).toEqual(expected);
   });
 
-  test("sees the columns of now, not those of when it was first asked", async () => {
+  test("uses the current columns, not those of its first use", async () => {
     await using store = await Store.open();
     const all = async () => (await store.db.selectFrom("kept").selectAll().execute()) as object[];
     await store.add(1);
@@ -118,7 +118,7 @@ describe("a statement", () => {
     expect(await all()).toEqual([{ id: 1, text: "x", at: new Date(0) }]);
   });
 
-  test("that fails reports the engine's message and none of its values", async () => {
+  test("reports the engine's message and none of its values if it fails", async () => {
     await using store = await Store.open();
     const secret = "$argon2id$v=19$c2VjcmV0";
     const insert = () => store.db.insertInto("kept").values({ id: 1, text: secret }).execute();
@@ -128,7 +128,7 @@ describe("a statement", () => {
     expect([error.message, error.stack, JSON.stringify(error)].join("")).not.toContain(secret);
   });
 
-  test("that failed does not fail again with other values, whether it answers rows or not", async () => {
+  test("does not fail again with other values after a failure, with or without rows", async () => {
     await using store = await Store.open();
     const insert = (id: number) => store.db.insertInto("kept").values({ id, text: "x" });
     for (const id of [1, 3]) {
@@ -145,7 +145,7 @@ describe("a statement", () => {
     expect(await store.ids()).toEqual([1, 2, 3, 4, 5]);
   });
 
-  test("that takes too long, as on a disk that hangs, is refused, nothing of its transaction is kept, and then all works again", async () => {
+  test("is rejected and rolled back if it takes too long, as on a hanging disk, and then the store recovers", async () => {
     await using store = await Store.open({ statementTimeoutMs: 1000 });
     const transaction = store.db.transaction().execute(async (trx) => {
       await trx.insertInto("kept").values({ id: 7, text: "x" }).execute();
@@ -157,13 +157,13 @@ describe("a statement", () => {
     expect(store.lines.join("")).toContain("a statement was not answered in time");
   });
 
-  test("that answers without end is refused before it takes the process along", async () => {
+  test("with an endless result is rejected before the process runs out of memory", async () => {
     await using store = await Store.open();
     await expect(long(1_000_000_000, "all").execute(store.db)).rejects.toThrow("at most 100000 rows");
     expect(await store.ids()).toEqual([]);
   });
 
-  test("that finds no room on the disk is refused as such, its transaction is undone, and later ones work", async () => {
+  test("is rejected and rolled back on a full disk, and later ones work", async () => {
     await using store = await Store.open();
     await store.add(1);
     await sql`PRAGMA max_page_count = 10`.execute(store.db);
@@ -181,7 +181,7 @@ describe("a statement", () => {
 });
 
 describe("a transaction", () => {
-  test("that holds the store keeps others waiting so long and no longer", async () => {
+  test("delays others no longer than its time limit", async () => {
     await using store = await Store.open({ turnTimeoutMs: 50 });
     const finish = Promise.withResolvers<void>();
     const begun = Promise.withResolvers<void>();
@@ -197,7 +197,7 @@ describe("a transaction", () => {
     expect(await store.ids()).toEqual([1]);
   });
 
-  test("is one after the other, however many are begun at once", async () => {
+  test("runs after the previous one, however many start together", async () => {
     await using store = await Store.open();
     await sql`CREATE TABLE counter (value integer NOT NULL)`.execute(store.db);
     await sql`INSERT INTO counter VALUES (0)`.execute(store.db);
@@ -214,7 +214,7 @@ describe("a transaction", () => {
     expect(await counters.selectFrom("counter").select("value").execute()).toEqual([{ value: 100 }]);
   });
 
-  test("that was begun before the store was closed is finished; a statement after it is refused", async () => {
+  test("that started before the store was closed is completed; a later statement is rejected", async () => {
     const store = await Store.open();
     const last = store.add(1);
     await last;

@@ -9,7 +9,7 @@ import { startVictoriaMetrics } from "./embedded-victoria-metrics.ts";
 
 const IDENTITY = { orgId: "org", hostId: "host", node: "node" };
 
-test("a missing program is one sentence that says what to do", async () => {
+test("reports a missing program in one sentence with what to do", async () => {
   using folder = temporaryFolder();
   const start = startVictoriaMetrics({
     candidates: ["no-such-program", "/no/such/path"],
@@ -21,7 +21,7 @@ test("a missing program is one sentence that says what to do", async () => {
   await expect(start).rejects.toThrow(/^victoria-metrics is not installed: .*VICTORIA_METRICS_PATH.*hack\/fetch-tools\.ts/);
 });
 
-test("an engine that refuses its settings is an error with its own words", async () => {
+test("reports rejected settings with the engine's own message", async () => {
   using folder = temporaryFolder();
   const start = startVictoriaMetrics({
     candidates: [await toolPath("victoria-metrics")],
@@ -33,7 +33,7 @@ test("an engine that refuses its settings is an error with its own words", async
   await expect(start).rejects.toThrow(/exited before it was ready[^]*retentionPeriod cannot be smaller than a day/);
 });
 
-test("an engine that refuses its replay at first, as on a full disk, gets it later while it runs", async () => {
+test("an engine that rejects its replay at first, as on a full disk, gets it later while it runs", async () => {
   using folder = temporaryFolder();
   const taken = join(folder.path, "taken");
   const program = join(folder.path, "engine");

@@ -110,7 +110,7 @@ const operation = fc
   )
   .map(([left, op, bool, on, right, keep]) => `(${[left, op, bool, on, right].join(" ")}) ${keep}`);
 
-test("what the engine takes passes, whichever word is before the braces, or the reason is one that the guard has", async () => {
+test("accepts what the engine accepts, whatever keyword precedes the braces, or rejects it for a known reason", async () => {
   let taken = 0;
   await fc.assert(
     fc.asyncProperty(fc.oneof(plainSelector, operand, operation), async (query) => {
@@ -146,7 +146,7 @@ test("a selector of a metric with the name of a keyword means that metric if it 
   }
 });
 
-test("no expression that passes ends the engine", async () => {
+test("no accepted expression crashes the engine", async () => {
   let asked = 0;
   await fc.assert(
     fc.asyncProperty(expression, async (query) => {

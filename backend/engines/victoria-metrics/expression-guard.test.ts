@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { refusalOf } from "./expression-guard.ts";
 
-describe("what people and dashboards write is asked", () => {
+describe("accepts what people and dashboards write", () => {
   test.each([
     'sum(rate(http_requests_total{job=~"a|b",code!~"5.."}[5m])) by (job) / ignoring(code) group_left(x) sum by (job) (up offset 1h) > bool 0',
     "histogram_quantile(0.9, sum(rate(x_bucket[$__rate_interval])) by (le))",
@@ -55,7 +55,7 @@ describe("what people and dashboards write is asked", () => {
   });
 });
 
-describe("what would end the engine is not asked, and the reason says how to write it", () => {
+describe("rejects what would crash the engine, with a reason that contains how to write it", () => {
   test.each([
     ['"s" + (a)', /strings only as function arguments/],
     ['("s") + (a)', /strings only as function arguments/],

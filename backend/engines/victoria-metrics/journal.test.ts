@@ -17,7 +17,7 @@ const append = (journal: WriteJournal, body: string) => journal.append("/import?
 
 const segmentNames = (folder: string) => readdirSync(folder).filter((name) => name.endsWith(".journal"));
 
-test("writes are replayed whole and in order, also by the next process", async () => {
+test("replays whole writes in order, also in the next process", async () => {
   using folder = temporaryFolder();
   const journal = new WriteJournal(folder.path);
   await Promise.all([append(journal, "one\n1"), append(journal, ""), append(journal, '{"path":"/","bytes":3}\ntwo')]);
@@ -29,7 +29,7 @@ test("writes are replayed whole and in order, also by the next process", async (
   expect(await replayed(next)).toEqual([...all, "/import?x=ü later"]);
 });
 
-test("writes are removed fifteen seconds after their segment was closed or replayed, not earlier", async () => {
+test("removes writes fifteen seconds after their segment was closed or replayed, not earlier", async () => {
   using folder = temporaryFolder();
   let now = 0;
   const journal = new WriteJournal(folder.path, { calls: { nowMs: () => now } });
@@ -47,7 +47,7 @@ test("writes are removed fifteen seconds after their segment was closed or repla
   await expect.poll(() => segmentNames(folder.path)).toHaveLength(1);
 });
 
-test("a segment that a crash cut off ends with its last whole write, is reported, and the others are replayed", async () => {
+test("replays a segment that a crash truncated up to its last whole write, reports it, and replays the others", async () => {
   using folder = temporaryFolder();
   let now = 0;
   const journal = new WriteJournal(folder.path, { calls: { nowMs: () => now } });
@@ -66,7 +66,7 @@ test("a segment that a crash cut off ends with its last whole write, is reported
   expect(damaged).toEqual([[first, true]]);
 });
 
-test("writes that an engine does not accept stay pending, however long that takes and whatever is written meanwhile", async () => {
+test("keeps writes that an engine does not accept, however long that takes and whatever is written meanwhile", async () => {
   using folder = temporaryFolder();
   let now = 0;
   const journal = new WriteJournal(folder.path, { calls: { nowMs: () => now } });
@@ -90,7 +90,7 @@ test("writes that an engine does not accept stay pending, however long that take
   await expect.poll(() => segmentNames(folder.path)).not.toContain("0000000000.journal");
 });
 
-test("a segment is replayed again if the engine crashes during its replay", async () => {
+test("replays a segment again if the engine crashes during its replay", async () => {
   using folder = temporaryFolder();
   const journal = new WriteJournal(folder.path);
   await append(journal, "one");
@@ -99,7 +99,7 @@ test("a segment is replayed again if the engine crashes during its replay", asyn
   expect(journal.isReplayPending).toBe(true);
 });
 
-test("above its limit writes are rejected and none is removed; after a replay writes are accepted again", async () => {
+test("rejects writes above its limit without removing any, and accepts writes after a replay", async () => {
   using folder = temporaryFolder();
   let now = 0;
   const journal = new WriteJournal(folder.path, { calls: { nowMs: () => now }, maxBytes: 1000 });
@@ -116,7 +116,7 @@ test("above its limit writes are rejected and none is removed; after a replay wr
   expect((await replayed(journal)).map((write) => write.at(-1))).toEqual(["z"]);
 });
 
-test("writes that wait for the disk while the engine crashes are replayed", async () => {
+test("replays writes that waited for the disk when the engine crashed", async () => {
   using folder = temporaryFolder();
   const synced = Promise.withResolvers<void>();
   let syncs = 0;
@@ -136,7 +136,7 @@ test("writes that wait for the disk while the engine crashes are replayed", asyn
   expect(journal.isReplayPending).toBe(false);
 });
 
-test("after an orderly stop no write is left", async () => {
+test("leaves no write after an orderly stop", async () => {
   using folder = temporaryFolder();
   const journal = new WriteJournal(folder.path);
   await append(journal, "x");

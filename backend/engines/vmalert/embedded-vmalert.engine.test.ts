@@ -7,7 +7,7 @@ import { temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { StartError } from "../../errors.ts";
 import { startEvaluator } from "./embedded-vmalert.ts";
 
-test("a port that another vmalert has ends the start with one sentence that names EVALUATOR_LISTEN", async () => {
+test("a port in use by another vmalert stops the start with one sentence that names EVALUATOR_LISTEN", async () => {
   using folder = temporaryFolder();
   const other = createServer().listen(0, "127.0.0.1");
   await once(other, "listening");

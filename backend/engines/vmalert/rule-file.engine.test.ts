@@ -16,7 +16,7 @@ const group = (more: Partial<RuleGroup["rules"][number]> = {}): RuleGroup => ({
   rules: [{ alert: "a", expr: "up == 0", forMs: 90_000, labels: { x: "y" }, annotations: {}, ...more }],
 });
 
-test("a file of groups is YAML with exactly what was given", () => {
+test("a file of groups is YAML with exactly the given content", () => {
   expect(parse(renderRuleFile([renderGroup(group()), renderGroup({ ...group(), name: "two" })]))).toEqual({
     groups: ["org", "two"].map((name) => ({
       name,
@@ -30,7 +30,7 @@ test("a file of groups is YAML with exactly what was given", () => {
   expect(parse(renderRuleFile([]))).toEqual({ groups: [] });
 });
 
-test("any well-formed text survives quoting, on one line, without what vmalert would expand", () => {
+test("any well-formed text survives quoting, on one line, without expansion by vmalert", () => {
   const odd = fc.constantFrom(...'% { %{HOME} \\ " \n \r \t \u0085 \u2028 \ufeff \uffff \u00a0 ü 😀'.split(" "));
   fc.assert(
     fc.property(
@@ -52,7 +52,7 @@ test("any well-formed text survives quoting, on one line, without what vmalert w
   expect(quote("größe 😀 100 %")).toBe('"größe 😀 100 %"');
 });
 
-test("vmalert takes every character that a rule may hold", async () => {
+test("vmalert accepts every character that a rule can contain", async () => {
   const isAllowed = (point: number): boolean =>
     (point >= 0x20 || [9, 10, 13].includes(point)) &&
     !(point >= 0x7f && point <= 0x9f) &&
@@ -90,7 +90,7 @@ test("vmalert accepts a group, or rejects it with a reason without file names; g
   expect(rejections.join(" ")).not.toContain("rules.yml");
 });
 
-test("invalid groups cost the others in their run one more run, and a group whose client has left is not run", async () => {
+test("an invalid group costs the others in its run one more run, and a group whose client disconnected is not run", async () => {
   using folder = temporaryFolder();
   const runs = join(folder.path, "runs");
   const program = join(folder.path, "vmalert");
@@ -109,6 +109,6 @@ test("invalid groups cost the others in their run one more run, and a group whos
   expect(readFileSync(runs, "utf8").trim().split(/\s+/)).toEqual(["13", "9"]);
 });
 
-test("a vmalert that is not there is said so at once, with what to do", () => {
+test("reports a missing vmalert immediately, with what to do", () => {
   expect(() => new DryRun({ candidates: ["/nowhere/vmalert"] })).toThrow(/VMALERT_PATH/);
 });

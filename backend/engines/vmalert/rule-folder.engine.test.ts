@@ -34,7 +34,7 @@ test("a change writes the file of its group only", async () => {
   expect(statSync(join(folder.path, "rules", "two.yml")).mode & 0o777).toBe(0o600);
 });
 
-test("a group that is gone is empty at once, its file gone after the next start, as is what a crash left half written", async () => {
+test("empties a removed group immediately, and deletes its file and partial files at the next start", async () => {
   using folder = temporaryFolder();
   const path = join(folder.path, "rules");
   const rules = await RuleFolder.open(path);
@@ -48,7 +48,7 @@ test("a group that is gone is empty at once, its file gone after the next start,
   expect(readFileSync(join(path, "stays.yml"), "utf8")).toBe("groups: []\n");
 });
 
-test("vmalert starts on the rules of the last run, and without a file that it refuses", async () => {
+test("vmalert starts with the rules of the last run, without a file that it rejects", async () => {
   using folder = temporaryFolder();
   // A folder whose name means something in patterns and lists.
   const dataDir = join(folder.path, "odd [a], {b}*");

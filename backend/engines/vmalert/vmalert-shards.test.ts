@@ -10,7 +10,7 @@ const COUNT = 3;
 const groupOf = (index: number): string =>
   Array.from({ length: 100 }, (_, n) => `group-${n}`).find((name) => isInShard(name, { index, count: COUNT })) ?? "";
 
-test("a change is announced to the vmalert that has the group, and to no other", async () => {
+test("announces a change to the vmalert that has the group, and to no other", async () => {
   const asked: string[] = [];
   await using stack = new AsyncDisposableStack();
   const clients: VmalertClient[] = [];
