@@ -9,7 +9,7 @@ function child() {
   return { sent, process: Object.assign(new EventEmitter(), { send, channel: undefined }) };
 }
 
-test("there is none without a parent that made one, and where the API is reached from elsewhere", () => {
+test("is missing without a parent that created it, and if the API is reachable from other machines", () => {
   expect(openStartChannel({ isLocal: true }, Object.assign(new EventEmitter(), { send: undefined, channel: undefined }))).toBeUndefined();
   const { process, sent } = child();
   expect(openStartChannel({ isLocal: false }, process)).toBeUndefined();
@@ -17,7 +17,7 @@ test("there is none without a parent that made one, and where the API is reached
   expect(sent).toEqual([]);
 });
 
-test("a code is made for the parent that asks, and is good once; other messages do nothing", () => {
+test("creates a code for the parent that works once, and ignores other messages", () => {
   const { process, sent } = child();
   const start = openStartChannel({ isLocal: true }, process);
   for (const message of ["shutdown", null, undefined, 7, {}, { want: "a password" }, { waitsFor: 3 }]) process.emit("message", message);
@@ -28,7 +28,7 @@ test("a code is made for the parent that asks, and is good once; other messages 
   expect([start?.oneTimeLogin.redeem(loginCode), start?.oneTimeLogin.redeem(loginCode)]).toEqual([true, false]);
 });
 
-test("what the agent waits for is reported until it no longer waits", () => {
+test("reports what the agent waits for until it no longer waits", () => {
   const { process } = child();
   const start = openStartChannel({ isLocal: true }, process);
   process.emit("message", { waitsFor: "building, 7 s" });

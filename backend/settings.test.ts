@@ -12,7 +12,7 @@ function problemsOf(env: NodeJS.ProcessEnv): string {
   return "accepted";
 }
 
-test("all wrong settings are reported at once, before anything starts", () => {
+test("reports all invalid settings at once, before anything starts", () => {
   const wrong = {
     METRICS_RETENTION: "forever",
     TRUSTED_PROXIES: "10.0.0.0/8,proxy.example",
@@ -28,7 +28,7 @@ test("all wrong settings are reported at once, before anything starts", () => {
 });
 
 test.each(["METRICS_WRITE_URL", "METRICS_QUERY_URL", "CLICKHOUSE_URL", "DATABASE_URL", "EVALUATOR_QUERY_URL", "ALERTING_URL"])(
-  "%s without its scheme is refused",
+  "rejects %s without its scheme",
   (name) => {
     expect(problemsOf({ [name]: "localhost:8428" })).toContain(`${name}: must be a URL that begins with`);
   },
@@ -45,7 +45,7 @@ test.each([
   [{ OIDC_GROUPS: '["platform"]' }, "OIDC_GROUPS: must be JSON"],
   [{ OIDC_GROUPS: '{"platform":{"org":"default","role":"root"}}' }, "OIDC_GROUPS: must be JSON"],
   [{ OIDC_ISSUER: "", PASSWORD_LOGIN: "false" }, "PASSWORD_LOGIN: false needs OIDC_ISSUER"],
-])("of single sign-on, %j is rejected: %s", (env, problem) => {
+])("rejects %j for single sign-on: %s", (env, problem) => {
   const message = problemsOf({ OIDC_ISSUER: "https://login.example/realm", ...env });
   expect(message).toContain(problem);
 });
@@ -63,11 +63,11 @@ test.each([
   [{ NOTIFY_CA_FILE: "/nowhere/ca.pem" }, "NOTIFY_CA_FILE: cannot read"],
   [{ PUBLIC_URL: "telemetry.example.com" }, "PUBLIC_URL: must be a URL"],
   [{ PUBLIC_URL: "https://telemetry.example.com/?a=b" }, "PUBLIC_URL: scheme, host and path only"],
-])("of notifications, %j is rejected: %s", (env, problem) => {
+])("rejects %j for notifications: %s", (env, problem) => {
   expect(problemsOf(env)).toContain(problem);
 });
 
-test("notifications are set by networks, an address for links, and a mail server whose URL is a secret", () => {
+test("parses networks, an address for links, and a mail server whose URL is a secret", () => {
   const { settings, secrets } = readSettings({
     PUBLIC_URL: "https://telemetry.example.com/a/",
     NOTIFY_ALLOWED_NETWORKS: "10.0.0.0/8, fd00::/8,192.0.2.1",
@@ -85,7 +85,7 @@ test("notifications are set by networks, an address for links, and a mail server
   expect(JSON.stringify(loggable(settings))).not.toContain("mail.example");
 });
 
-test("single sign-on is set by an issuer, a client and groups", () => {
+test("parses an issuer, a client and groups for single sign-on", () => {
   const OIDC_GROUPS = JSON.stringify({ platform: { org: "default", role: "operator" } });
   const { settings, secrets } = readSettings({
     OIDC_ISSUER: "https://login.example/realm/",
@@ -107,7 +107,7 @@ test("single sign-on is set by an issuer, a client and groups", () => {
   expect(JSON.stringify(loggable(settings))).not.toMatch(/a-clients-secret|a-proxys-password/);
 });
 
-test("what operators write is taken", () => {
+test("accepts values in the forms that operators write", () => {
   for (const JWT_TTL of ["15m", "1000ms", "48h", "90d", "1h30m", "2w"]) expect(problemsOf({ JWT_TTL })).toBe("accepted");
   expect(problemsOf({ TRUSTED_PROXIES: "127.0.0.1, 10.0.0.0/8, fd00::/8, loopback" })).toBe("accepted");
 });
@@ -120,15 +120,15 @@ test.each([
   ["1.5y", 547.5],
   ["1M", 31],
   ["12", 12 * 31],
-])("a retention of %s is kept as VictoriaMetrics takes it, and is %d days", (METRICS_RETENTION, days) => {
+])("passes a retention of %s to VictoriaMetrics, and parses it as %d days", (METRICS_RETENTION, days) => {
   expect(readSettings({ METRICS_RETENTION }).settings.metricsRetention).toEqual({ text: METRICS_RETENTION, ms: days * 86_400_000 });
 });
 
-test.each(["forever", "0d", "-1d", "1h30m"])("a retention of %s is refused", (METRICS_RETENTION) => {
+test.each(["forever", "0d", "-1d", "1h30m"])("rejects a retention of %s", (METRICS_RETENTION) => {
   expect(problemsOf({ METRICS_RETENTION })).toContain(`METRICS_RETENTION: "${METRICS_RETENTION}" is not a retention such as 30d, 8w or 1y`);
 });
 
-test("a log line of the settings shows no password of a URL", () => {
+test("masks the password of a URL when settings are logged", () => {
   const { settings } = readSettings({
     ALERTMANAGER_URL: "https://me:s3cret@alerts.example/x",
     EVALUATOR_QUERY_URL: "http://u:p@ss@vmalert:8880",
@@ -138,7 +138,7 @@ test("a log line of the settings shows no password of a URL", () => {
   expect(line).not.toMatch(/s3cret|p@ss/);
 });
 
-test("backups need a folder and an interval, of which the folder is none of DATA_DIR, and an engine that is embedded", () => {
+test("requires a folder outside of DATA_DIR, an interval and an embedded engine for backups", () => {
   const DATA_DIR = "/var/lib/atherops";
   const backups = { DATA_DIR, BACKUP_EVERY: "6h", BACKUP_FOLDER: "/backup" };
   expect(readSettings(backups).settings.backups).toEqual({ folder: "/backup", everyMs: 6 * 3_600_000, keep: 7 });

@@ -55,7 +55,7 @@ function telemetry() {
   return { opened, calls, break: (broken: boolean) => (isBroken = broken), pass: (ms: number) => (nowMs += ms) };
 }
 
-test("until something needs it, nothing is opened, it counts no query, and it is not away", async () => {
+test("opens nothing until it is needed, counts no query, and is not reported as unavailable", async () => {
   const { opened, calls } = telemetry();
   await opened.clickhouse.ping();
   expect(opened.clickhouse.reads).toEqual({ running: 0, waiting: 0 });
@@ -63,7 +63,7 @@ test("until something needs it, nothing is opened, it counts no query, and it is
   expect(calls).toEqual([]);
 });
 
-test("many requests at once open it once, and it closes with the backend", async () => {
+test("many concurrent requests open it once, and it closes with the backend", async () => {
   const { opened, calls } = telemetry();
   await Promise.all([opened.logStore.insert(BATCH), opened.spanStore.insert(BATCH), opened.logStore.insert(BATCH)]);
   await opened.clickhouse.ping();
@@ -73,7 +73,7 @@ test("many requests at once open it once, and it closes with the backend", async
   expect(calls.at(-1)).toBe("closed");
 });
 
-test("what cannot be opened is storage_unavailable, for readiness too, and is tried again after five seconds and not before", async () => {
+test("reports storage_unavailable if it cannot be opened, to readiness too, and retries after five seconds, not before", async () => {
   const { opened, calls, ...world } = telemetry();
   world.break(true);
   const refusal = { code: "storage_unavailable", retryAfterS: 5, cause: new Error("no room") };
@@ -90,7 +90,7 @@ test("what cannot be opened is storage_unavailable, for readiness too, and is tr
   expect(calls).toEqual(["opened", "opened", "ping", "logs"]);
 });
 
-test("a backend that is stopping opens nothing any more", async () => {
+test("a stopping backend opens nothing any more", async () => {
   const { opened, calls } = telemetry();
   await opened[Symbol.asyncDispose]();
   await expect(opened.logStore.insert(BATCH)).rejects.toMatchObject({ code: "unavailable" });

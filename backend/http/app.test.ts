@@ -85,7 +85,7 @@ test("an unexpected failure is a generic 500 without the cause", async () => {
   expect(answer.body).not.toContain("hunter2");
 });
 
-test("data that an engine refuses is logged with the cause, which the response does not contain", async () => {
+test("logs data that an engine rejects with the cause, which the response does not contain", async () => {
   const lines: string[] = [];
   const app = await createApp({ log: pino({}, { write: (line) => void lines.push(line) }) });
   app.get("/refused", async () => {
@@ -101,7 +101,7 @@ test("Retry-After is whole seconds, rounded up", async () => {
   expect([answer.statusCode, answer.headers["retry-after"]]).toEqual([502, "5"]);
 });
 
-test("the request id is echoed when it is well-formed and replaced otherwise", async () => {
+test("echoes a well-formed request id, and replaces an invalid one", async () => {
   const app = await exampleApp();
   const ask = async (id: string) =>
     (await app.inject({ method: "GET", url: "/things/7", headers: { "x-request-id": id } })).headers["x-request-id"];
@@ -109,13 +109,13 @@ test("the request id is echoed when it is well-formed and replaced otherwise", a
   expect(await ask("a b<script>")).toMatch(/^[0-9a-f-]{36}$/);
 });
 
-test("unknown paths are 404 with a code, broken percent-encoding too", async () => {
+test("unknown paths are 404 with a code, also with broken percent-encoding", async () => {
   const app = await exampleApp();
   expect((await app.inject({ method: "GET", url: "/nowhere" })).json().error).toBe("not_found");
   expect((await app.inject({ method: "GET", url: "/things/%zz" })).json().error).toBe("not_found");
 });
 
-test("listRoutes lists what was added and not the 405 answers; the description is served", async () => {
+test("listRoutes lists added routes without the 405 responses, and the OpenAPI document is served", async () => {
   const app = await exampleApp();
   expect([...listRoutes(app).entries()].map(([url, methods]) => [url, [...methods]])).toEqual([
     ["/openapi.json", ["GET"]],

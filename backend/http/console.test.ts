@@ -74,7 +74,7 @@ test("other methods are not allowed", async () => {
   expect([answer.statusCode, answer.headers["allow"]]).toEqual([405, "GET"]);
 });
 
-test("a console that is not built, or only in part, is not served", () => {
+test("a console that is not built, or only partly, is not served", () => {
   const folder = mkdtempSync(join(tmpdir(), "atherops-test-"));
   try {
     const url = pathToFileURL(`${folder}/`);

@@ -34,7 +34,7 @@ const failing = async () => {
 };
 const silent = () => new Promise<void>(() => undefined);
 
-test("an engine that fails or is silent is named, and the others still serve: ready", async () => {
+test("names an engine that fails or times out, and stays ready while the others work", async () => {
   await using health = await healthWith({
     checks: { metrics: async () => undefined, logs: failing, accounts: silent },
     checkTimeoutMs: 50,
@@ -49,7 +49,7 @@ test("an engine that fails or is silent is named, and the others still serve: re
     expect(text).toContain(`atherops_engine_up${line}\n`);
 });
 
-test("what of alerting does not work is named, and takes no replica out of service", async () => {
+test("names failing parts of alerting, and stays ready", async () => {
   let failures: string[] = [];
   await using health = await healthWith({ checks: { metrics: async () => undefined }, alertingFailures: () => failures });
   const ready = async () => {
@@ -62,7 +62,7 @@ test("what of alerting does not work is named, and takes no replica out of servi
   expect(await ready()).toEqual([200, { status: "ready", engines: { metrics: "ok" }, alerting }]);
 });
 
-test("alive is not ready: when no engine answers, only /readyz is 503", async () => {
+test("without any engine only /readyz is 503, and the process stays alive", async () => {
   await using health = await healthWith({ checks: { metrics: failing, accounts: silent }, checkTimeoutMs: 50 });
   expect((await health.get("/healthz")).status).toBe(200);
   const ready = await health.get("/readyz");
@@ -72,7 +72,7 @@ test("alive is not ready: when no engine answers, only /readyz is 503", async ()
   ]);
 });
 
-test("an unavailable engine is logged once, however often it is probed, and once more when it has recovered", async () => {
+test("logs an unavailable engine once, however often it is probed, and once more when it has recovered", async () => {
   const lines: string[] = [];
   const log = createLog("info", "test", { write: (line) => void lines.push(line) });
   let isAway = true;
@@ -86,7 +86,7 @@ test("an unavailable engine is logged once, however often it is probed, and once
   ]);
 });
 
-test("ready while every engine answers, not while draining", async () => {
+test("is ready while every engine responds, but not while draining", async () => {
   let draining = false;
   await using health = await healthWith({ checks: { metrics: async () => undefined }, draining: () => draining });
   expect(await health.get("/readyz")).toMatchObject({ status: 200, text: expect.stringContaining('"ready"') });
@@ -94,7 +94,7 @@ test("ready while every engine answers, not while draining", async () => {
   expect(await health.get("/readyz")).toMatchObject({ status: 503, text: expect.stringContaining('"draining"') });
 });
 
-test("while the engines start, the process is alive and not ready, and no engine is asked", async () => {
+test("is alive and not ready while the engines start, and probes no engine", async () => {
   await using health = await healthWith({ checks: undefined });
   expect(await health.get("/healthz")).toMatchObject({ status: 200 });
   expect(await health.get("/readyz")).toMatchObject({ status: 503, text: expect.stringContaining('"starting"') });
@@ -122,20 +122,20 @@ test("/metrics is Prometheus text with what was counted", async () => {
     expect(text).toContain(`${line}\n`);
 });
 
-test("event-loop lag and memory of the process are there by default", async () => {
+test("exports event-loop lag and memory of the process by default", async () => {
   const ownMetrics = createOwnMetrics();
   const text = await ownMetrics.registry.metrics();
   expect(text).toContain("nodejs_eventloop_lag_p99_seconds");
   expect(text).toContain("process_resident_memory_bytes");
 });
 
-test("other paths and methods are refused", async () => {
+test("rejects other paths and methods", async () => {
   await using health = await healthWith();
   expect((await health.get("/")).status).toBe(404);
   expect((await health.get("/healthz", "POST")).status).toBe(405);
 });
 
-test("a busy port is one sentence naming the setting", async () => {
+test("reports a port in use in one sentence that names the setting", async () => {
   const other = createServer().listen(0, "127.0.0.1");
   await once(other, "listening");
   const { port } = other.address() as AddressInfo;
@@ -145,7 +145,7 @@ test("a busy port is one sentence naming the setting", async () => {
   other.close();
 });
 
-test("a client that holds connections does not keep probes out, and open connections are limited", async () => {
+test("a client that keeps connections open does not block probes, and open connections are limited", async () => {
   await using health = await healthWith();
   const open = new Set<ReturnType<typeof connect>>();
   for (let index = 0; index < 300; index += 1) {

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { networkOf } from "./http-client.ts";
 
-test("the addresses of one IPv6 /64 count as one, those of another /64 do not", () => {
+test("counts the addresses of one IPv6 /64 as one, and those of another /64 separately", () => {
   expect(networkOf("2001:db8:1:2::1")).toBe(networkOf("2001:db8:1:2:ffff:ffff:ffff:ffff"));
   expect(networkOf("2001:0db8:0001:0002:0:0:0:9")).toBe(networkOf("2001:db8:1:2::1"));
   expect(networkOf("2001:db8:1:3::1")).not.toBe(networkOf("2001:db8:1:2::1"));

@@ -49,7 +49,7 @@ const errorOf = (operation: Operation, status: string) => shared[operation.respo
 const named = (operation: Operation | undefined, where: string) =>
   operation?.parameters?.filter((parameter) => parameter.in === where).map((parameter) => parameter.name);
 
-test("the Prometheus routes describe their parameters, their form, and both forms of their errors", () => {
+test("the Prometheus routes describe their parameters, their form, and both formats of their errors", () => {
   const base = "/query/prometheus/api/v1";
   expect(named(paths[`${base}/query`]?.["get"], "query")).toEqual(["query", "time", "timeout"]);
   expect(named(paths[`${base}/query_range`]?.["get"], "query")).toEqual(["query", "start", "end", "step", "timeout"]);
@@ -109,7 +109,7 @@ test("an error response is documented once: operations refer to it, and it lists
   expect(text.length / operations().length).toBeLessThan(3000);
 });
 
-test("the document is built once, and a client that has it gets 304", async () => {
+test("the document is built once, and a client with its current ETag gets 304", async () => {
   const ask = (headers: Record<string, string>) => app.inject({ url: "/openapi.json", headers });
   const plain = await ask({});
   const { etag } = plain.headers;

@@ -6,7 +6,7 @@ import { stub } from "../../test/fixtures/stub.ts";
 beforeEach(() => vi.useFakeTimers());
 afterEach(() => vi.useRealTimers());
 
-test("an outage of many requests is logged as its beginning with the cause, a reminder with a count, and its end", () => {
+test("logs an outage of many requests at its start with the cause, with a reminder and a count, and at its end", () => {
   const lines: unknown[][] = [];
   const level =
     (name: string) =>

@@ -25,7 +25,7 @@ test("each line contains the id of its request, and secrets are masked", async (
   ]);
 });
 
-test("completed requests are logged at level debug, and only there", async () => {
+test("completed requests are logged at level debug only", async () => {
   const completed = (await linesOf("debug")).filter(({ event }) => event === "http.request_completed");
   expect(completed).toMatchObject([
     { level: "debug", reqId: "id-ofquiet", method: "GET", route: "/quiet", status: 200 },

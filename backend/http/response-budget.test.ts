@@ -26,7 +26,7 @@ async function requestUnread(port: number, org: string): Promise<Socket> {
   return socket;
 }
 
-test("a response is sent whole, with its length, and no longer counts once it was read", async () => {
+test("sends a response whole, with its length, and stops counting it once it was read", async () => {
   await using server = await serve(3, {});
   const response = await fetch(`${server.url}/a`);
   expect(response.headers.get("content-length")).toBe(String(3 * MIB));
@@ -34,7 +34,7 @@ test("a response is sent whole, with its length, and no longer counts once it wa
   await expect.poll(() => server.budget.heldBytes).toBe(0);
 });
 
-test("queries of an organisation with too many unread bytes are refused until they are read", async () => {
+test("rejects queries of an organisation with too many unread bytes until they are read", async () => {
   await using server = await serve(20, { bytes: 60 * MIB, stallMs: 60_000 });
   const { budget } = server;
   const sockets = [await requestUnread(server.port, "a"), await requestUnread(server.port, "a")];
@@ -46,7 +46,7 @@ test("queries of an organisation with too many unread bytes are refused until th
   budget.admit("a");
 });
 
-test.each([2, 3, 10])("an idle organisation is answered while %i others do not read their responses", async (others) => {
+test.each([2, 3, 10])("serves an idle organisation while %i others do not read their responses", async (others) => {
   await using server = await serve(20, { bytes: 120 * MIB, stallMs: 60_000 });
   const { budget } = server;
   const sockets: Socket[] = [];
@@ -63,7 +63,7 @@ test.each([2, 3, 10])("an idle organisation is answered while %i others do not r
   }
 });
 
-test("the memory of a response is reserved before its query runs, and released when the response has ended", async () => {
+test("reserves the memory of a response before its query runs, and releases it when the response has ended", async () => {
   const budget = new ResponseBudget();
   const app = fastify();
   app.get("/", async (_request, reply) => {
@@ -76,7 +76,7 @@ test("the memory of a response is reserved before its query runs, and released w
   await app.close();
 });
 
-test("a response to a client that has already disconnected does not count", async () => {
+test("does not count a response to a client that has already disconnected", async () => {
   const budget = new ResponseBudget();
   const app = fastify();
   const { promise: heldBytes, resolve } = Promise.withResolvers<number>();
@@ -94,7 +94,7 @@ test("a response to a client that has already disconnected does not count", asyn
   await app.close();
 });
 
-test("a client that does not read is disconnected", async () => {
+test("disconnects a client that does not read", async () => {
   await using server = await serve(20, { stallMs: 200 });
   const socket = await requestUnread(server.port, "a");
   const closed = once(socket, "close");

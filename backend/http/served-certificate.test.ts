@@ -56,7 +56,7 @@ async function servedName(): Promise<string | undefined> {
   return String(name);
 }
 
-test("a renewed certificate is served without a restart, when the mounted Secret changes", async () => {
+test("serves a renewed certificate without a restart when the mounted Secret changes", async () => {
   publish("first", (certFile, keyFile) => makeCertificate(certFile, keyFile, "first"));
   await serving();
   expect(await servedName()).toBe("first");
@@ -64,7 +64,7 @@ test("a renewed certificate is served without a restart, when the mounted Secret
   await expect.poll(servedName, PATIENTLY).toBe("second");
 });
 
-test("a new pair that does not match is logged once and the old one stays, until a matching pair follows", async () => {
+test("logs a new pair that does not match once, and keeps the old one until a matching pair follows", async () => {
   publish("first", (certFile, keyFile) => makeCertificate(certFile, keyFile, "first"));
   await serving();
   publish("broken", (certFile, keyFile) => {
@@ -81,7 +81,7 @@ test("a new pair that does not match is logged once and the old one stays, until
   expect(countLines()).toBe(1);
 });
 
-test("a certificate that expires within 14 days is logged once a day", async () => {
+test("logs a certificate that expires within 14 days once a day", async () => {
   let now = Date.now();
   publish("first", (certFile, keyFile) => makeCertificate(certFile, keyFile, "first", 30));
   await serving(() => now);

@@ -82,7 +82,7 @@ async function connections(count: number, org?: string): Promise<RawConnection[]
 }
 
 test.each(TRANSPORTS)(
-  "unauthenticated connections with long incomplete heads are closed beyond a limit, the oldest first, over %s",
+  "closes unauthenticated connections with long incomplete heads beyond a limit, the oldest first, over %s",
   async (_what, overTls) => {
     await listening(overTls);
     const [own] = await connections(1, "a");
@@ -116,7 +116,7 @@ test.each(TRANSPORTS)(
 );
 
 test.each(TRANSPORTS)(
-  "an idle connection of an organisation that has all is evicted for another organisation, over %s",
+  "evicts an idle connection of an organisation that uses all of them for another organisation, over %s",
   async (_what, overTls) => {
     await listening(overTls);
     const red = await connections(LIMIT, "red");
@@ -172,7 +172,7 @@ test("pipelined requests run one after the other, and are answered in order", as
 });
 
 test.each(TRANSPORTS)(
-  "of 1,500 requests in one packet 16 are answered, then the connection is closed, and the next one is served, over %s",
+  "answers 16 of 1,500 requests in one packet, closes the connection, and serves the next one, over %s",
   async (_what, overTls) => {
     await listening(overTls);
     const connection = await newcomer();
@@ -184,7 +184,7 @@ test.each(TRANSPORTS)(
   },
 );
 
-test("of 1,000 pipelined requests with an unknown Expect the application sees one", async () => {
+test("passes one of 1,000 pipelined requests with an unknown Expect to the application", async () => {
   await listening();
   let requests = 0;
   app.server.on("checkExpectation", () => (requests += 1));
@@ -207,7 +207,7 @@ test.each([
   ["a user", ask("red", "/large")],
   ["a read token", ask("red", "/large").replace("X-Org", "X-Reader")],
   ["a user, passed on as bytes", ask("red", "/passed-on")],
-])("unread large responses of one organisation are limited: %s", async (_reader, request) => {
+])("limits unread large responses of one organisation: %s", async (_reader, request) => {
   await listening();
   const [reader, other] = [...(await connections(1, "red")), ...(await connections(1, "blue"))];
   reader?.socket.pause();

@@ -45,7 +45,7 @@ const head = (length: number, org = "red", path = "/echo") =>
   `POST ${path} HTTP/1.1\r\nHost: x\r\nX-Org: ${org}\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`;
 const textOf = (length: number): string => JSON.stringify({ text: "x".repeat(length) });
 
-test("a body is read whole however it is split, and its memory is released after the response", async () => {
+test("reads a body whole, however it is split, and releases its memory after the response", async () => {
   await listening();
   const text = textOf(100_000);
   using connection = await RawConnection.open(app);
@@ -56,14 +56,14 @@ test("a body is read whole however it is split, and its memory is released after
   await expect.poll(() => bodies.heldBytes).toBe(0);
 });
 
-test("a body above the limit is 413, with or without Content-Length", async () => {
+test("returns 413 for a body above the limit, with or without Content-Length", async () => {
   await listening();
   expect((await exchange(app, head(1_000_000))).status).toBe(413);
   const chunked = `POST /echo HTTP/1.1\r\nHost: x\r\nX-Org: red\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n80000\r\n${"x".repeat(0x80000)}`;
   expect((await exchange(app, chunked)).status).toBe(413);
 });
 
-test("bodies beyond the budget are 503 with Retry-After, first for the organisation that uses half of it", async () => {
+test("returns 503 with Retry-After for bodies beyond the budget, first to the organisation that uses half of it", async () => {
   await listening({ budgetBytes: 32 * 1024 * 1024 });
   using connection = await RawConnection.open(app);
   const held: RawConnection[] = [];
@@ -99,14 +99,14 @@ test("unauthenticated clients use no memory of organisations, and always leave s
   for (const waiting of held) waiting[Symbol.dispose]();
 });
 
-test("a body that arrives too slowly is 408", async () => {
+test("returns 408 for a body that arrives too slowly", async () => {
   await listening({ pace: { graceMs: 100, minBytesPerSecond: 1000 } });
   using connection = await RawConnection.open(app);
   const answer = await connection.send(`${head(100)}{`).answer();
   expect([answer.status, JSON.parse(answer.body).error]).toEqual([408, "request_timeout"]);
 });
 
-test("a body above the minimum speed is accepted, however long it takes", async () => {
+test("accepts a body above the minimum speed, however long it takes", async () => {
   await listening({ pace: { graceMs: 50, minBytesPerSecond: 10 } });
   using connection = await RawConnection.open(app);
   const text = textOf(2000);
@@ -116,7 +116,7 @@ test("a body above the minimum speed is accepted, however long it takes", async 
   expect((await connection.send(text.slice(1000)).answer()).status).toBe(200);
 });
 
-test.each(["/echo", "/alerting/rules"])("an incomplete body at %s is not logged as an internal error", async (path) => {
+test.each(["/echo", "/alerting/rules"])("does not log an incomplete body at %s as an internal error", async (path) => {
   await listening();
   const connection = await RawConnection.open(app);
   connection.send(`${head(1000, "red", path)}{"a":`);
@@ -126,7 +126,7 @@ test.each(["/echo", "/alerting/rules"])("an incomplete body at %s is not logged 
   expect(lines.filter((line) => line.includes('"stack"') || JSON.parse(line).level >= 50)).toEqual([]);
 });
 
-test("the body of an unauthenticated forwarded request is not read", async () => {
+test("does not read the body of an unauthenticated forwarded request", async () => {
   await listening();
   const answer = await exchange(
     app,
@@ -135,7 +135,7 @@ test("the body of an unauthenticated forwarded request is not read", async () =>
   expect([answer.status, bodies.heldBytes]).toEqual([401, 0]);
 });
 
-test("the message names a key that would change a prototype, and text that is not JSON", async () => {
+test("names a key that would change a prototype, and rejects text that is not JSON", async () => {
   await listening();
   const ask = async (text: string) => JSON.parse((await exchange(app, head(text.length) + text)).body);
   expect(await ask('{"__proto__":{}}')).toEqual({ error: "invalid_field", message: expect.stringContaining("__proto__") });

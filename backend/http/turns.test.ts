@@ -59,7 +59,7 @@ const CHUNKED = `${HEAD}Transfer-Encoding: chunked\r\n\r\n`;
 const SMALL_CHUNKS = "1\r\n \r\n".repeat(20_000);
 const GET = (path: string, org?: string) => `GET ${path} HTTP/1.1\r\nHost: x\r\n${org ? `X-Org: ${org}\r\n` : ""}\r\n`;
 
-test("a body in chunks of one byte is refused, and its connection is closed", async () => {
+test("rejects a body in chunks of one byte, and closes its connection", async () => {
   await listening();
   using connection = await RawConnection.open(app);
   const answer = await connection.send(CHUNKED + SMALL_CHUNKS).answer();
@@ -67,7 +67,7 @@ test("a body in chunks of one byte is refused, and its connection is closed", as
   await connection.closed();
 });
 
-test("a body in few small chunks is read, as is a long one in chunks of 600 bytes", async () => {
+test("reads a body in few small chunks, and a long one in chunks of 600 bytes", async () => {
   await listening();
   const text = JSON.stringify("x".repeat(200));
   const small = Array.from(text, (byte) => `1\r\n${byte}\r\n`).join("");
@@ -76,7 +76,7 @@ test("a body in few small chunks is read, as is a long one in chunks of 600 byte
   expect((await exchange(app, `${CHUNKED}${large}2\r\n{}\r\n0\r\n\r\n`)).status).toBe(200);
 });
 
-test("small chunks behind an unanswered request are not collected", async () => {
+test("does not buffer small chunks behind an unanswered request", async () => {
   await listening();
   using connection = await RawConnection.open(app);
   let pieces = 0;
@@ -95,7 +95,7 @@ test("small chunks behind an unanswered request are not collected", async () => 
 test.each([
   ["an unknown path", () => CHUNKED.replace("/", "/nowhere"), 404],
   ["a wrong method", () => CHUNKED.replace("POST", "PUT"), 405],
-])("of a refused body without a length, only the beginning is read: %s", async (_what, head, status) => {
+])("reads only the start of a rejected body without a length: %s", async (_what, head, status) => {
   await listening();
   let read: Socket | undefined;
   app.server.on("connection", (socket) => (read = socket));
@@ -107,7 +107,7 @@ test.each([
   expect(read?.bytesRead).toBeLessThan(4 * 1024 * 1024);
 });
 
-test("heads behind an unanswered request are not collected", async () => {
+test("does not buffer heads behind an unanswered request", async () => {
   await listening();
   let read: Socket | undefined;
   app.server.once("connection", (socket) => (read = socket));
@@ -123,7 +123,7 @@ test.each([
   ["a large one for a user", "/large", "red"],
   ["a large one for an unauthenticated client", "/large", undefined],
   ["a stream", "/streamed", undefined],
-])("a connection whose response is not taken is closed, with or without a request behind it: %s", async (_what, path, org) => {
+])("closes a connection whose response is not read, with or without a request behind it: %s", async (_what, path, org) => {
   await listening({ responses: { stallMs: 300 } });
   for (const behind of ["", GET("/")]) {
     using connection = await RawConnection.open(app);
@@ -134,7 +134,7 @@ test.each([
   }
 });
 
-test("a connection that waits longer than that for its response is not closed", async () => {
+test("does not close a connection that waits longer than that for its response", async () => {
   await listening({ responses: { stallMs: 50 } });
   app.server.prependListener("timeout", () => order.push("timeout"));
   using connection = await RawConnection.open(app);
@@ -143,7 +143,7 @@ test("a connection that waits longer than that for its response is not closed", 
   expect(await openConnections()).toBe(1);
 });
 
-test("a body behind a request whose small chunks filled a turn is not read before that request is answered", async () => {
+test("does not read a body behind a request that used up its small chunks before that request is answered", async () => {
   await listening();
   const rest = `POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n`;
   const socket = connect((app.server.address() as { port: number }).port, "127.0.0.1");
@@ -166,7 +166,7 @@ test.each([
     "a WebSocket that waits",
     "GET /never HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
   ],
-])("a client that resets the connection of %s does not end the process", async (_what, head) => {
+])("survives a client that resets the connection of %s", async (_what, head) => {
   await listening();
   const socket = connect((app.server.address() as { port: number }).port, "127.0.0.1");
   await once(socket, "connect");
@@ -182,7 +182,7 @@ test.each([
   expect((await exchange(app, GET("/"))).status).toBe(200);
 });
 
-test("an upgrade behind an unanswered request closes the connection", async () => {
+test("closes the connection for an upgrade behind an unanswered request", async () => {
   await listening();
   using connection = await RawConnection.open(app);
   const upgrade = `Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${"A".repeat(22)}==\r\n\r\n`;
@@ -194,7 +194,7 @@ test("an upgrade behind an unanswered request closes the connection", async () =
 test.each([
   ["pongs", (socket: WebSocket) => socket.pong()],
   ["messages", (socket: WebSocket) => socket.send("x")],
-])("the client of a WebSocket may send a few %s, and is disconnected with 1008 if it goes on", async (_what, send) => {
+])("accepts a few %s of a WebSocket client, and disconnects it with 1008 if it continues", async (_what, send) => {
   await listening();
   const socket = new WebSocket(app.listeningOrigin.replace("http", "ws") + "/followed");
   let code: number | undefined;
@@ -209,7 +209,7 @@ test.each([
   expect(frames).toBeLessThan(1000);
 });
 
-test("an organisation with many busy connections waits behind itself, not others behind it", async () => {
+test("an organisation with many busy connections waits for itself, and others do not wait for it", async () => {
   await listening();
   const open = async (org: string) => {
     const connection = await RawConnection.open(app);
@@ -226,7 +226,7 @@ test("an organisation with many busy connections waits behind itself, not others
   for (const connection of red) connection[Symbol.dispose]();
 });
 
-test("the internal listeners refuse small chunks and read no long body", async () => {
+test("the internal listeners reject small chunks and read no long body", async () => {
   await listening();
   let read: Socket | undefined;
   await using internal = await listenInternally("HEALTH_LISTEN", { host: "127.0.0.1", port: 0 }, 8, (request, response) => {

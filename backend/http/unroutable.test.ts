@@ -74,7 +74,7 @@ test.each([
 test.each([
   ["250,000 bytes, and may continue", 250_000, undefined, 2],
   ["5 MB, and is disconnected", 5_000_000, "close", 1],
-])("a client whose body is refused sees the response and not a reset, if it has %s", async (_what, bytes, header, answers) => {
+])("a client whose body is rejected receives the response and not a reset, if it has %s", async (_what, bytes, header, answers) => {
   const patient = await createApp({ log: createLog("silent"), drainMs: 60_000 });
   onTestFinished(() => patient.close());
   patient.get("/things/:id", async () => ({ ok: true }));
@@ -91,7 +91,7 @@ test.each([
 test.each([
   ["unauthenticated clients", "/nowhere", 404, 16],
   ["clients of one organisation", "/forbidden", 403, 32],
-])("only some of many %s with missing bodies are waited for, the others are closed at once", async (_clients, path, status, limit) => {
+])("waits for only some of many %s with missing bodies, and closes the others immediately", async (_clients, path, status, limit) => {
   const slow = await createApp({ log: createLog("silent"), drainMs: 3_600_000 });
   const refuse = async (request: FastifyRequest) => {
     request.user = { userId: "u", orgId: "red", email: "e", role: "viewer" };
@@ -117,7 +117,7 @@ test.each([
   await slow.close();
 });
 
-test("a client that sends Expect gets 100 Continue only if its body is read, not if its head is reason enough to refuse it", async () => {
+test("sends 100 Continue only if the body is read, and not if the head is rejected", async () => {
   const asking = ["Expect: 100-continue", "Content-Type: application/json", "Content-Length: 2"];
   const asks = (...headers: string[]) => exchange(app, head("POST /things", "Expect: 100-continue", ...headers));
   expect((await asks("Content-Type: application/json", "Content-Length: 1000000")).status).toBe(413);
@@ -145,7 +145,7 @@ test.each([
   ["a head of more than 64 KiB", head(`GET /things/7?${"a".repeat(66_000)}`), 431, "head_too_large"],
   ["a tunnel", "CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n", 405, "method_not_allowed"],
   ["an incomplete head", "GET /things/7 HTTP/1.1\r\nHost: x\r\n", 408, "request_timeout"],
-])("%s is answered in our error format", async (_what, bytes, status, code) => {
+])("returns %s in the API's error format", async (_what, bytes, status, code) => {
   const answer = await exchange(app, bytes);
   expect([answer.status, codeOf(answer.body)]).toEqual([status, code]);
   expect(JSON.parse(answer.body).message).toMatch(/\w/);
@@ -156,11 +156,11 @@ test.each([
   expect(handled).toBeLessThanOrEqual(2);
 });
 
-test("a path of 60 KB is answered", async () => {
+test("answers a path of 60 KB", async () => {
   expect((await exchange(app, head(`GET /things/7?${"a".repeat(60_000)}`))).status).toBe(200);
 });
 
-test("a connection that sends nothing is closed", async () => {
+test("closes a connection that sends nothing", async () => {
   using connection = await RawConnection.open(app);
   expect((await connection.answer()).status).toBe(408);
   await connection.closed();

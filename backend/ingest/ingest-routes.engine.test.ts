@@ -85,7 +85,7 @@ async function rawRequest(port: number, head: string, body?: Buffer): Promise<{ 
   return { socket, answer: () => text };
 }
 
-test("each of the three paths has its signal; success is 204 without a body, and is counted", async () => {
+test("each of the three paths stores its signal, returns 204 without a body, and is counted", async () => {
   await using routes = await openRoutes();
   for (const [path, signal] of [
     ["/ingest", "metrics"],
@@ -99,7 +99,7 @@ test("each of the three paths has its signal; success is 204 without a body, and
   }
 });
 
-test("the Content-Type is ignored, also a malformed one, and so is a query string", async () => {
+test("ignores any Content-Type, also a malformed one, and a query string", async () => {
   await using routes = await openRoutes();
   for (const type of ["application/json", "application/x-protobuf", "text/plain; charset=utf-8", "nonsense", ";;", "multipart/form-data"]) {
     expect(await routes.post("body", { "content-type": type }, "/ingest?x=%zz")).toMatchObject({ status: 204 });
@@ -107,7 +107,7 @@ test("the Content-Type is ignored, also a malformed one, and so is a query strin
   expect(routes.taken.map(({ body }) => body.toString())).toEqual(Array.from({ length: 6 }, () => "body"));
 });
 
-test("gzip, zstd and identity are decompressed, in any case of letters; another encoding is 415", async () => {
+test("decompresses gzip, zstd and identity in any case, and returns 415 for another encoding", async () => {
   await using routes = await openRoutes();
   const body = Buffer.from("up 1\n".repeat(100_000));
   expect(await routes.post(gzipSync(body), { "content-encoding": "GZIP" })).toMatchObject({ status: 204 });
@@ -122,7 +122,7 @@ test("gzip, zstd and identity are decompressed, in any case of letters; another 
 test.each([
   ["gzip", gzipSync],
   ["zstd", zstdCompressSync],
-] as const)("a small %s body that comes with its head is read whole, whatever it becomes", async (encoding, compress) => {
+] as const)("reads a small %s body that arrives with its head whole, whatever its decompressed size", async (encoding, compress) => {
   await using routes = await openRoutes();
   const bodies = [1, 800, 13_108, 50_000, 52_430, 1_000_000].map((lines) => Buffer.from("up 1\n".repeat(lines)));
   for (const body of bodies) {
@@ -136,7 +136,7 @@ test.each([
   expect(await routes.metric("atherops_ingest_held_bytes")).toBe("0");
 });
 
-test("broken or cut compression is 400, and nothing is stored", async () => {
+test("returns 400 for broken or truncated compression, and stores nothing", async () => {
   await using routes = await openRoutes();
   const whole = gzipSync(Buffer.from("up 1\n".repeat(1000)));
   for (const body of [Buffer.from("not gzip"), whole.subarray(0, whole.length - 12)]) {
@@ -153,7 +153,7 @@ test.each<[string, string, Buffer[], string | undefined]>([
   ["zstd", "text after a frame", [zstdCompressSync("up 1\n"), Buffer.from("garbage!")], undefined],
   ["gzip", "two members", [gzipSync("up 1\n"), gzipSync("up 2\n")], "up 1\nup 2\n"],
   ["gzip", "a member after zeros", [gzipSync("up 1\n"), Buffer.alloc(3), gzipSync("up 2\n")], undefined],
-])("a %s body of %s is stored whole or refused, small or in chunks", async (encoding, _, parts, stored) => {
+])("stores or rejects a %s body of %s as a whole, small or in chunks", async (encoding, _, parts, stored) => {
   await using routes = await openRoutes();
   const compressed = Buffer.concat(parts);
   const head = `x-org: acme\r\nConnection: close\r\nContent-Encoding: ${encoding}`;
@@ -170,7 +170,7 @@ test.each<[string, string, Buffer[], string | undefined]>([
   expect(await routes.metric("atherops_ingest_held_bytes")).toBe("0");
 });
 
-test("several codings are 415 also when they come in several headers, and a byte order mark is no part of the text", async () => {
+test("returns 415 for several codings, also in several headers, and removes a byte order mark", async () => {
   await using routes = await openRoutes();
   const codings = "x-org: acme\r\nConnection: close\r\nContent-Encoding: gzip\r\nContent-Encoding: zstd\r\nContent-Length: 1";
   const { socket, answer } = await rawRequest(routes.port, codings, Buffer.from("x"));
@@ -180,14 +180,14 @@ test("several codings are 415 also when they come in several headers, and a byte
   expect(routes.taken.map(({ body }) => body.toString())).toEqual(["up 1\n"]);
 });
 
-test("many frames that are too large together are 413", async () => {
+test("returns 413 for many frames that are too large together", async () => {
   await using routes = await openRoutes();
   const bomb = Buffer.concat(Array.from({ length: 40 }, () => zstdCompressSync(Buffer.alloc(MIB))));
   expect(await routes.post(bomb, { "content-encoding": "zstd" })).toMatchObject({ status: 413, code: "body_too_large" });
   expect(await routes.metric("atherops_ingest_held_bytes")).toBe("0");
 });
 
-test("an empty body is 204 and stores nothing, whatever its encoding", async () => {
+test("returns 204 for an empty body with any encoding, and stores nothing", async () => {
   await using routes = await openRoutes();
   for (const encoding of ["identity", "gzip", "zstd"])
     expect(await routes.post("", { "content-encoding": encoding })).toMatchObject({ status: 204 });
@@ -196,7 +196,7 @@ test("an empty body is 204 and stores nothing, whatever its encoding", async () 
   expect(routes.taken).toEqual([]);
 });
 
-test("32 MiB is taken and a byte more is not, compressed or not, declared or not", async () => {
+test("accepts 32 MiB and not a byte more, compressed or not, with or without Content-Length", async () => {
   await using routes = await openRoutes();
   const exact = Buffer.alloc(32 * MIB, "x");
   expect(await routes.post(exact)).toMatchObject({ status: 204 });
@@ -217,7 +217,7 @@ test("32 MiB is taken and a byte more is not, compressed or not, declared or not
   expect(await routes.metric("atherops_ingest_held_bytes")).toBe("0");
 });
 
-test("an unknown sender is refused from the headers alone: the body is not waited for, and the connection closes", async () => {
+test("rejects an unknown sender after its headers, does not wait for the body, and closes the connection", async () => {
   await using routes = await openRoutes();
   const { socket, answer } = await rawRequest(routes.port, `Content-Length: ${32 * MIB}`);
   socket.write(Buffer.alloc(100_000));
@@ -226,7 +226,7 @@ test("an unknown sender is refused from the headers alone: the body is not waite
   expect(await routes.metric('atherops_ingest_requests_rejected_total{signal="metrics",reason="missing_header"}')).toBe("1");
 });
 
-test("after a refusal whose body was short, the connection is kept for the next request", async () => {
+test("keeps the connection after a rejection with a short body", async () => {
   await using routes = await openRoutes();
   const { socket, answer } = await rawRequest(routes.port, "Content-Length: 5");
   socket.write("hello");
@@ -236,7 +236,7 @@ test("after a refusal whose body was short, the connection is kept for the next 
   socket.destroy();
 });
 
-test("a body that keeps its pace may take longer than anything else is waited for", async () => {
+test("a body at the minimum speed may exceed all other timeouts", async () => {
   await using routes = await openRoutes({ pace: { graceMs: 100, minBytesPerSecond: 10 } }, { headMs: 200 });
   const { socket, answer } = await rawRequest(routes.port, "x-org: acme\r\nContent-Length: 4000");
   for (let sent = 0; sent < 40; sent += 1) {
@@ -250,7 +250,7 @@ test("a body that keeps its pace may take longer than anything else is waited fo
   socket.destroy();
 });
 
-test("a body slower than its pace is 503 and its connection closes; what it held is given back", async () => {
+test("returns 503 for a body below the minimum speed, closes its connection, and releases its memory", async () => {
   await using routes = await openRoutes({ pace: { graceMs: 200, minBytesPerSecond: 10_000 } });
   const { socket, answer } = await rawRequest(routes.port, `x-org: acme\r\nContent-Length: 1000000`);
   const dripping = setInterval(() => socket.write("x"), 20);
@@ -261,7 +261,7 @@ test("a body slower than its pace is 503 and its connection closes; what it held
   expect(await routes.metric("atherops_ingest_held_bytes")).toBe("0");
 });
 
-test("a sender that goes away in the middle leaves nothing behind", async () => {
+test("a sender that disconnects in the middle leaves nothing behind", async () => {
   await using routes = await openRoutes();
   const { socket } = await rawRequest(routes.port, "x-org: acme\r\nContent-Length: 1000");
   socket.write("x".repeat(500));
@@ -272,7 +272,7 @@ test("a sender that goes away in the middle leaves nothing behind", async () => 
   expect(routes.taken).toEqual([]);
 });
 
-test("bodies held at once stay within the budget, compressed ones by their real size, and 503 says when to come again", async () => {
+test("limits concurrent bodies to the budget, by decompressed size, and returns 503 with Retry-After", async () => {
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   let storing = 0;
   const slow: IngestSignal = async () => {
@@ -296,7 +296,7 @@ test("bodies held at once stay within the budget, compressed ones by their real 
   expect(await routes.metric("atherops_ingest_held_bytes")).toBe("0");
 });
 
-test("memory is held for what has arrived, and slow bodies of the largest sender end with 429 when another one needs it", async () => {
+test("reserves memory for received bytes, and ends slow bodies of the largest sender with 429 if another one needs it", async () => {
   await using routes = await openRoutes({ memoryBytes: 8 * MIB });
   const heldBytes = () => routes.metric("atherops_ingest_held_bytes");
   const senders: Awaited<ReturnType<typeof rawRequest>>[] = [];
@@ -317,7 +317,7 @@ test("memory is held for what has arrived, and slow bodies of the largest sender
   await expect.poll(heldBytes).toBe(String(3 * MIB));
 });
 
-test("an organisation over its quota waits, another does not", async () => {
+test("delays an organisation above its quota, but not another one", async () => {
   await using routes = await openRoutes({ limitsOf: () => ({ bytesPerSecond: 1000, recordsPerSecond: 0 }) });
   expect(await routes.post("x".repeat(30_000))).toMatchObject({ status: 204 });
   const refused = await routes.post("x");
@@ -326,7 +326,7 @@ test("an organisation over its quota waits, another does not", async () => {
   expect(await routes.post("x", { "x-org": "other" })).toMatchObject({ status: 204 });
 });
 
-test("a refused body is charged like a stored one, and what is stored counts where it is more than what was sent", async () => {
+test("charges a rejected body like a stored one, and the stored size if it is larger than the sent one", async () => {
   const quota = { bytesPerSecond: 1000, recordsPerSecond: 0 };
   const logs: IngestSignal = async () => ({ accepted: 1, dropped: {}, storedBytes: 30_000 });
   await using routes = await openRoutes({ limitsOf: () => quota, metrics: refuse, logs });
@@ -339,12 +339,12 @@ test("a refused body is charged like a stored one, and what is stored counts whe
   expect(await routes.post("x", { "x-org": "bomber" })).toMatchObject({ status: 429 });
 });
 
-test("while draining, new bodies are 503 with Retry-After", async () => {
+test("returns 503 with Retry-After for new bodies while draining", async () => {
   await using routes = await openRoutes({ draining: () => true });
   expect(await routes.post("x")).toMatchObject({ status: 503, code: "unavailable", retryAfter: "2" });
 });
 
-test("protobuf is refused by name, whatever the Content-Type says", async () => {
+test("rejects protobuf by name, whatever the Content-Type is", async () => {
   await using routes = await openRoutes({ metrics: refuse, logs: refuse, traces: refuse });
   const protobuf = Buffer.from([0x0a, 0x7b, 0x0a, 0x1c, 0x0a, 0x0c, 0x73, 0x65, 0x72, 0x76, 0x69, 0x63, 0x65]);
   for (const path of ["/ingest", "/ingest/traces", "/ingest/logs/otlp"]) {
@@ -360,7 +360,7 @@ test("protobuf is refused by name, whatever the Content-Type says", async () => 
   }
 });
 
-test("a body in a million tiny pieces is refused, and its memory is released", async () => {
+test("rejects a body in a million tiny chunks, and releases its memory", async () => {
   await using routes = await openRoutes({ memoryBytes: 4 * MIB });
   const { socket, answer } = await rawRequest(routes.port, "x-org: acme\r\nTransfer-Encoding: chunked");
   socket.write("1\r\nx\r\n".repeat(1_000_000));

@@ -63,7 +63,7 @@ async function expectStored(metric: string, expected: ReadonlyMap<number, Record
   for (const [at, labels] of expected) expect(found.get(at), `list ${at}`).toEqual({ __name__: metric, ...labels });
 }
 
-test("lists in exposition text are stored as sent, or refused with a message that names the label", { timeout: 3_600_000 }, async () => {
+test("stores lists in exposition text as sent, or rejects them with a message that names the label", { timeout: 3_600_000 }, async () => {
   const store = new VictoriaMetricsStore({ writeUrl: engine.writeUrl, queryUrl: engine.queryUrl });
   const spelling = fc.tuple(list, fc.boolean(), fc.boolean(), fc.boolean());
   let refused = 0;
@@ -101,7 +101,7 @@ test("lists in exposition text are stored as sent, or refused with a message tha
 });
 
 test(
-  "lists in remote write are stored as sent, with exported_ names, or left out with a message that names the label",
+  "stores lists in remote write as sent with exported_ names, or omits them with a message that names the label",
   { timeout: 3_600_000 },
   async () => {
     const store = new VictoriaMetricsStore({ writeUrl: engine.writeUrl, queryUrl: engine.queryUrl });

@@ -3,7 +3,7 @@ import { Quota } from "./quota.ts";
 
 const limit = (bytesPerSecond: number, recordsPerSecond: number) => ({ bytesPerSecond, recordsPerSecond });
 
-test("ten seconds' worth may come at once; beyond it the debt is waited for, to the second", () => {
+test("accepts ten seconds' worth at once, and beyond it returns the wait to the second", () => {
   let nowMs = 0;
   const quota = new Quota({ owners: "organisation's", now: () => nowMs });
   const limits = limit(100, 10);
@@ -19,13 +19,13 @@ test("ten seconds' worth may come at once; beyond it the debt is waited for, to 
   quota.admit("other", limits);
 });
 
-test("without limits nothing is counted or refused", () => {
+test("without limits counts and rejects nothing", () => {
   const quota = new Quota({ owners: "organisation's" });
   quota.charge("acme", limit(0, 0), { bytes: 1e12, records: 1e12 });
   expect(() => quota.admit("acme", limit(0, 0))).not.toThrow();
 });
 
-test("one limit alone works, and an idle owner does not save up more than ten seconds", () => {
+test("works with one limit, and an idle owner saves up at most ten seconds", () => {
   let nowMs = 0;
   const quota = new Quota({ owners: "organisation's", now: () => nowMs });
   const limits = limit(0, 10);
@@ -35,7 +35,7 @@ test("one limit alone works, and an idle owner does not save up more than ten se
   expect(() => quota.admit("acme", limits)).toThrow("quota");
 });
 
-test("a limit that is set later is not held against what came before, and the refusal names it", () => {
+test("does not apply a new limit to earlier use, and names it in the rejection", () => {
   let nowMs = 0;
   const quota = new Quota({ owners: "organisation's", now: () => nowMs });
   quota.charge("acme", limit(0, 1000), { bytes: 1e12, records: 1 });

@@ -30,7 +30,7 @@ async function codesOf(encoding: BodyEncoding, signal: "logs" | "metrics", inges
   return codes;
 }
 
-test("Loki push", async () => {
+test("rejects a Loki push before it is expensive", async () => {
   await using decoder = openOtlpDecoder();
   const store = { insert: async () => {} };
   const ingest = createOtlpIngest({ signal: "logs", decoder, store, retentionDays: () => 30 });
@@ -38,7 +38,7 @@ test("Loki push", async () => {
   expect(await codesOf("loki_protobuf", "logs", ingest, push)).toEqual(["invalid_payload", "over_quota"]);
 });
 
-test("remote write", async () => {
+test("rejects a remote write before it is expensive", async () => {
   await using threads = new MetricsThreads();
   const activeSeries = { hashKeyOf: () => undefined, admitHashes: async () => 0 };
   const store = { writeRequest: async () => {} };

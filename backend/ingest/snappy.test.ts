@@ -20,13 +20,13 @@ test.each([
   ["random bytes, which are one literal", randomBytes(100_000)],
   ["text that repeats", Buffer.from("host=db-1 region=eu ".repeat(5000))],
   ["a run of one byte, whose copies overlap", Buffer.alloc(70_000, 7)],
-])("%s comes back as it was", (_, bytes) => {
+])("decompresses %s unchanged", (_, bytes) => {
   const block = compressSnappy(bytes);
   expect(snappyLength(block)).toBe(bytes.length);
   expect(decompressSnappy(block).equals(bytes)).toBe(true);
 });
 
-test("copies with offsets of one and of four bytes are read", () => {
+test("decompresses copies with offsets of one and of four bytes", () => {
   // "abcd", then 4 bytes from 4 back, then 3 bytes from 8 back.
   const block = Buffer.from([11, 3 << 2, 0x61, 0x62, 0x63, 0x64, 0b0000_0001, 4, (2 << 2) | 3, 8, 0, 0, 0]);
   expect(decompressSnappy(block).toString()).toBe("abcdabcdabc");
@@ -43,15 +43,15 @@ test.each([
   ["a copy from before the beginning", [8, 3 << 2, 1, 2, 3, 4, 0b0000_0001, 5]],
   ["a copy that is cut off", [8, 3 << 2, 1, 2, 3, 4, (3 << 2) | 3, 4, 0]],
   ["a copy beyond the declared length", [6, 3 << 2, 1, 2, 3, 4, 0b0000_0001, 4]],
-])("%s is refused", (_, block) => {
+])("rejects %s", (_, block) => {
   expect(codeOf(Uint8Array.from(block))).toBe("malformed_body");
 });
 
-test("a block that declares more than 32 MiB is refused by its first bytes", () => {
+test("rejects a block that declares more than 32 MiB by its first bytes", () => {
   expect(codeOf(Buffer.from([0xff, 0xff, 0xff, 0xff, 0x0f, 0]))).toBe("body_too_large");
 });
 
-test("no damaged block is read beyond its limits", () => {
+test("reads no damaged block beyond its end", () => {
   const bytes = Buffer.from("label=value ".repeat(300));
   const block = compressSnappy(bytes);
   for (let index = 0; index < 3000; index += 1) {

@@ -68,7 +68,7 @@ test.each<[string, Buffer, (body: Buffer) => unknown, readonly Buffer[]]>([
     (body) => checkWrite({ ...write, body: compressSnappy(body) }),
     BINARY_TAILS,
   ],
-])("%s with bytes after it is refused", (_, body, decode, tails) => {
+])("rejects %s with trailing bytes", (_, body, decode, tails) => {
   expect(() => decode(body)).not.toThrow();
   for (const tail of tails) expect(() => decode(Buffer.concat([body, tail])), tail.toString("hex")).toThrow(/./);
 });

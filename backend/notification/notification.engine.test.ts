@@ -206,7 +206,7 @@ describeOnEachStore((store) => {
     );
   }, 120_000);
 
-  test("without a channel alerts are kept until they end, and the first channel is notified of those that still fire", async () => {
+  test("keeps alerts without a channel until they end, and notifies the first channel of those that still fire", async () => {
     const org = await notifiedOrg(database.tables(), { waitSeconds: 0 });
     const db = database.tables<Tables>();
     await db.updateTable("channels").set({ enabled: false }).execute();
@@ -225,7 +225,7 @@ describeOnEachStore((store) => {
     expect((await messages(1)).map(hosts)).toEqual([["b firing"]]);
   });
 
-  test("an alert keeps its start while the evaluator restarts and when it resolves, and gets a new one when it fires again", async () => {
+  test("keeps an alert's start while the evaluator restarts and when it resolves, and sets a new one when it fires again", async () => {
     const org = await notifiedOrg(database.tables(), { waitSeconds: 0, intervalSeconds: 0 });
     await start();
     const firstMs = nowMs;
@@ -253,7 +253,7 @@ describeOnEachStore((store) => {
     expect(await starts()).toEqual([nowMs]);
   });
 
-  test("an alert of a rule that is not the organisation's is dropped and counted", async () => {
+  test("drops and counts an alert of a rule that is not the organisation's", async () => {
     const [org, other] = [await notifiedOrg(database.tables()), await notifiedOrg(database.tables())];
     await start();
     expect(await post([fires({ ...org, ruleId: other.ruleId }, "a"), fires({ ...org, orgId: randomUUID() }, "b"), { labels: {} }])).toBe(
@@ -263,7 +263,7 @@ describeOnEachStore((store) => {
     expect(await database.tables<Tables>().selectFrom("alerts").select("org_id").execute()).toEqual([]);
   });
 
-  test("a receiver that fails is asked again with the same id, until it takes the message; what is new waits behind it", async () => {
+  test("retries a failed receiver with the same id until it accepts the message, before newer ones", async () => {
     const org = await notifiedOrg(database.tables(), { waitSeconds: 0, intervalSeconds: 0 });
     const tried: string[] = [];
     answer = async ({ id }) => {
@@ -286,7 +286,7 @@ describeOnEachStore((store) => {
     await eventually("both are noted", async () => (await both()) === "delivered 2,delivered 1");
   });
 
-  test("after an hour delivery is given up and alerts that still fire are notified again; a permanent refusal is not retried", async () => {
+  test("gives up after an hour and notifies again of alerts that still fire; does not retry a permanent rejection", async () => {
     const org = await notifiedOrg(database.tables(), { waitSeconds: 0 });
     answer = async () => ({ delivered: false, retry: true, error: "no answer" });
     await start();
@@ -320,7 +320,7 @@ describeOnEachStore((store) => {
     await eventually("and anew at once", async () => (await statuses()).slice(0, 3).join() === anew);
   });
 
-  test("what the evaluator does not speak of any more is over, but not while the evaluator is away", async () => {
+  test("resolves alerts that the evaluator no longer reports, but not while it is unavailable", async () => {
     const org = await notifiedOrg(database.tables(), { waitSeconds: 0, intervalSeconds: 0 });
     await start();
     await eventually("the evaluator is seen", async () => notification?.isEvaluatorUp);
@@ -339,7 +339,7 @@ describeOnEachStore((store) => {
     expect(second && hosts(second)).toEqual(["a resolved"]);
   });
 
-  test("after the machine was suspended no alert is resolved before telemetry had time to arrive again", async () => {
+  test("after the machine was suspended, resolves no alert before telemetry had time to arrive", async () => {
     const org = await notifiedOrg(database.tables(), { waitSeconds: 0, intervalSeconds: 0 });
     await start();
     await eventually("the evaluator is seen", async () => notification?.isEvaluatorUp);
@@ -362,7 +362,7 @@ describeOnEachStore((store) => {
     expect(second && hosts(second)).toEqual(["a firing", "b resolved"]);
   });
 
-  test("an evaluator that works and does not come to a rule ends none of its alerts; one that does and is silent does", async () => {
+  test("resolves alerts of a rule that is evaluated without them, and none of a rule that is not evaluated", async () => {
     const org = await notifiedOrg(database.tables(), { waitSeconds: 0, intervalSeconds: 0 });
     await start();
     await eventually("the evaluator is seen", async () => notification?.isEvaluatorUp);
@@ -387,7 +387,7 @@ describeOnEachStore((store) => {
     expect(second && hosts(second)).toEqual(["a resolved"]);
   });
 
-  test("alerts of a rule that was deleted are over", async () => {
+  test("resolves alerts of a deleted rule", async () => {
     const org = await notifiedOrg(database.tables(), { waitSeconds: 0, intervalSeconds: 0 });
     await start();
     await post([fires(org, "a")]);
@@ -398,7 +398,7 @@ describeOnEachStore((store) => {
     expect(second?.status).toBe("resolved");
   });
 
-  test("a channel with a heartbeat gets it once per interval, and not while nothing is evaluated", async () => {
+  test("sends a heartbeat to its channel once per interval, and none while nothing is evaluated", async () => {
     await notifiedOrg(database.tables(), { heartbeatSeconds: 3600 });
     await start();
     expect(await messages(1)).toMatchObject([{ purpose: "heartbeat", alerts: [], groupKey: "heartbeat" }]);
@@ -412,7 +412,7 @@ describeOnEachStore((store) => {
     expect(await messages(2)).toHaveLength(2);
   });
 
-  test("an organisation is sent sixty messages in a minute, the rest in the next", async () => {
+  test("limits an organisation to sixty messages per minute, and sends the rest in the next", async () => {
     const org = await notifiedOrg(database.tables(), { waitSeconds: 0, groupBy: ["host"] });
     await start();
     await post(Array.from({ length: 70 }, (_, number) => fires(org, `h${number}`)));
@@ -424,7 +424,7 @@ describeOnEachStore((store) => {
     expect(new Set(sent.map(({ id }) => id)).size).toBe(70);
   });
 
-  test("an organisation with many channels that hang has a few attempts at once, and does not hide the others", async () => {
+  test("limits concurrent attempts of an organisation with many hanging channels, and delivers for the others", async () => {
     const [many, one] = [
       await notifiedOrg(database.tables(), { waitSeconds: 0 }),
       await notifiedOrg(database.tables(), { waitSeconds: 0 }),
@@ -455,7 +455,7 @@ describeOnEachStore((store) => {
     expect((await findWaitingChannels(db, new Date(nowMs), 100, [])).length).toBeGreaterThanOrEqual(8);
   });
 
-  test("what is old is forgotten, and what waited for a day has failed", async () => {
+  test("deletes old deliveries, and marks those that waited for a day as failed", async () => {
     const { orgId, channelId } = await notifiedOrg(database.tables());
     const db = database.tables<Tables>();
     const day = 24 * 3600_000;
@@ -481,8 +481,8 @@ describeOnEachStore((store) => {
     ]);
   });
 
-  describe("a tenant with many alerts and a receiver that hangs", () => {
-    test("holds up no message of another, and its own wait within bounds", async () => {
+  describe("a tenant with many alerts and a hanging receiver", () => {
+    test("delays no message of another, and its own queue is limited", async () => {
       const count = Number(process.env["NOTIFICATION_ALERTS"] ?? 600);
       const [many, one] = [
         await notifiedOrg(database.tables(), { waitSeconds: 0, groupBy: ["host"] }),

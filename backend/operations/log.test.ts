@@ -9,7 +9,7 @@ function lines() {
   return { log, written };
 }
 
-test("values of a failed statement are not logged, whichever way its error gets there", async () => {
+test("never logs values of a failed statement, whatever contains its error", async () => {
   const { log, written } = lines();
   const secret = "$argon2id$v=19$m=19456,t=2,p=1$c2VjcmV0$aGFzaA";
   // Database drivers may attach the statement and its values to the error. PostgreSQL's puts a row's values into `detail`.
@@ -35,7 +35,7 @@ test("values of a failed statement are not logged, whichever way its error gets 
   await app.close();
 });
 
-test("an error that is its own cause, and a thrown thing that is none, are logged", () => {
+test("logs an error that is its own cause, and a thrown value that is no error", () => {
   const { log, written } = lines();
   const error = new Error("round and round");
   error.cause = error;

@@ -83,28 +83,28 @@ async function failure(posting: Promise<unknown>): Promise<RequestFailed> {
   return error as RequestFailed;
 }
 
-test("a post reaches the receiver whose certificate matches the name, at the address that was validated", async () => {
+test("a request reaches the receiver whose certificate matches the name, at the validated address", async () => {
   const there = await receiver("127.0.0.2", (_request, response) => response.end("thank you"));
   const answer = await post(outgoing(), `https://backend.test:${there.port}/hook?a=b`, { "x-one": "1" });
   expect(answer).toEqual({ status: 200, text: "", retryAfterMs: undefined });
   expect([there.requests, there.bodies]).toEqual([[`POST /hook?a=b backend.test:${there.port}`], ["said"]]);
 });
 
-test("each post has a connection of its own", async () => {
+test("each request uses its own connection", async () => {
   const there = await receiver("127.0.0.2", (_request, response) => response.end());
   const out = outgoing();
   for (let n = 0; n < 3; n += 1) await post(out, `https://backend.test:${there.port}/`);
   expect(there.connections).toBe(3);
 });
 
-test("a certificate that no trusted authority has signed ends the request before anything is sent", async () => {
+test("rejects a certificate of an untrusted authority before it sends anything", async () => {
   const there = await receiver("127.0.0.2", (_request, response) => response.end());
   const { message, retry } = await failure(post(outgoing({ caFile: undefined }), `https://backend.test:${there.port}/`));
   expect([message, retry]).toEqual(["no response: UNABLE_TO_VERIFY_LEAF_SIGNATURE", true]);
   expect(there.requests).toEqual([]);
 });
 
-test("a name that leads to a forbidden address is refused without a connection, in the words for a name that there is not", async () => {
+test("rejects a name that resolves to a forbidden address without a connection, like an unknown name", async () => {
   leads = [["127.0.0.1"]];
   const there = await receiver("127.0.0.1", (_request, response) => response.end());
   const forbidden = await failure(post(outgoing(), `https://backend.test:${there.port}/`));
@@ -114,7 +114,7 @@ test("a name that leads to a forbidden address is refused without a connection, 
   expect([names.asked.includes("backend.test"), there.connections]).toEqual([true, 0]);
 });
 
-test("a name that leads elsewhere when the connection is made is refused then", async () => {
+test("rejects a name that resolves to another address when the connection is made", async () => {
   const { port, forbidden } = await receivers();
   leads = [["127.0.0.2"], ["127.0.0.1"]];
   const out = outgoing();
@@ -123,7 +123,7 @@ test("a name that leads elsewhere when the connection is made is refused then", 
   expect(forbidden.connections).toBe(0);
 });
 
-test("of a name that leads to both, the forbidden address is not tried", async () => {
+test("does not try the forbidden one of two addresses", async () => {
   const { port, forbidden } = await receivers();
   leads = [["127.0.0.1", "127.0.0.2"]];
   expect((await post(outgoing(), `https://backend.test:${port}/`)).status).toBe(200);
@@ -131,7 +131,7 @@ test("of a name that leads to both, the forbidden address is not tried", async (
 });
 
 test.each(["127.0.0.1", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "169.254.169.254", "10.0.0.1"])(
-  "https://%s, forbidden by itself, is refused for good and without a connection",
+  "rejects https://%s, which is forbidden itself, permanently and without a connection",
   async (host) => {
     const there = await receiver("127.0.0.1", (_request, response) => response.end());
     const { message, retry } = await failure(post(outgoing(), `https://${host}:${there.port}/`));
@@ -140,12 +140,12 @@ test.each(["127.0.0.1", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "[::1
   },
 );
 
-test("plain http and credentials in the URL are refused for good", async () => {
+test("rejects plain http and credentials in the URL permanently", async () => {
   for (const url of ["http://backend.test/", "https://user:password@backend.test/", "ftp://backend.test/"])
     expect((await failure(post(outgoing(), url))).retry).toBe(false);
 });
 
-test.each([301, 302, 303, 307, 308])("a redirect with %i is an answer, and is not followed", async (status) => {
+test.each([301, 302, 303, 307, 308])("returns a redirect with %i and does not follow it", async (status) => {
   const forbidden = await receiver("127.0.0.1", (_request, response) => response.end());
   const locations = ["https://169.254.169.254/latest/meta-data/", `https://127.0.0.1:${forbidden.port}/`];
   for (const location of locations) {
@@ -156,7 +156,7 @@ test.each([301, 302, 303, 307, 308])("a redirect with %i is an answer, and is no
   expect(forbidden.connections).toBe(0);
 });
 
-test("a receiver, a name server and an answer without end are given up", async () => {
+test("times out on a silent receiver, a silent name server and an endless response", async () => {
   const silent = await receiver("127.0.0.2", () => undefined);
   const hurried = outgoing({ timeoutMs: 300 });
   expect((await failure(post(hurried, `https://backend.test:${silent.port}/`))).message).toBe("no response in time");
@@ -178,12 +178,12 @@ test("a receiver, a name server and an answer without end are given up", async (
   expect([status, text.length]).toEqual([500, MAX_RECEIVER_RESPONSE_BYTES]);
 });
 
-test("a success counts from its head on, whatever its body does", async () => {
+test("reports success after the response's head, whatever its body does", async () => {
   const slow = await receiver("127.0.0.2", (_request, response) => response.writeHead(202).write("a"));
   expect((await post(outgoing(), `https://backend.test:${slow.port}/`)).status).toBe(202);
 });
 
-test("Retry-After is read in both forms, and an hour is the most", async () => {
+test("parses Retry-After in both formats, up to an hour", async () => {
   const values = ["7", "86400", new Date(Date.now() + 90_000).toUTCString(), "soon"];
   const there = await receiver("127.0.0.2", (_request, response) => response.writeHead(429, { "retry-after": values.shift() }).end());
   const read: (number | undefined)[] = [];
@@ -193,7 +193,7 @@ test("Retry-After is read in both forms, and an hour is the most", async () => {
   expect(read[2]).toBeLessThanOrEqual(90_000);
 });
 
-test("through an outgoing proxy, the tunnel is requested to the address that was validated, and never to a forbidden one", async () => {
+test("requests the proxy's tunnel to the validated address, and never to a forbidden one", async () => {
   const there = await receiver("127.0.0.1", (_request, response) => response.end());
   const proxy = await outgoingProxy(there.port);
   open.push(proxy.close);
@@ -208,7 +208,7 @@ test("through an outgoing proxy, the tunnel is requested to the address that was
   expect(proxy.asked).toHaveLength(1);
 });
 
-test("well-known receivers are asked for by name, also where names of the internet do not resolve; NO_PROXY is heeded", async () => {
+test("sends well-known receivers' names to the proxy, even if the local DNS cannot resolve them, and respects NO_PROXY", async () => {
   const there = await receiver("127.0.0.2", (_request, response) => response.end());
   const proxy = await outgoingProxy(there.port, "403 Forbidden");
   open.push(proxy.close);

@@ -5,7 +5,7 @@ import { PermittedAddresses } from "./permitted-addresses.ts";
 const plain = new PermittedAddresses([], () => []);
 
 test.each(["1.1.1.1", "8.8.8.8", "100.63.255.255", "100.128.0.1", "172.15.0.1", "172.32.0.1", "2606:4700:4700::1111", "2a00:1450:4001::1"])(
-  "%s, an address of the internet, is permitted",
+  "permits %s, an address of the internet",
   (address) => expect(plain.permits(address)).toBe(true),
 );
 
@@ -53,15 +53,15 @@ test.each([
   ["localhost", "no address"],
   ["", "no address"],
   ["1.1.1", "no address"],
-])("%s, %s, is refused", (address) => expect(plain.permits(address)).toBe(false));
+])("rejects %s, %s", (address) => expect(plain.permits(address)).toBe(false));
 
-test("IPv4 addresses of the internet are reached through NAT64 as well", () => {
+test("permits IPv4 addresses of the internet through NAT64 as well", () => {
   for (const address of ["64:ff9b::8.8.8.8", "64:ff9b::808:808", "64:ff9b::1.0.0.1", "64:ff9b::100:1"]) {
     expect([address, plain.permits(address)]).toEqual([address, true]);
   }
 });
 
-test("networks that the operator lists are permitted, in both spellings of IPv4, and nothing next to them", () => {
+test("permits the operator's networks, in both spellings of IPv4, and no neighbouring address", () => {
   const some = new PermittedAddresses(["10.1.0.0/16", "127.0.0.1", "fd12::/16"], () => []);
   for (const address of ["10.1.2.3", "::ffff:10.1.2.3", "64:ff9b::10.1.2.3", "127.0.0.1", "fd12::1", "1.1.1.1"])
     expect([address, some.permits(address)]).toEqual([address, true]);
@@ -69,7 +69,7 @@ test("networks that the operator lists are permitted, in both spellings of IPv4,
     expect([address, some.permits(address)]).toEqual([address, false]);
 });
 
-test("this machine's own public address is refused: its firewall lets it through to itself", () => {
+test("rejects this machine's own public address, which its firewall permits to itself", () => {
   const machine = new PermittedAddresses([], () => ["1.2.3.4", "2a00:1450::1"]);
   expect(["1.2.3.4", "::ffff:1.2.3.4", "2a00:1450::1", "1.2.3.5"].map((address) => machine.permits(address))).toEqual([
     false,

@@ -88,7 +88,7 @@ describe("the query routes", () => {
 
   const get = (url: string) => app.inject({ method: "GET", url });
 
-  it("hand over the organisation of the session, the last hour and 100 rows by default", async () => {
+  it("default to the organisation of the session, the last hour and 100 rows", async () => {
     const answer = await get("/query/logs");
     expect([answer.statusCode, answer.json(), answer.headers["link"]]).toEqual([200, [row], undefined]);
     await get("/query/traces");
@@ -98,7 +98,7 @@ describe("the query routes", () => {
     }
   });
 
-  it("read every parameter of logs", async () => {
+  it("parse every parameter of logs", async () => {
     await get(
       "/query/logs?source=s&level=Error&q=%25x'&not_q=y&not_q=z&regex=a%2Bb&regex=c&not_regex=d&not_label.n=%26&host_id=h&node=n&limit=7&label.a=1&label.b.c=x%3Dy&label.b.c=z&start=2026-11-21T10:00:00.5%2B02:00&end=2026-11-21t11:59:60.1234567891Z",
     );
@@ -179,14 +179,14 @@ describe("the query routes", () => {
     ["/query/traces?error=maybe", "error"],
     ["/query/traces?trace_id=", "trace_id"],
     ["/query/traces?trace_id=0af7651916cd43dd8448eb211c80319c00", "trace_id"],
-  ])("refuse %s, naming %s", async (url, name) => {
+  ])("reject %s, naming %s", async (url, name) => {
     const answer = await get(url);
     expect(answer.statusCode).toBe(400);
     expect(answer.json()).toEqual({ error: "invalid_parameter", message: expect.stringContaining(name) });
     expect(asked).toEqual([]);
   });
 
-  it("lead to the next page with a Link that keeps the filters and the range", async () => {
+  it("return a Link to the next page that keeps the filters and the range", async () => {
     next = { time: 1_795_262_400_123_456_789n, id: 18_446_744_073_709_551_615n };
     const answer = await get("/query/logs?label.a=%26&q=a%20b&limit=2");
     const [, url] = /^<(\/query\/logs\?[^>]*)>; rel="next"$/.exec(String(answer.headers["link"])) ?? [];
@@ -201,7 +201,7 @@ describe("the query routes", () => {
     });
   });
 
-  it("keep a search for a trace id unbounded on its next page", async () => {
+  it("keep a search for a trace id without a range on its next page", async () => {
     next = { time: 5n, id: 6n };
     const answer = await get("/query/traces?trace_id=0af7651916cd43dd8448eb211c80319c");
     await get(/<(.*)>/.exec(String(answer.headers["link"]))?.[1] ?? "");

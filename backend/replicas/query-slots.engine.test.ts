@@ -77,22 +77,18 @@ describe.skipIf(!postgresBinaries)(`query slots of replicas on one database${pos
     return { end: resolve, all };
   }
 
-  test.each([1, 2, 4])(
-    "with %i replicas as many queries of an organisation run at once as with one",
-    { timeout: TIMEOUT_MS },
-    async (count) => {
-      await start(count);
-      await Promise.all(replicas.flatMap(({ queue }) => Array.from({ length: 40 }, () => query(queue))));
-      expect([most, ended]).toEqual([LIMIT, 40 * count]);
-      // All slots are of use to a replica that gets all queries.
-      most = 0;
-      const [{ queue } = { queue: undefined }] = replicas;
-      if (queue) await Promise.all(Array.from({ length: 20 }, () => query(queue)));
-      expect(most).toBe(LIMIT);
-    },
-  );
+  test.each([1, 2, 4])("%i replicas run as many concurrent queries of an organisation as one", { timeout: TIMEOUT_MS }, async (count) => {
+    await start(count);
+    await Promise.all(replicas.flatMap(({ queue }) => Array.from({ length: 40 }, () => query(queue))));
+    expect([most, ended]).toEqual([LIMIT, 40 * count]);
+    // All slots are of use to a replica that gets all queries.
+    most = 0;
+    const [{ queue } = { queue: undefined }] = replicas;
+    if (queue) await Promise.all(Array.from({ length: 20 }, () => query(queue)));
+    expect(most).toBe(LIMIT);
+  });
 
-  test("a backlog at one replica does not keep the slots from another", { timeout: TIMEOUT_MS }, async () => {
+  test("a backlog at one replica does not block the slots of another", { timeout: TIMEOUT_MS }, async () => {
     await start(2);
     const [busy, late] = replicas.map(({ queue }) => queue) as [FairQueue, FairQueue];
     const stop = new AbortController();
@@ -107,7 +103,7 @@ describe.skipIf(!postgresBinaries)(`query slots of replicas on one database${pos
     expect(most).toBe(LIMIT);
   });
 
-  test("slots of a replica that was killed are free once it is gone, and not before", { timeout: TIMEOUT_MS }, async () => {
+  test("releases slots of a killed replica once its lease has expired, not before", { timeout: TIMEOUT_MS }, async () => {
     await start(2);
     const [killed, other] = replicas as [(typeof replicas)[number], (typeof replicas)[number]];
     const held = endless(killed.queue, LIMIT);
@@ -121,20 +117,16 @@ describe.skipIf(!postgresBinaries)(`query slots of replicas on one database${pos
     await held.all;
   });
 
-  test(
-    "slots of a replica that was killed are removed, also those of an organisation that no one queries",
-    { timeout: TIMEOUT_MS },
-    async () => {
-      const killed = randomUUID();
-      await seen(killed, 11);
-      await sql`INSERT INTO query_slots VALUES (${`logs:${randomUUID()}`}, 1, ${killed}::uuid)`.execute(db);
-      await start(1);
-      const left = async () => (await sql`SELECT FROM query_slots WHERE replica = ${killed}::uuid`.execute(db)).rows.length;
-      await expect.poll(left, { timeout: TIMEOUT_MS }).toBe(0);
-    },
-  );
+  test("deletes slots of a killed replica, also of an organisation without queries", { timeout: TIMEOUT_MS }, async () => {
+    const killed = randomUUID();
+    await seen(killed, 11);
+    await sql`INSERT INTO query_slots VALUES (${`logs:${randomUUID()}`}, 1, ${killed}::uuid)`.execute(db);
+    await start(1);
+    const left = async () => (await sql`SELECT FROM query_slots WHERE replica = ${killed}::uuid`.execute(db)).rows.length;
+    await expect.poll(left, { timeout: TIMEOUT_MS }).toBe(0);
+  });
 
-  test("while the database is frozen each replica runs its equal part, and shares again afterwards", { timeout: TIMEOUT_MS }, async () => {
+  test("each replica runs its equal share while the database is frozen, and shares again afterwards", { timeout: TIMEOUT_MS }, async () => {
     await start(4);
     server.freeze();
     try {

@@ -59,7 +59,7 @@ describe.skipIf(!postgresBinaries)(`replicas on one database${postgresBinaries ?
     sql`INSERT INTO replicas VALUES (${id}::uuid, now() - make_interval(secs => ${ageS}), '{}')
       ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at`.execute(db);
 
-  test("of many that claim the same bodies at once, one gets each", async () => {
+  test("gives each body to one of many concurrent claimants", async () => {
     const replicas = Array.from({ length: 4 }, () => new BodyClaims({ db, replicaId: randomUUID(), log, patienceMs: 50_000 }));
     const bodies = Array.from({ length: 300 }, (_, index) => `at once ${index}`);
     const claims = await Promise.all(replicas.map((claiming) => Promise.all(bodies.map((body) => claiming.claim(body)))));
@@ -67,7 +67,7 @@ describe.skipIf(!postgresBinaries)(`replicas on one database${postgresBinaries ?
     await Promise.all(replicas.map((claiming) => claiming[Symbol.asyncDispose]()));
   });
 
-  test("a claim is taken over when its replica is gone, and not while it may be storing", async () => {
+  test("takes over a claim if its replica is gone, but not while it may be storing", async () => {
     const [owner, other] = [randomUUID(), randomUUID()];
     await using first = new BodyClaims({ db, replicaId: owner, log });
     await using second = new BodyClaims({ db, replicaId: other, log });
@@ -83,7 +83,7 @@ describe.skipIf(!postgresBinaries)(`replicas on one database${postgresBinaries ?
     expect([await second.claim("body"), await first.claim("body")]).toEqual(["ours", "another replica's"]);
   });
 
-  test("while the database is frozen bodies are stored without a claim, and claims go on afterwards", async () => {
+  test("stores bodies without a claim while the database is frozen, and claims again afterwards", async () => {
     await using frozen = new BodyClaims({ db, replicaId: randomUUID(), log });
     await using other = new BodyClaims({ db, replicaId: randomUUID(), log });
     expect(await frozen.claim("before")).toBe("ours");
@@ -99,7 +99,7 @@ describe.skipIf(!postgresBinaries)(`replicas on one database${postgresBinaries ?
     await expect.poll(async () => await other.claim("before"), { timeout: 40_000 }).toBe("another replica's");
   });
 
-  test.each([1, 2, 4])("with %i replicas the parts of a limit add up to the whole limit, and follow the demand", async (count) => {
+  test.each([1, 2, 4])("the shares of a limit of %i replicas add up to the limit, and follow the demand", async (count) => {
     await sql`DELETE FROM replicas`.execute(db);
     const reportEveryMs = 50;
     const replicas = await Promise.all(Array.from({ length: count }, () => SharedReplicas.open({ db, reportEveryMs })));
@@ -125,7 +125,7 @@ describe.skipIf(!postgresBinaries)(`replicas on one database${postgresBinaries ?
     await Promise.all(replicas.map((replica) => replica[Symbol.asyncDispose]()));
   });
 
-  test("series that another replica counted use up the limit here", async () => {
+  test("counts series that another replica received towards the limit", async () => {
     const orgId = randomUUID();
     const key = newHashKey(Buffer.from("shared"));
     const series = [1, 2].map(() => new ActiveSeries({ limitOf: () => 1000, key }));

@@ -40,12 +40,12 @@ async function everything(match: string): Promise<Series[]> {
   return ((await answer.json()) as { data: Series[] }).data;
 }
 
-test("samples are stored with the key's org, host and node", async () => {
+test("stores samples with the key's org, host and node", async () => {
   expect(await ingest("plain", 'up{job="x"} 1\n')).toEqual({ accepted: 1, dropped: {} });
   expect(await series("plain")).toEqual([{ __name__: "up", job: "x", org_id: "plain", host_id: "host-of-plain", node: "node-of-plain" }]);
 });
 
-test("no spelling of another tenant's labels gets a sample anywhere but into the key's tenant", async () => {
+test("no spelling of another tenant's labels stores a sample outside the key's tenant", async () => {
   const spoofs = [
     'spoof{org_id="victim",host_id="h",node="n"} 1',
     'spoof{"org_id"="victim"} 2',
@@ -71,7 +71,7 @@ test("no spelling of another tenant's labels gets a sample anywhere but into the
   expect(await series("victim")).toEqual([]);
 });
 
-test("a key without a node name cannot be given one by the body, and an org is never empty", async () => {
+test("a body cannot set the node name of a key without one, and an org is never empty", async () => {
   const withKey = (key: SigningKey) =>
     createExpositionIngest(store, KEPT)(key, Buffer.from('nameless{node="other"} 1\n'), { receivedAt: new Date() });
   await withKey(keyOf("nameless", { node: "" }));
@@ -79,7 +79,7 @@ test("a key without a node name cannot be given one by the body, and an org is n
   await expect(withKey(keyOf(""))).rejects.toThrow("without org_id");
 });
 
-test("names that look like flags of the request stay names", async () => {
+test("keeps names that look like request parameters as names", async () => {
   await ingest("odd", 'up{extra_label="org_id=victim",timestamp="5"} 1\n');
   await createExpositionIngest(store, KEPT)(keyOf("odd", { node: "a=b&extra_label=org_id=victim" }), Buffer.from("other 1\n"), {
     receivedAt: new Date(),
@@ -88,7 +88,7 @@ test("names that look like flags of the request stay names", async () => {
   expect(await series("victim")).toEqual([]);
 });
 
-test("one bad line refuses the body by its number, and nothing of it is stored", async () => {
+test("rejects a body with the number of its bad line, and stores nothing of it", async () => {
   const body = `good_one 1\n# comment\n${"good_two 2\n".repeat(20_000)}bad line here\ngood_three 3\n`;
   await expect(ingest("careful", body)).rejects.toMatchObject({
     code: "invalid_payload",
@@ -98,7 +98,7 @@ test("one bad line refuses the body by its number, and nothing of it is stored",
   expect(await series("careful")).toEqual([]);
 });
 
-test("what the engine would drop in silence is counted by reason, the rest is stored", async () => {
+test("counts samples by reason that the engine would silently drop, and stores the rest", async () => {
   const now = Date.now();
   const day = 86_400_000;
   const many = Array.from({ length: 37 }, (_, index) => `l${index}="v"`).join(",");
@@ -129,14 +129,14 @@ test("what the engine would drop in silence is counted by reason, the rest is st
   expect((await series("counted")).map(({ __name__ }) => __name__)).toEqual(["kept", "kept"]);
 });
 
-test("a time of 0 is long ago, not now", async () => {
+test("reads a timestamp of 0 as 1970, not as now", async () => {
   const lines = ["zero 1 0", 'zero{spelled="00"} 1 00', "zero 1 -0.0", "zero 1 0.0004", 'zero{a="b"} 1 0 # {trace_id="x"} 1', "now 1"];
   expect(await ingest("epoch", lines.join("\r\n"))).toEqual({ accepted: 1, dropped: { time_zero: 5 } });
   expect((await series("epoch")).map(({ __name__ }) => __name__)).toEqual(["now"]);
   await expect(ingest("epoch", "zero 1 0 x\n")).rejects.toMatchObject({ code: "invalid_payload" });
 });
 
-test("the same body again is the same samples: lines without a time get the time of receipt", async () => {
+test("stores a repeated body as the same samples, if lines have no time, with the time of receipt", async () => {
   const receivedAt = new Date();
   for (let again = 0; again < 3; again += 1) await ingest("again", `timed 1 ${receivedAt.getTime() - 1000}\nuntimed 2\n`, receivedAt);
   await engine.flush();
@@ -177,7 +177,7 @@ function bodyOf(bytes: number): Buffer {
   return Buffer.from(line.repeat(Math.ceil(bytes / line.length)));
 }
 
-test("huge bodies of one organisation wait for each other, and bodies of other organisations do not wait for them", async () => {
+test("huge bodies of one organisation wait for each other, and not those of other organisations", async () => {
   const { writes, answer, send } = heldStore();
   const huge = () => bodyOf(4.5 * 1024 * 1024);
   const flood = [send("red", huge()), send("red", huge()), send("red", huge())];
@@ -189,7 +189,7 @@ test("huge bodies of one organisation wait for each other, and bodies of other o
   expect(writes.slice(4)).toEqual(["red", "red"]);
 });
 
-test("of large bodies three of an organisation are under way, so that the engine need not wait for the next; others find a place", async () => {
+test("sends three large bodies of an organisation at a time, so that the engine stays busy, and leaves slots to others", async () => {
   const { writes, answer, send } = heldStore();
   const large = () => bodyOf(1.2 * 1024 * 1024);
   const flood = Array.from({ length: 5 }, () => send("red", large()));
@@ -201,7 +201,7 @@ test("of large bodies three of an organisation are under way, so that the engine
   expect(writes.slice(6)).toEqual(["red", "red"]);
 });
 
-test("a body over the limit of active series is refused whole, and stored once there is room", async () => {
+test("rejects a body above the limit of active series, and stores it once there is space", async () => {
   let limit = 3;
   const activeSeries = new ActiveSeries({ limitOf: (orgId) => (orgId === "limited" ? limit : 0), key: { k0: 3, k1: 4 } });
   const send = createExpositionIngest(store, { ...KEPT, activeSeries });

@@ -24,7 +24,7 @@ async function validate(text: string | Buffer) {
   }
 }
 
-describe("what is exposition text", () => {
+describe("exposition text", () => {
   test.each([
     "up 1",
     `up 1 ${NOW}`,
@@ -49,7 +49,7 @@ describe("what is exposition text", () => {
     '{a="b","my.metric"} 1',
     'up{"quoted"="x"} 1',
     'up{a="żółw 🐢"} 1',
-  ])("%s is one sample", async (line) => {
+  ])("%s is parsed as one sample", async (line) => {
     const kept = line.endsWith("NaN") ? { accepted: 0, dropped: { not_a_number: 1 } } : { accepted: 1, dropped: {} };
     for (const body of [line, `${line}\n`, `${line}\r\n`]) expect(await validate(body)).toMatchObject(kept);
   });
@@ -85,7 +85,7 @@ describe("what is exposition text", () => {
     '{"error": "not json either"}',
     "up 1\r",
     "<html>",
-  ])("%j is not", async (line) => {
+  ])("%j is rejected", async (line) => {
     expect(await validate(`fine 1\n${line === "up 1\r" ? "up 1\r\r" : line}\nfine 2\n`)).toMatchObject({ line: 2 });
   });
 
@@ -95,28 +95,28 @@ describe("what is exposition text", () => {
     expect(await validate("")).toMatchObject({ accepted: 0 });
   });
 
-  test.each(["up 1\n", "# HELP up x\n", " x"])("%j after # EOF is refused, while blank lines are accepted", async (rest) => {
+  test.each(["up 1\n", "# HELP up x\n", " x"])("%j after # EOF is rejected, and blank lines are accepted", async (rest) => {
     const plain = "# EOFs, # EOF x and # eof are comments\n# EOF x\nup 1\n# EOF\n\r\n \n";
     expect(await validate(plain)).toMatchObject({ accepted: 1 });
     expect(await validate(plain + rest)).toMatchObject({ line: 7, reason: "line 7: text after # EOF, which ends the text" });
   });
 
-  test("a line that is not UTF-8 is named", async () => {
+  test("reports the number of a line that is not UTF-8", async () => {
     const bad = Buffer.concat([Buffer.from('up 1\nup{a="'), Buffer.from([0xc3, 0x28]), Buffer.from('"} 1\n')]);
     expect(await validate(bad)).toEqual({ line: 2, reason: "line 2: not UTF-8" });
   });
 
-  test("a line above the engine's limit is refused", async () => {
+  test("rejects a line above the engine's limit", async () => {
     expect(await validate(`up 1\nup{a="${"x".repeat(300_000)}"} 1\n`)).toMatchObject({ line: 2 });
   });
 
-  test("exemplars and a plus sign are blanked in place, so that the engine reads the sample", async () => {
+  test("replaces exemplars and plus signs with blanks, so that the engine reads the sample", async () => {
     const { body } = (await validate('c_total 5 # {trace_id="x"} 1\nup{a="b"} +7 +1700000000000 # {b="c"} 1\n')) as { body: string };
     expect(body.replaceAll(/ +/g, " ")).toBe('c_total 5 \nup{a="b"} 7 1700000000000 \n');
     expect(body).toHaveLength('c_total 5 # {trace_id="x"} 1\nup{a="b"} +7 +1700000000000 # {b="c"} 1\n'.length);
   });
 
-  test("large bodies are validated in slices and the line number stays right", async () => {
+  test("validates large bodies in slices with correct line numbers", async () => {
     const line = 'http_requests_total{method="GET",handler="/api/v1/things",instance="10.0.0.1:8080"} 1027 1700000000000\n';
     expect(await validate(`${line.repeat(60_000)}bad line\n`)).toMatchObject({ line: 60_001 });
   });
@@ -204,7 +204,7 @@ describe("compared with the engine itself", () => {
     expect(answer.status).toBe(204);
   }
 
-  test("every line that passes is a row of the engine, and what it drops is counted by the same reason", async () => {
+  test("the engine stores every accepted line, and drops samples for the counted reasons", async () => {
     const lines = fc.sample(anyLine, { numRuns: 9000, seed: 7 });
     const long = "x".repeat(5000);
     const many = Array.from({ length: 38 }, (_, index) => `l${index}="v"`).join(",");
@@ -249,7 +249,7 @@ describe("compared with the engine itself", () => {
     );
   });
 
-  test("every line that is refused is invalid to the engine too, save where this reading is stricter on purpose", async () => {
+  test("the engine rejects every rejected line too, except where this parser is stricter on purpose", async () => {
     const refused: string[] = [];
     for (const line of fc.sample(fc.oneof(mutated, soup), { numRuns: 6000, seed: 11 })) {
       const result = await validate(line);
@@ -261,7 +261,7 @@ describe("compared with the engine itself", () => {
     await vi.waitFor(async () => expect((await invalid()) - before).toBe(refused.length), { timeout: 50_000, interval: 100 });
   });
 
-  test("every line of the valid generator passes", async () => {
+  test("accepts every line of the valid generator", async () => {
     for (const line of fc.sample(validLine, { numRuns: 2000, seed: 3 })) {
       expect([line, await validate(line)]).toMatchObject([line, { dropped: {} }]);
     }

@@ -65,13 +65,13 @@ function leftOf(body: string): number {
   }
 }
 
-it("lines as programs write them are passed by the kernel, samples, comments and empty ones", () => {
+it("the kernel accepts lines as programs write them: samples, comments and empty lines", () => {
   expect(leftOf(WHOLE)).toBe(0);
   kernel.skip(0);
   expect([kernel.lines, kernel.samples]).toEqual([5, 3]);
 });
 
-it("texts made at random, odd and damaged, have the same result", { timeout: 3_600_000 }, async () => {
+it("random, odd and damaged texts have the same result", { timeout: 3_600_000 }, async () => {
   const counts = { lines: 0, left: 0 };
   for (let index = 0; index < DOCUMENTS; index += 1) {
     const random = new Random(SEED * 1_000_003 + index);
@@ -93,7 +93,7 @@ it("texts made at random, odd and damaged, have the same result", { timeout: 3_6
   expect(counts.left).toBe(0);
 });
 
-it("a text cut off at any byte, or with any byte replaced, has the same result", { timeout: 300_000 }, async () => {
+it("a text that is truncated at any byte, or with any byte replaced, has the same result", { timeout: 300_000 }, async () => {
   const whole = Buffer.from(WHOLE);
   let good = 0;
   for (let at = 0; at <= whole.length; at += 1) {
@@ -107,7 +107,7 @@ it("a text cut off at any byte, or with any byte replaced, has the same result",
   expect(good).toBeGreaterThan(1000);
 });
 
-it("what lay in the kernel's memory before changes nothing, and nothing is read behind the text", () => {
+it("earlier memory of the kernel changes nothing, and it reads nothing beyond the text", () => {
   const random = new Random(SEED);
   const rest = ['",a="b"} 1 1795262400123\n', "0123456789", 'aaaa="', "\n\n\n\n", '\\"'].map((each) => each.repeat(60));
   for (let index = 0; index < 2000; index += 1) {
@@ -125,7 +125,7 @@ it("what lay in the kernel's memory before changes nothing, and nothing is read 
   }
 });
 
-it("bytes of any kind have the same result", async () => {
+it("any bytes have the same result", async () => {
   const random = new Random(SEED);
   let good = 0;
   for (let index = 0; index < DOCUMENTS / 2; index += 1) {
@@ -136,7 +136,7 @@ it("bytes of any kind have the same result", async () => {
   expect(good).toBeLessThan(DOCUMENTS / 10);
 });
 
-it("a text of many slices has the same result, also with lines that are longer than a slice", { timeout: 300_000 }, async () => {
+it("a text of many slices has the same result, even with lines longer than a slice", { timeout: 300_000 }, async () => {
   const line = `http_requests_total{method="GET",handler="/api/v1/things",instance="10.0.0.1:8080"} 1027 ${NOW}\n`;
   const long = (bytes: number) => `up{a="${"x".repeat(bytes)}"} 1\n`;
   const digits = `up ${"0".repeat(256 * 1024)} 1\n`;
@@ -146,7 +146,7 @@ it("a text of many slices has the same result, also with lines that are longer t
   expect(kernel.memoryBytes).toBeLessThanOrEqual(1024 * 1024);
 });
 
-it("a kernel of other sources is refused when it is opened", () => {
+it("rejects a kernel of other sources when it is opened", () => {
   const empty = Buffer.from([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0]);
   expect(() => new PlainLines(empty)).toThrow("the kernel was compiled of other sources: it has no lines");
 });

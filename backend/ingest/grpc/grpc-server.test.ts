@@ -91,13 +91,13 @@ async function call(message: Buffer, options: CallOptions = {}): Promise<Buffer 
   return result;
 }
 
-test.each(["logs.v1.LogsService", "trace.v1.TraceService", "metrics.v1.MetricsService"])("%s takes messages", async (service) => {
+test.each(["logs.v1.LogsService", "trace.v1.TraceService", "metrics.v1.MetricsService"])("accepts messages as %s", async (service) => {
   const message = Buffer.from(`for ${service}`);
   expect(await call(message, { path: `/opentelemetry.proto.collector.${service}/Export` })).toEqual(Buffer.alloc(0));
   expect(received).toEqual([message]);
 });
 
-test("a large message, a compressed one and an empty one arrive whole", async () => {
+test("receives a large, a compressed and an empty message whole", async () => {
   const message = Buffer.alloc(5 * MIB, "text that repeats ");
   expect(await call(message)).toEqual(Buffer.alloc(0));
   expect(await call(message, { isCompressed: true })).toEqual(Buffer.alloc(0));
@@ -106,7 +106,7 @@ test("a large message, a compressed one and an empty one arrive whole", async ()
   expect(handler.budget.heldBytes).toBe(0);
 });
 
-test("what was not stored is a partial success", async () => {
+test("returns a partial success for records that were not stored", async () => {
   ingest = async () => ({ accepted: 1, dropped: { too_old: 2 } });
   const answer = await call(Buffer.from("x"));
   expect(answer).toBeInstanceOf(Buffer);
@@ -121,7 +121,7 @@ test.each([
   ["storage_unavailable", 14, 2],
   ["invalid_payload", 3, undefined],
   ["batch_too_large", 8, undefined],
-] as const)("%s is status %i, with RetryInfo if it may be sent again", async (code, status, retryAfterS) => {
+] as const)("maps %s to status %i, with RetryInfo if it is retryable", async (code, status, retryAfterS) => {
   ingest = async () => await Promise.reject(new ApiError(code, "wörds, 100 %", retryAfterS === undefined ? {} : { retryAfterS }));
   const error = (await call(Buffer.from("x"))) as ServiceError;
   expect([error.code, error.details]).toEqual([status, "wörds, 100 %"]);
@@ -130,7 +130,7 @@ test.each([
   expect([details.includes("google.rpc.RetryInfo"), details.includes(delay)]).toEqual(Array(2).fill(retryAfterS !== undefined));
 });
 
-test("a call through a trusted proxy comes from the address that the proxy names, and from no other", async () => {
+test("uses the client address that a trusted proxy reports, and ignores other proxies", async () => {
   const forwardedFor = { forwardedFor: "192.0.2.9, 198.51.100.7" };
   await call(Buffer.from("x"), forwardedFor);
   expect(callers).toEqual(["127.0.0.1"]);
@@ -141,13 +141,13 @@ test("a call through a trusted proxy comes from the address that the proxy names
   expect(callers).toEqual(["127.0.0.1", "198.51.100.7"]);
 });
 
-test("a wrong token, method or type has its status", async () => {
+test("returns the matching status for a wrong token, method or type", async () => {
   expect(await call(Buffer.from("x"), { token: "other" })).toMatchObject({ code: 16 });
   expect(await call(Buffer.from("x"), { path: "/grpc.health.v1.Health/Check" })).toMatchObject({ code: 12 });
   expect(received).toEqual([]);
 });
 
-test("nothing of a call is waited for before its sender is known, and a message beyond the limit is refused by its head", async () => {
+test("authenticates before it waits for a message, and rejects a message above the limit by its head", async () => {
   const session = connect(`http://${address}`);
   const open = (token: string, coding?: string): ClientHttp2Stream => {
     const headers = { ":method": "POST", ":path": LOGS, "content-type": "application/grpc", te: "trailers", "x-api-key": token };
@@ -188,7 +188,7 @@ test("nothing of a call is waited for before its sender is known, and a message 
   await once(session, "close");
 });
 
-test("a client that goes on after its answer holds no memory: what it sends is discarded, and the call is closed", async () => {
+test("discards what a client sends after its response, and closes the call", async () => {
   const session = connect(`http://${address}`);
   const stream = session.request({ ":method": "POST", ":path": LOGS, "content-type": "application/grpc", "x-api-key": "good" });
   stream.resume().write(Buffer.from([0, 0, 0, 0, 1, 0x0a]));
@@ -199,13 +199,13 @@ test("a client that goes on after its answer holds no memory: what it sends is d
   session.close();
 }, 5000);
 
-test("a client that sends no call is disconnected", async () => {
+test("disconnects a client that sends no call", async () => {
   const session = connect(`http://${address}`);
   await once(session, "close");
   expect(session.destroyed).toBe(true);
 }, 15_000);
 
-test("over TLS a call is answered, and counts as encrypted; a client that does not trust the certificate, and one without TLS, get nothing", async () => {
+test("over TLS, answers a call as encrypted, and nothing to clients without TLS or trust in the certificate", async () => {
   using folder = temporaryFolder();
   const tls = { certFile: join(folder.path, "crt"), keyFile: join(folder.path, "key") };
   makeCertificate(tls.certFile, tls.keyFile, "localhost");
@@ -225,7 +225,7 @@ test("over TLS a call is answered, and counts as encrypted; a client that does n
   expect(received).toHaveLength(1);
 });
 
-test("two listeners share one limit of connections: a connection to one of them evicts the oldest of the other", async () => {
+test("two listeners share one connection limit: a connection to one evicts the oldest of the other", async () => {
   const connections = new Connections(4, log);
   await using first = await GrpcServer.start({ ...listening, connections });
   await using second = await GrpcServer.start({ ...listening, connections });

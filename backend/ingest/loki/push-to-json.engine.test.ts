@@ -61,13 +61,13 @@ const OTLP = {
   ],
 };
 
-test("both encodings become the rows of the same OTLP document", () => {
+test("converts both encodings to the rows of the same OTLP document", () => {
   const expected = rowsOf("logs", OTLP);
   expect(rowsOf("logs", lokiToJson("loki_json", json(STREAMS), noFaults()))).toEqual(expected);
   expect(rowsOf("logs", lokiToJson("loki_protobuf", pushBody(STREAMS), noFaults()))).toEqual(expected);
 });
 
-test("a large request is decoded on a thread, to the same rows in both encodings", async () => {
+test("decodes a large request on a thread, to the same rows in both encodings", async () => {
   await using decoder = openOtlpDecoder(1);
   const streams = [{ stream: { job: "many" }, values: Array.from({ length: 20_000 }, (_, index) => [T, `line ${index}`] as const) }];
   const decode = async (body: Buffer, encoding: "loki_json" | "loki_protobuf") => {
@@ -79,7 +79,7 @@ test("a large request is decoded on a thread, to the same rows in both encodings
   expect(rows[0]).toEqual(rows[1]);
 });
 
-test("labels are read as Go quotes them", () => {
+test("parses labels with Go's quoting", () => {
   expect(parseStreamLabels('{ a = "x\\ty\\u00fc\\x41", b=`raw\\n`, c="" , }')).toEqual([
     ["a", "x\tyüA"],
     ["b", "raw\\n"],
@@ -122,7 +122,7 @@ test.each([
   ],
   ["four million lists", Buffer.from(`{"streams":[${"[],".repeat(4_000_000)}[]]}`), "batch_too_large"],
   ["100,000 levels", Buffer.from(`{"streams":${"[".repeat(100_000)}`), "malformed_body"],
-])("JSON: %s is refused", (_, body, code) => {
+])("rejects in JSON: %s", (_, body, code) => {
   expect(codeOf("loki_json", body)).toBe(code);
 });
 
@@ -145,11 +145,11 @@ test.each([
     ),
     "batch_too_large",
   ],
-])("protobuf: %s is refused", (_, body, code) => {
+])("rejects in protobuf: %s", (_, body, code) => {
   expect(codeOf("loki_protobuf", body)).toBe(code);
 });
 
-test("a small push that becomes much more JSON does not occupy the event loop", async () => {
+test("a small push that expands to much more JSON does not block the event loop", async () => {
   await using decoder = openOtlpDecoder();
   const stream = Buffer.concat([bytesField(1, Buffer.from('{a="b"}')), Buffer.alloc(126 * 1024, Buffer.from([0x12, 0]))]);
   const body = compressSnappy(bytesField(1, stream));
@@ -168,7 +168,7 @@ test.each([
     "pairs of metadata",
     bytesField(1, Buffer.concat([bytesField(1, Buffer.from('{a="b"}')), bytesField(2, Buffer.alloc(30_000_000, Buffer.from([0x1a, 0])))])),
   ],
-])("a stream with too many %s is refused before they are read", (_, push) => {
+])("rejects a stream with too many %s before it reads them", (_, push) => {
   const body = compressSnappy(push);
   const before = process.threadCpuUsage();
   expect(codeOf("loki_protobuf", body)).toBe("left out");

@@ -50,7 +50,7 @@ describe.each(SIGNALS)("%s: one bad record among a thousand", (signal) => {
   );
 
   it.each(cases)(
-    "$name ($encoding) is left out or loses its id, is named, and all others are stored",
+    "$name ($encoding) is dropped or loses its id, is reported, and all others are stored",
     ({ encoding, fields, named, isKept }) => {
       const records = good.toSpliced(BAD_AT, 0, record(signal, BAD_AT, fields));
       const document = documentOf(signal, records);
@@ -68,7 +68,7 @@ describe.each(SIGNALS)("%s: one bad record among a thousand", (signal) => {
     },
   );
 
-  it("a signed route refuses the body, naming record and field", () => {
+  it("a signed route rejects the body, naming record and field", () => {
     for (const { fields, named } of cases.filter(({ encoding, name }) => encoding === "json" && !name.includes("UTF-8")))
       expect(refusal(signal, jsonBody(documentOf(signal, [record(signal, 0), record(signal, 1, fields)])))).toMatchObject({
         code: "invalid_payload",
@@ -77,7 +77,7 @@ describe.each(SIGNALS)("%s: one bad record among a thousand", (signal) => {
   });
 });
 
-describe("faults that concern more than one record", () => {
+describe("faults that affect more than one record", () => {
   const two = (first: object, second: object): object => ({ resourceLogs: [first, second] });
   const part = (resource: unknown, count: number, scope?: unknown) => ({
     resource,
@@ -88,13 +88,13 @@ describe("faults that concern more than one record", () => {
     ["an attribute of the resource", { attributes: [{ key: 5 }] }, undefined, "resourceLogs[0].resource.attributes[0].key"],
     ["a resource that is none", 7, undefined, "resourceLogs[0].resource: must be an object"],
     ["the name of the scope", {}, { name: 5 }, "resourceLogs[0].scopeLogs[0].scope.name"],
-  ])("%s costs the records of the resource or scope", (_name, resource, scope, named) => {
+  ])("%s drops the records of the resource or scope", (_name, resource, scope, named) => {
     const decoded = decode("logs", jsonBody(two(part(resource, 7, scope), part({}, 3))));
     expect([decoded.accepted, decoded.dropped]).toEqual([3, { invalid_record: 7 }]);
     expect(decoded.faults?.first[0]).toContain(named);
   });
 
-  it("malformed protobuf within a record costs the record, within a resource its records, and elsewhere the body", () => {
+  it("malformed protobuf in a record drops the record, in a resource its records, and elsewhere the body", () => {
     const records = (count: number) =>
       Buffer.concat(Array.from({ length: count }, () => bytesField(2, bytesField(3, Buffer.from("WARN")))));
     const resourceLogs = (resource: Buffer, list: Buffer) => bytesField(1, Buffer.concat([bytesField(1, resource), bytesField(2, list)]));
@@ -111,7 +111,7 @@ describe("faults that concern more than one record", () => {
     expect(() => decode("logs", manyBroken, "protobuf")).toThrow(/ends within/);
   });
 
-  it("of a body with many bad records, three are named and all are counted", () => {
+  it("names three of many bad records, and counts all", () => {
     const body = logsBody(
       Array.from({ length: 100_000 }, (_, index) => ({ timeUnixNano: index % 2 === 0 ? "x" : T, body: { stringValue: "x" } })),
     );
@@ -119,7 +119,7 @@ describe("faults that concern more than one record", () => {
     expect([accepted, faults?.leftOut, faults?.first.length]).toEqual([50_000, 50_000, 3]);
   });
 
-  it("a body that is sent again has the same rows and the same hash", () => {
+  it("a repeated body has the same rows and the same hash", () => {
     const body = () => logsBody([record("logs", 0), { body: {}, flags: "without a time" }, { ...record("logs", 2), traceId: "ab" }]);
     const [first, second] = [decode("logs", body()), decode("logs", body())];
     expect(first).toEqual(second);
@@ -128,7 +128,7 @@ describe("faults that concern more than one record", () => {
   });
 });
 
-describe.each(SIGNALS)("%s made at random", (signal) => {
+describe.each(SIGNALS)("random %s", (signal) => {
   const commonBad = BAD_RECORDS[signal].filter((bad) => !bad.isJsonOnly && !bad.named.includes("100 deep"));
   const one = fc.oneof(
     { weight: 3, arbitrary: fc.constant(undefined) },

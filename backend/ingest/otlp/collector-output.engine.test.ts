@@ -117,7 +117,7 @@ async function cameIn(signal: "logs" | "traces", records: number): Promise<void>
   );
 }
 
-test("lines of files, plain and structured, are taken by the kernel", { timeout: 2 * WITHIN_MS }, async () => {
+test("the kernel decodes lines of files, plain and structured", { timeout: 2 * WITHIN_MS }, async () => {
   const plain = (line: number) =>
     `2026-11-22 10:00:00 INFO GET /api/items/${line} "agent \\ ${line % 7 === 0 ? "é 日本 😀\t" : ""}" in ${line % 900} ms`;
   const json = (line: number) =>
@@ -142,7 +142,7 @@ test("lines of files, plain and structured, are taken by the kernel", { timeout:
   expect(taken / records).toBeGreaterThanOrEqual(0.99);
 });
 
-test("spans of applications, over gRPC and HTTP, are taken by the kernel", { timeout: 2 * WITHIN_MS }, async () => {
+test("the kernel decodes spans of applications, over gRPC and HTTP", { timeout: 2 * WITHIN_MS }, async () => {
   await Promise.all([
     sendSpans(new GrpcExporter({ url: `http://127.0.0.1:${grpc}` }), "over-grpc"),
     sendSpans(new HttpExporter({ url: `http://127.0.0.1:${http}/v1/traces` }), "over-http"),

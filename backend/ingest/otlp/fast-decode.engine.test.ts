@@ -86,11 +86,11 @@ const WHOLE: Record<Signal, Buffer> = {
 };
 
 describe.each(SIGNALS)("%s", (signal) => {
-  it("with every field that it knows are taken by the kernel, and become the same rows", () => {
+  it("with every known field are decoded by the kernel to the same rows", () => {
     expect(compare(signal, WHOLE[signal], "whole")).toBe(true);
   });
 
-  it("made at random, odd and damaged, become the same rows or are left to the other decoder", { timeout: 3_600_000 }, () => {
+  it("that are random, odd or damaged become the same rows, or use the other decoder", { timeout: 3_600_000 }, () => {
     const kinds = [
       { odd: 0, isDamaged: false, least: 0.8 },
       { odd: 0.01, isDamaged: false, least: 0.3 },
@@ -114,7 +114,7 @@ describe.each(SIGNALS)("%s", (signal) => {
     expect(kernel.traps).toBe(0);
   });
 
-  it("cut off at any byte are given up on, although the rest is still in the kernel's memory", () => {
+  it("that are truncated at any byte use the other decoder, although the kernel's memory contains the rest", () => {
     const whole = WHOLE[signal];
     for (let length = 0; length < whole.length; length += 1) {
       expect(fast(signal, whole)).toBeDefined();
@@ -122,7 +122,7 @@ describe.each(SIGNALS)("%s", (signal) => {
     }
   });
 
-  it("with any byte replaced become the same rows or are left to the other decoder", { timeout: 300_000 }, () => {
+  it("with any byte replaced become the same rows, or use the other decoder", { timeout: 300_000 }, () => {
     const bytes = Buffer.from('"\\{}[]:,0-.e n\n\u0000\u001f\u0080\u00ff', "latin1");
     for (let at = 0; at < WHOLE[signal].length; at += 1) {
       for (const byte of bytes) {
@@ -134,26 +134,22 @@ describe.each(SIGNALS)("%s", (signal) => {
     expect(kernel.traps).toBe(0);
   });
 
-  it(
-    "with numbers of every shape wherever a number may stand become the same rows or are left to the other decoder",
-    { timeout: 300_000 },
-    () => {
-      const text = WHOLE[signal].toString();
-      const places = [...text.matchAll(/(?<=":)(?:-?[\d.]+|"\d{19}"|"-12")(?=[,}])/g)];
-      expect(places.length).toBeGreaterThan(5);
-      const random = new Random(SEED);
-      const numbers = [...NUMBERS, ...DIGITS, ...Array.from({ length: 1000 }, () => number(random))];
-      const taken = numbers.flatMap((written) =>
-        [written, JSON.stringify(written)].filter((value) =>
-          places
-            .map(({ 0: was, index }) => text.slice(0, index) + value + text.slice(index + was.length))
-            .map((changed) => compare(signal, Buffer.from(changed), value))
-            .includes(true),
-        ),
-      );
-      expect(taken.length).toBeGreaterThan(100);
-    },
-  );
+  it("with numbers in every form and position become the same rows, or use the other decoder", { timeout: 300_000 }, () => {
+    const text = WHOLE[signal].toString();
+    const places = [...text.matchAll(/(?<=":)(?:-?[\d.]+|"\d{19}"|"-12")(?=[,}])/g)];
+    expect(places.length).toBeGreaterThan(5);
+    const random = new Random(SEED);
+    const numbers = [...NUMBERS, ...DIGITS, ...Array.from({ length: 1000 }, () => number(random))];
+    const taken = numbers.flatMap((written) =>
+      [written, JSON.stringify(written)].filter((value) =>
+        places
+          .map(({ 0: was, index }) => text.slice(0, index) + value + text.slice(index + was.length))
+          .map((changed) => compare(signal, Buffer.from(changed), value))
+          .includes(true),
+      ),
+    );
+    expect(taken.length).toBeGreaterThan(100);
+  });
 
   it("of many days, or dropped for their time, become the same rows", () => {
     const day = 86_400_000_000_000n;
@@ -183,7 +179,7 @@ describe.each(SIGNALS)("%s", (signal) => {
     expect(compare(signal, make(length === 1 ? records.slice(0, 1) : records), String(keys))).toBe(true);
   });
 
-  it("that would take more memory than the kernel may have are given up on, and it stays within its bound", () => {
+  it("that would exceed the kernel's memory use the other decoder, and the kernel stays within its limit", () => {
     const attribute = stringAttribute("a", "x".repeat(200_000));
     const make = signal === "logs" ? logsBody : tracesBody;
     const filled = (unit: string) =>
@@ -209,7 +205,7 @@ describe.each(SIGNALS)("%s", (signal) => {
   });
 });
 
-it("bytes of any kind end neither the kernel nor the process", () => {
+it("any bytes end neither the kernel nor the process", () => {
   const random = new Random(SEED);
   const words = [
     ...'{ } [ ] : , " \\ null true 1 - "key": "value": "attributes":[ {"stringValue":" "resourceLogs":[ "scopeLogs":[ "logRecords":[ "body": "kvlistValue":{"values":[ "arrayValue":{"values":[ "timeUnixNano":"1 "traceId":" \u0000 é'.split(
@@ -228,13 +224,13 @@ it("bytes of any kind end neither the kernel nor the process", () => {
   expect(kernel.traps).toBe(0);
 });
 
-it("what is not UTF-8 is left to the other decoder, and refused there", () => {
+it("leaves invalid UTF-8 to the other decoder, which rejects it", () => {
   const body = Buffer.from(WHOLE.logs.toString().replace("plain", "pl\u00e4in"), "latin1");
   expect(fast("logs", body)).toBeUndefined();
   expect(() => decodeWithHash({ signal: "logs", body, context: CONTEXT })).toThrow(ApiError);
 });
 
-it("a kernel of other sources is refused when it is opened, not by a sender's body", () => {
+it("rejects a kernel of other sources when it is opened, not at the first body", () => {
   const empty = Buffer.from([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0]);
   expect(() => new Kernel(empty)).toThrow("the kernel was compiled of other sources: it has no decode");
 });

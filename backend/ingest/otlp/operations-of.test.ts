@@ -17,7 +17,7 @@ function operations(resources: { service: string; spans: object[] }[]) {
 
 const one = (name: string, kind = 0, ago = 0n) => span(nowNs - ago, "a".repeat(32), "b".repeat(16), { name, kind });
 
-test("each service, operation and kind once, by day, whatever bytes their names have", () => {
+test("returns each service, operation and kind once by day, whatever bytes their names contain", () => {
   const long = "ü".repeat(150);
   const found = operations([
     { service: "shop", spans: [one("GET /"), one("GET /", 2), one("GET /"), one(long), one("\0a|'\\")] },
@@ -39,7 +39,7 @@ test("each service, operation and kind once, by day, whatever bytes their names 
   ]);
 });
 
-test("names of more than 512 bytes are left out, and of one body at most 2,000 are taken", () => {
+test("omits names above 512 bytes, and takes at most 2,000 of one body", () => {
   const [day] = operations([{ service: "shop", spans: [one("x".repeat(512)), one("x".repeat(513)), one("ü".repeat(257))] }]) ?? [];
   expect(day?.operations.map(({ operation }) => operation.length)).toEqual([512]);
   const many = Array.from({ length: 1500 }, (_, n) => [one(`today ${n}`), one(`yesterday ${n}`, 0, DAY_NS)]).flat();

@@ -33,7 +33,7 @@ describe("any document", () => {
     ),
   });
 
-  it("that is valid becomes the rows that its records say", () => {
+  it("that is valid becomes the rows of its records", () => {
     fc.assert(
       fc.property(anyLogs, (document) => {
         const rows = rowsOf("logs", document);
@@ -58,7 +58,7 @@ describe("any document", () => {
     );
   });
 
-  it("that is damaged is refused with a 400 or decoded whole, and never anything else", () => {
+  it("that is damaged is rejected with 400 or decoded whole", () => {
     const anything = fc.oneof(fc.jsonValue({ maxDepth: 2 }), fc.constantFrom(null, -1, 1.5, "", "x", {}, [], 1e19, "NaN"));
     fc.assert(
       fc.property(anyLogs, fc.nat(), anything, fc.boolean(), (document, position, replacement, cut) => {

@@ -15,7 +15,7 @@ interface Line {
   peakMib: number;
 }
 
-test("two of the worst bodies at once, of any shape, are decoded or refused within a bounded memory", async () => {
+test("decodes or rejects two concurrent worst-case bodies of any shape within its memory limit", async () => {
   const fixture = fileURLToPath(new URL("otlp-decoder-memory.fixture.ts", import.meta.url));
   const { stdout } = await promisify(execFile)(process.execPath, [fixture], { timeout: 240_000 });
   console.log(stdout);

@@ -12,7 +12,7 @@ describe("the decoder's threads", () => {
   const large = (count: number) =>
     logsBody(Array.from({ length: count }, (_, index) => logRecord(BigInt(T) + BigInt(index), `line ${index}`)));
 
-  it("decode large bodies, and a small one, to the same rows as this thread does, under the hash of the body", async () => {
+  it("decode large and small bodies to the same rows as the main thread, with the body's hash", async () => {
     await using decoder = openOtlpDecoder(2);
     const bodies = [500, 501, 5002, 5003, 1].map(large);
     const expected = bodies.map((body) => {
@@ -23,7 +23,7 @@ describe("the decoder's threads", () => {
     expect(decoder.heldBytes).toBe(0);
   });
 
-  it("give a body's memory back when its rows are made, however small it is: its request then waits for the store without it", async () => {
+  it("release a body's memory when its rows are complete, before the store has them", async () => {
     await using decoder = openOtlpDecoder(1);
     for (const count of [10, 500, 5002]) {
       const body = Buffer.from(new Uint8Array(large(count)).buffer);
@@ -32,7 +32,7 @@ describe("the decoder's threads", () => {
     }
   });
 
-  it("are started by the first body that needs one, end when they idle, and are started again", async () => {
+  it("start with the first body that needs one, end when they are idle, and start again", async () => {
     await using decoder = openOtlpDecoder(2, { idleMs: 20 });
     await decodeWith(decoder, large(1));
     expect(decoder.threads).toBe(0);
@@ -43,7 +43,7 @@ describe("the decoder's threads", () => {
     }
   });
 
-  it("answer a refusal with its code and field, and go on", async () => {
+  it("return a rejection with its code and field, and continue", async () => {
     await using decoder = openOtlpDecoder(1);
     const broken = Buffer.from(large(500).toString().replace(`"${T}"`, '"x"'));
     await expect(decodeWith(decoder, broken)).rejects.toMatchObject({
@@ -53,7 +53,7 @@ describe("the decoder's threads", () => {
     expect((await decodeWith(decoder, large(500))).accepted).toBe(500);
   });
 
-  it("hold the rows of one organisation within its share, and take another's meanwhile", async () => {
+  it("limit the rows of one organisation to its share, and decode another's meanwhile", async () => {
     await using decoder = openOtlpDecoder(2);
     const rows = 100 * MIB;
     const body = () =>
@@ -72,7 +72,7 @@ describe("the decoder's threads", () => {
     expect((await next).accepted).toBe(1048);
   });
 
-  it("serve another organisation next, however many bodies of one wait", async () => {
+  it("decode another organisation's body next, however many of one wait", async () => {
     await using decoder = openOtlpDecoder(1);
     const done: string[] = [];
     const greedy = Array.from({ length: 20 }, () => decodeWith(decoder, large(5000), "greedy").then(() => done.push("greedy")));
@@ -86,11 +86,11 @@ describe("the decoder's threads", () => {
   });
 });
 
-describe("this thread", () => {
+describe("the main thread", () => {
   const body = (count: number) =>
     logsBody(Array.from({ length: count }, (_, index) => logRecord(BigInt(T), `line ${index} ${"x".repeat(200)}`)));
 
-  it("decodes one larger body in a turn of the event loop, another organisation's next", async () => {
+  it("decodes one larger body per iteration of the event loop, another organisation's next", async () => {
     await using decoder = openOtlpDecoder(1);
     const done: string[] = [];
     const decode = (orgId: string) => decodeWith(decoder, body(900), orgId).then(() => done.push(orgId));
@@ -106,7 +106,7 @@ describe("this thread", () => {
     expect(done.indexOf("other")).toBeLessThanOrEqual(1);
   });
 
-  it("leaves to the threads what the kernel does not take", async () => {
+  it("leaves to the threads what the kernel cannot decode", async () => {
     await using decoder = openOtlpDecoder(1);
     const odd = Buffer.from(body(300).toString().replace('"body"', '"\\u0062ody"'));
     const cut = Buffer.from(odd.subarray(0, -1));
@@ -119,10 +119,10 @@ describe("this thread", () => {
   });
 });
 
-describe("a small body of many rows", () => {
+describe("a small body that expands to many rows", () => {
   const resource = [stringAttribute("process.command_args", "x".repeat(15_000))];
 
-  it("is refused before its rows are made, as a batch that can be sent in parts", async () => {
+  it("is rejected before its rows are created, as a batch that can be split", async () => {
     await using decoder = openOtlpDecoder(1);
     const huge = [stringAttribute("process.command_args", "x".repeat(6_000_000))];
     for (const body of [
@@ -149,7 +149,7 @@ describe("a small body of many rows", () => {
     expect(decoder.heldBytes).toBe(0);
   });
 
-  it("is not decoded on this thread", async () => {
+  it("is not decoded on the main thread", async () => {
     await using decoder = openOtlpDecoder(1);
     const body = logsBody(
       Array.from({ length: 4000 }, () => ({})),

@@ -8,7 +8,7 @@ import { openOtlpDecoder } from "./otlp-decoder.ts";
 
 const MIB = 1024 * 1024;
 
-describe("an invalid document is refused, naming the field", () => {
+describe("rejects an invalid document, naming the field", () => {
   const record = (text: string) => `{"resourceLogs":[{"scopeLogs":[{},{"logRecords":[{},${text}]}]}]}`;
   const spanWith = (text: string) => `{"resourceSpans":[{"scopeSpans":[{"spans":[{${text}}]}]}]}`;
   const deep = (levels: number) => '{"arrayValue":{"values":['.repeat(levels) + "{}" + "]}}".repeat(levels);
@@ -97,7 +97,7 @@ describe("an invalid document is refused, naming the field", () => {
   });
 
   it.each(["", "  \n", "{}", '{"resourceLogs":[]}', '{"resourceLogs":null}', '{"resourceLogs":[{}]}', '{"future":[1]}'])(
-    "but %j has no records and is fine",
+    "but %j has no records and is accepted",
     (body) => {
       expect(rowsOf("logs", body)).toEqual([]);
     },
@@ -113,7 +113,7 @@ describe("a document of any shape", () => {
     ["arrays", fill(`{${rounded},"x":[`, "[],", "[]]}")],
     ["nesting", fill(`{${rounded},"x":`, "[", `0${"]".repeat(0)}`)],
     ["keys", fill(`{${rounded},"x":[`, '{"aaaa":0},', "{}]}")],
-  ])("costs nothing where no one reads it: %s", async (name, body) => {
+  ])("is skipped at no cost where no field is read: %s", async (name, body) => {
     await using decoder = openOtlpDecoder(1);
     if (name === "nesting") await expect(decodeWith(decoder, body)).rejects.toMatchObject({ code: "malformed_body" });
     else expect((await decodeWith(decoder, body)).accepted).toBe(1);
@@ -130,7 +130,7 @@ describe("a document of any shape", () => {
     ],
     ["attributes of a resource", fill('{"resourceLogs":[{"resource":{"attributes":[', "{},", "{}]}}]}")],
     ["links of a span", fill('{"resourceSpans":[{"scopeSpans":[{"spans":[{"links":[', "{},", "{}]}]}]}]}")],
-  ])("is refused where it would take gigabytes once parsed: %s", async (name, body) => {
+  ])("is rejected if it would expand to gigabytes: %s", async (name, body) => {
     await using decoder = openOtlpDecoder(1);
     await expect(decodeWith(decoder, body, "org", name.endsWith("span") ? "traces" : "logs")).rejects.toMatchObject({
       code: "batch_too_large",
@@ -138,7 +138,7 @@ describe("a document of any shape", () => {
     });
   });
 
-  it("may have its fields in any order and spelling, but none twice", () => {
+  it("can have its fields in any order and spelling, but none twice", () => {
     const resource = '"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}}]}';
     const scope = '"scope":{"name":"lib"}';
     const records = (...times: string[]) => `"log\\u0052ecords":[${times.map((time) => `{"timeUnixNano":${time}}`).join(" ,\n")}]`;
@@ -172,12 +172,12 @@ describe("a document of any shape", () => {
     '{"a":-}',
     '{"a":tru',
     "nullx",
-  ])("that is no JSON is refused also where no one reads it: %j", (text) => {
+  ])("that is no JSON is rejected even where no field is read: %j", (text) => {
     expect(() => JSON.parse(text) as unknown).toThrow("JSON");
     expect(refusal("logs", text)).toEqual({ code: "malformed_body", message: expect.stringMatching(/not JSON: .* at byte \d+$/) });
   });
 
-  it("is JSON to this reading exactly where it is to JavaScript", () => {
+  it("is JSON for this parser exactly if it is for JavaScript", () => {
     const soup = fc
       .array(fc.constantFrom(...'{ } [ ] "a" "\\n" "\\u00e9" : , 1 -0 1.5e-3 true null " \\ 0 é \n'.split(" "), " "), { maxLength: 12 })
       .map((tokens) => tokens.join(""));

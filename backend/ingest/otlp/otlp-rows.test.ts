@@ -94,13 +94,13 @@ describe("the time of a record", () => {
     },
   );
 
-  it("decides whether the body is recognised when it comes again", () => {
+  it("determines whether a repeated body is recognised", () => {
     const decode = (record: object) => decodeWithHash({ signal: "logs", body: logsBody([record, { timeUnixNano: T }]), context: CONTEXT });
     expect(decode({ observedTimeUnixNano: T }).bodyHash).toBe("42");
     expect(decode({}).bodyHash).toBeUndefined();
   });
 
-  it("cuts the rows by day", () => {
+  it("splits the rows by day", () => {
     const day = 86_400_000_000_000n;
     const body = logsBody([0n, 1n, 0n, 2n].map((days) => logRecord(BigInt(T) - days * day, "x")));
     const { sections } = decodeWithHash({ signal: "logs", body, context: CONTEXT });
@@ -113,7 +113,7 @@ describe("the time of a record", () => {
 });
 
 describe("labels", () => {
-  it("join resource and record, the record winning; reserved keys and service.name of the resource are left out", () => {
+  it("join resource and record, and prefer the record's; reserved keys and the resource's service.name are omitted", () => {
     const reserved = ["org_id", "host_id", "instance", "node"].map((key) => stringAttribute(key, "forged"));
     const row = onlyLog(
       {
@@ -131,7 +131,7 @@ describe("labels", () => {
     expect(row).toMatchObject({ org_id: "org", host_id: "host", node: "node", source: "shop" });
   });
 
-  it("without service.name come from the source unknown", () => {
+  it("without service.name have the source unknown", () => {
     expect(onlyLog({}, [])["source"]).toBe("unknown");
     expect(rowsOf("logs", { resourceLogs: [{ scopeLogs: [{ logRecords: [{}] }] }] })[0]?.["source"]).toBe("unknown");
   });

@@ -26,21 +26,21 @@ const check = (series: readonly TestSeries[], version: WriteVersion = 1, rest: P
   checkWrite({ body: writeBody(series, version), version, limits: LIMITS, ...rest });
 const passedOn = ({ bodies }: CheckedWrite): Buffer => Buffer.concat(bodies.map((body) => decompressSnappy(body)));
 
-test("a request of 1.0 is passed on as it came, also with a stale marker", () => {
+test("passes a request of 1.0 unchanged, also with a stale marker", () => {
   const series = [SERIES, { labels: [NAME, ["job", "b"]] as const, samples: [[STALE, NOW]] as const }];
   const checked = check(series);
   expect(checked).toMatchObject({ accepted: 3, dropped: {} });
   expect(checked.bodies.map((body) => Buffer.from(body))).toEqual([writeBody(series)]);
 });
 
-test("a request of 2.0 becomes the same request of 1.0, without metadata", () => {
+test("converts a request of 2.0 to the same request of 1.0, without metadata", () => {
   const series = [SERIES, { labels: [NAME, ["job", "a"]] as const, samples: [[2, NOW]] as const }];
   const checked = check(series, 2);
   expect(checked).toMatchObject({ accepted: 3, dropped: {} });
   expect(passedOn(checked)).toEqual(encodeWrite(series));
 });
 
-test.each([1, 2] as const)("labels that name the sender are renamed as Prometheus does: version %i", (version) => {
+test.each([1, 2] as const)("renames labels that identify the sender like Prometheus: version %i", (version) => {
   const labels = (names: readonly string[]): TestSeries => ({
     labels: [NAME, ...names.map((name) => [name, "x"] as const)],
     samples: [[1, NOW]],
@@ -49,7 +49,7 @@ test.each([1, 2] as const)("labels that name the sender are renamed as Prometheu
   expect(passedOn(checked)).toEqual(encodeWrite([labels(["exported_org_id", "exported_node"]), labels(["exported_host_id", "nodes"])]));
 });
 
-test.each([1, 2] as const)("what the engine would drop is counted by reason and left out: version %i", (version) => {
+test.each([1, 2] as const)("counts by reason and omits samples that the engine would drop: version %i", (version) => {
   const sample = [1, NOW] as const;
   const many = ["a", "b", "c", "d"].map((name) => [name, "x"] as const);
   const checked = check(
@@ -87,14 +87,14 @@ test.each([1, 2] as const)("what the engine would drop is counted by reason and 
   expect(passedOn(checked)).toEqual(encodeWrite([{ labels: [NAME, ["empty", ""]], samples: [[3, NOW]] }]));
 });
 
-test("metadata alone stores nothing, and is not passed on with series", () => {
+test("stores nothing for metadata alone, and drops it from a request with series", () => {
   const metadata = bytesField(3, Buffer.concat([Buffer.from([0x08, 1]), bytesField(2, Buffer.from("up"))]));
   const task = (body: Buffer): WriteTask => ({ body: compressSnappy(body), version: 1, limits: LIMITS });
   expect(checkWrite(task(metadata))).toMatchObject({ accepted: 0, dropped: {}, bodies: [] });
   expect(passedOn(checkWrite(task(Buffer.concat([metadata, encodeWrite([SERIES])]))))).toEqual(encodeWrite([SERIES]));
 });
 
-test("a series has one hash in both versions; one in another order, with another value or with its value first counts as another", () => {
+test("hashes a series equally in both versions, and differently with another order, value or field order", () => {
   const hashKey = newHashKey();
   const series = (labels: TestSeries["labels"]): TestSeries => ({ labels, samples: [[1, NOW]] });
   const first = series([NAME, ["a", "1"], ["b", "2"]]);
@@ -109,7 +109,7 @@ test("a series has one hash in both versions; one in another order, with another
   expect(new Set([hash, ...different]).size).toBe(4);
 });
 
-test("a label whose value comes before its name is hashed whole", () => {
+test("hashes a label whole if its value precedes its name", () => {
   const hashKey = newHashKey();
   const field = (number: number, text: string): Buffer => bytesField(number, Buffer.from(text));
   const hashOfValue = (first: string, last: string): number => {
@@ -124,7 +124,7 @@ test("a label whose value comes before its name is hashed whole", () => {
   expect(new Set([hashOfValue("up", "1"), hashOfValue("on", "1"), hashOfValue("up", "2"), 0]).size).toBe(4);
 });
 
-test("many samples of many series come through in parts", () => {
+test("passes many samples of many series in parts", () => {
   const samples = Array.from({ length: 25_000 }, (_, index) => [index, NOW + index] as const);
   const series = Array.from({ length: 20 }, (_, index): TestSeries => ({ labels: [NAME, ["node", `${index}`]], samples }));
   const checked = check(series);
@@ -187,7 +187,7 @@ test.each<[string, WriteVersion, Buffer, string]>([
   ["a message of another protocol", 1, bytesField(7, Buffer.from("x")), "invalid_payload"],
   ["1,001 malformed series", 1, filled(4004, [0x0a, 2, 0x0a, 9]), "malformed_body"],
   ["15 million symbols", 2, filled(30 * MIB, [0x22, 0]), "batch_too_large"],
-])("%s is refused (version %i)", (_, version, body, code) => {
+])("rejects %s (version %i)", (_, version, body, code) => {
   expect(codeOf(body, version)).toBe(code);
 });
 
@@ -202,7 +202,7 @@ test.each<[string, WriteVersion, Buffer]>([
   ["that ends within a sample", 1, bytesField(1, Buffer.concat([encodeWrite([SERIES]).subarray(2), Buffer.from([0x12, 1, 0x09])]))],
   ["whose symbol is missing", 2, references(1, 99)],
   ["that is cut off", 2, bytesField(5, Buffer.from([0x0a, 9]))],
-])("one series %s costs one series: version %i", (_, version, bad) => {
+])("drops only a series %s: version %i", (_, version, bad) => {
   const good = Array.from({ length: 10 }, (_value, index) => ({ ...SERIES, labels: [...SERIES.labels, ["n", `${index}`] as const] }));
   const expected = check(good, version);
   const body = compressSnappy(Buffer.concat([encodeWrite(good, version), bad]));
@@ -215,7 +215,7 @@ test.each<[string, WriteVersion, Buffer]>([
   expect(passedOn(checked)).toEqual(version === 1 ? encodeWrite(good) : passedOn(expected));
 });
 
-test("exemplars that are malformed are counted and fail no sample", () => {
+test("counts malformed exemplars, and stores their samples", () => {
   const [first, ...rest] = encodeWrite([SERIES]);
   const broken = bytesField(3, Buffer.from([0x0a, 9]));
   const series = Buffer.concat([Buffer.from(rest).subarray(1), broken]);
@@ -226,7 +226,7 @@ test("exemplars that are malformed are counted and fail no sample", () => {
   });
 });
 
-test("a small request of 2.0 that becomes gigabytes is refused", () => {
+test("rejects a small request of 2.0 that expands to gigabytes", () => {
   const value = "v".repeat(30);
   const series = bytesField(
     5,
@@ -236,7 +236,7 @@ test("a small request of 2.0 that becomes gigabytes is refused", () => {
   expect(codeOf(body, 2)).toBe("batch_too_large");
 });
 
-test("references that repeat a long symbol are refused by the bytes that they stand for, also of series that are not stored", () => {
+test("rejects references that repeat a long symbol by their expanded bytes, also in series that are not stored", () => {
   const series = references(1, 2, ...Array<number>(250).fill(3));
   const body = Buffer.concat([symbols("", "__name__", "up", "v".repeat(100_000)), ...Array<Buffer>(400).fill(series)]);
   expect(codeOf(body, 2)).toBe("batch_too_large");
@@ -251,7 +251,7 @@ function varintOf(value: number): number[] {
 
 const TRACE = [["trace_id", "4bf92f3577b34da6a3ce929d0e0e4736"]] as const;
 
-test.each([1, 2] as const)("exemplars are read with the labels that their series is stored under: version %i", (version) => {
+test.each([1, 2] as const)("reads exemplars with the labels under which their series is stored: version %i", (version) => {
   const exemplars = [
     { labels: [...TRACE, ["ü", "ö"]] as const, value: 0.25, timeMs: NOW },
     { labels: [], value: Number.NEGATIVE_INFINITY, timeMs: NOW - 1 },
@@ -274,12 +274,12 @@ test.each([1, 2] as const)("exemplars are read with the labels that their series
   ]);
 });
 
-test("a request of 1.0 with exemplars is passed on as it came", () => {
+test("passes a request of 1.0 with exemplars unchanged", () => {
   const series = [{ ...SERIES, exemplars: [{ labels: TRACE, value: 1, timeMs: NOW }] }];
   expect(check(series).bodies.map((body) => Buffer.from(body))).toEqual([writeBody(series)]);
 });
 
-test.each([1, 2] as const)("exemplars beyond the limits are counted and fail no sample: version %i", (version) => {
+test.each([1, 2] as const)("counts exemplars beyond the limits, and stores their samples: version %i", (version) => {
   const exemplar = { labels: TRACE, value: 1, timeMs: NOW };
   const long = { ...exemplar, labels: [["trace_id", "x".repeat(1025)]] as const };
   const checked = check([{ ...SERIES, exemplars: [long, ...Array.from({ length: 2500 }, () => exemplar)] }], version);
@@ -287,7 +287,7 @@ test.each([1, 2] as const)("exemplars beyond the limits are counted and fail no 
   expect(checked.exemplars).toHaveLength(999);
 });
 
-test("a small request of 2.0 whose exemplars repeat a long series keeps at most 1 MiB of labels", () => {
+test("keeps at most 1 MiB of labels of a small request of 2.0 whose exemplars repeat a long series", () => {
   const value = "v".repeat(4000);
   const limits = { ...LIMITS, maxValueBytes: 4096, maxLabels: 37 };
   const labels = [NAME, ...Array.from({ length: 36 }, (_, index) => [`l${index}`, value] as const)];

@@ -35,7 +35,7 @@ async function read(orgId: string, value = "request_seconds_bucket"): Promise<un
   return JSON.parse(found.toString("utf8"));
 }
 
-test("what was sent is read back by its own organisation, once", async () => {
+test("returns stored exemplars to their own organisation, once", async () => {
   const [orgId, other] = [(await app.org()).orgId, (await app.org()).orgId];
   const sent = [exemplar(NOW - 1000, { value: "+Inf" }), exemplar(NOW - 2000), exemplar(NOW, { series: [["__name__", "up"]] })];
   for (const org of [orgId, orgId, other]) expect(await ingest(senderOf(org), sent, NOW)).toEqual({ stored: 3, dropped: {} });
@@ -53,7 +53,7 @@ test("what was sent is read back by its own organisation, once", async () => {
   expect(await read((await app.org()).orgId)).toEqual([]);
 });
 
-test("a series is answered with its newest hundred, and an organisation stores a limited number in a minute", async () => {
+test("returns the newest hundred of a series, and limits how many an organisation stores per minute", async () => {
   const { orgId } = await app.org();
   const sent = Array.from({ length: 1000 }, (_, index) => exemplar(NOW - 1000 + index));
   for (const timeMs of [0, 1000, 2000])
@@ -72,7 +72,7 @@ test("a series is answered with its newest hundred, and an organisation stores a
   expect(await ingest(senderOf(orgId), [exemplar(NOW)], NOW + 60_000)).toEqual({ stored: 1, dropped: {} });
 });
 
-test("exemplars outside the retention, or without a store, are counted", async () => {
+test("counts exemplars outside the retention, or without a store", async () => {
   const { orgId } = await app.org();
   const sent = [exemplar(NOW - 8 * 86_400_000), exemplar(NOW + 2 * 86_400_000), exemplar(-5)];
   expect(await ingest(senderOf(orgId), sent, NOW)).toEqual({ stored: 0, dropped: { exemplar_too_old: 2, exemplar_too_far_ahead: 1 } });

@@ -62,7 +62,7 @@ function series(random: Random): TestSeries {
   return { labels: [[rare("__name__", "name"), "up"], ...labels], samples, exemplars: rare(0, 1), histograms: rare(0, 1) };
 }
 
-it("random requests, whole and damaged, are passed on alike or left to the other", { timeout: 3_600_000 }, () => {
+it("random requests, whole and damaged, have the same result, or use the other check", { timeout: 3_600_000 }, () => {
   const taken = { whole: 0, damaged: 0 };
   for (let index = 0; index < REQUESTS; index += 1) {
     const random = new Random(SEED * 1_000_003 + index);
@@ -83,7 +83,7 @@ it("random requests, whole and damaged, are passed on alike or left to the other
   expect(kernel.traps).toBe(0);
 });
 
-it("text is accepted exactly when it is UTF-8", () => {
+it("accepts text exactly if it is UTF-8", () => {
   const edges = [0x00, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xff];
   const wrong: string[] = [];
   for (const before of ["", "x".repeat(18)]) {
@@ -118,7 +118,7 @@ it.each([
   ["4.5 MiB", compressSnappy(bytesField(1, Buffer.alloc(4.5 * MIB)))],
   ["a million empty series", compressSnappy(Buffer.alloc(2 * MIB, Buffer.from([0x0a, 0])))],
   ["a length of 2^31", compressSnappy(Buffer.concat([Buffer.from([0x0a]), varint(2n ** 31n)]))],
-])("%s is left to the other", (_what, body) => {
+])("leaves %s to the other check", (_what, body) => {
   expect(kernel.check(body, LIMITS, hashKey)).toBeUndefined();
   expect(kernel.traps).toBe(0);
   expect(kernel.memoryBytes).toBeLessThanOrEqual(10 * MIB);

@@ -54,7 +54,7 @@ const named = (name: string, labels: Readonly<Record<string, string>>, value = 1
   samples: [[value, Date.now() - 1000]],
 });
 
-test.each([1, 2] as const)("version %i: samples are stored under the sender's labels, and its own ones are renamed", async (version) => {
+test.each([1, 2] as const)("version %i: stores samples under the sender's labels, and renames its own ones", async (version) => {
   const orgId = `plain-${version}`;
   expect(await send(orgId, [named("up", { job: "a" }, 2.5), named("kube_node", { node: "n1", org_id: "victim" })], version)).toMatchObject({
     accepted: 2,
@@ -67,7 +67,7 @@ test.each([1, 2] as const)("version %i: samples are stored under the sender's la
   expect(await query("victim", '{__name__!=""}')).toEqual([]);
 });
 
-test("no form of another tenant's labels gets a sample into it", async () => {
+test("no form of another tenant's labels stores a sample for that tenant", async () => {
   const claims = [
     ["__name__=claim", "org_id=victim", "org_id =victim"],
     ["org_id=victim", "__name__=claim"],
@@ -93,13 +93,13 @@ test("no form of another tenant's labels gets a sample into it", async () => {
   expect((await query("attacker", '{__name__!=""}')).length).toBeGreaterThan(4);
 });
 
-test("a large request is checked on a thread, and stored once however often it is sent", async () => {
+test("checks a large request on a thread, and stores it once however often it is sent", async () => {
   const series = Array.from({ length: 5000 }, (_, index) => named("many", { index: `${index}`, text: "x".repeat(50) }));
   for (let time = 0; time < 3; time += 1) expect(await send("large", series)).toMatchObject({ accepted: 5000 });
   expect(await query("large", "sum(count_over_time(many[1h]))")).toMatchObject([{ value: [expect.any(Number), "5000"] }]);
 });
 
-test("a marker of the end ends a series at once", async () => {
+test("a stale marker ends a series immediately", async () => {
   const labels = [["__name__", "ended"]] as const;
   const now = Date.now();
   await send("stale", [
@@ -115,7 +115,7 @@ test("a marker of the end ends a series at once", async () => {
   expect(await query("stale", "count_over_time(ended[1h])")).toMatchObject([{ value: [expect.any(Number), "1"] }]);
 });
 
-test("the limit of active series holds for a whole request", async () => {
+test("applies the limit of active series to a whole request", async () => {
   const ingest = ingestOf(100);
   const series = (from: number, count: number): TestSeries[] =>
     Array.from({ length: count }, (_, index) => named("limited", { index: `${from + index}` }));

@@ -102,7 +102,7 @@ describeOnEachStore((store) => {
     return (await call("POST", `/${id}/test`)).json();
   };
 
-  test("a webhook's signing secret is answered once, is kept encrypted, and signs what a test sends", async () => {
+  test("returns a webhook's signing secret once, stores it encrypted, and signs a test message with it", async () => {
     const body = webhook({ heartbeat: "90m" });
     const { signing_secret: secret = "", ...rest } = await made(body);
     expect(rest).toEqual({
@@ -135,7 +135,7 @@ describeOnEachStore((store) => {
     });
   });
 
-  test("a rotated secret is answered once; for a day both sign, then the new one alone", async () => {
+  test("returns a rotated secret once, signs with both for a day, then with the new one only", async () => {
     const { id, signing_secret: before = "" } = await made();
     clock.ms = Date.now();
     const { signing_secret: after, previous_until } = (await call("POST", `/${id}/rotate`)).json();
@@ -153,7 +153,7 @@ describeOnEachStore((store) => {
     expect((await call("POST", `/${slack.id}/rotate`)).statusCode).toBe(409);
   });
 
-  test("Slack's URL and PagerDuty's key are written and never read; left out, they stay", async () => {
+  test("never returns Slack's URL and PagerDuty's key, and keeps them if they are omitted", async () => {
     const key = "k".repeat(32);
     for (const [kind, settings, shown, secret, other] of [
       ["slack", { url }, {}, url, { url: url.replace("hidden", "other") }],
@@ -171,7 +171,7 @@ describeOnEachStore((store) => {
     }
   });
 
-  test("a viewer sees channels without the path of their URL", async () => {
+  test("shows a viewer channels without the path of their URL", async () => {
     const { id, name } = await made();
     const [seenByViewer] = (await call("GET", "", undefined, viewer))
       .json<{ id: string; settings: object }[]>()
@@ -199,7 +199,7 @@ describeOnEachStore((store) => {
     [{ heartbeat: "10s" }, /^heartbeat: must be a duration from 1m to 31d/],
     [{ name: "" }, /name/],
     [{ colour: "red" }, /colour/],
-  ])("%j is refused, with the field's name", async (more, message) => {
+  ])("rejects %j, with the field's name", async (more, message) => {
     const refused = await call("POST", "", webhook(more));
     expect([refused.statusCode, refused.json().error, refused.json().message]).toEqual([
       400,
@@ -208,7 +208,7 @@ describeOnEachStore((store) => {
     ]);
   });
 
-  test("e-mail goes to users of the organisation and to listed domains", async () => {
+  test("sends e-mail to users of the organisation and to listed domains", async () => {
     const to = [red.email.toUpperCase(), "any@partner.example"];
     const { settings } = await made({ name: randomUUID(), kind: "email", settings: { to: [...to, red.email] } });
     expect(settings).toEqual({ to: [red.email, "any@partner.example"] });
@@ -216,7 +216,7 @@ describeOnEachStore((store) => {
     expect(foreign.json().message).toContain("is neither a user of your organisation");
   });
 
-  test("own templates are stored with a channel and returned to viewers, and templates with unknown names are rejected", async () => {
+  test("stores custom templates with a channel, returns them to viewers, and rejects unknown names", async () => {
     const settings = { url: "https://hooks.slack.com/services/T/B/x", title: "{{ labels.team }}: {{ count }}", text: "{{ status }}" };
     const { id, name } = await made({ name: randomUUID(), kind: "slack", settings });
     const { title, text } = settings;
@@ -233,7 +233,7 @@ describeOnEachStore((store) => {
     expect(hook.json().message).toBe("settings.title: not a setting of the kind webhook; its settings are url");
   });
 
-  test("the kind of a channel stays", async () => {
+  test("does not change the kind of a channel", async () => {
     const { id } = await made();
     const changed = await call("PUT", `/${id}`, { name: randomUUID(), kind: "slack", settings: { url } });
     expect(changed.json()).toMatchObject({ error: "invalid_field", message: expect.stringMatching(/^kind: is webhook/) });
@@ -257,7 +257,7 @@ describeOnEachStore((store) => {
     expect((await call("POST", `/${(await made(webhook(), blue.token)).id}/test`, undefined, blue.token)).statusCode).toBe(200);
   });
 
-  test("a channel that a route leads to is not removed; another is, for good", async () => {
+  test("rejects the removal of a channel that a route uses, and removes another one permanently", async () => {
     const { id } = await made();
     const route = {
       id: randomUUID(),
@@ -280,7 +280,7 @@ describeOnEachStore((store) => {
     expect((await call("DELETE", `/${id}`)).statusCode).toBe(404);
   });
 
-  test("each change is in the audit log, without a secret", async () => {
+  test("audits each change, without a secret", async () => {
     const { id, name, signing_secret: secret = "" } = await made();
     await call("PUT", `/${id}`, webhook({ name }));
     await call("POST", `/${id}/rotate`);
@@ -296,7 +296,7 @@ describeOnEachStore((store) => {
     for (const hidden of ["whsec_", "hidden", secret.slice(6, 20)]) expect(JSON.stringify(own)).not.toContain(hidden);
   });
 
-  test("an organisation has a hundred channels at most", async () => {
+  test("limits an organisation to a hundred channels", async () => {
     const { orgId, token } = await makeOrg(backend);
     const one = await db().selectFrom("channels").selectAll().where("org_id", "=", red.orgId).limit(1).executeTakeFirstOrThrow();
     const rows = Array.from({ length: 99 }, (_, n) => ({ ...one, id: randomUUID(), org_id: orgId, name: `${n}`, settings: "{}" }));
@@ -306,14 +306,14 @@ describeOnEachStore((store) => {
     await db().deleteFrom("channels").where("org_id", "=", orgId).execute();
   });
 
-  test("a channel of another organisation cannot be opened, and its name is free", async () => {
+  test("does not return a channel of another organisation, whose name is available", async () => {
     const { id, name } = await made();
     await made(webhook({ name }), blue.token);
     expect((await call("POST", "", webhook({ name }))).json()).toMatchObject({ error: "conflict" });
     expect(await channels.store.open(blue.orgId, id)).toBeUndefined();
   });
 
-  test("a change has the organisation's alerts looked at, and a secret moved to another channel is not read", async () => {
+  test("evaluates the organisation's alerts after a change, and cannot decrypt a secret that was moved to another channel", async () => {
     await db().deleteFrom("notification_turns").execute();
     timesChanged = 0;
     const [one, other] = [await made(), await made()];
@@ -328,7 +328,7 @@ describeOnEachStore((store) => {
     expect(timesChanged).toBe(4);
   });
 
-  test("with a new master key secrets are moved to it; without the one before the start says which variable to set", async () => {
+  test("re-encrypts secrets with a new master key, and without the previous one stops with the variable to set", async () => {
     const { id, signing_secret: before } = await made();
     const { signing_secret: after } = (await call("POST", `/${id}/rotate`)).json();
     const next = Buffer.alloc(32, 8);

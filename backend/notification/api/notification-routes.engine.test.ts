@@ -79,7 +79,7 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
   }
 
   describe("routes", () => {
-    test("begin with the default one, which has no channels and no matchers, and stays", async () => {
+    test("start with the default one, which has no channels and no matchers, and cannot be removed", async () => {
       await emptied(red);
       const [first, ...more] = await routes();
       expect(more).toEqual([]);
@@ -105,7 +105,7 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
       expect(changed).toMatchObject({ status: 200, json: { repeat_interval: "1d", group_by: [], is_default: true } });
     });
 
-    test("are created, moved, replaced in full and deleted, and each change has the alerts looked at again", async () => {
+    test("are created, moved, replaced and deleted, and each change evaluates the alerts again", async () => {
       await emptied(red);
       const id = await channel(red, "pager");
       const [a, b] = [await call("POST", "/routes", only("a", { channel_ids: [id] })), await call("POST", "/routes", only("b"))];
@@ -151,14 +151,14 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
       ["an id that is none", { channel_ids: ["x"] }, /^channel_ids\[0\]: not a channel of this organisation/],
       ["a channel that is not there", { channel_ids: [randomUUID()] }, /^channel_ids\[0\]: not a channel of this organisation/],
       ["a field that is not known", { receiver: "x" }, /receiver/],
-    ])("refuse %s", async (_, body, message) => {
+    ])("reject %s", async (_, body, message) => {
       expect(await call("POST", "/routes", { matchers: [], ...body })).toMatchObject({
         status: 400,
         json: { error: "invalid_field", message: expect.stringMatching(message) },
       });
     });
 
-    test("are a hundred at most, and have a hundred expressions with the silences", async () => {
+    test("are limited to a hundred, with a hundred regular expressions including those of silences", async () => {
       await emptied(red);
       const costly = Array.from({ length: 20 }, () => ({ label: "a", op: "=~", value: "x.*" }));
       for (let made = 0; made < 5; made++) expect((await call("POST", "/routes", { matchers: costly })).status).toBe(201);
@@ -173,7 +173,7 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
       expect((await routes()).map(({ position }) => position)).toEqual(Array.from({ length: 101 }, (_, position) => position));
     });
 
-    test("of two that are made at once each has its place", async () => {
+    test("that are created concurrently get different positions", async () => {
       await emptied(red);
       await Promise.all(Array.from({ length: 8 }, async () => await call("POST", "/routes", only("a", { position: 0 }))));
       expect((await routes()).map(({ position }) => position)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8]);
@@ -188,7 +188,7 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
   });
 
   describe("silences", () => {
-    test("are made by who asks, listed in Alertmanager's shape, and ended", async () => {
+    test("are created with their author, listed in Alertmanager's format, and ended", async () => {
       await emptied(red);
       const made = await call("POST", "/silences", silenceOf("Down", { createdBy: "another user", startsAt: at(-600) }));
       const whole = {
@@ -208,7 +208,7 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
       expect((await call("DELETE", `/silences/${made.json.id}`)).status).toBe(204);
     });
 
-    test("are replaced as Alertmanager does it: in place where only the end differs, else by a new one", async () => {
+    test("are replaced like in Alertmanager: in place if only the end differs, otherwise by a new one", async () => {
       await emptied(red);
       const { silenceID: id } = (await call("POST", `${V2}/silences`, silenceOf("Down"))).json;
       expect((await call("POST", `${V2}/silences`, silenceOf("Down", { id, endsAt: at(7200) }))).json).toEqual({ silenceID: id });
@@ -226,7 +226,7 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
       expect((await call("POST", `${V2}/silences`, silenceOf("Up", { id: randomUUID() }))).status).toBe(404);
     });
 
-    test("are filtered by the very matchers they have", async () => {
+    test("are filtered by their exact matchers", async () => {
       await emptied(red);
       for (const name of ["A", "B"]) await call("POST", "/silences", silenceOf(name));
       const found = (await call("GET", `${V2}/silences?filter=${encodeURIComponent('alertname="B"')}`)).json;
@@ -245,7 +245,7 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
       ["no reason", { comment: undefined }, /comment/],
       ["a long reason", { comment: "é".repeat(2000), matchers: [{ name: "a", value: "é".repeat(900) }] }, /^silence: .* more than 4096/],
       ["a NUL", { comment: "a\u0000" }, /^comment: /],
-    ])("refuse %s", async (_, more, message) => {
+    ])("reject %s", async (_, more, message) => {
       expect(await call("POST", "/silences", silenceOf("x", more))).toMatchObject({
         status: 400,
         json: { error: "invalid_field", message: expect.stringMatching(message) },
@@ -308,7 +308,7 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
       silence = (await call("POST", "/silences", silenceOf("Full"))).json.id;
     });
 
-    test("returns the alerts that fire, their receivers, and the silences that mute them", async () => {
+    test("returns the firing alerts, their receivers, and the silences that mute them", async () => {
       expect((await call("GET", `${V2}/alerts`)).json).toMatchObject([
         { fingerprint: "1", status: { state: "active", silencedBy: [] }, receivers: [{ name: "pager" }, { name: "mail" }] },
         { fingerprint: "2", annotations: { summary: "2" }, startsAt: at(0), endsAt: at(3600), receivers: [{ name: "mail" }] },
@@ -330,7 +330,7 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
     });
 
     test.each(["?filter=Down", "?filter=a%3D~%22(%22", "?active=maybe", "?receiver=(", "?receiver=a.%7B50%7D"])(
-      "refuses %s",
+      "rejects %s",
       async (query) => {
         for (const path of ["alerts", "alerts/groups"])
           expect(await call("GET", `${V2}/${path}${query}`)).toMatchObject({ status: 400, json: { error: "invalid_parameter" } });
@@ -338,7 +338,7 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
     );
 
     // As go-swagger's client asks and reads (api/v2/client of Alertmanager: `Payload string`), and as Grafana does, which says no Accept.
-    test("an error is the message alone for who asks as amtool does, and our form for Grafana", async () => {
+    test("returns an error as plain text for amtool, and in the API's format for Grafana", async () => {
       const asked: [method: string, path: string, body?: object][] = [
         ["GET", "alerts?filter=Down"],
         ["GET", "alerts/groups?filter=Down"],
@@ -382,7 +382,7 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
       expect((await call("GET", `${V2}/alerts/groups?receiver=pager`)).json).toMatchObject([{ receiver: { name: "pager" } }]);
     });
 
-    test("returns at most 4 MiB, however many receivers and groups an alert has, and reports that it was cut", async () => {
+    test("returns at most 4 MiB, however many receivers and groups an alert has, and reports the truncation", async () => {
       const many = await makeOrg(backend, randomUUID());
       const ids: string[] = [];
       for (let n = 0; n < 20; n += 1) ids.push(await channel(many, String(n).padEnd(200, "x")));

@@ -29,7 +29,7 @@ const many = messageOf({
 });
 
 describe("a title", () => {
-  test("says how many fire, what, and by which labels they are one group", () => {
+  test("contains the number of firing alerts, their name, and the labels of their group", () => {
     expect(defaultTitle(messageOf())).toBe("[FIRING:1] HighLoad");
     expect(defaultTitle(messageOf({ groupLabels: { alertname: "HighLoad", team: "web" } }))).toBe("[FIRING:1] HighLoad (team=web)");
     expect(defaultTitle(messageOf({ groupLabels: {}, commonLabels: {} }))).toBe("[FIRING:1] Alerts of Blue");
@@ -39,7 +39,7 @@ describe("a title", () => {
     expect(defaultTitle(messageOf({ purpose: "test" }))).toBe("[TEST] Test of the channel on call");
   });
 
-  test("is one line of bounded length, and no character is halved", () => {
+  test("is one line of limited length, and splits no character", () => {
     expect(oneLine("a\r\n\tb\u2029c\0", 10)).toBe("a b c");
     expect(oneLine("😀".repeat(10), 6)).toBe("😀😀…");
     expect(oneLine("\ud800x", 10)).toBe("\ufffdx");
@@ -80,7 +80,7 @@ describe("a webhook", () => {
 describe("Slack", () => {
   const read = (message = messageOf()) => JSON.parse(slackBody(message));
 
-  test("shows title, alerts with what is their own, and a link to the console", () => {
+  test("shows the title, each alert's own labels, and a link to the console", () => {
     const { text, attachments } = read();
     expect(text).toBe("[FIRING:1] HighLoad");
     expect(attachments[0]).toMatchObject({
@@ -92,7 +92,7 @@ describe("Slack", () => {
     expect(read(resolved).attachments[0].color).toBe("#2e9e44");
   });
 
-  test("takes no value for a mention, a link or bold text, and fetches nothing that one names", () => {
+  test("escapes mentions, links and bold text in values, and unfurls no URL", () => {
     const body = read(hostile);
     const texts = [body.text, body.attachments[0].text, body.attachments[0].fallback, body.attachments[0].footer].join(" ");
     expect(texts).not.toMatch(/[<>]|&(?!amp;|lt;|gt;)/);
@@ -101,7 +101,7 @@ describe("Slack", () => {
     expect(body.attachments[0].mrkdwn_in).toEqual([]);
   });
 
-  test("of many alerts shows what fits, and says how many are left out", () => {
+  test("shows as many alerts as fit, and the number of omitted ones", () => {
     const { attachments } = read(many);
     expect(attachments[0].text.length).toBeLessThan(3000);
     expect(attachments[0].text).toMatch(/…$/);
@@ -129,7 +129,7 @@ describe("PagerDuty", () => {
     expect(pagerDutyEvent(messageOf(), { ...routing, region: "eu" }).url.href).toBe("https://events.eu.pagerduty.com/v2/enqueue");
   });
 
-  test("gets a key within its bound, the same for trigger and resolve, and a bounded event", () => {
+  test("limits the key, which is the same for trigger and resolve, and the event", () => {
     const groupKey = "k".repeat(300);
     const keys = [messageOf({ groupKey }), { ...resolved, groupKey }].map((message) => read(message).dedup_key);
     expect(keys[0]).toMatch(/^[0-9a-f]{64}$/);
@@ -138,7 +138,7 @@ describe("PagerDuty", () => {
     expect(read(many).payload.custom_details).toMatchObject({ more: "and 9990 more" });
   });
 
-  test("is not woken by a sign of life, which is a change", () => {
+  test("sends a heartbeat as a change event, which pages no one", () => {
     const { url, body } = pagerDutyEvent(messageOf({ purpose: "heartbeat", alerts: [] }), routing);
     expect(url.href).toBe("https://events.pagerduty.com/v2/change/enqueue");
     expect(JSON.parse(body)).toMatchObject({ payload: { summary: "[ALIVE] Alerting of Blue is alive", source: "Blue" } });
@@ -159,7 +159,7 @@ describe("an e-mail", () => {
     expect(buildEmail({ ...message, org: { id: "another", name: "Blue" } }, "example.com").references).not.toBe(references);
   });
 
-  test("has one line for each value, whatever it holds", () => {
+  test("has one line per value, with any content", () => {
     const { subject, text } = buildEmail(hostile, "example.com");
     expect(subject).not.toMatch(/[\r\n\u2028\u202e\0]/);
     expect(text).not.toMatch(/^ *bcc:/im);

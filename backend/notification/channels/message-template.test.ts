@@ -17,7 +17,7 @@ const two = messageOf({
 });
 const text = (template: string, message = two): string | undefined => renderTemplates({ text: template }, message).text;
 
-test("names what there is of a message, and of each alert in a list", () => {
+test("names all fields of a message, and of each alert in a list", () => {
   expect(text("{{ status }} {{count}}: {{ labels.team }}, see {{annotations.runbook}} ({{ organisation }}, {{ channel }})")).toBe(
     "firing 1: shop, see https://runbooks.example/load (Blue, on call)",
   );
@@ -34,7 +34,7 @@ test("names what there is of a message, and of each alert in a list", () => {
   expect(text("[{{ labels.nothing }}{{ annotations.toString }}{{ labels.constructor }}{{ labels.__proto__ }}]")).toBe("[]");
 });
 
-describe("refused is", () => {
+describe("rejects", () => {
   test.each([
     ["{{ nothing }}", /unknown placeholder .*: use status, count, title, organisation, channel, url, labels\.<name>/],
     ["{{ constructor }}", /unknown placeholder/],
@@ -67,12 +67,12 @@ describe("refused is", () => {
   });
 });
 
-test("a value is one line, is bounded, and is not read as a template again", () => {
+test("renders a value as one line of limited length, and does not expand it again", () => {
   const odd = messageOf({ commonLabels: { a: "{{ organisation }}\n{{#alerts}}", b: "x".repeat(5000) } });
   expect(text("{{ labels.a }}|{{ labels.b }}", odd)).toBe(`{{ organisation }} {{#alerts}}|${"x".repeat(299)}…`);
 });
 
-test("what is made has a bound, however many alerts and places there are", () => {
+test("limits the rendered text, however many alerts and placeholders there are", () => {
   const many = messageOf({
     alerts: Array.from({ length: 100 }, () => alertOf({ annotations: { summary: "😀".repeat(5000) } })),
     truncatedAlerts: 900,
@@ -85,14 +85,14 @@ test("what is made has a bound, however many alerts and places there are", () =>
   expect(text("{{#alerts}}{{ labels.instance }} {{/alerts}}", many)?.split(" ")).toHaveLength(10);
 });
 
-test("a heartbeat has the standard text; a test message says that it is a test", () => {
+test("renders a heartbeat as the standard text, and a test message as a test", () => {
   const settings = { title: "{{ labels.alertname }} of {{ organisation }}", text: "{{ status }}" };
   expect(renderTemplates(settings, messageOf({ purpose: "heartbeat", alerts: [] }))).toEqual({});
   expect(renderTemplates(settings, messageOf({ purpose: "test" }))).toEqual({ title: "[TEST] HighLoad of Blue", text: "firing" });
   expect(renderTemplates({}, messageOf())).toEqual({ title: undefined, text: undefined });
 });
 
-test("reads no value that the text has no space for", () => {
+test("evaluates no value that does not fit into the text", () => {
   let reads = 0;
   const summaryOf = () => {
     reads += 1;
@@ -106,7 +106,7 @@ test("reads no value that the text has no space for", () => {
   expect(reads).toBeLessThan(30);
 });
 
-describe("of hostile values nothing becomes more than text in", () => {
+describe("escapes hostile values for", () => {
   const hostile = messageOf({ commonLabels: { alertname: HOSTILE }, commonAnnotations: { summary: HOSTILE } });
   const custom = renderTemplates({ title: "{{ labels.alertname }}\n<!here>", text: "*a*\n{{ annotations.summary }}" }, hostile);
 

@@ -57,7 +57,7 @@ function sender(more: Partial<Parameters<typeof createSend>[0]> = {}) {
 }
 
 describe("a webhook", () => {
-  test("is verified by a library of Standard Webhooks; its id stays, its time moves, both secrets verify while they rotate", async () => {
+  test("verifies with a Standard Webhooks library; its id stays, its time changes, both secrets verify during a rotation", async () => {
     const { seen, url } = await receiver();
     const [secret, previous] = [newSigningSecret(), newSigningSecret()];
     const message = messageOf();
@@ -85,14 +85,14 @@ describe("a webhook", () => {
     [429, { retry: true }],
     [500, { retry: true, error: "the receiver responded with status 500" }],
     [503, { retry: true }],
-  ])("that is answered %i becomes %j, and what the receiver says goes nowhere", async (status, outcome) => {
+  ])("that gets %i returns %j, without the receiver's response body", async (status, outcome) => {
     const { url } = await receiver([status], "the operator's own page");
     const got = await sender()(channel("webhook", { url }, newSigningSecret()), messageOf(), alive);
     expect(got).toMatchObject({ httpStatus: status, ...outcome });
     expect(JSON.stringify(got)).not.toContain("own page");
   });
 
-  test("to an address that is not permitted fails permanently, to one without a listener is retried", async () => {
+  test("to a forbidden address fails permanently, to one without a listener is retried", async () => {
     const { seen, port } = await receiver();
     const closed = sender({ outgoing: new Outgoing({ allowedNetworks: [] }) });
     expect(await closed(channel("webhook", { url: `https://127.0.0.1:${port}/` }, newSigningSecret()), messageOf(), alive)).toEqual({
@@ -106,7 +106,7 @@ describe("a webhook", () => {
   });
 });
 
-test("Slack's form goes to the URL that is its secret", async () => {
+test("posts Slack's format to the secret URL", async () => {
   const { seen, port } = await receiver();
   const got = await sender()(channel("slack", {}, `https://127.0.0.1:${port}/services/T/B/x`), messageOf(), alive);
   expect(got).toMatchObject({ delivered: true });
@@ -114,7 +114,7 @@ test("Slack's form goes to the URL that is its secret", async () => {
   expect(JSON.parse(seen[0]?.body ?? "")).toMatchObject({ text: "[FIRING:1] HighLoad" });
 });
 
-test("PagerDuty is asked for by its own name alone", async () => {
+test("sends PagerDuty events to its own host name only", async () => {
   const proxy = await outgoingProxy(1, "403 Forbidden");
   open.push(proxy.close);
   const send = sender({ outgoing: new Outgoing({ allowedNetworks: [], httpsProxy: `http://127.0.0.1:${proxy.port}` }) });
@@ -171,7 +171,7 @@ describe("an e-mail", () => {
 
   const to = (...addresses: string[]): OpenChannel => channel("email", { to: addresses }, "");
 
-  test("reaches users and listed domains as text over TLS with the operator's login, and no one else", async () => {
+  test("reaches users and listed domains only, as text over TLS with the operator's login", async () => {
     const { mails, port } = await mailServer();
     const send = mailer(`smtp://someone:p%40ss%2Fword@localhost:${port}`);
     const message = messageOf();
@@ -188,13 +188,13 @@ describe("an e-mail", () => {
     expect(mail?.text).not.toContain("evil.example");
   });
 
-  test("goes over TLS from the first byte where the URL says smtps", async () => {
+  test("uses TLS from the first byte for a smtps URL", async () => {
     const { mails, port } = await mailServer({ secure: true });
     expect(await mailer(`smtps://localhost:${port}`)(to("one@blue.example"), messageOf(), alive)).toEqual({ delivered: true });
     expect(mails[0]?.secure).toBe(true);
   });
 
-  test("has no header and no recipient that a value of a label brought along", async () => {
+  test("contains no header and no recipient from the value of a label", async () => {
     const { mails, port } = await mailServer();
     const labels = { alertname: HOSTILE, team: HOSTILE };
     const message = messageOf({ org: { id: "o", name: HOSTILE }, receiver: HOSTILE, groupLabels: labels, commonLabels: labels });
@@ -233,14 +233,14 @@ describe("an e-mail", () => {
   test.each([
     [450, { retry: true, error: "the mail server answered 450" }],
     [550, { retry: false, error: "the mail server answered 550" }],
-  ])("that the server refuses with %i becomes %j, without the server's words", async (responseCode, outcome) => {
+  ])("that the server rejects with %i returns %j, without the server's message", async (responseCode, outcome) => {
     const { port } = await mailServer({
       onRcptTo: (_address, _session, done) => done(Object.assign(new Error("mx7.internal says no"), { responseCode })),
     });
     expect(await mailer(`smtp://localhost:${port}`)(to("one@blue.example"), messageOf(), alive)).toEqual({ delivered: false, ...outcome });
   });
 
-  test("is retried if the login is refused, if no server listens, and if the server hangs", async () => {
+  test("is retried if the login is rejected, no server listens, or the server hangs", async () => {
     const { port } = await mailServer();
     const wrong = await mailer(`smtp://someone:wrong@localhost:${port}`)(to("one@blue.example"), messageOf(), alive);
     expect(wrong).toEqual({ delivered: false, retry: true, error: "the mail server rejects the credentials of SMTP_URL" });
@@ -251,7 +251,7 @@ describe("an e-mail", () => {
     expect(given).toMatchObject({ delivered: false, retry: true });
   });
 
-  test("sends no password to a server without TLS, and trusts no authority that is not configured", async () => {
+  test("sends no password without TLS, and trusts only configured authorities", async () => {
     const logins: unknown[] = [];
     const { port } = await mailServer({
       hideSTARTTLS: true,
@@ -265,7 +265,7 @@ describe("an e-mail", () => {
     expect([got.delivered, tls.mails]).toEqual([false, []]);
   });
 
-  test("is refused with the reason if the operator has no SMTP server", async () => {
+  test("fails with the reason if the operator has no SMTP server", async () => {
     expect(await sender()(to("one@blue.example"), messageOf(), alive)).toMatchObject({
       retry: false,
       error: expect.stringContaining("SMTP_URL"),

@@ -25,7 +25,7 @@ test.each([
   expect(asked).toEqual([{ groups: ["org"], withoutAlerts: true }]);
 });
 
-test("when the rules of an organisation were evaluated: not those whose evaluation failed", async () => {
+test("returns when the rules of an organisation were evaluated, without failed evaluations", async () => {
   const at = "2026-11-22T09:59:50Z";
   const rules = [
     { labels: { rule_id: "good" }, health: "ok", lastEvaluation: at },
@@ -47,7 +47,7 @@ test("when the rules of an organisation were evaluated: not those whose evaluati
   expect(asked).toEqual([{ groups: ["org"], withoutAlerts: true, labels }]);
 });
 
-test("one that stood still, or that missed a word of the evaluator, is settled after as long again", async () => {
+test("a suspended process, or a missed request of the evaluator, restarts the settling time", async () => {
   let [nowMs, wallMs] = [NOW, NOW];
   const pass = (ms: number): void => {
     nowMs += ms;
@@ -76,7 +76,7 @@ test("one that stood still, or that missed a word of the evaluator, is settled a
   expect(inSteps(6)).toEqual([false, false, false, false, false, true]);
 });
 
-test("an evaluator is settled when each rule was evaluated since it works without a break", async () => {
+test("an evaluator has settled when each rule was evaluated without an interruption", async () => {
   let nowMs = NOW;
   let isAway = false;
   const check = async (): Promise<void> => {

@@ -31,7 +31,7 @@ function serve(take: (body: Buffer) => Promise<void>): void {
 
 const remember = async (body: Buffer): Promise<void> => void taken.push(body.toString());
 
-test("alerts are accepted with the password of this start only, and the status is 503 until a receiver is registered", async () => {
+test("accepts alerts with the password of this start only, and returns 503 until a receiver is registered", async () => {
   expect(await post()).toBe(503);
   serve(remember);
   expect(await post()).toBe(200);
@@ -43,7 +43,7 @@ test("alerts are accepted with the password of this start only, and the status i
   expect(new URL(other.url).password).not.toBe(new URL(listener.url).password);
 });
 
-test("if alerts cannot be stored, the evaluator gets an error and sends them again", async () => {
+test("returns an error if alerts cannot be stored, and the evaluator sends them again", async () => {
   serve(async () => {
     throw new ApiError("storage_unavailable", "the database is away");
   });

@@ -20,7 +20,7 @@ const posted = (labels: object, more: object = {}) => ({
   ...more,
 });
 
-test("bodies of any size are read whole, with braces, quotes and backslashes within texts", async () => {
+test("reads bodies of any size whole, with braces, quotes and backslashes within texts", async () => {
   const values = Array.from({ length: 2000 }, (_, number) => ({ a: `}"\\{[ä${number}`, b: { c: "]" } }));
   expect(await all(JSON.stringify(values))).toEqual(values);
   expect(await all(` ${JSON.stringify(values.slice(0, 3), undefined, 2)}\n`)).toEqual(values.slice(0, 3));
@@ -33,11 +33,11 @@ test.each([
   ["no JSON", "[{a:1}]"],
   ["within a text", '[{"a":"'],
   ["one enormous alert", `[{"a":"${"x".repeat(300_000)}"}]`],
-])("%s is refused", async (_what, body) => {
+])("rejects %s", async (_what, body) => {
   await expect(all(body)).rejects.toMatchObject({ code: "malformed_body" });
 });
 
-test("an alert loses the server's own labels and annotations, and keeps its fingerprint whatever the order of its labels", () => {
+test("removes the server's own labels and annotations from an alert, and keeps its fingerprint for any label order", () => {
   const one = readAlert(posted({ a: "1", b: "2" }));
   const other = readAlert(posted({ b: "2", a: "1" }));
   expect(one).toMatchObject({ orgId: ORG, ruleId: RULE, labels: { a: "1", alertname: "disk", b: "2" }, annotations: { summary: "s" } });
@@ -49,13 +49,13 @@ test("an alert loses the server's own labels and annotations, and keeps its fing
   );
 });
 
-test("what is not of our rules is none", () => {
+test("ignores an alert that is not of a stored rule", () => {
   for (const value of [1, null, {}, { labels: 1 }, posted({}, { labels: { alertname: "x" } }), posted({}, { startsAt: "no" })])
     expect(readAlert(value)).toBeUndefined();
   expect(readAlert(posted({}, { labels: { ...OWN, org_id: "x' OR 1=1" } }))).toBeUndefined();
 });
 
-test("texts are bounded, distinguished beyond the limit, and free of what a database refuses", () => {
+test("limits texts, distinguishes truncated ones, and removes what the database rejects", () => {
   const long = (end: string) => readAlert(posted({ a: "x".repeat(5000) + end }, { annotations: { big: "y".repeat(100_000) } }));
   const alert = long("1");
   expect(alert?.labels["a"]).toHaveLength(1024);

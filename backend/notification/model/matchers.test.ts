@@ -10,7 +10,7 @@ function hold(op: MatchOperator, value: string, of: string): boolean {
   return compileMatchers([one(op, value)])({ instance: of });
 }
 
-describe("what a matcher holds for", () => {
+describe("a matcher matches", () => {
   // Alertmanager's own table (pkg/labels/matcher_test.go), and what its parser's documentation says.
   it.each([
     ["=", "bar", "bar", true],
@@ -33,11 +33,11 @@ describe("what a matcher holds for", () => {
     ["=~", "db-1|db-2", "db-2", true],
     ["=~", "db-1|db-2", "db-20", false],
     ["=~", "(?i)DB-.*", "db-7", true],
-  ] as const)("%s %j of %j is %j", (op, value, of, holds) => {
+  ] as const)("if %s %j of %j is %j", (op, value, of, holds) => {
     expect(hold(op, value, of)).toBe(holds);
   });
 
-  it("takes a label that is missing for an empty one", () => {
+  it("a missing label like an empty one", () => {
     const labels = { severity: "critical" };
     expect(compileMatchers([one("=", "")])(labels)).toBe(true);
     expect(compileMatchers([one("!=", "a")])(labels)).toBe(true);
@@ -45,7 +45,7 @@ describe("what a matcher holds for", () => {
     expect(compileMatchers([one("!=", "", "constructor")])(labels)).toBe(false);
   });
 
-  it("holds where all of several do, and everywhere without any", () => {
+  it("if all of several do, and everything without any", () => {
     const both = compileMatchers([one("=~", "db-.*"), one("=", "critical", "severity")]);
     expect(both({ instance: "db-1", severity: "critical" })).toBe(true);
     expect(both({ instance: "db-1", severity: "info" })).toBe(false);
@@ -53,13 +53,13 @@ describe("what a matcher holds for", () => {
     expect(compileMatchers([])({})).toBe(true);
   });
 
-  it("holds for nothing, also turned round, where a stored expression cannot be read", () => {
+  it("nothing, even if negated, if its stored expression is invalid", () => {
     expect(hold("=~", "(", "x")).toBe(false);
     expect(hold("!~", "(", "x")).toBe(false);
   });
 });
 
-describe("what is refused", () => {
+describe("rejected matchers", () => {
   it.each([
     ["an expression that is none", one("=~", "[regexp"), /^matchers\[0\]\.value: is not a regular expression/],
     ["one that would be read only between our brackets", one("=~", "a)|(?:b"), /^matchers\[0\]\.value: is not a regular expression/],
@@ -75,24 +75,24 @@ describe("what is refused", () => {
     ["a NUL, which a database would not take", one("=", "a\u0000b"), /^matchers\[0\]\.value: must be well-formed/],
     ["half a character", one("=", "a\ud800"), /^matchers\[0\]\.value: must be well-formed/],
     ["a name that is none", one("=", "a", "my-label"), /^matchers\[0\]\.name: /],
-  ])("%s", (_, matcher, message) => {
+  ])("rejects %s", (_, matcher, message) => {
     expect(() => checkMatchers([matcher], { anyAlert: true })).toThrow(message);
   });
 
   it.each(["(?:shop|pay|cart|mail)-(?:db|web|cache)-.*", "(?:eu|us)-(?:east|west)-[12][abc]|local", ".*a(a|b)(a|b)[yb]"])(
-    "not %s",
+    "accepts %s",
     (value) => {
       expect(() => checkMatchers([one("=~", value)], { anyAlert: true })).not.toThrow();
     },
   );
 
-  it("names the matcher that is wrong, and takes at most twenty", () => {
+  it("names the invalid matcher, and accepts at most twenty", () => {
     expect(() => checkMatchers([one("=", "a"), one("=~", "(")], { anyAlert: true })).toThrow(/^matchers\[1\]\.value/);
     const many = Array.from({ length: 21 }, () => one("=", "a"));
     expect(() => checkMatchers(many, { anyAlert: true })).toThrow("matchers: must have at most 20");
   });
 
-  it("expressions that together take long to compile, but not long lists of values", () => {
+  it("rejects expressions that take long to compile together, and accepts long lists of values", () => {
     const expressions = Array.from({ length: 3 }, () => one("=~", `${"a".repeat(900)}.`));
     expect(() => checkMatchers(expressions, { anyAlert: true })).toThrow(
       /^matchers: all expressions together must have at most 2000 characters/,
@@ -103,7 +103,7 @@ describe("what is refused", () => {
     expect(() => checkMatchers(lists, { anyAlert: true })).not.toThrow();
   });
 
-  it("a silence of every alert, which a route may be for", () => {
+  it("rejects a silence of every alert, and accepts such a route", () => {
     for (const matchers of [[], [one("=", "")], [one("=~", ".*")], [one("!=", "a"), one("!~", "a.+")]]) {
       expect(() => checkMatchers(matchers, { anyAlert: false })).toThrow(/^matchers: at least one must not match/);
       expect(() => checkMatchers(matchers, { anyAlert: true })).not.toThrow();
@@ -113,7 +113,7 @@ describe("what is refused", () => {
   });
 });
 
-it("keeps its engine from what would take it long: a long value is no match of an expression", () => {
+it("limits the time of the regular expression engine: a long value never matches", () => {
   expect(hold("=~", "a.*", `a${"b".repeat(999)}`)).toBe(true);
   expect(hold("=~", "a.*", `a${"b".repeat(1000)}`)).toBe(false);
   expect(hold("!~", "a.*", `a${"b".repeat(1000)}`)).toBe(true);
@@ -147,7 +147,7 @@ describe("a matcher as text", () => {
   });
 
   it.each(['job="value', 'job=value"', String.raw`a==\\=\=\""`, 'a = foo"bar', 'invalid-name = "x"', "foo", "", "=a", String.raw`a="b\"`])(
-    "%s is none",
+    "rejects %s",
     (text) => {
       expect(readMatcher(text)).toBeUndefined();
     },

@@ -15,21 +15,21 @@ const sent = (firing: NotifiedAlerts, seconds: number, nextSeconds = seconds + 1
   nextAt: at(nextSeconds),
 });
 
-test("the first alert waits for others, and an alert that has fired for long is notified at once", () => {
+test("delays the first alert for others, and notifies immediately of one that has fired for long", () => {
   expect(planGroup(undefined, [alert("a", at(0))], times, at(0))).toEqual({ state: { firing: {}, lastSentAt: null, nextAt: at(30) } });
   const { send } = planGroup(undefined, [alert("a", at(-600)), alert("b", at(0))], times, at(0));
   expect(send?.firing.map(({ fingerprint }) => fingerprint)).toEqual(["a", "b"]);
   expect(send?.notified).toEqual({ firing: { a: "notified", b: "notified" }, lastSentAt: at(0), nextAt: at(14_400) });
 });
 
-test("alerts that arrive while the first waits are notified with it, at the time of the first", () => {
+test("notifies of alerts that arrive during the wait together, at the time of the first", () => {
   const { state } = planGroup(undefined, [alert("a", at(0))], times, at(0));
   const both = [alert("a", at(0)), alert("b", at(20))];
   expect(planGroup(state, both, times, at(20)).send).toBeUndefined();
   expect(planGroup(state, both, times, at(30)).send?.firing).toHaveLength(2);
 });
 
-test("a change of a notified group waits for its interval, and further changes do not postpone it", () => {
+test("delays a change of a notified group for its interval, and further changes do not postpone it", () => {
   let state: GroupState | undefined = sent({ a: "notified" }, 0);
   ({ state } = planGroup(state, [alert("a", at(0)), alert("b", at(10))], times, at(10)));
   expect(state?.nextAt).toEqual(at(300));
@@ -39,13 +39,13 @@ test("a change of a notified group waits for its interval, and further changes d
   expect(send?.firing).toHaveLength(2);
 });
 
-test("nothing is said again before it is time to repeat it", () => {
+test("repeats a notification only after the repeat interval", () => {
   const state = sent({ a: "notified" }, 0);
   for (const seconds of [1, 300, 14_399]) expect(planGroup(state, [alert("a", at(0))], times, at(seconds)).send).toBeUndefined();
   expect(planGroup(state, [alert("a", at(0))], times, at(14_400)).send?.firing).toHaveLength(1);
 });
 
-test("a resolved alert is notified once, with those that still fire", () => {
+test("notifies of a resolved alert once, with those that still fire", () => {
   const alerts = [alert("a", at(0), { status: "resolved" }), alert("b", at(0))];
   const due = planGroup(sent({ a: "notified", b: "notified" }, 0, 300), alerts, times, at(400));
   expect(due.send?.resolved.map(({ fingerprint }) => fingerprint)).toEqual(["a"]);
@@ -53,12 +53,12 @@ test("a resolved alert is notified once, with those that still fire", () => {
   expect(planGroup(due.send?.notified, alerts, times, at(1000)).send).toBeUndefined();
 });
 
-test("an alert that began and ended within the wait is never notified", () => {
+test("never notifies of an alert that began and ended within the wait", () => {
   const { state } = planGroup(undefined, [alert("a", at(0))], times, at(0));
   expect(planGroup(state, [alert("a", at(0), { status: "resolved" })], times, at(30))).toEqual({ state: undefined });
 });
 
-test("an alert that comes back soon after its end waits for the interval of its group", () => {
+test("delays an alert that fires again soon after its end for the group's interval", () => {
   const resolved = planGroup(sent({ a: "notified" }, 0, 300), [alert("a", at(0), { status: "resolved" })], times, at(300));
   const notified = resolved.send?.notified;
   expect(notified).toEqual({ firing: {}, lastSentAt: at(300), nextAt: at(600) });
@@ -68,7 +68,7 @@ test("an alert that comes back soon after its end waits for the interval of its 
   expect(planGroup(notified, [], times, at(600)).state).toBeUndefined();
 });
 
-test("a silence mutes firing alerts; when it ends, alerts that still fire are notified again", () => {
+test("mutes firing alerts with a silence, and notifies again of those that still fire when it ends", () => {
   const silenced = [alert("a", at(0), { silenced: true })];
   const covered = planGroup(sent({ a: "notified" }, 0), silenced, times, at(60));
   expect([covered.send, covered.state?.firing]).toEqual([undefined, { a: "silenced" }]);
@@ -78,14 +78,14 @@ test("a silence mutes firing alerts; when it ends, alerts that still fire are no
   expect(planGroup(state, [alert("a", at(0))], times, at(1030)).send?.firing).toHaveLength(1);
 });
 
-test("the end of a notified alert is notified, also under a silence, and the end of one that was never notified is not", () => {
+test("notifies of the end of a notified alert, also under a silence, and not of one that was never notified", () => {
   const over = [alert("a", at(0), { status: "resolved", silenced: true }), alert("b", at(0), { status: "resolved", silenced: true })];
   const { send } = planGroup(sent({ a: "silenced" }, 0, 300), over, times, at(400));
   expect(send?.resolved.map(({ fingerprint }) => fingerprint)).toEqual(["a"]);
   expect(planGroup(undefined, over, times, at(400))).toEqual({ state: undefined });
 });
 
-test("an alert that has gone to another group leaves this one without a word", () => {
+test("drops an alert that moved to another group without a notification", () => {
   const { send, state } = planGroup(sent({ a: "notified" }, 0, 300), [], times, at(310));
   expect([send, state]).toEqual([undefined, undefined]);
 });

@@ -42,19 +42,19 @@ function input({ alerts, routes, channels }: { alerts: number; routes: number; c
   };
 }
 
-test("of alerts that many routes take for many channels so many are planned as may be, and the others are counted", async () => {
+test("plans alerts up to the limit if many routes send to many channels, and counts the others", async () => {
   const { messages, refused } = await plan(input({ alerts: 1000, routes: 20, channels: 20 }));
   expect(refused).toBe(1000 * 20 * 20 - 200_000);
   expect(messages).toHaveLength(100);
   expect(messages.every(({ firing }) => firing.length <= 1000)).toBe(true);
 });
 
-test("all alerts that an organisation may have are notified to twenty channels", async () => {
+test("notifies twenty channels of all alerts that an organisation can have", async () => {
   const { messages, refused } = await plan(input({ alerts: 10_000, routes: 1, channels: 20 }));
   expect([refused, messages.map(({ firing }) => firing.length)]).toEqual([0, Array.from({ length: 20 }, () => 10_000)]);
 });
 
-test("while an organisation's expressions are compiled, others run, and the time counts as its own", async () => {
+test("runs other organisations while one's expressions are compiled, and counts the time as its own", async () => {
   const matcher = { name: "instance", value: `(${"(a)(b)(c)".repeat(90)}).`, isRegex: true, isEqual: true };
   const expression = { label: "instance", op: "=~", value: matcher.value } as const;
   const given = input({ alerts: 0, routes: 50, channels: 1 });
@@ -70,7 +70,7 @@ test("while an organisation's expressions are compiled, others run, and the time
   expect(turns).toBeGreaterThan(1);
 });
 
-test("a channel whose messages are not delivered gets no more of them, and the other channels get theirs", async () => {
+test("stops planning for a channel whose messages are not delivered, and continues for the others", async () => {
   const given = input({ alerts: 1, routes: 3, channels: 2 });
   const pendingOf = new Map([["channel 0", MAX_PENDING_PER_CHANNEL - 1]]);
   const { messages } = await plan({ ...given, pendingOf });

@@ -43,7 +43,7 @@ function smallDataDir(): ReturnType<typeof installation> {
   return made;
 }
 
-test("accounts, keys and secrets are there again in another DATA_DIR after the first one is gone", async () => {
+test("restores accounts, keys and secrets into another DATA_DIR after the first one is gone", async () => {
   const { settings, secrets } = installation("data");
   const { dataDir } = settings;
   const env = { DATA_DIR: dataDir, MASTER_KEY: undefined, JWT_SECRET: undefined };
@@ -66,7 +66,7 @@ test("accounts, keys and secrets are there again in another DATA_DIR after the f
   expect((await backend.call("POST", "/ingest", { key: apiKey })).statusCode).toBe(204);
 });
 
-test("modes, links and empty folders are kept; what belongs to a process is not", async () => {
+test("keeps modes, links and empty folders, and omits what belongs to a process", async () => {
   const { settings, secrets } = smallDataDir();
   await backup(settings, secrets, join(folder, "backup"));
   expect((statSync(join(folder, "backup")).mode & 0o777).toString(8)).toBe("700");
@@ -86,7 +86,7 @@ test("modes, links and empty folders are kept; what belongs to a process is not"
     expect((statSync(join(second.dataDir, path)).mode & 0o777).toString(8)).toBe(mode);
 });
 
-test("a running backend, an existing folder, a folder inside DATA_DIR or nothing embedded: refused with what to do", async () => {
+test("rejects a running backend, an existing folder, a folder inside DATA_DIR or external engines, with what to do", async () => {
   const { settings, secrets } = smallDataDir();
   {
     using _running = lockDataDir(settings.dataDir);
@@ -106,7 +106,7 @@ test("a running backend, an existing folder, a folder inside DATA_DIR or nothing
   await expect(backup(outside.settings, outside.secrets, join(folder, "backup"))).rejects.toThrow("nothing in DATA_DIR to back up");
 });
 
-test("a damaged backup is refused by the name of the file, and DATA_DIR stays empty for the next try", async () => {
+test("rejects a damaged backup by the name of the file, and leaves DATA_DIR empty for the next try", async () => {
   const { settings, secrets } = smallDataDir();
   const { settings: second } = installation("second");
   const damages: [string, (at: string) => void, string][] = [
@@ -138,7 +138,7 @@ test("an interrupted backup has no final name, and the next one starts over", as
   expect(readFileSync(join(folder, "backup", "data", "a file"), "utf8")).toBe("content");
 });
 
-describe("a disk without room", () => {
+describe("a disk without space", () => {
   /** 24 MiB and some. */
   function largeDataDir(): ReturnType<typeof installation> {
     const made = smallDataDir();
@@ -146,7 +146,7 @@ describe("a disk without room", () => {
     return made;
   }
 
-  test("is refused with both numbers, before anything is written", async () => {
+  test("rejects the backup with both numbers, before it writes anything", async () => {
     const { settings, secrets } = largeDataDir();
     const freeBytes = async (): Promise<number> => 3.5 * 1024 * 1024;
     const refused = backup(settings, secrets, join(folder, "backup"), { freeBytes });
@@ -161,7 +161,7 @@ describe("a disk without room", () => {
   });
 
   test.skipIf(noDisk !== undefined)(
-    `of its own${noDisk === undefined ? "" : ` (${noDisk})`}: reported before the copy, and nothing is left if the disk fills up meanwhile`,
+    `of its own${noDisk === undefined ? "" : ` (${noDisk})`}: reported before the copy, and removes a copy that fills the disk`,
     async () => {
       const { settings, secrets } = largeDataDir();
       await using disk = new CuttableDisk(join(folder, "disk"), 20);
@@ -178,7 +178,7 @@ describe("a disk without room", () => {
   );
 });
 
-test("of backups that are named by the time the newest are kept, and what is cut off is not counted", async () => {
+test("keeps the newest backups that are named by time, and does not count interrupted ones", async () => {
   const into = join(folder, "into");
   const names = ["2026-11-20T060000Z", "2026-11-21T060000Z", "2026-11-22T060000Z"].map((time) => `atherops-${time}`);
   const { settings, secrets } = smallDataDir();

@@ -27,19 +27,19 @@ describe("the lock of DATA_DIR", () => {
 
   afterEach(() => rm(join(dir, ".."), { recursive: true, force: true }));
 
-  it("makes the folder, for its owner only", async () => {
+  it("creates the folder for its owner only", async () => {
     using _lock = lockDataDir(dir);
     expect((await stat(dir)).mode & 0o777).toBe(0o700);
   });
 
-  it("is refused while it is held, and free once it is given back", async () => {
+  it("is rejected while another process has it, and available after its release", async () => {
     const first = lockDataDir(dir);
     expect(() => lockDataDir(dir)).toThrow(DataDirInUseError);
     first[Symbol.dispose]();
     using _second = lockDataDir(dir);
   });
 
-  it("says in one sentence whose folder it is that this user cannot write, and what to do", async () => {
+  it("reports in one sentence the owner of a folder that this user cannot write, and what to do", async () => {
     await chmod(join(dir, ".."), 0o755);
     await mkdir(dir, { mode: 0o555 });
     const [us, owner] = process.getuid?.() === 0 ? [1000, 0] : [process.getuid?.(), process.getuid?.()];
@@ -52,13 +52,13 @@ describe("the lock of DATA_DIR", () => {
     expect(lockedAsAnother(dir)).toContain("(EACCES)");
   });
 
-  it("ends where no folder can be made", async () => {
+  it("fails if no folder can be created", async () => {
     expect(() => lockDataDir("/proc/atherops/data")).toThrow(StartError);
     await writeFile(dir, "");
     expect(() => lockDataDir(dir)).toThrow(`cannot write ${dir} (EEXIST)`);
   });
 
-  it("names the process that holds it, and is free as soon as that is killed", async () => {
+  it("names the process that has it, and is released when that is killed", async () => {
     const holder = spawn(process.execPath, [fileURLToPath(new URL("./lock.fixture.ts", import.meta.url)), dir], {
       stdio: ["ignore", "pipe", "inherit"],
     });

@@ -60,7 +60,7 @@ async function countInPostgres(): Promise<number> {
   return Object.values(await everything(database.tables())).flat().length;
 }
 
-describe.skipIf(!postgresBinaries)(`accounts are moved${postgresBinaries ? "" : `: ${NO_POSTGRES}`}`, () => {
+describe.skipIf(!postgresBinaries)(`moves accounts${postgresBinaries ? "" : `: ${NO_POSTGRES}`}`, () => {
   beforeAll(async () => {
     server = await PostgresServer.start();
     await using database = await openDatabase({ dataDir: full, log });
@@ -79,7 +79,7 @@ describe.skipIf(!postgresBinaries)(`accounts are moved${postgresBinaries ? "" : 
     url = await server.newDatabase();
   });
 
-  test("a thousand clusters, users and rules go there and back, equal, and each side keeps its own", async () => {
+  test("a thousand clusters, users and rules are equal after both directions, and each side keeps its own", async () => {
     for (const [table, rows] of Object.entries(expected)) expect([table, rows.length]).not.toEqual([table, 0]);
     const there = await move(to);
     expect(there).toMatchObject({ code: 0, output: expect.stringContaining("each read back and compared") });
@@ -93,7 +93,7 @@ describe.skipIf(!postgresBinaries)(`accounts are moved${postgresBinaries ? "" : 
     expect(readdirSync(dataDir).filter((name) => name.includes("moving"))).toEqual([]);
   });
 
-  test("the same command again finds all of it there, and writes nothing", async () => {
+  test("a repeated command finds all of it, and writes nothing", async () => {
     for (const direction of [to, from]) {
       await move(direction);
       expect(await move(direction)).toMatchObject({ code: 0, output: expect.stringContaining("already has the same") });
@@ -101,7 +101,7 @@ describe.skipIf(!postgresBinaries)(`accounts are moved${postgresBinaries ? "" : 
     expect(await rowsOf({ url })).toEqual(expected);
   });
 
-  test("keys sign and sessions last on the other side, with the secrets that were generated here", async () => {
+  test("keys sign and sessions remain valid on the other side, with the secrets that were generated here", async () => {
     const home = join(root, "home");
     dataDir = home;
     const generated = { MASTER_KEY: undefined, JWT_SECRET: undefined };
@@ -134,7 +134,7 @@ describe.skipIf(!postgresBinaries)(`accounts are moved${postgresBinaries ? "" : 
     expect((await backend.call("POST", "/ingest", { key })).statusCode).toBe(204);
   });
 
-  describe("killed", () => {
+  describe("if it is killed", () => {
     /** Runs until it waits for a lock that another connection holds on `table`, and kills it there. */
     async function killedAt(args: readonly string[], table: string, mode: string): Promise<void> {
       await using other = await connection(url);
@@ -150,7 +150,7 @@ describe.skipIf(!postgresBinaries)(`accounts are moved${postgresBinaries ? "" : 
       }
     }
 
-    test.each(["orgs", "api_keys", "rules"])("as it writes %s: nothing is there, and the next one is whole", async (table) => {
+    test.each(["orgs", "api_keys", "rules"])("while it writes %s, nothing is visible, and the next run is complete", async (table) => {
       {
         await using database = await openDatabase({ url, dataDir: "unused", log });
         await migrate(database);
@@ -161,7 +161,7 @@ describe.skipIf(!postgresBinaries)(`accounts are moved${postgresBinaries ? "" : 
       expect(await rowsOf({ url })).toEqual(expected);
     });
 
-    test("before PostgreSQL has the tables: the next one is whole", async () => {
+    test("before PostgreSQL has the tables, the next run is complete", async () => {
       await using other = await connection(url);
       await other.client.query(
         "CREATE TABLE schema_migrations (name text PRIMARY KEY, sha256 text NOT NULL, applied_at timestamptz NOT NULL)",
@@ -171,17 +171,20 @@ describe.skipIf(!postgresBinaries)(`accounts are moved${postgresBinaries ? "" : 
       expect(await rowsOf({ url })).toEqual(expected);
     });
 
-    test.each(["api_keys", "rules"])("while it moves back and reads %s: no accounts.sqlite, and the next one is whole", async (table) => {
-      await move(to);
-      rmSync(join(dataDir, "accounts.sqlite"));
-      await killedAt(from, table, "ACCESS EXCLUSIVE");
-      expect(existsSync(join(dataDir, "accounts.sqlite"))).toBe(false);
-      expect((await move(from)).code).toBe(0);
-      expect(await rowsOf({ dataDir })).toEqual(expected);
-    });
+    test.each(["api_keys", "rules"])(
+      "while it moves back and reads %s, there is no accounts.sqlite, and the next run is complete",
+      async (table) => {
+        await move(to);
+        rmSync(join(dataDir, "accounts.sqlite"));
+        await killedAt(from, table, "ACCESS EXCLUSIVE");
+        expect(existsSync(join(dataDir, "accounts.sqlite"))).toBe(false);
+        expect((await move(from)).code).toBe(0);
+        expect(await rowsOf({ dataDir })).toEqual(expected);
+      },
+    );
   });
 
-  describe("is refused in one sentence", () => {
+  describe("is rejected in one sentence", () => {
     async function refused(args: readonly string[], env?: NodeJS.ProcessEnv): Promise<string> {
       const { code, output } = await move(args, env);
       expect(code, output).toBe(2);
@@ -191,13 +194,13 @@ describe.skipIf(!postgresBinaries)(`accounts are moved${postgresBinaries ? "" : 
       return sentences[0] ?? "";
     }
 
-    test("while the backend runs, either way", async () => {
+    test("while the backend runs, in either direction", async () => {
       using _running = lockDataDir(dataDir);
       for (const direction of [to, from]) expect(await refused(direction)).toContain("stop it");
       expect(await countInPostgres()).toBe(0);
     });
 
-    test("while replicas run on the database that it would leave", async () => {
+    test("while replicas run on the source database", async () => {
       await using replica = await openDatabase({ url, dataDir: "unused", log });
       await migrate(replica);
       rmSync(join(dataDir, "accounts.sqlite"));
@@ -211,7 +214,7 @@ describe.skipIf(!postgresBinaries)(`accounts are moved${postgresBinaries ? "" : 
         });
     });
 
-    test("where there are other accounts, which stay as they are", async () => {
+    test("if the target has other accounts, which are unchanged", async () => {
       {
         await using other = await openDatabase({ url, dataDir: "unused", log });
         await (await accountsApp(other))[Symbol.asyncDispose]();
@@ -223,7 +226,7 @@ describe.skipIf(!postgresBinaries)(`accounts are moved${postgresBinaries ? "" : 
       expect(await rowsOf({ dataDir })).toEqual(expected);
     });
 
-    test("where a row was changed after an earlier move", async () => {
+    test("if a row was changed after an earlier move", async () => {
       await move(to);
       await using database = await openDatabase({ dataDir, log });
       await database.tables<AllTables>().updateTable("hosts").set({ hostname: "renamed" }).execute();
@@ -231,7 +234,7 @@ describe.skipIf(!postgresBinaries)(`accounts are moved${postgresBinaries ? "" : 
       expect(await refused(to)).toContain("has other accounts");
     });
 
-    test("where nothing is to be moved", async () => {
+    test("if there is nothing to move", async () => {
       expect(await refused(from)).toContain("has other accounts");
       rmSync(join(dataDir, "accounts.sqlite"));
       expect(await refused(from)).toContain("has no accounts");
@@ -239,7 +242,7 @@ describe.skipIf(!postgresBinaries)(`accounts are moved${postgresBinaries ? "" : 
       expect(readdirSync(dataDir).filter((name) => name === "accounts.sqlite")).toEqual([]);
     });
 
-    test("without a server, with a wrong password, or without a database, and no password is printed", async () => {
+    test("without a server, with a wrong password, or without a database, and prints no password", async () => {
       const nowhere = "postgres://someone:hunter2@127.0.0.1:1/accounts";
       expect(await refused(to, { DATABASE_URL: nowhere })).toContain("the database accounts at 127.0.0.1:1 cannot be reached");
       await guardWithPasswords(url);
@@ -253,7 +256,7 @@ describe.skipIf(!postgresBinaries)(`accounts are moved${postgresBinaries ? "" : 
       for (const wrong of [nowhere, guarded.href]) expect((await move(to, { DATABASE_URL: wrong })).output).not.toContain("hunter2");
     });
 
-    test("with the URL as an argument, with no direction or with two, and without the variable", async () => {
+    test("with the URL as an argument, with no or two directions, and without the variable", async () => {
       expect(await refused(["--to", url])).toContain("takes the name DATABASE_URL, not the URL");
       expect(await refused(["--to", "OTHER"])).toContain("DATABASE_URL");
       expect(await refused([])).toContain("--to DATABASE_URL or --from DATABASE_URL");
@@ -262,7 +265,7 @@ describe.skipIf(!postgresBinaries)(`accounts are moved${postgresBinaries ? "" : 
     });
   });
 
-  test("a table that takes long reports its progress, and the log of another store is never taken along", async () => {
+  test("reports the progress of a large table, and never moves another store's log", async () => {
     {
       using store = new DatabaseSync(join(dataDir, "accounts.sqlite"));
       store.exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12000)
@@ -279,7 +282,7 @@ describe.skipIf(!postgresBinaries)(`accounts are moved${postgresBinaries ? "" : 
     expect(await rowsOf({ dataDir })).toEqual(all);
   });
 
-  test("the URL is read from a file too", async () => {
+  test("reads the URL from a file too", async () => {
     const file = join(dataDir, "url");
     writeFileSync(file, `${url}\n`);
     expect((await move(to, { DATABASE_URL_FILE: file })).code).toBe(0);

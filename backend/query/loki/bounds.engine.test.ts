@@ -44,13 +44,13 @@ describe.each([
 ] as const)("a query over %j", (small, words) => {
   beforeEach(() => void Object.assign(bounds, small));
 
-  it.each(READ_ONE_BY_ONE)("is refused with what to do instead: %s %j", async (path, params) => {
+  it.each(READ_ONE_BY_ONE)("is rejected with what to do instead: %s %j", async (path, params) => {
     const message = await refusal(path, params);
     expect(message).toContain(words);
     expect(message).toContain(ADVICE);
   });
 
-  it("is not what the engine counts, nor what the line filter leaves", async () => {
+  it("does not count for the engine's counts or after a line filter", async () => {
     if ("computeMs" in small) Object.assign(bounds, WIDE);
     const counted = await org.get("query", { query: 'sum(count_over_time({service_name="shop"}[1m]))', time: RANGE.end });
     expect(counted.json().data.result).toMatchObject([{ value: [expect.any(Number), "12"] }]);
@@ -59,14 +59,14 @@ describe.each([
   });
 });
 
-it("at its bounds is answered", async () => {
+it("at its limit is answered", async () => {
   bounds.records = LINES.length;
   const [path, params] = READ_ONE_BY_ONE[1];
   const answer = await org.get(path, params);
   expect([answer.statusCode, answer.json().data.result]).toMatchObject([200, [{ values: [[expect.any(Number), "8"]] }]]);
 });
 
-describe("an expression that reads the rest of a text for each of its places, or takes long for each character", () => {
+describe("an expression that reads the rest of a text at each position, or takes long for each character", () => {
   it.each([
     [
       "has regular expressions that take more than 1 s for one record",
@@ -85,7 +85,7 @@ describe("an expression that reads the rest of a text for each of its places, or
       "has a regular expression of many parts that reads more than ",
       '| label_format long=`{{ repeat 200000 "a" }}b` | long =~ `a.{60}[yz]`',
     ],
-  ])("is refused before it holds up others: %s %s", async (words, stages) => {
+  ])("is rejected before it delays others: %s %s", async (words, stages) => {
     const message = await refusal("query_range", { query: `{service_name="shop"} |= "n=7 " ${stages}`, ...RANGE });
     expect(message).toContain(words);
     expect(message).toContain(ADVICE);

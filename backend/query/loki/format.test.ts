@@ -9,7 +9,7 @@ test.each([
   [`topk(10,sum(count_over_time({a="b"}[1h] offset 5m))by(c))`, `topk(10, sum(count_over_time({a="b"}[1h] offset 5m)) by (c))`],
   [`{a="b"}|logfmt --strict|line_format "{{.x}}"`, `{a="b"} | logfmt --strict | line_format "{{.x}}"`],
   [`vector(1)-sum(rate({a="b"}[1m]))`, `vector(1) - sum(rate({a="b"}[1m]))`],
-])("%s is written %s", (query, formatted) => {
+])("formats %s as %s", (query, formatted) => {
   expect(formatQuery(query)).toBe(formatted);
 });
 
@@ -21,12 +21,12 @@ test.each([
   `sum(rate({a="b"}[1m]))-sum(rate({a="c"}[1m]))`,
   `rate({a="b"}[5m] offset -5m)-1`,
   `label_replace(rate({a="b"}[1m]),"x","$1","y","(.*)")`,
-])("%s means the same when it is formatted, and is not changed again", (query) => {
+])("keeps the meaning of %s, and does not change it a second time", (query) => {
   const formatted = formatQuery(query);
   expect(formatQuery(formatted)).toBe(formatted);
   expect(readQuery(formatted)).toEqual(readQuery(query));
 });
 
-test("a wrong query is refused with its place", () => {
+test("rejects an invalid query with its position", () => {
   expect(() => formatQuery(`{a="b"} |= `)).toThrow("parse error at line 1");
 });

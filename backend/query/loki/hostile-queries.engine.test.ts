@@ -86,7 +86,7 @@ const METRICS: readonly (readonly [name: string, query: string])[] = [
   ],
 ];
 
-it.each([...LOGS, ...METRICS])("%s: the process answers everybody else", async (_, query) => {
+it.each([...LOGS, ...METRICS])("%s: the process answers all other requests", async (_, query) => {
   const isDone = { yet: false };
   const hostile = red.get("query_range", { query, ...RANGE, step: "5" }).finally(() => (isDone.yet = true));
   await expectAnswers(isDone);
@@ -101,13 +101,13 @@ it.each([...LOGS, ...METRICS])("%s: the process answers everybody else", async (
 it.each([
   [2800, "walks or makes more than 32 Mi characters"],
   [40, "makes labels of more than"],
-])("a label of %i copies is refused before its process needs the memory: it %s", async (count, reason) => {
+])("rejects a label of %i copies before its process runs out of memory: it %s", async (count, reason) => {
   const query = `label_replace(count_over_time(${of("long", "[1h]")}), "b", "${"$1".repeat(count)}", "a", "(.*)")`;
   const answer = await red.get("query_range", { query, ...RANGE, step: "5" });
   expect(answer.json()).toMatchObject({ error: "query_too_expensive", message: expect.stringContaining(reason) as string });
 });
 
-it("a tail that computes for each record: the process answers everybody else, and the tail ends with the reason", async () => {
+it("a tail that computes for each record ends with the reason, and the process answers all other requests", async () => {
   const stages = '| line_format `{{ repeat 1048576 "a" | replace "a" "b" | replace "b" "a" | replace "a" "b" | replace "b" "a" }}`';
   const query = `{service_name="tailed"} ${copies(20, stages)}`;
   const socket = new WebSocket(`${url.replace("http", "ws")}${LOKI}/tail?${new URLSearchParams({ query }).toString()}`, {

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { chooseByJob } from "./jobs.ts";
 
-it("reads the text of a query while every process that computes is busy", async () => {
+it("parses a query while every sandbox process is busy", async () => {
   const runner = chooseByJob({
     computing: { run: () => new Promise(() => undefined) },
     reading: { run: async (orgId, job) => Buffer.from(`${orgId} ${JSON.stringify(job)}`) },

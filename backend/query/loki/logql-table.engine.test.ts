@@ -22,7 +22,7 @@ beforeAll(async () => void (app = await openLokiApp()));
 afterAll(() => app?.[Symbol.asyncDispose]());
 
 it.each(readdirSync(FOLDER).filter((name) => name.endsWith(".logqltest")))(
-  "%s: each query is answered as Loki does, or refused by name",
+  "%s: returns for each query what Loki does, or rejects it by name",
   async (name) => {
     const found = { alike: 0, refused: 0, clashing: 0, otherwise: [] as string[] };
     let org = await app.org();

@@ -76,7 +76,7 @@ describe("Grafana's Loki data source", () => {
     expect(data).toEqual({ resultType: "vector", result: [{ metric: {}, value: [4_000_000_000, "2"] }], stats: {} });
   });
 
-  it("answers a form as it answers the same parameters in the address", async () => {
+  it("gets for a form what the same parameters in the URL return", async () => {
     for (const [path, parameters] of [
       ["query_range", { query: 'sum by (level) (count_over_time({service_name="shop"}[1m]))', ...RANGE, step: "60" }],
       ["series", { "match[]": '{service_name=~".+"}', ...RANGE }],
@@ -90,7 +90,7 @@ describe("Grafana's Loki data source", () => {
     expect(twice.json()).toMatchObject({ message: "query: is given more than once" });
   });
 
-  it("finds one pod among 1,800 that a query names, in the address and in a form", async () => {
+  it("finds one pod among 1,800 that a query names, in the URL and in a form", async () => {
     const pods = Array.from({ length: 1800 }, (_, n) => `shop-checkout-5d4f6b7c88-x${n}`);
     const matcher = `{k8s_pod_name=~"${[...pods, "shop-1"].join("|")}"}`;
     for (const [path, query, found] of [
@@ -108,7 +108,7 @@ describe("Grafana's Loki data source", () => {
     );
   });
 
-  it("lists labels, their values and series, its own to each", async () => {
+  it("lists labels, values and series of its own organisation", async () => {
     expect(await ask(red, "labels", RANGE)).toEqual(["host_id", "k8s_namespace_name", "k8s_pod_name", "level", "node", "service_name"]);
     expect(await ask(blue, "labels", RANGE)).toEqual(["cloud_region", "host_id", "level", "node", "service_name"]);
     expect(await ask(await app.org(), "labels", RANGE)).toEqual([]);
@@ -126,7 +126,7 @@ describe("Grafana's Loki data source", () => {
     expect(await ask(blue, "series", { ...RANGE, "match[]": '{cloud_region=~".+"}' })).toMatchObject([{ cloud_region: "eu" }]);
   });
 
-  it("reads streams of entries, with their categories where it asks for them", async () => {
+  it("reads streams of entries, with categories on request", async () => {
     const flags = { "x-loki-response-encoding-flags": "categorize-labels" };
     const query = '{service_name="shop", level="error"} | logfmt';
     const stream = { service_name: "shop", level: "error", host_id: `host-of-${red.orgId}`, node: expect.any(String) };
@@ -143,7 +143,7 @@ describe("Grafana's Loki data source", () => {
     expect(await logs(red, query)).toEqual([{ stream: { ...stream, ...ofPod, ...metadata, ...parsed }, values: [[String(at(10)), line]] }]);
   });
 
-  it("reads entries newest or oldest first, as many as it asks for, from the start up to and without the end", async () => {
+  it("reads entries newest or oldest first, up to the limit, from the start up to but without the end", async () => {
     const all = [
       "debug: nothing",
       '{"path":"/list","status":200,"user":{"id":"u1"}}',
@@ -174,11 +174,11 @@ describe("Grafana's Loki data source", () => {
     ['{service_name=~"night.*"} | label_format x=service_name | line_format "{{.x}}{{.service_name}}"', ["nightly"]],
     [`{service_name="' OR 1=1 --"}`, []],
     ['{service_name="shop"} | json | level="error"', ['GET /pay took=2s status=500 err="card refused"']],
-  ])("answers %s", async (query, found) => {
+  ])("supports %s", async (query, found) => {
     expect(await lines(red, query)).toEqual(found);
   });
 
-  it("draws the histogram of Explore, whatever is parsed", async () => {
+  it("draws the histogram of Explore, with any parser", async () => {
     const histogram = async (stages: string) => {
       const query = `sum by (level, detected_level) (count_over_time({service_name="shop"} ${stages}| drop __error__ [60s]))`;
       const data = await ask(red, "query_range", { query, start: String(at(0)), end: String(at(120)), step: "60000ms" });
@@ -200,7 +200,7 @@ describe("Grafana's Loki data source", () => {
     expect(await histogram("| logfmt ")).toEqual(expected);
   });
 
-  it("estimates how much there is, and shows fields and labels before anything is asked", async () => {
+  it("estimates volume, and lists fields and labels before the first query", async () => {
     const json = async (org: LokiOrg, path: string, params: Record<string, string> = {}) =>
       (await org.get(path, { ...RANGE, ...params })).json();
     expect(await json(red, "index/stats", { query: '{service_name="shop"}' })).toMatchObject({ entries: 4, chunks: 0, bytes: 138 });
@@ -250,7 +250,7 @@ describe("Grafana's Loki data source", () => {
     expect([parsed.statusCode, parsed.json().message]).toEqual([400, expect.stringContaining("the stage json is not supported")]);
   });
 
-  it("counts what a line filter leaves, in SQL and in JavaScript", async () => {
+  it("counts lines after a filter, in SQL and in JavaScript", async () => {
     const counted = async (query: string) => (await ask(red, "query", { query, time: String(at(60)) })).result;
     const ofShop = { service_name: "shop", level: "error" };
     const stage = '{service_name="shop"} |= "status=500"';
@@ -291,14 +291,14 @@ describe("Grafana's Loki data source", () => {
     ["tail?query=%7Ba%3D%22b%22%7D", "tail is a WebSocket"],
     ["label/a-b/values", "name"],
     ["series?match%5B%5D=rate(%7Ba%3D%22b%22%7D%5B1m%5D)", "match[]"],
-  ])("is refused %s by name", async (path, message) => {
+  ])("gets %s rejected by name", async (path, message) => {
     const answer = await app.backend.call("GET", `${LOKI}/${path}`, { headers: { authorization: red.authorization } });
     expect([answer.statusCode, answer.json()]).toEqual([400, { error: "invalid_parameter", message: expect.stringContaining(message) }]);
   });
 });
 
-describe("what costs too much", () => {
-  it("is a line that is too long for a stage, and read as ever without one", async () => {
+describe("a query that is too expensive", () => {
+  it("because of a line that is too long for a stage is rejected, and answered without the stage", async () => {
     const org = await app.org();
     await org.send([record(0, `{"a":"${"x".repeat(300_000)}"}`)]);
     const [stream] = await logs(org, '{service_name="shop"} |= "xx"');
@@ -310,7 +310,7 @@ describe("what costs too much", () => {
     ]);
   });
 
-  it("is more than 500 series, and their sum is not", async () => {
+  it("because of more than 500 series is rejected, and their sum is not", async () => {
     const org = await app.org();
     await org.send(Array.from({ length: 501 }, (_, n) => record(n % 60, "x", "INFO", { user: `u${n}` })));
     const counted = (query: string) => org.get("query", { query, time: String(at(60)) });
@@ -326,7 +326,7 @@ describe("what costs too much", () => {
   });
 });
 
-it("an answer that leaves out a shard has a warning, in its header and where Grafana reads it", async () => {
+it("a response without one shard has a warning, in its header and where Grafana reads it", async () => {
   isPartial = true;
   const answer = await red.get("query_range", { query: '{service_name="shop"}', ...RANGE });
   isPartial = false;

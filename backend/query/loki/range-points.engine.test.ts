@@ -286,7 +286,7 @@ describe.each([
   ["a range aggregation over labels of the line", ofLine, 4],
 ] as const)("%s", (_, generate, least) => {
   it(
-    `gives the same points by ClickHouse and by JavaScript, ${QUERIES} queries`,
+    `returns the same points by ClickHouse and by JavaScript, ${QUERIES} queries`,
     async () => {
       const found = { alike: 0, JavaScript: 0, otherwise: [] as string[] };
       for (let index = 0; index < QUERIES; index += 1) {
@@ -319,7 +319,7 @@ describe("counts by minute", () => {
     ["[60s]", "[300s]", "[300s] offset 60s", "[420s]", "[90s]"].map((range) => `${selector} ${range}`),
   );
 
-  it.each(queries)("are the same by ClickHouse and by JavaScript: %s", async (query) => {
+  it.each(queries)("are equal by ClickHouse and by JavaScript: %s", async (query) => {
     for (const steps of BY_MINUTE) {
       for (const names of [[], ["service_name"], ["level", "host_id"], ["detected_level"]]) {
         const outer: SeriesLabels = names.length === 0 ? { kind: "none" } : { kind: "by", names };
@@ -354,7 +354,7 @@ describe("a hostile cardinality", () => {
     ['count_over_time({service_name="some"}[10m])', "user_id", instant, SERIES],
     ['count_over_time({host_id="h1"}[1us])', "part", perNs, CELLS],
     ['sum_over_time({host_id="h1"} | unwrap n [1us])', "part", perNs, CELLS],
-  ] as const)("is refused: %s by %s", async (query, name, steps, message) => {
+  ] as const)("is rejected: %s by %s", async (query, name, steps, message) => {
     await expect(points(query, name, steps)).rejects.toMatchObject({
       code: "query_too_expensive",
       message: expect.stringContaining(message),

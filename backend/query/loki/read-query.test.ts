@@ -16,7 +16,7 @@ function refusal(query: string): string {
   throw new Error(`${query} was taken`);
 }
 
-test("a query of logs is its selector and its stages in their order", () => {
+test("parses a query of logs as its selector and its stages in their order", () => {
   expect(
     readQuery(
       '{service_name="shop", level!~"debug|trace"} |= "a" or `b\\` != "c" | json who="user.id" | took > 1.5s and (n == 3 or x="y") | drop z',
@@ -48,7 +48,7 @@ test("a query of logs is its selector and its stages in their order", () => {
   });
 });
 
-test("and binds closer than or, wherever parentheses do not say otherwise", () => {
+test("and binds tighter than or, unless parentheses override it", () => {
   const filterOf = (text: string) => (readQuery(`{a="b"} | ${text}`) as LogQuery).stages[0];
   expect(filterOf('a="1" or b="2" and c="3"')).toEqual(filterOf('a="1" or (b="2" and c="3")'));
   expect(filterOf('a="1" and b="2" or c="3"')).toEqual(filterOf('(a="1" and b="2") or c="3"'));
@@ -64,7 +64,7 @@ test("operators bind as in arithmetic, whatever the editor's grammar nests first
   expect(of("R or R and R > 1")).toEqual(of("R or (R and (R > 1))"));
 });
 
-test("comments are Go's and those after #, wherever no text is", () => {
+test("skips comments with // and /* and with #, except within texts", () => {
   const sum = 'sum(rate({a="b"}[1m]))';
   expect(readQuery(`${sum} # nothing\n  or // either\nvector(0) /* at\nleast */`)).toEqual(readQuery(`${sum} or vector(0)`));
   expect(readQuery('{a="b"} |= "# // /*" |= `// "# */` // " the end')).toMatchObject({
@@ -74,7 +74,7 @@ test("comments are Go's and those after #, wherever no text is", () => {
     expect(refusal(open)).toContain("parse error");
 });
 
-describe("refused by name, with what to write instead:", () => {
+describe("rejects by name, with what to write instead:", () => {
   test.each([
     ["{", '{service_name="shop"}'],
     ["{}", "a selector needs a matcher"],
@@ -118,7 +118,7 @@ describe("refused by name, with what to write instead:", () => {
   });
 });
 
-test("a query has bounds in length and depth", () => {
+test("limits the length and depth of a query", () => {
   expect(refusal(`${"(".repeat(500)}1${")".repeat(500)}`)).toContain("deep");
   expect(refusal(`1${"+1".repeat(500)}`)).toContain("deep");
   expect(refusal(`{a="${"x".repeat(66_000)}"}`)).toContain("has at most 65536 characters");
@@ -135,16 +135,16 @@ describe("functions of Loki 3.7's templates", () => {
   ).split(" ");
   const known: ReadonlySet<string> = new Set([...LANGUAGE_FUNCTIONS, ...Object.keys(FUNCTIONS)]);
 
-  test("exist or are refused by name, and no others exist", () => {
+  test("exist or are rejected by name, and there are no others", () => {
     const refused = Object.keys(REFUSED_FUNCTIONS);
     expect([...known, ...refused].toSorted()).toEqual(LOKI.toSorted());
   });
 
-  test.each(Object.entries(REFUSED_FUNCTIONS))("%s is refused with what to write instead", (name, instead) => {
+  test.each(Object.entries(REFUSED_FUNCTIONS))("rejects %s with what to write instead", (name, instead) => {
     expect(refusal(`{a="b"} | line_format "{{ ${name} .x }}"`)).toContain(`function "${name}" is not supported: ${instead}`);
   });
 
-  test.each(REFUSED_ACTIONS)("{{%s}} is refused", (word) => {
+  test.each(REFUSED_ACTIONS)("rejects {{%s}}", (word) => {
     expect(refusal(`{a="b"} | label_format c="{{ ${word} .a }}"`)).toContain(`{{${word}}} is not supported`);
   });
 });

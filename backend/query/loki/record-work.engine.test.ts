@@ -20,7 +20,7 @@ function run(query: string, line = "a", attributes: Record<string, string> = {})
 const S = '{a="b"}';
 const TOO_EXPENSIVE = expect.objectContaining({ code: "query_too_expensive" }) as Error;
 
-describe("refused as too expensive", () => {
+describe("rejects as too expensive", () => {
   test.each([
     ["100 replacements in a text of 1 MiB", `${S} | line_format \`{{ repeat 1048576 "a"${' | replace "a" "b"'.repeat(100)} }}\``],
     [
@@ -51,7 +51,7 @@ describe("refused as too expensive", () => {
     expect(run(`${S} | json a="b[120000]"`, line).get("a")).toBe("1");
   });
 
-  test("names that are joined from long names, again and again", () => {
+  test("names that are repeatedly joined from long names", () => {
     const members = Array.from({ length: 5000 }, (_, index) => `"k${index}":1`).join(",");
     expect(() => run(`${S} | json`, `{"${"p".repeat(120_000)}":{${members}}}`)).toThrow(TOO_EXPENSIVE);
   });
@@ -64,7 +64,7 @@ describe("refused as too expensive", () => {
     },
   );
 
-  test("and the next record begins anew", () => {
+  test("and resets the cost for the next record", () => {
     beginRecord();
     charge(30 * 1024 * 1024);
     expect(() => charge(3 * 1024 * 1024)).toThrow(TOO_EXPENSIVE);
@@ -72,14 +72,14 @@ describe("refused as too expensive", () => {
     expect(() => charge(3 * 1024 * 1024)).not.toThrow();
   });
 
-  test("a search of a short text costs what it reads", () => {
+  test("a search for a short text costs what it reads", () => {
     beginRecord();
     for (let index = 0; index < 1000; index += 1) expect(findText("a".repeat(1000), "b")).toBe(-1);
   });
 });
 
-describe("answered", () => {
-  test("a text that is no number, however long", () => {
+describe("accepts", () => {
+  test("a text that is no number, of any length", () => {
     const digits = `${"1".repeat(200_000)}x`;
     for (const conversion of ["number", "duration", "bytes"] as const) expect(convert(digits, conversion)).toBeUndefined();
     expect(convert(`${"1".repeat(200_000)}s`, "duration")).toBeUndefined();
@@ -87,19 +87,19 @@ describe("answered", () => {
     expect(["1.5s", "1.s", ".5h", "1h30m"].map((text) => convert(text, "duration"))).toEqual([1.5, 1, 1800, 5400]);
   });
 
-  test("a function without its arguments leaves the line, with an error", () => {
+  test("a function with missing arguments, which leaves the line with an error", () => {
     for (const call of ["min", "max", "add", "addf", "minf", "eq 1", 'printf "%.500f" 1.5', "repeat -1 `a`"]) {
       const entry = run(`${S} | line_format "{{ ${call.replaceAll('"', '\\"')} }}"`, "line");
       expect([call, entry.line, entry.error]).toEqual([call, "line", "TemplateFormatErr"]);
     }
   });
 
-  test("a replacement of hundreds of megabytes is not made: the line stays, with an error", () => {
+  test("a replacement of hundreds of megabytes, which is not executed and leaves the line with an error", () => {
     const entry = run(`${S} | line_format \`{{ repeat 60000 "a" | replace "" "${"b".repeat(500)}" | len }}\``, "line");
     expect([entry.line, entry.error]).toEqual(["line", "TemplateFormatErr"]);
   });
 
-  test("half a character can be written into a URL", () => {
+  test("an incomplete character in a URL", () => {
     expect(run(`${S} | json | line_format \`{{ urlencode .x }}\``, '{"x":"\\ud800a"}').line).toMatch(/a$/);
   });
 
@@ -118,10 +118,10 @@ describe("answered", () => {
   });
 });
 
-describe("templates are cut", () => {
+describe("templates are split", () => {
   const textsOf = (template: string) => run(`${S} | line_format \`${template}\``).line;
 
-  test("into texts and actions, with white space removed where they say so", () => {
+  test("into texts and actions, with white space removed at the markers", () => {
     expect(textsOf('a {{- "b" -}} c')).toBe("abc");
     expect(textsOf('a {{ "}}" }} b{{/* }} */}}')).toBe("a }} b");
     expect(textsOf("a {{-1}} b")).toBe("a -1 b");
@@ -135,7 +135,7 @@ describe("templates are cut", () => {
     [`{{ ${"(".repeat(15_000)} }}`, "nested more than 100 deep"],
     [`${"{{ if true }}".repeat(200)}${"{{ end }}".repeat(200)}`, "nested more than 100 deep"],
     [`{{ ${"1".repeat(15_000)}x }}`, "unexpected"],
-  ])("and refused: %.20s: %s", (template, problem) => {
+  ])("or rejected: %.20s: %s", (template, problem) => {
     expect(() => parseLineFormat(template)).toThrow(problem);
   });
 });
@@ -144,7 +144,7 @@ describe("colours", () => {
   /** The expression of ansi-regex, which takes quadratic time. */
   const REFERENCE = /[\u001b\u009b][[\]()#;?]*(?:[a-zA-Z\d]*(?:;[a-zA-Z\d]*)*\u0007|(?:\d{1,4}(?:;\d{0,4})*)?[\dA-PRZcf-ntqry=><~])/g;
 
-  test("are removed as by the expression that everybody uses", () => {
+  test("are removed as by the common expression", () => {
     const alphabet = "\u001b\u009b[](;?01234mKQz\u0007 ";
     let state = 1;
     for (let round = 0; round < 20_000; round += 1) {
@@ -157,7 +157,7 @@ describe("colours", () => {
     }
   });
 
-  test("of a line that only begins one", () => {
+  test("of a line that contains only the start of one", () => {
     const line = `\u001b${";".repeat(250_000)}`;
     expect(withoutColours(line)).toBe(line);
   });

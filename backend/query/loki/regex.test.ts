@@ -7,7 +7,7 @@ beforeEach(beginRecord);
 
 const LONG = "ab".repeat(100_000);
 
-it.each(["a.{50}[yz]", `a${"(a|b)".repeat(60)}[yz]`, "(?:a{20}|b{20}){2}z"])("%s reads no long text", (text) => {
+it.each(["a.{50}[yz]", `a${"(a|b)".repeat(60)}[yz]`, "(?:a{20}|b{20}){2}z"])("rejects %s on a long text", (text) => {
   const pattern = compilePattern(text);
   const refused = /^this query has a regular expression of many parts that reads more than \d+ characters of one record: /;
   for (const ask of [() => pattern.test(LONG), () => pattern.find(LONG), () => [...pattern.all(LONG)]]) {
@@ -17,11 +17,11 @@ it.each(["a.{50}[yz]", `a${"(a|b)".repeat(60)}[yz]`, "(?:a{20}|b{20}){2}z"])("%s
   expect(pattern.test("ab".repeat(1000))).toBe(false);
 });
 
-it.each(["a", "timeout after \\d+ms", "(GET|POST|PUT) /api/\\w+/\\d+", "a.{8}z"])("%s reads the longest line that there is", (text) => {
+it.each(["a", "timeout after \\d+ms", "(GET|POST|PUT) /api/\\w+/\\d+", "a.{8}z"])("accepts %s on the longest line", (text) => {
   expect(compilePattern(text).find("n".repeat(256 * 1024))).toBeUndefined();
 });
 
-it("all expressions of one record together take a second at most, and those of the next begin anew", () => {
+it("limits all expressions of one record to a second, and starts anew for the next one", () => {
   const count = (text: string): number => [...compilePattern("[^b]*z|a").all(text)].length;
   expect(() => count("a".repeat(100_000))).toThrow(/^this query has regular expressions that take more than 1 s for one record: /);
   expect(() => count("a")).toThrow("for one record");

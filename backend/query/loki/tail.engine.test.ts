@@ -65,7 +65,7 @@ it("sends an organisation's own records as they arrive, through the stages of th
   await eventually(() => expect(own.pings()).toBeGreaterThan(0));
 });
 
-it("has bounds for an organisation, which end with the connection", async () => {
+it("is limited per organisation, and the slot is released with the connection", async () => {
   const first = await follow(red, '{a="b"}');
   await follow(red, '{a="b"}');
   const refused = async (): Promise<string> => {
@@ -89,7 +89,7 @@ it("ends when its credential is removed", async () => {
   expect((await closed)[0]).toBe(1008);
 });
 
-it("is refused as any other request: without a credential, without LogQL, without a WebSocket", async () => {
+it("is rejected like any other request: without a credential, without LogQL, without a WebSocket", async () => {
   const status = async (path: string, headers: Record<string, string>): Promise<number> => {
     const socket = new WebSocket(`${url.replace("http", "ws")}${LOKI}/${path}`, { headers });
     const [, response] = (await once(socket, "unexpected-response")) as [unknown, { statusCode: number }];
@@ -104,7 +104,7 @@ it("is refused as any other request: without a credential, without LogQL, withou
   expect((await fetch(`${url}${LOKI}/tail?query=%7Ba%3D%22b%22%7D`, { headers: { authorization } })).status).toBe(400);
 });
 
-it("leaves another upgrade that a client offers alone", async () => {
+it("ignores another upgrade that a client offers", async () => {
   const socket = connect(Number(new URL(url).port), "127.0.0.1");
   onTestFinished(() => void socket.destroy());
   const request = `GET ${LOKI}/labels HTTP/1.1\r\nHost: x\r\nAuthorization: ${red.authorization}\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n\r\n`;
@@ -118,7 +118,7 @@ it("leaves another upgrade that a client offers alone", async () => {
   await eventually(() => expect(answer.match(/HTTP\/1.1 200 /g)).toHaveLength(2));
 });
 
-it("cuts off a reader that takes nothing", async () => {
+it("disconnects a client that does not read", async () => {
   const { socket } = await follow(blue, '{service_name="flood"}');
   const before = await openConnections();
   stub<{ _socket: { pause(): void } }>(socket)._socket.pause();

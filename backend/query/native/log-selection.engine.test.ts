@@ -53,17 +53,17 @@ test.each([
   expect(JSON.stringify(found)).not.toContain("secret");
 });
 
-test("text that only begins with { is searched as text", async () => {
+test("searches text that only starts with { as text", async () => {
   expect(await rows('{"n":7,')).toHaveLength(1);
   expect(await rows('"{n=7}"')).toHaveLength(0);
 });
 
-test("the other parameters must hold as well", async () => {
+test("applies the other parameters as well", async () => {
   expect(await rows('{service_name="shop"} | json | status="500"', { "label.http.route": "/pay", level: "error" })).toHaveLength(2);
   expect(await rows('{service_name="shop"}', { "label.http.route": "/cart", q: '"n":7,' })).toHaveLength(1);
 });
 
-test("stages change the records that are listed, and a record keeps its own labels", async () => {
+test("applies stages to the listed records, and a record keeps its own labels", async () => {
   const [record] = await rows('{service_name="shop"} | json | n="30" | line_format "number {{.n}}"');
   expect(record).toMatchObject({
     message: "number 30",
@@ -76,7 +76,7 @@ test("stages change the records that are listed, and a record keeps its own labe
   expect(dropped?.labels).toEqual({ n: "30" });
 });
 
-test.each(["newest", "oldest"])("pages of records that pass all stages follow one another, %s first", async (order) => {
+test.each(["newest", "oldest"])("pages of records that pass all stages are consecutive, %s first", async (order) => {
   const query = '{service_name="shop"} | json | n != "3"';
   const found: number[] = [];
   let url: string | undefined = `/query/logs?${new URLSearchParams({ query, limit: "7", order }).toString()}`;
@@ -95,12 +95,12 @@ test.each(["newest", "oldest"])("pages of records that pass all stages follow on
 test.each([
   ['{service_name="shop"} | json | line_format "number {{.n}}"', "40"],
   ['{service_name="shop"} | json | n != "3"', "39"],
-])("a page that has all records of %s has no link to a next one", async (query, limit) => {
+])("a page with all records of %s has no link to a next one", async (query, limit) => {
   const answer = await ask("", query, { limit });
   expect([answer.json<LogRow[]>().length, answer.headers["link"]]).toEqual([Number(limit), undefined]);
 });
 
-test("selectors, line filters and filters of stored labels are counted", async () => {
+test("counts selectors, line filters and filters of stored labels", async () => {
   const query = '{service_name="shop"} |= "status" | http_route="/pay" | json';
   const histogram = (await ask("/histogram", query)).json<{ counts: Record<string, number> }[]>();
   const total = (level: string): number => histogram.reduce((sum, { counts }) => sum + (counts[level] ?? 0), 0);
@@ -120,13 +120,13 @@ test.each([
   ["", '{service_name="shop"} | frobnicate', /^query: /],
   ["", '{service_name=~"("}', /^query: not a regular expression|^query: /],
   ["", 'sum by (level) (count_over_time({service_name="shop"}[5m]))', /^query: column 1: a metric query of LogQL is charted/],
-])("%s refuses %s with the reason", async (path, query, reason) => {
+])("%s rejects %s with the reason", async (path, query, reason) => {
   const answer = await ask(path, query);
   expect([answer.statusCode, answer.json().error]).toEqual([400, "invalid_parameter"]);
   expect(answer.json().message).toMatch(reason);
 });
 
-test("regex is refused next to LogQL", async () => {
+test("rejects regex next to LogQL", async () => {
   const answer = await ask("", '{service_name="shop"}', { regex: "a" });
   expect([answer.statusCode, answer.json().message]).toEqual([400, "regex: not next to LogQL, which has |~ and !~"]);
 });

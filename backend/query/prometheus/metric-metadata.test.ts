@@ -5,7 +5,7 @@ import { metadataOf } from "./metric-metadata.ts";
 const described = (...names: string[]): unknown =>
   Object.fromEntries([...metadataOf(names)].map(([name, { type, unit }]) => [name, [type, unit]]));
 
-test("a counter, a histogram and a summary are distinguished by the suffixes of their series", () => {
+test("distinguishes a counter, a histogram and a summary by the suffixes of their series", () => {
   expect(described("http_requests_total", "cpu_seconds_total", "system_memory_usage_bytes", "shop_baskets")).toEqual({
     cpu_seconds_total: ["counter", "seconds"],
     http_requests_total: ["counter", ""],
@@ -18,7 +18,7 @@ test("a counter, a histogram and a summary are distinguished by the suffixes of 
   expect(described("gc_seconds", "gc_seconds_count", "gc_seconds_sum")).toEqual({ gc_seconds: ["summary", "seconds"] });
 });
 
-test("a suffix alone makes no summary, and a name of a suffix only stays itself", () => {
+test("a suffix alone is no summary, and a name that is only a suffix stays unchanged", () => {
   expect(described("queue_count", "pods_sum", "_bucket", "__proto__")).toEqual(
     Object.fromEntries([
       ["queue_count", ["unknown", ""]],
@@ -34,7 +34,7 @@ test("a gauge of a histogram's name does not hide the histogram", () => {
   expect(described("size_bucket", "size")).toEqual({ size: ["histogram", ""] });
 });
 
-test("what the agent collects has a help text, under the name of the metric that a series belongs to", () => {
+test("the agent's metrics have a help text, under the name of the metric of a series", () => {
   const help = (...names: string[]): string[] => [...metadataOf(names).values()].map((metadata) => metadata.help);
   expect(help("k8s_pod_phase")).toEqual(["Phase of the pod: 1 pending, 2 running, 3 succeeded, 4 failed, 5 unknown"]);
   expect(help("traces_spanmetrics_latency_bucket")).toEqual(["Duration of spans by service, name, kind and status, in seconds"]);

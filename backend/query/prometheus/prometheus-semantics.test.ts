@@ -30,7 +30,7 @@ test.each([
   "1 default 2",
   "up[5m]",
   '"1"',
-])("%j is none", (expression) => expect(isScalar(expression)).toBe(false));
+])("%j is no scalar", (expression) => expect(isScalar(expression)).toBe(false));
 
 const at = (query: string) => new URLSearchParams({ query, time: "1700000000.5" });
 
@@ -48,7 +48,7 @@ test.each([
   expect(answer && JSON.parse(answer.toString("utf8"))).toEqual(expected);
 });
 
-test("a scalar without a sample is not a number", () => {
+test("a scalar without a sample is NaN", () => {
   const vector = (result: object[]) => Buffer.from(JSON.stringify({ status: "success", data: { resultType: "vector", result } }));
   const read = (answer: Buffer) => JSON.parse(answer.toString("utf8")).data;
   expect(read(toScalar(vector([{ metric: {}, value: [7, "2"] }]), at("1+1")))).toEqual({ resultType: "scalar", result: [7, "2"] });
@@ -73,11 +73,11 @@ test.each([
   "floor(a",
   '"floor(a)"',
   "constructor(a)",
-])("%s stays", (expression) => {
+])("%s keeps names", (expression) => {
   expect(engineExpression(expression)).toBe(expression);
 });
 
-test("a function of Prometheus 3 has the engine's name, a text stays", () => {
+test("renames a function of Prometheus 3 to the engine's name, but not within a text", () => {
   expect(engineExpression('sum(double_exponential_smoothing(a{b="double_exponential_smoothing"}[5m], 0.5, 0.5))')).toBe(
     'sum(holt_winters(a{b="double_exponential_smoothing"}[5m], 0.5, 0.5))',
   );

@@ -61,7 +61,7 @@ async function post(path: string, params: [string, string][], query = "") {
   });
 }
 
-test("the five endpoints answer as Prometheus does, over the tenant's own metrics", async () => {
+test("the five endpoints return what Prometheus does, for the tenant's own metrics", async () => {
   const instant = (await get("/query", [["query", "sum(requests)"]])).json();
   expect(instant).toMatchObject({ status: "success", data: { resultType: "vector", result: [{ value: [expect.any(Number), "4"] }] } });
   // 1+1 is the question of Grafana's health check.
@@ -92,7 +92,7 @@ test("the five endpoints answer as Prometheus does, over the tenant's own metric
   expect((await get("/label/path/values", [["match[]", "requests"]])).json().data).toEqual(["/mine", "/shared"]);
 });
 
-test("the POST forms answer the same, as Grafana sends them", async () => {
+test("the POST forms return the same, as Grafana sends them", async () => {
   const query: [string, string][] = [
     ["query", "sum by (path) (requests)"],
     ["time", String(NOW + 1)],
@@ -149,12 +149,12 @@ describe("hostile callers", () => {
     ["extra_label ", "org_id=theirs"],
   ];
 
-  test("what must not be shown is there to be seen by its own tenant", async () => {
+  test("the secret series exist and are visible to their own tenant", async () => {
     const answer = await get("/series", [["match[]", '{__name__=~".+"}']], { "x-org": "theirs" });
     expect(JSON.stringify(answer.json().data)).toMatch(FOREIGN);
   });
 
-  test.each(EXPRESSIONS)("%s shows nothing foreign, in any form", async (query) => {
+  test.each(EXPRESSIONS)("%s returns nothing of another tenant, in any form", async (query) => {
     const range: [string, string][] = [
       ["query", query],
       ["start", String(NOW - 600)],
@@ -179,7 +179,7 @@ describe("hostile callers", () => {
     }
   });
 
-  test.each(['"s" + (a)', "- bool[5m]", '{""="c"} + 1', "max{} and 1"])("%s, which would end the engine, is refused", async (query) => {
+  test.each(['"s" + (a)', "- bool[5m]", '{""="c"} + 1', "max{} and 1"])("%s, which would crash the engine, is rejected", async (query) => {
     for (const [path, name] of [["/query", "query"] as const, ["/query_range", "query"] as const, ["/series", "match[]"] as const]) {
       const answer = await get(path, [
         ["match[]", "up"],
@@ -193,7 +193,7 @@ describe("hostile callers", () => {
     expect((await get("/query", [["query", "1 + (1)"]])).statusCode).toBe(200);
   });
 
-  test("an extra scope of the caller changes nothing, wherever it is written", async () => {
+  test("an additional scope of the caller changes nothing, wherever it is", async () => {
     const plain = (await get("/series", [["match[]", "requests"]])).json().data;
     expect((await get("/series", [["match[]", "requests"], ...EXTRA])).json().data).toEqual(plain);
     expect((await post("/series", [["match[]", "requests"], ...EXTRA], "?extra_label=org_id=theirs")).json().data).toEqual(plain);
@@ -211,7 +211,7 @@ describe("hostile callers", () => {
   });
 
   test.each(["..", "%2e%2e", "a%2F..%2F..%2Fstatus%2Ftsdb", "__name__%2Fvalues%3Fx", "%00", ""])(
-    "label name %j is no way out",
+    "label name %j does not escape the scope",
     async (name) => {
       const answer = await app.inject({ method: "GET", url: `${BASE}/label/${name}/values`, headers: { "x-org": "mine" } });
       expect([200, 400, 404]).toContain(answer.statusCode);
@@ -220,7 +220,7 @@ describe("hostile callers", () => {
   );
 
   test.each(["/status/tsdb", "/export", "/series/count", "/status/active_queries", "/admin/tsdb/delete_series", "/import", "/rules"])(
-    "%s, which the engine does not scope or a tenant does not need, is not offered",
+    "%s, which the engine does not scope or a tenant does not need, is not available",
     async (path) => {
       expect((await get(path)).statusCode).toBe(404);
       expect((await post(path, [])).statusCode).toBe(404);
@@ -228,7 +228,7 @@ describe("hostile callers", () => {
   );
 });
 
-test("what Grafana asks besides queries is answered without the engine, which would show all tenants", async () => {
+test("Grafana's other requests are answered without the engine, which would return all tenants", async () => {
   const form: [string, string][] = [["query", "up"]];
   for (const [answer, data] of [
     [await get("/status/buildinfo"), { version: "2.24.0" }],
@@ -249,7 +249,7 @@ test("what Grafana asks besides queries is answered without the engine, which wo
   expect((await app.inject({ ...root, headers: { "x-org": "mine" } })).json()).toEqual({ status: "success", data: {} });
 });
 
-test("metadata is that of the tenant's own metrics, by their names, and as much of it as was asked for", async () => {
+test("returns metadata of the tenant's own metrics by name, up to the limit", async () => {
   const unknown = [{ type: "unknown", help: "", unit: "" }];
   const data = async (params: [string, string][] = []) => (await get("/metadata", params)).json();
   expect(await data()).toEqual({ status: "success", data: { only_mine: unknown, requests: unknown } });
@@ -265,7 +265,7 @@ test("metadata is that of the tenant's own metrics, by their names, and as much 
   expect(ofOther.json().data).toEqual({ latency_seconds: [{ type: "histogram", help: "", unit: "seconds" }] });
 });
 
-test("metadata names a wrong parameter in Prometheus' form", async () => {
+test("reports an invalid parameter of metadata in Prometheus' format", async () => {
   for (const params of [
     ["limit", "x"],
     ["metric", "a".repeat(257)],
@@ -276,7 +276,7 @@ test("metadata names a wrong parameter in Prometheus' form", async () => {
   }
 });
 
-test("metadata of too many names says so, and is limited", async () => {
+test("limits metadata of too many names with a warning", async () => {
   const answerOf = async (names: readonly string[]) => {
     const body = Buffer.from(JSON.stringify({ status: "success", data: names }));
     const few = { query: async () => ({ status: 200, pieces: [body], body }) };
@@ -293,7 +293,7 @@ test("metadata of too many names says so, and is limited", async () => {
   expect([long.status, long.data, long.warnings]).toEqual(["success", {}, [expect.stringContaining("too long together")]]);
 });
 
-test("errors have Prometheus' form, without the engine's preamble, so that Prometheus' clients show the message", async () => {
+test("errors have Prometheus' format without the engine's prefix, so that clients show the message", async () => {
   const syntax = await get("/query", [["query", "sum("]]);
   expect([syntax.statusCode, syntax.json()]).toEqual([
     400,
@@ -311,12 +311,12 @@ test("errors have Prometheus' form, without the engine's preamble, so that Prome
   ]);
 });
 
-test("raw samples are application/json, as Prometheus answers them", async () => {
+test("returns raw samples as application/json, like Prometheus", async () => {
   const answer = await get("/query", [["query", "requests[1h]"]]);
   expect([answer.statusCode, answer.headers["content-type"]]).toEqual([200, expect.stringMatching(/^application\/json/)]);
 });
 
-test("a form holds an expression of 64 KiB, and a longer one is refused with its limit", async () => {
+test("accepts an expression of 64 KiB in a form, and rejects a longer one with the limit", async () => {
   const pods = (bytes: number) => Array.from({ length: bytes / 32 }, (_, n) => `shop-checkout-5d4f6b7c88-x${String(n).padStart(5, "0")}`);
   const among = (bytes: number) => `requests{pod!~"${pods(bytes).join("|")}"}`;
   for (const [path, name] of [
@@ -337,7 +337,7 @@ test("a form holds an expression of 64 KiB, and a longer one is refused with its
   }
 });
 
-test("a timeout is capped and must be a duration", async () => {
+test("caps a timeout, and rejects one that is no duration", async () => {
   for (const timeout of ["10s", "10", "1h", "500ms", "0.5s", "1m30s", "1e-9"]) {
     expect(
       (
@@ -355,7 +355,7 @@ test("a timeout is capped and must be a duration", async () => {
   expect([answer.statusCode, answer.json()]).toMatchObject([400, { status: "error", errorType: "bad_data" }]);
 });
 
-test("an engine that cannot be reached is 502 with Retry-After", async () => {
+test("returns 502 with Retry-After if the engine is unreachable", async () => {
   await using away = new VictoriaMetricsStore({ writeUrl: "http://127.0.0.1:1", queryUrl: "http://127.0.0.1:1" });
   const other = await createApp({ log: createLog("silent") });
   registerMetricsRoutes(other, { store: away, spans: {} as never, answers: new ResponseBudget(), guards });

@@ -44,7 +44,7 @@ it.each([
   ["buffers", "memory", "takes more than 192 MiB of memory and was stopped: "],
   ["sleep", "no_progress", "makes no progress and was stopped: "],
   ["exit", "crash", "cannot be evaluated and was stopped: "],
-] as const)("%s is stopped for %s, is logged, and costs no other query", async (does, reason, message) => {
+] as const)("stops %s for %s, logs it, and affects no other query", async (does, reason, message) => {
   open({ limits: { cpuMs: reason === "memory" ? 60_000 : 1000, wallMs: does === "sleep" ? 500 : 60_000 } });
   const hostile = run("red", does).catch((error: unknown) => error);
   expect(await run("blue", "answer")).toBe("blue");
@@ -54,7 +54,7 @@ it.each([
   expect(logged).toEqual([{ level: 40, event: "sandbox.job_killed", org_id: "red", reason, msg: "sandbox job killed" }]);
 });
 
-it("reads in the organisation's own slot, with its id and the job's limits in each statement", async () => {
+it("runs statements in the organisation's own slot, with its id and the job's limits", async () => {
   const slots: string[] = [];
   open({ clickhouse: { read: async (orgId, _options, work) => (slots.push(orgId), await work(ask, new AbortController().signal)) } });
   expect(await run("re'd", "read")).toBe("rows");
@@ -64,7 +64,7 @@ it("reads in the organisation's own slot, with its id and the job's limits in ea
   await expect(run("red", "read_all")).rejects.toThrow("without its organisation");
 });
 
-it("answers the engine's own error, and takes a slot for no job that reads nothing", async () => {
+it("returns the engine's own error, and uses no slot for a job that reads nothing", async () => {
   const error = new ApiError("too_many_queries", "full", { retryAfterS: 5 });
   let reads = 0;
   open({ clickhouse: { read: async () => await Promise.reject((reads++, error)) } });
@@ -73,7 +73,7 @@ it("answers the engine's own error, and takes a slot for no job that reads nothi
   expect(reads).toBe(1);
 });
 
-it("stops a job whose client has left, and answers the next one of the organisation", async () => {
+it("stops a job whose client disconnected, and runs the next one of the organisation", async () => {
   open();
   const gone = new AbortController();
   const job = run("red", "read_and_loop", gone.signal).catch((error: unknown) => error);
@@ -85,7 +85,7 @@ it("stops a job whose client has left, and answers the next one of the organisat
   expect(killed).toEqual(["client_gone"]);
 });
 
-it("gives an organisation the process that it had last, and another's only if there is no room for a new one", async () => {
+it("reuses an organisation's last process, and another's only if no new one can start", async () => {
   open({ limits: { processes: 2 } });
   const [red, blue] = [await run("red", "pid"), await run("blue", "pid")];
   expect(red).not.toBe(blue);
@@ -96,7 +96,7 @@ it("gives an organisation the process that it had last, and another's only if th
   expect(sandbox.processes).toBe(1);
 });
 
-it("starts no process before the first job, keeps it warm, and ends an idle one", async () => {
+it("starts no process before the first job, keeps it warm, and stops an idle one", async () => {
   open({ limits: { idleMs: 200 } });
   expect(sandbox.processes).toBe(0);
   await run("red", "answer");
@@ -105,7 +105,7 @@ it("starts no process before the first job, keeps it warm, and ends an idle one"
   expect(killed).toEqual([]);
 });
 
-it("ends the job of the organisation that used most when an idle one waits, which starts no process of its own", async () => {
+it("stops the job of the organisation that used most if an idle one waits, without a new process", async () => {
   open({ limits: { processes: 2, cpuMs: 120_000 } });
   const busy = ["red", "blue"].map((orgId) => run(orgId, "loop").catch((error: unknown) => error));
   await expect.poll(() => sandbox.processes).toBe(3);
@@ -117,7 +117,7 @@ it("ends the job of the organisation that used most when an idle one waits, whic
   expect(killed).toEqual([]);
 });
 
-it("ends a job that waits for rows when its slot among reads is taken back", async () => {
+it("stops a job that waits for rows if its read slot is revoked", async () => {
   const takenBack = new AbortController();
   const endless: Ask = () => new Promise((_, reject) => takenBack.signal.addEventListener("abort", () => reject(takenBack.signal.reason)));
   let isOver = false;
@@ -131,7 +131,7 @@ it("ends a job that waits for rows when its slot among reads is taken back", asy
   expect(isOver).toBe(true);
 });
 
-it("ends its processes when it closes, and the jobs with them", async () => {
+it("stops its processes and their jobs when it closes", async () => {
   open();
   const job = run("red", "loop").catch((error: unknown) => error);
   await run("blue", "answer");
@@ -140,7 +140,7 @@ it("ends its processes when it closes, and the jobs with them", async () => {
   expect(sandbox.processes).toBe(0);
 });
 
-it("gives a process nothing of the backend's environment", async () => {
+it("passes nothing of the backend's environment to a process", async () => {
   // oxlint-disable-next-line node/no-process-env -- what a process must not inherit
   process.env["SANDBOX_TEST_SECRET"] = "x";
   // oxlint-disable-next-line node/no-process-env -- as above

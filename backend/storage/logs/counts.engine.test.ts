@@ -30,7 +30,7 @@ const histogram = async (orgId: string, query: string): Promise<Stretch[]> => {
 };
 
 describe("the histogram", () => {
-  it("counts by level in stretches without gaps, of its own organisation, with every filter", async () => {
+  it("counts by level in intervals without gaps, of its own organisation, with every filter", async () => {
     await logs.send("red", [
       record(0, "INFO"),
       record(0, "Error", "boom"),
@@ -50,7 +50,7 @@ describe("the histogram", () => {
     expect(await histogram("unknown", range)).toHaveLength(60);
   });
 
-  it("is exact at the ends of stretches and of the range, and has no more stretches than nanoseconds", async () => {
+  it("is exact at the ends of intervals and of the range, and has no more intervals than nanoseconds", async () => {
     const at = (ns: bigint) => logRecord(startNs + ns, "m", { severityText: "info" });
     await logs.send("edges", [at(-1n), at(0n), at(1n), at(2n), at(3n), at(4n)]);
     const three = `start=${start.toISOString().replace("Z", "000000Z")}&end=${start.toISOString().replace("Z", "000003Z")}`;
@@ -60,7 +60,7 @@ describe("the histogram", () => {
     expect(await histogram("edges", "start=0001-01-01T00:00:00Z&end=9999-12-31T23:59:59Z&buckets=500")).toHaveLength(500);
   });
 
-  it("begins intervals of a minute or longer at whole minutes, whatever the ends of the range are", async () => {
+  it("starts intervals of a minute or longer at whole minutes, whatever the ends of the range are", async () => {
     const at = (seconds: number) => logRecord(startNs + BigInt(seconds) * 1_000_000_000n, "m", { severityText: "info" });
     await logs.send("unaligned", [at(29), at(30), at(60), at(119), at(120), at(270), at(271)]);
     const second = (n: number): string => minute(n / 60);
@@ -85,7 +85,7 @@ describe("the histogram", () => {
     expect(Date.parse(bars.at(-1)?.end ?? "")).toBe(Date.parse(end));
   });
 
-  it("of very many levels returns the most frequent ones, and counts all", async () => {
+  it("returns the most frequent of very many levels, and counts all", async () => {
     const levels = Array.from({ length: 300 }, (_, n) => record(0, `level ${n}`));
     await logs.send("levels", [...levels, record(0, "info"), record(0, "info"), record(0, "__proto__"), record(0, "__proto__")]);
     const [only] = await histogram("levels", `${range}&buckets=1`);
@@ -98,7 +98,7 @@ describe("the histogram", () => {
   });
 
   it.each(["buckets=0", "buckets=501", "buckets=ten", "limit=5", "cursor=x", "regex=(", "start=yesterday", "label=x"])(
-    "refuses %s by name",
+    "rejects %s by name",
     async (query) => {
       for (const path of query.startsWith("buckets") ? ["histogram"] : ["histogram", "fields"]) {
         const answer = await logs.get("red", `/query/logs/${path}?${query}`);
@@ -118,7 +118,7 @@ interface Field {
 const fields = async (orgId: string, query = range): Promise<Field[]> => (await logs.get(orgId, `/query/logs/fields?${query}`)).json();
 
 describe("the fields", () => {
-  it("are those of its own organisation's matching records, values by how often they are there", async () => {
+  it("are those of its own organisation's matching records, with values by frequency", async () => {
     const labelled = (key: string, value: string) => ({ attributes: [stringAttribute(key, value)] });
     await logs.send("shop", [
       record(0, "info", "a", labelled("k8s.pod.name", "b")),
@@ -151,7 +151,7 @@ describe("the fields", () => {
     expect(await fields("unknown")).toEqual([]);
   });
 
-  it("are bounded in fields, values and lengths, whatever labels there are", async () => {
+  it("are limited in fields, values and lengths, whatever labels there are", async () => {
     const labels = (n: number) => [
       stringAttribute("same", `value ${n}`),
       stringAttribute("long", "x".repeat(100_000)),

@@ -16,7 +16,7 @@ import { expectExactSummaries } from "../../../test/fixtures/exact-summaries.ts"
 
 const SENDER = fileURLToPath(new URL("../../../test/conformance/store-crash.fixture.ts", import.meta.url));
 
-it("after SIGKILL every acknowledged body is stored, and every body that is sent again is stored once", { timeout: 300_000 }, async () => {
+it("after SIGKILL, stores every acknowledged body, and every repeated body once", { timeout: 300_000 }, async () => {
   const dir = await mkdtemp(join(tmpdir(), "atherops-crash-"));
   const startNs = nanosecondsOf(new Date());
   let first = 0;
@@ -42,7 +42,7 @@ it("after SIGKILL every acknowledged body is stored, and every body that is sent
   await rm(dir, { recursive: true, force: true });
 });
 
-it("what was answered and never reached the engine is stored once after SIGKILL, read back however often, and known when it is sent again", async () => {
+it("stores a body after SIGKILL that was acknowledged but not inserted once, and recognises it when it is repeated", async () => {
   const dir = await mkdtemp(join(tmpdir(), "atherops-crash-"));
   onTestFinished(() => rm(dir, { recursive: true, force: true }));
   const startNs = nanosecondsOf(new Date());

@@ -44,7 +44,7 @@ describe("stores on ClickHouse's HTTP interface", () => {
     rowsOf(await stores.logs.query(orgId, { range: { start: undefined, end: undefined }, limit: 500, after: undefined, labels: [] }))
       .length;
 
-  it("a body whose insert was committed but not acknowledged is stored once when it is sent again", async () => {
+  it("stores a body whose insert was committed but not acknowledged once if it is repeated", async () => {
     const orgId = randomUUID();
     front.faults.push("cut-after-commit");
     await expect(send(orgId, 20)).rejects.toMatchObject({ code: "storage_unavailable", status: 502, retryAfterS: 5 });
@@ -52,7 +52,7 @@ describe("stores on ClickHouse's HTTP interface", () => {
     expect(await stored(orgId)).toBe(20);
   });
 
-  it("a body whose insert was not committed is stored when it is sent again", async () => {
+  it("stores a repeated body whose insert was not committed", async () => {
     const orgId = randomUUID();
     front.faults.push("cut-before-commit");
     await expect(send(orgId, 20)).rejects.toMatchObject({ code: "storage_unavailable" });
@@ -61,7 +61,7 @@ describe("stores on ClickHouse's HTTP interface", () => {
     expect(await stored(orgId)).toBe(20);
   });
 
-  it("content that the engine refuses is unstorable, and fails no other body of the same commit", async () => {
+  it("returns unstorable for rejected content, and stores the other bodies of the same commit", async () => {
     const orgId = randomUUID();
     // The group, then the first of its members alone.
     front.faults.push({ code: 117 }, { code: 117 });
@@ -71,7 +71,7 @@ describe("stores on ClickHouse's HTTP interface", () => {
     expect(await stored(orgId)).toBe(5);
   });
 
-  it("a body of 1,000 records is stored once by two replicas, which know nothing of each other", async () => {
+  it("stores a body of 1,000 records once if two independent replicas get it", async () => {
     const orgId = randomUUID();
     await using other = await openStores(clickhouse);
     await send(orgId, 1000);
@@ -81,7 +81,7 @@ describe("stores on ClickHouse's HTTP interface", () => {
     expect(front.inserts.at(-1)).toMatchObject({ async_insert: "0", insert_deduplication_token: expect.stringContaining(orgId) });
   });
 
-  it("a server that cannot be reached is storage_unavailable", async () => {
+  it("returns storage_unavailable if the server is unreachable", async () => {
     await using nowhere = await openClickHouse({ url: "http://127.0.0.1:1/default", dataDir: dir, log });
     await expect(nowhere.ping()).rejects.toMatchObject({ code: "storage_unavailable" });
   });

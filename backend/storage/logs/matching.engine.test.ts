@@ -56,21 +56,21 @@ async function largestBlock(way: "embedded" | "http", pattern: string, where = s
 
 const LONG_ONLY = sql`length(message) > 512`;
 
-describe.each(["embedded", "http"] as const)("between two looks at the clock (%s)", (way) => {
-  it("a costly expression sees a MiB of long messages, whatever their granule contains", async () => {
+describe.each(["embedded", "http"] as const)("between two checks of the time limit (%s)", (way) => {
+  it("an expensive expression reads a MiB of long messages, whatever their granule contains", async () => {
     const { rows, of } = await largestBlock(way, "b[ab]{40}", LONG_ONLY);
     expect(of).toBe(LONG);
     expect(rows * MATCHED_BYTES).toBeLessThanOrEqual(MiB);
   });
 
-  it("a cheap one sees a granule", async () => {
+  it("a cheap one reads a granule", async () => {
     const { rows, of } = await largestBlock(way, "b[ab]", LONG_ONLY);
     expect(of).toBe(LONG);
     expect(rows).toBeLessThanOrEqual(2048);
   });
 });
 
-it("short messages that a costly expression is not found in are dropped before they are cut into blocks", async () => {
+it("drops short messages without a match of an expensive expression before they are split into blocks", async () => {
   const { from, matchPattern } = matchingOf(["b[ab]{40}z"]);
   const plan = await clients.embedded.query<{ explain: string }>(
     sql`EXPLAIN actions = 1 SELECT id FROM ${from} WHERE org_id = 'org' AND ${matchPattern(sql`message`, "b[ab]{40}z", true)} ORDER BY logs.time DESC, id DESC LIMIT 100`,
@@ -86,7 +86,7 @@ it("short messages that a costly expression is not found in are dropped before t
 const CHEAP = String.raw`stop=\d\d`;
 const COSTLY = String.raw`stop=\d\d(?:.{0,20}|[^x]{7}y)`;
 
-describe("what is found is the same, cheap or costly:", () => {
+describe("cheap and expensive expressions find the same", () => {
   const read = async (filter: object): Promise<number[]> => {
     const store = await ClickHouseLogStore.open(clients.embedded);
     const found = await store.query("ends", { range: RANGE, limit: 100, after: undefined, labels: [], ...filter });
@@ -95,7 +95,7 @@ describe("what is found is the same, cheap or costly:", () => {
   const seen = LENGTHS.filter((length) => length <= MATCHED_BYTES).toReversed();
   const unseen = LENGTHS.filter((length) => length > MATCHED_BYTES).toReversed();
 
-  it.each([CHEAP, COSTLY])("records, their counts and fields: %s", async (pattern) => {
+  it.each([CHEAP, COSTLY])("records, counts and fields: %s", async (pattern) => {
     expect(await read({ regex: [pattern] })).toEqual(seen);
     expect(await read({ notRegex: [pattern] })).toEqual(unseen);
     expect(await read({ regex: [pattern], notRegex: ["x".repeat(300)] })).toEqual([100, 7]);
@@ -107,7 +107,7 @@ describe("what is found is the same, cheap or costly:", () => {
     expect((await tail.next({}, Date.now())).events).toEqual([]);
   });
 
-  it.each([CHEAP, COSTLY])("streams by the value of a label, of one selector or several: %s", async (pattern) => {
+  it.each([CHEAP, COSTLY])("streams by the value of a label, for one or several selectors: %s", async (pattern) => {
     const { embedded } = clients;
     const series = async (...selectors: string[]): Promise<number> => {
       const selected = { span: RANGE, selectors: selectors.map((one) => readSelectorAlone("match[]", one)) };

@@ -25,7 +25,7 @@ async function patternsOf(orgId: string, query = ""): Promise<PatternsAnswer> {
   return answer.json<PatternsAnswer>();
 }
 
-it("has what differs as a gap: numbers, ids, times, addresses, single words, the rest of long messages", async () => {
+it("replaces numbers, ids, times, addresses, single words, and the end of long messages with placeholders", async () => {
   const messages = [
     "GET /api/items/17 served in 5 ms",
     "GET /api/items/4 served in 12ms",
@@ -59,7 +59,7 @@ it("has what differs as a gap: numbers, ids, times, addresses, single words, the
   expect((await patternsOf("nothing")).patterns).toEqual([]);
 });
 
-it("estimates from a sample where there are many records, and is exact about how many there are", async () => {
+it("estimates from a sample of many records, with an exact total", async () => {
   const rows = 90_000;
   await logs.clickhouse.command(
     sql`INSERT INTO logs (org_id, time, id, level, source, message) SELECT 'green', fromUnixTimestamp64Nano(toInt64(${NOW}) - toInt64(number) * 30000000, 'UTC'),
@@ -72,7 +72,7 @@ it("estimates from a sample where there are many records, and is exact about how
     expect(Math.abs((patterns[index]?.count ?? 0) / (rows * part) - 1)).toBeLessThan(0.1);
 });
 
-it("of hostile messages takes no longer than of others", async () => {
+it("takes no longer for hostile messages than for others", async () => {
   const words = Array.from({ length: 150 }, (_, n) => String.fromCharCode(97 + (n % 26))).join(" ");
   const texts = Array.from({ length: 500 }, (_, n) => `${words.slice(0, 150)} ${"xy ".repeat(n % 40)}${"z".repeat(n)}`);
   await logs.send(
@@ -84,7 +84,7 @@ it("of hostile messages takes no longer than of others", async () => {
   for (const { pattern } of patterns) expect(pattern.length).toBeLessThan(400);
 });
 
-it("counts by stretches of time", async () => {
+it("counts by interval", async () => {
   const found = await logs.clickhouse.read("red", {}, (ask) =>
     findPatterns(ask, { orgId: "red", conditions: [], matching: NO_MATCHING, range: { start: NOW - 9n, end: NOW }, stepNs: 5n }),
   );
@@ -93,7 +93,7 @@ it("counts by stretches of time", async () => {
   expect([sum(0), sum(1)]).toEqual([4, 5]);
 });
 
-it("lets other requests run while 300 different texts are compared", async () => {
+it("serves other requests while 300 different texts are compared", async () => {
   const texts = Array.from({ length: 300 }, (_, n) => ({
     pattern: `same ${"x".repeat(n % 17)} ${Array.from({ length: 100 }, (_word, at) => `${n}${at}`).join(" ")}`,
     example: "",

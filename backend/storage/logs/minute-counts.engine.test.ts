@@ -75,7 +75,7 @@ describe("words", () => {
     { q: ["StrAße_n"] },
     { q: ["pi/items?id=rare7"] },
     { notQ: ["foo-bar baz", "K"] },
-  ])("are found with the index as without: %j", async (filter) => {
+  ])("are found with and without the index: %j", async (filter) => {
     const where = and(recordConditions({ ...filter, labels: [] }));
     const count = async (setting: string) =>
       clickhouse.query<{ n: string }>(
@@ -122,7 +122,7 @@ function matches(message: string, { words = [], q = [], notQ = [] }: TextFilter)
 }
 
 describe("counts by minute", () => {
-  it("are read from the projection, keys of attributes too", async () => {
+  it("are read from the projection, also keys of attributes", async () => {
     const groups = splitByMinute({ start: START_NS, end: START_NS + 3600n * S }, [])?.groups ?? sql`0`;
     const counted = sql`SELECT level, intDiv(${GROUP_NS}, 7) AS b, count() FROM logs WHERE org_id = ${ORG} AND source = 's1' AND ${groups} GROUP BY level, b`;
     expect(await explained(counted)).toContain("ReadFromMergeTree (counts)");
@@ -137,7 +137,7 @@ describe("counts by minute", () => {
     ["of whole minutes", { start: START_NS + 60n * S, end: START_NS + 3660n * S - 1n }, 10],
     ["whose last nanosecond begins a minute", { start: START_NS, end: START_NS + 3600n * S }, 6],
     ["of a few seconds", { start: START_NS + 3n * S, end: START_NS + 70n * S }, 5],
-  ])("are the same as of the rows, of a range %s", async (_, range, buckets) => {
+  ])("equal those of the rows, for a range %s", async (_, range, buckets) => {
     const ask = async (filter: object) =>
       JSON.parse((await store.histogram(ORG, { range, labels: [], ...filter }, buckets)).toString("utf8")) as { counts: object }[];
     const sum = async (filter: object) => (await ask(filter)).flatMap(({ counts }) => Object.values(counts) as number[]);
@@ -158,7 +158,7 @@ describe("counts by minute", () => {
 });
 
 describe("an attribute with a column", () => {
-  it("is the one of the map, in parts of earlier versions too", async () => {
+  it("is equal to the one in the map, in parts of earlier versions too", async () => {
     for (const value of ["/a", "", "never"]) {
       const found = await clickhouse.query(
         sql`SELECT count() AS n FROM logs WHERE (${hasAttribute("http.route", value)}) != (mapContains(labels, 'http.route') AND labels['http.route'] = ${value})`,

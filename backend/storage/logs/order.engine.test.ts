@@ -25,7 +25,7 @@ async function read(orgId: string, query: string, range = `${RANGE}&`): Promise<
   return found;
 }
 
-test("the oldest come first where it is asked for, page by page, in exactly the other direction", async () => {
+test("returns the oldest first on request, in pages in exactly the reverse order", async () => {
   const same = Array.from({ length: 7 }, (_, n) => logRecord(at(5), `same ${n}`));
   await logs.send("red", [logRecord(at(1), "first"), ...same, logRecord(at(9), "last")]);
   await logs.send("blue", [logRecord(at(3), "another's")]);
@@ -37,7 +37,7 @@ test("the oldest come first where it is asked for, page by page, in exactly the 
   expect(await read("red", `order=oldest&limit=1&q=same`)).toEqual(newest.slice(1, -1).toReversed());
 });
 
-test("pages of a long range have the records of every minute, of the future too, whether a page is within a minute or not", async () => {
+test("pages of a long range contain the records of every minute and of the future, whether a page is within a minute or not", async () => {
   const MINUTE_NS = 60_000_000_000n;
   const now = nanosecondsOf(new Date());
   const ages = [-2n * MINUTE_NS, 0n, 1n, 2n, MINUTE_NS, 3n * MINUTE_NS, 3n * MINUTE_NS + 1n, 40n * MINUTE_NS, 119n * MINUTE_NS];

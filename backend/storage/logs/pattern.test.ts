@@ -38,7 +38,7 @@ describe("a regular expression", () => {
     ["[\u0100-\uffff]", 1],
     ["(?i)[\u0100-\uffff]", 15],
     ["(?s-m:(?i:[[:alpha:]-a-\\x{FFFF}\\d-!-\\x{ffff}]))", 32],
-  ])("%s has %i of them", (pattern, steps) => {
+  ])("%s takes %i steps", (pattern, steps) => {
     expect(stepsOf(pattern)).toBe(steps);
   });
 
@@ -51,7 +51,7 @@ describe("a regular expression", () => {
     ["((a|b)|c)(d", 2],
     ["a|b)|c", 2],
     ["[|]\\|\\Q|\\E", 0],
-  ])("%s branches like %i of them", (pattern, branches) => {
+  ])("%s has as many branches as %i", (pattern, branches) => {
     expect(branchesOf(pattern)).toBe(branches);
   });
 
@@ -67,7 +67,7 @@ describe("a regular expression", () => {
     "(){1000}",
     `${"(".repeat(400)}a${")".repeat(400)}{50}`,
     `(?i)[${"\u0100-\uffff".repeat(300)}]`,
-  ])("%s costs too much, alone or as a part", (pattern) => {
+  ])("%s is too expensive, alone or as a part", (pattern) => {
     for (const patterns of [
       { regex: [], not_regex: [pattern] },
       { regex: ["a"], not_regex: ["b", `x|${pattern}`] },
@@ -84,14 +84,14 @@ describe("a regular expression", () => {
     [[`a${"(?:a|b)".repeat(9)}z`], true],
     [["[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}"], true],
     [["[|]{2}\\|\\Q||||||||\\E"], false],
-  ])("%j: costly %s", (patterns, costly) => {
+  ])("%j: expensive is %s", (patterns, costly) => {
     expect(isCostly(patterns)).toBe(costly);
   });
 
   it.each([
     ["characters", "a".repeat(500), "a"],
     ["parts that cost", ".".repeat(25), "."],
-  ])("shares its bound of %s with all others of the query", (_what, half, one) => {
+  ])("shares its limit of %s with all others of the query", (_what, half, one) => {
     expect(() => checkPatterns({ regex: [half, half], not_regex: [] })).not.toThrow();
     expect(() => checkPatterns({ regex: [half, half], not_regex: [one] })).toThrow(/^not_regex: /);
   });

@@ -76,7 +76,7 @@ const followWhenFree = async (orgId: string): Promise<Follower> => {
 };
 
 describe("a tail", { timeout: 180_000 }, () => {
-  it("sends records of its own organisation as they arrive, once each, as GET /query/logs has them", async () => {
+  it("sends records of its own organisation as they arrive, once each, like GET /query/logs", async () => {
     await logs.send("red", [line("before")]);
     const red = await follow("red");
     const blue = await follow("blue");
@@ -97,7 +97,7 @@ describe("a tail", { timeout: 180_000 }, () => {
     blue.leave();
   });
 
-  it("has the filters of GET /query/logs, and refuses what they refuse, before it begins", async () => {
+  it("applies the filters of GET /query/logs, and rejects the same ones before it starts", async () => {
     const some = await follow("filters", "regex=^a&not_q=xyz&level=info");
     await logs.send("filters", [line("b"), line("a xyz"), line("a 1"), line("a 2", { severityText: "error" }), line("a 3")]);
     await expect.poll(() => some.messages(), poll).toEqual(["a 1", "a 3"]);
@@ -110,7 +110,7 @@ describe("a tail", { timeout: 180_000 }, () => {
       expect((await follow("filters", "", { lastEventId })).status).toBe(400);
   });
 
-  it("resumes after the last event that was read, without a record twice or left out", async () => {
+  it("resumes after the last event, without repeated or missing records", async () => {
     const first = await followWhenFree("resume");
     await logs.send("resume", [line("1"), line("2"), line("3")]);
     await expect.poll(() => first.messages(), poll).toEqual(["1", "2", "3"]);
@@ -124,7 +124,7 @@ describe("a tail", { timeout: 180_000 }, () => {
     resumed.leave();
   });
 
-  it("of more than one answer holds goes on, and says what is too large or too long ago", async () => {
+  it("continues beyond the size of one response, and reports what is too large or too old", async () => {
     const tail = await follow("much", "", { lastEventId: "1" });
     expect(tail.status).toBe(200);
     const many = Array.from({ length: 1200 }, (_, n) => line(`line ${n}`));
@@ -138,7 +138,7 @@ describe("a tail", { timeout: 180_000 }, () => {
     tail.leave();
   });
 
-  it("is one of a few of its organisation, and of all", async () => {
+  it("is limited per organisation and in total", async () => {
     const [one, two] = [await followWhenFree("few"), await followWhenFree("few")];
     const third = await follow("few");
     expect([third.status, third.headers.get("retry-after")]).toEqual([429, "5"]);
@@ -149,7 +149,7 @@ describe("a tail", { timeout: 180_000 }, () => {
     for (const tail of [two, ...others]) tail.leave();
   });
 
-  it("ends when its credential does", async () => {
+  it("ends when its credential expires", async () => {
     const tail = await followWhenFree("credential");
     logs.ended.add("credential");
     await tail.ended;
@@ -157,7 +157,7 @@ describe("a tail", { timeout: 180_000 }, () => {
     expect((await follow("credential")).status).toBe(401);
   });
 
-  it("whose reader takes nothing is cut off, and its place is free again", async () => {
+  it("disconnects a client that does not read, and releases its slot", async () => {
     const sockets: Socket[] = [await deaf("deaf"), await deaf("deaf")];
     onTestFinished(() => sockets.forEach((socket) => socket.destroy()));
     expect((await follow("deaf")).status).toBe(429);
@@ -177,7 +177,7 @@ describe("a tail", { timeout: 180_000 }, () => {
   });
 
   // The last: nothing is served any more.
-  it("says something now and then while nothing arrives, and ends when the backend stops", async () => {
+  it("sends keep-alive comments while nothing arrives, and ends when the backend stops", async () => {
     const tail = await followWhenFree("stop");
     await expect.poll(() => tail.comments.length, poll).toBeGreaterThan(3);
     expect(tail.events).toEqual([]);

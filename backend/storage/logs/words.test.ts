@@ -13,7 +13,7 @@ describe("words", () => {
     expect(wordsOf(text)).toEqual(words);
   });
 
-  it("are looked for in lower case, each once", () => {
+  it("are searched in lower case, each once", () => {
     expect(hasWords(["Time", "OUT", "Time", "ÄB"]).text).toBe(
       "(hasToken(lower(message), 'time')) AND (hasToken(lower(message), 'out')) AND (hasToken(lower(message), 'Äb'))",
     );
@@ -24,7 +24,7 @@ describe("hints of a substring", () => {
   const condition = sql`x`;
 
   it.each(["word", "two words", "", " leading", "trailing ", "a/"])(
-    "there are none in %j: its words may be parts of longer ones",
+    "does not exist for %j: its words may be parts of longer ones",
     (text) => {
       expect(withHints(text, condition)).toBe(condition);
     },

@@ -21,7 +21,7 @@ function counted(limits: Record<string, number>) {
 const many = (from: number, count: number): string =>
   Array.from({ length: count }, (_, index) => `requests_total{pod="p-${from + index}",path="/"} ${index} 1700000000000\n`).join("");
 
-test("a body that would take the organisation over its limit is refused by name, and what is known goes on", async () => {
+test("rejects a body that would exceed the organisation's limit by name, and accepts known series", async () => {
   const { admit, refusal, limits } = counted({ red: 1000, blue: 50 });
   expect(await admit("red", many(0, 700))).toBeGreaterThan(650);
   const error = await refusal("red", many(0, 1500));
@@ -55,7 +55,7 @@ test("a series is active for half an hour to an hour after its last sample", asy
   expect(await admit("red", many(3000, 5))).toBe(5);
 });
 
-test("one series is one, however often and at whatever time; one of another host is another", async () => {
+test("counts a series once, however often and whenever it is sent, and one of another host separately", async () => {
   const { admit } = counted({ red: 1e9 });
   const same = ['a{b="x y}",c="1"} 1', 'a{b="x y}",c="1"} 2 1700000000000', 'a{b="x y}",c="1"}\t-3e5  1700000000000  '];
   expect(await admit("red", same.join("\n"))).toBe(1);
@@ -64,7 +64,7 @@ test("one series is one, however often and at whatever time; one of another host
   expect(await admit("red", '{"quoted name"} 1\n{"quoted name",x="1"} 1')).toBe(5);
 });
 
-test("a body of many slices is counted whole, in turns of the event loop", async () => {
+test("counts a whole body of many slices, and yields to the event loop", async () => {
   const { admit } = counted({ red: 1e9 });
   const text = many(0, 20_000);
   let turns = 0;
@@ -76,7 +76,7 @@ test("a body of many slices is counted whole, in turns of the event loop", async
   expect(turns).toBeGreaterThan(0);
 });
 
-test("the estimate is within 8 % from one to 300,000, and off by one at most for few", () => {
+test("estimates within 8 % from one to 300,000, and within one for few", () => {
   const key = { k0: 1, k1: 2 };
   const sizes = new Set([1, 2, 5, 10, 100, 1000, 5000, 10_000, 20_000, 50_000, 100_000, 300_000]);
   const registers = new Uint8Array(REGISTERS);
@@ -93,13 +93,13 @@ test("the estimate is within 8 % from one to 300,000, and off by one at most for
   expect([wrong, sizes.size]).toEqual([[], 0]);
 });
 
-test("the hash is HalfSipHash-1-3 as Linux has it (lib/siphash_kunit.c)", () => {
+test("the hash is HalfSipHash-1-3 like in Linux (lib/siphash_kunit.c)", () => {
   const input = Uint8Array.from({ length: 8 }, (_, index) => index);
   const hashes = [0, 1, 2, 3, 4, 5].map((length) => hashOf(input, 0, length, { k0: 0x03020100, k1: 0x07060504 }) >>> 0);
   expect(hashes).toEqual([0x5814c896, 0xe7e864ca, 0xbc4b0e30, 0x01539939, 0x7e059ea6, 0x88e3d89b]);
 });
 
-test("slices end where lines do", () => {
+test("slices end at line ends", () => {
   const text = Buffer.from(many(0, 50));
   const key = { k0: 1, k1: 2 };
   const of = (bytes: number): number[] => {

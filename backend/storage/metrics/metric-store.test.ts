@@ -53,7 +53,7 @@ const end =
   (response: ServerResponse) =>
     void response.writeHead(status).end(body);
 
-test("a cluster's base paths and the user in the URL are used; the scope is a parameter of every call", async () => {
+test("uses a cluster's base paths and the user in the URL, and passes the scope as a parameter of every request", async () => {
   await using cluster = await clusterAnswering(
     (response) => void response.writeHead(200, { "content-type": "application/json" }).end("{}"),
   );
@@ -84,7 +84,7 @@ test("a cluster's base paths and the user in the URL are used; the scope is a pa
   ).toEqual(["/health", "/health", probe]);
 });
 
-test("whether the engine answers is known while every connection waits for it", async () => {
+test("reports the engine's health while every connection is busy", async () => {
   const waiting: ServerResponse[] = [];
   await using cluster = await clusterAnswering((response, { url }) => {
     if (url === "/health") response.end();
@@ -98,7 +98,7 @@ test("whether the engine answers is known while every connection waits for it", 
   await Promise.all(writes);
 });
 
-test("what an external engine has on disk leaves its journal although nothing more is written", async () => {
+test("releases the journal of an external engine once it is on disk, without further writes", async () => {
   using folder = temporaryFolder();
   await using journal = new OutsideJournal({
     dataDir: folder.path,
@@ -123,13 +123,13 @@ test.each([
   [503, "storage_unavailable"],
   [500, "storage_unavailable"],
   [307, "storage_unavailable"],
-])("a write answered %i is %s", async (status, code) => {
+])("a write that gets %i is %s", async (status, code) => {
   await using cluster = await clusterAnswering(end(status, "the engine's reason"));
   const write = cluster.store.write(IDENTITY, Buffer.from("up 1\n"), 1);
   await expect(write).rejects.toMatchObject({ code, message: expect.not.stringContaining("engine's reason"), cause: expect.any(Error) });
 });
 
-test("a query's 4xx is an answer, everything else above 2xx is not", async () => {
+test("returns a query's 4xx, and treats everything else above 2xx as an error", async () => {
   for (const status of [400, 422]) {
     await using cluster = await clusterAnswering(end(status, '{"status":"error"}'));
     await expect(cluster.store.query("acme", "query", new URLSearchParams())).resolves.toMatchObject({ status });
@@ -143,7 +143,7 @@ test("a query's 4xx is an answer, everything else above 2xx is not", async () =>
   }
 });
 
-test("a cluster without all of its storage nodes answers no query, and is not ready; an overloaded one is", async () => {
+test("a cluster with missing storage nodes rejects queries and is not ready; an overloaded one is ready", async () => {
   const missing = "cannot fetch query results from vmstorage nodes: cannot dial 127.0.0.1:8401";
   const answers: [reason: string, message: string, readiness: string][] = [
     [missing, "storage node of the metrics cluster", "the metrics cluster is incomplete"],
@@ -161,7 +161,7 @@ test("a cluster without all of its storage nodes answers no query, and is not re
   }
 });
 
-test("a connection that the engine closes in the moment of use is tried once more, and only once", async () => {
+test("retries once on a connection that the engine closes at the moment of use", async () => {
   let calls = 0;
   await using cluster = await clusterAnswering((response) => {
     calls += 1;
@@ -174,7 +174,7 @@ test("a connection that the engine closes in the moment of use is tried once mor
   expect(calls).toBe(6);
 });
 
-test("an answer above 64 MiB is refused instead of being held", async () => {
+test("rejects a response above 64 MiB instead of buffering it", async () => {
   await using cluster = await clusterAnswering((response) => {
     response.writeHead(200);
     for (let sent = 0; sent < 65; sent += 1) response.write(Buffer.alloc(1024 * 1024));
@@ -186,7 +186,7 @@ test("an answer above 64 MiB is refused instead of being held", async () => {
   });
 });
 
-test("a query without a tenant is our own error and reaches no engine", async () => {
+test("rejects a query without a tenant as an internal error, without a request to an engine", async () => {
   await using cluster = await clusterAnswering(end(200));
   await expect(cluster.store.query("", "query", new URLSearchParams())).rejects.toThrow("without a tenant");
   expect(cluster.seen).toEqual([]);
@@ -214,7 +214,7 @@ async function slowCluster(options: { answerMs?: number; queriesPerOrg?: number;
   };
 }
 
-test("fewer queries run than the engine's own limit, and a query occupies its slot while the engine computes, even if the client has left", async () => {
+test("runs fewer queries than the engine's limit, and keeps the slot while the engine computes, even if the client left", async () => {
   await using engine = await slowCluster();
   const gone = new AbortController();
   const left = Array.from({ length: 66 }, () => engine.ask("loud", gone.signal).catch((error: unknown) => error));
@@ -233,7 +233,7 @@ test("fewer queries run than the engine's own limit, and a query occupies its sl
   expect((await again).status).toBe(200);
 });
 
-test("a query that computes for too long is answered as too expensive, one under way at a stop as unavailable", async () => {
+test("returns too expensive for a query that computes for too long, and unavailable for one running at a stop", async () => {
   await using slow = await slowCluster({ answerMs: 20 });
   await expect(slow.ask("loud")).rejects.toMatchObject({ code: "query_too_expensive", status: 400 });
   expect(slow.store.queries.running).toBe(1);
@@ -245,7 +245,7 @@ test("a query that computes for too long is answered as too expensive, one under
   expect(await Promise.all(both)).toEqual(["unavailable", "unavailable"]);
 });
 
-test("the engine's own time limit is no outage", async () => {
+test("does not report the engine's own time limit as an outage", async () => {
   const text = "timeout exceeded during query execution: 30.000 seconds (the timeout can be adjusted with `-search.maxQueryDuration`)";
   await using cluster = await clusterAnswering(end(503, JSON.stringify({ status: "error", error: text })));
   await expect(cluster.store.query("acme", "query", new URLSearchParams({ query: "up" }))).rejects.toMatchObject({
@@ -254,14 +254,14 @@ test("the engine's own time limit is no outage", async () => {
   });
 });
 
-test("a query too expensive by its text never reaches the engine", async () => {
+test("rejects a query that its text shows as too expensive without a request to the engine", async () => {
   await using cluster = await clusterAnswering(end(200, "{}"));
   const params = new URLSearchParams({ query: "count(mode_over_time((rand(1)+rand(2))[6h:1s]))", start: "0", end: "21600", step: "1" });
   await expect(cluster.store.query("acme", "query_range", params)).rejects.toMatchObject({ code: "query_too_expensive" });
   expect(cluster.seen).toEqual([]);
 });
 
-test("selectors that are too long together are refused before they are read", async () => {
+test("rejects selectors that are too long together before it parses them", async () => {
   await using cluster = await clusterAnswering(end(200, "{}"));
   const selector = new URLSearchParams({ "match[]": `{a="${"b".repeat(16_000)}"}` }).toString();
   const selectors = (count: number) => new URLSearchParams(`${selector}&`.repeat(count));
@@ -270,7 +270,7 @@ test("selectors that are too long together are refused before they are read", as
   expect((await cluster.store.query("acme", "series", selectors(4))).status).toBe(200);
 });
 
-test("a cluster with a lower limit for queries is named as the reason, with its flag", async () => {
+test("names a cluster with a lower limit for queries as the reason, with its flag", async () => {
   const refusal = "too long query; got 20000 bytes; mustn't exceed `-search.maxQueryLen=16384` bytes";
   await using cluster = await clusterAnswering(end(400, refusal));
   const asked = cluster.store.query("acme", "query", new URLSearchParams({ query: "up" }));

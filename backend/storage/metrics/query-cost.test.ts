@@ -24,7 +24,7 @@ test.each([
   ["ru(free, max)", range(6 * H, 60)],
   ['count_values("version", build) > 3', { points: 1, stepMs: 300_000 }],
   ["max_over_time(x[1h:1s]) keep_metric_names + max_over_time(sum(x) by (a) limit 5 [1h:1s])", range(6 * H, 60)],
-])("%s is taken", (expression, evaluation) => expect(codeOf(expression, evaluation)).toBe("taken"));
+])("accepts %s", (expression, evaluation) => expect(codeOf(expression, evaluation)).toBe("taken"));
 
 test.each([
   ["count(mode_over_time((rand(1)+rand(2))[6h:1s]))", range(6 * H, 1)],
@@ -47,22 +47,22 @@ test.each([
   ["x".repeat(65_537), range(0, 300)],
   [`x${"[1h:1h]".repeat(101)}`, range(0, 300)],
   ["[]".repeat(8000), range(0, 300)],
-])("%s is too expensive", (expression, evaluation) => expect(codeOf(expression, evaluation)).toBe("query_too_expensive"));
+])("rejects %s as too expensive", (expression, evaluation) => expect(codeOf(expression, evaluation)).toBe("query_too_expensive"));
 
-test("templates, which can write themselves out without end, are refused by name", () => {
+test("rejects WITH templates, which can expand without limit, by name", () => {
   expect(codeOf("WITH (a = x + x, b = a + a) b")).toBe("invalid_parameter");
   expect(codeOf("with(f(y) = y + y) f(f(1))")).toBe("invalid_parameter");
   expect(codeOf("with_this + 1")).toBe("taken");
 });
 
-test("an escaped name of a function, which could be any, is refused", () => {
+test("rejects an escaped function name, which could be any", () => {
   expect(codeOf("count_values\\_over_time(x[1h])")).toBe("invalid_parameter");
   expect(codeOf("a\\-b[5m] + rate(a\\-b[5m])")).toBe("taken");
 });
 
-test("a window of unknown length is refused", () => expect(codeOf("max_over_time(rand(1)[soon:1s])")).toBe("invalid_parameter"));
+test("rejects a window of unknown length", () => expect(codeOf("max_over_time(rand(1)[soon:1s])")).toBe("invalid_parameter"));
 
-test.each(['"', "'", "`", "[", "(", "\\'", "a[", '"\\'])("64 KiB of %j are read in no time", (text) => {
+test.each(['"', "'", "`", "[", "(", "\\'", "a[", '"\\'])("reads 64 KiB of %j without a delay", (text) => {
   const before = process.cpuUsage();
   codeOf(text.repeat(64_000 / text.length));
   expect(process.cpuUsage(before).user / 1000).toBeLessThan(2000);

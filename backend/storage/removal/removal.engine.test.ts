@@ -20,7 +20,7 @@ async function left(clickhouse: ClickHouse, nowMs: number): Promise<Record<strin
   return Object.fromEntries([...Map.groupBy(rows, ({ name }) => name)].map(([name, group]) => [name, group.map(({ age }) => age)]));
 }
 
-test("each organisation keeps what its retention says, and nothing else is touched", { timeout: 120_000 }, async () => {
+test("removes each organisation's data by its own retention, and nothing else", { timeout: 120_000 }, async () => {
   using folder = temporaryFolder();
   await using clickhouse = await openClickHouse({ dataDir: folder.path, threads: 4, log });
   await migrate(clickhouse, log);

@@ -71,7 +71,7 @@ const attributes = (pairs: Record<string, string>) => ({
 });
 const FAILED = { status: { code: 2 } };
 
-it("has calls, messages, databases and hosts, counted once, for their own organisation alone", async () => {
+it("counts calls, messages, databases and hosts once, for their own organisation only", async () => {
   const [org, other] = [await app.org(), await app.org()];
   for (const isFailed of [false, false, true]) {
     await answer(org, await call(org, "web", CLIENT), "shop", SERVER, isFailed ? FAILED : {});
@@ -129,7 +129,7 @@ it("counts a call as failed only if it failed, not because its caller's own requ
   });
 });
 
-it("follows spans that arrive late: a host becomes the service that it is", async () => {
+it("follows late spans: a host becomes the service that it is", async () => {
   const org = await app.org();
   const late = await call(org, "web", CLIENT, attributes({ "server.address": "shop.example.com" }));
   await using made = summaries();
@@ -141,7 +141,7 @@ it("follows spans that arrive late: a host becomes the service that it is", asyn
   expect(await graph(org)).toEqual({ "web --> shop": { calls: 1, failed: 0 } });
 });
 
-it("and figures of services are written as counters with the names that Grafana asks for", async () => {
+it("writes calls and service figures as counters with the names that Grafana queries", async () => {
   const noon = new Date(Math.floor((now.getTime() - 43_200_000) / 86_400_000) * 86_400_000 + 43_200_000);
   const agoNs = nowNs - nanosecondsOf(noon) + 5n * MINUTE_NS;
   const org = await app.org();
@@ -166,7 +166,7 @@ it("and figures of services are written as counters with the names that Grafana 
   expect(lines).toContain('traces_service_graph_request_server_seconds_sum{client="web",server="shop"} 0.003');
 });
 
-it("a counter that appears later begins with a zero at the pass before, so that `rate` counts its first calls", async () => {
+it("starts a new counter with a zero at the pass before, so that `rate` counts its first calls", async () => {
   const noonMs = Math.floor((now.getTime() - 43_200_000) / 86_400_000) * 86_400_000 + 43_200_000;
   let atMs = noonMs;
   await using made = summaries(now, { nowMs: () => atMs });
@@ -190,7 +190,7 @@ it("a counter that appears later begins with a zero at the pass before, so that 
   expect(await pass(60_000, "POST")).toEqual(["POST 2 at 2", "GET / 1 at 2", "PUT 1 at 2"]);
 });
 
-it("an organisation whose queries take too long does not stop the updates of another", async () => {
+it("updates other organisations if queries of one take too long", async () => {
   const [one, other] = [await app.org(), await app.org()];
   const [slow, fast] = [one, other].toSorted((a, b) => (a.orgId < b.orgId ? -1 : 1)) as [TracesOrg, TracesOrg];
   for (const org of [slow, fast]) await answer(org, await call(org, "web", CLIENT), "shop", SERVER);
@@ -205,7 +205,7 @@ it("an organisation whose queries take too long does not stop the updates of ano
   expect(await graph(slow)).toEqual({});
 });
 
-it("an organisation with more minutes than one pass completes gets all of them in later passes", async () => {
+it("completes an organisation with many minutes in later passes", async () => {
   const org = await app.org();
   const agoMinutes = [5n, 20n, 40n];
   for (const minutes of agoMinutes)
@@ -226,7 +226,7 @@ it("an organisation with more minutes than one pass completes gets all of them i
   expect(await graph(org)).toEqual({ "web --> shop": { calls: 3, failed: 0 } });
 });
 
-it("organisations that have waited longest are updated first", async () => {
+it("updates the organisations first that have waited longest", async () => {
   const orgs = [await app.org(), await app.org(), await app.org()];
   for (const org of orgs) await answer(org, await call(org, "web", CLIENT), "shop", SERVER);
   const ids = new Set(orgs.map(({ orgId }) => orgId));

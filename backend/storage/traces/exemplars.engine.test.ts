@@ -34,7 +34,7 @@ async function read(...selectors: ExemplarSelector[]): Promise<SeriesExemplars[]
   return await app.clickhouse.read(orgId, {}, (ask) => readExemplars(ask, orgId, selectors, range));
 }
 
-it("each series has a slowest span of each bucket and part of the range, of its own organisation", async () => {
+it("returns for each series the slowest span of each bucket and part of the range, of its own organisation", async () => {
   const found = await read([matcher("service", "shop"), matcher("status_code", "STATUS_CODE_UNSET")]);
   expect(new Set(found.map(({ seriesLabels }) => seriesLabels["le"]))).toEqual(new Set(["+Inf", "0.002", "0.004", "0.064", "4.096"]));
   for (const { seriesLabels, exemplars } of found) {
@@ -71,12 +71,12 @@ it.each([
   expect(numbers.filter((n) => !isSelected(n))).toEqual([]);
 });
 
-it("nothing is selected by a service or a label that does not exist", async () => {
+it("selects nothing by a service or a label that does not exist", async () => {
   expect(await read([matcher("service", "none")], [matcher("job", "x")], [matcher("le", "0.003")])).toEqual([]);
   expect(await read([matcher("constructor", "x")], [matcher("__proto__", "x")], [matcher("toString", "x", "=~")])).toEqual([]);
 });
 
-it("several selectors together have at most 100 of each series", async () => {
+it("returns at most 100 exemplars of each series for several selectors", async () => {
   const found = await read([matcher("service", "shop")], [matcher("service", "web")]);
   const bySeries = Map.groupBy(found, ({ seriesLabels: { service, status_code } }) => `${service} ${status_code}`);
   expect([...bySeries.keys()].toSorted()).toEqual([
@@ -88,6 +88,6 @@ it("several selectors together have at most 100 of each series", async () => {
   for (const series of bySeries.values()) expect(series.flatMap(({ exemplars }) => exemplars).length).toBeLessThanOrEqual(100);
 });
 
-it("a regular expression that cannot be read is refused", async () => {
+it("rejects an invalid regular expression", async () => {
   await expect(read([matcher("service", "(", "=~")])).rejects.toMatchObject({ code: "invalid_parameter" });
 });

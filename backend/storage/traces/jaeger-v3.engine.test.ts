@@ -61,7 +61,7 @@ beforeAll(async () => {
 afterAll(() => app?.[Symbol.asyncDispose]());
 
 describe("Jaeger's page", () => {
-  it("gets services and their operations with kinds, its own to each", async () => {
+  it("gets services and their operations with kinds of its own organisation", async () => {
     expect(await ask(red, "services")).toEqual([200, { services: ["db", "shop"] }]);
     const operations = [
       { name: "GET /pay", spanKind: "server" },
@@ -123,7 +123,7 @@ describe("Jaeger's page", () => {
     expect(await found(red, params as Record<string, string>)).toEqual(digits.map(trace));
   });
 
-  it("gets summaries of what a search finds, with orphans and errors of each service", async () => {
+  it("gets summaries of the found traces, with orphans and errors of each service", async () => {
     const [, { summaries }] = await ask(red, "trace-summaries", { ...RANGE, "query.serviceName": "shop" });
     expect(summaries).toEqual([
       expect.objectContaining({ traceId: trace("b"), rootServiceName: "shop", spanCount: 1, errorSpanCount: 0, orphanSpanCount: 1 }),
@@ -147,7 +147,7 @@ describe("Jaeger's page", () => {
     expect(await ask(blue, "trace-summaries", { ...RANGE, "query.serviceName": "db" })).toEqual([200, { summaries: [] }]);
   });
 
-  it("is refused what cannot be read by name, and a search without a result is 404 as Jaeger answers", async () => {
+  it("gets invalid parameters rejected by name, and 404 for a search without a result, like from Jaeger", async () => {
     expect(await ask(red, "traces", { ...RANGE, "query.serviceName": "none" })).toEqual([
       404,
       expect.objectContaining({ error: "not_found" }),
@@ -167,7 +167,7 @@ describe("Jaeger's page", () => {
     expect([twice.statusCode, twice.json().message]).toEqual([400, expect.stringContaining("service")]);
   });
 
-  it("is warned on the first span of a trace that is not whole", async () => {
+  it("gets a warning on the first span of an incomplete trace", async () => {
     const org = await app.org();
     const spans = Array.from({ length: 150 }, (_, n) => span(nowNs + BigInt(n), trace("c"), spanId(n + 1)));
     await org.send(spans);

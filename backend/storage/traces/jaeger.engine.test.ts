@@ -108,13 +108,13 @@ beforeAll(async () => {
 afterAll(() => app?.[Symbol.asyncDispose]());
 
 describe("Grafana's Jaeger data source", () => {
-  it("is healthy: services are answered without a range, its own to each", async () => {
+  it("is healthy: services are returned without a range, of its own organisation", async () => {
     expect(await ask(red, "services")).toEqual(["shop", "team/database"]);
     expect(await ask(blue, "services")).toEqual(["of blue", "shop"]);
     expect(await ask(await app.org(), "services")).toEqual([]);
   });
 
-  it("lists operations of a service, also of one with a slash in its name, which it does not encode", async () => {
+  it("lists operations of a service, also for an unencoded name with a slash", async () => {
     expect(await ask(red, "services/shop/operations")).toEqual(["GET /pay", "list"]);
     expect(await ask(blue, "services/shop/operations")).toEqual(["not yours"]);
     for (const name of ["team/database", "team%2Fdatabase"]) expect(await ask(red, `services/${name}/operations`)).toEqual(["SELECT"]);
@@ -124,7 +124,7 @@ describe("Grafana's Jaeger data source", () => {
       expect([path, (await red.get(`${BASE}/${path}`)).statusCode]).toEqual([path, 404]);
   });
 
-  it("reads a trace by its id, in any case and without zeros at the front, whatever range it says in milliseconds", async () => {
+  it("reads a trace by its id, in any case and without leading zeros, whatever range it sends in milliseconds", async () => {
     const [trace, ...more] = await traces(red, `traces/${shared.toUpperCase()}`, { start: "1", end: String(Date.now()) });
     const at = (key: string, value: unknown, type = "string") => ({ key, type, value });
     expect(more).toEqual([]);
@@ -206,7 +206,7 @@ describe("Grafana's Jaeger data source", () => {
     [{ service: "shop", end: String(nowUs + 15_000), lookback: "1h" }, [shared]],
     [{ service: "shop", start: "0", end: "9999999999999999999" }, [ofRed, shared]],
     [{}, [ofRed, shared]],
-  ] as const)("searches as it is asked, newest first: %j", async (params, ids) => {
+  ] as const)("finds the newest first: %j", async (params, ids) => {
     expect(await found(red, params)).toEqual(ids);
   });
 
@@ -233,14 +233,14 @@ describe("Grafana's Jaeger data source", () => {
     ["traces?tag=a", "tag"],
     ["traces?service=a&service=b", "service"],
     ["traces/xyz", "trace_id: must be up to 32 hex digits"],
-  ])("is refused %s by name", async (path, name) => {
+  ])("gets %s rejected by name", async (path, name) => {
     const answer = await red.get(`${BASE}/${path}`);
     expect([answer.statusCode, answer.json()]).toEqual([400, { error: "invalid_parameter", message: expect.stringContaining(name) }]);
   });
 });
 
-describe("a trace of many spans", () => {
-  it("has its first 100 in a search, all by its id, and says what is left out", async () => {
+describe("a trace with many spans", () => {
+  it("has its first 100 in a search and all by its id, and reports omitted ones", async () => {
     const org = await app.org();
     const trace = newTrace();
     const spans = Array.from({ length: 5000 }, (_, n) => span(nowNs + BigInt(n), trace, spanId(n + 1)));
@@ -252,7 +252,7 @@ describe("a trace of many spans", () => {
     expect(first?.warnings).toEqual([expect.stringContaining("5000 spans")]);
   });
 
-  it("is answered as far as 8 MiB reach, and in a search by its first one", async () => {
+  it("is returned up to 8 MiB, and in a search with its first span", async () => {
     const org = await app.org();
     const large = { attributes: [stringAttribute("body", "x".repeat(1_000_000))] };
     const ids = [newTrace(), newTrace()];

@@ -84,7 +84,7 @@ describe("Jaeger's Monitor page", () => {
     ]);
   });
 
-  it("gets latencies in milliseconds of the kinds that it names, by its own step", async () => {
+  it("gets latencies in milliseconds of the requested kinds, by its own step", async () => {
     const [, client] = await ask(red, "latencies", { quantile: "0.95", spanKind: "client" });
     expect(client.help).toBe("0.95th quantile latency, grouped by service");
     expect(client.metrics[0].metricPoints).toHaveLength(1);
@@ -94,7 +94,7 @@ describe("Jaeger's Monitor page", () => {
     expect(whole.metrics[0].metricPoints[0].gaugeValue.doubleValue / 100).toBeCloseTo(1, 0);
   });
 
-  it("is answered for several services, whatever their names contain", async () => {
+  it("gets several services, whatever their names contain", async () => {
     const answer = await red.get(`/query/jaeger/api/metrics/calls?service=shop&service=other%27s&service=%5C&endTs=${endMs}`);
     expect(answer.json().metrics.map(({ labels }: { labels: { value: string }[] }) => labels[0]?.value)).toEqual(["shop", "other's"]);
   });
@@ -107,14 +107,14 @@ describe("Jaeger's Monitor page", () => {
     ["calls", { groupByOperation: "maybe" }, "groupByOperation"],
     ["latencies", {}, "quantile"],
     ["latencies", { quantile: "2" }, "quantile"],
-  ])("is refused %s with %j by name", async (name, params, parameter) => {
+  ])("gets %s rejected with %j by name", async (name, params, parameter) => {
     expect(await ask(red, name, params as Record<string, string>)).toEqual([
       400,
       { error: "invalid_parameter", message: expect.stringContaining(parameter) },
     ]);
   });
 
-  it("is refused a question without a service", async () => {
+  it("gets a request without a service rejected", async () => {
     const answer = await red.get("/query/jaeger/api/metrics/calls");
     expect([answer.statusCode, answer.json().message]).toEqual([400, "service: is required"]);
   });

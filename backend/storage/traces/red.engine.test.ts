@@ -99,7 +99,7 @@ function isInBucketOf(durationNs: number | undefined, valueMs: number | null): b
 const range = { start: iso(startMs), end: iso(startMs + 20 * MINUTE_MS - 1) };
 
 describe("figures of services", () => {
-  it("are answered for 100 services and every minute of a day", async () => {
+  it("are returned for 100 services and every minute of a day", async () => {
     const org = await app.org();
     const dayStartMs = startMs - DAY_MS;
     const service = sql`concat('service-', leftPad(toString(number % 100), 2, '0'))`;
@@ -119,7 +119,7 @@ describe("figures of services", () => {
     }
   });
 
-  it("equal a pass over the spans, in parts with and without the projection, whatever is sent again", async () => {
+  it("equal a pass over the spans, in parts with and without the projection, also after repeated bodies", async () => {
     const [org, other] = [await app.org(), await app.org()];
     const all = Array.from({ length: 3000 }, randomSpan);
     for (const [turn, service] of ["s0", "s1", "s2", "s0", "s1", "s2"].entries()) {
@@ -213,7 +213,7 @@ describe("figures of services", () => {
     expect(plan.map(({ explain }) => explain).join("\n")).toMatch(/ReadFromMergeTree \(services\)/);
   });
 
-  it("of a minute outlive its spans, and count each span once where copies and spans meet", async () => {
+  it("of a minute outlive its spans, and count each span once where copies and spans overlap", async () => {
     const org = await app.org();
     const borderMs = copiesUntilS(30) * 1000;
     const times = [borderMs - 30 * MINUTE_MS, borderMs - 1, borderMs, borderMs + 5 * MINUTE_MS, borderMs + DAY_MS];
@@ -251,7 +251,7 @@ describe("figures of services", () => {
     expect(await copiesOf(failing.orgId)).toEqual([]);
   });
 
-  it("are copied with cut names, at most 10,000 rows of a minute, those with most calls", async () => {
+  it("are copied with truncated names, at most 10,000 rows per minute, those with most calls", async () => {
     const org = await app.org();
     const timeMs = Math.floor((copiesUntilS(30) * 1000 + DAY_MS) / MINUTE_MS) * MINUTE_MS;
     const spans = ["a", "b", "b"].map((letter) => ({
@@ -290,15 +290,12 @@ describe("figures of services", () => {
     ).toMatch(/ReadFromMergeTree \(minutes\)/);
   });
 
-  it.each(["start=yesterday", "points=0", "points=1501", "kind=none", "operation=x", "servcie=x"])(
-    "are refused for %s by its name",
-    async (query) => {
-      const org = await app.org();
-      const answer = await org.get(`/query/services?${query}`);
-      expect([answer.statusCode, answer.json().error]).toEqual([400, "invalid_parameter"]);
-      expect(answer.json().message).toContain(query.split("=")[0]);
-    },
-  );
+  it.each(["start=yesterday", "points=0", "points=1501", "kind=none", "operation=x", "servcie=x"])("reject %s by name", async (query) => {
+    const org = await app.org();
+    const answer = await org.get(`/query/services?${query}`);
+    expect([answer.statusCode, answer.json().error]).toEqual([400, "invalid_parameter"]);
+    expect(answer.json().message).toContain(query.split("=")[0]);
+  });
 });
 
 it("summaries of spans are exact after merges and after retention has removed a day", async () => {

@@ -40,7 +40,7 @@ const idsOf = (rows: readonly Record<string, unknown>[]) => rows.map((row) => St
 const iso = (at: bigint) => new Date(Number((nowNs + at) / MS)).toISOString().replace("Z", "000000Z");
 
 describe("a search for traces", () => {
-  it("answers each in one row, newest first, to its own organisation", async () => {
+  it("returns one row per trace, newest first, to its own organisation", async () => {
     const [org, other] = [await app.org(), await app.org()];
     const [one, two, foreign] = [newTrace(), newTrace(), newTrace()];
     await org.send([made(one, 2, { at: 5n * MS, ms: 300n, parent: "1".padStart(16, "0"), name: "SELECT", rest: ERROR })], "database");
@@ -73,7 +73,7 @@ describe("a search for traces", () => {
     expect(await search(await app.org())).toEqual([]);
   });
 
-  it("finds those where one span is all that is asked, and the whole trace as long as is asked", async () => {
+  it("finds traces where one span matches all conditions, and whole traces by duration", async () => {
     const org = await app.org();
     const [slow, quick, mixed] = [newTrace(), newTrace(), newTrace()];
     const labelled = (value: string) => ({ attributes: [stringAttribute("k'ey", value), stringAttribute("empty", "")] });
@@ -111,7 +111,7 @@ describe("a search for traces", () => {
     }
   });
 
-  it("keeps to the range, and returns the whole of a trace that began before it", async () => {
+  it("is limited to the range, and returns the whole of a trace that began before it", async () => {
     const org = await app.org();
     const [old, long] = [newTrace(), newTrace()];
     await org.send([made(old, 1, { at: -2n * HOUR })]);
@@ -123,7 +123,7 @@ describe("a search for traces", () => {
     expect(new Set(idsOf(await search(org, range)))).toEqual(new Set([old, long]));
   });
 
-  it("takes the earliest span of a trace without a root, and no sum of its times overflows", async () => {
+  it("starts a trace without a root at its earliest span, and no sum of its times overflows", async () => {
     const org = await app.org();
     const trace = newTrace();
     const rest = { endTimeUnixNano: "18446744073709551615" };
@@ -135,7 +135,7 @@ describe("a search for traces", () => {
     expect((await search(org))[0]?.["duration_ms"]).toBeGreaterThan(1e9);
   });
 
-  it("is cut into pages that neither repeat nor lose a trace, also among equal starts and with every filter", async () => {
+  it("is split into pages that neither repeat nor omit a trace, also for equal starts and with every filter", async () => {
     const org = await app.org();
     const traces = Array.from({ length: 40 }, (_, n) => ({ trace: newTrace(), at: BigInt(n % 4) * MS }));
     for (const { trace, at } of traces)
@@ -159,7 +159,7 @@ describe("a search for traces", () => {
     ["cursor=x", "cursor"],
     ["trace_id=x", "trace_id: no such parameter"],
     ["org_id=x", "org_id: no such parameter"],
-  ])("refuses %s by name", async (query, name) => {
+  ])("rejects %s by name", async (query, name) => {
     const answer = await red.get(`/query/traces/search?${query}`);
     expect([answer.statusCode, answer.json()]).toEqual([400, { error: "invalid_parameter", message: expect.stringContaining(name) }]);
   });

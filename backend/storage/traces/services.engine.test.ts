@@ -62,7 +62,7 @@ describe("services", () => {
     expect(await servicesOf(blue)).toEqual([{ service: "mine", operations: [{ operation: "secret", kinds: ["PRODUCER"] }] }]);
   });
 
-  it("are written once, whatever is sent again, and by a later process only what is new", async () => {
+  it("are written once despite repeated bodies, and a later process writes only new ones", async () => {
     const org = await app.org();
     const body = () => tracesBody([one("a"), one("b", 2)]);
     const send = () => app.stores.ingestTraces(signingKey(org.orgId), body(), { receivedAt: now });
@@ -79,7 +79,7 @@ describe("services", () => {
     ]);
   });
 
-  it("stay until the last of their spans expires: the last day counts", async () => {
+  it("are kept until the last of their spans expires", async () => {
     const org = await app.org();
     const until = async () =>
       (
@@ -99,7 +99,7 @@ describe("services", () => {
     expect(table?.engine_full).toContain("TTL toDateTime(time) + toIntervalDay(30)");
   });
 
-  it("are never missing for spans that are stored, whichever of both cannot be written", async () => {
+  it("are never missing for stored spans, whichever of both cannot be written", async () => {
     const org = await app.org();
     const spans = () => spansOf(org);
     await rename("span_operations", "operations_away");
@@ -114,7 +114,7 @@ describe("services", () => {
     expect([await spans(), countOf(await servicesOf(org))]).toEqual([1, 1]);
   });
 
-  it("have spans that were answered while their table was away, once it is back; meanwhile no backup is made", async () => {
+  it("include spans that were acknowledged while their table was unavailable; meanwhile no backup is made", async () => {
     const org = await app.org();
     await rename("spans", "spans_away");
     try {
@@ -128,7 +128,7 @@ describe("services", () => {
     await app.clickhouse.settle();
   });
 
-  it("of spans that were there before are listed after the migration", async () => {
+  it("of earlier spans are listed after the migration", async () => {
     const org = await app.org();
     await app.clickhouse.command(sql`DROP TABLE span_operations SYNC`);
     await app.clickhouse.command(sql`ALTER TABLE schema_migrations DELETE WHERE number = 3 SETTINGS mutations_sync = 2`);
@@ -142,11 +142,11 @@ describe("services", () => {
   });
 });
 
-describe("an organisation that makes up names", () => {
+describe("an organisation that invents names", () => {
   const see = (operations: SpanOperations, orgId: string, names: readonly [service: string, operation: string][]) =>
     operations.store(orgId, [{ day: today, operations: names.map(([service, operation]) => ({ service, operation, kind: "SERVER" })) }]);
 
-  it("has 1,000 operations of a service, 10,000 in all, and still its new services up to 1,000", async () => {
+  it("is limited to 1,000 operations per service, 10,000 in all, and 1,000 services", async () => {
     const org = await app.org();
     await using operations = new SpanOperations(app.clickhouse);
     for (let service = 0; service < 12; service += 1) {
@@ -176,7 +176,7 @@ describe("an organisation that makes up names", () => {
     expect(countOf(await servicesOf(org))).toBe(10_990);
   });
 
-  it("takes nothing from the others where many are remembered", async () => {
+  it("evicts nothing of the others if many are cached", async () => {
     await using operations = new SpanOperations(app.clickhouse, 50);
     const orgs = [await app.org(), await app.org(), await app.org()];
     for (const round of [1, 2, 3])
@@ -190,7 +190,7 @@ describe("an organisation that makes up names", () => {
   });
 });
 
-it("spans are stored although their operations are not known yet", async () => {
+it("stores spans although their operations are not known yet", async () => {
   const org = await app.org();
   await using store = await ClickHouseSpanStore.open(app.clickhouse, () => 30);
   const ingested: Parameters<ClickHouseSpanStore["insert"]>[0][] = [];

@@ -177,7 +177,7 @@ describe("shards behind HTTP, each in a process", () => {
     expect(expected["edges"]).toHaveLength(6);
   };
 
-  it("two shards have the figures of one server, also of bodies that are sent twice", { timeout: 240_000 }, async () => {
+  it("two shards have the figures of one server, also for repeated bodies", { timeout: 240_000 }, async () => {
     const bodies = bodiesOf("first", 30, 300, 1200);
     await sendToBoth(bodies);
     await sendToBoth(bodies);
@@ -186,7 +186,7 @@ describe("shards behind HTTP, each in a process", () => {
     await expectSameFigures(nowS - 26 * HOUR_S, nowS + 10);
   });
 
-  it("spans that arrive later, and a third shard that takes over services, change nothing of that", { timeout: 240_000 }, async () => {
+  it("late spans, and a third shard that takes over services, do not change the figures", { timeout: 240_000 }, async () => {
     await servers.start(2);
     const wider = await openClickHouse({ url: servers.urlOf(3), cluster: CLUSTER, dataDir: servers.folder, log });
     await prepare(wider, log);

@@ -69,7 +69,7 @@ it.each([
   ["errors", isErrors],
   ["spans", ({ spans }: Made) => spans],
   ["time", ({ atMs }: Made) => atMs],
-] as const)("traces are ordered by %s over the whole range, page by page", async (order, rankOf) => {
+] as const)("orders traces by %s over the whole range, page by page", async (order, rankOf) => {
   const { rows } = await org.pages(`/query/traces/search?${range}&order=${order}&limit=50`);
   const byId = new Map(made.map((one) => [one.traceId, one]));
   const ranks = rows.map((row) => rankOf(byId.get(String(row["trace_id"])) as Made));
@@ -90,13 +90,13 @@ it.each([
   ['"http.response.status_code">=500', ({ status }: Made) => (status ?? 0) >= 500],
   [String.raw`"user.name with space=x\"y\\z"=v w`, ({ status }: Made) => status === undefined],
   [String.raw`!"user.name with space=x\"y\\z"`, ({ status }: Made) => status !== undefined],
-])("a comparison %s keeps the traces that it holds for", async (where, holds) => {
+])("a comparison %s keeps the traces that it matches", async (where, holds) => {
   const { rows } = await org.pages(`/query/traces/search?${range}&limit=500&where=${encodeURIComponent(where)}`);
   expect(new Set(rows.map((row) => row["trace_id"]))).toEqual(new Set(made.filter(holds).map(({ traceId }) => traceId)));
 });
 
 it.each([">5", "!a=b", "a>b", "a>=", "", "a b=c", '"a=b', '"a"b=c', 'a"b c"=d'])(
-  "a comparison %j is refused with an example",
+  "rejects a comparison %j with an example",
   async (where) => {
     const answer = await org.get(`/query/traces/search?where=${encodeURIComponent(where)}`);
     expect([answer.statusCode, answer.json().error]).toEqual([400, "invalid_parameter"]);
@@ -104,7 +104,7 @@ it.each([">5", "!a=b", "a>b", "a>=", "", "a b=c", '"a=b', '"a"b=c', 'a"b c"=d'])
   },
 );
 
-it("facets have the values of matching spans by their counts", async () => {
+it("facets contain the values of matching spans by their counts", async () => {
   const facets = await get<{ name: string; values: object[] }>(`/query/traces/facets?${range}&where=pod%3Db`);
   const spans = made.reduce((sum, one) => sum + isErrors(one), 0);
   expect(facets.slice(0, 4).every(({ name }) => !name.startsWith("attribute."))).toBe(true);
@@ -144,7 +144,7 @@ it("the heatmap counts spans by time and duration, and has no gaps", async () =>
   }
 });
 
-it("differences name what slow spans have and others have not", async () => {
+it("differences name what slow spans have and others do not", async () => {
   for (const query of ["", "&slower_than_ms=1000"]) {
     const [first, second] = await get<{ name: string; value: string; compared_share: number; others_share: number }>(
       `/query/traces/differences?${range}${query}&where=http.response.status_code`,

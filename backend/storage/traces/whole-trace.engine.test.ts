@@ -79,13 +79,13 @@ describe("a whole trace", () => {
     }
   });
 
-  it("is refused by name for what is no id, and for a cursor that is not its own", async () => {
+  it("is rejected by name for an invalid id, and for a cursor of another trace", async () => {
     for (const id of ["0af7651916cd43dd8448eb211c80319", "..%2f..", `${"a".repeat(32)}%00`])
       expect((await red.get(`/query/traces/${id}`)).json().message).toContain("trace_id: must be 32 hex digits");
     expect((await red.get(`/query/traces/${newTrace()}?cursor=x`)).json()).toMatchObject({ error: "invalid_parameter" });
   });
 
-  it("of 5,000 spans is one answer, oldest first, also among equal times", async () => {
+  it("of 5,000 spans is one response, oldest first, also for equal times", async () => {
     const trace = newTrace();
     const spans = Array.from({ length: 5000 }, (_, n) => span(nowNs + BigInt(n % 100), trace, spanId(n)));
     for (let from = 0; from < spans.length; from += 1000) await red.send(spans.slice(from, from + 1000));
@@ -95,7 +95,7 @@ describe("a whole trace", () => {
     expectOldestFirst(rows);
   });
 
-  it("of large spans is cut into pages of bytes, and none is lost or comes twice", async () => {
+  it("of large spans is split into pages by bytes, without missing or repeated spans", async () => {
     const trace = newTrace();
     const large = { attributes: [stringAttribute("body", "x".repeat(20_000))] };
     const spans = Array.from({ length: 1500 }, (_, n) => span(nowNs + BigInt(n % 3), trace, spanId(n), large));
@@ -108,7 +108,7 @@ describe("a whole trace", () => {
     expectOldestFirst(rows);
   });
 
-  it("with more events than the engine can read at once is answered all the same, and says which are left out", async () => {
+  it("with more events than the engine can read at once is returned, and reports the omitted ones", async () => {
     const trace = newTrace();
     const events = (bytes: number) =>
       Array.from({ length: bytes / 1000 }, (_, n) => ({ timeUnixNano: String(nowNs), name: `${n}`.padEnd(960, "e"), attributes: [] }));

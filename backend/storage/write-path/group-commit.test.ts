@@ -33,7 +33,7 @@ beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", 
 afterEach(() => void vi.useRealTimers());
 
 describe("group commit", () => {
-  it("runs one insert at a time, and the next one takes what came meanwhile, in order of arrival", async () => {
+  it("runs one insert at a time, and the next one contains the rows that arrived meanwhile, in order", async () => {
     const { inserts, add, end } = committer();
     const all = [add(1), add(2), add(3), add(4)];
     expect(inserts).toEqual([[1]]);
@@ -60,7 +60,7 @@ describe("group commit", () => {
     expect(inserts).toEqual([[40], [1], [8], [40], [40]]);
   });
 
-  it("starts at once when it is idle, and gives those who were just answered a moment to come back together", async () => {
+  it("starts immediately when idle, and waits briefly for acknowledged senders to return together", async () => {
     const { inserts, add, end } = committer();
     const first = [add(1), add(1), add(2)];
     expect(inserts).toEqual([[1]]);
@@ -78,7 +78,7 @@ describe("group commit", () => {
     await later;
   });
 
-  it("waits no longer than until those who were answered have all come back", async () => {
+  it("waits until all acknowledged senders have returned", async () => {
     const { inserts, add, end } = committer();
     const first = [add(1), add(1), add(2)];
     await end(0);
@@ -97,7 +97,7 @@ describe("group commit", () => {
   it.each([
     ["until the longest wait is over", [4, 8, 12, 16, 20, 24, 28, 32, 36], 40],
     ["until there is a gap", [4, 12, 19], 24],
-  ])("waits longer for those who come one after the other, while their rows are few, %s", async (_, at, goesMs) => {
+  ])("waits longer for senders that return in sequence while their rows are few, %s", async (_, at, goesMs) => {
     const { inserts, add, end } = committer();
     const all = Array.from({ length: 50 }, () => add(0));
     await end(0);
@@ -116,7 +116,7 @@ describe("group commit", () => {
     await Promise.all(all);
   });
 
-  it("waits no longer than ever for those whose rows are many", async () => {
+  it("does not wait longer for senders whose rows are many", async () => {
     const { inserts, add, end } = committer();
     const all = Array.from({ length: 50 }, () => add(0, "org", 240));
     await end(0);
@@ -134,7 +134,7 @@ describe("group commit", () => {
     await Promise.all(all);
   });
 
-  it("inserts at once when enough bytes are queued", async () => {
+  it("inserts immediately when enough bytes are queued", async () => {
     const { inserts, add, end } = committer();
     const first = [add(1), add(8), add(1), add(1), add(1)];
     await end(0);
@@ -147,7 +147,7 @@ describe("group commit", () => {
     await Promise.all([...first, ...rest]);
   });
 
-  it("puts no more into one insert than its bounds of bytes and rows", async () => {
+  it("limits one insert in bytes and rows", async () => {
     const { inserts, add, end } = committer();
     const all = [add(1), ...Array.from({ length: 5 }, () => add(8)), add(2, "org", 100_000), add(1, "org", 1)];
     await end(0);
@@ -181,7 +181,7 @@ describe("group commit", () => {
     await Promise.all([...small, ...many]);
   });
 
-  it("takes rows of an organisation that has few of them waiting before the many of another one", async () => {
+  it("inserts rows of an organisation with few waiting rows before the many of another one", async () => {
     const { inserts, add, end } = committer();
     const flood = Array.from({ length: 60 }, () => add(2, "flood"));
     const small = [add(1, "neighbour"), add(3, "other")];
@@ -195,7 +195,7 @@ describe("group commit", () => {
     await Promise.all([...flood, ...largeOfFlood]);
   });
 
-  it("refuses only the rows that the engine refuses, and finds them in few inserts", async () => {
+  it("rejects only the rows that the engine rejects, and finds them in few inserts", async () => {
     const refused = new ApiError("unstorable", "no");
     const sizes: number[][] = [];
     const clickhouse = stub<ClickHouse>({
@@ -223,7 +223,7 @@ describe("group commit", () => {
     await expect(second).resolves.toBeUndefined();
   });
 
-  it("commits what was added before it is closed, without waiting for more", async () => {
+  it("commits rows that were added before it is closed, without waiting for more", async () => {
     const { inserts, add, end, commit } = committer();
     const all = [add(1), add(1), add(20)];
     const closed = commit[Symbol.asyncDispose]();

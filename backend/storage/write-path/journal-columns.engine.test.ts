@@ -26,7 +26,7 @@ const EARLIER: NativeColumns = [
   ["gone", "Map(String, String)"],
 ];
 
-it("stores what a version with other columns has answered and not stored", async () => {
+it("stores acknowledged rows that a version with other columns did not insert", async () => {
   using folder = temporaryFolder();
   const log = pino({ level: "silent" });
   const opening = { dataDir: folder.path, log };

@@ -84,7 +84,7 @@ async function kept(folder: string): Promise<(number | undefined)[]> {
   return contents.flatMap((content) => entriesIn(content).map(({ rows }) => rows.bytes[0]));
 }
 
-it("answers once the rows are in the journal, and commits what came within a moment together", async () => {
+it("acknowledges once the rows are in the journal, and commits those within a moment together", async () => {
   await using store = opened({ calls: NO_DISK_WAIT });
   for (const number of [1, 2, 3]) await store.commit.add(entry(number));
   expect([store.inserts, store.commits]).toEqual([[], ["org", "org", "org"]]);
@@ -94,7 +94,7 @@ it("answers once the rows are in the journal, and commits what came within a mom
   expect(store.commit.bytes).toBe(0);
 });
 
-it("commits at once what an organisation reads, also while others wait, and does not wait if nothing is pending", async () => {
+it("commits immediately what an organisation reads, also while others wait, and does not wait if nothing is pending", async () => {
   await using store = opened({ calls: NO_DISK_WAIT });
   await store.commit.add(entry(1));
   await store.commit.add(entry(2, "other"));
@@ -104,7 +104,7 @@ it("commits at once what an organisation reads, also while others wait, and does
   expect(store.table).toEqual([1, 2]);
 });
 
-it("waits for the commit of what is large, of what is above the bound, and takes along what is answered", async () => {
+it("waits for the commit of large rows and rows above the limit, with the acknowledged ones", async () => {
   await using store = opened({ calls: NO_DISK_WAIT, maxPendingBytes: 110 });
   await store.commit.add(entry(1));
   await store.commit.add(entry(2));
@@ -120,7 +120,7 @@ it("waits for the commit of what is large, of what is above the bound, and takes
 it.each([
   ["fails before it stores", false],
   ["stores, and then fails", true],
-])("gives rows again to an engine that %s, until it has each once; readers do not wait for that", async (_, isStored) => {
+])("replays rows to an engine that %s, until each is stored once; readers do not wait for that", async (_, isStored) => {
   await using store = opened();
   let failures = 3;
   store.engine.insert = (numbers) => {
@@ -142,7 +142,7 @@ it.each([
   expect([events[0], events.at(-1)]).toEqual(["journal.engine_unavailable", "journal.engine_recovered"]);
 });
 
-it("reports for how long the engine has not accepted rows, also if the clock is changed meanwhile", async () => {
+it("reports for how long the engine has not accepted rows, even if the clock is changed", async () => {
   await using store = opened({ backoffMs: [60_000, 60_000] });
   const pending = new PendingRows(store.folder, pino({ level: "silent" }));
   pending.add(store.commit);
@@ -157,7 +157,7 @@ it("reports for how long the engine has not accepted rows, also if the clock is 
   store.engine.insert = () => undefined;
 });
 
-it("refuses what comes above the bound while the engine is away, and loses nothing that was answered", async () => {
+it("rejects rows above the limit while the engine is unavailable, and loses no acknowledged ones", async () => {
   const store = opened({ maxPendingBytes: 110 });
   store.engine.insert = () => Promise.reject(AWAY);
   for (const number of [1, 2]) await store.commit.add(entry(number));
@@ -170,7 +170,7 @@ it("refuses what comes above the bound while the engine is away, and loses nothi
   await expect.poll(() => kept(store.folder)).toEqual([]);
 });
 
-it("leaves space for others while the engine is unavailable, however much one organisation sends, and reports what is not kept", async () => {
+it("leaves space for others while the engine is unavailable, whatever one organisation sends, and reports lost rows", async () => {
   const store = opened({ maxPendingBytes: 10_000 });
   store.engine.insert = () => Promise.reject(AWAY);
   /** Writes until the first refusal. Returns how many were accepted. */
@@ -194,7 +194,7 @@ it("leaves space for others while the engine is unavailable, however much one or
   await store.close();
 });
 
-it("keeps rows that the engine permanently refuses in a file that the log names, and stores the others", async () => {
+it("moves rows that the engine permanently rejects to a file that the log names, and stores the others", async () => {
   await using store = opened();
   store.engine.insert = (numbers) => {
     if (numbers.includes(5)) throw REFUSED;
@@ -210,7 +210,7 @@ it("keeps rows that the engine permanently refuses in a file that the log names,
   expect(store.commit.bytes).toBe(0);
 });
 
-it("drops, counts and logs rows that the engine permanently refuses if dead letters are full", async () => {
+it("drops, counts and logs rows that the engine permanently rejects if dead letters are full", async () => {
   const folder = ownFolder();
   await mkdir(join(folder, "dead-letters"));
   await writeFile(join(folder, "dead-letters", "old.record"), "");
@@ -226,7 +226,7 @@ it("drops, counts and logs rows that the engine permanently refuses if dead lett
   expect(store.lines).toMatchObject([{ level: 50, rows: 1, msg: expect.stringContaining("dead letters are full") }]);
 });
 
-it("answers after the commit where the journal cannot be written, and fails where that fails too, with nothing left of it", async () => {
+it("acknowledges after the commit if the journal is not writable, and fails without a trace if that fails too", async () => {
   const full = Object.assign(new Error("ENOSPC: no space left on device"), { code: "ENOSPC" });
   await using store = opened({ calls: { write: () => Promise.reject(full) } });
   await store.commit.add(entry(1));
@@ -246,7 +246,7 @@ it("leaves an empty journal after an orderly stop, which does not wait for more"
   await expect.poll(() => journalFiles(store.folder)).toEqual([]);
 });
 
-it("goes on with what an engine that is away at the start does not take", async () => {
+it("continues to replay rows that an engine did not accept at the start", async () => {
   const store = opened();
   for (const number of [1, 2]) await store.commit.add(entry(number));
   const next = opened({ folder: store.folder });
@@ -273,7 +273,7 @@ it("keeps rows of a version with other columns as dead letters, and stores the r
   await store.close();
 });
 
-it("finds in what the engine failed to take those that it always fails with, and stores the others", async () => {
+it("finds the rows with which the engine always fails, and stores the others", async () => {
   await using store = opened();
   let isWell = false;
   store.engine.insert = (numbers) => {
@@ -308,7 +308,7 @@ it("stores the undamaged rows on both sides of damage, and logs it", async () =>
   await before[Symbol.asyncDispose]();
 });
 
-it("sends no rows with other columns to an engine, also while they cannot be kept as dead letters", async () => {
+it("sends no rows with other columns to an engine, even while they cannot be stored as dead letters", async () => {
   const store = opened();
   await store.commit.add({ ...entry(1), columnsId: 8 });
   await using next = opened({ folder: store.folder });
@@ -323,7 +323,7 @@ it("sends no rows with other columns to an engine, also while they cannot be kep
   await store.close();
 });
 
-it("stores what a version with other columns left as its own, where they are known", async () => {
+it("stores rows of a version with other columns as its own, if the columns are known", async () => {
   const store = opened();
   for (const number of [1, 2]) await store.commit.add({ ...entry(number), columnsId: 8 });
   await using next = opened({ folder: store.folder, convert: (entry) => ({ ...entry, columnsId: 7 }) });

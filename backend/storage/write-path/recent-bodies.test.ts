@@ -8,7 +8,7 @@ function hashOf(index: number): bigint {
   return createHash("sha256").update(String(index)).digest().readBigUInt64LE();
 }
 
-test("a body is known for the whole window, and forgotten a quarter of it later", () => {
+test("knows a body for the whole window, and forgets it a quarter of it later", () => {
   for (const startMs of [0, 1, 149_999, 150_000, 4_000_000]) {
     let nowMs = 0;
     const bodies = new RecentBodies(WINDOW_MS, () => nowMs);
@@ -22,7 +22,7 @@ test("a body is known for the whole window, and forgotten a quarter of it later"
   }
 });
 
-test("a body is forgotten when nothing was asked for a long time", () => {
+test("forgets a body after a long time without requests", () => {
   let nowMs = 0;
   const bodies = new RecentBodies(WINDOW_MS, () => nowMs);
   bodies.add("one", 7n);
@@ -30,7 +30,7 @@ test("a body is forgotten when nothing was asked for a long time", () => {
   expect(bodies.has("one", 7n)).toBe(false);
 });
 
-test("a body is its sender's alone, whatever the hash", () => {
+test("knows a body for its sender only, whatever the hash", () => {
   const bodies = new RecentBodies(WINDOW_MS);
   const largest = 2n ** 64n - 1n;
   for (const hash of [1n, largest]) bodies.add("one", hash);
@@ -42,13 +42,13 @@ test("a body is its sender's alone, whatever the hash", () => {
   ]);
 });
 
-test("the hash 0 is never known, so such a body is stored", () => {
+test("never knows the hash 0, so that such a body is stored", () => {
   const bodies = new RecentBodies(WINDOW_MS);
   bodies.add("one", 0n);
   expect(bodies.has("one", 0n)).toBe(false);
 });
 
-test("200,000 bodies of one sender are all known, and no other is", () => {
+test("knows all of 200,000 bodies of one sender, and no other", () => {
   const bodies = new RecentBodies(WINDOW_MS);
   const hashes = Array.from({ length: 200_000 }, (_, index) => hashOf(index));
   for (const hash of hashes) bodies.add("one", hash);

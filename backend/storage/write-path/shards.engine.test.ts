@@ -75,14 +75,14 @@ describe("two shards", () => {
     expect(await read()).toHaveLength(SENDERS.length * RECORDS);
   });
 
-  it("store a repeated body once, also after the backend has started again", async () => {
+  it("store a repeated body once, also after a restart of the backend", async () => {
     await Promise.all(SENDERS.map((hostId) => send(hostId)));
     await openBackend(2);
     await Promise.all(SENDERS.map((hostId) => send(hostId)));
     expect(sum(await storedAt())).toBe(SENDERS.length * RECORDS);
   });
 
-  it("share the bodies of a spread organisation's only sender", async () => {
+  it("share the bodies of a distributed organisation's only sender", async () => {
     for (let body = 0; body < 12; body += 1) await send("one", String(body), spreadOrgId);
     await send("one", "0", spreadOrgId);
     const counts = await storedAt(spreadOrgId);
@@ -90,7 +90,7 @@ describe("two shards", () => {
     expect(Math.min(...counts)).toBeGreaterThan(0);
   });
 
-  it("answer an error and never half of the rows while one is away; its senders send again", { timeout: 240_000 }, async () => {
+  it("return an error and never half of the rows while one is unavailable; its senders retry", { timeout: 240_000 }, async () => {
     const [[near = ""], [away = ""]] = [sendersOf(0), sendersOf(1)];
     await servers.kill(1);
     await expect(read()).rejects.toMatchObject({ code: "storage_unavailable" });
@@ -105,7 +105,7 @@ describe("two shards", () => {
 });
 
 describe("a third shard", () => {
-  it("is added while nothing is lost or stored twice, and takes over senders", { timeout: 240_000 }, async () => {
+  it("is added without lost or repeated rows, and takes over senders", { timeout: 240_000 }, async () => {
     const before = sum(await storedAt());
     await servers.start(2);
     // Its tables exist before the servers list it; replicas that know two shards continue to work.
@@ -124,7 +124,7 @@ describe("a third shard", () => {
     expect(await read()).toHaveLength(before + SENDERS.length * RECORDS);
   });
 
-  it("and the others have neither a row nor a file with anything of an organisation that is erased", { timeout: 1_200_000 }, async () => {
+  it("and the others contain no row and no file of an erased organisation", { timeout: 1_200_000 }, async () => {
     const secret = `secret${randomUUID().replaceAll("-", "")}`;
     const time = nanosecondsOf(new Date(now.getTime() - 3 * 86_400_000));
     await Promise.all(

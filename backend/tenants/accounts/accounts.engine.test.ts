@@ -44,7 +44,7 @@ describeOnEachStore((store) => {
     backend.call("POST", "/api/auth/login", { body: { email, password }, address });
 
   describe("login", () => {
-    test("e-mail, in any case, and password answer a token that opens the user's organisation and is valid for 15 minutes", async () => {
+    test("returns for e-mail, in any case, and password a token for the user's organisation for 15 minutes", async () => {
       const answer = await login(org.email.toUpperCase(), org.password);
       expect(Object.keys(answer.json())).toEqual(["token"]);
       const { token: session } = answer.json();
@@ -58,14 +58,14 @@ describeOnEachStore((store) => {
       org.token = await backend.login(org.email, org.password);
     });
 
-    test("a wrong password and an unknown e-mail get the same answer", async () => {
+    test("returns the same response for a wrong password and an unknown e-mail", async () => {
       const wrong = await login(org.email, "wrong password", "192.0.2.50");
       const unknown = await login("unknown@example.com", "wrong password", "192.0.2.50");
       expect([wrong.statusCode, wrong.body]).toEqual([401, unknown.body]);
       expect(wrong.json().error).toBe("invalid_credentials");
     });
 
-    test("guessing from one address is slowed down; the right password from another address is not", async () => {
+    test("slows down guesses from one address, and accepts the correct password from another", async () => {
       const user = await newUser(org.token, "viewer");
       const from = (password: string, address: string) => login(user.email, password, address);
       for (let attempt = 0; attempt < 5; attempt++) expect((await from("guess", "192.0.2.66")).statusCode).toBe(401);
@@ -81,7 +81,7 @@ describeOnEachStore((store) => {
       expect((await from("guess", "192.0.2.66")).statusCode).toBe(401);
     });
 
-    test("attempts that wait for their turn hold nothing of their bodies", async () => {
+    test("waiting attempts keep nothing of their bodies in memory", async () => {
       let answered = 0;
       const attempts = Array.from({ length: 40 }, async (_, at) => {
         const body = `${" ".repeat(7000)}{"email":"nobody-${at}@x.example","password":"${"x".repeat(12)}"}`;
@@ -94,7 +94,7 @@ describeOnEachStore((store) => {
       await Promise.all(attempts);
     });
 
-    test("an account that does not exist is slowed down just the same", async () => {
+    test("slows down guesses for an account that does not exist in the same way", async () => {
       const statuses = [];
       for (let attempt = 0; attempt < 6; attempt++) statuses.push((await login("ghost@example.com", "guess", "192.0.2.77")).statusCode);
       expect(statuses).toEqual([401, 401, 401, 401, 401, 429]);
@@ -102,7 +102,7 @@ describeOnEachStore((store) => {
   });
 
   describe("a session token", () => {
-    test("of the previous secret is still accepted; of any other secret, issuer, audience or algorithm it is not", async () => {
+    test("of the previous secret is accepted, but not with any other secret, issuer, audience or algorithm", async () => {
       const ok = [await token({}), await token({}, { secret: Buffer.from("p".repeat(48)) })];
       for (const session of ok) expect((await users(session)).statusCode).toBe(200);
       const unsigned = `${Buffer.from('{"alg":"none"}').toString("base64url")}.${org.token.split(".")[1]}.`;
@@ -120,7 +120,7 @@ describeOnEachStore((store) => {
       for (const session of refused) expect(brief(await users(session)), session).toEqual([401, "invalid_token"]);
     });
 
-    test("ends at its time, also when it was seen before", async () => {
+    test("expires, even if it was used before", async () => {
       const session = await token({}, { nowS: backend.clock.ms / 1000 - 50 });
       expect((await users(session)).statusCode).toBe(200);
       backend.clock.ms += 11_000;
@@ -140,13 +140,13 @@ describeOnEachStore((store) => {
       await Promise.all(jobs);
     });
 
-    test("is the user of the database: another organisation, epoch or an unknown user in its claims is refused", async () => {
+    test("is checked against the database: another organisation, epoch or an unknown user is rejected", async () => {
       for (const claims of [{ org_id: randomUUID() }, { epoch: 99 }, { sub: randomUUID() }, { sub: undefined }])
         expect(brief(await users(await token(claims))), JSON.stringify(claims)).toEqual([401, "invalid_token"]);
       expect(brief(await backend.call("GET", "/api/orgs", { bearer: await token({ role: "operator" }) }))).toEqual([403, "forbidden"]);
     });
 
-    test("ends with its user, and is worth less after a demotion", async () => {
+    test("ends with its user, and has fewer permissions after a demotion", async () => {
       const [gone, demoted, moved] = [
         await newUser(org.token, "admin"),
         await newUser(org.token, "admin"),
@@ -171,7 +171,7 @@ describeOnEachStore((store) => {
   });
 
   describe("privileges", () => {
-    test("an administrator neither grants nor changes nor removes operator", async () => {
+    test("an administrator can neither grant nor change nor remove an operator", async () => {
       const operator = await backend.login();
       const admin = await newUser(operator, "admin");
       const second = await newUser(operator, "operator");
@@ -196,7 +196,7 @@ describeOnEachStore((store) => {
       expect(new Set(answers.map((answer) => answer.statusCode))).toEqual(new Set([404]));
     });
 
-    test("the last administrator of an organisation is neither removed nor demoted, not even when two remove each other at once", async () => {
+    test("the last administrator of an organisation cannot be removed or demoted, even if two remove each other concurrently", async () => {
       const lonely = await makeOrg(backend);
       const firstId = (await users(lonely.token)).json()[0].user_id;
       const demote = (id: string, bearer: string) => backend.call("PUT", `/api/users/${id}/role`, { bearer, body: { role: "viewer" } });
@@ -237,7 +237,7 @@ describeOnEachStore((store) => {
       expect(audited).toContain(`"of_org_id":"${helped.orgId}"`);
     });
 
-    test("an operator does not remove the last administrator of another organisation", async () => {
+    test("an operator cannot remove the last administrator of another organisation", async () => {
       const lonely = await makeOrg(backend);
       const id = (await users(lonely.token)).json()[0].user_id;
       const operator = await backend.login();
@@ -256,7 +256,7 @@ describeOnEachStore((store) => {
       expect(lines.map((line) => JSON.parse(line).proxy)).toEqual(["192.0.2.77", "192.0.2.78"]);
     });
 
-    test("the last operator is neither removed nor demoted, not even when two remove each other at once", async () => {
+    test("the last operator cannot be removed or demoted, even if two remove each other concurrently", async () => {
       const first = await backend.login();
       const firstId = (await users(first)).json().find((user: { email: string }) => user.email === OPERATOR.email).user_id;
       expect(brief(await backend.call("DELETE", `/api/users/${firstId}`, { bearer: first }))).toEqual([409, "conflict"]);
@@ -282,7 +282,7 @@ describeOnEachStore((store) => {
   });
 
   describe("organisations and users", () => {
-    test("an operator creates organisations; a taken name or e-mail is 409 and leaves nothing behind", async () => {
+    test("an operator creates organisations; a name or e-mail in use is 409 and changes nothing", async () => {
       const operator = await backend.login();
       const create = (name: string, email: string) =>
         backend.call("POST", "/api/orgs", { bearer: operator, body: { name, admin: { email, password: "long enough" } } });
@@ -300,17 +300,17 @@ describeOnEachStore((store) => {
       [{ email: "a b@c", password: "long enough", role: "viewer" }],
       [{ email: "a@b", password: "long enough" }],
       [{ email: "a@b", password: "long enough", role: "viewer", org_id: "x" }],
-    ])("a new user like %j is 400", async (body) => {
+    ])("rejects a new user like %j with 400", async (body) => {
       expect(brief(await backend.call("POST", "/api/users", { bearer: org.token, body }))).toEqual([400, "invalid_field"]);
     });
 
-    test("a list of users shows no hash", async () => {
+    test("a list of users contains no hash", async () => {
       const listed = (await users(org.token)).json();
       expect(Object.keys(listed[0]).sort()).toEqual(["created_at", "email", "role", "user_id"]);
     });
   });
 
-  test("every login and change is one audit line with who, what and from where, and no secret is in the log", async () => {
+  test("audits every login and change with who, what and from where, and logs no secret", async () => {
     await directKey(backend, org.token);
     const audits = logged.map((line) => JSON.parse(line)).filter((line) => line.audit);
     const actions = new Set(audits.map((line) => line.action));

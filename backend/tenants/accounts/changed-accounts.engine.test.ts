@@ -25,7 +25,7 @@ describeOnEachStore((store) => {
     orgId = (await insertOrg(db, "org", new Date())).id;
   });
 
-  test("a user who was demoted, has a new password or is gone is another one; who only was there is not", async () => {
+  test("reports a user as changed after a demotion, a new password or a removal, but not after a login", async () => {
     const user = { org_id: orgId, password_hash: "x", role: "admin" as const };
     const made = await Promise.all(
       ["same", "demoted", "password", "gone"].map(
@@ -43,7 +43,7 @@ describeOnEachStore((store) => {
     expect((await changedRows(db, WATCHED_USERS, states)).sort()).toEqual([demoted, password, gone].sort());
   });
 
-  test("a read token that was removed is another one", async () => {
+  test("reports a removed read token as changed", async () => {
     const ids = [randomUUID(), randomUUID()] as const;
     const row = { org_id: orgId, name: "n", created_by: "e", created_at: new Date(), expires_at: new Date() };
     await db

@@ -39,7 +39,7 @@ describeOnEachStore((store) => {
     return { ...user, id: made.json().user_id as string, token: await backend.login(user.email, user.password) };
   };
 
-  test("a link shows what it is for, makes the user with the invited role, logs the browser in, and works once", async () => {
+  test("a link shows its organisation, creates the user with the invited role, logs the browser in, and works once", async () => {
     const made = (await invite(org.token, { email: "Ana@Example.com", role: "admin" })).json();
     expect(made).toMatchObject({ email: "ana@example.com", role: "admin", created_by: org.email });
     expect((await show(made.token)).json()).toMatchObject({ email: "ana@example.com", role: "admin" });
@@ -65,14 +65,14 @@ describeOnEachStore((store) => {
     expect(JSON.stringify(await tables.selectFrom("invitations").selectAll().execute())).not.toContain(token);
   });
 
-  test("a viewer invites no one, an administrator no operator", async () => {
+  test("a viewer cannot invite, and an administrator cannot invite an operator", async () => {
     const viewer = await newUser("viewer");
     expect((await invite(viewer.token)).statusCode).toBe(403);
     expect((await invite(org.token, { role: "operator" })).statusCode).toBe(403);
     expect((await invite(await backend.login(), { role: "operator" })).statusCode).toBe(201);
   });
 
-  test("it ends by its time, by removal, by a newer one for the address, and with the user who invited", async () => {
+  test("ends when it expires, is removed or replaced, and with the user who invited", async () => {
     const [expiring, removed, replaced] = [
       (await invite(org.token, { ttl: "1h" })).json(),
       (await invite(org.token)).json(),
@@ -94,7 +94,7 @@ describeOnEachStore((store) => {
     expect((await invite(org.token, { ttl: "31d" })).json().message).toContain("ttl");
   });
 
-  test("an address that became a user meanwhile keeps its password", async () => {
+  test("keeps the password of an address that became a user in the meantime", async () => {
     const { token, email } = (await invite(org.token)).json();
     const user = { email, password: randomUUID(), role: "viewer" };
     expect((await backend.call("POST", "/api/users", { bearer: org.token, body: user })).statusCode).toBe(201);
@@ -103,7 +103,7 @@ describeOnEachStore((store) => {
     expect((await invite(org.token, { email })).statusCode).toBe(409);
   });
 
-  test("guessing from one network is slowed down; a link from another network is not", async () => {
+  test("slows down guesses from one network, and accepts a link from another one", async () => {
     const { token } = (await invite(org.token)).json();
     const statuses = [];
     for (let attempt = 0; attempt < 6; attempt++) statuses.push((await show(randomUUID(), "198.51.100.7")).statusCode);
@@ -130,7 +130,7 @@ describeOnEachStore((store) => {
     expect((await invite(full.token)).statusCode).toBe(201);
   });
 
-  test("a user changes the own password with the current one, and all other sessions end", async () => {
+  test("a user changes the own password with the current one, which ends all other sessions", async () => {
     const user = await newUser("viewer");
     const asked = { "x-requested-with": "atherops" };
     const open = async () => {
@@ -150,7 +150,7 @@ describeOnEachStore((store) => {
     await backend.login(user.email, PASSWORD);
   });
 
-  test("guessing the current password of a stolen session, or invitations, is slowed down at all replicas together", async () => {
+  test("slows down guesses of a session's current password, or of invitations, across all replicas", async () => {
     const user = await newUser("viewer");
     await using replica = await accountsApp(store.database, { clock: backend.clock });
     const [guesses, invitations] = [[] as number[], [] as number[]];
@@ -165,7 +165,7 @@ describeOnEachStore((store) => {
     expect(invitations).toEqual([401, 401, 401, 401, 401, 429]);
   });
 
-  test("each change is in the audit log", async () => {
+  test("audits each change", async () => {
     const { token, email } = (await invite(org.token)).json();
     await accept(token);
     await backend.trail.settled();

@@ -49,7 +49,7 @@ describeOnEachStore((store) => {
       }
     });
 
-    test("each node is shown with its collector; a node that is silent for a day makes room for a new one", async () => {
+    test("show each node with its collector; a node that is silent for a day is replaced by a new one", async () => {
       const cluster = await registerCluster(backend, org.token);
       const beat = (node: string, change: object = {}) =>
         backend.call("POST", "/heartbeat", { key: cluster.api_key, body: { node, agent_version: "1.2.3", ...change } });
@@ -73,7 +73,7 @@ describeOnEachStore((store) => {
       expect((await clusterOf(cluster.cluster_id)).nodes.map((node: { name: string }) => node.name)).toEqual(["node-c"]);
     });
 
-    test("a cluster's configuration comes to a growing share of its nodes, the others keep the one before, and both are listed", async () => {
+    test("roll out a cluster's configuration to a growing share of its nodes, and list both versions", async () => {
       const cluster = await registerCluster(backend, org.token);
       const path = `/api/clusters/${cluster.cluster_id}/config`;
       const write = async (config: object, percent?: number) =>
@@ -104,7 +104,7 @@ describeOnEachStore((store) => {
       });
     });
 
-    test("many at once are all answered when they are kept, those of two clusters apart", async () => {
+    test("that arrive together are answered once stored, separately for two clusters", async () => {
       const [cluster, other] = [await registerCluster(backend, org.token), await registerCluster(backend, org.token)];
       const beat = (key: string, node: string) =>
         backend.call("POST", "/heartbeat", { key, body: { node, collector: { state: key === other.api_key ? "other" : "one" } } });
@@ -117,7 +117,7 @@ describeOnEachStore((store) => {
       expect(await statesOf(other.cluster_id)).toEqual(Array.from({ length: 20 }, () => "other"));
     });
 
-    test("what it says is bounded, never a reason to look dead: long texts, odd numbers, unknown fields, NUL", async () => {
+    test("accept and limit long texts, odd numbers, unknown fields and NUL, without marking the agent as offline", async () => {
       const cluster = await registerCluster(backend, org.token);
       const body = {
         node: "n\0".repeat(500),
@@ -145,7 +145,7 @@ describeOnEachStore((store) => {
       host = await registerHost(backend, org.token);
     });
 
-    test("it is empty at first, and its version changes with every write; 304 while the tag matches", async () => {
+    test("is empty at first, and its version changes with every write; 304 if the ETag matches", async () => {
       expect((await get()).json()).toEqual({ version: "0", config: {} });
       const config = {
         intervals: { metrics: "15s", heartbeat: "1m" },
@@ -185,7 +185,7 @@ describeOnEachStore((store) => {
       ["an unknown level", { log_level: "trace" }],
       ["null", null],
       ["a list", []],
-    ])("%s is refused when it is written", async (_what, body) => {
+    ])("rejects %s when it is written", async (_what, body) => {
       const before = (await get()).body;
       const answer = await backend.call("PUT", `/api/v1/agents/${host.agent_id}/config`, {
         bearer: org.token,
@@ -196,7 +196,7 @@ describeOnEachStore((store) => {
       expect((await get()).body).toBe(before);
     });
 
-    test("the list shows which version is in force on the host and why a newer one was refused", async () => {
+    test("lists the version in effect on the host, and why a newer one was rejected", async () => {
       await backend.call("POST", "/ingest/agents/heartbeat", {
         key: host.api_key,
         body: { agent_version: "2.0.0", config: { version: "1", error: "log_paths: /etc/shadow is not allowed here" } },
@@ -212,7 +212,7 @@ describeOnEachStore((store) => {
   });
 
   describe("administration", () => {
-    test("removing a cluster, a host or a key refuses its key at once; another organisation's is 404", async () => {
+    test("removing a cluster, a host or a key rejects its key immediately; another organisation's is 404", async () => {
       const [cluster, host, key] = [
         await registerCluster(backend, org.token),
         await registerHost(backend, org.token),
@@ -246,7 +246,7 @@ describeOnEachStore((store) => {
       expect((await backend.call("GET", "/api/keys", { bearer: other.token })).json()).toEqual([]);
     });
 
-    test("secrets are shown once: no list holds a token or a key", async () => {
+    test("returns secrets once: no list contains a token or a key", async () => {
       const token = await installToken(backend, org.token);
       const key = await directKey(backend, org.token);
       for (const url of ["/api/install-tokens", "/api/keys", "/api/clusters", "/api/v1/agents"]) {
@@ -257,7 +257,7 @@ describeOnEachStore((store) => {
       }
     });
 
-    test.each([["0h"], ["24"], ["-1h"], ["1y"], ["366d"], [3600]])("an install token's ttl %s is refused", async (ttl) => {
+    test.each([["0h"], ["24"], ["-1h"], ["1y"], ["366d"], [3600]])("rejects an install token's ttl %s", async (ttl) => {
       const answer = await backend.call("POST", "/api/install-tokens", { bearer: org.token, body: { ttl } });
       expect(brief(answer)).toEqual([400, "invalid_field"]);
     });

@@ -51,7 +51,7 @@ describeOnEachStore((store) => {
       expect(brief(await register(FIRST_TOKEN, randomUUID(), clusterBody()))).toEqual([401, "invalid_install_token"]);
     });
 
-    test("an install token gets a key that signs at once, in the organisation of the token", async () => {
+    test("an install token returns a key that signs immediately, in the organisation of the token", async () => {
       const answer = await register(await installToken(backend, org.token), randomUUID(), clusterBody());
       expect(answer.statusCode).toBe(201);
       expect(answer.json()).toEqual({
@@ -68,7 +68,7 @@ describeOnEachStore((store) => {
       expect((await list(other.token)).json()).toEqual([]);
     });
 
-    test("the token comes before the Idempotency-Key, that before the body", async () => {
+    test("validates the token before the Idempotency-Key, and that before the body", async () => {
       const token = await installToken(backend, org.token);
       expect(brief(await register("it_nobody", undefined, {}))).toEqual([401, "invalid_install_token"]);
       expect(brief(await register(token, undefined, {}))).toEqual([400, "missing_idempotency_key"]);
@@ -81,7 +81,7 @@ describeOnEachStore((store) => {
       expect((await register(token, randomUUID(), clusterBody())).statusCode).toBe(201);
     });
 
-    test("ten agents with one token at once: one is enrolled", async () => {
+    test("enrols one of ten agents with one token concurrently", async () => {
       const token = await installToken(backend, org.token);
       const answers = await Promise.all(Array.from({ length: 10 }, () => register(token, randomUUID(), clusterBody())));
       expect(answers.map((answer) => answer.statusCode).sort((one, two) => one - two)).toEqual([
@@ -90,7 +90,7 @@ describeOnEachStore((store) => {
       ]);
     });
 
-    test("an expired token is refused to the second, a withdrawn one at once", async () => {
+    test("rejects an expired token to the second, and a revoked one immediately", async () => {
       const token = await installToken(backend, org.token, "10m");
       backend.clock.ms += 10 * MINUTE_MS;
       expect((await register(token, randomUUID(), clusterBody())).json().message).toContain("expired");
@@ -102,7 +102,7 @@ describeOnEachStore((store) => {
       expect(brief(await register(minted.token, randomUUID(), clusterBody()))).toEqual([401, "invalid_install_token"]);
     });
 
-    test("a lost answer is returned again, the same key, until that key has signed a request", async () => {
+    test("returns the same key again after a lost response, until that key has signed a request", async () => {
       const token = await installToken(backend, org.token);
       const idempotency = randomUUID();
       const body = clusterBody();
@@ -116,7 +116,7 @@ describeOnEachStore((store) => {
       expect(brief(await register(token, idempotency, body))).toEqual([401, "invalid_install_token"]);
     });
 
-    test("a lost answer is returned again after the token's own end, for 24 hours, and not once the key is revoked", async () => {
+    test("returns a lost response for 24 hours after the token expired, but not once the key is revoked", async () => {
       const [early, late] = [await installToken(backend, org.token, "5m"), await installToken(backend, org.token, "5m")];
       const [idempotency, body] = [randomUUID(), clusterBody()];
       const first = await register(early, idempotency, body);
@@ -132,7 +132,7 @@ describeOnEachStore((store) => {
       expect(brief(await register(late, idempotency, lateBody))).toEqual([401, "invalid_install_token"]);
     });
 
-    test("a cluster_uid that the organisation has keeps its cluster_id; the older key ends after exactly 5 minutes", async () => {
+    test("keeps the cluster_id of a cluster_uid that the organisation has; the older key ends after exactly 5 minutes", async () => {
       const cluster_uid = randomUUID();
       const first = await registerCluster(backend, org.token, { cluster_uid });
       const foreign = await registerCluster(backend, other.token, { cluster_uid });
@@ -147,7 +147,7 @@ describeOnEachStore((store) => {
       expect(await ingest(foreign.api_key)).toBe(204);
     });
 
-    test("a second installation is refused while the first is alive, and its token is good for when the first is gone", async () => {
+    test("rejects a second installation while the first is alive, and accepts its token when the first is gone", async () => {
       backend.clock.ms += HOUR_MS;
       const body = clusterBody({ cluster_name: "north", installation: "one/secret" });
       const first = await registerCluster(backend, org.token, body);
@@ -170,7 +170,7 @@ describeOnEachStore((store) => {
       expect(await ingest(first.api_key)).toBe("revoked_key");
     });
 
-    test("the first installation of two that register at once has the cluster", async () => {
+    test("the first of two installations that register concurrently gets the cluster", async () => {
       backend.clock.ms += HOUR_MS;
       const cluster_uid = randomUUID();
       const tokens = await Promise.all(["one", "two", "three"].map(() => installToken(backend, org.token)));
@@ -180,7 +180,7 @@ describeOnEachStore((store) => {
       expect(answers.map(({ statusCode }) => statusCode).sort((one, two) => one - two)).toEqual([201, 409, 409]);
     });
 
-    test("the same installation enrols again at any time, and so does one that does not name itself", async () => {
+    test("accepts the same installation, and one without a name, again at any time", async () => {
       backend.clock.ms += HOUR_MS;
       const body = clusterBody({ installation: "one/secret" });
       await registerCluster(backend, org.token, body);
@@ -192,7 +192,7 @@ describeOnEachStore((store) => {
       await registerCluster(backend, org.token, { ...body, installation: "two/secret" });
     });
 
-    test("an installation that was there before they had names is known by its heartbeats, but not by those of a replaced key", async () => {
+    test("recognises an installation from before names by its heartbeats, but not by those of a replaced key", async () => {
       backend.clock.ms += HOUR_MS;
       const body = clusterBody();
       const first = await registerCluster(backend, org.token, body);
@@ -208,7 +208,7 @@ describeOnEachStore((store) => {
       expect((await register(third, randomUUID(), { ...body, installation: "two/secret" })).statusCode).toBe(201);
     });
 
-    test("an agent is not considered offline because the backend was stopped", async () => {
+    test("an agent does not become offline because the backend was stopped", async () => {
       backend.clock.ms += HOUR_MS;
       const body = clusterBody({ installation: "one/secret" });
       await registerCluster(backend, org.token, body);
@@ -226,7 +226,7 @@ describeOnEachStore((store) => {
       expect((await second()).statusCode).toBe(201);
     });
 
-    test("a machine_id that the organisation has keeps its agent_id and its remote configuration", async () => {
+    test("keeps the agent_id and the remote configuration of a machine_id that the organisation has", async () => {
       const machine_id = "m".repeat(32);
       const first = await registerHost(backend, org.token, { machine_id });
       await backend.call("PUT", `/api/v1/agents/${first.agent_id}/config`, { bearer: org.token, body: { log_level: "debug" } });
@@ -237,7 +237,7 @@ describeOnEachStore((store) => {
       expect(config.json()).toEqual({ version: "1", config: { log_level: "debug" } });
     });
 
-    test("a clone of a host is refused while that host is alive, keeps its key working, and gets instructions", async () => {
+    test("rejects a clone of a host while that host is alive, keeps its key valid, and returns instructions", async () => {
       const body = { hostname: "original", machine_id: randomUUID(), agent_version: "1" };
       const original = await registerHost(backend, org.token, body);
       const beat = () => backend.call("POST", "/ingest/agents/heartbeat", { key: original.api_key, body: { interval_s: 20 } });
@@ -260,7 +260,7 @@ describeOnEachStore((store) => {
       expect(await ingest(original.api_key)).toBe(204);
     });
 
-    test("a host that is installed again keeps its agent_id once its earlier agent is silent, and at once if its key was revoked", async () => {
+    test("keeps the agent_id of a reinstalled host once its earlier agent is silent, or at once if its key was revoked", async () => {
       const body = { machine_id: randomUUID() };
       const first = await registerHost(backend, org.token, body);
       const [token, idempotency] = [await installToken(backend, org.token), randomUUID()];
@@ -275,7 +275,7 @@ describeOnEachStore((store) => {
       await registerHost(backend, org.token, body);
     });
 
-    test("of clones that register at the same moment one gets a key", async () => {
+    test("gives one of several clones that register concurrently a key", async () => {
       const body = { hostname: "clone", machine_id: randomUUID(), agent_version: "1" };
       const tokens = await Promise.all(Array.from({ length: 4 }, () => installToken(backend, org.token)));
       const answers = await Promise.all(tokens.map((token) => registerAsHost(token, randomUUID(), body)));

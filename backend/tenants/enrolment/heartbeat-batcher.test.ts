@@ -32,7 +32,7 @@ function opened(limits: { maxRows?: number; maxWaiting?: number } = {}) {
 }
 
 describe("heartbeats", () => {
-  it("that come during a write go with the next one, of each node the newest, and are answered when it has ended", async () => {
+  it("that arrive during a write are in the next one, the newest of each node, and are acknowledged when it has ended", async () => {
     const { add, note, settled, writes, next } = opened();
     note(add("a", "node", 1));
     await setImmediate();
@@ -54,7 +54,7 @@ describe("heartbeats", () => {
     expect(settled.slice(1).toSorted()).toEqual(["node2 written", "node3 written", "node4 written", "other5 written"]);
   });
 
-  it("of one organisation are one write of so many rows at a time, and do not hold up another's", async () => {
+  it("of one organisation are written in limited batches, and delay no other organisation's", async () => {
     const { add, writes, next } = opened({ maxRows: 2 });
     const all = ["n1", "n2", "n3", "n4", "n5"].map((of) => add("a", of, 1));
     const other = add("b", "n1", 1);
@@ -87,7 +87,7 @@ describe("heartbeats", () => {
     expect(await Promise.all([first, ...waiting, other])).toEqual(["n11 written", "n21 written", "n22 written", "n11 written"]);
   });
 
-  it("that are refused, or whose write fails, reject, and the next ones are written", async () => {
+  it("that are invalid, or whose write fails, are rejected, and the next ones are written", async () => {
     const { add, next } = opened();
     const lost = add("a", "n1", 1);
     (await next(0)).fail(new ApiError("storage_unavailable", "away"));

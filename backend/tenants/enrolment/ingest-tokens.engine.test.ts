@@ -65,7 +65,7 @@ describeOnEachStore((store) => {
   const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
   const remove = async ({ id }: Created) => await backend.call("DELETE", `/api/ingest-tokens/${id}`, { bearer: red.token });
 
-  test("is accepted as a bearer token, as a password and as X-API-Key, and its sender is the token's own", async () => {
+  test("is accepted as a bearer token, as a password and as X-API-Key, with the token's own sender", async () => {
     const token = await created({ name: "ci" });
     expect([Object.keys(token), token.expires_at]).toEqual([["id", "name", "token", "expires_at"], null]);
     for (const headers of [bearer(token.token), { authorization: basic(token.token) }, { "x-api-key": token.token }]) {
@@ -78,7 +78,7 @@ describeOnEachStore((store) => {
     await remove(token);
   });
 
-  test("everything else is refused: no token, another form, two tokens, a session, an unknown one", async () => {
+  test("rejects everything else: no token, another form, two tokens, a session, an unknown one", async () => {
     const [first, second] = [await created(), await created()];
     const refused = [
       {},
@@ -148,7 +148,7 @@ describeOnEachStore((store) => {
     for (const on of [backend, replica]) expect(brief(await send(bearer(last.token), { on }))).toEqual([401, "invalid_token"]);
   });
 
-  test("its last use is shown, within a minute", async () => {
+  test("shows its last use within a minute", async () => {
     const token = await created();
     expect(await listed(token.id)).toMatchObject({ last_used_at: null });
     for (const seconds of [0, 30, 61]) {
@@ -160,7 +160,7 @@ describeOnEachStore((store) => {
     await remove(token);
   });
 
-  test("sends as a host of its own organisation, as no other's, and ends with the host", async () => {
+  test("sends as a host of its own organisation only, and ends with the host", async () => {
     const { token: install } = (await backend.call("POST", "/api/install-tokens", { bearer: red.token, body: {} })).json<Created>();
     const host = { hostname: "db-1", machine_id: randomUUID(), agent_version: "1" };
     const headers = { "idempotency-key": randomUUID() };
@@ -175,7 +175,7 @@ describeOnEachStore((store) => {
     expect(brief(await send(bearer(token.token)))).toEqual([401, "invalid_token"]);
   });
 
-  test("its creation is in the audit log with its owner, networks and expiry", async () => {
+  test("audits its creation with its owner, networks and expiry", async () => {
     const token = await created({ networks: ["10.0.0.0/8"], ttl: "1d" });
     await backend.trail.settled();
     const rows = (await backend.call("GET", "/api/audit", { bearer: red.token })).json<{ subject: Record<string, unknown> }[]>();
@@ -184,7 +184,7 @@ describeOnEachStore((store) => {
     await remove(token);
   });
 
-  test.runIf(store.engine === "PostgreSQL")("of a host that is removed meanwhile is not left behind", async () => {
+  test.runIf(store.engine === "PostgreSQL")("creates no token for a host that is removed concurrently", async () => {
     const { token: install } = (await backend.call("POST", "/api/install-tokens", { bearer: red.token, body: {} })).json<Created>();
     const host = { hostname: "db-2", machine_id: randomUUID(), agent_version: "1" };
     const headers = { "idempotency-key": randomUUID() };
@@ -209,7 +209,7 @@ describeOnEachStore((store) => {
     await removal;
   });
 
-  test("the table contains only hashes; pages go on after their last token", async () => {
+  test("the table contains only hashes; pages continue after their last token", async () => {
     const tokens = await Promise.all(["a", "b", "c", "d"].map(async (name) => await created({ name, signals: ["logs"] })));
     const rows = await store.database.tables<IngestTokenTables>().selectFrom("ingest_tokens").selectAll().execute();
     for (const { token } of tokens) expect(JSON.stringify(rows)).not.toContain(token.slice(3));

@@ -25,7 +25,7 @@ describe.skipIf(!postgresBinaries)(`PostgreSQL outside${postgresBinaries ? "" : 
   test.each([
     ["is stopped", () => server.stop("killed"), () => server.resume()],
     ["hangs", async () => server.freeze(), async () => server.thaw()],
-  ])("while the server %s known keys are accepted for 15 minutes; a revocation is in force when it is back", async (_how, away, back) => {
+  ])("while the server %s, accepts known keys for 15 minutes; a revocation applies when it is back", async (_how, away, back) => {
     const logged: string[] = [];
     const log = createLog("info", "test", { write: (line) => void logged.push(line) });
     await using database = await openDatabase({ url: await server.newDatabase(), dataDir: "unused", log });

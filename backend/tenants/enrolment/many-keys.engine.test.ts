@@ -84,7 +84,7 @@ describeOnEachStore((store) => {
     expect(waited).toBe(0);
   });
 
-  test("ten thousand keys that are used for the first time at once are a few statements, and each is recorded once", async () => {
+  test("ten thousand keys at their first use cost a few statements, and each use is recorded once", async () => {
     const db = database.tables<EnrolmentTables>();
     const keys = await Promise.all(rows.map(async ({ key_hash: hash }) => (await cache.find(hash)) as VerifyingKey));
     const before = statements.made;
@@ -102,7 +102,7 @@ describeOnEachStore((store) => {
     expect(await first.execute()).toEqual(times);
   });
 
-  test("two replicas that meet the same fresh keys at once both record them", async () => {
+  test("two replicas that see the same new keys concurrently both record them", async () => {
     const fresh = Array.from({ length: 200 }, (_, index) => keyRow(2 * KEYS + index));
     const db = database.tables<EnrolmentTables>();
     await db.insertInto("api_keys").values(fresh).execute();
@@ -124,7 +124,7 @@ describeOnEachStore((store) => {
     expect(rows.filter((row) => row.first_used_at === null)).toEqual([]);
   });
 
-  test("a key that another replica revokes or replaces is seen among them", async () => {
+  test("detects a key that another replica revokes or replaces", async () => {
     const end = new Date(now + 60_000);
     await retireOtherKeys(database.tables(), { ...other, id: randomUUID() }, end);
     await revokeKeysOf(database.tables(), orgId, row.id, new Date(now));
@@ -135,7 +135,7 @@ describeOnEachStore((store) => {
     expect(await cache.find(other.key_hash)).toMatchObject({ revoked: false, expiresMs: end.getTime() });
   });
 
-  test("a key whose row is gone is unknown", async () => {
+  test("rejects a key whose row is gone", async () => {
     const gone = keyRow(KEYS);
     const db = database.tables<EnrolmentTables>();
     await db.insertInto("api_keys").values(gone).execute();
@@ -148,7 +148,7 @@ describeOnEachStore((store) => {
 
   // SQLite's transactions stand alone.
   const engines = store.engine === "PostgreSQL" ? [store.engine] : [];
-  test.each(engines)("a revocation that is committed long after it was made is seen from then on", async () => {
+  test.each(engines)("detects a revocation that is committed long after it was made", async () => {
     const late = rows[2] as KeyRow;
     const [made, commit] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     const transaction = database

@@ -3,7 +3,7 @@ import { MasterKeys } from "./master-key.ts";
 
 const [first, second] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)];
 
-test("what was encrypted is decrypted under the same master key, organisation and key id, and under nothing else", () => {
+test("decrypts with the same master key, organisation and key id only", () => {
   const keys = new MasterKeys(first);
   const sealed = keys.encrypt("ak_secret", "org", "key");
   expect(keys.decrypt(sealed, "org", "key")).toBe("ak_secret");
@@ -15,7 +15,7 @@ test("what was encrypted is decrypted under the same master key, organisation an
   expect(() => keys.decrypt({ ...sealed, ciphertext: "AAAA" }, "org", "key")).toThrow(Error);
 });
 
-test("the same key never gets the same ciphertext twice, and neither shows the key or the master key", () => {
+test("never encrypts the same key to the same ciphertext, and contains neither the key nor the master key", () => {
   const keys = new MasterKeys(first);
   const [one, two] = [keys.encrypt("ak_secret", "org", "key"), keys.encrypt("ak_secret", "org", "key")];
   expect(one.ciphertext).not.toBe(two.ciphertext);
@@ -23,7 +23,7 @@ test("the same key never gets the same ciphertext twice, and neither shows the k
   expect(first.toString("hex")).not.toContain(one.master_key_id);
 });
 
-test("the previous master key still decrypts and never encrypts; a third one is named as missing", () => {
+test("decrypts with the previous master key and never encrypts with it; reports a third one as missing", () => {
   const old = new MasterKeys(first).encrypt("ak_secret", "org", "key");
   const both = new MasterKeys(second, first);
   expect(both.decrypt(old, "org", "key")).toBe("ak_secret");

@@ -47,7 +47,7 @@ describeOnEachStore((store) => {
     return all;
   }
 
-  test("clusters and their nodes come in pages that neither repeat nor lose one, and name all of them", async () => {
+  test("pages of clusters and their nodes neither repeat nor omit one", async () => {
     const expected: [string, string[]][] = [];
     for (const [at, nodes] of [3, 0, 12, 1, 5, 0, 0, 0, 0, 0, 0, 2].entries()) {
       const name = `cluster-${String(at).padStart(2, "0")}`;
@@ -67,7 +67,7 @@ describeOnEachStore((store) => {
     expect(await pages("/api/clusters", (await makeOrg(backend)).token)).toEqual([[]]);
   });
 
-  test("hosts come in pages", async () => {
+  test("hosts are paged", async () => {
     const names = Array.from({ length: 11 }, (_, at) => `host-${String(at).padStart(2, "0")}`);
     for (const hostname of names) await registerHost(backend, org.token, { hostname });
     const read = await pages("/api/v1/agents", org.token);
@@ -76,7 +76,7 @@ describeOnEachStore((store) => {
   });
 
   test.each(["x", "W10", Buffer.from('["a","b","c"]').toString("base64url"), Buffer.from('["a\\u0000",1]').toString("base64url")])(
-    "a cursor that is not ours is refused: %s",
+    "rejects an invalid cursor: %s",
     async (cursor) => {
       for (const path of ["/api/clusters", "/api/v1/agents"]) {
         const answer = await backend.call("GET", `${path}?cursor=${cursor}`, { bearer: org.token });
@@ -85,7 +85,7 @@ describeOnEachStore((store) => {
     },
   );
 
-  test("an organisation has 5,000 users, keys and unused install tokens at most, and makes room by removing some", async () => {
+  test("limits an organisation to 5,000 users, keys and unused install tokens, until some are removed", async () => {
     const { orgId, token } = await makeOrg(backend);
     const post = (path: string, body: object) => backend.call("POST", path, { bearer: token, body });
     const id = (await post("/api/keys", { name: "first" })).json().key_id as string;
@@ -125,7 +125,7 @@ describeOnEachStore((store) => {
     expect(both.map(({ statusCode }) => statusCode).sort((a, b) => a - b)).toEqual([201, 409]);
   });
 
-  test("a cluster's key cannot name more nodes than may be; those it has go on, and one silent for a day makes room", async () => {
+  test("limits the nodes of a cluster's key; existing ones continue, and one silent for a day is replaced", async () => {
     const cluster = await registerCluster(backend, org.token, { cluster_name: `full-${randomUUID()}` });
     const more = Array.from({ length: MOST_NODES + 3 }, (_, at) => beat(cluster, `node-${at}`));
     const statuses = (await Promise.all(more)).map((answer) => answer.statusCode);

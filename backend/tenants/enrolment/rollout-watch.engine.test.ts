@@ -66,7 +66,7 @@ describeOnEachStore((store) => {
     ["fill their queues", { queue_percent: 40 }, "disk queue 40 % full"],
     ["stop delivering", { failing: ["logs"] }, "logs not delivered"],
     ["run no collector", { state: "crash-loop" }, "collector is crash-loop"],
-  ])("nodes that %s get the configuration before, with the reason", async (_, collector, problem) => {
+  ])("rolls back nodes that %s, with the reason", async (_, collector, problem) => {
     const { inside, outside, run, versionOf, write } = await rollout();
     expect(await run(NAMES)).toMatchObject({ percent: 50, stopped: null });
     const [worse, healthy] = [inside.slice(0, 4), [...inside.slice(4), ...outside]];
@@ -80,7 +80,7 @@ describeOnEachStore((store) => {
     expect(await versionOf(inside[0] ?? "")).toBe("1");
   });
 
-  test("it goes on while one node in ten is worse, while all nodes are, and while no heartbeat arrives", async () => {
+  test("continues while one node in ten is unhealthy, while all nodes are, and while no heartbeat arrives", async () => {
     const { inside, outside, run } = await rollout();
     expect(await run([...inside.slice(1), ...outside]), "one node").toMatchObject({ percent: 50, stopped: null });
     expect(await run([], NAMES, { failing: ["logs"] }), "all nodes").toMatchObject({ stopped: null });
@@ -89,7 +89,7 @@ describeOnEachStore((store) => {
     expect(await run([]), "no node").toMatchObject({ stopped: null });
   });
 
-  test("on all nodes it goes on while the backend cannot store or a node group is removed, and not when collectors end", async () => {
+  test("on all nodes, continues while the backend cannot store or a node group is removed, and not if collectors crash", async () => {
     const { inside, outside, run, write } = await rollout();
     await write(100);
     expect(await run([], NAMES, { failing: ["logs"], queue_percent: 40 }), "outage of a store").toMatchObject({ stopped: null });
@@ -98,7 +98,7 @@ describeOnEachStore((store) => {
     expect(stopped).toMatchObject({ percent: 0, stopped: expect.stringContaining("collector is crash-loop") });
   });
 
-  test("a longer interval of heartbeats does not stop its own rollout", async () => {
+  test("a longer heartbeat interval does not stop its own rollout", async () => {
     const { inside, outside, beat, pass, run, write } = await rollout();
     await write(50, { intervals: { heartbeat: "5m" } });
     for (let beats = 1; beats <= 60; beats += 1) {
@@ -110,7 +110,7 @@ describeOnEachStore((store) => {
     expect(await run([])).toMatchObject({ percent: 50, stopped: null });
   });
 
-  test("nodes that were unhealthy before the stage do not count, and an hour later none does", async () => {
+  test("ignores nodes that were unhealthy before the stage, and all nodes an hour later", async () => {
     const { inside, outside, run, write } = await rollout();
     const [broken, healthy] = [inside.slice(0, 6), [...inside.slice(6), ...outside]];
     await write(100, {});

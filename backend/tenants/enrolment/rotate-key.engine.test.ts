@@ -37,7 +37,7 @@ describeOnEachStore((store) => {
     return answer.statusCode === 200 ? answer.json().api_key : answer.json().error;
   };
 
-  test("the new key signs at once; the old one until exactly 5 minutes later, 4:59 yes and 5:01 no", async () => {
+  test("the new key signs immediately, and the old one until exactly 5 minutes later: 4:59 yes, 5:01 no", async () => {
     const started = backend.clock.ms;
     const answer = await rotate(oldKey);
     expect(answer.statusCode).toBe(200);
@@ -59,7 +59,7 @@ describeOnEachStore((store) => {
     }
   });
 
-  test("the age in X-Key-Age-Days starts again with the new key", async () => {
+  test("X-Key-Age-Days starts again with the new key", async () => {
     backend.clock.ms += 40 * 24 * HOUR_MS;
     const answer = await rotate(oldKey);
     expect(answer.headers["x-key-age-days"]).toBe("40");
@@ -67,7 +67,7 @@ describeOnEachStore((store) => {
     expect(after.headers["x-key-age-days"]).toBe("0");
   });
 
-  test("the same Idempotency-Key answers the same, byte for byte, also once the new key is in use", async () => {
+  test("the same Idempotency-Key returns the same bytes, also once the new key is in use", async () => {
     const first = await rotate(oldKey);
     backend.clock.ms += MINUTE_MS;
     expect((await rotate(oldKey)).body).toBe(first.body);
@@ -76,7 +76,7 @@ describeOnEachStore((store) => {
     expect((await rotate(first.json().api_key)).body).toBe(first.body);
   });
 
-  test("another Idempotency-Key is 409 while a rotation is younger than the overlap, from the old key and the new", async () => {
+  test("another Idempotency-Key gets 409 while a rotation is younger than the overlap, from the old key and the new", async () => {
     const { api_key } = (await rotate(oldKey)).json();
     expect(await outcome(oldKey, randomUUID())).toBe("rotation_in_progress");
     expect(await outcome(api_key, randomUUID())).toBe("rotation_in_progress");
@@ -92,7 +92,7 @@ describeOnEachStore((store) => {
     expect(await outcome(oldKey, randomUUID())).toBe("revoked_key");
   });
 
-  test("ten requests at once with ten Idempotency-Keys make one new key; with one, they all get it", async () => {
+  test("ten concurrent requests with ten Idempotency-Keys create one new key; with one, they all get it", async () => {
     const different = await Promise.all(Array.from({ length: 10 }, () => outcome(oldKey, randomUUID())));
     expect(different.filter((result) => result.startsWith("ak_"))).toHaveLength(1);
     expect(different.filter((result) => result === "rotation_in_progress")).toHaveLength(9);
@@ -101,7 +101,7 @@ describeOnEachStore((store) => {
     expect(new Set(same).size).toBe(1);
   });
 
-  test("a lost answer, repeated after 5 minutes: the old key gets the same new key, and may do nothing else", async () => {
+  test("repeating a lost response after 5 minutes returns the same new key, and the old key can do nothing else", async () => {
     const lost = (await rotate(oldKey)).json().api_key;
     backend.clock.ms += 5 * MINUTE_MS + SECOND_MS;
     expect(await beat(oldKey)).toBe("revoked_key");
@@ -115,7 +115,7 @@ describeOnEachStore((store) => {
     expect(await outcome(oldKey)).toBe("revoked_key");
   });
 
-  test("the right to a lost answer ends after 24 hours", async () => {
+  test("a lost response can be repeated for 24 hours", async () => {
     const lost = await outcome(oldKey);
     backend.clock.ms += 24 * HOUR_MS;
     expect(await outcome(oldKey)).toBe(lost);
@@ -123,7 +123,7 @@ describeOnEachStore((store) => {
     expect(await outcome(oldKey)).toBe("revoked_key");
   });
 
-  test("a deleted cluster's rotation is not answered again, to the old key or the new", async () => {
+  test("a deleted cluster's rotation is not returned again, to the old key or the new", async () => {
     const lost = await outcome(oldKey);
     expect((await backend.call("DELETE", `/api/clusters/${cluster_id}`, { bearer: org.token })).statusCode).toBe(204);
     for (const key of [oldKey, lost]) expect(await outcome(key)).toBe("revoked_key");
@@ -144,14 +144,14 @@ describeOnEachStore((store) => {
     expect(await outcome(neighbour.api_key)).not.toBe(mine);
   });
 
-  test("a host's key is 403; a missing or malformed Idempotency-Key is 400", async () => {
+  test("rejects a host's key with 403, and a missing or malformed Idempotency-Key with 400", async () => {
     const host = await registerHost(backend, org.token);
     expect(await outcome(host.api_key)).toBe("wrong_key_kind");
     expect(await outcome(oldKey, "7")).toBe("missing_idempotency_key");
     expect((await backend.call("POST", "/api/clusters/rotate-key", { key: oldKey })).json().error).toBe("missing_idempotency_key");
   });
 
-  test("after many rotations one key is current and none but the last two were ever accepted together", async () => {
+  test("after many rotations one key is current, and only the last two were ever accepted together", async () => {
     const all = [oldKey];
     for (let round = 0; round < 3; round++) {
       all.push(await outcome(all.at(-1) ?? "", randomUUID()));

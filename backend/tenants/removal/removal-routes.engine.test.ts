@@ -43,7 +43,7 @@ describeOnEachStore((store) => {
     return counts;
   };
 
-  test("an operator sets the retention of an organisation, which its users see; null is the setting", async () => {
+  test("an operator sets the retention of an organisation, which its users see; null restores the default", async () => {
     const set = { logs_days: 7, metrics_days: 20, log_rules: [{ level: "debug", days: 1 }] };
     const path = `/api/orgs/${org.orgId}/retention`;
     const whole = { logs_days: 7, traces_days: 30, metrics_days: 20, log_rules: [{ level: "debug", days: 1 }] };
@@ -63,7 +63,7 @@ describeOnEachStore((store) => {
     expect((await backend.call("PUT", path, { bearer: org.token, body: {} })).statusCode).toBe(403);
   });
 
-  test("a deleted organisation can do nothing at once, and is listed until and after it is erased", async () => {
+  test("a deleted organisation is locked out immediately, and listed until and after it is erased", async () => {
     const leaving = await makeOrg(backend, "leaving");
     const { api_key: key } = await directKey(backend, leaving.token);
     const path = `/api/orgs/${leaving.orgId}`;
@@ -117,7 +117,7 @@ describeOnEachStore((store) => {
     expect(await rowsOf(leaving.orgId)).toEqual({ org_deletions: 1 });
   });
 
-  test("what a replica still accepted while it was deleted is removed by the next pass", async () => {
+  test("removes data that a replica accepted during the deletion in the next pass", async () => {
     const leaving = await makeOrg(backend, "still-leaving");
     expect((await backend.call("GET", "/api/users", { bearer: leaving.token })).statusCode).toBe(200);
     // Another replica accepts its sessions for up to 5 seconds.

@@ -62,7 +62,7 @@ async function replica(days = 30): Promise<OrgRetention> {
 const tableDays = async (...tables: string[]): Promise<(number | undefined)[]> =>
   await Promise.all(tables.map(async (table) => await deletionDaysOf(clickhouse, table)));
 
-test("a raised retention is in every table before a record is admitted by it, in this replica and in another one", async () => {
+test("applies a raised retention to every table before it admits older records, in this replica and in another one", async () => {
   const [first, second] = [await replica(), await replica()];
   const stored = first.set(orgId, { ...UNSET, logs_days: 365, traces_days: 400 });
   expect(first.admitted(orgId)).toEqual({ logs: 30, traces: 30 });
@@ -94,7 +94,7 @@ test("parts that were written under the earlier retention expire by the new one,
 });
 
 test.each(["logs", "spans", "span_operations", "service_edges"])(
-  "while %s cannot be changed in a shard, a longer retention is an error and nothing more is admitted",
+  "if %s cannot be changed in a shard, returns an error for a longer retention and admits nothing more",
   async (table) => {
     const first = await replica();
     refused = table;
@@ -110,13 +110,13 @@ test.each(["logs", "spans", "span_operations", "service_edges"])(
   },
 );
 
-test("a longer setting is in the tables before the first record is admitted", async () => {
+test("applies a longer setting to the tables before it admits the first record", async () => {
   const restarted = await replica(600);
   expect(restarted.admitted(orgId)).toEqual({ logs: 600, traces: 600 });
   expect(await tableDays("logs", "spans", ...DERIVED, "span_minutes")).toEqual([600, 600, 600, 600, 600]);
 });
 
-test("a lowered retention stops admission at once and the tables only after a second pass; a raise in between keeps them", async () => {
+test("a lowered retention stops admission immediately, and the tables follow only after a second pass", async () => {
   const [first, second] = [await replica(), await replica()];
   await first.set(orgId, { ...UNSET, logs_days: 365 });
   await first.set(orgId, { ...UNSET, logs_days: 60 });

@@ -40,7 +40,7 @@ describeOnEachStore((store) => {
     return answer.json().id;
   };
 
-  test("a dashboard is read as it was saved, with who saved it, and a list has no panels", async () => {
+  test("returns a dashboard as saved, with its author, and a list without panels", async () => {
     const id = await save(red, dashboard("whole"));
     const read = (await call("GET", `/api/dashboards/${id}`, red)).json();
     expect(read).toMatchObject({ ...dashboard("whole"), id, created_by: red?.email, updated_by: red?.email });
@@ -53,7 +53,7 @@ describeOnEachStore((store) => {
     expect((await call("GET", `/api/dashboards/${id}`, red)).statusCode).toBe(404);
   });
 
-  test("a name is used once in an organisation, and renaming to one that is taken is refused", async () => {
+  test("rejects a name that is in use in the organisation, also when renaming", async () => {
     const org = await makeOrg(backend);
     const id = await save(org, dashboard("first"));
     await save(org, dashboard("second"));
@@ -64,7 +64,7 @@ describeOnEachStore((store) => {
     expect((await call("POST", "/api/views", org, { name: "first", address: "#/logs" })).statusCode).toBe(201);
   });
 
-  test("a list has pages, and a view in it has its address", async () => {
+  test("pages a list, and a view in it has its address", async () => {
     const org = await makeOrg(backend);
     for (const name of ["a", "b", "c"]) await call("POST", "/api/views", org, { name, address: `#/logs?q=${name}` });
     const first = await call("GET", "/api/views", org);
@@ -76,7 +76,7 @@ describeOnEachStore((store) => {
     expect((await call("GET", next, org)).json()).toMatchObject([{ name: "c" }]);
   });
 
-  test("an organisation has a limit of dashboards", async () => {
+  test("limits the dashboards of an organisation", async () => {
     const org = await makeOrg(backend);
     for (let count = 0; count < MAX_DASHBOARDS; count++) await save(org, dashboard(`d${count}`));
     expect((await call("POST", "/api/dashboards", org, dashboard("one more"))).json()).toMatchObject({ error: "limit_reached" });

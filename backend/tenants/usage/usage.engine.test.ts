@@ -93,7 +93,7 @@ describeOnEachStore((store) => {
     for (const counter of counters) await counter.write();
   };
 
-  test("usage is what was stored, by day and signal, of all replicas, and of the own organisation alone", async () => {
+  test("usage counts stored data by day and signal, of all replicas, for the own organisation only", async () => {
     await send("/ingest", 10);
     await send("/ingest", 5, replica);
     await send("/ingest/logs/otlp", 7);
@@ -115,7 +115,7 @@ describeOnEachStore((store) => {
       expect(brief(await backend.call("GET", `/api/usage?days=${days}`, { bearer: org.token }))).toEqual([400, "invalid_parameter"]);
   });
 
-  test("what could not be written is written later, and the rest is kept for a year", async () => {
+  test("writes failed updates later, and keeps the rest for a year", async () => {
     const db = store.database.tables<UsageTables>();
     const failing = stub<typeof db>({
       insertInto: () => {
@@ -159,7 +159,7 @@ describeOnEachStore((store) => {
       expect(brief(await set(operator, body))).toEqual([400, "invalid_field"]);
   });
 
-  test("over a limit ingest is 429 and names it, at every replica within 5 seconds; another organisation goes on", async () => {
+  test("ingest above a limit gets 429 with its name, at every replica within 5 seconds; another organisation continues", async () => {
     const otherKey = (await directKey(backend, await backend.login(other.email, other.password))).api_key;
     await set(operator, { records_per_second: 1 });
     steadyMs += 5000;

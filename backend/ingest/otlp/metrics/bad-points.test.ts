@@ -23,7 +23,7 @@ test.each<[string, unknown, string]>([
   ["an attribute that is null", { ...point(0), attributes: [null] }, "wrong type"],
   ["a key that is a number", { ...point(0), attributes: [attribute(5)] }, "wrong type"],
   ["a list that is none in an attribute", { ...point(0), attributes: [attribute("a", { arrayValue: { values: 5 } })] }, "must be a list"],
-])("%s costs one point", (_name, bad, problem) => {
+])("%s drops one point", (_name, bad, problem) => {
   const converted = convert(documentOf(gauge([...GOOD.slice(0, 600), bad, bad, ...GOOD.slice(600)])));
   expect(text(converted)).toBe(EXPECTED);
   expect([converted.dropped, converted.faults?.first[0]]).toEqual([
@@ -36,24 +36,24 @@ test.each<[string, unknown, number]>([
   ["that is null", null, 1],
   ["whose name is a number", gauge([point(1), point(2)], 5), 2],
   ["whose points are no list", gauge({ length: 3 }), 1],
-])("a metric %s costs its points", (_name, bad, points) => {
+])("a metric %s drops its points", (_name, bad, points) => {
   const converted = convert(documentOf(bad, gauge(GOOD)));
   expect([text(converted), converted.dropped]).toEqual([EXPECTED, { invalid_record: points }]);
 });
 
-test("a resource with an attribute of a wrong type costs its points", () => {
+test("a resource with an attribute of a wrong type drops its points", () => {
   const bad = { resource: { attributes: [null] }, scopeMetrics: [{ metrics: [gauge(GOOD.slice(0, 7))] }, 5] };
   const converted = convert({ resourceMetrics: [bad, ...documentOf(gauge(GOOD)).resourceMetrics] });
   expect([text(converted), converted.dropped]).toEqual([EXPECTED, { invalid_record: 7 }]);
 });
 
-test("a point that is nested too deeply costs one point", () => {
+test("a point that is nested too deeply drops one point", () => {
   const body = JSON.stringify(documentOf(gauge([{ ...point(0), attributes: [attribute("a", "DEEP")] }, ...GOOD])));
   const converted = convertMetrics({ body: Buffer.from(body.replace('"DEEP"', deep(30_000))) });
   expect([text(converted), converted.faults?.first]).toEqual([EXPECTED, [`${AT}.dataPoints[0]: is nested too deeply`]]);
 });
 
-test("malformed protobuf in a point costs one point, in a metric its points", () => {
+test("malformed protobuf in a point drops one point, in a metric its points", () => {
   const request = (...metrics: Buffer[]) => bytesField(1, bytesField(2, Buffer.concat(metrics)));
   const metric = (points: Buffer) => bytesField(2, Buffer.concat([bytesField(1, Buffer.from("load")), bytesField(5, points)]));
   const good = encodeProtobuf("metrics", documentOf(gauge([point(1)])));
@@ -70,7 +70,7 @@ test("malformed protobuf in a point costs one point, in a metric its points", ()
   });
 });
 
-test("an answer names the first point of each reason", () => {
+test("the response names the first point of each reason", () => {
   const { dropped, faults } = convert(documentOf(gauge([point(1), { timeUnixNano: T }, { asInt: "1", timeUnixNano: "x" }])));
   expect(JSON.parse(successBody("metrics", { accepted: 1, dropped, ...(faults && { faults }) }, "json") as string)).toEqual({
     partialSuccess: {
@@ -85,6 +85,6 @@ test.each([
   ['{"resourceSpans":[{}]}', "resourceSpans: is not a field"],
   [JSON.stringify(documentOf({ name: "a", gauge: { data_points: [] } })), "data_points"],
   [JSON.stringify(documentOf(gauge([{ time_unix_nano: T, asInt: 1 }]))), "time_unix_nano"],
-])("a body with the fields of another message is refused: %s", (body, named) => {
+])("rejects a body with the fields of another message: %s", (body, named) => {
   expect(() => convertMetrics({ body: Buffer.from(body) })).toThrow(named);
 });

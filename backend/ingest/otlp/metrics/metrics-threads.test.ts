@@ -23,7 +23,7 @@ function gauge(points: number): object {
 const text = ({ texts, dropped }: ConvertedMetrics): unknown[] => [Buffer.concat(texts).toString(), dropped];
 const convert = async (task: MetricsTask): Promise<unknown[]> => await threads.convert("org", task, async (converted) => text(converted));
 
-test("a large body becomes the same text on a thread, in both encodings, one after the other", async () => {
+test("converts large bodies on a thread, in sequence, to the same text in both encodings", async () => {
   const document = gauge(20_000);
   const json = Buffer.from(JSON.stringify(document));
   const expected = text(convertMetrics({ body: json }));
@@ -33,7 +33,7 @@ test("a large body becomes the same text on a thread, in both encodings, one aft
   expect(results).toEqual([expected, expected]);
 });
 
-test("a large body that cannot be read is refused with its code, and the thread goes on", async () => {
+test("rejects a large unreadable body with its code, and the thread continues", async () => {
   const body = Buffer.alloc(300_000, 0xff);
   await expect(convert({ body, encoding: "protobuf" })).rejects.toMatchObject({ code: "malformed_body" });
   await expect(convert({ body })).rejects.toMatchObject({ code: "invalid_payload" });
@@ -52,7 +52,7 @@ function expanding(points: number): Buffer {
   return Buffer.from(JSON.stringify({ resourceMetrics: [{ resource: { attributes }, scopeMetrics: [{ metrics }] }] }));
 }
 
-test("small bodies that become much text are converted one after the other for an organisation", async () => {
+test("converts an organisation's small bodies that expand to much text in sequence", async () => {
   const body = expanding(1000);
   expect(body.length).toBeLessThan(50 * KIB);
   let [inUse, most] = [0, 0];
@@ -82,7 +82,7 @@ function openHandler(exposition: IngestSignal) {
   return { handler, take };
 }
 
-test.each([20, 1000])("the text of %i points counts as memory of the request until it is stored", async (points) => {
+test.each([20, 1000])("counts the text of %i points as memory of the request until it is stored", async (points) => {
   let [heldBytes, textBytes] = [0, 0];
   const { handler, take } = openHandler(async (_, text) => {
     textBytes += text.length;
@@ -95,7 +95,7 @@ test.each([20, 1000])("the text of %i points counts as memory of the request unt
   expect(handler.budget.heldBytes).toBe(0);
 });
 
-test("of a body with a list that is none the good points are stored, and the other metric is named", async () => {
+test("stores the good points of a body with an invalid list, and names the other metric", async () => {
   let stored = 0;
   const { take } = openHandler(async () => ({ accepted: ++stored, dropped: {} }));
   const bad = { name: "bad", sum: { aggregationTemporality: 1, dataPoints: { length: "x" } } };
@@ -109,7 +109,7 @@ test("of a body with a list that is none the good points are stored, and the oth
   expect(stored).toBe(1);
 });
 
-test("a small remote write request whose references repeat a long symbol is checked on a thread", async () => {
+test("checks a small remote write request whose references repeat a long symbol on a thread", async () => {
   const symbols = ["", "__name__", "up", "v".repeat(6000)].map((text) => bytesField(4, Buffer.from(text)));
   const series = bytesField(5, bytesField(1, Buffer.from([1, 2, ...Array<number>(250).fill(3)])));
   const body = compressSnappy(Buffer.concat([...symbols, ...Array<Buffer>(38).fill(series)]));

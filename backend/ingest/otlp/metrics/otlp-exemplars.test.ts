@@ -29,7 +29,7 @@ const counter = (exemplars: unknown, rest: object = {}) => ({
   sum: { isMonotonic: true, aggregationTemporality: 2, dataPoints: [{ timeUnixNano: TIME, asInt: "3", exemplars, ...rest }] },
 });
 
-test("an exemplar of a counter has the labels of its series, the ids of its span and the filtered attributes", () => {
+test("gives an exemplar of a counter the labels of its series, the ids of its span and the filtered attributes", () => {
   const filteredAttributes = [attribute("user.id", "a\nb"), attribute("trace_id", "another"), attribute("", "x")];
   const metric = counter([exemplar({ asDouble: 0.5, filteredAttributes })], { attributes: [attribute("path", 'a\\"\n,b="c"')] });
   const series = [["__name__", "calls_total"], ...RESOURCE, ["path", 'a\\"\n,b="c"']];
@@ -54,13 +54,13 @@ test.each([
   ["exponentialHistogram", exponential, 0, "0"],
   ["exponentialHistogram", exponential, 3, "4"],
   ["exponentialHistogram", exponential, 9, "+Inf"],
-])("of a %s %j the value %s belongs to the bucket %s", (kind, data, asDouble, le) => {
+])("for a %s %j puts the value %s into the bucket %s", (kind, data, asDouble, le) => {
   const point = { timeUnixNano: TIME, count: "6", sum: 9, exemplars: [exemplar({ asDouble })], ...data };
   const [kept] = convert({ name: "took", [kind]: { aggregationTemporality: 2, dataPoints: [point] } }).exemplars;
   expect(kept?.series).toEqual([["__name__", "took_bucket"], ...RESOURCE, ["le", le]]);
 });
 
-test("exemplars beyond the limits, or that are none, are counted and fail no sample", () => {
+test("counts invalid exemplars and those above the limits, and stores their samples", () => {
   const long = exemplar({ asInt: "1", filteredAttributes: [attribute("text", "x".repeat(2000))] });
   const bad = [{ timeUnixNano: TIME }, { asInt: "1" }, exemplar({ asInt: "x" })];
   const odd = { timeUnixNano: TIME, asInt: "2", traceId: "0".repeat(32), spanId: 7 };
@@ -73,7 +73,7 @@ test("exemplars beyond the limits, or that are none, are counted and fail no sam
   expect(Buffer.concat(texts).toString()).toContain("} 3 ");
 });
 
-test("a small body whose exemplars repeat a long series keeps at most 1 MiB of labels", () => {
+test("keeps at most 1 MiB of labels of a small body whose exemplars repeat a long series", () => {
   const attributes = Array.from({ length: 30 }, (_, index) => attribute(`k${index}`, "v".repeat(1000)));
   const metric = counter(
     Array.from({ length: 1000 }, () => exemplar({ asInt: "1" })),
@@ -85,7 +85,7 @@ test("a small body whose exemplars repeat a long series keeps at most 1 MiB of l
 });
 
 test.each([{ length: 1 }, [null], "x", [{ ...exemplar({}), filteredAttributes: 5 }]])(
-  "an exemplar that cannot be read is counted and does not cost its point: %j",
+  "counts an unreadable exemplar and stores its point: %j",
   (exemplars) => {
     const { texts, dropped } = convert(counter(exemplars));
     expect([Buffer.concat(texts).toString(), dropped]).toEqual([

@@ -104,12 +104,12 @@ test("metrics of every kind become the same series from both encodings, and delt
   expect(text).toContain("-9007199254740993");
 });
 
-describe("protobuf as senders may write it", () => {
+describe("protobuf in any valid form", () => {
   const record = encodeRecord({ severityText: "WARN" });
   const inRequest = (...records: Buffer[]): Buffer =>
     bytesField(1, bytesField(2, Buffer.concat(records.map((bytes) => bytesField(2, bytes)))));
 
-  test("unknown fields are skipped, and repeated fields need not follow each other", () => {
+  test("skips unknown fields, and accepts repeated fields that are not adjacent", () => {
     const attribute = (key: string) =>
       bytesField(6, Buffer.concat([bytesField(1, Buffer.from(key)), bytesField(2, bytesField(1, Buffer.from("v")))]));
     const body = inRequest(
@@ -140,7 +140,7 @@ describe("protobuf as senders may write it", () => {
     expect(protobufToJson("logs", new Uint8Array()).toString()).toBe("{}");
   });
 
-  test("text cannot end its string", () => {
+  test("escapes text within its string", () => {
     const text = '"}]}\\\u0000\n\u001f\u2028';
     const json = JSON.parse(protobufToJson("logs", inRequest(encodeRecord({ severityText: text }))).toString());
     expect(json.resourceLogs[0].scopeLogs[0].logRecords).toEqual([{ severityText: text }]);
@@ -169,7 +169,7 @@ describe("protobuf as senders may write it", () => {
       Buffer.from(bytesField(1, bytesField(2, Buffer.alloc(31 << 20, Buffer.from([0x12, 0]))))),
       "batch_too_large",
     ],
-  ])("%s is refused", async (_what, body, code) => {
+  ])("rejects %s", async (_what, body, code) => {
     await using decoder = openOtlpDecoder();
     using held = decoder.open("org");
     const task = { signal: "logs", body: new Uint8Array(body), encoding: "protobuf", context: CONTEXT } as const;
@@ -178,7 +178,7 @@ describe("protobuf as senders may write it", () => {
     expect(refused).toMatchObject({ code });
   });
 
-  test("40 levels of lists are read", () => {
+  test("accepts 40 levels of lists", () => {
     expect(rowsOf("logs", protobufToJson("logs", nested(40)))).toHaveLength(1);
   });
 });
@@ -189,7 +189,7 @@ function encodeRecord(record: object): Buffer {
   return request.subarray(6);
 }
 
-test("64-bit integers keep every digit", () => {
+test("keeps every digit of 64-bit integers", () => {
   const edges = [
     1n,
     9n,

@@ -99,7 +99,7 @@ test.each([
   expect(await found(`(${query}) OR level:none`)).toBe(expected);
 });
 
-test("it holds together with the other parameters, in counts and fields, and of one's own organisation alone", async () => {
+test("applies with the other parameters, to counts and fields, and to the own organisation only", async () => {
   expect(await found("level:error,warn", "&q=wait&source=payments")).toBe("a");
   expect(await found("level:error", "&level=warn")).toBe("");
   expect(await found("lock*", "&regex=wait")).toBe("a");
@@ -124,7 +124,7 @@ test.each([
   ["/a(/", "query: not a regular expression of RE2"],
   ["NOT http.route:/[/", "query: not a regular expression of RE2"],
   [`/${"a?".repeat(200)}/`, "query:"],
-])("%s is refused with a message", async (query, words) => {
+])("rejects %s with a message", async (query, words) => {
   const answer = await logs.get("org", `/query/logs?query=${encodeURIComponent(query)}`);
   expect([answer.statusCode, answer.json().error]).toEqual([400, "invalid_parameter"]);
   expect(answer.json().message).toContain(words);

@@ -87,7 +87,7 @@ test.each([
   ["level:error, warn", "column 13: a value is missing after the comma"],
   ['{app="x"} |= "timeout"', 'column 1: LogQL is not accepted here; for example service:checkout "timeout"'],
   ['{"app":"x"}', '<{"app":"x"}>'],
-])("%s is refused with its column and an example, or read as text", (text, words) => {
+])("rejects %s with its column and an example, or parses it as text", (text, words) => {
   let answer: string;
   try {
     answer = shown(parseLogQuery(text));
@@ -97,7 +97,7 @@ test.each([
   expect(answer).toContain(words);
 });
 
-test("a query of any text is parsed or refused with a column and an example, within its limits", () => {
+test("parses a query of any text or rejects it with a column and an example, within its limits", () => {
   const piece = fc.constantFrom(...'( ) - a : , * " / \\ > < = level é'.split(" "), "NOT ", "AND ", " OR ", " ");
   fc.assert(
     fc.property(fc.array(piece, { maxLength: 60 }), (pieces) => {
@@ -117,6 +117,6 @@ test.each([
   ["a.b*c", true, String.raw`(?s)^a\.b.*c$`],
   ["*a*b*", false, "(?si)a.*b"],
   [String.raw`a\*b*`, true, String.raw`(?s)^a\*b.*$`],
-])("%s as a regular expression", (pattern, isWhole, expression) => {
+])("parses %s as a regular expression", (pattern, isWhole, expression) => {
   expect(globExpression(pattern, { isWhole, anyCase: !isWhole })).toBe(expression);
 });
