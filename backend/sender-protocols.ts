@@ -10,8 +10,9 @@ import { otlpMethods } from "./ingest/grpc/otlp-service.ts";
 import type { IngestHandler, IngestSignal } from "./ingest/ingest-handler.ts";
 import { lokiPushRoute } from "./ingest/loki/push-route.ts";
 import { otlpRoute } from "./ingest/otlp/http-routes.ts";
+import { createExpositionIngest } from "./ingest/exposition/exposition-ingest.ts";
 import { createOtlpMetricsIngest, MetricsThreads } from "./ingest/otlp/metrics/metrics-threads.ts";
-import { createExemplarIngest } from "./ingest/remote-write/exemplar-ingest.ts";
+import { createExemplarIngest, type ExemplarIngest } from "./ingest/remote-write/exemplar-ingest.ts";
 import { createRemoteWriteIngest } from "./ingest/remote-write/remote-write-ingest.ts";
 import { remoteWriteRoute } from "./ingest/remote-write/write-route.ts";
 import { registerTokenRoutes, type TokenRouteOptions } from "./ingest/ingest-routes.ts";
@@ -27,22 +28,45 @@ type Wiring = Pick<Opening & Stores, "settings" | "log" | "stack" | "ownMetrics"
 /** The parts of the ingest path that all protocols share. */
 interface IngestParts {
   readonly handler: IngestHandler;
-  readonly exposition: IngestSignal;
+  readonly metricsIngest: MetricsIngest;
   readonly logs: IngestSignal;
   readonly traces: IngestSignal;
   readonly activeSeries: ActiveSeries;
-  readonly spanStore: SpanStore;
   /** Shared with the API. */
   readonly connections: Connections;
 }
 
-export async function openSenderProtocols(wiring: Wiring, app: FastifyInstance, parts: IngestParts): Promise<void> {
-  const { stack, ownMetrics, metrics: store, retention, ingestTokens } = wiring;
-  const { handler, exposition, logs, traces, activeSeries, spanStore, connections } = parts;
+/** Ingest of metrics, and what remote write shares with it. */
+export interface MetricsIngest {
+  /** Exposition text, and OTLP in protobuf. */
+  readonly signed: IngestSignal;
+  readonly otlp: IngestSignal;
+  readonly threads: MetricsThreads;
+  readonly storeExemplars: ExemplarIngest;
+}
+
+export function openMetricsIngest(
+  { stack, metrics: store, retention }: Pick<Wiring, "stack" | "metrics" | "retention">,
+  { activeSeries, spanStore }: { readonly activeSeries: ActiveSeries; readonly spanStore: SpanStore },
+): MetricsIngest {
+  const exposition = createExpositionIngest(store, { retentionMs: retentionMsOf(retention), activeSeries });
   const threads = stack.use(new MetricsThreads());
-  const retentionMs = (orgId: string): number => retention.of(orgId).metricsDays * 86_400_000;
   const storeExemplars = createExemplarIngest({ store: spanStore, retentionDays: (orgId) => retention.admitted(orgId).traces });
-  const signals = { logs, traces, metrics: createOtlpMetricsIngest(threads, exposition, storeExemplars) };
+  const otlp = createOtlpMetricsIngest(threads, exposition, storeExemplars);
+  const signed: IngestSignal = (...request) => (request[2].encoding === "protobuf" ? otlp : exposition)(...request);
+  return { signed, otlp, threads, storeExemplars };
+}
+
+function retentionMsOf(retention: Wiring["retention"]): (orgId: string) => number {
+  return (orgId) => retention.of(orgId).metricsDays * 86_400_000;
+}
+
+export async function openSenderProtocols(wiring: Wiring, app: FastifyInstance, parts: IngestParts): Promise<void> {
+  const { ownMetrics, metrics: store, retention, ingestTokens } = wiring;
+  const { handler, metricsIngest, logs, traces, activeSeries, connections } = parts;
+  const { otlp: metrics, threads, storeExemplars } = metricsIngest;
+  const retentionMs = retentionMsOf(retention);
+  const signals = { logs, traces, metrics };
   const remoteWrite = createRemoteWriteIngest({ threads, store, activeSeries, storeExemplars, retentionMs });
   const shared = { handler, ingestTokens, ownMetrics };
   registerTokenRoutes(app, ownMetrics, tokenRoutes(signals, remoteWrite, shared));

@@ -38,7 +38,6 @@ import { OTLP_KERNEL } from "./ingest/otlp/fast-decode.ts";
 import { registerLogRoutes } from "./query/native/log-routes.ts";
 import { chooseByJob } from "./query/loki/jobs.ts";
 import { registerLokiRoutes } from "./query/loki/loki-routes.ts";
-import { createExpositionIngest } from "./ingest/exposition/exposition-ingest.ts";
 import { exchangeSeriesSketches } from "./replicas/series-sketches.ts";
 import { ActiveSeries } from "./storage/metrics/active-series.ts";
 import { newHashKey } from "./storage/metrics/series-hash.ts";
@@ -60,7 +59,7 @@ import { READING_LIMITS } from "./query/sandbox/sandbox-limits.ts";
 import { type JobRunner, Sandbox } from "./query/sandbox/sandbox.ts";
 import type { KillReason } from "./query/sandbox/sandbox-process.ts";
 import { registerSsoRoutes } from "./auth/sso/sso-routes.ts";
-import { openSenderProtocols } from "./sender-protocols.ts";
+import { openMetricsIngest, openSenderProtocols } from "./sender-protocols.ts";
 import { type LocalStart, openStartChannel } from "./launcher-channel.ts";
 import { cannotListen } from "./errors.ts";
 import { type Opening, openStores, type Stores } from "./stores.ts";
@@ -71,8 +70,6 @@ import { registerRemovalRoutes } from "./tenants/removal/removal-routes.ts";
 import { registerUsageRoutes } from "./tenants/usage/usage-routes.ts";
 import type { Telemetry } from "./telemetry.ts";
 import { registerTraceRoutes } from "./query/native/trace-routes.ts";
-
-const DAY_MS = 86_400_000;
 
 /** State that the parts of a running backend share. */
 interface Running extends Opening, Stores {
@@ -203,14 +200,14 @@ async function openApi(running: Running, { clickhouse, logStore, spanStore }: Te
   const options = appOptions(running);
   const app = await createApp({ ...options, openApiTitle: "AtherOps telemetry API" });
   app.decorate("auditTrail", running.trail);
-  const exposition = createExpositionIngest(metrics, { retentionMs: (orgId) => retention.of(orgId).metricsDays * DAY_MS, activeSeries });
   const days = { logs: (orgId: string) => retention.admitted(orgId).logs, traces: (orgId: string) => retention.admitted(orgId).traces };
   const logs = createOtlpIngest({ signal: "logs", store: logStore, decoder, retentionDays: days.logs });
   const traces = createOtlpIngest({ signal: "traces", store: spanStore, decoder, retentionDays: days.traces });
+  const metricsIngest = openMetricsIngest(running, { activeSeries, spanStore });
   const handler = registerIngestRoutes(app, {
     guards,
     ownMetrics,
-    metrics: exposition,
+    metrics: metricsIngest.signed,
     logs,
     traces,
     memoryBytes: settings.ingestMemoryBytes,
@@ -219,7 +216,7 @@ async function openApi(running: Running, { clickhouse, logStore, spanStore }: Te
     usage,
     draining: () => stopping.aborted,
   });
-  await openSenderProtocols(running, app, { handler, exposition, logs, traces, activeSeries, spanStore, connections: options.connections });
+  await openSenderProtocols(running, app, { handler, metricsIngest, logs, traces, activeSeries, connections: options.connections });
   registerAccounts(app, running);
   registerUsageRoutes(app, { db: running.database.tables(), limits, guards });
   const { masterKeys, keyCache: keys, ingestTokens } = running;

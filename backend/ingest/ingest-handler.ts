@@ -31,7 +31,7 @@ export function isExemplarReason(reason: string): boolean {
   return reason.startsWith("exemplar_");
 }
 
-/** The format of a body that is neither OTLP/JSON nor exposition text. */
+/** The format of a body that is neither OTLP/JSON nor exposition text. `protobuf` is OTLP. */
 export type BodyEncoding = "protobuf" | "loki_json" | "loki_protobuf" | "remote_write" | "remote_write_2";
 
 export interface IngestContext {
@@ -70,8 +70,8 @@ export interface IngestRequest {
   readonly sender: Sender;
   readonly signal: Signal;
   readonly ingest: IngestSignal;
-  /** Default: OTLP/JSON or exposition text. */
-  readonly encoding?: BodyEncoding | undefined;
+  /** Default: OTLP/JSON or exposition text. A function decides by the body. */
+  readonly encoding?: BodyEncoding | ((body: Buffer) => BodyEncoding | undefined) | undefined;
   /** See IngestContext. */
   readonly isTolerant?: boolean;
   /** Returns the decompressed body; its memory is added to the reservation. */
@@ -123,7 +123,7 @@ export class IngestHandler {
     }
   }
 
-  async #store({ sender, signal, ingest, encoding, isTolerant = false, read }: IngestRequest): Promise<IngestResult> {
+  async #store({ sender, signal, ingest, encoding: format, isTolerant = false, read }: IngestRequest): Promise<IngestResult> {
     if (this.#options.draining()) {
       throw new ApiError("unavailable", "this replica is stopping; send it again", { retryAfterS: RETRY_AFTER_DRAINING_S });
     }
@@ -135,6 +135,7 @@ export class IngestHandler {
     try {
       const reading = read(reservation);
       const received = reading instanceof Promise ? await reading : reading;
+      const encoding = typeof format === "function" ? format(received) : format;
       const body = encoding === undefined || encoding === "loki_json" ? withoutByteOrderMark(received) : received;
       if (body.length === 0) return EMPTY_RESULT;
       const bytes = body.length;
@@ -184,7 +185,7 @@ function withBinaryHint(error: unknown): unknown {
   if (!(error instanceof ApiError) || error.status !== 400) return error;
   return new ApiError(
     "invalid_payload",
-    `${error.message}; it begins like protobuf or another binary format, which is not taken here: send OTLP/JSON (logs, traces) or Prometheus exposition text (metrics)`,
+    `${error.message}; it begins like protobuf or another binary format, which is not taken here: send OTLP/JSON (logs, traces) or Prometheus exposition text (metrics), or OTLP in protobuf with \`Content-Type: application/x-protobuf\``,
     { cause: error },
   );
 }

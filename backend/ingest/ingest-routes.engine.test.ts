@@ -13,6 +13,8 @@ import type { IngestSignal } from "./ingest-handler.ts";
 import { registerIngestRoutes, type IngestRoutesOptions } from "./ingest-routes.ts";
 
 const MIB = 1024 * 1024;
+const PATHS = ["/ingest", "/ingest/traces", "/ingest/logs/otlp"];
+const PROTOBUF = Buffer.from([0x0a, 0x7b, 0x0a, 0x1c, 0x0a, 0x0c, 0x73, 0x65, 0x72, 0x76, 0x69, 0x63, 0x65]);
 
 const refuse: IngestSignal = async () => {
   throw new ApiError("invalid_payload", "line 1: something about bytes");
@@ -344,20 +346,34 @@ test("returns 503 with Retry-After for new bodies while draining", async () => {
   expect(await routes.post("x")).toMatchObject({ status: 503, code: "unavailable", retryAfter: "2" });
 });
 
-test("rejects protobuf by name, whatever the Content-Type is", async () => {
+test("rejects protobuf without its content type by name", async () => {
   await using routes = await openRoutes({ metrics: refuse, logs: refuse, traces: refuse });
-  const protobuf = Buffer.from([0x0a, 0x7b, 0x0a, 0x1c, 0x0a, 0x0c, 0x73, 0x65, 0x72, 0x76, 0x69, 0x63, 0x65]);
-  for (const path of ["/ingest", "/ingest/traces", "/ingest/logs/otlp"]) {
-    for (const type of ["application/x-protobuf", "application/json"]) {
-      expect(await routes.post(protobuf, { "content-type": type }, path)).toMatchObject({
-        status: 400,
-        message: expect.stringContaining("protobuf"),
-      });
-    }
+  for (const path of PATHS) {
+    expect(await routes.post(PROTOBUF, { "content-type": "application/json" }, path)).toMatchObject({
+      status: 400,
+      message: expect.stringContaining("protobuf"),
+    });
     // Text that has a control character stays named by its line as well.
     expect(await routes.post('ok{a="x\u0000"} 1', {}, path)).toMatchObject({ status: 400, message: expect.stringContaining("line 1") });
     expect(await routes.post("words", {}, path)).toMatchObject({ status: 400, message: expect.stringContaining("line 1") });
   }
+});
+
+test("accepts protobuf by its content type, and other bodies with any", async () => {
+  const encodings: unknown[] = [];
+  const note: IngestSignal = async (_key, _body, { encoding, isTolerant }) => {
+    encodings.push(isTolerant ? "tolerant" : encoding);
+    return { accepted: 1, dropped: {} };
+  };
+  await using routes = await openRoutes({ metrics: note, logs: note, traces: note });
+  const type = { "content-type": "Application/X-Protobuf; charset=utf-8" };
+  for (const path of PATHS) {
+    expect(await routes.post(PROTOBUF, type, path)).toMatchObject({ status: 204 });
+    expect(await routes.post(gzipSync(PROTOBUF), { ...type, "content-encoding": "gzip" }, path)).toMatchObject({ status: 204 });
+    expect(await routes.post("{}", type, path)).toMatchObject({ status: 204 });
+    expect(await routes.post("", type, path)).toMatchObject({ status: 204 });
+  }
+  expect(encodings).toEqual(PATHS.flatMap(() => ["protobuf", "protobuf", undefined]));
 });
 
 test("rejects a body in a million tiny chunks, and releases its memory", async () => {

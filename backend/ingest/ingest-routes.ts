@@ -7,10 +7,11 @@ import { ApiError } from "../errors.ts";
 import type { OwnMetrics, Signal } from "../operations/own-metrics.ts";
 import { addRoute, endpoint, type Route } from "../http/route.ts";
 import { type Guards, signerOf } from "../auth/request-identity.ts";
-import { IngestHandler, type IngestHandlerOptions, type IngestSignal } from "./ingest-handler.ts";
+import { type BodyEncoding, IngestHandler, type IngestHandlerOptions, type IngestSignal } from "./ingest-handler.ts";
 
 export interface IngestRoutesOptions extends IngestHandlerOptions {
   readonly guards: Guards;
+  /** Exposition text, and OTLP in protobuf. */
   readonly metrics: IngestSignal;
   readonly logs: IngestSignal;
   readonly traces: IngestSignal;
@@ -37,7 +38,7 @@ export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutes
       addRoute(scope, options.guards, {
         ...endpoint("POST", url, { keys: ["cluster", "host", "direct"] }, "ingest"),
         summary,
-        ...(signal === "metrics" && { consumes: ["text/plain"] }),
+        consumes: [signal === "metrics" ? "text/plain" : CONTENT_TYPES.json, CONTENT_TYPES.protobuf],
         bodyIsOptional: true,
         documented: {
           body,
@@ -46,16 +47,25 @@ export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutes
         errors: ["unsupported_encoding", "over_quota"],
         config: { signal },
         handler: async (request, reply) => {
-          await handler.handle({ sender: signerOf(request), signal, ingest, read: handler.readRequest(request) });
+          const encoding = contentTypeOf(request).type === CONTENT_TYPES.protobuf ? protobufOrText : undefined;
+          await handler.handle({ sender: signerOf(request), signal, ingest, encoding, read: handler.readRequest(request) });
           return await reply.code(204).send();
         },
       });
     };
-    add("/ingest", "metrics", options.metrics, "Prometheus exposition text");
-    add("/ingest/traces", "traces", options.traces, "OTLP/JSON ExportTraceServiceRequest");
-    add("/ingest/logs/otlp", "logs", options.logs, "OTLP/JSON ExportLogsServiceRequest");
+    add("/ingest", "metrics", options.metrics, "Prometheus exposition text, or OTLP/protobuf ExportMetricsServiceRequest");
+    add("/ingest/traces", "traces", options.traces, "OTLP ExportTraceServiceRequest, JSON or protobuf");
+    add("/ingest/logs/otlp", "logs", options.logs, "OTLP ExportLogsServiceRequest, JSON or protobuf");
   });
   return handler;
+}
+
+/** The first byte of every OTLP request in protobuf that has a record: field 1, a message. */
+const FIRST_FIELD = 0x0a;
+
+/** Any content type may be sent with JSON and with text, by the contract; neither begins with a line feed in practice. */
+function protobufOrText(body: Buffer): BodyEncoding | undefined {
+  return body[0] === FIRST_FIELD ? "protobuf" : undefined;
 }
 
 export interface TokenRouteOptions {

@@ -1,4 +1,4 @@
-// Counts the records of one body that are left out because of a fault of their own, on the doors without a signature. Invariants: a fault of
+// Counts the records of one body that are left out because of a fault of their own, on the doors without a signature; on signed ones such a fault costs the body. Invariants: a fault of
 // one record never costs another record; what is kept of the faults is bounded, however many records have one; it is plain data, so that it
 // can be passed between threads.
 import { ApiError } from "../errors.ts";
@@ -64,6 +64,12 @@ export function requireUsable({ accepted, dropped, faults }: NotStored & { reado
     "invalid_payload",
     leftOut === 1 ? listed(faults) : `nothing was stored, ${leftOut} records are invalid: ${listed(faults)}`,
   );
+}
+
+/** Throws if a record of a body is invalid, as on signed routes, whose answer has no place for a partial success. */
+export function requireNoFaults(faults: RecordFaults | undefined): void {
+  if (!faults || faults.leftOut + faults.withoutId === 0) return;
+  throw new ApiError("invalid_payload", faults.leftOut > 0 ? listed(faults) : faults.firstId);
 }
 
 /** `3 too_old; 1 invalid_record (timeseries[4].labels[0].name: must not be empty)`; `advice` explains reasons to the sender. */

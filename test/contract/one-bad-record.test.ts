@@ -1,5 +1,5 @@
-// One bad record among a thousand costs one record, at every door for programs with an ingest token: what is stored is read back from the
-// engines, and the answer names the record.
+// One bad record among a thousand costs one record, at every door for programs with an ingest token, and the whole body on signed routes: what
+// is stored is read back from the engines, and the answer names the record.
 import { randomUUID } from "node:crypto";
 import { Client, credentials, Metadata } from "@grpc/grpc-js";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -9,6 +9,7 @@ import { encodePush, type PushStream } from "../../backend/ingest/loki/push.fixt
 import { encodeWrite, type TestSeries } from "../../backend/ingest/remote-write/write-request.fixture.ts";
 import { compressSnappy } from "../../backend/ingest/snappy.fixture.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
+import { sign } from "../../common/protocol/signature.ts";
 import { call, eventually, freePorts } from "../fixtures/processes.ts";
 
 const GOOD = 999;
@@ -22,10 +23,12 @@ const client = new Client(`127.0.0.1:${grpcPort}`, credentials.createInsecure())
 const nowMs = Date.now() - 60_000;
 let bearer = "";
 let token = "";
+let apiKey = "";
 
 beforeAll(async () => {
   bearer = await backend.operator();
   token = (await call("POST", `${backend.apiUrl}/api/ingest-tokens`, { bearer, body: { name: "bad" } })).json.token;
+  apiKey = (await call("POST", `${backend.apiUrl}/api/keys`, { bearer, body: { name: "bad" } })).json.api_key;
 });
 afterAll(() => client.close());
 
@@ -37,6 +40,13 @@ interface Sent {
 async function post(path: string, contentType: string, body: Uint8Array): Promise<Sent> {
   const headers = { "x-api-key": token, "content-type": contentType };
   return await call("POST", `${backend.apiUrl}${path}`, { body, headers });
+}
+
+const SIGNED = { logs: "/ingest/logs/otlp", traces: "/ingest/traces", metrics: "/ingest" } as const;
+
+async function postSigned(signal: keyof typeof SIGNED, contentType: string, body: Uint8Array): Promise<Sent> {
+  const headers = { ...sign(apiKey, "POST", SIGNED[signal], Date.now() / 1000), "content-type": contentType };
+  return await call("POST", `${backend.apiUrl}${SIGNED[signal]}`, { body, headers });
 }
 
 const SERVICES = { logs: "logs.v1.LogsService", traces: "trace.v1.TraceService", metrics: "metrics.v1.MetricsService" };
@@ -66,11 +76,14 @@ async function countRows(path: string): Promise<number> {
   return count;
 }
 
-async function expectSeries(job: string, count: number): Promise<void> {
+/** Their number; undefined if there are none. */
+async function seriesOf(job: string): Promise<unknown> {
   const path = `/query/prometheus/api/v1/query?query=${encodeURIComponent(`count({job="${job}"})`)}`;
-  const stored = async (): Promise<unknown> =>
-    (await call("GET", `${backend.apiUrl}${path}`, { bearer })).json?.data?.result?.[0]?.value?.[1];
-  await eventually(`${count} series of ${job}`, async () => (await stored()) === String(count));
+  return (await call("GET", `${backend.apiUrl}${path}`, { bearer })).json?.data?.result?.[0]?.value?.[1];
+}
+
+async function expectSeries(job: string, count: number): Promise<void> {
+  await eventually(`${count} series of ${job}`, async () => (await seriesOf(job)) === String(count));
 }
 
 const attribute = (key: string, stringValue: string) => ({ key, value: { stringValue } });
@@ -92,6 +105,11 @@ function otlpDocument(signal: "logs" | "traces" | "metrics", service: string, re
   }[signal] as [string, string, string];
   return { [resources]: [{ resource: { attributes: [attribute("service.name", service)] }, [scopes]: [{ [list]: records }] }] };
 }
+
+const gauge = (index: number, point: object = {}) => ({
+  name: "bad_record",
+  gauge: { dataPoints: [{ timeUnixNano: timeOf(0), asDouble: index, attributes: [attribute("n", String(index))], ...point }] },
+});
 
 const OTLP = (["logs", "traces"] as const).flatMap((signal) =>
   BAD_RECORDS[signal].flatMap((bad) =>
@@ -121,10 +139,61 @@ test.each(OTLP)("$signal, $way: $name", async ({ signal, way, fields, named, isK
   expect(await countRows(`${path}${service}&limit=500`)).toBe(isKept ? GOOD + 1 : GOOD);
 });
 
-const gauge = (index: number, point: object = {}) => ({
-  name: "bad_record",
-  gauge: { dataPoints: [{ timeUnixNano: timeOf(0), asDouble: index, attributes: [attribute("n", String(index))], ...point }] },
+const SIGNED_OTLP = OTLP.filter(({ way }) => way !== "gRPC");
+test.each(SIGNED_OTLP)("signed $signal, $way: $name costs the body", async ({ signal, way, fields, named }) => {
+  const service = randomUUID();
+  const records = withBad((index) => otlpRecord(signal, index), otlpRecord(signal, BAD_AT, fields));
+  const document = otlpDocument(signal, service, records);
+  const isJson = way === "JSON";
+  const answer = await postSigned(signal, isJson ? JSON_TYPE : PROTOBUF, isJson ? jsonBody(document) : protobufBody(signal, document));
+  // JSON that is not UTF-8 is not JSON.
+  const text = isJson && named.includes("UTF-8") ? "the body is not UTF-8" : `[${BAD_AT}]${named}`;
+  expect([answer.status, answer.text]).toEqual([400, expect.stringContaining(text)]);
+  expect(await countRows(`${signal === "logs" ? "/query/logs?source=" : "/query/traces?service="}${service}&limit=500`)).toBe(0);
 });
+
+test.each(["logs", "traces"] as const)("signed %s: a document becomes the same rows in JSON and in protobuf", async (signal) => {
+  const rowsOf = async (contentType: string, service: string): Promise<unknown[]> => {
+    const records = Array.from({ length: 100 }, (_, index) => otlpRecord(signal, index, { attributes: [attribute("n", `${index}`)] }));
+    // Two bodies that are joined are one body.
+    const halves = [records.slice(0, 50), records.slice(50)].map((half) => otlpDocument(signal, service, half));
+    const body =
+      contentType === PROTOBUF
+        ? Buffer.concat(halves.map((half) => protobufBody(signal, half)))
+        : jsonBody(otlpDocument(signal, service, records));
+    expect(await postSigned(signal, contentType, body)).toMatchObject({ status: 204 });
+    const path = signal === "logs" ? "/query/logs?source=" : "/query/traces?service=";
+    return (await call("GET", `${backend.apiUrl}${path}${service}&limit=500`, { bearer })).json;
+  };
+  const [json, protobuf] = [randomUUID(), randomUUID()];
+  const expected = await rowsOf(JSON_TYPE, json);
+  expect(expected).toHaveLength(100);
+  const rows = JSON.stringify(await rowsOf(PROTOBUF, protobuf)).replaceAll(protobuf, json);
+  expect(JSON.parse(rows)).toEqual(expected);
+});
+
+test("signed metrics in protobuf: the series of a good body, and nothing of a body with a bad point", async () => {
+  const [good, bad] = [randomUUID(), randomUUID()];
+  const bodyOf = (job: string): Buffer =>
+    encodeProtobuf(
+      "metrics",
+      otlpDocument(
+        "metrics",
+        job,
+        [0, 1, 2].map((index) => gauge(index)),
+      ),
+    );
+  const cutPoint = bytesField(2, Buffer.concat([bytesField(1, Buffer.from("cut")), bytesField(5, bytesField(1, Buffer.from([0x3a, 9])))]));
+  const answer = await postSigned("metrics", PROTOBUF, Buffer.concat([bodyOf(bad), bytesField(1, bytesField(2, cutPoint))]));
+  expect(answer).toMatchObject({
+    status: 400,
+    text: expect.stringMatching(/"invalid_payload".*resourceMetrics\[1\]\.scopeMetrics\[0\]\.metrics\[0\]\.dataPoints\[0\]: /),
+  });
+  expect(await postSigned("metrics", PROTOBUF, bodyOf(good))).toMatchObject({ status: 204 });
+  await expectSeries(good, 3);
+  expect(await seriesOf(bad)).toBeUndefined();
+});
+
 test.each<[string, unknown, string]>([
   ["a metric that is none", 5, `metrics[${BAD_AT}]: must be an object`],
   ["attributes that are no list", gauge(BAD_AT, { attributes: {} }), `metrics[${BAD_AT}].dataPoints[0]: attributes must be a list`],

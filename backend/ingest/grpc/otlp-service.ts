@@ -38,7 +38,7 @@ function exportMethod(signal: TokenSignal, { handler, ingestTokens, ownMetrics, 
       if (encoding === "identity") throw new ApiError("malformed_body", "the message is compressed, but grpc-encoding does not say how");
       const declaredBytes = head?.byteLength ?? 0;
       const read = wholeMessage(handler.readStream({ request: stream, declaredBytes, encoding }), declaredBytes, stream);
-      const result = await handler.handle({ sender, signal, ingest: signals[signal], encoding: "protobuf", read });
+      const result = await handler.handle({ sender, signal, ingest: signals[signal], encoding: "protobuf", isTolerant: true, read });
       return successBody(signal, result, "protobuf") as Buffer;
     } catch (error) {
       ownMetrics.rejected(signal, error instanceof ApiError ? error.code : "internal");

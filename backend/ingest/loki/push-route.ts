@@ -28,7 +28,7 @@ export function lokiPushRoute(ingest: IngestSignal, { handler, ingestTokens }: T
     handler: async (request, reply) => {
       const encoding = encodingOf(request);
       const read = handler.readRequest(request, { isSnappy: encoding === "loki_protobuf" });
-      const result = await handler.handle({ sender: senderOf(request), signal: "logs", ingest, encoding, read });
+      const result = await handler.handle({ sender: senderOf(request), signal: "logs", ingest, encoding, isTolerant: true, read });
       refusePartial(result);
       return await reply.code(204).send();
     },

@@ -3,7 +3,7 @@
 import { decompressedBytes, type OtlpBodyEncoding, rowsBytes } from "./decode-body.ts";
 import type { OtlpDecoder } from "./otlp-decoder.ts";
 import type { IngestContext, IngestSignal } from "../ingest-handler.ts";
-import { noFaults, requireUsable } from "../record-faults.ts";
+import { noFaults, requireNoFaults, requireUsable } from "../record-faults.ts";
 import { createIds } from "./ids.ts";
 import type { OtlpBatch, OtlpSignal } from "./decoded-rows.ts";
 
@@ -29,7 +29,7 @@ export function createOtlpIngest({ signal, decoder, store, retentionDays }: Otlp
     // Counts as memory of the request, and as its cost if it is rejected.
     reservation?.add(bytes - body.byteLength);
     const firstId = nextId(receivedAtMs, encoding === undefined ? bytes : bytes * 1.5);
-    // Signed routes accept only JSON.
+    // The slow path of JSON refuses a body at its first fault; all other formats are decoded to the end.
     const faults = isTolerant || encoding !== undefined ? noFaults() : undefined;
     const context = { orgId, hostId, node, receivedAtMs, firstId, retentionDays: retentionDays(orgId), faults };
     using rowsReservation = decoder.open(orgId);
@@ -37,7 +37,8 @@ export function createOtlpIngest({ signal, decoder, store, retentionDays }: Otlp
     const decoded = decoding instanceof Promise ? await decoding : decoding;
     const { accepted, dropped, faults: found } = decoded;
     const result = { accepted, dropped, storedBytes: rowsBytes(decoded), ...(found && { faults: found }) };
-    requireUsable(result);
+    if (isTolerant) requireUsable(result);
+    else requireNoFaults(found);
     if (accepted > 0) await store.insert({ ...decoded, orgId, hostId });
     return result;
   };

@@ -8,35 +8,13 @@ import { encodeProtobuf } from "../../../backend/ingest/otlp/protobuf/encode.fix
 import { type TestSeries, writeBody } from "../../../backend/ingest/remote-write/write-request.fixture.ts";
 import { call } from "../../fixtures/processes.ts";
 import type { Case, Row } from "./case.ts";
-import { logsBody, spansBody } from "./telemetry-rows.ts";
+import { BODIES, metricsBody } from "./telemetry-rows.ts";
 import { backend, blue, ingestToken, made } from "./tenants.ts";
 
 const SIGNALS = ["logs", "traces", "metrics"] as const;
 type Signal = (typeof SIGNALS)[number];
 const PROTOBUF = { "content-type": "application/x-protobuf" };
 const JSON_TYPE = { "content-type": "application/json; charset=utf-8" };
-
-const metricsBody = (aggregationTemporality = 2): object => ({
-  resourceMetrics: [
-    {
-      scopeMetrics: [
-        {
-          metrics: [
-            {
-              name: "otlp_matrix",
-              sum: { aggregationTemporality, isMonotonic: true, dataPoints: [{ timeUnixNano: `${Date.now()}000000`, asInt: "7" }] },
-            },
-          ],
-        },
-      ],
-    },
-  ],
-});
-const BODIES: Readonly<Record<Signal, () => object>> = {
-  logs: () => logsBody("otlp"),
-  traces: () => spansBody(),
-  metrics: () => metricsBody(),
-};
 
 interface Sent {
   readonly body?: string | Uint8Array;

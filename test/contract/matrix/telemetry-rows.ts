@@ -1,6 +1,7 @@
 // The rows of ingest and of queries.
 import { gzipSync, zstdCompressSync } from "node:zlib";
 import { expect } from "vitest";
+import { bytesField, encodeProtobuf } from "../../../backend/ingest/otlp/protobuf/encode.fixture.ts";
 import { sign } from "../../../common/protocol/signature.ts";
 import { call } from "../../fixtures/processes.ts";
 import { answers, asUser, type Case, found, invalidQuery, type Row, row } from "./case.ts";
@@ -23,6 +24,29 @@ export const spansBody = (service = "matrix"): object => ({
     },
   ],
 });
+
+export const metricsBody = (aggregationTemporality = 2): object => ({
+  resourceMetrics: [
+    {
+      scopeMetrics: [
+        {
+          metrics: [
+            {
+              name: "otlp_matrix",
+              sum: { aggregationTemporality, isMonotonic: true, dataPoints: [{ timeUnixNano: nowNs(), asInt: "7" }] },
+            },
+          ],
+        },
+      ],
+    },
+  ],
+});
+type Signal = "logs" | "traces" | "metrics";
+export const BODIES: Readonly<Record<Signal, () => object>> = {
+  logs: () => logsBody("otlp"),
+  traces: () => spansBody(),
+  metrics: () => metricsBody(),
+};
 
 const FORM = { "content-type": "application/x-www-form-urlencoded" };
 const formCase = (query: string, path?: string): Case =>
@@ -48,7 +72,27 @@ const signedCase = (
     error,
   );
 
-function ingestCases(path: string, good: () => string, malformed: string, malformedCode: string): Case[] {
+const PROTOBUF = { "content-type": "application/x-protobuf" };
+
+function protobufCases(path: string, signal: Signal): Case[] {
+  const sent = (name: string, body: Uint8Array, status: number, error?: string, headers = {}): Case =>
+    signedCase(`protobuf: ${name}`, path, body, status, error, { ...PROTOBUF, ...headers });
+  const good = (): Buffer<ArrayBuffer> => encodeProtobuf(signal, BODIES[signal]());
+  // A resource, a scope, and a record with a field that ends after the body.
+  const badRecord = bytesField(1, bytesField(2, bytesField(2, Buffer.from([0x0a, 0x7f]))));
+  return [
+    sent("a good body", good(), 204),
+    sent("gzip", gzipSync(good()), 204, undefined, { "content-encoding": "gzip" }),
+    sent("zstd", zstdCompressSync(good()), 204, undefined, { "content-encoding": "zstd" }),
+    sent("two bodies joined", Buffer.concat([good(), good()]), 204),
+    sent("no record", Buffer.from([0x0a, 0x00]), 204),
+    sent("an invalid record", Buffer.concat([good(), badRecord]), 400, "invalid_payload"),
+    sent("a malformed body", Buffer.from([0x0a, 0x7f]), 400, "malformed_body"),
+    sent("more than 32 MiB", Buffer.alloc(32 * 1024 * 1024 + 1, 0x0a), 413, "body_too_large"),
+  ];
+}
+
+function ingestCases(path: string, signal: Signal, good: () => string, malformed: string, malformedCode: string): Case[] {
   const huge = Buffer.alloc(32 * 1024 * 1024 + 1, 0x20);
   return [
     signedCase("a good body", path, good(), 204),
@@ -60,7 +104,8 @@ function ingestCases(path: string, good: () => string, malformed: string, malfor
     signedCase("an unknown encoding", path, good(), 415, "unsupported_encoding", { "content-encoding": "br" }),
     signedCase("broken gzip", path, "not gzip", 400, "malformed_body", { "content-encoding": "gzip" }),
     signedCase("a malformed body", path, malformed, 400, malformedCode),
-    signedCase("protobuf", path, Buffer.from([0x0a, 0x02, 0x12, 0x00, 0x01]), 400, "invalid_payload"),
+    signedCase("protobuf without its content type", path, Buffer.from([0x0a, 0x02, 0x12, 0x00, 0x01]), 400, "invalid_payload"),
+    ...protobufCases(path, signal),
     signedCase("more than 32 MiB", path, huge, 413, "body_too_large"),
     signedCase("more than 32 MiB decompressed", path, gzipSync(huge), 413, "body_too_large", { "content-encoding": "gzip" }),
   ];
@@ -96,7 +141,8 @@ export const TELEMETRY_ROWS: Row[] = [
     "POST",
     "/ingest",
     "signed",
-    () => ingestCases("/ingest", () => `matrix_metric{a="b"} 1 ${Date.now()}\n`, "ok 1\nnot exposition text {\n", "invalid_payload"),
+    () =>
+      ingestCases("/ingest", "metrics", () => `matrix_metric{a="b"} 1 ${Date.now()}\n`, "ok 1\nnot exposition text {\n", "invalid_payload"),
     { kinds: ["cluster", "host", "direct"] },
   ),
   row(
@@ -104,7 +150,7 @@ export const TELEMETRY_ROWS: Row[] = [
     "/ingest/traces",
     "signed",
     () => [
-      ...ingestCases("/ingest/traces", () => JSON.stringify(spansBody()), "{", "malformed_body"),
+      ...ingestCases("/ingest/traces", "traces", () => JSON.stringify(spansBody()), "{", "malformed_body"),
       signedCase("zero records", "/ingest/traces", "{}", 204),
       signedCase(
         "a mistyped field",
@@ -121,7 +167,7 @@ export const TELEMETRY_ROWS: Row[] = [
     "/ingest/logs/otlp",
     "signed",
     () => [
-      ...ingestCases("/ingest/logs/otlp", () => JSON.stringify(logsBody("matrix")), "[]]", "malformed_body"),
+      ...ingestCases("/ingest/logs/otlp", "logs", () => JSON.stringify(logsBody("matrix")), "[]]", "malformed_body"),
       signedCase("zero records", "/ingest/logs/otlp", '{"resourceLogs":[]}', 204),
       signedCase("a mistyped field", "/ingest/logs/otlp", '{"resourceLogs":{}}', 400, "invalid_payload"),
     ],

@@ -78,7 +78,8 @@ function openHandler(exposition: IngestSignal) {
   const handler = new IngestHandler({ ownMetrics, memoryBytes: 128 * KIB * KIB, limitsOf, draining: () => false });
   const ingest = createOtlpMetricsIngest(threads, exposition, async () => ({ stored: 0, dropped: {} }));
   const sender = { orgId: "org", hostId: "host", node: "node", keyId: "key", kind: "direct", createdAt: new Date() } as const;
-  const take = async (body: Buffer): Promise<IngestResult> => await handler.handle({ sender, signal: "metrics", ingest, read: () => body });
+  const take = async (body: Buffer, isTolerant = true): Promise<IngestResult> =>
+    await handler.handle({ sender, signal: "metrics", ingest, isTolerant, read: () => body });
   return { handler, take };
 }
 
@@ -100,8 +101,13 @@ test("stores the good points of a body with an invalid list, and names the other
   const { take } = openHandler(async () => ({ accepted: ++stored, dropped: {} }));
   const bad = { name: "bad", sum: { aggregationTemporality: 1, dataPoints: { length: "x" } } };
   const good = { name: "good", gauge: { dataPoints: [{ asInt: "1" }] } };
-  const body = Buffer.from(JSON.stringify({ resourceMetrics: [{ scopeMetrics: [{ metrics: [good, bad] }] }] }));
-  expect(await take(body)).toMatchObject({
+  const body = JSON.stringify({ resourceMetrics: [{ scopeMetrics: [{ metrics: [good, bad] }] }] });
+  await expect(take(Buffer.from(body), false)).rejects.toMatchObject({
+    code: "invalid_payload",
+    message: expect.stringContaining("metrics[1]"),
+  });
+  expect(stored).toBe(0);
+  expect(await take(Buffer.from(body))).toMatchObject({
     accepted: 1,
     dropped: { invalid_record: 1 },
     faults: { first: ["resourceMetrics[0].scopeMetrics[0].metrics[1]: dataPoints must be a list"] },

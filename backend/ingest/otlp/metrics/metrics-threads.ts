@@ -10,7 +10,7 @@ import type { IngestSignal } from "../../ingest-handler.ts";
 import { type JobError, ThreadPool, toApiError } from "../thread-pool.ts";
 import { addExemplars, type ExemplarIngest, addCounts } from "../../remote-write/exemplar-ingest.ts";
 import { checkFast, type CheckedWrite, checkWrite, type WriteTask } from "../../remote-write/check-write.ts";
-import { requireUsable } from "../../record-faults.ts";
+import { requireNoFaults, requireUsable } from "../../record-faults.ts";
 import { snappyLength } from "../../snappy.ts";
 import { type ConvertedMetrics, convertMetrics, type MetricsTask } from "./convert-metrics.ts";
 
@@ -48,11 +48,12 @@ export function createOtlpMetricsIngest(
   exposition: IngestSignal,
   storeExemplars: ExemplarIngest,
 ): IngestSignal {
-  return async (sender, body, { encoding, receivedAt, reservation }) =>
+  return async (sender, body, { encoding, receivedAt, isTolerant, reservation }) =>
     await threads.convert(
       sender.orgId,
       { body, ...(encoding === "protobuf" && { encoding }) },
       async ({ texts, dropped, faults, exemplars }) => {
+        if (!isTolerant) requireNoFaults(faults);
         reservation?.add(texts.reduce((sum, { byteLength }) => sum + byteLength, 0));
         const total = { accepted: 0, dropped, storedBytes: 0, activeSeries: 0 };
         for (const text of texts) {
