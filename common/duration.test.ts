@@ -13,18 +13,18 @@ test.each([
   ["1w", 604_800_000],
   ["1y", 31_536_000_000],
   ["1y2w3d4h5m6s7ms", 31_536_000_000 + 2 * 604_800_000 + 3 * 86_400_000 + 4 * 3_600_000 + 5 * 60_000 + 6007],
-])("%s is a duration", (text, ms) => {
+])("accepts %s", (text, ms) => {
   expect(durationMs(text)).toBe(ms);
 });
 
 test.each(["", "5", "1.5h", "30m1h", "1h1h", "-5m", "5 m", " 5m", "5m ", "5M", "m", "1h30", "5m\n", "1e3s", "1234567890123456s"])(
-  "%j is no duration",
+  "rejects %j",
   (text) => {
     expect(durationMs(text)).toBeUndefined();
   },
 );
 
-test("bounds are inclusive, and the sentence names them in the units of its reader", () => {
+test("limits are inclusive, and the message contains them in the reader's units", () => {
   const bounds = { minMs: 1000, maxMs: 86_400_000 };
   expect(["1s", "1d", "24h", "999ms", "1d1ms", "nonsense"].map((text) => durationWithin(text, bounds))).toEqual([
     1000,
@@ -41,13 +41,13 @@ test("bounds are inclusive, and the sentence names them in the units of its read
 });
 
 test.each([0, 1, 999, 1000, 90_000, 5_400_000, 86_400_000, 31_622_400_000, 123_456_789])(
-  "%d ms written and read again is the same",
+  "formats %d ms so that it parses as the same",
   (ms) => {
     expect(durationMs(formatDuration(ms))).toBe(ms);
   },
 );
 
-test("an expression also takes fractions, any order, capitals, steps and bare seconds", () => {
+test("an expression also accepts fractions, any order, capitals, steps and bare seconds", () => {
   const step = 15_000;
   expect(
     ["5m", "1.5h", "1h30m", "30m1h", "5M", "2i", "1m1i", "90", "1e3", ".5", "2.", " 5m ", "$__interval", "0"].map((text) =>

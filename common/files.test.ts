@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { temporaryFolder } from "../test/fixtures/processes.ts";
 import { folderSynced, renameDurably, syncFolder, writeDurably, makeFolder, isExecutable } from "./files.ts";
 
-test("a file is made with its mode, and replaced by another with its own, whatever a killed process left", () => {
+test("creates a file with its mode, and replaces another with its own, despite drafts of a killed process", () => {
   using folder = temporaryFolder();
   const file = join(folder.path, "key");
   writeDurably(file, "one");
@@ -17,7 +17,7 @@ test("a file is made with its mode, and replaced by another with its own, whatev
   expect(readdirSync(folder.path)).toEqual(["key"]);
 });
 
-test("a draft that is a second name of another file leaves that one as it is", () => {
+test("does not change another file that has a draft as a second link", () => {
   using folder = temporaryFolder();
   const file = join(folder.path, "config");
   writeFileSync(join(folder.path, "last-good"), "good");
@@ -26,7 +26,7 @@ test("a draft that is a second name of another file leaves that one as it is", (
   expect([readFileSync(join(folder.path, "last-good"), "utf8"), readFileSync(file, "utf8")]).toEqual(["good", "next"]);
 });
 
-test("what cannot be written leaves no draft", () => {
+test("leaves no draft if a write fails", () => {
   using folder = temporaryFolder();
   const file = join(folder.path, "taken");
   mkdirSync(file);
@@ -34,14 +34,14 @@ test("what cannot be written leaves no draft", () => {
   expect(readdirSync(folder.path)).toEqual(["taken"]);
 });
 
-test("a file gets another name", () => {
+test("renames a file", () => {
   using folder = temporaryFolder();
   writeDurably(join(folder.path, "candidate"), "checked");
   renameDurably(join(folder.path, "candidate"), join(folder.path, "config"));
   expect(readdirSync(folder.path)).toEqual(["config"]);
 });
 
-test("a folder that cannot be synced is passed by, one that is not there is not", async () => {
+test("ignores a folder that cannot be synced, but not one that does not exist", async () => {
   using folder = temporaryFolder();
   const none = join(folder.path, "none");
   expect(() => syncFolder("/proc/self")).not.toThrow();
@@ -50,7 +50,7 @@ test("a folder that cannot be synced is passed by, one that is not there is not"
   await expect(folderSynced(none)).rejects.toThrow("ENOENT");
 });
 
-test("all that is missing is made with the mode, and what is there is kept", () => {
+test("creates all missing folders with the mode, and keeps existing ones", () => {
   using folder = temporaryFolder();
   makeFolder(join(folder.path, "a", "b"), 0o700);
   expect(statSync(join(folder.path, "a", "b")).mode & 0o777).toBe(0o700);
@@ -58,7 +58,7 @@ test("all that is missing is made with the mode, and what is there is kept", () 
   expect(statSync(join(folder.path, "a", "b")).mode & 0o777).toBe(0o700);
 });
 
-test("where nothing can be made it throws, also where the parent is there and says it is not", () => {
+test("throws if no folder can be created, even if the parent exists and the system reports that it does not", () => {
   expect(() => makeFolder("/proc/atherops/config", 0o700)).toThrow("ENOENT");
   using folder = temporaryFolder();
   const file = join(folder.path, "file");

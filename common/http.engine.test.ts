@@ -10,7 +10,7 @@ import { ask, createServer } from "./http.ts";
 const ROOT = join(import.meta.dirname, "..");
 
 test.each(["backend/serve.ts", "backend/ingest/otlp/otlp-decoder-worker.ts", "agent/commands/run.ts", "agent/proxy/server.ts"])(
-  "%s and all that it imports leave Node's own copy of undici where it is: 14 MB and 40 ms of each process",
+  "%s and its imports do not load Node's own copy of undici: 14 MB and 40 ms of each process",
   async (file) => {
     const program = `await import(${JSON.stringify(join(ROOT, file))}); console.log(JSON.stringify(process.moduleLoadList)); process.exit(0);`;
     const { stdout } = await promisify(execFile)(process.execPath, ["--input-type=module", "-e", program], { cwd: ROOT });
@@ -33,7 +33,7 @@ async function answering(listener: RequestListener): Promise<{ url: string } & D
   };
 }
 
-test("ask answers the status and the whole text, and sends the headers that it was given", async () => {
+test("ask returns the status and the whole text, and sends the given headers", async () => {
   using server = await answering((request, response) => response.writeHead(503).end(`${request.headers.authorization}, ${request.url}`));
   const signal = AbortSignal.timeout(5000);
   expect(await ask(`${server.url}/x?y=1`, { signal, headers: { authorization: "me" } })).toEqual({
@@ -43,7 +43,7 @@ test("ask answers the status and the whole text, and sends the headers that it w
   });
 });
 
-test("ask rejects when no process listens, when the answer breaks off, and with the signal's reason when it takes too long", async () => {
+test("ask rejects if no process listens, if the response is truncated, and with the signal's reason on a timeout", async () => {
   const never = new AbortController().signal;
   const { url } = await answering(() => undefined).then((server) => {
     using closed = server;

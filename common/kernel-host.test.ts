@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { LazyKernel, startKernel } from "./kernel-host.ts";
 
-test("a kernel is made when it is first asked for, and once", () => {
+test("creates a kernel at its first use, once", () => {
   let made = 0;
   const kernel = new LazyKernel(() => ({ made: ++made }));
   expect(made).toBe(0);
@@ -10,7 +10,7 @@ test("a kernel is made when it is first asked for, and once", () => {
   expect(kernel.problem).toBeUndefined();
 });
 
-test("a missing one is tried once, and reports why", () => {
+test("tries a missing kernel once, and reports why", () => {
   let tried = 0;
   const kernel = new LazyKernel(() => {
     tried += 1;
@@ -20,7 +20,7 @@ test("a missing one is tried once, and reports why", () => {
   expect(kernel.problem).toEqual(new Error("no SIMD"));
 });
 
-test("a module that is none is refused, and one of other sources with what it lacks", () => {
+test("rejects an invalid module, and one of other sources with what it lacks", () => {
   const empty = Buffer.from([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0]);
   expect(() => startKernel(Buffer.from("no module"), [], {})).toThrow("WebAssembly.Module()");
   expect(() => startKernel<{ read(): void }>(empty, ["read"], {})).toThrow("the kernel was compiled of other sources: it has no read");

@@ -23,7 +23,7 @@ function loopOf(steps: (() => Promise<number | undefined>)[], rest: Partial<Cons
   return { loop, taken: () => taken };
 }
 
-test("a step is taken again after the time that it asked for", async () => {
+test("repeats a step after the time that it returned", async () => {
   const { loop, taken } = loopOf([() => Promise.resolve(100), () => Promise.resolve(1000)]);
   await vi.advanceTimersByTimeAsync(0);
   expect(taken()).toBe(1);
@@ -36,7 +36,7 @@ test("a step is taken again after the time that it asked for", async () => {
   await loop[Symbol.asyncDispose]();
 });
 
-test("the first step can wait, too", async () => {
+test("can delay the first step", async () => {
   const { loop, taken } = loopOf([() => Promise.resolve(50)], { firstAfterMs: 50 });
   await vi.advanceTimersByTimeAsync(49);
   expect(taken()).toBe(0);
@@ -45,7 +45,7 @@ test("the first step can wait, too", async () => {
   await loop[Symbol.asyncDispose]();
 });
 
-test("a step that asks for no time is taken again when woken, and only then", async () => {
+test("repeats a step that returned no time only when it is woken", async () => {
   const { loop, taken } = loopOf([() => Promise.resolve(undefined)]);
   await vi.advanceTimersByTimeAsync(1e9);
   expect(taken()).toBe(1);
@@ -55,7 +55,7 @@ test("a step that asks for no time is taken again when woken, and only then", as
   await loop[Symbol.asyncDispose]();
 });
 
-test("a wake-up in the middle of a step is not lost, several are one", async () => {
+test("keeps a wake-up during a step, and merges several", async () => {
   const inStep = Promise.withResolvers<undefined>();
   const { loop, taken } = loopOf([() => inStep.promise, () => Promise.resolve(undefined)]);
   await vi.advanceTimersByTimeAsync(0);
@@ -67,7 +67,7 @@ test("a wake-up in the middle of a step is not lost, several are one", async () 
   await loop[Symbol.asyncDispose]();
 });
 
-test("failures in a row double the time between attempts up to the most; a success starts over", async () => {
+test("doubles the time between attempts after failures up to the limit, and resets it after a success", async () => {
   const at: number[] = [];
   const began = Date.now();
   const fails = (): Promise<never> => {
@@ -90,7 +90,7 @@ test("failures in a row double the time between attempts up to the most; a succe
   await loop[Symbol.asyncDispose]();
 });
 
-test("what a server asks to wait is waited, but no longer than the longest backoff", async () => {
+test("honours a server's Retry-After up to the longest backoff", async () => {
   for (const [askedMs, waitedMs] of [
     [250, 250],
     [10, 100],
@@ -114,7 +114,7 @@ test("a wake-up ends a backoff", async () => {
   await loop[Symbol.asyncDispose]();
 });
 
-test("disposing ends the sleep and waits for the step that runs; no failure is reported then", async () => {
+test("disposing ends the sleep and waits for the running step, whose failure is not reported", async () => {
   const sleeping = loopOf([() => Promise.resolve(undefined)]);
   await vi.advanceTimersByTimeAsync(0);
   await sleeping.loop[Symbol.asyncDispose]();
@@ -134,7 +134,7 @@ test("disposing ends the sleep and waits for the step that runs; no failure is r
   expect([isOver, failed.mock.calls.length, vi.getTimerCount()]).toEqual([true, 0, 0]);
 });
 
-test("a signal from outside stops it, also before the first step", async () => {
+test("an external signal stops it, also before the first step", async () => {
   const stop = new AbortController();
   const { loop, taken } = loopOf([() => Promise.resolve(undefined)], { signal: stop.signal });
   await vi.advanceTimersByTimeAsync(0);
@@ -145,7 +145,7 @@ test("a signal from outside stops it, also before the first step", async () => {
   expect([taken(), late.taken()]).toEqual([1, 0]);
 });
 
-test("a wake-up before the wait counts, and for one wait", async () => {
+test("a wake-up before the wait counts for one wait", async () => {
   const wakeup = new Wakeup();
   wakeup.wake();
   await wakeup.wait(undefined);
@@ -158,7 +158,7 @@ test("a wake-up before the wait counts, and for one wait", async () => {
   expect(isOver).toBe(true);
 });
 
-test("times beyond the longest timer wait as long as a timer can", async () => {
+test("a time beyond the longest timer waits as long as a timer can", async () => {
   let isOver = false;
   const stop = new AbortController();
   const waiting = pause(1e12, stop.signal).then(() => (isOver = true));
@@ -168,13 +168,13 @@ test("times beyond the longest timer wait as long as a timer can", async () => {
   await waiting;
 });
 
-test("jitter never goes beyond the most, and spreads around an interval", () => {
+test("jitter never exceeds the limit, and varies around an interval", () => {
   expect([1, 2, 3, 10].map((failures) => backoffOf(failures, [1000, 30_000], () => 0))).toEqual([500, 1000, 2000, 15_000]);
   expect([1, 2, 3, 2000].map((failures) => backoffOf(failures, [1000, 30_000], () => 1))).toEqual([1000, 2000, 4000, 30_000]);
   expect([spread(1000, () => 0), spread(1000, () => 1)].map(Math.round)).toEqual([900, 1100]);
 });
 
-test("what is polled is asked at once and then every so often, until it is so or no caller waits any more", async () => {
+test("polls immediately and then at the interval, until the condition holds or no caller waits any more", async () => {
   const answers = [false, false, true];
   const asked: number[] = [];
   const isSo = (): boolean => (asked.push(Date.now() - startMs), answers[asked.length - 1] ?? false);

@@ -25,7 +25,7 @@ test.each([
   { token: 5, secret: true, password: null, tokens: [1, 2] },
   { token: { name: "credentials" }, secret: [], authorization: ["x"] },
   [{ secret: 1 }],
-])("a line that is JSON stays JSON, and a value that cannot be a secret stays: %j", (value) => {
+])("keeps a JSON line valid, and a value that cannot be a secret: %j", (value) => {
   const masked = maskSecrets(JSON.stringify(value));
   expect(() => void JSON.parse(masked)).not.toThrow();
   expect(masked).not.toMatch(/hunter22|u:p/);
@@ -35,7 +35,7 @@ test.each([
   "opened storage in 0.01 seconds; tokens 5",
   "the backend refuses the install token (unknown, expired or used)",
   "GET https://telemetry.example:8443/api: 503, mail admin@example.org",
-])("leaves alone: %s", (text) => {
+])("does not mask %s", (text) => {
   expect(maskSecrets(text)).toBe(text);
 });
 
@@ -44,7 +44,7 @@ test.each([
   ["dots next to a beginning", `eyJ ${".".repeat(200_000)}`],
   ["names without a value", "secret   ".repeat(40_000)],
   ["beginnings of addresses", "a://b:".repeat(40_000)],
-])("a long line of %s is looked through in time, and stays", (_what, text) => {
+])("scans a long line of %s in time, and does not change it", (_what, text) => {
   // A pattern that starts again at each position would take minutes and block the process.
   expect(maskSecrets(text) === text).toBe(true);
 });

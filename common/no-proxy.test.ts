@@ -58,6 +58,6 @@ it.each([
   expect(isLoopback(host)).toBe(expected);
 });
 
-it("a host has no brackets of its own", () => {
+it("removes the brackets of a host", () => {
   expect(["[::1]", "::1", "a.example", ""].map(bareHost)).toEqual(["::1", "::1", "a.example", ""]);
 });

@@ -14,7 +14,7 @@ function outageOf(more: Partial<OutageOptions<string>> = {}) {
   return { outage, said, clock };
 }
 
-test("an outage is said when it begins and when it has ended, however often something fails in between", () => {
+test("an outage is logged at its start and at its end, however many failures are in between", () => {
   const { outage, said, clock } = outageOf();
   for (let failures = 0; failures < 100; failures++) {
     outage.failed("no route");
@@ -27,7 +27,7 @@ test("an outage is said when it begins and when it has ended, however often some
   expect([outage.sinceMs, outage.cause]).toEqual([undefined, undefined]);
 });
 
-test("success without an outage says nothing, and a new outage is said again", () => {
+test("logs no success without an outage, and logs a new outage again", () => {
   const { outage, said } = outageOf();
   outage.recovered();
   outage.failed("a");
@@ -36,7 +36,7 @@ test("success without an outage says nothing, and a new outage is said again", (
   expect(said).toEqual(["began: a (1, 0 s)", "recovered from a (1, 0 s, since 1000000)", "began: b (1, 0 s)"]);
 });
 
-test("another reason is said at once; it is the same outage still", () => {
+test("logs another reason immediately, as the same outage", () => {
   const { outage, said, clock } = outageOf();
   outage.failed("refused", "refused");
   clock.ms += 5000;
@@ -46,7 +46,7 @@ test("another reason is said at once; it is the same outage still", () => {
   expect([outage.sinceMs, outage.cause]).toEqual([1_000_000, "timed out"]);
 });
 
-test("how long it lasts is what it lasted, whatever the machine's clock is set to meanwhile", () => {
+test("logs the actual duration, even if the machine's clock is set", () => {
   const clock = { steadyMs: 5000 };
   const { outage, said, clock: wall } = outageOf({ remindEveryMs: 60_000, steadyMs: () => clock.steadyMs });
   expect(outage.lastsMs).toBeUndefined();
@@ -64,7 +64,7 @@ test("how long it lasts is what it lasted, whatever the machine's clock is set t
   expect(said).toEqual(["began: full (1, 0 s)", "still: full (3, 70 s)", "recovered from full (3, 70 s, since 1000000)"]);
 });
 
-test("a long one is reminded of at the first failure after each interval", () => {
+test("logs a reminder of a long outage at the first failure after each interval", () => {
   const { outage, said, clock } = outageOf({ remindEveryMs: 60_000 });
   outage.failed("full");
   for (const _ of Array.from({ length: 5 })) {

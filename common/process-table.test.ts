@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { expect, test } from "vitest";
 import { commandLineOf, processIds, startTimeOf } from "./process-table.ts";
 
-test("a process is named by its id and the time of its start, until it is gone", async () => {
+test("identifies a process by its id and start time, until it is gone", async () => {
   const script = "process.stdout.write('up'); setInterval(() => {}, 1000)";
   const child = spawn(process.execPath, ["-e", script, "ä b"], { stdio: ["ignore", "pipe", "ignore"] });
   const { pid = 0 } = child;

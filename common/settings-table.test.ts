@@ -23,7 +23,7 @@ function problemsOf(env: NodeJS.ProcessEnv, table: Table): string[] {
   }
 }
 
-test("all problems are reported at once, each with its variable and what is wanted", () => {
+test("reports all problems at once, each with its variable and the expected value", () => {
   const env = { FLAG: "yes", COUNT: "1.5", PORTS: "9", EVERY: "500ms", LEVEL: "loud", LISTEN: "here", FILE: "/nowhere/x" };
   const problems = problemsOf(env, {
     name: setting("NAME", text, { isRequired: true, description }),
@@ -60,13 +60,13 @@ const TABLE = {
   }),
 };
 
-test("a variable that is unset or empty has its default, that of the profile if there is one", () => {
+test("uses the default, or the profile's, for an unset or empty variable", () => {
   const read = (profile: string) => new SettingsReader({ EVERY: "", NAME: "" }, profile).readPlain(TABLE);
   expect(read("host")).toEqual({ everyMs: 5_400_000, name: undefined, list: [], listen: { host: "::1", port: 9090 } });
   expect(read("cluster").listen).toEqual({ host: "", port: 9090 });
 });
 
-test("secrets are read apart from what may be logged, and lower case wins where curl has it so", () => {
+test("separates secrets from settings that can be logged, and prefers lower case where curl does", () => {
   const reader = new SettingsReader({ PROXY: "http://a", proxy: "http://b", TOKEN: "t", LIST: "a, b" });
   expect(reader.readSecrets(TABLE)).toEqual({ proxy: "http://b", token: "t" });
   expect(Object.keys(reader.readPlain(TABLE))).toEqual(["everyMs", "name", "list", "listen"]);
@@ -87,7 +87,7 @@ Second
 `);
 });
 
-test("X_FILE reads X from a file without its last line break; both is a problem, and so is a missing file", () => {
+test("reads X from the file X_FILE without its last line break; rejects both together, and a missing file", () => {
   using folder = temporaryFolder();
   const path = join(folder.path, "token");
   writeFileSync(path, "secret\n");
@@ -99,7 +99,7 @@ test("X_FILE reads X from a file without its last line break; both is a problem,
   expect(problemsOf(missing, { token: setting("TOKEN", text, { mayBeGone: true, description }) })).toEqual([]);
 });
 
-test("a secret that is not in the environment is read from the folder for secrets; other settings and missing files are not", () => {
+test("reads a secret that is not in the environment from the folder for secrets, but no other settings", () => {
   using folder = temporaryFolder();
   for (const name of ["TOKEN", "NAME"]) writeFileSync(join(folder.path, name), "in the folder\n");
   const token = setting("TOKEN", text, { isSecret: true, description });

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { TimeSlices } from "./time-slices.ts";
 
-test("long work lets others run every 10 ms, and only its own time counts", async () => {
+test("long work yields every 10 ms, and counts only its own time", async () => {
   let nowMs = 0;
   const slices = new TimeSlices(() => nowMs);
   const order: string[] = [];

@@ -41,12 +41,12 @@ const RULES = FILES.flatMap((file) =>
     .map((rule) => [rule.alert, basename(dirname(file)), rule] as const),
 );
 
-test("vmalert takes every file", async () => {
+test("vmalert accepts every file", async () => {
   expect(FILES.map((file) => basename(dirname(file))).sort()).toEqual(["backend", "cluster-agent"]);
   await execa(await toolPath("vmalert"), ["-dryRun", ...FILES.map((file) => `-rule=${file}`)], { all: true });
 });
 
-test("each alert has a name of its own", () => {
+test("every alert has a unique name", () => {
   const names = RULES.map(([name]) => name);
   expect(names).toEqual([...new Set(names)]);
   expect(names.length).toBeGreaterThan(15);
@@ -55,12 +55,12 @@ test("each alert has a name of its own", () => {
 describe.each(RULES)("%s (%s)", (_name, _file, rule) => {
   const used = rule.expr.match(/\b(?:atherops|otelcol)_\w+/g) ?? [];
 
-  test("asks for metrics that exist", () => {
+  test("queries existing metrics", () => {
     expect(used.length).toBeGreaterThan(0);
     expect(used.filter((name) => !METRICS.has(name))).toEqual([]);
   });
 
-  test("names labels that its metrics have", () => {
+  test("uses labels that its metrics have", () => {
     const have = new Set([...used.flatMap((name) => METRICS.get(name) ?? []), ...TARGET]);
     const matched = [...rule.expr.matchAll(/[{,]\s*(\w+)\s*(?:=~|!~|!=|=)/g)].map(([, label]) => label);
     const grouped = [...rule.expr.matchAll(/\b(?:by|without|on)\s*\(([^)]*)\)/g)].flatMap(([, list = ""]) => list.split(/,\s*/));

@@ -28,7 +28,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 describe("bootstrap", () => {
-  it("installs what the lock file pins once, and again when the lock file changes", async () => {
+  it("installs the packages of the lock file once, and again after a change of it", async () => {
     script("console.log('ran', process.argv.slice(2).join(' '))");
     expect(await run("a", "b")).toMatchObject({
       code: 0,
@@ -41,14 +41,14 @@ describe("bootstrap", () => {
     expect(await run()).toMatchObject({ code: 0, stderr: expect.stringMatching(/installed in/) });
   });
 
-  it("installs once for two at the same time", async () => {
+  it("installs once for two concurrent runs", async () => {
     script("console.log('ran')");
     const both = await Promise.all([run(), run()]);
     expect(both.map((one) => one.code)).toEqual([0, 0]);
     expect(both.filter((one) => one.stderr.includes("installed in"))).toHaveLength(1);
   });
 
-  it("starts nothing and says so when the installation fails", async () => {
+  it("starts nothing and reports a failed installation", async () => {
     script("console.log('ran')");
     writeFileSync(join(folder, "package-lock.json"), "{");
     const { code, stdout, stderr } = await run();
@@ -57,7 +57,7 @@ describe("bootstrap", () => {
     expect(stderr).toMatch(/npm ci failed with .*the next run retries/);
   });
 
-  it("ends with the script's exit status", async () => {
+  it("exits with the script's exit status", async () => {
     script("process.exitCode = 7");
     expect(await run()).toMatchObject({ code: 7 });
   });
@@ -69,7 +69,7 @@ describe("bootstrap", () => {
     expect((await run()).stdout).toMatch(/true v(2[4-9]|[3-9]\d)\./);
   });
 
-  it("passes a signal on and waits for the script's own end", async () => {
+  it("forwards a signal and waits for the script's end", async () => {
     script("process.on('SIGTERM', () => { console.log('cleaned up'); process.exit(3); }); console.log('up'); setInterval(() => {}, 1000)");
     const child = start();
     const ended = result(child);

@@ -26,7 +26,7 @@ beforeAll(async () => {
   }
 });
 
-test("it is JavaScript with its maps, migrations and licences, and nothing of a test", () => {
+test("contains JavaScript with its maps, migrations and licences, and nothing of a test", () => {
   const files = readdirSync(to);
   expect(files).toEqual(
     expect.arrayContaining([
@@ -51,7 +51,7 @@ test("it is JavaScript with its maps, migrations and licences, and nothing of a 
   for (const name of EXTERNAL) expect(packages).not.toContainEqual(expect.stringMatching(`^${name}@`));
 });
 
-test("it is the same bytes wherever it is written to", async () => {
+test("is byte-identical in every output folder", async () => {
   const again = join(folder.path, "elsewhere");
   await bundleBackend(again);
   const files = readdirSync(to, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
@@ -62,7 +62,7 @@ test("it is the same bytes wherever it is written to", async () => {
   }
 });
 
-test("it starts with its engines, decodes on its threads, and stops in order", async () => {
+test("starts with its engines, decodes on its threads, and stops in order", async () => {
   const place = await backendPlace(folder.path);
   await using backend = new TestProcess([program, "serve"], place.env, place.logFile);
   await backend.ready(`${place.healthUrl}/readyz`);
@@ -88,7 +88,7 @@ test("it starts with its engines, decodes on its threads, and stops in order", a
   expect(await backend.end()).toBe(0);
 });
 
-test("a trace names the sources, also of code in a chunk", async () => {
+test("a stack trace names the sources, also of code in a chunk", async () => {
   const thrown = 'process.on = () => { throw new Error("no signals"); };';
   const run = promisify(execFile)(
     process.execPath,

@@ -21,7 +21,7 @@ describe.each(Object.entries(PROGRAMS))("%s", (program, [, name]) => {
   let packages: string[];
   beforeAll(async () => void (packages = await bundle(program as ProgramName, to)));
 
-  test("is the program, its map and the licences of all that is inside, and nothing else", () => {
+  test("contains the program, its map and the licences of its packages, and nothing else", () => {
     expect(readdirSync(to).sort()).toEqual(["LICENSES.txt", `${name}.js`, `${name}.js.map`]);
     const licences = readFileSync(join(to, "LICENSES.txt"), "utf8");
     expect(packages).toContainEqual(expect.stringMatching(/^commander@/));
@@ -29,17 +29,17 @@ describe.each(Object.entries(PROGRAMS))("%s", (program, [, name]) => {
     expect(licences).not.toContain("contains no licence text");
   });
 
-  test("has no test's file in it, and of undici not the index", () => {
+  test("contains no test file, and not the index of undici", () => {
     const { sources } = JSON.parse(readFileSync(join(to, `${name}.js.map`), "utf8")) as { sources: string[] };
     expect(sources.filter((file) => /\.(?:test|fixture)\.[jt]s$|(?:^|\/)tests?\/|undici\/index\.js$/.test(file))).toEqual([]);
   });
 
-  test("runs where there are no packages", async () => {
+  test("runs without installed packages", async () => {
     const { stdout } = await execa(process.execPath, [join(to, `${name}.js`), "--version"], { cwd: folder });
     expect(stdout).toBe(versionOf(ROOT));
   });
 
-  test("is the same bytes wherever it is written to, by the command of Dockerfile.agent too", async () => {
+  test("is byte-identical in every output folder, also by the command of Dockerfile.agent", async () => {
     const again = join(folder, "elsewhere", program);
     await execa(process.execPath, ["hack/bundle.ts", program, again], { cwd: ROOT });
     for (const file of readdirSync(to)) expect(readFileSync(join(again, file)).equals(readFileSync(join(to, file)))).toBe(true);
@@ -90,7 +90,7 @@ describe("the Kubernetes client", () => {
     return said;
   }
 
-  test("says and understands the same, call by call, without what the agent does not use of it", async () => {
+  test("sends and parses the same in each call, without the parts that the agent does not use", async () => {
     const to = join(folder, "client");
     await bundleFile("agent/kubernetes/api.ts", "client", to);
     const bundled = (await import(join(to, "client.js"))) as { KubernetesApi: typeof KubernetesApi };
@@ -102,7 +102,7 @@ describe("the Kubernetes client", () => {
   });
 });
 
-test("a trace names the file, the line and the column of the source", async () => {
+test("a stack trace names the file, the line and the column of the source", async () => {
   const file = join(folder, "host-agent", "atherops-otel-agent.js");
   // The first statement that the command `version` runs is a call of console.log.
   const program = `console.log = () => { throw new Error("no paper"); }; process.argv.splice(1, 0, "x"); await import(${JSON.stringify(file)});`;
@@ -114,7 +114,7 @@ test("a trace names the file, the line and the column of the source", async () =
   expect(run.stderr).not.toContain("atherops-otel-agent.js:");
 });
 
-test("without its map there is a trace all the same", async () => {
+test("prints a stack trace without its map too", async () => {
   const file = join(folder, "host-agent", "atherops-otel-agent.js");
   rmSync(`${file}.map`);
   const program = `console.log = () => { throw new Error("no paper"); }; process.argv.splice(1, 0, "x"); await import(${JSON.stringify(file)});`;

@@ -21,7 +21,7 @@ const ELSEWHERE = new Set([
 ]);
 const isOurs = ({ what }: Problem): boolean => !ELSEWHERE.has(what);
 
-describe("what is named exists", () => {
+describe("mentioned paths exist", () => {
   test("files, in comments and pages", () => {
     expect(WITH_PROSE.length).toBeGreaterThan(400);
     expect(WITH_PROSE.flatMap((file) => findWrongNames(file, FILES)).filter(isOurs)).toEqual([]);
@@ -63,7 +63,7 @@ test("no comment names its callers, or an issue of a tracker", () => {
 });
 
 describe("the search itself", () => {
-  test("finds a page that is gone, and who names it", () => {
+  test("finds a missing page, and who mentions it", () => {
     const without = new Set([...FILES].filter((file) => file !== "docs/decisions.md"));
     const names = findWrongNames("common/protocol/signature.ts", without).map(({ what }) => what);
     expect(names).toEqual(["docs/decisions.md"]);

@@ -16,7 +16,7 @@ afterAll(() => tree?.[Symbol.dispose]());
 const built = (): string => join(tree.path, "backend/http/console");
 const served = () => readConsole(new URL(`file://${built()}/`));
 
-test("two that build at once leave one whole console and nothing else, and a third has nothing to do", { timeout: 240_000 }, async () => {
+test("two concurrent builds leave one complete console and nothing else, and a third has nothing to do", { timeout: 240_000 }, async () => {
   // What a build leaves that was killed before it was done.
   for (const left of ["draft", "before"]) mkdirSync(join(tree.path, `backend/http/console.${left}`));
   const both = await Promise.all([tree.build(), tree.build()]);
@@ -49,7 +49,7 @@ test("the first paint is at most 90 kB, and the whole console at most 450 kB, gz
   console.log(`first paint ${kilobytes(first).toFixed(1)} kB, all ${kilobytes(all).toFixed(1)} kB`);
 });
 
-test("a source that changed is built anew, and one that is wrong leaves what was there", { timeout: 240_000 }, async () => {
+test("rebuilds after a change, and keeps the previous build if a source is invalid", { timeout: 240_000 }, async () => {
   const source = join(tree.path, "backend/console/main.tsx");
   const text = readFileSync(source, "utf8");
   writeFileSync(source, `${text}\nlet ;\n`);

@@ -27,7 +27,7 @@ const DASHBOARDS = globSync("docs/dashboards/*.json", { cwd: ROOT }).map(
   (file) => [file, JSON.parse(readFileSync(join(ROOT, file), "utf8")) as Dashboard] as const,
 );
 
-test("there are dashboards for node, namespace, workload and agents, and rules", () => {
+test("there are dashboards for nodes, namespaces, workloads and agents, and rules", () => {
   expect(DASHBOARDS.map(([, { uid }]) => uid).toSorted()).toEqual([
     "atherops-agents",
     "atherops-namespace",
@@ -37,20 +37,20 @@ test("there are dashboards for node, namespace, workload and agents, and rules",
   expect(ASKED.filter(({ where }) => where.startsWith("docs/rules")).length).toBeGreaterThan(12);
 });
 
-test.each(ASKED)("$where asks for metrics that arrive", ({ expr }) => {
+test.each(ASKED)("$where queries metrics that exist", ({ expr }) => {
   const metrics = metricsOf(expr);
   expect(metrics.length).toBeGreaterThan(0);
   expect(metrics.filter((name) => !ARRIVED.has(name))).toEqual([]);
 });
 
-test.each(ASKED)("$where is not refused by the backend", ({ expr }) => {
+test.each(ASKED)("the backend accepts $where", ({ expr }) => {
   const asked = expr.replaceAll(/\$\{?\w+\}?/g, "x");
   expect(refusalOf(asked)).toBeUndefined();
   // With the points of a chart of one hour.
   expect(() => refuseCostly(asked, { points: 240, stepMs: 15_000 })).not.toThrow();
 });
 
-test("the engine takes every expression", async () => {
+test("the engine accepts every expression", async () => {
   using folder = temporaryFolder();
   const file = join(folder.path, "rules.yaml");
   const rules = ASKED.map(({ expr }, i) => ({ record: `asked:${i}`, expr: expr.replaceAll(/\$\{?\w+\}?/g, "x") }));
@@ -60,7 +60,7 @@ test("the engine takes every expression", async () => {
 });
 
 describe.each(DASHBOARDS)("%s", (_file, { templating, panels }) => {
-  test("asks for its data source, and every variable in it is one of its own", () => {
+  test("defines its data source and every variable that it uses", () => {
     const names = templating.list.map(({ name }) => name);
     expect(templating.list[0]).toMatchObject({ name: "datasource", type: "datasource" });
     const used = [...JSON.stringify(panels).matchAll(/\$\{?([a-z]+)\}?/g)].map(([, name]) => name ?? "");
@@ -76,7 +76,7 @@ describe.each(DASHBOARDS)("%s", (_file, { templating, panels }) => {
   });
 });
 
-test.each(globSync("docs/rules/*.yaml", { cwd: ROOT }))("%s is what `atherops apply` reads", (file) => {
+test.each(globSync("docs/rules/*.yaml", { cwd: ROOT }))("`atherops apply` accepts %s", (file) => {
   const sections: Sections = new Map();
   readSections(file, readFileSync(join(ROOT, file), "utf8"), [ruleKind.section], sections);
   const rules = (sections.get(ruleKind.section) ?? []).map((fields, at) => {

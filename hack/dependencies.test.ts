@@ -8,7 +8,7 @@ import packageFile from "../package.json" with { type: "json" };
 import { ROOT } from "./bundle.ts";
 import { importsIn, packageOf } from "./imports.ts";
 
-test.each(packageFile.workspaces)("%s depends on the packages that its programs import, and on no others", (workspace) => {
+test.each(packageFile.workspaces)("%s depends exactly on the packages that its programs import", (workspace) => {
   const { dependencies } = JSON.parse(readFileSync(join(ROOT, workspace, "package.json"), "utf8")) as {
     dependencies: Record<string, string>;
   };

@@ -30,17 +30,17 @@ describe("the catalogue", () => {
     },
   );
 
-  it("knows every program that `npm start` and `npm test` ask for", () => {
+  it("contains every program that `npm start` and `npm test` need", () => {
     const names = CATALOGUE.map((tool) => tool.name);
     for (const name of [...RUN_TOOLS, ...TEST_TOOLS]) expect(names).toContain(name);
   });
 
-  it("says which programs there are when asked for another", async () => {
+  it("lists the known programs for an unknown one", async () => {
     await expect(toolPath("no-such-program")).rejects.toThrow(/unknown program no-such-program; known programs: victoria-metrics, vmalert/);
   });
 
   it.each(CATALOGUE.filter((tool) => tool.release))(
-    "takes $name from a release over https, named with its version",
+    "downloads $name from a release over https, named with its version",
     ({ release, version }) => {
       expect(release?.url).toMatch(/^https:/);
       expect(release?.url).toContain(version);
@@ -51,7 +51,7 @@ describe("the catalogue", () => {
 });
 
 describe.each(["otelcol-contrib", "otelcol-host"])("the collector %s", (distribution) => {
-  it("is pinned to the manifest, component by component", () => {
+  it("matches the manifest, component by component", () => {
     const manifest = readManifest(distribution);
     const pins = readFileSync(join(MODULES, distribution, "go.mod"), "utf8");
     expect(CATALOGUE.find((tool) => tool.name === distribution)?.version).toBe(manifest.dist.version);
@@ -59,7 +59,7 @@ describe.each(["otelcol-contrib", "otelcol-host"])("the collector %s", (distribu
     for (const { gomod } of components) expect(pins).toContain(`\t${gomod}\n`);
   });
 
-  it.each(["receivers", "processors", "exporters", "extensions"] as const)("has all %s that its agent renders", async (kind) => {
+  it.each(["receivers", "processors", "exporters", "extensions"] as const)("contains all %s that its agent renders", async (kind) => {
     const known = await knownTypes(distribution, kind);
     const configs = distribution === "otelcol-host" ? [ofHost] : [ofNode, ofCluster];
     const rendered = new Set(configs.flatMap((config) => Object.keys(config[kind])).map((id) => id.split("/")[0]));

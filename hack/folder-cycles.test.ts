@@ -41,7 +41,7 @@ function circlesOf(folders: Map<string, Map<string, string>>): string[] {
   return [...left.values()].flatMap((imports) => [...imports].filter(([folder]) => left.has(folder)).map(([, why]) => why));
 }
 
-test("two folders that import each other are found, with the imports", () => {
+test("finds two folders that import each other, with the imports", () => {
   const folders = new Map([
     ["top", new Map([["a", "top.ts -> a/x.ts"]])],
     ["a", new Map([["b", "a/x.ts -> b/y.ts"]])],

@@ -28,7 +28,7 @@ async function clickhouse(folder: string, statements: readonly string[]): Promis
 const rows = (table: string, count: number, name: string): string =>
   `INSERT INTO ${table} (org_id, time, id, ${table === "logs" ? "message" : "operation"}) SELECT 'org', now64(9) - number * 3600, number, '${name}' FROM numbers(${count})`;
 
-test("parts of the embedded engine are carried over once, leftovers of merges do not double them, and what came meanwhile stays", async () => {
+test("copies parts of the embedded engine once, without duplicates from merges, and keeps rows written meanwhile", async () => {
   using folder = temporaryFolder();
   const [dataDir, server] = [join(folder.path, "data"), join(folder.path, "server")];
   const merged = ["logs", "spans"].flatMap((table) => [rows(table, 100, "old"), rows(table, 100, "old"), `OPTIMIZE TABLE ${table} FINAL`]);
@@ -58,7 +58,7 @@ test("parts of the embedded engine are carried over once, leftovers of merges do
   ]);
 });
 
-test("rows that were left behind are taken over, those that were carried over before are not doubled", async () => {
+test("copies rows that were left out, without duplicates of those copied before", async () => {
   using folder = temporaryFolder();
   const [dataDir, server] = [join(folder.path, "data"), join(folder.path, "server")];
   const received = (from: number, count: number): string =>
@@ -78,7 +78,7 @@ test("rows that were left behind are taken over, those that were carried over be
   expect(answers.slice(-2)).toEqual([[{ n: "107", ids: "107" }], []]);
 });
 
-test("each statement of the page that cannot be run here is a statement", async () => {
+test("parses each statement of the page that cannot run here", async () => {
   using folder = temporaryFolder();
   const statements = SQL.flat();
   expect(statements.length).toBeGreaterThan(10);
@@ -96,7 +96,7 @@ test("each statement of the page that cannot be run here is a statement", async 
   expect(answers.flatMap((answer, at) => ("refused" in answer ? [`${statements[at]}: ${answer.refused}`] : []))).toEqual([]);
 });
 
-test("samples of the embedded engine are exported and imported, with their organisation", async () => {
+test("exports and imports samples of the embedded engine, with their organisation", async () => {
   using folder = temporaryFolder();
   const program = await toolPath("victoria-metrics");
   const options = { candidates: [program], dataDir: folder.path, retention: "30d", passwordFile: join(folder.path, "password"), log };

@@ -44,7 +44,7 @@ describe.each([
   ["Dockerfile.backend", "embedded"],
   ["Dockerfile.backend", undefined],
 ])("the image of %s, target %s", (dockerfile, target) => {
-  test("starts from nothing and only takes what other stages laid out: no file is hidden in a lower layer", () => {
+  test("starts from scratch and copies only files of other stages, so that no file is hidden in a lower layer", () => {
     const [from, ...instructions] = shipped(dockerfile, target);
     expect(from).toBe("FROM scratch");
     const files = instructions.filter((line) => !WORDS.includes(line.split(" ")[0] ?? ""));
@@ -60,7 +60,7 @@ describe.each([
   });
 });
 
-test("what a build runs of hack/, and what that loads, is let in by .dockerignore", () => {
+test(".dockerignore includes what a build runs of hack/, with its imports", () => {
   const stages = ["Dockerfile.agent", "Dockerfile.backend"].flatMap(stagesOf).flatMap(({ instructions }) => instructions);
   const run = new Set(stages.flatMap((line) => [...line.matchAll(/\bhack\/[\w-]+\.(?:ts|sh)/g)].map(([file]) => file)));
   // esbuild loads it, not an import.
@@ -76,6 +76,6 @@ test("what a build runs of hack/, and what that loads, is let in by .dockerignor
   expect([...run].sort()).toEqual([...letIn].map(([, file = ""]) => file).sort());
 });
 
-test("without a target the backend is the one with embedded engines", () => {
+test("builds the backend with embedded engines without a target", () => {
   expect(shipped("Dockerfile.backend")).toEqual(shipped("Dockerfile.backend", "embedded"));
 });

@@ -13,11 +13,11 @@ test.each([
   ['const { x } = require("chdb/connection") as typeof import("chdb/connection");', "chdb/connection", false],
   ['const file = import.meta.resolve("ajv");', "ajv", false],
   ['import data from "./data.json" with { type: "json" };', "./data.json", false],
-])("%s is read", (source, path, isType) => {
+])("parses %s", (source, path, isType) => {
   expect(importsIn(source)[0]).toEqual({ path, isType });
 });
 
-test("a type import says nothing of the import after it", () => {
+test("a type import does not affect the import after it", () => {
   const source = 'import type { A } from "./a.ts";\nimport { b } from "./b.ts";\nexport type C = string;\nimport { d } from "./d.ts";';
   expect(importsIn(source)).toEqual([
     { path: "./a.ts", isType: true },
@@ -26,7 +26,7 @@ test("a type import says nothing of the import after it", () => {
   ]);
 });
 
-test("an import's package is found, and distinguished from files and Node's own modules", () => {
+test("finds the package of an import, and distinguishes files and Node's own modules", () => {
   const paths = ["ajv", "chdb/connection", "@clickhouse/client", "@fastify/swagger/lib/x.js", "./a.ts", "../a.ts", "node:fs/promises"];
   expect(paths.map(packageOf)).toEqual(["ajv", "chdb", "@clickhouse/client", "@fastify/swagger", undefined, undefined, undefined]);
 });

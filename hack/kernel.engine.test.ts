@@ -16,7 +16,7 @@ afterAll(() => tree?.[Symbol.dispose]());
 
 const kernel = (): string => join(tree.path, `${FOLDER}.wasm`);
 
-test("kernels are compiled once, again when a source changes, and not at all when it is wrong", { timeout: 240_000 }, async () => {
+test("compiles kernels once, again after a change of a source, and not at all if it is invalid", { timeout: 240_000 }, async () => {
   expect(await tree.build()).toMatchObject({ exitCode: 0, stderr: "" });
   // The same bytes in any folder.
   for (const folder of KERNELS) expect(readFileSync(join(tree.path, `${folder}.wasm`))).toEqual(readFileSync(join(ROOT, `${folder}.wasm`)));

@@ -110,12 +110,12 @@ describe("a layer that lint enforces", () => {
     expect([...RULES]).toEqual(expect.arrayContaining(broken.get(file) ?? ["nothing refuses it"]));
   });
 
-  test.each(ALLOWED)("lets %s through", (file) => {
+  test.each(ALLOWED)("allows %s", (file) => {
     expect(broken.get(file)).toBeUndefined();
   });
 });
 
-test("nothing reads the environment around the linter's rule", () => {
+test("no file outside of the linter's rule reads the environment", () => {
   const around = /globalThis\.process|\benv\b[^;={}]*\}\s*=\s*process\b|process\s*\[\s*[`']env/;
   const sources = globSync("{agent,backend,common}/**/*.ts", { cwd: ROOT }).filter((file) => !/node_modules|\.test\.ts$/.test(file));
   expect(sources.filter((file) => around.test(readFileSync(join(ROOT, file), "utf8")))).toEqual([]);

@@ -19,7 +19,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 describe("acquireLock", () => {
-  it("makes a second one wait, and names the holder", async () => {
+  it("delays a second process, and names the owner", async () => {
     const release = await acquireLock(path);
     const waitedFor: number[] = [];
     const second = acquireLock(path, (pid) => {
@@ -31,7 +31,7 @@ describe("acquireLock", () => {
     expect(existsSync(path)).toBe(false);
   });
 
-  it("is free when its holder was killed", async () => {
+  it("is free after its owner was killed", async () => {
     const holder = spawn(process.execPath, [
       "--input-type=module",
       "-e",
@@ -45,14 +45,14 @@ describe("acquireLock", () => {
     release();
   });
 
-  it("is free when its holder's process id belongs to another process now", async () => {
+  it("is free if another process has its owner's process id", async () => {
     (await acquireLock(path))();
     writeFileSync(path, `${process.pid} 1`);
     const release = await acquireLock(path, () => expect.unreachable("waited for a process that started later"));
     release();
   });
 
-  it("lets eight processes that find it stale at once in one after the other", async () => {
+  it("admits eight processes that find it stale concurrently in sequence", async () => {
     (await acquireLock(path))();
     writeFileSync(path, "999999999 1");
     const counter = join(folder, "counter");

@@ -61,7 +61,7 @@ function publish(...args: string[]) {
   return execa(process.execPath, [join(ROOT, "hack/publish.ts"), ...args], { reject: false });
 }
 
-test("charts and images can be installed from the registry afterwards", async () => {
+test("publishes charts and images that can be installed from the registry", async () => {
   const [folder, target] = [await dist(), await registry()];
   const run = await publish(target, "--dist", folder);
   expect(run.stderr).toBe("");
@@ -73,7 +73,7 @@ test("charts and images can be installed from the registry afterwards", async ()
   expect(JSON.parse(image)).toMatchObject({ architecture: "amd64" });
 }, 120_000);
 
-test("a file that is not as the release wrote it publishes nothing", async () => {
+test("publishes nothing if a file differs from the release's", async () => {
   const [folder, target] = [await dist(), await registry()];
   const [chart = ""] = readdirSync(folder).filter((name) => name.endsWith(".tgz"));
   writeFileSync(join(folder, chart), "other bytes");
@@ -84,7 +84,7 @@ test("a file that is not as the release wrote it publishes nothing", async () =>
   expect(stdout).toBe("");
 }, 120_000);
 
-test("a missing registry and a missing release are one sentence", async () => {
+test("reports a missing registry and a missing release in one sentence", async () => {
   const folder = temporaryFolder();
   onTestFinished(() => folder[Symbol.dispose]());
   expect((await publish()).stderr).toBe("hack/publish: specify one registry, such as registry.example.com/telemetry");

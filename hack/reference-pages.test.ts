@@ -12,7 +12,7 @@ import { AGENT_TABLE, BACKEND_TABLE, LIMIT_FILES, limitsPage, readLimits, settin
 
 const ROOT = join(import.meta.dirname, "..");
 
-test("a default, a range or a unit that changes in the table changes the page", () => {
+test("a changed default, range or unit in the table changes the page", () => {
   const table = (initial: string, min: number, unit: string) =>
     group("Listeners", { count: setting("COUNT", integer({ min }), { default: initial, unit, description: "Of a listener." }) });
   expect(settingsSections(table("8192", 64, "connections"))).toBe(
@@ -50,7 +50,7 @@ test.each([
   ["agent", AGENT_TABLE, (env: NodeJS.ProcessEnv) => [readAgentSettings("host", env)]],
   ["agent", AGENT_TABLE, (env: NodeJS.ProcessEnv) => [readAgentSettings("cluster", env)]],
   ["backend", BACKEND_TABLE, (env: NodeJS.ProcessEnv) => [readBackendSettings(env)]],
-] as const)("the %s reads no variable that its table does not list", (_program, table, read) => {
+] as const)("the %s reads no variable that is missing in its table", (_program, table, read) => {
   const listed = new Set(Object.values(table).flatMap(({ name }) => [name, `${name}_FILE`]));
   expect([...namesRead(read)].filter((name) => !listed.has(name) && !OF_THE_SYSTEM.has(name))).toEqual([]);
 });
@@ -111,7 +111,7 @@ describe.each([
   });
 });
 
-test("descriptions are sentences, and defaults are accepted by their kinds", () => {
+test("descriptions are sentences, and defaults are valid", () => {
   const tables: Table[] = [AGENT_TABLE, BACKEND_TABLE];
   const rows = tables.flatMap((table) => Object.values(table));
   expect(rows.length).toBeGreaterThan(120);
@@ -125,7 +125,7 @@ test("descriptions are sentences, and defaults are accepted by their kinds", () 
   expect(problems).toEqual([]);
 });
 
-test("every limit has a sentence that says what it bounds", async () => {
+test("every limit has a sentence that describes what it limits", async () => {
   const limits = (await Promise.all(LIMIT_FILES.map(readLimits))).flat();
   expect(limits.length).toBeGreaterThan(250);
   expect(limits.filter(({ reason }) => !/^[A-Z`].*[.)]$/s.test(reason)).map(({ name }) => name)).toEqual([]);

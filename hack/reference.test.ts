@@ -7,7 +7,7 @@ import { pages } from "./reference.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 
-describe("a page made from the sources", async () => {
+describe("a generated page", async () => {
   test.each(Object.entries(await pages()))("%s is up to date (else: npm run reference)", (path, text) => {
     expect(readFileSync(join(ROOT, path), "utf8")).toBe(text);
   });
@@ -17,7 +17,7 @@ describe("a page made from the sources", async () => {
 const THROWN =
   /(?:"unavailable", |fullMessage(?:: | = )|\bunavailable\(|storeError\(error, |const message = (?=.*;\s*throw new ApiError\("unavailable"))(["`])(?<text>[^"`\n]+)\1/g;
 
-describe("what docs/contract.md documents of 503", () => {
+describe("the 503 messages in docs/contract.md", () => {
   const [, section = ""] = readFileSync(join(ROOT, "docs/contract.md"), "utf8").split("\n## 503 `unavailable`\n");
   const documented = [...section.matchAll(/^\| (?<messages>`[^|]+) \|/gm)].flatMap(({ groups }) =>
     [...(groups?.["messages"] ?? "").matchAll(/`([^`]+)`/g)].map(([, message = ""]) => message),
@@ -30,18 +30,18 @@ describe("what docs/contract.md documents of 503", () => {
     .filter((text) => text !== "the client disconnected");
   const isOf = (text: string, message: string) => (message.startsWith("…") ? text.includes(message.slice(1)) : text.startsWith(message));
 
-  test("is what the backend says", () => {
+  test("are messages of the backend", () => {
     expect(documented.length).toBeGreaterThan(12);
     expect(documented.filter((message) => !thrown.some((text) => isOf(text, message)))).toEqual([]);
   });
 
-  test("is all that it says", () => {
+  test("are all messages of the backend", () => {
     expect(thrown.length).toBeGreaterThan(12);
     expect(thrown.filter((text) => !documented.some((message) => isOf(text, message)))).toEqual([]);
   });
 });
 
-test("every operation of the HTTP APIs documents its successful answer", async () => {
+test("every operation of the HTTP APIs documents its successful response", async () => {
   const written = Object.entries(await pages()).filter(([path]) => path.includes("openapi"));
   const undocumented = written.flatMap(([, text]) => text.match(/"description": "success"|"schema": \{\}/g) ?? []);
   expect(written).toHaveLength(2);
@@ -56,12 +56,12 @@ describe("the log events", () => {
     [...text.matchAll(/\bevent: "(?<event>[a-z_]+\.[a-z_]+)"/g)].map(({ groups }) => groups?.["event"]),
   );
 
-  test("that are logged are all in common/log-events.json", () => {
+  test("that are logged are in common/log-events.json", () => {
     expect(used.length).toBeGreaterThan(5);
     expect(used.filter((event) => !Object.hasOwn(logEvents, event ?? ""))).toEqual([]);
   });
 
-  test("each have a meaning, and what to do or an empty text", () => {
+  test("have a meaning, and what to do or an empty text", () => {
     const isComplete = (texts: readonly string[]): boolean => texts.length === 2 && texts[0] !== "";
     expect(Object.entries(logEvents).filter(([event, texts]) => !/^[a-z_]+\.[a-z_]+$/.test(event) || !isComplete(texts))).toEqual([]);
   });

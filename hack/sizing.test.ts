@@ -22,7 +22,7 @@ function row(page: string, table: string, nodes: string): string[] {
 }
 
 describe("the calculated tables of docs/sizing.md", () => {
-  test("add up a node's figures", () => {
+  test("sum a node's figures", () => {
     const node = { line_bytes: 1024, spans: 0, span_requests: 0, series: 3000, interval_s: 30, heartbeat_s: 30 };
     // Lines go in requests of 32 KiB, and metrics are three requests each half minute.
     const busy = row(withFigures({ ...node, lines: 1000 }), "load", "100");
@@ -32,19 +32,19 @@ describe("the calculated tables of docs/sizing.md", () => {
     expect(row(withFigures({ ...node, lines: 9 }), "load", "1,000")[2]).toBe("1,000");
   });
 
-  test("give cores for what it costs, with room", () => {
+  test("calculate cores from the cost, with reserve", () => {
     const costs = { lines: 0, spans: 0, series: 0, span_requests: 10, request_us: 590, requests_of_a_process: 2000 };
     expect(row(withFigures(costs), "embedded", "100")[2]).toBe("1");
     expect(row(withFigures({ ...costs, request_us: 5900 }), "embedded", "100")[2]).toBe("10");
   });
 
-  test("leave the embedded form to those whose requests one process has answered", () => {
+  test("limit the embedded form to what one process has served", () => {
     const few = { lines: 0, spans: 0, series: 0, span_requests: 1 };
     expect(row(withFigures({ ...few, requests_of_a_process: 1101 }), "embedded", "1,000")[2]).toMatch(/^\d+$/);
     expect(row(withFigures({ ...few, requests_of_a_process: 1099 }), "embedded", "1,000")[2]).toBe("beyond one process");
   });
 
-  test("give disk for all that is kept", () => {
+  test("calculate disk for all stored data", () => {
     const one = withFigures({ lines: 1, spans: 0, log_bytes: 1024, days: 7 });
     // 100 lines a second of a kibibyte for seven days.
     expect(row(one, "embedded", "100")[4]).toBe("58 GiB");
@@ -65,7 +65,7 @@ describe("the calculated tables of docs/sizing.md", () => {
     expect([direct, changesDirect]).toEqual(["7,000", "1,200"]);
   });
 
-  test("are refused where a figure is missing", () => {
+  test("are rejected if a figure is missing", () => {
     expect(() => withCalculatedTables(PAGE.replace("| `log_bytes` |", "| `bytes` |"))).toThrow(/no figure log_bytes/);
   });
 });

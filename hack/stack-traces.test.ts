@@ -13,7 +13,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 const PLACES = 500;
 
-test("each place of a bundle has the name that Node's own reader gives it, in whatever order they are asked for", async () => {
+test("maps each position of a bundle like Node's own reader, in any order", async () => {
   await bundle("host-agent", folder);
   copyFileSync(join(ROOT, "hack/stack-traces.ts"), join(folder, "stack-traces.ts"));
   const program = `

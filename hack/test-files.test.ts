@@ -7,8 +7,8 @@ import { ENGINES, pathsAmong, SLOW, testFiles } from "./test-files.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 
-describe("the words of a command line", () => {
-  test("name a file, a folder or a part of a path", () => {
+describe("arguments of a command line", () => {
+  test("select a file, a folder or a part of a path", () => {
     expect(testFiles(ROOT, ["hack/lock.test.ts"])).toEqual(["hack/lock.test.ts"]);
     expect(testFiles(ROOT, ["./hack/lock.test.ts", "-u"])).toEqual(["hack/lock.test.ts"]);
     expect(testFiles(ROOT, ["hack/tools"]).sort()).toEqual([
@@ -19,7 +19,7 @@ describe("the words of a command line", () => {
     expect(testFiles(ROOT, ["secret-follower"])).toEqual(["agent/credentials/secret-follower.test.ts"]);
   });
 
-  test("name nothing where there are only options", () => {
+  test("select nothing if there are only options", () => {
     expect(testFiles(ROOT, ["--project=unit"])).toEqual([]);
     expect(testFiles(ROOT, ["--project", "unit", "-t", "lock"])).toEqual([]);
     expect(testFiles(ROOT, [])).toEqual([]);
@@ -27,7 +27,7 @@ describe("the words of a command line", () => {
   });
 });
 
-test("a test that runs third-party programs is distinguished from one that does not", () => {
+test("distinguishes a test that runs third-party programs from one that does not", () => {
   const fetches = join(ROOT, "hack", "fetch-tools.ts");
   expect(reaches(join(ROOT, "test/faults/agent-disk.test.ts"), fetches)).toBe(true);
   expect(reaches(join(ROOT, "backend/query/prometheus/promql-routes.engine.test.ts"), fetches)).toBe(true);
@@ -42,19 +42,19 @@ describe("the name of a test next to its file", () => {
     string[],
   ];
 
-  test("shows that it needs an engine: no other loads one", () => {
+  test("contains .engine if it loads an engine", () => {
     expect(ENGINES.filter((engine) => !existsSync(join(ROOT, engine)))).toEqual([]);
     expect(others.length).toBeGreaterThan(30);
     expect(others.filter(needsEngine)).toEqual([]);
   });
 
-  test("does not say so where it needs none, unless it is slow", () => {
+  test("does not contain .engine without one, unless it is slow", () => {
     expect(named.length).toBeGreaterThan(30);
     expect(named.filter((file) => !needsEngine(file)).toSorted()).toEqual(SLOW.toSorted());
   });
 });
 
-test("every test file is of one project, and of no other", () => {
+test("every test file belongs to exactly one project", () => {
   const projects = (config.test?.projects ?? []) as { test: { include: string[]; exclude?: string[] } }[];
   const run = projects.flatMap(({ test: { include, exclude = [] } }) => globSync(include, { cwd: ROOT, exclude }));
   const all = globSync("{agent,backend,common,charts,hack,test}/**/*.test.ts", { cwd: ROOT });

@@ -36,7 +36,7 @@ async function committed(): Promise<void> {
   await git("commit", "-qm", "one");
 }
 
-test("every copy of the version is the one of the root's package.json", () => {
+test("every copy of the version equals the root package.json", () => {
   const version = versionOf(ROOT);
   expect(copies(ROOT).filter((copy) => copy.version !== version)).toEqual([]);
   const files = new Set(copies(ROOT).map(({ file }) => file));
@@ -55,7 +55,7 @@ test("every copy of the version is the one of the root's package.json", () => {
   );
 });
 
-test("no program, tool or page names a version that setVersion would not find", async () => {
+test("no program, tool or page contains a version that setVersion does not find", async () => {
   const pinned = /atherops(?:-[a-z]+)*[:-]\d+\.\d+\.\d+|\.version\("\d|version: "\d+\.\d+\.\d+"/;
   const { stdout } = await execa("git", ["ls-files", "agent", "backend", "hack", "test", "charts", "docs", ".ci", "*.md"], { cwd: ROOT });
   const known = new Set(copies(ROOT).map(({ file }) => file));
@@ -68,7 +68,7 @@ test("no program, tool or page names a version that setVersion would not find", 
   expect(strays).toEqual([]);
 });
 
-test("another version is written everywhere, and has what was unreleased", () => {
+test("writes another version everywhere, and dates the unreleased changes", () => {
   const before = copies(root).length;
   const written = setVersion(root, "7.8.9-rc.1", "2030-01-31");
   expect(written).toContain("charts/cluster-agent/Chart.yaml");
@@ -83,14 +83,14 @@ test("another version is written everywhere, and has what was unreleased", () =>
   expect(new Set(copies(root).map((copy) => copy.version))).toEqual(new Set(["7.8.9"]));
 });
 
-test("a version is not written without notes, twice, or when it is none", () => {
+test("rejects a version without notes, a repeated one, and an invalid one", () => {
   expect(() => setVersion(root, "next", "2030-01-31")).toThrow('"next" is no version');
   setVersion(root, "7.8.9", "2030-01-31");
   expect(() => setVersion(root, "7.8.9", "2030-01-31")).toThrow("has a section [7.8.9] already");
   expect(() => setVersion(root, "7.9.0", "2030-01-31")).toThrow('nothing under "## [Unreleased]"');
 });
 
-test("a commit is released with the tag of its version alone, clean, and of one mind", async () => {
+test("a commit is released only with the tag of its version, a clean tree, and equal copies", async () => {
   const version = versionOf(root);
   await committed();
   await expect(taggedRelease(root)).rejects.toThrow(`HEAD has no tag, package.json says ${version}`);

@@ -63,13 +63,13 @@ async function podsIn(panel: Panel, kind: string, workload: string): Promise<str
 
 const OF_PODS = PANELS.filter(({ title }) => title !== "Replicas");
 
-test.each(OF_PODS)("$title: of a Deployment, without the pods of workloads whose names begin alike", async (panel) => {
+test.each(OF_PODS)("$title: selects a Deployment's pods, without those of workloads with the same prefix", async (panel) => {
   const isOfPhases = panel.title.startsWith("Pods by phase");
   expect(await podsIn(panel, "deployment", "cart")).toEqual(isOfPhases ? [OWN, PENDING] : [OWN]);
   expect(await podsIn(panel, "deployment", "cart-api")).toEqual([OF_API]);
 });
 
-test.each(OF_PODS)("$title: of a StatefulSet with the name of a Deployment", async (panel) => {
+test.each(OF_PODS)("$title: selects a StatefulSet's pods that has the name of a Deployment", async (panel) => {
   const pods = await podsIn(panel, "statefulset", "cart");
   expect(pods.filter((pod) => pod !== PENDING)).toEqual([OF_SET]);
 });

@@ -69,7 +69,7 @@ test.each<[Coding, string, Buffer[], string | Buffer]>([
   ["gzip", "many large members", Array.from({ length: 20 }, () => gzip(LARGE)), Buffer.concat(Array.from({ length: 20 }, () => LARGE))],
   ["gzip", "zeros after the last member", [gzip("a"), Buffer.alloc(70_000)], "a"],
   ["gzip", "nothing at all", [], ""],
-])("%s: %s is decompressed whole", async (coding, _, parts, text) => {
+])("%s: decompresses %s whole", async (coding, _, parts, text) => {
   for (const pieceBytes of [1, 7, 70_000]) {
     const results = await decodeEachWay(Buffer.concat(parts), coding, pieceBytes);
     expect(results.map((result) => Buffer.from(text).equals(Buffer.from(result)))).toEqual([true, true, true]);
@@ -95,7 +95,7 @@ test.each<[Coding, string, Buffer[], RegExp]>([
   ["gzip", "a member after many zeros", [gzip("a"), Buffer.alloc(200_000), gzip("b")], /belong to no gzip member follow zeros/],
   ["gzip", "a cut member", [gzip("abc").subarray(0, -1)], /unexpected end/],
   ["gzip", "a cut second member", [gzip("a"), gzip("b").subarray(0, 1)], /unexpected end/],
-])("%s: %s is refused", async (coding, _, parts, message) => {
+])("%s: rejects %s", async (coding, _, parts, message) => {
   for (const pieceBytes of [Math.max(1, Math.ceil(Buffer.concat(parts).length / 1000)), 70_000]) {
     for (const result of await decodeEachWay(Buffer.concat(parts), coding, pieceBytes)) expect(result).toMatch(message);
   }
@@ -139,7 +139,7 @@ const PARTS: Readonly<Record<Coding, fc.Arbitrary<Part>>> = {
   gzip: fc.oneof({ weight: 6, arbitrary: frame(gzip) }, { weight: 1, arbitrary: cut(text.map(gzip)) }, { weight: 1, arbitrary: garbage }),
 };
 
-test.each<Coding>(["zstd", "gzip"])("%s: random bodies are decompressed whole or refused", { timeout: 3_600_000 }, async (coding) => {
+test.each<Coding>(["zstd", "gzip"])("%s: decompresses random bodies whole, or rejects them", { timeout: 3_600_000 }, async (coding) => {
   let accepted = 0;
   const property = fc.asyncProperty(
     fc.array(PARTS[coding], { minLength: 1, maxLength: 8 }),
@@ -194,7 +194,7 @@ test.each<[string | undefined, Coding | undefined | "refused"]>([
   expect(parse()).toBe(coding);
 });
 
-test("a body in pieces of one byte is given to the decompressor in pieces of 64 KiB", async () => {
+test("passes a body in pieces of one byte to the decompressor in pieces of 64 KiB", async () => {
   const write = vi.spyOn(Object.getPrototypeOf(createGunzip()) as Transform, "write");
   const body = gzipSync(randomBytes(100_000));
   await decodeEachWay(body, "gzip", 1);
@@ -204,7 +204,7 @@ test("a body in pieces of one byte is given to the decompressor in pieces of 64 
   expect(pieces.length).toBeLessThan(5);
 });
 
-test("a byte order mark is removed once, at the start only", () => {
+test("removes a byte order mark once, at the start only", () => {
   expect(withoutByteOrderMark(Buffer.from("\uFEFF\uFEFF{}\uFEFF")).toString()).toBe("\uFEFF{}\uFEFF");
   expect(withoutByteOrderMark(Buffer.from("{}")).toString()).toBe("{}");
 });

@@ -42,7 +42,7 @@ describe("metric names", () => {
     ["température", "Cel", "gauge", "temp_rature_celsius"],
     ["@#$", "s", "gauge", ""],
     ["", "s", "gauge", ""],
-  ] as const)("%s in %j as %s is %j", (name, unit, kind, expected) => {
+  ] as const)("convert %s in %j as %s to %j", (name, unit, kind, expected) => {
     expect(metricName(name, unit, kind)).toBe(expected);
   });
 });
@@ -56,12 +56,12 @@ describe("label names", () => {
     ["__name__", "_name_"],
     ["ключ", "_"],
     ["", ""],
-  ])("%j is %j", (key, expected) => {
+  ])("convert %j to %j", (key, expected) => {
     expect(labelName(key)).toBe(expected);
   });
 });
 
-describe("bounds in labels", () => {
+describe("bucket bounds in labels", () => {
   it.each([
     [0.005, "0.005"],
     [1, "1"],
@@ -70,7 +70,7 @@ describe("bounds in labels", () => {
     [1.25e-7, "0.000000125"],
     [-1.5e22, "-15000000000000000000000"],
     [Number.POSITIVE_INFINITY, "+Inf"],
-  ])("%d is written %s, never with an exponent", (value, expected) => {
+  ])("format %d as %s, never with an exponent", (value, expected) => {
     expect(plainDecimal(value)).toBe(expected);
     expect(Number(expected.replace("+Inf", "Infinity"))).toBe(value);
   });

@@ -11,17 +11,17 @@ function accepts(vector: SignatureVector): boolean {
 }
 
 describe("signature vectors", () => {
-  it("cover both what is accepted and what is refused", () => {
+  it("include accepted and rejected requests", () => {
     expect(vectors.filter((vector) => vector.valid).length).toBeGreaterThanOrEqual(15);
     expect(vectors.filter((vector) => !vector.valid).length).toBeGreaterThanOrEqual(30);
   });
 
   for (const vector of vectors) {
-    it(`${vector.valid ? "accepts" : "refuses"}: ${vector.name}`, () => expect(accepts(vector)).toBe(vector.valid));
+    it(`${vector.valid ? "accepts" : "rejects"}: ${vector.name}`, () => expect(accepts(vector)).toBe(vector.valid));
   }
 
   for (const vector of vectors.filter((one) => one.valid && one.signature === one.signature.toLowerCase())) {
-    it(`are what sign() makes: ${vector.name}`, () => {
+    it(`equal what sign() returns: ${vector.name}`, () => {
       expect(sign(vector.key, vector.method, signedPath(vector.target), Number(vector.timestamp))).toEqual({
         [TIMESTAMP_HEADER]: vector.timestamp,
         [KEY_HASH_HEADER]: vector.keyHash,

@@ -30,7 +30,7 @@ async function called(settings: string, env: NodeJS.ProcessEnv = {}): Promise<Re
   return Object.fromEntries(run.stdout.split("\n").map((line) => [line.split("=")[0] ?? "", line.slice(line.indexOf("=") + 1)]));
 }
 
-test("a value is text: with blanks, stars and dollars, in quotes or not, and in a last line without an end", async () => {
+test("reads a value as text: with blanks, stars and dollars, with or without quotes, and without a final line break", async () => {
   const got = await called(
     [
       "# BACKEND_URL=https://not.this",
@@ -55,13 +55,13 @@ test("a value is text: with blanks, stars and dollars, in quotes or not, and in 
   });
 });
 
-test("what is set already stays, also what is set to nothing", async () => {
+test("keeps variables that are already set, also empty ones", async () => {
   const settings = "BACKEND_URL=https://of.the.file\nNO_PROXY=example.com\nHEALTH_LISTEN=:9598\n";
   const env = { BACKEND_URL: "https://of.the.service", NO_PROXY: "", OTELCOL_PATH: "/opt/otelcol" };
   expect(await called(settings, env)).toMatchObject({ ...env, HEALTH_LISTEN: ":9598" });
 });
 
-test("the installed settings have no address and no token, and say where the others are documented", async () => {
+test("the installed settings contain no address and no token, and say where the others are documented", async () => {
   const text = readFileSync(join(PACKAGING, "agent.env"), "utf8");
   expect((await called(text))["BACKEND_URL"]).toBe("");
   expect(text).toContain("/usr/share/doc/atherops-otel-agent/settings.md");

@@ -7,7 +7,7 @@ import { temporaryFolder } from "../../test/fixtures/processes.ts";
 import { checkPorts } from "./listeners.ts";
 import { Program } from "./program.ts";
 
-test("a program that ends at its start is reported with its own last lines, and none of the run before", async () => {
+test("reports a program that ends at its start with its own last lines, and none of the previous run", async () => {
   using folder = temporaryFolder();
   const log = join(folder.path, "backend.out");
   writeFileSync(log, "a login of yesterday\n");
@@ -19,7 +19,7 @@ test("a program that ends at its start is reported with its own last lines, and 
 afterEach(() => void vi.unstubAllEnvs());
 
 test.each(["8081", ":8080", "127.0.0.1", "127.0.0.1:", "127.0.0.1:80811", "::1:8080", "http://127.0.0.1:8080"])(
-  "an address without host and port is not taken for a busy one: %s",
+  "does not report an address without host and port as in use: %s",
   async (listen) => {
     vi.stubEnv("API_LISTEN", listen);
     await expect(checkPorts()).rejects.toMatchObject({
@@ -29,12 +29,12 @@ test.each(["8081", ":8080", "127.0.0.1", "127.0.0.1:", "127.0.0.1:80811", "::1:8
   },
 );
 
-test("an address of another machine is not taken for a busy one", async () => {
+test("does not report an address of another machine as in use", async () => {
   vi.stubEnv("API_LISTEN", "192.0.2.1:8080");
   await expect(checkPorts()).rejects.toThrow("API_LISTEN=192.0.2.1:8080 (the API) cannot be listened at: EADDRNOTAVAIL");
 });
 
-test("a busy port is reported, with what would listen there and how to choose another", async () => {
+test("reports a port in use, with the program that needs it and how to choose another", async () => {
   const holder = createServer().listen(0, "127.0.0.1");
   await once(holder, "listening");
   const listen = `127.0.0.1:${(holder.address() as AddressInfo).port}`;

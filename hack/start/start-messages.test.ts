@@ -20,7 +20,7 @@ test.each([
   }
 });
 
-test("the link is the last address that is printed, and without a code there is the address alone", () => {
+test("prints the link as the last address, and without a code the address alone", () => {
   const info = { data: "/d", passwordFile: "/d/password", tryLog: "/d/try-me.log" };
   const addresses = (text: string) => [...text.matchAll(/^ {2}(http:\/\/\S+)$/gm)].map(([, address]) => address);
   expect(addresses(nextSteps({ ...info, loginCode: "secret" }))).toEqual(["http://127.0.0.1:8080/#/login/secret"]);

@@ -40,11 +40,11 @@ beforeAll(async () => {
 });
 afterAll(() => folder?.[Symbol.dispose]());
 
-test("tests, hooks and files that fail once and pass alone are flaky, and count as passed", () => {
+test("counts tests, hooks and files that fail once and pass alone as flaky and passed", () => {
   expect(outcome.flaky.toSorted()).toEqual(["hook.test.ts", "load.test.ts", "order.test.ts: builds on it", "same-name.test.ts: same name"]);
 });
 
-test("what fails twice is a failure: a test, a hook, and an error that no test waits for", () => {
+test("reports what fails twice as a failure: a test, a hook, and an unhandled error", () => {
   expect(outcome.failures.toSorted()).toEqual([
     expect.stringMatching(/^always\.test\.ts: a group > never works: AssertionError: expected 1 to be 2/),
     expect.stringMatching(/^last-hook\.test\.ts: Error: is never cleaned up$/),
@@ -52,27 +52,27 @@ test("what fails twice is a failure: a test, a hook, and an error that no test w
   ]);
 });
 
-test("each test is counted once, with its better outcome", () => {
+test("counts each test once, with its better outcome", () => {
   expect(outcome).toMatchObject({ passed: 1 + 1 + 2 + 2 + 1 + 1 + 1 + 1, skipped: 1 });
 });
 
-test("a project that stops at its first failure starts again, so that every test has run", async () => {
+test("starts a project that stops at its first failure again, so that every test has run", async () => {
   const root = project("bail", { "a.test.ts": 'test("a", () => once("a"));', "b.test.ts": 'test("b", () => {});' }, "bail: 1");
   expect(await runTests(root, [], QUIET)).toEqual({ passed: 2, failures: [], flaky: ["a.test.ts: a"], skipped: 0 });
 });
 
-test("files that were named run once", async () => {
+test("runs files that were named once", async () => {
   const root = project("named", { "a.test.ts": 'test("a", () => once("a"));' });
   const { failures, flaky } = await runTests(root, ["a.test.ts"], { ...QUIET, isSecondRunWanted: false });
   expect([failures, flaky]).toEqual([["a.test.ts: a: Error: a"], []]);
 });
 
-test("more than ten failing files are not run again", async () => {
+test("does not rerun more than ten failing files", async () => {
   const names = Array.from({ length: 11 }, (_, index) => `f${index}`);
   const root = project("many", Object.fromEntries(names.map((name) => [`${name}.test.ts`, `test("t", () => once("${name}"));`])));
   expect((await runTests(root, [], QUIET)).failures).toHaveLength(11);
 });
 
-test("a run that finds no test fails", async () => {
+test("fails if a run finds no test", async () => {
   expect((await runTests(project("none", {}), [], QUIET)).failures).toEqual(["an error outside the tests (see above)"]);
 });

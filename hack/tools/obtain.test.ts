@@ -47,32 +47,32 @@ afterEach(() => {
 });
 
 describe("obtain", () => {
-  it("takes the program on PATH when it says the pinned version, under each of its names", async () => {
+  it("uses the program on PATH with the pinned version, under each of its names", async () => {
     const onPath = install("sometool-prod", "1.2.3");
     expect(await obtain(tool, locations)).toBe(onPath);
     expect(downloads).toBe(0);
   });
 
-  it.each(["1.2.30", "11.2.3", "1.2.3.1", "1.2"])("passes over %s on PATH", async (version) => {
+  it.each(["1.2.30", "11.2.3", "1.2.3.1", "1.2"])("ignores %s on PATH", async (version) => {
     install("sometool", version);
     expect(await obtain(tool, locations)).toBe(kept());
   });
 
-  it("does not take one of the same version that was kept before its components changed", async () => {
+  it("ignores a cached program of the same version with other components", async () => {
     await obtain(tool, locations);
     const changed = { ...tool, edition: "5eed" };
     expect(await obtain(changed, locations)).not.toBe(kept());
     expect(downloads).toBe(2);
   });
 
-  it("fetches once, and keeps what it fetched", async () => {
+  it("fetches once, and caches the result", async () => {
     expect(await obtain(tool, locations)).toBe(kept());
     expect(await obtain(tool, locations)).toBe(kept());
     expect(downloads).toBe(1);
     expect(readdirSync(join(kept(), ".."))).toEqual(["sometool"]);
   });
 
-  it("fetches once for two runs at the same time", async () => {
+  it("fetches once for two concurrent runs", async () => {
     expect(await Promise.all([obtain(tool, locations), obtain(tool, locations)])).toEqual([kept(), kept()]);
     expect(downloads).toBe(1);
   });
@@ -85,7 +85,7 @@ describe("obtain", () => {
     expect(readdirSync(join(kept(), ".."))).toEqual(["sometool"]);
   });
 
-  it("keeps nothing that does not say the pinned version, and reports every way that was tried", async () => {
+  it("caches no program that reports another version, and reports every way that was tried", async () => {
     published = program("9.9.9");
     const failure = await obtain(tool, locations).catch((error: Error) => error.message);
     expect(failure).toMatch(/cannot get sometool 1\.2\.3/);

@@ -9,7 +9,7 @@ function written(isTTY: boolean): { texts: string[]; clock: { ms: number }; prog
 }
 
 describe("progress of long work", () => {
-  test("on a terminal is one line that is written anew, and gives way to what stays", () => {
+  test("on a terminal is one line that is overwritten, and makes room for permanent lines", () => {
     const { texts, progress } = written(true);
     progress("building, 1 s of about 60 s", "live");
     progress("building, 2 s of about 60 s", "live");
@@ -24,7 +24,7 @@ describe("progress of long work", () => {
     expect(texts).toEqual(["x".repeat(29)]);
   });
 
-  test("elsewhere is a line each quarter minute, and every line that stays", () => {
+  test("elsewhere is a line each quarter minute, and every permanent line", () => {
     const { texts, clock, progress } = written(false);
     progress("building");
     for (let second = 1; second <= 40; second += 1) {

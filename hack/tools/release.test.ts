@@ -41,12 +41,12 @@ afterEach(() => {
 });
 
 describe("downloadRelease", () => {
-  it("unpacks the named program of an archive whose checksum the release publishes", async () => {
+  it("unpacks the named program of an archive that matches the release's checksum", async () => {
     await fetchTool();
     expect(readFileSync(target, "utf8")).toBe(PROGRAM);
   });
 
-  it("takes a checksum file with the hash alone, and a program that is not packed", async () => {
+  it("accepts a checksum file with the hash only, and a program that is not packed", async () => {
     serve({ "/tool": PROGRAM, "/tool.sha256": sha256(PROGRAM) });
     await downloadRelease({ url: `${base}/tool`, checksums: `${base}/tool.sha256` }, folder, target, () => {});
     expect(readFileSync(target, "utf8")).toBe(PROGRAM);
@@ -62,25 +62,25 @@ describe("downloadRelease", () => {
     expect(readFileSync(target, "utf8")).toBe(PROGRAM);
   });
 
-  it("refuses an archive with another checksum and keeps nothing of it", async () => {
+  it("rejects an archive with another checksum and removes it", async () => {
     serve({ "/tool.tar.gz": archive, "/sums": `${"a".repeat(64)}  tool.tar.gz\n` });
     await expect(fetchTool()).rejects.toThrow(/SHA-256 [0-9a-f]{64}, but the expected one is a{64}; it is not used/);
     expect(existsSync(target)).toBe(false);
     expect(existsSync(join(folder, "tool.tar.gz"))).toBe(false);
   });
 
-  it("holds a pinned SHA-256 above what the release says of itself", async () => {
+  it("prefers a pinned SHA-256 to the release's own", async () => {
     const release = { url: `${base}/tool.tar.gz`, checksums: `${base}/sums`, member: "inside/tool", sha256: "b".repeat(64) };
     await expect(downloadRelease(release, folder, target, () => {})).rejects.toThrow(/not used/);
   });
 
-  it("refuses a checksum file that does not name the archive, before anything is transferred", async () => {
+  it("rejects a checksum file without the archive's name, before it downloads anything", async () => {
     serve({ "/tool.tar.gz": archive, "/sums": `${sha256(archive)}  tool_windows.zip\n` });
     await expect(fetchTool()).rejects.toThrow(/has no SHA-256 of tool\.tar\.gz/);
     expect(transfers).toBe(0);
   });
 
-  it("tries a transfer that breaks off once more", async () => {
+  it("retries an interrupted download once", async () => {
     const whole = answer;
     answer = (request, response) => (transfers === 1 && request.url === "/tool.tar.gz" ? cut(response) : whole(request, response));
     await fetchTool();
@@ -88,7 +88,7 @@ describe("downloadRelease", () => {
     expect(transfers).toBe(2);
   });
 
-  it("gives up on a transfer that breaks off again, and says so", async () => {
+  it("gives up after a second interrupted download, and reports it", async () => {
     const whole = answer;
     answer = (request, response) => (request.url === "/tool.tar.gz" ? cut(response) : whole(request, response));
     await expect(fetchTool()).rejects.toThrow(/the transfer broke off/);
@@ -100,7 +100,7 @@ describe("downloadRelease", () => {
     await expect(fetchTool()).rejects.toThrow(`${base}/tool.tar.gz answered 404`);
   });
 
-  it("reports the host that cannot be reached", async () => {
+  it("reports an unreachable host", async () => {
     server.close();
     await once(server, "close");
     await expect(fetchTool()).rejects.toThrow(/127\.0\.0\.1:\d+ cannot be reached \(ECONNREFUSED\)/);

@@ -20,7 +20,7 @@ describe.each([
     console.log(shownRun(result));
   });
 
-  test.for(attacks.map((name) => [name, ATTACKS[name]?.what] as const))("%s is carried out: %s", ([name]) => {
+  test.for(attacks.map((name) => [name, ATTACKS[name]?.what] as const))("%s is executed: %s", ([name]) => {
     expect(Object.keys(result.answers[name] ?? {}).filter((answer) => !answer.startsWith("beforehand"))).not.toEqual([]);
   });
 

@@ -21,20 +21,20 @@ const OTHER_LISTENERS: Readonly<Record<string, string>> = {
   RULES_LISTEN: "one document for an external vmalert, behind a password",
 };
 
-test("each route without a row is attacked in general", () => {
+test("a route without its own attack has the general ones", () => {
   expect(TABLE["every-read"]?.covers).toContain("GET /api/dashboards");
   expect(TABLE["every-write"]?.covers).toContain("PUT /api/dashboards/{id}");
   expect([...OPERATIONS.keys()].filter((route) => !covered.has(route))).toEqual([]);
 });
 
-test("each kind of body that is not JSON, a form or text has an attack on it: `METHOD /path as content/type`", () => {
+test("every kind of body except JSON, forms and text has an attack: `METHOD /path as content/type`", () => {
   const bodies = [...OPERATIONS].flatMap(([route, { requestBody }]) =>
     Object.keys(requestBody?.content ?? {}).flatMap((type) => (TEXT_BODIES.has(type) ? [] : [`${route} as ${type}`])),
   );
   expect(bodies.filter((body) => !covered.has(body))).toEqual([]);
 });
 
-test("each listener for clients has an attack on it: `listener: SETTING`", () => {
+test("every listener for clients has an attack: `listener: SETTING`", () => {
   const listeners = Object.values(SETTINGS_TABLE)
     .map(({ name }) => name)
     .filter((name) => name.endsWith("_LISTEN"));
@@ -42,14 +42,14 @@ test("each listener for clients has an attack on it: `listener: SETTING`", () =>
   expect(listeners.filter((name) => !(name in OTHER_LISTENERS) && !covered.has(`listener: ${name}`))).toEqual([]);
 });
 
-test("each encoding of bodies has an attack on it: `encoding: name`", () => {
+test("every encoding of bodies has an attack: `encoding: name`", () => {
   const reader = readFileSync(join(ROOT, "common", "content-coding", "decoder.ts"), "utf8");
   const encodings = [...(/type Coding =([^;]+);/.exec(reader)?.[1]?.matchAll(/"(\w+)"/g) ?? [])].map(([, name]) => name);
   expect(encodings.length).toBeGreaterThan(1);
   expect(encodings.filter((name) => !covered.has(`encoding: ${name}`))).toEqual([]);
 });
 
-test("each attack is on routes that exist", () => {
+test("every attack uses existing routes", () => {
   const onRoutes = [...covered].filter((entry) => !/^(?:protocol|listener|encoding): /.test(entry));
   expect(onRoutes.filter((entry) => !OPERATIONS.has(entry.replace(/ as \S+$/, "")))).toEqual([]);
 });

@@ -24,7 +24,7 @@ const RUNS: readonly (readonly [kind: PressureName, others: number])[] = [
 ];
 
 test.for(RUNS)(
-  "an idle organisation is answered next to this pressure on a shared resource: %s, by %i organisations",
+  "an idle organisation is served next to this pressure on a shared resource: %s, by %i organisations",
   async ([kind, others]) => {
     const result = await shares.measure(kind, others, SECONDS);
     console.log(shownShares(result));

@@ -77,7 +77,7 @@ export function describeStores(subject: () => Subject): void {
     rowsOf<SpanRow>(await subject().stores.spans.query(orgId, { ...EVERYTHING, ...filter }));
 
   describe("a log record", () => {
-    it("is read back with the mapping of the contract, and with the identity of the key", async () => {
+    it("is returned with the mapping of the contract, and with the identity of the key", async () => {
       const orgId = org();
       const record = logRecord(nowNs + 1n, "disk \t'full'\n\\ ü 😀 \0 end", {
         severityText: "WARN",
@@ -169,7 +169,7 @@ export function describeStores(subject: () => Subject): void {
       expect(await readLogs(org())).toEqual([]);
     });
 
-    it("is not looked for by what is no regular expression, which is refused naming the parameter, also where there is no record", async () => {
+    it("is not searched with an invalid regular expression, which is rejected with the parameter, also without records", async () => {
       for (const [filter, message] of [
         [{ regex: ["a", "(b"] }, "regex: not a regular expression of RE2: missing ): (b"],
         [{ regex: ["a"], notRegex: ["b**"] }, "not_regex: not a regular expression of RE2: bad repetition operator: **"],
@@ -180,7 +180,7 @@ export function describeStores(subject: () => Subject): void {
       }
     });
 
-    it("is looked at for a regular expression in its first 64 KiB, line breaks and zeros included", async () => {
+    it("is searched with a regular expression in its first 64 KiB, line breaks and zeros included", async () => {
       const orgId = org();
       const filler = "x".repeat(64 * 1024 - 10);
       await sendLogs(orgId, logsBody([logRecord(nowNs, `one\ntwo\0${filler}`), logRecord(nowNs, `${filler}          three`)]));
@@ -194,7 +194,7 @@ export function describeStores(subject: () => Subject): void {
       }
     });
 
-    it("of any day of the retention is stored; one outside is dropped and counted", async () => {
+    it("within the retention is stored, and outside of it is dropped and counted", async () => {
       const orgId = org();
       const days = Array.from({ length: 30 }, (_, day) => logRecord(nowNs - BigInt(day) * DAY_NS, `day ${day}`));
       const odd = [
@@ -210,7 +210,7 @@ export function describeStores(subject: () => Subject): void {
   });
 
   describe("pages", () => {
-    it("over equal times neither repeat nor lose a record", async () => {
+    it("with equal times neither repeat nor omit a record", async () => {
       const orgId = org();
       const times = [0n, 0n, 0n, 0n, 0n, 0n, 0n, 1n, 1n, 2n, 3n, 3n, 3n];
       for (const host of ["h1", "h2", "h3"])
@@ -235,7 +235,7 @@ export function describeStores(subject: () => Subject): void {
   describe("pages of large records", () => {
     const MIB = 1024 * 1024;
 
-    it("are cut by bytes, have one record at least, and neither repeat nor lose any", async () => {
+    it("are limited in bytes, have at least one record, and neither repeat nor omit any", async () => {
       const orgId = org();
       // Newest first: one of 30 MiB, 20 of 1 MiB, one of 30 MiB, 30 small ones.
       const sizes = [...Array.from({ length: 30 }, () => 10), 30 * MIB, ...Array.from({ length: 20 }, () => MIB), 30 * MIB];
@@ -265,8 +265,8 @@ export function describeStores(subject: () => Subject): void {
     });
   });
 
-  describe("a body sent again", () => {
-    it("byte for byte by the same sender is stored once, also while the first is under way", async () => {
+  describe("a repeated body", () => {
+    it("of the same sender, byte for byte, is stored once, also while the first is in progress", async () => {
       const orgId = org();
       const body = () => logsBody([logRecord(nowNs, "once"), logRecord(nowNs - 3n * DAY_NS, "once, on another day")]);
       await Promise.all([sendLogs(orgId, body()), sendLogs(orgId, body()), sendLogs(orgId, body())]);
@@ -274,7 +274,7 @@ export function describeStores(subject: () => Subject): void {
       expect((await readLogs(orgId)).map((row) => row.message)).toEqual(["once", "once, on another day"]);
     });
 
-    it("by another sender, or with one more record, is another body", async () => {
+    it("is another body if it is from another sender, or has one more record", async () => {
       const orgId = org();
       await sendLogs(orgId, logsBody([logRecord(nowNs, "x")]), "h1");
       await sendLogs(orgId, logsBody([logRecord(nowNs, "x")]), "h2");
@@ -282,7 +282,7 @@ export function describeStores(subject: () => Subject): void {
       expect(await readLogs(orgId)).toHaveLength(4);
     });
 
-    it("is stored each time when a record has no time of its own", async () => {
+    it("is stored each time if a record has no time of its own", async () => {
       const orgId = org();
       const body = () => logsBody([logRecord(nowNs, "timed"), { body: { stringValue: "untimed" } }]);
       await sendLogs(orgId, body());
@@ -290,7 +290,7 @@ export function describeStores(subject: () => Subject): void {
       expect(await readLogs(orgId)).toHaveLength(4);
     });
 
-    it("is recognised by a store opened later, as after a restart", async () => {
+    it("is recognised by a store that is opened later, as after a restart", async () => {
       const orgId = org();
       const body = () => logsBody([logRecord(nowNs, "before"), logRecord(nowNs - DAY_NS, "before, yesterday")]);
       await sendLogs(orgId, body());
@@ -303,7 +303,7 @@ export function describeStores(subject: () => Subject): void {
   describe("a span", () => {
     const TRACE = "0af7651916cd43dd8448eb211c80319c";
 
-    it("is read back with all ten fields, and keeps what they do not show", async () => {
+    it("is returned with all ten fields, and keeps the fields that are not shown", async () => {
       const orgId = org();
       const full = span(nowNs + 7n, TRACE.toUpperCase(), "B7AD6B7169203331", {
         parentSpanId: "00F067AA0BA902B7",
@@ -341,7 +341,7 @@ export function describeStores(subject: () => Subject): void {
       });
     });
 
-    it("is found by trace id, service and error; never by another organisation; one without ids is dropped and counted", async () => {
+    it("is found by trace id, service and error, by its organisation only; one without ids is dropped and counted", async () => {
       const orgId = org();
       const id = (n: number) => n.toString(16).padStart(16, "0");
       const spans = [

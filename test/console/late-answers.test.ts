@@ -134,7 +134,7 @@ test("a late response to a save does not navigate a user who has opened another 
   expect(complaints).toEqual([]);
 });
 
-test("the notice of an unavailable shard ends with the next complete answer", async () => {
+test("the notice of an unavailable shard disappears with the next complete response", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   const notice = page.getByText("a shard of the log and trace store is unavailable");

@@ -71,7 +71,7 @@ test.each(LOOKS)("LogQL in the log field, %s", async (_look, options) => {
   expect(complaints).toEqual([]);
 });
 
-test("`atherops logs` takes the same query", async () => {
+test("`atherops logs` accepts the same query", async () => {
   const client = async (args: readonly string[], input = "") =>
     await runClient(args, { url: backend.apiUrl, sessionFile: `${backend.folder}/session.json`, input });
   expect((await client(["login"], adminPassword(backend.place))).code).toBe(0);

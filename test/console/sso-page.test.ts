@@ -55,7 +55,7 @@ async function login(): Promise<{ ended: Promise<number>; address: string; code:
   throw new Error(`the command ended: ${printed}`);
 }
 
-test("the page shows the command's code, and leads to the command, which has a session then, once the user confirms that they are the same", async () => {
+test("the page shows the command's code, and after the user confirms it, logs the command in", async () => {
   const command = await login();
   const began = await fetch(command.address, { redirect: "manual" });
   const [name = "", value = ""] = (began.headers.getSetCookie()[0] ?? "").split(";", 1)[0]?.split("=") ?? [];

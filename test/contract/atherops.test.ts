@@ -25,7 +25,7 @@ async function sendLog(message: string): Promise<void> {
   expect((await signedPost(backend.apiUrl, "/ingest/logs/otlp", key, body)).status).toBe(204);
 }
 
-test("from the first password to a key, a log line and a span", async () => {
+test("leads from the first password to a key, a log line and a span", async () => {
   const password = readFileSync(join(backend.dataDir, "secrets", "admin-password"), "utf8");
   expect(atherops(["login"], password)).toMatchObject({ code: 0, err: `logged in to ${backend.apiUrl} as admin@localhost\n` });
   key = atherops(["keys", "create", "first-key"]).out.trim();
@@ -44,7 +44,7 @@ test("from the first password to a key, a log line and a span", async () => {
   expect(JSON.parse(spans)).toMatchObject({ TraceID: span.traceId, Operation: "GET /" });
 });
 
-test("a live tail shows what arrives, and Ctrl-C ends it with success", async () => {
+test("a live tail shows new records, and Ctrl-C ends it with exit code 0", async () => {
   const tail = spawn(process.execPath, [program, "logs", "--follow", "--json", "--source", "shop"], {
     env: environment(),
     stdio: ["ignore", "pipe", "inherit"],
@@ -60,7 +60,7 @@ test("a live tail shows what arrives, and Ctrl-C ends it with success", async ()
   expect(await exit).toEqual([0, null]);
 });
 
-test("`tail` shows what arrives from now on and ends with success by Ctrl-C; the histogram and the fields know of all", async () => {
+test("`tail` shows new records and ends with exit code 0 on Ctrl-C; the histogram and the fields count all", async () => {
   const tail = spawn(process.execPath, [program, "tail", "--json", "--regex", "^(again|last)$"], {
     env: environment(),
     stdio: ["ignore", "pipe", "inherit"],
@@ -82,14 +82,14 @@ test("`tail` shows what arrives from now on and ends with success by Ctrl-C; the
   expect(drawn.out).toMatch(/^1 record, 2m a line[^]*\n[^\n]+ {2}1 {2}▒+\n[^]*error 1\nFIELD +COUNT +VALUE\nsource +1 +shop\n$/);
 });
 
-test("output that cannot be written is said", () => {
+test("reports output that cannot be written", () => {
   const full = openSync("/dev/full", "w");
   const run = spawnSync(process.execPath, [program, "logs"], { env: environment(), stdio: ["ignore", full, "pipe"], encoding: "utf8" });
   closeSync(full);
   expect([run.status, run.stderr]).toEqual([1, "atherops: the output cannot be written: ENOSPC\n"]);
 });
 
-test("bin/atherops runs from any folder, under another name, and ends as the client does", () => {
+test("bin/atherops runs from any folder and under another name, with the client's exit code", () => {
   const link = join(backend.folder, "linked");
   symlinkSync(join(ROOT, "bin", "atherops"), link);
   const run = spawnSync(link, ["keys", "remove", "nope"], { env: environment(), cwd: backend.folder, encoding: "utf8" });
@@ -100,7 +100,7 @@ test("bin/atherops runs from any folder, under another name, and ends as the cli
   ]);
 });
 
-test("a pipe that closes early is no error", () => {
+test("a closed pipe is no error", () => {
   const run = spawnSync(
     "bash",
     ["--norc", "-c", `set -o pipefail; "$0" "$1" logs --json | head -n 1 | grep -c message`, process.execPath, program],

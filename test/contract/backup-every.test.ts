@@ -11,7 +11,7 @@ async function newestS(place: BackendPlace): Promise<number> {
   return Number(/^atherops_backup_last_timestamp_seconds (\S+)$/m.exec(text)?.[1]);
 }
 
-test("a backend says why it makes no backup, and makes one as soon as it can where the newest is old; the oldest above BACKUP_KEEP goes", async () => {
+test("reports why there is no backup, makes one as soon as possible if the newest is old, and removes those beyond BACKUP_KEEP", async () => {
   using folder = temporaryFolder();
   const into = join(folder.path, "into");
   // The backend reports why it cannot begin, and continues as soon as it can.

@@ -53,7 +53,7 @@ const envOf = (manifest: Manifest): Record<string, string> =>
 const CLUSTER_SCOPED = ["ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "PriorityClass", "SecurityContextConstraints"];
 
 describe.each(SETS)("%s with %s", (chart, values) => {
-  test("renders the same each time, without a secret, and in the namespace of the release", async () => {
+  test("renders the same each time, without a secret, in the namespace of the release", async () => {
     const all = await render(chart, values);
     expect(await render(chart, values)).toEqual(all);
     const secrets = all.filter(({ kind }) => kind === "Secret").map(({ data = {} }) => Object.keys(data as object).join(","));
@@ -69,7 +69,7 @@ describe.each(SETS)("%s with %s", (chart, values) => {
   });
 });
 
-describe("at a real API server", () => {
+describe("with a real API server", () => {
   const apiServer = apiServerOfFile();
 
   test.each(SETS)("every object of %s with %s is accepted", async (chart, values) => {
@@ -129,7 +129,7 @@ describe("an installation of an earlier version", () => {
 });
 
 describe("GitOps", () => {
-  test("without a Secret, the embedded form generates its secrets on its volume; a Secret of an earlier version stays in use", async () => {
+  test("without a Secret, the embedded form generates its secrets on its volume; an earlier version's Secret stays in use", async () => {
     const pod = podOf(one(await backend(), "Deployment"));
     const secrets = pod.volumes.find(({ name }: { name: string }) => name === "secrets").projected.sources;
     expect(secrets).toEqual([{ secret: { name: "t-secrets", optional: true } }]);
@@ -139,7 +139,7 @@ describe("GitOps", () => {
     ]);
   });
 
-  test("the agents may create a Lease that was left out, and in no other way reach objects without a name", async () => {
+  test("the agents may create a missing Lease, and reach objects without a name in no other way", async () => {
     const { rules } = one(await agent(), "Role") as unknown as {
       rules: { resources: string[]; resourceNames?: string[]; verbs: string[] }[];
     };
@@ -147,7 +147,7 @@ describe("GitOps", () => {
     expect(unnamed).toEqual([{ apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["create"] }]);
   });
 
-  test("a new version of a chart leaves its pods as they are", async () => {
+  test("a new version of a chart does not restart its pods", async () => {
     using folder = temporaryFolder();
     for (const chart of ["backend", "cluster-agent"]) {
       const copy = join(folder.path, chart);
@@ -179,7 +179,7 @@ describe("GitOps", () => {
   });
 });
 
-test("no pod of a node can name the Secret of the backend: the first install token is in one of its own", async () => {
+test("no pod of a node can name the Secret of the backend: the first install token has its own", async () => {
   const [sources] = podOf(one(await backend("--set", "firstInstallToken.existingSecret=first"), "Deployment"))
     .volumes.filter(({ name }: { name: string }) => name === "secrets")
     .map(({ projected }: { projected: { sources: object[] } }) => projected.sources);
@@ -188,7 +188,7 @@ test("no pod of a node can name the Secret of the backend: the first install tok
   expect(readme).not.toMatch(/installToken\.existingSecret=telemetry-secrets/);
 });
 
-test("IPv6: listeners have no host, so that they take both families, and Services have the families of the values", async () => {
+test("IPv6: listeners have no host, so that they use both families, and Services have the families of the values", async () => {
   const workloads = [...(await backend()), ...(await distributed())].filter(({ kind }) => kind === "Deployment");
   const listeners = workloads.flatMap((workload) => Object.entries(envOf(workload)).filter(([name]) => name.endsWith("_LISTEN")));
   expect(listeners.length).toBeGreaterThan(9);
@@ -200,7 +200,7 @@ test("IPv6: listeners have no host, so that they take both families, and Service
 describe("OpenShift", () => {
   const openshift = ["--api-versions", "security.openshift.io/v1"];
 
-  test("the backend leaves users to the namespace's range, and elsewhere values set or remove each field", async () => {
+  test("leaves the backend's users to the namespace's range; elsewhere values set or remove each field", async () => {
     expect(podOf(one(await backend(...openshift), "Deployment")).securityContext).not.toHaveProperty("runAsUser");
     expect(podOf(one(await backend(...openshift), "Deployment")).securityContext).not.toHaveProperty("fsGroup");
     expect(podOf(one(await backend(), "Deployment")).securityContext).toMatchObject({ runAsUser: 1000, fsGroup: 1000 });
@@ -209,7 +209,7 @@ describe("OpenShift", () => {
     expect(podOf(one(given, "Deployment")).containers[0].securityContext).toMatchObject({ runAsUser: 8, allowPrivilegeEscalation: false });
   });
 
-  test("the agent's constraints are created there by themselves, not elsewhere, and not if openshift.scc is false", async () => {
+  test("creates the agent's constraints only there, and not if openshift.scc is false", async () => {
     const isMade = async (...flags: string[]) => (await agent(...flags)).some(({ kind }) => kind === "SecurityContextConstraints");
     expect(await Promise.all([isMade(...openshift), isMade(), isMade(...openshift, "--set", "openshift.scc=false")])).toEqual([
       true,
@@ -227,13 +227,13 @@ describe("nodes", () => {
   const termsOf = (manifest: Manifest): { matchExpressions: object[] }[] =>
     podOf(manifest).affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms;
 
-  test("Fargate and virtual kubelets have no agent, whatever affinity is given", async () => {
+  test("Fargate and virtual kubelets get no agent, whatever affinity is set", async () => {
     expect(termsOf(one(await agent(), "DaemonSet"))).toEqual([{ matchExpressions: VIRTUAL }]);
     for (const term of termsOf(one(await render("cluster-agent", "all-values.yaml"), "DaemonSet")))
       expect(term.matchExpressions).toEqual([{ key: "disk", operator: "Exists" }, ...VIRTUAL]);
   });
 
-  test("a pool has a DaemonSet with its own resources; its nodes are left out of the others; all send OTLP to one Service", async () => {
+  test("a pool gets a DaemonSet with its own resources, the others exclude its nodes, and all send OTLP to one Service", async () => {
     const all = await render("cluster-agent", "everything-values.yaml");
     const [main, gpu] = all.filter(({ kind }) => kind === "DaemonSet");
     if (!main || !gpu) throw new Error("expected two");
@@ -251,7 +251,7 @@ describe("nodes", () => {
     expect(gpu["spec"].selector.matchLabels).not.toEqual(main["spec"].selector.matchLabels);
   });
 
-  test("with hostAccess=none the queue fits its volume, and requests cover what the pod may use, so that it is not evicted with it", async () => {
+  test("with hostAccess=none the queue fits its volume, and requests cover the pod's limits, so that it is not evicted first", async () => {
     const pod = podOf(one(await render("cluster-agent", "no-host-values.yaml"), "DaemonSet"));
     const mib = Number.parseInt(pod.volumes.find(({ name }: { name: string }) => name === "state").emptyDir.sizeLimit, 10);
     expect(mib).toBeGreaterThan(5 * 512);
@@ -262,7 +262,7 @@ describe("nodes", () => {
 });
 
 describe("replicas", () => {
-  test("are spread over nodes and zones by their role's labels, and roles have values of their own", async () => {
+  test("are spread over nodes and zones by their role's labels, and roles have their own values", async () => {
     for (const role of ["api", "alerting"]) {
       const deployment = one(await distributed(), "Deployment", `t-${role}`);
       const spread = podOf(deployment).topologySpreadConstraints as { topologyKey: string; labelSelector: object }[];
@@ -274,7 +274,7 @@ describe("replicas", () => {
     expect(podOf(one(all, "Deployment"))).not.toHaveProperty("nodeSelector");
   });
 
-  test("of the API have a claim for their journal where it is asked for, and otherwise a bounded volume that holds it", async () => {
+  test("of the API have a claim for their journal on request, and otherwise a limited volume that fits it", async () => {
     const stateful = one(await render("backend", "distributed-fixed-values.yaml"), "StatefulSet");
     const [claim] = stateful["spec"].volumeClaimTemplates;
     expect([claim.spec.resources.requests.storage, claim.spec.storageClassName]).toEqual(["4Gi", "fast"]);
@@ -286,7 +286,7 @@ describe("replicas", () => {
   });
 });
 
-test("a load balancer keeps the addresses of clients, takes the given fields, and its ports name their protocols", async () => {
+test("a load balancer keeps client addresses, accepts the given fields, and its ports name their protocols", async () => {
   const set =
     "service.type=LoadBalancer,tls.secretName=tls,ingestTokens.enabled=true,ingestTokens.otlpGrpc=true,service.loadBalancerClass=a/b";
   const { spec } = one(await backend("--set", set, "--set", "service.loadBalancerSourceRanges={10.0.0.0/8}"), "Service", "t");
@@ -320,7 +320,7 @@ test("egress rules let agents reach the pods that they scrape, and DNS of OpenSh
   expect((await egressOf())[0].ports).toContainEqual({ port: 5353, protocol: "UDP" });
 });
 
-test("the alert rules of the charts are installed as they are", async () => {
+test("installs the alert rules of the charts unchanged", async () => {
   for (const [chart, values] of [
     ["backend", "distributed-values.yaml"],
     ["cluster-agent", "everything-values.yaml"],
@@ -369,7 +369,7 @@ test("the Pods of `helm test` can be pulled and scheduled, pass the NetworkPolic
   expect((await agent("--set", "otlpService.enabled=false")).some(({ kind }) => kind === "Pod")).toBe(false);
 });
 
-test("annotations of the user replace those of the chart, and variables of the user those that are not settings", async () => {
+test("the user's annotations replace those of the chart, and the user's variables those that are not settings", async () => {
   const flags = ["ingress.enabled=true", "ingress.host=b.example", "trustedProxies={10.0.0.1}"].flatMap((set) => ["--set", set]);
   const size = "nginx.ingress.kubernetes.io/proxy-body-size";
   const given = await backend(...flags, "--set-json", `ingress.annotations={"${size}":"64m"}`);

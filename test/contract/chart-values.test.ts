@@ -34,14 +34,14 @@ function compare(one: string, other: string): number {
 }
 
 describe("the version of a chart", () => {
-  test.each(CHARTS)("of %s rises with each change of its values or their schema", (chart) => {
+  test.each(CHARTS)("of %s increases with each change of its values or their schema", (chart) => {
     const last = recordedValues(chart).at(-1);
     const current = currentValues(chart);
     expect(isSame(last, current), `values of ${chart} changed: run \`node hack/chart-values.ts\` and commit`).toBe(true);
     expect(compare(current.version, last?.version ?? "")).toBeGreaterThanOrEqual(0);
   });
 
-  test("rises by a patch, and ends a pre-release", () => {
+  test("increases by a patch, and ends a pre-release", () => {
     expect([nextVersion("0.1.9"), nextVersion("0.2.0-rc.1")]).toEqual(["0.1.10", "0.2.0"]);
   });
 });

@@ -44,13 +44,13 @@ test.each(SETS)("helm lint --strict passes for %s with %s", async (chart, values
   expect(run.exitCode, run.stdout).toBe(0);
 });
 
-test.each(SETS)("what %s renders with %s is what the golden file holds", async (chart, values) => {
+test.each(SETS)("%s with %s renders the golden file", async (chart, values) => {
   // Without the chart's version, which changes with each value.
   const text = (await rendered(chart, values)).replaceAll(/^( +helm\.sh\/chart: [a-z-]+)-[\d.]+$/gm, "$1-<version>");
   await expect(text).toMatchFileSnapshot(join(ROOT, "charts", chart, "ci", "golden", values));
 });
 
-test.each(CHARTS)("%s refuses an unknown value with its name", async (chart) => {
+test.each(CHARTS)("%s rejects an unknown value with its name", async (chart) => {
   const run = await helm("template", "t", chart, "-f", `${chart}/ci/default-values.yaml`, "--set", "retentoin.logsDays=3");
   expect(run.exitCode).not.toBe(0);
   expect(run.stderr).toContain("retentoin");
@@ -61,7 +61,7 @@ test.each([
   ["cluster-agent", "--set backendUrl=https://b.example", "clusterName is required"],
   ["backend", "--set mode=distributed", "secrets.existingSecret is required"],
   ["backend", "--set mode=distributed,secrets.existingSecret=s,distributed.connectionSecret=c", "distributed.metrics.writeUrl is required"],
-])("%s with %s says what is missing", async (chart, flags, message) => {
+])("%s with %s names the missing value", async (chart, flags, message) => {
   const run = await helm("template", "t", chart, ...flags.split(" "));
   expect(run.exitCode).not.toBe(0);
   expect(run.stderr).toContain(message);
@@ -137,7 +137,7 @@ test.each([
   ["backend", "--set-string extraEnv.OTLP_GRPC_LISTEN=x", "set the value ingestTokens.otlpGrpc instead", ""],
   ["backend", "--set extraEnv.MASTER_KEY_FILE=/x", "set the value secrets.existingSecret instead", ""],
   ["backend", "--set extraEnv.API_LISTEN=x", "extraEnv.API_LISTEN: the chart sets this variable itself", ""],
-])("%s with %s is refused: %s … %s", async (chart, flags, message, advice) => {
+])("%s with %s is rejected: %s … %s", async (chart, flags, message, advice) => {
   const values = chart === "backend" ? "default" : "everything";
   const run = await helm("template", "t", chart, "-f", `${chart}/ci/${values}-values.yaml`, ...flags.split(" "));
   expect(run.exitCode).not.toBe(0);
@@ -145,7 +145,7 @@ test.each([
   expect(run.stderr).toContain(advice);
 });
 
-test("over TLS the API of the distributed form reaches the alerting service over TLS", async () => {
+test("with TLS, the API of the distributed form reaches the alerting service over TLS", async () => {
   const text = await rendered("backend", "distributed-values.yaml", "--set", "tls.secretName=telemetry-tls");
   expect(text).toContain('"https://t-alerting:8082"');
   expect(text).not.toContain('"http://t-alerting:8082"');
@@ -173,12 +173,12 @@ test("OTLP over gRPC is closed by default", async () => {
   expect(await rendered("backend", "default-values.yaml")).not.toMatch(/4317|INGEST_TOKENS/);
 });
 
-test("durations of several units and http within one cluster are taken", async () => {
+test("accepts durations of several units, and http within one cluster", async () => {
   const flags = ["--set", "metricsInterval=1m30s", "--set", "backendUrl=http://telemetry:8080", "--set", "allowPlainHttp=true"];
   expect(await rendered("cluster-agent", "default-values.yaml", ...flags)).toContain('"1m30s"');
 });
 
-test.each(CHARTS)("%s takes an image by its digest, next to the repository or in it", async (chart) => {
+test.each(CHARTS)("%s accepts an image with a digest, next to the repository or in it", async (chart) => {
   const digest = `sha256:${"ab".repeat(32)}`;
   for (const set of [`image.digest=${digest}`, `image.repository=registry.example.com/it@${digest}`]) {
     const image = /image: "?([^\s"]+)/.exec(await rendered(chart, "default-values.yaml", "--set-string", set))?.[1];
@@ -186,14 +186,14 @@ test.each(CHARTS)("%s takes an image by its digest, next to the repository or in
   }
 });
 
-test.each(CHARTS)("%s takes its image from the registry that all charts of an installation share", async (chart) => {
+test.each(CHARTS)("%s uses the registry that all charts of an installation share", async (chart) => {
   const flags = ["--set", "global.imageRegistry=registry.example.com/mirror/"];
   const images = [...(await rendered(chart, "default-values.yaml", ...flags)).matchAll(/image: "?([^\s"]+)/g)].map(([, image]) => image);
   expect(images.length).toBeGreaterThan(0);
   for (const image of images) expect(image).toMatch(/^registry\.example\.com\/mirror\/atherops-/);
 });
 
-test.each(CHARTS)("every variable that %s sets is one that it refuses in extraEnv", async (chart) => {
+test.each(CHARTS)("%s rejects each variable that it sets in extraEnv", async (chart) => {
   const checks = readFileSync(join(ROOT, "charts", chart, "templates", "_check.tpl"), "utf8");
   const settings = JSON.parse(readFileSync(join(ROOT, "charts", chart, "settings.json"), "utf8")) as object;
   const unknown: string[] = [];
@@ -211,18 +211,18 @@ test.each(CHARTS)("every variable that %s sets is one that it refuses in extraEn
   expect([...new Set(unknown)].filter((name) => name !== "NODE_EXTRA_CA_CERTS")).toEqual([]);
 });
 
-test.each(CHARTS)("%s takes the values of a release that knew no egress rules (helm upgrade --reuse-values)", async (chart) => {
+test.each(CHARTS)("%s accepts the values of a release without egress rules (helm upgrade --reuse-values)", async (chart) => {
   const flags = ["--set", "networkPolicy.enabled=true,networkPolicy.egress=null"];
   const policy = (await manifests(chart, "default-values.yaml", ...flags)).find(({ kind }) => kind === "NetworkPolicy");
   expect(policy?.spec.policyTypes).toEqual(["Ingress"]);
 });
 
-test("backend takes the values of a release that knew no backups", async () => {
+test("backend accepts the values of a release without backups", async () => {
   const pod = (await manifests("backend", "default-values.yaml", "--set", "backup=null")).find(({ kind }) => kind === "Deployment");
   expect(JSON.stringify(pod)).not.toContain("BACKUP_");
 });
 
-test.each(CHARTS)("%s lets its pods out of a namespace that denies it, when asked to", async (chart) => {
+test.each(CHARTS)("%s allows its pods out of a namespace that denies egress, on request", async (chart) => {
   const more = `networkPolicy.egress.more=[{"ports":[{"port":5432}]}]`;
   const flags = ["--set", "networkPolicy.enabled=true,networkPolicy.egress.enabled=true", "--set-json", more];
   const policy = (await manifests(chart, "default-values.yaml", ...flags)).find(({ kind }) => kind === "NetworkPolicy");
@@ -254,7 +254,7 @@ function documentedValues(chart: string): string[] {
   });
 }
 
-test.each(CHARTS)("every value of %s is in its README's table or that of a setting, and nothing else", (chart) => {
+test.each(CHARTS)("the README of %s lists every value that is no setting's, and nothing else", (chart) => {
   const leaves = leavesOf(valuesIn(chart, "values.yaml"));
   const documented = documentedValues(chart);
   const ofSettings = Object.values(valuesIn(chart, "settings.json") as Record<string, { value: string }>).map(({ value }) => value);
@@ -274,7 +274,7 @@ async function renderedOf(chart: string, values: Values): Promise<string> {
 }
 
 /** A template that forgets a value, or a value that no golden file shows, would be found by an installation. */
-test.each(CHARTS)("every value that %s documents changes what a set of values renders", { timeout: 120_000 }, async (chart) => {
+test.each(CHARTS)("every documented value of %s changes a rendered object", { timeout: 120_000 }, async (chart) => {
   const untold = new Set(documentedValues(chart));
   for (const set of valuesOf(chart)) {
     const values = valuesIn(chart, "ci", set);
@@ -304,7 +304,7 @@ test.each([
   for (const name of names) expect(known).toContain(`setting("${name}",`);
 });
 
-test("the identity's Secret and Lease are shells that upgrades cannot conflict over and uninstall keeps", async () => {
+test("upgrades do not conflict over the identity's Secret and Lease, and uninstall keeps them", async () => {
   const all = await manifests("cluster-agent", "default-values.yaml");
   for (const kind of ["Secret", "Lease"]) {
     const shell = all.find((manifest) => manifest.kind === kind);
@@ -322,7 +322,7 @@ async function agentPod(values: string, ...more: string[]): Promise<Manifest["sp
 const hostPathsOf = (pod: { volumes: { hostPath?: { path: string } }[] }): string[] =>
   pod.volumes.flatMap(({ hostPath }) => hostPath?.path ?? []).sort();
 
-test("of the node is mounted what hostAccess says; with none the pods meet the pod security standard restricted", async () => {
+test("mounts of the node what hostAccess sets; with none the pods meet the pod security standard restricted", async () => {
   expect(hostPathsOf(await agentPod("default-values.yaml"))).toEqual(["/", "/var/lib/atherops-agent", "/var/log/pods"]);
   expect(hostPathsOf(await agentPod("proc-values.yaml"))).toEqual(["/proc", "/sys", "/var/lib/atherops-agent", "/var/log/pods"]);
   const pod = await agentPod("no-host-values.yaml");
@@ -340,7 +340,7 @@ test("of the node is mounted what hostAccess says; with none the pods meet the p
   expect(pod.hostNetwork ?? false).toBe(false);
 });
 
-test("security contexts are merged over the chart's own; on OpenShift the SELinux type that reads a node's files is set", async () => {
+test("merges security contexts over the chart's own; on OpenShift sets the SELinux type that reads a node's files", async () => {
   const type = ["--set", "securityContext.seLinuxOptions.type=super_t"];
   const own = (await agentPod("default-values.yaml")).containers[0].securityContext;
   expect(own).not.toHaveProperty("seLinuxOptions");
@@ -352,7 +352,7 @@ test("security contexts are merged over the chart's own; on OpenShift the SELinu
   expect((await agentPod("default-values.yaml", ...openshift, ...type)).containers[0].securityContext).toEqual(given);
 });
 
-test("on OpenShift the SecurityContextConstraints allow what the pods ask for, and are used by their service account alone", async () => {
+test("on OpenShift the SecurityContextConstraints allow what the pods need, for their service account alone", async () => {
   for (const values of ["default-values.yaml", "no-host-values.yaml"]) {
     const all = await manifests("cluster-agent", values, "--set", "openshift.scc=true");
     const pod = all.find(({ kind }) => kind === "DaemonSet")?.spec.template.spec;
@@ -380,7 +380,7 @@ test("on OpenShift the SecurityContextConstraints allow what the pods ask for, a
   expect(without.filter(({ kind }) => kind === "SecurityContextConstraints")).toEqual([]);
 });
 
-test("the kubelet's authority is mounted where the agent's settings say", async () => {
+test("mounts the kubelet's authority where the agent's settings expect it", async () => {
   for (const values of ["no-host-values.yaml", "everything-values.yaml"]) {
     const { containers, volumes } = await agentPod(values);
     const path = containers[0].env.find(({ name }: { name: string }) => name === "KUBELET_TLS").value as string;
@@ -390,7 +390,7 @@ test("the kubelet's authority is mounted where the agent's settings say", async 
   }
 });
 
-test("the cluster agent takes the values of a release that knew none of its host, its kubelet's authority, OpenShift (--reuse-values)", async () => {
+test("the cluster agent accepts the values of a release without host, kubelet authority and OpenShift (--reuse-values)", async () => {
   const none = [
     "hostAccess",
     "kubelet.ca",
@@ -405,7 +405,7 @@ test("the cluster agent takes the values of a release that knew none of its host
   expect(await rendered("cluster-agent", "default-values.yaml", ...flags)).toBe(await rendered("cluster-agent", "default-values.yaml"));
 });
 
-test("NOTES show the label that the namespace needs, and that it needs none where nothing of the node is mounted", async () => {
+test("NOTES show the label that the namespace needs, and none if nothing of the node is mounted", async () => {
   const notes = async (...flags: string[]): Promise<string> => {
     const values = ["-f", "cluster-agent/ci/default-values.yaml", "--namespace", "telemetry", "--dry-run=client", ...flags];
     return (await helm("install", "t", "cluster-agent", ...values)).stdout.split("NOTES:")[1] ?? "";
@@ -414,7 +414,7 @@ test("NOTES show the label that the namespace needs, and that it needs none wher
   expect(await notes("--set", "hostAccess=none")).not.toContain("enforce=privileged");
 });
 
-test("NOTES of the backend show how its console is opened, and say nothing of one that is off", async () => {
+test("NOTES of the backend show how to open its console, unless it is off", async () => {
   const notes = async (...flags: string[]): Promise<string> => {
     const values = ["-f", "backend/ci/default-values.yaml", "--namespace", "telemetry", "--dry-run=client", ...flags];
     return (await helm("install", "t", "backend", ...values)).stdout.split("NOTES:")[1] ?? "";
@@ -431,7 +431,7 @@ test("NOTES of the backend show how its console is opened, and say nothing of on
   expect(off).not.toContain("onsole");
 });
 
-test("RBAC is rendered only for the features that are on", async () => {
+test("renders RBAC only for the features that are on", async () => {
   const rulesOf = async (values: string): Promise<string> =>
     JSON.stringify((await manifests("cluster-agent", values)).filter(({ kind }) => kind === "ClusterRole"));
   expect(await rulesOf("default-values.yaml")).toContain("nodes/metrics");
@@ -477,7 +477,7 @@ test("the backend's pods meet the pod security standard restricted; the agent's 
   });
 });
 
-test("the default memory limit has room for the agent, its collectors and bodies on their way", async () => {
+test("the default memory limit covers the agent, its collectors and bodies in progress", async () => {
   const [limit] = /(?<=limits:\n\s+memory: )\d+(?=Mi)/.exec(await rendered("cluster-agent", "default-values.yaml")) ?? [];
   expect(Number(limit)).toBeGreaterThan(400 + 200 + 110 + 64);
 });
@@ -485,14 +485,11 @@ test("the default memory limit has room for the agent, its collectors and bodies
 test.each([
   ["default-values.yaml", ["list", "watch"]],
   ["traces-only-values.yaml", undefined],
-])(
-  "with %s namespaces may be listed only where the state of the cluster needs it, and pods never fetched by name",
-  async (values, verbs) => {
-    const [role] = (await manifests("cluster-agent", values)).filter(({ kind }) => kind === "ClusterRole") as (Manifest & {
-      rules: { resources: string[]; resourceNames?: string[]; verbs: string[] }[];
-    })[];
-    const everywhere = role?.rules.filter(({ resourceNames }) => resourceNames === undefined) ?? [];
-    expect(everywhere.find(({ resources }) => resources.includes("namespaces"))?.verbs).toEqual(verbs);
-    expect(everywhere.filter(({ resources }) => resources.includes("pods")).map((rule) => rule.verbs)).toEqual([["list", "watch"]]);
-  },
-);
+])("with %s namespaces may be listed only if the cluster's state needs it, and pods never read by name", async (values, verbs) => {
+  const [role] = (await manifests("cluster-agent", values)).filter(({ kind }) => kind === "ClusterRole") as (Manifest & {
+    rules: { resources: string[]; resourceNames?: string[]; verbs: string[] }[];
+  })[];
+  const everywhere = role?.rules.filter(({ resourceNames }) => resourceNames === undefined) ?? [];
+  expect(everywhere.find(({ resources }) => resources.includes("namespaces"))?.verbs).toEqual(verbs);
+  expect(everywhere.filter(({ resources }) => resources.includes("pods")).map((rule) => rule.verbs)).toEqual([["list", "watch"]]);
+});

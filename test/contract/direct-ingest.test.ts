@@ -48,7 +48,7 @@ test.each([
   });
 });
 
-test("a refusal is reported by every example, with the backend's words, and is not taken for success", () => {
+test("every example reports a rejection with the backend's message, not as a success", () => {
   const env = { PATH: process.env["PATH"], BACKEND_URL: backend.apiUrl, API_KEY: "ak_no-one-has-this-key" };
   for (const [program, file, words] of [
     ["bash", "example.sh", "unknown_key"],

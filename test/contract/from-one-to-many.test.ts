@@ -17,7 +17,7 @@ import { call, eventually, freePorts, temporaryFolder, TestProcess } from "../fi
 const PAGE = "docs/from-one-to-many.md";
 
 describe.skipIf(!postgresBinaries)(`from one machine to many${postgresBinaries ? "" : `: ${NO_POSTGRES}`}`, () => {
-  test("keys sign, sessions last, and telemetry of before joins what came meanwhile", async () => {
+  test("keys sign, sessions remain valid, and earlier telemetry joins what arrived meanwhile", async () => {
     using folder = temporaryFolder();
     using secondFolder = temporaryFolder();
     const place = await backendPlace(folder.path);

@@ -18,13 +18,13 @@ beforeAll(async () => {
   setParties(parties);
 });
 
-test("each route with an id that changes something is tried", () => {
+test("tries each route with an id that changes something", () => {
   const withId = [...OPERATIONS.keys()].filter((route) => !route.startsWith("GET ") && route.includes("{id}"));
   const tried = CHANGES.map(({ route }) => route);
   expect(withId.filter((route) => !tried.includes(route))).toEqual([]);
 });
 
-test("each row is of a route that exists", () => {
+test("each row is of an existing route", () => {
   const rows = [...BY_HAND.map(({ path }) => `GET ${path}`), ...CHANGES.map(({ route }) => route)];
   expect(rows.filter((route) => !OPERATIONS.has(route))).toEqual([]);
 });

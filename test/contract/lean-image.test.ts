@@ -47,7 +47,7 @@ describe.skipIf(!postgresBinaries)(`the lean image's program${postgresBinaries ?
     app[Symbol.dispose]();
   });
 
-  test("starts the bundle, has no embedded ClickHouse, and with the engines all that stays outside the bundle", () => {
+  test("contains the bundle and the packages outside of it, and ClickHouse only in the image with engines", () => {
     expect(/^ENTRYPOINT \["node", .*"(.*)"\]$/m.exec(DOCKERFILE)?.[1]).toBe("/app/backend/atherops-backend.js");
     expect(laidInto("/engines")).toEqual(["chdb", "@chdb", "@clickhouse/client-common"]);
     expect(readdirSync(join(app.path, "node_modules"))).toEqual(["@node-rs"]);
@@ -55,7 +55,7 @@ describe.skipIf(!postgresBinaries)(`the lean image's program${postgresBinaries ?
     for (const name of EXTERNAL) expect(all).toContain(all.includes(name) ? name : dirname(name));
   });
 
-  test("over engines outside it stores and answers metrics, logs and spans, and takes a rule", async () => {
+  test("with external engines stores and returns metrics, logs and spans, and accepts a rule", async () => {
     await using _backend = await startBackend(place, [], program);
     const operator = await login(place.apiUrl, "admin@localhost", FIRST_PASSWORD);
     const { token, apiKey } = await makeTenant(place.apiUrl, operator, "lean");
@@ -66,7 +66,7 @@ describe.skipIf(!postgresBinaries)(`the lean image's program${postgresBinaries ?
     expect(made.status, made.text).toBe(201);
   });
 
-  test("without CLICKHOUSE_URL it says in one sentence what to set", async () => {
+  test("without CLICKHOUSE_URL reports in one sentence what to set", async () => {
     const { CLICKHOUSE_URL: _none, ...env } = place.env;
     await using backend = new TestProcess([program, "serve"], env, join(app.path, "refused.out"));
     await eventually("its end", async () => backend.ended);

@@ -36,7 +36,7 @@ const MATRIX = [...BY_HAND, ...DECLARED.filter((route) => !handWritten.has(nameO
 /** As on the alerting service's own port. */
 const ALERTING = MATRIX.flatMap((row) => (row.path.startsWith("/alerting/") ? [{ ...row, path: row.path.slice("/alerting".length) }] : []));
 
-test("each row by hand asks for what the declaration of its route asks for", () => {
+test("each manual row matches the declaration of its route", () => {
   const declared = new Map(DECLARED.map((route) => [nameOf(route), authOf(route.access)]));
   // The description itself is the only route that createApp() adds.
   for (const row of BY_HAND.filter(({ path }) => path !== "/openapi.json"))
@@ -58,7 +58,7 @@ describe.each(MATRIX.map((row) => [`${row.method} ${row.path}`, row] as const))(
 
 const withToken = (token: string): string[] => [`Bearer ${token}`, `Basic ${Buffer.from(`grafana:${token}`).toString("base64")}`];
 
-test("a read token, as a bearer or as a password, gets what a session gets where it may read, and 403 where a role is asked for", async () => {
+test("a read token, as a bearer or as a password, gets what a session gets where it may read, and 403 where a role is required", async () => {
   const check = async (origin: string, rows: readonly Row[]): Promise<void> => {
     for (const row of rows.filter(({ auth }) => !["none", "signed", "install token", "ingest token"].includes(auth))) {
       const path = `${withId(row.path)}${row.neverEnds ? "?no=parameter" : ""}`;
@@ -92,7 +92,7 @@ test("a browser's session gets what its user's token gets, of the Loki, Jaeger a
   }
 });
 
-test("a browser's session reads its own organisation's by the Loki, Jaeger and Prometheus routes", async () => {
+test("a browser's session reads its own organisation's data by the Loki, Jaeger and Prometheus routes", async () => {
   const name = `only-red-${randomUUID()}`;
   const send = async (path: string, body: string): Promise<void> => {
     const sent = await call("POST", `${backend.apiUrl}${path}`, { body, headers: sign(red.apiKey, "POST", path, Date.now() / 1000) });
@@ -113,7 +113,7 @@ test("a browser's session reads its own organisation's by the Loki, Jaeger and P
   }
 });
 
-test("a refusal in the middle of a large body is seen by its sender, not a reset", async () => {
+test("a sender of a large body receives the rejection, not a reset", async () => {
   const body = Buffer.alloc(20 * 1024 * 1024, 0x20);
   const answer = await call("POST", `${backend.apiUrl}/ingest`, {
     body,
@@ -122,7 +122,7 @@ test("a refusal in the middle of a large body is seen by its sender, not a reset
   expect([answer.status, answer.json.error]).toEqual([401, "unknown_key"]);
 });
 
-test("methods that are not listed are 405 with Allow, on every path of both ports, whatever body comes along", async () => {
+test("returns 405 with Allow for other methods, on every path of both ports, with any body", async () => {
   const form = { "content-type": "application/x-www-form-urlencoded" };
   const check = async (origin: string, rows: readonly Row[]): Promise<void> => {
     const paths = new Map<string, Set<string>>();
@@ -142,7 +142,7 @@ test("methods that are not listed are 405 with Allow, on every path of both port
   await check(backend.alertingUrl, ALERTING);
 });
 
-test("what one tenant sent is read by that tenant alone", async () => {
+test("returns what one tenant sent to that tenant alone", async () => {
   const secret = `only-red-${randomUUID()}`;
   const path = "/ingest/logs/otlp";
   const sent = await call("POST", `${backend.apiUrl}${path}`, {
@@ -162,7 +162,7 @@ test("what one tenant sent is read by that tenant alone", async () => {
   }
 });
 
-test("every route that exists is in the matrix, and the other way round", async () => {
+test("contains every existing route, and no other", async () => {
   const document = (await call("GET", `${backend.apiUrl}/openapi.json`)).json;
   const served = Object.entries(document.paths as Record<string, object>).flatMap(([path, methods]) =>
     Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
@@ -175,13 +175,13 @@ test("every route that exists is in the matrix, and the other way round", async 
   );
 });
 
-test("what is served is what docs/openapi.json and docs/openapi-alerting.json say", async () => {
+test("serves docs/openapi.json and docs/openapi-alerting.json", async () => {
   const page = (name: string) => JSON.parse(readFileSync(join(ROOT, "docs", name), "utf8"));
   expect((await call("GET", `${backend.apiUrl}/openapi.json`)).json).toEqual(page("openapi.json"));
   expect((await call("GET", `${backend.alertingUrl}/openapi.json`)).json).toEqual(page("openapi-alerting.json"));
 });
 
-test("what a backend reports of itself is what docs/reference/backend-metrics.md says", async () => {
+test("exports the metrics of docs/reference/backend-metrics.md", async () => {
   const page = readFileSync(join(ROOT, "docs/reference/backend-metrics.md"), "utf8");
   // This backend makes no backups by itself.
   const always = page.split("\n").filter((row) => !row.includes("Only with BACKUP_EVERY"));
@@ -191,7 +191,7 @@ test("what a backend reports of itself is what docs/reference/backend-metrics.md
   expect(counted(text).sort()).toEqual(documented.sort());
 });
 
-test("the alerting service describes on its own port what it serves there", async () => {
+test("the alerting service describes its own routes on its own port", async () => {
   const document = (await call("GET", `${backend.alertingUrl}/openapi.json`)).json;
   const served = Object.entries(document.paths as Record<string, object>).flatMap(([path, methods]) =>
     Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
@@ -199,7 +199,7 @@ test("the alerting service describes on its own port what it serves there", asyn
   expect(served.sort()).toEqual([...ALERTING.map((row) => `${row.method} ${row.path}`), "GET /openapi.json"].sort());
 });
 
-test("the alerting service on its own port answers as under the prefix", async () => {
+test("the alerting service returns the same on its own port as under the prefix", async () => {
   for (const row of ALERTING) {
     const path = withId(row.path);
     for (const bearer of [red.token, viewer, readTokens[0], "abc"]) {

@@ -75,7 +75,7 @@ const wordsOf = ({ status, alerts }: HookBody): string =>
     .sort()
     .join(", ")}`;
 
-test("two rules fire in one message; one is silenced, sent again when the silence ends, and both are sent when they are over", async () => {
+test("two rules fire in one message; one is silenced, sent again when the silence ends, and both are sent when they resolve", async () => {
   const hook = await made("/channels", hookOf("story"));
   const people = await made("/channels", { name: "people", kind: "email", settings: { to: ["on-call@red.example"] } });
   const channel_ids = [hook.id, people.id];
@@ -135,7 +135,7 @@ test("two rules fire in one message; one is silenced, sent again when the silenc
   });
 });
 
-test("how long it takes from a sample to the message, where nothing is waited for: printed, not asserted", async () => {
+test("prints the time from a sample to the message without any wait, and does not assert it", async () => {
   const COUNT = 8;
   const blue = await backend.tenant("blue");
   const { id } = await made("/channels", hookOf("pace"), blue);
@@ -171,7 +171,7 @@ test("how long it takes from a sample to the message, where nothing is waited fo
   expect(new Set(hooksAt("pace").flatMap(({ body }) => body.alerts.map(({ labels }) => labels["alertname"]))).size).toBe(COUNT);
 });
 
-test("a channel is not led to an address inside, and nothing is sent there", async () => {
+test("rejects a channel to an internal address, and sends nothing there", async () => {
   const body = (port: number, host: string): object => ({ name: "moved", kind: "webhook", settings: { url: `https://${host}:${port}/` } });
   const { id } = await made("/channels", body(receiver.port, "127.0.0.1"));
   const refused = await ask("PUT", `/channels/${id}`, body(forbidden.port, "127.0.0.2"));

@@ -31,7 +31,7 @@ const linesOf = <Line = Record<string, unknown>>(path: string): Line[] =>
     .filter(Boolean)
     .map((line) => JSON.parse(line) as Line);
 
-test("everything is exported, then the organisation can do nothing, and its telemetry goes", async () => {
+test("exports everything, then locks the organisation out and erases its telemetry", async () => {
   using folder = temporaryFolder();
   const now = nanosecondsOf(new Date());
   const records = Array.from({ length: LOGS }, (_, at) => logRecord(now - BigInt(at) * 1_000_000_000n, `record ${at}`));

@@ -208,7 +208,7 @@ test.each<[string, unknown, string]>([
   await expectSeries(job, GOOD);
 });
 
-test.each(["protobuf", "gRPC"] as const)("metrics, %s: a point that is cut off", async (way) => {
+test.each(["protobuf", "gRPC"] as const)("metrics, %s: a truncated point", async (way) => {
   const job = randomUUID();
   const good = encodeProtobuf(
     "metrics",
@@ -337,7 +337,7 @@ test.each<[string, string, Uint8Array, string]>([
   ],
   ["/loki/api/v1/push", JSON_TYPE, jsonBody({ resourceLogs: [] }), "streams"],
   ["/loki/api/v1/push", PROTOBUF, compressSnappy(bytesField(2, Buffer.from("x"))), "no streams"],
-])("a body in which nothing is understood is refused: %s %s %#", async (path, type, body, named) => {
+])("rejects a body without any known field: %s %s %#", async (path, type, body, named) => {
   const answer = await post(path, type, body);
   expect([answer.status, answer.text]).toEqual([400, expect.stringContaining(named)]);
 });

@@ -81,13 +81,13 @@ async function granted(namespace: string): Promise<string[]> {
 
 const AT_ONCE = 4;
 
-test("the table's rows name values that exist, and the page says which of them need another", () => {
+test("the table's rows name existing values, and the page lists those that need another", () => {
   expect(ROWS.length).toBeGreaterThanOrEqual(5);
   expect(VALUES).toEqual(expect.arrayContaining(["signals.metrics", "rbac.diagnose"]));
   for (const [value, needed] of Object.entries(NEEDS)) expect(README).toContain(`\`${value.split(".")[0]}\` needs \`${needed}\``);
 });
 
-test("in every combination of values the agent may do what the README says, and nothing else", async () => {
+test("in every combination of values the agent has exactly the permissions of the README", async () => {
   for (let first = 0; first < COMBINATIONS.length; first += AT_ONCE) {
     const some = COMBINATIONS.slice(first, first + AT_ONCE);
     await Promise.all(
@@ -100,7 +100,7 @@ test("in every combination of values the agent may do what the README says, and 
   }
 });
 
-test("with rbac.extraRules, those too", async () => {
+test("with rbac.extraRules, has those too", async () => {
   const rule = ["apiGroups={storage.k8s.io}", "resources={storageclasses}", "verbs={list}"];
   await apiServer.kube.installChart("plain");
   await apiServer.kube.installChart(

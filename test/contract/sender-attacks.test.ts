@@ -194,7 +194,7 @@ describe.each(ENDPOINTS)("$name", { timeout: TIMEOUT_MS }, (endpoint) => {
   const service = `endpoint-${ENDPOINTS.indexOf(endpoint)}`;
   const validBody = (): Body => endpoint.validBody(service, victim?.orgId ?? "");
 
-  test("bodies that are too large, compression bombs, deep, truncated or malformed are refused", async () => {
+  test("rejects bodies that are too large, compression bombs, deep, truncated or malformed", async () => {
     const large = await send(endpoint, Buffer.alloc(33 * MIB));
     expect(large).toBe(413);
     const bomb = compressed(endpoint, Buffer.alloc(33 * MIB));
@@ -212,7 +212,7 @@ describe.each(ENDPOINTS)("$name", { timeout: TIMEOUT_MS }, (endpoint) => {
     expect(await send(endpoint, endpoint.validBody(`${service}-neighbour`, "x"), { "x-api-key": victimToken })).toBeLessThan(300);
   });
 
-  test("missing, guessed and removed tokens, session tokens, and tokens for another signal or network are refused before the body is read", async () => {
+  test("rejects missing, guessed and removed tokens, sessions, and tokens for another signal or network before the body is read", async () => {
     const others = (["logs", "traces", "metrics"] as const).filter((signal) => signal !== endpoint.signal);
     const unread = Buffer.alloc(MIB, 0xff);
     const statusOf = async (headers: Record<string, string>): Promise<number> => await send(endpoint, unread, headers);
@@ -227,7 +227,7 @@ describe.each(ENDPOINTS)("$name", { timeout: TIMEOUT_MS }, (endpoint) => {
     expect(await stored(attacker, service)).toEqual([]);
   });
 
-  test("a request that claims another organisation is stored for the token's organisation", async () => {
+  test("stores a request that claims another organisation for the token's organisation", async () => {
     const headers = { "x-scope-orgid": victim?.orgId ?? "", "x-org-id": victim?.orgId ?? "" };
     expect(await send(endpoint, validBody(), headers)).toBeLessThan(300);
     const rows = await eventually(
@@ -283,7 +283,7 @@ async function callGrpc(signal: Signal, message: Body | undefined, options: Grpc
   return await promise;
 }
 
-test("an expired token is refused by each protocol", { timeout: 2 * TIMEOUT_MS }, async () => {
+test("each protocol rejects an expired token", { timeout: 2 * TIMEOUT_MS }, async () => {
   const isRefused = async (endpoint: Endpoint): Promise<boolean> =>
     (await send(endpoint, endpoint.validBody("expired", ""), { "x-api-key": expiringToken })) === 401;
   const [first, ...others] = ENDPOINTS;
@@ -307,7 +307,7 @@ describe("OTLP over gRPC", { timeout: TIMEOUT_MS }, () => {
     await eventually("the neighbour's message is stored", async () => (await stored(victim, service)).length === 1, TIMEOUT_MS);
   }
 
-  test.each(SIGNALS)("%s: messages that are too large, compression bombs, deep, truncated or malformed are refused", async (signal) => {
+  test.each(SIGNALS)("%s: rejects messages that are too large, compression bombs, deep, truncated or malformed", async (signal) => {
     const service = `endpoint-grpc-${signal}`;
     const validMessage = buildMessage(signal, service);
     expect(await callGrpc(signal, Buffer.alloc(17 * MIB))).toBe(status.RESOURCE_EXHAUSTED);
@@ -324,7 +324,7 @@ describe("OTLP over gRPC", { timeout: TIMEOUT_MS }, () => {
   });
 
   test.each(SIGNALS)(
-    "%s: missing, guessed and removed tokens, session tokens, and tokens for another signal or network are refused",
+    "%s: rejects missing, guessed and removed tokens, sessions, and tokens for another signal or network",
     async (signal) => {
       const service = `endpoint-grpc-token-${signal}`;
       const validMessage = buildMessage(signal, service);
@@ -343,7 +343,7 @@ describe("OTLP over gRPC", { timeout: TIMEOUT_MS }, () => {
     },
   );
 
-  test("calls that send no message or send it slowly are ended, while another tenant's calls succeed", async () => {
+  test("ends calls without or with a slow message, while another tenant's calls succeed", async () => {
     const slow = openClient(await startSlowRelay());
     const silent = Array.from({ length: 16 }, async () => await callGrpc("logs", undefined));
     const dripping = callGrpc("logs", Buffer.alloc(MIB), { caller: slow });

@@ -69,7 +69,7 @@ const get = async (path: string) => {
 };
 const instant = async (query: string) => (await get(`/query/prometheus/api/v1/query?query=${encodeURIComponent(query)}`)).data.result;
 
-test("rates, errors and latency are those of the traces, also after a kill", async () => {
+test("rates, errors and latency match the traces, also after a kill", async () => {
   await visitShop();
   await backend.end("SIGKILL");
   await backend.start();

@@ -60,7 +60,7 @@ async function begun(): Promise<{ at: URL; cookie: string }> {
   return { at: await provider.through(String(answer.headers.get("location")), ACCOUNT), cookie };
 }
 
-test("a person logs in, by nothing but tunnels of the proxy to the provider", async () => {
+test("a user logs in through tunnels of the proxy to the provider only", async () => {
   const { at, cookie } = await begun();
   const done = await fetch(at, { headers: { cookie } });
   expect([done.status, await done.json()]).toMatchObject([200, { email: "anna@company.test", role: "viewer", org: { name: "default" } }]);
@@ -69,7 +69,7 @@ test("a person logs in, by nothing but tunnels of the proxy to the provider", as
   expect(readIfThere(place.logFile)).not.toContain("hidden-word");
 });
 
-test("a proxy that is away is a provider that cannot be reached, and passwords go on", async () => {
+test("reports an unavailable proxy as an unreachable provider, and passwords still work", async () => {
   const { at, cookie } = await begun();
   await proxy.close();
   const refused = await fetch(at, { headers: { cookie } });

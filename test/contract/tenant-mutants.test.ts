@@ -83,7 +83,7 @@ const LEAKING = new Set(
   ISOLATED_ROUTES.filter(({ path, shows }) => shows !== "nothing" && !BY_OTHER_MEANS.has(path)).map(({ path }) => path),
 );
 
-test("without the conditions by hand, the layer below keeps organisations apart", async () => {
+test("without the explicit conditions, the layer below isolates organisations", async () => {
   expect(conditions.length).toBeGreaterThan(60);
   expect([...(await leaksWithout(ALL, askUntilOwn))]).toEqual([]);
 });
@@ -91,7 +91,7 @@ test("without the conditions by hand, the layer below keeps organisations apart"
 /** Routes for operators are refused by the role; an e-mail address belongs to one user in the whole installation. */
 const CHANGING = CHANGES.filter(({ foreign }) => foreign !== 403 && foreign !== 409).map(({ route }) => route);
 
-test("without the layer below as well, the check finds a leak in each route that reads, and a change by each route that changes something", async () => {
+test("without the layer below as well, the check finds a leak in each route that reads, and a change by each that writes", async () => {
   const leaking = await leaksWithout([...ALL, LAYER_BELOW], askUntilLeak);
   expect(new Set(leaking.keys())).toEqual(new Set([...LEAKING, ...CHANGING]));
 });

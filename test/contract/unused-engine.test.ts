@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { adminPassword, backendPlace, login, makeTenant, startBackend } from "../fixtures/backend-process.ts";
 import { call, eventually, signedPost, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
 
-test("a backend that takes metrics alone never loads ClickHouse, not for a backup either; the first log brings it, at once and for each later start", async () => {
+test("a backend for metrics alone never loads ClickHouse, not for a backup either; the first log does, and each later start", async () => {
   using folder = temporaryFolder();
   const place = await backendPlace(folder.path);
   const hasEngine = ({ child }: TestProcess): boolean => readFileSync(`/proc/${child.pid}/maps`, "utf8").includes("libchdb");

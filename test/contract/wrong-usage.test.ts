@@ -45,7 +45,7 @@ describe.each<[keyof typeof PROGRAMS, string, string]>([
   });
 });
 
-test("without a command the usage is printed, and --help is no error", async () => {
+test("prints the usage without a command, and exits with 0 for --help", async () => {
   expect(await ran("atherops-otel-agent", "")).toMatchObject({ code: 2, out: "", err: expect.stringContaining("Commands:\n  run ") });
   for (const program of ["atherops-backend", "atherops-otel-agent", "atherops"] as const)
     expect(await ran(program, "--help")).toMatchObject({ code: 0, out: expect.stringContaining(`Usage: ${program} `), err: "" });

@@ -45,7 +45,7 @@ describe.skipIf(!postgresBinaries)(`two vmalerts${postgresBinaries ? "" : `: ${N
     return (answer.json?.data?.groups ?? []).map(({ name }: { name: string }) => name) as string[];
   };
 
-  test("each organisation is at one of them, and a change is effective in seconds", async () => {
+  test("each organisation is assigned to one of them, and a change is effective in seconds", async () => {
     const create = (name: string) => {
       const rule = { name, severity: "critical", expr: "absent(no_such_series)", for: "0s" };
       return call("POST", `${place.alertingUrl}/rules`, { bearer: tenant.token, body: rule });

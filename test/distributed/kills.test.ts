@@ -84,7 +84,7 @@ describe.skipIf(MISSING !== "")(`a distributed installation under load${MISSING 
     return outcome;
   }
 
-  test("vminsert is killed", async () => {
+  test("loses nothing if vminsert is killed", async () => {
     for (let kill = 0; kill < 3; kill += 1) {
       await cluster.insert.stop("SIGKILL");
       await cluster.insert.restart();
@@ -93,7 +93,7 @@ describe.skipIf(MISSING !== "")(`a distributed installation under load${MISSING 
     expect(await endOfLoad()).toEqual(EXACTLY_ONCE);
   });
 
-  test.each([0, 1] as const)("vmstorage %i is killed", async (node) => {
+  test.each([0, 1] as const)("loses nothing if vmstorage %i is killed", async (node) => {
     await cluster.storage[node].stop("SIGKILL");
     await acknowledged(BODIES);
     await cluster.storage[node].restart();
@@ -103,14 +103,14 @@ describe.skipIf(MISSING !== "")(`a distributed installation under load${MISSING 
     expect(await endOfLoad()).toEqual(EXACTLY_ONCE);
   });
 
-  test("vmselect is killed", async () => {
+  test("loses nothing if vmselect is killed", async () => {
     await cluster.select.stop("SIGKILL");
     await acknowledged(BODIES);
     await cluster.select.restart();
     expect(await endOfLoad()).toEqual(EXACTLY_ONCE);
   });
 
-  test.each([0, 1] as const)("replica %i is killed", async (index) => {
+  test.each([0, 1] as const)("loses nothing if replica %i is killed", async (index) => {
     for (let kill = 0; kill < 3; kill += 1) {
       await replicas[index].end("SIGKILL");
       await acknowledged(BODIES / 2);
@@ -120,7 +120,7 @@ describe.skipIf(MISSING !== "")(`a distributed installation under load${MISSING 
     expect(await endOfLoad()).toEqual(EXACTLY_ONCE);
   });
 
-  test("PostgreSQL is killed, and known keys are accepted while it is away", { timeout: 300_000 + 1000 * OUTAGE_S }, async () => {
+  test("accepts known keys while PostgreSQL is unavailable after a kill", { timeout: 300_000 + 1000 * OUTAGE_S }, async () => {
     await engines.postgres.stop("killed");
     await acknowledged(BODIES);
     const { failures } = load.counts;

@@ -55,14 +55,14 @@ describe.skipIf(!postgresBinaries)(`two replicas${postgresBinaries ? "" : `: ${N
     await eventually("the body is stored", async () => (await signedPost(apiUrl, "/ingest/logs/otlp", tenant.apiKey, body)).status === 204);
   }
 
-  test.each([1, 10, 100, 999, 1000, 1500])("%i rows to A, B, A, B are stored once", async (rows) => {
+  test.each([1, 10, 100, 999, 1000, 1500])("store %i rows to A, B, A, B once", async (rows) => {
     const body = logs(`turns-${rows}`, rows);
     for (let turn = 0; turn < 4; turn += 1)
       expect((await signedPost(places[turn % 2]?.apiUrl ?? "", "/ingest/logs/otlp", tenant.apiKey, body)).status).toBe(204);
     expect(await storedRows(`turns-${rows}`)).toBe(rows);
   });
 
-  test.each([1, 10, 999])("%i rows to both at once are stored once", async (rows) => {
+  test.each([1, 10, 999])("store %i rows to both concurrently once", async (rows) => {
     for (let round = 0; round < 5; round += 1) {
       const name = `at-once-${rows}-${round}`;
       await Promise.all([0, 1, 0, 1].map((index) => sendUntilStored(places[index]?.apiUrl ?? "", logs(name, rows))));
@@ -70,7 +70,7 @@ describe.skipIf(!postgresBinaries)(`two replicas${postgresBinaries ? "" : `: ${N
     }
   });
 
-  test("failed logins at one replica count at the other", async () => {
+  test("share the count of failed logins", async () => {
     const attempt = ({ apiUrl }: BackendPlace) =>
       call("POST", `${apiUrl}/api/auth/login`, { body: { email: "admin@once.example", password: "a wrong password" } });
     for (let failure = 0; failure < 5; failure += 1) expect((await attempt(places[0])).status).toBe(401);

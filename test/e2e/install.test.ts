@@ -75,7 +75,7 @@ async function agentRestarts(): Promise<number> {
   return (await get("pod", await agentPod())).status.containerStatuses[0].restartCount;
 }
 
-test("helm install brings up the backend, and its helm test passes", async () => {
+test("helm install starts the backend, and its helm test passes", async () => {
   const started = performance.now();
   await installBackendChart();
   console.log(`backend installed and ready: ${Math.round((performance.now() - started) / 1000)} s`);
@@ -84,7 +84,7 @@ test("helm install brings up the backend, and its helm test passes", async () =>
   expect(backend.token).toMatch(/^ey/);
 });
 
-test("helm install of the agent with the backend's first install token: telemetry of all kinds is read back within two minutes, and a rule fires", async () => {
+test("helm install of the agent with the first install token: telemetry is read back within two minutes, and a rule fires", async () => {
   const started = performance.now();
   const seconds = (): number => Math.round((performance.now() - started) / 1000);
   const token = ["--set", "installToken.existingSecret=first-install-token"];
@@ -133,7 +133,7 @@ test("helm install of the agent with the backend's first install token: telemetr
   await helm("test", "agent", "--timeout", "2m");
 });
 
-test("a LogPolicy redacts and limits a noisy pod and no other, with a status, and is listed by diagnose", async () => {
+test("a LogPolicy redacts and limits a noisy pod only, has a status, and is listed by diagnose", async () => {
   await helm("upgrade", "agent", AGENT_CHART, "--reuse-values", ...POLICY_SET, ...WAIT);
   const word = `noisy-${randomUUID().slice(0, 8)}`;
   await apply(logPolicy("cards", { redact: String.raw`card=\d+`, bytesPerSecond: 2000 }), logPolicy("wrong", { redact: "(?=x)" }));
@@ -158,7 +158,7 @@ test("a LogPolicy redacts and limits a noisy pod and no other, with a status, an
   expect(await settled()).toMatchObject({ missing: 0, doubled: 0 });
 });
 
-test("remote configuration reaches the node, and one that the node refuses is stopped with the reason", async () => {
+test("remote configuration reaches the node, and a rejected one is stopped with the reason", async () => {
   const cluster = async () => (await ask("/api/clusters")).json[0];
   const { cluster_id: id } = await cluster();
   const write = async (config: object) => await backend.call("PUT", `/api/clusters/${id}/config`, { config });
@@ -174,7 +174,7 @@ test("remote configuration reaches the node, and one that the node refuses is st
   await helm("rollback", "agent", "1", ...WAIT);
 });
 
-test("helm upgrade while telemetry flows, before and after a rotation, then rollback: no conflict, the key is kept, no line is lost", async () => {
+test("helm upgrade with traffic, before and after a rotation, then rollback: no conflict, the key is kept, no line is lost", async () => {
   const before = await storedKey();
   await helm("upgrade", "agent", AGENT_CHART, "--reuse-values", "--set", "logLevel=debug", ...WAIT);
   expect(await storedKey()).toBe(before);
@@ -216,7 +216,7 @@ test("the agent's pod deleted, killed without grace, and the backend's pod delet
   expect(replaced).toMatchObject({ missing: 0, doubled: killed.doubled });
 });
 
-test("the kubelet rotates a container's log while it is written: no line is lost", async () => {
+test("the kubelet rotates a container's log during writes: no line is lost", async () => {
   const sequence = `rotated-${randomUUID().slice(0, 8)}`;
   const lines = 160_000;
   const program = `
@@ -267,7 +267,7 @@ test("the kubelet rotates a container's log while it is written: no line is lost
   await kubectl(["-n", NAMESPACE, "delete", "pod", "rotated", "--wait=false"]);
 });
 
-test("what is wrong with a workload is found by the page's commands, in state, events and logs, and an annotated pod is stored once", async () => {
+test("the page's commands find a workload's faults in state, events and logs, and an annotated pod is stored once", async () => {
   const page = 'require("http").createServer((_, to) => to.end("# TYPE e2e_orders_total counter\\ne2e_orders_total 7\\n")).listen(8000)';
   const annotations = { "prometheus.io/scrape": "true", "prometheus.io/port": "8000" };
   const container = { name: "main", image: AGENT_IMAGE, imagePullPolicy: "IfNotPresent", command: ["node", "-e", page] };
@@ -292,7 +292,7 @@ test("what is wrong with a workload is found by the page's commands, in state, e
   expect(scheduling?.labels["k8s.pod.name"]).toMatch(/^unplaceable-/);
 });
 
-test("a node's metrics are those of its own /proc", async () => {
+test("a node's metrics match its own /proc", async () => {
   if (agentProcess() === undefined) return console.warn("NOT SHOWN: the node is not this machine, whose /proc would show it");
   const raw = async (metric: string): Promise<RawSeries[]> =>
     (await ask(`/query/prometheus/api/v1/query?query=${encodeURIComponent(`${metric}[2m]`)}`)).json?.data?.result ?? [];
@@ -308,7 +308,7 @@ test("a node's metrics are those of its own /proc", async () => {
   expect(rows.some(({ series }) => series.startsWith("system_network"))).toBe(true);
 });
 
-test("every metric that the dashboards and rules of docs/ ask for arrives", async () => {
+test("every metric that the dashboards and rules of docs/ query arrives", async () => {
   const missing = async (): Promise<string[]> => {
     const there = (await ask("/query/prometheus/api/v1/label/__name__/values")).json?.data as string[];
     return metricsOfDocs().filter((name) => !there.includes(name));
@@ -318,7 +318,7 @@ test("every metric that the dashboards and rules of docs/ ask for arrives", asyn
   await kubectl(["-n", NAMESPACE, "delete", ...TROUBLED, "pod/annotated", "--wait=false"]);
 });
 
-test("uninstalled and installed again, the cluster keeps its identity and needs no new token", async () => {
+test("a reinstalled cluster keeps its identity and needs no new token", async () => {
   const before = (await ask("/api/clusters")).json;
   expect(before).toHaveLength(1);
   await helm("uninstall", "agent", "--wait");
@@ -332,7 +332,7 @@ test("uninstalled and installed again, the cluster keeps its identity and needs 
   );
 });
 
-test("the agent's service account may do what the README lists and nothing else", async () => {
+test("the agent's service account has exactly the permissions of the README", async () => {
   const account = `system:serviceaccount:${NAMESPACE}:agent-cluster-agent`;
   const table = await kubectl(["-n", NAMESPACE, "auth", "can-i", "--list", `--as=${account}`]);
   const rules = table

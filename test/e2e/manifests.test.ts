@@ -49,7 +49,7 @@ async function dryRun(chart: string, values: string): Promise<{ accepted: number
 const setsOf = (chart: string): string[] => readdirSync(join(ROOT, "charts", chart, "ci")).filter((name) => name.endsWith("-values.yaml"));
 
 test.each(setsOf("backend"))(
-  "the backend with %s is accepted, and meets the standard restricted, but for the container of persistence.chown",
+  "the API server accepts the backend with %s, and it meets the standard restricted except persistence.chown",
   async (values) => {
     const { accepted, warnings } = await dryRun("backend", values);
     expect(accepted).toBeGreaterThan(3);
@@ -64,7 +64,7 @@ test.each(setsOf("backend"))(
 );
 
 test.each(setsOf("cluster-agent"))(
-  "the agent with %s is accepted, and departs from restricted only as its README lists",
+  "the API server accepts the agent with %s, and it departs from restricted only as its README lists",
   async (values) => {
     const { accepted, warnings } = await dryRun("cluster-agent", values);
     expect(accepted).toBeGreaterThan(3);

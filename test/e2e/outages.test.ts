@@ -116,7 +116,7 @@ describe.runIf(process.env["E2E_OUTAGES"])("outages (with E2E_OUTAGES=1)", () =>
     expect(tunnels).toBeGreaterThan(0);
   });
 
-  test("counters of the node and its pods are those of the kubelet's summary", async () => {
+  test("counters of the node and its pods match the kubelet's summary", async () => {
     const raw = async (metric: string): Promise<RawSeries[]> =>
       (await backend.ask(`/query/prometheus/api/v1/query?query=${encodeURIComponent(`${metric}[2m]`)}`)).json?.data?.result ?? [];
     const summary = `/api/v1/nodes/${(await get("nodes")).items[0].metadata.name}/proxy/stats/summary`;
@@ -132,7 +132,7 @@ describe.runIf(process.env["E2E_OUTAGES"])("outages (with E2E_OUTAGES=1)", () =>
     expect(rows.filter(({ isRight }) => !isRight)).toEqual([]);
   });
 
-  test("parts of long lines, as the runtime writes them, are one line", async () => {
+  test("joins the parts of long lines that the runtime writes", async () => {
     const word = `long-${randomUUID().slice(0, 8)}`;
     const program = `for (let n = 1; n <= 50; n++) console.log("${word} " + n + " " + "é".repeat(50000) + " end"); setInterval(() => {}, 60000);`;
     await apply(nodePod("long", program));
@@ -147,7 +147,7 @@ describe.runIf(process.env["E2E_OUTAGES"])("outages (with E2E_OUTAGES=1)", () =>
     expect(parts).toBeGreaterThan(50);
   });
 
-  test("the proxy is away, and comes back with a certificate of another authority, which the agent learns later", async () => {
+  test("recovers after the proxy was unavailable and returned with a certificate of another authority", async () => {
     const agentLife = async (): Promise<object> => {
       const { metadata, status } = await get("pod", await agentPod());
       return { uid: metadata.uid, restarts: status.containerStatuses[0].restartCount };
@@ -166,7 +166,7 @@ describe.runIf(process.env["E2E_OUTAGES"])("outages (with E2E_OUTAGES=1)", () =>
     expect(await agentLife()).toEqual(before);
   });
 
-  test.skipIf(!DNS_PID)("the cluster's names are not resolved for a minute, in which the agent is killed (needs E2E_DNS_PID)", async () => {
+  test.skipIf(!DNS_PID)("recovers after a minute without DNS, in which the agent is killed (needs E2E_DNS_PID)", async () => {
     const outcome = await withLines("no-names", 60, async () => {
       process.kill(DNS_PID, "SIGSTOP");
       try {
@@ -181,7 +181,7 @@ describe.runIf(process.env["E2E_OUTAGES"])("outages (with E2E_OUTAGES=1)", () =>
     expect(outcome).toEqual(COMPLETE);
   });
 
-  test("five minutes without the backend", async () => {
+  test("recovers after five minutes without the backend", async () => {
     const outcome = await withLines("no-backend", 330, async () => {
       await inNamespace("scale", "deployment/backend", "--replicas=0");
       await inNamespace("wait", "pod", "-l", "app.kubernetes.io/name=atherops-backend", "--for=delete", "--timeout=120s");
@@ -193,7 +193,7 @@ describe.runIf(process.env["E2E_OUTAGES"])("outages (with E2E_OUTAGES=1)", () =>
     expect(outcome).toEqual(COMPLETE);
   });
 
-  test.skipIf(!REBOOT)("every process of the node ends, and starts again (needs E2E_REBOOT)", async () => {
+  test.skipIf(!REBOOT)("recovers after every process of the node was restarted (needs E2E_REBOOT)", async () => {
     const word = `reboot-${randomUUID().slice(0, 8)}`;
     const program = `let n = 0; const start = "${word}x" + Date.now(); setInterval(() => console.log(start + " " + ++n), 4);`;
     await apply(nodePod("reboot", program));

@@ -76,7 +76,7 @@ describe.runIf(process.env["E2E_STORM"])("a storm of kills (with E2E_STORM=1)", 
       .toReversed();
 
   test(
-    "while it enrols, rotates, is upgraded and gets remote configuration: one registration, one key, no line lost or doubled",
+    "during enrolment, rotation, upgrade and remote configuration: one registration, one key, no line lost or repeated",
     { timeout: 7_200_000 },
     async () => {
       const sequence = `storm-${randomUUID().slice(0, 8)}`;

@@ -9,7 +9,7 @@ const CUTS = Number(process.env["POWER_CUTS"] ?? 4);
 const why = await whyNoCuts();
 describe.skipIf(why !== undefined)(`after a power cut${why === undefined ? "" : `: ${why}`}`, () => {
   test.each(Array.from({ length: CUTS }, (_, at) => [at + 1, at % 2 === 1 ? "on disk before" : "made moments before"] as const))(
-    "every answered account is there (cut %i, of a store that was %s)",
+    "every acknowledged account is stored (cut %i, of a store that was %s)",
     async (_number, which) => {
       const isSynced = which === "on disk before";
       const { answered, found } = await cutWhileWriting({ program: "test/fixtures/accounts-writer.ts", withinMs: 1000, isSynced });

@@ -42,7 +42,7 @@ async function identity(): Promise<{ id: string; problem?: { code: string; messa
   return (await call("GET", `${place.healthUrl}/status`)).json.identity;
 }
 
-test("a host that enrolled after the backup says what it needs, keeps its lines, and is back with one new install token", async () => {
+test("a host that enrolled after the backup reports what it needs, keeps its lines, and recovers with one new install token", async () => {
   const folder = join(backend.folder, "taken");
   await run(["backup", folder], backend.place.env);
   agent = await startHostAgent({ ...place, env: { ...place.env, INSTALL_TOKEN: earlier } });

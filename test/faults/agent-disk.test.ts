@@ -40,7 +40,7 @@ function arrived(): string[] {
 }
 
 describe("the agent's disk", () => {
-  test.skipIf(!canMount)("full (needs root): it says so, keeps running, and sends every line once there is space", async () => {
+  test.skipIf(!canMount)("that is full (needs root): reports it, keeps running, and sends every line once there is space", async () => {
     using disk = new SmallDisk(place.stateDir, "8m");
     agent = await startHostAgent(place);
     write(100);
@@ -63,7 +63,7 @@ describe("the agent's disk", () => {
     expect(missing).toBe(0);
   });
 
-  test.skipIf(!canMount)("full at the first start (needs root): one sentence with what to do, and no stack", async () => {
+  test.skipIf(!canMount)("that is full at the first start (needs root): reports one sentence with what to do, and no stack", async () => {
     using disk = new SmallDisk(place.stateDir, "64k");
     disk.fill();
     const started = new TestProcess(["agent/bin/atherops-otel-agent.ts", "run"], place.env, place.logFile);
@@ -75,7 +75,7 @@ describe("the agent's disk", () => {
 });
 
 describe("the disk queue", () => {
-  test("keeps what it holds when someone else ends the collector, and nothing says that it was dropped", async () => {
+  test("keeps its entries when another process stops the collector, and reports no drop", async () => {
     agent = await startHostAgent(place);
     sink.away = true;
     write(500);
@@ -152,7 +152,7 @@ function standingStill(file: string): () => Promise<boolean> {
 }
 
 describe("a damaged file of the agent", () => {
-  test.each(DAMAGES)("a disk queue %s: the rest is kept, and the log says what is lost", async (damage, words, harm) => {
+  test.each(DAMAGES)("a disk queue %s: keeps the rest, and logs what is lost", async (damage, words, harm) => {
     agent = await startHostAgent(place);
     write(100);
     await eventually("the first lines arrive", () => arrived().includes("line 99"));
@@ -196,7 +196,7 @@ describe("a damaged file of the agent", () => {
     expect(saidOf(/collector exited, restarting it/)).toHaveLength(0);
   });
 
-  test("a disk queue overwritten beneath the running collector: the same", async () => {
+  test("a disk queue that is overwritten under the running collector: the same", async () => {
     agent = await startHostAgent(place);
     write(100);
     await eventually("the first lines arrive", () => arrived().includes("line 99"));
@@ -217,7 +217,7 @@ describe("a damaged file of the agent", () => {
     expect(saidOf(/is damaged .* Undelivered logs in the disk queue of otlp_http\/files/)).toHaveLength(1);
   });
 
-  test.each(DAMAGES)("file offsets %s: no line is lost, and that they double is said", async (damage, words, harm) => {
+  test.each(DAMAGES)("file offsets %s: loses no line, and logs that lines are repeated", async (damage, words, harm) => {
     agent = await startHostAgent(place);
     write(100);
     await eventually("the first lines arrive", () => arrived().includes("line 99"));
@@ -240,7 +240,7 @@ describe("a damaged file of the agent", () => {
     expect(lines[0]?.msg).toContain("no line is lost, and lines that were sent before arrive twice");
   });
 
-  test("whole, and only held by another process: is left alone, and used once it is let go", async () => {
+  test("intact, but locked by another process: is not changed, and used once it is released", async () => {
     agent = await startHostAgent(place);
     write(100);
     await eventually("the first lines arrive", () => arrived().includes("line 99"));

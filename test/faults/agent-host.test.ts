@@ -44,7 +44,7 @@ async function logged(message: string): Promise<boolean> {
 }
 
 describe("a host agent", () => {
-  test("that starts while the backend is away keeps trying, says why, and enrols when it is there", async () => {
+  test("that starts while the backend is unavailable retries, reports why, and enrols once it is there", async () => {
     await backend.end();
     agent = new TestProcess(["agent/bin/atherops-otel-agent.ts", "run"], place.env, place.logFile);
     await eventually("it reports why it is not ready", async () =>
@@ -61,7 +61,7 @@ describe("a host agent", () => {
     expect(JSON.parse(readFileSync(file, "utf8"))).toMatchObject({ agent_id: agentId });
   });
 
-  test("takes a remote configuration, reports its version, and collects what it names", async () => {
+  test("applies a remote configuration, reports its version, and collects what it names", async () => {
     const { version } = (await status()).remoteConfig as { version: string };
     mkdirSync(join(place.logFolder, "more"));
     appendFileSync(join(place.logFolder, "more", "a.txt"), "only the server asked for this\n");
@@ -76,7 +76,7 @@ describe("a host agent", () => {
     });
   });
 
-  test("refuses one that names what this host forbids, keeps the one before, and reports why", async () => {
+  test("rejects one with paths that this host forbids, keeps the previous one, and reports why", async () => {
     symlinkSync("/etc/shadow", join(place.logFolder, "innocent.log"));
     const before = await status();
     for (const path of ["/etc/shadow", join(place.logFolder, "innocent.log"), join(place.stateDir, "credentials.json")]) {
@@ -92,7 +92,7 @@ describe("a host agent", () => {
     });
   });
 
-  test("keeps its remote configuration when it is restarted while the backend is away", async () => {
+  test("keeps its remote configuration over a restart while the backend is unavailable", async () => {
     const { version } = (await status()).remoteConfig as { version: string };
     await backend.end();
     await agent.end();
@@ -103,7 +103,7 @@ describe("a host agent", () => {
     await eventually("the line arrives", () => logged("only the server asked for this file too"));
   });
 
-  test("shows no secret in its log, status, metrics, bundle, command lines or state", async () => {
+  test("contains no secret in its log, status, metrics, bundle, command lines or state", async () => {
     const { api_key: key } = JSON.parse(readFileSync(join(place.stateDir, "credentials.json"), "utf8")) as { api_key: string };
     const bundle = join(backend.folder, "bundle.json.gz");
     const args = ["agent/bin/atherops-otel-agent.ts", "diagnose", "--bundle", bundle];
@@ -129,7 +129,7 @@ describe("a host agent", () => {
     }
   });
 
-  test("whose key is revoked says what to do, stays not ready, and enrols again with a new token", async () => {
+  test("whose key is revoked reports what to do, is not ready, and enrols again with a new token", async () => {
     await call("DELETE", `${backend.apiUrl}/api/v1/agents/${agentId}`, { bearer: token });
     await eventually("it says so", async () => (await call("GET", `${place.healthUrl}/readyz`)).text.includes("atherops tokens create"));
     expect(agent.ended).toBe(false);

@@ -8,7 +8,7 @@ import { canMount } from "../../agent/collector/supervision/small-disk.fixture.t
 import { ADDRESS, type Outcome } from "../fixtures/ipv6-pod.ts";
 import { readIfThere, ROOT, temporaryFolder } from "../fixtures/processes.ts";
 
-test.skipIf(!canMount)("a pod with IPv6 alone is ready, and spans and the cluster's state get to the backend (needs root)", async () => {
+test.skipIf(!canMount)("a pod with IPv6 alone is ready, and delivers spans and the cluster's state (needs root)", async () => {
   using folder = temporaryFolder();
   const setUp = `ip link set lo up && ip addr add ${ADDRESS}/128 dev lo nodad && mount -t tmpfs none /run && exec "$@"`;
   const program = [process.execPath, join(ROOT, "test/fixtures/ipv6-pod.ts"), folder.path];

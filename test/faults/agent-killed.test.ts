@@ -149,7 +149,7 @@ async function fillQueue(): Promise<void> {
 }
 
 test.each(Object.keys(KINDS))(
-  `no line is missing, and at most a batch of a file is doubled, when %s (${KILLS} times)`,
+  `loses no line and repeats at most a batch of a file when %s (${KILLS} times)`,
   async (kind) => {
     for (let kill = 1; kill <= KILLS; kill++) {
       const before = FILES.map((file) => lossesOf(file).doubled);

@@ -169,9 +169,9 @@ const ASKED = [
   { asked: "its agent", usesRelay: true },
 ];
 
-describe("while the Kubernetes API is away", () => {
+describe("while the Kubernetes API is unavailable", () => {
   test.each(ASKED)(
-    "a collector that asks $asked and starts takes OTLP at once, reads no pod's logs, says what it waits for, and reads them when the API is back",
+    "a collector that uses $asked starts, accepts OTLP immediately, and reads pods' logs once the API is back",
     async ({ usesRelay }) => {
       await api[Symbol.asyncDispose]();
       writeOfAll("before");
@@ -194,7 +194,7 @@ describe("while the Kubernetes API is away", () => {
     },
   );
 
-  test("one that runs and knows the pods goes on reading; killed, it comes back for OTLP with its pause growing no further", async () => {
+  test("a running collector that knows the pods continues to read; after a kill it accepts OTLP without a growing backoff", async () => {
     await start();
     await running();
     writeOfAll("first");
@@ -210,7 +210,7 @@ describe("while the Kubernetes API is away", () => {
     expect(sink.lines.filter((line) => /quiet|etcd|third/.test(line))).toEqual([]);
   });
 
-  test("one whose agent knows the pods comes back with all it had, however it ended: names, and the logs of those that give them", async () => {
+  test("a collector whose agent knows the pods restarts with all names, and with the logs of the pods that opted in", async () => {
     await start({}, undefined, true);
     await running();
     writeOfAll("first");
@@ -232,7 +232,7 @@ describe("while the Kubernetes API is away", () => {
   });
 
   test.each(ASKED)(
-    "so it is when the service account may not list pods, and the permission is named, asking $asked",
+    "behaves the same if the service account may not list pods, and names the permission, with $asked",
     async ({ usesRelay }) => {
       api.refusal = 403;
       await start({}, undefined, usesRelay);
@@ -242,22 +242,19 @@ describe("while the Kubernetes API is away", () => {
   );
 });
 
-test.skipIf(!canMount)(
-  "it starts without a warning, and a kubelet that fails is a line of each of its two readings (needs root)",
-  async () => {
-    await using kubelet = await Kubelet.start(folder.path, undefined);
-    kubelet.status = 500;
-    const metrics = { SIGNALS: "metrics", METRICS_INTERVAL: "1s", NODE_IP: kubelet.ip, KUBELET_TLS: "skip", HOST_ROOT: "/" };
-    await start(metrics, withServiceAccount);
-    await running();
-    await eventually("the kubelet was read four times each", () => kubelet.requests >= 8);
-    const complaints = said.filter(({ component, level }) => component === "collector" && level >= 40);
-    expect(complaints).toHaveLength(2);
-    expect(new Set(complaints.map((line) => line["otelcol.component.id"]))).toEqual(new Set(["kubeletstats", "prometheus/cadvisor"]));
-  },
-);
+test.skipIf(!canMount)("starts without a warning, and logs a line for each failing read of the kubelet (needs root)", async () => {
+  await using kubelet = await Kubelet.start(folder.path, undefined);
+  kubelet.status = 500;
+  const metrics = { SIGNALS: "metrics", METRICS_INTERVAL: "1s", NODE_IP: kubelet.ip, KUBELET_TLS: "skip", HOST_ROOT: "/" };
+  await start(metrics, withServiceAccount);
+  await running();
+  await eventually("the kubelet was read four times each", () => kubelet.requests >= 8);
+  const complaints = said.filter(({ component, level }) => component === "collector" && level >= 40);
+  expect(complaints).toHaveLength(2);
+  expect(new Set(complaints.map((line) => line["otelcol.component.id"]))).toEqual(new Set(["kubeletstats", "prometheus/cadvisor"]));
+});
 
-test("annotations of pods and namespaces redact, sample, turn off, join lines and parse no fields, each for its own pods alone", async () => {
+test("annotations of pods and namespaces redact, sample, turn off, join lines and parse fields for their own pods only", async () => {
   await api[Symbol.asyncDispose]();
   const pods = PODS.map((pod) => ({ ...pod, annotations: { ...pod.annotations, ...OF_PODS[pod.name] } }));
   api = await PodsApi.start(folder.path, pods, api.port);
@@ -299,7 +296,7 @@ const OF_PODS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   "proxy-node-1": { "atherops.io/logs-sample-percent": "25", "effective.atherops.io/redact": "card" },
 };
 
-test("a static pod's logs carry the uid that the API knows, and a character that two parts of a long line share stays whole", async () => {
+test("logs of a static pod have the uid that the API knows, and a character that a long line splits stays whole", async () => {
   await start();
   await running();
   const long = `MARK ${"é".repeat(12_000)} \u{1F600}`;
@@ -331,7 +328,7 @@ describe("what an application claims", () => {
     "k8s.container.name": "sidecar",
   };
 
-  test("of its pod, namespace, node and cluster gives way to what its address shows; of a record it is kept under another name", async () => {
+  test("about its pod, namespace, node and cluster is overwritten by its address; a record keeps it under another name", async () => {
     await start();
     await running();
     await send("/v1/logs", logBody("claiming", CLAIMS, { "k8s.pod.name": "db-0", "order.id": "7" }));
@@ -348,7 +345,7 @@ describe("what an application claims", () => {
     expect(own).toEqual({ "exported.k8s.pod.name": "db-0", "order.id": "7" });
   });
 
-  test("counts for nothing when its address is no pod's, as with the host's network", async () => {
+  test("is ignored if its address is no pod's, as with the host's network", async () => {
     await start();
     await running();
     await send("/v1/logs", logBody("from the host", CLAIMS), "127.0.0.99");
@@ -357,7 +354,7 @@ describe("what an application claims", () => {
     expect(resource).toEqual(left);
   });
 
-  test("with a metric named like the agent's own is marked, and a claim of a point cannot pass for the sender", async () => {
+  test("with the name of an agent's own metric is marked, and a point's claim does not replace the sender", async () => {
     await start({ SIGNALS: "metrics" });
     await running();
     const gauge = (name: string, of: Record<string, string>): object => ({
@@ -389,7 +386,7 @@ describe("what an application claims", () => {
     expect(text).not.toMatch(/"k8s[._-]pod/);
   });
 
-  test("counts where TRUST_OTLP_IDENTITY says so, as behind a gateway", async () => {
+  test("is kept if TRUST_OTLP_IDENTITY is set, as behind a gateway", async () => {
     await start({ TRUST_OTLP_IDENTITY: "true" });
     await running();
     await send("/v1/logs", logBody("trusted", CLAIMS));

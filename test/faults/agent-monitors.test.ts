@@ -118,7 +118,7 @@ function points(node: string, metric: string): Record<string, string>[] {
 
 const pods = (node: string): string[] => [...new Set(points(node, "orders").map((point) => point["k8s.pod.name"] ?? ""))].sort();
 
-test("each pod that a monitor selects is scraped by the agent of its node alone, once, at the path of its monitor", async () => {
+test("only the agent of its node scrapes a pod that a monitor selects, once, at the monitor's path", async () => {
   await eventually("all pods are scraped", () => pods("node-1").length === 2 && pods("node-2").length === 1, 60_000);
   expect(pods("node-1")).toEqual(["web-1", "worker-1"]);
   expect(pods("node-2")).toEqual(["web-2"]);
@@ -130,7 +130,7 @@ test("each pod that a monitor selects is scraped by the agent of its node alone,
   });
 });
 
-test("series have the operator's labels, and what relabelings make of them", async () => {
+test("series have the operator's labels and the result of relabelings", async () => {
   await eventually("all pods are scraped", () => pods("node-1").length === 2, 60_000);
   const of = (name: string): Record<string, string> | undefined =>
     points("node-1", "orders").find((point) => point["k8s.pod.name"] === name);
@@ -151,7 +151,7 @@ test("series have the operator's labels, and what relabelings make of them", asy
   expect(points("node-1", "noise").filter((point) => point["k8s.pod.name"] === "web-1")).toEqual([]);
 });
 
-test("a Service whose label flips is scraped no more, and again, by the same run of the collector", { timeout: 240_000 }, async () => {
+test("stops and resumes scraping of a Service whose label changes, without a restart of the collector", { timeout: 240_000 }, async () => {
   await eventually("all pods are scraped", () => pods("node-1").length === 2, 60_000);
   const label = (team: string): Promise<unknown> =>
     kube.admin.mergePatch("/api/v1/namespaces/default/services/web", { metadata: { labels: { team } } }, within());

@@ -88,7 +88,7 @@ function cri(line: string, tag: "F" | "P" = "F"): string {
   return `${new Date().toISOString().replace("Z", "123456Z")} stdout ${tag} ${line}\n`;
 }
 
-test("a line of containerd, of CRI-O or of Docker is the line that the container wrote, with its time, stream and pod", async () => {
+test("restores a line of containerd, CRI-O or Docker as the container wrote it, with its time, stream and pod", async () => {
   append(
     [
       "2026-11-21T10:00:00.123456789Z stdout F from containerd ",
@@ -150,7 +150,7 @@ test("joins the parts of long lines of standard output and standard error separa
   ]);
 });
 
-test("no line is lost and few are doubled when it is killed while it reads much, and the kubelet rotates the file", async () => {
+test("loses no line and repeats few if it is killed while it reads much, and the kubelet rotates the file", async () => {
   let written = 0;
   for (let kill = 0; kill < KILLS; kill++) {
     await vi.waitFor(() => expect(supervisor.status().state).toBe("running"), { timeout: 50_000 });

@@ -131,7 +131,7 @@ async function addedBy(collector: AskingCollector, { name, ip }: Pick<PodOfTest,
   return found();
 }
 
-test("one watch of the API server is enough for all of them, where each component had its own", async () => {
+test("one watch of the API server serves all components", async () => {
   expect(watchesOfAgent).toBe(1);
   await eventually("the other has six", async () => (await podWatches(kube.admin)) === watchesAtFirst + watchesOfAgent + 6);
 });
@@ -157,7 +157,7 @@ test("pods of every kind get the same attributes from agent and API server", asy
   expect(ofUsage(asksAgent).join()).toContain('["k8s.statefulset.name","db"]');
 });
 
-test("a pod that comes, changes, or takes the name and address of another, has its attributes with both soon", async () => {
+test("a pod that is created, changes, or reuses another's name and address, soon has its attributes from both", async () => {
   const path = "/api/v1/namespaces/default/pods";
   await kube.admin.delete(`${path}/db-0?gracePeriodSeconds=0`, within());
   const next = { name: "db-0", ip: "127.0.0.62", owner: owner("StatefulSet", "db"), labels: { team: "next" } };
@@ -180,7 +180,7 @@ test("a pod that comes, changes, or takes the name and address of another, has i
   }
 });
 
-test("a collector that starts while the API server is away knows the pods, and the one that runs goes on; then one watch is enough again", async () => {
+test("a collector that starts while the API server is unavailable knows the pods, and afterwards one watch is enough again", async () => {
   await kube.stopServer();
   const late = await startAskingCollector(join(folder.path, "late"), { kubeconfig: relay.kubeconfig, page }, stack);
   const pod = { name: "on-the-host", ip: "127.0.0.61" };
@@ -198,7 +198,7 @@ test("a collector that starts while the API server is away knows the pods, and t
   });
 });
 
-test("what containers are started with reaches the agent's collector from nowhere", async () => {
+test("sends no arguments of containers to the agent's collector", async () => {
   const { username, password, origin } = new URL(relay.url);
   const authorization = `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}`;
   const answer = await fetch(`${origin}/api/v1/pods?fieldSelector=spec.nodeName%3Dnode-1`, { headers: { authorization } });

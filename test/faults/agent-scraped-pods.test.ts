@@ -74,7 +74,7 @@ async function agent(node: string): Promise<void> {
 
 const points = (node: string): SinkPoint[] => nodes[node]?.points() ?? [];
 
-test("a pod that asks for it is scraped by the agent of its node alone, at the path and port that it names", async () => {
+test("only the agent of its node scrapes an annotated pod, at the annotated path and port", async () => {
   for (const node of ["node-1", "node-2"]) {
     await eventually(`a pod of ${node} is scraped twice`, () => points(node).filter(({ metric }) => metric === "up").length >= 2, 60_000);
   }
@@ -85,7 +85,7 @@ test("a pod that asks for it is scraped by the agent of its node alone, at the p
   expect(new Set(points("node-2").map(({ resource }) => resource["k8s.pod.name"]))).toEqual(new Set(["web-2"]));
 });
 
-test("its series carry the pod and the workload that the API server knows, whatever its page says", async () => {
+test("its series have the pod and the workload that the API server knows, whatever its page contains", async () => {
   await eventually("its metric is there", () => points("node-1").some(({ metric }) => metric.startsWith("orders")), 60_000);
   const order = points("node-1").find(({ metric }) => metric.startsWith("orders"));
   expect(order?.resource).toMatchObject({
@@ -110,7 +110,7 @@ test("its series carry the pod and the workload that the API server knows, whate
   ).toEqual(new Set([1]));
 });
 
-test("a pod of a ReplicaSet that no Deployment made is of no Deployment", async () => {
+test("a pod of a ReplicaSet without a Deployment belongs to no Deployment", async () => {
   const order = await eventually("its metric is there", async () =>
     Promise.resolve(points("node-2").find(({ metric }) => metric.startsWith("orders"))),
   );

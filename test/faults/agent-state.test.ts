@@ -54,7 +54,7 @@ async function status(of: AgentPlace): Promise<Awaited<ReturnType<typeof call>>[
   return (await call("GET", `${of.healthUrl}/status`)).json;
 }
 
-test("what one organisation has not delivered is not sent for the next, is reported, and is delivered by its own agent", async () => {
+test("undelivered data of one organisation is not sent for the next, is reported, and is delivered by its own agent", async () => {
   const [a, b] = [await org("a"), await org("b")];
   const placeOfA = await agentPlace("a", { INSTALL_TOKEN: a.installToken });
   const placeOfB = await agentPlace("b", { INSTALL_TOKEN: b.installToken });
@@ -81,7 +81,7 @@ test("what one organisation has not delivered is not sent for the next, is repor
   expect(await stored(b.token, "a secret of organisation A")).toBe(false);
 });
 
-test("a second agent of the same identity waits, says for whom, and touches nothing of the first one's", async () => {
+test("a second agent of the same identity waits, names the first, and does not change its state", async () => {
   const c = await org("c");
   const placeOfC = await agentPlace("c", { INSTALL_TOKEN: c.installToken });
   const first = await start(placeOfC);

@@ -39,7 +39,7 @@ container_memory_rss{container="server",namespace="shop",pod="${BARE.name}"} 9
 machine_cpu_cores 2
 `;
 
-test("a series of cAdvisor carries its workload in addition to its own labels, a log the labels and annotations that are named", async () => {
+test("a cAdvisor series has its workload and its own labels, a log the selected labels and annotations", async () => {
   await using stack = new AsyncDisposableStack();
   const folder = stack.use(temporaryFolder());
   const sink = stack.use(await Sink.start());

@@ -63,7 +63,7 @@ async function ofEvaluator(path: string): Promise<string> {
 const evaluatorPid = (): number => backend.enginePid("vmalert");
 
 describe("the time line of an alert", () => {
-  test("samples over a threshold make a rule pending, then after `for` firing, then inactive, instance by instance", async () => {
+  test("samples above a threshold make a rule pending, then after `for` firing, then inactive, per instance", async () => {
     await push(red, 'queue_length{q="a"} 1\nqueue_length{q="b"} 1');
     const id = await createRule(red, rule("queue too long", "queue_length > 10", { for: "20s" }));
     const line: [string, number][] = [["inactive", await becomes(red, id, "inactive")]];
@@ -91,7 +91,7 @@ describe("the time line of an alert", () => {
     expect(history).toEqual(["a firing", "a pending", "b firing", "b pending"]);
   });
 
-  test("a disabled rule is inactive without last_eval and unknown to the evaluator; enabling it brings it there", async () => {
+  test("a disabled rule is inactive without last_eval and removed from the evaluator; enabling it adds it", async () => {
     await push(red, "disk_full 1");
     const body = rule("disk full", "disk_full == 1");
     const id = await createRule(red, { ...body, enabled: false });
@@ -105,7 +105,7 @@ describe("the time line of an alert", () => {
     await eventually("gone from the evaluator", async () => !(await ofEvaluator("/api/v1/rules")).includes(id));
   });
 
-  test("an untouched alert goes on firing while other rules of the organisation come and go", async () => {
+  test("an untouched alert keeps firing while other rules of the organisation are created and deleted", async () => {
     await push(red, "steady 1");
     const steady = await createRule(red, rule("steady", "steady == 1", { for: "2s" }));
     await becomes(red, steady, "firing", "steady 1");
@@ -172,7 +172,7 @@ describe("tenants that try to see each other", () => {
     }
   });
 
-  test("an environment variable in a rule stays text, and the evaluator has no environment to read", async () => {
+  test("an environment variable in a rule stays text, and the evaluator's environment is empty", async () => {
     await push(blue, "env_probe 1");
     const id = await createRule(
       blue,
@@ -208,7 +208,7 @@ async function sendLogs(tenant: Tenant, source: string, messages: readonly strin
   expect([answer.status, answer.text]).toEqual([204, ""]);
 }
 
-test("a rule over log records fires for its own organisation, is listed as any other, and no key writes what it reads", async () => {
+test("a rule over log records fires for its own organisation, is listed like others, and no key writes its series", async () => {
   const asks = async (tenant: Tenant, path: string) => (await call("GET", `${backend.alertingUrl}${path}`, { bearer: tenant.token })).json;
   const settings = { url: "https://hooks.slack.example/x" };
   const channel = await call("POST", `${backend.alertingUrl}/channels`, {
@@ -246,7 +246,7 @@ test("a rule over log records fires for its own organisation, is listed as any o
   expect(after).toMatchObject({ state: "inactive", active_alerts: 0 });
 });
 
-describe("what goes away comes back", () => {
+describe("recovers after a kill", () => {
   let firing: string;
   /** Time from which `for` counts, in seconds since 1970. */
   async function activeAt(ruleId: string): Promise<number> {
@@ -262,7 +262,7 @@ describe("what goes away comes back", () => {
     await becomes(red, firing, "firing", "outage 1");
   });
 
-  test("a killed evaluator is started again and restores the firing state without waiting `for` anew", async () => {
+  test("of the evaluator, which restarts with the firing state and without another `for`", async () => {
     await eventually("the state is written", async () => {
       const query = `${backend.apiUrl}/query/prometheus/api/v1/query?query=${encodeURIComponent(`ALERTS_FOR_STATE{rule_id="${firing}"}`)}`;
       return (await call("GET", query, { bearer: red.token })).json.data.result.length === 1;
@@ -279,7 +279,7 @@ describe("what goes away comes back", () => {
     await becomes(red, created.json.id, "firing", "outage 1");
   });
 
-  test("a killed backend leaves no evaluator behind, and the next one restores the firing state", async () => {
+  test("of the backend, which leaves no evaluator behind and restores the firing state", async () => {
     const before = evaluatorPid();
     await backend.end("SIGKILL");
     expect(existsSync(`/proc/${before}`)).toBe(true);
@@ -288,7 +288,7 @@ describe("what goes away comes back", () => {
     await becomes(red, firing, "firing", "outage 1");
   });
 
-  test("after a restart in order the rules are all there and the alert fires", async () => {
+  test("and after an orderly restart all rules exist and the alert fires", async () => {
     const listed = (await call("GET", `${backend.alertingUrl}/rules`, { bearer: red.token })).json;
     await backend.end("SIGTERM");
     await backend.start();
@@ -297,7 +297,7 @@ describe("what goes away comes back", () => {
   });
 });
 
-test("direct and under /alerting/ the answers are identical, errors and odd paths included", async () => {
+test("direct responses and those under /alerting/ are identical, errors and odd paths included", async () => {
   const id = await createRule(red, rule("twice", "up == 0", { enabled: false }));
   // Every route with an unknown id and an empty body: test/contract/matrix.test.ts.
   const asked: [method: string, path: string, body?: unknown, bearer?: string][] = [
@@ -342,7 +342,7 @@ test.each([
   "/alerting/api/v1/rules",
   "/alerting/-/reload",
   "/alerting/",
-])("nothing but the service's routes is reached under the prefix: %s", async (path) => {
+])("reaches no route except the service's under the prefix: %s", async (path) => {
   const answer = await call("GET", `${backend.apiUrl}${path}`, { bearer: red.token });
   expect([answer.status, answer.json.error]).toEqual([404, "not_found"]);
 });

@@ -65,7 +65,7 @@ async function writeWhile(sequence: string, meanwhile: () => Promise<void>): Pro
   return { missing: SEQUENCE - seen.size, doubled: [...seen.values()].filter((count) => count > 1).length };
 }
 
-test("the backend away while 10,000 lines are written: no line is missing or doubled", async () => {
+test("loses and repeats none of 10,000 lines that are written while the backend is unavailable", async () => {
   const awayMs = process.env["CI"] ? 60_000 : 15_000;
   const outcome = await writeWhile("backend-away", async () => {
     // In the middle of the writing.
@@ -79,7 +79,7 @@ test("the backend away while 10,000 lines are written: no line is missing or dou
   expect(outcome).toEqual({ missing: 0, doubled: 0 });
 });
 
-test("the agent killed with the backend away: its orphaned collector is replaced, no line is missing", async () => {
+test("replaces the orphaned collector of a killed agent while the backend is unavailable, and loses no line", async () => {
   const outcome = await writeWhile("kill-agent", async () => {
     await backend.end("SIGKILL");
     await agent.end("SIGKILL");

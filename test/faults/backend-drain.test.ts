@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { adminPassword, backendPlace, login } from "../fixtures/backend-process.ts";
 import { call, eventually, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
 
-test("a backend without hosts in its addresses is alive before it is ready, and serves both families until DRAIN_DELAY is over", async () => {
+test("a backend without hosts in its addresses is alive before it is ready, and serves both families until DRAIN_DELAY ends", async () => {
   using folder = temporaryFolder();
   const place = await backendPlace(folder.path, { DRAIN_DELAY: "1h" });
   const port = new URL(place.apiUrl).port;

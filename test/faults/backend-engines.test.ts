@@ -13,7 +13,7 @@ import { lossesOf, nameOf, NOTHING_LOST, Senders } from "../fixtures/senders.ts"
 const UNAVAILABLE = "502 storage_unavailable, again after 2 s";
 const PASSWORD = "a-first-password-for-tests";
 
-describe.skipIf(!postgresBinaries)(`engines that go away${postgresBinaries ? "" : `: ${NO_POSTGRES}`}`, () => {
+describe.skipIf(!postgresBinaries)(`unavailable engines${postgresBinaries ? "" : `: ${NO_POSTGRES}`}`, () => {
   const folder = temporaryFolder();
   let postgres: PostgresServer;
   let place: BackendPlace;
@@ -100,7 +100,7 @@ describe.skipIf(!postgresBinaries)(`engines that go away${postgresBinaries ? "" 
     return Date.now() - startedAt;
   }
 
-  test("while the metrics engine is down /ingest answers 502 with Retry-After, logs and traces go on, and it comes back by itself", async () => {
+  test("while the metrics engine is down, /ingest returns 502 with Retry-After, logs and traces work, and it recovers", async () => {
     await using senders = new Senders({ apiUrl: place.apiUrl, tenant, perSignal: { logs: 1, spans: 1, metrics: 2 } });
     const downMs: number[] = [];
     for (let kill = 0; kill < 3; kill += 1) {
@@ -136,7 +136,7 @@ describe.skipIf(!postgresBinaries)(`engines that go away${postgresBinaries ? "" 
   });
 
   test.each(["fast", "killed"] as const)(
-    "while PostgreSQL is stopped (%s) known keys and sessions work, what needs the database says so, and all work again once it is back",
+    "while PostgreSQL is stopped (%s), known keys and sessions work, other requests report it, and all recover afterwards",
     async (how) => {
       await postgres.stop(how);
       const away = {

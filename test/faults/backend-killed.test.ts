@@ -32,7 +32,7 @@ async function moreOf(senders: Senders, bodies: number): Promise<void> {
 }
 
 test(
-  `after ${KILLS} times kill -9 under load everything answered 204 is readable and counted exactly once, and no engine is left over`,
+  `after ${KILLS} kill -9 under load, all acknowledged data is readable exactly once, and no engine process is left`,
   async () => {
     await using senders = new Senders({ apiUrl: backend.apiUrl, tenant });
     for (let kill = 0; kill < KILLS; kill += 1) {
@@ -62,7 +62,7 @@ test(
   TIMEOUT_MS,
 );
 
-test("backend and metrics engine killed together lose nothing that was acknowledged", async () => {
+test("killing backend and metrics engine together loses no acknowledged data", async () => {
   if (backend.ended) await backend.start();
   const numbers = Array.from({ length: 500 }, (_, index) => String(index));
   const body = numbers.map((n) => `numbered{n="${n}"} 1 ${Date.now()}\n`).join("");

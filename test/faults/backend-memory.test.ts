@@ -38,7 +38,7 @@ function largestSpans(wave: number): Buffer {
   return Buffer.from(`{"resourceSpans":[{"scopeSpans":[{"spans":[${spans}]}]}]}`);
 }
 
-test(`${WAVES} waves of 64 of the largest trace bodies are stored or answered with a retry, and memory stays bounded`, async () => {
+test(`${WAVES} waves of 64 of the largest trace bodies are stored or retried, and memory is limited`, async () => {
   const before = resident("VmRSS");
   const peaks: number[] = [];
   for (let wave = 0; wave < WAVES; wave += 1) {
@@ -62,7 +62,7 @@ test(`${WAVES} waves of 64 of the largest trace bodies are stored or answered wi
   for (const peak of peaks) expect(peak - before).toBeLessThan(BUDGET_MIB + ALLOWANCE_MIB);
 });
 
-test(`${SLOW} connections that send a byte of their headers a second cost little, and others are served meanwhile`, async () => {
+test(`${SLOW} connections that send a header byte per second cost little, and others are served`, async () => {
   const before = resident("VmRSS");
   const { hostname, port } = new URL(backend.apiUrl);
   const sockets = await Promise.all(

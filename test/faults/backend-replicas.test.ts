@@ -57,7 +57,7 @@ describe.skipIf(!postgresBinaries)(`a distributed installation${postgresBinaries
       .filter((name) => name.endsWith(".sql"))
       .sort();
 
-  test("started at the same time on an empty database, they apply each migration once and bootstrap once", async () => {
+  test("concurrent starts on an empty database apply each migration once and bootstrap once", async () => {
     const applied = await rows("SELECT name FROM schema_migrations ORDER BY name");
     expect(applied.map(({ name }) => name)).toEqual(migrationsIn("relational"));
     const inClickHouse = await clickhouseRows("SELECT name FROM schema_migrations ORDER BY name");
@@ -70,7 +70,7 @@ describe.skipIf(!postgresBinaries)(`a distributed installation${postgresBinaries
     expect(lines.filter((line) => line.includes('"action":"bootstrap"'))).toHaveLength(1);
   });
 
-  test("a key revoked on one is refused by the other within 5 s, and a key minted on one is taken by the other at once", async () => {
+  test("a key revoked on one is rejected by the other within 5 s, and a key created on one is accepted by the other at once", async () => {
     const key = await call("POST", `${one.apiUrl}/api/keys`, { bearer: tenant.token, body: { name: "short-lived" } });
     const ask = () => signedPost(other.apiUrl, "/ingest", key.json.api_key, "");
     expect((await ask()).status).toBe(204);
@@ -88,7 +88,7 @@ describe.skipIf(!postgresBinaries)(`a distributed installation${postgresBinaries
     expect(afterMs).toBeLessThan(BOUND_MS);
   });
 
-  test("a user demoted, then deleted on one is refused by the other within 5 s although the session is valid", async () => {
+  test("a user who was demoted, then deleted on one is rejected by the other within 5 s although the session is valid", async () => {
     const user = { email: "colleague@shared.example", password: randomUUID(), role: "admin" };
     const { json } = await call("POST", `${one.apiUrl}/api/users`, { bearer: tenant.token, body: user });
     const token = await login(other.apiUrl, user.email, user.password);
@@ -114,7 +114,7 @@ describe.skipIf(!postgresBinaries)(`a distributed installation${postgresBinaries
     }
   });
 
-  test("an install token used on one is used on the other; the same Idempotency-Key gets the same key from both", async () => {
+  test("an install token used on one counts as used on the other; the same Idempotency-Key returns the same key from both", async () => {
     const { token } = (await call("POST", `${one.apiUrl}/api/install-tokens`, { bearer: tenant.token, body: {} })).json;
     const body = { cluster_name: "north", cluster_uid: randomUUID(), agent_version: "1" };
     const register = (place: BackendPlace, idempotencyKey: string) =>
@@ -132,7 +132,7 @@ describe.skipIf(!postgresBinaries)(`a distributed installation${postgresBinaries
     expect(cluster).toMatchObject({ cluster_id: both[0]?.json.cluster_id, online: true });
   });
 
-  test("what is written through one is read through the other; a large body sent again to the other is stored once", async () => {
+  test("data written through one is read through the other; a large repeated body to the other is stored once", async () => {
     const at = Date.now();
     const logRecords = Array.from({ length: 1000 }, (_, index) => ({
       timeUnixNano: `${at}${String(index).padStart(6, "0")}`,
@@ -166,7 +166,7 @@ describe.skipIf(!postgresBinaries)(`a distributed installation${postgresBinaries
     });
   });
 
-  test("the roles apart: rules through the API's /alerting/ reach a vmalert outside, and its state comes back", async () => {
+  test("with separate roles, rules through the API's /alerting/ reach an external vmalert, whose state is returned", async () => {
     const [rules, evaluator, ...listen] = await freeAddresses(5);
     const alertingPlace = await engines.place("alerting", {
       RULES_LISTEN: rules,

@@ -37,7 +37,7 @@ async function readinessUntilGone(): Promise<string[]> {
   }
 }
 
-test("SIGTERM under load: readiness turns 503, the exit code is 0, no engine is left, and all that was answered 204 is stored", async () => {
+test("SIGTERM under load: readiness returns 503, the exit code is 0, no engine is left, and all acknowledged data is stored", async () => {
   await using senders = new Senders({ apiUrl: backend.apiUrl, tenant, perSignal: { logs: 4, spans: 4, metrics: 4 }, pauseMs: 5 });
   for (let stop = 0; stop < 3; stop += 1) {
     const before = senders.acknowledged().length;
@@ -66,7 +66,7 @@ test("SIGTERM under load: readiness turns 503, the exit code is 0, no engine is 
   }
 });
 
-test("what was counted and done before a stop is in usage and audit log after it", async () => {
+test("usage and audit entries from before a stop are stored after it", async () => {
   const quiet = await backend.tenant("quiet");
   const sent = await call("POST", `${backend.apiUrl}/ingest`, {
     body: 'up 1\nup{a="b"} 2\n',
@@ -83,7 +83,7 @@ test("what was counted and done before a stop is in usage and audit log after it
   expect(entries.map(({ action }) => action)).toEqual(["key.create", "login", "org.create"]);
 });
 
-test("a second start on the same data directory is refused with one sentence and exit code 2, and the first one does not notice", async () => {
+test("a second start on the same data directory is rejected with one sentence and exit code 2, and does not affect the first", async () => {
   const elsewhere = await backendPlace(backend.folder, { DATA_DIR: backend.dataDir });
   const logFile = join(backend.folder, "second.out");
   await using second = new TestProcess(["backend/main.ts", "serve"], elsewhere.env, logFile);
@@ -98,7 +98,7 @@ test("a second start on the same data directory is refused with one sentence and
   expect((await call("GET", `${backend.healthUrl}/readyz`)).status).toBe(200);
 });
 
-test("a backend killed with SIGKILL leaves its engines behind, and the next start ends them before it starts its own", async () => {
+test("after SIGKILL, the next start stops the leftover engines before it starts its own", async () => {
   const orphans = enginePids();
   await backend.end("SIGKILL");
   expect(orphans.map(isAlive)).toEqual([true, true]);
@@ -108,7 +108,7 @@ test("a backend killed with SIGKILL leaves its engines behind, and the next star
   expect(backend.log).toContain("ended the engine of a killed backend");
 });
 
-test("an engine that cannot start ends the start with one sentence, and the engines that did start are ended", async () => {
+test("an engine that cannot start ends the start with one sentence, and the started engines are stopped", async () => {
   using elsewhere = temporaryFolder();
   const { env, dataDir, logFile } = await backendPlace(elsewhere.path, { VMALERT_PATH: "/nowhere/vmalert" });
   await using failing = new TestProcess(["backend/main.ts", "serve"], env, logFile);

@@ -122,8 +122,8 @@ async function moreOf(senders: Senders, bodies: number): Promise<void> {
 /** Each starts the backend and the command several times: seconds, but minutes of a machine that is busy with something else. */
 const TIMEOUT_MS = 600_000;
 
-describe("a backup of a backend that runs", { timeout: TIMEOUT_MS }, () => {
-  test("under load: all that was answered before is in it, no body in part, counts by minute are exact, and another DATA_DIR goes on from there", async () => {
+describe("a backup of a running backend", { timeout: TIMEOUT_MS }, () => {
+  test("under load contains all data acknowledged before, no partial body, exact counts by minute, and works in another DATA_DIR", async () => {
     await using senders = new Senders({ apiUrl: backend.apiUrl, tenant });
     await using enrolling = new Enrolling();
     await moreOf(senders, 20);
@@ -161,7 +161,7 @@ describe("a backup of a backend that runs", { timeout: TIMEOUT_MS }, () => {
     expect((await call("GET", `${second.healthUrl}/readyz`)).json).toMatchObject({ status: "ready" });
   });
 
-  test("is refused while another is under way, and is made when that is over", async () => {
+  test("is rejected while another is in progress, and made afterwards", async () => {
     {
       await using _other = await requestSnapshot(backend.dataDir);
       expect(held()).toContain(SNAPSHOT_FOLDER);
@@ -176,7 +176,7 @@ describe("a backup of a backend that runs", { timeout: TIMEOUT_MS }, () => {
     expect(readdirSync(out).filter((name) => name.includes("refused"))).toEqual([]);
   });
 
-  test("killed in its middle: nothing looks finished, the backend goes on and lets go, and the next one is made", async () => {
+  test("killed half-way, leaves nothing that looks complete, the backend releases the snapshot, and the next one is made", async () => {
     // Copied last, and long enough to be killed meanwhile.
     const large = join(backend.dataDir, "zz-large");
     writeFileSync(large, randomBytes(128 * 1024 * 1024));
@@ -196,7 +196,7 @@ describe("a backup of a backend that runs", { timeout: TIMEOUT_MS }, () => {
     expect(readdirSync(out).filter((name) => name.includes("killed"))).toEqual(["killed"]);
   });
 
-  test("ends with a sentence, and nothing left, when the backend is killed; the next start removes what was held", async () => {
+  test("fails with a sentence and without files if the backend is killed; the next start removes the snapshot", async () => {
     const open = await requestSnapshot(backend.dataDir);
     expect(held().length).toBeGreaterThan(4);
     await backend.end("SIGKILL");
@@ -208,7 +208,7 @@ describe("a backup of a backend that runs", { timeout: TIMEOUT_MS }, () => {
     expect((await run(backend.place, ["backup", join(out, "after-kill")])).code).toBe(0);
   });
 
-  test("of a backend that was killed while it was held, cold: without what was held", async () => {
+  test("of a backend that was killed during a snapshot, cold, does not contain the snapshot", async () => {
     await requestSnapshot(backend.dataDir);
     await backend.end("SIGKILL");
     expect((await run(backend.place, ["backup", join(out, "cold")])).code).toBe(0);
@@ -218,7 +218,7 @@ describe("a backup of a backend that runs", { timeout: TIMEOUT_MS }, () => {
     await backend.start();
   });
 
-  test("with a part of logs, samples or accounts that was changed later is refused in one sentence", async () => {
+  test("with a changed part of logs, samples or accounts is rejected in one sentence", async () => {
     expect((await signedPost(backend.apiUrl, "/ingest", tenant.apiKey, "to_be_damaged 1\n")).status).toBe(204);
     expect((await run(backend.place, ["backup", join(out, "whole")])).code).toBe(0);
     const files = readdirSync(join(out, "whole", "data"), { recursive: true, encoding: "utf8" });

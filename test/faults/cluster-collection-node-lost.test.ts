@@ -17,7 +17,7 @@ const SAY_EVERY_MS = 500;
 const TAKEOVER_MS = 30_000;
 const within = (): AbortSignal => AbortSignal.timeout(60_000);
 
-test("where the node that collects for the cluster is lost, another goes on within 30 s, and no event is missed or stored twice", async () => {
+test("if the node that collects for the cluster is lost, another continues within 30 s, and stores every event once", async () => {
   await using stack = new AsyncDisposableStack();
   const folder = stack.use(temporaryFolder());
   const kube = stack.use(await KubeApiServer.start(folder.path));

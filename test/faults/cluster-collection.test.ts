@@ -130,14 +130,14 @@ function arrivals(name: string): number {
   return sink.lines.filter((line) => line.startsWith(`${name}: `)).length;
 }
 
-test("the chart grants what it needs", async () => {
+test("the chart grants the needed permissions", async () => {
   await using api = new KubernetesApi(await kube.agentAccess(NAMESPACE));
   const wanted = clusterPermissions({ podNamespace: NAMESPACE, leaseName: "cluster-agent", clusterState: true, kubernetesEvents: true });
   expect(wanted.length).toBeGreaterThan(20);
   expect(await missingPermissions(api, wanted, within())).toEqual([]);
 });
 
-test("one agent collects state and events; where it loses the API server it stops, and another goes on", { timeout: 300_000 }, async () => {
+test("one agent collects state and events; if it loses the API server it stops, and another continues", { timeout: 300_000 }, async () => {
   const deployment = {
     apiVersion: "apps/v1",
     kind: "Deployment",

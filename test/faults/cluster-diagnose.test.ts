@@ -193,7 +193,7 @@ function expectNoSecret(shown: Record<string, string>): void {
 }
 
 describe("diagnose in a pod", () => {
-  it("passes every check where all is well, with exit code 0", async () => {
+  it("passes every check in a healthy cluster, with exit code 0", async () => {
     const { exitCode, text, bundle, of } = await diagnose(pod);
     expect(bundle.findings.map(({ name, status }) => `${status} ${name}`)).toEqual([
       "ok settings",
@@ -216,7 +216,7 @@ describe("diagnose in a pod", () => {
     expect(exitCode).toBe(0);
   });
 
-  it("says that a name cannot be resolved, or leaves it to the outgoing proxy", async () => {
+  it("reports a name that cannot be resolved, or leaves it to the outgoing proxy", async () => {
     const unknown = { ...pod, BACKEND_URL: "https://backend.invalid" };
     const direct = await diagnose({ ...unknown, HTTPS_PROXY: undefined });
     expect(direct.exitCode).toBe(1);
@@ -228,7 +228,7 @@ describe("diagnose in a pod", () => {
     expect(proxied.of("backend")).toEqual([expect.stringMatching(/^fail: .*ECONNREFUSED.* \| .*HTTPS_PROXY/)]);
   });
 
-  it("says that the backend's certificate is not trusted, or has another name", async () => {
+  it("reports an untrusted backend certificate, or one for another name", async () => {
     const untrusted = await diagnose({ ...pod, BACKEND_CA_FILE: undefined });
     expect(untrusted.of("backend")).toEqual([expect.stringMatching(/^fail: .*SELF_SIGNED.* \| set BACKEND_CA_FILE/)]);
     expect(untrusted.of("key")).toEqual([expect.stringMatching(/^fail: .* \| see the backend checks/)]);
@@ -236,12 +236,12 @@ describe("diagnose in a pod", () => {
     expect(misnamed.of("backend")).toEqual([expect.stringMatching(/^fail: .*ALTNAME.* \| use a host name of the certificate/)]);
   });
 
-  it("says that nothing listens where the backend should be", async () => {
+  it("reports that no backend listens on the address", async () => {
     const { of } = await diagnose({ ...pod, BACKEND_URL: "https://127.0.0.1:1" });
     expect(of("backend")).toEqual([expect.stringMatching(/^fail: .*ECONNREFUSED.* \| no server listens there/)]);
   });
 
-  it("says that the clock is wrong, while the key still signs and Kubernetes is fine", async () => {
+  it("reports a wrong clock, while the key still signs and Kubernetes works", async () => {
     const shifted = (seconds: number) => `--import=data:text/javascript,const{now}=Date;Date.now=()=>now()+${seconds}e3`;
     const off = await diagnose({ ...pod, NODE_OPTIONS: shifted(3600) });
     expect(off.of("clock")).toEqual([
@@ -251,13 +251,13 @@ describe("diagnose in a pod", () => {
     expect((await diagnose({ ...pod, NODE_OPTIONS: shifted(-100) })).of("clock")).toEqual([expect.stringMatching(/^warn: \d+ s behind/)]);
   });
 
-  it("says what is wrong with the settings, and does not show them", async () => {
+  it("reports invalid settings without their values", async () => {
     const { of, exitCode } = await diagnose({ ...pod, BACKEND_URL: `https://user:${encodeURIComponent(PROXY_PASSWORD)}@backend.example` });
     expect(of("settings")).toEqual([expect.stringMatching(/^fail: [^]*BACKEND_URL: must have only scheme, host and port/)]);
     expect(exitCode).toBe(1);
   });
 
-  it("says that the Secret is absent, empty or has a revoked key", async () => {
+  it("reports a missing or empty Secret, and a revoked key in it", async () => {
     const env = await newPod("credentials");
     const noToken = { ...env, INSTALL_TOKEN_FILE: undefined };
     const where = "Secret credentials/cluster-agent-credentials";
@@ -277,13 +277,13 @@ describe("diagnose in a pod", () => {
     expect((await diagnose(noToken)).of("credentials")).toEqual([expect.stringMatching(/^fail: .* does not exist \| .*helm upgrade/)]);
   });
 
-  it("says how far disks are from what the queues may take", async () => {
+  it("reports the free space relative to the queues' limits", async () => {
     const { of, exitCode } = await diagnose({ ...pod, QUEUE_MIB: "999999999" });
     expect(of("disk")).toEqual([expect.stringMatching(/^warn: .* \| free space, or set QUEUE_MIB/)]);
     expect(exitCode).toBe(0);
   });
 
-  it.skipIf(!canMount)("says that the disk is full, or cannot be written (needs root)", async () => {
+  it.skipIf(!canMount)("reports a full or read-only disk (needs root)", async () => {
     using disk = new SmallDisk(file("small-disk"), "160m");
     const env = { ...pod, STATE_DIR: disk.path };
     expect((await diagnose(env)).of("disk")).toEqual([expect.stringMatching(/^ok: (159|160) MiB free/)]);
@@ -295,7 +295,7 @@ describe("diagnose in a pod", () => {
     expect((await diagnose(env)).of("disk")).toEqual([expect.stringMatching(/^fail: .* cannot be written: EROFS \| .*STATE_DIR/)]);
   });
 
-  it("says why the kubelet does not answer as it should", async () => {
+  it("reports why the kubelet does not respond as expected", async () => {
     const of = async (env: NodeJS.ProcessEnv) => (await diagnose({ ...pod, ...env })).of("kubelet");
     await using own = await Kubelet.start(folder.path, folder.path);
     await using selfSigned = await Kubelet.start(folder.path, undefined);
@@ -314,7 +314,7 @@ describe("diagnose in a pod", () => {
     expect(await of({ NODE_IP: freshAddress(), SIGNALS: "logs,traces" })).toEqual([]);
   });
 
-  it("says that the collector cannot be run, or refuses its configuration", async () => {
+  it("reports a collector that cannot run, or rejects its configuration", async () => {
     const of = async (env: NodeJS.ProcessEnv) => (await diagnose({ ...pod, ...env })).of("collector");
     expect(await of({ OTELCOL_PATH: file("none") })).toEqual([expect.stringMatching(/^fail: OTELCOL_PATH: .*cannot be executed/)]);
     writeFileSync(file("wrong.yaml"), "receivers: {otlp: {protocol: {}}}");
@@ -323,7 +323,7 @@ describe("diagnose in a pod", () => {
     ]);
   });
 
-  it("says that no agent runs, or why its collector does not", async () => {
+  it("reports that no agent runs, or why its collector does not", async () => {
     const env = { ...pod, ...(await ownOfPod()) };
     expect((await diagnose(env)).of("running agent")).toEqual([expect.stringMatching(/^fail: no agent responds at .* \| .*kubectl logs/)]);
     const taken = createServer().listen(Number(env["OTLP_HTTP_LISTEN"]!.split(":")[1]), "127.0.0.1");
@@ -342,7 +342,7 @@ describe("diagnose in a pod", () => {
     expectNoSecret({ log: crashing.log });
   });
 
-  it("says which other release of the agent has this cluster's key", async () => {
+  it("names the other release that has this cluster's key", async () => {
     const env = await newPod("second");
     const second = new TestProcess([PROGRAM, "run"], env, file("second.out"));
     try {
@@ -359,7 +359,7 @@ describe("diagnose in a pod", () => {
     expectNoSecret({ log: second.log });
   });
 
-  it("warns of a frozen older agent in the cluster, where it may look", async () => {
+  it("warns of a frozen older agent in the cluster, if it has the permission", async () => {
     const env = await newPod("older", ["rbac.diagnose=true"]);
     const mayNot = await diagnose(pod);
     expect(mayNot.of("older agent")).toEqual([
@@ -425,13 +425,13 @@ describe("diagnose of permissions", () => {
   const rulesOf = async (kind: "Role" | "ClusterRole", namespace: string) =>
     (await kube.admin.get<{ rules: Rule[] }>(rolePath(kind, namespace), WITHIN())).rules;
 
-  it("knows every rule of the chart", async () => {
+  it("checks every rule of the chart", async () => {
     const granted = [...(await rulesOf("Role", "telemetry")), ...(await rulesOf("ClusterRole", "telemetry"))];
     expect(new Set(granted.flatMap(({ resources }) => resources))).toEqual(new Set(RULES.flatMap(([, , resources]) => resources)));
   });
 
   it.for(RULES)(
-    "without the rule for %s names what is missing with the line that grants it, and nothing else",
+    "without the rule for %s names only the missing permission, with the line that grants it",
     async ([, kind, resources, lines]) => {
       const namespace = `rules-${RULES.findIndex(([, , known]) => known === resources)}`;
       const env = await newPod(namespace);
@@ -449,7 +449,7 @@ describe("diagnose of permissions", () => {
     },
   );
 
-  it("says that the API server does not know the service account, or does not answer", async () => {
+  it("reports that the API server does not know the service account, or does not respond", async () => {
     const env = await newPod("strange");
     const strange = file("serviceaccount-strange");
     writeFileSync(
@@ -468,7 +468,7 @@ describe("diagnose of permissions", () => {
 });
 
 describe("the bundle", () => {
-  it("has the findings, the settings, and the running agent's status and metrics, and no secret; nor has any log or answer of the agent", async () => {
+  it("contains findings, settings, and the running agent's status and metrics, and no secret; nor does a log or response", async () => {
     const { bundle } = await diagnose(pod);
     expect(Object.keys(bundle)).toEqual(["program", "version", "node", "findings", "settings", "status", "metrics"]);
     expect(bundle["settings"]).toMatchObject({ backendUrl: apiUrl, cluster: { podNamespace: "telemetry", kubeletTls: "verify" } });
@@ -487,7 +487,7 @@ describe("the bundle", () => {
     expect(secrets.has(key) && secrets.has(readFileSync(join(pod["SERVICE_ACCOUNT_DIR"]!, "token"), "utf8"))).toBe(true);
   });
 
-  it("that cannot be written is said so, with a place where it can", async () => {
+  it("that cannot be written is reported, with a path where it can", async () => {
     const { exitCode, stdout } = await execa(process.execPath, [PROGRAM, "diagnose", "--bundle", "/proc/bundle"], {
       cwd: ROOT,
       env: { ...pod },

@@ -14,7 +14,7 @@ const apiServer = apiServerOfFile();
 
 describe("the first start", () => {
   it.for<Step>(["lease-acquired", "enrolment-announced", "registered", "enrolment-stored", "lease-released"])(
-    "is finished by the next agent when the first is killed right after %s",
+    "is completed by the next agent if the first is killed right after %s",
     async (killAfter) => {
       await using backend = await EnrolmentBackend.start();
       await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
@@ -31,7 +31,7 @@ describe("the first start", () => {
     },
   );
 
-  it("loses no token when the answer of register is lost", async () => {
+  it("loses no token if the response of register is lost", async () => {
     await using backend = await EnrolmentBackend.start();
     await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
     backend.loseAnswerOf = REGISTER_CLUSTER_PATH;
@@ -40,7 +40,7 @@ describe("the first start", () => {
     expect(backend.keys.map(({ apiKey }) => keyHash(apiKey))).toEqual([hash]);
   });
 
-  it("is not disturbed by an agent that was paused past its term and wakes up between the answer and its storing", async () => {
+  it("is not affected by an agent that was paused past its term between the response and storing it", async () => {
     await using backend = await EnrolmentBackend.start();
     await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
     const installToken = backend.newInstallToken();

@@ -41,7 +41,7 @@ async function spec(): Promise<Record<string, string | number> | undefined> {
   return (await kube.admin.get<{ spec?: Record<string, string | number> }>(path, NEVER)).spec;
 }
 
-it("is taken by one of many, renewed in microseconds, and free again at once when it is given back", async () => {
+it("is acquired by one of many, renewed in microseconds, and available immediately after its release", async () => {
   const terms = await Promise.all(["a", "b", "c", "d", "e"].map((name) => contender(name).tryAcquire(NEVER)));
   const held = terms.filter((term) => term !== undefined);
   expect(held).toHaveLength(1);
@@ -54,7 +54,7 @@ it("is taken by one of many, renewed in microseconds, and free again at once whe
   expect(next?.signal.aborted).toBe(false);
 });
 
-it("of a dead holder is taken after it was seen unchanged for its duration, whatever its times say", async () => {
+it("of a dead holder is acquired after it was unchanged for its duration, whatever its times are", async () => {
   const dead = { holderIdentity: "dead", leaseDurationSeconds: 1, renewTime: "2001-01-01T00:00:00.000000Z" };
   await kube.admin.mergePatch(path, { spec: dead }, NEVER);
   const heir = contender("heir");
@@ -66,7 +66,7 @@ it("of a dead holder is taken after it was seen unchanged for its duration, what
   expect(term?.signal.aborted).toBe(false);
 });
 
-it("is taken back at once by the same pod after a crash", async () => {
+it("is acquired again immediately by the same pod after a crash", async () => {
   const crash = new AbortController();
   await contender("pod").tryAcquire(crash.signal);
   crash.abort();
@@ -74,7 +74,7 @@ it("is taken back at once by the same pod after a crash", async () => {
   expect(term?.signal.aborted).toBe(false);
 });
 
-it("stays with its holder when others change its labels", async () => {
+it("stays with its holder if others change its labels", async () => {
   await using term = await contender("holder").tryAcquire(NEVER);
   await kube.admin.mergePatch(path, { metadata: { labels: { upgraded: String(Date.now()) } } }, NEVER);
   // Proves an absence: the term outlasts the deadline of a renewal.
@@ -82,7 +82,7 @@ it("stays with its holder when others change its labels", async () => {
   expect(() => term?.assertHeld()).not.toThrow(LeaseLostError);
 });
 
-it("is created by an agent if it is missing, as with Argo CD, and then taken", async () => {
+it("is created by an agent if it is missing, as with Argo CD, and then acquired", async () => {
   await kube.admin.delete(path, NEVER);
   const first = contender("first");
   expect(await first.tryAcquire(NEVER)).toBeUndefined();
@@ -93,14 +93,14 @@ it("is created by an agent if it is missing, as with Argo CD, and then taken", a
   expect(term?.signal.aborted).toBe(false);
 });
 
-it("ends a term when another has written itself in", async () => {
+it("ends a term if another holder wrote itself in", async () => {
   await using term = await contender("holder").tryAcquire(NEVER);
   await kube.admin.mergePatch(path, { spec: { holderIdentity: "usurper" } }, NEVER);
   await vi.waitFor(() => expect(term?.signal.aborted).toBe(true), 60_000);
   expect(() => term?.assertHeld()).toThrow("another agent holds it");
 });
 
-it("ends a term before any other can begin when the API server is silent", async () => {
+it("ends a term before any other can begin if the API server is silent", async () => {
   await using term = await contender("holder").tryAcquire(NEVER);
   await kube.pauseServer();
   const silentAt = performance.now();

@@ -36,7 +36,7 @@ interface ClusterView {
   nodes: { name: string }[];
 }
 
-it("twenty agents with one install token are one cluster, online with twenty nodes", async () => {
+it("twenty agents with one install token become one cluster, online with twenty nodes", async () => {
   const agents = Array.from({ length: 20 }, (_, index) => cluster.agent(`node-${index}`, { installToken, timing: CROWD_TIMING }));
   const hashes = await Promise.all(agents.map((agent) => agent.signing(undefined, 90_000)));
   expect(new Set(hashes).size).toBe(1);
@@ -51,7 +51,7 @@ it("twenty agents with one install token are one cluster, online with twenty nod
   await Promise.all(agents.map((agent) => agent.end("SIGTERM")));
 });
 
-it("a rotation under load with five agents loses and doubles no record, and shows the collectors nothing but success", async () => {
+it("a rotation under load with five agents loses and repeats no record, and returns only success to the collectors", async () => {
   const agents = ["a", "b", "c", "d", "e"].map((name) => cluster.agent(name, { installToken, proxy: true }));
   const [first] = await Promise.all(agents.map((agent) => agent.signing()));
   const load = startLoad(agents);
@@ -65,7 +65,7 @@ it("a rotation under load with five agents loses and doubles no record, and show
   expect(agents.flatMap((agent) => agent.refusals)).toEqual([]);
 });
 
-it("neither does one in which the API server is away before the new key is stored, and two watches have died without a word", async () => {
+it("neither does one with an unavailable API server before the new key is stored, and two silently broken watches", async () => {
   const tenant = await backend.tenant("rotating");
   const own = await backend.installToken(tenant.token);
   await using rotating = await IdentityCluster.start(kube, backend.folder, backend.apiUrl);
@@ -97,7 +97,7 @@ it("neither does one in which the API server is away before the new key is store
 it.for<{ step: Step; of: string }>([
   { step: "registered", of: "enrolment" },
   { step: "rotated", of: "rotation" },
-])("an agent that is killed when the backend has answered, and nothing is stored, costs no token and no key: $of", async ({ step, of }) => {
+])("a kill of an agent between the backend's response and storing it costs no token and no key: $of", async ({ step, of }) => {
   const tenant = await backend.tenant(`killed-in-${of}`);
   const own = await backend.installToken(tenant.token);
   await using crashing = await IdentityCluster.start(kube, backend.folder, backend.apiUrl);
@@ -114,7 +114,7 @@ it.for<{ step: Step; of: string }>([
   await eventually("the Secret is in order", async () => (await crashing.secret()).pendingRotation === undefined);
 });
 
-it("no key and no token is in any log", () => {
+it("no log contains a key or a token", () => {
   const logs = readdirSync(backend.folder).filter((name) => /\.(log|out)$/.test(name) && name !== "kube.log");
   expect(logs.length).toBeGreaterThan(20);
   for (const name of logs) expect(readFileSync(join(backend.folder, name), "utf8"), name).not.toMatch(/\bak_[\w-]{8}|\bit_[\w-]{8}/);

@@ -68,7 +68,7 @@ function signers(agents: IdentityAgent[]): boolean[] {
 
 describe("a rotation", () => {
   it.for<Step>(["lease-acquired", "rotation-announced", "rotated", "rotation-stored", "lease-released"])(
-    "is finished by the next agent when the holder is killed right after %s, with one live key and one in overlap",
+    "is completed by the next agent if the leader is killed right after %s, with one current key and one in overlap",
     async (killAfter) => {
       await using backend = await EnrolmentBackend.start();
       await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
@@ -85,7 +85,7 @@ describe("a rotation", () => {
     },
   );
 
-  it("locks no agent out when its answer was lost and the overlap has passed before the next agent came", async () => {
+  it("locks no agent out if its response was lost and the overlap passed before the next agent started", async () => {
     await using backend = await EnrolmentBackend.start();
     await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
     const { first } = await enrolled(cluster, backend);
@@ -99,7 +99,7 @@ describe("a rotation", () => {
     expect(backend.keys).toHaveLength(2);
   });
 
-  it("is done once when its answer is lost on the way", async () => {
+  it("happens once if its response is lost", async () => {
     await using backend = await EnrolmentBackend.start();
     await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
     const { first } = await enrolled(cluster, backend);
@@ -111,7 +111,7 @@ describe("a rotation", () => {
     expect(backend.keys).toHaveLength(2);
   });
 
-  it("by age or on demand reaches five agents without one refused request", async () => {
+  it("by age or on demand reaches five agents without a rejected request", async () => {
     await using backend = await EnrolmentBackend.start();
     await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
     const { first } = await enrolled(cluster, backend);
@@ -128,7 +128,7 @@ describe("a rotation", () => {
     expect((await cluster.secret()).rotateRequested).toBe(false);
   });
 
-  it("that is asked for again within 5 minutes is refused at once in a sentence, and one that is marked all the same waits", async () => {
+  it("requested again within 5 minutes is rejected immediately in a sentence, and a marked one waits", async () => {
     await using backend = await EnrolmentBackend.start();
     await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
     await enrolled(cluster, backend);
@@ -148,7 +148,7 @@ describe("a rotation", () => {
     expect(rotations(backend)).toEqual([200, 200]);
   });
 
-  it("that the backend finds too early is asked for once among all agents, and the command says so", async () => {
+  it("that the backend rejects as too early is requested once by all agents, and the command reports it", async () => {
     await using backend = await EnrolmentBackend.start();
     await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
     await enrolled(cluster, backend);
@@ -166,7 +166,7 @@ describe("a rotation", () => {
     expect((await cluster.secret()).pendingRotation).toBeUndefined();
   });
 
-  it("that fails keeps no agent from signing, and is made once the backend is well", async () => {
+  it("that fails does not stop agents from signing, and is repeated once the backend works", async () => {
     await using backend = await EnrolmentBackend.start();
     await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
     await enrolled(cluster, backend);
@@ -181,7 +181,7 @@ describe("a rotation", () => {
     await eventually("it is made", async () => rotations(backend).includes(200));
   });
 
-  it("by age is learnt from telemetry as well as from heartbeats", async () => {
+  it("by age is learnt from responses to telemetry and to heartbeats", async () => {
     await using backend = await EnrolmentBackend.start();
     await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
     const { first } = await enrolled(cluster, backend);
@@ -197,7 +197,7 @@ describe("a rotation", () => {
     expect(newestHash(backend)).not.toBe(first);
   });
 
-  it("never happens by age when KEY_ROTATION_DAYS is 0", async () => {
+  it("by age never happens if KEY_ROTATION_DAYS is 0", async () => {
     await using backend = await EnrolmentBackend.start();
     await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
     await enrolled(cluster, backend);
@@ -210,8 +210,8 @@ describe("a rotation", () => {
   });
 });
 
-describe("while a rotation is under way", () => {
-  it("an API server that is away keeps no agent from signing, and the rotation is finished when it is back", async () => {
+describe("during a rotation", () => {
+  it("an unavailable API server stops no agent from signing, and the rotation is completed when it is back", async () => {
     await using backend = await EnrolmentBackend.start();
     await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
     const { first } = await enrolled(cluster, backend);
@@ -233,7 +233,7 @@ describe("while a rotation is under way", () => {
     expect(agents.flatMap((agent) => agent.refusals)).toEqual([]);
   });
 
-  it("an agent whose connections have all died without a word signs with the new key, and watches anew", async () => {
+  it("an agent whose connections all broke silently signs with the new key, and starts a new watch", async () => {
     await using backend = await EnrolmentBackend.start();
     await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
     await using relay = await Relay.start(Number(new URL(apiServer.kube.url).port));

@@ -21,7 +21,7 @@ afterAll(async () => {
 
 const installToken = () => backend.installToken(session);
 
-it("is refused by name, spends no token, leaves the first one's key alone, and enrols by itself when the first is gone", async () => {
+it("is rejected by name, uses no token, does not affect the first one's key, and enrols once the first is gone", async () => {
   await using north = await IdentityCluster.start(kube, backend.folder, backend.apiUrl);
   await using second = await IdentityCluster.start(kube, backend.folder, backend.apiUrl);
   const first = north.agent("first", { installToken: await installToken(), intervalS: 5 });

@@ -11,7 +11,7 @@ import { eventually } from "../fixtures/processes.ts";
 
 const apiServer = apiServerOfFile();
 
-it("a Secret that is deleted and made anew gets the key back from the agents that know it, and no token is used", async () => {
+it("agents restore the key into a deleted and recreated Secret, without using a token", async () => {
   await using backend = await EnrolmentBackend.start();
   await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
   const installToken = backend.newInstallToken();
@@ -26,7 +26,7 @@ it("a Secret that is deleted and made anew gets the key back from the agents tha
   expect(agents.flatMap((agent) => agent.refusals)).toEqual([]);
 });
 
-it("a revoked key is replaced by an unused install token, and by nothing else", async () => {
+it("replaces a revoked key only with an unused install token", async () => {
   await using backend = await EnrolmentBackend.start();
   await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
   const installToken = backend.newInstallToken();
@@ -43,7 +43,7 @@ it("a revoked key is replaced by an unused install token, and by nothing else", 
   expect(new Set(backend.keys.map(({ clusterId }) => clusterId)).size).toBe(1);
 });
 
-it("a new install token in the mounted file is taken up by agents that run, where the key is revoked", async () => {
+it("running agents use a new install token in the mounted file if the key is revoked", async () => {
   await using backend = await EnrolmentBackend.start();
   await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
   const installTokenFile = join(apiServer.folder, "install-token");
@@ -58,7 +58,7 @@ it("a new install token in the mounted file is taken up by agents that run, wher
   expect(backend.registrations).toEqual([201, 201]);
 });
 
-it("an agent that starts while the API server is away signs as soon as it is back, and registers nothing", async () => {
+it("an agent that starts while the API server is unavailable signs as soon as it is back, and registers nothing", async () => {
   await using backend = await EnrolmentBackend.start();
   await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
   const installToken = backend.newInstallToken();
@@ -73,7 +73,7 @@ it("an agent that starts while the API server is away signs as soon as it is bac
   expect(backend.registrations).toEqual([201]);
 });
 
-it("a refused install token is said so and asked about once, and a good one enrols", async () => {
+it("reports a rejected install token and requests it once, and a valid one enrols", async () => {
   await using backend = await EnrolmentBackend.start();
   await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
   const wrong = cluster.agent("wrong", { installToken: "it_unknown" });
@@ -85,7 +85,7 @@ it("a refused install token is said so and asked about once, and a good one enro
   expect(wrong.log + right.log).not.toContain("it_unknown");
 });
 
-it("a permission that is missing is named with the rule that grants it, and its return is noticed", async () => {
+it("names a missing permission with the rule that grants it, and detects its return", async () => {
   await using backend = await EnrolmentBackend.start();
   await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
   const role = `/apis/rbac.authorization.k8s.io/v1/namespaces/${cluster.namespace}/roles/cluster-agent`;
@@ -104,7 +104,7 @@ it("a permission that is missing is named with the rule that grants it, and its 
   await agent.signing();
 });
 
-it("an upgrade of the chart neither conflicts with what the agent wrote nor touches it", async () => {
+it("an upgrade of the chart neither conflicts with the agent's data nor changes it", async () => {
   await using backend = await EnrolmentBackend.start();
   await using cluster = await IdentityCluster.start(apiServer.kube, apiServer.folder, backend.url);
   const agent = cluster.agent("a", { installToken: backend.newInstallToken() });

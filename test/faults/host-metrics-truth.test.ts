@@ -35,7 +35,7 @@ async function newest(metric: string): Promise<Sample[]> {
   });
 }
 
-test("processors, memory, load, disks, file systems and network are those of /proc", async () => {
+test("processors, memory, load, disks, file systems and network match /proc", async () => {
   const readings: Reading[] = [readHost()];
   const since = readings[0]?.atMs ?? 0;
   const samples: Sample[] = [];

@@ -32,7 +32,7 @@ function ordinary(): Buffer {
   return logsBody(Array.from({ length: 400 }, (_, index) => logRecord(now + BigInt(index), "x".repeat(150))));
 }
 
-test("bodies that cost most for their size do not hurt others, however many of them are sent", async () => {
+test("bodies that cost most for their size do not affect others, however many are sent", async () => {
   const [hostile, good] = tenants as [Tenant, Tenant];
   const before = residentMib(backend.pid, "VmRSS");
   const attacks = HOSTILE_BODIES.map(({ name, signal, answer, make }) => ({ name, path: PATHS[signal], answer, body: gzipSync(make()) }));
@@ -76,7 +76,7 @@ test("bodies that cost most for their size do not hurt others, however many of t
   expect(health.status).toBe(200);
 }, 600_000);
 
-test("each of them has an answer that ends it, so that a sender which obeys never sends it for ever", async () => {
+test("each gets a final response, so that a sender which respects it does not retry forever", async () => {
   const { apiKey } = tenants[0] as Tenant;
   for (const { name, signal, answer: final, make } of HOSTILE_BODIES) {
     const body = gzipSync(make());

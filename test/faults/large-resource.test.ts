@@ -19,7 +19,7 @@ let tenant: Tenant;
 beforeAll(async () => {
   tenant = await backend.tenant("java");
 });
-test("is stored whole and once, in parts, within a bounded memory", { timeout: 600_000 }, async () => {
+test("is stored whole and once, in parts, within its memory limit", { timeout: 600_000 }, async () => {
   await using upstream = createUpstream({ backendUrl: backend.apiUrl });
   const credential = { id: tenant.keyId, apiKey: tenant.apiKey, keyCreatedAt: new Date().toISOString() };
   await using proxy = await startProxy({

@@ -50,8 +50,8 @@ function times(line: string): number {
   return sink.lines.filter((other) => other === line).length;
 }
 
-describe("what another user of the host makes below LOG_PATHS", () => {
-  test("cannot stop other files from being read: links to the folder itself, and farms of links", async () => {
+describe("files of another user of the host below LOG_PATHS", () => {
+  test("cannot block other files: links to the folder itself, and many links", async () => {
     agent = await startHostAgent(place);
     writeFileSync(log("other/a.log"), "before\n");
     await arrives("before");
@@ -67,7 +67,7 @@ describe("what another user of the host makes below LOG_PATHS", () => {
     expect(times("in a new file")).toBe(1);
   });
 
-  test("cannot have a secret sent by a link, and restarts no collector", async () => {
+  test("cannot expose a secret by a link, and restart no collector", async () => {
     const secret = join(folder.path, "shadow.log");
     writeFileSync(secret, "TOP SECRET\n", { mode: 0o600 });
     agent = await startHostAgent(place);
@@ -94,7 +94,7 @@ describe("what another user of the host makes below LOG_PATHS", () => {
     expect(agent.log).toContain("links that lead outside of LOG_PATHS_ALLOWED are not read");
   });
 
-  test("may be anything: a FIFO, a folder, a device's link, an empty file, a name of 4,000 bytes", async () => {
+  test("can be anything: a FIFO, a folder, a device's link, an empty file, a name of 4,000 bytes", async () => {
     execFileSync("mkfifo", [log("fifo.log")]);
     mkdirSync(log("folder.log"));
     symlinkSync("/dev/zero", log("zero.log"));
@@ -115,7 +115,7 @@ describe("what another user of the host makes below LOG_PATHS", () => {
   });
 });
 
-describe("each line of a file is stored once when the file is", () => {
+describe("each line of a file is stored once if the file is", () => {
   const lines = (of: string, from: number, to: number): string =>
     Array.from({ length: to - from }, (_, i) => `${of} ${from + i}\n`).join("");
 
@@ -132,7 +132,7 @@ describe("each line of a file is stored once when the file is", () => {
 
   const upTo = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
 
-  test.each(["x.log.1", "x.log-20261123", "../../moved-out"])("renamed to %s while it is written", async (name) => {
+  test.each(["x.log.1", "x.log-20261123", "../../moved-out"])("renamed to %s during writes", async (name) => {
     agent = await startHostAgent(place);
     writeFileSync(log("app/x.log"), lines("x", 0, 100));
     await arrives("x 99");
@@ -145,7 +145,7 @@ describe("each line of a file is stored once when the file is", () => {
     expect(await numbersOf("x", 310)).toEqual(upTo(310));
   });
 
-  test("copied and cut", async () => {
+  test("copied and truncated", async () => {
     agent = await startHostAgent(place);
     for (let rotation = 0; rotation < 3; rotation++) {
       appendFileSync(log("app/x.log"), lines("x", rotation * 100, rotation * 100 + 100));
@@ -171,7 +171,7 @@ describe("each line of a file is stored once when the file is", () => {
     await eventually("it is closed", async () => readdirSync(join(place.stateDir, "log-files")).length === 0);
   });
 
-  test("there before and after the agent alone was killed, whose collector ends at once", async () => {
+  test("there before and after the agent alone was killed, whose collector ends immediately", async () => {
     writeFileSync(log("app/x.log"), lines("x", 0, 1000));
     agent = await startHostAgent(place);
     await arrives("x 999");
@@ -186,7 +186,7 @@ describe("each line of a file is stored once when the file is", () => {
   });
 });
 
-test("lines of thirty files go together, a request a second", async () => {
+test("one of thirty, whose lines are sent together once a second", async () => {
   agent = await startHostAgent(place);
   const files = Array.from({ length: 30 }, (_, i) => log(`app/${i}.log`));
   const { requests } = sink;
@@ -238,7 +238,7 @@ describe.skipIf(!canMount)("on a disk of 24 MiB (needs root) every line of 50 MB
     expect(agent.log).not.toContain("no space left");
   }, 400_000);
 
-  test("after a queue filled the disk that the operator made too large, once the disk has space", async () => {
+  test("after a queue that is configured too large filled the disk, once the disk has space", async () => {
     using disk = new SmallDisk(place.stateDir, "24m");
     const large = { sending_queue: { queue_size: 256 * 1024 * 1024 } };
     place.env["COLLECTOR_CONFIG_FILE"] = join(folder.path, "overlay.yaml");
@@ -261,7 +261,7 @@ describe.skipIf(!canMount)("on a disk of 24 MiB (needs root) every line of 50 MB
     expect(await allNumbers()).toHaveLength(COUNT);
   }, 400_000);
 
-  test("after another program filled the disk during the outage, and freed it again: /readyz reports it meanwhile", async () => {
+  test("after another program filled the disk during the outage and freed it again: /readyz reports it meanwhile", async () => {
     using disk = new SmallDisk(place.stateDir, "24m");
     place.env["QUEUE_MIB"] = "256";
     agent = await startHostAgent(place);
@@ -283,7 +283,7 @@ describe.skipIf(!canMount)("on a disk of 24 MiB (needs root) every line of 50 MB
   }, 400_000);
 });
 
-test("the agent is ready, and says nothing that would be wrong", async () => {
+test("and the agent is ready, and logs nothing wrong", async () => {
   agent = await startHostAgent(place);
   writeFileSync(log("app/x.log"), "a line\n");
   await arrives("a line");

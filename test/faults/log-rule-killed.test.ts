@@ -47,7 +47,7 @@ async function send(source: string): Promise<void> {
 }
 
 test(
-  "it fires on after the start, and no receiver is notified in between that it is over",
+  "keeps firing after a restart, and sends no resolved notification in between",
   async () => {
     const hook = await made("/channels", { name: "hook", kind: "webhook", settings: { url: receiver.url("hook") } });
     await made("/routes", { matchers: [], channel_ids: [hook["id"]], group_by: ["source"], group_wait: "0s", group_interval: "5s" });

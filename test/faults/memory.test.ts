@@ -48,7 +48,7 @@ function largestLogs(): Buffer {
   return Buffer.from(`{"resourceLogs":[{"resource":{"attributes":[]},"scopeLogs":[{"logRecords":[${logRecords}]}]}]}`);
 }
 
-test("64 of the largest bodies at once: each is stored or asked to come again, and memory stays within the budget and an allowance", async () => {
+test("stores or delays each of 64 concurrent bodies of the largest size, within the memory budget and an allowance", async () => {
   const metrics = largestMetrics();
   const logs = largestLogs();
   const kinds: { path: string; body: Buffer; headers: Record<string, string> }[] = [
@@ -77,7 +77,7 @@ test("64 of the largest bodies at once: each is stored or asked to come again, a
   expect(await ownMetric("atherops_ingest_held_bytes")).toBe(0);
 });
 
-test("500 senders of a byte a second: others are served meanwhile, memory stays, and the slow ones are ended", async () => {
+test("serves others next to 500 senders of a byte a second, within the memory limit, and ends the slow ones", async () => {
   const before = resident("VmRSS");
   const { apiKey } = tenants[0] as Tenant;
   const { hostname, port } = new URL(backend.apiUrl);

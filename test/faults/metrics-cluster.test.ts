@@ -61,7 +61,7 @@ describe.skipIf(!vmClusterPrograms)(`a metrics cluster${vmClusterPrograms ? "" :
     return signedPost(place.apiUrl, "/ingest", tenant.apiKey, lines.join(""));
   };
 
-  test("with a storage node away queries are 502 with the reason, rules keep their state, and /readyz shows it", async () => {
+  test("without a storage node queries return 502 with the reason, rules keep their state, and /readyz reports it", async () => {
     expect((await send()).status).toBe(204);
     await eventually("both nodes' series are counted", async () => (await counted()) === SERIES);
     // True for as long as all of the data is read, and false for the half of it.

@@ -74,7 +74,7 @@ async function metadataService(): Promise<WebhookReceiver | undefined> {
   }
 }
 
-test("each receiver's failure is reported with a message, retried where that may help, and what is inside is never reached", async () => {
+test("reports each receiver's failure with a message, retries where that may help, and never reaches an internal address", async () => {
   const [port = 0] = await freePorts(1);
   const inside = await receiver((response) => response.end(), INSIDE, port);
   const metadata = await metadataService();

@@ -31,7 +31,7 @@ afterAll(() => folder[Symbol.dispose]());
 const idsOf = (received: readonly Hook[]): Set<string> => new Set(received.map(({ id }) => id));
 
 test(
-  `a backend killed ${KILLS} times while alerts of ${TENANTS} tenants begin and end: each change is sent, under one id, and none is lost`,
+  `sends each change once, under one id, if a backend is killed ${KILLS} times while alerts of ${TENANTS} tenants start and end`,
   async () => {
     // Spread over both halves of the story; the message at which it is killed is not answered.
     const killAt = new Set(Array.from({ length: KILLS }, (_, kill) => 1 + Math.floor(((kill + 0.5) * 2 * TENANTS) / KILLS)));
@@ -78,7 +78,7 @@ test(
   2 * WITHIN_MS,
 );
 
-describe.skipIf(!postgresBinaries)(`two replicas and a vmalert outside${postgresBinaries ? "" : `: ${NO_POSTGRES}`}`, () => {
+describe.skipIf(!postgresBinaries)(`two replicas and an external vmalert${postgresBinaries ? "" : `: ${NO_POSTGRES}`}`, () => {
   let engines: DistributedEngines;
   beforeAll(async () => {
     engines = await startDistributedEngines();
@@ -96,7 +96,7 @@ describe.skipIf(!postgresBinaries)(`two replicas and a vmalert outside${postgres
   }
 
   test(
-    "both receive every alert and none is sent by both; what one that is killed had begun, the other sends, under the same id",
+    "receive every alert twice and send it once; messages that a killed one started are sent by the other under the same id",
     async () => {
       const [rulesOfOne = "", rulesOfOther = "", evaluator = ""] = await freeAddresses(3);
       const places = [await replica("one", rulesOfOne, evaluator), await replica("other", rulesOfOther, evaluator)] as const;

@@ -103,7 +103,7 @@ async function cuttableBackend(): Promise<CuttableBackend> {
 const why = await whyNoCuts();
 describe.skipIf(why !== undefined)(`after power cuts${why === undefined ? "" : `: ${why}`}`, () => {
   test.each(Array.from({ length: OF_NEW_STORES }, (_, at) => at + 1))(
-    "everything answered by stores made moments before is readable once (cut %i)",
+    "acknowledged data of stores that were just created is readable once (cut %i)",
     async (number) => {
       const backend = await cuttableBackend();
       const taken = await backend.cut(number, Math.random() * MOMENTS_MS);
@@ -114,7 +114,7 @@ describe.skipIf(why !== undefined)(`after power cuts${why === undefined ? "" : `
   );
 
   test(
-    `everything answered by the same stores is readable once (${OF_ONE_STORE} cuts)`,
+    `acknowledged data of the same stores is readable once (${OF_ONE_STORE} cuts)`,
     async () => {
       const backend = await cuttableBackend();
       for (let number = 1; number <= OF_ONE_STORE; number += 1) {

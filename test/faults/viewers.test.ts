@@ -85,7 +85,7 @@ async function calmRound(): Promise<Record<string, string>> {
 
 const WELL = { logs: "200", traces: "200", metrics: "200", line: "204", sample: "204", ready: "200" };
 
-test("a viewer's slow queries, more than may wait, hold up no one else's, and end when the viewer leaves", async () => {
+test("a viewer's slow queries, beyond the queue's limit, delay no other user's, and end when the viewer disconnects", async () => {
   const left = new AbortController();
   const names = new Map<string, number>();
   const count = (name: string) => void names.set(name, (names.get(name) ?? 0) + 1);
@@ -132,7 +132,7 @@ test("a viewer's slow queries, more than may wait, hold up no one else's, and en
   console.log(`answers to the loud viewer: ${JSON.stringify(Object.fromEntries(names))}; during the other's rounds: ${order.join(", ")}`);
 });
 
-test("PromQL that computes for minutes without data is refused at once, with advice", async () => {
+test("rejects PromQL that computes for minutes without data immediately, with advice", async () => {
   for (const expression of ["count(mode_over_time((rand(1)+rand(2))[6h:1s]))", `${"ru(1,".repeat(14)}1${")".repeat(14)}`]) {
     const { status, json } = await ask(loud, promQl(expression, 21_600));
     expect([status, json]).toMatchObject([400, { status: "error", errorType: "bad_data", error: expect.stringMatching(/^query: /) }]);

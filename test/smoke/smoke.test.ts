@@ -51,7 +51,7 @@ async function logs(
   return answer.json;
 }
 
-test("host metrics of this machine carry the tenant's and the host's labels", async () => {
+test("host metrics of this machine have the tenant's and the host's labels", async () => {
   const listed = await eventually("the agent's first heartbeat", async () => {
     const [found] = (await call("GET", `${backend.apiUrl}/api/v1/agents`, { bearer: token })).json;
     return found?.online && found;
@@ -66,7 +66,7 @@ test("host metrics of this machine carry the tenant's and the host's labels", as
   expect(Number(series?.value[1])).toBeGreaterThan(0);
 });
 
-test("a line appended to a watched file is read back with the mapping of the contract", async () => {
+test("a line appended to a watched file is returned with the mapping of the contract", async () => {
   const written = performance.now();
   const at = Date.now();
   appendFileSync(join(agentPlace.logFolder, "app.log"), "first light é ✓\n");
@@ -84,50 +84,47 @@ test("a line appended to a watched file is read back with the mapping of the con
 test.each([
   ["gRPC", () => new GrpcExporter({ url: agentPlace.otlpGrpc })],
   ["HTTP", () => new HttpExporter({ url: `${agentPlace.otlpHttp}/v1/traces` })],
-] as [string, () => SpanExporter][])(
-  "a span sent by an OpenTelemetry SDK over %s is read back with all ten fields",
-  async (name, exporter) => {
-    const service = `checkout-${name}`;
-    const provider = new BasicTracerProvider({
-      resource: resourceFromAttributes({ "service.name": service, "deployment.environment": "test", org_id: "forged" }),
-      spanProcessors: [new SimpleSpanProcessor(exporter())],
+] as [string, () => SpanExporter][])("a span of an OpenTelemetry SDK over %s is returned with all ten fields", async (name, exporter) => {
+  const service = `checkout-${name}`;
+  const provider = new BasicTracerProvider({
+    resource: resourceFromAttributes({ "service.name": service, "deployment.environment": "test", org_id: "forged" }),
+    spanProcessors: [new SimpleSpanProcessor(exporter())],
+  });
+  const tracer = provider.getTracer("first-light");
+  const started = Date.now();
+  const root = tracer.startSpan("POST /orders", {
+    kind: SpanKind.SERVER,
+    startTime: started,
+    attributes: { "http.response.status_code": 500, "deployment.environment": "span wins" },
+  });
+  root.setStatus({ code: SpanStatusCode.ERROR, message: "no stock" });
+  root.end(started + 250);
+  const sent = performance.now();
+  await provider.forceFlush();
+  const [span] = await eventually("the span", async () => {
+    const answer = await call("GET", `${backend.apiUrl}/query/traces?trace_id=${root.spanContext().traceId.toUpperCase()}`, {
+      bearer: token,
     });
-    const tracer = provider.getTracer("first-light");
-    const started = Date.now();
-    const root = tracer.startSpan("POST /orders", {
-      kind: SpanKind.SERVER,
-      startTime: started,
-      attributes: { "http.response.status_code": 500, "deployment.environment": "span wins" },
-    });
-    root.setStatus({ code: SpanStatusCode.ERROR, message: "no stock" });
-    root.end(started + 250);
-    const sent = performance.now();
-    await provider.forceFlush();
-    const [span] = await eventually("the span", async () => {
-      const answer = await call("GET", `${backend.apiUrl}/query/traces?trace_id=${root.spanContext().traceId.toUpperCase()}`, {
-        bearer: token,
-      });
-      return answer.json?.length > 0 && answer.json;
-    });
-    console.log(`span over ${name}, sent to readable: ${Math.round(performance.now() - sent)} ms`);
-    const { Attributes, Timestamp, ...rest } = span;
-    expect(rest).toEqual({
-      TraceID: root.spanContext().traceId,
-      SpanID: root.spanContext().spanId,
-      ParentSpanID: "",
-      Service: service,
-      Operation: "POST /orders",
-      DurationMs: 250,
-      StatusCode: "ERROR",
-      Error: true,
-    });
-    expect(Timestamp).toBe(new Date(started).toISOString().replace(/(\.\d{3})Z$/, "$1000000Z"));
-    expect(Attributes).toMatchObject({ "http.response.status_code": "500", "deployment.environment": "span wins" });
-    expect(Object.keys(Attributes)).not.toContain("org_id");
-    expect(Object.keys(Attributes)).not.toContain("service.name");
-    await provider.shutdown();
-  },
-);
+    return answer.json?.length > 0 && answer.json;
+  });
+  console.log(`span over ${name}, sent to readable: ${Math.round(performance.now() - sent)} ms`);
+  const { Attributes, Timestamp, ...rest } = span;
+  expect(rest).toEqual({
+    TraceID: root.spanContext().traceId,
+    SpanID: root.spanContext().spanId,
+    ParentSpanID: "",
+    Service: service,
+    Operation: "POST /orders",
+    DurationMs: 250,
+    StatusCode: "ERROR",
+    Error: true,
+  });
+  expect(Timestamp).toBe(new Date(started).toISOString().replace(/(\.\d{3})Z$/, "$1000000Z"));
+  expect(Attributes).toMatchObject({ "http.response.status_code": "500", "deployment.environment": "span wins" });
+  expect(Object.keys(Attributes)).not.toContain("org_id");
+  expect(Object.keys(Attributes)).not.toContain("service.name");
+  await provider.shutdown();
+});
 
 /** Of records that a sender with a key of its own sent: paths, and what is in their responses. */
 const APIS: [path: string, contains: string][] = [
@@ -148,7 +145,7 @@ const APIS: [path: string, contains: string][] = [
   ["/api/audit", "smoke"],
 ];
 
-test("each query API has what a sender with its own key sent", async () => {
+test("each query API returns what a sender with its own key sent", async () => {
   const key = await call("POST", `${backend.apiUrl}/api/keys`, { bearer: token, body: { name: "smoke" } });
   await sendOneOfEach(backend.apiUrl, key.json.api_key, "smoke");
   for (const [path, contains] of APIS) {
@@ -187,7 +184,7 @@ test("a cluster enrols and rotates its key: both keys are accepted until the ove
   }
 });
 
-test("the real collector's metrics are accepted line by line by VictoriaMetrics", async () => {
+test("VictoriaMetrics accepts the real collector's metrics line by line", async () => {
   const { pid } = JSON.parse(readFileSync(join(backend.dataDir, "victoria-metrics.pid"), "utf8")) as { pid: number };
   const listen = /-httpListenAddr=([^\0]+)/.exec(readFileSync(`/proc/${pid}/cmdline`, "utf8"))?.[1];
   const counters = (await call("GET", `http://${listen}/metrics`, { headers: { authorization: engineAuthorization(backend.place) } })).text;
@@ -195,7 +192,7 @@ test("the real collector's metrics are accepted line by line by VictoriaMetrics"
   expect(invalid).toEqual([0]);
 });
 
-test("no secret is in any log or process argument", async () => {
+test("no log and no process argument contains a secret", async () => {
   const key = JSON.parse(readFileSync(join(agentPlace.stateDir, "credentials.json"), "utf8")).api_key ?? "";
   expect(key).toMatch(/^ak_/);
   const secrets = [key, agentPlace.env["INSTALL_TOKEN"], adminPassword(backend.place), token].filter(Boolean) as string[];

@@ -117,13 +117,13 @@ test("while the collector is missing, one link logs in, and the agent starts as 
   expect([...complaints, ...other.complaints]).toEqual([]);
 });
 
-test("what it reports of itself is only for users who have logged in", async () => {
+test("shows its own state only to users who have logged in", async () => {
   const api = `http://${env["API_LISTEN"]}`;
   expect((await call("GET", `${api}/console/settings.json`)).json).toMatchObject({ isLocalStart: true });
   expect((await call("GET", `${api}/console/start.json`)).status).toBe(401);
 });
 
-test("a newcomer gets from the link to which request was slow and what it logged by four clicks", async () => {
+test("a new user gets from the link to a slow request and its logs with four clicks", async () => {
   await printedLines(first);
   const otlp = `http://${env["OTLP_HTTP_LISTEN"]}`;
   const visits = Array.from({ length: 40 }, (_, at) => visit(at, Date.now() - 60_000 + at * 1000, at === 17));
@@ -156,7 +156,7 @@ test("a newcomer gets from the link to which request was slow and what it logged
   expect(complaints).toEqual([]);
 });
 
-test("what npm start prints works unchanged, Ctrl-C stops in order, and a second start continues", async () => {
+test("the commands that npm start prints work unchanged, Ctrl-C stops in order, and a second start continues", async () => {
   const lines = await printedLines(first);
   expect(await eventually("memory", async () => (await paste(lines, "# memory")).includes('"__name__":"system_memory_usage_bytes"'))).toBe(
     true,
@@ -183,7 +183,7 @@ test("what npm start prints works unchanged, Ctrl-C stops in order, and a second
   expect(await second.end("SIGINT")).toBe(0);
 });
 
-test("a busy port is one clear sentence", async () => {
+test("reports a port in use in one sentence", async () => {
   const holder = createServer().listen(0, "127.0.0.1");
   await once(holder, "listening");
   const { port } = holder.address() as AddressInfo;
@@ -196,7 +196,7 @@ test("a busy port is one clear sentence", async () => {
   );
 });
 
-test("an option that it does not know is one sentence, with exit code 2", async () => {
+test("reports an unknown option in one sentence, with exit code 2", async () => {
   const { exitCode, stderr } = await execa(process.execPath, ["hack/start.ts", "--port", "8081"], { reject: false });
   expect([exitCode, stderr]).toEqual([2, "npm start: Unknown option '--port': see `npm start -- --help`"]);
 });

@@ -5,7 +5,7 @@ import { StallMeter, threadCpuMs } from "./stall-meter.ts";
 
 const PROGRAMS = 600;
 
-test("no random program stalls the event loop, exceeds the memory of a sandbox process, or has to be killed", async () => {
+test("no random program blocks the event loop, exceeds the memory of a sandbox process, or has to be killed", async () => {
   const { answers, broken, killed, sandboxAnonymousPeakMb } = await runCampaign({ programs: PROGRAMS, seed: 20_261_124 });
   expect(broken).toEqual([]);
   expect(killed).toEqual({});
@@ -18,7 +18,7 @@ test("no random program stalls the event loop, exceeds the memory of a sandbox p
   expect(total(["ok", "accepted", "invalid_parameter", "invalid_field", "query_too_expensive"])).toBe(PROGRAMS);
 });
 
-test("a killed program is reported with its seed", async () => {
+test("reports a killed program with its seed", async () => {
   const limits = { anonymousBytes: 1, cpuMs: 1 };
   let { broken, killed } = await runCampaign({ programs: 8, seed: 1, mainShare: 0, limits });
   // A program that answers before its process is next looked at (every 50 ms) is not stopped. On a fast machine these can be all of them.
@@ -27,7 +27,7 @@ test("a killed program is reported with its seed", async () => {
   expect(broken[0]).toMatchObject({ seed: expect.any(Number) as number, what: expect.stringContaining("was stopped") as string });
 });
 
-test("the meter sees work that holds the event loop", async () => {
+test("the meter detects work that blocks the event loop", async () => {
   const stalls: number[] = [];
   using meter = new StallMeter(50, (cpuMs) => stalls.push(cpuMs));
   const endMs = threadCpuMs() + 80;
