@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { gzipSync, zstdCompressSync } from "node:zlib";
 import { expect, test, vi } from "vitest";
 import { ApiError } from "../errors.ts";
+import { parseDroppedRecords } from "../../common/protocol/dropped-records.ts";
 import { createLog } from "../operations/log.ts";
 import { createOwnMetrics } from "../operations/own-metrics.ts";
 import type { SigningKey } from "../auth/request-identity.ts";
@@ -374,6 +375,24 @@ test("accepts protobuf by its content type, and other bodies with any", async ()
     expect(await routes.post("", type, path)).toMatchObject({ status: 204 });
   }
   expect(encodings).toEqual(PATHS.flatMap(() => ["protobuf", "protobuf", undefined]));
+});
+
+test("reports dropped records of protobuf, and only of protobuf, in a header", async () => {
+  const dropped = { delta: 3, exemplar_limit: 7, too_old: 1 };
+  await using routes = await openRoutes({ metrics: async () => ({ accepted: 1, dropped }) });
+  const headerOf = async (headers: Record<string, string>): Promise<string | null> => {
+    const answer = await fetch(`${routes.url}/ingest`, { method: "POST", body: PROTOBUF, headers: { "x-org": "acme", ...headers } });
+    expect(answer.status).toBe(204);
+    return answer.headers.get("x-dropped-records");
+  };
+  const header = await headerOf({ "content-type": "application/x-protobuf" });
+  expect(header).toBe("delta=3, too_old=1");
+  expect(parseDroppedRecords(`${header}, X=5, a=b, delta=1`)).toEqual([
+    ["delta", 3],
+    ["too_old", 1],
+    ["delta", 1],
+  ]);
+  expect(await headerOf({})).toBeNull();
 });
 
 test("rejects a body in a million tiny chunks, and releases its memory", async () => {

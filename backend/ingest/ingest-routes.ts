@@ -1,13 +1,21 @@
 // Defines the ingest routes of the three signals, whose requests are signed: who may send, and in which encoding. All protocols share their
 // handler. Invariants: a 204 means that the data is durable, in the engine or in the backend's journal on disk; no body is read before its
 // sender is authenticated.
+import { DROPPED_RECORDS_HEADER, formatDroppedRecords } from "../../common/protocol/dropped-records.ts";
 import type { IngestTokens } from "../auth/ingest-tokens/ingest-tokens.ts";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 import type { OwnMetrics, Signal } from "../operations/own-metrics.ts";
 import { addRoute, endpoint, type Route } from "../http/route.ts";
 import { type Guards, signerOf } from "../auth/request-identity.ts";
-import { type BodyEncoding, IngestHandler, type IngestHandlerOptions, type IngestSignal } from "./ingest-handler.ts";
+import {
+  type BodyEncoding,
+  IngestHandler,
+  type IngestHandlerOptions,
+  type IngestResult,
+  type IngestSignal,
+  isExemplarReason,
+} from "./ingest-handler.ts";
 
 export interface IngestRoutesOptions extends IngestHandlerOptions {
   readonly guards: Guards;
@@ -48,7 +56,9 @@ export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutes
         config: { signal },
         handler: async (request, reply) => {
           const encoding = contentTypeOf(request).type === CONTENT_TYPES.protobuf ? protobufOrText : undefined;
-          await handler.handle({ sender: signerOf(request), signal, ingest, encoding, read: handler.readRequest(request) });
+          const read = handler.readRequest(request);
+          const { dropped } = await handler.handle({ sender: signerOf(request), signal, ingest, encoding, read });
+          if (encoding) reportDropped(reply, dropped);
           return await reply.code(204).send();
         },
       });
@@ -58,6 +68,12 @@ export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutes
     add("/ingest/logs/otlp", "logs", options.logs, "OTLP ExportLogsServiceRequest, JSON or protobuf");
   });
   return handler;
+}
+
+/** Exemplars are not reported, because senders can do nothing about their limits. */
+function reportDropped(reply: FastifyReply, dropped: IngestResult["dropped"]): void {
+  const records = Object.entries(dropped).filter(([reason]) => !isExemplarReason(reason));
+  if (records.length > 0) void reply.header(DROPPED_RECORDS_HEADER, formatDroppedRecords(Object.fromEntries(records)));
 }
 
 /** The first byte of every OTLP request in protobuf that has a record: field 1, a message. */

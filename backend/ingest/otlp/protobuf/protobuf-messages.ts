@@ -1,5 +1,5 @@
 // Lists the fields of OTLP's protobuf messages: field numbers of opentelemetry-proto 1.8, with the names of the JSON form. Invariant: a
-// field that is missing here is skipped, as the JSON decoders ignore it: schema URLs, descriptions, minima and maxima.
+// field that is missing here is skipped, as the JSON decoders ignore it: schema URLs, descriptions and maxima.
 
 export type ScalarKind =
   | "string"
@@ -141,6 +141,7 @@ const HISTOGRAM_POINT = message({
   8: exemplars,
   9: attributes,
   10: scalar("uint32", "flags"),
+  11: scalar("double", "min"),
 });
 const BUCKETS = message({ 1: scalar("sint32", "offset"), 2: packed("uint64", "bucketCounts") });
 const EXPONENTIAL_POINT = message({
