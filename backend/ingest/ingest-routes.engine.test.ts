@@ -377,6 +377,16 @@ test("accepts protobuf by its content type, and other bodies with any", async ()
   expect(encodings).toEqual(PATHS.flatMap(() => ["protobuf", "protobuf", undefined]));
 });
 
+test("a rejection of protobuf states that protobuf is accepted", async () => {
+  await using routes = await openRoutes({ metrics: refuse });
+  const answer = await fetch(`${routes.url}/ingest`, {
+    method: "POST",
+    body: PROTOBUF,
+    headers: { "x-org": "acme", "content-type": "application/x-protobuf" },
+  });
+  expect([answer.status, answer.headers.get("accept-post")]).toEqual([400, "application/x-protobuf"]);
+});
+
 test("reports dropped records of protobuf, and only of protobuf, in a header", async () => {
   const dropped = { delta: 3, exemplar_limit: 7, too_old: 1 };
   await using routes = await openRoutes({ metrics: async () => ({ accepted: 1, dropped }) });

@@ -57,8 +57,14 @@ export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutes
         handler: async (request, reply) => {
           const encoding = contentTypeOf(request).type === CONTENT_TYPES.protobuf ? protobufOrText : undefined;
           const read = handler.readRequest(request);
-          const { dropped } = await handler.handle({ sender: signerOf(request), signal, ingest, encoding, read });
-          if (encoding) reportDropped(reply, dropped);
+          try {
+            const { dropped } = await handler.handle({ sender: signerOf(request), signal, ingest, encoding, read });
+            if (encoding) reportDropped(reply, dropped);
+          } catch (error) {
+            // Distinguishes a body that is invalid from a release of the backend that does not accept protobuf.
+            if (encoding) void reply.header("accept-post", CONTENT_TYPES.protobuf);
+            throw error;
+          }
           return await reply.code(204).send();
         },
       });
