@@ -40,6 +40,8 @@ export interface IngestContext {
   readonly encoding?: BodyEncoding;
   /** An invalid record is left out and named, and the others are stored. On signed routes it makes the whole body invalid. */
   readonly isTolerant?: boolean;
+  /** Scopes may mark their records as raw lines of log files (otlp/file-lines.ts). */
+  readonly readsLines?: boolean;
   /** Memory that the body needs once decoded is added here, unless another budget limits it. */
   readonly reservation?: Pick<Reservation, "add">;
 }
@@ -74,6 +76,8 @@ export interface IngestRequest {
   readonly encoding?: BodyEncoding | ((body: Buffer) => BodyEncoding | undefined) | undefined;
   /** See IngestContext. */
   readonly isTolerant?: boolean;
+  /** See IngestContext. */
+  readonly readsLines?: boolean;
   /** Returns the decompressed body; its memory is added to the reservation. */
   readonly read: (reservation: Reservation) => Buffer | Promise<Buffer>;
 }
@@ -123,7 +127,8 @@ export class IngestHandler {
     }
   }
 
-  async #store({ sender, signal, ingest, encoding: format, isTolerant = false, read }: IngestRequest): Promise<IngestResult> {
+  async #store(request: IngestRequest): Promise<IngestResult> {
+    const { sender, signal, ingest, encoding: format, isTolerant = false, readsLines = false, read } = request;
     if (this.#options.draining()) {
       throw new ApiError("unavailable", "this replica is stopping; send it again", { retryAfterS: RETRY_AFTER_DRAINING_S });
     }
@@ -141,7 +146,7 @@ export class IngestHandler {
       const bytes = body.length;
       // A copy: the ingest may hand the body's memory to another thread.
       if (encoding === undefined) firstBytes = Buffer.from(body.subarray(0, 512));
-      const result = await ingest(sender, body, { receivedAt, reservation, isTolerant, ...(encoding && { encoding }) });
+      const result = await ingest(sender, body, { receivedAt, reservation, isTolerant, readsLines, ...(encoding && { encoding }) });
       // Not after a failure, because a write may still be using it.
       freeBuffer(body);
       const cost = Math.max(bytes, result.storedBytes ?? 0);

@@ -58,7 +58,8 @@ export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutes
           const encoding = contentTypeOf(request).type === CONTENT_TYPES.protobuf ? protobufOrText : undefined;
           const read = handler.readRequest(request);
           try {
-            const { dropped } = await handler.handle({ sender: signerOf(request), signal, ingest, encoding, read });
+            const readsLines = signal === "logs";
+            const { dropped } = await handler.handle({ sender: signerOf(request), signal, ingest, encoding, readsLines, read });
             if (encoding) reportDropped(reply, dropped);
           } catch (error) {
             // Distinguishes a body that is invalid from a release of the backend that does not accept protobuf.

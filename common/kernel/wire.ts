@@ -84,25 +84,36 @@ export function checkText(at: usize, length: u32): void {
   if (index < length && (i8x16.bitmask(v128.load(at + index)) & ((1 << (length - index)) - 1)) != 0) checkUtf8(at + index, at + length);
 }
 
-/**
- * Falls back unless these are characters of RFC 3629. Checked here instead of in the host, because a body may have a hundred thousand
- * strings.
- */
+/** Falls back unless these are characters. Checked here instead of in the host, because a body may have a hundred thousand strings. */
 function checkUtf8(at: usize, end: usize): void {
+  if (utf8End(at, end) != end) fallBack(SYNTAX);
+}
+
+/** Where the text from `at` to `end` ceases to be UTF-8 (RFC 3629): `end`, or the first byte of what is no character. */
+export function utf8End(at: usize, end: usize): usize {
   while (at < end) {
     const lead: u32 = load<u8>(at);
     if (lead < 0x80) {
-      at++;
+      at = asciiEnd(at, end);
       continue;
     }
     const length: usize = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-    if (lead < 0xc2 || lead > 0xf4 || at + length > end) fallBack(SYNTAX);
+    if (lead < 0xc2 || lead > 0xf4 || at + length > end) return at;
     // The second byte excludes overlong forms, surrogates, and characters above U+10FFFF.
     const lowest: u32 = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
     const highest: u32 = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
     const second: u32 = load<u8>(at + 1);
-    if (second < lowest || second > highest) fallBack(SYNTAX);
-    for (let index: usize = 2; index < length; index++) if ((load<u8>(at + index) & 0xc0) != 0x80) fallBack(SYNTAX);
+    if (second < lowest || second > highest) return at;
+    for (let index: usize = 2; index < length; index++) if ((load<u8>(at + index) & 0xc0) != 0x80) return at;
     at += length;
   }
+  return at;
+}
+
+function asciiEnd(at: usize, end: usize): usize {
+  for (; at < end; at += 16) {
+    const mask = i8x16.bitmask(v128.load(at));
+    if (mask != 0) return min(at + ctz(mask), end);
+  }
+  return end;
 }

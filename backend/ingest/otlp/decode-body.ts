@@ -18,7 +18,8 @@ import { snappyLength } from "../snappy.ts";
  */
 export function asJson({ encoding, body, ...task }: DecodeTask): DecodeTask {
   if (encoding === undefined) return { ...task, body };
-  if (encoding === "protobuf") return { ...task, body: protobufToJson(task.signal, body), bodyHash: bodyHashOf(body) };
+  if (encoding === "protobuf")
+    return { ...task, body: protobufToJson(task.signal, body, task.context.readsLines), bodyHash: bodyHashOf(body) };
   return { ...task, body: lokiToJson(encoding, body, task.context.faults ?? noFaults()) };
 }
 

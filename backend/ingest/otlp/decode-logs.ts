@@ -5,6 +5,7 @@ import type { NativeColumns } from "../../engines/clickhouse/native-block.ts";
 import { encodedString } from "../../engines/clickhouse/native-columns.ts";
 import { type BatchPlan, type BatchReader, type BatchShape, readBatch } from "./batch.ts";
 import { FieldError, type Json } from "../json-message.ts";
+import { type LineMark, markOf, requireUtf8, withLine } from "./file-lines.ts";
 import { checkUint32, enumeration, hexId, text, uint64 } from "./json.ts";
 import { addLabels, type ResourceLabels, resourceLabels } from "./labels.ts";
 import { COMMON_COLUMNS, type DecodedBody, RowCollector, type RowContext } from "./decoded-rows.ts";
@@ -29,22 +30,33 @@ export const LOG_SHAPE: BatchShape = { resources: "resourceLogs", scopes: "scope
 /** Decodes an ExportLogsServiceRequest of LOG_SHAPE. Throws invalid_payload or batch_too_large. */
 export function decodeLogs(plan: BatchPlan, context: RowContext): DecodedBody {
   const rows = new RowCollector(context, LOG_CELLS);
-  const { faults } = context;
-  const reader: BatchReader<ResourceLabels, Uint8Array> = {
+  const { faults, readsLines, receivedAtMs } = context;
+  const reader: BatchReader<ResourceLabels, Scope> = {
     resource: resourceLabels,
-    scope: scopeName,
-    record: (record, resource, scope) => addRecord(rows, record, { resource, scope, isTolerant: faults !== undefined }),
+    scope: (scope) => readScope(scope, readsLines === true),
+    record: (record, resource, { name, mark }) => {
+      if (readsLines && mark === undefined) requireUtf8(record);
+      const complete = mark === undefined ? record : withLine(record, mark, receivedAtMs);
+      return addRecord(rows, complete, { resource, scope: name, isTolerant: faults !== undefined });
+    },
     undo: () => rows.undo(),
   };
   readBatch(plan, reader, faults);
   return rows.finish();
 }
 
-/** Version and attributes of the scope are validated but not stored. */
-function scopeName(scope: Json): Uint8Array {
+interface Scope {
+  /** In the format of a StringColumn. */
+  readonly name: Uint8Array;
+  readonly mark: LineMark | undefined;
+}
+
+/** Version and attributes of the scope are validated but not stored; neither is the name of a scope that marks raw lines. */
+function readScope(scope: Json, readsLines: boolean): Scope {
   text(scope, "version");
   eachAttribute(scope, () => {});
-  return encodedString(text(scope, "name"));
+  const mark = readsLines ? markOf(scope) : undefined;
+  return { name: encodedString(mark === undefined ? text(scope, "name") : ""), mark };
 }
 
 interface Owner {

@@ -34,6 +34,8 @@ export interface RowContext {
   readonly bodyHash: string;
   /** Records older than this are dropped. */
   readonly retentionDays: number;
+  /** Scopes may mark their records as raw lines of log files (file-lines.ts): only on the signed route for logs. */
+  readonly readsLines?: boolean | undefined;
   /** Counts invalid records, which are left out. Unset on signed routes, where an invalid record makes the whole body invalid. */
   readonly faults?: RecordFaults | undefined;
 }

@@ -44,6 +44,19 @@ export interface KernelRows {
   take(bodyHash: string): DecodedBody;
 }
 
+/** A raw line of a log file (file-lines.ts). */
+export interface FileLine {
+  readonly message: string;
+  /** Nanoseconds since 1970; 0 if unknown. */
+  readonly time: bigint;
+  /** 1 (trace) to 6 (fatal); 0 if unknown. */
+  readonly level: number;
+  /** Hex digits; "" if unknown. */
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
 /** The hash is passed to `take`, because a rejected body needs none. */
 type Context = Omit<RowContext, "bodyHash">;
 
@@ -61,7 +74,9 @@ interface Exports {
     receivedAtMs: number,
     oldestS: number,
     newestS: number,
+    readsLines: number,
   ): void;
+  line(mark: number, length: number, indexBytes: number, time: bigint, observed: bigint, receivedAtMs: number): number;
   sections(): number;
   sectionDay(section: number): number;
   sectionRows(section: number): number;
@@ -77,6 +92,7 @@ const EXPORTS = [
   "decode",
   "droppedRows",
   "inputAt",
+  "line",
   "operation",
   "operations",
   "rowsAt",
@@ -141,12 +157,46 @@ export class Kernel {
       this.#decode(signal, { encoding, bytes }, context, limits.maxRowsBytes);
       return this.#rows(signal, context);
     } catch (error) {
-      if (error instanceof KernelFallback || error instanceof RangeError) return undefined;
-      if (!(error instanceof webAssembly.RuntimeError)) throw error;
-      // Each body starts from a clean state.
-      this.#traps += 1;
-      return undefined;
+      return this.#fallBack(error);
     }
+  }
+
+  /** Parses a raw line with a mark of file-lines.ts; undefined if the kernel falls back. Rows that were not taken are lost. */
+  line(mark: number, bytes: Buffer, times: { time: bigint; observed: bigint; receivedAtMs: number }): FileLine | undefined {
+    const { length } = bytes;
+    const inputAt = this.#exports.inputAt();
+    const indexBytes = Math.max(MIN_INDEX_BYTES, length * INDEX_OF_BODY.protobuf);
+    try {
+      this.#memory.growTo(inputAt + length + GUARD_BYTES + indexBytes + 32);
+      this.#memory.bytes().set(bytes, inputAt);
+      return this.#readLine(this.#exports.line(mark, length, indexBytes, times.time, times.observed, times.receivedAtMs));
+    } catch (error) {
+      return this.#fallBack(error);
+    }
+  }
+
+  /** Reads LINE_RESULT of kernel/file-lines.ts. */
+  #readLine(at: number): FileLine {
+    const memory = this.#memory.bytes();
+    const field = (number: number): number => memory.readUInt32LE(at + 4 * number);
+    const id = (address: number, digits: number): string => (address === 0 ? "" : memory.toString("latin1", address, address + digits));
+    const stream = ["", "stdout", "stderr"][field(5)];
+    return {
+      message: this.#memory.text(field(2), field(3)),
+      time: memory.readBigUInt64LE(at),
+      level: field(4),
+      traceId: id(field(7), 32),
+      spanId: id(field(8), 16),
+      labels: { ...(stream && { "log.iostream": stream }), ...(field(6) !== 0 && { "log.incomplete": "end" }) },
+    };
+  }
+
+  /** Returns undefined if the kernel ended with this error: the slow path continues. Each call starts from a clean state. */
+  #fallBack(error: unknown): undefined {
+    if (error instanceof KernelFallback || error instanceof RangeError) return undefined;
+    if (!(error instanceof webAssembly.RuntimeError)) throw error;
+    this.#traps += 1;
+    return undefined;
   }
 
   #decode(signal: OtlpSignal, { encoding, bytes }: Required<KernelBody>, context: Context, maxRowsBytes: number): void {
@@ -159,7 +209,9 @@ export class Kernel {
     const rowBytes = ROW_BYTES + context.orgId.length + context.hostId.length + context.node.length;
     const { oldestS, newestS } = keptTimes(context);
     const isProtobuf = Number(encoding === "protobuf");
-    exports.decode(SIGNALS[signal], isProtobuf, length, indexBytes, maxRowsBytes, rowBytes, context.receivedAtMs, oldestS, newestS);
+    const { receivedAtMs, readsLines } = context;
+    const readsLine = Number(readsLines === true);
+    exports.decode(SIGNALS[signal], isProtobuf, length, indexBytes, maxRowsBytes, rowBytes, receivedAtMs, oldestS, newestS, readsLine);
   }
 
   #rows(signal: OtlpSignal, context: Context): KernelRows {

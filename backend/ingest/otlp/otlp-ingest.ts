@@ -21,7 +21,7 @@ interface OtlpIngestOptions {
  */
 export function createOtlpIngest({ signal, decoder, store, retentionDays }: OtlpIngestOptions): IngestSignal {
   const nextId = createIds();
-  return async ({ orgId, hostId, node }, body, { receivedAt, encoding: bodyEncoding, isTolerant, reservation }) => {
+  return async ({ orgId, hostId, node }, body, { receivedAt, encoding: bodyEncoding, isTolerant, readsLines, reservation }) => {
     const encoding = checkEncoding(bodyEncoding);
     const receivedAtMs = receivedAt.getTime();
     // The shortest record takes three bytes in JSON and two in protobuf.
@@ -31,7 +31,7 @@ export function createOtlpIngest({ signal, decoder, store, retentionDays }: Otlp
     const firstId = nextId(receivedAtMs, encoding === undefined ? bytes : bytes * 1.5);
     // The slow path of JSON refuses a body at its first fault; all other formats are decoded to the end.
     const faults = isTolerant || encoding !== undefined ? noFaults() : undefined;
-    const context = { orgId, hostId, node, receivedAtMs, firstId, retentionDays: retentionDays(orgId), faults };
+    const context = { orgId, hostId, node, receivedAtMs, firstId, retentionDays: retentionDays(orgId), readsLines, faults };
     using rowsReservation = decoder.open(orgId);
     const decoding = decoder.decode({ signal, body, context, ...(encoding && { encoding }) }, rowsReservation);
     const decoded = decoding instanceof Promise ? await decoding : decoding;

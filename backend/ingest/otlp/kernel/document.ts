@@ -1,6 +1,7 @@
 // Reads an OTLP/JSON document: resources, their scopes, their records. Invariants: the kernel falls back unless a resource precedes its
 // scopes and a scope its records; each part is bounded, so that everything that the host's decoder would reject as too large is left to it.
-import { textInto } from "./fields";
+import { placeText, textInto } from "./fields";
+import { markOf } from "./file-lines";
 import * as json from "../../../../common/kernel/json";
 import { attributes, endResource, OWNER_SCOPE, readResource, startResource } from "./labels";
 import { logRecord } from "./logs";
@@ -23,12 +24,16 @@ const MAX_PARTS: u32 = 10000;
 const SCOPE_BYTES: u32 = 16;
 
 export let signal: i32 = 0;
+/** How the records of the current scope are parsed (file-lines.ts); 0 unless they are raw lines. */
+export let mark: u32 = 0;
+let readsLines: bool = false;
 let rowBytes: u64 = 0;
 let parts: u32 = 0;
 
 /** Call before a document in either encoding. */
-export function startDocument(ofSignal: i32, bytesOfRow: u32): void {
+export function startDocument(ofSignal: i32, bytesOfRow: u32, mayHaveLines: bool): void {
   signal = ofSignal;
+  readsLines = mayHaveLines;
   rowBytes = bytesOfRow;
   parts = 0;
   if (signal == SPANS) startSpans();
@@ -90,12 +95,20 @@ function scopes(at: usize, resource: usize, resourceBytes: usize): usize {
 /** A scope without a name and a version. */
 export function startScope(): usize {
   countPart();
+  mark = 0;
   return takeZeros(SCOPE_BYTES);
 }
 
-/** Checks the size of a record, and of its row including what it shares with others. */
-export function countRecord(bytes: usize, sharedBytes: usize): void {
-  if (bytes > MAX_BYTES) fallBack(TOO_LARGE);
+/** Call after a scope was read. The name of a scope of raw lines is not stored. */
+export function markScope(scope: usize): void {
+  if (!readsLines) return;
+  mark = markOf(load<u32>(scope), load<u32>(scope, 4), load<u32>(scope, 8), load<u32>(scope, 12));
+  if (mark != 0) placeText(scope, 0, 0);
+}
+
+/** Checks the size of a record without its raw line, and of its row including what it shares with others. */
+export function countRecord(bytes: usize, sharedBytes: usize, lineBytes: usize): void {
+  if (bytes - lineBytes > MAX_BYTES) fallBack(TOO_LARGE);
   estimate(rowBytes + sharedBytes + bytes);
 }
 
@@ -110,6 +123,9 @@ function scopePart(at: usize, resource: usize, resourceBytes: usize): usize {
       seen = json.once(seen, 1);
       const start = at;
       at = readScope(at, scope);
+      markScope(scope);
+      // The agent sends lines only as protobuf.
+      if (mark != 0) fallBack(UNUSUAL);
       sliceBytes = at - start;
       if (sliceBytes > MAX_BYTES) fallBack(TOO_LARGE);
     } else if (signal == LOGS ? isText("logRecords", json.nameAt, json.nameLength) : isText("spans", json.nameAt, json.nameLength)) {
@@ -145,7 +161,7 @@ function records(at: usize, resource: usize, scope: usize, sharedBytes: usize): 
   for (at = json.open(at, json.OPEN_ARRAY); load<u8>(at) != json.CLOSE_ARRAY; at = json.next(at, json.CLOSE_ARRAY)) {
     const start = at;
     at = signal == LOGS ? logRecord(at, resource, scope) : spanRecord(at, resource, scope);
-    countRecord(at - start, sharedBytes);
+    countRecord(at - start, sharedBytes, 0);
   }
   return at + 1;
 }

@@ -4,9 +4,10 @@
 import { shorten } from "./dictionaries";
 import { LOGS, readDocument, startDocument } from "./document";
 import { startBody } from "./labels";
+import { LINE_RESULT, parseLine, storeResult } from "./file-lines";
 import { LOG_DICTIONARIES, LOG_STREAMS, writeLogs } from "./logs";
 import { freeAt, INPUT, startIndex } from "./memory";
-import { sectionRows, startRows, startWrite, STREAM_LENGTHS } from "./rows";
+import { nanosecondsOf, sectionRows, startRows, startWrite, STREAM_LENGTHS } from "./rows";
 import { SPAN_DICTIONARIES, SPAN_STREAMS, writeSpans } from "./spans";
 import { readWireDocument } from "./wire-document";
 
@@ -30,7 +31,7 @@ export function streamLengthsAt(): usize {
 
 /**
  * Reads a body of `length` bytes: protobuf, or JSON in UTF-8. `rowBytes` is what a row takes in addition to its record; `indexBytes` and
- * `maxRowsBytes` are limits.
+ * `maxRowsBytes` are limits. `readsLines`: scopes may mark their records as raw lines of files.
  */
 export function decode(
   signal: i32,
@@ -42,13 +43,25 @@ export function decode(
   receivedAtMs: f64,
   oldestS: f64,
   newestS: f64,
+  readsLines: bool,
 ): void {
   startIndex(length, indexBytes);
   startBody();
   startRows(receivedAtMs, oldestS, newestS, maxRowsBytes);
-  startDocument(signal, rowBytes);
+  startDocument(signal, rowBytes, readsLines);
   if (isProtobuf) readWireDocument(length);
   else readDocument(length);
+}
+
+/**
+ * Parses the raw line of `length` bytes where a body would begin; returns the address of the result. `time` and `observed` are those of its
+ * record.
+ */
+export function line(mark: u32, length: u32, indexBytes: u32, time: u64, observed: u64, receivedAtMs: f64): usize {
+  startIndex(length, indexBytes);
+  parseLine(mark, INPUT, INPUT + length, time, observed, nanosecondsOf(receivedAtMs));
+  storeResult();
+  return LINE_RESULT;
 }
 
 /** Writes the rows of a day at `at`; ids begin with `firstId` in the order of the body. Returns the number of bytes. */

@@ -116,6 +116,11 @@ export function keepLevel(row: usize): void {
   keepText(row + LEVEL);
 }
 
+/** Whether the record has a text as its level. */
+export function hasLevel(row: usize): bool {
+  return load<u32>(row + LEVEL_LENGTH) != 0;
+}
+
 /** Adds the row after the whole record was read; its attributes have to be the last ones read. */
 export function endLog(row: usize, resource: usize, scope: usize, time: u64, severity: u32): void {
   let keysLength = keysBytes;

@@ -24,7 +24,10 @@ export const WORD_ENTRIES: usize = BASE + 41472;
 export const MAX_WORDS: u32 = 128;
 export const WORDS: usize = BASE + 42496;
 export const MAX_WORDS_BYTES: u32 = 8192;
-export const INPUT: usize = BASE + 50688;
+/** At most this much of a log line is parsed for fields: a copy of it without colour codes, and a 0 after it. */
+export const MAX_PARSED_BYTES: u32 = 65536;
+export const LINE_COPY: usize = BASE + 50688;
+export const INPUT: usize = LINE_COPY + MAX_PARSED_BYTES + GUARD;
 
 /** Where the index is written next, and where it must end: where texts begin that differ from the input. */
 export let top: usize = 0;

@@ -37,7 +37,7 @@ let untimed: u32 = 0;
 let oldestS: f64 = 0;
 let newestS: f64 = 0;
 let receivedS: u64 = 0;
-let receivedNs: u64 = 0;
+export let receivedNs: u64 = 0;
 let estimated: u64 = 0;
 let allBytes: u64 = 0;
 let keptBytes: u64 = 0;
@@ -45,7 +45,7 @@ let maxRowsBytes: u64 = 0;
 
 export function startRows(receivedAtMs: f64, oldest: f64, newest: f64, maxBytes: u32): void {
   receivedS = <u64>floor(receivedAtMs / 1000);
-  receivedNs = receivedS * 1000000000 + <u64>(receivedAtMs - floor(receivedAtMs / 1000) * 1000) * 1000000;
+  receivedNs = nanosecondsOf(receivedAtMs);
   oldestS = oldest;
   newestS = newest;
   maxRowsBytes = maxBytes;
@@ -60,6 +60,11 @@ export function startRows(receivedAtMs: f64, oldest: f64, newest: f64, maxBytes:
   tooFarAhead = 0;
   emptyIds = 0;
   untimed = 0;
+}
+
+/** Whole milliseconds as nanoseconds. */
+export function nanosecondsOf(ms: f64): u64 {
+  return <u64>ms * 1000000;
 }
 
 /** Adds an estimate of the size of a row; the host's decoder would reject far more. */

@@ -3,13 +3,24 @@
 import { once, textAt, textLength } from "../../../../common/kernel/json";
 import { fallBack, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
 import * as wire from "../../../../common/kernel/wire";
-import { countPart, countRecord, LOGS, MAX_BYTES, signal, startScope } from "./document";
+import { countPart, countRecord, LOGS, markScope, MAX_BYTES, signal, startScope } from "./document";
 import { keepText } from "./fields";
-import { addAttribute, ENTRY_BYTES, endResource, kept, OWNER_RESOURCE, OWNER_SCOPE, startAttributes, startResource } from "./labels";
+import {
+  addAttribute,
+  ENTRY_BYTES,
+  endResource,
+  kept,
+  OWNER_RECORD,
+  OWNER_RESOURCE,
+  OWNER_SCOPE,
+  startAttributes,
+  startResource,
+} from "./labels";
 import { INPUT, top } from "./memory";
 import { ROW_LABEL_COUNT, ROW_LABELS } from "./rows";
 import { startWire } from "./wire-json";
 import { wireLogRecord } from "./wire-logs";
+import { lineBytes } from "./wire-lines";
 import { wireSpanRecord } from "./wire-spans";
 import * as wireValues from "./wire-values";
 
@@ -70,9 +81,13 @@ function scopePart(at: usize, end: usize, resource: usize, sharedBytes: usize): 
       wire.expect(wire.BYTES);
       seen |= 2;
       const start = wire.content;
-      if (signal == LOGS) wireLogRecord(start, at, resource, scope);
-      else wireSpanRecord(start, at, resource, scope);
-      countRecord(at - start, sharedBytes);
+      if (signal == LOGS) {
+        wireLogRecord(start, at, resource, scope);
+        countRecord(at - start, sharedBytes, lineBytes());
+      } else {
+        wireSpanRecord(start, at, resource, scope);
+        countRecord(at - start, sharedBytes, 0);
+      }
     }
   }
 }
@@ -88,6 +103,7 @@ function readScope(at: usize, end: usize, scope: usize): void {
     keepText(wire.number == 1 ? scope : scope + 8);
   }
   attributesOf(start, end, OWNER_SCOPE);
+  markScope(scope);
 }
 
 /**
@@ -123,8 +139,19 @@ function wireAttribute(at: usize, end: usize, owner: i32): void {
  * memory.
  */
 export function wireLabel(at: usize, end: usize, owner: i32, row: usize): void {
-  if (load<u32>(row, ROW_LABELS) == 0) store<u32>(row, top, ROW_LABELS);
-  else if (load<u32>(row, ROW_LABELS) + kept * ENTRY_BYTES != <u32>top) fallBack(UNUSUAL);
+  startLabel(row);
   wireAttribute(at, end, owner);
   store<u32>(row, kept, ROW_LABEL_COUNT);
+}
+
+/** The same for a label that was read elsewhere. */
+export function addLabel(row: usize, key: usize, keyLength: u32, value: usize, valueLength: u32): void {
+  startLabel(row);
+  addAttribute(OWNER_RECORD, key, keyLength, value, valueLength);
+  store<u32>(row, kept, ROW_LABEL_COUNT);
+}
+
+function startLabel(row: usize): void {
+  if (load<u32>(row, ROW_LABELS) == 0) store<u32>(row, top, ROW_LABELS);
+  else if (load<u32>(row, ROW_LABELS) + kept * ENTRY_BYTES != <u32>top) fallBack(UNUSUAL);
 }

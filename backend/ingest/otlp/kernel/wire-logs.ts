@@ -4,7 +4,9 @@ import * as wire from "../../../../common/kernel/wire";
 import { keepText, SPAN_DIGITS, TRACE_DIGITS } from "./fields";
 import { OWNER_RECORD } from "./labels";
 import { endLog, EVENT, keepLevel, MESSAGE, SPAN, startLog, TRACE } from "./logs";
+import { mark } from "./document";
 import { wireLabel } from "./wire-document";
+import { findLine, lineSeverity, lineTime, readLine, startLine } from "./wire-lines";
 import { wireEnumeration, wireId, wireString, wireValue } from "./wire-values";
 
 const ATTRIBUTES: u32 = 6;
@@ -12,10 +14,12 @@ const LAST: u32 = 12;
 
 export function wireLogRecord(at: usize, end: usize, resource: usize, scope: usize): void {
   const row = startLog();
+  startLine();
   let seen: u32 = 0;
   let time: u64 = 0;
   let observed: u64 = 0;
   let severity: u32 = 0;
+  let body: usize = 0;
   while (at < end) {
     at = wire.field(at, end);
     if (wire.number == ATTRIBUTES) {
@@ -38,7 +42,9 @@ export function wireLogRecord(at: usize, end: usize, resource: usize, scope: usi
         break;
       case 5:
         wire.expect(wire.BYTES);
-        wireValue(wire.content, at);
+        body = wire.content;
+        if (mark != 0 && findLine(body, at)) break;
+        wireValue(body, at);
         keepText(row + MESSAGE);
         break;
       case 7:
@@ -63,5 +69,6 @@ export function wireLogRecord(at: usize, end: usize, resource: usize, scope: usi
         break;
     }
   }
-  endLog(row, resource, scope, time != 0 ? time : observed, severity);
+  readLine(row, time, observed, severity);
+  endLog(row, resource, scope, lineTime, lineSeverity);
 }

@@ -3,6 +3,8 @@
 
 export type ScalarKind =
   | "string"
+  /** A string that need not be UTF-8: then it becomes an object with `base64`. */
+  | "line"
   /** Bytes as hex. */
   | "id"
   /** Bytes as base64. */
@@ -71,6 +73,9 @@ function request(resources: string, scopes: string, records: string, record: Mes
   const resource = message({ 1: part(one("resource", () => RESOURCE)), 2: many(scopes, () => scope) });
   return message({ 1: many(resources, () => resource) });
 }
+
+const LINE_VALUE = [...ANY_VALUE];
+LINE_VALUE[1] = scalar("line", "stringValue");
 
 const LOG_RECORD = message({
   1: scalar("fixed64", "timeUnixNano"),
@@ -174,6 +179,11 @@ const SUM = message({ 1: points(NUMBER_POINT), 2: temporality, 3: scalar("bool",
 const HISTOGRAM = message({ 1: points(HISTOGRAM_POINT), 2: temporality });
 const EXPONENTIAL = message({ 1: points(EXPONENTIAL_POINT), 2: temporality });
 const SUMMARY = message({ 1: points(SUMMARY_POINT) });
+
+const LINE_RECORD = [...LOG_RECORD];
+LINE_RECORD[5] = one("body", () => LINE_VALUE);
+/** The request of logs in which raw lines of files may be the body of a record (../file-lines.ts). */
+export const LINES_REQUEST = request("resourceLogs", "scopeLogs", "logRecords", LINE_RECORD);
 
 /** The request of each signal. */
 export const REQUESTS = {

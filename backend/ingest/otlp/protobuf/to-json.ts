@@ -2,12 +2,13 @@
 // bodies that the kernel (otlp/kernel/wire-document.ts) does not accept. Invariants: no value is lost or rounded, because 64-bit integers
 // become strings of digits; memory and depth have limits; malformed protobuf throws `malformed_body`, or, within a record, makes only this
 // record unreadable.
+import { isUtf8 } from "node:buffer";
 import { ApiError } from "../../../errors.ts";
 import { MAX_MALFORMED_PARTS, MAX_PROTOBUF_DEPTH, MAX_PROTOBUF_JSON_BYTES } from "../../ingest-limits.ts";
 import { JsonOutput } from "../../json-output.ts";
 import { BYTES, FIXED32, FIXED64, VARINT } from "../../protobuf/wire-reader.ts";
 import { unreadable } from "../../json-message.ts";
-import { type Field, type Message, REQUESTS } from "./protobuf-messages.ts";
+import { type Field, LINES_REQUEST, type Message, REQUESTS } from "./protobuf-messages.ts";
 
 export type ProtobufSignal = keyof typeof REQUESTS;
 
@@ -19,11 +20,14 @@ const EMPTY_OBJECT = 2;
 const COMMA = 0x2c;
 const [OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY] = [0x7b, 0x7d, 0x5b, 0x5d];
 
-/** Throws `malformed_body` and `batch_too_large`. The result has its own buffer. */
-export function protobufToJson(signal: ProtobufSignal, body: Uint8Array): Buffer<ArrayBuffer> {
+/**
+ * Throws `malformed_body` and `batch_too_large`. The result has its own buffer. `readsLines`: the text of a log record may be bytes (see
+ * LINES_REQUEST).
+ */
+export function protobufToJson(signal: ProtobufSignal, body: Uint8Array, readsLines = false): Buffer<ArrayBuffer> {
   const output = new JsonOutput(Math.max(MIN_BYTES, Math.ceil(body.byteLength * EXPECTED_GROWTH)), MAX_PROTOBUF_JSON_BYTES);
   try {
-    new Transcoder(body, output).message(REQUESTS[signal], 0, body.byteLength, 0);
+    new Transcoder(body, output).message(readsLines ? LINES_REQUEST : REQUESTS[signal], 0, body.byteLength, 0);
     // A success must not mean that nothing was understood.
     if (body.byteLength > 0 && output.length === EMPTY_OBJECT) throw malformed("it has no field of this request");
     return output.take();
@@ -126,8 +130,18 @@ class Transcoder {
     if (field.isPart) this.#part(field, { from, to, depth: depth + 1 });
     else if (field.kind === "message") this.message(field.message(), from, to, depth + 1);
     else if (field.kind === "string") output.string(this.#body, from, to);
+    else if (field.kind === "line") this.#line(from, to);
     else if (field.kind === "id") output.hex(this.#body, from, to);
     else output.base64(this.#body, from, to);
+  }
+
+  /** Writes a string or, if it is not UTF-8, an object that contains its bytes. */
+  #line(from: number, to: number): void {
+    const output = this.#output;
+    if (isUtf8(this.#body.subarray(from, to))) return output.string(this.#body, from, to);
+    output.ascii('{"base64":');
+    output.base64(this.#body, from, to);
+    output.byte(CLOSE_OBJECT);
   }
 
   /** Writes a message; if it is malformed, the reason instead. Above a number of these, the body is not what it is said to be. */
@@ -240,6 +254,7 @@ class Transcoder {
 
 const WIRE_TYPES: Readonly<Record<Field["kind"], number>> = {
   string: BYTES,
+  line: BYTES,
   id: BYTES,
   bytes: BYTES,
   message: BYTES,
