@@ -42,9 +42,9 @@ export function asObject(value: unknown, path: string): Json {
 
 const UNREADABLE = "unreadable";
 
-/** JSON in the place of a message that cannot be read in its own encoding. No message is an array, so every reader refuses it, with this reason. */
-export function unreadable(reason: string): string {
-  return JSON.stringify([UNREADABLE, reason.slice(0, 200)]);
+/** In the place of a message that cannot be read. No message is an array, so every reader refuses it, with this reason. */
+export function unreadableMessage(reason: string): unknown {
+  return [UNREADABLE, reason.slice(0, 200)];
 }
 
 export function unreadableReason(value: unknown): string | undefined {

@@ -40,17 +40,19 @@ export class MetricsConverter {
   readonly #drop: OnDrop;
   readonly #fast: FastMetrics | undefined;
   readonly #onExemplars: OnExemplars | undefined;
+  readonly #parse: typeof parseDocument;
 
   /**
    * `onDrop` gets the number of omitted points per reason, `onExemplars` the exemplars of points that `fast` does not convert. Without
    * `onFault`, a document with a part that cannot be read is malformed.
    */
-  constructor(onDrop: OnDrop, fast?: FastMetrics, onExemplars?: OnExemplars, onFault?: OnFault) {
+  constructor(onDrop: OnDrop, fast?: FastMetrics, onExemplars?: OnExemplars, onFault?: OnFault, parse = parseDocument) {
     this.#onFault = onFault;
     this.#drop = onDrop;
     this.#lines = new MetricLines(onDrop);
     this.#fast = fast;
     this.#onExemplars = onExemplars;
+    this.#parse = parse;
   }
 
   /** The path of what is converted now: during `onDrop` and `onFault`, of what they are called for. */
@@ -77,7 +79,7 @@ export class MetricsConverter {
 
   *#slowPath(json: Buffer, posts: Posts): Generator<Buffer, void> {
     try {
-      const { resourceMetrics } = parseDocument(json) as MetricsDocument;
+      const { resourceMetrics } = this.#parse(json) as MetricsDocument;
       const targets = new Set<string>();
       for (const [index, resource] of listOf(resourceMetrics, "resourceMetrics").entries()) {
         this.#place = [index];

@@ -199,6 +199,7 @@ test.each<[string, unknown, string]>([
   ["attributes that are no list", gauge(BAD_AT, { attributes: {} }), `metrics[${BAD_AT}].dataPoints[0]: attributes must be a list`],
   ["a point without a value", gauge(BAD_AT, { asDouble: "x" }), `malformed_point (resourceMetrics[0].scopeMetrics[0].metrics[${BAD_AT}]`],
   ["a negative time", gauge(BAD_AT, { timeUnixNano: "-5" }), "1 bad_time ("],
+  ["a time with its name in protobuf", gauge(BAD_AT, { time_unix_nano: "5" }), "dataPoints[0]: time_unix_nano: OTLP/JSON names"],
 ])("metrics, JSON: %s", async (_name, bad, named) => {
   const job = randomUUID();
   const answer = await post("/v1/metrics", JSON_TYPE, jsonBody(otlpDocument("metrics", job, withBad<unknown>(gauge, bad))));

@@ -88,6 +88,13 @@ describe("faults that affect more than one record", () => {
     ["an attribute of the resource", { attributes: [{ key: 5 }] }, undefined, "resourceLogs[0].resource.attributes[0].key"],
     ["a resource that is none", 7, undefined, "resourceLogs[0].resource: must be an object"],
     ["the name of the scope", {}, { name: 5 }, "resourceLogs[0].scopeLogs[0].scope.name"],
+    [
+      "a name of protobuf in the resource",
+      { attributes: [{ value: { int_value: 5 } }] },
+      undefined,
+      "resource.attributes[0].value.int_value",
+    ],
+    ["a name of protobuf in the scope", {}, { attributes: [{ value: { int_value: 5 } }] }, "scope.attributes[0].value.int_value"],
   ])("%s drops the records of the resource or scope", (_name, resource, scope, named) => {
     const decoded = decode("logs", jsonBody(two(part(resource, 7, scope), part({}, 3))));
     expect([decoded.accepted, decoded.dropped]).toEqual([3, { invalid_record: 7 }]);

@@ -33,6 +33,12 @@ const SHARED: readonly BadRecord[] = [
   },
   { name: "an integer with a fraction", fields: attribute({ intValue: "1.0" }), named: ".attributes[0].value.intValue", isJsonOnly: true },
   { name: "two kinds of a value", fields: attribute({ intValue: 1, boolValue: true }), named: ".attributes[0].value.intValue" },
+  {
+    name: "a value with its name in protobuf",
+    fields: attribute({ arrayValue: { values: [{}, { string_value: "x" }] } }),
+    named: ".attributes[0].value.arrayValue.values[1].string_value: OTLP/JSON names this field stringValue",
+    isJsonOnly: true,
+  },
   { name: "attributes that are no list", fields: { attributes: { a: 1 } }, named: ".attributes: must be an array", isJsonOnly: true },
 ];
 
@@ -44,6 +50,12 @@ export const BAD_RECORDS: Readonly<Record<OtlpSignal, readonly BadRecord[]>> = {
     { name: "a span id of 7 bytes", fields: { spanId: "ab".repeat(7) }, named: ".spanId: must be 16 hex digits", isKept: true },
     { name: "a negative time", fields: { timeUnixNano: "-5" }, named: ".timeUnixNano", isJsonOnly: true },
     { name: "a time of 2^64", fields: { timeUnixNano: "18446744073709551616" }, named: ".timeUnixNano", isJsonOnly: true },
+    {
+      name: "a time with its name in protobuf",
+      fields: { time_unix_nano: "1" },
+      named: ".time_unix_nano: OTLP/JSON names",
+      isJsonOnly: true,
+    },
     { name: "an unknown severity", fields: { severityNumber: "LOUD" }, named: ".severityNumber", isJsonOnly: true },
     { name: "a bad counter after everything else", fields: { flags: -1 }, named: ".flags", isJsonOnly: true },
   ],
@@ -58,6 +70,12 @@ export const BAD_RECORDS: Readonly<Record<OtlpSignal, readonly BadRecord[]>> = {
       named: ".links[0].traceId",
     },
     { name: "a start before 1970", fields: { startTimeUnixNano: "-1" }, named: ".startTimeUnixNano", isJsonOnly: true },
+    {
+      name: "an event's time with its name in protobuf",
+      fields: { events: [{ time_unix_nano: "1" }] },
+      named: ".events[0].time_unix_nano: OTLP/JSON names this field timeUnixNano",
+      isJsonOnly: true,
+    },
     { name: "an event that is none", fields: { events: [5] }, named: ".events[0]: must be an object", isJsonOnly: true },
     { name: "a status with a text for its code", fields: { status: { code: "x" } }, named: ".status.code", isJsonOnly: true },
   ],

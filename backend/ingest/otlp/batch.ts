@@ -7,7 +7,7 @@ import { MAX_RESOURCES_AND_SCOPES, MAX_TOKENS_AT_ONCE } from "../ingest-limits.t
 import { keepWithoutId, leaveOut, type RecordFaults } from "../record-faults.ts";
 import { JsonScanner, utf8 } from "./json-scanner.ts";
 import { exactText } from "./exact-integers.ts";
-import { checkNames, jsonNameOf } from "./field-names.ts";
+import { findWrongName, jsonNameOf, mayHaveWrongNames } from "./field-names.ts";
 import { asObject, FieldError, type Json } from "../json-message.ts";
 
 /** The names of the three nested lists of a signal's document. */
@@ -295,7 +295,9 @@ export function readBatch<Resource, Scope>(plan: BatchPlan, reader: BatchReader<
     const counts = scopes.map(({ chunks }) => chunks.reduce((sum, { count }) => sum + count, 0));
     const count = counts.reduce((sum, records) => sum + records, 0);
     if (fault) onFault(fault, faults, count, () => "");
-    const data = fault ? undefined : attempt(`${path}.resource`, faults, count, () => reader.resource(parseSlice(plan, resource)));
+    const data = fault
+      ? undefined
+      : attempt(`${path}.resource`, faults, count, () => reader.resource(parseSlice(plan, "resource", resource)));
     if (data === undefined) continue;
     for (const [scopeIndex, { scope, chunks, fault: scopeFault }] of scopes.entries()) {
       const at = `${path}.${shape.scopes}[${scopeIndex}]`;
@@ -303,7 +305,7 @@ export function readBatch<Resource, Scope>(plan: BatchPlan, reader: BatchReader<
         onFault(scopeFault, faults, counts[scopeIndex] ?? 0, () => "");
         continue;
       }
-      const scopeData = attempt(`${at}.scope`, faults, counts[scopeIndex] ?? 0, () => reader.scope(parseSlice(plan, scope)));
+      const scopeData = attempt(`${at}.scope`, faults, counts[scopeIndex] ?? 0, () => reader.scope(parseSlice(plan, "scope", scope)));
       if (scopeData === undefined) continue;
       const read = (record: Json): FieldError | undefined => reader.record(record, data, scopeData);
       readRecords(plan, chunks, { path: `${at}.${shape.records}`, faults, read, undo: () => reader.undo() });
@@ -359,23 +361,32 @@ function onFault(error: unknown, faults: RecordFaults | undefined, count: number
 }
 
 /** If absent or null, the empty message. */
-function parseSlice({ body, isText }: BatchPlan, slice: Slice | undefined): Json {
+function parseSlice({ body, isText }: BatchPlan, part: "resource" | "scope", slice: Slice | undefined): Json {
   if (slice === undefined) return {};
   const fault = isText ? undefined : textFault(body, slice);
   if (fault) throw fault;
-  return asObject(JSON.parse(textOf(body, slice)), "");
+  const text = textOf(body, slice);
+  const [message] = withNameFaults(part, text, [JSON.parse(text)]);
+  if (message instanceof FieldError) throw message;
+  return asObject(message, "");
 }
 
-/** The records; a FieldError in the place of one whose text is not UTF-8 or that has too many values. */
-function parseChunk({ body, isText }: BatchPlan, chunk: Chunk): unknown[] {
+/** A FieldError in the place of each message that has a field with its name in protobuf. */
+function withNameFaults(part: string, text: string, messages: unknown[]): unknown[] {
+  return mayHaveWrongNames(text) ? messages.map((message) => findWrongName(part, message) ?? message) : messages;
+}
+
+/** The records; a FieldError in the place of one with a wrong name, with text that is not UTF-8, or with too many values. */
+function parseChunk(plan: BatchPlan, chunk: Chunk): unknown[] {
+  const { body, isText, shape } = plan;
   if (chunk.fault) return [chunk.fault];
-  if (!isText && !isUtf8(body.subarray(chunk.start, chunk.end))) return parseEach(body, chunk);
+  if (!isText && !isUtf8(body.subarray(chunk.start, chunk.end))) return parseEach(plan, chunk);
   const text = textOf(body, chunk);
   // A single record is not wrapped in brackets: that would copy what may be the whole body.
-  return chunk.count === 1 ? [JSON.parse(text)] : (JSON.parse(`[${text}]`) as unknown[]);
+  return withNameFaults(shape.records, text, chunk.count === 1 ? [JSON.parse(text)] : (JSON.parse(`[${text}]`) as unknown[]));
 }
 
-function parseEach(body: Uint8Array, chunk: Chunk): unknown[] {
+function parseEach({ body, shape }: BatchPlan, chunk: Chunk): unknown[] {
   if (chunk.count === 1) return [textFault(body, chunk)];
   const list = Buffer.concat([Buffer.from("["), body.subarray(chunk.start, chunk.end), Buffer.from("]")]);
   const scanner = new JsonScanner(list);
@@ -386,7 +397,7 @@ function parseEach(body: Uint8Array, chunk: Chunk): unknown[] {
     const slice = { start, end: scanner.at, mayRound: chunk.mayRound };
     records.push(textFault(list, slice) ?? JSON.parse(textOf(list, slice)));
   });
-  return records;
+  return withNameFaults(shape.records, utf8(body, chunk.start, chunk.end), records);
 }
 
 /** Names the field whose text is not UTF-8. */
@@ -400,5 +411,5 @@ function textFault(body: Uint8Array, { start, end }: Slice): FieldError | undefi
 }
 
 function textOf(body: Uint8Array, { start, end, mayRound }: Slice): string {
-  return checkNames(mayRound ? exactText(body, start, end) : utf8(body, start, end));
+  return mayRound ? exactText(body, start, end) : utf8(body, start, end);
 }

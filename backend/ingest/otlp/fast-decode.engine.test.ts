@@ -4,7 +4,7 @@
 // thousand; KERNEL_SEED=n sets the first seed.
 import { describe, expect, it } from "vitest";
 import { ApiError } from "../../errors.ts";
-import { decodeWithHash, logRecord, logsBody, span, stringAttribute, tracesBody } from "./otlp-body.fixture.ts";
+import { decodeSlowPath, decodeWithHash, logRecord, logsBody, span, stringAttribute, tracesBody } from "./otlp-body.fixture.ts";
 import { Kernel } from "./fast-decode.ts";
 import { openComparison } from "./kernel-comparison.fixture.ts";
 import { damaged, DIGITS, document, number, NUMBERS, Random, type Signal } from "./random-documents.fixture.ts";
@@ -85,7 +85,22 @@ const WHOLE: Record<Signal, Buffer> = {
   ]),
 };
 
+/** Members that no message has. Their content is not read, so it may have the name of any field. */
+const UNKNOWN = ['"future":{"time_unix_nano":"1","string_value":[]}', '"x":"\\"trace_id\\":"', '"newer_field":{"attributes":5}'];
+
 describe.each(SIGNALS)("%s", (signal) => {
+  it("with unknown fields have the same rows as without them, on both paths", () => {
+    const text = String(WHOLE[signal]);
+    const slow = (body: string): unknown => decodeSlowPath({ signal, body: Buffer.from(body), context: CONTEXT });
+    for (let at = text.indexOf("{"); at >= 0; at = text.indexOf("{", at + 1)) {
+      for (const member of UNKNOWN) {
+        const body = `${text.slice(0, at + 1)}${member}${text[at + 1] === "}" ? "" : ","}${text.slice(at + 1)}`;
+        expect(slow(body), body).toEqual(slow(text));
+        expect([compare(signal, Buffer.from(body), "unknown"), body]).toEqual([!member.includes("newer_field"), body]);
+      }
+    }
+  });
+
   it("with every known field are decoded by the kernel to the same rows", () => {
     expect(compare(signal, WHOLE[signal], "whole")).toBe(true);
   });

@@ -81,8 +81,9 @@ describe("rejects an invalid document, naming the field", () => {
     ['{"resourceLogs":[{"scope_logs":[]}]}', "resourceLogs[0].scope_logs: OTLP/JSON names this field scopeLogs"],
     ['{"resourceLogs":[{"instrumentationLibraryLogs":[]}]}', "resourceLogs[0].instrumentationLibraryLogs: is not a field"],
     ['{"resourceLogs":[{"scopeLogs":[{"log_records":[{}]}]}]}', "resourceLogs[0].scopeLogs[0].log_records: OTLP/JSON names"],
-    [record('{"time_unix_nano":"1"}'), "time_unix_nano: OTLP/JSON names this field timeUnixNano"],
-    [record('{"body":{"string_value" :"x"}}'), "string_value: OTLP/JSON names this field stringValue"],
+    [record('{"time_unix_nano":"1"}'), `${at}.time_unix_nano: OTLP/JSON names this field timeUnixNano`],
+    [record(String.raw`{"time\u005funix_nano":"1"}`), `${at}.time_unix_nano: OTLP/JSON names this field timeUnixNano`],
+    [record('{"body":{"string_value" :"x"}}'), `${at}.body.string_value: OTLP/JSON names this field stringValue`],
   ])("fields of another message: %s", (body, message) => {
     expect(refusal("logs", body)).toEqual({ code: "invalid_payload", message: expect.stringContaining(message) });
   });

@@ -1,12 +1,12 @@
 // Converts OTLP metrics of either encoding to bodies of exposition text and a list of exemplars, on the calling thread. Invariant: a
 // document gives the same text as in the agent, because both use common/otlp-metrics.
-import { BodyError } from "../../../../common/otlp-metrics/document.ts";
+import { BodyError, parseDocument } from "../../../../common/otlp-metrics/document.ts";
 import { MetricsConverter } from "../../../../common/otlp-metrics/converter.ts";
 import { ApiError, type ErrorCode } from "../../../errors.ts";
 import { type Exemplar, ExemplarList } from "../../remote-write/exemplar-list.ts";
 import { leaveOut, noFaults, type RecordFaults, withFaults } from "../../record-faults.ts";
 import { type BatchShape, planBatch } from "../batch.ts";
-import { checkNames } from "../field-names.ts";
+import { mayHaveWrongNames, replaceWrongNames } from "../field-names.ts";
 import { protobufToJson } from "../protobuf/to-json.ts";
 import { addOtlpExemplars } from "./otlp-exemplars.ts";
 
@@ -49,8 +49,17 @@ const converter: MetricsConverter = new MetricsConverter(
   undefined,
   (...seen) => addOtlpExemplars(exemplarList, drop, ...seen),
   (problem, points) => leaveOut(faults, points, () => `${converter.path}: ${problem}`),
+  parseNamed,
 );
 const SHAPE: BatchShape = { resources: "resourceMetrics", scopes: "scopeMetrics", records: "metrics" };
+
+/** Protobuf that became JSON has none of these names. */
+function parseNamed(json: Buffer): unknown {
+  const document = parseDocument(json);
+  const fault = mayHaveWrongNames(json.toString("latin1")) ? replaceWrongNames(document) : undefined;
+  if (fault) throw new BodyError("malformed", fault.text);
+  return document;
+}
 
 /**
  * Leaves out points that cannot be read. Throws malformed_body, invalid_payload or batch_too_large; the latter also if the text exceeds
@@ -62,7 +71,6 @@ export function convertMetrics({ body, encoding }: MetricsTask, maxTextBytes?: n
   faults = noFaults();
   exemplarList = new ExemplarList();
   try {
-    if (encoding !== "protobuf") checkNames(json.toString("latin1"));
     const texts = [...converter.convert(json, MAX_TEXT_BYTES, maxTextBytes)].map((text) => new Uint8Array(text));
     const counts = withFaults(dropped, faults);
     // A success must not mean that nothing was understood.

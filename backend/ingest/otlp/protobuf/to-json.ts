@@ -7,7 +7,7 @@ import { ApiError } from "../../../errors.ts";
 import { MAX_MALFORMED_PARTS, MAX_PROTOBUF_DEPTH, MAX_PROTOBUF_JSON_BYTES } from "../../ingest-limits.ts";
 import { JsonOutput } from "../../json-output.ts";
 import { BYTES, FIXED32, FIXED64, VARINT } from "../../protobuf/wire-reader.ts";
-import { unreadable } from "../../json-message.ts";
+import { unreadableMessage } from "../../json-message.ts";
 import { type Field, LINES_REQUEST, type Message, REQUESTS } from "./protobuf-messages.ts";
 
 export type ProtobufSignal = keyof typeof REQUESTS;
@@ -154,7 +154,7 @@ class Transcoder {
       const isMalformed = error instanceof ApiError && error.code === "malformed_body";
       if (!isMalformed || this.#malformedParts > MAX_MALFORMED_PARTS) throw error;
       this.#output.truncate(length);
-      this.#output.text(unreadable(error.message.slice(MALFORMED.length)));
+      this.#output.text(JSON.stringify(unreadableMessage(error.message.slice(MALFORMED.length))));
     }
   }
 
