@@ -24,10 +24,15 @@ export interface TableRetention {
 const DAY_MS = 86_400_000;
 /** Expired spans are kept this much longer, because their figures are copied once they are 25 hours old (traces/keep-minutes.ts). */
 const SLACK_MS = 3 * 3_600_000;
+/** Rows that were received later, by the clock of any replica, may have been admitted by a longer retention than the pass has read. */
+const RECENT_MS = 600_000;
 /** Partitions of a table that one pass handles. */
 const MAX_PARTITIONS = 4;
 
-/** Starts the deletion of expired rows, oldest day first. Returns the days. Throws ApiError storage_unavailable. */
+/**
+ * Starts the deletion of expired rows, oldest day first. `nowMs`: a time before `retention` was read. Returns the days. Throws ApiError
+ * storage_unavailable.
+ */
 export async function purgeExpired(clickhouse: Shard, retention: TableRetention, nowMs: number): Promise<string[]> {
   const { table } = retention;
   if (await isDeleting(clickhouse, table)) return [];
@@ -38,8 +43,9 @@ export async function purgeExpired(clickhouse: Shard, retention: TableRetention,
   for (const { day } of parts) {
     if (purged.length === MAX_PARTITIONS) break;
     const ageMs = nowMs - SLACK_MS - (Date.parse(`${day}T00:00:00Z`) + DAY_MS);
-    const expired = expiredRows(retention, ageMs);
-    if (!expired) continue;
+    const due = expiredRows(retention, ageMs);
+    if (!due) continue;
+    const expired = and([sql`received_at < toDateTime(${Math.floor((nowMs - RECENT_MS) / 1000)})`, due]);
     const next = new Date(Date.parse(`${day}T00:00:00Z`) + DAY_MS).toISOString().slice(0, 10);
     const ofDay = sql`time >= toDateTime64(${day}, 9, 'UTC') AND time < toDateTime64(${next}, 9, 'UTC')`;
     const found = await clickhouse.query(sql`SELECT 1 FROM ${new Sql(table)} WHERE ${and([ofDay, expired])} LIMIT 1`);

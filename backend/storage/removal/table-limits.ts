@@ -44,20 +44,13 @@ export class TableLimits {
     await this.#apply(days, (current, wanted) => current !== undefined && current < wanted);
   }
 
-  /** Call at each pass. `readWanted`: the longest retention of all organisations. Throws ApiError storage_unavailable. */
-  async settle(readWanted: () => Promise<SignalDays>): Promise<void> {
-    await this.exclusively(async () => {
-      const wanted = await readWanted();
-      await this.raise(wanted);
-      await this.#apply(wanted, (current) => current === undefined);
-      const seen = JSON.stringify([wanted, await this.#readTables()]);
-      if (seen === this.#seen) {
-        await this.#apply(wanted, () => true);
-        // Another replica may have stored a longer retention in the meantime.
-        await this.raise(await readWanted());
-      }
-      this.#seen = seen;
-    });
+  /** Call at each pass, with the longest retention of all organisations. Throws ApiError storage_unavailable. */
+  async settle(wanted: SignalDays): Promise<void> {
+    await this.raise(wanted);
+    await this.#apply(wanted, (current) => current === undefined);
+    const seen = JSON.stringify([wanted, await this.#readTables()]);
+    if (seen === this.#seen) await this.#apply(wanted, () => true);
+    this.#seen = seen;
   }
 
   /** `current` is undefined if the table keeps rows for ever. */

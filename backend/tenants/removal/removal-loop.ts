@@ -10,9 +10,10 @@ import type { VictoriaMetricsStore } from "../../storage/metrics/metric-store.ts
 import { eraseOrganisation, purgeExpired, type TableRetention } from "../../storage/removal/removal.ts";
 import type { Telemetry } from "../../telemetry.ts";
 import { type DeletionTables, settleDeletion } from "./deletion.ts";
+import { claimJob } from "./job-claim.ts";
 import type { OrgRetention, Retention, RetentionTables } from "./retention.ts";
 
-export type RemovalTables = DeletionTables & RetentionTables & { job_claims: { name: string; claimed_until: Date } };
+export type RemovalTables = DeletionTables & RetentionTables;
 
 export interface DataRemovalOptions {
   readonly db: Kysely<RemovalTables>;
@@ -59,7 +60,7 @@ export class DataRemoval implements AsyncDisposable {
     this.#loop = new Loop({
       step: async () => {
         await this.#eraseDeadLetters();
-        if (await this.#claim(everyMs)) await this.pass();
+        if (await claimJob(options.db, JOB, this.#nowMs(), everyMs * 0.9)) await this.pass();
         outage.recovered();
         return everyMs;
       },
@@ -78,19 +79,6 @@ export class DataRemoval implements AsyncDisposable {
     await this.#erase(failures);
     await this.#purge().catch((error: unknown) => failures.push(error));
     if (failures.length > 0) throw failures[0];
-  }
-
-  async #claim(everyMs: number): Promise<boolean> {
-    const { db } = this.#options;
-    const now = new Date(this.#nowMs());
-    const claimed_until = new Date(this.#nowMs() + everyMs * 0.9);
-    const claimed = await db
-      .insertInto("job_claims")
-      .values({ name: JOB, claimed_until })
-      .onConflict((conflict) => conflict.column("name").doUpdateSet({ claimed_until }).where("job_claims.claimed_until", "<=", now))
-      .returning("name")
-      .executeTakeFirst();
-    return claimed !== undefined;
   }
 
   async #erase(failures: unknown[]): Promise<void> {
@@ -151,7 +139,7 @@ export class DataRemoval implements AsyncDisposable {
   }
 }
 
-function listTables(defaults: Retention, organisations: ReadonlyMap<string, Retention>): TableRetention[] {
+export function listTables(defaults: Retention, organisations: ReadonlyMap<string, Retention>): TableRetention[] {
   const all = [...organisations];
   const logs = all.map(([orgId, { logsDays, logRules }]) => [orgId, { days: logsDays, rules: logRules }] as const);
   const spans = all.map(([orgId, { tracesDays }]) => [orgId, { days: tracesDays, rules: [] }] as const);

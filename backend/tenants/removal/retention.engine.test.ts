@@ -1,15 +1,18 @@
 // A retention that is raised or lowered, in the engine's tables: what is admitted, what the tables keep, and what happens while a table
 // cannot be changed. Two replicas share the database and the tables.
 import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { type ClickHouse, openClickHouse, type Shard } from "../../engines/clickhouse/clickhouse-client.ts";
 import { applyRetention, deletionDaysOf, migrate as migrateClickHouse } from "../../engines/clickhouse/migrate.ts";
-import { sql } from "../../engines/clickhouse/sql.ts";
+import { Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { type Database, openDatabase } from "../../engines/relational/database.ts";
 import { migrate } from "../../engines/relational/migrate.ts";
 import { createLog } from "../../operations/log.ts";
+import { purgeExpired } from "../../storage/removal/removal.ts";
 import { TableLimits } from "../../storage/removal/table-limits.ts";
+import { listTables } from "./removal-loop.ts";
 import { OrgRetention } from "./retention.ts";
 
 const log = createLog("silent");
@@ -22,6 +25,8 @@ let database: Database;
 let orgId: string;
 /** A table that the second shard refuses to change. */
 let refused: string | undefined;
+/** Called before and after a table is changed. */
+let onChange: (isDone: boolean) => Promise<void> = async () => {};
 
 beforeAll(async () => {
   clickhouse = await openClickHouse({ dataDir: `${folder.path}/clickhouse`, threads: 4, log });
@@ -36,6 +41,7 @@ afterAll(async () => {
 });
 beforeEach(async () => {
   refused = undefined;
+  onChange = async () => {};
   await database.tables<{ org_retention: object }>().deleteFrom("org_retention").execute();
   orgId = randomUUID();
   await database.tables<{ orgs: object }>().insertInto("orgs").values({ id: orgId, name: orgId, created_at: new Date() }).execute();
@@ -49,7 +55,9 @@ async function replica(days = 30): Promise<OrgRetention> {
     query: async (statement) => await clickhouse.query(statement),
     command: async (statement) => {
       if (refused !== undefined && statement.text.startsWith(`ALTER TABLE ${refused}`)) throw new Error("TABLE_IS_READ_ONLY");
+      await onChange(false);
       await clickhouse.command(statement);
+      await onChange(true);
     },
   };
   const retention = new OrgRetention({ logsDays: days, tracesDays: days, metricsDays: 30 });
@@ -132,4 +140,40 @@ test("a lowered retention stops admission immediately, and the tables follow onl
   expect(await tableDays("logs")).toEqual([365]);
   await first.settleTables();
   expect(await tableDays("logs")).toEqual([60]);
+});
+
+test("a retention that another replica raises while the tables are lowered is not admitted before the tables keep it", async () => {
+  const [first, second] = [await replica(), await replica()];
+  await first.set(orgId, { ...UNSET, logs_days: 365 });
+  await first.set(orgId, { ...UNSET, logs_days: 60 });
+  await first.settleTables();
+  let raised: Promise<unknown> | undefined;
+  onChange = async (isDone) => {
+    raised ??= second.set(orgId, { ...UNSET, logs_days: 365 });
+    // The other replica has to wait, so nothing happens in this time.
+    if (!isDone) await Promise.race([raised, sleep(300)]);
+    else expect(second.admitted(orgId).logs).toBeLessThanOrEqual((await tableDays("logs"))[0] as number);
+  };
+  await first.settleTables();
+  await raised;
+  expect([second.admitted(orgId).logs, ...(await tableDays("logs"))]).toEqual([365, 365]);
+});
+
+test.each([
+  ["logs", sql`INSERT INTO logs (org_id, node, time, received_at)`],
+  ["spans", sql`INSERT INTO spans (org_id, node, time, received_at)`],
+  ["exemplars", sql`INSERT INTO exemplars (org_id, node, time, received_at)`],
+] as const)("%s admitted by a retention that was raised after the purge had read the list stay", async (table, insert) => {
+  const [first, second] = [await replica(), await replica()];
+  await first.set(orgId, { ...UNSET, logs_days: 10, traces_days: 10 });
+  const nowMs = Date.now();
+  const old = sql`now64(3) - toIntervalDay(20)`;
+  await clickhouse.command(sql`${insert} SELECT ${orgId}, 'expired', ${old}, now() - toIntervalDay(20)`);
+  await first.withoutChanges(async (organisations) => {
+    await second.set(orgId, { ...UNSET, logs_days: 365, traces_days: 365 });
+    await clickhouse.command(sql`${insert} SELECT ${orgId}, 'admitted', ${old}, now()`);
+    for (const expiring of listTables(first.defaults, organisations)) await purgeExpired(clickhouse, expiring, nowMs);
+  });
+  const left = async (): Promise<unknown> => await clickhouse.query(sql`SELECT node FROM ${new Sql(table)} WHERE org_id = ${orgId}`);
+  await expect.poll(left, { timeout: 20_000 }).toEqual([{ node: "admitted" }]);
 });

@@ -1,5 +1,6 @@
 // How long the telemetry of each organisation is kept: as an operator set it, or by default as in the settings (override-cache.ts).
 // Invariant: ingest admits no record that a table would delete before its time, whatever the retention says (storage/removal).
+import { setTimeout as sleep } from "node:timers/promises";
 import type { ColumnType, Kysely } from "kysely";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import type { Log } from "../../operations/log.ts";
@@ -7,6 +8,7 @@ import { ApiError } from "../../errors.ts";
 import type { LogRule } from "../../storage/removal/removal.ts";
 import type { SignalDays, TableLimits } from "../../storage/removal/table-limits.ts";
 import { OverrideCache } from "../override-cache.ts";
+import { type ClaimTables, claimJob, releaseJob } from "./job-claim.ts";
 
 export interface OrgRetentionRow {
   org_id: string;
@@ -17,7 +19,7 @@ export interface OrgRetentionRow {
   log_rules: ColumnType<LogRule[], string, string>;
 }
 
-export interface RetentionTables {
+export interface RetentionTables extends ClaimTables {
   org_retention: OrgRetentionRow;
 }
 
@@ -35,6 +37,11 @@ interface RetentionColumns extends Pick<OrgRetentionRow, "logs_days" | "traces_d
 
 /** A lower limit of a table, which another replica has set, is noticed within this time. */
 const READ_TABLES_EVERY_MS = 60_000;
+/** The job of changing the limits of tables. A replica that ends during a change keeps it for this time. */
+const TABLES_JOB = "table-limits";
+const TABLES_JOB_MS = 60_000;
+const CLAIM_TRIES = 50;
+const CLAIM_EVERY_MS = 100;
 
 export class OrgRetention {
   readonly defaults: Retention;
@@ -79,7 +86,8 @@ export class OrgRetention {
 
   /** Raises and lowers the tables to the longest retention. Throws ApiError storage_unavailable. */
   async settleTables(): Promise<void> {
-    await this.#tables?.settle(async () => this.#longest(await this.readAll()));
+    const tables = this.#tables;
+    if (tables) await this.#claimTables(tables, async () => await tables.settle(this.#longest(await this.readAll())));
     await this.#readKept();
   }
 
@@ -117,7 +125,7 @@ export class OrgRetention {
     const tables = this.#tables;
     if (!tables) await store();
     else {
-      await tables.exclusively(async () => {
+      await this.#claimTables(tables, async () => {
         await tables.raise({ logs: retention.logsDays, traces: retention.tracesDays }).catch(cannotRaise);
         await this.#readKept();
         await store();
@@ -125,6 +133,24 @@ export class OrgRetention {
     }
     this.#cache.put(orgId, retention);
     return retention;
+  }
+
+  /**
+   * Runs a step while no replica changes the limits of tables: one that lowers them must not have read the retentions before another one
+   * stores a longer one. Throws ApiError storage_unavailable if a replica has not finished its change.
+   */
+  async #claimTables(tables: TableLimits, step: () => Promise<void>): Promise<void> {
+    await tables.exclusively(async () => {
+      for (let tries = 1; !(await claimJob(this.#db, TABLES_JOB, Date.now(), TABLES_JOB_MS)); tries += 1) {
+        if (tries === CLAIM_TRIES) return cannotRaise(new Error("another replica is changing the tables"));
+        await sleep(CLAIM_EVERY_MS);
+      }
+      try {
+        await step();
+      } finally {
+        await releaseJob(this.#db, TABLES_JOB);
+      }
+    });
   }
 
   async #store(orgId: string, columns: Omit<RetentionColumns, "log_rules"> & { readonly log_rules: string }): Promise<void> {
