@@ -1,10 +1,11 @@
 // Limits the connections of all watched listeners together, and the concurrent calls of an HTTP/2 connection. Invariant: at most `limit`
 // connections are open. If the limit is reached, a new connection evicts another one: the least recently used unauthenticated connection
-// while these are at least a quarter of all, otherwise an idle connection of the organisation with the most connections. An organisation
-// may use at most as many busy connections as are currently not busy, so n organisations leave 1/(n + 1) of them. Therefore unauthenticated
+// while these are at least a quarter of all, otherwise an idle connection of the organisation with the most connections. Organisations
+// share busy connections by the rule of admission/share.ts. Therefore unauthenticated
 // clients cannot evict authenticated ones, one organisation cannot shut out another, and there is always a connection that can be evicted.
 import type { Server } from "node:net";
 import type { Socket } from "node:net";
+import { mayTake } from "../admission/share.ts";
 import { ApiError } from "../errors.ts";
 import type { Log } from "../operations/log.ts";
 import { MAX_CLOSING_CONNECTIONS, MAX_LONG_HEADS, MAX_REFUSED_REQUESTS, MAX_REQUESTS_PER_CONNECTION } from "./http-limits.ts";
@@ -104,11 +105,11 @@ export class Connections {
     const connection = this.#bySocket.get(socket);
     if (!connection || socket.destroyed || !connection.owner.all.has(connection)) return;
     const wasBusy = connection.authenticated > 0;
-    this.#touch(connection, this.#findOwner(orgId), connection.authenticated + 1);
+    this.#touch(connection, this.#findOwner(orgId));
     const { all, idle } = connection.owner;
-    if (wasBusy || all.size - idle.size <= this.#limit - this.#busy) return;
-    this.#touch(connection, connection.owner, connection.authenticated - 1);
-    throw new ApiError("unavailable", "too many connections of this organisation are busy: try again", { retryAfterS: RETRY_AFTER_S });
+    if (!wasBusy && !mayTake(1, { limit: this.#limit, used: this.#busy, own: all.size - idle.size }))
+      throw new ApiError("unavailable", "too many connections of this organisation are busy: try again", { retryAfterS: RETRY_AFTER_S });
+    this.#touch(connection, connection.owner, connection.authenticated + 1);
   }
 
   /** Call when a request has ended. `wasAuthenticated`: `authenticated` was called for it and did not throw. */

@@ -9,6 +9,7 @@ import { networkOf } from "./http-client.ts";
 import { orgOf } from "../auth/request-identity.ts";
 import { ApiError } from "../errors.ts";
 import { ByteBudget, type Reservation } from "../admission/byte-budget.ts";
+import { mayTake } from "../admission/share.ts";
 import { Socket } from "node:net";
 import { MAX_DRAINED_BYTES, MAX_DRAINING_BODIES, MAX_DRAINING_UNAUTHENTICATED } from "./http-limits.ts";
 import { closeUnread } from "./turns.ts";
@@ -163,8 +164,9 @@ export function drainBody(request: IncomingMessage, orgId = UNAUTHENTICATED, ms 
 }
 
 function mayDrain(orgId: string): boolean {
-  const orgCount = (drainingByOrg.get(orgId) ?? 0) + 1;
-  return orgCount <= MAX_DRAINING_BODIES - draining - 1 && (orgId !== UNAUTHENTICATED || orgCount <= MAX_DRAINING_UNAUTHENTICATED);
+  const own = drainingByOrg.get(orgId) ?? 0;
+  const share = { limit: MAX_DRAINING_BODIES, used: draining, own };
+  return mayTake(1, share) && (orgId !== UNAUTHENTICATED || own < MAX_DRAINING_UNAUTHENTICATED);
 }
 
 function count(orgId: string, change: 1 | -1): void {

@@ -58,6 +58,39 @@ async function attempt(served: Served, change: Change, asker: Party, id: string)
   return await call(method, `${served.apiUrl}${path}`, { bearer: asker.token, body: change.body?.(id) });
 }
 
+/** A browser's session: its cookie, and the user that a page was loaded for. */
+export interface BrowserUser {
+  readonly cookie: string;
+  readonly user: string;
+}
+
+/** Resolves to what is wrong: a request of a page that was loaded for one of `others` was not refused, changed something, or is invalid. */
+export async function problemsOfSession(
+  served: Served,
+  route: string,
+  { owner, session, others }: { readonly owner: Party; readonly session: BrowserUser; readonly others: readonly string[] },
+): Promise<string[]> {
+  const change = CHANGES.find((each) => each.route === route && each.owner !== undefined && each.send === undefined);
+  const id = (await change?.make(served, owner)) ?? randomUUID();
+  const [method = "", path = ""] = route.replace("{id}", id).split(" ");
+  const create = method === "POST" ? (CREATED as Record<string, () => object>)[path] : undefined;
+  const body = method === "DELETE" ? undefined : (change?.body?.(id) ?? create?.() ?? {});
+  const send = async (user: string): Promise<Answer> => {
+    const headers = { cookie: session.cookie, "x-requested-with": "atherops", "x-session-user": user };
+    return await call(method, `${served.apiUrl}${path}`, { headers, body });
+  };
+  const before = await listsOf(served, owner);
+  const refused = await Promise.all(others.map(send));
+  const after = await listsOf(served, owner);
+  const problems = refused.flatMap(({ status, json }) =>
+    json?.error === "session_changed" && status === 409 ? [] : [`${route}: ${status}`],
+  );
+  for (const [at, list] of LISTS.entries()) if (after[at] !== before[at]) problems.push(`${route}: changed ${list}`);
+  const own = change || create ? await send(session.user) : undefined;
+  if (own && own.status !== (change?.owner ?? 201)) problems.push(`${route}: ${own.status} for the same session: ${own.text}`);
+  return problems;
+}
+
 /** An agent without heartbeats becomes offline after some time. */
 const BY_TIME = /"online":\w+,/g;
 
@@ -74,9 +107,9 @@ async function made(served: Served, { token }: Party, path: string, body: object
 
 type Make = Change["make"];
 const making =
-  (path: string, body: () => object, field?: string): Make =>
+  (path: keyof typeof CREATED, field?: string): Make =>
   async (served, owner) =>
-    await made(served, owner, path, body(), field);
+    await made(served, owner, path, CREATED[path](), field);
 
 const name = (): string => `changed-${randomUUID()}`;
 const channel = (): object => ({ name: name(), kind: "webhook", settings: { url: `https://127.0.0.2:1/${randomUUID()}` } });
@@ -150,14 +183,31 @@ async function beat({ apiUrl }: Served, path: string, key: string, node: string)
 
 const dashboard = (): object => ({ name: name(), description: "", variables: [], panels: [] });
 const view = (): object => ({ name: name(), address: "#/logs" });
-const newDashboard = making("/api/dashboards", dashboard);
-const newView = making("/api/views", view);
-const newChannel = making("/alerting/channels", channel);
-const newIngestToken = making("/api/ingest-tokens", () => ({ name: name() }));
-const newRoute = making("/alerting/routes", route);
-const newRule = making("/alerting/rules", rule);
-const newSilence = making("/alerting/silences", silence);
-const newUser = making("/api/users", user, "user_id");
+const named = (): object => ({ name: name() });
+
+/** A valid body of each route that creates something for an administrator. */
+export const CREATED = {
+  "/alerting/channels": channel,
+  "/alerting/routes": route,
+  "/alerting/rules": rule,
+  "/alerting/silences": silence,
+  "/api/dashboards": dashboard,
+  "/api/ingest-tokens": named,
+  "/api/install-tokens": () => ({}),
+  "/api/invitations": invited,
+  "/api/keys": named,
+  "/api/read-tokens": named,
+  "/api/users": user,
+  "/api/views": view,
+};
+const newDashboard = making("/api/dashboards");
+const newView = making("/api/views");
+const newChannel = making("/alerting/channels");
+const newIngestToken = making("/api/ingest-tokens");
+const newRoute = making("/alerting/routes");
+const newRule = making("/alerting/rules");
+const newSilence = making("/alerting/silences");
+const newUser = making("/api/users", "user_id");
 const organisation: Make = async (_served, { orgId }) => orgId;
 
 const SILENCES = "/alerting/alertmanager/api/v2/silences";
@@ -190,14 +240,14 @@ export const CHANGES: readonly Change[] = [
   { route: "PUT /api/views/{id}", make: newView, body: view, foreign: 404, owner: 200 },
   { route: "DELETE /api/ingest-tokens/{id}", make: newIngestToken, foreign: 404, owner: 204 },
   { route: "POST /api/ingest-tokens/{id}/rotate", make: newIngestToken, foreign: 404, owner: 200 },
-  { route: "DELETE /api/install-tokens/{id}", make: making("/api/install-tokens", () => ({})), foreign: 404, owner: 204 },
-  { route: "DELETE /api/keys/{id}", make: making("/api/keys", () => ({ name: name() }), "key_id"), foreign: 404, owner: 204 },
-  { route: "DELETE /api/invitations/{id}", make: making("/api/invitations", invited, "invitation_id"), foreign: 404, owner: 204 },
+  { route: "DELETE /api/install-tokens/{id}", make: making("/api/install-tokens"), foreign: 404, owner: 204 },
+  { route: "DELETE /api/keys/{id}", make: making("/api/keys", "key_id"), foreign: 404, owner: 204 },
+  { route: "DELETE /api/invitations/{id}", make: making("/api/invitations", "invitation_id"), foreign: 404, owner: 204 },
   { route: "POST /api/orgs/{id}/admins", make: organisation, body: user, foreign: 403 },
   { route: "DELETE /api/orgs/{id}", make: organisation, foreign: 403 },
   { route: "PUT /api/orgs/{id}/retention", make: organisation, body: () => ({ logs_days: 1 }), foreign: 403 },
   { route: "PUT /api/orgs/{id}/limits", make: organisation, body: () => ({ bytes_per_second: 1 }), foreign: 403 },
-  { route: "DELETE /api/read-tokens/{id}", make: making("/api/read-tokens", () => ({ name: name() })), foreign: 404, owner: 204 },
+  { route: "DELETE /api/read-tokens/{id}", make: making("/api/read-tokens"), foreign: 404, owner: 204 },
   { route: "DELETE /api/users/{id}", make: newUser, foreign: 404, owner: 204 },
   { route: "PUT /api/users/{id}/password", make: newUser, body: () => ({ password: randomUUID() }), foreign: 404, owner: 204 },
   { route: "PUT /api/users/{id}/role", make: newUser, body: () => ({ role: "admin" }), foreign: 404, owner: 200 },
