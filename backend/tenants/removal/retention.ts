@@ -142,7 +142,7 @@ export class OrgRetention {
   async #claimTables(tables: TableLimits, step: () => Promise<void>): Promise<void> {
     await tables.exclusively(async () => {
       for (let tries = 1; !(await claimJob(this.#db, TABLES_JOB, Date.now(), TABLES_JOB_MS)); tries += 1) {
-        if (tries === CLAIM_TRIES) return cannotRaise(new Error("another replica is changing the tables"));
+        if (tries === CLAIM_TRIES) cannotRaise(new Error("another replica is changing the tables"));
         await sleep(CLAIM_EVERY_MS);
       }
       try {
