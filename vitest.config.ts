@@ -6,7 +6,7 @@ import { configDefaults, defineConfig } from "vitest/config";
 
 const SOURCES = "{agent,backend,common,hack}/**/*";
 const ENGINE = `${SOURCES}.engine.test.ts`;
-const SYSTEM = "test/{attacks,console,contract,faults,start}/**/*.test.ts";
+const SYSTEM = "test/{attacks,console,contract,faults,simulation,start}/**/*.test.ts";
 
 /** What measures memory, pace or load, or makes so much of it that others would measure it: one file at a time, after all others. */
 const ALONE = [

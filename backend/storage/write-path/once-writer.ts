@@ -12,7 +12,7 @@ import type { BodyClaims } from "../../replicas/body-claims.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { JournaledCommit } from "./journaled-commit.ts";
 import { RecentBodies } from "./recent-bodies.ts";
-import { findStoredEntries, readStoredDays, WINDOW_S } from "./stored-days.ts";
+import { findStoredEntries, readNewestMinutesS, readStoredDays, WINDOW_S } from "./stored-days.ts";
 
 export interface WriterBatch {
   readonly orgId: string;
@@ -52,6 +52,10 @@ export class OnceWriter implements AsyncDisposable {
   /** Days whose insert failed but may have been stored nevertheless. */
   readonly #uncertain = new RecentBodies(WINDOW_S * 1000);
   readonly #inProgress = new Map<string, Promise<void>>();
+  readonly #startedMs = performance.now();
+  readonly #startedAtMs = Date.now();
+  /** When the newest rows of earlier processes were received. */
+  #newestMinutesS = Number.POSITIVE_INFINITY;
 
   private constructor(
     clickhouse: ClickHouse,
@@ -81,7 +85,8 @@ export class OnceWriter implements AsyncDisposable {
     const writer = new OnceWriter(clickhouse, table, columns, options);
     try {
       await writer.#recover();
-      for (const row of await readStoredDays(clickhouse, table, sinceS(), sql`body_hash != 0`))
+      writer.#newestMinutesS = await readNewestMinutesS(clickhouse, table);
+      for (const row of await readStoredDays(clickhouse, table, writer.#sinceS(), sql`body_hash != 0`))
         writer.#stored.add(senderOf(row.org_id, row.host_id, row.day), BigInt(row.body_hash));
     } catch (error) {
       await writer[Symbol.asyncDispose]();
@@ -171,20 +176,25 @@ export class OnceWriter implements AsyncDisposable {
     this.#onStored(orgId);
   }
 
+  /**
+   * Start of the deduplication window, in seconds since 1970. The clock may have been set forward, while this process runs or before it
+   * started.
+   */
+  #sinceS(): number {
+    const ranMs = performance.now() - this.#startedMs;
+    const sinceS = Math.floor(Math.min(Date.now(), this.#startedAtMs + ranMs) / 1000) - WINDOW_S;
+    return ranMs < WINDOW_S * 1000 ? Math.min(sinceS, this.#newestMinutesS) : sinceS;
+  }
+
   async #isStored(batch: WriterBatch, day: number): Promise<boolean> {
     const rows = await readStoredDays(
       this.#clickhouse,
       this.#clickhouse.everyReplica(this.#table).text,
-      sinceS(),
+      this.#sinceS(),
       sql`org_id = ${batch.orgId} AND host_id = ${batch.hostId} AND body_hash = ${BigInt(batch.bodyHash ?? 0)} AND toRelativeDayNum(time) = ${day}`,
     );
     return rows.length > 0;
   }
-}
-
-/** Start of the deduplication window. */
-function sinceS(): number {
-  return Math.floor(Date.now() / 1000) - WINDOW_S;
 }
 
 /** Identifies the rows of a body that belong to one day. */

@@ -24,6 +24,13 @@ export function readStoredDays(clickhouse: ClickHouse, table: string, sinceS: nu
   );
 }
 
+/** Start of the newest minutes in which rows were received, as many as the window has, in seconds since 1970. */
+export async function readNewestMinutesS(clickhouse: ClickHouse, table: string): Promise<number> {
+  const minutes = sql`SELECT DISTINCT toStartOfMinute(received_at) AS minute FROM ${new Sql(table)} ORDER BY minute DESC LIMIT ${WINDOW_S / 60 + 1}`;
+  const [oldest] = await clickhouse.query<{ from_s: string }>(sql`SELECT toUnixTimestamp(min(minute)) AS from_s FROM (${minutes})`);
+  return Number(oldest?.from_s ?? 0);
+}
+
 /** Returns the entries that the table has. */
 export async function findStoredEntries(
   clickhouse: ClickHouse,
@@ -35,7 +42,9 @@ export async function findStoredEntries(
   for (let at = 0; at < entries.length; at += MAX_KEYS_PER_STATEMENT) {
     const batch = entries.slice(at, at + MAX_KEYS_PER_STATEMENT);
     const firstRows = new Map(batch.map((entry) => [entry, firstRow(columns, entry.rows)]));
-    const sinceS = Math.max(0, Math.min(...[...firstRows.values()].map(({ receivedS }) => receivedS)) - WINDOW_S);
+    // The clock may have been set back since.
+    const nowS = Math.floor(Date.now() / 1000);
+    const sinceS = Math.max(0, Math.min(nowS, ...[...firstRows.values()].map(({ receivedS }) => receivedS)) - WINDOW_S);
     const hashes = batch.flatMap(({ bodyHash }) => (bodyHash === undefined ? [] : BigInt(bodyHash)));
     const ids = batch.flatMap((entry) => (entry.bodyHash === undefined ? (firstRows.get(entry)?.id ?? []) : []));
     const days = hashes.length === 0 ? [] : await readStoredDays(clickhouse, name, sinceS, sql`body_hash IN (${commaList(hashes)})`);

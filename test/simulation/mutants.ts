@@ -1,0 +1,166 @@
+// Faults that are put into the write path on purpose, one at a time: the simulation must find each. `from` occurs once in the file.
+import type { Mutant } from "./hooks.ts";
+
+const LOG = "backend/engines/append-log/append-log.ts";
+const RECORD = "backend/engines/append-log/record.ts";
+const JOURNAL = "backend/engines/clickhouse/row-journal.ts";
+const PENDING = "backend/engines/clickhouse/pending-rows.ts";
+const COMMIT = "backend/storage/write-path/journaled-commit.ts";
+const ONCE = "backend/storage/write-path/once-writer.ts";
+const QUEUE = "backend/storage/write-path/insert-queue.ts";
+const STORED = "backend/storage/write-path/stored-days.ts";
+const METRICS = "backend/engines/victoria-metrics/journal.ts";
+const FILES = "common/files.ts";
+
+const mutant = (name: string, file: string, from: string, to: string): Mutant => ({ name, file, from, to });
+
+export const MUTANTS: readonly Mutant[] = [
+  mutant("a segment is not synced", LOG, "this.#calls.sync(fd), segment.isNamed", "segment.isNamed"),
+  mutant("an append does not wait for its fsync", LOG, "await Promise.all([this.#calls.sync(fd)", "void Promise.all([this.#calls.sync(fd)"),
+  mutant("the name of a segment is not synced", LOG, "segment.isNamed || folderSynced(this.folder)", "undefined"),
+  mutant("a failed segment is appended to", LOG, "      this.rotate();\n      if (segment) this.#removeReleased(segment);", ""),
+  mutant("a short write counts as whole", LOG, "if (bytesWritten !== bytes) throw", "if (bytesWritten === 0) throw"),
+  mutant("a record is released twice", LOG, "state.unreleased -= 1;", "state.unreleased -= 2;"),
+  mutant("a batch counts as one record", LOG, "segment.unreleased += batch.length;", "segment.unreleased += 1;"),
+  mutant(
+    "an earlier segment can be removed before it is read",
+    LOG,
+    "const unreleased = Number.POSITIVE_INFINITY;",
+    "const unreleased = 0;",
+  ),
+  mutant("the marker is replaced at each start", LOG, "readMarker(folder) ?? createMarker(folder)", "createMarker(folder)"),
+  mutant(
+    "a record is not compared with its checksum",
+    RECORD,
+    "if (head.readUInt32LE(CHECKSUM_AT) !== checksum(head, body)) return undefined;",
+    "",
+  ),
+  mutant(
+    "a segment is removed when it is read",
+    JOURNAL,
+    "if (records.length === 0) this.#log.remove(segment);",
+    "this.#log.remove(segment);",
+  ),
+  mutant(
+    "an unreadable segment is removed",
+    JOURNAL,
+    "readError };\n        continue;",
+    "readError };\n        this.#log.remove(segment);\n        continue;",
+  ),
+  mutant(
+    "a query does not wait for pending rows",
+    PENDING,
+    "if (named.length > 0) await Promise.all(named.map((table) => table.flush(orgId)));",
+    "",
+  ),
+  mutant(
+    "an entry is settled before its commit",
+    COMMIT,
+    "      await commit.add(orgId, rows, true);",
+    "      pending.journaled.settle();\n      await commit.add(orgId, rows, true);",
+  ),
+  mutant("rows are forgotten when the engine is unavailable", COMMIT, "for (const entry of pending) this.#replay.push(entry);", ""),
+  mutant(
+    "replayed rows are not looked up in the table",
+    COMMIT,
+    "const missing = readable.filter(({ entry }) => !stored.has(entry));",
+    "const missing = readable;",
+  ),
+  mutant("an entry that the table has is not settled", COMMIT, "      this.#settle(pendingEntry);\n", ""),
+  mutant(
+    "refused rows are not kept",
+    COMMIT,
+    "const file = await journal.keepDeadLetter(pending.entry);",
+    'const file = "none" as string | undefined;',
+  ),
+  mutant(
+    "rows become dead letters when the engine is unavailable",
+    COMMIT,
+    'if (!(error instanceof ApiError) || error.code !== "unstorable") return',
+    "if (!(error instanceof ApiError)) return",
+  ),
+  mutant("a failed replay forgets its batch", COMMIT, "        this.#replay = batch.concat(this.#replay);\n", ""),
+  mutant(
+    "journaled bodies are not recognised after a restart",
+    ONCE,
+    "if (bodyHash !== undefined) this.#stored.add(senderOf(orgId, hostId, day), BigInt(bodyHash));",
+    "void [orgId, hostId, bodyHash, day];",
+  ),
+  mutant(
+    "stored bodies are not recognised after a restart",
+    ONCE,
+    "writer.#stored.add(senderOf(row.org_id, row.host_id, row.day), BigInt(row.body_hash));",
+    "void row;",
+  ),
+  mutant("stored bodies are not recognised", ONCE, "if (this.#stored.has(sender, hash)) return;", ""),
+  mutant("a body is written while it is being written", ONCE, "await earlier.catch(() => {});", "break;"),
+  mutant("a failed insert is not looked up", ONCE, "        this.#uncertain.add(sender, hash);\n", ""),
+  mutant("the days of a body share a hash", ONCE, "return `${orgId}:${hostId}:${day}`;", "return `${orgId}:${hostId}`;"),
+  mutant(
+    "a day that failed is acknowledged",
+    ONCE,
+    'for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;',
+    "void outcomes;",
+  ),
+  mutant(
+    "the claim of another replica is ignored",
+    ONCE,
+    '(await this.#claims.claim(claimKey)) === "ours"',
+    "(await this.#claims.claim(claimKey)) !== undefined",
+  ),
+  mutant(
+    "a claim is taken over without a look at the table",
+    ONCE,
+    "if (await this.#isStored(batch, day)) return true;\n    await this.#claims",
+    "await this.#claims",
+  ),
+  mutant("a claim counts as stored", ONCE, "    await this.#claims.takeOver(claimKey);\n    return false;", "    return true;"),
+  mutant(
+    "the window follows the wall clock",
+    ONCE,
+    "return ranMs < WINDOW_S * 1000 ? Math.min(sinceS, this.#newestMinutesS) : sinceS;",
+    "return Math.floor(Date.now() / 1000) - WINDOW_S;",
+  ),
+  mutant("a body that is in the journal twice is stored twice", STORED, "if (bodyHash !== undefined) known.add(key);", ""),
+  mutant("the lookup begins at the time of the rows", STORED, "Math.min(nowS, ...[", "Math.min(...["),
+  mutant(
+    "a flush does not wait for a running insert",
+    QUEUE,
+    "const selected = [...this.#inserting.filter(isSelected), ...queued];",
+    "const selected = queued;",
+  ),
+  mutant(
+    "a failed insert is acknowledged",
+    QUEUE,
+    "for (const { reject } of batch) reject(error);",
+    "for (const { resolve } of batch) resolve();",
+  ),
+  mutant("half of a refused batch is forgotten", QUEUE, "        await this.#commit(batch.slice(half));\n", ""),
+  mutant(
+    "metrics are not replayed after the engine has crashed",
+    METRICS,
+    "for (const segment of this.#log.segments) this.#pendingReplay.add(segment);",
+    "",
+  ),
+  mutant("metrics are removed too early", METRICS, "const KEEP_MS = 15_000;", "const KEEP_MS = 1000;"),
+  mutant("metrics that wait for their replay are removed", METRICS, "if (!this.#pendingReplay.has(segment) && nowMs", "if (nowMs"),
+  mutant(
+    "a crash during a replay is not noticed",
+    METRICS,
+    "if (this.#crashes !== crashes) throw new Error",
+    "if (this.#crashes < crashes) throw new Error",
+  ),
+  mutant(
+    "a write in a later segment than the crash is not replayed",
+    METRICS,
+    "if (this.#crashes !== crashes) this.#pendingReplay.add(segment);",
+    "",
+  ),
+  mutant(
+    "a new folder is not synced",
+    FILES,
+    "    mkdirSync(folder, { mode });\n    syncFolder(parent);",
+    "    mkdirSync(folder, { mode });",
+  ),
+  mutant("a replaced file is not synced", FILES, '{ mode, flag: "wx", flush: true }', '{ mode, flag: "wx" }'),
+];

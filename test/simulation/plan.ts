@@ -1,0 +1,97 @@
+// What happens in a history, drawn from its seed: bodies that senders send, faults, kills and queries. A plan is data, so that a history that
+// fails can be shrunk by leaving steps out.
+import { Random } from "./random.ts";
+import type { InsertFault } from "./simulated-clickhouse.ts";
+
+export type Step = { readonly atMs: number } & (
+  | {
+      readonly kind: "body";
+      readonly org: number;
+      readonly host: number;
+      /** Bodies without a time of their own are stored each time they arrive. */
+      readonly isHashed: boolean;
+      readonly isRefused: boolean;
+      /** Rows of each day. */
+      readonly days: readonly (readonly [day: number, rows: number])[];
+      /** The sender sends it again after it was acknowledged, as an agent does that was killed. */
+      readonly repeatsAfterMs: number | undefined;
+    }
+  | {
+      readonly kind: "kill" | "power cut" | "stop";
+      readonly downMs: number;
+      /** How far the clock is set while no process runs. */
+      readonly clockMs: number;
+    }
+  | { readonly kind: "engine"; readonly fault: InsertFault; readonly forMs: number }
+  | { readonly kind: "failing queries" | "read-only" | "slow disk"; readonly forMs: number }
+  | { readonly kind: "disk full"; readonly freeBytes: number; readonly forMs: number }
+  | { readonly kind: "failed write" | "failed fsync" | "failed read"; readonly times: number }
+  | { readonly kind: "clock"; readonly byMs: number }
+  | { readonly kind: "rot" | "query" }
+  | { readonly kind: "network"; readonly loses: "requests" | "responses"; readonly forMs: number }
+);
+
+const HOUR_MS = 3_600_000;
+const FIRST_DAY = 20_785;
+/** Shorter than the time for which a body is recognised, together with the time that everything needs to recover. */
+const LONGEST_MS = 200_000;
+
+export function drawPlan(seed: number): Step[] {
+  const random = new Random(seed ^ 0x5eed);
+  const lengthMs = random.whole(2000, LONGEST_MS);
+  const at = (): number => random.whole(0, lengthMs);
+  const bodies = Array.from({ length: random.whole(1, 25) }, () => drawBody(random, random.chance(0.5) ? random.whole(0, 3000) : at()));
+  const faults = Array.from({ length: random.whole(0, 7) }, () => drawFault(random, at()));
+  const queries = Array.from({ length: random.whole(0, 4) }, (): Step => ({ kind: "query", atMs: at() }));
+  return [...bodies, ...faults, ...queries].toSorted((a, b) => a.atMs - b.atMs);
+}
+
+function drawBody(random: Random, atMs: number): Step {
+  const day = (): readonly [number, number] => [FIRST_DAY + random.whole(0, 3), random.whole(1, 3)];
+  const days = new Map([day(), ...(random.chance(0.3) ? [day()] : [])]);
+  return {
+    kind: "body",
+    atMs,
+    org: random.whole(0, 1),
+    host: random.whole(0, 1),
+    isHashed: random.chance(0.8),
+    isRefused: random.chance(0.05),
+    days: [...days],
+    repeatsAfterMs: random.chance(0.3) ? random.whole(0, 60_000) : undefined,
+  };
+}
+
+function drawFault(random: Random, atMs: number): Step {
+  const forMs = random.whole(100, 40_000);
+  switch (random.whole(0, 13)) {
+    case 0:
+    case 1:
+      return { kind: "kill", atMs, ...drawDown(random) };
+    case 2:
+    case 3:
+      return { kind: "power cut", atMs, ...drawDown(random) };
+    case 4:
+      return { kind: "stop", atMs, ...drawDown(random) };
+    case 5:
+    case 6:
+      return { kind: "engine", atMs, forMs, fault: random.pick(["unavailable", "stores and fails", "stores some days and fails", "slow"]) };
+    case 7:
+      return { kind: random.pick(["failing queries", "read-only", "slow disk"]), atMs, forMs };
+    case 8:
+      return { kind: "disk full", atMs, forMs, freeBytes: random.whole(0, 600) };
+    case 9:
+      return { kind: random.pick(["failed write", "failed fsync", "failed read"]), atMs, times: random.whole(1, 3) };
+    case 10:
+      // Forward only while no process runs: a body that came before such a step is not recognised after the next restart.
+      return { kind: "clock", atMs, byMs: random.pick([-HOUR_MS, -5 * HOUR_MS, -61_000]) };
+    case 11:
+      return { kind: "rot", atMs };
+    default:
+      return { kind: "network", atMs, forMs, loses: random.pick(["requests", "responses"]) };
+  }
+}
+
+function drawDown(random: Random): { downMs: number; clockMs: number } {
+  const clockMs = random.chance(0.2) ? random.pick([-HOUR_MS, HOUR_MS, -5 * HOUR_MS, 5 * HOUR_MS]) : 0;
+  return { downMs: random.whole(1, 5000), clockMs };
+}

@@ -1,0 +1,162 @@
+// `npm run simulate`: runs histories of the write path on simulated machines. `--help` has the options.
+import { fork } from "node:child_process";
+import { availableParallelism } from "node:os";
+import { parseArgs } from "node:util";
+import { replaceModules } from "./hooks.ts";
+import { MUTANTS } from "./mutants.ts";
+
+const USAGE = `usage: npm run simulate -- [OPTIONS]
+
+Runs the write path of logs, spans and metrics on simulated disks, engines and clocks. Each seed is one history of bodies, kills, power
+cuts and failures; nothing that was acknowledged may be missing or stored twice.
+
+  --seed N         the first seed, or, without --histories, the only one: prints its history (default 1)
+  --histories N    how many seeds
+  --minutes N      runs until this time is over instead
+  --processes N    default: the number of cores
+  --mutants        for each fault in mutants.ts, the first seed that finds it, up to --histories (default 20,000)
+  --mutant NAME    only this one
+  --help`;
+
+/** Histories of one message. */
+const CHUNK = 200;
+const MAX_PROBLEMS = 5;
+const MUTANT_HISTORIES = 20_000;
+
+interface Job {
+  readonly firstSeed: number;
+  readonly histories: number;
+}
+
+interface Report {
+  readonly histories: number;
+  readonly events: number;
+  readonly hits: Record<string, number>;
+  readonly problems: readonly { readonly seed: number; readonly problem: string }[];
+}
+
+const { values } = parseArgs({
+  options: {
+    seed: { type: "string", default: "1" },
+    histories: { type: "string" },
+    minutes: { type: "string" },
+    processes: { type: "string", default: String(availableParallelism()) },
+    mutants: { type: "boolean", default: false },
+    mutant: { type: "string" },
+    help: { type: "boolean", default: false },
+  },
+});
+
+if (process.send) await runJobs(values.mutant);
+else if (values.help) console.log(USAGE);
+else if (values.mutants) await findMutants(Number(values.histories ?? MUTANT_HISTORIES));
+else if (values.histories === undefined && values.minutes === undefined) await printHistory(Number(values.seed));
+else await simulate();
+
+/** In a child process: runs the histories that the parent asks for. */
+async function runJobs(mutantName: string | undefined): Promise<void> {
+  replaceModules(MUTANTS.find(({ name }) => name === mutantName));
+  const { runSeed } = await import("./history.ts");
+  let unhandled: string | undefined;
+  process.on("unhandledRejection", (error) => (unhandled = error instanceof Error ? error.message : "a rejection"));
+  process.on("message", async ({ firstSeed, histories }: Job) => {
+    const hits: Record<string, number> = {};
+    const problems: { seed: number; problem: string }[] = [];
+    let events = 0;
+    let done = 0;
+    for (let seed = firstSeed; seed < firstSeed + histories; seed += 1) {
+      const outcome = await runSeed(seed).catch((error: unknown) => ({ problem: String(error), hits: {}, events: 0 }));
+      const problem = outcome.problem ?? (unhandled === undefined ? undefined : `unhandled: ${unhandled}`);
+      unhandled = undefined;
+      events += outcome.events;
+      done += 1;
+      for (const [name, count] of Object.entries(outcome.hits)) hits[name] = (hits[name] ?? 0) + count;
+      if (problem !== undefined) problems.push({ seed, problem });
+      if (problem !== undefined && mutantName !== undefined) break;
+    }
+    process.send?.({ histories: done, events, hits, problems } satisfies Report);
+  });
+}
+
+async function simulate(): Promise<void> {
+  const startedMs = Date.now();
+  const endMs = values.minutes === undefined ? Number.POSITIVE_INFINITY : startedMs + Number(values.minutes) * 60_000;
+  const limit = values.histories === undefined ? Number.POSITIVE_INFINITY : Number(values.histories);
+  const totals = { histories: 0, events: 0, hits: {} as Record<string, number> };
+  const problems: Report["problems"][number][] = [];
+  let taken = 0;
+  const worker = async (): Promise<void> => {
+    using child = startChild();
+    while (taken < limit && Date.now() < endMs && problems.length < MAX_PROBLEMS) {
+      const histories = Math.min(CHUNK, limit - taken);
+      const firstSeed = Number(values.seed) + taken;
+      taken += histories;
+      const report = await child.ask({ firstSeed, histories });
+      totals.histories += report.histories;
+      totals.events += report.events;
+      for (const [name, count] of Object.entries(report.hits)) totals.hits[name] = (totals.hits[name] ?? 0) + count;
+      problems.push(...report.problems);
+    }
+  };
+  await Promise.all(Array.from({ length: Number(values.processes) }, worker));
+  const seconds = (Date.now() - startedMs) / 1000;
+  console.log("faults, and how often they happened or were met by a call:");
+  for (const [name, count] of Object.entries(totals.hits).toSorted(([, a], [, b]) => b - a)) console.log(`  ${name.padEnd(28)} ${count}`);
+  const speed = Math.round((totals.histories / seconds) * 600);
+  console.log(`${totals.histories} histories, ${totals.events} events, ${seconds.toFixed(0)} s (${speed} histories in 10 minutes)`);
+  for (const { seed, problem } of problems) console.log(`failed: seed ${seed}: ${problem}; npm run simulate -- --seed ${seed} prints it`);
+  console.log(problems.length === 0 ? "no problem found" : `${problems.length} problems found`);
+  process.exitCode = problems.length === 0 ? 0 : 1;
+}
+
+async function printHistory(seed: number): Promise<void> {
+  replaceModules();
+  const { shrink } = await import("./history.ts");
+  const { problem, trace } = await shrink(seed);
+  console.log(trace.join("\n"));
+  console.log(
+    problem === undefined ? `seed ${seed}: no problem` : `seed ${seed}: ${problem} (the steps that are not needed for it are left out)`,
+  );
+  process.exitCode = problem === undefined ? 0 : 1;
+}
+
+async function findMutants(limit: number): Promise<void> {
+  const mutants = MUTANTS.filter(({ name }) => values.mutant === undefined || name === values.mutant);
+  const left = mutants.values();
+  let missed = 0;
+  const worker = async (): Promise<void> => {
+    for (const { name } of left) {
+      using child = startChild("--mutant", name);
+      let found: Report["problems"][number] | undefined;
+      for (let done = 0; done < limit && !found; done += CHUNK) {
+        const report = await child.ask({ firstSeed: 1 + done, histories: Math.min(CHUNK, limit - done) });
+        [found] = report.problems;
+      }
+      if (!found) missed += 1;
+      console.log(found ? `found: ${name}: seed ${found.seed}, ${found.problem.slice(0, 120)}` : `MISSED: ${name}`);
+    }
+  };
+  await Promise.all(Array.from({ length: Number(values.processes) }, worker));
+  console.log(`${mutants.length - missed} of ${mutants.length} mutants found`);
+  process.exitCode = missed === 0 ? 0 : 1;
+}
+
+interface Child extends Disposable {
+  ask(job: Job): Promise<Report>;
+}
+
+function startChild(...args: string[]): Child {
+  const child = fork(import.meta.filename, args, { stdio: "inherit", execArgv: ["--no-warnings"] });
+  const { promise: ended, reject } = Promise.withResolvers<never>();
+  child.once("exit", (code) => reject(new Error(`a process of the simulation ended with ${code}`)));
+  ended.catch(() => undefined);
+  return {
+    async ask(job) {
+      const { promise, resolve } = Promise.withResolvers<Report>();
+      child.once("message", (report) => resolve(report as Report));
+      child.send(job);
+      return await Promise.race([promise, ended]);
+    },
+    [Symbol.dispose]: () => child.disconnect(),
+  };
+}
