@@ -87,6 +87,9 @@ export class Disk {
     this.#open.clear();
     for (const renaming of this.#renamings.slice(0, random.whole(0, this.#renamings.length))) renaming.apply(this.#syncedNames);
     this.#renamings = [];
+    // What is in a folder whose own name was lost is lost.
+    for (const path of [...this.#syncedNames.keys()].toSorted())
+      if (path !== "/" && !this.#syncedNames.has(dirname(path))) this.#syncedNames.delete(path);
     this.#names = new Map(this.#syncedNames);
     for (const node of new Set(this.#names.values())) {
       let kept = node.synced;
@@ -160,13 +163,13 @@ export class Disk {
     if (this.faults.failing.sync > 0) {
       this.faults.failing.sync -= 1;
       this.#hit("failed fsync");
-      // The kernel reports a lost page once: the cache keeps it, the disk never gets it.
-      node.writes = [];
+      // The kernel reports a lost page once: the cache keeps it, the disk never gets it. Or it was written before the failure.
+      if (this.#machine.random.chance(0.5)) node.writes = [];
       throw new SystemError("EIO", "fsync", path);
     }
     if (node.isFolder) {
-      const last = this.#renamings.findLastIndex(({ folder }) => folder === path);
-      for (const renaming of this.#renamings.splice(0, last + 1)) renaming.apply(this.#syncedNames);
+      for (const renaming of this.#renamings) if (renaming.folder === path) renaming.apply(this.#syncedNames);
+      this.#renamings = this.#renamings.filter(({ folder }) => folder !== path);
       return;
     }
     for (const write of node.writes.splice(0)) node.synced = withBytes(node.synced, write);

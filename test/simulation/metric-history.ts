@@ -6,7 +6,7 @@ import { Replay } from "../../backend/engines/victoria-metrics/replay.ts";
 import { VictoriaMetricsStore } from "../../backend/storage/metrics/metric-store.ts";
 import { Disk } from "./disk.ts";
 import { install, Machine } from "./machine.ts";
-import type { MetricStep } from "./metric-plan.ts";
+import { ENGINE_STARTS_MS, type MetricStep } from "./metric-plan.ts";
 import type { Outcome } from "./row-history.ts";
 import { MetricEngine, useMetricEngine } from "./simulated-upstream.ts";
 
@@ -142,7 +142,7 @@ export class MetricHistory {
     this.#machine.outside(this.#machine.random.latencyMs(2), () => {
       if (this.#machine.isAlive(process)) this.#machine.enter(process, () => journal.engineCrashed());
     });
-    this.#machine.outside(downMs + 1000, () => {
+    this.#machine.outside(downMs + ENGINE_STARTS_MS, () => {
       if (!this.#machine.isAlive(process)) return;
       this.#isDown = false;
       this.#engine.isUp = true;

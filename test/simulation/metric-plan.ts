@@ -1,6 +1,9 @@
 // What happens in a history of the write path of metrics, drawn from its seed (plan.ts).
 import { Random } from "./random.ts";
 
+/** How long a crashed engine takes to start. */
+export const ENGINE_STARTS_MS = 1000;
+
 export type MetricStep = { readonly atMs: number } & (
   | { readonly kind: "write" | "failed write" | "failed fsync" | "failed read" | "rot" }
   | { readonly kind: "kill" | "power cut" | "engine crash"; readonly downMs: number }
@@ -13,9 +16,18 @@ export function drawMetricPlan(seed: number): MetricStep[] {
   const random = new Random(seed ^ 0x3e7);
   const lengthMs = random.whole(2000, 120_000);
   const at = (): number => random.whole(0, lengthMs);
-  const writes = Array.from({ length: random.whole(1, 40) }, (): MetricStep => ({ kind: "write", atMs: at() }));
-  const faults = Array.from({ length: random.whole(0, 7) }, () => drawFault(random, at()));
+  const faults = Array.from({ length: random.whole(0, 7) }, () => drawFaults(random, at())).flat();
+  // Often close to a fault.
+  const writeAt = (): number => (faults.length > 0 && random.chance(0.4) ? random.pick(faults).atMs + random.whole(-8, 12) : at());
+  const writes = Array.from({ length: random.whole(1, 40) }, (): MetricStep => ({ kind: "write", atMs: Math.max(0, writeAt()) }));
   return [...writes, ...faults].toSorted((a, b) => a.atMs - b.atMs);
+}
+
+/** An engine that has crashed often crashes again, during its replay. */
+function drawFaults(random: Random, atMs: number): MetricStep[] {
+  const fault = drawFault(random, atMs);
+  if (fault.kind !== "engine crash" || random.chance(0.5)) return [fault];
+  return [fault, { ...fault, atMs: atMs + fault.downMs + ENGINE_STARTS_MS + random.whole(0, 12) }];
 }
 
 function drawFault(random: Random, atMs: number): MetricStep {

@@ -18,7 +18,6 @@ export const MUTANTS: readonly Mutant[] = [
   mutant("a segment is not synced", LOG, "this.#calls.sync(fd), segment.isNamed", "segment.isNamed"),
   mutant("an append does not wait for its fsync", LOG, "await Promise.all([this.#calls.sync(fd)", "void Promise.all([this.#calls.sync(fd)"),
   mutant("the name of a segment is not synced", LOG, "segment.isNamed || folderSynced(this.folder)", "undefined"),
-  mutant("a failed segment is appended to", LOG, "      this.rotate();\n      if (segment) this.#removeReleased(segment);", ""),
   mutant("a short write counts as whole", LOG, "if (bytesWritten !== bytes) throw", "if (bytesWritten === 0) throw"),
   mutant("a record is released twice", LOG, "state.unreleased -= 1;", "state.unreleased -= 2;"),
   mutant("a batch counts as one record", LOG, "segment.unreleased += batch.length;", "segment.unreleased += 1;"),

@@ -216,7 +216,8 @@ export class RowHistory {
       this.#engine.fault === "none" &&
       !this.#engine.areQueriesFailing &&
       server?.clickhouse.pending?.failingSeconds === undefined;
-    if (!server || !isSound() || this.#rotted > 0) return;
+    // An unreadable segment is read at the next start.
+    if (!server || !isSound() || this.#rotted > 0 || this.#disk.hits["failed read"] !== undefined) return;
     const acknowledged = this.#bodies.filter((body) => body.orgId === orgId && body.isAcknowledged && !body.step.isRefused);
     const statement = sql`SELECT id FROM ${TABLE} WHERE org_id = ${orgId}`;
     void this.#machine.enter(process, async () => {
@@ -239,23 +240,36 @@ export class RowHistory {
       this.#machine.runUntil(() => this.#problem !== undefined || isOver(), this.#machine.nowMs + RECOVERY_MS);
     const isDelivered = (): boolean => areUp() && this.#bodies.every(({ isDone }) => isDone);
     if (!(await inTime(isDelivered))) return this.#fail("the bodies are not delivered after the faults have ended");
+    // The last duplicates.
+    await this.#machine.runUntil(() => false, this.#machine.nowMs + RETRY_MS);
+    await this.#settle(inTime);
+    if (this.#disk.hits["failed read"] === undefined) this.#audit();
+    if (this.#problem !== undefined) return;
     // A file that could not be read at one start is read at the next.
     const before = this.#replicas.map(({ process }) => process);
     for (const replica of this.#replicas) this.#machine.outside(0, () => replica.stop({ downMs: 1, clockMs: 0 }));
     const haveRestarted = (): boolean => areUp() && this.#replicas.every(({ process }, index) => process !== before[index]);
     if (!(await inTime(haveRestarted))) return this.#fail("the process does not restart");
+    await this.#settle(inTime);
+    await this.#machine.runUntil(() => false, this.#machine.nowMs + 20_000);
+    if (this.#problem !== undefined) return;
+    this.#audit();
+    const left = this.#disk.files((path) => path.endsWith(".journal"));
+    if (left.length > 0) this.#fail(`the journal keeps ${left.map(({ path }) => path).join(", ")}`);
+  }
+
+  /** Commits what the journals contain. */
+  async #settle(inTime: (isOver: () => boolean) => Promise<boolean>): Promise<void> {
     let settled = 0;
     for (const { process, server } of this.#replicas)
       this.#machine.outside(0, () => {
         void this.#machine.enter(process, async () => {
-          await server?.clickhouse.settle();
+          // While the engine has not accepted everything, it fails.
+          while (await server?.clickhouse.settle().catch(() => true)) await this.#machine.delay(RETRY_MS);
           settled += 1;
         });
       });
-    if (!(await inTime(() => settled === this.#replicas.length)))
-      return this.#fail("the journal is not committed after the faults have ended");
-    await this.#machine.runUntil(() => false, this.#machine.nowMs + 20_000);
-    if (this.#problem === undefined) this.#audit();
+    if (!(await inTime(() => settled === this.#replicas.length))) this.#fail("the journal is not committed after the faults have ended");
   }
 
   #audit(): void {
@@ -276,8 +290,6 @@ export class RowHistory {
       }
       if (missing > this.#rotted) return this.#fail(`body ${body.number} is acknowledged but missing: ${rows.length} rows of ${wanted}`);
     }
-    const left = this.#disk.files((path) => path.endsWith(".journal"));
-    if (left.length > 0) this.#fail(`the journal keeps ${left.map(({ path }) => path).join(", ")}`);
   }
 
   #auditRefused(body: Body): void {

@@ -96,9 +96,10 @@ function readMarker(folder: string): Uint8Array | undefined {
   try {
     const marker = readFileSync(join(folder, MARKER_FILE));
     return marker.length === MARKER_BYTES ? marker : undefined;
-  } catch {
-    // The log creates a marker. Without the old one, only records that follow a damaged one are lost.
-    return undefined;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    // It must not be replaced. With another one, only records that follow a damaged one are lost.
+    return randomBytes(MARKER_BYTES);
   }
 }
 
