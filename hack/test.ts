@@ -20,7 +20,7 @@ import packageFile from "../package.json" with { type: "json" };
 import { fetchTools, RUN_TOOLS, TEST_TOOLS } from "./fetch-tools.ts";
 import { reaches } from "./imports.ts";
 import { pathsAmong, PROJECTS, testFiles } from "./test-files.ts";
-import { NOTHING, type Outcome, runProgram, runTests } from "./testing/outcome.ts";
+import { Interrupted, NOTHING, type Outcome, runProgram, runTests } from "./testing/outcome.ts";
 import { Results } from "./testing/results.ts";
 import { progressOn, ToolError } from "./tools/progress.ts";
 
@@ -82,7 +82,14 @@ async function runStage(stage: string, args: readonly string[]): Promise<Outcome
 }
 
 async function fetchAll(tools: readonly string[]): Promise<void> {
-  await fetchTools(tools, { progress: progressOn(process.stdout) });
+  // A build of a program ends with this process, but not if a signal kills this process.
+  const exit = (signal: NodeJS.Signals): never => process.exit(new Interrupted(signal).exitCode);
+  process.on("SIGTERM", exit).on("SIGINT", exit);
+  try {
+    await fetchTools(tools, { progress: progressOn(process.stdout) });
+  } finally {
+    process.off("SIGTERM", exit).off("SIGINT", exit);
+  }
 }
 
 /** Starts a kind cluster and sets KUBECONFIG to it, unless KUBECONFIG is set. Throws CannotTest. */
@@ -107,8 +114,8 @@ class CannotTest extends Error {}
 try {
   await main(process.argv.slice(2));
 } catch (error) {
-  if (!(error instanceof ToolError || error instanceof CannotTest)) throw error;
+  if (!(error instanceof ToolError || error instanceof CannotTest || error instanceof Interrupted)) throw error;
   console.error(error.message);
-  console.log("0 passed, 1 failed");
-  process.exitCode = 1;
+  if (!(error instanceof Interrupted)) console.log("0 passed, 1 failed");
+  process.exitCode = error instanceof Interrupted ? error.exitCode : 1;
 }

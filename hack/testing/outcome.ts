@@ -3,8 +3,9 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { constants, tmpdir } from "node:os";
 import { join, relative } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Report, ReportedFile, ReportedTest } from "./reporter.ts";
 
 /** More failing files than this have a cause in common, and are not run again. */
@@ -81,7 +82,7 @@ function outcomeOf(root: string, files: readonly Runs[], errors: readonly string
 
 const BEST_FIRST = ["passed", "failed", "skipped"];
 
-/** The better outcome of each test, and whether it failed once and passed once. Tests can have the same name: they are told apart by order. */
+/** The better outcome of each test, and whether it failed once and passed once. Order distinguishes tests with the same name. */
 function testsOf(one: ReportedFile, other: ReportedFile | undefined): [ReportedTest, boolean][] {
   const outcomes = new Map<string, ReportedTest[]>();
   for (const { tests } of other ? [one, other] : [one]) {
@@ -119,13 +120,51 @@ async function runVitest(root: string, reporter: string, args: readonly string[]
   }
 }
 
-/** Runs a program of node_modules with the current Node, and returns its exit status. */
+/** SIGINT or SIGTERM ended a run. */
+export class Interrupted extends Error {
+  readonly exitCode: number;
+
+  constructor(signal: NodeJS.Signals) {
+    super(`interrupted by ${signal}`);
+    this.exitCode = 128 + constants.signals[signal];
+  }
+}
+
+/** Processes that ignore SIGTERM are killed after this time. */
+const GRACE_MS = 15_000;
+
+/**
+ * Runs a program of node_modules with the current Node, in its own process group, and returns its exit status. On SIGINT or SIGTERM, throws
+ * Interrupted once all processes of the group have ended, which includes those that tests have started.
+ */
 export async function runProgram(root: string, program: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<number> {
   const entry = join(root, "node_modules", program);
-  const child = spawn(process.execPath, [entry, ...args], { cwd: root, stdio: "inherit", env: { ...process.env, ...env } });
-  const forward = (signal: NodeJS.Signals): boolean => child.kill(signal);
-  process.on("SIGTERM", forward).on("SIGINT", forward);
-  const [code] = (await once(child, "exit")) as [number | null];
-  process.off("SIGTERM", forward).off("SIGINT", forward);
-  return code ?? 1;
+  let received: NodeJS.Signals | undefined;
+  const end = (signal: NodeJS.Signals): void => {
+    received = signal;
+    signalGroup(child.pid, signal);
+  };
+  // A signal during the start of the program must not kill this process, because the program would keep running.
+  process.on("SIGTERM", end).on("SIGINT", end);
+  const child = spawn(process.execPath, [entry, ...args], { cwd: root, stdio: "inherit", detached: true, env: { ...process.env, ...env } });
+  try {
+    const [code] = (await once(child, "exit")) as [number | null];
+    if (received === undefined) return code ?? 1;
+    for (let waitedMs = 0; signalGroup(child.pid, 0) && waitedMs < GRACE_MS; waitedMs += 100) await sleep(100);
+    signalGroup(child.pid, "SIGKILL");
+    throw new Interrupted(received);
+  } finally {
+    process.off("SIGTERM", end).off("SIGINT", end);
+  }
+}
+
+/** Returns whether the process group had a process. */
+function signalGroup(group: number | undefined, signal: NodeJS.Signals | 0): boolean {
+  if (group === undefined) return false;
+  try {
+    return process.kill(-group, signal);
+  } catch {
+    // The last process of the group has ended.
+    return false;
+  }
 }

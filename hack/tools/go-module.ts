@@ -14,7 +14,7 @@ const MODULES = dirname(fileURLToPath(import.meta.url));
 /** The path of Go's own installer, which is often missing on the PATH of services. */
 const GO_INSTALLED = "/usr/local/go/bin/go";
 const PROGRESS_EVERY_MS = 1000;
-const NO_GO = "Go is not installed (https://go.dev/doc/install, 1.24 or newer)";
+const NO_GO = "Go is not installed (https://go.dev/doc/install, 1.26.6 or newer)";
 
 export interface GoModule {
   /** The folder in hack/tools with go.mod and go.sum. */
