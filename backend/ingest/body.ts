@@ -34,6 +34,8 @@ export interface Incoming {
   readonly declaredBytes: number;
   /** Its Content-Encoding. */
   readonly encoding: string | undefined;
+  /** The error if more than `declaredBytes` arrive, which HTTP/1.1 never delivers. */
+  readonly tooMany?: ApiError;
 }
 
 /**
@@ -71,7 +73,7 @@ function readSmallCompressed(request: Readable, coding: Coding, reservation: Res
 }
 
 async function readStream(incoming: Incoming, decoder: Decoder | undefined, body: GrowingBuffer, pace: BodyPace): Promise<Buffer> {
-  const { request, declaredBytes } = incoming;
+  const { request, declaredBytes, tooMany } = incoming;
   const decoded = decoder ?? request;
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   let receivedBytes = 0;
@@ -79,6 +81,7 @@ async function readStream(incoming: Incoming, decoder: Decoder | undefined, body
     receivedBytes += chunk.length;
     body.reservation.movedBytes = receivedBytes;
     if (receivedBytes > MAX_BODY_BYTES) reject(tooLarge());
+    else if (tooMany && receivedBytes > declaredBytes) reject(tooMany);
   };
   const append = (chunk: Buffer): void => {
     try {
@@ -122,7 +125,7 @@ function asApiError<T>(decode: () => T): T {
   }
 }
 
-/** HTTP/1.1 never delivers another length; a gRPC call may end within its message, or have a second one. */
+/** A gRPC call may end within its message. */
 function wrongLength(received: number, declared: number): ApiError {
   return new ApiError("malformed_body", `the body has ${received} bytes, but ${declared} were announced`);
 }

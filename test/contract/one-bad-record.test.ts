@@ -279,6 +279,12 @@ const many = (count: number) => Object.fromEntries(Array.from({ length: count },
 const entry = (index: number): PushStream["values"][number] => [timeOf(index), `line ${index}`];
 test.each<[string, { stream?: unknown; entry?: unknown }, string]>([
   ["a stream of 65 labels", { stream: { stream: many(65), values: [entry(0)] } }, "streams[1]: has more than 64 labels"],
+  ["a label without a name", { stream: { stream: { "": "v" }, values: [entry(0)] } }, 'streams[1]: has a label named "", which'],
+  [
+    "a label name that Loki does not have",
+    { stream: { stream: { "a-b": "v" }, values: [entry(0)] } },
+    'streams[1]: has a label named "a-b"',
+  ],
   ["a label that is a number", { stream: { stream: { a: 5 }, values: [entry(0)] } }, "streams[1].stream: the value of"],
   ["an entry with 129 pairs of metadata", { entry: [timeOf(0), "x", many(129)] }, `streams[0].values[${BAD_AT}]: has more than 128`],
   ["a time that is no number", { entry: ["zzz", "x"] }, `streams[0].values[${BAD_AT}][0]: must be nanoseconds`],
@@ -299,6 +305,11 @@ test.each<[string, Buffer, string]>([
   [
     "labels that are none",
     bytesField(1, Buffer.concat([bytesField(1, Buffer.from("{a=b")), bytesField(2, Buffer.alloc(0))])),
+    "streams[1].labels: ",
+  ],
+  [
+    "a label without a name",
+    bytesField(1, Buffer.concat([bytesField(1, Buffer.from('{="b"}')), bytesField(2, Buffer.alloc(0))])),
     "streams[1].labels: ",
   ],
   [

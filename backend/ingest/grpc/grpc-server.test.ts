@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { type ClientHttp2Session, connect, constants, type ClientHttp2Stream } from "node:http2";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import { Client, compressionAlgorithms, credentials, Metadata, type ServiceError } from "@grpc/grpc-js";
 import { afterAll, beforeEach, expect, test } from "vitest";
@@ -167,36 +168,58 @@ test("authenticates before it waits for a message, and rejects a message above t
   const cut = open("good");
   cut.end(Buffer.from([0, 0]));
   expect(await statusOf(cut)).toBe("3");
-  const longer = open("good");
-  longer.write(Buffer.from([0, 0, 0, 0, 9, 1]));
-  longer.end(Buffer.from([1]));
-  expect(await statusOf(longer)).toBe("3");
-  const compressed = gzipSync("message");
-  const second = Buffer.concat([Buffer.from([1, 0, 0, 0, compressed.length]), compressed, Buffer.alloc(5)]);
-  for (const [bytes, coding] of [
-    [second, "gzip"],
-    [second.subarray(0, -6), "gzip"],
-    [Buffer.concat([Buffer.from([1, 0, 0, 0, 0]), compressed]), "gzip"],
-    [second.subarray(0, -5), "identity"],
-    [second.subarray(0, -5), undefined],
-  ] as const) {
-    const stream = open("good", coding);
-    stream.end(bytes);
-    expect(await statusOf(stream)).toBe("3");
-  }
   session.close();
   await once(session, "close");
 });
 
-test("discards what a client sends after its response, and closes the call", async () => {
+const [UNIMPLEMENTED, INTERNAL, INVALID_ARGUMENT] = ["12", "13", "3"];
+const framed = (flag: number, message: Uint8Array): Buffer => Buffer.concat([Buffer.from([flag, 0, 0, 0, message.length]), message]);
+const [first, second, gzipped] = [Buffer.from("a"), Buffer.from("b"), gzipSync("message")];
+const openCall = async (coding?: string): Promise<ClientHttp2Stream> => {
   const session = connect(`http://${address}`);
-  const stream = session.request({ ":method": "POST", ":path": LOGS, "content-type": "application/grpc", "x-api-key": "good" });
-  stream.resume().write(Buffer.from([0, 0, 0, 0, 1, 0x0a]));
-  const [trailers] = (await once(stream, "trailers")) as [Record<string, string>];
-  expect(trailers["grpc-status"]).toBe("0");
+  await once(session, "connect");
+  const headers = { ":method": "POST", ":path": LOGS, "content-type": "application/grpc", te: "trailers", "x-api-key": "good" };
+  const stream = session.request({ ...headers, ...(coding !== undefined && { "grpc-encoding": coding }) });
+  stream.once("close", () => session.close());
+  return stream;
+};
+
+test.each<[string, string, Buffer[], string?]>([
+  ["no message", UNIMPLEMENTED, []],
+  ["a message that is cut off", INVALID_ARGUMENT, [framed(0, first).subarray(0, -1)]],
+  ["a second message", UNIMPLEMENTED, [Buffer.concat([framed(0, first), framed(0, second)])]],
+  ["a second message in another frame", UNIMPLEMENTED, [framed(0, first), framed(0, second)]],
+  ["a second message after a compressed one", UNIMPLEMENTED, [framed(1, gzipped), framed(1, gzipped)], "gzip"],
+  ["an empty message, then another one", UNIMPLEMENTED, [framed(0, Buffer.alloc(0)), framed(0, second)]],
+  ["a byte after the message", UNIMPLEMENTED, [framed(0, first), Buffer.from([0])]],
+  ["bytes after a compressed message without a length", UNIMPLEMENTED, [framed(1, Buffer.alloc(0)), gzipped], "gzip"],
+  ["a compressed message that is cut off", INVALID_ARGUMENT, [framed(1, gzipped.subarray(0, -1))], "gzip"],
+  ["a message that is not compressed as it says", INVALID_ARGUMENT, [framed(1, Buffer.from("plain"))], "gzip"],
+  ["a compressed message whose coding is identity", INTERNAL, [framed(1, gzipped)], "identity"],
+  ["a compressed message without a coding", INTERNAL, [framed(1, gzipped)]],
+  ["an unknown coding", UNIMPLEMENTED, [framed(1, gzipped)], "br"],
+  ["an unknown flag", INTERNAL, [framed(2, first)]],
+])("rejects a call with %s with status %s, and stores nothing", async (_name, status, parts, coding) => {
+  const stream = await openCall(coding);
+  const response = once(stream, "response");
+  for (const part of parts.slice(0, -1)) {
+    stream.write(part);
+    // The server handles what arrived before a ping before it can get the next part.
+    await promisify((done: (error: Error | null) => void) => stream.session?.ping(done))();
+  }
+  stream.end(parts.at(-1));
+  const [{ "grpc-status": actual }] = (await response) as [Record<string, string>];
+  stream.resume();
+  expect([actual, received]).toEqual([status, []]);
+});
+
+test("rejects a client that goes on after its message, and closes the call", async () => {
+  const stream = await openCall();
+  stream.resume().write(Buffer.concat([framed(0, first), Buffer.alloc(64 * 1024)]));
+  const [headers] = (await once(stream, "response")) as [Record<string, string>];
+  expect([headers["grpc-status"], received]).toEqual([UNIMPLEMENTED, []]);
   if (!stream.closed) await once(stream, "close");
   expect(stream.rstCode).toBe(constants.NGHTTP2_NO_ERROR);
-  session.close();
 }, 5000);
 
 test("disconnects a client that sends no call", async () => {

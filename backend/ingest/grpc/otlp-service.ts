@@ -1,7 +1,7 @@
 // Serves OTLP over gRPC: the three services of opentelemetry-proto, with the same handler as OTLP over HTTP. Invariants: after a call that
 // returns OK, everything is stored except what its partial success counts; the limits of memory, quota and speed are those of every other
 // ingest path.
-import type { Readable } from "node:stream";
+import type { ServerHttp2Stream } from "node:http2";
 import type { IngestSignal as TokenSignal, IngestTokens } from "../../auth/ingest-tokens/ingest-tokens.ts";
 import { ApiError } from "../../errors.ts";
 import type { OwnMetrics, Signal } from "../../operations/own-metrics.ts";
@@ -9,7 +9,7 @@ import type { IngestHandler, IngestRequest, IngestSignal } from "../ingest-handl
 import { MAX_GRPC_MESSAGE_BYTES } from "../ingest-limits.ts";
 import { successBody } from "../otlp/answers.ts";
 import type { Method } from "./grpc-server.ts";
-import { readHead } from "./grpc-messages.ts";
+import { notCompressed, readEnd, readHead, secondMessage } from "./grpc-messages.ts";
 
 export interface OtlpServiceOptions {
   readonly handler: IngestHandler;
@@ -32,12 +32,13 @@ function exportMethod(signal: TokenSignal, { handler, ingestTokens, ownMetrics, 
       const sender = await ingestTokens.authenticate({ headers, address, isEncrypted }, signal);
       authenticated(sender.orgId);
       const head = await readHead(stream);
-      if (head && head.byteLength > MAX_GRPC_MESSAGE_BYTES)
+      if (head.byteLength > MAX_GRPC_MESSAGE_BYTES)
         throw new ApiError("body_too_large", `a message has at most ${MAX_GRPC_MESSAGE_BYTES / 1024 / 1024} MiB: send smaller batches`);
-      const encoding = head?.isCompressed ? String(headers["grpc-encoding"] ?? "identity") : undefined;
-      if (encoding === "identity") throw new ApiError("malformed_body", "the message is compressed, but grpc-encoding does not say how");
-      const declaredBytes = head?.byteLength ?? 0;
-      const read = wholeMessage(handler.readStream({ request: stream, declaredBytes, encoding }), declaredBytes, stream);
+      const encoding = head.isCompressed ? String(headers["grpc-encoding"] ?? "identity") : undefined;
+      if (encoding === "identity") throw notCompressed();
+      const declaredBytes = head.byteLength;
+      const incoming = { request: stream, declaredBytes, encoding, tooMany: secondMessage() };
+      const read = wholeMessage(handler.readStream(incoming), declaredBytes, stream);
       const result = await handler.handle({ sender, signal, ingest: signals[signal], encoding: "protobuf", isTolerant: true, read });
       return successBody(signal, result, "protobuf") as Buffer;
     } catch (error) {
@@ -47,13 +48,11 @@ function exportMethod(signal: TokenSignal, { handler, ingestTokens, ownMetrics, 
   };
 }
 
-/** Rejects bytes after an empty message; `readStream` compares any other length. */
-function wholeMessage(read: IngestRequest["read"], declaredBytes: number, stream: Readable): IngestRequest["read"] {
+/** Rejects what follows the message. */
+function wholeMessage(read: IngestRequest["read"], declaredBytes: number, stream: ServerHttp2Stream): IngestRequest["read"] {
   return async (reservation) => {
-    const message = await read(reservation);
-    // Discards what the client sends after the message, which no budget counts.
-    stream.resume();
-    if (declaredBytes > 0 || message.length === 0) return message;
-    throw new ApiError("malformed_body", `the call has ${message.length} bytes after its message, which is empty`);
+    const message = declaredBytes === 0 ? Buffer.alloc(0) : await read(reservation);
+    await readEnd(stream);
+    return message;
   };
 }

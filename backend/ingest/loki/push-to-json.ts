@@ -207,9 +207,10 @@ class LogsWriter {
   stream(labels: Pairs): void {
     if (labels.length === 0) throw new FieldError("", "has no labels");
     if (labels.length > MAX_LABELS_OF_STREAM) throw tooManyLabels();
-    const repeated = labels.find(([name], index) => name === "" || labels.findIndex(([other]) => other === name) < index);
-    if (repeated)
-      throw new FieldError("", repeated[0] === "" ? "has a label without a name" : `has the label ${quotedName(repeated[0])} twice`);
+    for (const [index, [name]] of labels.entries()) {
+      if (!LABEL_NAME.test(name)) throw new FieldError("", `has a label named ${quotedName(name)}, which is not a valid name`);
+      if (labels.findIndex(([other]) => other === name) < index) throw new FieldError("", `has the label ${quotedName(name)} twice`);
+    }
     if (this.#streams === MAX_STREAMS) throw new ApiError("batch_too_large", `the body has more than ${MAX_STREAMS} streams: send fewer`);
     const service = SERVICE_LABELS.map((name) => labels.find(([label]) => label === name)?.[1]).find((value) => value);
     this.#level = levelOf(labels) ?? "";
@@ -286,6 +287,7 @@ function invalid(reason: string): ApiError {
 // Parses the labels of a stream in Loki's protobuf: `{job="varlogs", host="a"}`, with values quoted as in Go. Invariant: it reads the text
 // once, and throws FieldError if it is not a list of labels.
 
+const LABEL_NAME = /^[a-zA-Z_]\w*$/;
 const LABEL = /\s*([a-zA-Z_]\w*)\s*=\s*("(?:[^"\\]|\\.)*"|`[^`]*`)\s*(,|$)/suy;
 const ESCAPE = /\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|([0-3][0-7]{2})|(.))/gisu;
 const CONTROL: Readonly<Record<string, string>> = { a: "\x07", b: "\b", f: "\f", n: "\n", r: "\r", t: "\t", v: "\v" };
