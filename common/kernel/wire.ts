@@ -89,25 +89,32 @@ function checkUtf8(at: usize, end: usize): void {
   if (utf8End(at, end) != end) fallBack(SYNTAX);
 }
 
-/** Where the text from `at` to `end` ceases to be UTF-8 (RFC 3629): `end`, or the first byte of what is no character. */
+/** Where the text from `at` to `end` ceases to be UTF-8: `end`, or the first byte of what is no character. */
 export function utf8End(at: usize, end: usize): usize {
   while (at < end) {
-    const lead: u32 = load<u8>(at);
-    if (lead < 0x80) {
+    if (load<u8>(at) < 0x80) {
       at = asciiEnd(at, end);
       continue;
     }
-    const length: usize = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-    if (lead < 0xc2 || lead > 0xf4 || at + length > end) return at;
-    // The second byte excludes overlong forms, surrogates, and characters above U+10FFFF.
-    const lowest: u32 = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
-    const highest: u32 = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
-    const second: u32 = load<u8>(at + 1);
-    if (second < lowest || second > highest) return at;
-    for (let index: usize = 2; index < length; index++) if ((load<u8>(at + index) & 0xc0) != 0x80) return at;
-    at += length;
+    const next = characterEnd(at, end);
+    if (next == 0) return at;
+    at = next;
   }
   return at;
+}
+
+/** The end of the character above U+007F at `at` (RFC 3629); 0 if there is none. */
+export function characterEnd(at: usize, end: usize): usize {
+  const lead: u32 = load<u8>(at);
+  const length: usize = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+  if (lead < 0xc2 || lead > 0xf4 || at + length > end) return 0;
+  // The second byte excludes overlong forms, surrogates, and characters above U+10FFFF.
+  const lowest: u32 = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
+  const highest: u32 = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
+  const second: u32 = load<u8>(at + 1);
+  if (second < lowest || second > highest) return 0;
+  for (let index: usize = 2; index < length; index++) if ((load<u8>(at + index) & 0xc0) != 0x80) return 0;
+  return at + length;
 }
 
 function asciiEnd(at: usize, end: usize): usize {

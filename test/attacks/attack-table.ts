@@ -8,6 +8,7 @@ import { unauthenticated } from "./hostile-connections.ts";
 import { everyRead, everyWrite, OPERATIONS } from "./every-route.ts";
 import { millionValues, unreadTails, wholeRetentionRegex } from "./expensive.ts";
 import * as logql from "./logql.ts";
+import { fileLines } from "./file-lines.ts";
 import * as floods from "./floods.ts";
 import * as http2 from "./http2-frames.ts";
 import { heartbeatFlood, mintedCredentials, ruleChurn } from "./more-accounts.ts";
@@ -65,6 +66,7 @@ const SPECIFIC: Readonly<Record<string, Row>> = {
   ]),
   "invented-nodes": byAgent(inventedNodes, ["POST /heartbeat", "GET /api/clusters"]),
   "largest-bodies": byKey(largestBodies, [LOGS, TRACES, METRICS]),
+  "file-lines": byAgent(fileLines, [LOGS, `${LOGS} as application/x-protobuf`]),
   "otlp-bodies": byToken(otlpBodies, OTLP),
   "otlp-metrics": byToken(otlpMetrics, ["POST /v1/metrics"]),
   "loki-push": byToken(lokiPush, ["POST /loki/api/v1/push", "POST /loki/api/v1/push as application/x-protobuf"]),

@@ -2,13 +2,13 @@
 // the level, time and trace in the text. The result is that of the collector's operators (agent/collector/config/fragments). Invariants:
 // reading is linear and never recurses; a line in no known format is stored unchanged; the byte after the line, which becomes 0 while it is
 // read, is restored.
-import { escape, escapedTo } from "../../../../common/kernel/escapes";
-import { BACKSLASH, blanks, OPEN_OBJECT } from "../../../../common/kernel/json";
+import { escape, escapedCode, escapedTo } from "../../../../common/kernel/escapes";
+import { BACKSLASH, OPEN_OBJECT } from "../../../../common/kernel/json";
 import { moveDown } from "../../../../common/kernel/bytes";
 import * as fields from "./line-fields";
-import { readTextLine } from "./line-formats";
+import { MAX_SEARCHED_BYTES, readTextLine } from "./line-formats";
 import * as lineJson from "./line-json";
-import { HAS_ESCAPE, NOT_ASCII, scanText, textAt, textEnd, toUtf8, withoutColours } from "./line-text";
+import { HAS_ESCAPE, NOT_ASCII, scanText, toUtf8, utf8At, utf8Stop, withoutColours } from "./line-text";
 import { nanoseconds, readTime } from "./line-time";
 import { LINE_COPY, MAX_PARSED_BYTES } from "./memory";
 
@@ -55,8 +55,8 @@ export function parseLine(mark: u32, at: usize, end: usize, time: u64, observed:
   const marks = scanText(messageAt, messageEnd);
   if (marks & NOT_ASCII) {
     toUtf8(messageAt, messageEnd);
-    messageAt = textAt;
-    messageEnd = textEnd;
+    messageAt = utf8At;
+    messageEnd = utf8Stop;
   }
   const written = writtenAt != 0 ? writtenAt : time;
   const reference = written != 0 ? written : observed != 0 ? observed : received;
@@ -89,10 +89,14 @@ function readFields(at: usize, end: usize, hasEscape: bool, reference: u64): voi
   const after = load<u8>(stop);
   store<u8>(stop, 0);
   if (hasEscape) {
-    end = withoutColours(at, end);
+    const text = at;
+    const textEnd = end;
     at = LINE_COPY;
+    end = withoutColours(text, textEnd, MAX_SEARCHED_BYTES);
+    // Only of JSON, the rest is read, too.
+    if (load<u8>(lineJson.blanks(at)) == OPEN_OBJECT) end = withoutColours(text, textEnd, MAX_PARSED_BYTES);
   }
-  const start = blanks(at);
+  const start = lineJson.blanks(at);
   if (start < end) {
     if (load<u8>(start) == OPEN_OBJECT) {
       const result = lineJson.readJsonLine(start, end);
@@ -188,14 +192,22 @@ function readDocker(at: usize, end: usize): void {
 /** Replaces the escapes of a JSON string in place; returns its new end. */
 function unescape(at: usize, end: usize): usize {
   let to = at;
-  while (true) {
-    const stop = backslash(at, end);
-    if (to != at) moveDown(to, at, <u32>(stop - at));
-    to += stop - at;
-    if (stop == end) return to;
-    at = escape(stop, to);
-    to = escapedTo;
+  while (at < end) {
+    if (load<u8>(at) != BACKSLASH) {
+      const stop = backslash(at, end);
+      moveDown(to, at, <u32>(stop - at));
+      to += stop - at;
+      at = stop;
+    } else if (load<u8>(at, 1) == 0x75) {
+      at = escape(at, to);
+      to = escapedTo;
+    } else {
+      store<u8>(to, <u8>escapedCode(at));
+      to++;
+      at += 2;
+    }
   }
+  return to;
 }
 
 function backslash(at: usize, end: usize): usize {

@@ -4,7 +4,7 @@ import { isDigit } from "../../../../common/kernel/json";
 import { isFirstWord, keyOf, levelOf, setLevel, setTime, takeText, TIME } from "./line-fields";
 import { nanoseconds, readKlogTime } from "./line-time";
 
-const MAX_SEARCHED_BYTES: usize = 2048;
+export const MAX_SEARCHED_BYTES: usize = 2048;
 /** A level is one of the first words of a line. */
 const MAX_WORDS_BYTES: usize = 160;
 const MAX_WORDS: u32 = 8;

@@ -1,13 +1,13 @@
 // Reads log lines in JSON, and Docker's json-file format. Invariants: the members of an object are read one after the other without recursion,
 // at most MAX_TOKENS values and MAX_DEPTH levels; the byte after the text is 0, which ends every loop. Values are not checked beyond what
 // finding their end needs.
-import { BACKSLASH, blanks, CLOSE_ARRAY, CLOSE_OBJECT, COLON, COMMA, OPEN_ARRAY, OPEN_OBJECT, QUOTE } from "../../../../common/kernel/json";
+import { BACKSLASH, CLOSE_ARRAY, CLOSE_OBJECT, COLON, COMMA, OPEN_ARRAY, OPEN_OBJECT, QUOTE } from "../../../../common/kernel/json";
 import { holderOf, keyOf, nestedKey, takeNumber, takeText } from "./line-fields";
 import { readNumber } from "./line-time";
 
 /** The bits of `stack` are the enclosing objects (1) and arrays (0). */
 const MAX_DEPTH: u32 = 60;
-const MAX_TOKENS: u32 = 4096;
+const MAX_TOKENS: u32 = 1024;
 
 /** The result of reading: not JSON; JSON that ends early; more than the limits; a whole document. */
 export const INVALID: i32 = 0;
@@ -82,7 +82,7 @@ function read(at: usize, end: usize, isDocker: bool): i32 {
         continue;
       } else {
         const start = at;
-        at = scalarEnd(at, byte);
+        at = scalarEnd(at, byte, key != 0);
         if (at == start) return stoppedAt(at, end);
         // A number that the end of the line cuts off has another value.
         if (at >= end) return ENDED;
@@ -120,29 +120,48 @@ function takeDocker(name: usize, length: u32, at: usize, end: usize): void {
   }
 }
 
-/** The address of the quote that ends a string, or of a control character. */
+/** The address of the quote that ends a string, or of a control character. What follows a backslash is skipped unless it ends the line. */
 function stringEnd(at: usize): usize {
   while (true) {
     const block = v128.load(at);
     const ends = v128.or(i8x16.eq(block, i8x16.splat(QUOTE)), i8x16.eq(block, i8x16.splat(BACKSLASH)));
-    const mask = i8x16.bitmask(v128.or(ends, i8x16.lt_u(block, i8x16.splat(0x20))));
-    if (mask == 0) {
-      at += 16;
-      continue;
+    let mask: i32 = i8x16.bitmask(v128.or(ends, i8x16.lt_u(block, i8x16.splat(0x20))));
+    let next = at + 16;
+    while (mask != 0) {
+      const index = ctz(mask);
+      const stop = at + index;
+      if (load<u8>(stop) != BACKSLASH) return stop;
+      if (load<u8>(stop, 1) < 0x20) return stop + 1;
+      if (index == 15) next++;
+      mask &= -4 << index;
     }
-    at += ctz(mask);
-    if (load<u8>(at) != BACKSLASH) return at;
-    // Escapes often follow each other. What follows a backslash is skipped unless it ends the line.
-    do {
-      if (load<u8>(at, 1) < 0x20) return at + 1;
-      at += 2;
-    } while (load<u8>(at) == BACKSLASH);
+    at = next;
   }
 }
 
 /** The end of a number, or of true, false or null; `at` if it is neither. */
-function scalarEnd(at: usize, first: u8): usize {
-  if (first == 0x2d || <u8>(first - 0x30) < 10) return readNumber(at);
+function scalarEnd(at: usize, first: u8, isKept: bool): usize {
+  if (first == 0x2d || <u8>(first - 0x30) < 10) return isKept ? readNumber(at) : numberEnd(at);
   if (load<u32>(at) == 0x6c6c756e || load<u32>(at) == 0x65757274) return at + 4;
   return first == 0x66 && load<u32>(at + 1) == 0x65736c61 ? at + 5 : at;
+}
+
+function numberEnd(at: usize): usize {
+  // Digits, - . e and +
+  do at++;
+  while (<u8>(load<u8>(at) - 0x2d) < 13 || (load<u8>(at) | 0x20) == 0x65 || load<u8>(at) == 0x2b);
+  return at;
+}
+
+/** The first byte that is no white space of JSON. */
+export function blanks(at: usize): usize {
+  while (load<u8>(at) <= 0x20) {
+    const block = v128.load(at);
+    const lines = v128.or(i8x16.eq(block, i8x16.splat(0x0a)), i8x16.eq(block, i8x16.splat(0x0d)));
+    const spaces = v128.or(i8x16.eq(block, i8x16.splat(0x20)), i8x16.eq(block, i8x16.splat(9)));
+    const mask = ~i8x16.bitmask(v128.or(lines, spaces)) & 0xffff;
+    if (mask != 0) return at + ctz(mask);
+    at += 16;
+  }
+  return at;
 }

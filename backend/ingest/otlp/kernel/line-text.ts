@@ -1,12 +1,9 @@
 // Makes the text of file lines storable and readable: replaces bytes that are not UTF-8, and removes colour codes from the copy that is
 // searched for fields.
-import { moveDown } from "../../../../common/kernel/bytes";
-import { utf8End } from "../../../../common/kernel/wire";
-import { LINE_COPY, takeText } from "./memory";
+import { characterEnd, utf8End } from "../../../../common/kernel/wire";
+import { giveBackTexts, indexEnd, LINE_COPY, takeText } from "./memory";
 
 const ESCAPE: u8 = 0x1b;
-/** U+FFFD */
-const REPLACEMENT_LENGTH: u32 = 3;
 
 /** Bits of `scanText`. */
 export const NOT_ASCII: u32 = 1;
@@ -29,76 +26,88 @@ export function scanText(at: usize, end: usize): u32 {
 }
 
 /** The last text of `toUtf8`. */
-export let textAt: usize = 0;
-export let textEnd: usize = 0;
+export let utf8At: usize = 0;
+export let utf8Stop: usize = 0;
 
 /** Replaces each run of bytes that are not UTF-8 by U+FFFD, as the collector's sanitize_utf8 does. */
 export function toUtf8(at: usize, end: usize): void {
-  textAt = at;
-  textEnd = end;
+  utf8At = at;
+  utf8Stop = end;
   const valid = utf8End(at, end);
   if (valid == end) return;
-  const length = replaced(at, end, 0);
-  textAt = takeText(length);
-  textEnd = textAt + length;
-  replaced(at, end, textAt);
+  // Three bytes replace one, and a byte that stays follows; a character is copied as four bytes.
+  const mark = indexEnd;
+  const room = takeText(<u32>(end - at) * 2 + 8);
+  memory.copy(room, at, valid - at);
+  const length = <u32>(replaceInvalid(valid, end, room + (valid - at)) - room);
+  giveBackTexts(mark);
+  utf8At = takeText(length);
+  utf8Stop = utf8At + length;
+  memory.copy(utf8At, room, length);
 }
 
-/** The length of the text with replacements, which is written to `to` unless that is 0. */
-function replaced(at: usize, end: usize, to: usize): u32 {
-  let length: u32 = 0;
+/** Writes the text with replacements to `to`; returns the address after it. */
+function replaceInvalid(at: usize, end: usize, to: usize): usize {
+  let isReplaced = false;
   while (at < end) {
-    const valid = utf8End(at, end);
-    if (to != 0) memory.copy(to + length, at, valid - at);
-    length += <u32>(valid - at);
-    if (valid == end) break;
-    if (to != 0) {
-      store<u16>(to + length, 0xbfef);
-      store<u8>(to + length, 0xbd, 2);
+    const lead = load<u8>(at);
+    if (lead < 0x80) {
+      store<u8>(to, lead);
+      isReplaced = false;
+      at++;
+      to++;
+      continue;
     }
-    length += REPLACEMENT_LENGTH;
-    // A run of bytes of which no character begins at any.
-    at = valid + 1;
-    while (at < end && utf8End(at, end) == at) at++;
+    const stop = characterEnd(at, end);
+    if (stop != 0) {
+      store<u32>(to, load<u32>(at));
+      to += stop - at;
+      at = stop;
+      isReplaced = false;
+      continue;
+    }
+    if (!isReplaced) {
+      store<u16>(to, 0xbfef);
+      store<u8>(to, 0xbd, 2);
+      to += 3;
+    }
+    isReplaced = true;
+    at++;
   }
-  return length;
+  return to;
 }
 
 /**
- * Copies the text without ANSI control sequences (ESC [, parameters, intermediate bytes, a final byte) and a 0 after it. Returns the end of the
- * copy at LINE_COPY. An incomplete sequence is kept.
+ * Copies the text without ANSI control sequences (ESC [, parameters, intermediate bytes, a final byte) and a 0 after it; ends once `limit` bytes
+ * are exceeded. Returns the end of the copy at LINE_COPY. An incomplete sequence is kept.
  */
-export function withoutColours(at: usize, end: usize): usize {
+export function withoutColours(at: usize, end: usize, limit: usize): usize {
   let to = LINE_COPY;
-  while (at < end) {
-    const stop = escapeIn(at, end);
-    moveDown(to, at, <u32>(stop - at));
-    to += stop - at;
-    if (stop == end) break;
-    at = sequenceEnd(stop, end);
-    if (at == 0) {
+  while (at < end && to - LINE_COPY <= limit) {
+    if (load<u8>(at) == ESCAPE) {
+      const after = load<u8>(at, 1) == 0x5b ? sequenceEnd(at + 2, end) : 0;
+      if (after != 0) {
+        at = after;
+        continue;
+      }
       store<u8>(to, ESCAPE);
       to++;
-      at = stop + 1;
+      at++;
+      continue;
     }
+    const block = v128.load(at);
+    const mask = i8x16.bitmask(i8x16.eq(block, i8x16.splat(ESCAPE)));
+    const length = min(mask == 0 ? 16 : ctz(mask), end - at);
+    v128.store(to, block);
+    at += length;
+    to += length;
   }
   store<u8>(to, 0);
   return to;
 }
 
-function escapeIn(at: usize, end: usize): usize {
-  for (; at < end; at += 16) {
-    const mask = i8x16.bitmask(i8x16.eq(v128.load(at), i8x16.splat(ESCAPE)));
-    if (mask != 0) return min(at + ctz(mask), end);
-  }
-  return end;
-}
-
-/** The address after the control sequence at `at`, or 0 if there is none. */
+/** The end of the control sequence whose parameters are at `at`; 0 if it is incomplete. */
 function sequenceEnd(at: usize, end: usize): usize {
-  at++;
-  if (at >= end || load<u8>(at) != 0x5b) return 0;
-  at++;
   while (at < end && <u8>(load<u8>(at) - 0x30) < 16) at++;
   while (at < end && <u8>(load<u8>(at) - 0x20) < 16) at++;
   return at < end && <u8>(load<u8>(at) - 0x40) < 63 ? at + 1 : 0;
