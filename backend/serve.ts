@@ -23,6 +23,9 @@ import { registerAuditRoutes } from "./auth/audit/audit-routes.ts";
 import { AuditTrail } from "./auth/audit/trail.ts";
 import { DatabaseOutage } from "./auth/database-outage.ts";
 import { IngestTokens } from "./auth/ingest-tokens/ingest-tokens.ts";
+import { createFetchKeys } from "./auth/issuers/key-set.ts";
+import { TrustedIssuers } from "./auth/issuers/trusted-issuers.ts";
+import { Outgoing } from "./outgoing/outgoing.ts";
 import { createSignedGuard } from "./auth/signed-requests.ts";
 import { freeHeapWhenIdle, limitHeapGrowth } from "./engines/heap.ts";
 import { KeyCache } from "./tenants/enrolment/key-cache.ts";
@@ -80,6 +83,7 @@ interface Running extends Opening, Stores {
   readonly trail: AuditTrail;
   readonly readTokens: ReadTokens;
   readonly ingestTokens: IngestTokens;
+  readonly issuers: TrustedIssuers;
   readonly guards: Guards;
   /** Memory for responses that clients have not read yet. */
   readonly responses: ResponseBudget;
@@ -155,12 +159,19 @@ async function open(given: Omit<Opening, "masterKeys">): Promise<Running> {
   const trail = given.stack.use(new AuditTrail({ db: stores.database.tables(), log: given.log }));
   const browserSessions = new BrowserSessions({ ...signing, db, sessions, outage });
   const keyCache = new KeyCache(stores.database.tables(), masterKeys, undefined, outage);
-  const guards = { signed: createSignedGuard({ keys: keyCache }), ...createUserGuards({ sessions, browserSessions, readTokens }) };
+  const issuers = openIssuers(given, stores.database, outage);
+  const guards = { signed: createSignedGuard({ keys: keyCache }), ...createUserGuards({ sessions, browserSessions, readTokens, issuers }) };
   const { hasIngestTokens: isEnabled, allowsIngestTokensOverHttp: allowsHttp } = settings;
-  const ingestTokens = new IngestTokens({ db: stores.database.tables(), isEnabled, allowsHttp, outage });
+  const ingestTokens = new IngestTokens({ db: stores.database.tables(), isEnabled, allowsHttp, outage, issuers });
   const localStart = openStartChannel({ isLocal: isLoopback(settings.api.host) });
-  const auth = { keyCache, sessions, browserSessions, signing, trail, readTokens, ingestTokens, guards };
+  const auth = { keyCache, sessions, browserSessions, signing, trail, readTokens, ingestTokens, issuers, guards };
   return { ...opening, ...stores, ...auth, responses: new ResponseBudget(), localStart };
+}
+
+function openIssuers({ settings, secrets, log }: Omit<Opening, "masterKeys">, database: Stores["database"], outage: DatabaseOutage) {
+  const { notifyAllowedNetworks: allowedNetworks, notifyCaFile: caFile, noProxy } = settings;
+  const outgoing = new Outgoing({ allowedNetworks, caFile, httpsProxy: secrets.httpsProxy, noProxy, log });
+  return new TrustedIssuers({ db: database.tables(), fetchKeys: createFetchKeys(outgoing), log, outage });
 }
 
 /** Serves snapshots of the engines in DATA_DIR, and makes scheduled backups. If no engine is embedded, there is nothing to back up. */
@@ -219,8 +230,8 @@ async function openApi(running: Running, { clickhouse, logStore, spanStore }: Te
   await openSenderProtocols(running, app, { handler, metricsIngest, logs, traces, activeSeries, connections: options.connections });
   registerAccounts(app, running);
   registerUsageRoutes(app, { db: running.database.tables(), limits, guards });
-  const { masterKeys, keyCache: keys, ingestTokens } = running;
-  registerEnrolmentRoutes(app, { db: running.database.tables(), masterKeys, keys, ingestTokens, guards });
+  const { masterKeys, keyCache: keys, ingestTokens, issuers } = running;
+  registerEnrolmentRoutes(app, { db: running.database.tables(), masterKeys, keys, ingestTokens, issuers, guards });
   ownMetrics.gauge("query_answers_held_bytes", () => answers.heldBytes);
   reportTelemetry(ownMetrics, clickhouse);
   ownMetrics.queries("metrics", () => metrics.queries);

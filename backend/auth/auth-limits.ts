@@ -9,8 +9,42 @@ export const MAX_WAITING_AUDIT_ENTRIES = 5_000;
 export const MAX_SUBJECT_BYTES = 4096;
 
 // request-identity.ts
-/** Longer Authorization headers are ignored; a token has about 350 characters, and Basic auth adds a user name. */
-export const MAX_AUTHORIZATION_LENGTH = 2048;
+/** Longer Authorization headers are ignored; a token of an issuer has up to 3,000 characters, and Basic auth adds a user name. */
+export const MAX_AUTHORIZATION_LENGTH = 8192;
+
+// issuers/claim-rules.ts
+/** Rules of a trusted issuer. */
+export const MAX_ISSUER_RULES = 50;
+/** Claims of a rule. */
+export const MAX_RULE_CLAIMS = 10;
+/** Characters of a claim's pattern, and of a claim that is compared with one. */
+export const MAX_CLAIM_LENGTH = 500;
+
+// issuers/identity-token.ts
+/** Members of all JSON objects in a token. */
+export const MAX_TOKEN_MEMBERS = 200;
+
+// issuers/issuer-keys.ts
+/** The keys of an unreachable issuer are used for this time after they were fetched. */
+export const MAX_KEYS_AGE_MS = 24 * 3_600_000;
+
+// issuers/key-set.ts
+/** Metadata and keys of an issuer, each. */
+export const MAX_ISSUER_RESPONSE_BYTES = 128 * 1024;
+/** Keys of an issuer; a larger set is refused. */
+export const MAX_ISSUER_KEYS = 64;
+/** Base64url characters of an RSA modulus: 4,096 bits. */
+export const MAX_MODULUS_LENGTH = 683;
+/** Characters of an issuer, and of the URL of its keys. */
+export const MAX_ISSUER_URL_LENGTH = 500;
+
+// issuers/trusted-issuers.ts
+/** Trusted issuers of an organisation. */
+export const MAX_ISSUERS_PER_ORG = 1000;
+/** Issuers that a replica remembers. */
+export const MAX_CACHED_ISSUERS = 20_000;
+/** Tokens of issuers whose verification is cached until they expire; above this, the oldest is verified again. */
+export const MAX_CACHED_IDENTITIES = 20_000;
 
 // lookup-cache.ts
 /** Ids of one lookup statement. */

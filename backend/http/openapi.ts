@@ -31,6 +31,34 @@ type Described = FastifySchema & { security?: Record<string, unknown>[]; respons
 /** Marks an operation between the two transformations. */
 const BODY_IS_OPTIONAL = "x-body-is-optional";
 
+const SECURITY_SCHEMES = {
+  session: { type: "http", scheme: "bearer", bearerFormat: "JWT", description: "a token of POST /api/auth/login" },
+  browser: {
+    type: "apiKey",
+    in: "cookie",
+    name: "__Host-atherops",
+    description: "together with the header X-Requested-With: atherops",
+  },
+  readToken: { type: "http", scheme: "bearer", bearerFormat: "JWT", description: "a token of POST /api/read-tokens" },
+  readTokenAsPassword: { type: "http", scheme: "basic", description: "any user name; the password is a read token" },
+  signature: {
+    type: "apiKey",
+    in: "header",
+    name: "X-Signature",
+    description: "with X-Timestamp and X-Key-Hash: see docs/direct-ingest.md",
+  },
+  ingestToken: { type: "http", scheme: "bearer", description: "a token of POST /api/ingest-tokens" },
+  ingestTokenAsPassword: { type: "http", scheme: "basic", description: "any user name; the password is an ingest token" },
+  ingestTokenAsApiKey: { type: "apiKey", in: "header", name: "X-API-Key", description: "an ingest token" },
+  identityToken: {
+    type: "http",
+    scheme: "bearer",
+    bearerFormat: "JWT",
+    description: "a token of an issuer of POST /api/issuers, whose rules permit this",
+  },
+  installToken: { type: "http", scheme: "bearer", description: "a one-time token of POST /api/install-tokens" },
+} as const;
+
 /** Registers the description and its route. Call before any other route is added. */
 export async function describeApi(app: FastifyInstance, title: string): Promise<void> {
   await app.register(swagger, {
@@ -38,27 +66,7 @@ export async function describeApi(app: FastifyInstance, title: string): Promise<
       openapi: "3.1.0",
       info: { title, version: packageFile.version },
       components: {
-        securitySchemes: {
-          session: { type: "http", scheme: "bearer", bearerFormat: "JWT", description: "a token of POST /api/auth/login" },
-          browser: {
-            type: "apiKey",
-            in: "cookie",
-            name: "__Host-atherops",
-            description: "together with the header X-Requested-With: atherops",
-          },
-          readToken: { type: "http", scheme: "bearer", bearerFormat: "JWT", description: "a token of POST /api/read-tokens" },
-          readTokenAsPassword: { type: "http", scheme: "basic", description: "any user name; the password is a read token" },
-          signature: {
-            type: "apiKey",
-            in: "header",
-            name: "X-Signature",
-            description: "with X-Timestamp and X-Key-Hash: see docs/direct-ingest.md",
-          },
-          ingestToken: { type: "http", scheme: "bearer", description: "a token of POST /api/ingest-tokens" },
-          ingestTokenAsPassword: { type: "http", scheme: "basic", description: "any user name; the password is an ingest token" },
-          ingestTokenAsApiKey: { type: "apiKey", in: "header", name: "X-API-Key", description: "an ingest token" },
-          installToken: { type: "http", scheme: "bearer", description: "a one-time token of POST /api/install-tokens" },
-        },
+        securitySchemes: SECURITY_SCHEMES,
       },
     },
     transform: ({ schema, url, route }) => {

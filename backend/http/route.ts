@@ -23,6 +23,7 @@ export interface RouteGuard {
   /** Names of security schemes of http/openapi.ts. */
   readonly security: readonly (
     | "browser"
+    | "identityToken"
     | "ingestToken"
     | "ingestTokenAsApiKey"
     | "ingestTokenAsPassword"
@@ -90,7 +91,7 @@ export function endpoint(
 }
 
 /** Security of routes that read telemetry and rules: one of these. */
-const READERS: Record<string, string[]>[] = [{ session: [] }, { readToken: [] }, { readTokenAsPassword: [] }];
+const READERS: Record<string, string[]>[] = [{ session: [] }, { readToken: [] }, { readTokenAsPassword: [] }, { identityToken: [] }];
 
 /** For routes that anyone may call, or that have their own guard. */
 export const NO_GUARDS: Partial<Guards> = {};

@@ -14,6 +14,7 @@ import { registerUserRoutes } from "./accounts/users.ts";
 import { registerClusterAdministration } from "./enrolment/administer-clusters.ts";
 import { registerHostAdministration } from "./enrolment/administer-hosts.ts";
 import { registerIngestTokenAdministration } from "./enrolment/administer-ingest-tokens.ts";
+import { registerIssuerAdministration } from "./enrolment/administer-issuers.ts";
 import { registerKeyAdministration } from "./enrolment/administer-keys.ts";
 import { registerInstallTokenAdministration } from "./enrolment/administer-install-tokens.ts";
 import { registerClusterConfig } from "./enrolment/cluster-config.ts";
@@ -58,4 +59,5 @@ export function registerEnrolmentRoutes(app: FastifyInstance, options: Omit<Enro
   registerHostAdministration(app, deps);
   registerKeyAdministration(app, deps);
   registerIngestTokenAdministration(app, deps);
+  registerIssuerAdministration(app, deps);
 }

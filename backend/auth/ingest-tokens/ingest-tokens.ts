@@ -1,6 +1,7 @@
 // Authenticates requests by ingest tokens of programs that cannot sign: a bearer token, the password of Basic auth with any user name, or
-// X-API-Key. Invariant: the token's row alone decides the organisation, the identity and the signals; a request is refused before its body
-// is read, and a removed token within 5 seconds by every replica. A request with two different tokens is refused, so that a proxy and the
+// X-API-Key; and by tokens of trusted issuers (issuers/trusted-issuers.ts) as bearer token or password. Invariant: the token's row or the
+// issuer's rule alone decides the organisation, the identity and the signals; a request is refused before its body is read, and a removed
+// token within 5 seconds by every replica. A request with two different tokens is refused, so that a proxy and the
 // backend cannot disagree about its sender.
 //
 // To add another protocol that takes ingest tokens:
@@ -15,6 +16,8 @@ import { Batcher } from "../../engines/batcher.ts";
 import { ApiError } from "../../errors.ts";
 import type { RouteGuard } from "../../http/route.ts";
 import type { DatabaseOutage } from "../database-outage.ts";
+import { isJwt } from "../issuers/identity-token.ts";
+import type { TrustedIssuers } from "../issuers/trusted-issuers.ts";
 import { LookupCache, type LookupSource } from "../lookup-cache.ts";
 import { readCredential, type Sender } from "../request-identity.ts";
 import { changedRows } from "../../engines/relational/bulk-rows.ts";
@@ -39,6 +42,7 @@ export interface IngestTokensOptions {
   readonly allowsHttp: boolean;
   readonly now?: () => number;
   readonly outage?: DatabaseOutage;
+  readonly issuers: Pick<TrustedIssuers, "verify">;
 }
 
 /** The parts of a request that are known before its body is read. */
@@ -95,7 +99,7 @@ export class IngestTokens {
 
   /** The access of routes that take ingest tokens for this signal. */
   access(signal: IngestSignal): RouteGuard {
-    return { security: ["ingestToken", "ingestTokenAsPassword", "ingestTokenAsApiKey"], onRequest: this.guard(signal) };
+    return { security: ["ingestToken", "ingestTokenAsPassword", "ingestTokenAsApiKey", "identityToken"], onRequest: this.guard(signal) };
   }
 
   /** An `onRequest` hook for routes: sets `request.ingestSender`, which `senderOf` returns. */
@@ -112,8 +116,10 @@ export class IngestTokens {
     const address = plainAddress(from.address);
     if (!isEncrypted && !this.#options.allowsHttp && !isLoopback(address))
       throw new ApiError("forbidden", "ingest tokens are accepted over TLS only: use https, or set INGEST_TOKENS_OVER_HTTP=true");
-    const text = readIngestToken(headers);
-    if (text === undefined) throw refused("send one ingest token: `Authorization: Bearer ig_…`, a Basic password or `X-API-Key`");
+    const text = readToken(headers);
+    if (text !== undefined && isJwt(text)) return await this.#senderOfIdentity(text, signal);
+    if (text === undefined || !INGEST_TOKEN.test(text))
+      throw refused("send one ingest token: `Authorization: Bearer ig_…`, a Basic password or `X-API-Key`");
     const found = this.#rows.find(ingestTokenHash(text));
     const token = found instanceof Promise ? await found : found;
     if (!token || this.#now() >= token.endMs)
@@ -124,6 +130,13 @@ export class IngestTokens {
       throw new ApiError("forbidden", `the ingest token may send ${[...token.signals].join(", ")}, but not ${signal}`);
     this.#recordUse(token);
     return token.sender;
+  }
+
+  async #senderOfIdentity(token: string, signal: IngestSignal): Promise<Sender> {
+    const { senders, issuerName } = await this.#options.issuers.verify(token);
+    const sender = senders[signal];
+    if (!sender) throw new ApiError("forbidden", `no rule of the issuer ${issuerName} permits this token to send ${signal}`);
+    return sender;
   }
 
   /** Throws `not_found` if tokens are switched off. */
@@ -175,10 +188,10 @@ interface CredentialHeaders {
   readonly "x-api-key"?: string | string[] | undefined;
 }
 
-/** Undefined if there is no token, several, or one of another form. */
-function readIngestToken(headers: CredentialHeaders): string | undefined {
+/** Undefined if there is no token, or several. A token of an issuer is not accepted as X-API-Key. */
+function readToken(headers: CredentialHeaders): string | undefined {
   const { authorization, "x-api-key": apiKey } = headers;
   const tokens = new Set([...(authorization === undefined ? [] : [readCredential(authorization)]), ...[apiKey ?? []].flat()]);
   const [token] = tokens;
-  return tokens.size === 1 && token !== undefined && INGEST_TOKEN.test(token) ? token : undefined;
+  return tokens.size === 1 && (apiKey === undefined || INGEST_TOKEN.test(token ?? "")) ? token : undefined;
 }

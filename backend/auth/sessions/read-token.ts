@@ -4,6 +4,7 @@
 // (lookup-cache.ts).
 import type { KeyObject } from "node:crypto";
 import type { DatabaseOutage } from "../database-outage.ts";
+import { isJwt } from "../issuers/identity-token.ts";
 import { LookupCache, type LookupSource } from "../lookup-cache.ts";
 import { readCredential, type ReadToken } from "../request-identity.ts";
 import { ApiError } from "../../errors.ts";
@@ -16,6 +17,11 @@ const AUDIENCE = "atherops-read";
 /** All our tokens begin with this. */
 const ENCODED_HEADER = Buffer.from(JSON.stringify(JWT_HEADER)).toString("base64url");
 const TOKEN = new RegExp(`^${ENCODED_HEADER}\\.[\\w-]+\\.[\\w-]+$`);
+
+/** Whether this is a JWT that this backend has not issued. */
+export function isIdentityToken(token: string): boolean {
+  return isJwt(token) && !token.startsWith(`${ENCODED_HEADER}.`);
+}
 
 export interface ReadTokensOptions extends SigningSecrets {
   db: AccountDb;

@@ -55,6 +55,7 @@ export const TENANT_TABLES: Readonly<Record<string, Ownership>> = {
   invitations: OWN,
   ingest_tokens: OWN,
   browser_sessions: { column: "user_id", parent: "users" },
+  trusted_issuers: OWN,
   api_keys: OWN,
   install_tokens: OWN,
   clusters: OWN,

@@ -56,6 +56,7 @@ export function registerInstallTokenAdministration(app: FastifyInstance, deps: E
         .selectFrom("install_tokens")
         .select(["id", "created_at", "expires_at", "used_at"])
         .where("org_id", "=", orgId)
+        .where("issuer_id", "is", null)
         .orderBy("created_at", "desc")
         .limit(1000)
         .execute();
@@ -71,6 +72,7 @@ export function registerInstallTokenAdministration(app: FastifyInstance, deps: E
         .deleteFrom("install_tokens")
         .where("id", "=", id)
         .where("org_id", "=", orgId)
+        .where("issuer_id", "is", null)
         .executeTakeFirst();
       if (result.numDeletedRows === 0n) throw notFound("install token");
       audit(request, "install_token.delete", { install_token_id: id });

@@ -3,6 +3,8 @@
 import type { ColumnType, Generated, Kysely } from "kysely";
 import type { ClusterConfig, Heartbeat, HostConfig } from "../../../common/protocol/enrolment.ts";
 import type { IngestTokenTables } from "../../auth/ingest-tokens/ingest-token-table.ts";
+import type { IssuerTables } from "../../auth/issuers/issuer-table.ts";
+import type { TrustedIssuers } from "../../auth/issuers/trusted-issuers.ts";
 import type { IngestTokens } from "../../auth/ingest-tokens/ingest-tokens.ts";
 import type { Guards, KeyKind } from "../../auth/request-identity.ts";
 import type { KeySource } from "../../auth/signed-requests.ts";
@@ -39,6 +41,8 @@ export interface InstallTokenRow {
   used_idempotency_key: string | null;
   used_body_hash: string | null;
   used_key_id: string | null;
+  /** Set for an enrolment with a token of this issuer. */
+  issuer_id: string | null;
 }
 
 /** The state of the collector in an agent's heartbeat, with truncated texts. */
@@ -64,6 +68,8 @@ export interface ClusterTable {
   config_unhealthy_before: Generated<number>;
   /** Why its rollout was stopped. */
   config_stopped: string | null;
+  /** The issuer whose token enrolled it. */
+  issuer_id: ColumnType<string | null, string | null | undefined, string | null>;
 }
 
 export interface ClusterNodeTable {
@@ -90,9 +96,12 @@ export interface HostTable {
   config_version: Generated<number>;
   config_in_force: string | null;
   config_error: string | null;
+  /** The issuer whose token enrolled it, and the subject of the token. */
+  issuer_id: ColumnType<string | null, string | null | undefined, string | null>;
+  issuer_subject: ColumnType<string | null, string | null | undefined, string | null>;
 }
 
-export interface EnrolmentTables extends IngestTokenTables {
+export interface EnrolmentTables extends IngestTokenTables, IssuerTables {
   api_keys: KeyRow;
   install_tokens: InstallTokenRow;
   clusters: ClusterTable;
@@ -107,6 +116,7 @@ export interface EnrolmentDeps {
   keys: KeySource & { forget(...hashes: string[]): void };
   guards: Guards;
   ingestTokens: Pick<IngestTokens, "requireEnabled" | "forget">;
+  issuers: Pick<TrustedIssuers, "verify" | "fetchKeys" | "forget">;
   /** Unix milliseconds. */
   now: () => number;
   /** Maximum of nodes per cluster. */

@@ -5,6 +5,7 @@ import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { accountsApp, brief, makeOrg, type AccountsApp, type Clock, type Org } from "../../../test/fixtures/accounts-app.ts";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
+import { MAX_AUTHORIZATION_LENGTH } from "../../auth/auth-limits.ts";
 import { IngestTokens, type IngestSignal } from "../../auth/ingest-tokens/ingest-tokens.ts";
 import { ingestTokenHash, type IngestTokenTables } from "../../auth/ingest-tokens/ingest-token-table.ts";
 import { LOOKUP_CACHE_MS } from "../../auth/lookup-cache.ts";
@@ -32,7 +33,14 @@ describeOnEachStore((store) => {
   let blue: Org;
   const clock: Clock = { ms: Date.parse("2026-11-21T09:00:00.700Z") };
   const tokensOf = (options: Partial<ConstructorParameters<typeof IngestTokens>[0]> = {}): IngestTokens =>
-    new IngestTokens({ db: store.database.tables(), isEnabled: true, allowsHttp: false, now: () => clock.ms, ...options });
+    new IngestTokens({
+      db: store.database.tables(),
+      isEnabled: true,
+      allowsHttp: false,
+      now: () => clock.ms,
+      issuers: {} as never,
+      ...options,
+    });
 
   const routes: NonNullable<Parameters<typeof accountsApp>[1]>["routes"] = (app, _guards, ingestTokens) => {
     for (const signal of SIGNALS)
@@ -88,7 +96,7 @@ describeOnEachStore((store) => {
       bearer(`ig_${"a".repeat(43)}`),
       { ...bearer(first.token), "x-api-key": second.token },
       { authorization: `Basic ${Buffer.from(first.token).toString("base64")}` },
-      { authorization: `Basic ${Buffer.from(`${"u".repeat(3000)}:${first.token}`).toString("base64")}` },
+      { authorization: `Basic ${Buffer.from(`${"u".repeat(MAX_AUTHORIZATION_LENGTH)}:${first.token}`).toString("base64")}` },
       bearer(ingestTokenHash(first.token)),
     ];
     for (const headers of refused) expect(brief(await send(headers)), JSON.stringify(headers)).toEqual([401, "invalid_token"]);

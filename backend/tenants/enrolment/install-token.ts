@@ -1,14 +1,19 @@
-// One-time install tokens. Invariant: a token registers one agent. The same Idempotency-Key gets the same key again until that key has signed a
-// request, is revoked, or 24 hours have passed, so a crash of the agent loses nothing. Only hashes of tokens are stored.
+// What an agent enrols with: a one-time install token, or the token of a trusted issuer. Invariant: an install token registers one agent; an
+// enrolment with an identity token is recorded like a used install token, by subject and Idempotency-Key. The same Idempotency-Key gets the
+// same key again until that key has signed a request, is revoked, or 24 hours have passed, so a crash of the agent loses nothing. Only
+// hashes of tokens are stored.
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import type { Kysely, Transaction } from "kysely";
 import { IDEMPOTENCY_KEY_HEADER } from "../../../common/protocol/enrolment.ts";
 import { ApiError } from "../../errors.ts";
+import { isJwt } from "../../auth/issuers/identity-token.ts";
+import type { TrustedIssuers } from "../../auth/issuers/trusted-issuers.ts";
 import type { RouteGuard } from "../../http/route.ts";
 import { parseUuid } from "../../http/schemas.ts";
 import type { MasterKeys } from "./master-key.ts";
 import type { EnrolmentTables, InstallTokenRow, KeyRow } from "./enrolment-tables.ts";
+import { addEnrolment, enrolmentOf, type EnrollingIdentity, type EnrolPermission, permitEnrolment } from "./identity-enrolment.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 /** How long a lost response can be requested again. */
@@ -21,7 +26,7 @@ export function newInstallToken(): string {
 /** The row of an unused token. */
 export function installTokenRow(orgId: string, token: string | Buffer, createdAtMs: number, ttlMs: number): InstallTokenRow {
   const [createdAt, expiresAt] = [new Date(createdAtMs), new Date(createdAtMs + ttlMs)];
-  const unused = { used_at: null, used_idempotency_key: null, used_body_hash: null, used_key_id: null };
+  const unused = { used_at: null, used_idempotency_key: null, used_body_hash: null, used_key_id: null, issuer_id: null };
   return { id: randomUUID(), org_id: orgId, token_hash: hashOf(token), created_at: createdAt, expires_at: expiresAt, ...unused };
 }
 
@@ -37,21 +42,32 @@ export function idempotencyKey(request: FastifyRequest): string {
   throw new ApiError("missing_idempotency_key", "send `Idempotency-Key: <uuid>`, and the same one when you repeat the request");
 }
 
-/** Access for valid install tokens. */
-export function installTokenAccess(db: Kysely<EnrolmentTables>, now: () => number): RouteGuard {
-  const onRequest: RouteGuard["onRequest"] = async (request) => {
-    const row = await db.selectFrom("install_tokens").selectAll().where("token_hash", "=", bearerHash(request)).executeTakeFirst();
-    const idempotency = request.headers[IDEMPOTENCY_KEY_HEADER];
-    checkUsable(row, typeof idempotency === "string" ? idempotency.toLowerCase() : undefined, new Date(now()));
-    idempotencyKey(request);
-  };
-  return { security: ["installToken"], onRequest };
+export interface EnrolmentAuth {
+  readonly db: Kysely<EnrolmentTables>;
+  readonly issuers: Pick<TrustedIssuers, "verify">;
+  readonly masterKeys: MasterKeys;
+  readonly now: () => number;
 }
 
-function bearerHash(request: FastifyRequest): string {
+/** Access for valid install tokens, and for tokens of trusted issuers that may enrol this kind. */
+export function enrolmentAccess({ db, issuers, now }: EnrolmentAuth, permission: EnrolPermission): RouteGuard {
+  const onRequest: RouteGuard["onRequest"] = async (request) => {
+    const token = bearerToken(request);
+    if (isJwt(token)) request.enrolling = await permitEnrolment(issuers, token, permission);
+    else {
+      const row = await db.selectFrom("install_tokens").selectAll().where("token_hash", "=", hashOf(token)).executeTakeFirst();
+      const idempotency = request.headers[IDEMPOTENCY_KEY_HEADER];
+      checkUsable(row, typeof idempotency === "string" ? idempotency.toLowerCase() : undefined, new Date(now()));
+    }
+    idempotencyKey(request);
+  };
+  return { security: ["installToken", "identityToken"], onRequest };
+}
+
+function bearerToken(request: FastifyRequest): string {
   const token = /^Bearer +(\S+)$/i.exec(request.headers.authorization ?? "")?.[1];
   if (!token) throw new ApiError("invalid_install_token", "send `Authorization: Bearer <install token>`");
-  return hashOf(token);
+  return token;
 }
 
 function checkUsable(row: InstallTokenRow | undefined, idempotencyKey: string | undefined, now: Date): asserts row is InstallTokenRow {
@@ -64,15 +80,15 @@ function tokenRefused(why: string): ApiError {
   return new ApiError("invalid_install_token", `this install token is ${why}: ask an administrator for a new one`);
 }
 
-/** Finds or creates the cluster or host, and creates its key. */
-export type Enrol = (trx: Transaction<EnrolmentTables>, orgId: string) => Promise<{ row: KeyRow; rawKey: string }>;
+/** Finds or creates the cluster or host, and creates its key. `by`: undefined for an install token. */
+export type Enrol = (trx: Transaction<EnrolmentTables>, orgId: string, by?: EnrollingIdentity) => Promise<{ row: KeyRow; rawKey: string }>;
 
 /**
- * Uses up the request's token and runs `enrol`, or repeats the earlier response (`repeated`). `body`: the path and every field of the
- * request.
+ * Uses up the request's install token, or records the enrolment of its identity token, and runs `enrol`; or repeats the earlier response
+ * (`repeated`). `body`: the path and every field of the request.
  */
-export async function spendInstallToken(
-  { db, masterKeys, now }: { db: Kysely<EnrolmentTables>; masterKeys: MasterKeys; now: () => number },
+export async function spendEnrolment(
+  { db, masterKeys, now }: EnrolmentAuth,
   request: FastifyRequest,
   body: readonly string[],
   enrol: Enrol,
@@ -80,17 +96,20 @@ export async function spendInstallToken(
   const idempotency = idempotencyKey(request);
   const bodyHash = hashOf(JSON.stringify(body));
   const at = new Date(now());
+  const { enrolling } = request;
+  const secret = enrolling ? enrolmentOf(enrolling, idempotency) : bearerToken(request);
   return await db.transaction().execute(async (trx) => {
+    if (enrolling) await addEnrolment(tenantDatabase(trx, enrolling.orgId), enrolling, secret, at.getTime());
     const token = await trx
       .selectFrom("install_tokens")
       .selectAll()
-      .where("token_hash", "=", bearerHash(request))
+      .where("token_hash", "=", hashOf(secret))
       .forUpdate()
       .executeTakeFirst();
     checkUsable(token, idempotency, at);
     const tenantTrx = tenantDatabase(trx, token.org_id);
     if (token.used_at) return { ...(await repeatResponse(tenantTrx, masterKeys, token, bodyHash, at)), repeated: true };
-    const minted = await enrol(tenantTrx, token.org_id);
+    const minted = await enrol(tenantTrx, token.org_id, enrolling);
     await tenantTrx
       .updateTable("install_tokens")
       .set({ used_at: at, used_idempotency_key: idempotency, used_body_hash: bodyHash, used_key_id: minted.row.id })

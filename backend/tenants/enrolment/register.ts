@@ -1,5 +1,5 @@
-// The agents of clusters and hosts exchange an install token for an API key: POST /api/clusters/register and POST /api/v1/agents/register.
-// Invariants: a known cluster_uid or machine_id of the organisation keeps its id, and a host its remote configuration; older keys expire
+// The agents of clusters and hosts exchange an install token, or a token of a trusted issuer, for an API key: POST /api/clusters/register
+// and POST /api/v1/agents/register. Invariants: a known cluster_uid or machine_id of the organisation keeps its id, and a host its remote configuration; older keys expire
 // after the overlap. Another installation of a cluster, or a clone of a host, gets no key while the first one is alive.
 import { randomUUID } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
@@ -16,7 +16,8 @@ import { audit } from "../../auth/audit-log.ts";
 import { ApiError } from "../../errors.ts";
 import { closedSchema, nameSchema, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
-import { type Enrol, installTokenAccess, spendInstallToken } from "./install-token.ts";
+import { requireName, requireOwnCluster, requireOwnHost } from "./identity-enrolment.ts";
+import { type Enrol, enrolmentAccess, spendEnrolment } from "./install-token.ts";
 import { findAliveHolder } from "./key-holder.ts";
 import { mintKey, retireOtherKeys } from "./key-table.ts";
 import type { ClusterTable, EnrolmentDeps, EnrolmentTables, HostTable } from "./enrolment-tables.ts";
@@ -39,17 +40,20 @@ interface Registration<Body> {
 function addRegistration<Body>(app: FastifyInstance, deps: EnrolmentDeps, registration: Registration<Body>): void {
   const { path, noun, idField, required, properties, values, audited, enrol } = registration;
   addRoute(app, deps.guards, {
-    ...endpoint("POST", path, installTokenAccess(deps.db, deps.now), "enrolment"),
-    summary: `Register a ${noun} with an install token`,
+    ...endpoint("POST", path, enrolmentAccess(deps, `enrol_${noun}`), "enrolment"),
+    errors: ["conflict", "forbidden"],
+    summary: `Register a ${noun} with an install token, or a token of a trusted issuer`,
     description:
-      "Needs the Idempotency-Key header. The same token with the same Idempotency-Key returns the same key until it has signed a request.",
+      "Needs the Idempotency-Key header. The same token, or another one of the same subject, with the same Idempotency-Key returns the same key until it has signed a request.",
     body: closedSchema(required, properties),
     response: { 201: objectSchema({ [idField]: UUID_SCHEMA, api_key: { type: "string" }, key_created_at: TIME_SCHEMA }) },
     handler: async (request: FastifyRequest, reply: FastifyReply) => {
       const body = request.body as Body;
-      const { row, rawKey, repeated } = await spendInstallToken(deps, request, [path, ...values(body)], enrol(body));
+      const { row, rawKey, repeated } = await spendEnrolment(deps, request, [path, ...values(body)], enrol(body));
       const { id, org_id, owner_id, created_at } = row;
-      audit(request, `${noun}.register`, { org_id, [idField]: owner_id, ...audited(body), key_id: id, repeated });
+      const { enrolling } = request;
+      const by = enrolling && { issuer_id: enrolling.issuerId, subject: enrolling.subject };
+      audit(request, `${noun}.register`, { org_id, [idField]: owner_id, ...audited(body), key_id: id, repeated, ...by });
       void reply.header(ORG_ID_HEADER, org_id);
       return await reply.code(201).send({ [idField]: owner_id, api_key: rawKey, key_created_at: created_at.toISOString() });
     },
@@ -83,12 +87,13 @@ export function registerRegisterCluster(app: FastifyInstance, deps: EnrolmentDep
 function enrolCluster(deps: EnrolmentDeps, request: RegisterClusterRequest, startedAt: number): Enrol {
   const { masterKeys, now } = deps;
   const { cluster_name, cluster_uid, installation = null } = request;
-  return async (trx, orgId) => {
+  return async (trx, orgId, by) => {
+    if (by) requireName(by, cluster_name, "cluster_name");
     const at = new Date(now());
     const fresh = { id: randomUUID(), org_id: orgId, name: cluster_name, cluster_uid, created_at: at, last_heartbeat: null };
     await trx
       .insertInto("clusters")
-      .values({ ...fresh, installation })
+      .values({ ...fresh, installation, issuer_id: by?.issuerId ?? null })
       .onConflict((conflict) => conflict.columns(["org_id", "cluster_uid"]).doNothing())
       .execute();
     const cluster = await trx
@@ -98,8 +103,13 @@ function enrolCluster(deps: EnrolmentDeps, request: RegisterClusterRequest, star
       .where("cluster_uid", "=", cluster_uid)
       .forUpdate()
       .executeTakeFirstOrThrow();
+    if (by) await requireOwnCluster(trx, by, cluster);
     await refuseSecondInstallation(trx, cluster, installation, { now: at.getTime(), startedAt });
-    await trx.updateTable("clusters").set({ name: cluster_name, installation }).where("id", "=", cluster.id).execute();
+    await trx
+      .updateTable("clusters")
+      .set({ name: cluster_name, installation, ...(by && { issuer_id: by.issuerId }) })
+      .where("id", "=", cluster.id)
+      .execute();
     const minted = await mintKey(trx, masterKeys, { orgId, kind: "cluster", ownerId: cluster.id, node: cluster_name }, at);
     await retireOtherKeys(trx, minted.row, new Date(at.getTime() + ROTATION_OVERLAP_MS));
     return minted;
@@ -140,11 +150,13 @@ export function registerRegisterHost(app: FastifyInstance, deps: EnrolmentDeps):
 
 function enrolHost({ masterKeys, now }: EnrolmentDeps, request: RegisterHostRequest, startedAt: number): Enrol {
   const { hostname, machine_id, agent_version } = request;
-  return async (trx, orgId) => {
+  return async (trx, orgId, by) => {
+    if (by) requireName(by, hostname, "hostname");
     const at = new Date(now());
+    const issuer = by && { issuer_id: by.issuerId, issuer_subject: by.subject };
     await trx
       .insertInto("hosts")
-      .values({ id: randomUUID(), org_id: orgId, hostname, machine_id, agent_version, created_at: at })
+      .values({ id: randomUUID(), org_id: orgId, hostname, machine_id, agent_version, created_at: at, ...issuer })
       .onConflict((conflict) => conflict.columns(["org_id", "machine_id"]).doNothing())
       .execute();
     // The lock makes sure that only the first of several clones that register concurrently gets the key.
@@ -155,8 +167,13 @@ function enrolHost({ masterKeys, now }: EnrolmentDeps, request: RegisterHostRequ
       .where("machine_id", "=", machine_id)
       .forUpdate()
       .executeTakeFirstOrThrow();
+    if (by) requireOwnHost(by, host);
     await refuseClone(trx, host, { now: at.getTime(), startedAt });
-    await trx.updateTable("hosts").set({ hostname, agent_version }).where("id", "=", host.id).execute();
+    await trx
+      .updateTable("hosts")
+      .set({ hostname, agent_version, ...issuer })
+      .where("id", "=", host.id)
+      .execute();
     const minted = await mintKey(trx, masterKeys, { orgId, kind: "host", ownerId: host.id, node: hostname }, at);
     await retireOtherKeys(trx, minted.row, new Date(at.getTime() + ROTATION_OVERLAP_MS));
     return minted;

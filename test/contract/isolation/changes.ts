@@ -4,7 +4,7 @@
 import { randomUUID } from "node:crypto";
 import { sign } from "../../../common/protocol/signature.ts";
 import { type Answer, call } from "../../fixtures/processes.ts";
-import type { Party, Served } from "./parties.ts";
+import { issuerOf, type Party, type Served } from "./parties.ts";
 
 export interface Change {
   /** As in docs/openapi.json. */
@@ -28,6 +28,7 @@ const LISTS = [
     "ingest-tokens",
     "install-tokens",
     "invitations",
+    "issuers",
     "keys",
     "limits",
     "read-tokens",
@@ -195,6 +196,7 @@ export const CREATED = {
   "/api/ingest-tokens": named,
   "/api/install-tokens": () => ({}),
   "/api/invitations": invited,
+  "/api/issuers": () => issuerOf(name()),
   "/api/keys": named,
   "/api/read-tokens": named,
   "/api/users": user,
@@ -204,6 +206,7 @@ const newDashboard = making("/api/dashboards");
 const newView = making("/api/views");
 const newChannel = making("/alerting/channels");
 const newIngestToken = making("/api/ingest-tokens");
+const newIssuer = making("/api/issuers");
 const newRoute = making("/alerting/routes");
 const newRule = making("/alerting/rules");
 const newSilence = making("/alerting/silences");
@@ -241,6 +244,8 @@ export const CHANGES: readonly Change[] = [
   { route: "DELETE /api/ingest-tokens/{id}", make: newIngestToken, foreign: 404, owner: 204 },
   { route: "POST /api/ingest-tokens/{id}/rotate", make: newIngestToken, foreign: 404, owner: 200 },
   { route: "DELETE /api/install-tokens/{id}", make: making("/api/install-tokens"), foreign: 404, owner: 204 },
+  { route: "DELETE /api/issuers/{id}", make: newIssuer, foreign: 404, owner: 204 },
+  { route: "PUT /api/issuers/{id}", make: newIssuer, body: () => issuerOf(name()), foreign: 404, owner: 200 },
   { route: "DELETE /api/keys/{id}", make: making("/api/keys", "key_id"), foreign: 404, owner: 204 },
   { route: "DELETE /api/invitations/{id}", make: making("/api/invitations", "invitation_id"), foreign: 404, owner: 204 },
   { route: "POST /api/orgs/{id}/admins", make: organisation, body: user, foreign: 403 },

@@ -1,6 +1,6 @@
 // Two organisations with data of every kind. Every name, text and number that one of them stores is one of its markers, so that a response
 // shows whose data it contains.
-import { randomUUID } from "node:crypto";
+import { generateKeyPairSync, randomUUID } from "node:crypto";
 import { sign } from "../../../common/protocol/signature.ts";
 import { makeTenant, type Tenant } from "../../fixtures/backend-process.ts";
 import { type Answer, call, signedPost } from "../../fixtures/processes.ts";
@@ -62,6 +62,7 @@ async function makeParty(served: Served, operator: string, { word, digit, record
   const { invitation_id } = await admin.made("/api/invitations", { email: `invited@${word}.example`, role: "viewer" });
   const { id: ingestTokenId } = await admin.made("/api/ingest-tokens", { name: `${word}-ingest-token` });
   const { id: installTokenId } = await admin.made("/api/install-tokens", {});
+  const { id: issuerId } = await admin.made("/api/issuers", issuerOf(word));
   const saved = await makeSaved(admin, word);
   const alerting = await makeAlerting(admin, word);
   const markers = [
@@ -76,6 +77,7 @@ async function makeParty(served: Served, operator: string, { word, digit, record
     readTokenId,
     ingestTokenId,
     installTokenId,
+    issuerId,
   ];
   const party = {
     ...tenant,
@@ -91,6 +93,14 @@ async function makeParty(served: Served, operator: string, { word, digit, record
   };
   await sendTelemetry(served, party);
   return party;
+}
+
+const { publicKey } = generateKeyPairSync("ed25519");
+
+/** A trusted issuer whose name and URL contain the word. */
+export function issuerOf(word: string): object {
+  const jwks = { keys: [{ ...publicKey.export({ format: "jwk" }), kid: word }] };
+  return { name: word, issuer: `https://${word}.example`, jwks, rules: [{ claims: { sub: word }, permit: "send" }] };
 }
 
 /** An interval that differs between the parties. */
