@@ -1,10 +1,10 @@
-// One bad record among a thousand costs one record, at every door for programs with an ingest token, and the whole body on signed routes: what
-// is stored is read back from the engines, and the answer names the record.
+// One bad record among a thousand costs one record on every route for programs with an ingest token, and the whole body on signed routes: what
+// is stored is read back from the engines, and the response names the record. The tests next to each decoder have every kind of fault.
 import { randomUUID } from "node:crypto";
 import { Client, credentials, Metadata } from "@grpc/grpc-js";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { BAD_RECORDS, jsonBody, protobufBody } from "../../backend/ingest/otlp/bad-records.fixture.ts";
-import { bytesField, encodeProtobuf, varint } from "../../backend/ingest/otlp/protobuf/encode.fixture.ts";
+import { bytesField, encodeProtobuf } from "../../backend/ingest/otlp/protobuf/encode.fixture.ts";
 import { encodePush, type PushStream } from "../../backend/ingest/loki/push.fixture.ts";
 import { encodeWrite, type TestSeries } from "../../backend/ingest/remote-write/write-request.fixture.ts";
 import { compressSnappy } from "../../backend/ingest/snappy.fixture.ts";
@@ -112,11 +112,9 @@ const gauge = (index: number, point: object = {}) => ({
 });
 
 const OTLP = (["logs", "traces"] as const).flatMap((signal) =>
-  BAD_RECORDS[signal].flatMap((bad) =>
-    (["JSON", "protobuf", "gRPC"] as const)
-      .filter((way) => (way === "JSON" ? !bad.named.includes("100 deep") : !bad.isJsonOnly))
-      .map((way) => ({ ...bad, signal, way })),
-  ),
+  BAD_RECORDS[signal]
+    .filter(({ name }) => ["text that is not UTF-8", "a span id of 7 bytes"].includes(name))
+    .flatMap((bad) => (["JSON", "protobuf", "gRPC"] as const).map((way) => ({ ...bad, signal, way }))),
 );
 
 test.each(OTLP)("$signal, $way: $name", async ({ signal, way, fields, named, isKept }) => {
@@ -194,15 +192,11 @@ test("signed metrics in protobuf: the series of a good body, and nothing of a bo
   expect(await seriesOf(bad)).toBeUndefined();
 });
 
-test.each<[string, unknown, string]>([
-  ["a metric that is none", 5, `metrics[${BAD_AT}]: must be an object`],
-  ["attributes that are no list", gauge(BAD_AT, { attributes: {} }), `metrics[${BAD_AT}].dataPoints[0]: attributes must be a list`],
-  ["a point without a value", gauge(BAD_AT, { asDouble: "x" }), `malformed_point (resourceMetrics[0].scopeMetrics[0].metrics[${BAD_AT}]`],
-  ["a negative time", gauge(BAD_AT, { timeUnixNano: "-5" }), "1 bad_time ("],
-  ["a time with its name in protobuf", gauge(BAD_AT, { time_unix_nano: "5" }), "dataPoints[0]: time_unix_nano: OTLP/JSON names"],
-])("metrics, JSON: %s", async (_name, bad, named) => {
+test("metrics, JSON: a point without a value", async () => {
   const job = randomUUID();
-  const answer = await post("/v1/metrics", JSON_TYPE, jsonBody(otlpDocument("metrics", job, withBad<unknown>(gauge, bad))));
+  const metrics = withBad(gauge, gauge(BAD_AT, { asDouble: "x" }));
+  const answer = await post("/v1/metrics", JSON_TYPE, jsonBody(otlpDocument("metrics", job, metrics)));
+  const named = `malformed_point (resourceMetrics[0].scopeMetrics[0].metrics[${BAD_AT}]`;
   expect([answer.status, answer.text]).toEqual([200, expect.stringContaining(named)]);
   expect(answer.text).toContain('"rejectedDataPoints":"1"');
   // With target_info, if the resource has more than a name.
@@ -229,29 +223,10 @@ test.each(["protobuf", "gRPC"] as const)("metrics, %s: a truncated point", async
   await expectSeries(job, GOOD);
 });
 
-const pair = (name: string, value: Uint8Array): Buffer =>
-  bytesField(1, Buffer.concat([bytesField(1, Buffer.from(name)), bytesField(2, value)]));
 const sample: TestSeries["samples"] = [[1, nowMs]];
 test.each<[string, 1 | 2, Buffer, string]>([
   ["without a metric name", 1, encodeWrite([{ labels: [["a", "b"]], samples: sample }]), "it has no metric name"],
-  [
-    "with an empty label name",
-    1,
-    encodeWrite([
-      {
-        labels: [
-          ["__name__", "x"],
-          ["", "b"],
-        ],
-        samples: sample,
-      },
-    ]),
-    "label 2 has no name",
-  ],
-  ["whose value is not UTF-8", 1, bytesField(1, pair("__name__", Buffer.from([0xff]))), "label 1 is not UTF-8"],
-  ["that is cut off", 1, bytesField(1, Buffer.from([0x0a, 9])), "it ends within a value"],
   ["whose symbol is missing", 2, bytesField(5, bytesField(1, Buffer.from([1, 0x7f]))), "the symbol"],
-  ["that is cut off", 2, bytesField(5, Buffer.from([0x0a, 9])), "it ends within a value"],
 ])("remote write, a series %s (version %i)", async (_name, version, bad, named) => {
   const job = randomUUID();
   const series = (index: number): TestSeries => ({
@@ -275,53 +250,22 @@ test.each<[string, 1 | 2, Buffer, string]>([
   await expectSeries(job, version === 1 ? GOOD : 30);
 });
 
-const many = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, index) => [`l${index}`, "v"]));
 const entry = (index: number): PushStream["values"][number] => [timeOf(index), `line ${index}`];
-test.each<[string, { stream?: unknown; entry?: unknown }, string]>([
-  ["a stream of 65 labels", { stream: { stream: many(65), values: [entry(0)] } }, "streams[1]: has more than 64 labels"],
-  ["a label without a name", { stream: { stream: { "": "v" }, values: [entry(0)] } }, 'streams[1]: has a label named "", which'],
-  [
-    "a label name that Loki does not have",
-    { stream: { stream: { "a-b": "v" }, values: [entry(0)] } },
-    'streams[1]: has a label named "a-b"',
-  ],
-  ["a label that is a number", { stream: { stream: { a: 5 }, values: [entry(0)] } }, "streams[1].stream: the value of"],
-  ["an entry with 129 pairs of metadata", { entry: [timeOf(0), "x", many(129)] }, `streams[0].values[${BAD_AT}]: has more than 128`],
-  ["a time that is no number", { entry: ["zzz", "x"] }, `streams[0].values[${BAD_AT}][0]: must be nanoseconds`],
-  ["metadata that is a number", { entry: [timeOf(0), "x", { a: 5 }] }, `streams[0].values[${BAD_AT}][2]: the value of`],
-])("Loki push, JSON: %s", async (_name, bad, named) => {
-  const service = randomUUID();
-  const values = bad.entry === undefined ? Array.from({ length: GOOD }, (_, index) => entry(index)) : withBad<unknown>(entry, bad.entry);
-  const streams = [{ stream: { service_name: service }, values }, ...(bad.stream === undefined ? [] : [bad.stream])];
-  const answer = await post("/loki/api/v1/push", JSON_TYPE, jsonBody({ streams }));
-  expect([answer.status, answer.text]).toEqual([400, expect.stringContaining(named.replaceAll('"', '\\"'))]);
-  expect(answer.text).toContain(`${GOOD} entries are stored`);
-  expect(await countRows(`/query/logs?source=${service}&limit=500`)).toBe(GOOD);
-});
+const streamOf = (service: string, values: unknown[]) => ({ stream: { service_name: service }, values });
 
-const badStream = (badEntry: Buffer): Buffer =>
-  bytesField(1, Buffer.concat([bytesField(1, Buffer.from('{a="b"}')), bytesField(2, badEntry)]));
-test.each<[string, Buffer, string]>([
-  [
-    "labels that are none",
-    bytesField(1, Buffer.concat([bytesField(1, Buffer.from("{a=b")), bytesField(2, Buffer.alloc(0))])),
-    "streams[1].labels: ",
-  ],
-  [
-    "a label without a name",
-    bytesField(1, Buffer.concat([bytesField(1, Buffer.from('{="b"}')), bytesField(2, Buffer.alloc(0))])),
-    "streams[1].labels: ",
-  ],
-  [
-    "a negative time",
-    badStream(bytesField(1, Buffer.concat([Buffer.from([0x08]), varint(2n ** 64n - 5n)]))),
-    "streams[1].entries[0].timestamp: is out of range",
-  ],
-  ["an entry that is cut off", badStream(Buffer.from([0x12, 9])), "streams[1].entries[0]: "],
-])("Loki push, protobuf: %s", async (_name, bad, named) => {
+test.each(["JSON", "protobuf"])("Loki push, %s: one bad entry or stream", async (way) => {
   const service = randomUUID();
-  const good = encodePush([{ stream: { service_name: service }, values: Array.from({ length: GOOD }, (_, index) => entry(index)) }]);
-  const answer = await post("/loki/api/v1/push", PROTOBUF, compressSnappy(Buffer.concat([good, bad])));
+  const good = Array.from({ length: GOOD }, (_, index) => entry(index));
+  const badStream = bytesField(1, Buffer.concat([bytesField(1, Buffer.from("{a=b")), bytesField(2, Buffer.alloc(0))]));
+  const [type, body, named] =
+    way === "JSON"
+      ? [JSON_TYPE, jsonBody({ streams: [streamOf(service, withBad<unknown>(entry, ["zzz", "x"]))] }), `streams[0].values[${BAD_AT}][0]: `]
+      : [
+          PROTOBUF,
+          compressSnappy(Buffer.concat([encodePush([{ stream: { service_name: service }, values: good }]), badStream])),
+          "streams[1].labels: ",
+        ];
+  const answer = await post("/loki/api/v1/push", type, body);
   expect([answer.status, answer.text]).toEqual([400, expect.stringContaining(named)]);
   expect(answer.text).toContain(`${GOOD} entries are stored`);
   expect(await countRows(`/query/logs?source=${service}&limit=500`)).toBe(GOOD);
