@@ -9,7 +9,7 @@ export const MAX_SECRET_LENGTH = 8 * 1024;
 export const MAX_REASON_LENGTH = 2000;
 
 // collector/config/collector-config.ts
-/** Protobuf bytes of one batch; the same data as JSON stays far below the backend's 32 MiB. */
+/** Protobuf bytes of one batch, far below the backend's 32 MiB, also as JSON. */
 export const MAX_BATCH_BYTES = 4_000_000;
 
 // collector/supervision/queue-space.ts
@@ -65,6 +65,10 @@ export const MAX_STORED_BATCHES = 50_000;
 export const MAX_RESENT_BATCHES = 800;
 /** Periods around an unclean end of the collector in which lines may have been read twice. */
 export const MAX_DOUBT_PERIODS = 32;
+
+// collector/files/file-batch.ts
+/** Resources, scopes and records of a request that is split; the collector sends far fewer in one batch. */
+export const MAX_REQUEST_PARTS = 500_000;
 
 // collector/files/unanswered-requests.ts
 /** Requests without a response; the collector has far fewer in flight. */

@@ -83,7 +83,14 @@ const common = {
 const ofCluster = clusterCollectorConfig({ ...common, state: { intervalMs: 10_000 }, events: true });
 const host = {
   hostMetrics: { intervalMs: 30_000, root: "/host", hasHostNetwork: true, hasFileSystems: true },
-  files: { folder: "/state/log-files", maxAgeMs: 1, pollIntervalMs: 1000, hasManyFiles: true, readsFields: true },
+  files: {
+    folder: "/state/log-files",
+    maxAgeMs: 1,
+    pollIntervalMs: 1000,
+    hasManyFiles: true,
+    parsing: "fields" as const,
+    readsFields: true,
+  },
   journal: { program: "/usr/bin/journalctl", units: [], maxAgeMs: 1, readsFields: true },
 };
 const listen = { grpc: { host: "127.0.0.1", port: 4317 }, http: { host: "127.0.0.1", port: 4318 } };
@@ -93,7 +100,7 @@ const ofNode = collectorConfig({
   ...common,
   ...host,
   otlp: { ...listen, kubernetes },
-  podLogs: { kubernetes, ownPodUid: "uid", excludeNamespaces: [], maxAgeMs: 1, readsFields: true },
+  podLogs: { kubernetes, ownPodUid: "uid", excludeNamespaces: [], maxAgeMs: 1, parsing: "fields", readsFields: true },
   kubelet: { intervalMs: 30_000, nodeIp: "10.0.0.1", tls: "verify", serviceAccountDir: "/sa" },
   workloadNames: kubernetes,
   scrapedPods: { intervalMs: 30_000, nodeName: "node" },

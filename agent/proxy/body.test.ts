@@ -101,7 +101,13 @@ describe("bodies", () => {
     ["metrics that are not JSON", "/v1/metrics", "{", {}, 400],
     ["metrics that are not gzip", "/v1/metrics", "{}", { "content-encoding": "gzip" }, 400],
     ["an encoding that the backend does not take", "/v1/logs", "{}", { "content-encoding": "snappy" }, 503],
-    ["protobuf, which is kept until the exporter is set right", "/v1/logs", "{}", { "content-type": "application/x-protobuf" }, 503],
+    [
+      "metrics in protobuf, which are kept until the exporter is set right",
+      "/v1/metrics",
+      "{}",
+      { "content-type": "application/x-protobuf" },
+      503,
+    ],
   ])("sends nothing for %s", async (_, path, body, headers, status) => {
     const { backend, proxy } = await startBoth();
     expect(await post(proxy, path, body, headers as Record<string, string>)).toMatchObject({ status });

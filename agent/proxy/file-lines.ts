@@ -4,7 +4,7 @@
 import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { Logger } from "pino";
-import { type FileBatch, type FileRequest, parseFileRequest, FILES_HEADER } from "../collector/files/file-batch.ts";
+import { type FileBatch, joinBatches, parseFileRequest, FILES_HEADER } from "../collector/files/file-batch.ts";
 import type { StoredBatches } from "../collector/files/stored-batches.ts";
 import type { Unanswered, UnansweredRequests } from "../collector/files/unanswered-requests.ts";
 import { type ForwardResult, isFinal } from "./forward.ts";
@@ -26,15 +26,13 @@ export class FileLines {
   /**
    * Returns the result of `send`, or "accepted" if the backend already has all lines. A refusal means that all other batches are stored.
    */
-  async sendOnce(request: IncomingMessage, files: FileRequest, send: SendFiles): Promise<ForwardResult> {
-    const { batches } = files;
+  async sendOnce(request: IncomingMessage, batches: readonly FileBatch[], send: SendFiles): Promise<ForwardResult> {
     // Any program on this machine can send to the proxy, but lines are omitted only for the collector.
-    if (this.#stored === undefined || !isToken(request.headers[FILES_HEADER], this.#stored.token))
-      return send(files.buildBody(batches), true);
+    if (this.#stored === undefined || !isToken(request.headers[FILES_HEADER], this.#stored.token)) return send(joinBatches(batches), true);
     const keys = new Set(batches.flatMap(({ key }) => key ?? []));
     // Lines that were read twice may arrive in concurrent requests.
     for (let concurrent = this.#findSending(keys); concurrent; concurrent = this.#findSending(keys)) await concurrent.catch(() => {});
-    const sending = this.#sendNew(this.#stored, files, send);
+    const sending = this.#sendNew(this.#stored, batches, send);
     for (const key of keys) this.#sending.set(key, sending);
     try {
       return await sending;
@@ -51,21 +49,21 @@ export class FileLines {
     return undefined;
   }
 
-  async #sendNew(stored: StoredBatches, { batches, buildBody }: FileRequest, send: SendFiles): Promise<ForwardResult> {
+  async #sendNew(stored: StoredBatches, batches: readonly FileBatch[], send: SendFiles): Promise<ForwardResult> {
     let fresh = this.#notStored(stored, batches);
-    let body = buildBody(fresh);
+    let body = joinBatches(fresh);
     for (const unanswered of stored.unanswered.findOverlapping(fresh, body)) {
       const result = await this.#sendAgain(stored, unanswered, send);
       if (!isFinal(result)) return result;
       fresh = this.#notStored(stored, fresh);
-      body = buildBody(fresh);
+      body = joinBatches(fresh);
     }
     const result: ForwardResult = fresh.length === 0 ? { kind: "accepted" } : await this.#sendRecorded(stored, fresh, body, send);
     if (result.kind === "accepted") for (const batch of batches) stored.add(batch);
     if (fresh.length < 2 || result.kind === "accepted" || !isFinal(result)) return result;
     let refusal: ForwardResult | undefined;
     for (const batch of fresh) {
-      const answer = await send(buildBody([batch]), true);
+      const answer = await send(batch.body, true);
       // Batches that were accepted so far are recognised when the request is repeated.
       if (!isFinal(answer)) return answer;
       if (answer.kind === "accepted") stored.add(batch);
@@ -99,9 +97,9 @@ export class FileLines {
   /** Sends an unanswered request again. If it is refused, the backend has none of its lines. */
   async #sendAgain(stored: StoredBatches, { id, batches }: Unanswered, send: SendFiles): Promise<ForwardResult> {
     const body = stored.unanswered.readBody(id);
-    const isSingleBatch = body !== undefined && parseFileRequest(body).batches.length === 1;
+    const isSingleBatch = body !== undefined && parseFileRequest(body).length === 1;
     const result: ForwardResult = body ? await send(body, isSingleBatch) : { kind: "refused", status: 400, code: "lost", message: "" };
-    if (result.kind === "accepted") for (const { key, readAtMs } of batches) stored.add({ key, readAtMs, json: [] });
+    if (result.kind === "accepted") for (const { key, readAtMs } of batches) stored.add({ key, readAtMs });
     if (isFinal(result)) stored.unanswered.end(id);
     return result;
   }

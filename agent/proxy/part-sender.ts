@@ -3,8 +3,10 @@
 // batch is repeated after a timeout, sending continues with the next part; a record that is too large by itself is dropped and counted.
 import { createHash } from "node:crypto";
 import { type ForwardResult, isFinal } from "./forward.ts";
-import { MAX_PARTLY_SENT_BATCHES } from "../agent-limits.ts";
-import { BodyError, parseDocument } from "../../common/otlp-metrics/document.ts";
+import { MAX_PARTLY_SENT_BATCHES, MAX_REQUEST_PARTS } from "../agent-limits.ts";
+import { type FieldRange, readResources, REQUEST, RESOURCE_RECORDS } from "../../common/protobuf/otlp-requests.ts";
+import { WireReader } from "../../common/protobuf/wire-reader.ts";
+import { WireWriter } from "../../common/protobuf/wire-writer.ts";
 
 type SplitSignal = "logs" | "traces";
 
@@ -27,11 +29,11 @@ export class PartSender {
    * Returns "accepted" if every part is stored or dropped; otherwise, after all parts were tried, a refusal for another reason than size.
    * `tooLarge` is the response to the whole batch; it is returned if the batch cannot be split.
    */
-  async send(signal: SplitSignal, json: Buffer, tooLarge: ForwardResult, send: SendPart): Promise<ForwardResult> {
-    const batch = createHash("sha256").update(json).digest("base64");
+  async send(signal: SplitSignal, body: Buffer, tooLarge: ForwardResult, send: SendPart): Promise<ForwardResult> {
+    const batch = createHash("sha256").update(body).digest("base64");
     let index = 0;
     let outcome: ForwardResult = { kind: "accepted" };
-    for (const part of splitBatch(signal, json, FIRST_LIMITS)) {
+    for (const part of splitBatch(body, FIRST_LIMITS)) {
       index += 1;
       if (index <= (this.#finishedParts.get(batch) ?? 0)) continue;
       const result = await this.#sendPart(signal, part, FIRST_LIMITS, send);
@@ -52,7 +54,7 @@ export class PartSender {
     }
     const smaller = { storedBytes: limits.storedBytes / SPLIT_FACTOR, sentBytes: limits.sentBytes / SPLIT_FACTOR };
     let outcome: ForwardResult = { kind: "accepted" };
-    for (const smallerPart of splitBatch(signal, part.body, smaller)) {
+    for (const smallerPart of splitBatch(part.body, smaller)) {
       const answer = await this.#sendPart(signal, smallerPart, smaller, send);
       if (!isFinal(answer)) return answer;
       if (answer.kind === "refused") outcome = answer;
@@ -68,9 +70,8 @@ export class PartSender {
   }
 }
 
-// Splits an OTLP/JSON document of logs or traces. Invariants: it is pure, so that a repetition has the same bytes and is stored once; no record
-// is lost or duplicated, and each keeps its resource and scope. Numbers beyond 2^53 would be rounded; the collector writes 64-bit integers as
-// strings.
+// Splits an OTLP/protobuf request of logs or traces. Invariants: it is pure, so that a repetition has the same bytes and is stored once; no
+// record is lost or duplicated, and each keeps its resource and scope.
 
 interface Part {
   readonly body: Buffer;
@@ -88,93 +89,82 @@ interface PartLimits {
 /** Half of the backend's limits, because sizes are estimated. */
 const FIRST_LIMITS: PartLimits = { storedBytes: 64 << 20, sentBytes: 16 << 20 };
 
-type Message = Readonly<Record<string, unknown>>;
-
-const NAMES = {
-  logs: { resources: "resourceLogs", scopes: "scopeLogs", records: "logRecords" },
-  traces: { resources: "resourceSpans", scopes: "scopeSpans", records: "spans" },
-} as const;
-
 /** Estimated overhead that the backend stores with each record. */
 const ROW_BYTES = 256;
+/** For the tags and lengths of a resource and a scope. */
+const SPARE_BYTES = 32;
 
-/** Parts in the order of the document. Throws BodyError "malformed" if it is not valid, "too_large" if it has too many values. */
-export function* splitBatch(signal: keyof typeof NAMES, json: Buffer, limits: PartLimits): Generator<Part, void> {
-  const names = NAMES[signal];
-  try {
-    const { [names.resources]: resources, ...rest } = parseDocument(json) as Message;
-    const part = new PartBuilder(names.resources, rest);
-    for (const { [names.scopes]: scopes, ...resource } of messages(resources)) {
-      for (const { [names.records]: records, ...scope } of messages(scopes)) {
-        const sharedBytes = jsonBytes(resource) + jsonBytes(scope);
-        let list: Message[] | undefined;
-        for (const record of messages(records)) {
-          const bytes = jsonBytes(record);
-          const addedBytes = list ? 0 : sharedBytes;
-          if (part.exceeds(limits, ROW_BYTES + sharedBytes + bytes, addedBytes + bytes)) {
-            yield part.take();
-            list = undefined;
-          }
-          list ??= part.begin(sharedBytes, (added) => ({ ...resource, [names.scopes]: [{ ...scope, [names.records]: added }] }));
-          part.add(list, record, ROW_BYTES + sharedBytes + bytes, bytes);
+/** Consecutive records of one scope. */
+interface Run {
+  readonly resource: readonly FieldRange[];
+  readonly scope: readonly FieldRange[];
+  readonly records: FieldRange[];
+}
+
+/** Parts in the order of the request. Throws BodyError. */
+export function* splitBatch(request: Buffer, limits: PartLimits): Generator<Part, void> {
+  let part = new PartBuilder();
+  for (const { rest: resource, scopes } of readResources(new WireReader(request), MAX_REQUEST_PARTS)) {
+    for (const { rest: scope, records } of scopes) {
+      const sharedBytes = bytesOf(resource) + bytesOf(scope) + SPARE_BYTES;
+      let run: Run | undefined;
+      for (const record of records) {
+        const bytes = record.end - record.tagStart;
+        const addedBytes = run ? 0 : sharedBytes;
+        if (part.exceeds(limits, ROW_BYTES + sharedBytes + bytes, addedBytes + bytes)) {
+          yield part.build(request);
+          part = new PartBuilder();
+          run = undefined;
         }
+        run ??= part.begin({ resource, scope, records: [] }, sharedBytes);
+        part.add(run, record, ROW_BYTES + sharedBytes + bytes, bytes);
       }
     }
-    if (part.records > 0) yield part.take();
-  } catch (cause) {
-    if (cause instanceof BodyError) throw cause;
-    throw new BodyError("malformed", `the ${signal} are not an OTLP/JSON document`, { cause });
   }
+  if (part.records > 0) yield part.build(request);
 }
 
 class PartBuilder {
-  readonly #name: string;
-  readonly #rest: Message;
-  #resources: Message[] = [];
+  readonly #runs: Run[] = [];
   #storedBytes = 0;
   #sentBytes = 0;
   records = 0;
-
-  constructor(name: string, rest: Message) {
-    this.#name = name;
-    this.#rest = rest;
-  }
 
   /** Whether one more record would exceed the limits; never true for the first. */
   exceeds(limits: PartLimits, storedBytes: number, sentBytes: number): boolean {
     return this.records > 0 && (this.#storedBytes + storedBytes > limits.storedBytes || this.#sentBytes + sentBytes > limits.sentBytes);
   }
 
-  /** Adds a list for records of one resource and scope; `wrap` returns the resource with the list. */
-  begin(sharedBytes: number, wrap: (list: Message[]) => Message): Message[] {
-    const list: Message[] = [];
-    this.#resources.push(wrap(list));
+  begin(run: Run, sharedBytes: number): Run {
+    this.#runs.push(run);
     this.#sentBytes += sharedBytes;
-    return list;
+    return run;
   }
 
-  add(list: Message[], record: Message, storedBytes: number, sentBytes: number): void {
-    list.push(record);
+  add({ records }: Run, record: FieldRange, storedBytes: number, sentBytes: number): void {
+    records.push(record);
     this.#storedBytes += storedBytes;
     this.#sentBytes += sentBytes;
     this.records += 1;
   }
 
-  take(): Part {
-    const part = { body: Buffer.from(JSON.stringify({ ...this.#rest, [this.#name]: this.#resources })), records: this.records };
-    this.#resources = [];
-    this.#storedBytes = 0;
-    this.#sentBytes = 0;
-    this.records = 0;
-    return part;
+  build(request: Buffer): Part {
+    const writer = new WireWriter(this.#sentBytes);
+    const copy = (fields: readonly FieldRange[]): void => {
+      for (const { tagStart, end } of fields.toReversed()) writer.copy(request, tagStart, end);
+    };
+    for (const { resource, scope, records } of this.#runs.toReversed()) {
+      const end = writer.position;
+      copy(records);
+      copy(scope);
+      writer.field(RESOURCE_RECORDS.scopes, end);
+      copy(resource);
+      writer.field(REQUEST.resources, end);
+    }
+    return { body: writer.take(), records: this.records };
   }
 }
 
-/** Absent and null mean empty. */
-function messages(list: unknown): readonly Message[] {
-  return (list ?? []) as readonly Message[];
-}
-
-function jsonBytes(message: Message): number {
-  return Buffer.byteLength(JSON.stringify(message));
+function bytesOf(fields: readonly FieldRange[]): number {
+  return fields.reduce((sum, { tagStart, end }) => sum + end - tagStart, 0);
 }

@@ -58,8 +58,6 @@ const ROUTES: ReadonlyMap<string, Route> = new Map([
   ["/v1/metrics", { signal: "metrics", path: "/ingest" }],
 ]);
 
-/** Factor by which a document grows when it is parsed to be split. */
-const PARSED_FACTOR = 5;
 /** Smaller bodies are received completely before they are forwarded. */
 const SMALL_BODY_BYTES = 64 * 1024;
 /** The collector's timeout is 30 s; an earlier response prevents it from resending a request that is still in progress. */
@@ -173,7 +171,8 @@ class LoopbackProxy implements Proxy {
     if (!credential) return NO_KEY_YET;
     const paused = checkPause(this.#options, credential);
     if (paused) return paused;
-    if (request.headers["content-type"]?.startsWith("application/x-protobuf")) {
+    const isProtobuf = hasProtobuf(request);
+    if (isProtobuf && signal === "metrics") {
       throw new BodyError("unsupported_encoding", "the body is protobuf: set the exporter's encoding to json");
     }
     const encoding = contentEncoding(request);
@@ -183,40 +182,40 @@ class LoopbackProxy implements Proxy {
       const json = await this.#decompress(await body.takeWhole(), encoding, reservation);
       return this.#sendMetrics(json, path, reservation, abort);
     }
+    if (!isProtobuf) return this.#sendWhole(body, encoding, { path, headers: JSON_CONTENT }, abort);
     if (signal === "logs" && request.headers[FILES_HEADER] !== undefined) {
-      const files = parseFileRequest(await this.#decompress(await body.takeWhole(), encoding, reservation));
-      return this.#fileLines.sendOnce(request, files, async (json, isSingleBatch) => {
-        const result = await this.#compressAndSend({ path, headers: JSON_CONTENT, body: json }, abort);
-        return isSingleBatch ? this.#inParts({ signal, path }, json, result, reservation, abort) : result;
+      const batches = parseFileRequest(await this.#decompress(await body.takeWhole(), encoding, reservation));
+      return this.#fileLines.sendOnce(request, batches, async (lines, isSingleBatch) => {
+        const result = await this.#compressAndSend({ path, headers: PROTOBUF_CONTENT, body: lines }, abort);
+        return isSingleBatch ? this.#inParts({ signal, path }, lines, result, abort) : result;
       });
     }
-    const result = await this.#sendWhole(body, encoding, path, abort);
+    const result = await this.#sendWhole(body, encoding, { path, headers: PROTOBUF_CONTENT }, abort);
     if (!isTooLarge(result)) return result;
-    const json = await this.#decompress(await body.whole(), encoding, reservation);
-    return this.#inParts({ signal, path }, json, result, reservation, abort, encoding === "identity" ? undefined : encoding);
+    const records = await this.#decompress(await body.whole(), encoding, reservation);
+    return this.#inParts({ signal, path }, records, result, abort, encoding === "identity" ? undefined : encoding);
   }
 
   /** `result` is the result for the whole body. */
   async #inParts(
     { signal, path }: Route & { signal: "logs" | "traces" },
-    json: Buffer,
+    body: Buffer,
     result: ForwardResult,
-    reservation: Reservation,
     abort: AbortSignal,
     compression?: Compression,
   ): Promise<ForwardResult> {
     if (!isTooLarge(result)) return result;
-    reservation.growTo(PARSED_FACTOR * json.length);
-    return this.#partSender.send(signal, json, result, (part) =>
-      this.#compressAndSend({ path, headers: JSON_CONTENT, body: part }, abort, compression),
+    return this.#partSender.send(signal, body, result, (part) =>
+      this.#compressAndSend({ path, headers: PROTOBUF_CONTENT, body: part }, abort, compression),
     );
   }
 
-  async #sendWhole(body: ReceivedBody, encoding: Encoding, path: string, abort: AbortSignal): Promise<ForwardResult> {
+  async #sendWhole(body: ReceivedBody, encoding: Encoding, to: Omit<Post, "body">, abort: AbortSignal): Promise<ForwardResult> {
     if (encoding === "identity" && this.#options.compression !== "none") {
-      return this.#compressAndSend({ path, headers: JSON_CONTENT, body: await body.whole() }, abort);
+      return this.#compressAndSend({ ...to, body: await body.whole() }, abort);
     }
-    const headers = encoding === "identity" ? JSON_CONTENT : { ...JSON_CONTENT, "content-encoding": encoding };
+    const { path } = to;
+    const headers = encoding === "identity" ? to.headers : { ...to.headers, "content-encoding": encoding };
     if (body.length === undefined || body.length <= SMALL_BODY_BYTES)
       return forward(this.#options, { path, headers, body: await body.whole() }, abort);
     return forward(this.#options, { path, headers: { ...headers, "content-length": String(body.length) }, body }, abort);
@@ -297,8 +296,14 @@ class LoopbackProxy implements Proxy {
   }
 }
 
+const PROTOBUF = "application/x-protobuf";
+const PROTOBUF_CONTENT = { "content-type": PROTOBUF };
 const JSON_CONTENT = { "content-type": "application/json" };
 const TEXT_CONTENT = { "content-type": "text/plain; version=0.0.4; charset=utf-8" };
+
+function hasProtobuf({ headers }: IncomingMessage): boolean {
+  return headers["content-type"]?.startsWith(PROTOBUF) ?? false;
+}
 
 function isTooLarge(result: ForwardResult): boolean {
   return result.kind === "refused" && result.status === 413;

@@ -44,14 +44,6 @@ export const MAX_DECODER_THREADS = 2;
 /** Bodies of one organisation that wait for a worker. */
 export const MAX_WAITING_BODIES_PER_ORG = 256;
 
-// otlp/protobuf/to-json.ts
-/** Size of the OTLP/JSON to which a protobuf body is converted. */
-export const MAX_PROTOBUF_JSON_BYTES = MAX_BODY_BYTES;
-/** Malformed records of a protobuf body that are left out one by one; with more, the body is rejected. */
-export const MAX_MALFORMED_PARTS = 1000;
-/** Protobuf messages within each other, as in the protobuf libraries of Java and C++; a list within a list takes two. */
-export const MAX_PROTOBUF_DEPTH = 100;
-
 // otlp/decoded-rows.ts
 /** Size of the rows that one body becomes. */
 export const MAX_ROWS_BYTES = 128 * 1024 * 1024;

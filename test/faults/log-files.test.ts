@@ -89,7 +89,7 @@ describe("files of another user of the host below LOG_PATHS", () => {
     writeFileSync(log("other/last.log"), "last\n");
     await arrives("last");
     expect(sink.lines.filter((line) => line.includes("SECRET"))).toEqual([]);
-    expect(sink.records.find(({ body }) => body.includes("stays inside"))?.attributes["log.file.path"]).toBe(log("app/inner.log"));
+    expect(sink.records.find(({ body }) => body.includes("stays inside"))?.resource["log.file.path"]).toBe(log("app/inner.log"));
     expect(collectorPid(place)).toBe(pid);
     expect(agent.log).toContain("links that lead outside of LOG_PATHS_ALLOWED are not read");
   });
@@ -110,7 +110,7 @@ describe("files of another user of the host below LOG_PATHS", () => {
     await arrives("of a plain name");
     const record = sink.records.find(({ body }) => body === "of an odd name");
     const name = odd.split("/").at(-1);
-    expect(record?.attributes).toMatchObject({ "log.file.path": odd, "log.file.name": name });
+    expect(record?.resource).toMatchObject({ "log.file.path": odd, "log.file.name": name });
     expect(record?.resource).toMatchObject({ "service.name": name });
   });
 });

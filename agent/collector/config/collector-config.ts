@@ -153,7 +153,7 @@ function joinFragments(input: CommonInput, parts: readonly (Fragment | undefined
       ...editProcessors(input.edits, input.signals),
     },
     exporters: {
-      [EXPORTER]: exporter(input, compressionConfig(input.compression), false),
+      [EXPORTER]: exporter(input, { encoding: "proto", ...compressionConfig(input.compression) }, false),
       ...(exporters.has(METRICS_EXPORTER) && { [METRICS_EXPORTER]: exporter(input, UNCOMPRESSED, false) }),
       ...(exporters.has(FILES_EXPORTER) && { [FILES_EXPORTER]: exporter(input, FILE_LINES, true) }),
     },
@@ -214,15 +214,14 @@ function compressionConfig(compression: Compression): Component {
   return { compression, ...(compression !== "none" && { compression_params: { level: 1 } }) };
 }
 
-const UNCOMPRESSED: Component = { compression: "none" };
+const UNCOMPRESSED: Component = { encoding: "json", compression: "none" };
 
 /** Uncompressed, because the proxy removes the offset of each line (agent/collector/files/file-batch.ts) and then compresses the body. */
-const FILE_LINES: Component = { ...UNCOMPRESSED, headers: { [FILES_HEADER]: `\${env:${FILES_TOKEN_VARIABLE}}` } };
+const FILE_LINES: Component = { encoding: "proto", compression: "none", headers: { [FILES_HEADER]: `\${env:${FILES_TOKEN_VARIABLE}}` } };
 
 function exporter({ proxy, queueBytes }: CommonInput, body: Component, blocks: boolean): Component {
   return {
     endpoint: proxyUrl(proxy),
-    encoding: "json",
     ...body,
     timeout: "30s",
     // 0: retried without limit, however long the backend is unavailable.

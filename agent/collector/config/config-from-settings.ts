@@ -12,9 +12,10 @@ import {
   KUBECONFIG_VARIABLE,
 } from "./collector-config.ts";
 import { POD_ATTRIBUTE_PROCESSORS, type KubernetesInput } from "./fragments/kubernetes-attributes.ts";
+import type { NodeParsing } from "./fragments/file-lines.ts";
 import { type NamespaceLogs, PODS_RECEIVER } from "./fragments/pod-logs.ts";
 import type { LogPathRules } from "../files/log-paths.ts";
-import { changesComponent, CollectorConfigError, renderCollectorConfig } from "./render.ts";
+import { changesComponent, changesFileLogs, CollectorConfigError, renderCollectorConfig } from "./render.ts";
 
 /** Inputs that are not settings. */
 interface RuntimeInputs {
@@ -118,6 +119,21 @@ function readOverlay(path: string): string {
   }
 }
 
+const DEFAULT_PARSING = "fields";
+/** Paths of conditions (OTTL) on the resource, and texts, which are no paths. */
+const NO_LINE = /"(?:[^"\\]|\\.)*"|\bresource\.\w+/g;
+
+/**
+ * Returns what of each line the collector has to parse: fields that the operator's conditions compare, or everything if the operator's own
+ * components may read lines. Otherwise, the backend parses lines, which costs the node nothing.
+ */
+function nodeParsing({ redact, drop, collectorConfigFile: file }: Settings): NodeParsing {
+  if (file !== undefined && changesFileLogs(readOverlay(file))) return "fields";
+  const conditions = drop.logs.map((condition) => condition.replaceAll(NO_LINE, ""));
+  if (conditions.some((condition) => /severity|trace|span|time/i.test(condition))) return "fields";
+  return redact.length > 0 || conditions.some((condition) => /\b(?:log|body|attributes)\b/.test(condition)) ? "text" : DEFAULT_PARSING;
+}
+
 function commonInput(settings: Settings, adjustment: Adjustment): Omit<CollectorInput, "resource" | "otlp" | "hostMetrics"> {
   return {
     proxy: settings.proxy,
@@ -152,6 +168,7 @@ function hostInput(settings: Settings, adjustment: Adjustment, openLogFiles: num
             pollIntervalMs: filesPollIntervalMs(openLogFiles),
             hasManyFiles: openLogFiles > MANY_LOG_FILES,
             multilineStart: settings.logMultilineStart,
+            parsing: nodeParsing(settings),
             readsFields: settings.logFields,
           },
     journal: journal && { ...journal, maxAgeMs: settings.logMaxAgeMs, readsFields: settings.logFields },
@@ -186,6 +203,7 @@ function clusterInput(
       excludeNamespaces: cluster.excludeNamespaces,
       maxAgeMs: settings.logMaxAgeMs,
       multilineStart: settings.logMultilineStart,
+      parsing: nodeParsing(settings),
       readsFields: settings.logFields,
       // Only pods from the agent have validated annotations.
       hasPolicies: cluster.logPolicies && usesRelay,

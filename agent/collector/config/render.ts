@@ -11,6 +11,8 @@ export class CollectorConfigError extends Error {
 
 type Tree = { [key: string]: unknown };
 
+const FILE_RECEIVERS = ["file_log/pods", "file_log/files"];
+const FILE_PIPELINES = ["logs/pods", "logs/files"];
 const KINDS = ["receivers", "processors", "exporters", "extensions", "connectors"];
 
 interface Overlay {
@@ -54,6 +56,12 @@ function keepNonFinite(_key: string, value: unknown): unknown {
 export function changesComponent(overlay: string, kind: string, ids: readonly string[]): boolean {
   const components = asTree(parseOverlay(overlay)[kind]);
   return ids.some((id) => (components[id] ?? undefined) !== undefined);
+}
+
+/** Returns whether an overlay may read or change lines of files: it changes their receivers or pipelines. Throws CollectorConfigError. */
+export function changesFileLogs(overlay: string): boolean {
+  const pipelines = Object.keys(asTree(asTree(parseOverlay(overlay)["service"])["pipelines"]));
+  return FILE_PIPELINES.some((id) => pipelines.includes(id)) || changesComponent(overlay, "receivers", FILE_RECEIVERS);
 }
 
 function parseOverlay(text: string): Tree {

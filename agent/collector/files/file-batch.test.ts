@@ -1,5 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { type FileBatch, parseFileRequest } from "./file-batch.ts";
+import { bytesField, encodeProtobuf } from "../../../backend/ingest/otlp/protobuf/encode.fixture.ts";
+import { BYTES, WireReader } from "../../../common/protobuf/wire-reader.ts";
+import { BodyError } from "../../../common/otlp-metrics/document.ts";
+import { type FileBatch, joinBatches, parseFileRequest } from "./file-batch.ts";
 
 interface Line {
   readonly text?: string;
@@ -14,7 +17,7 @@ interface Line {
 
 /** Builds a request in the form in which the collector writes it. */
 function request(...lines: Line[]): Buffer {
-  return Buffer.from(JSON.stringify({ resourceLogs: [resourceLogs(lines)] }));
+  return encodeProtobuf("logs", { resourceLogs: [resourceLogs(lines)] });
 }
 
 function resourceLogs(lines: readonly Line[]): object {
@@ -32,19 +35,23 @@ function resourceLogs(lines: readonly Line[]): object {
   return { resource: {}, scopeLogs: [{ scope: {}, logRecords }] };
 }
 
-function batchOf(json: Buffer): FileBatch {
-  const { batches } = parseFileRequest(json);
+function batchOf(body: Buffer): FileBatch {
+  const batches = parseFileRequest(body);
   expect(batches).toHaveLength(1);
   return batches[0] as FileBatch;
 }
 
-function buildBody(json: Buffer): string {
-  const { batches, buildBody } = parseFileRequest(json);
-  return buildBody(batches).toString();
+function forwarded(body: Buffer): Buffer {
+  return joinBatches(parseFileRequest(body));
 }
 
 function keyOf(...lines: Line[]): string | undefined {
   return batchOf(request(...lines)).key;
+}
+
+/** Messages begin with a tag and a length, which are control characters. */
+function isUtf8Text(bytes: Buffer): boolean {
+  return !/^[\0-\x1f*2YR]/.test(bytes.toString("latin1"));
 }
 
 describe("a batch that leaves the node", () => {
@@ -59,29 +66,43 @@ describe("a batch that leaves the node", () => {
   test("contains no line offsets, and is otherwise byte-identical", () => {
     const lines = TEXTS.map((text, i): Line => ({ text, turned: i % 2 === 0 }));
     const placed = lines.map((line, i): Line => ({ ...line, offset: i * 100 }));
-    expect(buildBody(request(...placed))).toBe(request(...lines).toString());
+    expect(forwarded(request(...placed))).toEqual(request(...lines));
   });
 
   test.each([
-    ["first", "[P,A]", "[A]"],
-    ["last", "[A,P]", "[A]"],
-    ["between others", "[A,P,B]", "[A,B]"],
-    ["alone", "[P]", "[]"],
-    ["twice in a row", "[A,P,P]", "[A]"],
-    ["twice and nothing else", "[P,P]", "[]"],
-  ])("is JSON if the offset is %s", (_, before, after) => {
-    const filled = (list: string): string =>
-      `{"attributes":${list.replaceAll("P", '{"key":"log.file.record_offset","value":{"intValue":"12"}}').replaceAll(/[AB]/g, '{"key":"$&"}')}}`;
-    expect(buildBody(Buffer.from(filled(before)))).toBe(filled(after));
+    ["first", "PA", "A"],
+    ["last", "AP", "A"],
+    ["between others", "APB", "AB"],
+    ["alone", "P", ""],
+    ["twice in a row", "APP", "A"],
+    ["twice and nothing else", "PP", ""],
+  ])("has all other attributes if the offset is %s", (_, before, after) => {
+    const filled = (list: string): Buffer => {
+      const attributes = list.split("").map((key) => ({ key: key === "P" ? "log.file.record_offset" : key, value: { intValue: "12" } }));
+      return encodeProtobuf("logs", { resourceLogs: [{ scopeLogs: [{ logRecords: [{ attributes }] }] }] });
+    };
+    expect(forwarded(filled(before))).toEqual(filled(after));
   });
 
-  test.each(["", "{}", "no JSON", '{"key":"log.file.record_offset","value":{"intValue":"', '"observedTimeUnixNano":"'])(
-    "is passed unchanged and without a key if it is %j",
-    (text) => {
-      expect(batchOf(Buffer.from(text)).key).toBeUndefined();
-      expect(text.startsWith(buildBody(Buffer.from(text)))).toBe(true);
-    },
-  );
+  test("keeps fields that this agent does not know", () => {
+    const scope = bytesField(
+      2,
+      Buffer.concat([bytesField(2, bytesField(5, bytesField(1, Buffer.from("x")))), bytesField(3, Buffer.from("u"))]),
+    );
+    const body = bytesField(1, Buffer.concat([bytesField(17, Buffer.from("new")), scope, bytesField(3, Buffer.from("v"))]));
+    const [kept] = parseFileRequest(body);
+    for (const text of ["new", "u", "v", "x"]) expect(kept?.body.includes(text), text).toBe(true);
+    expect(kept?.body).toHaveLength(body.length);
+  });
+
+  test("is refused if it has so many parts that they need more memory than their bytes", () => {
+    expect(() => parseFileRequest(Buffer.alloc(1_100_000, "0a00", "hex"))).toThrow(expect.objectContaining({ kind: "too_large" }));
+  });
+
+  test("is refused if it is not protobuf", () => {
+    expect(() => parseFileRequest(Buffer.from("no protobuf"))).toThrow(BodyError);
+    expect(parseFileRequest(Buffer.alloc(0))).toEqual([]);
+  });
 });
 
 describe("lines are recognised", () => {
@@ -120,7 +141,22 @@ describe("lines are recognised", () => {
       { text: 'eins "zwei" ü 𝄞', offset: 0, path: "/var/log/x.log.1" },
       { text: "", offset: 9, path: "/var/log/x.log.1" },
     ];
-    expect(keyOf(...placed)).toBe("K_q9ArhTFp8ZL8rXCpwC");
+    expect(keyOf(...placed)).toBe("pv1CpzPiHY-xH_3ZdKoH");
+  });
+
+  test("whatever the order of the fields of a message is, because the collector writes the last one first", () => {
+    const turnedFields = (bytes: Buffer, depth: number): Buffer => {
+      const fields: Buffer[] = [];
+      const reader = new WireReader(bytes);
+      reader.message(0, bytes.length, () => {
+        const isMessage = depth > 0 && reader.wireType === BYTES && !isUtf8Text(bytes.subarray(reader.start, reader.end));
+        const content = bytes.subarray(reader.start, reader.end);
+        fields.push(isMessage ? bytesField(reader.field, turnedFields(content, depth - 1)) : bytes.subarray(reader.tagStart, reader.end));
+      });
+      return Buffer.concat(fields.toReversed());
+    };
+    const [first, second] = LINES.toReversed();
+    expect(keyOf(...LINES)).toBe(batchOf(turnedFields(request(first ?? {}, second ?? {}), 5)).key);
   });
 
   test("not if a line has no offset or is no text", () => {
@@ -138,20 +174,43 @@ describe("batches of several files in one request", () => {
     ],
     [{ text: "of no file" }],
   ];
-  const together = Buffer.from(JSON.stringify({ resourceLogs: BATCHES.map(resourceLogs) }));
+  const together = encodeProtobuf("logs", { resourceLogs: BATCHES.map(resourceLogs) });
 
   test("are recognised individually, as if each was sent alone", () => {
-    const { batches } = parseFileRequest(together);
+    const batches = parseFileRequest(together);
     expect(batches.map(({ key }) => key)).toEqual(BATCHES.map((lines) => keyOf(...lines)));
     expect(batches.map(({ readAtMs }) => readAtMs)).toEqual([1_763_714_400_123, 1_763_714_401_000, 1_763_714_400_123]);
   });
 
   test("are byte-identical, whether they leave together, in part or in another batch", () => {
-    const { batches, buildBody: body } = parseFileRequest(together);
-    const withoutOffsets = BATCHES.map((lines) => resourceLogs(lines.map((line): Line => ({ ...line, offset: undefined }))));
-    const [first, second, third] = withoutOffsets;
-    expect(JSON.parse(body(batches).toString())).toEqual({ resourceLogs: [first, second, third] });
-    expect(body(batches.toSpliced(1, 1)).toString()).toBe(JSON.stringify({ resourceLogs: [first, third] }));
-    expect(body(batches.slice(0, 1)).toString()).toBe(buildBody(request(...(BATCHES[0] ?? []))));
+    const batches = parseFileRequest(together);
+    const [first, second, third] = BATCHES.map((lines) => request(...lines.map((line): Line => ({ ...line, offset: undefined }))));
+    expect(joinBatches(batches)).toEqual(Buffer.concat([first, second, third] as Buffer[]));
+    expect(joinBatches(batches.toSpliced(1, 1))).toEqual(Buffer.concat([first, third] as Buffer[]));
+    expect(joinBatches(batches.slice(0, 1))).toEqual(forwarded(request(...(BATCHES[0] ?? []))));
+  });
+
+  test("have the same key if the file's path is an attribute of the resource", () => {
+    const lines: Line[] = [
+      { text: "one", offset: 0 },
+      { text: "two", offset: 4 },
+    ];
+    const hoisted = encodeProtobuf("logs", {
+      resourceLogs: [
+        {
+          resource: { attributes: [{ key: "log.file.path", value: { stringValue: "/var/log/x.log" } }] },
+          scopeLogs: [
+            {
+              logRecords: lines.map(({ text, offset }) => ({
+                observedTimeUnixNano: "1763714400123456789",
+                body: { stringValue: text },
+                attributes: [{ key: "log.file.record_offset", value: { intValue: String(offset) } }],
+              })),
+            },
+          ],
+        },
+      ],
+    });
+    expect(batchOf(hoisted).key).toBe(keyOf(...lines));
   });
 });

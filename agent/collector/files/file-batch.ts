@@ -2,6 +2,21 @@
 // batches have the same key only if they contain the same lines at the same offsets in files of the same name; offsets never leave the node.
 // Lines that are read again differ in attribute order and read time, so comparing bytes is not enough.
 import { createHash } from "node:crypto";
+import {
+  ANY_VALUE,
+  type FieldRange,
+  KEY_VALUE,
+  LOG_RECORD,
+  readResources,
+  REQUEST,
+  RESOURCE,
+  RESOURCE_RECORDS,
+  type ResourceFields,
+  SCOPE_RECORDS,
+} from "../../../common/protobuf/otlp-requests.ts";
+import { FIXED64, WireReader } from "../../../common/protobuf/wire-reader.ts";
+import { WireWriter } from "../../../common/protobuf/wire-writer.ts";
+import { MAX_REQUEST_PARTS } from "../../agent-limits.ts";
 
 /** Header of requests with log file lines; its value is the token that the agent gave to its collector. */
 export const FILES_HEADER = "x-atherops-files";
@@ -12,141 +27,150 @@ export interface FileBatch {
   readonly key: string | undefined;
   /** When the first line was read; Unix milliseconds, rounded down. */
   readonly readAtMs: number;
-  /** The JSON of `resourceLogs`, without the offsets of its lines. */
-  readonly json: readonly Buffer[];
+  /** The batch as a request, without the offsets of its lines; the requests of several batches can be joined. */
+  readonly body: Buffer;
 }
-
-export interface FileRequest {
-  readonly batches: readonly FileBatch[];
-  /** Builds the OTLP/JSON body of some batches; for all batches, this is the original request without offsets. */
-  readonly buildBody: (batches: readonly FileBatch[]) => Buffer;
-}
-
-// The collector writes no spaces between JSON tokens, and escapes quotes within strings, so none of these can occur inside a value.
-const LIST = '{"resourceLogs":[';
-const LIST_END = "]}";
-/** End of one batch and beginning of the next; no other field has this name. */
-const BETWEEN = prefix('},{"resource":', "u");
-const OBSERVED = prefix('"observedTimeUnixNano":"', "U");
-const TIME = prefix('"timeUnixNano":"', "U");
-const BODY = prefix('"body":{"stringValue":"', "y");
-const PATH = prefix('{"key":"log.file.path","value":{"stringValue":"', "p");
-const OFFSET = prefix('{"key":"log.file.record_offset","value":{"intValue":"', "_");
 
 /** Suffixes that logrotate and the kubelet add to a renamed file: it is still the same file. */
 const ROTATED = /\.log(?:\.1|\.\d{8}-\d{6})$/;
-
+const PATH = Buffer.from("log.file.path");
+const OFFSET = Buffer.from("log.file.record_offset");
 const KEY_LENGTH = 20;
-const COMMA = Buffer.from(",");
+/** For the tags and lengths of the messages that contain the records. */
+const SPARE_BYTES = 64;
 
-/** The search begins with the rarest character: V8 stops at each occurrence of the first one, and JSON is full of quotes and braces. */
-interface Prefix {
-  readonly text: string;
-  readonly rare: string;
-  readonly before: number;
+interface Line {
+  readonly range: FieldRange;
+  /** Start and end of the text; undefined if the body is no text. */
+  text: [number, number] | undefined;
+  offset: number | undefined;
+  /** Attributes with the offset. */
+  readonly offsets: FieldRange[];
+  path: string | undefined;
+  /** Offset of the record's own time in the request. */
+  timeAt: number | undefined;
+  readAtMs: number;
 }
 
-function prefix(text: string, character: string): Prefix {
-  const before = text.indexOf(character);
-  return { text, rare: text.slice(before), before };
+/** `body`: a request of the collector, OTLP/protobuf. Throws BodyError. */
+export function parseFileRequest(body: Buffer): FileBatch[] {
+  const reader = new WireReader(body);
+  return readResources(reader, MAX_REQUEST_PARTS).map((resource) => {
+    const path = resource.resource && readPath(reader, resource.resource, RESOURCE.attributes);
+    const scopes = resource.scopes.map(({ records }) => records.map((range) => readLine(reader, range, path)));
+    const lines = scopes.flat();
+    return { body: withoutOffsets(body, resource, scopes), key: computeKey(body, lines), readAtMs: lines[0]?.readAtMs ?? Number.NaN };
+  });
 }
 
-/** Returns the same as `text.indexOf(prefix.text, from)`. */
-function find(text: string, { text: prefix, rare, before }: Prefix, from: number): number {
-  for (let at = text.indexOf(rare, from + before); at >= 0; at = text.indexOf(rare, at + 1)) {
-    if (text.startsWith(prefix, at - before)) return at - before;
-  }
-  return -1;
+export function joinBatches(batches: readonly FileBatch[]): Buffer {
+  const [first, ...others] = batches;
+  return first && others.length === 0 ? first.body : Buffer.concat(batches.map(({ body }) => body));
 }
 
-/** `json`: OTLP/JSON of the collector. Any other body becomes one unchanged batch without a key. */
-export function parseFileRequest(json: Buffer): FileRequest {
-  const text = json.toString("latin1");
-  const isList = text.startsWith(LIST) && text.endsWith(LIST_END);
-  const [start, end] = isList ? [LIST.length, text.length - LIST_END.length] : [0, text.length];
-  const batches: FileBatch[] = [];
-  for (let from = start; from <= end;) {
-    const next = isList ? find(text, BETWEEN, from) : -1;
-    const to = next < 0 ? end : next + 1;
-    batches.push(parseBatch(json.subarray(from, to), text.slice(from, to)));
-    from = next < 0 ? end + 1 : to + 1;
-  }
-  return {
-    batches,
-    buildBody: (some) => {
-      const parts = some.flatMap((batch, i) => (i === 0 ? batch.json : [COMMA, ...batch.json]));
-      return Buffer.concat(isList ? [Buffer.from(LIST), ...parts, Buffer.from(LIST_END)] : parts);
-    },
-  };
+function readPath(reader: WireReader, { start, end }: FieldRange, attributes: number): string | undefined {
+  let path: string | undefined;
+  reader.message(start, end, () => {
+    if (reader.field === attributes) readAttribute(reader, PATH, () => (path = reader.text()));
+  });
+  return path;
 }
 
-function parseBatch(json: Buffer, text: string): FileBatch {
-  const observed = new Values(text, OBSERVED);
-  const offsets = new Values(text, OFFSET);
-  return {
-    json: removeOffsets(json, text, offsets),
-    key: computeKey(text, observed.count, offsets),
-    readAtMs: Math.floor(Number(observed.first) / 1e6),
-  };
-}
-
-/** The JSON strings that follow each `prefix`. They are joined instead of listed, because a batch has about five hundred. */
-class Values {
-  count = 0;
-  first = "";
-  /** All values, each followed by a quote. */
-  joined = "";
-  /** Start and end (after the closing quote) of each value. */
-  readonly bounds: number[] = [];
-
-  constructor(text: string, prefix: Prefix, change = (value: string): string => value) {
-    // Consecutive lines of a file have the same path.
-    let [last, changed] = ["", change("")];
-    for (let at = find(text, prefix, 0); at >= 0;) {
-      const start = at + prefix.text.length;
-      const end = endOfText(text, start);
-      const value = text.slice(start, end);
-      if (value !== last) [last, changed] = [value, change(value)];
-      if (this.count === 0) this.first = value;
-      this.count += 1;
-      this.joined += `${changed}"`;
-      this.bounds.push(start, end + 1);
-      at = find(text, prefix, end);
+function readLine(reader: WireReader, range: FieldRange, path: string | undefined): Line {
+  const line: Line = { range, text: undefined, offset: undefined, offsets: [], path, timeAt: undefined, readAtMs: Number.NaN };
+  reader.message(range.start, range.end, () => {
+    const { field, tagStart, start, end } = reader;
+    if (field === LOG_RECORD.body) {
+      line.text = undefined;
+      reader.message(start, end, () => {
+        line.text = reader.field === ANY_VALUE.string ? [reader.start, reader.end] : undefined;
+      });
+    } else if (field === LOG_RECORD.attributes) {
+      const isOffset = readAttribute(reader, OFFSET, () => (line.offset = reader.integer()));
+      if (isOffset) line.offsets.push({ tagStart, start, end });
+      else readAttribute(reader, PATH, () => (line.path = reader.text()), { start, end });
+    } else if (reader.wireType === FIXED64) {
+      if (field === LOG_RECORD.time) line.timeAt = start;
+      else if (field === LOG_RECORD.observedTime) line.readAtMs = Math.floor(Number(reader.bytes.readBigUInt64LE(start)) / 1e6);
     }
-  }
+  });
+  return line;
 }
 
-function endOfText(text: string, start: number): number {
-  for (let quote = text.indexOf('"', start); quote >= 0; quote = text.indexOf('"', quote + 1)) {
-    let before = quote;
-    while (text[before - 1] === "\\") before--;
-    if ((quote - before) % 2 === 0) return quote;
-  }
-  return text.length;
+/** Calls `visit` at the value, text or integer, of an attribute with this key. Returns whether it has this key. */
+function readAttribute(
+  reader: WireReader,
+  key: Buffer,
+  visit: () => void,
+  { start, end }: Pick<FieldRange, "start" | "end"> = reader,
+): boolean {
+  let hasKey = false;
+  let value: [number, number] | undefined;
+  // The collector writes the value first.
+  reader.message(start, end, () => {
+    if (reader.field === KEY_VALUE.value) value = [reader.start, reader.end];
+    else if (reader.field === KEY_VALUE.key)
+      hasKey = reader.end - reader.start === key.length && key.equals(reader.bytes.subarray(reader.start, reader.end));
+  });
+  if (hasKey && value)
+    reader.message(...value, () => {
+      if (reader.field === ANY_VALUE.string || reader.field === ANY_VALUE.int) visit();
+    });
+  return hasKey;
 }
 
-function computeKey(text: string, records: number, offsets: Values): string | undefined {
-  const paths = new Values(text, PATH, (path) => path.replace(ROTATED, ".log"));
-  const bodies = new Values(text, BODY);
-  if (records === 0 || [offsets, paths, bodies].some(({ count }) => count !== records)) return undefined;
-  const hashed = [offsets, paths, bodies, new Values(text, TIME)].map(({ joined }) => `${joined}\n`).join("");
+function withoutOffsets(body: Buffer, { rest, scopes, bytes }: ResourceFields, lines: readonly (readonly Line[])[]): Buffer {
+  const writer = new WireWriter(bytes + SPARE_BYTES * (scopes.length + 1));
+  const end = writer.position;
+  for (const [index, scope] of [...scopes.entries()].toReversed()) {
+    const scopeEnd = writer.position;
+    for (const line of (lines[index] ?? []).toReversed()) copyLine(writer, body, line);
+    for (const { tagStart, end: fieldEnd } of scope.rest.toReversed()) writer.copy(body, tagStart, fieldEnd);
+    writer.field(RESOURCE_RECORDS.scopes, scopeEnd);
+  }
+  for (const { tagStart, end: fieldEnd } of rest.toReversed()) writer.copy(body, tagStart, fieldEnd);
+  writer.field(REQUEST.resources, end);
+  return writer.take();
+}
+
+function copyLine(writer: WireWriter, body: Buffer, { range, offsets }: Line): void {
+  const recordEnd = writer.position;
+  let to = range.end;
+  for (let index = offsets.length - 1; index >= 0; index -= 1) {
+    const { tagStart, end } = offsets[index] as FieldRange;
+    writer.copy(body, end, to);
+    to = tagStart;
+  }
+  writer.copy(body, range.start, to);
+  writer.field(SCOPE_RECORDS.records, recordEnd);
+}
+
+/** Offset, length and time of each line, in front of its text. */
+const LINE_HEAD_BYTES = 24;
+
+function computeKey(body: Buffer, lines: readonly Line[]): string | undefined {
+  let bytes = 0;
+  for (const { offset, text, path } of lines) {
+    if (offset === undefined || text === undefined || path === undefined) return undefined;
+    bytes += LINE_HEAD_BYTES + text[1] - text[0];
+  }
+  if (lines.length === 0) return undefined;
   // Hashed at once: a call per value would cost as much as everything else.
-  return createHash("sha256").update(hashed, "latin1").digest("base64url").slice(0, KEY_LENGTH);
-}
-
-/** Removes the offset attributes, each with an adjacent comma. */
-function removeOffsets(json: Buffer, text: string, { bounds }: Values): Buffer[] {
-  const parts: Buffer[] = [];
-  let from = 0;
-  for (let i = 0; i < bounds.length; i += 2) {
-    const [start, end] = [bounds[i] ?? 0, bounds[i + 1] ?? 0];
-    // The value is followed by `}}`.
-    const attribute = { start: start - OFFSET.text.length, end: end + 2 };
-    const cutsBefore = text[attribute.start - 1] === "," && attribute.start - 1 >= from;
-    const cutsAfter = !cutsBefore && text[attribute.end] === ",";
-    parts.push(json.subarray(from, cutsBefore ? attribute.start - 1 : attribute.start));
-    from = cutsAfter ? attribute.end + 1 : attribute.end;
+  const hashed = Buffer.allocUnsafe(bytes);
+  let at = 0;
+  let paths = "";
+  let last: string | undefined;
+  for (const [index, { offset, text, path, timeAt }] of lines.entries()) {
+    const [start, end] = text as [number, number];
+    at = hashed.writeDoubleLE(offset as number, at);
+    at = hashed.writeDoubleLE(end - start, at);
+    if (timeAt === undefined) hashed.fill(0, at, at + 8);
+    else body.copy(hashed, at, timeAt, timeAt + 8);
+    at += 8;
+    at += body.copy(hashed, at, start, end);
+    // Consecutive lines have the same path.
+    if (path !== last) paths += `${index} ${path?.replace(ROTATED, ".log")}\n`;
+    last = path;
   }
-  parts.push(json.subarray(from));
-  return parts;
+  return createHash("sha256").update(paths).update(hashed).digest("base64url").slice(0, KEY_LENGTH);
 }

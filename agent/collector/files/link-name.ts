@@ -40,19 +40,19 @@ export function linkPatterns(folder: string): string[] {
   return [`${folder}/*`, `${folder}/${LONG}/**`];
 }
 
-/** Operators of the collector (file_log) that restore a file's path and name. Files that an overlay includes itself are not changed. */
-export function restorePath(folder: string): object[] {
-  const path = 'attributes["log.file.path"]';
-  const prefix = JSON.stringify(`${folder}/`);
-  const name = `replace(trimPrefix(trimPrefix(${path}, ${prefix}), "${LONG}/"), "/${PART}", "")[${ID_LENGTH}:]`;
+/** Statements (OTTL) that restore a file's path and name. Files that an overlay includes itself are not changed. */
+export function pathStatements(folder: string): string[] {
+  const [path, link] = ['resource.attributes["log.file.path"]', 'resource.cache["link"]'];
+  const prefix = `${folder}/`;
+  const from = Buffer.byteLength(prefix);
+  const isLink = `where ${link} != nil`;
   return [
-    {
-      type: "add",
-      id: "file-path",
-      field: path,
-      value: `EXPR(replace(replace(${name}, "%2F", "/"), "%25", "%"))`,
-      if: `${path} startsWith ${prefix}`,
-    },
-    { type: "add", id: "file-name", field: 'attributes["log.file.name"]', value: `EXPR(last(split(${path}, "/")))` },
+    `set(${link}, Substring(${path}, ${from}, Len(${path}) - ${from})) where HasPrefix(${path}, ${JSON.stringify(prefix)})`,
+    `replace_pattern(${link}, "^${LONG}/", "") ${isLink}`,
+    `replace_pattern(${link}, "/${PART}", "") ${isLink}`,
+    `set(${path}, Substring(${link}, ${ID_LENGTH}, Len(${link}) - ${ID_LENGTH})) ${isLink}`,
+    `replace_pattern(${path}, "%2F", "/") ${isLink}`,
+    `replace_pattern(${path}, "%25", "%") ${isLink}`,
+    `set(resource.attributes["log.file.name"], ExtractPatterns(${path}, "(?P<name>[^/]*)$")["name"])`,
   ];
 }

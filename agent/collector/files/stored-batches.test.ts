@@ -64,7 +64,7 @@ function pass(ms: number): void {
 }
 
 function read(key: string | null = "a"): FileBatch {
-  return { key: key ?? undefined, readAtMs: nowMs, json: [] };
+  return { key: key ?? undefined, readAtMs: nowMs, body: Buffer.alloc(0) };
 }
 
 describe("lines that the backend has stored", () => {

@@ -13,8 +13,7 @@ import { join } from "node:path";
 import { writeDurably } from "../../../common/files.ts";
 import type { Log } from "../../log.ts";
 import { MAX_DOUBT_PERIODS, MAX_RESENT_BATCHES, MAX_STORED_BATCHES } from "../../agent-limits.ts";
-import type { FileBatch } from "./file-batch.ts";
-import { UnansweredRequests } from "./unanswered-requests.ts";
+import { type BatchId, UnansweredRequests } from "./unanswered-requests.ts";
 
 export interface StoredBatchesOptions {
   /** State folder, which contains the collector's `checkpoints`. */
@@ -91,7 +90,7 @@ export class StoredBatches implements Disposable {
   }
 
   /** True if the backend already has these lines. */
-  has(batch: FileBatch): boolean {
+  has(batch: BatchId): boolean {
     return batch.key !== undefined && this.isRepeated(batch, this.#stored.get(batch.key));
   }
 
@@ -99,13 +98,13 @@ export class StoredBatches implements Disposable {
    * Returns whether a batch repeats the one with the same key that was read at `otherMs`: it was sent again, or read again by a later
    * collector. One collector reads no offset twice, so lines that it reads again are new.
    */
-  isRepeated({ readAtMs }: FileBatch, otherMs: number | undefined): boolean {
+  isRepeated({ readAtMs }: BatchId, otherMs: number | undefined): boolean {
     if (otherMs === undefined || otherMs === readAtMs) return otherMs !== undefined;
     return this.#isInDoubt(otherMs) && this.#isInDoubt(readAtMs) && Math.min(otherMs, readAtMs) <= this.#startedMs;
   }
 
   /** Records that the backend has these lines. */
-  add({ key, readAtMs }: FileBatch): void {
+  add({ key, readAtMs }: BatchId): void {
     const nowMs = this.#nowMs();
     if (key !== undefined) {
       const lastReadMs = Math.max(readAtMs, this.#stored.get(key) ?? 0);

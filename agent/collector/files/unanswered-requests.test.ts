@@ -22,7 +22,7 @@ function open(): UnansweredRequests {
 }
 
 function batch(key: string): FileBatch {
-  return { key, readAtMs: nowMs, json: [] };
+  return { key, readAtMs: nowMs, body: Buffer.alloc(0) };
 }
 
 function begin(...keys: string[]): string {

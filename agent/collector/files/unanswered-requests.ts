@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { MAX_UNANSWERED_REQUESTS } from "../../agent-limits.ts";
 import type { FileBatch } from "./file-batch.ts";
 
-type BatchId = Pick<FileBatch, "key" | "readAtMs">;
+export type BatchId = Pick<FileBatch, "key" | "readAtMs">;
 
 export interface Unanswered {
   /** Hash of its body. */
@@ -37,7 +37,7 @@ export class UnansweredRequests {
   }
 
   /** Call before `body`, which consists of these batches, is sent. Throws system errors; the request is then not kept. */
-  begin(batches: readonly FileBatch[], body: Buffer): string {
+  begin(batches: readonly BatchId[], body: Buffer): string {
     const id = hash(body);
     if (this.#all.has(id)) return id;
     const ids = batches.filter(({ key }) => key !== undefined).map(({ key, readAtMs }): BatchId => ({ key, readAtMs }));
@@ -54,7 +54,7 @@ export class UnansweredRequests {
   }
 
   /** Returns requests that contain a batch with the key of one of `batches`, except the request with this `body`. */
-  findOverlapping(batches: readonly FileBatch[], body: Buffer): Unanswered[] {
+  findOverlapping(batches: readonly BatchId[], body: Buffer): Unanswered[] {
     this.#forgetOld();
     const keys = new Set(batches.map(({ key }) => key));
     const overlapping = [...this.#all.values()].filter((request) => request.batches.some(({ key }) => keys.has(key)));

@@ -5,6 +5,9 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { gunzipSync, zstdDecompressSync } from "node:zlib";
+import { otlpToJson } from "../../../common/protobuf/to-json.ts";
+
+const SIGNALS = ["logs", "metrics", "traces"] as const;
 
 export interface SinkRecord {
   readonly timeUnixNano: string | undefined;
@@ -17,6 +20,8 @@ export interface SinkRecord {
   /** Strings only. */
   readonly attributes: Readonly<Record<string, string>>;
   readonly resource: Readonly<Record<string, string>>;
+  /** Name and version of the scope. */
+  readonly scope: string;
 }
 
 interface OtlpAttributes {
@@ -34,7 +39,7 @@ interface OtlpLogRecord extends OtlpAttributes {
 
 interface OtlpResourceLogs {
   readonly resource: OtlpAttributes;
-  readonly scopeLogs: { logRecords: OtlpLogRecord[] }[];
+  readonly scopeLogs: { scope?: { name?: string; version?: string }; logRecords: OtlpLogRecord[] }[];
 }
 
 /** A point of a sum or a gauge. */
@@ -61,10 +66,26 @@ function fields(attributes: OtlpAttributes["attributes"] = []): Record<string, s
 function recordOf(
   { timeUnixNano, body, severityText, severityNumber, traceId, spanId, attributes }: OtlpLogRecord,
   of: OtlpAttributes,
+  scope: string,
 ): SinkRecord {
   const ids = { traceId: traceId ?? "", spanId: spanId ?? "" };
   const own = { timeUnixNano, body: body.stringValue, severityText, severityNumber, ...ids };
-  return { ...own, attributes: fields(attributes), resource: fields(of.attributes) };
+  return { ...own, attributes: fields(attributes), resource: fields(of.attributes), scope };
+}
+
+const CRI_PART = /^(\S+) (stdout|stderr) \S+ ?/;
+
+/** Like the backend: removes the container runtime's prefix, and joins the parts of a long line. */
+function withoutRuntimeFormat(record: SinkRecord): SinkRecord {
+  if (!record.scope.startsWith("atherops/cri-lines")) return record;
+  const [, time = "", stream = ""] = CRI_PART.exec(record.body) ?? [];
+  if (stream === "") return record;
+  const body = record.body
+    .split("\n")
+    .map((part) => part.replace(CRI_PART, ""))
+    .join("");
+  const timeUnixNano = String(BigInt(Date.parse(time)) * 1_000_000n);
+  return { ...record, body, timeUnixNano, attributes: { ...record.attributes, "log.iostream": stream } };
 }
 
 export class Sink implements AsyncDisposable {
@@ -143,9 +164,12 @@ export class Sink implements AsyncDisposable {
     if (path.endsWith("heartbeat")) return void response.writeHead(204, { "x-key-age-days": "0" }).end();
     if (/logs|metrics|traces/.test(path)) this.requests++;
     if (this.away) return void response.writeHead(503, { "retry-after": "1" }).end();
-    if (path.includes("logs")) this.#take(body.toString("utf8"));
-    if (path.endsWith("metrics")) this.metrics.push(body.toString("utf8"));
-    if (path.endsWith("traces")) this.traces.push(body.toString("utf8"));
+    const signal = SIGNALS.find((name) => path.includes(name)) ?? "logs";
+    const isProtobuf = request.headers["content-type"]?.includes("protobuf");
+    const json = (isProtobuf ? otlpToJson(signal, body) : body).toString("utf8");
+    if (path.includes("logs")) this.#take(json);
+    if (path.endsWith("metrics")) this.metrics.push(json);
+    if (path.endsWith("traces")) this.traces.push(json);
     response.writeHead(204).end();
   }
 
@@ -157,9 +181,12 @@ export class Sink implements AsyncDisposable {
     this.#bodies.add(body);
     const { resourceLogs = [] } = JSON.parse(body) as { resourceLogs?: OtlpResourceLogs[] };
     for (const { resource, scopeLogs } of resourceLogs) {
-      for (const record of scopeLogs.flatMap((scope) => scope.logRecords)) {
-        this.lines.push(record.body.stringValue);
-        this.records.push(recordOf(record, resource));
+      for (const { scope, logRecords } of scopeLogs) {
+        for (const each of logRecords) {
+          const record = withoutRuntimeFormat(recordOf(each, resource, `${scope?.name ?? ""} ${scope?.version ?? ""}`.trim()));
+          this.lines.push(record.body);
+          this.records.push(record);
+        }
       }
     }
   }

@@ -4,17 +4,12 @@
 // pkg/push/push.proto and "Ingest logs".
 import { BodyError, parseDocument } from "../../../common/otlp-metrics/document.ts";
 import { ApiError } from "../../errors.ts";
-import {
-  MAX_LABELS_OF_STREAM,
-  MAX_MALFORMED_PARTS,
-  MAX_PROTOBUF_JSON_BYTES,
-  MAX_STREAM_LABELS_LENGTH,
-  MAX_STREAMS,
-  MAX_STRUCTURED_METADATA,
-} from "../ingest-limits.ts";
-import { JsonOutput } from "../json-output.ts";
+import { MAX_LABELS_OF_STREAM, MAX_STREAM_LABELS_LENGTH, MAX_STREAMS, MAX_STRUCTURED_METADATA } from "../ingest-limits.ts";
+import { JsonOutput } from "../../../common/protobuf/json-output.ts";
 import { asObject, FieldError } from "../json-message.ts";
-import { BYTES, MALFORMED, VARINT, WireReader } from "../protobuf/wire-reader.ts";
+import { MAX_MALFORMED_PARTS, MAX_PROTOBUF_JSON_BYTES } from "../../../common/protobuf/protobuf-limits.ts";
+import { toApiError } from "../otlp/protobuf/to-json.ts";
+import { BYTES, MALFORMED, VARINT, WireReader } from "../../../common/protobuf/wire-reader.ts";
 import { leaveOut, type RecordFaults } from "../record-faults.ts";
 import { decompressSnappy } from "../snappy.ts";
 
@@ -50,7 +45,7 @@ export function lokiToJson(encoding: LokiEncoding, body: Uint8Array, faults: Rec
     return writer.finish();
   } catch (error) {
     writer.discard();
-    throw error;
+    throw toApiError(error);
   }
 }
 
@@ -63,7 +58,7 @@ function readProtobuf(push: Uint8Array, writer: LogsWriter, faults: RecordFaults
       try {
         read();
       } catch (error) {
-        const isMalformed = error instanceof ApiError && error.code === "malformed_body";
+        const isMalformed = error instanceof BodyError && error.kind === "malformed";
         if (!isMalformed || ++malformed > MAX_MALFORMED_PARTS) throw error;
         throw new FieldError("", error.message.slice(MALFORMED.length));
       }

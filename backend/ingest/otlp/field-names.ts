@@ -2,7 +2,7 @@
 // they would be ignored, and a sender would take records without their time or their text for stored. A name counts only in a message that
 // has this field, so what unknown fields contain is ignored, as in the kernel.
 import { FieldError, type Json, unreadableMessage } from "../json-message.ts";
-import { type Field, type Message, REQUESTS } from "./protobuf/protobuf-messages.ts";
+import { type Field, type Message, REQUESTS } from "../../../common/protobuf/protobuf-messages.ts";
 
 /** Fields of each message, by their names in JSON and in protobuf. */
 const FIELDS = new Map<Message, ReadonlyMap<string, Field>>();

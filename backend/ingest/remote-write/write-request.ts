@@ -4,8 +4,9 @@
 // body; it never reads beyond the end of a message; malformed input throws `malformed_body` or `invalid_payload`, or, within a series, is a
 // fault of this series.
 import { ApiError } from "../../errors.ts";
-import { MAX_EXEMPLARS_OF_REQUEST, MAX_MALFORMED_PARTS, MAX_SAMPLES_OF_SERIES, MAX_SYMBOLS } from "../ingest-limits.ts";
-import { BYTES, FIXED32, FIXED64, VARINT } from "../protobuf/wire-reader.ts";
+import { MAX_MALFORMED_PARTS } from "../../../common/protobuf/protobuf-limits.ts";
+import { MAX_EXEMPLARS_OF_REQUEST, MAX_SAMPLES_OF_SERIES, MAX_SYMBOLS } from "../ingest-limits.ts";
+import { BYTES, FIXED32, FIXED64, VARINT } from "../../../common/protobuf/wire-reader.ts";
 
 export type WriteVersion = 1 | 2;
 

@@ -2,7 +2,8 @@
 // line's file offset is stored only after the line is in the disk queue, so a crash loses no line but may repeat some; the agent's own journal
 // entries are excluded. A collector that is killed may lose one journal entry.
 import { FINGERPRINT_BYTES } from "../../../agent-limits.ts";
-import { linkPatterns, restorePath } from "../../files/link-name.ts";
+import { linkPatterns, pathStatements } from "../../files/link-name.ts";
+import { fileAttributesFrom, LINES, nameScope, type NodeParsing, withoutFields } from "./file-lines.ts";
 import { CHECKPOINT_STORAGE, type Component, type Fragment } from "./fragment.ts";
 import { logFields } from "./log-fields.ts";
 
@@ -19,35 +20,48 @@ export interface FilesInput {
   readonly hasManyFiles: boolean;
   /** A line that matches starts a new record. */
   readonly multilineStart?: string | undefined;
-  /** Level, time and trace are parsed from the line. */
+  readonly parsing: NodeParsing;
+  /** Level, time and trace are parsed from the line, here or in the backend. */
   readonly readsFields: boolean;
 }
 
+const HOST_FILES_ID = "transform/host-files";
+
 export function files(input: FilesInput): Fragment {
-  const fields = input.readsFields ? logFields({ hasRuntimeTime: false, maxAgeMs: input.maxAgeMs }) : [];
+  const { parsing, readsFields } = input;
+  const isParsed = parsing === "fields";
   return {
     receivers: {
       [FILES_RECEIVER]: {
         include: linkPatterns(input.folder),
         ...fileReaderSettings(input.maxAgeMs, input.pollIntervalMs),
         ...(input.hasManyFiles && { max_concurrent_files: FEW_CONCURRENT_FILES }),
-        include_file_name: true,
+        include_file_name: false,
         include_file_path: true,
+        // The backend replaces invalid bytes of lines that it parses.
+        ...(!isParsed && { encoding: "utf8-raw" }),
         // Lines arrive as they were written: indented, with trailing spaces. A record of several lines would end with its newline.
         preserve_leading_whitespaces: true,
         preserve_trailing_whitespaces: input.multilineStart === undefined,
         ...(input.multilineStart !== undefined && { multiline: { line_start_pattern: input.multilineStart } }),
-        operators: [...restorePath(input.folder), SOURCE, ...fields],
+        operators: isParsed && readsFields ? logFields({ hasRuntimeTime: false, maxAgeMs: input.maxAgeMs }) : [],
       },
     },
-    pipelines: [{ id: "logs/files", receivers: [FILES_RECEIVER], processors: [], blocks: true }],
+    processors: {
+      [HOST_FILES_ID]: fileAttributesFrom({
+        resource: [...pathStatements(input.folder), SOURCE],
+        scopes: isParsed ? [] : [nameScope(LINES), ...(readsFields ? [] : [withoutFields()])],
+        keepsPath: parsing !== "nothing",
+      }),
+    },
+    pipelines: [{ id: "logs/files", receivers: [FILES_RECEIVER], processors: [HOST_FILES_ID], blocks: true }],
   };
 }
 
 /** The collector (v0.149) compares each file with all files of its batch and of the previous one; a batch is half of this number. */
 const FEW_CONCURRENT_FILES = 32;
 
-const SOURCE = { type: "add", field: 'resource["service.name"]', value: 'EXPR(attributes["log.file.name"])' };
+const SOURCE = 'set(resource.attributes["service.name"], resource.attributes["log.file.name"])';
 
 /** If a pipeline refuses a record, it is retried without limit, so that no record is lost. */
 const RETRY = { enabled: true, initial_interval: "100ms", max_interval: "5s", max_elapsed_time: "0s" };

@@ -28,7 +28,7 @@ export const POLICY_ATTRIBUTES = [
 ];
 
 /** The first four hexadecimal digits of a hash, which is the same each time the line is read. */
-const HASH_PREFIX = 'Substring(SHA1(Concat([log.attributes["log.file.path"], log.attributes["log.file.record_offset"]], ":")), 0, 4)';
+const HASH_PREFIX = 'Substring(SHA1(Concat([resource.attributes["log.file.path"], log.attributes["log.file.record_offset"]], ":")), 0, 4)';
 
 /**
  * Matches records that are not in the sample. Compares hexadecimal strings of four digits, not numbers (`sampleThreshold` of policy-values.ts).
@@ -36,17 +36,34 @@ const HASH_PREFIX = 'Substring(SHA1(Concat([log.attributes["log.file.path"], log
 export const NOT_IN_SAMPLE = `${SAMPLE} != nil and ${HASH_PREFIX} >= ${SAMPLE}`;
 
 export const POLICIES_ID = "transform/policies";
+/** Without the prefix of the container runtime, which stays as it is. */
+const TEXT = 'log.cache["text"]';
+const PREFIX = 'log.cache["prefix"]';
+const DOCKER = 'log.cache["docker"]';
+const IS_PART = String.raw`IsMatch(log.body, "^\\S+ (stdout|stderr) P ")`;
 export const POLICIES: Component = {
-  error_mode: "ignore",
+  error_mode: "silent",
   log_statements: [
     {
       context: "log",
       conditions: [`${REDACT} != nil and IsString(log.body)`],
       statements: [
-        `set(log.body, Substring(log.body, 0, ${MAX_REDACTED_LINE_BYTES})) where Len(log.body) > ${MAX_REDACTED_LINE_BYTES}`,
+        // Docker's format is escaped, so it becomes the other one.
+        String.raw`set(${DOCKER}, ParseJSON(log.body)) where HasPrefix(log.body, "{\"log\":")`,
+        `set(log.body, Concat([${DOCKER}["time"], " ", ${DOCKER}["stream"], " F ", ${DOCKER}["log"]], "")) where ${DOCKER} != nil`,
+        String.raw`replace_pattern(log.body, "\n$", "")` + ` where ${DOCKER} != nil`,
+        // What is redacted may be in two parts of a long line. The text of a part contains no newline.
+        `set(log.cache["parts"], true) where ${IS_PART}`,
+        String.raw`replace_pattern(log.body, "^(\\S+ \\S+) P ((?s:.*))\n\\S+ \\S+ F ?", "$1 F $2")` + ` where log.cache["parts"] == true`,
+        String.raw`replace_pattern(log.body, "\n\\S+ \\S+ P ?", "")` + ` where log.cache["parts"] == true`,
+        `set(${PREFIX}, "")`,
+        String.raw`set(${PREFIX}, ExtractPatterns(log.body, "^(?P<prefix>\\S+ (?:stdout|stderr) \\S+ ?)")["prefix"])`,
+        `set(${TEXT}, Substring(log.body, Len(${PREFIX}), Len(log.body) - Len(${PREFIX}))) where Len(log.body) > Len(${PREFIX})`,
+        `set(${TEXT}, Substring(${TEXT}, 0, ${MAX_REDACTED_LINE_BYTES})) where Len(${TEXT}) > ${MAX_REDACTED_LINE_BYTES}`,
         // The expression sees an incomplete character at the end as U+FFFD; the backend would refuse a batch with a partial character.
-        `${String.raw`replace_pattern(log.body, "\\x{FFFD}{1,3}$", "")`} where Len(log.body) == ${MAX_REDACTED_LINE_BYTES}`,
-        `replace_pattern(log.body, ${REDACT}, "****")`,
+        `${String.raw`replace_pattern(${TEXT}, "\\x{FFFD}{1,3}$", "")`} where Len(${TEXT}) == ${MAX_REDACTED_LINE_BYTES}`,
+        `replace_pattern(${TEXT}, ${REDACT}, "****")`,
+        `set(log.body, Concat([${PREFIX}, ${TEXT}], "")) where ${TEXT} != nil`,
       ],
     },
     {

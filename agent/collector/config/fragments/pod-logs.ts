@@ -1,7 +1,9 @@
 // Collects logs of the node's pods, which container runtimes write under /var/log/pods (CRI, Docker). The agent's own pod is excluded, because
 // each line about sending lines would cause another. Invariants: no file is read before the pods' opt-outs are known; a line is passed on in
-// the call that read its end, which the collector's operator `container` does not do (docs/adr/0035-no-container-operator.md).
-import type { Fragment } from "./fragment.ts";
+// the call that read its end, which the collector's operator `container` does not do (docs/adr/0035-no-container-operator.md); unless an
+// option needs the text of a line on the node, a line has no operator but those that join the parts of a long line.
+import type { Component, Fragment } from "./fragment.ts";
+import { CRI_LINES, fileAttributesFrom, LINES, nameScope, type NodeParsing, withoutFields } from "./file-lines.ts";
 import { fileReaderSettings } from "./host-logs.ts";
 import { logFields } from "./log-fields.ts";
 import { NOT_IN_SAMPLE, POLICIES, POLICIES_ID, POLICY_ATTRIBUTES } from "./pod-log-policies.ts";
@@ -13,7 +15,9 @@ export interface PodLogsInput {
   readonly excludeNamespaces: readonly string[];
   readonly maxAgeMs: number;
   readonly multilineStart?: string | undefined;
-  /** Level, time and trace are parsed from the line. */
+  /** What the collector parses of a line; with `multilineStart`, at least the text. */
+  readonly parsing: NodeParsing;
+  /** Level, time and trace are parsed from the line, here or in the backend. */
   readonly readsFields: boolean;
   /** True if annotations of pods redact and sample their logs. */
   readonly hasPolicies?: boolean;
@@ -29,10 +33,19 @@ export interface NamespaceLogs {
 
 export const PODS_RECEIVER = "file_log/pods";
 
+const MAX_LINE = "1MiB";
+
 const ROOT = "/var/log/pods";
 const POLL_INTERVAL_MS = 200;
 
 export function podLogs(input: PodLogsInput): Fragment {
+  const processors = [
+    POD_FILES_ID,
+    "k8s_attributes/files",
+    "filter/opted-out",
+    ...(input.hasPolicies ? [POLICIES_ID] : []),
+    DEPLOYMENT_NAMES_ID,
+  ];
   return {
     receivers: {
       [PODS_RECEIVER]: {
@@ -46,41 +59,103 @@ export function podLogs(input: PodLogsInput): Fragment {
         encoding: "utf8-raw",
         // If a line continues in the next one, its trailing spaces are in the middle of the text.
         preserve_trailing_whitespaces: true,
-        operators: [...CONTAINER_FORMAT, ...multilineOperators(input), ...fieldOperators(input), SOURCE],
+        operators: lineOperators(input),
       },
     },
     processors: {
+      [POD_FILES_ID]: podFiles(input),
       "k8s_attributes/files": fileAttributes(input.kubernetes, input.hasPolicies ? POLICY_ATTRIBUTES : []),
       ...(input.hasPolicies && { [POLICIES_ID]: POLICIES }),
       [DEPLOYMENT_NAMES_ID]: DEPLOYMENT_NAMES,
       "filter/opted-out": {
         error_mode: "ignore",
-        logs: { log_record: [`resource.attributes["${OPT_OUT_ATTRIBUTE}"] == "false"`, ...(input.hasPolicies ? [NOT_IN_SAMPLE] : [])] },
+        log_conditions: [
+          { context: "resource", conditions: [`resource.attributes["${OPT_OUT_ATTRIBUTE}"] == "false"`] },
+          ...(input.hasPolicies ? [{ context: "log", conditions: [NOT_IN_SAMPLE] }] : []),
+        ],
       },
     },
-    pipelines: [
-      {
-        id: "logs/pods",
-        receivers: [PODS_RECEIVER],
-        processors: ["k8s_attributes/files", "filter/opted-out", ...(input.hasPolicies ? [POLICIES_ID] : []), DEPLOYMENT_NAMES_ID],
-        blocks: true,
-      },
-    ],
+    pipelines: [{ id: "logs/pods", receivers: [PODS_RECEIVER], processors, blocks: true }],
   };
 }
 
 /** A time in a line is ignored if it is more than a day before the runtime's time. */
 const FIELDS = logFields({ hasRuntimeTime: true, maxAgeMs: 86_400_000 });
 const FIRST_FIELD = "fields-colours";
+const END = "lines-end";
 
-/** Without a better name, the container's name is the log's source. */
-const SOURCE = {
-  type: "copy",
-  id: "source",
-  from: 'resource["k8s.container.name"]',
-  to: 'resource["service.name"]',
-  if: 'resource["k8s.container.name"] != nil',
-};
+/** Operators of each line. Those of namespaces with a format of their own apply only to their lines. */
+function lineOperators(input: PodLogsInput): object[] {
+  const { multilineStart, namespaces = [] } = input;
+  if (parsingOf(input) !== "nothing")
+    return [...CONTAINER_FORMAT, ...multilineOperators(input), ...fieldOperators(input), { type: "noop", id: END }];
+  const special = namespaces.filter((policy) => policy.multilineStart !== undefined && multilineStart === undefined);
+  if (special.length === 0) return [...PARTS];
+  const [first] = CONTAINER_FORMAT as readonly { readonly id: string }[];
+  const routes = [{ expr: isInNamespaces(special), output: first?.id }];
+  const parts = PARTS.map((operator, index) => (index === PARTS.length - 1 ? { ...operator, output: END } : operator));
+  return [
+    { type: "router", id: "formats", routes, default: PARTS[0]?.id },
+    ...parts,
+    ...CONTAINER_FORMAT,
+    ...multilineOperators(input),
+    { type: "noop", id: END },
+  ];
+}
+
+function parsingOf({ parsing, multilineStart }: PodLogsInput): NodeParsing {
+  return parsing === "nothing" && multilineStart !== undefined ? "text" : parsing;
+}
+
+const STREAMS = ["stderr", "stdout"] as const;
+const FIRST_SPACE = 'indexOf(body, " ")';
+/**
+ * The runtime's prefix is `TIME STREAM TAG `; the tag of a part that is not the last one is P. Only lines that contain these words are
+ * examined further.
+ */
+function startsWith(words: string): string {
+  return `body contains " ${words} " and ${FIRST_SPACE} == indexOf(body, " ${words} ")`;
+}
+
+/**
+ * The parts of a long line (16 KiB each) are held in memory until the last one arrives: a collector that is killed in between loses the
+ * earlier parts. The runtime writes all parts at once. The lines of the two streams of a container alternate, so each has its own operator.
+ */
+const PARTS: readonly { readonly id: string }[] = STREAMS.map((stream) => ({
+  type: "recombine",
+  id: `parts-${stream}`,
+  if: startsWith(stream),
+  combine_field: "body",
+  combine_with: "\n",
+  is_last_entry: `not (${startsWith(`${stream} P`)})`,
+  source_identifier: 'attributes["log.file.path"]',
+  max_batch_size: 0,
+  max_unmatched_batch_size: 0,
+  max_log_size: MAX_LINE,
+}));
+
+const POD_FILES_ID = "transform/pod-files";
+
+function podFiles(input: PodLogsInput): Component {
+  const parsing = parsingOf(input);
+  const { namespaces = [], readsFields } = input;
+  const lines = namespaces.filter((policy) => policy.multilineStart !== undefined);
+  const others = namespaces.filter((policy) => policy.readsFields === !readsFields);
+  const cri =
+    parsing === "nothing" ? [nameScope(CRI_LINES), ...lines.map(({ namespace }) => nameScope(LINES, isNamespace(namespace)))] : [];
+  const raw = readsFields
+    ? others.map(({ namespace }) => withoutFields(isNamespace(namespace)))
+    : [withoutFields(others.length > 0 ? `not (${others.map(({ namespace }) => isNamespace(namespace)).join(" or ")})` : undefined)];
+  return fileAttributesFrom({
+    resource: PATH_ATTRIBUTES,
+    scopes: parsing === "fields" ? [] : [...(parsing === "text" ? [nameScope(LINES)] : cri), ...raw],
+    keepsPath: parsing !== "nothing",
+  });
+}
+
+function isNamespace(namespace: string): string {
+  return `resource.attributes["k8s.namespace.name"] == ${JSON.stringify(namespace)}`;
+}
 
 /**
  * Standard output and standard error of a container share a file, and their lines alternate, so each is combined by an operator of its own.
@@ -111,25 +186,22 @@ function multilineOperators({ multilineStart, namespaces = [] }: PodLogsInput): 
   ];
 }
 
-function fieldOperators({ readsFields, namespaces = [] }: PodLogsInput): object[] {
+function fieldOperators({ parsing, readsFields, namespaces = [] }: PodLogsInput): object[] {
+  if (parsing !== "fields") return [];
   const others = namespaces.filter((policy) => policy.readsFields === !readsFields);
   if (others.length === 0) return readsFields ? FIELDS : [];
-  const routes = [{ expr: isInNamespaces(others), output: readsFields ? "source" : FIRST_FIELD }];
-  return [{ type: "router", id: "fields", routes, default: readsFields ? FIRST_FIELD : "source" }, ...FIELDS];
+  const routes = [{ expr: isInNamespaces(others), output: readsFields ? END : FIRST_FIELD }];
+  return [{ type: "router", id: "fields", routes, default: readsFields ? FIRST_FIELD : END }, ...FIELDS];
 }
 
+/** The namespace is the first part of the folder's name. */
 function isInNamespaces(policies: readonly NamespaceLogs[]): string {
-  return `resource["k8s.namespace.name"] in ${JSON.stringify(policies.map(({ namespace }) => namespace))}`;
+  const namespace = `split(attributes["log.file.path"][${ROOT.length + 1}:], "_")[0]`;
+  return `${namespace} in ${JSON.stringify(policies.map(({ namespace: name }) => name))}`;
 }
 
 const CRI_LINE = "^(?P<time>[^ ]+) (?P<stream>stdout|stderr) (?P<logtag>[^ ]*) ?(?P<log>.*)$";
 const IS_CRI = "attributes.logtag != nil";
-/**
- * The parts of a long line (tag P, 16 KiB each) are held in memory until the last one (F) arrives: a collector that is killed in between
- * loses the earlier parts. The runtime writes all parts at once.
- */
-const MAX_LINE = "1MiB";
-
 /**
  * …/<namespace>_<pod>_<uid>/<container>/<restarts>.log, also as the kubelet renames it. A static pod's uid in the path is the hash of its
  * manifest, 32 digits, and differs from its uid in the API: it is ignored, so the pod is found by name.
@@ -143,8 +215,16 @@ const PATH_FIELDS = {
   container: "k8s.container.name",
   restarts: "k8s.container.restart_count",
 };
-
-const HAS_PATH_FIELDS = "attributes.of != nil";
+const FOUND = "resource.cache";
+const PATH_ATTRIBUTES = [
+  `merge_maps(${FOUND}, ExtractPatterns(resource.attributes["log.file.path"], ${JSON.stringify(PATH)}), "upsert")`,
+  ...Object.entries(PATH_FIELDS).map(
+    ([part, field]) =>
+      `set(resource.attributes["${field}"], ${FOUND}["${part}"]) where ${FOUND}["${part}"] != nil and ${FOUND}["${part}"] != ""`,
+  ),
+  // Without a better name, the container's name is the log's source.
+  `set(resource.attributes["service.name"], ${FOUND}["container"]) where ${FOUND}["container"] != nil`,
+];
 
 /** Operators that extract the line that the container wrote. A line in neither format is passed on unchanged. */
 const CONTAINER_FORMAT: readonly object[] = [
@@ -156,7 +236,7 @@ const CONTAINER_FORMAT: readonly object[] = [
     if: 'attributes["log.iostream"] == nil',
     timestamp: { parse_from: "attributes.time", layout_type: "gotime", layout: "2006-01-02T15:04:05.999999999Z07:00" },
   },
-  ...["stdout", "stderr"].map((stream) => ({
+  ...STREAMS.map((stream) => ({
     type: "recombine",
     id: `cri-parts-${stream}`,
     if: `attributes.stream == "${stream}"`,
@@ -174,19 +254,4 @@ const CONTAINER_FORMAT: readonly object[] = [
   { type: "remove", field: "attributes.logtag", if: IS_CRI },
   // Only after parts are joined: a part of a long line may end in the middle of a character.
   { type: "sanitize_utf8", field: "body" },
-  {
-    type: "regex_parser",
-    id: "path",
-    regex: PATH,
-    parse_from: 'attributes["log.file.path"]',
-    parse_to: "attributes.of",
-    cache: { size: 512 },
-  },
-  ...Object.entries(PATH_FIELDS).map(([part, field]) => ({
-    type: "move",
-    from: `attributes.of.${part}`,
-    to: `resource["${field}"]`,
-    if: part === "uid" ? `${HAS_PATH_FIELDS} and attributes.of.uid != ""` : HAS_PATH_FIELDS,
-  })),
-  { type: "remove", field: "attributes.of", if: HAS_PATH_FIELDS },
 ];

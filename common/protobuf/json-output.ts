@@ -1,7 +1,7 @@
 // Writes JSON text for values of other formats into one growing buffer. Invariant: the buffer never exceeds its limit, and text from the
 // body is escaped, so a body cannot end a string of the generated document.
-import { freeBuffer } from "../../common/http.ts";
-import { ApiError } from "../errors.ts";
+import { freeBuffer } from "../http.ts";
+import { BodyError } from "../otlp-metrics/document.ts";
 
 const [QUOTE, BACKSLASH] = [0x22, 0x5c];
 const HEX = Buffer.from("0123456789abcdef");
@@ -145,7 +145,7 @@ export class JsonOutput {
     const needed = this.#length + more;
     if (needed <= this.#bytes.length) return;
     if (needed > this.#maxBytes)
-      throw new ApiError("batch_too_large", `the body has more than ${this.#maxBytes / MIB} MiB as OTLP/JSON: send smaller batches`);
+      throw new BodyError("too_large", `the body has more than ${this.#maxBytes / MIB} MiB as OTLP/JSON: send smaller batches`);
     const larger = Buffer.allocUnsafeSlow(Math.min(Math.max(2 * this.#bytes.length, needed), this.#maxBytes));
     this.#bytes.copy(larger, 0, 0, this.#length);
     freeBuffer(this.#bytes);

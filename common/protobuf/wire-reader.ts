@@ -1,6 +1,6 @@
 // Reads protobuf messages field by field without copying. Invariant: it never reads beyond the end of the message, and malformed protobuf
-// throws `malformed_body`. Groups (wire types 3 and 4) are rejected, because no protocol here uses them.
-import { ApiError } from "../../errors.ts";
+// throws BodyError "malformed". Groups (wire types 3 and 4) are rejected, because no protocol here uses them.
+import { BodyError } from "../otlp-metrics/document.ts";
 
 export const VARINT = 0;
 export const FIXED64 = 1;
@@ -13,6 +13,8 @@ export class WireReader {
   /** Number of the current field. */
   field = 0;
   wireType = 0;
+  /** The start of the field's tag. */
+  tagStart = 0;
   /** The start of a field of type bytes, or the value of any other field. */
   start = 0;
   end = 0;
@@ -60,6 +62,7 @@ export class WireReader {
   /** Reads the next field of the message; returns false at its end. */
   #next(): boolean {
     if (this.#at >= this.#limit) return false;
+    this.tagStart = this.#at;
     const tag = this.#varint();
     this.field = tag >>> 3;
     this.wireType = tag & 7;
@@ -102,9 +105,9 @@ export class WireReader {
   }
 }
 
-/** The beginning of the message of `malformed_body`. */
+/** The beginning of the message of the error. */
 export const MALFORMED = "the body is not the protobuf message of this protocol: ";
 
-function malformed(why: string): ApiError {
-  return new ApiError("malformed_body", MALFORMED + why);
+function malformed(why: string): BodyError {
+  return new BodyError("malformed", MALFORMED + why);
 }
