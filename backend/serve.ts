@@ -38,6 +38,8 @@ import { createLog } from "./operations/log.ts";
 import { PLAIN_LINES } from "./ingest/exposition/plain-lines.ts";
 import { WRITE_KERNEL } from "./ingest/remote-write/fast-check.ts";
 import { OTLP_KERNEL } from "./ingest/otlp/fast-decode.ts";
+import { registerChangesRoute } from "./query/changes/changes-route.ts";
+import { registerMcpRoute } from "./query/mcp/mcp-route.ts";
 import { registerLogRoutes } from "./query/native/log-routes.ts";
 import { chooseByJob } from "./query/loki/jobs.ts";
 import { registerLokiRoutes } from "./query/loki/loki-routes.ts";
@@ -236,10 +238,7 @@ async function openApi(running: Running, { clickhouse, logStore, spanStore }: Te
   reportTelemetry(ownMetrics, clickhouse);
   ownMetrics.queries("metrics", () => metrics.queries);
   const sandbox = openSandbox(running, clickhouse);
-  registerLogRoutes(app, { store: logStore, sandbox, answers, guards });
-  registerLokiRoutes(app, { sandbox, store: logStore, answers, guards });
-  registerTraceRoutes(app, { store: spanStore, answers, guards });
-  registerMetricsRoutes(app, { store: metrics, spans: spanStore, answers, guards });
+  registerQueries(app, running, { logStore, spanStore, sandbox });
   if (settings.alertingUrl !== undefined)
     await addRemoteAlerting(app, {
       url: settings.alertingUrl,
@@ -263,6 +262,19 @@ function reportTelemetry(ownMetrics: OwnMetrics, clickhouse: Telemetry["clickhou
   ownMetrics.gauge("rows_pending_failing_seconds", () => clickhouse.pending?.failingSeconds ?? 0);
   ownMetrics.gauge("dead_letters", () => clickhouse.pending?.sum("deadLetters") ?? 0);
   ownMetrics.gauge("rows_dropped", () => clickhouse.pending?.sum("dropped") ?? 0);
+}
+
+function registerQueries(
+  app: FastifyInstance,
+  { settings: { publicUrl }, guards, metrics, responses: answers, database }: Running,
+  { logStore, spanStore, sandbox }: Pick<Telemetry, "logStore" | "spanStore"> & { readonly sandbox: JobRunner },
+): void {
+  registerLogRoutes(app, { store: logStore, sandbox, answers, guards });
+  registerLokiRoutes(app, { sandbox, store: logStore, answers, guards });
+  registerTraceRoutes(app, { store: spanStore, answers, guards });
+  registerMetricsRoutes(app, { store: metrics, spans: spanStore, answers, guards });
+  registerChangesRoute(app, { spans: spanStore, logs: logStore, metrics, db: database.tables(), answers, guards, publicUrl });
+  registerMcpRoute(app, { guards, publicUrl });
 }
 
 function openActiveSeries({ database, replicas, signing, stack }: Running, limits: OrgLimits): ActiveSeries {

@@ -276,7 +276,7 @@ export const SETTINGS_TABLE = {
   ...group("Notifications", {
     publicUrl: setting("PUBLIC_URL", publicUrl, {
       value: "publicUrl",
-      description: "URL at which users reach this backend; notifications link to it. Unset: no links.",
+      description: "URL at which users reach this backend; notifications and changes link to it. Unset: no links.",
     }),
     notifyAllowedNetworks: setting("NOTIFY_ALLOWED_NETWORKS", networks, {
       default: "",

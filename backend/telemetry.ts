@@ -44,6 +44,7 @@ export class TelemetryAtFirstUse implements Telemetry, AsyncDisposable {
     histogram: async (...asked) => (await this.#get()).logStore.histogram(...asked),
     patterns: async (...asked) => (await this.#get()).logStore.patterns(...asked),
     fields: async (...asked) => (await this.#get()).logStore.fields(...asked),
+    comparePatterns: async (...asked) => (await this.#get()).logStore.comparePatterns(...asked),
     tail: async (...asked) => (await this.#get()).logStore.tail(...asked),
   };
 
@@ -54,6 +55,7 @@ export class TelemetryAtFirstUse implements Telemetry, AsyncDisposable {
     search: async (...asked) => (await this.#get()).spanStore.search(...asked),
     red: async (...asked) => (await this.#get()).spanStore.red(...asked),
     statistics: async (...asked) => (await this.#get()).spanStore.statistics(...asked),
+    versionCounts: async (...asked) => (await this.#get()).spanStore.versionCounts(...asked),
     graph: async (...asked) => (await this.#get()).spanStore.graph(...asked),
     insertExemplars: async (batch) => (await this.#get()).spanStore.insertExemplars(batch),
     // Dashboards request exemplars for every panel, which must not load an unused engine.

@@ -12,6 +12,8 @@ import type { Access, Route, RouteGuard } from "../backend/http/route.ts";
 import type { Guards } from "../backend/auth/request-identity.ts";
 import { IngestTokens } from "../backend/auth/ingest-tokens/ingest-tokens.ts";
 import { registerIngestRoutes, registerTokenRoutes } from "../backend/ingest/ingest-routes.ts";
+import { registerChangesRoute } from "../backend/query/changes/changes-route.ts";
+import { registerMcpRoute } from "../backend/query/mcp/mcp-route.ts";
 import { registerLogRoutes } from "../backend/query/native/log-routes.ts";
 import { registerLokiRoutes } from "../backend/query/loki/loki-routes.ts";
 import { registerMetricsRoutes } from "../backend/query/prometheus/promql-routes.ts";
@@ -78,6 +80,8 @@ export async function apiRoutes(onRoute: (route: RouteOptions) => void = () => {
   registerLokiRoutes(app, parts);
   registerTraceRoutes(app, parts);
   registerMetricsRoutes(app, parts);
+  registerChangesRoute(app, parts);
+  registerMcpRoute(app, parts);
   addRoutesToApi(app, guards, serviceRoutes());
   return app;
 }

@@ -110,6 +110,25 @@ export class Client {
     return this.#url();
   }
 
+  /** Uses this read token instead of the stored session. */
+  useToken(token: string): void {
+    this.#session = { url: this.#url(), email: "", token, sso: true };
+  }
+
+  /** Posts a JSON-RPC message and returns the messages of the response: none, one, or those of a stream of events. */
+  async postMessage(path: string, text: string, headers: Readonly<Record<string, string>>): Promise<string[]> {
+    const accept = `application/json, ${EVENTS}`;
+    const response = await this.#authorized("POST", `${this.#url()}${path}`, { body: JSON.parse(text), headers: { ...headers, accept } });
+    const answer = await response.text();
+    if (!response.headers.get("content-type")?.startsWith(EVENTS)) return answer === "" ? [] : [answer];
+    return answer.split("\n").flatMap((line) => (line.startsWith("data:") && line.length > 6 ? [line.slice(5).trim()] : []));
+  }
+
+  /** The URL of a console address (`#/…`), or a URL as it is. */
+  consoleLink(address: string): string {
+    return address.startsWith("#") ? `${this.#url()}/${address}` : address;
+  }
+
   async #authorized(method: string, url: string, options: CallOptions & OpenOptions): Promise<Response> {
     if (!this.#session) throw new Problem("not logged in: run `atherops login --url <address of the backend>`");
     if (new URL(url).origin !== new URL(this.#session.url).origin)

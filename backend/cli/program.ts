@@ -8,6 +8,7 @@ import packageFile from "./package.json" with { type: "json" };
 import { addAccountCommands } from "./account-commands.ts";
 import { addApplyCommands } from "./apply-commands.ts";
 import { type Console, createConsole, type GlobalOptions, OUTPUTS } from "./output.ts";
+import { addChangesCommand } from "./changes-command.ts";
 import { addCompletion } from "./completion.ts";
 import { addSavedCommands } from "./dashboards.ts";
 import { addEnrolmentCommands } from "./enrolment-commands.ts";
@@ -20,6 +21,7 @@ import { addIngestTokenCommands, addReadTokenCommands } from "./token-commands.t
 import { addRuleCommands } from "./rule-commands.ts";
 import { withOptionName, Interrupted, Problem, RefusedValue, WrongUsage } from "./cli-error.ts";
 import { addLogCommands } from "./log-commands.ts";
+import { addMcpCommand } from "./mcp-command.ts";
 import { addMetricsCommand } from "./metrics-command.ts";
 import { addServiceCommands } from "./service-commands.ts";
 import { addTraceCommands } from "./trace-commands.ts";
@@ -34,6 +36,7 @@ Examples:
   atherops tokens create --ttl 1h                 an install token, for one cluster or host
   atherops clusters                               which clusters are online, with their nodes
   atherops fleet --problems                       agents with a problem, such as offline or outdated
+  atherops changes                                what changed in the last hour
   atherops logs --level error --since 1h          newest errors
   atherops logs --histogram --since 24h           counts over time
   atherops tail --label k8s.namespace.name=shop   logs as they arrive
@@ -47,6 +50,7 @@ Examples:
   atherops keys create ci-loader                  a key for sending telemetry without an agent
   atherops usage --days 7                         stored telemetry, by day and signal
   atherops audit --action login.failed            failed logins
+  atherops mcp                                    for assistants: the Model Context Protocol
   atherops read-tokens create grafana             a token for Grafana, and its data source settings
 
 The password is read from a prompt, a pipe, or the file in ATHEROPS_PASSWORD_FILE, never from an argument.
@@ -117,6 +121,8 @@ function buildProgram(world: World): Command {
   addMetricsCommand(program, console);
   addTraceCommands(program, console);
   addServiceCommands(program, console);
+  addChangesCommand(program, console);
+  addMcpCommand(program, console);
   addRuleCommands(program, console);
   addNotificationCommands(program, console);
   addSavedCommands(program, console);

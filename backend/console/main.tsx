@@ -55,6 +55,7 @@ function Console() {
 /** Screens by the first part of their addresses. */
 const SCREENS = new Map([
   ["overview", lazy(async () => (await import("./overview/overview-screen.tsx")).Overview)],
+  ["changes", lazy(async () => (await import("./changes/changes-screen.tsx")).ChangesScreen)],
   ["services", lazy(async () => (await import("./services/services-screen.tsx")).Services)],
   ["fleet", lazy(async () => (await import("./fleet/fleet-screen.tsx")).Fleet)],
   ["entity", lazy(async () => (await import("./entities/entities-screen.tsx")).EntityScreen)],

@@ -16,6 +16,7 @@ export interface Target {
 
 export const SCREEN_TARGETS: readonly Target[] = [
   ["Overview", address("overview")],
+  ["Changes", address("changes")],
   ["Services", address("services")],
   ["Service map", address("services", { view: "map" })],
   ["Fleet: agents", address("fleet")],

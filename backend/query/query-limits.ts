@@ -1,6 +1,24 @@
 // The limits of backend/query/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its
 // name.
 
+// changes/changes-route.ts
+/** Changes in one response. */
+export const MAX_CHANGES = 100;
+/** Length of a range whose changes are listed. */
+export const MAX_CHANGES_HOURS = 24;
+/** The shortest such range. */
+export const MIN_CHANGES_MINUTES = 10;
+/** Time of each of the parts of a comparison: traces, logs and metrics. */
+export const MAX_CHANGES_PART_MS = 10_000;
+
+// changes/metric-changes.ts
+/** Series of one state, such as restarted containers, that a comparison reports. */
+export const MAX_CHANGED_SERIES = 20;
+
+// changes/trace-changes.ts
+/** Entry spans from which the versions of services are read; if there are more, evenly spread periods are sampled. */
+export const MAX_VERSION_SPANS = 100_000;
+
 // jaeger/jaeger-parameters.ts
 /** Traces of one search over the Jaeger API. */
 export const MAX_TRACES = 500;
@@ -121,6 +139,16 @@ export const MAX_VERB_WIDTH = 10_000;
 // loki/template.ts
 /** Nesting of brackets and ifs, which are parsed and run by recursion. */
 export const MAX_TEMPLATE_DEPTH = 100;
+
+// mcp/answer.ts
+/** Size of the answer of an MCP tool; rows that do not fit are left out. */
+export const MAX_TOOL_ANSWER_BYTES = 24_000;
+/** Characters of one text of telemetry, such as a message, in the answer of an MCP tool. */
+export const MAX_TOOL_TEXT_CHARACTERS = 600;
+
+// mcp/mcp-route.ts
+/** Size of the response of a route from which an MCP tool makes its answer. */
+export const MAX_ROUTE_ANSWER_BYTES = 8 * 1024 * 1024;
 
 // native/log-counts-routes.ts
 /** Buckets of a histogram of log records. */

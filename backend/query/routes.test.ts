@@ -25,6 +25,7 @@ const OTHER_QUESTIONS = {
   exemplars: neverAsked,
   insertExemplars: neverAsked,
   statistics: neverAsked,
+  versionCounts: neverAsked,
   serviceNames: neverAsked,
   operationNames: neverAsked,
   jaegerTrace: neverAsked,
@@ -69,7 +70,14 @@ describe("the query routes", () => {
     });
     const answers = new ResponseBudget();
     registerLogRoutes(app, {
-      store: { ...remember([row]), histogram: neverAsked, patterns: neverAsked, fields: neverAsked, tail: neverAsked },
+      store: {
+        ...remember([row]),
+        histogram: neverAsked,
+        patterns: neverAsked,
+        fields: neverAsked,
+        comparePatterns: neverAsked,
+        tail: neverAsked,
+      },
       sandbox: { run: neverAsked },
       answers,
       guards,

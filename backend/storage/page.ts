@@ -14,6 +14,12 @@ export interface TimeRange {
   readonly end: bigint | undefined;
 }
 
+/** Two ranges to compare; ends inclusive, nanoseconds since 1970. */
+export interface ComparedRanges {
+  readonly before: { readonly start: bigint; readonly end: bigint };
+  readonly now: { readonly start: bigint; readonly end: bigint };
+}
+
 /** The position of a row in the order of its page. */
 export interface Cursor {
   readonly time: bigint;

@@ -89,6 +89,10 @@ export const MAX_METRIC_ANSWER_BYTES = 64 * 1024 * 1024;
 /** Rows of one page. */
 export const MAX_LIMIT = 500;
 
+// traces/operation-points.ts
+/** Operations that a comparison of two ranges reads, those with most calls first. */
+export const MAX_COMPARED_OPERATIONS = 500;
+
 // traces/jaeger-spans.ts
 /** Services of one trace in one response of the Jaeger API. */
 export const MAX_SERVICES_PER_TRACE = 1_000;

@@ -215,6 +215,9 @@ function WorstServices() {
       <h2>
         <a href={address("services")}>Services in the last hour</a>
       </h2>
+      <p>
+        <a href={address("changes")}>What changed in the last hour?</a>
+      </p>
       <Status of={loaded} empty={count === 0 && "No spans in the last hour."}>
         <ServiceTable services={services} range={{ from: "1h", to: undefined }} />
         {count > services.length && (

@@ -72,6 +72,7 @@ function AllServices({ requestKey, range }: { requestKey: string; range: Address
 function ServiceLinks({ service, range }: { service: string; range: AddressRange }) {
   return (
     <>
+      <a href={address("changes", { service, ...range })}>changes</a>
       <a href={address("traces", { service, ...range })}>traces</a>
       <a href={address("traces", { service, error: "true", ...range })}>traces with errors</a>
       <a href={address("logs", { q: formatTerm({ not: false, name: "source", value: service }), ...range })}>logs</a>

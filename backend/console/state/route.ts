@@ -1,6 +1,7 @@
 // Stores the current screen and all selections on it in the URL fragment, so that users can share URLs and use the browser's back button.
 // Invariants: a screen has no other state; the fragment is never sent to the server.
 import { computed, signal } from "@preact/signals";
+import { consoleAddress, type ConsoleQuery } from "../../client/console-address.ts";
 
 export interface Route {
   /** First segment of the path, such as `logs` or `traces`. */
@@ -21,17 +22,7 @@ function parseRoute(hash: string): Route {
   return { screen: screen || "overview", id: id || undefined, query: new URLSearchParams(query) };
 }
 
-/** Parameter values; a list if a parameter occurs several times. */
-export type Query = Readonly<Record<string, string | readonly string[] | undefined>>;
-
-/** Builds a URL within the console, for `href`. Omits empty and undefined values. */
-export function address(screen: string, query: Query = {}, id?: string): string {
-  const parameters = Object.entries(query).flatMap(([name, values]) =>
-    [values ?? []].flat().flatMap((value): [string, string][] => (value ? [[name, value]] : [])),
-  );
-  const search = parameters.length > 0 ? `?${new URLSearchParams(parameters)}` : "";
-  return `#/${encodeURIComponent(screen)}${id ? `/${encodeURIComponent(id)}` : ""}${search}`;
-}
+export { consoleAddress as address };
 
 /** Opens a URL within the console. `replace`: does not add an entry to the browser's history. */
 export function go(to: string, { replace = false } = {}): void {
@@ -42,10 +33,10 @@ export function go(to: string, { replace = false } = {}): void {
 }
 
 /** Changes the given parameters of this screen and keeps all others. */
-export function choose(changed: Query, options?: { replace?: boolean }): void {
+export function choose(changed: ConsoleQuery, options?: { replace?: boolean }): void {
   const { screen, id, query } = route.peek();
   const before = Object.fromEntries([...new Set(query.keys())].map((name) => [name, query.getAll(name)]));
-  go(address(screen, { ...before, ...changed }, id), options);
+  go(consoleAddress(screen, { ...before, ...changed }, id), options);
 }
 
 function decodeSegment(segment: string): string {

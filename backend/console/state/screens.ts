@@ -16,6 +16,7 @@ export interface Screen {
 
 export const SCREENS: readonly Screen[] = [
   { name: "overview", title: "Overview", key: "o" },
+  { name: "changes", title: "Changes", key: "c", keepsRange: true },
   { name: "services", title: "Services", key: "v", keepsRange: true },
   { name: "fleet", title: "Fleet", key: "f" },
   { name: "add", title: "Connect", parent: "fleet" },

@@ -8,6 +8,7 @@ import { MAX_EMAIL_SUBJECT_LENGTH, MAX_SMTP_RESPONSE_BYTES } from "../notificati
 import {
   remainderText,
   alertTexts,
+  changesLink,
   consoleLink,
   oneLine,
   type CustomTexts,
@@ -37,6 +38,7 @@ export function buildEmail(message: Message, domain: string, custom: CustomTexts
 
 function defaultText(message: Message): string[] {
   const link = consoleLink(message, commonRule(message));
+  const changes = changesLink(message);
   const remainder = remainderText(message);
   const alerts = message.alerts.slice(0, SHOWN_ALERTS).map((alert) => {
     const { summary, labels, description } = alertTexts(alert, message);
@@ -55,6 +57,7 @@ function defaultText(message: Message): string[] {
     ...(remainder ? [remainder] : []),
     ...(common.length > 0 ? [`labels of all:\n${common.join("\n")}`] : []),
     ...(link ? [link] : []),
+    ...(changes ? [`what changed: ${changes}`] : []),
   ];
 }
 

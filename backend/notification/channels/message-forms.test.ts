@@ -47,6 +47,9 @@ describe("a title", () => {
   });
 });
 
+/** The hour around the start of the alert. */
+const CHANGES = "https://telemetry.example/#/changes?from=2026-11-22T09%3A10%3A00.000Z&to=2026-11-22T10%3A10%3A00.000Z";
+
 describe("a webhook", () => {
   test("has Alertmanager's version 4, field by field, and our own fields next to it", () => {
     const message = messageOf({ alerts: [alertOf(), ...resolved.alerts], truncatedAlerts: 3 });
@@ -67,7 +70,7 @@ describe("a webhook", () => {
         { ...alert, status: "firing", endsAt: "0001-01-01T00:00:00Z", generatorURL, fingerprint: "0123456789abcdef" },
         { ...alert, status: "resolved", endsAt: "2026-11-22T11:00:00.000Z", generatorURL, fingerprint: "0123456789abcdef" },
       ],
-      atherops: { purpose: "alerts", org: message.org, rule_id: rule, url: generatorURL },
+      atherops: { purpose: "alerts", org: message.org, rule_id: rule, url: generatorURL, changes_url: CHANGES },
     });
   });
 
@@ -87,6 +90,7 @@ describe("Slack", () => {
       color: "#e8a317",
       text: "Load of node-1 is 12\ninstance=node-1",
       title_link: "https://telemetry.example/#/alerts?rule=11111111-1111-4111-8111-111111111111",
+      author_link: CHANGES,
       footer: "Blue",
     });
     expect(read(resolved).attachments[0].color).toBe("#2e9e44");
@@ -120,6 +124,7 @@ describe("PagerDuty", () => {
       dedup_key: '{}:{alertname="HighLoad"}',
       payload: { summary: "[FIRING:1] HighLoad", source: "Blue", severity: "warning", timestamp: "2026-11-22T10:00:00.000Z" },
     });
+    expect(read().links).toContainEqual({ href: CHANGES, text: "What changed" });
     expect(read(resolved)).toEqual({
       routing_key: routing.routingKey,
       event_action: "resolve",
@@ -153,6 +158,7 @@ describe("an e-mail", () => {
     for (const part of ["firing: Load of node-1 is 12", "  instance=node-1", "  since 2026-11-22T10:00:00.000Z", "  severity: warning"])
       expect(text).toContain(part);
     expect(text).toContain("https://telemetry.example/#/alerts?rule=");
+    expect(text).toContain(`what changed: ${CHANGES}`);
     expect(text).toContain('Sent by the channel "on call" of Blue.');
     expect(messageId).toBe(`<${message.id}@example.com>`);
     expect(buildEmail(resolved, "example.com").references).toBe(references);

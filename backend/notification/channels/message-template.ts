@@ -3,6 +3,7 @@
 // without control characters, of limited length, and is never parsed as a template; a character is never cut in half; a template is data
 // and can only name existing fields; the result is limited. Template libraries were rejected: they read any path of an object, include
 // other templates, call functions, and have no limits.
+import { consoleAddress } from "../../client/console-address.ts";
 import {
   MAX_MESSAGE_TEXT_LENGTH,
   MAX_MESSAGE_VALUE_LENGTH,
@@ -58,6 +59,14 @@ export function remainderText({ alerts, truncatedAlerts }: Message): string | un
 export function consoleLink({ externalUrl }: Pick<Message, "externalUrl">, ruleId?: string): string | undefined {
   if (externalUrl === "") return undefined;
   return `${externalUrl.replace(/\/+$/, "")}/#/alerts${ruleId === undefined ? "" : `?rule=${encodeURIComponent(ruleId)}`}`;
+}
+
+/** Link to what changed in the hour around the start of the first alert; undefined without alerts, or if the address is not configured. */
+export function changesLink({ externalUrl, purpose, alerts }: Pick<Message, "externalUrl" | "purpose" | "alerts">): string | undefined {
+  const startMs = Math.min(...alerts.map(({ startsAt }) => Date.parse(startsAt)));
+  if (externalUrl === "" || purpose !== "alerts" || !Number.isFinite(startMs)) return undefined;
+  const [from, to] = [startMs - 50 * 60_000, startMs + 10 * 60_000].map((ms) => new Date(ms).toISOString());
+  return `${externalUrl.replace(/\/+$/, "")}/${consoleAddress("changes", { from, to })}`;
 }
 
 /** The rule of all alerts of the message, if they share one. */
@@ -195,6 +204,7 @@ function messageScope(message: Message): Scope {
     organisation: org.name,
     channel: receiver,
     url: consoleLink(message, commonRule(message)) ?? "",
+    changes_url: changesLink(message) ?? "",
   };
   return { values, labels: commonLabels, annotations: commonAnnotations };
 }

@@ -5,6 +5,7 @@ import { MAX_DEDUP_KEY_LENGTH, MAX_SUMMARY_LENGTH } from "../notification-limits
 import {
   remainderText,
   alertTexts,
+  changesLink,
   consoleLink,
   oneLine,
   type CustomTexts,
@@ -31,7 +32,11 @@ export function pagerDutyEvent(
   const summary = custom.title === undefined ? defaultTitle(message, MAX_SUMMARY_LENGTH) : oneLine(custom.title, MAX_SUMMARY_LENGTH);
   const source = oneLine(message.org.name, 200) || "atherops";
   const link = consoleLink(message, commonRule(message));
-  const links = link === undefined ? {} : { links: [{ href: link, text: "Console" }] };
+  const changes = changesLink(message);
+  const links =
+    link === undefined
+      ? {}
+      : { links: [{ href: link, text: "Console" }, ...(changes === undefined ? [] : [{ href: changes, text: "What changed" }])] };
   if (message.purpose === "heartbeat") {
     const body = { routing_key: routingKey, payload: { summary, source }, ...links };
     return { url: new URL("/v2/change/enqueue", origin), body: JSON.stringify(body) };

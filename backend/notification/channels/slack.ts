@@ -5,6 +5,7 @@ import { MAX_SLACK_TEXT_LENGTH, MAX_SLACK_TITLE_LENGTH } from "../notification-l
 import {
   remainderText,
   alertTexts,
+  changesLink,
   consoleLink,
   oneLine,
   type CustomTexts,
@@ -31,6 +32,7 @@ export function slackBody(message: Message, custom: CustomTexts = {}): string {
       ? joinParagraphs([...shown, ...(remainder ? [remainder] : [])], MAX_SLACK_TEXT_LENGTH)
       : truncateEscaped(custom.text, MAX_SLACK_TEXT_LENGTH);
   const link = consoleLink(message, commonRule(message));
+  const changes = changesLink(message);
   const title = custom.title === undefined ? defaultTitle(message) : oneLine(custom.title, MAX_SLACK_TITLE_LENGTH);
   return JSON.stringify({
     text: escapeText(title),
@@ -42,6 +44,7 @@ export function slackBody(message: Message, custom: CustomTexts = {}): string {
         // No field contains markup.
         mrkdwn_in: [],
         ...(link !== undefined && { title: "Open in the console", title_link: link }),
+        ...(changes !== undefined && { author_name: "What changed", author_link: changes }),
         footer: escapeText(oneLine(message.org.name, 100)),
         ts: Math.floor(Date.parse(message.alerts[0]?.startsAt ?? "") / 1000) || undefined,
       },

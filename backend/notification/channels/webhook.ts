@@ -1,7 +1,7 @@
 // The webhook of a channel: the body of Alertmanager's webhook, version 4, with our own fields, signed according to Standard Webhooks
 // (https://www.standardwebhooks.com), so that a receiver can verify the sender and detect a repetition. Invariants: each field has the
 // meaning of Alertmanager's documentation; a secret is random; while it is rotated, messages carry a signature of both secrets.
-import { consoleLink, commonRule } from "./message-template.ts";
+import { changesLink, consoleLink, commonRule } from "./message-template.ts";
 import type { Message } from "../model/message.ts";
 import { createHmac, randomBytes } from "node:crypto";
 
@@ -30,7 +30,7 @@ export function webhookBody(message: Message): string {
       generatorURL: consoleLink(message, ruleId) ?? "",
       fingerprint,
     })),
-    atherops: { purpose, org, rule_id: rule ?? null, url: consoleLink(message, rule) ?? null },
+    atherops: { purpose, org, rule_id: rule ?? null, url: consoleLink(message, rule) ?? null, changes_url: changesLink(message) ?? null },
   });
 }
 

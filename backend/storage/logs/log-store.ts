@@ -7,12 +7,13 @@ import { sql } from "../../engines/clickhouse/sql.ts";
 import type { OtlpBatch } from "../../ingest/otlp/decoded-rows.ts";
 import type { QueryOptions } from "../../admission/query-queue.ts";
 import { readPageRows } from "../found-page.ts";
-import type { PageResult, Page } from "../page.ts";
+import type { ComparedRanges, PageResult, Page } from "../page.ts";
 import { fields, histogram, type RangeFilter } from "./counts.ts";
 import { LOG_COLUMNS } from "../../ingest/otlp/decode-logs.ts";
 import { matchingIn, recordConditions, type RecordFilter, refusePattern } from "./filter.ts";
 import { findPatterns } from "./message-patterns.ts";
 import { usesOnlyGroupColumns } from "./minute-counts.ts";
+import { type ComparedPatterns, comparePatterns } from "./pattern-points.ts";
 import { type Arrived, Tail } from "./tail.ts";
 
 export interface LogFilter extends Page, RecordFilter {}
@@ -101,6 +102,11 @@ export class ClickHouseLogStore implements AsyncDisposable {
       const patterns = found.patterns.slice(0, limit).map(({ pattern, example, total }) => ({ pattern, count: total, example }));
       return Buffer.from(JSON.stringify({ records: found.records, sampled_one_of: found.sampledOneOf, patterns }));
     });
+  }
+
+  /** Patterns by source in two ranges (pattern-points.ts). Throws as `query` does. */
+  comparePatterns(orgId: string, ranges: ComparedRanges, points: number, options: QueryOptions = {}): Promise<ComparedPatterns> {
+    return this.#clickhouse.read(orgId, options, (ask) => comparePatterns(ask, orgId, ranges, points));
   }
 
   /** JSON with the fields and values of the newest records. Throws as `query` does. */

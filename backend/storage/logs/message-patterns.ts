@@ -47,7 +47,7 @@ export async function findPatterns(ask: Ask, question: PatternQuestion): Promise
   return { records, sampledOneOf, patterns: await mergePatterns(rows, sampledOneOf) };
 }
 
-async function countRecords(ask: Ask, { orgId, conditions, matching, range }: PatternQuestion): Promise<number> {
+export async function countRecords(ask: Ask, { orgId, conditions, matching, range }: PatternQuestion): Promise<number> {
   const split = useOnlyGroupColumns(conditions) ? splitByMinute(range, []) : undefined;
   const parts = split ? [split.groups, ...(split.rows ? [split.rows] : [])] : [and(timesOf(range))];
   const counts = parts.map(
@@ -57,7 +57,7 @@ async function countRecords(ask: Ask, { orgId, conditions, matching, range }: Pa
   return (JSON.parse(answer.toString("utf8")) as { n: number }).n;
 }
 
-interface Text {
+export interface Text {
   readonly pattern: string;
   readonly example: string;
   readonly total: number;
@@ -68,22 +68,26 @@ interface Text {
 const SLICES = 240n;
 
 async function readTexts(ask: Ask, question: PatternQuestion, oneOf: number): Promise<Text[]> {
-  const { orgId, conditions, matching, range, stepNs } = question;
+  const answer = await ask(
+    sql`SELECT pattern, any(example) AS example, toFloat64(sum(n)) AS total, groupArray((slot, n)) AS cells FROM (
+      ${textsOf(question, oneOf)}
+    ) GROUP BY pattern ORDER BY total DESC, pattern LIMIT ${MAX_MESSAGE_PATTERNS}`,
+    undefined,
+    question.matching.blockRows,
+  );
+  return parseLines(answer);
+}
+
+/** A SELECT of texts with gaps, by `slot`: `pattern`, `example` and `n`. `keys`: columns to group by in addition, each with a comma. */
+export function textsOf({ orgId, conditions, matching, range, stepNs }: PatternQuestion, oneOf: number, keys: Sql = sql``): Sql {
   const sinceStart = sql`(toUnixTimestamp64Nano(time) - ${range.start})`;
   const sliceNs = (range.end - range.start) / (SLICES * BigInt(oneOf)) + 1n;
   const sampled = oneOf === 1 ? [] : [sql`intDiv(${sinceStart}, ${sliceNs}) % ${oneOf} = 0`];
   const where = and([sql`org_id = ${orgId}`, ...timesOf(range), ...sampled, ...conditions]);
-  const answer = await ask(
-    sql`SELECT pattern, any(example) AS example, toFloat64(sum(n)) AS total, groupArray((slot, n)) AS cells FROM (
-      SELECT ${PATTERN} AS pattern, slot, any(line) AS example, toFloat64(count()) AS n FROM (
-        SELECT toUInt32(intDiv(${sinceStart}, ${stepNs})) AS slot, ${LINE} AS line, ${LINE_IS_CUT} AS is_cut
-        FROM ${matching.from} WHERE ${where} LIMIT ${2 * MAX_PATTERN_SAMPLE_RECORDS}
-      ) GROUP BY pattern, slot
-    ) GROUP BY pattern ORDER BY total DESC, pattern LIMIT ${MAX_MESSAGE_PATTERNS}`,
-    undefined,
-    matching.blockRows,
-  );
-  return parseLines(answer);
+  return sql`SELECT ${keys}${PATTERN} AS pattern, slot, any(line) AS example, toFloat64(count()) AS n FROM (
+      SELECT ${keys}toUInt32(intDiv(${sinceStart}, ${stepNs})) AS slot, ${LINE} AS line, ${LINE_IS_CUT} AS is_cut
+      FROM ${matching.from} WHERE ${where} LIMIT ${2 * MAX_PATTERN_SAMPLE_RECORDS}
+    ) GROUP BY ${keys}pattern, slot`;
 }
 
 function timesOf({ start, end }: PatternQuestion["range"]): Sql[] {

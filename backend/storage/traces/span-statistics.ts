@@ -4,7 +4,7 @@
 import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { arrayOfLines } from "../found-page.ts";
-import { pageConditions } from "../page.ts";
+import { nanoseconds, pageConditions } from "../page.ts";
 import { DURATION_BUCKETS } from "./span-histogram.ts";
 import { MINUTE_S, minutesOf, pointWidthS } from "./red.ts";
 import { spanConditions, type SpanConditions } from "./search.ts";
@@ -14,8 +14,8 @@ export interface StatisticsFilter {
   readonly range: { readonly start: bigint; readonly end: bigint };
   /** Time buckets of a heatmap. */
   readonly points: number;
-  /** The spans that are compared with all others: those with an error, or with at least this duration. */
-  readonly compared: "errors" | { readonly minNs: bigint };
+  /** The spans that are compared with all others: those with an error, with at least this duration, or since this time. */
+  readonly compared: "errors" | { readonly minNs: bigint } | { readonly sinceNs: bigint };
 }
 
 /** Facets and comparisons use this many of the newest matching spans. */
@@ -77,7 +77,7 @@ export async function durationHeatmap(ask: Ask, orgId: string, filter: Statistic
  * value; the largest difference of shares comes first.
  */
 export async function spanDifferences(ask: Ask, orgId: string, filter: StatisticsFilter): Promise<Buffer> {
-  const isCompared = filter.compared === "errors" ? sql`status_code = 'ERROR'` : sql`duration_ns >= ${filter.compared.minNs}`;
+  const isCompared = comparedCondition(filter.compared);
   const half = (
     condition: Sql,
   ): Sql => sql`SELECT service, operation, kind, status_code, attributes, ${isCompared} AS is_compared FROM spans
@@ -96,4 +96,9 @@ export async function spanDifferences(ask: Ask, orgId: string, filter: Statistic
       MAX_ANSWER_BYTES,
     ),
   );
+}
+
+function comparedCondition(compared: StatisticsFilter["compared"]): Sql {
+  if (compared === "errors") return sql`status_code = 'ERROR'`;
+  return "minNs" in compared ? sql`duration_ns >= ${compared.minNs}` : sql`time >= ${nanoseconds(compared.sinceNs)}`;
 }

@@ -19,10 +19,12 @@ import { readAllExemplars } from "./stored-exemplars.ts";
 import type { MinuteRange, RedFilter } from "./red.ts";
 import type { BodyClaims } from "../../replicas/body-claims.ts";
 import { jaegerSummaries, searchTraces, type TraceFilter } from "./search.ts";
+import { listOperationPoints } from "./operation-points.ts";
 import { listOperations, listServices, readSeries } from "./services.ts";
 import { durationHeatmap, spanDifferences, spanFacets, type StatisticsFilter } from "./span-statistics.ts";
 import { SPAN_FIELDS, wholeTrace } from "./span-fields.ts";
 import { SpanOperations } from "./span-operations.ts";
+import { listVersionCounts, type VersionFilter } from "./version-counts.ts";
 
 /** Unset fields do not filter. */
 export interface SpanFilter extends Page {
@@ -40,7 +42,7 @@ const GRAPH_QUESTIONS = { listEdges, jaegerDependencies };
 
 export type GraphQuestion = keyof typeof GRAPH_QUESTIONS;
 
-const RED_QUESTIONS = { listServices, listOperations, readSeries };
+const RED_QUESTIONS = { listServices, listOperations, listOperationPoints, readSeries };
 
 export type RedQuestion = keyof typeof RED_QUESTIONS;
 
@@ -114,6 +116,11 @@ export class ClickHouseSpanStore implements AsyncDisposable {
   /** Facets, heatmap and differences of matching spans as JSON (span-statistics.ts). Throws as `query` does. */
   statistics(question: SpanStatistic, orgId: string, filter: StatisticsFilter, options: QueryOptions = {}): Promise<Buffer> {
     return this.#clickhouse.read(orgId, options, (ask) => STATISTICS[question](ask, orgId, filter));
+  }
+
+  /** VersionCounts of services as JSON (version-counts.ts). Throws as `query` does. */
+  versionCounts(orgId: string, filter: VersionFilter, options: QueryOptions = {}): Promise<Buffer> {
+    return this.#clickhouse.read(orgId, options, (ask) => listVersionCounts(ask, orgId, filter));
   }
 
   /** Which service calls which, as JSON (graph.ts). Throws as `query` does. */

@@ -1,0 +1,82 @@
+// What changed in the chosen range, compared with one before it, most important first. Invariant: a part that could not be compared is named,
+// so an empty list means that nothing changed.
+import { useSignal } from "@preact/signals";
+import type { ApiResponses } from "../../client/api.ts";
+import { type Column, NameLink, Status, Table } from "../parts/common.tsx";
+import { Select } from "../parts/controls.tsx";
+import { counted, visible } from "../parts/text.ts";
+import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
+import { call } from "../state/api.ts";
+import { useLoaded } from "../state/loaded.ts";
+import { choose, route } from "../state/route.ts";
+import { currentRange, rangeQuery, timestampText } from "../state/time.ts";
+
+type Changes = ApiResponses["GET /query/changes"];
+type Change = Changes["changes"][number];
+
+const COMPARED_WITH = [
+  ["before", "the time before"],
+  ["yesterday", "yesterday"],
+  ["last_week", "last week"],
+] as const;
+
+const COLUMNS: readonly Column<Change>[] = [
+  {
+    head: "",
+    cell: ({ severity }) => <span class={`level ${severity === "problem" ? "is-error" : ""}`}>{severity}</span>,
+  },
+  { head: "what", kind: "name", cell: ({ title, link }) => <NameLink href={fragmentOf(link)} text={title} /> },
+  { head: "kind", cell: ({ kind }) => kind },
+  { head: "since", kind: "timestamp", cell: ({ since }) => (since === undefined ? "" : timestampText(since)) },
+];
+
+export function ChangesScreen() {
+  const { query } = route.value;
+  const refreshes = useSignal(0);
+  useRefresh(() => refreshes.value++);
+  const comparedWith = COMPARED_WITH.find(([name]) => name === query.get("with"))?.[0] ?? "before";
+  const service = query.get("service") ?? undefined;
+  const key = `${query.get("from")} ${query.get("to")} ${comparedWith} ${service ?? ""} ${refreshes.value}`;
+  const loaded = useLoaded(key, async (signal) => {
+    const parameters = { ...rangeQuery(currentRange()), compare_with: comparedWith, service, limit: 50 };
+    return await call<Changes>("/query/changes", { query: parameters, signal });
+  });
+  const { changes = [], missing = [], compared_with: before } = loaded.value.value ?? {};
+  const problems = changes.filter(({ severity }) => severity === "problem").length;
+  return (
+    <section class="screen" aria-labelledby="title">
+      <div class="bar">
+        <h1 id="title">Changes</h1>
+        <TimePicker onNow={() => refreshes.value++} />
+        <Select label="compared with" value={comparedWith} of={COMPARED_WITH} onChoose={(name) => choose({ with: name })} />
+        {service !== undefined && (
+          <a href="#" onClick={(event) => (event.preventDefault(), choose({ service: undefined }))}>
+            of <bdi>{visible(service)}</bdi> only: show all
+          </a>
+        )}
+      </div>
+      <Status of={loaded}>
+        <p role="status">
+          {counted(changes.length, "change")}
+          {problems > 0 && <strong class="level is-error"> {counted(problems, "problem")}</strong>}
+          {before && ` compared with ${timestampText(before.start)} to ${timestampText(before.end)}`}
+        </p>
+        {missing.map(({ part, reason }) => (
+          <p class="quiet" key={part}>
+            Not compared: {part}. {visible(reason)}.
+          </p>
+        ))}
+        {changes.length === 0 ? (
+          <div class="empty">Nothing changed that is more than chance. Shorten the range, or compare it with yesterday.</div>
+        ) : (
+          <Table title="Changes, most important first" rows={changes} columns={COLUMNS} keyOf={({ kind, title }) => `${kind} ${title}`} />
+        )}
+      </Status>
+    </section>
+  );
+}
+
+/** The address within this console, if PUBLIC_URL names another one too. */
+function fragmentOf(link: string): string {
+  return link.slice(Math.max(0, link.indexOf("#/")));
+}

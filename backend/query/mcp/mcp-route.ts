@@ -1,0 +1,74 @@
+// Serves POST /mcp: the Model Context Protocol over streamable HTTP, for assistants with a read token (docs/mcp.md). Invariant: tools ask the
+// routes of this backend with the credential of the request, so a tool has the tenant, the rights and the limits of that credential.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Guards } from "../../auth/request-identity.ts";
+import { goneSignal } from "../../http/http-client.ts";
+import { addRoute, endpoint } from "../../http/route.ts";
+import { MAX_ROUTE_ANSWER_BYTES } from "../query-limits.ts";
+import type { Ask, Parameters } from "./tool.ts";
+import type { openMcpHandler } from "./mcp-server.ts";
+
+export interface McpRouteOptions {
+  readonly guards: Pick<Guards, "reader">;
+  readonly publicUrl: string | undefined;
+}
+
+/** Headers that authenticate a request, and nothing else of it. */
+const CREDENTIALS = ["authorization", "cookie", "x-requested-with", "x-session-user"] as const;
+/** Headers that the SDK reads. */
+const PROTOCOL = ["accept", "content-type", "mcp-protocol-version", "mcp-method", "mcp-name"] as const;
+
+export function registerMcpRoute(app: FastifyInstance, { guards, publicUrl = "" }: McpRouteOptions): void {
+  let handler: ReturnType<typeof openMcpHandler> | undefined;
+  const open = async (request: FastifyRequest): Promise<ReturnType<typeof openMcpHandler>> => {
+    const server = await import("./mcp-server.ts");
+    return (handler ??= server.openMcpHandler({
+      publicUrl,
+      askAs: (headers) => askAs(app, headers),
+      onError: (error) => request.log.warn({ event: "mcp.failed", err: error }, "a request of the Model Context Protocol failed"),
+    }));
+  };
+  addRoute(app, guards, {
+    ...endpoint("POST", "/mcp", "reader"),
+    summary: "Model Context Protocol: tools for assistants, read-only",
+    description: "Streamable HTTP without sessions. Body and response are JSON-RPC 2.0 messages of the protocol; batches are refused.",
+    body: { type: "object", required: ["jsonrpc"], properties: { jsonrpc: { type: "string", const: "2.0" } }, additionalProperties: true },
+    documented: { response: { 200: { type: "object", additionalProperties: true } } },
+    handler: async (request: FastifyRequest, reply: FastifyReply) => {
+      const headers = new Headers(
+        [...CREDENTIALS, ...PROTOCOL].flatMap((name) =>
+          [request.headers[name] ?? []].flat().map((value): [string, string] => [name, value]),
+        ),
+      );
+      const asked = new Request("http://localhost/mcp", {
+        method: "POST",
+        headers,
+        body: JSON.stringify(request.body),
+        signal: goneSignal(reply),
+      });
+      const answer = await (await open(request)).fetch(asked, { parsedBody: request.body });
+      const type = answer.headers.get("content-type");
+      if (type !== null) void reply.type(type);
+      return reply.code(answer.status).send(await answer.text());
+    },
+  });
+}
+
+/** Asks routes in this process. Throws RouteError for any status of 400 or more. */
+function askAs(app: FastifyInstance, headers: Headers): Ask {
+  const credentials = Object.fromEntries(CREDENTIALS.flatMap((name) => (headers.has(name) ? [[name, headers.get(name) ?? ""]] : [])));
+  return async (path, parameters = {}) => {
+    const { RouteError } = await import("./tool.ts");
+    const answer = await app.inject({ method: "GET", url: `${path}${queryOf(parameters)}`, headers: credentials });
+    if (answer.statusCode < 400 && answer.rawPayload.length <= MAX_ROUTE_ANSWER_BYTES) return answer.json();
+    if (answer.statusCode < 400) throw new RouteError(400, "query_too_expensive", "the answer is too large");
+    const { error, message, errorType } = answer.json<{ error?: string; message?: string; errorType?: string }>();
+    throw new RouteError(answer.statusCode, errorType ?? error ?? "", message ?? error ?? `status ${answer.statusCode}`);
+  };
+}
+
+function queryOf(parameters: Parameters): string {
+  const query = new URLSearchParams();
+  for (const [name, values] of Object.entries(parameters)) for (const value of [values ?? []].flat()) query.append(name, String(value));
+  return query.size === 0 ? "" : `?${query.toString()}`;
+}
