@@ -44,22 +44,6 @@ test("leads from the first password to a key, a log line and a span", async () =
   expect(JSON.parse(spans)).toMatchObject({ TraceID: span.traceId, Operation: "GET /" });
 });
 
-test("a live tail shows new records, and Ctrl-C ends it with exit code 0", async () => {
-  const tail = spawn(process.execPath, [program, "logs", "--follow", "--json", "--source", "shop"], {
-    env: environment(),
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const messages: string[] = [];
-  createInterface({ input: tail.stdout }).on("line", (line) => messages.push((JSON.parse(line) as { message: string }).message));
-  await eventually("what was there before", async () => messages.includes("out of stock"));
-  for (const message of ["first", "second", "second"]) await sendLog(message);
-  await eventually("what arrives", async () => messages.length === 4);
-  expect(messages).toEqual(["out of stock", "first", "second", "second"]);
-  const exit = new Promise((resolve) => tail.on("exit", (code, signal) => resolve([code, signal])));
-  tail.kill("SIGINT");
-  expect(await exit).toEqual([0, null]);
-});
-
 test("`tail` shows new records and ends with exit code 0 on Ctrl-C; the histogram and the fields count all", async () => {
   const tail = spawn(process.execPath, [program, "tail", "--json", "--regex", "^(again|last)$"], {
     env: environment(),

@@ -1,14 +1,12 @@
 // From a sample to a notification, through a whole backend with the real evaluator: a webhook that a Standard Webhooks library verifies, an
-// e-mail on a real SMTP server, the organisation's log of both deliveries, how long it takes, and a receiver that must not be contacted.
+// e-mail on a real SMTP server, the organisation's log of both deliveries, and a receiver that must not be contacted.
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
-import { setTimeout as sleep } from "node:timers/promises";
 import { SMTPServer } from "smtp-server";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { authority } from "../../agent/upstream/outgoing-proxy.fixture.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import type { Tenant } from "../fixtures/backend-process.ts";
-import { summary } from "../fixtures/measure.ts";
 import { call, eventually, signedPost, temporaryFolder } from "../fixtures/processes.ts";
 import { type HookBody, verified, WebhookReceiver } from "../fixtures/webhook-receiver.ts";
 
@@ -133,42 +131,6 @@ test("two rules fire in one message; one is silenced, sent again when the silenc
     const ofHook = rows.filter((row) => row.channel_id === hook.id);
     return ids.every((id) => ofHook.some((row) => row.id === id && row.status === "delivered" && row.http_status === 200));
   });
-});
-
-test("prints the time from a sample to the message without any wait, and does not assert it", async () => {
-  const COUNT = 8;
-  const blue = await backend.tenant("blue");
-  const { id } = await made("/channels", hookOf("pace"), blue);
-  await made("/routes", { matchers: [], channel_ids: [id], group_wait: "0s", group_interval: "5s" }, blue);
-  const numbers = Array.from({ length: COUNT }, (_, number) => number);
-  for (const number of numbers)
-    await made("/rules", { name: `Pace${number}`, severity: "info", expr: `pace{number="${number}"} > 5` }, blue);
-  /** Milliseconds of each; said one after the other, so that they meet evaluations at different moments. */
-  const paced = async (value: number, status: string): Promise<number[]> => {
-    const saidMs: number[] = [];
-    for (const number of numbers) {
-      saidMs.push(Date.now());
-      await say(`pace{number="${number}"} ${value}\n`, blue);
-      // Spreads the samples over the evaluation interval.
-      await sleep(400);
-    }
-    const cameMs = (number: number): number | undefined =>
-      hooksAt("pace").find(({ body }) => body.status === status && body.alerts[0]?.labels["alertname"] === `Pace${number}`)?.atMs;
-    await eventually(`all are ${status}`, async () => numbers.every((number) => cameMs(number) !== undefined), 120_000);
-    return numbers.map((number) => (cameMs(number) ?? Number.NaN) - (saidMs[number] ?? 0));
-  };
-  const shown = (times: readonly number[]): string => `median ${summary(times).median} ms, most ${summary(times).most} ms`;
-  // The metrics engine sees the first sample of a series later than others.
-  await say(numbers.map((number) => `pace{number="${number}"} 1\n`).join(""), blue);
-  const counted = `${backend.apiUrl}/query/prometheus/api/v1/query?query=count(pace)`;
-  await eventually("the series are there", async () => {
-    const answer = await call("GET", counted, { bearer: blue.token });
-    return answer.json.data.result[0]?.value[1] === String(COUNT);
-  });
-  const firing = shown(await paced(10, "firing"));
-  const over = shown(await paced(1, "resolved"));
-  console.log(`from the sample to the message, rules evaluated every ${EVERY_S} s: firing ${firing}; over ${over} (${COUNT} each)`);
-  expect(new Set(hooksAt("pace").flatMap(({ body }) => body.alerts.map(({ labels }) => labels["alertname"]))).size).toBe(COUNT);
 });
 
 test("rejects a channel to an internal address, and sends nothing there", async () => {
