@@ -119,7 +119,7 @@ export function createRuleRoutes(options: RuleRoutesOptions): Route[] {
       const checked = await check.check(orgId, request.body, goneSignal(reply));
       const rule = await rules.create(orgId, checked.rule);
       changed();
-      audit(request, "rule.create", { rule_id: rule.id });
+      audit(request, "rule.create", { rule_id: rule.id, name: rule.name });
       return await reply.code(201).send(ruleObject(rule));
     },
     validate: async (request: FastifyRequest<{ Body: SentRule }>, reply: FastifyReply) =>
@@ -129,7 +129,7 @@ export function createRuleRoutes(options: RuleRoutesOptions): Route[] {
       const checked = await check.check(orgId, request.body, goneSignal(reply));
       const rule = await rules.replace(orgId, id, checked.rule);
       changed();
-      audit(request, "rule.update", { rule_id: id });
+      audit(request, "rule.update", { rule_id: id, name: rule.name });
       return ruleObject(rule);
     },
     remove: async (request: FastifyRequest<OfRule>, reply: FastifyReply) => {

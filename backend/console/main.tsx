@@ -19,6 +19,7 @@ import { loadingAttribute } from "./state/loaded.ts";
 import { isHelpOpen, isPaletteOpen, isViewsOpen, listenToKeys } from "./state/keys.ts";
 import { address, go, route } from "./state/route.ts";
 import { pageTitle } from "./state/screens.ts";
+import { guardUnload } from "./state/unsaved.ts";
 import { findSession, invitation, logInByLink, openInvitation, problem, user } from "./state/session.ts";
 
 const InvitationPage = lazy(async () => (await import("./invitation.tsx")).InvitationPage);
@@ -84,6 +85,7 @@ const before = sessionStorage.getItem("atherops.at");
 sessionStorage.removeItem("atherops.at");
 if (before && !location.hash) go(before, { replace: true });
 listenToKeys();
+guardUnload();
 // In a new tab at once; later if the link is pasted into the address of an open tab.
 effect(() => {
   const { screen, id } = route.value;

@@ -1,7 +1,7 @@
 // The command palette (Ctrl-K or Cmd-K): a search over screens, services, hosts, nodes, clusters, pods, dashboards, alert rules and saved views.
 // Everything but the screens is read when it is opened, and a list that cannot be read is left out.
 import { useSignal } from "@preact/signals";
-import { useEffect, useId, useRef } from "preact/hooks";
+import { useId } from "preact/hooks";
 import { Dialog } from "./parts/common.tsx";
 import { visible } from "./parts/text.ts";
 import { findTargets, readTargets, SCREEN_TARGETS, type Target } from "./palette-targets.ts";
@@ -19,16 +19,15 @@ export function Palette() {
   const typed = useSignal("");
   const chosen = useSignal(0);
   const listId = useId();
-  const input = useRef<HTMLInputElement>(null);
   const loaded = useLoaded("palette", readTargets);
-  useEffect(() => input.current?.focus(), []);
   const results = findTargets([...SCREEN_TARGETS, ...(loaded.value.value ?? [])], typed.value);
   const at = Math.min(chosen.value, results.length - 1);
   const step = (by: number): void => void (chosen.value = Math.max(0, Math.min(results.length - 1, at + by)));
   return (
     <Dialog title="Go to" onClose={() => (isPaletteOpen.value = false)}>
       <input
-        ref={input}
+        // The dialog focuses it when it opens.
+        autofocus
         type="text"
         role="combobox"
         aria-label="Search"

@@ -3,6 +3,7 @@
 import type { ApiResponses } from "../../client/api.ts";
 import { type Column, Status, Table } from "../parts/common.tsx";
 import { Tabs } from "../parts/controls.tsx";
+import { formatValue } from "../metrics/unit.ts";
 import { call, page } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { choose, route } from "../state/route.ts";
@@ -64,7 +65,7 @@ const USAGE_COLUMNS: readonly Column<DayUsage>[] = [
   { head: "day", cell: ({ day }) => day },
   { head: "signal", cell: ({ signal }) => signal },
   { head: "records", kind: "number", cell: ({ records }) => records.toLocaleString("en") },
-  { head: "bytes", kind: "number", cell: ({ bytes }) => bytes.toLocaleString("en") },
+  { head: "bytes", kind: "number", cell: ({ bytes }) => formatValue(bytes, "bytes") },
   { head: "peak active series", kind: "number", cell: ({ active_series: series }) => series?.toLocaleString("en") ?? "–" },
 ];
 

@@ -43,7 +43,7 @@ export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: () => void 
             Expression
             <PromqlField label="Expression" value={rule.expr} onChange={(text) => (expr.value = text)} />
           </div>
-          <Validation expr={expr.value} />
+          <Validation expr={expr.value} isTyped={expr.value !== rule.expr} />
         </>
       )}
       <Choices rule={rule} />
@@ -125,8 +125,8 @@ function typedRule(form: HTMLFormElement, expr: string): Rule {
 
 type ValidationResult = ApiResponses["POST /alerting/rules/validate"];
 
-/** Validates the expression after a pause in typing. */
-function Validation({ expr }: { expr: string }) {
+/** Validates the expression after a pause in typing. What a chart has filled in is no mistake of the user. */
+function Validation({ expr, isTyped }: { expr: string; isTyped: boolean }) {
   const debounced = useDebounced(expr);
   const checkedExpression = debounced.trim();
   const result = useLoaded(checkedExpression === "" ? undefined : `validate ${checkedExpression}`, async (signal) => {
@@ -142,7 +142,7 @@ function Validation({ expr }: { expr: string }) {
     (validation?.valid ? `Valid. It currently matches ${validation.matching_series ?? 0} series.` : validation?.message);
   return (
     <>
-      <p role="status" class={isCurrent && validation?.valid === false ? "problem" : "quiet"}>
+      <p role="status" class={isTyped && isCurrent && validation?.valid === false ? "problem" : "quiet"}>
         {(isCurrent && resultText) || "…"}
       </p>
       {validation?.valid && <Preview expr={checkedExpression} />}

@@ -1,10 +1,12 @@
 // Edits a dashboard: its name, variables, and panels in order, with a preview of each panel. Changes are sent when it is saved.
 import { useSignal, type Signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
 import { Problem } from "../parts/common.tsx";
 import { Button, Field, Select, TextArea, Toggle } from "../parts/controls.tsx";
 import { visible } from "../parts/text.ts";
 import { useRefresh } from "../parts/time-picker.tsx";
 import { submitBy, useSending } from "../state/sending.ts";
+import { useUnsaved } from "../state/unsaved.ts";
 import { type Dashboard, type Panel, PANEL_KINDS, type PanelKind, type Source, SOURCES, type Variable } from "./dashboard.ts";
 import { Panels } from "./board.tsx";
 
@@ -13,7 +15,16 @@ const NEW_PANEL: Panel = { title: "", kind: "timeseries", source: "metrics", wid
 
 export function Editor({ dashboard, save }: { dashboard: Dashboard; save: (changed: Dashboard) => Promise<string> }) {
   const draft = useSignal(dashboard);
-  const { send, isBusy, error } = useSending(async () => await save(draft.peek()));
+  const unsaved = useUnsaved();
+  // Panels and variables change the draft, too.
+  useEffect(() => draft.subscribe((changed) => void (changed !== dashboard && unsaved.changed())), []);
+  const { send, isBusy, error } = useSending(async () => {
+    const empty = draft.peek().panels.findIndex(isWithoutQuery);
+    if (empty >= 0) throw new Error(`Panel ${empty + 1} has no query. Enter one, or remove the panel.`);
+    const next = await save(draft.peek());
+    unsaved.saved();
+    return next;
+  });
   const change = (part: Partial<Dashboard>): void => void (draft.value = { ...draft.peek(), ...part });
   const { name, description, panels } = draft.value;
   return (
@@ -33,6 +44,10 @@ export function Editor({ dashboard, save }: { dashboard: Dashboard; save: (chang
       <Problem message={error} />
     </form>
   );
+}
+
+function isWithoutQuery({ kind, source, queries }: Panel): boolean {
+  return kind !== "text" && source === "metrics" && queries.every(({ query }) => query.trim() === "");
 }
 
 /** One line per variable: `name = a, b, c`, or `name = label of PromQL`. */

@@ -68,7 +68,7 @@ export function Members({
           keyOf={({ entity }) => entityAddress(entity)}
           columns={[
             { head: kind, kind: "name", cell: ({ entity }) => <NameLink href={entityAddress(entity, range)} text={entity.name} /> },
-            { head: "namespace", cell: ({ entity }) => entity.namespace ?? "–" },
+            ...(kind === "namespace" ? [] : [{ head: "namespace", cell: ({ entity }: EntityRow) => entity.namespace ?? "–" }]),
             { head: "cluster", cell: ({ entity }) => entity.cluster ?? "–" },
             { head: "memory", kind: "number", cell: ({ memoryBytes }) => formatValue(memoryBytes, "bytes") },
           ]}

@@ -49,7 +49,7 @@ export function Patterns({ requestKey, parameters, onCondition }: PatternsProps)
                 class="plain value"
                 disabled={condition === undefined}
                 title={visible(example.slice(0, DRAWN))}
-                aria-label={`Only ${visible(pattern.slice(0, 80))}`}
+                aria-label={`Only ${visible(pattern.slice(0, DRAWN)) || "(empty)"}`}
                 onClick={() => condition && onCondition(condition)}
               >
                 <bdi dir="ltr">{visible(pattern.slice(0, DRAWN)) || "(empty)"}</bdi>

@@ -5,6 +5,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { Problem } from "./common.tsx";
 import { Button } from "./controls.tsx";
 import { submitBy, useSending } from "../state/sending.ts";
+import { useUnsaved } from "../state/unsaved.ts";
 
 export interface SavingFormProps {
   /** Label of the button. */
@@ -23,16 +24,22 @@ export interface SavingFormProps {
 export function SavingForm({ label, saved, save, refusal, takesFocus, children }: SavingFormProps) {
   const element = useRef<HTMLFormElement>(null);
   const isSaved = useSignal(false);
+  const unsaved = useUnsaved();
   const { send, error } = useSending(async (form: HTMLFormElement) => {
     const next = await save(form);
+    unsaved.saved();
     isSaved.value = true;
     return next;
   });
+  const onInput = (): void => {
+    isSaved.value = false;
+    unsaved.changed();
+  };
   useEffect(() => {
     if (takesFocus) element.current?.querySelector<HTMLElement>("input, textarea")?.focus();
   }, []);
   return (
-    <form class="stack" ref={element} onInput={() => (isSaved.value = false)} onSubmit={submitBy(send)}>
+    <form class="stack" ref={element} onInput={onInput} onSubmit={submitBy(send)}>
       {children}
       <Problem message={error} />
       {refusal ? <p class="quiet">{refusal}</p> : <Button type="submit" class="primary" text={label} />}

@@ -2,6 +2,7 @@
 // Invariants: a screen has no other state; the fragment is never sent to the server.
 import { computed, signal } from "@preact/signals";
 import { consoleAddress, type ConsoleQuery } from "../../client/console-address.ts";
+import { mayLeave } from "./unsaved.ts";
 
 export interface Route {
   /** First segment of the path, such as `logs` or `traces`. */
@@ -12,7 +13,12 @@ export interface Route {
 }
 
 const fragment = signal(location.hash);
-window.addEventListener("hashchange", () => (fragment.value = location.hash));
+// Links and the browser's own buttons change the address first.
+window.addEventListener("hashchange", () => {
+  if (location.hash === fragment.peek()) return;
+  if (isSameScreen(location.hash, fragment.peek()) || mayLeave()) fragment.value = location.hash;
+  else history.pushState(null, "", fragment.peek() || "#/");
+});
 
 export const route = computed(() => parseRoute(fragment.value));
 
@@ -24,9 +30,16 @@ function parseRoute(hash: string): Route {
 
 export { consoleAddress as address };
 
+/** Whether both show the same resource in the same view, so that a form on it stays. */
+function isSameScreen(one: string, other: string): boolean {
+  const [a, b] = [parseRoute(one), parseRoute(other)];
+  const isKept = (name: string): boolean => a.query.get(name) === b.query.get(name);
+  return a.screen === b.screen && a.id === b.id && ["view", "rule", "edit", "channel", "route", "silence"].every(isKept);
+}
+
 /** Opens a URL within the console. `replace`: does not add an entry to the browser's history. */
 export function go(to: string, { replace = false } = {}): void {
-  if (to === location.hash) return;
+  if (to === location.hash || (!isSameScreen(to, fragment.peek()) && !mayLeave())) return;
   if (replace) history.replaceState(null, "", to);
   else history.pushState(null, "", to);
   fragment.value = to;

@@ -18,12 +18,20 @@ export function typedRange(text: string, nowMs: number, isUtc: boolean): { from:
     .trim()
     .toLowerCase()
     .replace(/^last\s+/, "");
-  const back = parseBack(typed);
-  if (back !== undefined) return { from: back, to: undefined };
+  const duration = parseBack(typed);
+  if (duration !== undefined) return { from: duration, to: undefined };
   if (typed === "today") return { from: isoOf(midnight(nowMs, 0, isUtc)), to: undefined };
   if (typed === "yesterday") return { from: isoOf(midnight(nowMs, -1, isUtc)), to: isoOf(midnight(nowMs, 0, isUtc)) };
   const [first = "", second = "now", ...more] = typed.split(/\s+to\s+|\s*\.\.\s*|\s+[–-]\s+/);
-  const [fromMs, toMs] = [parseInstant(first, nowMs, isUtc), parseInstant(second, nowMs, isUtc)];
+  const parse = (typed: string): number | undefined => parseInstant(typed, nowMs, isUtc);
+  const [todayMs, todayEndMs] = [parse(first), parse(second)];
+  // A clock time that is still to come is that of yesterday.
+  const isYesterday = /^\d{1,2}:\d{2}/.test(first) && todayMs !== undefined && todayMs > nowMs;
+  const back = isYesterday ? midnight(nowMs, 0, isUtc) - midnight(nowMs, -1, isUtc) : 0;
+  const fromMs = todayMs === undefined ? undefined : todayMs - back;
+  const isClockTime = /^\d{1,2}:\d{2}/.test(second) && todayEndMs !== undefined && fromMs !== undefined;
+  // `23:00 to 01:00` ends today.
+  const toMs = isClockTime && todayEndMs - back > fromMs ? todayEndMs - back : todayEndMs;
   if (more.length > 0 || fromMs === undefined || toMs === undefined || fromMs >= toMs) return undefined;
   return { from: isoOf(fromMs), to: second === "now" ? undefined : isoOf(toMs) };
 }

@@ -73,7 +73,8 @@ function SearchForm({ query }: { query: URLSearchParams }) {
   return (
     <form
       class="filters"
-      key={String(query)}
+      // Other parameters of the address, such as the order, keep what is typed.
+      key={JSON.stringify(searchParameters(query))}
       onSubmit={submitBy((form) => {
         const typed = Object.fromEntries(new FormData(form)) as Record<string, string>;
         choose({ ...typed, error: typed["error"] });
