@@ -21,9 +21,7 @@ export function Editor({ dashboard, save }: { dashboard: Dashboard; save: (chang
   const { send, isBusy, error } = useSending(async () => {
     const empty = draft.peek().panels.findIndex(isWithoutQuery);
     if (empty >= 0) throw new Error(`Panel ${empty + 1} has no query. Enter one, or remove the panel.`);
-    const next = await save(draft.peek());
-    unsaved.saved();
-    return next;
+    return await unsaved.save(() => save(draft.peek()));
   });
   const change = (part: Partial<Dashboard>): void => void (draft.value = { ...draft.peek(), ...part });
   const { name, description, panels } = draft.value;

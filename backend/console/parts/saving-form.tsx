@@ -26,8 +26,7 @@ export function SavingForm({ label, saved, save, refusal, takesFocus, children }
   const isSaved = useSignal(false);
   const unsaved = useUnsaved();
   const { send, error } = useSending(async (form: HTMLFormElement) => {
-    const next = await save(form);
-    unsaved.saved();
+    const next = await unsaved.save(() => save(form));
     isSaved.value = true;
     return next;
   });

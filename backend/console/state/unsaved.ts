@@ -9,14 +9,26 @@ const edited = new Set<object>();
 export interface Unsaved {
   /** Call at each edit. */
   readonly changed: () => void;
-  /** Call when the edits are saved. */
-  readonly saved: () => void;
+  /** Sends the edits. Whoever leaves meanwhile is not asked, because they are on their way. */
+  readonly save: <T>(send: () => Promise<T>) => Promise<T>;
 }
 
 /** The edits of one form, while it is shown. */
 export function useUnsaved(): Unsaved {
   const form = useForm();
-  return { changed: () => void edited.add(form), saved: () => void edited.delete(form) };
+  const changed = (): void => void edited.add(form);
+  return {
+    changed,
+    async save(send) {
+      edited.delete(form);
+      try {
+        return await send();
+      } catch (error) {
+        changed();
+        throw error;
+      }
+    },
+  };
 }
 
 function useForm(): object {
