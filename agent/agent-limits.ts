@@ -152,16 +152,6 @@ export const MAX_POD_CHARACTERS = 64 * 1024;
 /** Small chunks of a body are joined up to this size, because each chunk costs additional memory. */
 export const MAX_SMALL_PIECES_BYTES = 16 * 1024;
 
-// proxy/fast-exposition.ts
-/** Larger bodies are converted in TypeScript, because the memory of the kernel never shrinks. */
-export const MAX_KERNEL_BODY_BYTES = 4 * 1024 * 1024;
-/** If a body needs more exposition text, it is converted in TypeScript, which splits the text into several requests. */
-export const MAX_KERNEL_TEXT_BYTES = 16 * 1024 * 1024;
-/** Metrics that the kernel may leave to TypeScript; with more, TypeScript alone is cheaper. */
-export const MAX_LEFT_METRICS = 500;
-/** Bytes of a resource's labels, which are repeated in each line. */
-export const MAX_HEAD_BYTES = 16 * 1024;
-
 // proxy/forward.ts
 /** A longer `Retry-After` is reduced, so that a wrong header cannot stop a node for a day. */
 export const MAX_RETRY_AFTER_S = 300;
@@ -173,7 +163,7 @@ export const MAX_PARTLY_SENT_BATCHES = 64;
 // proxy/server.ts
 /** The backend's limit of a request body. */
 export const MAX_BODY_BYTES = 32 * 1024 * 1024;
-/** Bodies that the proxy converts or splits before it forwards them. */
+/** Decompressed bodies that the proxy reads or splits before it forwards them. */
 export const MAX_JSON_BODY_BYTES = 2 * MAX_BODY_BYTES;
 /** Connections to the proxy; the collector has about twenty, and other programs on the machine may open more. */
 export const MAX_PROXY_CONNECTIONS = 512;

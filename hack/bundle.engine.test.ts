@@ -46,14 +46,6 @@ describe.each(Object.entries(PROGRAMS))("%s", (program, [, name]) => {
   });
 });
 
-test("the metrics converter contains its kernel", async () => {
-  const to = join(folder, "part");
-  await bundleFile("agent/proxy/fast-exposition.ts", "part", to);
-  const program = `const { fastConverter } = await import(${JSON.stringify(join(to, "part.js"))}); console.log(fastConverter()?.memoryBytes);`;
-  const { stdout } = await execa(process.execPath, ["--input-type=module", "-e", program], { cwd: folder });
-  expect(Number(stdout)).toBeGreaterThan(1e6);
-});
-
 describe("the Kubernetes client", () => {
   const WHERE = { namespace: "n", name: "s" };
   const NEVER = new AbortController().signal;

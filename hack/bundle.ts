@@ -8,7 +8,6 @@ import { basename, dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build, type BuildOptions, type BuildResult, type Plugin } from "esbuild";
 import { packageOf } from "./imports.ts";
-import { buildKernels } from "./kernel.mjs";
 import { readLicences } from "./licences.mjs";
 
 export const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -54,32 +53,17 @@ export async function bundle(program: ProgramName, folder: string): Promise<stri
 
 /** The same for any file of the repository: `entry` is relative to its root. */
 export async function bundleFile(entry: string, name: string, folder: string): Promise<string[]> {
-  if (entry.startsWith("agent/")) await buildKernels();
   // The source map names its sources relative to this path, so it does not depend on the output folder.
   const built = await build({
     ...COMMON,
     entryPoints: [entry],
     outfile: join(ROOT, `${name}.js`),
-    plugins: [embedKernel, trimKubernetesClient(ROOT)],
+    plugins: [trimKubernetesClient(ROOT)],
   });
   const packages = writeBundle(built, [], folder);
   chmodSync(join(folder, `${name}.js`), 0o755);
   return packages;
 }
-
-/** Embeds the kernel in a program that is a single file. */
-const embedKernel: Plugin = {
-  name: "embed-kernel",
-  setup(builder) {
-    builder.onLoad({ filter: /\/agent\/proxy\/fast-exposition\.ts$/ }, ({ path }) => {
-      const text = readFileSync(path, "utf8");
-      const kernel = readFileSync(join(dirname(path), "kernel.wasm"), "base64");
-      const contents = text.replace('readFileSync(new URL("./kernel.wasm", import.meta.url))', `Buffer.from("${kernel}", "base64")`);
-      if (contents === text) throw new Error(`${path} does not read its kernel as expected`);
-      return { contents, loader: "ts" };
-    });
-  },
-};
 
 /**
  * Writes the output and the licences. Throws if modules other than node: and `external` are loaded at run time. Returns the same as `bundle`.

@@ -16,7 +16,6 @@ export const KERNELS = [
   "backend/ingest/otlp/kernel",
   "backend/ingest/exposition/kernel",
   "backend/ingest/remote-write/kernel",
-  "agent/proxy/kernel",
 ];
 /** Sources that kernels share. */
 const SHARED = "common/kernel";

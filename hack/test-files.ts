@@ -19,7 +19,6 @@ export const ENGINES = [
 export const SLOW = [
   "agent/commands/diagnose/outgoing-proxy",
   "agent/collector/supervision/queue-space",
-  "agent/proxy/fast-exposition",
   "agent/proxy/part-sender",
   "backend/ingest/loki/push-to-json",
   "backend/ingest/otlp/bad-records",

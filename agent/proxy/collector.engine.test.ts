@@ -10,6 +10,7 @@ import { pino } from "pino";
 import { afterEach, expect, it } from "vitest";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { eventually, freePorts, temporaryFolder } from "../../test/fixtures/processes.ts";
+import { convertMetrics } from "../../backend/ingest/otlp/metrics/convert-metrics.ts";
 import { SIGNATURE_HEADER, TIMESTAMP_HEADER, verify } from "../../common/protocol/signature.ts";
 import { createUpstream } from "../upstream/pool.ts";
 import { type Proxy, startProxy } from "./server.ts";
@@ -62,7 +63,7 @@ async function startCollector(proxy: Proxy, receivers: object, signal: "metrics"
     exporters: {
       "otlp_http/proxy": {
         endpoint: `http://127.0.0.1:${proxy.port}`,
-        encoding: "json",
+        encoding: signal === "metrics" ? "proto" : "json",
         compression: "none",
         retry_on_failure: { initial_interval: "100ms", max_interval: "500ms", max_elapsed_time: "0s" },
       },
@@ -90,8 +91,9 @@ it("delivers every line of the host's metrics to VictoriaMetrics", async () => {
   await eventually("VictoriaMetrics answers", async () => (await fetch(`${engine}/health`)).ok);
   let lines = 0;
   const backendUrl = await startBackend(async (path, body, response) => {
-    lines += body.toString("utf8").split("\n").length - 1;
-    const answer = await fetch(`${engine}/api/v1/import/prometheus`, { method: "POST", body: new Uint8Array(body) });
+    const text = Buffer.concat(convertMetrics({ body, encoding: "protobuf" }).texts);
+    lines += text.toString().split("\n").length - 1;
+    const answer = await fetch(`${engine}/api/v1/import/prometheus`, { method: "POST", body: text });
     if (path !== "/ingest" || answer.status !== 204) response.statusCode = 500;
   });
   const proxy = await startProxyTo(backendUrl);

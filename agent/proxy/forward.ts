@@ -1,6 +1,7 @@
 // Signs a request, sends it to the backend, and classifies the response. Invariant: only 204 is success, and only a refusal that certainly comes
 // from our backend is final; on any other response, the collector keeps the data and retries.
 import type { Credential, CredentialSource } from "../credentials/credential-store.ts";
+import { DROPPED_RECORDS_HEADER, parseDroppedRecords } from "../../common/protocol/dropped-records.ts";
 import { FINAL_REFUSALS } from "../../common/protocol/enrolment.ts";
 import { KEY_AGE_HEADER, sign } from "../../common/protocol/signature.ts";
 import type { UpstreamAnswer } from "../http-pool.ts";
@@ -31,7 +32,8 @@ export interface Post {
 }
 
 export type ForwardResult =
-  | { readonly kind: "accepted" }
+  /** `dropped`: records by reason that the backend did not store, and that nothing can store. */
+  | { readonly kind: "accepted"; readonly dropped?: readonly (readonly [reason: string, count: number])[] }
   /** Final: the backend will never accept this body (400, 413), or not now (429). */
   | { readonly kind: "refused"; readonly status: number; readonly code: string; readonly message: string; readonly retryAfterS?: number }
   /** Temporary or unclear: the collector keeps the body. `reason` is for the log. */
@@ -123,7 +125,10 @@ function mayBeStaleKey(outcome: UpstreamAnswer | UpstreamError): boolean {
 function classify(outcome: UpstreamAnswer | UpstreamError): ForwardResult {
   if (outcome instanceof UpstreamError) return retry(outcome.message);
   const { status } = outcome;
-  if (status === 204) return { kind: "accepted" };
+  if (status === 204) {
+    const dropped = parseDroppedRecords(outcome.headers[DROPPED_RECORDS_HEADER]);
+    return { kind: "accepted", ...(dropped.length > 0 && { dropped }) };
+  }
   const { code, message } = parseError(outcome.body);
   const retryAfterS = wholeNumber(outcome.headers["retry-after"]);
   if (code !== undefined && FINAL_REFUSALS[status]?.includes(code)) {

@@ -5,6 +5,7 @@ import { protobufToJson } from "../../backend/ingest/otlp/protobuf/to-json.ts";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { afterEach, describe, expect, it, test } from "vitest";
 import { asJson } from "../../backend/ingest/otlp/decode-body.ts";
+import { convertMetrics } from "../../backend/ingest/otlp/metrics/convert-metrics.ts";
 import { ApiError } from "../../backend/errors.ts";
 import type { ForwardResult } from "./forward.ts";
 import { PartSender, splitBatch } from "./part-sender.ts";
@@ -180,7 +181,7 @@ interface Parsed {
 }
 
 function parts(limits: { storedBytes?: number; sentBytes?: number }) {
-  return [...splitBatch(request, { storedBytes: 1e9, sentBytes: 1e9, ...limits })];
+  return [...splitBatch("logs", request, { storedBytes: 1e9, sentBytes: 1e9, ...limits })];
 }
 
 function flat(body: Buffer): object[] {
@@ -210,8 +211,8 @@ test("parts are as large as the limit allows, and a record that is too large get
 test("splits spans likewise, returns no part for an empty request, and rejects malformed ones", () => {
   const of = (...names: string[]) =>
     encodeProtobuf("traces", { resourceSpans: [{ scopeSpans: [{ spans: names.map((name) => ({ name })) }] }] });
-  expect([...splitBatch(of("1", "2"), { storedBytes: 1, sentBytes: 1 })].map(({ body }) => body)).toEqual([of("1"), of("2")]);
-  const split = (bytes: Buffer) => [...splitBatch(bytes, { storedBytes: 1, sentBytes: 1 })];
+  expect([...splitBatch("traces", of("1", "2"), { storedBytes: 1, sentBytes: 1 })].map(({ body }) => body)).toEqual([of("1"), of("2")]);
+  const split = (bytes: Buffer) => [...splitBatch("logs", bytes, { storedBytes: 1, sentBytes: 1 })];
   expect(split(Buffer.alloc(0))).toEqual([]);
   for (const text of ["{}", "\n", "\n\x05a"]) expect(() => split(Buffer.from(text))).toThrow(BodyError);
 });
@@ -228,3 +229,43 @@ function expectedRecords(): object[] {
     ...of(b, undefined, [recordOf(4), recordOf(5, "y".repeat(5000)), recordOf(6)]),
   ];
 }
+
+test("splits metrics at points, each with its metric, and all are stored", async () => {
+  const attributes = (index: number) => [{ key: "index", value: { stringValue: String(index) } }];
+  const timeUnixNano = `${NOW_MS}000000`;
+  const points = Array.from({ length: 2000 }, (_, index) => ({ timeUnixNano, asInt: String(index), attributes: attributes(index) }));
+  const metrics = [
+    { name: "first", unit: "By", gauge: { dataPoints: points.slice(0, 2) } },
+    { name: "empty" },
+    { name: "large", sum: { aggregationTemporality: 2, isMonotonic: true, dataPoints: points } },
+    {
+      name: "last",
+      histogram: {
+        aggregationTemporality: 2,
+        dataPoints: [{ timeUnixNano, count: "9", sum: 1.5, bucketCounts: ["4", "5"], explicitBounds: [-1], min: -3 }],
+      },
+    },
+  ];
+  const resource = { attributes: [{ key: "service.name", value: { stringValue: "shop" } }, ...attributes(7)] };
+  const body = encodeProtobuf("metrics", { resourceMetrics: [{ resource, scopeMetrics: [{ scope: { name: "s" }, metrics }] }] });
+  const linesOf = (part: Buffer, maxTextBytes?: number): string[] =>
+    Buffer.concat(convertMetrics({ body: part, encoding: "protobuf" }, maxTextBytes).texts)
+      .toString()
+      .split("\n");
+  const stored: string[] = [];
+  const send = async (part: Buffer): Promise<ForwardResult> => {
+    try {
+      stored.push(...linesOf(part, 20_000));
+      return ACCEPTED;
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      return { kind: "refused", status: error.status, code: error.code, message: error.message };
+    }
+  };
+  const { parts, dropped } = sender();
+  expect(await parts.send("metrics", body, TOO_LARGE, send)).toEqual(ACCEPTED);
+  expect(dropped).toEqual([]);
+  // Each part has its target_info.
+  const series = (lines: string[]): string[] => lines.filter((line) => line !== "" && !line.startsWith("target_info"));
+  expect(series(stored)).toEqual(series(linesOf(body)));
+});

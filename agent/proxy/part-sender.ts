@@ -1,14 +1,20 @@
 // Splits batches that the backend refuses as too large (413) and sends the parts. A small batch can be too large, because a resource's
-// attributes are stored with each record. Invariants: splitting yields the same bytes each time, so that a repeated part is stored once; if a
+// attributes are stored with each record, which is a data point in metrics. Invariants: splitting yields the same bytes each time, so that a repeated part is stored once; if a
 // batch is repeated after a timeout, sending continues with the next part; a record that is too large by itself is dropped and counted.
 import { createHash } from "node:crypto";
 import { type ForwardResult, isFinal } from "./forward.ts";
+import type { Signal } from "../settings.ts";
 import { MAX_PARTLY_SENT_BATCHES, MAX_REQUEST_PARTS } from "../agent-limits.ts";
-import { type FieldRange, readResources, REQUEST, RESOURCE_RECORDS } from "../../common/protobuf/otlp-requests.ts";
+import {
+  type FieldRange,
+  readMetric,
+  readResources,
+  REQUEST,
+  RESOURCE_RECORDS,
+  SCOPE_RECORDS,
+} from "../../common/protobuf/otlp-requests.ts";
 import { WireReader } from "../../common/protobuf/wire-reader.ts";
 import { WireWriter } from "../../common/protobuf/wire-writer.ts";
-
-type SplitSignal = "logs" | "traces";
 
 /** Sends one part as its own request. */
 type SendPart = (body: Buffer) => Promise<ForwardResult>;
@@ -17,11 +23,11 @@ type SendPart = (body: Buffer) => Promise<ForwardResult>;
 const SPLIT_FACTOR = 8;
 
 export class PartSender {
-  readonly #onDrop: (signal: SplitSignal, records: number, why: string) => void;
+  readonly #onDrop: (signal: Signal, records: number, why: string) => void;
   /** Hash of the batch → number of parts that are stored or finally refused; most recently used last. */
   readonly #finishedParts = new Map<string, number>();
 
-  constructor(onDrop: (signal: SplitSignal, records: number, why: string) => void) {
+  constructor(onDrop: (signal: Signal, records: number, why: string) => void) {
     this.#onDrop = onDrop;
   }
 
@@ -29,14 +35,14 @@ export class PartSender {
    * Returns "accepted" if every part is stored or dropped; otherwise, after all parts were tried, a refusal for another reason than size.
    * `tooLarge` is the response to the whole batch; it is returned if the batch cannot be split.
    */
-  async send(signal: SplitSignal, body: Buffer, tooLarge: ForwardResult, send: SendPart): Promise<ForwardResult> {
+  async send(signal: Signal, body: Buffer, tooLarge: ForwardResult, send: SendPart): Promise<ForwardResult> {
     const batch = createHash("sha256").update(body).digest("base64");
     let index = 0;
     let outcome: ForwardResult = { kind: "accepted" };
-    for (const part of splitBatch(body, FIRST_LIMITS)) {
+    for (const part of splitBatch(signal, body, FIRST_LIMITS[signal])) {
       index += 1;
       if (index <= (this.#finishedParts.get(batch) ?? 0)) continue;
-      const result = await this.#sendPart(signal, part, FIRST_LIMITS, send);
+      const result = await this.#sendPart(signal, part, FIRST_LIMITS[signal], send);
       if (!isFinal(result)) return result;
       if (result.kind === "refused") outcome = result;
       this.#remember(batch, index);
@@ -45,7 +51,7 @@ export class PartSender {
     return index === 0 ? tooLarge : outcome;
   }
 
-  async #sendPart(signal: SplitSignal, part: Part, limits: PartLimits, send: SendPart): Promise<ForwardResult> {
+  async #sendPart(signal: Signal, part: Part, limits: PartLimits, send: SendPart): Promise<ForwardResult> {
     const result = await send(part.body);
     if (result.kind !== "refused" || result.status !== 413) return result;
     if (part.records === 1) {
@@ -54,7 +60,7 @@ export class PartSender {
     }
     const smaller = { storedBytes: limits.storedBytes / SPLIT_FACTOR, sentBytes: limits.sentBytes / SPLIT_FACTOR };
     let outcome: ForwardResult = { kind: "accepted" };
-    for (const smallerPart of splitBatch(part.body, smaller)) {
+    for (const smallerPart of splitBatch(signal, part.body, smaller)) {
       const answer = await this.#sendPart(signal, smallerPart, smaller, send);
       if (!isFinal(answer)) return answer;
       if (answer.kind === "refused") outcome = answer;
@@ -70,8 +76,8 @@ export class PartSender {
   }
 }
 
-// Splits an OTLP/protobuf request of logs or traces. Invariants: it is pure, so that a repetition has the same bytes and is stored once; no
-// record is lost or duplicated, and each keeps its resource and scope.
+// Splits an OTLP/protobuf request. Invariants: it is pure, so that a repetition has the same bytes and is stored once; no
+// record is lost or duplicated, and each keeps its resource and scope, a point its metric.
 
 interface Part {
   readonly body: Buffer;
@@ -86,42 +92,72 @@ interface PartLimits {
   readonly sentBytes: number;
 }
 
-/** Half of the backend's limits, because sizes are estimated. */
-const FIRST_LIMITS: PartLimits = { storedBytes: 64 << 20, sentBytes: 16 << 20 };
+/**
+ * Half of the backend's limits, because sizes are estimated. Exposition text, which metrics become there, is limited more than rows are.
+ */
+const FIRST_LIMITS: Readonly<Record<Signal, PartLimits>> = {
+  logs: { storedBytes: 64 << 20, sentBytes: 16 << 20 },
+  traces: { storedBytes: 64 << 20, sentBytes: 16 << 20 },
+  metrics: { storedBytes: 16 << 20, sentBytes: 16 << 20 },
+};
 
 /** Estimated overhead that the backend stores with each record. */
 const ROW_BYTES = 256;
-/** For the tags and lengths of a resource and a scope. */
+/** For the tags and lengths of a resource, a scope, a metric and its data. */
 const SPARE_BYTES = 32;
 
-/** Consecutive records of one scope. */
+/** A message around records, without them: its number in the message around it, and its other fields. */
+interface Wrapper {
+  readonly number: number;
+  readonly fields: readonly FieldRange[];
+}
+
+/** Consecutive records of one scope, or points of one metric. */
 interface Run {
-  readonly resource: readonly FieldRange[];
-  readonly scope: readonly FieldRange[];
+  /** The outermost first. */
+  readonly wrappers: readonly Wrapper[];
   readonly records: FieldRange[];
 }
 
 /** Parts in the order of the request. Throws BodyError. */
-export function* splitBatch(request: Buffer, limits: PartLimits): Generator<Part, void> {
+export function* splitBatch(signal: Signal, request: Buffer, limits: PartLimits): Generator<Part, void> {
   let part = new PartBuilder();
-  for (const { rest: resource, scopes } of readResources(new WireReader(request), MAX_REQUEST_PARTS)) {
-    for (const { rest: scope, records } of scopes) {
-      const sharedBytes = bytesOf(resource) + bytesOf(scope) + SPARE_BYTES;
-      let run: Run | undefined;
-      for (const record of records) {
-        const bytes = record.end - record.tagStart;
-        const addedBytes = run ? 0 : sharedBytes;
-        if (part.exceeds(limits, ROW_BYTES + sharedBytes + bytes, addedBytes + bytes)) {
-          yield part.build(request);
-          part = new PartBuilder();
-          run = undefined;
-        }
-        run ??= part.begin({ resource, scope, records: [] }, sharedBytes);
-        part.add(run, record, ROW_BYTES + sharedBytes + bytes, bytes);
+  for (const { wrappers, records } of runsOf(signal, request)) {
+    const sharedBytes = wrappers.reduce((sum, { fields }) => sum + bytesOf(fields), SPARE_BYTES);
+    let run: Run | undefined;
+    for (const record of records) {
+      const bytes = record.end - record.tagStart;
+      const addedBytes = run ? 0 : sharedBytes;
+      if (part.exceeds(limits, ROW_BYTES + sharedBytes + bytes, addedBytes + bytes)) {
+        yield part.build(request);
+        part = new PartBuilder();
+        run = undefined;
       }
+      run ??= part.begin({ wrappers, records: [] }, sharedBytes);
+      part.add(run, record, ROW_BYTES + sharedBytes + bytes, bytes);
     }
   }
   if (part.records > 0) yield part.build(request);
+}
+
+function* runsOf(signal: Signal, request: Buffer): Generator<Run, void> {
+  const reader = new WireReader(request);
+  for (const { rest: resource, scopes } of readResources(reader, MAX_REQUEST_PARTS)) {
+    for (const { rest: scope, records } of scopes) {
+      const wrappers = [
+        { number: REQUEST.resources, fields: resource },
+        { number: RESOURCE_RECORDS.scopes, fields: scope },
+      ];
+      if (signal !== "metrics") yield { wrappers, records: [...records] };
+      else {
+        for (const record of records) {
+          const { rest: metric, data, dataRest, points } = readMetric(reader, record);
+          const around = [...wrappers, { number: SCOPE_RECORDS.records, fields: metric }, { number: data, fields: dataRest }];
+          yield { wrappers: around, records: points };
+        }
+      }
+    }
+  }
 }
 
 class PartBuilder {
@@ -153,13 +189,13 @@ class PartBuilder {
     const copy = (fields: readonly FieldRange[]): void => {
       for (const { tagStart, end } of fields.toReversed()) writer.copy(request, tagStart, end);
     };
-    for (const { resource, scope, records } of this.#runs.toReversed()) {
+    for (const { wrappers, records } of this.#runs.toReversed()) {
       const end = writer.position;
       copy(records);
-      copy(scope);
-      writer.field(RESOURCE_RECORDS.scopes, end);
-      copy(resource);
-      writer.field(REQUEST.resources, end);
+      for (const { number, fields } of wrappers.toReversed()) {
+        copy(fields);
+        writer.field(number, end);
+      }
     }
     return { body: writer.take(), records: this.records };
   }

@@ -3,13 +3,16 @@ import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { connect } from "node:net";
 import { text } from "node:stream/consumers";
+import { gunzipSync, gzipSync } from "node:zlib";
 import { pino } from "pino";
 import { Agent, request as httpRequest } from "undici";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { encodeProtobuf } from "../../backend/ingest/otlp/protobuf/encode.fixture.ts";
 import { SIGNATURE_HEADER } from "../../common/protocol/signature.ts";
 import { createUpstream } from "../upstream/pool.ts";
 import {
   accept,
+  type Answer,
   closeAll,
   credentialSource,
   errorAnswer,
@@ -18,6 +21,7 @@ import {
   NOW_UNIX_S,
   open,
   post,
+  type Received,
   sendRaw,
   startBackend,
   startBoth,
@@ -46,7 +50,26 @@ describe("routes", () => {
     expect(sent && isSignedWith("ak_first", sent)).toBe(true);
   });
 
-  it("sends metrics to /ingest as exposition text, signed", async () => {
+  it("sends metrics to /ingest unchanged, signed, and counts the points that the backend dropped", async () => {
+    const answer: Answer = (_, response) => response.writeHead(204, { "x-dropped-records": "delta=3, too_old=1" }).end();
+    const { backend, proxy } = await startBoth(answer, { compression: "gzip" });
+    const body = encodeProtobuf("metrics", JSON.parse(METRICS) as object);
+    const protobuf = { "content-type": "application/x-protobuf" };
+    expect(await post(proxy, "/v1/metrics", body, protobuf)).toMatchObject({ status: 200, body: "{}" });
+    const compressed = gzipSync(body);
+    expect(await post(proxy, "/v1/metrics", compressed, { ...protobuf, "content-encoding": "gzip" })).toMatchObject({ status: 200 });
+    const [first, second] = backend.received as [Received, Received];
+    for (const sent of [first, second]) {
+      expect(sent).toMatchObject({ url: "/ingest", headers: { ...protobuf, "content-encoding": "gzip" } });
+      expect(isSignedWith("ak_first", sent)).toBe(true);
+    }
+    expect(gunzipSync(first.body)).toEqual(body);
+    expect(second.body).toEqual(compressed);
+    expect(proxy.status().metrics.droppedPoints).toEqual({ delta: 6, too_old: 2 });
+    expect(proxy.logged().match(/dropping points of metrics: delta/g)).toHaveLength(1);
+  });
+
+  it("sends OTLP/JSON metrics of an overlay as exposition text", async () => {
     const { backend, proxy } = await startBoth();
     expect(await post(proxy, "/v1/metrics", METRICS)).toMatchObject({ status: 200, body: "{}" });
     const [sent] = backend.received;

@@ -18,7 +18,6 @@ import { withoutByteOrderMark } from "../../common/content-coding/decoder.ts";
 import { compress, contentEncoding, decompress, type Encoding, ReceivedBody, MemoryBudget, Reservation } from "./body.ts";
 import { checkPause, forward, NO_KEY_YET, type Post, type SigningClock, type ForwardResult } from "./forward.ts";
 import { MetricsConverter } from "../../common/otlp-metrics/converter.ts";
-import { fastConverter, fastConverterProblem } from "./fast-exposition.ts";
 import { FileLines } from "./file-lines.ts";
 import { MAX_BODY_BYTES, MAX_JSON_BODY_BYTES, MAX_PROXY_CONNECTIONS } from "../agent-limits.ts";
 import { PartSender } from "./part-sender.ts";
@@ -97,13 +96,7 @@ class LoopbackProxy implements Proxy {
     this.#records = { metrics: record("metrics"), logs: record("logs"), traces: record("traces") };
     this.#partSender = new PartSender((signal, records, why) => this.#records[signal].dropped("too_large", records, why));
     this.#fileLines = new FileLines(options.storedBatches, options.log);
-    if (!fastConverter()) {
-      options.log.warn(
-        { event: "proxy.kernel_unavailable", err: fastConverterProblem() },
-        "WASM converter for metrics cannot run; using the slower TypeScript converter",
-      );
-    }
-    this.#converter = new MetricsConverter((reason, points) => this.#records.metrics.dropped(reason, points), fastConverter());
+    this.#converter = new MetricsConverter((reason, points) => this.#records.metrics.dropped(reason, points));
     this.#server = createServer({ keepAliveTimeout: 120_000, requestTimeout: 60_000 }, (request, response) => {
       const answered = this.#answer(request, response).finally(() => this.#requests.delete(answered));
       this.#requests.add(answered);
@@ -172,13 +165,9 @@ class LoopbackProxy implements Proxy {
     const paused = checkPause(this.#options, credential);
     if (paused) return paused;
     const isProtobuf = hasProtobuf(request);
-    if (isProtobuf && signal === "metrics") {
-      throw new BodyError("unsupported_encoding", "the body is protobuf: set the exporter's encoding to json");
-    }
     const encoding = contentEncoding(request);
-    const isText = signal === "metrics" && encoding === "identity";
-    const body = new ReceivedBody(request, isText ? MAX_JSON_BODY_BYTES : MAX_BODY_BYTES, reservation);
-    if (signal === "metrics") {
+    const body = new ReceivedBody(request, MAX_BODY_BYTES, reservation);
+    if (signal === "metrics" && !isProtobuf) {
       const json = await this.#decompress(await body.takeWhole(), encoding, reservation);
       return this.#sendMetrics(json, path, reservation, abort);
     }
@@ -198,7 +187,7 @@ class LoopbackProxy implements Proxy {
 
   /** `result` is the result for the whole body. */
   async #inParts(
-    { signal, path }: Route & { signal: "logs" | "traces" },
+    { signal, path }: Route,
     body: Buffer,
     result: ForwardResult,
     abort: AbortSignal,
@@ -216,9 +205,8 @@ class LoopbackProxy implements Proxy {
     }
     const { path } = to;
     const headers = encoding === "identity" ? to.headers : { ...to.headers, "content-encoding": encoding };
-    if (body.length === undefined || body.length <= SMALL_BODY_BYTES)
-      return forward(this.#options, { path, headers, body: await body.whole() }, abort);
-    return forward(this.#options, { path, headers: { ...headers, "content-length": String(body.length) }, body }, abort);
+    if (body.length === undefined || body.length <= SMALL_BODY_BYTES) return this.#post({ path, headers, body: await body.whole() }, abort);
+    return this.#post({ path, headers: { ...headers, "content-length": String(body.length) }, body }, abort);
   }
 
   /** Decompresses one body at a time, so that at most one exceeds the budget: its size is only known afterwards. */
@@ -234,7 +222,8 @@ class LoopbackProxy implements Proxy {
   }
 
   /**
-   * Sends metrics as one or more requests, all of which must succeed; repeated samples are stored once. Takes ownership of `json`.
+   * Sends OTLP/JSON metrics as one or more requests, all of which must succeed; repeated samples are stored once. Takes ownership of
+   * `json`.
    */
   async #sendMetrics(json: Buffer, path: string, reservation: Reservation, abort: AbortSignal): Promise<ForwardResult> {
     try {
@@ -242,7 +231,7 @@ class LoopbackProxy implements Proxy {
         reservation.growTo(body.length);
         const post = await this.#compressed({ path, headers: TEXT_CONTENT, body }, this.#options.compression);
         if (post.body !== body) freeBuffer(body);
-        const result = await forward(this.#options, post, abort);
+        const result = await this.#post(post, abort);
         if (result.kind !== "accepted") return result;
       }
       return { kind: "accepted" };
@@ -251,12 +240,20 @@ class LoopbackProxy implements Proxy {
     }
   }
 
+  /** Sends one request, and counts the records that the backend dropped of it. */
+  async #post(post: Post, abort: AbortSignal): Promise<ForwardResult> {
+    const result = await forward(this.#options, post, abort);
+    if (result.kind === "accepted")
+      for (const [reason, count] of result.dropped ?? []) this.#records[signalOf(post.path)].dropped(reason, count);
+    return result;
+  }
+
   async #compressAndSend(
     post: Post & { body: Uint8Array },
     abort: AbortSignal,
     compression: Compression = this.#options.compression,
   ): Promise<ForwardResult> {
-    return forward(this.#options, await this.#compressed(post, compression), abort);
+    return this.#post(await this.#compressed(post, compression), abort);
   }
 
   async #compressed(post: Post & { body: Uint8Array }, compression: Compression): Promise<Post> {
@@ -300,6 +297,10 @@ const PROTOBUF = "application/x-protobuf";
 const PROTOBUF_CONTENT = { "content-type": PROTOBUF };
 const JSON_CONTENT = { "content-type": "application/json" };
 const TEXT_CONTENT = { "content-type": "text/plain; version=0.0.4; charset=utf-8" };
+
+function signalOf(path: string): Signal {
+  return [...ROUTES.values()].find((route) => route.path === path)?.signal as Signal;
+}
 
 function hasProtobuf({ headers }: IncomingMessage): boolean {
   return headers["content-type"]?.startsWith(PROTOBUF) ?? false;

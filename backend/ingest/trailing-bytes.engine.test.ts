@@ -1,7 +1,6 @@
 // A body that goes on after its document is refused by every decoder, fast path and slow path: what was not read would be acknowledged.
 import { expect, test } from "vitest";
 import { MetricsConverter } from "../../common/otlp-metrics/converter.ts";
-import { fastConverter } from "../../agent/proxy/fast-exposition.ts";
 import { newHashKey } from "../storage/metrics/series-hash.ts";
 import { lokiToJson } from "./loki/push-to-json.ts";
 import { noFaults } from "./record-faults.ts";
@@ -35,8 +34,7 @@ const decodeRows =
   };
 const write = { version: 1, limits, hashKey: newHashKey() } as const;
 const series = [{ labels: [["__name__", "up"]] as [string, string][], samples: [[1, NOW]] as [number, number][] }];
-const convert = (fast: boolean) => (body: Buffer) =>
-  void [...new MetricsConverter(() => undefined, fast ? fastConverter() : undefined).convert(Buffer.from(body), 1e6)];
+const convert = (body: Buffer) => void [...new MetricsConverter(() => undefined).convert(Buffer.from(body), 1e6)];
 
 const TEXT_TAILS = ["x", "{}", "\0", ",", "]", "\uFEFF"].map((tail) => Buffer.from(tail));
 const BINARY_TAILS = [Buffer.from("garbage!"), Buffer.from([0]), Buffer.from([0xff]), Buffer.from([0x0a, 0x7f])];
@@ -47,8 +45,7 @@ test.each<[string, Buffer, (body: Buffer) => unknown, readonly Buffer[]]>([
   ["spans as JSON", JSON_BODIES.traces, decodeRows("traces", undefined), TEXT_TAILS],
   ["spans as JSON, slow path", JSON_BODIES.traces, decodeRows("traces", undefined, NO_KERNEL), TEXT_TAILS],
   ["metrics as JSON", JSON_BODIES.metrics, (body) => convertMetrics({ body }), TEXT_TAILS],
-  ["the agent's metrics", JSON_BODIES.metrics, convert(true), TEXT_TAILS],
-  ["the agent's metrics, slow path", JSON_BODIES.metrics, convert(false), TEXT_TAILS],
+  ["the agent's metrics", JSON_BODIES.metrics, convert, TEXT_TAILS],
   ["Loki push as JSON", Buffer.from('{"streams":[]}'), (body) => lokiToJson("loki_json", body, noFaults()), TEXT_TAILS],
   ["logs as protobuf", protobuf("logs"), decodeRows("logs", "protobuf"), BINARY_TAILS],
   ["logs as protobuf, slow path", protobuf("logs"), decodeRows("logs", "protobuf", NO_KERNEL), BINARY_TAILS],

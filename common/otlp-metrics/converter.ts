@@ -16,18 +16,10 @@ import {
 import { MAX_REQUESTS_PER_BODY } from "./otlp-metrics-limits.ts";
 import { MetricLines, type Writing } from "./metric-lines.ts";
 import { ResourceLabels } from "./series-labels.ts";
-import { type DropReason, type OnDrop, type OnExemplars, SeriesWriter } from "./series-writer.ts";
+import { type OnDrop, type OnExemplars, SeriesWriter } from "./series-writer.ts";
 
 /** After this many points of a metric, complete request bodies are passed to the caller, so that they need not all be in memory at once. */
 const SLICE_POINTS = 500;
-
-/** Converts the documents that it supports to the same text, but faster; returns undefined for all others. */
-export interface FastMetrics {
-  convert(
-    json: Buffer,
-    maxPostBytes: number,
-  ): { readonly text: Buffer; readonly drops: readonly (readonly [DropReason, number])[] } | undefined;
-}
 
 /** Called for a part of the document that cannot be read, with what is wrong with it and the number of its points. */
 export type OnFault = (problem: string, points: number) => void;
@@ -38,19 +30,17 @@ export class MetricsConverter {
   #writer: SeriesWriter | undefined;
   readonly #lines: MetricLines;
   readonly #drop: OnDrop;
-  readonly #fast: FastMetrics | undefined;
   readonly #onExemplars: OnExemplars | undefined;
   readonly #parse: typeof parseDocument;
 
   /**
-   * `onDrop` gets the number of omitted points per reason, `onExemplars` the exemplars of points that `fast` does not convert. Without
-   * `onFault`, a document with a part that cannot be read is malformed.
+   * `onDrop` gets the number of omitted points per reason, `onExemplars` the exemplars of points. Without `onFault`, a document with a part
+   * that cannot be read is malformed.
    */
-  constructor(onDrop: OnDrop, fast?: FastMetrics, onExemplars?: OnExemplars, onFault?: OnFault, parse = parseDocument) {
+  constructor(onDrop: OnDrop, onExemplars?: OnExemplars, onFault?: OnFault, parse = parseDocument) {
     this.#onFault = onFault;
     this.#drop = onDrop;
     this.#lines = new MetricLines(onDrop);
-    this.#fast = fast;
     this.#onExemplars = onExemplars;
     this.#parse = parse;
   }
@@ -70,14 +60,7 @@ export class MetricsConverter {
    * MAX_REQUESTS_PER_BODY full bodies, `maxTextBytes` or the number of values (document.ts).
    */
   *convert(json: Buffer, maxPostBytes: number, maxTextBytes = MAX_REQUESTS_PER_BODY * maxPostBytes): Generator<Buffer, void> {
-    const fast = this.#fast?.convert(json, maxPostBytes);
-    if (fast) {
-      for (const [reason, points] of fast.drops) this.#drop(reason, points);
-      if (fast.text.length > 0) yield fast.text;
-    } else yield* this.#slowPath(json, new Posts(maxPostBytes, maxTextBytes, json.length));
-  }
-
-  *#slowPath(json: Buffer, posts: Posts): Generator<Buffer, void> {
+    const posts = new Posts(maxPostBytes, maxTextBytes, json.length);
     try {
       const { resourceMetrics } = this.#parse(json) as MetricsDocument;
       const targets = new Set<string>();

@@ -73,11 +73,6 @@ export class ResourceLabels {
     this.#hasMoreThanTarget = rest.some(({ values }) => values.some(({ key }) => !TARGET_KEYS.includes(key)));
   }
 
-  /** Names of the labels, most important first. */
-  get names(): readonly string[] {
-    return this.#labels.map(({ name }) => name);
-  }
-
   /** `a="1",b="2"`: at most `maxLabels` labels, without the names in `except`. */
   text(maxLabels: number, except: ReadonlySet<string>): string {
     if (this.#labels.length <= maxLabels && !this.#labels.some(({ name }) => except.has(name))) return this.#text;
@@ -182,11 +177,6 @@ function mergeAttributes(attributes: readonly KeyValue[], reserved: ReadonlySet<
 
 function freeName(name: string, reserved: ReadonlySet<string>): string {
   return reserved.has(name) || FORCED.includes(name) ? `exported_${name}` : name;
-}
-
-/** The label name for a point's key if no label of the resource has that name; "" if the key is empty. */
-export function pointLabelName(key: string): string {
-  return freeName(findLabel(key).name, NO_NAMES);
 }
 
 /** Label name per key; the whole cache is cleared if applications create too many keys. */

@@ -6,7 +6,6 @@ import {
   type ExponentialHistogramPoint,
   type HistogramPoint,
   type Int64,
-  type KeyValue,
   listOf,
   type NumberPoint,
   type OtlpExemplar,
@@ -37,8 +36,6 @@ export interface Lines {
   /** Call at least once per line. */
   writeIfLarge(): void;
 }
-
-export const NO_ATTRIBUTES: readonly KeyValue[] = [];
 
 /** The store interprets smaller times as seconds. */
 const FIRST_MILLISECOND = 2 ** 31;

@@ -12,6 +12,9 @@ export const ANY_VALUE = { string: 1, int: 3 } as const;
 export const RESOURCE = { attributes: 1 } as const;
 export const SCOPE = { name: 1 } as const;
 export const LOG_RECORD = { time: 1, body: 5, attributes: 6, observedTime: 11 } as const;
+/** Gauge, sum, histogram, exponential histogram and summary. */
+const METRIC_DATA: readonly number[] = [5, 7, 9, 10, 11];
+const DATA_POINTS = 1;
 
 /** A field with its tag, as offsets in the request. */
 export interface FieldRange {
@@ -92,6 +95,34 @@ function readScope(reader: WireReader, count: () => void): ScopeFields {
     });
   });
   return { rest, name, records };
+}
+
+/** A metric, without points if it has no data. */
+interface MetricFields {
+  /** Everything but data. */
+  readonly rest: readonly FieldRange[];
+  /** The number of the field that has the data; each type of metric has its own. */
+  readonly data: number;
+  /** Everything of the data but points. */
+  readonly dataRest: readonly FieldRange[];
+  readonly points: FieldRange[];
+}
+
+export function readMetric(reader: WireReader, metric: FieldRange): MetricFields {
+  const rest: FieldRange[] = [];
+  const dataRest: FieldRange[] = [];
+  const points: FieldRange[] = [];
+  let data = 0;
+  reader.message(metric.start, metric.end, () => {
+    if (!METRIC_DATA.includes(reader.field)) {
+      rest.push(rangeOf(reader));
+      return;
+    }
+    reader.expect(BYTES, "the data of a metric");
+    data = reader.field;
+    reader.message(reader.start, reader.end, () => (reader.field === DATA_POINTS ? points : dataRest).push(rangeOf(reader)));
+  });
+  return { rest, data, dataRest, points };
 }
 
 function rangeOf({ tagStart, start, end }: WireReader): FieldRange {

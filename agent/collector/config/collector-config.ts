@@ -105,10 +105,7 @@ export const EXPANDED_REFERENCES = [
 
 /** Exporter of the logs and traces that applications send. If its queue is full, applications get an error and retry. */
 export const EXPORTER = "otlp_http/atherops";
-/**
- * Exporter of metrics. Uncompressed, because the proxy converts them and would have to decompress them first. If its queue is full,
- * applications get an error and retry.
- */
+/** Exporter of metrics, which have a queue of their own. If it is full, applications get an error and retry. */
 export const METRICS_EXPORTER = "otlp_http/atherops-metrics";
 /** Exporter of log lines from files and the journal. If its queue is full, reading pauses. */
 export const FILES_EXPORTER = "otlp_http/files";
@@ -153,8 +150,8 @@ function joinFragments(input: CommonInput, parts: readonly (Fragment | undefined
       ...editProcessors(input.edits, input.signals),
     },
     exporters: {
-      [EXPORTER]: exporter(input, { encoding: "proto", ...compressionConfig(input.compression) }, false),
-      ...(exporters.has(METRICS_EXPORTER) && { [METRICS_EXPORTER]: exporter(input, UNCOMPRESSED, false) }),
+      [EXPORTER]: exporter(input, compressionConfig(input.compression), false),
+      ...(exporters.has(METRICS_EXPORTER) && { [METRICS_EXPORTER]: exporter(input, compressionConfig(input.compression), false) }),
       ...(exporters.has(FILES_EXPORTER) && { [FILES_EXPORTER]: exporter(input, FILE_LINES, true) }),
     },
     service: {
@@ -214,14 +211,13 @@ function compressionConfig(compression: Compression): Component {
   return { compression, ...(compression !== "none" && { compression_params: { level: 1 } }) };
 }
 
-const UNCOMPRESSED: Component = { encoding: "json", compression: "none" };
-
 /** Uncompressed, because the proxy removes the offset of each line (agent/collector/files/file-batch.ts) and then compresses the body. */
-const FILE_LINES: Component = { encoding: "proto", compression: "none", headers: { [FILES_HEADER]: `\${env:${FILES_TOKEN_VARIABLE}}` } };
+const FILE_LINES: Component = { compression: "none", headers: { [FILES_HEADER]: `\${env:${FILES_TOKEN_VARIABLE}}` } };
 
 function exporter({ proxy, queueBytes }: CommonInput, body: Component, blocks: boolean): Component {
   return {
     endpoint: proxyUrl(proxy),
+    encoding: "proto",
     ...body,
     timeout: "30s",
     // 0: retried without limit, however long the backend is unavailable.

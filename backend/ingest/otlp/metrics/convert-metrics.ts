@@ -46,7 +46,6 @@ const dropPoints = (reason: string, count: number): void => {
 /** One per thread, because it remembers metric names. */
 const converter: MetricsConverter = new MetricsConverter(
   dropPoints,
-  undefined,
   (...seen) => addOtlpExemplars(exemplarList, drop, ...seen),
   (problem, points) => leaveOut(faults, points, () => `${converter.path}: ${problem}`),
   parseNamed,

@@ -1,8 +1,7 @@
 // Metrics as the collector sends them, and the converter's output, for the tests of this folder.
-import { MetricsConverter } from "../../common/otlp-metrics/converter.ts";
-import { fastConverter } from "./fast-exposition.ts";
-import type { AnyValue, KeyValue, Metric } from "../../common/otlp-metrics/document.ts";
-import type { DropReason } from "../../common/otlp-metrics/series-writer.ts";
+import { MetricsConverter } from "./converter.ts";
+import type { AnyValue, KeyValue, Metric } from "./document.ts";
+import type { DropReason } from "./series-writer.ts";
 
 export const TIME = "1763714400123456789";
 export const LARGE = 32 * 1024 * 1024;
@@ -13,7 +12,7 @@ export function attributes(values: Record<string, string | AnyValue>): KeyValue[
 
 export function convert(metrics: Metric[], resource: Record<string, string | AnyValue> = {}) {
   const dropped: Partial<Record<DropReason, number>> = {};
-  const converter = new MetricsConverter((reason, points) => (dropped[reason] = (dropped[reason] ?? 0) + points), fastConverter());
+  const converter = new MetricsConverter((reason, points) => (dropped[reason] = (dropped[reason] ?? 0) + points));
   const document = {
     resourceMetrics: [{ resource: { attributes: attributes(resource) }, scopeMetrics: [{ scope: { name: "s" }, metrics }] }],
   };

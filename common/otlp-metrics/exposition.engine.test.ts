@@ -4,12 +4,11 @@ import { spawn } from "node:child_process";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { validateExposition } from "../../backend/ingest/exposition/exposition.ts";
-import { MAX_LABELS } from "../../common/otlp-metrics/otlp-metrics-limits.ts";
+import { MAX_LABELS } from "./otlp-metrics-limits.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { eventually, freePorts, temporaryFolder } from "../../test/fixtures/processes.ts";
-import { MetricsConverter } from "../../common/otlp-metrics/converter.ts";
-import { fastConverter } from "./fast-exposition.ts";
-import type { AnyValue, KeyValue, Metric, MetricsDocument } from "../../common/otlp-metrics/document.ts";
+import { MetricsConverter } from "./converter.ts";
+import type { AnyValue, KeyValue, Metric, MetricsDocument } from "./document.ts";
 
 let url = "";
 const cleanUp = new AsyncDisposableStack();
@@ -171,9 +170,7 @@ async function settledRows(): Promise<{ inserted: number; lost: number }> {
 }
 
 function convert(document: MetricsDocument, reasons: string[] = []): Buffer[] {
-  return [
-    ...new MetricsConverter((reason) => reasons.push(reason), fastConverter()).convert(Buffer.from(JSON.stringify(document)), 32 << 20),
-  ];
+  return [...new MetricsConverter((reason) => reasons.push(reason)).convert(Buffer.from(JSON.stringify(document)), 32 << 20)];
 }
 
 it("writes no sample that the backend rejects or drops, except NaN", async () => {

@@ -4,9 +4,8 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
 import { attributes, convert, gauge, LARGE, series, TIME } from "./exposition.fixture.ts";
-import { MetricsConverter } from "../../common/otlp-metrics/converter.ts";
-import { fastConverter } from "./fast-exposition.ts";
-import type { AnyValue, Metric } from "../../common/otlp-metrics/document.ts";
+import { MetricsConverter } from "./converter.ts";
+import type { AnyValue, Metric } from "./document.ts";
 import { stub } from "../../test/fixtures/stub.ts";
 
 describe("number points", () => {
@@ -133,7 +132,7 @@ describe("documents", () => {
     ofMetric({ histogram: { aggregationTemporality: 2, dataPoints: [{ bucketCounts: [1], explicitBounds: { length: 0 } }] } }),
     ofMetric({ exponentialHistogram: { aggregationTemporality: 2, dataPoints: [{ positive: { bucketCounts: "12" } }] } }),
   ])("that are malformed are rejected: %s", (json) => {
-    expect(() => [...new MetricsConverter(() => {}, fastConverter()).convert(Buffer.from(json), LARGE)]).toThrow(/not an OTLP/);
+    expect(() => [...new MetricsConverter(() => {}).convert(Buffer.from(json), LARGE)]).toThrow(/not an OTLP/);
   });
 
   it.each([
@@ -142,16 +141,14 @@ describe("documents", () => {
     '{"resourceMetrics":[{}]}',
     '{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"x"}]}]}]}',
   ])("without points cause no request: %s", (json) => {
-    expect([...new MetricsConverter(() => {}, fastConverter()).convert(Buffer.from(json), LARGE)]).toEqual([]);
+    expect([...new MetricsConverter(() => {}).convert(Buffer.from(json), LARGE)]).toEqual([]);
   });
 
   it("that would expand without limit are rejected", () => {
     const resource = { attributes: attributes({ long: "v".repeat(1000) }) };
     const dataPoints = Array.from({ length: 2000 }, () => ({ timeUnixNano: TIME, asInt: "1" }));
     const json = JSON.stringify({ resourceMetrics: [{ resource, scopeMetrics: [{ metrics: [{ name: "m", gauge: { dataPoints } }] }] }] });
-    expect(() => [...new MetricsConverter(() => {}, fastConverter()).convert(Buffer.from(json), 200_000)]).toThrow(
-      /more than 1600000 bytes/,
-    );
+    expect(() => [...new MetricsConverter(() => {}).convert(Buffer.from(json), 200_000)]).toThrow(/more than 1600000 bytes/);
   });
 
   it("are split into requests below the limit at line ends, always at the same lines", () => {
@@ -161,7 +158,7 @@ describe("documents", () => {
       asInt: "1",
     }));
     const json = JSON.stringify({ resourceMetrics: [{ scopeMetrics: [{ metrics: [{ name: "m", gauge: { dataPoints } }] }] }] });
-    const converter = new MetricsConverter(() => {}, fastConverter());
+    const converter = new MetricsConverter(() => {});
     const posts = [...converter.convert(Buffer.from(json), 60_000)];
     expect(posts.length).toBeGreaterThan(1);
     for (const post of posts) {
@@ -175,7 +172,7 @@ describe("documents", () => {
 
 it("rejects a document of millions of empty objects, because parsing multiplies its size by thirty", () => {
   const document = (count: number): Buffer => Buffer.from(`{"resourceMetrics":[${"{},".repeat(count)}{}]}`);
-  const convert = (json: Buffer): Buffer[] => [...new MetricsConverter(() => {}, fastConverter()).convert(json, LARGE)];
+  const convert = (json: Buffer): Buffer[] => [...new MetricsConverter(() => {}).convert(json, LARGE)];
   expect(() => convert(document(3_100_000))).toThrow(expect.objectContaining({ name: "BodyError", kind: "too_large" }));
   expect(convert(document(1_500_000))).toEqual([]);
 });
@@ -187,7 +184,7 @@ it("replaces invalid UTF-8 with U+FFFD in its label, and keeps the rest of the b
   ];
   const json = Buffer.from(JSON.stringify({ resourceMetrics: [{ scopeMetrics: [{ metrics }] }] }));
   json[json.indexOf("#")] = 0xff;
-  const lines = Buffer.concat([...new MetricsConverter(() => {}, fastConverter()).convert(json, LARGE)]).toString();
+  const lines = Buffer.concat([...new MetricsConverter(() => {}).convert(json, LARGE)]).toString();
   expect(lines).toBe('m{a="\ufffd"} 1\nn 2\n');
 });
 
