@@ -34,12 +34,23 @@ export interface Post {
 export type ForwardResult =
   /** `dropped`: records by reason that the backend did not store, and that nothing can store. */
   | { readonly kind: "accepted"; readonly dropped?: readonly (readonly [reason: string, count: number])[] }
-  /** Final: the backend will never accept this body (400, 413), or not now (429). */
-  | { readonly kind: "refused"; readonly status: number; readonly code: string; readonly message: string; readonly retryAfterS?: number }
+  /**
+   * Final: the backend will never accept this body (400, 413), or not now (429). `lacksProtobuf`: the body is protobuf, which the backend's
+   * release does not accept.
+   */
+  | {
+      readonly kind: "refused";
+      readonly status: number;
+      readonly code: string;
+      readonly message: string;
+      readonly retryAfterS?: number;
+      readonly lacksProtobuf?: boolean;
+    }
   /** Temporary or unclear: the collector keeps the body. `reason` is for the log. */
   /** `isOwnLimit`: the proxy's memory is full, whatever the backend would answer. */
   | { readonly kind: "retry"; readonly reason: string; readonly retryAfterS: number; readonly isOwnLimit?: true };
 
+export const PROTOBUF_TYPE = "application/x-protobuf";
 const DEFAULT_RETRY_AFTER_S = 2;
 /** While a key is refused, the collector retries after at most this time, so that a new key is used soon. */
 const MAX_REFUSED_KEY_WAIT_S = 10;
@@ -56,8 +67,9 @@ export async function forward(parts: ForwardParts, post: Post, signal: AbortSign
   const paused = checkPause(parts, credential);
   if (paused) return paused;
   parts.refusedKey?.begin(credential);
+  const isProtobuf = post.headers["content-type"] === PROTOBUF_TYPE;
   const first = await attempt(parts, post, credential, signal);
-  if (!mayBeStaleKey(first)) return classify(first);
+  if (!mayBeStaleKey(first)) return classify(first, isProtobuf);
   const renewed = await renew(
     parts.credentials,
     credential,
@@ -66,8 +78,8 @@ export async function forward(parts: ForwardParts, post: Post, signal: AbortSign
   // A broken connection may be a refusal whose response was lost, because a backend may refuse before it has read the body. It is worth
   // sending the body again only with a new key.
   const isRefused = first instanceof UpstreamError || isKeyRefusal(first.status, parseError(first.body).code);
-  if (!renewed || (isRefused && renewed.apiKey === credential.apiKey)) return classify(first);
-  return classify(await attempt(parts, post, renewed, signal));
+  if (!renewed || (isRefused && renewed.apiKey === credential.apiKey)) return classify(first, isProtobuf);
+  return classify(await attempt(parts, post, renewed, signal), isProtobuf);
 }
 
 /** True if the result cannot change: accepted, or permanently refused. */
@@ -122,7 +134,7 @@ function mayBeStaleKey(outcome: UpstreamAnswer | UpstreamError): boolean {
   return outcome instanceof UpstreamError ? outcome.wasConnected : outcome.status === 401 || outcome.status === 403;
 }
 
-function classify(outcome: UpstreamAnswer | UpstreamError): ForwardResult {
+function classify(outcome: UpstreamAnswer | UpstreamError, isProtobuf: boolean): ForwardResult {
   if (outcome instanceof UpstreamError) return retry(outcome.message);
   const { status } = outcome;
   if (status === 204) {
@@ -131,6 +143,8 @@ function classify(outcome: UpstreamAnswer | UpstreamError): ForwardResult {
   }
   const { code, message } = parseError(outcome.body);
   const retryAfterS = wholeNumber(outcome.headers["retry-after"]);
+  if (code !== undefined && (status === 400 || status === 415) && isProtobuf && outcome.headers["accept-post"] === undefined)
+    return { kind: "refused", status, code, message, lacksProtobuf: true };
   if (code !== undefined && FINAL_REFUSALS[status]?.includes(code)) {
     return { kind: "refused", status, code, message, ...(status === 429 ? { retryAfterS: limitRetryAfter(retryAfterS) } : {}) };
   }

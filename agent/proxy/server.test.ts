@@ -69,6 +69,35 @@ describe("routes", () => {
     expect(proxy.logged().match(/dropping points of metrics: delta/g)).toHaveLength(1);
   });
 
+  it("sends metrics as exposition text to a backend that does not accept protobuf, and tries again after five minutes", async () => {
+    let nowMs = Date.now();
+    const isProtobuf = ({ headers }: Received): boolean => headers["content-type"] === "application/x-protobuf";
+    const old: Answer = (received, response) => (isProtobuf(received) ? errorAnswer(400, "invalid_payload") : accept)(received, response);
+    const { backend, proxy } = await startBoth(old, { nowMs: () => nowMs });
+    const body = gzipSync(encodeProtobuf("metrics", JSON.parse(METRICS) as object));
+    const send = () => post(proxy, "/v1/metrics", body, { "content-type": "application/x-protobuf", "content-encoding": "gzip" });
+    const received = (): string[] => backend.received.splice(0).map((each) => (isProtobuf(each) ? "protobuf" : each.body.toString()));
+    const text = "up 1 1763714400000\n";
+    expect(await send()).toMatchObject({ status: 200 });
+    expect(await send()).toMatchObject({ status: 200 });
+    expect(received()).toEqual(["protobuf", text, text]);
+    nowMs += 5 * 60_000;
+    backend.answer = accept;
+    expect(await send()).toMatchObject({ status: 200 });
+    expect(await send()).toMatchObject({ status: 200 });
+    expect(received()).toEqual(["protobuf", "protobuf"]);
+    expect(proxy.status().metrics).toMatchObject({ accepted: 4, refused: 0 });
+    expect(proxy.logged().match(/does not accept protobuf/g)).toHaveLength(1);
+  });
+
+  it("passes on the rejection of invalid metrics by a backend that accepts protobuf", async () => {
+    const { backend, proxy } = await startBoth(errorAnswer(400, "invalid_payload", { "accept-post": "application/x-protobuf" }));
+    const body = encodeProtobuf("metrics", JSON.parse(METRICS) as object);
+    expect(await post(proxy, "/v1/metrics", body, { "content-type": "application/x-protobuf" })).toMatchObject({ status: 400 });
+    expect(backend.received).toHaveLength(1);
+    expect(proxy.status().metrics).toMatchObject({ refused: 1 });
+  });
+
   it("sends OTLP/JSON metrics of an overlay as exposition text", async () => {
     const { backend, proxy } = await startBoth();
     expect(await post(proxy, "/v1/metrics", METRICS)).toMatchObject({ status: 200, body: "{}" });

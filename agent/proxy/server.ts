@@ -16,10 +16,12 @@ import type { RefusedKey } from "../upstream/refused-key.ts";
 import { BodyError } from "../../common/otlp-metrics/document.ts";
 import { withoutByteOrderMark } from "../../common/content-coding/decoder.ts";
 import { compress, contentEncoding, decompress, type Encoding, ReceivedBody, MemoryBudget, Reservation } from "./body.ts";
-import { checkPause, forward, NO_KEY_YET, type Post, type SigningClock, type ForwardResult } from "./forward.ts";
+import { checkPause, forward, NO_KEY_YET, type Post, type SigningClock, type ForwardResult, PROTOBUF_TYPE } from "./forward.ts";
+import { decodeRequest } from "../../common/protobuf/decode-request.ts";
 import { MetricsConverter } from "../../common/otlp-metrics/converter.ts";
 import { FileLines } from "./file-lines.ts";
 import { MAX_BODY_BYTES, MAX_JSON_BODY_BYTES, MAX_PROXY_CONNECTIONS } from "../agent-limits.ts";
+import { OldBackend } from "./old-backend.ts";
 import { PartSender } from "./part-sender.ts";
 import { SignalRecord, type SignalStatus } from "./signal-status.ts";
 
@@ -80,6 +82,7 @@ class LoopbackProxy implements Proxy {
   readonly #server: Server;
   readonly #budget: MemoryBudget;
   readonly #converter: MetricsConverter;
+  readonly #oldBackend: OldBackend;
   readonly #records: Readonly<Record<Signal, SignalRecord>>;
   readonly #partSender: PartSender;
   readonly #fileLines: FileLines;
@@ -96,6 +99,7 @@ class LoopbackProxy implements Proxy {
     this.#records = { metrics: record("metrics"), logs: record("logs"), traces: record("traces") };
     this.#partSender = new PartSender((signal, records, why) => this.#records[signal].dropped("too_large", records, why));
     this.#fileLines = new FileLines(options.storedBatches, options.log);
+    this.#oldBackend = new OldBackend(options.log, nowMs);
     this.#converter = new MetricsConverter((reason, points) => this.#records.metrics.dropped(reason, points));
     this.#server = createServer({ keepAliveTimeout: 120_000, requestTimeout: 60_000 }, (request, response) => {
       const answered = this.#answer(request, response).finally(() => this.#requests.delete(answered));
@@ -179,7 +183,10 @@ class LoopbackProxy implements Proxy {
         return isSingleBatch ? this.#inParts({ signal, path }, lines, result, abort) : result;
       });
     }
-    const result = await this.#sendWhole(body, encoding, { path, headers: PROTOBUF_CONTENT }, abort);
+    const send = () => this.#sendWhole(body, encoding, { path, headers: PROTOBUF_CONTENT }, abort);
+    const sendText = async () =>
+      this.#sendAsText(await this.#decompress(await body.whole(), encoding, reservation), path, reservation, abort);
+    const result = signal === "metrics" ? await this.#oldBackend.send(send, sendText) : await send();
     if (!isTooLarge(result)) return result;
     const records = await this.#decompress(await body.whole(), encoding, reservation);
     return this.#inParts({ signal, path }, records, result, abort, encoding === "identity" ? undefined : encoding);
@@ -221,23 +228,31 @@ class LoopbackProxy implements Proxy {
     return decompression;
   }
 
-  /**
-   * Sends OTLP/JSON metrics as one or more requests, all of which must succeed; repeated samples are stored once. Takes ownership of
-   * `json`.
-   */
+  /** Sends OTLP/JSON metrics as exposition text. Takes ownership of `json`. */
   async #sendMetrics(json: Buffer, path: string, reservation: Reservation, abort: AbortSignal): Promise<ForwardResult> {
     try {
-      for (const body of this.#converter.convert(json, MAX_BODY_BYTES)) {
-        reservation.growTo(body.length);
-        const post = await this.#compressed({ path, headers: TEXT_CONTENT, body }, this.#options.compression);
-        if (post.body !== body) freeBuffer(body);
-        const result = await this.#post(post, abort);
-        if (result.kind !== "accepted") return result;
-      }
-      return { kind: "accepted" };
+      return await this.#sendTexts(this.#converter.convert(json, MAX_BODY_BYTES), path, reservation, abort);
     } finally {
       freeBuffer(json);
     }
+  }
+
+  /** Sends OTLP/protobuf metrics as exposition text. */
+  async #sendAsText(body: Buffer, path: string, reservation: Reservation, abort: AbortSignal): Promise<ForwardResult> {
+    const texts = this.#converter.convertDocument(() => decodeRequest("metrics", body), body.length, MAX_BODY_BYTES);
+    return await this.#sendTexts(texts, path, reservation, abort);
+  }
+
+  /** Sends one or more requests, all of which must succeed; repeated samples are stored once. */
+  async #sendTexts(texts: Iterable<Buffer>, path: string, reservation: Reservation, abort: AbortSignal): Promise<ForwardResult> {
+    for (const body of texts) {
+      reservation.growTo(body.length);
+      const post = await this.#compressed({ path, headers: TEXT_CONTENT, body }, this.#options.compression);
+      if (post.body !== body) freeBuffer(body);
+      const result = await this.#post(post, abort);
+      if (result.kind !== "accepted") return result;
+    }
+    return { kind: "accepted" };
   }
 
   /** Sends one request, and counts the records that the backend dropped of it. */
@@ -293,8 +308,7 @@ class LoopbackProxy implements Proxy {
   }
 }
 
-const PROTOBUF = "application/x-protobuf";
-const PROTOBUF_CONTENT = { "content-type": PROTOBUF };
+const PROTOBUF_CONTENT = { "content-type": PROTOBUF_TYPE };
 const JSON_CONTENT = { "content-type": "application/json" };
 const TEXT_CONTENT = { "content-type": "text/plain; version=0.0.4; charset=utf-8" };
 
@@ -303,7 +317,7 @@ function signalOf(path: string): Signal {
 }
 
 function hasProtobuf({ headers }: IncomingMessage): boolean {
-  return headers["content-type"]?.startsWith(PROTOBUF) ?? false;
+  return headers["content-type"]?.startsWith(PROTOBUF_TYPE) ?? false;
 }
 
 function isTooLarge(result: ForwardResult): boolean {

@@ -31,18 +31,16 @@ export class MetricsConverter {
   readonly #lines: MetricLines;
   readonly #drop: OnDrop;
   readonly #onExemplars: OnExemplars | undefined;
-  readonly #parse: typeof parseDocument;
 
   /**
    * `onDrop` gets the number of omitted points per reason, `onExemplars` the exemplars of points. Without `onFault`, a document with a part
    * that cannot be read is malformed.
    */
-  constructor(onDrop: OnDrop, onExemplars?: OnExemplars, onFault?: OnFault, parse = parseDocument) {
+  constructor(onDrop: OnDrop, onExemplars?: OnExemplars, onFault?: OnFault) {
     this.#onFault = onFault;
     this.#drop = onDrop;
     this.#lines = new MetricLines(onDrop);
     this.#onExemplars = onExemplars;
-    this.#parse = parse;
   }
 
   /** The path of what is converted now: during `onDrop` and `onFault`, of what they are called for. */
@@ -59,10 +57,20 @@ export class MetricsConverter {
    * the same document always yields the same bodies. Throws BodyError "malformed" if it is not such a document, "too_large" if it exceeds
    * MAX_REQUESTS_PER_BODY full bodies, `maxTextBytes` or the number of values (document.ts).
    */
-  *convert(json: Buffer, maxPostBytes: number, maxTextBytes = MAX_REQUESTS_PER_BODY * maxPostBytes): Generator<Buffer, void> {
-    const posts = new Posts(maxPostBytes, maxTextBytes, json.length);
+  *convert(json: Buffer, maxPostBytes: number, maxTextBytes?: number): Generator<Buffer, void> {
+    yield* this.convertDocument(() => parseDocument(json) as MetricsDocument, json.length, maxPostBytes, maxTextBytes);
+  }
+
+  /** The same for a document of `bytes`, which `read` returns. */
+  *convertDocument(
+    read: () => MetricsDocument,
+    bytes: number,
+    maxPostBytes: number,
+    maxTextBytes = MAX_REQUESTS_PER_BODY * maxPostBytes,
+  ): Generator<Buffer, void> {
+    const posts = new Posts(maxPostBytes, maxTextBytes, bytes);
     try {
-      const { resourceMetrics } = this.#parse(json) as MetricsDocument;
+      const { resourceMetrics } = read();
       const targets = new Set<string>();
       for (const [index, resource] of listOf(resourceMetrics, "resourceMetrics").entries()) {
         this.#place = [index];

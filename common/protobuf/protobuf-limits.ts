@@ -7,3 +7,7 @@ export const MAX_PROTOBUF_JSON_BYTES = 32 * 1024 * 1024;
 export const MAX_MALFORMED_PARTS = 1000;
 /** Protobuf messages within each other, as in the protobuf libraries of Java and C++; a list within a list takes two. */
 export const MAX_PROTOBUF_DEPTH = 100;
+
+// decode-request.ts
+/** Messages, and elements of lists of numbers, of a protobuf body that becomes objects; the largest batch of the collector has less than a million. */
+export const MAX_PROTOBUF_OBJECTS = 3_000_000;

@@ -1,13 +1,13 @@
 // Converts OTLP metrics of either encoding to bodies of exposition text and a list of exemplars, on the calling thread. Invariant: a
 // document gives the same text as in the agent, because both use common/otlp-metrics.
-import { BodyError, parseDocument } from "../../../../common/otlp-metrics/document.ts";
+import { BodyError, type MetricsDocument, parseDocument } from "../../../../common/otlp-metrics/document.ts";
+import { decodeRequest } from "../../../../common/protobuf/decode-request.ts";
 import { MetricsConverter } from "../../../../common/otlp-metrics/converter.ts";
 import { ApiError, type ErrorCode } from "../../../errors.ts";
 import { type Exemplar, ExemplarList } from "../../remote-write/exemplar-list.ts";
 import { leaveOut, noFaults, type RecordFaults, withFaults } from "../../record-faults.ts";
 import { type BatchShape, planBatch } from "../batch.ts";
 import { mayHaveWrongNames, replaceWrongNames } from "../field-names.ts";
-import { protobufToJson } from "../protobuf/to-json.ts";
 import { addOtlpExemplars } from "./otlp-exemplars.ts";
 
 export interface MetricsTask {
@@ -48,11 +48,9 @@ const converter: MetricsConverter = new MetricsConverter(
   dropPoints,
   (...seen) => addOtlpExemplars(exemplarList, drop, ...seen),
   (problem, points) => leaveOut(faults, points, () => `${converter.path}: ${problem}`),
-  parseNamed,
 );
 const SHAPE: BatchShape = { resources: "resourceMetrics", scopes: "scopeMetrics", records: "metrics" };
 
-/** Protobuf that became JSON has none of these names. */
 function parseNamed(json: Buffer): unknown {
   const document = parseDocument(json);
   const fault = mayHaveWrongNames(json.toString("latin1")) ? replaceWrongNames(document) : undefined;
@@ -65,19 +63,23 @@ function parseNamed(json: Buffer): unknown {
  * `maxTextBytes`.
  */
 export function convertMetrics({ body, encoding }: MetricsTask, maxTextBytes?: number): ConvertedMetrics {
-  const json = encoding === "protobuf" ? protobufToJson("metrics", body) : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  const isProtobuf = encoding === "protobuf";
   dropped = {};
   faults = noFaults();
   exemplarList = new ExemplarList();
   try {
-    const texts = [...converter.convert(json, MAX_TEXT_BYTES, maxTextBytes)].map((text) => new Uint8Array(text));
+    const read = () => (isProtobuf ? decodeRequest("metrics", bytes) : parseNamed(bytes)) as MetricsDocument;
+    const converted = converter.convertDocument(read, bytes.length, MAX_TEXT_BYTES, maxTextBytes);
+    const texts = [...converted].map((text) => new Uint8Array(text));
     const counts = withFaults(dropped, faults);
     // A success must not mean that nothing was understood.
-    if (texts.length === 0 && Object.keys(counts.dropped).length === 0) planBatch(json, SHAPE, true);
+    if (!isProtobuf && texts.length === 0 && Object.keys(counts.dropped).length === 0) planBatch(bytes, SHAPE, true);
     return { texts, exemplars: exemplarList.exemplars, ...counts };
   } catch (error) {
     if (!(error instanceof BodyError)) throw error;
     if (error.cause instanceof ApiError) throw error.cause;
-    throw new ApiError(CODES[error.kind], error.message, { cause: error });
+    const code = isProtobuf && error.kind === "malformed" ? "malformed_body" : CODES[error.kind];
+    throw new ApiError(code, error.message, { cause: error });
   }
 }
