@@ -23,6 +23,7 @@ export const SLOW = [
   "backend/ingest/loki/push-to-json",
   "backend/ingest/otlp/bad-records",
   "backend/ingest/otlp/fast-decode",
+  "backend/ingest/otlp/metrics/node-metrics",
   "backend/ingest/otlp/otlp-any-document",
   "backend/ingest/otlp/otlp-decoder",
   "backend/ingest/otlp/otlp-documents",

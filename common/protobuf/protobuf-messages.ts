@@ -182,7 +182,7 @@ const SUMMARY = message({ 1: points(SUMMARY_POINT) });
 
 const LINE_RECORD = [...LOG_RECORD];
 LINE_RECORD[5] = one("body", () => LINE_VALUE);
-/** The request of logs in which raw lines of files may be the body of a record (../file-lines.ts). */
+/** The request of logs in which raw lines of files may be the body of a record (backend/ingest/otlp/file-lines.ts). */
 export const LINES_REQUEST = request("resourceLogs", "scopeLogs", "logRecords", LINE_RECORD);
 
 /** The request of each signal. */

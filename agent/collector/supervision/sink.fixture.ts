@@ -164,7 +164,9 @@ export class Sink implements AsyncDisposable {
     if (path.endsWith("heartbeat")) return void response.writeHead(204, { "x-key-age-days": "0" }).end();
     if (/logs|metrics|traces/.test(path)) this.requests++;
     if (this.away) return void response.writeHead(503, { "retry-after": "1" }).end();
-    const signal = SIGNALS.find((name) => path.includes(name)) ?? "logs";
+    const signal = SIGNALS.find((name) => path.includes(name));
+    // Metrics that the agent's proxy sends are only accepted.
+    if (!signal) return void response.writeHead(204).end();
     const isProtobuf = request.headers["content-type"]?.includes("protobuf");
     const json = (isProtobuf ? otlpToJson(signal, body) : body).toString("utf8");
     if (path.includes("logs")) this.#take(json);

@@ -1,5 +1,5 @@
-// Encodes OTLP/JSON documents as protobuf, for tests, from the table of protobuf-messages.ts. Tests with several processes compare it with a real
-// collector and with OpenTelemetry's own encoder.
+// Encodes OTLP/JSON documents as protobuf, for tests, from the table of common/protobuf/protobuf-messages.ts. Tests with several processes
+// compare it with a real collector and with OpenTelemetry's own encoder.
 import { type Field, type Message, REQUESTS } from "../../../../common/protobuf/protobuf-messages.ts";
 import type { ProtobufSignal } from "../../../../common/protobuf/to-json.ts";
 
