@@ -12,11 +12,7 @@ import { fileURLToPath } from "node:url";
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 /** The folders with sources. */
-export const KERNELS = [
-  "backend/ingest/otlp/kernel",
-  "backend/ingest/exposition/kernel",
-  "backend/ingest/remote-write/kernel",
-];
+export const KERNELS = ["backend/ingest/otlp/kernel", "backend/ingest/exposition/kernel", "backend/ingest/remote-write/kernel"];
 /** Sources that kernels share. */
 const SHARED = "common/kernel";
 const COMPILER = join(ROOT, "node_modules", "assemblyscript", "package.json");
