@@ -80,7 +80,7 @@ class RequestDecoder {
   }
 
   #addPacked(list: unknown[], { kind, name }: Field, start: number, end: number): void {
-    const size = { [FIXED64]: 8, [FIXED32]: 4, [VARINT]: 0 }[WIRE_TYPES[kind] as number] ?? 0;
+    const size = { [FIXED64]: 8, [FIXED32]: 4, [VARINT]: 0 }[WIRE_TYPES[kind]] ?? 0;
     for (let at = start; at < end;) {
       let next = at + size;
       if (size === 0) while (next < end && (this.#reader.bytes[next++] as number) >= 0x80);
