@@ -111,7 +111,7 @@ export async function serve({ settings, secrets, roles }: Pick<Opening, "setting
     draining: () => end.draining.aborted,
     log,
   });
-  const running = await open({ settings, secrets, log, stack, stopping: end.stopping, roles, ownMetrics });
+  const running = await open({ settings, secrets, log, stack, draining: end.draining, stopping: end.stopping, roles, ownMetrics });
   const alerting = roles.includes("alerting") ? await openAlerting(running) : undefined;
   if (running.telemetry) await openApi(running, running.telemetry, alerting?.routes ?? []);
   if (running.telemetry) openBackgroundJobs(running, running.telemetry);
@@ -375,9 +375,10 @@ async function openNotification(
   return notification;
 }
 
-function appOptions({ settings, log, ownMetrics }: Running) {
+function appOptions({ settings, log, ownMetrics, draining }: Running) {
   return {
     log,
+    draining,
     tls: settings.tls,
     trustedProxies: settings.trustedProxies,
     connections: new Connections(settings.maxConnections, log),

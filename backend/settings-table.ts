@@ -39,7 +39,7 @@ export const SETTINGS_TABLE = {
       value: "drainDelay",
       valueDefault: "5s",
       description:
-        "How long the backend still accepts requests after SIGTERM, while `/readyz` says `draining`: time for load balancers to notice. A second signal ends it.",
+        "How long the backend still accepts requests after SIGTERM, while `/readyz` says `draining` and each response closes its connection: time for load balancers and clients to notice. A second signal ends it.",
     }),
     tlsCertFile: setting("TLS_CERT_FILE", file, {
       value: "tls.secretName",

@@ -41,6 +41,8 @@ export interface Opening {
   readonly log: Log;
   /** Closes what was opened, in reverse order. */
   readonly stack: AsyncDisposableStack;
+  /** Aborts at the first signal to stop, some time before `stopping`. */
+  readonly draining: AbortSignal;
   readonly stopping: AbortSignal;
 }
 

@@ -49,6 +49,8 @@ export interface AppOptions {
   trustedProxies?: readonly string[];
   /** Shared by listeners that count their connections together. */
   connections?: Connections;
+  /** Once it is aborted, every response ends its connection, so that clients move to another replica before the listeners close. */
+  draining?: AbortSignal;
   smallBodies?: SmallBodies;
   /** Limits for responses that are not query results, such as lists. */
   responses?: ResponseBudgetOptions;
@@ -183,7 +185,7 @@ function limitRequests(app: FastifyInstance, options: AppOptions): void {
     done();
   });
   app.addHook("onSend", (request, reply, payload, done) => {
-    announceClose(request, reply);
+    announceClose(request, reply, options.draining?.aborted ?? false);
     const isWhole = typeof payload === "string" || Buffer.isBuffer(payload);
     if (!isWhole || payload.length < LARGE_RESPONSE_BYTES || reply.raw.closed) return done(null, payload);
     const orgId = orgOf(request);
@@ -196,10 +198,13 @@ function limitRequests(app: FastifyInstance, options: AppOptions): void {
   });
 }
 
-/** A refused body that is long is not read to its end: the client learns from the response that the connection closes. */
-function announceClose({ raw, declaredBytes }: FastifyRequest, reply: FastifyReply): void {
-  if (raw.complete || !isLongBody(raw, declaredBytes)) return;
+/** A refused body that is long is not read to its end: the client learns from the response that the connection closes, as in a drain. */
+function announceClose({ raw, declaredBytes }: FastifyRequest, reply: FastifyReply, isDraining: boolean): void {
+  const isUnread = !raw.complete && isLongBody(raw, declaredBytes);
+  // A connection whose short body is still arriving stays open for it.
+  if (!isUnread && !(isDraining && raw.complete)) return;
   void reply.removeHeader("keep-alive").header("connection", "close");
+  if (!isUnread) return;
   // Node.js closes it right after the response, which would reset it. `drainBody` closes it later.
   raw.socket.destroySoon = () => undefined;
 }

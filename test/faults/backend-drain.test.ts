@@ -1,5 +1,5 @@
 // What load balancers and probes of a cluster see of a backend that starts and ends: it is alive before its engines are open, and takes new
-// connections, over IPv4 and IPv6, for a while after SIGTERM.
+// connections, over IPv4 and IPv6, for a while after SIGTERM. Clients with kept connections have left them before they close.
 import { expect, test } from "vitest";
 import { adminPassword, backendPlace, login } from "../fixtures/backend-process.ts";
 import { call, eventually, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
@@ -21,11 +21,15 @@ test("a backend without hosts in its addresses is alive before it is ready, and 
   const hosts = ["127.0.0.1", "[::1]"];
   const token = await login(`http://[::1]:${port}`, "admin@localhost", adminPassword(place));
   const whoIs = (host: string) => call("GET", `http://${host}:${port}/api/users`, { bearer: token });
-  for (const host of hosts) expect((await whoIs(host)).status).toBe(200);
+  for (const host of hosts) expect((await whoIs(host)).headers.get("connection")).toBe("keep-alive");
 
   const ended = backend.end("SIGTERM");
   await eventually("draining", async () => (await call("GET", `${place.healthUrl}/readyz`)).json.status === "draining");
-  for (const host of hosts) expect((await whoIs(host)).status).toBe(200);
+  for (const host of hosts) {
+    const { status, headers } = await whoIs(host);
+    expect([status, headers.get("connection")]).toEqual([200, "close"]);
+    expect((await call("GET", `http://${host}:${port}/api/users`)).headers.get("connection")).toBe("close");
+  }
   // A second signal does not wait.
   void backend.end("SIGTERM");
   expect(await ended).toBe(0);
