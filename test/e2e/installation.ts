@@ -10,6 +10,7 @@ import { apply, get, helm, kubectl, NAMESPACE, PortForward } from "./cluster.ts"
 export const BACKEND_CHART = join(ROOT, "charts/backend");
 export const AGENT_CHART = join(ROOT, "charts/cluster-agent");
 export const AGENT_IMAGE = `atherops-agent:${versionOf(ROOT)}`;
+export const FIRST_TOKEN = "first-install-token";
 const ADMIN = "admin@localhost";
 
 export const AGENT_SET = [
@@ -67,14 +68,15 @@ async function makeVolume(): Promise<void> {
 
 export async function installBackendChart(): Promise<void> {
   const values = ["persistence.existingClaim=telemetry", "persistence.chown=true", "evaluation.interval=5s"];
-  values.push("firstInstallToken.existingSecret=first-install-token");
-  await apply({
-    apiVersion: "v1",
-    kind: "Secret",
-    metadata: { name: "first-install-token", namespace: NAMESPACE },
-    stringData: { token: `it_${randomBytes(32).toString("hex")}` },
-  });
+  values.push(`firstInstallToken.existingSecret=${FIRST_TOKEN}`);
+  await makeFirstToken();
   await helm("install", "backend", BACKEND_CHART, ...values.flatMap((value) => ["--set", value]), ...WAIT);
+}
+
+/** Stores an install token in the Secret FIRST_TOKEN, for the first start of the backend. */
+export async function makeFirstToken(): Promise<void> {
+  const stringData = { token: `it_${randomBytes(32).toString("hex")}` };
+  await apply({ apiVersion: "v1", kind: "Secret", metadata: { name: FIRST_TOKEN, namespace: NAMESPACE }, stringData });
 }
 
 /** number → how often it is stored. */
