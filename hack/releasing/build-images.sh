@@ -20,7 +20,8 @@ build() {
     buildah manifest push --all "$image" "oci:$layout"
     buildah manifest rm "$image" >/dev/null
   else
-    docker buildx build ${BUILD_ARGUMENTS:-} --platform "$platforms" -f "$file" "$@" --output "type=oci,tar=false,dest=$layout" .
+    SOURCE_DATE_EPOCH=@EPOCH@ docker buildx build ${BUILD_ARGUMENTS:-} --platform "$platforms" -f "$file" "$@" \
+      --output "type=oci,tar=false,rewrite-timestamp=true,dest=$layout" .
   fi
   echo "$layout"
 }
