@@ -2,13 +2,16 @@
 // and metrics, each on kept and on new connections. Counts what a client without retries sees as errors. Bodies are repeated until they
 // are acknowledged, so that lost and doubled data can be counted.
 import { Agent, request } from "node:http";
+import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { sign } from "../../common/protocol/signature.ts";
 
 /** Rows or samples of a body. */
 const RECORDS = 5;
-/** A slow machine gets fewer requests, instead of more at once. */
-const MAX_AT_ONCE = 64;
+/** Of each kind of request. A slow machine gets fewer requests, instead of more at once. */
+const MAX_AT_ONCE = 32;
+/** The engine of this test is slower than ClickHouse, and the backend refuses the queries of an organisation that waits for too many. */
+const MAX_LOG_QUERIES = 2;
 const RETRY_MS = 100;
 const ANSWER_MS = 30_000;
 
@@ -36,18 +39,20 @@ interface Kind {
   /** `number` is different for every body. */
   readonly body?: (number: number) => string;
   readonly stores?: "rows" | "samples";
+  readonly maxAtOnce?: number;
 }
 
 export class PacedLoad {
   readonly #url: URL;
   readonly #kinds: readonly Kind[];
-  readonly #kept = new Agent({ keepAlive: true, maxSockets: MAX_AT_ONCE });
+  readonly #kept = new Agent({ keepAlive: true });
   readonly #fresh = new Agent({ keepAlive: false });
   readonly #errors: Record<string, number> = {};
   readonly #stored = { rows: 0, samples: 0 };
-  readonly #running = new Set<Promise<void>>();
+  readonly #running = new Map<Promise<void>, Kind>();
   readonly #startedMs = performance.now();
   readonly #timer: NodeJS.Timeout;
+  #due = 0;
   #sent = 0;
 
   constructor(url: string, credentials: Credentials, perSecond: number) {
@@ -55,7 +60,7 @@ export class PacedLoad {
     this.#kinds = kindsOf(credentials);
     this.#timer = setInterval(() => {
       const due = ((performance.now() - this.#startedMs) / 1000) * perSecond;
-      while (this.#sent < due && this.#running.size < MAX_AT_ONCE) this.#start();
+      for (; this.#due < due; this.#due += 1) this.#start(this.#due);
     }, 5);
   }
 
@@ -68,17 +73,18 @@ export class PacedLoad {
   async stop(): Promise<Seen> {
     clearInterval(this.#timer);
     const { seen } = this;
-    await Promise.all(this.#running);
+    await Promise.all(this.#running.keys());
     this.#kept.destroy();
     return { ...seen, errors: { ...this.#errors }, ...this.#stored };
   }
 
-  #start(): void {
-    const number = this.#sent++;
+  /** Leaves out a request if too many of its kind wait. */
+  #start(number: number): void {
     const kind = this.#kinds[number % this.#kinds.length];
-    if (!kind) return;
+    if (!kind || [...this.#running.values()].filter((other) => other === kind).length >= (kind.maxAtOnce ?? MAX_AT_ONCE)) return;
+    this.#sent += 1;
     const running = this.#send(kind, number).finally(() => this.#running.delete(running));
-    this.#running.add(running);
+    this.#running.set(running, kind);
   }
 
   async #send(kind: Kind, number: number): Promise<void> {
@@ -102,8 +108,10 @@ export class PacedLoad {
       const { hostname, port } = this.#url;
       const sent = request({ hostname, port, path, method, headers: headers(), agent, timeout: ANSWER_MS }, (response) => {
         const isGood = Math.floor((response.statusCode ?? 0) / 100) === 2;
-        response.once("error", (error: NodeJS.ErrnoException) => resolve(`cut off (${error.code})`));
-        response.resume().once("end", () => resolve(isGood ? "" : String(response.statusCode)));
+        text(response).then(
+          (received) => resolve(isGood ? "" : `${response.statusCode} ${/"error":"(\w+)"/.exec(received)?.[1]}`),
+          (error: NodeJS.ErrnoException) => resolve(`cut off (${error.code})`),
+        );
       });
       sent.once("timeout", () => sent.destroy(Object.assign(new Error(), { code: "no response" })));
       sent.once("error", (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
@@ -120,14 +128,21 @@ function kindsOf({ apiKey, ingestToken, session }: Credentials): readonly Kind[]
   const ingest = { method: "POST" } as const;
   const query = { method: "GET", headers: withSession } as const;
   const logs = "/ingest/logs/otlp";
-  return [
-    { ...ingest, name: "signed logs", path: logs, headers: signed(logs), body: logBody, stores: "rows" },
-    { ...query, name: "log query", path: "/query/logs?limit=5" },
-    { ...ingest, name: "logs with a token", path: "/v1/logs", headers: withToken, body: logBody, stores: "rows" },
-    { ...query, name: "metric query", path: "/query/prometheus/api/v1/query?query=up" },
-    { ...ingest, name: "signed metrics", path: "/ingest", headers: signed("/ingest"), body: sampleLines, stores: "samples" },
-    { ...query, name: "list", path: "/api/clusters" },
-  ];
+  const signedLogs: Kind = { ...ingest, name: "signed logs", path: logs, headers: signed(logs), body: logBody, stores: "rows" };
+  const tokenLogs: Kind = { ...ingest, name: "logs with a token", path: "/v1/logs", headers: withToken, body: logBody, stores: "rows" };
+  const metrics: Kind = {
+    ...ingest,
+    name: "signed metrics",
+    path: "/ingest",
+    headers: signed("/ingest"),
+    body: sampleLines,
+    stores: "samples",
+  };
+  const list: Kind = { ...query, name: "list", path: "/api/clusters" };
+  const metricQuery: Kind = { ...query, name: "metric query", path: "/query/prometheus/api/v1/query?query=up" };
+  const logQuery: Kind = { ...query, name: "log query", path: "/query/logs?limit=5", maxAtOnce: MAX_LOG_QUERIES };
+  const first = [signedLogs, list, metrics, metricQuery, tokenLogs, list];
+  return [...first, ...first.slice(0, -1), logQuery];
 }
 
 function logBody(number: number): string {
