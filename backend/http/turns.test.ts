@@ -1,10 +1,15 @@
 // One connection's bytes do not become work without a turn: small pieces, unread responses, refused bodies, and requests of many connections.
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
-import { Readable } from "node:stream";
+import { join } from "node:path";
+import { Duplex, Readable } from "node:stream";
+import { connect as connectTls } from "node:tls";
 import type { FastifyInstance } from "fastify";
+import { promisify } from "node:util";
 import { afterEach, expect, test, vi } from "vitest";
 import { WebSocket } from "ws";
+import { makeCertificate } from "../../test/fixtures/certificate.ts";
+import { temporaryFolder } from "../../test/fixtures/processes.ts";
 import { exchange, RawConnection } from "../../test/fixtures/raw-http.ts";
 import { listenInternally } from "./internal-listener.ts";
 import { createLog } from "../operations/log.ts";
@@ -180,6 +185,44 @@ test.each([
   socket.resetAndDestroy();
   await closed;
   expect((await exchange(app, GET("/"))).status).toBe(200);
+});
+
+test("handles a body that is not HTTP once, in however many TLS records of one packet it arrives", async () => {
+  using folder = temporaryFolder();
+  const tls = { certFile: join(folder.path, "crt"), keyFile: join(folder.path, "key") };
+  makeCertificate(tls.certFile, tls.keyFile, "localhost");
+  await listening({ tls });
+  let handled = 0;
+  app.server.on("secureConnection", (socket: Socket) => {
+    for (const name of ["end", "destroy"] as const) {
+      const close = socket[name];
+      socket[name] = (...parameters: unknown[]) => {
+        handled += 1;
+        return Reflect.apply(close, socket, parameters) as Socket;
+      };
+    }
+  });
+  const tcp = connect((app.server.address() as { port: number }).port, "127.0.0.1");
+  const packet: Buffer[] = [];
+  let isHeld = false;
+  const wire = new Duplex({
+    read: () => undefined,
+    write: (bytes: Buffer, _encoding, done) => {
+      if (isHeld) packet.push(bytes);
+      else tcp.write(bytes);
+      done();
+    },
+  });
+  tcp.on("data", (bytes) => wire.push(bytes)).on("error", () => undefined);
+  const client = connectTls({ socket: wire, rejectUnauthorized: false }).on("error", () => undefined);
+  await once(client, "secureConnect");
+  isHeld = true;
+  client.write(CHUNKED);
+  for (let count = 0; count < 500; count += 1) await promisify((done: () => void) => client.write("1", done))();
+  const closed = once(tcp, "close");
+  tcp.write(Buffer.concat(packet));
+  await closed;
+  expect(handled).toBeLessThan(5);
 });
 
 test("closes the connection for an upgrade behind an unanswered request", async () => {

@@ -74,6 +74,8 @@ interface ClientError {
 export function handleClientError(error: ClientError, socket: Socket): void {
   const { code = "" } = error;
   if (code === "ECONNRESET" || code === "EPIPE" || code.startsWith("ERR_SSL") || code.startsWith("ERR_TLS")) socket.destroy();
+  // The parser fails again with each TLS record that arrives after the response.
+  else if (!socket.writable) return;
   // The error is in what follows requests that have arrived whole: these get their own responses.
   else if (!closeAfterServing(socket)) respondAndClose(socket, asApiError(error));
 }
