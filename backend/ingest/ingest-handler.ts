@@ -22,6 +22,8 @@ export interface IngestResult {
   readonly storedBytes?: number;
   /** Exemplars that were stored next to the records. */
   readonly exemplars?: number;
+  /** Native histograms of remote write, which are part of `accepted`. */
+  readonly histograms?: number;
   /** Current active series of the organisation, if they are counted. */
   readonly activeSeries?: number;
 }

@@ -70,6 +70,10 @@ export const MAX_SYMBOLS = 1024 * 1024;
 /** Samples of one series in a request; Prometheus sends one each. */
 export const MAX_SAMPLES_OF_SERIES = 1024 * 1024;
 
+// remote-write/native-histograms.ts
+/** Buckets of all native histograms of one request, with the gaps between them. */
+export const MAX_HISTOGRAM_BUCKETS = 1_000_000;
+
 // remote-write/series-output.ts
 /** Size of a request that has to be rewritten: symbols of 2.0 are repeated for each series. */
 export const MAX_REWRITTEN_BYTES = MAX_BODY_BYTES;

@@ -15,7 +15,7 @@ const REJECTED: Readonly<Record<Signal, string>> = {
 
 /** What a sender can do about dropped records, by reason. */
 const ADVICE: Readonly<Record<string, string>> = {
-  delta: "delta: set the sender's temporality to cumulative",
+  delta: "delta: set the sender's temporality to cumulative, or add the processor deltatocumulative to its collector",
   too_old: "too_old: older than the retention",
   too_far_ahead: "too_far_ahead: set the sender's clock",
 };

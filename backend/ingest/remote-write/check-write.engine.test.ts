@@ -79,9 +79,8 @@ test.each([1, 2] as const)("counts by reason and omits samples that the engine w
       too_long_label_name: 1,
       too_long_label_value: 1,
       not_a_number: 1,
-      before_retention: 2,
+      before_retention: 4,
       too_far_ahead: 1,
-      native_histogram: 2,
     },
   });
   expect(passedOn(checked)).toEqual(encodeWrite([{ labels: [NAME, ["empty", ""]], samples: [[3, NOW]] }]));

@@ -11,6 +11,7 @@ import type { SeriesLimits } from "../exposition/plain-lines.ts";
 import { leaveOut, noFaults, type RecordFaults, withFaults } from "../record-faults.ts";
 import { decompressSnappy, snappyLength } from "../snappy.ts";
 import { type Exemplar, ExemplarList } from "./exemplar-list.ts";
+import { NativeHistograms } from "./native-histograms.ts";
 import { SeriesOutput, tooManyLabels } from "./series-output.ts";
 import { WriteRequest, type WriteVersion } from "./write-request.ts";
 
@@ -32,6 +33,8 @@ export interface CheckedWrite {
   readonly dropped: Readonly<Record<string, number>>;
   readonly faults?: RecordFaults;
   readonly exemplars: readonly Exemplar[];
+  /** Native histograms that are stored as classic series; unset: none. Part of `accepted`. */
+  readonly histograms?: number;
   /** Hash of each series that has samples to store; empty unless series are counted. */
   readonly seriesHashes: Int32Array<ArrayBuffer>;
   /** Size of the decompressed request and of the bodies built from it. */
@@ -59,12 +62,19 @@ export function checkFast({ body, version, limits, hashKey }: WriteTask): Checke
 export function checkSlowPath(task: WriteTask): CheckedWrite {
   const { body, version } = task;
   const bytes = decompressSnappy(body);
-  const check = new WriteCheck(new WriteRequest(bytes, version), task, undefined);
-  const checked = check.run();
+  const histograms = new NativeHistograms(task.limits);
+  const check = new WriteCheck(new WriteRequest(bytes, version), task, { histograms });
+  const ofRequest = check.run();
+  const classic = histograms.finish();
+  // The classic series of native histograms are checked like any others: their labels may be reserved, or too many.
+  const ofClassic = classic.length > 0 ? new WriteCheck(new WriteRequest(classic, 1), task, {}).run() : undefined;
+  const checked = ofClassic ? merge(ofRequest, ofClassic, histograms.converted) : ofRequest;
   if (checked.accepted === 0) return { ...checked, bodies: [], storedBytes: bytes.length };
   if (version === 1 && check.isClean) return { ...checked, bodies: [ownBytes(body)], storedBytes: bytes.length };
   const output = new SeriesOutput();
-  new WriteCheck(new WriteRequest(bytes, version), { ...task, hashKey: undefined }, output).run();
+  const rewritten = { ...task, hashKey: undefined };
+  new WriteCheck(new WriteRequest(bytes, version), rewritten, { output }).run();
+  if (classic.length > 0) new WriteCheck(new WriteRequest(classic, 1), rewritten, { output }).run();
   const bodies = output.finish();
   return {
     ...checked,
@@ -76,11 +86,30 @@ export function checkSlowPath(task: WriteTask): CheckedWrite {
   };
 }
 
+type Checked = Pick<CheckedWrite, "accepted" | "dropped" | "faults" | "exemplars" | "seriesHashes" | "histograms">;
+
+/** A native histogram counts as one sample, however many series it becomes. */
+function merge(ofRequest: Checked, ofClassic: Checked, histograms: number): Checked {
+  const dropped = { ...ofRequest.dropped };
+  for (const [reason, count] of Object.entries(ofClassic.dropped)) dropped[reason] = (dropped[reason] ?? 0) + count;
+  const seriesHashes = new Int32Array([...ofRequest.seriesHashes, ...ofClassic.seriesHashes]);
+  const stored = ofClassic.accepted > 0 ? histograms : 0;
+  return { ...ofRequest, dropped, seriesHashes, accepted: ofRequest.accepted + stored, histograms: stored };
+}
+
+interface WriteParts {
+  /** Gets the series that are stored. */
+  readonly output?: SeriesOutput;
+  /** Gets the native histograms. */
+  readonly histograms?: NativeHistograms;
+}
+
 class WriteCheck {
   readonly #request: WriteRequest;
   readonly #view: DataView;
   readonly #task: WriteTask;
   readonly #output: SeriesOutput | undefined;
+  readonly #histograms: NativeHistograms | undefined;
   #scratch: SeriesOutput | undefined;
   readonly #exemplars = new ExemplarList();
   readonly #dropped: Record<string, number> = {};
@@ -96,7 +125,8 @@ class WriteCheck {
   readonly #faults = noFaults();
   #index = 0;
 
-  constructor(request: WriteRequest, task: WriteTask, output: SeriesOutput | undefined) {
+  constructor(request: WriteRequest, task: WriteTask, { output, histograms }: WriteParts) {
+    this.#histograms = histograms;
     this.#request = request;
     this.#view = new DataView(request.bytes.buffer, request.bytes.byteOffset, request.bytes.byteLength);
     this.#task = task;
@@ -108,7 +138,7 @@ class WriteCheck {
     return this.#isClean && !this.#request.hasOther;
   }
 
-  run(): Pick<CheckedWrite, "accepted" | "dropped" | "faults" | "exemplars" | "seriesHashes"> {
+  run(): Checked {
     this.#request.eachSeries(() => {
       this.#checkSeries();
       this.#index += 1;
@@ -126,10 +156,13 @@ class WriteCheck {
       this.#isClean = false;
       return leaveOut(this.#faults, Math.max(1, request.sampleCount), () => `timeseries[${this.#index}]: ${fault}`);
     }
-    if (request.histograms > 0) this.#drop("native_histogram", request.histograms);
     const isTooMany = request.hasMoreLabels || labels > this.#task.limits.maxLabels;
     const reason = isTooMany ? "too_many_labels" : this.#tooLong;
-    if (reason !== undefined) return this.#drop(reason, request.sampleCount + request.exemplars);
+    if (reason !== undefined) return this.#drop(reason, request.sampleCount + request.exemplars + request.histograms);
+    if (request.histograms > 0) {
+      this.#isClean = false;
+      this.#histograms?.add(request, (why) => this.#count(why, 1));
+    }
     const kept = this.#keepSamples();
     if (kept > 0) this.#addSamples(kept);
     if (request.exemplars > 0 && !this.#output) this.#exemplars.add(request, this.#prefixes, (why, count) => this.#count(why, count));

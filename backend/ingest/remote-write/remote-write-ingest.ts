@@ -36,8 +36,8 @@ export function createRemoteWriteIngest({ threads, store, activeSeries, storeExe
     const checked = await threads.checkWrite(sender.orgId, { body, version, limits, hashKey });
     reservation?.add(-decompressedBytes);
     requireUsable(checked);
-    const { accepted, dropped, faults, storedBytes, bodies, seriesHashes } = checked;
-    const counts = { accepted, dropped, storedBytes, ...(faults && { faults }) };
+    const { accepted, dropped, faults, storedBytes, bodies, seriesHashes, histograms } = checked;
+    const counts = { accepted, dropped, storedBytes, ...(faults && { faults }), ...(histograms !== undefined && { histograms }) };
     const withExemplars = async (result: IngestResult): Promise<IngestResult> =>
       await addExemplars(storeExemplars, checked.exemplars, result, { sender, receivedAt, reservation });
     if (accepted === 0) return await withExemplars(counts);

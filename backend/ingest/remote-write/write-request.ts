@@ -62,6 +62,8 @@ export class WriteRequest {
   /** Start and end of each of the first MAX_EXEMPLARS_OF_REQUEST of these. */
   readonly #exemplarRanges: number[] = [];
   histograms = 0;
+  /** Start of the length and end of each. */
+  readonly #histogramRanges: number[] = [];
   /** Why the current series cannot be stored, as far as it was read. */
   fault: string | undefined;
   #malformedSeries = 0;
@@ -81,6 +83,16 @@ export class WriteRequest {
     let bytes = 0;
     for (let slot = 0; slot < this.#labelsEnd; slot += 2) bytes += (this.labels[slot + 1] as number) - (this.labels[slot] as number);
     return bytes;
+  }
+
+  /** Start and end of each native histogram of the current series. */
+  histogramRanges(): [start: number, end: number][] {
+    return Array.from({ length: this.histograms }, (_, at) => {
+      const end = this.#histogramRanges[2 * at + 1] as number;
+      let start = this.#histogramRanges[2 * at] as number;
+      while ((this.bytes[start] as number) >= 0x80) start += 1;
+      return [start + 1, end];
+    });
   }
 
   labelTexts(): [name: string, value: string][] {
@@ -184,11 +196,20 @@ export class WriteRequest {
       else if (tag === UNPACKED_REFERENCE && this.#version === 2) this.#addReference(this.#varint(end));
       else if (tag === tags.exemplars) this.#skipExemplar(this.#readEnd(end));
       else {
-        if (tag === tags.histograms) this.histograms += 1;
+        const before = this.#at;
         this.#skip(tag, end);
+        if (tag === tags.histograms) this.#addHistogram(before);
       }
     }
     this.#requireWholeLabels();
+  }
+
+  #addHistogram(before: number): void {
+    if (this.histograms >= MAX_SAMPLES_OF_SERIES)
+      throw new ApiError("batch_too_large", `a series has more than ${MAX_SAMPLES_OF_SERIES} samples: send fewer`);
+    this.#histogramRanges[2 * this.histograms] = before;
+    this.#histogramRanges[2 * this.histograms + 1] = this.#at;
+    this.histograms += 1;
   }
 
   #requireWholeLabels(): void {

@@ -18,7 +18,9 @@ const WRITTEN = "x-prometheus-remote-write";
 /** Prometheus sends these in normal operation: rejecting them would fill the log of the sender. */
 const isIgnored = (reason: string): boolean => reason === "not_a_number" || isExemplarReason(reason);
 const ADVICE: Readonly<Record<string, string>> = {
-  native_histogram: "native_histogram: set send_native_histograms to false, or scrape classic histograms",
+  float_histogram: "float_histogram: native histograms with fractions cannot be stored; send the histogram that they were computed from",
+  malformed_histogram: "malformed_histogram: its spans and buckets do not match, or its schema is not one of -53 and -4 to 8",
+  native_histogram_limit: "native_histogram_limit: send fewer native histograms in a request",
   before_retention: "before_retention: older than the retention",
   too_far_ahead: "too_far_ahead: set the sender's clock",
   too_many_labels: "too_many_labels: at most 37 with the name",
@@ -64,9 +66,9 @@ function encodingOf(request: FastifyRequest): "remote_write" | "remote_write_2" 
   return encoding;
 }
 
-function setWritten(reply: FastifyReply, { accepted, dropped, exemplars = 0 }: IngestResult): void {
-  void reply.header(`${WRITTEN}-samples-written`, String(accepted + (dropped["not_a_number"] ?? 0)));
-  void reply.header(`${WRITTEN}-histograms-written`, "0");
+function setWritten(reply: FastifyReply, { accepted, dropped, exemplars = 0, histograms = 0 }: IngestResult): void {
+  void reply.header(`${WRITTEN}-samples-written`, String(accepted - histograms + (dropped["not_a_number"] ?? 0)));
+  void reply.header(`${WRITTEN}-histograms-written`, String(histograms));
   void reply.header(`${WRITTEN}-exemplars-written`, String(exemplars));
 }
 

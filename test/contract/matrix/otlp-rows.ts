@@ -68,7 +68,8 @@ const partial: Case = answers(
   "delta temporality is rejected in part",
   async (url) => {
     const answer = await call("POST", url, { body: JSON.stringify(metricsBody(1)), headers: { ...JSON_TYPE, "x-api-key": ingestToken } });
-    const errorMessage = "not stored: 1 delta: set the sender's temporality to cumulative (resourceMetrics[0].scopeMetrics[0].metrics[0])";
+    const errorMessage =
+      "not stored: 1 delta: set the sender's temporality to cumulative, or add the processor deltatocumulative to its collector (resourceMetrics[0].scopeMetrics[0].metrics[0])";
     expect(answer.json).toEqual({ partialSuccess: { rejectedDataPoints: "1", errorMessage } });
     return answer;
   },

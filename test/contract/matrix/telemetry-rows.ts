@@ -48,6 +48,7 @@ export const BODIES: Readonly<Record<Signal, () => object>> = {
   metrics: () => metricsBody(),
 };
 
+const MCP_HEADERS = { accept: "application/json, text/event-stream" };
 const FORM = { "content-type": "application/x-www-form-urlencoded" };
 const formCase = (query: string, path?: string): Case =>
   answers(
@@ -173,6 +174,20 @@ export const TELEMETRY_ROWS: Row[] = [
     ],
     { kinds: ["cluster", "host", "direct"] },
   ),
+  row("GET", "/query/changes", "reader", () => [
+    found("what changed"),
+    invalidQuery("ranges that overlap", "/query/changes?compare_with=yesterday&start=2026-01-01T00:00:00Z&end=2026-01-03T00:00:00Z"),
+    invalidQuery("a range that is too short", "/query/changes?start=2026-01-01T00:00:00Z&end=2026-01-01T00:05:00Z"),
+    invalidQuery("an unknown range to compare with", "/query/changes?compare_with=tomorrow"),
+    invalidQuery("an unknown parameter", "/query/changes?servce=x"),
+  ]),
+  row("POST", "/mcp", "reader", () => [
+    answers(
+      "tools",
+      (url) => call("POST", url, { bearer: red.token, headers: MCP_HEADERS, body: { jsonrpc: "2.0", id: 1, method: "tools/list" } }),
+      200,
+    ),
+  ]),
   row("GET", "/query/traces", "reader", () => [
     ...queryCases("/query/traces"),
     invalidQuery("trace_id not hex", "/query/traces?trace_id=xyz"),
