@@ -4,6 +4,7 @@ import { join, matchesGlob } from "node:path";
 import { isLoopback, joinHostPort } from "../common/ip-networks.ts";
 import { cachedProgram } from "../common/settings-kinds.ts";
 import { type SecretsOf, settingsHelp, SettingsReader } from "../common/settings-table.ts";
+import { type EnrolmentToken, enrolmentToken } from "./identity/enrolment-token.ts";
 import { BOTH, CLUSTER, COLLECTOR_VERSION, HOST, type Identity, type Signal } from "./settings-table.ts";
 
 export type { ListenAddress } from "../common/settings-kinds.ts";
@@ -36,10 +37,12 @@ export function helpOfSettings(identity: Identity): string {
 }
 
 /**
- * The current install token: INSTALL_TOKEN_FILE is a mounted Secret that can change while the agent runs. Undefined if it cannot be read.
+ * What a cluster agent enrols with now: INSTALL_TOKEN_FILE is a mounted Secret that can change while the agent runs, and the kubelet
+ * replaces the token in IDENTITY_TOKEN_FILE. Undefined if there is none.
  */
-export function readInstallToken(env: NodeJS.ProcessEnv = process.env): string | undefined {
-  return new SettingsReader(env).read(BOTH.installToken);
+export function readEnrolmentToken(env: NodeJS.ProcessEnv = process.env): EnrolmentToken | undefined {
+  const reader = new SettingsReader(env);
+  return enrolmentToken(reader.read(BOTH.installToken), reader.read(CLUSTER.identityToken));
 }
 
 function readPlain(reader: SettingsReader, identity: Identity) {

@@ -12,7 +12,7 @@ import { type Check, type Finding, messageOf } from "./diagnose/check.ts";
 import { checkAgent, checkCollector, checkDisk, checkLogs, healthUrl } from "./diagnose/node.ts";
 import { createLog } from "../log.ts";
 import type { Program } from "./running-parts.ts";
-import { inValueNames, readSettings, type Secrets, type Settings, SettingsError } from "../settings.ts";
+import { inValueNames, readEnrolmentToken, readSettings, type Secrets, type Settings, SettingsError } from "../settings.ts";
 import { createUpstream } from "../upstream/pool.ts";
 
 /** True if no check failed and the bundle, if requested, was written. */
@@ -74,7 +74,7 @@ async function runChecks({ identity }: Program, { settings, secrets }: Configura
   const backend = createBackendApi({ upstream, clock });
   const identityChecks =
     identity === "cluster"
-      ? (await import("./diagnose/cluster.ts")).clusterChecks(settings, secrets, backend)
+      ? (await import("./diagnose/cluster.ts")).clusterChecks(settings, readEnrolmentToken(), backend)
       : (await import("./diagnose/host.ts")).hostChecks(settings, secrets, backend);
   const checks: Check[] = [
     () => checkName(settings, secrets),

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { ClusterCollector, COLLECTION_LEASE, LEASE_REQUEST_MS, STOP_GRACE_MS } from "../collector/cluster-collector.ts";
 import { Supervisor } from "../collector/supervision/supervisor.ts";
 import { type AgentIdentity, readMachineId } from "../identity/identity.ts";
-import { type ClusterSettings, readInstallToken, type Secrets, type Settings } from "../settings.ts";
+import { type ClusterSettings, readEnrolmentToken, type Secrets, type Settings } from "../settings.ts";
 import { usesPodRelay, clusterConfigFromSettings } from "../collector/config/config-from-settings.ts";
 import { ALLOCATOR_VARIABLE, EVENTS_FROM_VARIABLE, KUBECONFIG_VARIABLE } from "../collector/config/collector-config.ts";
 import { OPT_OUT_ANNOTATION } from "../collector/config/fragments/kubernetes-attributes.ts";
@@ -112,7 +112,7 @@ export async function startIdentity(
     const { startClusterIdentity } = await import("../identity/cluster-identity.ts");
     const kubernetes = started.use(await connectKubernetes(settings.cluster));
     const parts = { settings: settings.cluster, kubernetes, agentVersion, backend, log };
-    return started.use(await startClusterIdentity({ ...parts, installToken: () => readInstallToken() }));
+    return started.use(await startClusterIdentity({ ...parts, token: () => readEnrolmentToken() }));
   }
   const [{ CredentialsFile }, { startHostIdentity }] = await Promise.all([
     import("../credentials/file.ts"),

@@ -1,8 +1,7 @@
-// Reads and writes the Secret that stores the cluster's identity; no other code knows its layout. The chart creates the Secret empty; the agent
-// may neither create nor list Secrets. Invariants: each write names the version that it is based on, so no agent overwrites a newer write of
+// Reads and writes the Secret that stores the cluster's identity; no other code knows its layout. The chart creates the Secret empty; an
+// agent with an identity token may create it if it is missing, and none may list Secrets. Invariants: each write names the version that it is based on, so no agent overwrites a newer write of
 // another; to survive a crash, a call's Idempotency-Key is stored before the call, and removed by the write that stores the call's result and
 // the hash of a used install token.
-import { createHash } from "node:crypto";
 import { type Secret, KubernetesError } from "../kubernetes/transport.ts";
 import type { KubernetesApi, ObjectName } from "../kubernetes/api.ts";
 import { type RegisterClusterRequest, ROTATION_OVERLAP_MS } from "../../common/protocol/enrolment.ts";
@@ -52,11 +51,6 @@ export interface SecretSnapshot extends SecretContent {
   readonly object: Secret;
 }
 
-/** SHA-256 (hex) of an install token. The Secret never contains the token itself. */
-export function tokenHash(installToken: string): string {
-  return createHash("sha256").update(installToken, "utf8").digest("hex");
-}
-
 export class ClusterSecret {
   readonly name: string;
   readonly namespace: string;
@@ -80,6 +74,11 @@ export class ClusterSecret {
       if (error instanceof KubernetesError && error.status === 404) return undefined;
       throw error;
     }
+  }
+
+  /** Creates the Secret without a key. Throws KubernetesError 409 if it exists. */
+  async create(signal: AbortSignal): Promise<void> {
+    await this.#api.createSecret({ metadata: { namespace: this.namespace, name: this.name }, type: "Opaque" }, signal);
   }
 
   /** Replaces the content, keeping other data. Throws KubernetesError 409 if the Secret has changed since `base` was read. */

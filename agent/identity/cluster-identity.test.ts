@@ -15,6 +15,7 @@ import type { Secret } from "../kubernetes/transport.ts";
 import { KubernetesApi } from "../kubernetes/api.ts";
 import type { RegisterClusterRequest } from "../../common/protocol/enrolment.ts";
 import { BackendError } from "../upstream/backend-api.ts";
+import { enrolmentToken } from "./enrolment-token.ts";
 import { type ClusterIdentity, type ClusterIdentityOptions, startClusterIdentity } from "./cluster-identity.ts";
 
 const SECRET = "/api/v1/namespaces/telemetry/secrets/credentials";
@@ -38,12 +39,14 @@ let version: number;
 let agents: ClusterIdentity[];
 /** What the backend was asked to register, and what it answers. */
 let registrations: RegisterClusterRequest[];
+/** The token and the Idempotency-Key of each. */
+let presented: [string, string][];
 let backend: { rotate: () => BackendError | undefined; register: (body: RegisterClusterRequest) => BackendError | undefined };
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), "atherops-identity-"));
   writeFileSync(join(folder, "token"), "token");
-  [objects, watches, agents, registrations, version] = [new Map(), [], [], [], 1];
+  [objects, watches, agents, registrations, presented, version] = [new Map(), [], [], [], [], 1];
   backend = { rotate: () => undefined, register: () => undefined };
   put("/api/v1/namespaces/kube-system", { metadata: { uid: "uid" } });
   put(LEASE, { metadata: { name: "agent" } });
@@ -77,6 +80,11 @@ async function answer(method: string, url: string, body: Promise<string>, respon
   }
   if (url.endsWith("selfsubjectaccessreviews")) return json(201, { status: { allowed: true } });
   const found = objects.get(url);
+  if (method === "POST") {
+    const created = JSON.parse(await body) as Secret;
+    const path = `${url}/${created.metadata?.name}`;
+    return objects.has(path) ? json(409, { reason: "AlreadyExists" }) : json(201, put(path, created));
+  }
   if (!found) return json(404, { reason: "NotFound" });
   if (method === "GET") return json(200, found);
   const given = JSON.parse(await body) as Secret;
@@ -98,15 +106,16 @@ const BACKEND: ClusterIdentityOptions["backend"] = {
     const fresh = { api_key: `ak_${randomUUID()}`, key_created_at: new Date().toISOString(), previous_key_expires_at: ends };
     return error ? Promise.reject(error) : Promise.resolve({ body: fresh, keyAgeDays: 0 });
   },
-  registerCluster: (_token, _key, body) => {
+  registerCluster: (token, key, body) => {
     registrations.push(body);
+    presented.push([token, key]);
     const error = backend.register(body);
     const fresh = { cluster_id: "c", api_key: "ak_1", key_created_at: "2026-01-01T00:00:00Z" };
     return error ? Promise.reject(error) : Promise.resolve({ body: fresh, org: "org" });
   },
 };
 
-async function start(names: string[], installToken?: string): Promise<ClusterIdentity[]> {
+async function start(names: string[], installToken?: string, identityToken?: () => string): Promise<ClusterIdentity[]> {
   for (const name of names) {
     const identity = {
       clusterName: "north",
@@ -118,7 +127,7 @@ async function start(names: string[], installToken?: string): Promise<ClusterIde
     const settings = { ...identity, podUid: name };
     const log = pino({ level: "silent" });
     const parts = { agentVersion: "1.2.3", kubernetes: api, backend: BACKEND, log, timing: TIMING };
-    agents.push(await startClusterIdentity({ settings, installToken: () => installToken, ...parts }));
+    agents.push(await startClusterIdentity({ settings, token: () => enrolmentToken(installToken, identityToken?.()), ...parts }));
   }
   return agents;
 }
@@ -148,4 +157,27 @@ test("reports a cluster that another installation owns, and enrols it with the s
     new Set([JSON.stringify({ cluster_name: "north", cluster_uid: "uid", agent_version: "1.2.3", installation: "telemetry/credentials" })]),
   );
   expect(secret()).toMatchObject({ credential: { org: "org" }, pendingEnrolments: {} });
+});
+
+test("enrols with the identity token of the moment, with one Idempotency-Key, once the backend trusts its issuer", async () => {
+  backend.register = () => refused("invalid_install_token", 401);
+  secretIs(EMPTY);
+  let issued = 0;
+  const [agent] = await start(["a"], undefined, () => `token-${(issued += 1)}`);
+  await expect.poll(() => agent?.status()).toMatchObject({ signs: false, problem: { code: "failing" } });
+  await vi.waitFor(() => expect(presented.length).toBeGreaterThan(2), { timeout: 50_000 });
+  backend.register = () => undefined;
+  await vi.waitFor(() => expect(agent?.status()).toMatchObject({ id: "c", signs: true, problem: undefined }), { timeout: 50_000 });
+  expect(new Set(presented.map(([token]) => token)).size).toBe(presented.length);
+  expect(new Set(presented.map(([, key]) => key)).size).toBe(1);
+});
+
+test("creates a missing Secret with an identity token: a new agent enrols, a running one writes its key back", async () => {
+  const [first] = await start(["a"], undefined, () => "token");
+  await vi.waitFor(() => expect(first?.status()).toMatchObject({ id: "c", signs: true, problem: undefined }), { timeout: 50_000 });
+  expect(registrations).toHaveLength(1);
+  objects.delete(SECRET);
+  for (const watch of watches) watch.write(`${JSON.stringify({ type: "DELETED", object: {} })}\n`);
+  await vi.waitFor(() => expect(objects.has(SECRET) && secret().credential).toMatchObject({ apiKey: "ak_1" }), { timeout: 50_000 });
+  expect(registrations).toHaveLength(1);
 });

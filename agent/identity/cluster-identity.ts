@@ -17,6 +17,7 @@ import { type AgentIdentity, type AgentIdentityStatus, describeError, ProblemRep
 import { LeaderSession, type OnStep } from "./leader-session.ts";
 import { Lease, LEASE_TIMING, LeaseLostError, type LeaseTerm, type LeaseTiming } from "./lease.ts";
 import { identityPermissions, PermissionCheck } from "./permissions.ts";
+import type { EnrolmentToken } from "./enrolment-token.ts";
 import { advice, decidePlan, type Plan } from "./plan.ts";
 
 export interface IdentityTiming {
@@ -37,12 +38,12 @@ const IDENTITY_TIMING: IdentityTiming = {
   tokenEveryMs: 30_000,
 };
 
-export interface ClusterIdentityOptions extends Omit<ExecutionContext, "installToken"> {
+export interface ClusterIdentityOptions extends Omit<ExecutionContext, "token"> {
   /**
    * Called repeatedly while the identity has a problem that a new token solves: an operator can change the mounted file without a restart
    * of the pod.
    */
-  readonly installToken: () => string | undefined;
+  readonly token: () => EnrolmentToken | undefined;
   readonly settings: Pick<ClusterSettings, "clusterName" | "podNamespace" | "podUid" | "secretName" | "leaseName" | "keyRotationDays">;
   readonly log: Logger;
   readonly timing?: IdentityTiming;
@@ -80,7 +81,7 @@ export class ClusterIdentity implements AgentIdentity {
   #loop: Loop | undefined;
   #permissions: PermissionCheck | undefined;
   #running: Promise<unknown> = Promise.resolve();
-  #installToken: string | undefined;
+  #token: EnrolmentToken | undefined;
   #probedAt = -Infinity;
   #refreshedAt = -Infinity;
   #holdsLease = false;
@@ -209,10 +210,11 @@ export class ClusterIdentity implements AgentIdentity {
     try {
       await this.#verify();
       if (!this.#known.hasSeenSecret) await this.#follower.poll(this.#stop.signal);
-      this.#installToken = this.#options.installToken();
+      this.#token = this.#options.token();
       const plan = this.#plan();
       this.#report(plan);
       if (plan.kind === "none") return plan.againInMs ?? (plan.problem && this.#timing.tokenEveryMs);
+      if (plan.kind === "create") return await this.#createSecret();
       return await this.#tryToLead();
     } catch (error) {
       if (!isOvertaken(error)) throw error;
@@ -221,8 +223,17 @@ export class ClusterIdentity implements AgentIdentity {
     }
   }
 
+  /** The next plan writes the key into it: the one in memory, or that of a new enrolment. */
+  async #createSecret(): Promise<number> {
+    await this.#secret.create(this.#stop.signal);
+    const { namespace, name } = this.#secret.objectName;
+    this.#log.info({ event: "identity.secret_created", namespace, name }, "created the cluster's Secret, which was missing");
+    await this.#follower.poll(this.#stop.signal);
+    return 0;
+  }
+
   #plan(): Plan {
-    return decidePlan(this.#known.situation(this.#installToken, this.#options.settings.keyRotationDays));
+    return decidePlan(this.#known.situation(this.#token, this.#options.settings.keyRotationDays));
   }
 
   /** Tries once to acquire the Lease and execute the plan. Returns how long to wait, which is longer if another agent holds the Lease. */
@@ -247,11 +258,11 @@ export class ClusterIdentity implements AgentIdentity {
     const snapshot = await this.#secret.read(term.signal);
     this.#follower.apply(snapshot);
     const plan = this.#plan();
-    if (!snapshot || plan.kind === "none") return;
+    if (!snapshot || plan.kind === "none" || plan.kind === "create") return;
     const onWrite = (written: SecretSnapshot): void => this.#follower.apply(written);
     this.#log.info({ event: "identity.acting", plan: plan.kind, ...("why" in plan && { why: plan.why }) }, "acting for the cluster");
     const session = new LeaderSession(term, this.#secret, snapshot, { onWrite, onStep });
-    this.#known.noteRefusal(await execute(plan, session, { ...this.#options, installToken: this.#installToken }));
+    this.#known.noteRefusal(await execute(plan, session, { ...this.#options, token: this.#token }));
     this.#failedSessions = 0;
   }
 

@@ -1,10 +1,11 @@
 // Keeps an agent's knowledge of its cluster's identity: the last known Secret, the credential to sign with, and the backend's responses about
 // keys and tokens. Invariants: it does no I/O; the credential is kept if the Secret is deleted; knowledge about a key is stored by the key's
 // hash, so that it never applies to the next key.
-import { rotationWaitMs, tokenHash } from "../credentials/cluster-secret.ts";
+import { rotationWaitMs } from "../credentials/cluster-secret.ts";
 import type { SecretView } from "../credentials/secret-follower.ts";
 import type { Credential } from "../credentials/credential-store.ts";
 import { keyHash } from "../../common/protocol/signature.ts";
+import type { EnrolmentToken } from "./enrolment-token.ts";
 import type { Refusal } from "./execute.ts";
 import type { Situation } from "./plan.ts";
 
@@ -77,13 +78,13 @@ export class ClusterKnowledge {
   }
 
   /** Input for a plan. */
-  situation(installToken: string | undefined, keyRotationDays: number): Situation {
+  situation(ownToken: EnrolmentToken | undefined, keyRotationDays: number): Situation {
     const secret = this.#seen?.secret;
     return {
       secret,
       remembered: this.#credential,
-      ownTokenHash: installToken === undefined ? undefined : tokenHash(installToken),
-      rememberedTokenHash: this.#credentialToken,
+      ownToken,
+      rememberedTokenId: this.#credentialToken,
       refusedTokens: this.#refusedTokens,
       refusedKey: this.#refusedKey,
       keyAge: this.#keyAge,

@@ -10,6 +10,7 @@ import { keyHash } from "../../common/protocol/signature.ts";
 import { type BackendApi, BackendError, type Registered } from "../upstream/backend-api.ts";
 import type { Plan } from "./plan.ts";
 import { installationOf } from "./identity.ts";
+import type { EnrolmentToken } from "./enrolment-token.ts";
 import type { LeaderSession } from "./leader-session.ts";
 import { isRotating, type PendingEnrolment, type PendingRotation } from "../credentials/cluster-secret.ts";
 
@@ -21,14 +22,18 @@ export type Refusal = { readonly refusedToken: string } | { readonly refusedKey:
 /** Inputs of the execution in addition to the plan. */
 export interface ExecutionContext {
   readonly settings: Pick<ClusterSettings, "clusterName" | "podNamespace" | "secretName">;
-  readonly installToken: string | undefined;
+  readonly token: EnrolmentToken | undefined;
   readonly agentVersion: string;
   readonly kubernetes: KubernetesApi;
   readonly backend: ClusterBackend;
 }
 
-export async function execute(plan: Exclude<Plan, { kind: "none" }>, session: LeaderSession, context: ExecutionContext): Promise<Refusal> {
-  if (plan.kind === "enrol") return enrol(plan.tokenHash, session, context);
+export async function execute(
+  plan: Exclude<Plan, { kind: "none" | "create" }>,
+  session: LeaderSession,
+  context: ExecutionContext,
+): Promise<Refusal> {
+  if (plan.kind === "enrol") return enrol(plan.token, session, context);
   if (plan.kind === "rotate") return rotate(plan.credential, session, context);
   return restore(plan.credential, plan.usedTokenHash, session, context);
 }
@@ -43,16 +48,17 @@ export async function probe(credential: Credential, backend: ClusterBackend, sig
   }
 }
 
-async function enrol(tokenHash: string, session: LeaderSession, context: ExecutionContext): Promise<Refusal> {
+async function enrol(tokenId: string, session: LeaderSession, context: ExecutionContext): Promise<Refusal> {
   const { settings, agentVersion, kubernetes, backend } = context;
-  const installToken = context.installToken ?? "";
+  const { text = "", isIdentity = false } = context.token ?? {};
   try {
     const { clusterName } = settings;
     const installation = installationOf(settings);
-    await enrolCluster(session, { installToken, tokenHash, clusterName, agentVersion, installation, kubernetes, backend });
+    await enrolCluster(session, { token: text, tokenId, clusterName, agentVersion, installation, kubernetes, backend });
     return undefined;
   } catch (error) {
-    if (error instanceof BackendError && error.code === "invalid_install_token") return { refusedToken: tokenHash };
+    // The same identity token is tried again, because the reason may be that the issuer is not trusted yet.
+    if (!isIdentity && error instanceof BackendError && error.code === "invalid_install_token") return { refusedToken: tokenId };
     throw error;
   }
 }
@@ -115,8 +121,8 @@ async function announceRotation(session: LeaderSession, credential: Credential):
 // wasted.
 
 interface EnrolmentCall {
-  readonly installToken: string;
-  readonly tokenHash: string;
+  readonly token: string;
+  readonly tokenId: string;
   readonly clusterName: string;
   readonly agentVersion: string;
   /** `<namespace>/<Secret>`. */
@@ -128,12 +134,12 @@ interface EnrolmentCall {
 /** Rejects with BackendError if the backend refuses, KubernetesError if the API server does. */
 async function enrolCluster(session: LeaderSession, call: EnrolmentCall): Promise<void> {
   const { idempotencyKey, body } = await announceEnrolment(session, call);
-  const answer = await call.backend.registerCluster(call.installToken, idempotencyKey, body, session.signal);
+  const answer = await call.backend.registerCluster(call.token, idempotencyKey, body, session.signal);
   await session.step("registered");
   const credential = readCredential(answer);
-  const { [call.tokenHash]: _, ...pendingEnrolments } = session.content.pendingEnrolments;
+  const { [call.tokenId]: _, ...pendingEnrolments } = session.content.pendingEnrolments;
   const resetFields = { pendingEnrolments, pendingRotation: undefined, noRotationBefore: undefined, rotateRequested: false };
-  await session.write({ credential, usedTokenHash: call.tokenHash, ...resetFields }, "enrolment-stored");
+  await session.write({ credential, usedTokenHash: call.tokenId, ...resetFields }, "enrolment-stored");
 }
 
 function readCredential({ body, org }: Registered<RegisterClusterResponse>): Credential {
@@ -141,7 +147,7 @@ function readCredential({ body, org }: Registered<RegisterClusterResponse>): Cre
 }
 
 async function announceEnrolment(session: LeaderSession, call: EnrolmentCall): Promise<PendingEnrolment> {
-  const earlier = session.content.pendingEnrolments[call.tokenHash];
+  const earlier = session.content.pendingEnrolments[call.tokenId];
   if (earlier) return earlier;
   const body = {
     cluster_name: call.clusterName,
@@ -150,7 +156,7 @@ async function announceEnrolment(session: LeaderSession, call: EnrolmentCall): P
     installation: call.installation,
   };
   const announced = { idempotencyKey: randomUUID(), body };
-  const pendingEnrolments = { ...session.content.pendingEnrolments, [call.tokenHash]: announced };
+  const pendingEnrolments = { ...session.content.pendingEnrolments, [call.tokenId]: announced };
   await session.write({ pendingEnrolments }, "enrolment-announced");
   return announced;
 }

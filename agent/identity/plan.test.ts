@@ -9,12 +9,15 @@ const EMPTY: SecretContent = { pendingEnrolments: {}, rotateRequested: false };
 const ENROLLED: SecretContent = { ...EMPTY, credential: KEY, usedTokenHash: "token-1" };
 const ROTATING: SecretContent = { ...ENROLLED, pendingRotation: { idempotencyKey: "i", keyHash: HASH } };
 
+const INSTALL = (id: string) => ({ id, isIdentity: false });
+const IDENTITY = { id: "identity", isIdentity: true };
+
 function situation(change: Partial<Situation>): Situation {
   return {
     secret: ENROLLED,
     remembered: KEY,
-    ownTokenHash: "token-1",
-    rememberedTokenHash: "token-1",
+    ownToken: INSTALL("token-1"),
+    rememberedTokenId: "token-1",
     refusedTokens: new Set(),
     refusedKey: undefined,
     keyAge: undefined,
@@ -25,18 +28,18 @@ function situation(change: Partial<Situation>): Situation {
 }
 
 const BY_AGE = { secret: { ...ENROLLED, rotateRequested: true }, keyAge: { keyHash: HASH, days: 30 } };
-const FRESH = { secret: EMPTY, remembered: undefined, rememberedTokenHash: undefined };
+const FRESH = { secret: EMPTY, remembered: undefined, rememberedTokenId: undefined };
 
 it.for<[string, Partial<Situation>, string]>([
   ["an enrolled cluster with a young key: nothing", { keyAge: { keyHash: HASH, days: 29 } }, "none"],
   ["an empty Secret and an install token: enrol", FRESH, "enrol"],
   ["an enrolment that was announced and not finished: enrol", { ...FRESH, secret: announced() }, "enrol"],
-  ["an empty Secret and no install token: say so", { ...FRESH, ownTokenHash: undefined }, "no_install_token"],
+  ["an empty Secret and no install token: say so", { ...FRESH, ownToken: undefined }, "no_install_token"],
   ["an empty Secret and a refused token: say so", { ...FRESH, refusedTokens: new Set(["token-1"]) }, "install_token_refused"],
   ["no Secret: say so", { secret: undefined }, "secret_missing"],
   ["an empty Secret and a key that is remembered: restore", { secret: EMPTY }, "restore"],
-  ["the same without any install token: restore", { secret: EMPTY, ownTokenHash: undefined }, "restore"],
-  ["an empty Secret and a token other than the remembered key's: enrol", { secret: EMPTY, ownTokenHash: "token-2" }, "enrol"],
+  ["the same without any install token: restore", { secret: EMPTY, ownToken: undefined }, "restore"],
+  ["an empty Secret and a token other than the remembered key's: enrol", { secret: EMPTY, ownToken: INSTALL("token-2") }, "enrol"],
   ["an empty Secret and a remembered key that is refused: enrol", { secret: EMPTY, refusedKey: HASH }, "enrol"],
   ["a key that has reached the age: rotate", { keyAge: { keyHash: HASH, days: 30 } }, "rotate"],
   ["an age that is of another key: nothing", { keyAge: { keyHash: "other", days: 99 } }, "none"],
@@ -50,12 +53,20 @@ it.for<[string, Partial<Situation>, string]>([
   ["the same with a key that is refused meanwhile: rotate, for the lost answer", { secret: ROTATING, refusedKey: HASH }, "rotate"],
   ["an announcement that is about an older key: nothing", { secret: { ...ROTATING, credential: { ...KEY, apiKey: "ak_2" } } }, "none"],
   ["a refused key and the token it came from: say so", { refusedKey: HASH }, "key_refused"],
-  ["a refused key and no token: say so", { refusedKey: HASH, ownTokenHash: undefined }, "key_refused"],
-  ["a refused key and an unused token: enrol", { refusedKey: HASH, ownTokenHash: "token-2" }, "enrol"],
+  ["a refused key and no token: say so", { refusedKey: HASH, ownToken: undefined }, "key_refused"],
+  ["a refused key and an unused token: enrol", { refusedKey: HASH, ownToken: INSTALL("token-2") }, "enrol"],
   [
     "a refused key and an unused token that is refused too: say so",
-    { refusedKey: HASH, ownTokenHash: "token-2", refusedTokens: new Set(["token-2"]) },
+    { refusedKey: HASH, ownToken: INSTALL("token-2"), refusedTokens: new Set(["token-2"]) },
     "install_token_refused",
+  ],
+  ["an empty Secret and an identity token: enrol", { ...FRESH, ownToken: IDENTITY }, "enrol"],
+  ["no Secret and an identity token: create it", { secret: undefined, ownToken: IDENTITY }, "create"],
+  ["an empty Secret, an identity token and a key that is remembered: restore", { secret: EMPTY, ownToken: IDENTITY }, "restore"],
+  [
+    "a refused key and the identity token that it came from: enrol again",
+    { refusedKey: HASH, ownToken: IDENTITY, secret: { ...ENROLLED, usedTokenHash: "identity" } },
+    "enrol",
   ],
   ["a refused key that is no longer the one in force: nothing", { refusedKey: "other" }, "none"],
 ])("%s", ([, change, expected]) => {

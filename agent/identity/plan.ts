@@ -2,6 +2,7 @@
 // test covers every state that a crash can leave. Invariant: the plan depends only on the current state, so the next holder of the Lease
 // continues where the last one died. Source: docs/decisions.md, "Enrolment".
 import { isRotating, type SecretContent } from "../credentials/cluster-secret.ts";
+import type { EnrolmentToken } from "./enrolment-token.ts";
 import type { Credential } from "../credentials/credential-store.ts";
 import { keyHash } from "../../common/protocol/signature.ts";
 
@@ -10,11 +11,11 @@ export interface Situation {
   readonly secret: SecretContent | undefined;
   /** The credential that this agent signs with; kept if the Secret is deleted. */
   readonly remembered: Credential | undefined;
-  /** Hash of this agent's own install token. */
-  readonly ownTokenHash: string | undefined;
-  /** Hash of the install token that was exchanged for the remembered credential. */
-  readonly rememberedTokenHash: string | undefined;
-  /** Hashes of install tokens that the backend has refused. */
+  /** This agent's own token. */
+  readonly ownToken: Pick<EnrolmentToken, "id" | "isIdentity"> | undefined;
+  /** Id of the token that was exchanged for the remembered credential. */
+  readonly rememberedTokenId: string | undefined;
+  /** Ids of install tokens that the backend has refused. */
   readonly refusedTokens: ReadonlySet<string>;
   /** Hash of the key that the backend has refused as unknown or revoked. */
   readonly refusedKey: string | undefined;
@@ -44,27 +45,29 @@ export function advice(code: ProblemCode, secret: string): string {
 }
 
 export type Plan =
-  | { readonly kind: "enrol"; readonly tokenHash: string; readonly why: string }
+  /** Creates the Secret, which is missing. */
+  | { readonly kind: "create" }
+  | { readonly kind: "enrol"; /** Its id. */ readonly token: string; readonly why: string }
   | { readonly kind: "restore"; readonly credential: Credential; readonly usedTokenHash: string | undefined }
   | { readonly kind: "rotate"; readonly credential: Credential; readonly why: string }
   /** `againInMs`: when the next plan is due. */
   | { readonly kind: "none"; readonly problem?: ProblemCode; readonly againInMs?: number };
 
 export function decidePlan(situation: Situation): Plan {
-  if (!situation.secret) return { kind: "none", problem: "secret_missing" };
+  if (!situation.secret) return situation.ownToken?.isIdentity ? { kind: "create" } : { kind: "none", problem: "secret_missing" };
   if (!situation.secret.credential) return planWithoutCredential(situation);
   return planWithCredential(situation, situation.secret, situation.secret.credential);
 }
 
 function planWithoutCredential(situation: Situation): Plan {
-  const { remembered, ownTokenHash, rememberedTokenHash } = situation;
-  const hasNewToken = ownTokenHash !== undefined && rememberedTokenHash !== undefined && ownTokenHash !== rememberedTokenHash;
+  const { remembered, ownToken, rememberedTokenId } = situation;
+  const hasNewToken = ownToken && !ownToken.isIdentity && rememberedTokenId !== undefined && ownToken.id !== rememberedTokenId;
   if (remembered && keyHash(remembered.apiKey) !== situation.refusedKey && !hasNewToken) {
-    return { kind: "restore", credential: remembered, usedTokenHash: rememberedTokenHash };
+    return { kind: "restore", credential: remembered, usedTokenHash: rememberedTokenId };
   }
-  if (ownTokenHash === undefined) return { kind: "none", problem: "no_install_token" };
-  if (situation.refusedTokens.has(ownTokenHash)) return { kind: "none", problem: "install_token_refused" };
-  return { kind: "enrol", tokenHash: ownTokenHash, why: "the cluster has no key yet" };
+  if (!ownToken) return { kind: "none", problem: "no_install_token" };
+  if (situation.refusedTokens.has(ownToken.id)) return { kind: "none", problem: "install_token_refused" };
+  return { kind: "enrol", token: ownToken.id, why: "the cluster has no key yet" };
 }
 
 function planWithCredential(situation: Situation, secret: SecretContent, credential: Credential): Plan {
@@ -81,8 +84,10 @@ function planWithCredential(situation: Situation, secret: SecretContent, credent
 }
 
 function planAfterRefusal(situation: Situation, secret: SecretContent): Plan {
-  const { ownTokenHash } = situation;
-  if (ownTokenHash === undefined || ownTokenHash === secret.usedTokenHash) return { kind: "none", problem: "key_refused" };
-  if (situation.refusedTokens.has(ownTokenHash)) return { kind: "none", problem: "install_token_refused" };
-  return { kind: "enrol", tokenHash: ownTokenHash, why: "the backend refuses the key, and there is an unused install token" };
+  const { ownToken } = situation;
+  const isUsed = ownToken?.id === secret.usedTokenHash && !ownToken?.isIdentity;
+  if (!ownToken || isUsed) return { kind: "none", problem: "key_refused" };
+  if (situation.refusedTokens.has(ownToken.id)) return { kind: "none", problem: "install_token_refused" };
+  const reason = ownToken.isIdentity ? "the cluster's issuer proves its identity" : "there is an unused install token";
+  return { kind: "enrol", token: ownToken.id, why: `the backend refuses the key, and ${reason}` };
 }

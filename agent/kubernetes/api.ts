@@ -126,6 +126,12 @@ export class KubernetesApi implements AsyncDisposable {
     return this.#call(request, (answer) => processor.replaceNamespacedSecretWithHttpInfo(answer), signal);
   }
 
+  createSecret(secret: Secret, signal: AbortSignal): Promise<Secret> {
+    const [core, processor] = this.#core;
+    const request = core.createNamespacedSecret(secret.metadata?.namespace ?? "", secret);
+    return this.#call(request, (answer) => processor.createNamespacedSecretWithHttpInfo(answer), signal);
+  }
+
   /** RFC 7386 merge patch: no precondition, the last writer wins. */
   async patchSecret({ namespace, name }: ObjectName, patch: object, signal: AbortSignal): Promise<Secret> {
     const [core, processor] = this.#core;

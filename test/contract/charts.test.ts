@@ -94,6 +94,7 @@ test.each([
   ["cluster-agent", "--set stateHostPath=/x/..", "belongs to the node", ""],
   ["cluster-agent", "--set collector.queueMib=1", "/collector/queueMib", "16"],
   ["cluster-agent", "--set installToken.value=it_x", "installToken: existingSecret and value are both set", ""],
+  ["cluster-agent", "--set identity.workload=true", "identity.workload: set identity.audience", ""],
   ["cluster-agent", "--set backendCa.secret=ca", "backendCa: configMap and secret are both set", ""],
   ["cluster-agent", "--set proxy.httpsProxy=http://p", "proxy: existingSecret and httpsProxy are both set", ""],
   ["cluster-agent", "--set kubelet.ca.secret=ca", "kubelet.ca: configMap and secret are both set", ""],

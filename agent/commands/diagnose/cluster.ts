@@ -13,9 +13,10 @@ import {
   missingPermissions,
   telemetryPermissions,
 } from "../../identity/permissions.ts";
+import type { EnrolmentToken } from "../../identity/enrolment-token.ts";
 import { KubernetesError } from "../../kubernetes/transport.ts";
 import { CLUSTER_HEARTBEAT_PATH } from "../../../common/protocol/enrolment.ts";
-import type { ClusterSettings, Secrets, Settings, Signal } from "../../settings.ts";
+import type { ClusterSettings, Settings, Signal } from "../../settings.ts";
 import { Pool } from "../../http-pool.ts";
 import { checkKey } from "./backend.ts";
 import { certificateProblem, type Check, codeOf, type Finding, messageOf } from "./check.ts";
@@ -25,12 +26,16 @@ const OLD_AGENT = "atherops-agent";
 const NEW_TOKEN =
   "create an install token (`atherops tokens create`) and set it in the chart (installToken); the running agents then enrol again";
 
-export function clusterChecks({ cluster, signals }: Settings, secrets: Secrets, backend: Pick<BackendApi, "heartbeat">): Check[] {
+export function clusterChecks(
+  { cluster, signals }: Settings,
+  token: EnrolmentToken | undefined,
+  backend: Pick<BackendApi, "heartbeat">,
+): Check[] {
   if (!cluster) return [];
   const api = kubernetesInPod(cluster);
   return [
     () => checkPermissions(api, cluster, signals),
-    () => checkSecret(api, cluster, secrets, backend),
+    () => checkSecret(api, cluster, token, backend),
     ...(signals.includes("metrics") ? [() => checkKubelet(cluster)] : []),
     async () => {
       const findings = await checkOldAgent(api);
@@ -65,7 +70,7 @@ function apiServerAdvice(error: unknown): string {
 async function checkSecret(
   api: KubernetesApi,
   { podNamespace: namespace, secretName }: ClusterSettings,
-  { installToken }: Pick<Secrets, "installToken">,
+  token: EnrolmentToken | undefined,
   backend: Pick<BackendApi, "heartbeat">,
 ): Promise<Finding[]> {
   const name = "credentials";
@@ -81,13 +86,13 @@ async function checkSecret(
       return [enrolled, ...(await checkKey(secret.credential, CLUSTER_HEARTBEAT_PATH, backend, NEW_TOKEN))];
     }
     return [
-      installToken === undefined
+      token === undefined
         ? { name, status: "fail", detail: `${where} has no key, and there is no INSTALL_TOKEN`, advice: NEW_TOKEN }
         : {
             name,
             status: "warn",
             detail: `${where} has no key yet`,
-            advice: "the agents enrol with INSTALL_TOKEN; see the running agent",
+            advice: `the agents enrol with ${token.isIdentity ? "IDENTITY_TOKEN" : "INSTALL_TOKEN"}; see the running agent`,
           },
     ];
   } catch (error) {

@@ -6,6 +6,7 @@
 {{- $grace := (.Values.extraEnv).COLLECTOR_STOP_GRACE | default "35s" | toString -}}
 {{- if gt (div (include "agent.milliseconds" $grace | int64) 1000 | add 20 | int64) (int64 .Values.terminationGracePeriodSeconds) }}{{ fail (printf "terminationGracePeriodSeconds: must be at least 20 seconds longer than COLLECTOR_STOP_GRACE (%s): the agent sends what the collector hands over, and ends after it" $grace) }}{{ end -}}
 {{- if and .Values.installToken.existingSecret .Values.installToken.value }}{{ fail "installToken: existingSecret and value are both set: set one" }}{{ end -}}
+{{- with .Values.identity }}{{ if and .workload (not .audience) }}{{ fail "identity.workload: set identity.audience to the audience of the trusted issuer (atherops issuers)" }}{{ end }}{{ end -}}
 {{- if and .Values.backendCa.configMap .Values.backendCa.secret }}{{ fail "backendCa: configMap and secret are both set: set one" }}{{ end -}}
 {{- with .Values.kubelet.ca }}{{ if and .configMap .secret }}{{ fail "kubelet.ca: configMap and secret are both set: set one" }}{{ end -}}
 {{- if and (or .configMap .secret) (eq $.Values.kubelet.tls "skip") }}{{ fail "kubelet.ca: kubelet.tls is skip, so no authority is asked: set one" }}{{ end }}{{ end -}}

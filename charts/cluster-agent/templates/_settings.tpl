@@ -29,6 +29,9 @@ VALUE_NAMES: {{ toJson $names | squote }}
 {{- if include "agent.kubeletCa" . }}
 KUBELET_TLS: /run/secrets/kubelet-ca/ca.crt
 {{- end }}
+{{- if (.Values.identity).workload }}
+IDENTITY_TOKEN_FILE: /run/secrets/identity/token
+{{- end }}
 {{- if include "agent.tokenSecret" . }}
 INSTALL_TOKEN_FILE: /run/secrets/install-token/token
 {{- end }}

@@ -7,6 +7,7 @@ import { ClusterCollector, COLLECTION_LEASE } from "../../../agent/collector/clu
 import type { Supervisor } from "../../../agent/collector/supervision/supervisor.ts";
 import { keptPodFields } from "../../../agent/commands/start-parts.ts";
 import { startClusterIdentity } from "../../../agent/identity/cluster-identity.ts";
+import { enrolmentToken } from "../../../agent/identity/enrolment-token.ts";
 import { collectionLease, Lease } from "../../../agent/identity/lease.ts";
 import { KubernetesApi } from "../../../agent/kubernetes/api.ts";
 import type { KubernetesAccess } from "../../../agent/kubernetes/transport.ts";
@@ -32,7 +33,14 @@ export async function startNode(access: KubernetesAccess, namespace: string, nod
   const api = (): KubernetesApi => stack.use(new KubernetesApi(access));
   const podUid = randomUUID();
   const settings = { clusterName: "bench", podNamespace: namespace, podUid, secretName: SECRET, leaseName: LEASE, keyRotationDays: 0 };
-  const parts = { settings, kubernetes: api(), backend: BACKEND, agentVersion: "0.0.0", installToken: () => "it_bench", log };
+  const parts = {
+    settings,
+    kubernetes: api(),
+    backend: BACKEND,
+    agentVersion: "0.0.0",
+    token: () => enrolmentToken("it_bench", undefined),
+    log,
+  };
   const identity = stack.use(await startClusterIdentity(parts));
   const keptFields = keptPodFields({ podLabels: [], podAnnotations: [] });
   const watches = Array.from({ length: direct ? COMPONENTS : 1 }, () => stack.use(new NodePods({ api: api(), nodeName, keptFields, log })));

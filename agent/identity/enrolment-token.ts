@@ -1,0 +1,20 @@
+// What an agent of a cluster enrols with: a one-time install token, or a token that the cluster's issuer signs for the pod. Invariant: all
+// identity tokens have one id, because the kubelet replaces them every hour, and a pending enrolment must survive that.
+import { createHash } from "node:crypto";
+
+export interface EnrolmentToken {
+  readonly text: string;
+  /** Identifies the token in the Secret, which never contains the token itself: SHA-256 (hex) of an install token. */
+  readonly id: string;
+  /** An identity token can enrol any number of times, and may be accepted later, after an administrator trusts the issuer. */
+  readonly isIdentity: boolean;
+}
+
+const IDENTITY_ID = "identity-token";
+
+/** An identity token takes precedence. */
+export function enrolmentToken(installToken: string | undefined, identityToken: string | undefined): EnrolmentToken | undefined {
+  if (identityToken !== undefined) return { text: identityToken, id: IDENTITY_ID, isIdentity: true };
+  if (installToken === undefined) return undefined;
+  return { text: installToken, id: createHash("sha256").update(installToken, "utf8").digest("hex"), isIdentity: false };
+}
