@@ -4,7 +4,7 @@ import { expect } from "vitest";
 import { bytesField, encodeProtobuf } from "../../../backend/ingest/otlp/protobuf/encode.fixture.ts";
 import { sign } from "../../../common/protocol/signature.ts";
 import { call } from "../../fixtures/processes.ts";
-import { answers, asUser, type Case, found, invalidQuery, type Row, row } from "./case.ts";
+import { answers, asUser, type Case, found, invalidBody, invalidQuery, type Row, row } from "./case.ts";
 import { backend, blue, red } from "./tenants.ts";
 
 const nowNs = (): string => `${Date.now()}000000`;
@@ -333,5 +333,6 @@ export const TELEMETRY_ROWS: Row[] = [
     asUser("limit not a number", "GET", () => red.token, 400, undefined, "limit: must be a number", `${METADATA}?limit=x`),
     asUser("no name of a metric", "GET", () => red.token, 400, undefined, "metric: not a metric name", `${METADATA}?metric=%00`),
   ]),
+  row("POST", "/mcp", "reader", () => [invalidBody("no JSON-RPC", {})]),
   row("GET", "/query/prometheus/api/v1/label/{name}/values", "reader", () => prometheus("label/job/values", "")),
 ];
