@@ -63,15 +63,9 @@ describe("malformed protobuf", () => {
   });
 });
 
-it("limits the depth, and the number of messages and of numbers in lists", () => {
+it("limits the depth", () => {
   let nested = bytesField(1, Buffer.from("x"));
   for (let depth = 0; depth < 60; depth += 1) nested = bytesField(5, bytesField(1, nested));
   const resource = bytesField(1, bytesField(1, Buffer.concat([bytesField(1, Buffer.from("a")), bytesField(2, nested)])));
   expect(JSON.stringify(decodeRequest("metrics", bytesField(1, resource)))).toContain("messages are nested more than 100 deep");
-  const tooLarge = expect.objectContaining({ kind: "too_large" });
-  const empty = Buffer.alloc(2 * 3_000_001);
-  for (let at = 0; at < empty.length; at += 2) empty[at] = 0x0a;
-  expect(() => decodeRequest("logs", empty)).toThrow(tooLarge);
-  const point = bytesField(1, bytesField(8, bytesField(2, Buffer.alloc(3_000_001))));
-  expect(() => decodeRequest("metrics", bytesField(1, bytesField(2, bytesField(2, bytesField(10, point)))))).toThrow(tooLarge);
 });

@@ -2,9 +2,10 @@
 // that send exposition text. KERNEL_DOCUMENTS=300000 compares as many random documents.
 import { expect, test } from "vitest";
 import { MetricsConverter } from "../../../../common/otlp-metrics/converter.ts";
+import { decodeRequest } from "../../../../common/protobuf/decode-request.ts";
 import { metricsDocument } from "../../../../test/fixtures/random-metrics.ts";
 import { Random } from "../random-documents.fixture.ts";
-import { encodeProtobuf } from "../protobuf/encode.fixture.ts";
+import { bytesField, encodeProtobuf } from "../protobuf/encode.fixture.ts";
 import { protobufToJson } from "../protobuf/to-json.ts";
 import { convertMetrics } from "./convert-metrics.ts";
 
@@ -52,4 +53,13 @@ test("text that is not UTF-8 is stored with replacement characters, as the colle
   const at = body.indexOf("\uE123");
   body.fill(0xff, at, at + 3);
   expect(convertHere(body).lines).toBe('m{a="x\uFFFD\uFFFD\uFFFDy"} 1 1763714400123\n');
+});
+
+test("rejects a body of more than three million messages, or numbers in lists", () => {
+  const tooLarge = expect.objectContaining({ kind: "too_large" });
+  const empty = Buffer.alloc(2 * 3_000_001);
+  for (let at = 0; at < empty.length; at += 2) empty[at] = 0x0a;
+  expect(() => decodeRequest("logs", empty)).toThrow(tooLarge);
+  const point = bytesField(1, bytesField(8, bytesField(2, Buffer.alloc(3_000_001))));
+  expect(() => decodeRequest("metrics", bytesField(1, bytesField(2, bytesField(2, bytesField(10, point)))))).toThrow(tooLarge);
 });
