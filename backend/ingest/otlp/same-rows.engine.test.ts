@@ -128,5 +128,11 @@ function decodedRows(body: Pick<DecodeTask, "encoding" | "body">, counts: { fast
 
 function sameRows(one: DecodedBody, other: DecodedBody): boolean {
   const isSame = one.sections.every(({ bytes }, index) => Buffer.compare(bytes, other.sections[index]?.bytes ?? Buffer.alloc(0)) === 0);
-  return isSame && one.sections.length === other.sections.length && JSON.stringify(one.dropped) === JSON.stringify(other.dropped);
+  return isSame && one.sections.length === other.sections.length && reasons(one) === reasons(other);
 }
+
+const reasons = ({ dropped }: DecodedBody): string =>
+  Object.entries(dropped)
+    .map(([reason, count]) => `${reason} ${count}`)
+    .toSorted((a, b) => a.localeCompare(b))
+    .join();
