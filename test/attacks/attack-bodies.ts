@@ -38,22 +38,42 @@ function nested(levels: number): Buffer {
 /** A list of booleans, each of which is four bytes and becomes twenty of JSON. */
 const booleans = (bytes: number): Buffer => logOf(bytesField(5, bytesField(5, filled(bytes, Buffer.from([0x0a, 0x02, 0x10, 0x01])))));
 
+const HOSTILE_BODIES: readonly (() => Buffer)[] = [
+  () => bytesField(1, bytesField(2, filled(31 * MIB, Buffer.from([0x12, 0])))),
+  () => booleans(31 * MIB),
+  () => booleans(4 * MIB),
+  () => nested(5000),
+  () => logOf(bytesField(5, bytesField(1, filled(4 * MIB, Buffer.from([1]))))),
+  () => Buffer.from([0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f, 0x0a]),
+  () => filled(MIB, Buffer.from([0xff])),
+];
+
+async function hostileBody(turn: number): Promise<Buffer> {
+  return await zipped(HOSTILE_BODIES[turn % HOSTILE_BODIES.length]?.() ?? Buffer.alloc(0), { level: 6 });
+}
+
+/** The same bodies with a signature. */
+export const signedOtlpBodies: Attack = {
+  group: "more",
+  what: "signed protobuf: 31 MiB of empty records or booleans in a few kB, 5,000 levels, lengths beyond the end, 4 MiB of escapes",
+  everyMs: 3000,
+  async wave(attacker, turn) {
+    const body = await hostileBody(turn);
+    const headers = { "content-type": PROTOBUF, "content-encoding": "gzip" };
+    await attacker.many(3, 3, async (index) => {
+      const path = ["/ingest/logs/otlp", "/ingest/traces", "/ingest"][index % 3] ?? "/ingest";
+      await attacker.call({ method: "POST", path, key: attacker.target.clusterKey, body, headers });
+    });
+  },
+};
+
 /** Protobuf that is small on the wire, and large, deep or invalid once decoded. */
 export const otlpBodies: Attack = {
   group: "first",
   what: "protobuf with an ingest token: 31 MiB of empty records or booleans in a few kB, 5,000 levels, lengths beyond the end, 4 MiB of escapes",
   everyMs: 3000,
   async wave(attacker, turn) {
-    const kinds: (() => Buffer)[] = [
-      () => bytesField(1, bytesField(2, filled(31 * MIB, Buffer.from([0x12, 0])))),
-      () => booleans(31 * MIB),
-      () => booleans(4 * MIB),
-      () => nested(5000),
-      () => logOf(bytesField(5, bytesField(1, filled(4 * MIB, Buffer.from([1]))))),
-      () => Buffer.from([0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f, 0x0a]),
-      () => filled(MIB, Buffer.from([0xff])),
-    ];
-    const body = await zipped(kinds[turn % kinds.length]?.() ?? Buffer.alloc(0), { level: 6 });
+    const body = await hostileBody(turn);
     await attacker.many(3, 3, async (index) => {
       await postOtlp(attacker, ["/v1/logs", "/v1/traces", "/v1/metrics"][index % 3] ?? "/v1/logs", { body, encoding: "gzip" });
     });

@@ -15,7 +15,7 @@ import { heartbeatFlood, mintedCredentials, ruleChurn } from "./more-accounts.ts
 import { bombs, deepAndWide, drippingBodies, largestBodies, logFlood, newSeries, wideDays } from "./more-bodies.ts";
 import { allConnections, loginFlood, pipelined, silentConnections } from "./more-connections.ts";
 import { costlyExpressions, costlyRules, largeLogQueries, longHistories, wideLabels } from "./more-queries.ts";
-import { otlpBodies, otlpMetrics, otlpSenders } from "./attack-bodies.ts";
+import { otlpBodies, otlpMetrics, otlpSenders, signedOtlpBodies } from "./attack-bodies.ts";
 import { costlyPromql, largeAnswers, slowLogQueries } from "./queries.ts";
 import { grpcCalls, lokiPush, remoteWrite } from "./attack-senders.ts";
 import { abandonedDrafts, hugeRules, longExpressions } from "./attack-rules.ts";
@@ -67,6 +67,10 @@ const SPECIFIC: Readonly<Record<string, Row>> = {
   "invented-nodes": byAgent(inventedNodes, ["POST /heartbeat", "GET /api/clusters"]),
   "largest-bodies": byKey(largestBodies, [LOGS, TRACES, METRICS]),
   "file-lines": byAgent(fileLines, [LOGS, `${LOGS} as application/x-protobuf`]),
+  "signed-otlp-bodies": byAgent(
+    signedOtlpBodies,
+    [LOGS, TRACES, METRICS].map((route) => `${route} as application/x-protobuf`),
+  ),
   "otlp-bodies": byToken(otlpBodies, OTLP),
   "otlp-metrics": byToken(otlpMetrics, ["POST /v1/metrics"]),
   "loki-push": byToken(lokiPush, ["POST /loki/api/v1/push", "POST /loki/api/v1/push as application/x-protobuf"]),
