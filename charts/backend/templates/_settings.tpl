@@ -28,6 +28,10 @@ DATA_DIR: /data
 OTLP_GRPC_LISTEN: {{ ternary ":4317" "null" (not (empty ($values.ingestTokens).otlpGrpc)) | quote | replace "\"null\"" "null" }}
 BACKUP_FOLDER: {{ ternary "/backup" "null" (and $embedded (not (empty ($values.backup).every))) }}
 SECRETS_FOLDER: /run/secrets/atherops
+{{- if $embedded }}
+# Without another replica, a drain would only delay the next one, which cannot open the volume before.
+DRAIN_DELAY: null
+{{- end }}
 {{- if not (($values.notification).smtp).existingSecret }}
 SMTP_FROM: null
 {{- end }}
