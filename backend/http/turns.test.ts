@@ -1,9 +1,9 @@
 // One connection's bytes do not become work without a turn: small pieces, unread responses, refused bodies, and requests of many connections.
 import { once } from "node:events";
-import { connect, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { Duplex, Readable } from "node:stream";
-import { connect as connectTls } from "node:tls";
+import { connect as connectTls, type Server as TlsServer } from "node:tls";
 import type { FastifyInstance } from "fastify";
 import { promisify } from "node:util";
 import { afterEach, expect, test, vi } from "vitest";
@@ -14,6 +14,7 @@ import { exchange, RawConnection } from "../../test/fixtures/raw-http.ts";
 import { listenInternally } from "./internal-listener.ts";
 import { createLog } from "../operations/log.ts";
 import { closeRoutes, createApp, type AppOptions } from "./app.ts";
+import { shakeHandsInTurns } from "./turns.ts";
 import { acceptWebSocket } from "./websocket.ts";
 
 let app: FastifyInstance;
@@ -185,6 +186,27 @@ test.each([
   socket.resetAndDestroy();
   await closed;
   expect((await exchange(app, GET("/"))).status).toBe(200);
+});
+
+test("begins few TLS handshakes in a turn of the event loop, however many connections have sent theirs", async () => {
+  let [begun, before, most] = [0, 0, 0];
+  const server = createServer(() => {
+    begun += 1;
+    for (const until = performance.now() + 15; performance.now() < until;);
+  });
+  shakeHandsInTurns(server as TlsServer, 1000);
+  const count = (): void => {
+    [most, before] = [Math.max(most, begun - before), begun];
+    if (begun < 20) setImmediate(count);
+  };
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const clients = Array.from({ length: 20 }, () => connect((server.address() as { port: number }).port, "127.0.0.1"));
+  for (const client of clients) client.write("x");
+  setImmediate(count);
+  await vi.waitFor(() => expect(begun).toBe(20));
+  expect(most).toBeLessThan(4);
+  for (const client of clients) client.destroy();
+  server.close();
 });
 
 test("handles a body that is not HTTP once, in however many TLS records of one packet it arrives", async () => {
