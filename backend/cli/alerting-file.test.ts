@@ -7,6 +7,7 @@ import { type Change, type Existing, planChanges, readSections, type Sections, f
 import { readInput } from "./text-files.ts";
 import { dashboardKind, viewKind } from "./dashboards.ts";
 import { channelKind } from "./channel-kind.ts";
+import { issuerKind } from "./issuer-commands.ts";
 import { routeKind } from "./notification-routes.ts";
 import { ruleKind } from "./rule-command.ts";
 import { silenceKind } from "./silences.ts";
@@ -121,7 +122,7 @@ describe("the plan of changes", () => {
 });
 
 describe("the documented example", () => {
-  const kinds = [channelKind, routeKind, ruleKind, silenceKind, dashboardKind, viewKind];
+  const kinds = [channelKind, routeKind, ruleKind, silenceKind, dashboardKind, viewKind, issuerKind];
   const text = (path: string): string => readFileSync(join(import.meta.dirname, path), "utf8");
   const shown = (where: string): string[] => {
     if (where === "help") return [/\n( {2}channels:\n[^]*?)\nExamples:/.exec(text("apply-commands.ts"))?.[1] ?? ""];

@@ -1,4 +1,4 @@
-// `atherops apply` and `atherops export`: write all of an organisation's alerting, dashboards and saved views from files to the backend,
+// `atherops apply` and `atherops export`: write all of an organisation's alerting, dashboards, saved views and trusted issuers from files to the backend,
 // and back. Invariants: all files are read and validated before anything is changed; changes that a failed run did not make are made by the
 // next run.
 import type { Command } from "commander";
@@ -10,13 +10,14 @@ import { collect } from "./named-resources.ts";
 import type { Console } from "./output.ts";
 import { dashboardKind, viewKind } from "./dashboards.ts";
 import { channelKind } from "./channel-kind.ts";
+import { issuerKind } from "./issuer-commands.ts";
 import { routeKind } from "./notification-routes.ts";
 import { ruleKind } from "./rule-command.ts";
 import { silenceKind } from "./silences.ts";
 import { cell, type Row, visible } from "./text-table.ts";
 
 /** Resource kinds in order of dependency. */
-const KINDS: readonly Kind[] = [channelKind, routeKind, ruleKind, silenceKind, dashboardKind, viewKind];
+const KINDS: readonly Kind[] = [channelKind, routeKind, ruleKind, silenceKind, dashboardKind, viewKind, issuerKind];
 
 const HELP = `
 A file has a list for each kind of resource. Resources that are in no file stay unchanged, unless --prune is given. A second run makes no
@@ -60,6 +61,10 @@ changes. \`routes:\` is the complete, ordered list: routes that are not in it ar
           queries: [{query: 'source:checkout level:error'}]
   views:
     - {name: Errors of checkout, address: '#/logs?q=source:checkout+level:error'}
+  issuers:
+    - name: prod                        # optional: audience, jwks
+      issuer: https://token.actions.githubusercontent.com
+      rules: [{claims: {repository: example/shop}, permit: send, signals: [metrics]}]
 
 Examples:
   atherops export > alerting.yaml                  the current resources

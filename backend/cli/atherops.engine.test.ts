@@ -1,4 +1,5 @@
 // The command-line client as users run it, with the real routes over HTTP: sessions, passwords, and all administration.
+import { generateKeyPairSync } from "node:crypto";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -170,6 +171,7 @@ test("exits with 2 and a suggestion for wrong usage; help exits with 0 and has e
     "orgs create ",
     "tokens create ",
     "read-tokens create ",
+    "issuers create ",
     "hosts configure ",
     "logs ",
     "traces ",
@@ -224,6 +226,24 @@ test("prints Grafana's data source settings for a read token, and lists its crea
   expect((await atherops("read-tokens")).out).toMatch(new RegExp(`^NAME +EXPIRES_AT [^]*grafana +\\S+Z +${OPERATOR.email} `));
   expect((await atherops("read-tokens create grafana --ttl 2y")).err).toContain("ttl: must be a duration from 1m to 365d");
   expect((await atherops("read-tokens remove x")).err).toMatch(/\[404 not_found\]: `atherops read-tokens` lists the ids\n$/);
+});
+
+test("trusts an issuer with given keys, prints the audience for its tokens, and applies what it exports without a change", async () => {
+  await loggedIn();
+  const { publicKey } = generateKeyPairSync("ed25519");
+  const keys = JSON.stringify({ keys: [{ ...publicKey.export({ format: "jwk" }), kid: "a" }] });
+  const create = "issuers create prod --issuer https://issuer.example --jwks - --claim sub=agent --permit enrol_cluster";
+  const made = await atherops(`${create} --as prod`, { input: keys });
+  expect([made.code, made.out]).toEqual([0, expect.stringMatching(/^atherops:[0-9a-f-]{36}\n$/)]);
+  expect((await atherops("issuers")).out).toMatch(/^NAME +ISSUER [^]*prod +https:\/\/issuer.example +atherops:\S+ +enrol_cluster +1 /);
+  const file = await atherops("export issuers");
+  expect((await atherops("apply -f -", { input: file.out })).err).toContain("1 unchanged");
+  const changed = await atherops("apply -f -", { input: file.out.replace("sub: agent", "sub: another") });
+  expect([changed.out, changed.err]).toEqual([expect.stringContaining("issuer prod changed"), expect.stringContaining("1 changed")]);
+  expect((await atherops(create, { input: keys })).err).toContain("rules[0].name: a rule that enrols clusters needs");
+  expect((await atherops(`${create.replace("sub=agent", "sub")} --as x`, { input: keys })).err).toContain("--claim sub: must be name=text");
+  const [issuer] = JSON.parse((await atherops("issuers --json")).out) as Row[];
+  expect((await atherops(`issuers remove ${String(issuer?.["id"])}`)).code).toBe(0);
 });
 
 test("shows clusters, their nodes, hosts and their configuration", async () => {

@@ -17,6 +17,7 @@ import { addFleetCommand } from "./fleet-command.ts";
 import { addNotificationCommands } from "./notification-commands.ts";
 import { checkSessionFile, readPassword, readSession, removeSession, type Session } from "./credentials.ts";
 import { addOrganisationCommands } from "./organisation-commands.ts";
+import { addIssuerCommands } from "./issuer-commands.ts";
 import { addIngestTokenCommands, addReadTokenCommands } from "./token-commands.ts";
 import { addRuleCommands } from "./rule-commands.ts";
 import { withOptionName, Interrupted, Problem, RefusedValue, WrongUsage } from "./cli-error.ts";
@@ -115,6 +116,7 @@ function buildProgram(world: World): Command {
   addEnrolmentCommands(program, console);
   addFleetCommand(program, console);
   addIngestTokenCommands(program, console);
+  addIssuerCommands(program, console);
   addReadTokenCommands(program, console);
   addOrganisationCommands(program, console);
   addLogCommands(program, console);
