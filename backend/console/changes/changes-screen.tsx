@@ -22,7 +22,7 @@ const COMPARED_WITH = [
 
 const COLUMNS: readonly Column<Change>[] = [
   {
-    head: "",
+    head: "severity",
     cell: ({ severity }) => <span class={`level ${severity === "problem" ? "is-error" : ""}`}>{severity}</span>,
   },
   { head: "what", kind: "name", cell: ({ title, link }) => <NameLink href={fragmentOf(link)} text={title} /> },
