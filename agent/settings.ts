@@ -4,7 +4,7 @@ import { join, matchesGlob } from "node:path";
 import { isLoopback, joinHostPort } from "../common/ip-networks.ts";
 import { cachedProgram } from "../common/settings-kinds.ts";
 import { type SecretsOf, settingsHelp, SettingsReader } from "../common/settings-table.ts";
-import { type EnrolmentToken, enrolmentToken } from "./identity/enrolment-token.ts";
+import { type EnrolmentToken, enrolmentToken } from "./enrolment-token.ts";
 import { BOTH, CLUSTER, COLLECTOR_VERSION, HOST, type Identity, type Signal } from "./settings-table.ts";
 
 export type { ListenAddress } from "../common/settings-kinds.ts";

@@ -15,7 +15,7 @@ import type { Secret } from "../kubernetes/transport.ts";
 import { KubernetesApi } from "../kubernetes/api.ts";
 import type { RegisterClusterRequest } from "../../common/protocol/enrolment.ts";
 import { BackendError } from "../upstream/backend-api.ts";
-import { enrolmentToken } from "./enrolment-token.ts";
+import { enrolmentToken } from "../enrolment-token.ts";
 import { type ClusterIdentity, type ClusterIdentityOptions, startClusterIdentity } from "./cluster-identity.ts";
 
 const SECRET = "/api/v1/namespaces/telemetry/secrets/credentials";

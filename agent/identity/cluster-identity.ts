@@ -17,7 +17,7 @@ import { type AgentIdentity, type AgentIdentityStatus, describeError, ProblemRep
 import { LeaderSession, type OnStep } from "./leader-session.ts";
 import { Lease, LEASE_TIMING, LeaseLostError, type LeaseTerm, type LeaseTiming } from "./lease.ts";
 import { identityPermissions, PermissionCheck } from "./permissions.ts";
-import type { EnrolmentToken } from "./enrolment-token.ts";
+import type { EnrolmentToken } from "../enrolment-token.ts";
 import { advice, decidePlan, type Plan } from "./plan.ts";
 
 export interface IdentityTiming {

@@ -5,7 +5,7 @@ import { rotationWaitMs } from "../credentials/cluster-secret.ts";
 import type { SecretView } from "../credentials/secret-follower.ts";
 import type { Credential } from "../credentials/credential-store.ts";
 import { keyHash } from "../../common/protocol/signature.ts";
-import type { EnrolmentToken } from "./enrolment-token.ts";
+import type { EnrolmentToken } from "../enrolment-token.ts";
 import type { Refusal } from "./execute.ts";
 import type { Situation } from "./plan.ts";
 

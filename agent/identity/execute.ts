@@ -10,7 +10,7 @@ import { keyHash } from "../../common/protocol/signature.ts";
 import { type BackendApi, BackendError, type Registered } from "../upstream/backend-api.ts";
 import type { Plan } from "./plan.ts";
 import { installationOf } from "./identity.ts";
-import type { EnrolmentToken } from "./enrolment-token.ts";
+import type { EnrolmentToken } from "../enrolment-token.ts";
 import type { LeaderSession } from "./leader-session.ts";
 import { isRotating, type PendingEnrolment, type PendingRotation } from "../credentials/cluster-secret.ts";
 

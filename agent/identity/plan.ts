@@ -2,7 +2,7 @@
 // test covers every state that a crash can leave. Invariant: the plan depends only on the current state, so the next holder of the Lease
 // continues where the last one died. Source: docs/decisions.md, "Enrolment".
 import { isRotating, type SecretContent } from "../credentials/cluster-secret.ts";
-import type { EnrolmentToken } from "./enrolment-token.ts";
+import type { EnrolmentToken } from "../enrolment-token.ts";
 import type { Credential } from "../credentials/credential-store.ts";
 import { keyHash } from "../../common/protocol/signature.ts";
 

@@ -13,7 +13,7 @@ import {
   missingPermissions,
   telemetryPermissions,
 } from "../../identity/permissions.ts";
-import type { EnrolmentToken } from "../../identity/enrolment-token.ts";
+import type { EnrolmentToken } from "../../enrolment-token.ts";
 import { KubernetesError } from "../../kubernetes/transport.ts";
 import { CLUSTER_HEARTBEAT_PATH } from "../../../common/protocol/enrolment.ts";
 import type { ClusterSettings, Settings, Signal } from "../../settings.ts";

@@ -7,7 +7,7 @@ import { ClusterCollector, COLLECTION_LEASE } from "../../../agent/collector/clu
 import type { Supervisor } from "../../../agent/collector/supervision/supervisor.ts";
 import { keptPodFields } from "../../../agent/commands/start-parts.ts";
 import { startClusterIdentity } from "../../../agent/identity/cluster-identity.ts";
-import { enrolmentToken } from "../../../agent/identity/enrolment-token.ts";
+import { enrolmentToken } from "../../../agent/enrolment-token.ts";
 import { collectionLease, Lease } from "../../../agent/identity/lease.ts";
 import { KubernetesApi } from "../../../agent/kubernetes/api.ts";
 import type { KubernetesAccess } from "../../../agent/kubernetes/transport.ts";
