@@ -20,6 +20,7 @@ import { checkPause, forward, NO_KEY_YET, type Post, type SigningClock, type For
 import { decodeRequest } from "../../common/protobuf/decode-request.ts";
 import { MetricsConverter } from "../../common/otlp-metrics/converter.ts";
 import { FileLines } from "./file-lines.ts";
+import { recordsToJson } from "./records-to-json.ts";
 import { MAX_BODY_BYTES, MAX_JSON_BODY_BYTES, MAX_PROXY_CONNECTIONS } from "../agent-limits.ts";
 import { OldBackend } from "./old-backend.ts";
 import { PartSender } from "./part-sender.ts";
@@ -179,31 +180,41 @@ class LoopbackProxy implements Proxy {
     if (signal === "logs" && request.headers[FILES_HEADER] !== undefined) {
       const batches = parseFileRequest(await this.#decompress(await body.takeWhole(), encoding, reservation));
       return this.#fileLines.sendOnce(request, batches, async (lines, isSingleBatch) => {
-        const result = await this.#compressAndSend({ path, headers: PROTOBUF_CONTENT, body: lines }, abort);
+        const result = await this.#sendRecords({ signal, path }, lines, abort);
         return isSingleBatch ? this.#inParts({ signal, path }, lines, result, abort) : result;
       });
     }
-    const send = () => this.#sendWhole(body, encoding, { path, headers: PROTOBUF_CONTENT }, abort);
-    const sendText = async () =>
-      this.#sendAsText(await this.#decompress(await body.whole(), encoding, reservation), path, reservation, abort);
-    const result = signal === "metrics" ? await this.#oldBackend.send(send, sendText) : await send();
-    if (!isTooLarge(result)) return result;
-    const records = await this.#decompress(await body.whole(), encoding, reservation);
-    return this.#inParts({ signal, path }, records, result, abort, encoding === "identity" ? undefined : encoding);
+    const compression = encoding === "identity" ? undefined : encoding;
+    const records = async (): Promise<Buffer> => this.#decompress(await body.whole(), encoding, reservation);
+    const result = await this.#oldBackend.send(
+      async () => this.#sendWhole(body, encoding, { path, headers: PROTOBUF_CONTENT }, abort),
+      async () =>
+        signal === "metrics"
+          ? this.#sendAsText(await records(), path, reservation, abort)
+          : this.#sendAsJson({ signal, path }, await records(), abort, compression),
+    );
+    return isTooLarge(result) ? this.#inParts({ signal, path }, await records(), result, abort, compression) : result;
   }
 
   /** `result` is the result for the whole body. */
-  async #inParts(
-    { signal, path }: Route,
+  async #inParts(route: Route, body: Buffer, result: ForwardResult, abort: AbortSignal, compression?: Compression): Promise<ForwardResult> {
+    if (!isTooLarge(result)) return result;
+    return this.#partSender.send(route.signal, body, result, (part) => this.#sendRecords(route, part, abort, compression));
+  }
+
+  async #sendRecords({ signal, path }: Route, body: Buffer, abort: AbortSignal, compression?: Compression): Promise<ForwardResult> {
+    const send = async (): Promise<ForwardResult> => this.#compressAndSend({ path, headers: PROTOBUF_CONTENT, body }, abort, compression);
+    if (signal === "metrics") return send();
+    return this.#oldBackend.send(send, async () => this.#sendAsJson({ signal, path }, body, abort, compression));
+  }
+
+  async #sendAsJson(
+    { signal, path }: { readonly signal: "logs" | "traces"; readonly path: string },
     body: Buffer,
-    result: ForwardResult,
     abort: AbortSignal,
     compression?: Compression,
   ): Promise<ForwardResult> {
-    if (!isTooLarge(result)) return result;
-    return this.#partSender.send(signal, body, result, (part) =>
-      this.#compressAndSend({ path, headers: PROTOBUF_CONTENT, body: part }, abort, compression),
-    );
+    return this.#compressAndSend({ path, headers: JSON_CONTENT, body: recordsToJson(signal, body) }, abort, compression);
   }
 
   async #sendWhole(body: ReceivedBody, encoding: Encoding, to: Omit<Post, "body">, abort: AbortSignal): Promise<ForwardResult> {

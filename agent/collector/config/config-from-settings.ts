@@ -119,7 +119,6 @@ function readOverlay(path: string): string {
   }
 }
 
-const DEFAULT_PARSING = "fields";
 /** Paths of conditions (OTTL) on the resource, and texts, which are no paths. */
 const NO_LINE = /"(?:[^"\\]|\\.)*"|\bresource\.\w+/g;
 
@@ -131,7 +130,7 @@ function nodeParsing({ redact, drop, collectorConfigFile: file }: Settings): Nod
   if (file !== undefined && changesFileLogs(readOverlay(file))) return "fields";
   const conditions = drop.logs.map((condition) => condition.replaceAll(NO_LINE, ""));
   if (conditions.some((condition) => /severity|trace|span|time/i.test(condition))) return "fields";
-  return redact.length > 0 || conditions.some((condition) => /\b(?:log|body|attributes)\b/.test(condition)) ? "text" : DEFAULT_PARSING;
+  return redact.length > 0 || conditions.some((condition) => /\b(?:log|body|attributes)\b/.test(condition)) ? "text" : "nothing";
 }
 
 function commonInput(settings: Settings, adjustment: Adjustment): Omit<CollectorInput, "resource" | "otlp" | "hostMetrics"> {

@@ -1,11 +1,13 @@
 // Parses a line of each common format with the real collector and the configuration that the agents render: level, time and trace ids are
-// parsed, and the body does not change. The cluster agent has `multilineStart` set, although most of these pods do not write such lines.
+// parsed, by the backend or, for a condition on a level, by the collector, and the body does not change. The cluster agent has `multilineStart` set, although most of these pods do not write such lines.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startCollector } from "../../../test/fixtures/collector.ts";
 import { eventually, freeAddresses, temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { startLogFiles } from "./render.fixture.ts";
+import { markOf, withLine } from "../../../backend/ingest/otlp/file-lines.ts";
+import type { Json } from "../../../backend/ingest/json-message.ts";
 import { readSettings } from "../../settings.ts";
 import { configFromSettings } from "./config-from-settings.ts";
 import { Sink, type SinkRecord } from "../supervision/sink.fixture.ts";
@@ -130,7 +132,10 @@ const UNLIKE = ["klog", "pino", "nginx-access", "logrus-coloured", "free-text", 
 
 let folder: ReturnType<typeof temporaryFolder>;
 const running: AsyncDisposable[] = [];
-const records: Record<"cluster" | "host", Map<string, SinkRecord[]>> = { cluster: new Map(), host: new Map() };
+/** The two of `-node` parse fields in the collector; `cluster-raw` has no `LOG_MULTILINE_START`, so lines leave it in the runtime's format. */
+const KINDS = ["cluster", "cluster-raw", "cluster-node", "host", "host-node"] as const;
+type Kind = (typeof KINDS)[number];
+const records = Object.fromEntries(KINDS.map((kind) => [kind, new Map()])) as Record<Kind, Map<string, SinkRecord[]>>;
 
 beforeAll(async () => {
   folder = temporaryFolder();
@@ -141,7 +146,16 @@ beforeAll(async () => {
   write(join("pods", "shop_java_0b5a3c1e-0000-4000-8000-000000000001", "app", "0.log"), [...STACK_TRACE, ...STACK_TRACE], true);
   const unlike = UNLIKE.map((name) => (ROWS[name] as Row).line);
   write(join("pods", "shop_unlike_0b5a3c1e-0000-4000-8000-000000000001", "app", "0.log"), [...unlike, ...unlike], true);
-  await Promise.all([run("cluster", Object.keys(ROWS).length + 2 + 2 * UNLIKE.length), run("host", Object.keys(ROWS).length)]);
+  const rows = Object.keys(ROWS).length;
+  const inPods = rows + 2 + 2 * UNLIKE.length;
+  const counts = {
+    cluster: inPods,
+    "cluster-node": inPods,
+    "cluster-raw": inPods + 2 * (STACK_TRACE.length - 1),
+    host: rows,
+    "host-node": rows,
+  };
+  for (const kind of KINDS) await run(kind, counts[kind]);
 }, 120_000);
 afterAll(async () => {
   for (const one of running.toReversed()) await one[Symbol.asyncDispose]();
@@ -164,8 +178,13 @@ function write(path: string, lines: readonly string[], asContainer: boolean): vo
   writeFileSync(join(folder.path, path), `${text.join("\n")}\n`, asContainer ? "latin1" : "utf8");
 }
 
-async function run(identity: "cluster" | "host", count: number): Promise<void> {
+async function run(kind: Kind, count: number): Promise<void> {
+  const identity = kind.startsWith("cluster") ? "cluster" : "host";
   const sink = await Sink.start();
+  sink.parseLine = (record, scope) => {
+    const mark = markOf(scope as Json);
+    return mark === undefined ? record : withLine(record as Json, mark, Date.now());
+  };
   running.push(sink);
   const [grpc, http] = await freeAddresses(2);
   const overlay = join(folder.path, "overlay.yaml");
@@ -177,34 +196,42 @@ async function run(identity: "cluster" | "host", count: number): Promise<void> {
     POD_NAMESPACE: "telemetry",
     POD_UID: "8a4f",
     KUBERNETES_SERVICE_HOST: "127.0.0.1",
-    STATE_DIR: join(folder.path, identity),
+    STATE_DIR: join(folder.path, kind),
     // The sink in place of the proxy records what the collector sends.
     PROXY_LISTEN: `127.0.0.1:${sink.port}`,
     OTLP_GRPC_LISTEN: grpc,
     OTLP_HTTP_LISTEN: http,
     SIGNALS: "logs",
     LOG_PATHS: join(folder.path, "files", "*.log"),
-    ...(identity === "cluster" && { COLLECTOR_CONFIG_FILE: overlay, LOG_MULTILINE_START: String.raw`^\d{4}-\d{2}-\d{2}` }),
+    ...(identity === "cluster" && { COLLECTOR_CONFIG_FILE: overlay }),
+    ...(identity === "cluster" && kind !== "cluster-raw" && { LOG_MULTILINE_START: String.raw`^\d{4}-\d{2}-\d{2}` }),
+    // A condition on a level, which no record has.
+    ...(kind.endsWith("-node") && { DROP_LOGS: 'log.severity_text == "none"' }),
   });
   const config = configFromSettings(settings).replaceAll("/var/log/pods", join(folder.path, "pods"));
   if (settings.host) running.push(await startLogFiles(settings));
   running.push(await startCollector(settings.stateDir, config));
-  await eventually(`every line of ${identity} is there`, () => sink.records.length >= count, 60_000);
+  await eventually(`every line of ${kind} is there`, () => sink.records.length >= count, 60_000);
   for (const record of sink.records) {
     const name = record.resource["k8s.pod.name"] ?? record.resource["service.name"]?.replace(/\.log$/, "") ?? "";
-    records[identity].set(name, [...(records[identity].get(name) ?? []), record]);
+    records[kind].set(name, [...(records[kind].get(name) ?? []), record]);
   }
 }
 
-describe.each(["cluster", "host"] as const)("on a %s", (identity) => {
+/** The backend sets only the number. */
+function levelOf({ severityText, severityNumber = 0 }: SinkRecord): string | undefined {
+  return severityText ?? ["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"][Math.floor((severityNumber - 1) / 4)];
+}
+
+describe.each(KINDS)("on a %s", (kind) => {
   test.each(Object.keys(ROWS))("%s", (name) => {
     const { line, level, timeMs, traceId = "", spanId = "" } = ROWS[name] as Row;
-    const [record, ...others] = records[identity].get(name) ?? [];
+    const [record, ...others] = records[kind].get(name) ?? [];
     expect(others).toEqual([]);
     expect(record?.body).toBe(line);
-    const saidMs = timeMs ?? (identity === "cluster" ? WRITTEN_MS : undefined);
+    const saidMs = timeMs ?? (kind.startsWith("cluster") ? WRITTEN_MS : undefined);
     expect({
-      level: record?.severityText,
+      level: record && levelOf(record),
       timeMs: record?.timeUnixNano === undefined ? undefined : Math.round(Number(record.timeUnixNano) / 1e6),
       traceId: record?.traceId,
       spanId: record?.spanId,
@@ -215,7 +242,7 @@ describe.each(["cluster", "host"] as const)("on a %s", (identity) => {
 
 test("joins a stack trace into one record by multilineStart, with the level of its first line", () => {
   const traces = records.cluster.get("java") ?? [];
-  expect(traces.map(({ body, severityText }) => [body, severityText])).toEqual([
+  expect(traces.map((record) => [record.body, levelOf(record)])).toEqual([
     [STACK_TRACE.join("\n"), "ERROR"],
     [STACK_TRACE.join("\n"), "ERROR"],
   ]);
@@ -226,8 +253,9 @@ test("keeps each line separate for a pod that writes no line that matches multil
     const { line, level, timeMs = WRITTEN_MS, traceId = "" } = ROWS[name] as Row;
     return { body: line, level, timeMs, traceId };
   });
-  const actual = (records.cluster.get("unlike") ?? []).map(({ body, severityText: level, timeUnixNano, traceId }) => {
-    return { body, level, timeMs: Math.round(Number(timeUnixNano) / 1e6), traceId };
+  const actual = (records.cluster.get("unlike") ?? []).map((record) => {
+    const { body, timeUnixNano, traceId } = record;
+    return { body, level: levelOf(record), timeMs: Math.round(Number(timeUnixNano) / 1e6), traceId };
   });
   expect(actual).toEqual([...expected, ...expected]);
 });

@@ -101,6 +101,8 @@ export class Sink implements AsyncDisposable {
   repeatedBodies = 0;
   /** Counts requests with telemetry only, because agents poll their configuration independently. */
   requests = 0;
+  /** The backend's parser of raw lines; without it, only the container runtime's format is removed. */
+  parseLine: ((record: object, scope: object) => object) | undefined;
   /** Answers 503 to telemetry while true. */
   away = false;
   #server: Server;
@@ -168,7 +170,7 @@ export class Sink implements AsyncDisposable {
     // Metrics that the agent's proxy sends are only accepted.
     if (!signal) return void response.writeHead(204).end();
     const isProtobuf = request.headers["content-type"]?.includes("protobuf");
-    const json = (isProtobuf ? otlpToJson(signal, body) : body).toString("utf8");
+    const json = (isProtobuf ? otlpToJson(signal, body, { readsLines: this.parseLine !== undefined }) : body).toString("utf8");
     if (path.includes("logs")) this.#take(json);
     if (path.endsWith("metrics")) this.metrics.push(json);
     if (path.endsWith("traces")) this.traces.push(json);
@@ -185,7 +187,10 @@ export class Sink implements AsyncDisposable {
     for (const { resource, scopeLogs } of resourceLogs) {
       for (const { scope, logRecords } of scopeLogs) {
         for (const each of logRecords) {
-          const record = withoutRuntimeFormat(recordOf(each, resource, `${scope?.name ?? ""} ${scope?.version ?? ""}`.trim()));
+          const name = `${scope?.name ?? ""} ${scope?.version ?? ""}`.trim();
+          const record = this.parseLine
+            ? recordOf(this.parseLine(each, scope ?? {}) as OtlpLogRecord, resource, name)
+            : withoutRuntimeFormat(recordOf(each, resource, name));
           this.lines.push(record.body);
           this.records.push(record);
         }
