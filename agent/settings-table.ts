@@ -83,17 +83,19 @@ export const BOTH = {
     }),
     logMultilineStart: setting("LOG_MULTILINE_START", pattern, {
       value: "logs.multilineStart",
-      description: "A line that matches starts a record; other lines continue it.",
+      description:
+        "A line that matches starts a record; other lines continue it. For pods, each line then costs the node several times the CPU, because the collector parses the container runtime's format.",
     }),
     logFields: setting("LOG_FIELDS", flag, {
       default: "true",
       value: "logs.fields",
-      description: "Parses level, time and trace IDs from log lines.",
+      description: "Parses level, time and trace IDs from log lines. The backend does this, so it costs the node nothing.",
     }),
     redact: setting("REDACT", patterns, {
       default: "",
       value: "redact",
-      description: "Regular expressions; matching text in log lines, attributes and span names is replaced by `****`.",
+      description:
+        "Regular expressions; matching text in log lines, attributes and span names is replaced by `****`. The node compares each line with each of them, and the collector parses the container runtime's format of each line of a pod.",
     }),
     dropMetrics: setting("DROP_METRICS", lines, {
       default: "",
@@ -103,7 +105,8 @@ export const BOTH = {
     dropLogs: setting("DROP_LOGS", lines, {
       default: "",
       value: "drop.logs",
-      description: "The same for log records, for example `log.severity_number < SEVERITY_NUMBER_INFO`.",
+      description:
+        "The same for log records, for example `log.severity_number < SEVERITY_NUMBER_INFO`. With a condition on a level, a trace or a time, the collector parses these fields of each line, which costs the node several times the CPU; with one on a body or an attribute, it parses the container runtime's format; conditions on a resource cost nothing more.",
     }),
     dropTraces: setting("DROP_TRACES", lines, { default: "", value: "drop.traces", description: "The same as `DROP_LOGS`, for spans." }),
     tracesSamplePercent: setting("TRACES_SAMPLE_PERCENT", percent, {

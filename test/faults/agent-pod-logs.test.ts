@@ -14,6 +14,8 @@ import { type Proxy, startProxy } from "../../agent/proxy/server.ts";
 import { StoredBatches } from "../../agent/collector/files/stored-batches.ts";
 import { readSettings } from "../../agent/settings.ts";
 import { createUpstream, type Upstream } from "../../agent/upstream/pool.ts";
+import type { Json } from "../../backend/ingest/json-message.ts";
+import { markOf, withLine } from "../../backend/ingest/otlp/file-lines.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { eventually, freeAddresses, temporaryFolder } from "../fixtures/processes.ts";
 
@@ -32,6 +34,10 @@ let proxy: Proxy;
 beforeEach(async () => {
   folder = temporaryFolder();
   sink = await Sink.start();
+  sink.parseLine = (record, scope) => {
+    const mark = markOf(scope as Json);
+    return mark === undefined ? record : withLine(record as Json, mark, Date.now());
+  };
   mkdirSync(join(folder.path, "pods", POD), { recursive: true });
   writeFileSync(join(folder.path, "overlay.yaml"), "processors: {k8s_attributes/files: null, k8s_attributes: null}\n");
   const [grpc, http, proxyListen] = await freeAddresses(3);
@@ -120,7 +126,8 @@ test("restores a line of containerd, CRI-O or Docker as the container wrote it, 
     ["10:00:05.000", "stderr", "from Docker\n"],
   ]);
   for (const { attributes, resource } of records) {
-    expect(Object.keys(attributes).filter((name) => name !== "log.iostream")).toEqual(["log.file.path"]);
+    expect(Object.keys(attributes).filter((name) => name !== "log.iostream")).toEqual([]);
+    expect(resource["log.file.path"]).toMatch(/\/server\/0\.log$/);
     expect(resource).toMatchObject({
       "k8s.namespace.name": "shop",
       "k8s.pod.name": "checkout-7d9c5b6f4d-abcde",

@@ -194,9 +194,9 @@ function fieldOperators({ parsing, readsFields, namespaces = [] }: PodLogsInput)
   return [{ type: "router", id: "fields", routes, default: readsFields ? FIRST_FIELD : END }, ...FIELDS];
 }
 
-/** The namespace is the first part of the folder's name. */
+/** The name of a pod's folder begins with the namespace. */
 function isInNamespaces(policies: readonly NamespaceLogs[]): string {
-  const namespace = `split(attributes["log.file.path"][${ROOT.length + 1}:], "_")[0]`;
+  const namespace = 'split(split(attributes["log.file.path"], "/")[-3], "_")[0]';
   return `${namespace} in ${JSON.stringify(policies.map(({ namespace: name }) => name))}`;
 }
 
