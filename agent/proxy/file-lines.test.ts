@@ -13,6 +13,9 @@ import { StoredBatches } from "../collector/files/stored-batches.ts";
 import { accept, type Answer, closeAll, errorAnswer, open, post, type Received, startBackend, startWith } from "./proxy.fixture.ts";
 import type { Proxy } from "./server.ts";
 
+/** Without it, a 400 is that of a backend that reads only JSON. */
+const KNOWS_PROTOBUF = { "accept-post": "application/x-protobuf" };
+
 let folder: string;
 let nowMs: number;
 let storedBatches: StoredBatches;
@@ -145,7 +148,7 @@ describe("lines of files", () => {
   it.each([
     ["has no room", errorAnswer(503, "unavailable")],
     ["asks to wait", errorAnswer(429, "over_quota")],
-    ["refuses them", errorAnswer(400, "malformed_body")],
+    ["refuses them", errorAnswer(400, "malformed_body", KNOWS_PROTOBUF)],
     ["breaks off", (_: Received, response: { destroy(): void }) => response.destroy()],
   ])("are sent again if the backend %s, without those that it accepted", async (_, answer) => {
     backend.answer = answer;
@@ -249,7 +252,7 @@ describe("lines of files", () => {
       ["a", "bad"],
       ["a", "bad"],
     ]);
-    const taken = takenUnless((texts) => (texts.includes("bad") ? errorAnswer(400, "malformed_body") : undefined));
+    const taken = takenUnless((texts) => (texts.includes("bad") ? errorAnswer(400, "malformed_body", KNOWS_PROTOBUF) : undefined));
     expect((await send(together(a, lines("c")), {}, next)).status).toBe(200);
     expect(taken).toEqual(["a", "c"]);
   });
@@ -271,7 +274,7 @@ describe("lines of files", () => {
     [400, "malformed_body"],
     [413, "batch_too_large"],
   ])("of one file that the backend rejects (%i) take no other file's lines with them", async (status, code) => {
-    const taken = takenUnless((texts) => (texts.includes("bad") ? errorAnswer(status, code) : undefined));
+    const taken = takenUnless((texts) => (texts.includes("bad") ? errorAnswer(status, code, KNOWS_PROTOBUF) : undefined));
     expect((await send(together(lines("a"), lines("bad"), lines("b")))).status).toBe(status === 400 ? 400 : 200);
     expect(taken).toEqual(["a", "b"]);
   });
@@ -280,7 +283,7 @@ describe("lines of files", () => {
     const [a, bad, b] = [lines("a"), lines("bad"), lines("b")];
     let isAway = true;
     const taken = takenUnless((texts) => {
-      if (texts.includes("bad")) return errorAnswer(400, "malformed_body");
+      if (texts.includes("bad")) return errorAnswer(400, "malformed_body", KNOWS_PROTOBUF);
       return isAway && texts.includes("b") ? errorAnswer(503, "unavailable") : undefined;
     });
     expect((await send(together(a, bad, b))).status).toBe(503);
