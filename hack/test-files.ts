@@ -23,12 +23,14 @@ export const SLOW = [
   "backend/ingest/loki/push-to-json",
   "backend/ingest/otlp/bad-records",
   "backend/ingest/otlp/fast-decode",
+  "backend/ingest/otlp/file-lines-random",
   "backend/ingest/otlp/metrics/node-metrics",
   "backend/ingest/otlp/otlp-any-document",
   "backend/ingest/otlp/otlp-decoder",
   "backend/ingest/otlp/otlp-documents",
   "backend/ingest/otlp/protobuf/fast-protobuf",
   "backend/ingest/otlp/protobuf/to-json",
+  "backend/ingest/otlp/same-rows",
   "backend/ingest/refused-cost",
   "backend/ingest/remote-write/check-write",
   "backend/ingest/remote-write/fast-check",
@@ -41,6 +43,7 @@ export const SLOW = [
   "hack/bundle",
   "hack/console",
   "hack/kernel",
+  "hack/testing/interruption",
   "hack/testing/outcome",
 ].map((name) => `${name}.engine.test.ts`);
 
