@@ -41,8 +41,12 @@ export const MAX_ISSUER_URL_LENGTH = 500;
 // issuers/trusted-issuers.ts
 /** Trusted issuers of an organisation. */
 export const MAX_ISSUERS_PER_ORG = 1000;
+/** Keys and rules of all trusted issuers of an organisation, because a replica reads them together. */
+export const MAX_ISSUERS_BYTES_PER_ORG = 4 * 1024 * 1024;
 /** Issuers that a replica remembers. */
-export const MAX_CACHED_ISSUERS = 20_000;
+export const MAX_CACHED_ISSUERS = 2000;
+/** Enrolments with the tokens of an issuer within 48 hours. */
+export const MAX_ENROLMENTS_PER_ISSUER = 20_000;
 /** Tokens of issuers whose verification is cached until they expire; above this, the oldest is verified again. */
 export const MAX_CACHED_IDENTITIES = 20_000;
 

@@ -49,8 +49,9 @@ export class WireReader {
     return this.bytes.toString("utf8", this.start, this.end);
   }
 
-  /** The current field as a number up to 2^53, positive or negative. */
+  /** The current field as a number up to 2^53, positive or negative. Throws for another wire type, whose length has no limit. */
   integer(): number {
+    this.expect(VARINT, "a number");
     const low = this.bytes[this.start] as number;
     return low < 0x80 ? low : Number(BigInt.asIntN(64, this.#bigVarint(this.start)));
   }

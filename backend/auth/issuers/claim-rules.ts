@@ -46,6 +46,9 @@ export const RULES_SCHEMA = {
   }),
 } as const;
 
+/** Claims that all tokens of an issuer for this backend share, or that change with each token. */
+const SHARED_CLAIMS = new Set(["iss", "aud", "exp", "iat", "nbf", "jti"]);
+
 /** Throws `invalid_field` for rules that the schema accepts, but that make no sense. */
 export function checkRules(rules: readonly IssuerRule[]): void {
   for (const [index, rule] of rules.entries()) {
@@ -55,7 +58,8 @@ export function checkRules(rules: readonly IssuerRule[]): void {
 }
 
 function findProblem({ claims, permit, name, name_claim, ...sending }: IssuerRule): [field: string, reason: string] | undefined {
-  if (!Object.values(claims).some((pattern) => /[^*]/.test(pattern))) return ["claims", "needs a value that is not only `*`"];
+  if (!Object.entries(claims).some(([claim, pattern]) => !SHARED_CLAIMS.has(claim) && /[^*]/.test(pattern)))
+    return ["claims", "needs a value that is not only `*`, of a claim that distinguishes the subjects of the issuer, such as sub"];
   const crowded = Object.entries(claims).find(([, pattern]) => pattern.split("*").length > 9);
   if (crowded) return [`claims.${crowded[0]}`, "at most 8 `*`"];
   if (name !== undefined && name_claim !== undefined) return ["name_claim", "set either name or name_claim"];

@@ -20,6 +20,8 @@ import type { FetchKeys } from "./key-set.ts";
 const CLOCK_TOLERANCE_S = 30;
 /** A refusal is logged at most this often for each issuer. */
 const LOG_EVERY_MS = 60_000;
+/** After this time, a token is verified again, because the issuer may have withdrawn its key. */
+const VERIFIED_MS = 300_000;
 
 export interface TrustedIssuersOptions {
   readonly db: IssuerDb;
@@ -126,7 +128,11 @@ export class TrustedIssuers {
         currentDate: new Date(this.#now()),
         requiredClaims: ["exp", "sub"],
       });
-      return { identity: toIdentity(issuer, payload), issuer, endMs: ((payload.exp ?? 0) + CLOCK_TOLERANCE_S) * 1000 };
+      return {
+        identity: toIdentity(issuer, payload),
+        issuer,
+        endMs: Math.min(((payload.exp ?? 0) + CLOCK_TOLERANCE_S) * 1000, this.#now() + VERIFIED_MS),
+      };
     } catch (error) {
       // The codes and claims of jose's errors contain nothing of the token.
       const { code = "invalid", claim } = error as { code?: string; claim?: string };

@@ -3,7 +3,7 @@
 import { createMcpHandler, fromJsonSchema, type McpHttpHandler, McpServer } from "@modelcontextprotocol/server";
 import packageFile from "../../package.json" with { type: "json" };
 import { ApiError, ERROR_CODES } from "../../errors.ts";
-import { adviceFor, formatAnswer } from "./answer.ts";
+import { adviceFor, formatAnswer, safeJson } from "./answer.ts";
 import { LOG_TOOLS } from "./log-tools.ts";
 import { PROMPTS } from "./prompts.ts";
 import { STATE_TOOLS } from "./state-tools.ts";
@@ -52,25 +52,38 @@ export function openMcpHandler({ publicUrl, askAs, onError }: McpServerOptions):
   return createMcpHandler(create, { responseMode: "json", maxSubscriptions: 0, onerror: onError });
 }
 
+/** Compiled once: the SDK keeps every schema that it has compiled. */
+const TOOL_SCHEMAS = new Map(
+  TOOLS.map(({ name, parameters, required = [] }) => [
+    name,
+    fromJsonSchema<Arguments>({ type: "object", properties: parameters, required: [...required], additionalProperties: false } as never),
+  ]),
+);
+const PROMPT_SCHEMAS = new Map(
+  PROMPTS.map(({ name, argument: { name: argument, description } }) => [
+    name,
+    fromJsonSchema<Record<string, string>>({
+      type: "object",
+      properties: { [argument]: { type: "string", maxLength: 200, description } },
+      required: [argument],
+    } as never),
+  ]),
+);
+
 interface Asker {
   readonly ask: Ask;
   readonly publicUrl: string;
   readonly onError: (error: unknown) => void;
 }
 
-function addTool(
-  server: McpServer,
-  { name, title, description, parameters, required = [], run }: Tool,
-  { ask, publicUrl, onError }: Asker,
-): void {
-  const schema = { type: "object", properties: parameters, required: [...required], additionalProperties: false } as const;
+function addTool(server: McpServer, { name, title, description, run }: Tool, { ask, publicUrl, onError }: Asker): void {
   const annotations = { readOnlyHint: true, destructiveHint: false, openWorldHint: false };
-  server.registerTool(name, { title, description, annotations, inputSchema: fromJsonSchema<Arguments>(schema as never) }, async (given) => {
+  server.registerTool(name, { title, description, annotations, inputSchema: TOOL_SCHEMAS.get(name) }, async (given) => {
     try {
       return { content: [{ type: "text", text: formatAnswer(await run(ask, given), publicUrl) }] };
     } catch (error) {
       const { status, code, message } = describeError(error, onError);
-      return { isError: true, content: [{ type: "text", text: `${message}\n${adviceFor(status, code)}` }] };
+      return { isError: true, content: [{ type: "text", text: `${safeJson(message)}\n${adviceFor(status, code)}` }] };
     }
   });
 }
@@ -84,12 +97,7 @@ function describeError(error: unknown, onError: (error: unknown) => void): { sta
 
 function addPrompts(server: McpServer): void {
   for (const { name, title, description, argument, text } of PROMPTS) {
-    const schema = {
-      type: "object",
-      properties: { [argument.name]: { type: "string", maxLength: 200, description: argument.description } },
-      required: [argument.name],
-    };
-    server.registerPrompt(name, { title, description, argsSchema: fromJsonSchema<Record<string, string>>(schema as never) }, (given) => ({
+    server.registerPrompt(name, { title, description, argsSchema: PROMPT_SCHEMAS.get(name) }, (given) => ({
       messages: [{ role: "user", content: { type: "text", text: text(given[argument.name] ?? "") } }],
     }));
   }

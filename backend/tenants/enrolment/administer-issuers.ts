@@ -2,9 +2,9 @@
 // and its audience contains the id of the organisation, so that a token for one organisation is never accepted by another.
 import { randomUUID } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import type { Transaction } from "kysely";
+import { sql, type Transaction } from "kysely";
 import { audit } from "../../auth/audit-log.ts";
-import { MAX_ISSUER_URL_LENGTH, MAX_ISSUERS_PER_ORG } from "../../auth/auth-limits.ts";
+import { MAX_ISSUER_URL_LENGTH, MAX_ISSUERS_BYTES_PER_ORG, MAX_ISSUERS_PER_ORG } from "../../auth/auth-limits.ts";
 import { checkRules, type IssuerRule, RULES_SCHEMA } from "../../auth/issuers/claim-rules.ts";
 import { organisationOf } from "../../auth/issuers/identity-token.ts";
 import type { TrustedIssuerRow } from "../../auth/issuers/issuer-table.ts";
@@ -196,8 +196,25 @@ async function changeIssuers<T>(
   change: (trx: Transaction<EnrolmentTables>) => Promise<T>,
 ): Promise<T> {
   return await requireUniqueName("trusted issuer", name, async () =>
-    tenantDatabase(db, callerOf(request).orgId).transaction().execute(change),
+    tenantDatabase(db, callerOf(request).orgId)
+      .transaction()
+      .execute(async (trx) => {
+        const changed = await change(trx);
+        await requireBytes(trx, callerOf(request).orgId);
+        return changed;
+      }),
   );
+}
+
+/** Throws `conflict` if the issuers of the organisation have become too large. */
+async function requireBytes(trx: Transaction<EnrolmentTables>, orgId: string): Promise<void> {
+  const { bytes } = await trx
+    .selectFrom("trusted_issuers")
+    .select(sql<number | null>`sum(length(jwks) + length(rules))`.as("bytes"))
+    .where("org_id", "=", orgId)
+    .executeTakeFirstOrThrow();
+  if (Number(bytes) > MAX_ISSUERS_BYTES_PER_ORG)
+    throw new ApiError("conflict", "the keys and rules of all trusted issuers together have more than 4 MiB: use fewer");
 }
 
 function listRoute({ db, pageRows = PAGE_ROWS }: EnrolmentDeps): Route {

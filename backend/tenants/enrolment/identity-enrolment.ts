@@ -4,6 +4,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import type { Selectable, Transaction } from "kysely";
 import type { Identity, TrustedIssuers } from "../../auth/issuers/trusted-issuers.ts";
+import { MAX_ENROLMENTS_PER_ISSUER } from "../../auth/auth-limits.ts";
 import { ApiError } from "../../errors.ts";
 import { lockOrg, type OrgTable } from "../../engines/relational/tenant-database.ts";
 import type { ClusterTable, EnrolmentTables, HostTable } from "./enrolment-tables.ts";
@@ -74,6 +75,17 @@ export async function addEnrolment(
     .forUpdate()
     .executeTakeFirst();
   if (!issuer) throw new ApiError("invalid_install_token", "the issuer of the token was removed");
+  const { enrolments } = await trx
+    .selectFrom("install_tokens")
+    .select(({ fn }) => fn.countAll().as("enrolments"))
+    .where("org_id", "=", orgId)
+    .where("issuer_id", "=", issuerId)
+    .executeTakeFirstOrThrow();
+  if (Number(enrolments) >= MAX_ENROLMENTS_PER_ISSUER)
+    throw new ApiError(
+      "conflict",
+      `more than ${MAX_ENROLMENTS_PER_ISSUER} enrolments with tokens of this issuer in 48 hours; try again later`,
+    );
   const unused = { used_at: null, used_idempotency_key: null, used_body_hash: null, used_key_id: null };
   const times = { created_at: createdAt, expires_at: new Date(nowMs + RECORD_MS) };
   const hash = createHash("sha256").update(enrolment).digest("hex");
@@ -93,13 +105,13 @@ export function requireName({ name, issuerName }: EnrollingIdentity, requested: 
     );
 }
 
-/** Throws `conflict` if another issuer has enrolled the cluster, or if another cluster has its name. Call with the locked row. */
+/** Throws `conflict` if another issuer has enrolled the cluster, if it has another name, or if another cluster has its name. Call with the locked row. */
 export async function requireOwnCluster(
   trx: Transaction<EnrolmentTables>,
   by: EnrollingIdentity,
   { id, name, issuer_id }: Selectable<ClusterTable>,
 ): Promise<void> {
-  if (issuer_id === null ? name !== by.name : issuer_id !== by.issuerId) throw notOwn("cluster", name);
+  if (name !== by.name || (issuer_id !== null && issuer_id !== by.issuerId)) throw notOwn("cluster", name);
   const other = await trx
     .selectFrom("clusters")
     .select("id")
