@@ -15,7 +15,7 @@ const SECTIONS: readonly { routes: RegExp; sentence: string; read: string; chang
     read: "viewer",
     change: "admin",
   },
-  { routes: /\/mcp$/, sentence: "It accepts sessions and read tokens", read: "", change: "reader" },
+  { routes: /\/mcp$/, sentence: "It accepts sessions, read tokens", read: "", change: "reader" },
   { routes: /\/query\//, sentence: "Queries need a session or a read token.", read: "reader", change: "reader" },
   { routes: /POST \/alerting\/rules\/validate/, sentence: "`validate` needs a session with any role", read: "", change: "viewer" },
   {
