@@ -95,7 +95,7 @@ export const BOTH = {
       default: "",
       value: "redact",
       description:
-        "Regular expressions; matching text in log lines, attributes and span names is replaced by `****`. The node compares each line with each of them, and the collector parses the container runtime's format of each line of a pod.",
+        "Regular expressions; matching text in log lines, attributes and span names is replaced by `****`. The node compares each line with each of them, and the collector parses the container runtime's format, level, time and trace of each line before that.",
     }),
     dropMetrics: setting("DROP_METRICS", lines, {
       default: "",

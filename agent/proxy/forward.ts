@@ -134,6 +134,12 @@ function mayBeStaleKey(outcome: UpstreamAnswer | UpstreamError): boolean {
   return outcome instanceof UpstreamError ? outcome.wasConnected : outcome.status === 401 || outcome.status === 403;
 }
 
+/** How a backend of the previous release refuses protobuf. */
+const LACKS_PROTOBUF: Readonly<Record<number, readonly string[]>> = {
+  400: ["malformed_body", "invalid_payload"],
+  415: ["unsupported_encoding"],
+};
+
 function classify(outcome: UpstreamAnswer | UpstreamError, isProtobuf: boolean): ForwardResult {
   if (outcome instanceof UpstreamError) return retry(outcome.message);
   const { status } = outcome;
@@ -143,7 +149,7 @@ function classify(outcome: UpstreamAnswer | UpstreamError, isProtobuf: boolean):
   }
   const { code, message } = parseError(outcome.body);
   const retryAfterS = wholeNumber(outcome.headers["retry-after"]);
-  if (code !== undefined && (status === 400 || status === 415) && isProtobuf && outcome.headers["accept-post"] === undefined)
+  if (isProtobuf && outcome.headers["accept-post"] === undefined && code !== undefined && LACKS_PROTOBUF[status]?.includes(code))
     return { kind: "refused", status, code, message, lacksProtobuf: true };
   if (code !== undefined && FINAL_REFUSALS[status]?.includes(code)) {
     return { kind: "refused", status, code, message, ...(status === 429 ? { retryAfterS: limitRetryAfter(retryAfterS) } : {}) };

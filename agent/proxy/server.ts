@@ -204,7 +204,11 @@ class LoopbackProxy implements Proxy {
 
   async #sendRecords({ signal, path }: Route, body: Buffer, abort: AbortSignal, compression?: Compression): Promise<ForwardResult> {
     const send = async (): Promise<ForwardResult> => this.#compressAndSend({ path, headers: PROTOBUF_CONTENT, body }, abort, compression);
-    if (signal === "metrics") return send();
+    if (signal === "metrics") {
+      const result = await send();
+      // The next attempt begins with the whole body, and then as text.
+      return result.kind === "refused" && result.lacksProtobuf ? { kind: "retry", reason: result.message, retryAfterS: 1 } : result;
+    }
     return this.#oldBackend.send(send, async () => this.#sendAsJson({ signal, path }, body, abort, compression));
   }
 

@@ -271,6 +271,8 @@ test("annotations of pods and namespaces redact, sample, turn off, join lines an
   ];
   write("shop_quiet-1_0b5a3c1e-0000-4000-8000-000000000003", "quiet");
   for (const line of ["web card=123 PIN=4 level=warn", `card=1 ${"é".repeat(40_000)}`, "web end"]) write(web, line);
+  // Neither is the format of a container runtime.
+  for (const line of ['{"log":{"level":"error"},"message":"card=7"}', "SECRET stdout card=5"]) write(web, line);
   for (const line of ["ERROR card=1", "  at stack", "ERROR end"]) write(db, line);
   for (let i = 0; i < 400; i++) write(proxy, `proxy card=1 ${i}`);
   write(web, "ERROR web");
@@ -278,7 +280,14 @@ test("annotations of pods and namespaces redact, sample, turn off, join lines an
   expect((await arrived("ERROR end")).severityText).toBeFalsy();
   const count = (text: string): number => sink.lines.filter((line) => line.startsWith(text)).length;
   await eventually("a share of the lines", () => count("proxy") >= 60);
-  expect(sink.lines).toEqual(expect.arrayContaining(["web **** **** level=warn", "ERROR card=1\n  at stack"]));
+  expect(sink.lines).toEqual(
+    expect.arrayContaining([
+      "web **** **** level=warn",
+      "ERROR card=1\n  at stack",
+      '{"log":{"level":"error"},"message":"****"}',
+      "SECRET stdout ****",
+    ]),
+  );
   expect(count("**** é")).toBe(1);
   const cut = sink.lines.find((line) => line.startsWith("**** é")) ?? "";
   expect(cut.length).toBeLessThan(33_000);

@@ -129,8 +129,9 @@ const NO_LINE = /"(?:[^"\\]|\\.)*"|\bresource\.\w+/g;
 function nodeParsing({ redact, drop, collectorConfigFile: file }: Settings): NodeParsing {
   if (file !== undefined && changesFileLogs(readOverlay(file))) return "fields";
   const conditions = drop.logs.map((condition) => condition.replaceAll(NO_LINE, ""));
-  if (conditions.some((condition) => /severity|trace|span|time/i.test(condition))) return "fields";
-  return redact.length > 0 || conditions.some((condition) => /\b(?:log|body|attributes)\b/.test(condition)) ? "text" : "nothing";
+  // What is redacted may be a part of JSON, which cannot be parsed afterwards.
+  if (redact.length > 0 || conditions.some((condition) => /severity|trace|span|time/i.test(condition))) return "fields";
+  return conditions.some((condition) => /\b(?:log|body|attributes)\b/.test(condition)) ? "text" : "nothing";
 }
 
 function commonInput(settings: Settings, adjustment: Adjustment): Omit<CollectorInput, "resource" | "otlp" | "hostMetrics"> {

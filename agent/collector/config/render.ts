@@ -58,10 +58,19 @@ export function changesComponent(overlay: string, kind: string, ids: readonly st
   return ids.some((id) => (components[id] ?? undefined) !== undefined);
 }
 
+/** Processors of file pipelines whose conditions an operator may change. */
+const LINE_PROCESSORS = ["filter/drop", "redaction", "transform/policies"] as const;
+
 /** Returns whether an overlay may read or change lines of files: it changes their receivers or pipelines. Throws CollectorConfigError. */
 export function changesFileLogs(overlay: string): boolean {
-  const pipelines = Object.keys(asTree(asTree(parseOverlay(overlay)["service"])["pipelines"]));
-  return FILE_PIPELINES.some((id) => pipelines.includes(id)) || changesComponent(overlay, "receivers", FILE_RECEIVERS);
+  const pipelines = asTree(asTree(parseOverlay(overlay)["service"])["pipelines"]);
+  return (
+    FILE_PIPELINES.some((id) => id in pipelines) ||
+    // A pipeline of the operator's own may read the files, too.
+    FILE_RECEIVERS.some((id) => JSON.stringify(pipelines).includes(JSON.stringify(id))) ||
+    changesComponent(overlay, "receivers", FILE_RECEIVERS) ||
+    changesComponent(overlay, "processors", LINE_PROCESSORS)
+  );
 }
 
 function parseOverlay(text: string): Tree {

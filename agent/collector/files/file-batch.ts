@@ -14,7 +14,7 @@ import {
   type ResourceFields,
   SCOPE_RECORDS,
 } from "../../../common/protobuf/otlp-requests.ts";
-import { FIXED64, WireReader } from "../../../common/protobuf/wire-reader.ts";
+import { FIXED64, VARINT, WireReader } from "../../../common/protobuf/wire-reader.ts";
 import { WireWriter } from "../../../common/protobuf/wire-writer.ts";
 import { MAX_REQUEST_PARTS } from "../../agent-limits.ts";
 
@@ -86,9 +86,13 @@ function readLine(reader: WireReader, range: FieldRange, path: string | undefine
         line.text = reader.field === ANY_VALUE.string ? [reader.start, reader.end] : undefined;
       });
     } else if (field === LOG_RECORD.attributes) {
-      const isOffset = readAttribute(reader, OFFSET, () => (line.offset = reader.integer()));
+      const isOffset = readAttribute(reader, OFFSET, () => {
+        if (reader.wireType === VARINT) line.offset = reader.integer();
+      });
       if (isOffset) line.offsets.push({ tagStart, start, end });
-      else readAttribute(reader, PATH, () => (line.path = reader.text()), { start, end });
+      else if (readAttribute(reader, PATH, () => (line.path = reader.text()), { start, end }) && line.path === path)
+        // The resource has it, too.
+        line.offsets.push({ tagStart, start, end });
     } else if (reader.wireType === FIXED64) {
       if (field === LOG_RECORD.time) line.timeAt = start;
       else if (field === LOG_RECORD.observedTime) line.readAtMs = Math.floor(Number(reader.bytes.readBigUInt64LE(start)) / 1e6);

@@ -66,6 +66,8 @@ const SENDER_CLAIMS: Component = {
   error_mode: "propagate",
   log_statements: [
     { context: "resource", statements: resourceStatements() },
+    // Only the agent's own lines of files are parsed by the backend.
+    { context: "scope", statements: ['set(scope.name, "") where IsMatch(scope.name, "^atherops/")'] },
     { context: "log", statements: [renameReservedKeys("log")] },
   ],
   trace_statements: [

@@ -3,6 +3,7 @@
 // record's own pod applies, and a changed policy needs no new configuration; redaction happens before the disk queue. The collector
 // compiles a pod's expression for each line; lines of pods without a policy do not incur this cost.
 import type { Component } from "./fragment.ts";
+import { CRI_LINES } from "./file-lines.ts";
 import { OPT_OUT_ANNOTATION } from "./kubernetes-attributes.ts";
 import { MAX_REDACTED_LINE_BYTES } from "../../../agent-limits.ts";
 
@@ -40,7 +41,9 @@ export const POLICIES_ID = "transform/policies";
 const TEXT = 'log.cache["text"]';
 const PREFIX = 'log.cache["prefix"]';
 const DOCKER = 'log.cache["docker"]';
-const IS_PART = String.raw`IsMatch(log.body, "^\\S+ (stdout|stderr) P ")`;
+/** Other lines begin with what the program wrote. */
+const HAS_PREFIX = `scope.name == "${CRI_LINES}"`;
+const IS_PART = String.raw`IsMatch(log.body, "^\\S+ (stdout|stderr) P ") and ` + HAS_PREFIX;
 export const POLICIES: Component = {
   error_mode: "silent",
   log_statements: [
@@ -49,7 +52,7 @@ export const POLICIES: Component = {
       conditions: [`${REDACT} != nil and IsString(log.body)`],
       statements: [
         // Docker's format is escaped, so it becomes the other one.
-        String.raw`set(${DOCKER}, ParseJSON(log.body)) where HasPrefix(log.body, "{\"log\":")`,
+        String.raw`set(${DOCKER}, ParseJSON(log.body)) where HasPrefix(log.body, "{\"log\":") and ` + HAS_PREFIX,
         `set(log.body, Concat([${DOCKER}["time"], " ", ${DOCKER}["stream"], " F ", ${DOCKER}["log"]], "")) where ${DOCKER} != nil`,
         String.raw`replace_pattern(log.body, "\n$", "")` + ` where ${DOCKER} != nil`,
         // What is redacted may be in two parts of a long line. The text of a part contains no newline.
@@ -57,7 +60,7 @@ export const POLICIES: Component = {
         String.raw`replace_pattern(log.body, "^(\\S+ \\S+) P ((?s:.*))\n\\S+ \\S+ F ?", "$1 F $2")` + ` where log.cache["parts"] == true`,
         String.raw`replace_pattern(log.body, "\n\\S+ \\S+ P ?", "")` + ` where log.cache["parts"] == true`,
         `set(${PREFIX}, "")`,
-        String.raw`set(${PREFIX}, ExtractPatterns(log.body, "^(?P<prefix>\\S+ (?:stdout|stderr) \\S+ ?)")["prefix"])`,
+        String.raw`set(${PREFIX}, ExtractPatterns(log.body, "^(?P<prefix>\\S+ (?:stdout|stderr) \\S+ ?)")["prefix"]) where ` + HAS_PREFIX,
         `set(${TEXT}, Substring(log.body, Len(${PREFIX}), Len(log.body) - Len(${PREFIX}))) where Len(log.body) > Len(${PREFIX})`,
         `set(${TEXT}, Substring(${TEXT}, 0, ${MAX_REDACTED_LINE_BYTES})) where Len(${TEXT}) > ${MAX_REDACTED_LINE_BYTES}`,
         // The expression sees an incomplete character at the end as U+FFFD; the backend would refuse a batch with a partial character.

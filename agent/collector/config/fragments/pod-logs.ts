@@ -123,6 +123,8 @@ function startsWith(words: string): string {
  */
 const PARTS: readonly { readonly id: string }[] = STREAMS.map((stream) => ({
   type: "recombine",
+  // Above it, the operator would flush the lines of all files together, as lines of one.
+  max_sources: 1_000_000,
   id: `parts-${stream}`,
   if: startsWith(stream),
   combine_field: "body",
@@ -166,6 +168,8 @@ function recombineLines(start: string | undefined, id: string, condition: string
   if (start === undefined) return [];
   return ['attributes["log.iostream"] == "stderr"', 'attributes["log.iostream"] != "stderr"'].map((isStream, index) => ({
     type: "recombine",
+    // Above it, the operator would flush the lines of all files together, as lines of one.
+    max_sources: 1_000_000,
     id: `${id}-${index === 0 ? "stderr" : "stdout"}`,
     if: condition === undefined ? isStream : `${isStream} and ${condition}`,
     combine_field: "body",
@@ -238,6 +242,8 @@ const CONTAINER_FORMAT: readonly object[] = [
   },
   ...STREAMS.map((stream) => ({
     type: "recombine",
+    // Above it, the operator would flush the lines of all files together, as lines of one.
+    max_sources: 1_000_000,
     id: `cri-parts-${stream}`,
     if: `attributes.stream == "${stream}"`,
     combine_field: "attributes.log",
