@@ -19,7 +19,7 @@ const UNTRUSTED =
 const [OPEN, CLOSE] = ["<untrusted-telemetry>", "</untrusted-telemetry>"];
 /** Characters with an effect other than themselves, and `<`, which could end the block. JSON escapes the others already. */
 const UNSAFE =
-  /[<\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\ufff9-\ufffb]|\udb40[\udc00-\udfff]/g;
+  /[<\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\ufff9-\ufffb]|[\ufe00-\ufe0f]|\udb40[\udc00-\udfff]/g;
 
 export function formatAnswer({ summary, rows, link, narrow }: ToolAnswer, publicUrl: string): string {
   // A query may be longer than the answer.

@@ -56,7 +56,7 @@ export function openMcpHandler({ publicUrl, askAs, onError }: McpServerOptions):
 const TOOL_SCHEMAS = new Map(
   TOOLS.map(({ name, parameters, required = [] }) => [
     name,
-    fromJsonSchema<Arguments>({ type: "object", properties: parameters, required: [...required], additionalProperties: false } as never),
+    fromJsonSchema<Arguments>({ type: "object", properties: parameters, required: [...required], additionalProperties: false }),
   ]),
 );
 const PROMPT_SCHEMAS = new Map(
@@ -66,7 +66,7 @@ const PROMPT_SCHEMAS = new Map(
       type: "object",
       properties: { [argument]: { type: "string", maxLength: 200, description } },
       required: [argument],
-    } as never),
+    }),
   ]),
 );
 
