@@ -125,6 +125,8 @@ test("what cannot be stored is counted by its reason, and the rest of the reques
     // A span of three buckets, and one count.
     Buffer.concat([Buffer.from([0x5a, 2, 0x10, 3, 0x62, 1, 2]), encodeHistogram(histogram())]),
     Buffer.from([0x5a, 200]),
+    // Bytes in the place of a number, which has at most ten of them.
+    Buffer.concat([Buffer.from([0x0a, 0x80, 0x08]), Buffer.alloc(1024, 0xff)]),
     encodeHistogram(histogram({ timeMs: NOW - 7_200_000 })),
     encodeHistogram(histogram({ timeMs: NOW + 7_200_000 })),
     encodeHistogram(histogram({ sum: Number.NaN })),
@@ -134,7 +136,7 @@ test("what cannot be stored is counted by its reason, and the rest of the reques
   expect(checked).toMatchObject({
     accepted: 2,
     histograms: 1,
-    dropped: { float_histogram: 1, malformed_histogram: 4, before_retention: 1, too_far_ahead: 1, not_a_number: 1 },
+    dropped: { float_histogram: 1, malformed_histogram: 5, before_retention: 1, too_far_ahead: 1, not_a_number: 1 },
   });
 });
 
