@@ -153,11 +153,11 @@ test("the console renders in a browser whose language Intl refuses, the chart in
 test("a screen that cannot be loaded shows an error, and other screens stay usable", async () => {
   await using opened = await openLoggedIn({}, /status of 401|Failed to load resource/);
   const { page, complaints } = opened;
-  await page.route("**/console/screen-*.js", async (route) => await route.abort());
+  await page.route("**/console/*-screen-*.js", async (route) => await route.abort());
   // The page is reloaded once, so there is no screen to wait for.
   await page.goto("/#/alerts");
   await page.getByRole("heading", { name: "This screen failed" }).waitFor();
-  await page.unroute("**/console/screen-*.js");
+  await page.unroute("**/console/*-screen-*.js");
   await page.getByRole("link", { name: "Traces" }).click();
   await page.getByRole("heading", { name: "Traces" }).waitFor();
   expect(await page.title()).toBe("Traces · AtherOps");

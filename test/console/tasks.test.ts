@@ -248,6 +248,7 @@ const TASKS: readonly Task[] = [
     most: 2,
     run: async (page) => {
       await page.keyboard.press("Control+k");
+      await page.getByRole("combobox", { name: "Search" }).waitFor();
       await page.keyboard.type("service stock");
       await page.getByRole("option", { name: /^stock/, selected: true }).waitFor();
       await page.keyboard.press("Enter");

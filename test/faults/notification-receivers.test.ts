@@ -123,7 +123,7 @@ test("reports each receiver's failure with a message, retries where that may hel
   expect(new Set(again)).toEqual(new Set([(await of("fails"))?.id]));
   expect([toMetadata.received.length, toInside.received.length, moves.received.length]).toEqual([1, 1, 1]);
   expect([inside.connections, metadata?.connections ?? 0]).toEqual([0, 0]);
-  const log = backend.log.split("\n").filter((line) => line.includes("refused to send a notification"));
+  const log = backend.log.split("\n").filter((line) => line.includes("refused to connect to an address outside"));
   expect(log.length).toBeGreaterThan(0);
   expect(JSON.parse(log[0] ?? "")).toMatchObject({ host: "moving.backend.test", found: [INSIDE] });
 });

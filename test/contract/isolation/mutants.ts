@@ -24,7 +24,7 @@ const FILES = [
   ...[
     "api/active-alerts",
     "api/alertmanager-routes",
-    "api/routes",
+    "api/notification-routes",
     "channels/channel-store",
     "model/organisation-rows",
     "routing/route-store",
