@@ -5,6 +5,7 @@ import { beforeAll, expect, test } from "vitest";
 import { startProxy } from "../../agent/proxy/server.ts";
 import { createUpstream } from "../../agent/upstream/pool.ts";
 import { logRecord, logsBody, nanosecondsOf, stringAttribute } from "../../backend/ingest/otlp/otlp-body.fixture.ts";
+import { encodeProtobuf } from "../../backend/ingest/otlp/protobuf/encode.fixture.ts";
 import { residentMib } from "../fixtures/process-state.ts";
 import { type Tenant } from "../fixtures/backend-process.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
@@ -32,10 +33,8 @@ test("is stored whole and once, in parts, within its memory limit", { timeout: 6
   });
   const now = nanosecondsOf(new Date());
   const records = Array.from({ length: RECORDS }, (_, index) => logRecord(now + BigInt(index), `line ${index} end`));
-  const body = logsBody(records, [
-    stringAttribute("service.name", "java"),
-    stringAttribute("process.command_args", "-Dname=value ".repeat(5000)),
-  ]);
+  const attributes = [stringAttribute("service.name", "java"), stringAttribute("process.command_args", "-Dname=value ".repeat(5000))];
+  const body = encodeProtobuf("logs", JSON.parse(logsBody(records, attributes).toString()) as object);
   const statuses: number[] = [];
   const startedAt = Date.now();
   await eventually(
@@ -43,7 +42,7 @@ test("is stored whole and once, in parts, within its memory limit", { timeout: 6
     async () => {
       const answer = await call("POST", `http://127.0.0.1:${proxy.port}/v1/logs`, {
         body,
-        headers: { "content-type": "application/json" },
+        headers: { "content-type": "application/x-protobuf" },
       });
       statuses.push(answer.status);
       return answer.status === 200;
