@@ -71,7 +71,9 @@ test("stores or delays each of 64 concurrent bodies of the largest size, within 
       .map(([status, of]) => `${of?.length} × ${status}`)
       .join(", ")}; resident ${before} MiB before, peak ${resident("VmHWM")} MiB, ${resident("VmRSS")} MiB after`,
   );
-  for (const { status, headers } of answers) expect([`204 null`, "503 1"]).toContain(`${status} ${headers.get("retry-after")}`);
+  // 429: the memory of a slow body was taken back for another sender.
+  const accepted = ["204 null", "503 1", "429 5"];
+  for (const { status, headers } of answers) expect(accepted).toContain(`${status} ${headers.get("retry-after")}`);
   expect(counts["204"]?.length).toBeGreaterThan(0);
   expect(resident("VmHWM") - before).toBeLessThan(BUDGET_MIB + ALLOWANCE_MIB);
   expect(await ownMetric("atherops_ingest_held_bytes")).toBe(0);
