@@ -1,6 +1,6 @@
-// Counts the records of one body that are left out because of a fault of their own, on the doors without a signature; on signed ones such a fault costs the body. Invariants: a fault of
-// one record never costs another record; what is kept of the faults is bounded, however many records have one; it is plain data, so that it
-// can be passed between threads.
+// Counts the records of one body that are left out because of a fault of their own, on routes without a signature; signed routes refuse the
+// body instead. Invariants: a fault of one record never costs another record; what is kept of the faults is bounded, however many records
+// have one; it is plain data, so that it can be passed between threads.
 import { ApiError } from "../errors.ts";
 import { MAX_FAULTS } from "./ingest-limits.ts";
 

@@ -1,4 +1,4 @@
-// Issuers that answer in unexpected ways, with real TLS servers on loopback: what an administrator is told, and that the work is bounded.
+// Issuers that answer in unexpected ways, with real TLS servers on loopback: the error messages for administrators, and bounded work.
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import type { RequestListener } from "node:http";

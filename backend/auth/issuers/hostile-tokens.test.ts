@@ -18,14 +18,14 @@ const RULES: IssuerRule[] = [{ claims: { sub: "system:serviceaccount:*:agent" },
 const SUB = "system:serviceaccount:observability:agent";
 
 let issuer: TestIssuer;
-let stranger: TestIssuer;
+let otherIssuer: TestIssuer;
 let issuers: TrustedIssuers;
 let lookups = 0;
 const now = () => NOW_MS;
 
 beforeAll(async () => {
   issuer = await testIssuer("https://issuer.example", { now });
-  stranger = await testIssuer("https://issuer.example", { now });
+  otherIssuer = await testIssuer("https://issuer.example", { now });
   const at = new Date(NOW_MS);
   const row: TrustedIssuerRow = {
     id: "33333333-3333-4333-8333-333333333333",
@@ -86,8 +86,8 @@ const HOSTILE: readonly [string, () => Promise<string> | string][] = [
   ["an unknown key id", async () => await issuer.token(claims(), { kid: "key-2" })],
   ["no key id", async () => await issuer.token(claims(), { kid: undefined })],
   ["a key id that is no text", async () => await issuer.token(claims(), { kid: ["key-1"] })],
-  ["the signature of another key with the same id", async () => await stranger.token(claims())],
-  ["its own key in the header", async () => await stranger.token(claims(), { jwk: stranger.jwk })],
+  ["the signature of another key with the same id", async () => await otherIssuer.token(claims())],
+  ["its own key in the header", async () => await otherIssuer.token(claims(), { jwk: otherIssuer.jwk })],
   ["a critical extension", async () => await issuer.token(claims(), { crit: ["b64"], b64: true })],
   ["another algorithm than its key", async () => await spliced({ alg: "RS256", kid: "key-1" }, undefined)],
   ["another audience", async () => await issuer.token(claims({ aud: "https://other.example" }))],

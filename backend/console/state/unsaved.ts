@@ -9,7 +9,7 @@ const edited = new Set<object>();
 export interface Unsaved {
   /** Call at each edit. */
   readonly changed: () => void;
-  /** Sends the edits. Whoever leaves meanwhile is not asked, because they are on their way. */
+  /** Sends the edits. The user may leave the screen during the request without a question. */
   readonly save: <T>(send: () => Promise<T>) => Promise<T>;
 }
 

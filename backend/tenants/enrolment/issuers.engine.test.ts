@@ -157,7 +157,7 @@ describeOnEachStore((store) => {
     await distrust(id);
   });
 
-  test("two clusters with one issuer name are told apart by their keys", async () => {
+  test("distinguishes two clusters with the same issuer name by their keys", async () => {
     const [one, two] = [await trust(first, { permit: "send", name: "one" }), await trust(second, { permit: "send", name: "two" })];
     for (const [issuer, node] of [
       [first, "one"],
