@@ -9,7 +9,7 @@ import { accountsApp, directKey, OPERATOR } from "../test/fixtures/accounts-app.
 import { NO_POSTGRES, postgresBinaries, PostgresServer } from "../test/fixtures/postgres.ts";
 import { openDatabase } from "./engines/relational/database.ts";
 import { migrate } from "./engines/relational/migrate.ts";
-import { createLog } from "./operations/log.ts";
+import { createLog } from "./log.ts";
 import { readSettings } from "./settings.ts";
 import { bootstrap } from "./bootstrap.ts";
 import { loadSecrets } from "./operations/backup/secrets.ts";

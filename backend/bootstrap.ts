@@ -12,7 +12,7 @@ import type { MasterKeys } from "./tenants/enrolment/master-key.ts";
 import type { EnrolmentTables } from "./tenants/enrolment/enrolment-tables.ts";
 import { reencryptChannels } from "./notification/channels/channel-store.ts";
 import type { NotificationTables } from "./notification/model/notification-tables.ts";
-import type { Log } from "./operations/log.ts";
+import type { Log } from "./log.ts";
 import { SettingsError, type Secrets, type Settings } from "./settings.ts";
 import { StartError } from "./errors.ts";
 import { hashPassword } from "./auth/sessions/password.ts";

@@ -26,7 +26,7 @@ import { type IntakeListener, startIntakeListener } from "./notification/intake/
 import { BodyClaims } from "./replicas/body-claims.ts";
 import { QuerySlots } from "./replicas/query-slots.ts";
 import { type ReplicaSet, SharedReplicas, singleReplica } from "./replicas/replica-set.ts";
-import { createLog, type Log } from "./operations/log.ts";
+import { createLog, type Log } from "./log.ts";
 import type { OwnMetrics } from "./operations/own-metrics.ts";
 import type { Role, Secrets, Settings } from "./settings.ts";
 import { type OpenTelemetry, type Telemetry, TelemetryAtFirstUse } from "./telemetry.ts";

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { execa } from "execa";
 import { expect, test } from "vitest";
 import { startVictoriaMetrics } from "../backend/engines/victoria-metrics/embedded-victoria-metrics.ts";
-import { createLog } from "../backend/operations/log.ts";
+import { createLog } from "../backend/log.ts";
 import { startTestEngine } from "../test/fixtures/metrics-engine.ts";
 import { pageCode, runShell, statementsOf } from "../test/fixtures/page-code.ts";
 import { freePorts, ROOT, temporaryFolder } from "../test/fixtures/processes.ts";

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { alertingApp, type AlertingApp } from "../../test/fixtures/alerting-app.ts";
 import { NO_POSTGRES, postgresBinaries, PostgresServer } from "../../test/fixtures/postgres.ts";
 import { openDatabase } from "../engines/relational/database.ts";
-import { createLog } from "../operations/log.ts";
+import { createLog } from "../log.ts";
 import type { AlertingTables } from "./alert-rule-table.ts";
 
 vi.setConfig({ testTimeout: 180_000 });

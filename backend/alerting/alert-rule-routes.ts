@@ -10,7 +10,7 @@ import { NO_CONTENT, objectSchema, optionalSchema, parseUuid } from "../http/sch
 import { ApiError } from "../errors.ts";
 import { FairQueue } from "../admission/fair-queue.ts";
 import type { MetricsStore } from "../storage/metrics/metric-store.ts";
-import { callerOf, readerOf } from "../auth/request-identity.ts";
+import { callerOf, readerOf } from "../http/request-identity.ts";
 import { alertHistory, PERIOD_SCHEMA } from "./history.ts";
 import type { RuleCheck } from "./rule-check.ts";
 import { createPrometheusRoutes, PROMETHEUS_ROUTES } from "./prometheus-routes.ts";

@@ -9,7 +9,7 @@ import { removeCount, type LogCountsTable, scheduleCount } from "./log-count-row
 import { countEveryMs, expressionOf, isSameCondition, type LogCondition } from "./log-condition.ts";
 import { bytesOf, type CheckedRule, readForMs, type Rule, type Severity } from "./alert-rule.ts";
 import { tenantDatabase } from "../engines/relational/tenant-database.ts";
-import { requireUniqueName } from "../tenants/accounts/row-limits.ts";
+import { requireUniqueName } from "../engines/relational/row-limits.ts";
 
 type Json = ColumnType<Record<string, string>, string, string>;
 

@@ -8,7 +8,7 @@ import { Outage } from "../../common/outage.ts";
 import { ApiError } from "../errors.ts";
 import { ActiveSeries } from "../storage/metrics/active-series.ts";
 import type { MetricsStore } from "../storage/metrics/metric-store.ts";
-import type { Log } from "../operations/log.ts";
+import type { Log } from "../log.ts";
 import { MAX_GROUPS_PER_RULE, MAX_LOG_RULE_SERIES, MAX_SLOW_COUNTS, MAX_WAITING_COUNTS } from "./alerting-limits.ts";
 import {
   claimDue,

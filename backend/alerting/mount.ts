@@ -1,7 +1,7 @@
 // Adds the routes of the alerting service to its own address, and to the API's address under `/alerting`. Invariant: both have the same
 // routes and handlers, and the same statuses: a database that cannot be reached is 500 on these routes, as the contract says.
 import type { FastifyInstance } from "fastify";
-import type { Guards } from "../auth/request-identity.ts";
+import type { Guards } from "../http/request-identity.ts";
 import { EvaluatorBusyError } from "../engines/vmalert/vmalert-client.ts";
 import { ApiError } from "../errors.ts";
 import { addRoutes, type Route } from "../http/route.ts";

@@ -2,7 +2,7 @@
 // understood is refused, never ignored; one response of an organisation is built at a time, because it may contain thousands of alerts.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { FairQueue } from "../admission/fair-queue.ts";
-import { readerOf } from "../auth/request-identity.ts";
+import { readerOf } from "../http/request-identity.ts";
 import type { VmalertClient } from "../engines/vmalert/vmalert-client.ts";
 import { ApiError } from "../errors.ts";
 import type { ResponseBudget } from "../http/response-budget.ts";

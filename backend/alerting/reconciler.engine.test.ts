@@ -1,7 +1,7 @@
 import { describe, expect, test, vi } from "vitest";
 import { ALERTS_PASSWORD, alertingApp, RULES_PASSWORD, type AlertingApp } from "../../test/fixtures/alerting-app.ts";
 import type { RuleFilter } from "../engines/vmalert/vmalert-client.ts";
-import { createLog } from "../operations/log.ts";
+import { createLog } from "../log.ts";
 import { Reconciler } from "./reconciler.ts";
 import type { CheckedRule, Rule } from "./alert-rule.ts";
 import { RuleSets, type RuleSet } from "./rule-groups.ts";

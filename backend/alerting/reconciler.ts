@@ -7,7 +7,7 @@
 import { Loop, pause } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { Evaluator } from "../engines/vmalert/vmalert-shards.ts";
-import type { Log } from "../operations/log.ts";
+import type { Log } from "../log.ts";
 import { MAX_NAMED_GROUPS } from "./alerting-limits.ts";
 import { groupOf, revisionOf, type RuleSet, type RuleSets } from "./rule-groups.ts";
 import type { DryRun } from "../engines/vmalert/dry-run.ts";

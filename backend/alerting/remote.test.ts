@@ -1,8 +1,8 @@
 import { fastify, type FastifyInstance } from "fastify";
 import { afterEach, expect, test } from "vitest";
 import { ApiError } from "../errors.ts";
-import { createLog } from "../operations/log.ts";
-import type { Guards } from "../auth/request-identity.ts";
+import { createLog } from "../log.ts";
+import type { Guards } from "../http/request-identity.ts";
 import { closeRoutes, createApp, listRoutes } from "../http/app.ts";
 import { ResponseBudget } from "../http/response-budget.ts";
 import { bindHandlers, type Route, type RouteDeclaration } from "../http/route.ts";

@@ -2,7 +2,7 @@
 // paths that are built here and never taken from the request. Requests without a valid login are neither read nor forwarded. Responses of
 // at most 64 MiB are passed on unchanged, except that a Link header points back here.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { type Guards, readerOf } from "../auth/request-identity.ts";
+import { type Guards, readerOf } from "../http/request-identity.ts";
 import { Pool } from "../engines/http-pool.ts";
 import { ApiError } from "../errors.ts";
 import { goneSignal } from "../http/http-client.ts";

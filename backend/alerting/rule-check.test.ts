@@ -1,8 +1,8 @@
 import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
 import { VmalertClient } from "../engines/vmalert/vmalert-client.ts";
-import { createLog } from "../operations/log.ts";
-import type { Guards } from "../auth/request-identity.ts";
+import { createLog } from "../log.ts";
+import type { Guards } from "../http/request-identity.ts";
 import { createApp } from "../http/app.ts";
 import { ResponseBudget } from "../http/response-budget.ts";
 import { addServiceRoutes } from "./mount.ts";

@@ -8,7 +8,7 @@ import { pipeline } from "node:stream/promises";
 import { Outage } from "../../common/outage.ts";
 import { isInShard, parseShard, type Shard } from "../engines/vmalert/vmalert-shards.ts";
 import { ruleFileParts } from "../engines/vmalert/rule-files.ts";
-import type { Log } from "../operations/log.ts";
+import type { Log } from "../log.ts";
 import { hasCredentials, type InternalListener, listenInternally, vmalertCredentials } from "../http/internal-listener.ts";
 import { MAX_RULES_CONNECTIONS } from "./alerting-limits.ts";
 import type { RuleSet, RuleSets } from "./rule-groups.ts";

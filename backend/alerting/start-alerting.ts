@@ -4,7 +4,7 @@ import { VmalertClient } from "../engines/vmalert/vmalert-client.ts";
 import { type Evaluator, ShardedEvaluator } from "../engines/vmalert/vmalert-shards.ts";
 import { DryRun } from "../engines/vmalert/dry-run.ts";
 import type { EmbeddedEvaluator } from "../engines/vmalert/embedded-vmalert.ts";
-import type { Log } from "../operations/log.ts";
+import type { Log } from "../log.ts";
 import type { MetricsStore } from "../storage/metrics/metric-store.ts";
 import type { ResponseBudget } from "../http/response-budget.ts";
 import { Quarantine, Reconciler, type ReconcilerTiming } from "./reconciler.ts";

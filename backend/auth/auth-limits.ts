@@ -8,10 +8,6 @@ export const MAX_WAITING_AUDIT_ENTRIES = 5_000;
 /** Text of an entry; longer text is cut. */
 export const MAX_SUBJECT_BYTES = 4096;
 
-// request-identity.ts
-/** Longer Authorization headers are ignored; a token of an issuer has up to 3,000 characters, and Basic auth adds a user name. */
-export const MAX_AUTHORIZATION_LENGTH = 8192;
-
 // issuers/claim-rules.ts
 /** Rules of a trusted issuer. */
 export const MAX_ISSUER_RULES = 50;

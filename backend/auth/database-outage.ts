@@ -2,7 +2,7 @@
 // rows during an outage. Only a database that is unreachable or too slow counts as an outage; a failing statement does not.
 import { Outage } from "../../common/outage.ts";
 import { ApiError } from "../errors.ts";
-import type { Log } from "../operations/log.ts";
+import type { Log } from "../log.ts";
 
 const REMIND_EVERY_MS = 60_000;
 

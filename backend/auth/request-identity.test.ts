@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { closeRoutes, createApp } from "../http/app.ts";
-import { callerOf, orgOf, readerOf, signerOf } from "./request-identity.ts";
+import { callerOf, orgOf, readerOf, signerOf } from "../http/request-identity.ts";
 
 const USER = { userId: "u", orgId: "red", email: "u@example.org", role: "viewer" } as const;
 const KEY = { keyId: "k", kind: "host", orgId: "blue", hostId: "h", node: "n", createdAt: new Date(0) } as const;

@@ -9,8 +9,8 @@ import { keyHash, sign } from "../../common/protocol/signature.ts";
 import { vectors } from "../../test/fixtures/signature-vectors.ts";
 import { createSignedGuard, type KeySource, type VerifyingKey } from "./signed-requests.ts";
 import { ApiError } from "../errors.ts";
-import { createLog } from "../operations/log.ts";
-import type { KeyKind } from "./request-identity.ts";
+import { createLog } from "../log.ts";
+import type { KeyKind } from "../http/request-identity.ts";
 import { createApp } from "../http/app.ts";
 import { stub } from "../../test/fixtures/stub.ts";
 

@@ -15,7 +15,7 @@ import {
 } from "../../common/protocol/signature.ts";
 import { ApiError } from "../errors.ts";
 import { MAX_REMEMBERED_LENGTH, MAX_SHOWN_PATH_CHARACTERS } from "./auth-limits.ts";
-import type { Guards, KeyKind, SigningKey } from "./request-identity.ts";
+import type { Guards, KeyKind, SigningKey } from "../http/request-identity.ts";
 
 /** A key with what its verification needs. */
 export interface VerifyingKey {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryFolder } from "../../test/fixtures/processes.ts";
 import { createApp } from "../http/app.ts";
-import { createLog } from "../operations/log.ts";
+import { createLog } from "../log.ts";
 import { runClient } from "./run-client.fixture.ts";
 
 test("shows a stopped rollout with its reason, and a node without data with its signals", async () => {

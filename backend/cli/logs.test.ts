@@ -4,13 +4,13 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import type { Guards } from "../auth/request-identity.ts";
+import type { Guards } from "../http/request-identity.ts";
 import { ResponseBudget } from "../http/response-budget.ts";
 import { createApp } from "../http/app.ts";
 import type { RecordFilter } from "../storage/logs/filter.ts";
 import { registerLogRoutes } from "../query/native/log-routes.ts";
 import { registerMetricsRoutes } from "../query/prometheus/promql-routes.ts";
-import { createLog } from "../operations/log.ts";
+import { createLog } from "../log.ts";
 import { type Ran, runClient, type RunOptions } from "./run-client.fixture.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "atherops-client-"));

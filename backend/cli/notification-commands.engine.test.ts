@@ -12,7 +12,7 @@ import { RuleCheck } from "../alerting/rule-check.ts";
 import { addRoutesToApi } from "../alerting/mount.ts";
 import { createRuleRoutes } from "../alerting/alert-rule-routes.ts";
 import { type AlertingTables, RuleTable } from "../alerting/alert-rule-table.ts";
-import { callerOf, type Guards } from "../auth/request-identity.ts";
+import { callerOf, type Guards } from "../http/request-identity.ts";
 import { ResponseBudget } from "../http/response-budget.ts";
 import { VmalertClient } from "../engines/vmalert/vmalert-client.ts";
 import { createNotificationRoutes } from "../notification/api/notification-routes.ts";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { accountsApp, makeOrg, OPERATOR, type AccountsApp, type Org } from "../../test/fixtures/accounts-app.ts";
 import { relationalEngines, type OpenedEngine } from "../../test/fixtures/postgres.ts";
-import { createLog } from "../operations/log.ts";
+import { createLog } from "../log.ts";
 import { UsageCounter } from "../tenants/usage/counter.ts";
 import { OrgLimits } from "../tenants/usage/usage-limits.ts";
 import { registerUsageRoutes } from "../tenants/usage/usage-routes.ts";

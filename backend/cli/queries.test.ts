@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { createLog } from "../operations/log.ts";
+import { createLog } from "../log.ts";
 import { createApp } from "../http/app.ts";
 import { follow } from "./query-rows.ts";
 import { Client } from "./api-client.ts";

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { freePorts, temporaryFolder } from "../../test/fixtures/processes.ts";
-import { createLog } from "../operations/log.ts";
+import { createLog } from "../log.ts";
 import { announceChild } from "./orphan.ts";
 import { superviseChild, type ChildOptions, type ChildTiming } from "./child.ts";
 
@@ -127,7 +127,7 @@ test("stops the child of a killed backend before it starts the next one, even if
   const options = await optionsIn(folder.path, "stubborn");
   const script = `
     const { superviseChild } = await import(${JSON.stringify(new URL("child.ts", import.meta.url).href)});
-    const { createLog } = await import(${JSON.stringify(new URL("../operations/log.ts", import.meta.url).href)});
+    const { createLog } = await import(${JSON.stringify(new URL("../log.ts", import.meta.url).href)});
     const child = await superviseChild({ ...${JSON.stringify(options)}, log: createLog("silent") });
     console.log(child.pid);
     process.kill(process.pid, "SIGKILL");`;

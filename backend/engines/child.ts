@@ -9,7 +9,7 @@ import { ask } from "../../common/http.ts";
 import { Loop, pause, pollUntil } from "../../common/loop.ts";
 import { maskSecrets } from "../../common/mask.ts";
 import { Outage } from "../../common/outage.ts";
-import type { Log } from "../operations/log.ts";
+import type { Log } from "../log.ts";
 import { loginOf } from "./engine-http.ts";
 import { StartError } from "../errors.ts";
 import { announceChild, endOrphan, forgetChild, recordChild } from "./orphan.ts";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { freePorts, temporaryFolder } from "../../test/fixtures/processes.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
-import { createLog } from "../operations/log.ts";
+import { createLog } from "../log.ts";
 import { VictoriaMetricsStore } from "../storage/metrics/metric-store.ts";
 import { loginOf } from "./engine-http.ts";
 import { startVictoriaMetrics } from "./victoria-metrics/embedded-victoria-metrics.ts";

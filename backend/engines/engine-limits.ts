@@ -21,6 +21,10 @@ export const MAX_FAILING_S = 30;
 /** Memory of one read: a page of 16 MiB or one row of 32 MiB fits, and reads run concurrently in one process. */
 export const MAX_READ_MEMORY_BYTES = 400_000_000;
 
+// relational/row-limits.ts
+/** Rows of each kind per organisation; a list of this length has a few megabytes. */
+export const MAX_ROWS_PER_ORG = 5000;
+
 // sqlite/thread.ts
 /** Size above which the write-ahead log is truncated; a checkpoint alone does not shorten it. */
 export const MAX_WAL_BYTES = 16 * 1024 * 1024;

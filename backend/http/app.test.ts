@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { pino } from "pino";
 import { expect, test } from "vitest";
 import { ApiError } from "../errors.ts";
-import { createLog } from "../operations/log.ts";
+import { createLog } from "../log.ts";
 import { closeRoutes, createApp, listRoutes } from "./app.ts";
 
 async function exampleApp() {

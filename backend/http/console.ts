@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { acceptsCoding } from "./http-client.ts";
 import { addRoute, endpoint } from "./route.ts";
-import type { Guards } from "../auth/request-identity.ts";
+import type { Guards } from "./request-identity.ts";
 import { ApiError } from "../errors.ts";
 
 const FOLDER = new URL("./console/", import.meta.url);

@@ -3,7 +3,7 @@ import { type AddressInfo, connect } from "node:net";
 import { once } from "node:events";
 import { expect, test } from "vitest";
 import { startHealth, type HealthOptions } from "./health.ts";
-import { createLog } from "../operations/log.ts";
+import { createLog } from "../log.ts";
 import { createOwnMetrics } from "../operations/own-metrics.ts";
 
 const LOOPBACK = { host: "127.0.0.1", port: 0 };

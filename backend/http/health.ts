@@ -5,7 +5,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Registry } from "prom-client";
 import { Outage } from "../../common/outage.ts";
 import { MAX_HEALTH_CONNECTIONS } from "../operations/operations-limits.ts";
-import type { Log } from "../operations/log.ts";
+import type { Log } from "../log.ts";
 import type { ListenAddress } from "../settings.ts";
 import { type InternalListener, listenInternally } from "./internal-listener.ts";
 

@@ -24,6 +24,10 @@ export const MIN_BODY_PIECE_BYTES = 128;
 /** Small pieces that a body may have in each second, so that a slow sender may send one record at a time. */
 export const FREE_BODY_PIECES_PER_SECOND = 200;
 
+// request-identity.ts
+/** Longer Authorization headers are ignored; a token of an issuer has up to 3,000 characters, and Basic auth adds a user name. */
+export const MAX_AUTHORIZATION_LENGTH = 8192;
+
 // response-budget.ts
 /** Responses that clients have not read yet, and running queries; an organisation takes more only if as much stays free as it uses. */
 export const MAX_HELD_RESPONSE_BYTES = 256 * 1024 * 1024;

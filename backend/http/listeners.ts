@@ -9,7 +9,7 @@ import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { createSecureContext } from "node:tls";
 import { Outage } from "../../common/outage.ts";
-import type { Log } from "../operations/log.ts";
+import type { Log } from "../log.ts";
 import { once } from "node:events";
 import type { Server as HttpServer } from "node:http";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";

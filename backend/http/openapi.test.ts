@@ -4,7 +4,7 @@ import { beforeAll, expect, test } from "vitest";
 import { addRoutesToApi } from "../alerting/mount.ts";
 import { createRuleRoutes } from "../alerting/alert-rule-routes.ts";
 import { registerEnrolmentRoutes } from "../tenants/tenant-routes.ts";
-import { createLog } from "../operations/log.ts";
+import { createLog } from "../log.ts";
 import { registerMetricsRoutes } from "../query/prometheus/promql-routes.ts";
 import { closeRoutes, createApp } from "./app.ts";
 

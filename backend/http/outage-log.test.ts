@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { OutageLog } from "./outage-log.ts";
-import type { Log } from "../operations/log.ts";
+import type { Log } from "../log.ts";
 import { stub } from "../../test/fixtures/stub.ts";
 
 beforeEach(() => vi.useFakeTimers());

@@ -3,7 +3,7 @@
 // adds the id of the request to its lines; it creates the child logger on first use, because pino serialises its bindings and most requests
 // log nothing.
 import { Outage } from "../../common/outage.ts";
-import type { Log } from "../operations/log.ts";
+import type { Log } from "../log.ts";
 import type { FastifyBaseLogger } from "fastify";
 
 const INTERVAL_MS = 30_000;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createLog } from "../operations/log.ts";
+import { createLog } from "../log.ts";
 import { closeRoutes, createApp } from "./app.ts";
 
 async function linesOf(level: string): Promise<Record<string, unknown>[]> {

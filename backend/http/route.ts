@@ -10,7 +10,7 @@ import type {
   onSendAsyncHookHandler,
   RouteOptions,
 } from "fastify";
-import type { Guards, KeyKind, Role } from "../auth/request-identity.ts";
+import type { Guards, KeyKind, Role } from "./request-identity.ts";
 import { ERROR_CODES, type ErrorCode } from "../errors.ts";
 
 /**

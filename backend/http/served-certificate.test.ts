@@ -7,7 +7,7 @@ import { connect } from "node:tls";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { makeCertificate } from "../../test/fixtures/certificate.ts";
 import { temporaryFolder } from "../../test/fixtures/processes.ts";
-import { createLog } from "../operations/log.ts";
+import { createLog } from "../log.ts";
 import { ServedCertificate } from "./listeners.ts";
 
 /** The machine may be busy with other tests. */

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { makeCertificate } from "../../test/fixtures/certificate.ts";
 import { temporaryFolder } from "../../test/fixtures/processes.ts";
 import { RawConnection } from "../../test/fixtures/raw-http.ts";
-import { createLog } from "../operations/log.ts";
+import { createLog } from "../log.ts";
 import { closeRoutes, createApp } from "./app.ts";
 import { Connections } from "./server-connections.ts";
 

@@ -7,7 +7,7 @@ import type { Server } from "node:net";
 import type { Socket } from "node:net";
 import { mayTake } from "../admission/share.ts";
 import { ApiError } from "../errors.ts";
-import type { Log } from "../operations/log.ts";
+import type { Log } from "../log.ts";
 import { MAX_CLOSING_CONNECTIONS, MAX_LONG_HEADS, MAX_REFUSED_REQUESTS, MAX_REQUESTS_PER_CONNECTION } from "./http-limits.ts";
 import { isServing } from "./turns.ts";
 

@@ -6,7 +6,7 @@
 import type { IncomingMessage } from "node:http";
 import type { FastifyRequest } from "fastify";
 import { networkOf } from "./http-client.ts";
-import { orgOf } from "../auth/request-identity.ts";
+import { orgOf } from "./request-identity.ts";
 import { ApiError } from "../errors.ts";
 import { ByteBudget, type Reservation } from "../admission/byte-budget.ts";
 import { mayTake } from "../admission/share.ts";

@@ -12,7 +12,7 @@ import { makeCertificate } from "../../test/fixtures/certificate.ts";
 import { temporaryFolder } from "../../test/fixtures/processes.ts";
 import { exchange, RawConnection } from "../../test/fixtures/raw-http.ts";
 import { listenInternally } from "./internal-listener.ts";
-import { createLog } from "../operations/log.ts";
+import { createLog } from "../log.ts";
 import { closeRoutes, createApp, type AppOptions } from "./app.ts";
 import { shakeHandsInTurns } from "./turns.ts";
 import { acceptWebSocket } from "./websocket.ts";

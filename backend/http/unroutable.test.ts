@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { exchange, RawConnection } from "../../test/fixtures/raw-http.ts";
 import { ApiError } from "../errors.ts";
-import { createLog } from "../operations/log.ts";
+import { createLog } from "../log.ts";
 import { closeRoutes, createApp } from "./app.ts";
 
 let app: FastifyInstance;

@@ -1,7 +1,7 @@
 // Handles one request body of a signal, whichever route or protocol it arrived through: checks memory and quota, reads, stores and counts it.
 // Invariant: all protocols share one handler, so an organisation's limits apply to all of them together.
 import type { FastifyRequest } from "fastify";
-import type { RateLimits, Sender } from "../auth/request-identity.ts";
+import type { RateLimits, Sender } from "../http/request-identity.ts";
 import { ByteBudget, type Reservation } from "../admission/byte-budget.ts";
 import { withoutByteOrderMark } from "../../common/content-coding/decoder.ts";
 import { freeBuffer } from "../../common/http.ts";

@@ -32,12 +32,6 @@ export const MAX_TOKENS_AT_ONCE = 256 * 1024;
 /** Resources and scopes of a body. */
 export const MAX_RESOURCES_AND_SCOPES = 100_000;
 
-// otlp/operations-of.ts
-/** Size of the name of a service or an operation; longer ones are not listed. */
-export const MAX_OPERATION_NAME_BYTES = 512;
-/** Operations that are listed from one body; the others are seen in later bodies. */
-export const MAX_OPERATIONS_PER_BODY = 2_000;
-
 // otlp/otlp-decoder.ts
 /** Worker threads that decode large bodies. */
 export const MAX_DECODER_THREADS = 2;

@@ -7,7 +7,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 import type { OwnMetrics, Signal } from "../operations/own-metrics.ts";
 import { addRoute, endpoint, type Route } from "../http/route.ts";
-import { type Guards, signerOf } from "../auth/request-identity.ts";
+import { type Guards, signerOf } from "../http/request-identity.ts";
 import {
   type BodyEncoding,
   IngestHandler,

@@ -1,7 +1,7 @@
 // Limits the bytes and records per second of organisations, and of ingest tokens with limits of their own, by token buckets. A limit
 // applies to the whole installation: each replica's buckets have a share of it. Invariant: a request body is rejected only before it is
 // read; its real cost is charged in full afterwards, so an owner over its quota waits until the debt is paid off.
-import type { RateLimits } from "../auth/request-identity.ts";
+import type { RateLimits } from "../http/request-identity.ts";
 import { ApiError } from "../errors.ts";
 import { type ReplicaSet, singleReplica } from "../replicas/replica-set.ts";
 import { MAX_REMEMBERED_QUOTAS } from "./ingest-limits.ts";

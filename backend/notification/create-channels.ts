@@ -3,7 +3,7 @@
 import type { Kysely } from "kysely";
 import type { AccountTables } from "../auth/sessions/account-tables.ts";
 import type { MasterKeys } from "../tenants/enrolment/master-key.ts";
-import type { Log } from "../operations/log.ts";
+import type { Log } from "../log.ts";
 import type { Secrets, Settings } from "../settings.ts";
 import { createChannelRoutes } from "./api/channel-routes.ts";
 import { ChannelStore } from "./channels/channel-store.ts";

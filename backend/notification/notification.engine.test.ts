@@ -8,7 +8,7 @@ import { notifiedOrg, postedAlert, type NotifiedOrg, type Tables } from "../../t
 import { eventually } from "../../test/fixtures/processes.ts";
 import type { Database } from "../engines/relational/database.ts";
 import { migrate } from "../engines/relational/migrate.ts";
-import { createLog } from "../operations/log.ts";
+import { createLog } from "../log.ts";
 import { findWaitingChannels } from "./delivery/delivery-store.ts";
 import type { Message, OpenChannel, Outcome } from "./model/message.ts";
 import { deleteExpired } from "./delivery/retention.ts";

@@ -2,7 +2,7 @@
 // organisation without a channel costs nothing.
 import { Loop } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
-import type { Log } from "../operations/log.ts";
+import type { Log } from "../log.ts";
 import { createAlertsHandler } from "./intake/intake-listener.ts";
 import { ChannelsInUse } from "./model/channels-in-use.ts";
 import { releaseClaims } from "./delivery/delivery-store.ts";

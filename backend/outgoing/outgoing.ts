@@ -9,7 +9,7 @@ import { callbackify } from "node:util";
 import { bareHost, isLoopback } from "../../common/ip-networks.ts";
 import { isExempt } from "../../common/no-proxy.ts";
 import { loadProxyAgent, Pool, proxyPool } from "../engines/http-pool.ts";
-import type { Log } from "../operations/log.ts";
+import type { Log } from "../log.ts";
 import { MAX_RECEIVER_RESPONSE_BYTES, MAX_RETRY_AFTER_MS } from "./outgoing-limits.ts";
 import { type HostAddress, HostRefused, type Lookup, PermittedAddresses, resolvePermitted } from "./permitted-addresses.ts";
 

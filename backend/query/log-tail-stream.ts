@@ -4,7 +4,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { Wakeup } from "../../common/loop.ts";
 import { ApiError } from "../errors.ts";
-import { type Guards, readerOf } from "../auth/request-identity.ts";
+import { type Guards, readerOf } from "../http/request-identity.ts";
 import { goneSignal } from "../http/http-client.ts";
 import type { ResponseBudget } from "../http/response-budget.ts";
 import type { RecordFilter } from "../storage/logs/filter.ts";

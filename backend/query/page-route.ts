@@ -3,7 +3,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../errors.ts";
 import { goneSignal } from "../http/http-client.ts";
-import { readerOf } from "../auth/request-identity.ts";
+import { readerOf } from "../http/request-identity.ts";
 import type { QueryOptions } from "../admission/query-queue.ts";
 import type { ResponseBudget } from "../http/response-budget.ts";
 import type { PageResult } from "../storage/page.ts";

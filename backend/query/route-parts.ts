@@ -1,7 +1,7 @@
 // Options of the log and trace query routes, and the schemas of a log record and a span in their responses.
 import type { TailRouteOptions } from "./log-tail-stream.ts";
 import type { ResponseBudget } from "../http/response-budget.ts";
-import type { Guards } from "../auth/request-identity.ts";
+import type { Guards } from "../http/request-identity.ts";
 import type { SpanStore } from "../storage/traces/span-store.ts";
 import { objectSchema } from "../http/schemas.ts";
 import type { LogStore } from "../storage/logs/log-store.ts";

@@ -4,7 +4,7 @@ import type { FastifyInstance } from "fastify";
 import { pino } from "pino";
 import { registerLogRoutes } from "./native/log-routes.ts";
 import type { LogFilter, LogRow } from "../storage/logs/log-store.ts";
-import type { Guards } from "../auth/request-identity.ts";
+import type { Guards } from "../http/request-identity.ts";
 import { closeRoutes, createApp } from "../http/app.ts";
 import { ResponseBudget } from "../http/response-budget.ts";
 import { registerTraceRoutes } from "./native/trace-routes.ts";

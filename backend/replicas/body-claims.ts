@@ -8,7 +8,7 @@ import { type Kysely, sql } from "kysely";
 import { Outage } from "../../common/outage.ts";
 import { Batcher } from "../engines/batcher.ts";
 import { ApiError } from "../errors.ts";
-import type { Log } from "../operations/log.ts";
+import type { Log } from "../log.ts";
 import { MAX_CLAIMS_PER_STATEMENT, MAX_WAITING_CLAIMS } from "../operations/operations-limits.ts";
 import { isAlive } from "./replica-set.ts";
 

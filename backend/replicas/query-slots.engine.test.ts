@@ -7,7 +7,7 @@ import { NO_POSTGRES, postgresBinaries, PostgresServer } from "../../test/fixtur
 import { FairQueue } from "../admission/fair-queue.ts";
 import { openDatabase, type Database } from "../engines/relational/database.ts";
 import { migrate } from "../engines/relational/migrate.ts";
-import { createLog } from "../operations/log.ts";
+import { createLog } from "../log.ts";
 import { QuerySlots } from "./query-slots.ts";
 
 const LIMIT = 2;

@@ -7,7 +7,7 @@ import { type Kysely, sql } from "kysely";
 import { Loop } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { SlotSource } from "../admission/fair-queue.ts";
-import type { Log } from "../operations/log.ts";
+import type { Log } from "../log.ts";
 import { isAlive, type ReplicaSet } from "./replica-set.ts";
 
 /** Pause before a replica tries again to take slots that others use. */

@@ -7,12 +7,12 @@ import { NO_POSTGRES, postgresBinaries, PostgresServer } from "../../test/fixtur
 import { openDatabase, type Database } from "../engines/relational/database.ts";
 import { migrate } from "../engines/relational/migrate.ts";
 import { Quota } from "../ingest/quota.ts";
-import { createLog } from "../operations/log.ts";
+import { createLog } from "../log.ts";
 import { ActiveSeries } from "../storage/metrics/active-series.ts";
 import { newHashKey } from "../storage/metrics/series-hash.ts";
 import { BodyClaims } from "./body-claims.ts";
 import { type ReplicaSet, SharedReplicas } from "./replica-set.ts";
-import { exchangeSeriesSketches } from "./series-sketches.ts";
+import { exchangeSeriesSketches } from "../storage/metrics/series-sketches.ts";
 
 /** The burst that is allowed after a pause, in seconds of the limit. */
 const BURST_S = 10;

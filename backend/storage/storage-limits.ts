@@ -132,3 +132,9 @@ export const MAX_SHARE_OF_FREE = 3;
 // write-path/stored-days.ts
 /** Keys of one statement, far below the engine's limit of 256 KiB. */
 export const MAX_KEYS_PER_STATEMENT = 2000;
+
+// traces/operations-of.ts
+/** Size of the name of a service or an operation; longer ones are not listed. */
+export const MAX_OPERATION_NAME_BYTES = 512;
+/** Operations that are listed from one body; the others are seen in later bodies. */
+export const MAX_OPERATIONS_PER_BODY = 2_000;

@@ -11,10 +11,6 @@ export const MAX_INVITATION_TTL_MS = 30 * 86_400_000;
 /** Valid invitations of an organisation. */
 export const MAX_INVITATIONS_PER_ORG = 200;
 
-// accounts/orgs.ts
-/** Rows of each kind per organisation; a list of this length has a few megabytes. */
-export const MAX_ROWS_PER_ORG = 5000;
-
 // enrolment/administer-install-tokens.ts
 /** Lifetime of an install token. */
 export const MAX_INSTALL_TOKEN_TTL_MS = 365 * 86_400_000;

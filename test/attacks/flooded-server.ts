@@ -10,7 +10,7 @@ import { closeRoutes, createApp } from "../../backend/http/app.ts";
 import { Connections } from "../../backend/http/server-connections.ts";
 import { acceptWebSocket } from "../../backend/http/websocket.ts";
 import { listenInternally } from "../../backend/http/internal-listener.ts";
-import { createLog } from "../../backend/operations/log.ts";
+import { createLog } from "../../backend/log.ts";
 import { makeCertificate } from "../fixtures/certificate.ts";
 
 export interface FloodedServer {

@@ -9,7 +9,7 @@ import { loadavg } from "node:os";
 import { parseArgs } from "node:util";
 import { type ClickHouse, openClickHouse } from "../../backend/engines/clickhouse/clickhouse-client.ts";
 import { type Sql, sql } from "../../backend/engines/clickhouse/sql.ts";
-import { createLog } from "../../backend/operations/log.ts";
+import { createLog } from "../../backend/log.ts";
 import { treeOf } from "../attacks/memory-limit.ts";
 import { adminPassword, backendPlace, login, makeTenant, startBackend } from "../fixtures/backend-process.ts";
 import { cpuMs, markdown, residentMb, shown } from "../fixtures/measure.ts";

@@ -4,6 +4,7 @@
 // Records are those of otlp-load.ts; each body has new random ids. A third of the series are counters, a third gauges that vary, a third
 // constant. The load of the machine does not affect the results. `--costs [--records 500000] [--rounds 3]` measures instead CPU and bytes
 // of a row with each index, projection and column removed in turn.
+import { LOG_COLUMNS, SPAN_COLUMNS } from "../../backend/storage/table-columns.ts";
 import { decodeWithHash } from "../../backend/ingest/otlp/otlp-body.fixture.ts";
 import { globSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -12,9 +13,7 @@ import { parseArgs } from "node:util";
 import { openClickHouse, type ClickHouse } from "../../backend/engines/clickhouse/clickhouse-client.ts";
 import { migrate } from "../../backend/engines/clickhouse/migrate.ts";
 import { sql } from "../../backend/engines/clickhouse/sql.ts";
-import { LOG_COLUMNS } from "../../backend/ingest/otlp/decode-logs.ts";
-import { createLog } from "../../backend/operations/log.ts";
-import { SPAN_COLUMNS } from "../../backend/ingest/otlp/decode-spans.ts";
+import { createLog } from "../../backend/log.ts";
 import { report, residentMb } from "../fixtures/measure.ts";
 import { startTestEngine } from "../fixtures/metrics-engine.ts";
 import { LOAD_SIGNALS, LoadBody, type LoadSignal } from "../fixtures/otlp-load.ts";

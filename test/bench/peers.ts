@@ -12,7 +12,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { openClickHouse } from "../../backend/engines/clickhouse/clickhouse-client.ts";
 import { Sql, sql } from "../../backend/engines/clickhouse/sql.ts";
-import { createLog } from "../../backend/operations/log.ts";
+import { createLog } from "../../backend/log.ts";
 import { backendPlace } from "../fixtures/backend-process.ts";
 import { markdown } from "../fixtures/measure.ts";
 import { LOAD_SIGNALS, type LoadSignal } from "../fixtures/otlp-load.ts";

@@ -12,7 +12,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { openClickHouse } from "../../backend/engines/clickhouse/clickhouse-client.ts";
 import { sql } from "../../backend/engines/clickhouse/sql.ts";
-import { createLog } from "../../backend/operations/log.ts";
+import { createLog } from "../../backend/log.ts";
 import { adminPassword, backendPlace, bundledBackend, login, makeTenant, startBackend } from "../fixtures/backend-process.ts";
 import { imageStart } from "../fixtures/image-start.ts";
 import { treeOf } from "../attacks/memory-limit.ts";

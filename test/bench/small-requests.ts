@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { openClickHouse } from "../../backend/engines/clickhouse/clickhouse-client.ts";
 import { sql } from "../../backend/engines/clickhouse/sql.ts";
-import { createLog } from "../../backend/operations/log.ts";
+import { createLog } from "../../backend/log.ts";
 import { startEngine } from "../fixtures/engine-insert.ts";
 import { cpuMs, mainThreadCpuMs, quantile, report, shown } from "../fixtures/measure.ts";
 import { INGEST_PATHS, LoadBody } from "../fixtures/otlp-load.ts";

@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { openClickHouse } from "../../backend/engines/clickhouse/clickhouse-client.ts";
 import { startHttpFront } from "../../backend/engines/clickhouse/http-front.fixture.ts";
 import { Sql } from "../../backend/engines/clickhouse/sql.ts";
-import { createLog } from "../../backend/operations/log.ts";
+import { createLog } from "../../backend/log.ts";
 import { toolPath } from "../../hack/fetch-tools.ts";
 import { adminPassword, backendPlace, login, startBackend } from "../fixtures/backend-process.ts";
 import { startTestEngine } from "../fixtures/metrics-engine.ts";

@@ -2,7 +2,7 @@
 // operators see the IP address of an operator.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Kysely, Selectable } from "kysely";
-import { callerOf, type Guards } from "../request-identity.ts";
+import { callerOf, type Guards } from "../../http/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { CURSOR_QUERY, readPage } from "../../http/list-page.ts";
 import { listResponse, optionalSchema, parseUuid, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";

@@ -12,7 +12,7 @@ import {
   registerCluster,
 } from "../../../test/fixtures/accounts-app.ts";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
-import { createLog } from "../../operations/log.ts";
+import { createLog } from "../../log.ts";
 import { type AuditTables, AuditTrail } from "./trail.ts";
 
 const DAY_MS = 86_400_000;

@@ -9,7 +9,7 @@ import { Outage } from "../../../common/outage.ts";
 import type { AuditEntry } from "../audit-log.ts";
 import { writeRows } from "../../engines/relational/bulk-rows.ts";
 import { Batcher } from "../../engines/batcher.ts";
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 import { MAX_AUDIT_ENTRIES_PER_ORG, MAX_SUBJECT_BYTES, MAX_WAITING_AUDIT_ENTRIES } from "../auth-limits.ts";
 
 export interface AuditTable {

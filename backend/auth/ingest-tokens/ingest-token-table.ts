@@ -3,7 +3,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import { type Kysely, sql, type Transaction } from "kysely";
 import type { Watched } from "../../engines/relational/bulk-rows.ts";
-import type { KeyKind } from "../request-identity.ts";
+import type { KeyKind } from "../../http/request-identity.ts";
 
 /** One secret of a token. */
 export interface IngestTokenRow {

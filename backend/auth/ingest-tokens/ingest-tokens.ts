@@ -19,7 +19,7 @@ import type { DatabaseOutage } from "../database-outage.ts";
 import { isJwt } from "../issuers/identity-token.ts";
 import type { TrustedIssuers } from "../issuers/trusted-issuers.ts";
 import { LookupCache, type LookupSource } from "../lookup-cache.ts";
-import { readCredential, type Sender } from "../request-identity.ts";
+import { readCredential, type Sender } from "../../http/request-identity.ts";
 import { changedRows } from "../../engines/relational/bulk-rows.ts";
 import {
   findIngestTokens,

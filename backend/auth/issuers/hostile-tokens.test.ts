@@ -2,7 +2,7 @@
 // a token that would be accepted without its one change.
 import { createHmac, generateKeyPairSync } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
-import { MAX_AUTHORIZATION_LENGTH } from "../auth-limits.ts";
+import { MAX_AUTHORIZATION_LENGTH } from "../../http/http-limits.ts";
 import type { IssuerRule } from "./claim-rules.ts";
 import { matchesPattern } from "./claim-rules.ts";
 import { testIssuer, type TestIssuer } from "./issuer.fixture.ts";

@@ -1,6 +1,7 @@
 // Reads the header and the claims of an identity token (a JWT of an issuer) before its signature is verified, to find the issuer and to
 // refuse what no issuer writes. Invariant: nothing is decided on these claims alone; the work is bounded by MAX_AUTHORIZATION_LENGTH.
-import { MAX_AUTHORIZATION_LENGTH, MAX_CLAIM_LENGTH, MAX_TOKEN_MEMBERS } from "../auth-limits.ts";
+import { MAX_AUTHORIZATION_LENGTH } from "../../http/http-limits.ts";
+import { MAX_CLAIM_LENGTH, MAX_TOKEN_MEMBERS } from "../auth-limits.ts";
 
 /** Signatures with a public key only: with a shared secret, the public key could be taken for the secret. */
 export const ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"];

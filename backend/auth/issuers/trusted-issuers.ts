@@ -5,11 +5,11 @@
 import { hash } from "node:crypto";
 import { type JWK, type JWTPayload, jwtVerify } from "jose";
 import { ApiError } from "../../errors.ts";
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 import { MAX_CACHED_IDENTITIES, MAX_CACHED_ISSUERS } from "../auth-limits.ts";
 import type { DatabaseOutage } from "../database-outage.ts";
 import { LookupCache, type LookupSource } from "../lookup-cache.ts";
-import type { ReadToken, Sender } from "../request-identity.ts";
+import type { ReadToken, Sender } from "../../http/request-identity.ts";
 import { type IssuerRule, matchesRule, type Permission, ruleName, SIGNALS } from "./claim-rules.ts";
 import { ALGORITHMS, readToken, type UnverifiedToken } from "./identity-token.ts";
 import { IssuerKeys } from "./issuer-keys.ts";

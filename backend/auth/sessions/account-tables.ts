@@ -4,7 +4,7 @@
 import { randomUUID } from "node:crypto";
 import { type Kysely, sql, type Transaction } from "kysely";
 import { ApiError } from "../../errors.ts";
-import type { ReadToken, Role } from "../request-identity.ts";
+import type { ReadToken, Role } from "../../http/request-identity.ts";
 import type { Watched } from "../../engines/relational/bulk-rows.ts";
 import { FORBIDDEN_CHARACTERS } from "../../http/schemas.ts";
 

@@ -8,7 +8,7 @@ import type { Kysely } from "kysely";
 import type { DatabaseOutage } from "../database-outage.ts";
 import { MAX_SESSION_AGE_S, MAX_SESSIONS_PER_USER } from "../auth-limits.ts";
 import { LookupCache, type LookupSource } from "../lookup-cache.ts";
-import { RANK, type Role, type SessionUser } from "../request-identity.ts";
+import { RANK, type Role, type SessionUser } from "../../http/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { readCookie, setCookie } from "../../http/cookies.ts";
 import { parseUuid } from "../../http/schemas.ts";

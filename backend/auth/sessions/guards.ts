@@ -3,7 +3,7 @@
 // of Basic auth.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../../errors.ts";
-import { type Guards, RANK, readCredential, type ReadToken, type SessionUser } from "../request-identity.ts";
+import { type Guards, RANK, readCredential, type ReadToken, type SessionUser } from "../../http/request-identity.ts";
 import type { BrowserSessions } from "./browser-session.ts";
 import type { TrustedIssuers } from "../issuers/trusted-issuers.ts";
 import { isIdentityToken, type ReadTokens } from "./read-token.ts";

@@ -3,7 +3,7 @@
 // same response after the same work, and attempts of others never block a login (password.ts).
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../../errors.ts";
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 import { audit } from "../audit-log.ts";
 import { FORBIDDEN_CHARACTERS, NO_CONTENT, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
 import { addRoute, endpoint, type RouteGuard } from "../../http/route.ts";
@@ -22,7 +22,7 @@ import {
 import type { BrowserSession, BrowserSessions } from "./browser-session.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import type { Kysely } from "kysely";
-import type { Guards } from "../request-identity.ts";
+import type { Guards } from "../../http/request-identity.ts";
 import type { ReadTokens } from "./read-token.ts";
 import type { Sessions } from "./session.ts";
 

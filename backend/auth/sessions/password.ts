@@ -14,7 +14,7 @@ import {
   MAX_WAITING_HASHES,
   MAX_WAITING_HASHES_PER_CLIENT,
 } from "../auth-limits.ts";
-import { orgOf } from "../request-identity.ts";
+import { orgOf } from "../../http/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { FairQueue } from "../../admission/fair-queue.ts";
 import { goneSignal, networkOf } from "../../http/http-client.ts";

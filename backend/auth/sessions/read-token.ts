@@ -6,7 +6,7 @@ import type { KeyObject } from "node:crypto";
 import type { DatabaseOutage } from "../database-outage.ts";
 import { isJwt } from "../issuers/identity-token.ts";
 import { LookupCache, type LookupSource } from "../lookup-cache.ts";
-import { readCredential, type ReadToken } from "../request-identity.ts";
+import { readCredential, type ReadToken } from "../../http/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { parseUuid } from "../../http/schemas.ts";
 import { changedRows } from "../../engines/relational/bulk-rows.ts";

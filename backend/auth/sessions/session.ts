@@ -10,7 +10,7 @@ import { MAX_CACHED_USERS } from "../auth-limits.ts";
 import { LookupCache, type LookupSource } from "../lookup-cache.ts";
 import { ApiError } from "../../errors.ts";
 import { parseUuid } from "../../http/schemas.ts";
-import type { SessionUser } from "../request-identity.ts";
+import type { SessionUser } from "../../http/request-identity.ts";
 import { changedRows } from "../../engines/relational/bulk-rows.ts";
 import { type AccountDb, findUsers, type UserRow, WATCHED_USERS } from "./account-tables.ts";
 

@@ -9,7 +9,7 @@ import type { Kysely } from "kysely";
 import { insertBrowserSession } from "../sessions/browser-session.ts";
 import { type Sessions, signClaims, type SigningSecrets, verifiedClaims, verifyingSecrets } from "../sessions/session.ts";
 import type { AccountTables, UserRow } from "../sessions/account-tables.ts";
-import type { SessionUser } from "../request-identity.ts";
+import type { SessionUser } from "../../http/request-identity.ts";
 import { readCookie, setCookie } from "../../http/cookies.ts";
 import { parseUuid } from "../../http/schemas.ts";
 import { challengeOf, type CliReturn } from "./attempt.ts";

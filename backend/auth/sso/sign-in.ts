@@ -3,12 +3,12 @@
 // have no password, so a password that was set earlier does not give access to what the provider grants.
 import type { Kysely, Transaction } from "kysely";
 import { MAX_GROUPS } from "../auth-limits.ts";
-import { RANK, type Role } from "../request-identity.ts";
+import { RANK, type Role } from "../../http/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import type { GroupGrant } from "../../settings.ts";
-import { requireCapacity } from "../../tenants/accounts/row-limits.ts";
+import { requireCapacity } from "../../engines/relational/row-limits.ts";
 import { type AccountTables, EMAIL_SCHEMA, insertUser, NO_PASSWORD, normalEmail, type UserRow } from "../sessions/account-tables.ts";
-import { requireOtherAdmins, lockOperators } from "../../tenants/accounts/users.ts";
+import { lockOperators, requireOtherAdmins } from "../sessions/other-admins.ts";
 import { lockOrg, tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 /** The identity that the provider confirmed. */

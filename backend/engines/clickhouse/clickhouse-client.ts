@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { ApiError, TOO_EXPENSIVE, TooLargeError } from "../../errors.ts";
 import { FairQueue, type ShareSlots } from "../../admission/fair-queue.ts";
 import { type QueryOptions, runQueued } from "../../admission/query-queue.ts";
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 import { MAX_FAILING_S, MAX_READ_S, MAX_READS_PER_ORG, MAX_WAITING_READS_PER_ORG } from "../engine-limits.ts";
 import { openEmbedded } from "./embedded-clickhouse.ts";
 import { type Engine, type Insert, maxEnding } from "./engine.ts";

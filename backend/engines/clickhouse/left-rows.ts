@@ -3,7 +3,7 @@
 // the server.
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 import { readSegments } from "../append-log/append-log.ts";
 import { entryOf } from "./row-journal.ts";
 

@@ -3,7 +3,7 @@
 // every migration has to be repeatable (IF NOT EXISTS).
 import { readdir, readFile } from "node:fs/promises";
 import { pause } from "../../../common/loop.ts";
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 import type { Shard } from "./clickhouse-client.ts";
 import { onCluster } from "./clickhouse-shards.ts";
 import { sql, Sql } from "./sql.ts";

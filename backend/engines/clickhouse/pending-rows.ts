@@ -2,7 +2,7 @@
 // an acknowledgement sees its rows, unless the engine refuses them. Tables that a query does not name, and organisations without pending
 // rows, cost it nothing.
 import { join } from "node:path";
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 import type { Deletions } from "../append-log/dead-letters.ts";
 import { keepColumns } from "./journal-columns.ts";
 import type { NativeColumns } from "./native-block.ts";

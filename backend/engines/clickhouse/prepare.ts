@@ -2,7 +2,7 @@
 // second database, which queries read. Invariant: a Distributed table has the columns of its local table, so a statement means the same on
 // one server and on a cluster. Decision: docs/adr/0041-clickhouse-shards.md.
 import { StartError } from "../../errors.ts";
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 import type { ClickHouse, Shard } from "./clickhouse-client.ts";
 import { applyMergeSync, definitionOf, migrate, modify, ttlOf } from "./migrate.ts";
 import { distributedDatabase, onCluster, quoteName } from "./clickhouse-shards.ts";

@@ -4,7 +4,7 @@ import { PostgresDialect, type PostgresPool } from "kysely";
 import { Pool, type PoolClient } from "pg";
 import { hostUrls } from "../../../common/ip-networks.ts";
 import { Outage } from "../../../common/outage.ts";
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 
 export interface PoolOptions {
   log: Log;

@@ -5,7 +5,7 @@ import { sql, type TableMetadata } from "kysely";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
 import { NO_POSTGRES, postgresBinaries, PostgresServer, relationalEngines, required } from "../../../test/fixtures/postgres.ts";
-import { createLog } from "../../operations/log.ts";
+import { createLog } from "../../log.ts";
 import { openDatabase, type Database } from "./database.ts";
 import { migrate } from "./migrate.ts";
 

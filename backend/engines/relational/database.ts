@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { type Dialect, Kysely, sql, type Transaction } from "kysely";
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 import type { PoolOptions } from "../postgres/dialect.ts";
 import { SqliteThreadDialect } from "../sqlite/dialect.ts";
 import { ACCOUNTS_FILE, ACCOUNTS_MADE, openSqlite, requireNewFolder } from "../sqlite/open.ts";

@@ -3,7 +3,7 @@
 import { closeSync, existsSync, openSync, readdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { makeFolder, renameDurably, syncFile, syncFolder } from "../../../common/files.ts";
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 import { StartError } from "../../errors.ts";
 import { SqliteFailure, StoreThread } from "./store-thread.ts";
 

@@ -3,7 +3,7 @@
 // with its thread; at most one thread has the file open; an error contains the engine's message, but no value that was bound to the
 // statement.
 import { Worker } from "node:worker_threads";
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 import type { Answer, Statement } from "./thread.ts";
 
 /** SQLSTATE by SQLite's extended result code, or by its lowest byte, the primary code. */

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { Kysely, sql } from "kysely";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createLog } from "../../operations/log.ts";
+import { createLog } from "../../log.ts";
 import { ReportingDialect } from "../relational/unreachable.ts";
 import { SqliteThreadDialect } from "./dialect.ts";
 import { ACCOUNTS_FILE, openSqlite } from "./open.ts";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { toolPath } from "../../../hack/fetch-tools.ts";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
-import { createLog } from "../../operations/log.ts";
+import { createLog } from "../../log.ts";
 import { VictoriaMetricsStore } from "../../storage/metrics/metric-store.ts";
 import { startVictoriaMetrics } from "./embedded-victoria-metrics.ts";
 

@@ -5,7 +5,7 @@
 import { createServer } from "node:net";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 import { type ChildTiming, type EngineChild, superviseChild } from "../child.ts";
 import { engineLogin, type EngineLogin } from "../engine-http.ts";
 import { MAX_EXPRESSION_BYTES, MAX_METRIC_QUERY_MIB } from "../engine-limits.ts";

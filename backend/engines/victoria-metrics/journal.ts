@@ -3,7 +3,7 @@
 // Invariants: a write whose `append` has resolved is kept until the engine has run for KEEP_MS after it or after its replay; what a crashed
 // engine may have lost is never removed before it is replayed; replaying a write twice is harmless, because its timestamps are fixed and
 // the engine removes duplicates.
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 import { AppendLog, type AppendLogOptions, readSegments, type Segment, type SegmentContent } from "../append-log/append-log.ts";
 import type { Deletions } from "../append-log/dead-letters.ts";
 import type { LogRecord } from "../append-log/record.ts";

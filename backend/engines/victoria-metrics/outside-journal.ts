@@ -3,7 +3,7 @@
 // counts as a loss. Invariant: a write is kept until the engine has responded to a request that began KEEP_MS after it (journal.ts), so a
 // write is not removed while the engine hangs. An unnecessary replay only costs the engine a second write of the same samples.
 import { join } from "node:path";
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 import type { Deletions } from "../append-log/dead-letters.ts";
 import { openWriteJournal, type WriteJournal } from "./journal.ts";
 import { Replay } from "./replay.ts";

@@ -1,6 +1,6 @@
 // Replays the write journal into VictoriaMetrics, embedded or not, until the engine has accepted everything. Invariants: one replay runs at
 // a time; a failed one is retried with increasing delays, because an engine that starts on a full disk refuses writes at first.
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
 import { loginOf } from "../engine-http.ts";

@@ -6,7 +6,7 @@ import { rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { execa } from "execa";
 import { joinHostPort } from "../../../common/ip-networks.ts";
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 import { type ChildTiming, type EngineChild, findProgram, superviseChild } from "../child.ts";
 import { engineLogin, loginOf } from "../engine-http.ts";
 import { listItem, literal, replaceFile, RuleFolder } from "./rule-files.ts";

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { freePorts, temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { toolPath } from "../../../hack/fetch-tools.ts";
-import { createLog } from "../../operations/log.ts";
+import { createLog } from "../../log.ts";
 import { VmalertClient } from "./vmalert-client.ts";
 import { startEvaluator } from "./embedded-vmalert.ts";
 import { renderGroup, renderRuleFile, RuleFolder } from "./rule-files.ts";

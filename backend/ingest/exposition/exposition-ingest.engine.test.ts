@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startTestEngine, type TestEngine } from "../../../test/fixtures/metrics-engine.ts";
-import type { SigningKey } from "../../auth/request-identity.ts";
+import type { SigningKey } from "../../http/request-identity.ts";
 import { ActiveSeries } from "../../storage/metrics/active-series.ts";
 import { createExpositionIngest } from "./exposition-ingest.ts";
 import { VictoriaMetricsStore } from "../../storage/metrics/metric-store.ts";

@@ -21,7 +21,7 @@ import { limitPieces } from "../../http/counted-request.ts";
 import { MAX_REQUESTS_PER_CONNECTION } from "../../http/http-limits.ts";
 import { type CertificateFiles, ServedCertificate } from "../../http/listeners.ts";
 import { shakeHandsInTurns } from "../../http/turns.ts";
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 import { failureTrailers, frameMessage } from "./grpc-messages.ts";
 
 /** One call. The method calls `authenticated` with the organisation before it reads any of the message. */

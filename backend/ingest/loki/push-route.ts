@@ -2,7 +2,7 @@
 // and JSON. Invariant: the statuses are Loki's, because clients decide by them whether to retry: 204 if everything is stored, 400 if some
 // or all entries are rejected, 429 and 503 with `Retry-After` if the client should retry.
 import type { FastifyRequest } from "fastify";
-import { senderOf } from "../../auth/request-identity.ts";
+import { senderOf } from "../../http/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { endpoint, type Route } from "../../http/route.ts";
 import type { IngestResult, IngestSignal } from "../ingest-handler.ts";

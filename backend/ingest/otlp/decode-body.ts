@@ -8,7 +8,7 @@ import { bodyHashOf, type DecodedBody, type OtlpSignal, ROW_BYTES, type RowConte
 import { decodeTraces, SPAN_SHAPE } from "./decode-spans.ts";
 import { type LokiEncoding, lokiToJson } from "../loki/push-to-json.ts";
 import { protobufToJson } from "./protobuf/to-json.ts";
-import { operationsOf } from "./operations-of.ts";
+import { operationsOf } from "../../storage/traces/operations-of.ts";
 import { noFaults, withFaults } from "../record-faults.ts";
 import { snappyLength } from "../snappy.ts";
 

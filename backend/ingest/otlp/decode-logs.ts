@@ -1,29 +1,16 @@
 // Decodes OTLP/JSON logs into rows of the logs table, by the mapping table of the contract (docs/contract.md, "Logs"; docs/decisions.md,
 // "Mapping"). Invariant: the function is pure and runs on any thread; it decodes the whole request body or throws an ApiError that names
 // the field.
-import type { NativeColumns } from "../../engines/clickhouse/native-block.ts";
 import { encodedString } from "../../engines/clickhouse/native-columns.ts";
-import { type BatchPlan, type BatchReader, type BatchShape, readBatch } from "./batch.ts";
+import { LOG_CELLS } from "../../storage/table-columns.ts";
+import type { BatchPlan, BatchShape } from "./batch.ts";
+import { type BatchReader, readBatch } from "./batch-reader.ts";
 import { FieldError, type Json } from "../json-message.ts";
 import { type LineMark, markOf, requireUtf8, withLine } from "./file-lines.ts";
 import { checkUint32, enumeration, hexId, text, uint64 } from "./json.ts";
 import { addLabels, type ResourceLabels, resourceLabels } from "./labels.ts";
-import { COMMON_COLUMNS, type DecodedBody, RowCollector, type RowContext } from "./decoded-rows.ts";
+import { type DecodedBody, RowCollector, type RowContext } from "./decoded-rows.ts";
 import { eachAttribute, valueText } from "./value.ts";
-
-const LOG_CELLS = [
-  ["level", "dictionary String"],
-  ["severity_number", "UInt8"],
-  ["source", "dictionary String"],
-  ["message", "String"],
-  ["labels", "Map(dictionary String, String)"],
-  ["trace_id", "String"],
-  ["span_id", "String"],
-  ["scope_name", "dictionary String"],
-] as const satisfies NativeColumns;
-
-/** The columns of a decoded body. */
-export const LOG_COLUMNS: NativeColumns = [...COMMON_COLUMNS, ...LOG_CELLS];
 
 export const LOG_SHAPE: BatchShape = { resources: "resourceLogs", scopes: "scopeLogs", records: "logRecords" };
 

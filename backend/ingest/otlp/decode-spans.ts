@@ -1,35 +1,15 @@
 // Decodes OTLP/JSON spans into rows of the spans table (docs/decisions.md, "Mapping"), for request bodies that the kernel does not accept
 // (fast-decode.ts). Invariant: the function is pure and runs on any thread; it decodes the whole body or throws an ApiError that names the
 // field.
-import type { NativeColumns } from "../../engines/clickhouse/native-block.ts";
 import { encodedString, type Int64Column } from "../../engines/clickhouse/native-columns.ts";
-import { type BatchPlan, type BatchReader, type BatchShape, readBatch } from "./batch.ts";
+import { SPAN_CELLS } from "../../storage/table-columns.ts";
+import type { BatchPlan, BatchShape } from "./batch.ts";
+import { type BatchReader, readBatch } from "./batch-reader.ts";
 import { type Json } from "../json-message.ts";
 import { checkUint32, each, enumeration, hexId, text, uint64, within } from "./json.ts";
 import { addLabels, type ResourceLabels, resourceLabels } from "./labels.ts";
-import { COMMON_COLUMNS, type DecodedBody, RowCollector, type RowContext } from "./decoded-rows.ts";
+import { type DecodedBody, RowCollector, type RowContext } from "./decoded-rows.ts";
 import { eachAttribute } from "./value.ts";
-
-const SPAN_CELLS = [
-  ["trace_id", "String"],
-  ["span_id", "String"],
-  ["parent_span_id", "String"],
-  ["service", "dictionary String"],
-  ["operation", "String"],
-  ["kind", "dictionary String"],
-  ["duration_ns", "UInt64"],
-  ["status_code", "dictionary String"],
-  ["status_message", "String"],
-  ["attributes", "Map(dictionary String, String)"],
-  ["scope_name", "dictionary String"],
-  ["scope_version", "dictionary String"],
-  ["trace_state", "String"],
-  ["events", "String"],
-  ["links", "String"],
-] as const satisfies NativeColumns;
-
-/** The columns of a decoded body. */
-export const SPAN_COLUMNS: NativeColumns = [...COMMON_COLUMNS, ...SPAN_CELLS];
 
 const KINDS = ["UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER"] as const;
 const KIND_NAMES = Object.fromEntries(KINDS.map((kind, index) => [`SPAN_KIND_${kind}`, index]));

@@ -1,11 +1,11 @@
 // Helpers for tests of the decoder: decode a body, and read its rows as the engine would.
+import { type DayRows } from "../../storage/write-path/once-writer.ts";
+import { LOG_COLUMNS, SPAN_COLUMNS } from "../../storage/table-columns.ts";
 import { isUtf8 } from "node:buffer";
 import { expect } from "vitest";
 import type { NativeColumns, NativeType } from "../../engines/clickhouse/native-block.ts";
 import { ApiError } from "../../errors.ts";
-import { LOG_COLUMNS } from "./decode-logs.ts";
-import type { DaySection, DecodedBody, OtlpSignal, RowContext } from "./decoded-rows.ts";
-import { SPAN_COLUMNS } from "./decode-spans.ts";
+import type { DecodedBody, OtlpSignal, RowContext } from "./decoded-rows.ts";
 import { decodeWithHash, logsBody } from "./otlp-body.fixture.ts";
 import type { OtlpDecoder } from "./otlp-decoder.ts";
 
@@ -28,7 +28,7 @@ export function rowsOf(signal: OtlpSignal, body: Buffer | string | object): Reco
   return decodeWithHash({ signal, body: bytes, context: CONTEXT }).sections.flatMap((section) => readRows(signal, section));
 }
 
-export function readRows(signal: OtlpSignal, { count, bytes, streamLengths }: DaySection): Record<string, string>[] {
+export function readRows(signal: OtlpSignal, { count, bytes, streamLengths }: DayRows): Record<string, string>[] {
   const columns: NativeColumns = signal === "logs" ? LOG_COLUMNS : SPAN_COLUMNS;
   let at = 0;
   const streams = streamLengths.map((length) => Buffer.from(bytes.subarray(at, (at += length))));

@@ -11,6 +11,8 @@ import {
   type GrowingColumn,
   Int64Column,
 } from "../../engines/clickhouse/native-columns.ts";
+import type { DayOperations } from "../../storage/traces/operations-of.ts";
+import type { DayRows, WriterBatch } from "../../storage/write-path/once-writer.ts";
 import { MAX_ROWS_BYTES } from "../ingest-limits.ts";
 import type { RecordFaults } from "../record-faults.ts";
 import { tooLarge } from "./batch.ts";
@@ -40,15 +42,9 @@ export interface RowContext {
   readonly faults?: RecordFaults | undefined;
 }
 
-/** The rows of one day (of the record's time, UTC): one partition. */
-export interface DaySection extends NativeRows {
-  /** Days since 1970-01-01. */
-  readonly day: number;
-}
-
 /** A decoded body. Plain data, so that it can be passed between threads. */
 export interface DecodedBody {
-  readonly sections: DaySection[];
+  readonly sections: DayRows[];
   readonly accepted: number;
   readonly dropped: Readonly<Record<string, number>>;
   readonly faults?: RecordFaults;
@@ -58,35 +54,10 @@ export interface DecodedBody {
   readonly operations?: readonly DayOperations[];
 }
 
-/** The operations that the spans of one day belong to. */
-export interface DayOperations {
-  /** Days since 1970-01-01. */
-  readonly day: number;
-  readonly operations: readonly Operation[];
-}
-
-export interface Operation {
-  readonly service: string;
-  readonly operation: string;
-  readonly kind: string;
-}
-
 /** A decoded body and its sender, as stores accept it. */
-export interface OtlpBatch extends DecodedBody {
-  readonly orgId: string;
-  readonly hostId: string;
+export interface OtlpBatch extends DecodedBody, WriterBatch {
+  readonly sections: DayRows[];
 }
-
-/** The first columns of every table; `RowCollector` fills them. */
-export const COMMON_COLUMNS = [
-  ["org_id", "constant String"],
-  ["host_id", "constant String"],
-  ["node", "constant String"],
-  ["received_at", "constant DateTime"],
-  ["body_hash", "constant UInt64"],
-  ["time", "DateTime64(9)"],
-  ["id", "UInt64"],
-] as const satisfies NativeColumns;
 
 /** The cells of the constant columns, in the order of COMMON_COLUMNS. */
 export function senderCells({ orgId, hostId, node, receivedAtMs, bodyHash }: RowContext): Uint8Array[] {

@@ -2,22 +2,14 @@
 // write them and falls back for all others, which the slow path (decode-body.ts) decodes or rejects. Invariants: both paths produce the same
 // bytes; the memory has a limit; the size of the rows is known before they are copied out. There is one kernel per thread, for one body at
 // a time.
+import { type DayRows } from "../../storage/write-path/once-writer.ts";
+import { type DayOperations, type Operation } from "../../storage/traces/operations-of.ts";
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { KernelFallback, KernelMemory, LazyKernel, startKernel, webAssembly } from "../../../common/kernel-host.ts";
 import { encodedUint64 } from "../../engines/clickhouse/native-columns.ts";
-import {
-  type DayOperations,
-  type DaySection,
-  type DecodedBody,
-  keptTimes,
-  type Operation,
-  type OtlpSignal,
-  ROW_BYTES,
-  type RowContext,
-  senderCells,
-} from "./decoded-rows.ts";
+import { type DecodedBody, keptTimes, type OtlpSignal, ROW_BYTES, type RowContext, senderCells } from "./decoded-rows.ts";
 
 /** Compiled by hack/kernel.mjs. A checkout in which `npm start` or `npm test` never ran does not have it. */
 export const KERNEL_FILE = fileURLToPath(new URL("./kernel.wasm", import.meta.url));
@@ -262,7 +254,7 @@ export class Kernel {
   }
 
   /** The rows of one day: the sender's cells, then what the kernel writes. */
-  #section(signal: OtlpSignal, section: number, firstId: bigint, sender: readonly Uint8Array[]): DaySection {
+  #section(signal: OtlpSignal, section: number, firstId: bigint, sender: readonly Uint8Array[]): DayRows {
     const exports = this.#exports;
     const count = exports.sectionRows(section);
     const at = exports.rowsAt();

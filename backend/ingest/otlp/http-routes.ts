@@ -1,7 +1,7 @@
 // Serves OTLP over HTTP at its standard paths for programs with an ingest token: protobuf and JSON, gzip and zstd. Invariant: a response
 // has the encoding of the request, and the status by which OTLP clients decide whether to retry (OTLP specification 1.10, "OTLP/HTTP").
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { senderOf } from "../../auth/request-identity.ts";
+import { senderOf } from "../../http/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { sendError } from "../../http/error-response.ts";
 import { endpoint, type Route } from "../../http/route.ts";

@@ -1,5 +1,5 @@
 // Builds OTLP/JSON bodies as senders write them, and decodes bodies on the calling thread, for tests and benchmarks.
-import type { SigningKey } from "../../auth/request-identity.ts";
+import type { SigningKey } from "../../http/request-identity.ts";
 import { type DecodeTask, validateBody } from "./decode-body.ts";
 import type { DecodedBody, RowContext } from "./decoded-rows.ts";
 

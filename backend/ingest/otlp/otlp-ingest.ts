@@ -4,7 +4,7 @@ import { decompressedBytes, type OtlpBodyEncoding, rowsBytes } from "./decode-bo
 import type { OtlpDecoder } from "./otlp-decoder.ts";
 import type { IngestContext, IngestSignal } from "../ingest-handler.ts";
 import { noFaults, requireNoFaults, requireUsable } from "../record-faults.ts";
-import { createIds } from "./ids.ts";
+import { createIds } from "../../storage/ids.ts";
 import type { OtlpBatch, OtlpSignal } from "./decoded-rows.ts";
 
 interface OtlpIngestOptions {

@@ -2,7 +2,7 @@
 // limits.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openTracesApp, type TracesApp } from "../../../test/fixtures/traces-app.ts";
-import type { Sender } from "../../auth/request-identity.ts";
+import type { Sender } from "../../http/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { createExemplarIngest, type ExemplarIngest } from "./exemplar-ingest.ts";
 import type { Exemplar } from "./exemplar-list.ts";

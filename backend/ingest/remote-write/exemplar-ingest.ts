@@ -1,24 +1,15 @@
 // Stores the exemplars of remote write requests and of OTLP metrics next to the spans that they link to, with the retention of spans.
 // Invariants: an organisation stores a limited number per minute; exemplars that are not stored are counted by reason and never fail a
 // request, so an unavailable store of spans delays no samples.
-import type { Sender } from "../../auth/request-identity.ts";
-import type { NativeColumns } from "../../engines/clickhouse/native-block.ts";
+import type { Sender } from "../../http/request-identity.ts";
 import type { MapColumn } from "../../engines/clickhouse/native-columns.ts";
 import { ApiError } from "../../errors.ts";
 import type { IngestContext, IngestResult } from "../ingest-handler.ts";
 import { MAX_EXEMPLARS_PER_MINUTE } from "../ingest-limits.ts";
-import { createIds } from "../otlp/ids.ts";
-import { bodyHashOf, COMMON_COLUMNS, type OtlpBatch, RowCollector } from "../otlp/decoded-rows.ts";
+import { EXEMPLAR_CELLS } from "../../storage/table-columns.ts";
+import { createIds } from "../../storage/ids.ts";
+import { bodyHashOf, type OtlpBatch, RowCollector } from "../otlp/decoded-rows.ts";
 import type { Exemplar, LabelPairs } from "./exemplar-list.ts";
-
-const CELLS = [
-  ["name", "String"],
-  ["series", "Map(String, String)"],
-  ["labels", "Map(String, String)"],
-  ["value", "String"],
-] as const satisfies NativeColumns;
-
-export const EXEMPLAR_COLUMNS: NativeColumns = [...COMMON_COLUMNS, ...CELLS];
 
 export interface ExemplarIngestOptions {
   readonly store: { insertExemplars(batch: OtlpBatch): Promise<void> };
@@ -81,7 +72,7 @@ export function createExemplarIngest({ store, retentionDays }: ExemplarIngestOpt
       bodyHash: bodyHashOf(text),
       retentionDays: retentionDays(orgId),
     };
-    const rows = new RowCollector({ ...sender, ...context }, CELLS);
+    const rows = new RowCollector({ ...sender, ...context }, EXEMPLAR_CELLS);
     for (const exemplar of exemplars.slice(0, admitted)) addRow(rows, exemplar, sender);
     const batch = { ...rows.finish(), orgId, hostId: sender.hostId };
     const dropped: Record<string, number> = { ...(refused > 0 && { exemplar_limit: refused }) };
@@ -97,7 +88,7 @@ export function createExemplarIngest({ store, retentionDays }: ExemplarIngestOpt
   };
 }
 
-function addRow(rows: RowCollector<typeof CELLS>, { series, labels, value, timeMs }: Exemplar, { hostId, node }: Sender): void {
+function addRow(rows: RowCollector<typeof EXEMPLAR_CELLS>, { series, labels, value, timeMs }: Exemplar, { hostId, node }: Sender): void {
   const cells = rows.row(`${timeMs}000000`);
   cells.name.add(series.find(([name]) => name === "__name__")?.[1] ?? "");
   const others = series.filter(([name, value]) => name !== "__name__" && value !== "");

@@ -2,7 +2,7 @@
 // if the whole request is stored, 400 if some of it never will be, 429 and 5xx if the sender should retry; version 2.0 also gets the
 // written numbers in headers. Source: prometheus.io/docs/specs/prw/remote_write_spec_2_0.
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { senderOf } from "../../auth/request-identity.ts";
+import { senderOf } from "../../http/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { endpoint, type Route } from "../../http/route.ts";
 import { type IngestResult, type IngestSignal, isExemplarReason } from "../ingest-handler.ts";

@@ -4,7 +4,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import { FairQueue } from "../../admission/fair-queue.ts";
-import { readerOf } from "../../auth/request-identity.ts";
+import { readerOf } from "../../http/request-identity.ts";
 import type { ResponseBudget } from "../../http/response-budget.ts";
 import { goneSignal } from "../../http/http-client.ts";
 import { bindHandlers, endpoint, type Route, type RouteDeclaration } from "../../http/route.ts";

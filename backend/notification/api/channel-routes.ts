@@ -5,7 +5,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { formatDuration } from "../../../common/duration.ts";
 import { FairQueue } from "../../admission/fair-queue.ts";
 import { audit } from "../../auth/audit-log.ts";
-import { callerOf, RANK } from "../../auth/request-identity.ts";
+import { callerOf, RANK } from "../../http/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { goneSignal } from "../../http/http-client.ts";
 import { bindHandlers, endpoint, type Route, type RouteDeclaration } from "../../http/route.ts";

@@ -13,7 +13,7 @@ import { type AccountsApp, accountsApp, makeOrg, type Org } from "../../../test/
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
 import type { AccountTables } from "../../auth/sessions/account-tables.ts";
 import { MasterKeys } from "../../tenants/enrolment/master-key.ts";
-import { createLog } from "../../operations/log.ts";
+import { createLog } from "../../log.ts";
 import { addRoutes } from "../../http/route.ts";
 import { reencryptChannels } from "../channels/channel-store.ts";
 import { type Channels, startChannels } from "../create-channels.ts";

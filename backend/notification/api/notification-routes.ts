@@ -10,7 +10,7 @@ import { SilenceStore } from "../routing/silences.ts";
 import type { NotificationTables } from "../model/notification-tables.ts";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../../auth/audit-log.ts";
-import { callerOf } from "../../auth/request-identity.ts";
+import { callerOf } from "../../http/request-identity.ts";
 import {
   listResponse,
   NO_CONTENT,

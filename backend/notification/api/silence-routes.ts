@@ -2,7 +2,7 @@
 // session or the read token. A silence belongs to the caller, and every change is audited.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../../auth/audit-log.ts";
-import { callerOf, readerOf } from "../../auth/request-identity.ts";
+import { callerOf, readerOf } from "../../http/request-identity.ts";
 import { bindHandlers, endpoint, type Route, type RouteDeclaration } from "../../http/route.ts";
 import { NO_CONTENT, notFound, objectSchema, optionalSchema, parseUuid, readId, UUID_SCHEMA } from "../../http/schemas.ts";
 import { ALERTMANAGER_ERRORS, readFilters } from "./alertmanager-format.ts";

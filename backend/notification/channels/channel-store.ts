@@ -12,7 +12,7 @@ import type { OpenChannel } from "../model/message.ts";
 import { newSigningSecret } from "./webhook.ts";
 import type { ChannelsTable, NotificationTables } from "../model/notification-tables.ts";
 import { changeOrganisation } from "../model/organisation-rows.ts";
-import { requireCapacity, requireUniqueName } from "../../tenants/accounts/row-limits.ts";
+import { requireCapacity, requireUniqueName } from "../../engines/relational/row-limits.ts";
 import { type OrgTable, tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 export type ChannelRow = Selectable<ChannelsTable>;

@@ -3,7 +3,7 @@
 // server's response is shown to users; a password is sent unencrypted only to a server on loopback; the text has no markup. The first
 // message loads the mailer.
 import { bareHost, isLoopback } from "../../../common/ip-networks.ts";
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 import { MAX_EMAIL_SUBJECT_LENGTH, MAX_SMTP_RESPONSE_BYTES } from "../notification-limits.ts";
 import {
   remainderText,

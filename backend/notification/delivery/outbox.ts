@@ -2,7 +2,7 @@
 // delays only its own channel, never another organisation; the attempts of each organisation are limited, both concurrently and per minute.
 import { backoffOf, Loop, pause, type Backoff } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 import { MAX_DELIVERY_CANDIDATES, MAX_ERROR_LENGTH, MAX_FAILING_CHANNELS } from "../notification-limits.ts";
 import type { ChannelsInUse } from "../model/channels-in-use.ts";
 import {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createLog } from "../../operations/log.ts";
+import { createLog } from "../../log.ts";
 import { createEvaluator } from "./evaluations.ts";
 import { EvaluatorWatch } from "./evaluator-watch.ts";
 import { eventually } from "../../../test/fixtures/processes.ts";

@@ -2,7 +2,7 @@
 // an unknown state counts as not working; time in which this process was suspended does not count as working.
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 
 export interface EvaluatorWatchOptions {
   /** Throws if the evaluator does not respond. */

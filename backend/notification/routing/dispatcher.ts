@@ -3,7 +3,7 @@
 // repeated.
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 import { MAX_PASS_CANDIDATES } from "../notification-limits.ts";
 import type { ChannelsInUse } from "../model/channels-in-use.ts";
 import { runPass, type PassOptions } from "./organisation-pass.ts";

@@ -7,7 +7,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../../log.ts";
 import { existsSync, readdirSync } from "node:fs";
 import { rename, rm } from "node:fs/promises";
 import { join } from "node:path";

@@ -10,7 +10,7 @@ import { newestBackupMs, backupName, prune, removePartialBackups } from "./backu
 import { lockDataDir } from "./lock.ts";
 import { restore } from "./run-backup.ts";
 import { openDatabase } from "../../engines/relational/database.ts";
-import { createLog } from "../log.ts";
+import { createLog } from "../../log.ts";
 import { readSettings, type Secrets, type Settings } from "../../settings.ts";
 
 const log = createLog("silent");

@@ -39,7 +39,7 @@ export function addMoveCommand(program: Command): void {
       const direction = directionOf(options);
       const settings = readAccountSettings();
       // Imported only here, because the imports at the top are loaded at each start of the backend.
-      const { createLog } = await import("../log.ts");
+      const { createLog } = await import("../../log.ts");
       const { moveFromPostgres, moveToPostgres, describeDatabase } = await import("./move.ts");
       const [file, database] = [join(settings.dataDir, "accounts.sqlite"), describeDatabase(settings.databaseUrl)];
       console.error(direction === "to" ? `moving the accounts of ${file} to ${database}` : `moving the accounts of ${database} to ${file}`);

@@ -15,7 +15,7 @@ import { everything, fillAccounts, type AllTables } from "../../../test/fixtures
 import { NO_POSTGRES, postgresBinaries, PostgresServer } from "../../../test/fixtures/postgres.ts";
 import { openDatabase } from "../../engines/relational/database.ts";
 import { migrate } from "../../engines/relational/migrate.ts";
-import { createLog } from "../log.ts";
+import { createLog } from "../../log.ts";
 import { lockDataDir } from "./lock.ts";
 
 const log = createLog("silent");

@@ -19,7 +19,7 @@ import { APPLICATION_NAME } from "../../engines/postgres/dialect.ts";
 import { advisoryLock, type Database, openAccountsFile, openDatabase } from "../../engines/relational/database.ts";
 import { migrate } from "../../engines/relational/migrate.ts";
 import { ACCOUNTS_FILE, underDraftName } from "../../engines/sqlite/open.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../../log.ts";
 import { StartError } from "../../errors.ts";
 import { lockDataDir } from "./lock.ts";
 

@@ -8,7 +8,7 @@ import { createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 import { folderSynced } from "../../../common/files.ts";
 import { MAX_BACKUP_CONNECTIONS, MAX_SNAPSHOT_MS } from "../operations-limits.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../../log.ts";
 import {
   type SnapshotResponse,
   firstLine,

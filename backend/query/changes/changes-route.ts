@@ -5,7 +5,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import type { QueryOptions } from "../../admission/query-queue.ts";
 import type { AuditTables } from "../../auth/audit/trail.ts";
-import { type Guards, RANK } from "../../auth/request-identity.ts";
+import { type Guards, RANK } from "../../http/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import type { ResponseBudget } from "../../http/response-budget.ts";
 import { addRoute, endpoint } from "../../http/route.ts";

@@ -1,7 +1,7 @@
 // Serves POST /mcp: the Model Context Protocol over streamable HTTP, for assistants with a read token (docs/mcp.md). Invariant: tools ask the
 // routes of this backend with the credential of the request, so a tool has the tenant, the rights and the limits of that credential.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import type { Guards } from "../../auth/request-identity.ts";
+import type { Guards } from "../../http/request-identity.ts";
 import { goneSignal } from "../../http/http-client.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { MAX_ROUTE_ANSWER_BYTES } from "../query-limits.ts";

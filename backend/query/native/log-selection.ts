@@ -1,7 +1,7 @@
 // Reads which records a request to a logs route selects: by its parameters, and by the query language of docs/log-query.md or LogQL.
 // Invariants: LogQL is parsed and evaluated in the sandbox, never in this process; no part of a query is ignored.
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { readerOf } from "../../auth/request-identity.ts";
+import { readerOf } from "../../http/request-identity.ts";
 import { isLogQl } from "../../client/query-syntax.ts";
 import { ApiError } from "../../errors.ts";
 import { goneSignal } from "../../http/http-client.ts";

@@ -5,7 +5,7 @@ import { expressionDurationMs } from "../../../common/duration.ts";
 import { ApiError } from "../../errors.ts";
 import type { ResponseBudget } from "../../http/response-budget.ts";
 import { addRoutes, type Route } from "../../http/route.ts";
-import type { Guards } from "../../auth/request-identity.ts";
+import type { Guards } from "../../http/request-identity.ts";
 import { addFormParser, answerReader, formFields, urlParameters } from "../page-route.ts";
 import { MAX_LABEL_LENGTH, MAX_QUERY_TIMEOUT_MS } from "../query-limits.ts";
 import { declareConstant, declareEndpoint } from "./api-description.ts";

@@ -6,7 +6,7 @@ import { Sql } from "../../engines/clickhouse/sql.ts";
 import { ApiError } from "../../errors.ts";
 import { FairQueue } from "../../admission/fair-queue.ts";
 import { runQueued, type QueryOptions } from "../../admission/query-queue.ts";
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 import { SANDBOX_LIMITS, type SandboxLimits, WAITING_JOBS_PER_ORG } from "./sandbox-limits.ts";
 import { bindOrganisation, type Question } from "./protocol.ts";
 import { type KillReason, SandboxProcess } from "./sandbox-process.ts";

@@ -2,14 +2,13 @@
 // stored exactly once when `insert` resolves.
 import type { Ask, ClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import type { BodyClaims } from "../../replicas/body-claims.ts";
-import { OnceWriter } from "../write-path/once-writer.ts";
+import { OnceWriter, type WriterBatch } from "../write-path/once-writer.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
-import type { OtlpBatch } from "../../ingest/otlp/decoded-rows.ts";
 import type { QueryOptions } from "../../admission/query-queue.ts";
 import { readPageRows } from "../found-page.ts";
 import type { ComparedRanges, PageResult, Page } from "../page.ts";
 import { fields, histogram, type RangeFilter } from "./counts.ts";
-import { LOG_COLUMNS } from "../../ingest/otlp/decode-logs.ts";
+import { LOG_COLUMNS } from "../table-columns.ts";
 import { matchingIn, recordConditions, type RecordFilter, refusePattern } from "./filter.ts";
 import { findPatterns } from "./message-patterns.ts";
 import { usesOnlyGroupColumns } from "./minute-counts.ts";
@@ -67,7 +66,7 @@ export class ClickHouseLogStore implements AsyncDisposable {
   }
 
   /** Resolves when every row is stored. Throws ApiError storage_unavailable or unstorable. */
-  async insert(batch: OtlpBatch): Promise<void> {
+  async insert(batch: WriterBatch): Promise<void> {
     await this.#writer.write(batch);
   }
 

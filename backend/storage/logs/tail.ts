@@ -3,7 +3,7 @@
 import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { ApiError, TooLargeError } from "../../errors.ts";
-import { firstIdAt, idsWithin, receivedAtMsOf } from "../../ingest/otlp/ids.ts";
+import { firstIdAt, idsWithin, receivedAtMsOf } from "../ids.ts";
 import {
   MAX_TAIL_BYTES,
   MAX_TAIL_LAG_MS,

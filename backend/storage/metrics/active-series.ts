@@ -1,9 +1,9 @@
 // Counts the active series of each organisation (those with a sample in the last 30 to 60 minutes) and enforces their limit. Replicas
-// exchange their counts (backend/replicas/series-sketches.ts), so the limit applies to the whole installation. Only organisations with a
+// exchange their counts (series-sketches.ts), so the limit applies to the whole installation. Only organisations with a
 // limit are counted, in 8 KiB each. Invariant: a request body with only known series is accepted whatever the limit is; a body that would exceed
 // the limit is rejected as a whole.
 import { setImmediate as yieldToEventLoop } from "node:timers/promises";
-import type { SigningKey } from "../../auth/request-identity.ts";
+import type { SigningKey } from "../../http/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { MAX_REMEMBERED_ORGS } from "../storage-limits.ts";
 import { eachSeries, type HashKey, keyOfHost, newHashKey, rankOf, Ranks, registerOf, REGISTERS } from "./series-hash.ts";

@@ -7,7 +7,7 @@ import { text } from "node:stream/consumers";
 import { expect, test, vi } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { OutsideJournal } from "../../engines/victoria-metrics/outside-journal.ts";
-import { createLog } from "../../operations/log.ts";
+import { createLog } from "../../log.ts";
 import { VictoriaMetricsStore } from "./metric-store.ts";
 
 const IDENTITY = { orgId: "acme", hostId: "host", node: "node" };

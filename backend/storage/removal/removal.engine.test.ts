@@ -6,7 +6,7 @@ import { temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { type ClickHouse, openClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import { applyRetention, migrate } from "../../engines/clickhouse/migrate.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
-import { createLog } from "../../operations/log.ts";
+import { createLog } from "../../log.ts";
 import { purgeExpired, type TableRetention } from "./removal.ts";
 
 const log = createLog("silent");

@@ -3,7 +3,7 @@
 // only after two passes, 10 minutes apart, found the same lower retention, so every replica has stopped to admit older records.
 import type { ClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import { applyRetention, deletionDaysOf } from "../../engines/clickhouse/migrate.ts";
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 import { MINUTES_DAYS } from "../traces/keep-minutes.ts";
 
 /** Days by signal; Infinity if the tables keep rows for ever. */

@@ -7,10 +7,10 @@ import { migrate } from "../../engines/clickhouse/migrate.ts";
 import { nanosecondsOf, signingKey, span, tracesBody } from "../../ingest/otlp/otlp-body.fixture.ts";
 import { openOtlpDecoder } from "../../ingest/otlp/otlp-decoder.ts";
 import { createOtlpIngest } from "../../ingest/otlp/otlp-ingest.ts";
-import { createLog } from "../../operations/log.ts";
+import { createLog } from "../../log.ts";
 import type { ServiceRow } from "./services.ts";
 import { ClickHouseSpanStore } from "./span-store.ts";
-import { operationsOf } from "../../ingest/otlp/operations-of.ts";
+import { operationsOf } from "./operations-of.ts";
 import { SpanOperations } from "./span-operations.ts";
 
 const now = new Date();

@@ -8,7 +8,7 @@ import { GroupCommit } from "../write-path/group-commit.ts";
 import { type NativeColumns, nativeRows } from "../../engines/clickhouse/native-block.ts";
 import { ConstantColumn, encodedString, encodedUint32, StringColumn } from "../../engines/clickhouse/native-columns.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
-import type { DayOperations, Operation } from "../../ingest/otlp/decoded-rows.ts";
+import type { DayOperations, Operation } from "./operations-of.ts";
 
 const COLUMNS = [
   ["org_id", "constant String"],

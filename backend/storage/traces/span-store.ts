@@ -1,17 +1,15 @@
 // Stores and queries spans in ClickHouse, embedded or a server. Invariants: an organisation never sees rows of another; rows are stored
 // exactly once when `insert` resolves.
 import type { ClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
-import { OnceWriter } from "../write-path/once-writer.ts";
+import { OnceWriter, type WriterBatch } from "../write-path/once-writer.ts";
 import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
-import type { OtlpBatch } from "../../ingest/otlp/decoded-rows.ts";
 import type { QueryOptions } from "../../admission/query-queue.ts";
 import { arrayOfLines, queryPage } from "../found-page.ts";
 import type { Cursor, PageResult, Page, TimeRange } from "../page.ts";
-import { SPAN_COLUMNS } from "../../ingest/otlp/decode-spans.ts";
-import { EXEMPLAR_COLUMNS } from "../../ingest/remote-write/exemplar-ingest.ts";
+import { EXEMPLAR_COLUMNS, SPAN_COLUMNS } from "../table-columns.ts";
 import { jaegerSearch, jaegerTrace, type TraceForm } from "./jaeger-spans.ts";
 import { type FamilyFilter, metricFamily } from "./metric-family.ts";
-import { operationsOf } from "../../ingest/otlp/operations-of.ts";
+import { type DayOperations, operationsOf } from "./operations-of.ts";
 import { copiesUntilS } from "./keep-minutes.ts";
 import { jaegerDependencies, listEdges } from "./graph.ts";
 import type { ExemplarSelector } from "./exemplars.ts";
@@ -25,6 +23,12 @@ import { durationHeatmap, spanDifferences, spanFacets, type StatisticsFilter } f
 import { SPAN_FIELDS, wholeTrace } from "./span-fields.ts";
 import { SpanOperations } from "./span-operations.ts";
 import { listVersionCounts, type VersionFilter } from "./version-counts.ts";
+
+/** The spans of a body. */
+export interface SpanBatch extends WriterBatch {
+  /** Their operations, if they are known already. */
+  readonly operations?: readonly DayOperations[];
+}
 
 /** Unset fields do not filter. */
 export interface SpanFilter extends Page {
@@ -75,14 +79,14 @@ export class ClickHouseSpanStore implements AsyncDisposable {
   }
 
   /** Resolves when every row is stored. Throws ApiError storage_unavailable or unstorable. */
-  async insert(batch: OtlpBatch): Promise<void> {
+  async insert(batch: SpanBatch): Promise<void> {
     // Operations are written first: a failure in between leaves an operation without spans, never spans without their operation.
     await this.#operations.store(batch.orgId, batch.operations ?? operationsOf(batch.sections));
     await this.#writer.write(batch);
   }
 
   /** Exemplars of remote write and OTLP (EXEMPLAR_COLUMNS). Resolves and throws as `insert`. */
-  async insertExemplars(batch: OtlpBatch): Promise<void> {
+  async insertExemplars(batch: WriterBatch): Promise<void> {
     await this.#exemplars.write(batch);
   }
 

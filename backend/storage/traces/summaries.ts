@@ -8,7 +8,7 @@ import { Outage } from "../../../common/outage.ts";
 import type { Ask, ClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
 import { ApiError } from "../../errors.ts";
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 import { ActiveSeries } from "../metrics/active-series.ts";
 import type { MetricsStore } from "../metrics/metric-store.ts";
 import { changedMinutes, storeEdges } from "./edges.ts";

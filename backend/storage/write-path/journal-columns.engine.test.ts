@@ -1,7 +1,7 @@
+import { LOG_COLUMNS } from "../table-columns.ts";
 import { pino } from "pino";
 import { expect, it } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
-import { LOG_COLUMNS } from "../../ingest/otlp/decode-logs.ts";
 import { ClickHouseLogStore } from "../logs/log-store.ts";
 import { openClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import { migrate } from "../../engines/clickhouse/migrate.ts";

@@ -8,7 +8,7 @@ import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
 import type { TablePending } from "../../engines/clickhouse/pending-rows.ts";
 import type { JournalEntry, JournaledEntry, RecoveredSegment, RowJournal } from "../../engines/clickhouse/row-journal.ts";
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 import { MAX_JOURNALED_BYTES, MAX_PENDING_BYTES, MAX_SHARE_OF_FREE } from "../storage-limits.ts";
 import type { GroupCommit } from "./group-commit.ts";
 

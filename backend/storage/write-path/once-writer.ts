@@ -22,8 +22,11 @@ export interface WriterBatch {
   readonly sections: readonly DayRows[];
 }
 
-/** The rows of a body that belong to one day. */
-type DayRows = NativeRows & { readonly day: number };
+/** The rows of one day (of the record's time, UTC): one partition. */
+export interface DayRows extends NativeRows {
+  /** Days since 1970-01-01. */
+  readonly day: number;
+}
 
 /** With this many rows or more, the engine's own deduplication token also recognises a body that another replica stored. */
 const TOKEN_ROWS = 1000;

@@ -4,7 +4,7 @@
 // wait.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../../auth/audit-log.ts";
-import { RANK } from "../../auth/request-identity.ts";
+import { RANK } from "../../http/request-identity.ts";
 import { LoginFailures } from "../../auth/sessions/login-failures.ts";
 import { hashPassword, LoginBackoff, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
 import { type AccountDb, insertUser, type InvitationRow, requireFreeEmail, type UserRow } from "../../auth/sessions/account-tables.ts";
@@ -13,7 +13,7 @@ import { ApiError } from "../../errors.ts";
 import { closedSchema, NO_CONTENT, objectSchema, TIME_SCHEMA } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { type InvitationDeps, invitationHash, requirePasswordLogin } from "./invitations.ts";
-import { requireCapacity } from "./row-limits.ts";
+import { requireCapacity } from "../../engines/relational/row-limits.ts";
 import { ROLE_SCHEMA } from "./users.ts";
 
 /** Used instead of an account's address: the login backoff counts pairs of account and network. */

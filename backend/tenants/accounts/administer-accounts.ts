@@ -9,7 +9,8 @@ import { addRoute, endpoint } from "../../http/route.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
 import { EMAIL_SCHEMA, findUserByEmail, insertUser, requireFreeEmail } from "../../auth/sessions/account-tables.ts";
-import { requireOtherAdmins, lockOperators, describeUser, USER_SCHEMA } from "./users.ts";
+import { describeUser, USER_SCHEMA } from "./users.ts";
+import { lockOperators, requireOtherAdmins } from "../../auth/sessions/other-admins.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 const account = objectSchema([...USER_SCHEMA.required, "org_id"], { ...USER_SCHEMA.properties, org_id: UUID_SCHEMA });

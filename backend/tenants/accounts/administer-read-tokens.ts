@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Transaction } from "kysely";
 import { audit } from "../../auth/audit-log.ts";
-import { callerOf } from "../../auth/request-identity.ts";
+import { callerOf } from "../../http/request-identity.ts";
 import { CURSOR_QUERY, type CursorQuery, readPage } from "../../http/list-page.ts";
 import {
   closedSchema,
@@ -22,7 +22,7 @@ import {
 import { addRoute, endpoint } from "../../http/route.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
 import { MAX_READ_TOKEN_TTL_MS } from "../tenant-limits.ts";
-import { requireCapacity } from "./row-limits.ts";
+import { requireCapacity } from "../../engines/relational/row-limits.ts";
 import type { AccountTables, ReadTokenRow } from "../../auth/sessions/account-tables.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 

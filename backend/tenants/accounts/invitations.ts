@@ -4,7 +4,7 @@
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../../auth/audit-log.ts";
-import { callerOf, type Role } from "../../auth/request-identity.ts";
+import { callerOf, type Role } from "../../http/request-identity.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
 import { EMAIL_SCHEMA, type InvitationRow, normalEmail, requireFreeEmail } from "../../auth/sessions/account-tables.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
@@ -22,7 +22,7 @@ import {
 } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { MAX_INVITATION_TTL_MS, MAX_INVITATIONS_PER_ORG } from "../tenant-limits.ts";
-import { requireCapacity } from "./row-limits.ts";
+import { requireCapacity } from "../../engines/relational/row-limits.ts";
 import { requireOperator, ROLE_SCHEMA } from "./users.ts";
 
 const TTL = { minMs: 60_000, maxMs: MAX_INVITATION_TTL_MS };

@@ -15,7 +15,7 @@ import {
   requireFreeEmail,
   requireFreeName,
 } from "../../auth/sessions/account-tables.ts";
-import { MAX_ROWS_PER_ORG } from "../tenant-limits.ts";
+import { MAX_ROWS_PER_ORG } from "../../engines/engine-limits.ts";
 import { ApiError } from "../../errors.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 

@@ -2,7 +2,7 @@
 // take over the account; failed attempts are slowed down like failed logins; all other sessions of the user end.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../../auth/audit-log.ts";
-import { callerOf } from "../../auth/request-identity.ts";
+import { callerOf } from "../../http/request-identity.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
 import { LoginFailures } from "../../auth/sessions/login-failures.ts";
 import { hashPassword, LoginBackoff, PASSWORD_SCHEMA, passwordMatches } from "../../auth/sessions/password.ts";

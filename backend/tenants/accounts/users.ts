@@ -3,12 +3,13 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Transaction } from "kysely";
 import { ApiError } from "../../errors.ts";
-import { callerOf, type Role, type SessionUser } from "../../auth/request-identity.ts";
+import { callerOf, type Role, type SessionUser } from "../../http/request-identity.ts";
 import { audit } from "../../auth/audit-log.ts";
 import { readId, ID_PARAMS, notFound, NO_CONTENT, closedSchema, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
-import { requireCapacity } from "./row-limits.ts";
+import { requireCapacity } from "../../engines/relational/row-limits.ts";
+import { lockOperators, requireOtherAdmins } from "../../auth/sessions/other-admins.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
 import {
   EMAIL_SCHEMA,
@@ -199,25 +200,6 @@ async function requireChangeable(db: AccountDb, request: FastifyRequest<ById>): 
   if (!user) throw notFound("user");
   if (user.role === "operator") requireOperator(callerOf(request));
   return user;
-}
-
-/** Always the first lock, and in a fixed order, so that two operators cannot remove each other concurrently. */
-export async function lockOperators(trx: Transaction<AccountTables>): Promise<void> {
-  await trx.selectFrom("users").select("id").where("role", "=", "operator").orderBy("id").forUpdate().execute();
-}
-
-/**
- * Throws `conflict` if `row` is the last operator, or the last administrator of its organisation. The operators and the organisation must be
- * locked. `role`: the new role, undefined if the user is removed.
- */
-export async function requireOtherAdmins(trx: Transaction<AccountTables>, row: UserRow, role?: Role): Promise<void> {
-  const others = trx.selectFrom("users").select("id").where("id", "<>", row.id).limit(1);
-  if (row.role === "operator" && !(await others.where("role", "=", "operator").executeTakeFirst()))
-    throw new ApiError("conflict", "this is the last operator: make another user operator first");
-  if (row.role === "viewer" || role === "admin") return;
-  const administrators = others.where("org_id", "=", row.org_id).where("role", "<>", "viewer");
-  if (!(await administrators.executeTakeFirst()))
-    throw new ApiError("conflict", "this is the organisation's last administrator: make another user admin first");
 }
 
 export function requireOperator(user: SessionUser): void {

@@ -2,7 +2,7 @@
 // of the list has at most `limit` clusters and `limit` nodes; a cluster whose nodes do not fit continues on the next page. A page takes
 // three short queries, whatever the number of nodes.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { callerOf } from "../../auth/request-identity.ts";
+import { callerOf } from "../../http/request-identity.ts";
 import { listResponse, objectSchema, OPTIONAL_TIME_SCHEMA, optionalSchema, UUID_SCHEMA } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { CLUSTER_CONFIG_SCHEMA } from "./cluster-config.ts";

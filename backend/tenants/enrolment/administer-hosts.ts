@@ -5,7 +5,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { sql } from "kysely";
 import type { HostConfig } from "../../../common/protocol/enrolment.ts";
 import { audit } from "../../auth/audit-log.ts";
-import { callerOf } from "../../auth/request-identity.ts";
+import { callerOf } from "../../http/request-identity.ts";
 import { readId, ID_PARAMS, listResponse, notFound, OPTIONAL_TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { COLLECTOR_SCHEMA, isOnline } from "./heartbeats.ts";

@@ -5,7 +5,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { isNetwork } from "../../../common/ip-networks.ts";
 import { audit } from "../../auth/audit-log.ts";
 import { type IngestTokenRow, newIngestToken } from "../../auth/ingest-tokens/ingest-token-table.ts";
-import { callerOf } from "../../auth/request-identity.ts";
+import { callerOf } from "../../http/request-identity.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { ApiError } from "../../errors.ts";
 import { CURSOR_QUERY, type CursorQuery, readPage } from "../../http/list-page.ts";

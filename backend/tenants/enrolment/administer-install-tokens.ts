@@ -2,9 +2,9 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { durationWithin } from "../../../common/duration.ts";
 import { audit } from "../../auth/audit-log.ts";
-import { requireCapacity } from "../accounts/row-limits.ts";
+import { requireCapacity } from "../../engines/relational/row-limits.ts";
 import { ApiError } from "../../errors.ts";
-import { callerOf } from "../../auth/request-identity.ts";
+import { callerOf } from "../../http/request-identity.ts";
 import {
   closedSchema,
   ID_PARAMS,

@@ -9,7 +9,7 @@ import { checkRules, type IssuerRule, RULES_SCHEMA } from "../../auth/issuers/cl
 import { organisationOf } from "../../auth/issuers/identity-token.ts";
 import type { TrustedIssuerRow } from "../../auth/issuers/issuer-table.ts";
 import { KeysUnavailable, readKeySet } from "../../auth/issuers/key-set.ts";
-import { callerOf } from "../../auth/request-identity.ts";
+import { callerOf } from "../../http/request-identity.ts";
 import { lockOrg, type OrgTable, tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { ApiError } from "../../errors.ts";
 import { CURSOR_QUERY, type CursorQuery, readPage } from "../../http/list-page.ts";
@@ -28,7 +28,7 @@ import {
   TIME_SCHEMA,
   UUID_SCHEMA,
 } from "../../http/schemas.ts";
-import { requireCapacity, requireUniqueName } from "../accounts/row-limits.ts";
+import { requireCapacity, requireUniqueName } from "../../engines/relational/row-limits.ts";
 import type { EnrolmentDeps, EnrolmentTables } from "./enrolment-tables.ts";
 
 /** Rows with keys and rules may have 200 KiB each. */

@@ -2,8 +2,8 @@
 // revoked keys are not listed.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../../auth/audit-log.ts";
-import { requireCapacity } from "../accounts/row-limits.ts";
-import { callerOf } from "../../auth/request-identity.ts";
+import { requireCapacity } from "../../engines/relational/row-limits.ts";
+import { callerOf } from "../../http/request-identity.ts";
 import {
   closedSchema,
   ID_PARAMS,

@@ -2,7 +2,7 @@
 // process at once.
 import type { FastifyInstance } from "fastify";
 import { audit } from "../../auth/audit-log.ts";
-import { callerOf } from "../../auth/request-identity.ts";
+import { callerOf } from "../../http/request-identity.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { ID_PARAMS, NO_CONTENT, notFound, readId } from "../../http/schemas.ts";

@@ -5,7 +5,7 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import type { ClusterConfig, ClusterConfigRequest, ClusterConfigResponse } from "../../../common/protocol/enrolment.ts";
 import { audit } from "../../auth/audit-log.ts";
-import { callerOf, signerOf } from "../../auth/request-identity.ts";
+import { callerOf, signerOf } from "../../http/request-identity.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { closedSchema, ID_PARAMS, notFound, objectSchema, readId } from "../../http/schemas.ts";

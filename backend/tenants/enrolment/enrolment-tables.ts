@@ -6,7 +6,7 @@ import type { IngestTokenTables } from "../../auth/ingest-tokens/ingest-token-ta
 import type { IssuerTables } from "../../auth/issuers/issuer-table.ts";
 import type { TrustedIssuers } from "../../auth/issuers/trusted-issuers.ts";
 import type { IngestTokens } from "../../auth/ingest-tokens/ingest-tokens.ts";
-import type { Guards, KeyKind } from "../../auth/request-identity.ts";
+import type { Guards, KeyKind } from "../../http/request-identity.ts";
 import type { KeySource } from "../../auth/signed-requests.ts";
 import type { MasterKeys } from "./master-key.ts";
 

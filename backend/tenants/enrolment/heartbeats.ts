@@ -5,7 +5,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import { CLUSTER_HEARTBEAT_PATH, type Heartbeat, HOST_HEARTBEAT_PATH, ORG_ID_HEADER } from "../../../common/protocol/enrolment.ts";
-import { signerOf } from "../../auth/request-identity.ts";
+import { signerOf } from "../../http/request-identity.ts";
 import { NO_CONTENT, optionalSchema } from "../../http/schemas.ts";
 import { addRoute } from "../../http/route.ts";
 import type { ApiError } from "../../errors.ts";

@@ -3,7 +3,7 @@
 // validates it again with its own list of allowed paths.
 import type { FastifyInstance } from "fastify";
 import type { HostConfigResponse } from "../../../common/protocol/enrolment.ts";
-import { signerOf } from "../../auth/request-identity.ts";
+import { signerOf } from "../../http/request-identity.ts";
 import { FORBIDDEN_CHARACTERS, ID_PARAMS, notFound, objectSchema, readId } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import type { EnrolmentDeps } from "./enrolment-tables.ts";

@@ -3,10 +3,10 @@
 import type { Kysely, Transaction } from "kysely";
 import type { OrgTable } from "../../engines/relational/tenant-database.ts";
 import type { IngestTokenRow } from "../../auth/ingest-tokens/ingest-token-table.ts";
-import type { KeyKind } from "../../auth/request-identity.ts";
+import type { KeyKind } from "../../http/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { notFound } from "../../http/schemas.ts";
-import { requireCapacity } from "../accounts/row-limits.ts";
+import { requireCapacity } from "../../engines/relational/row-limits.ts";
 import type { EnrolmentTables } from "./enrolment-tables.ts";
 
 type Db = Kysely<EnrolmentTables>;

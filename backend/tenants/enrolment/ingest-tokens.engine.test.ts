@@ -5,7 +5,7 @@ import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { accountsApp, brief, makeOrg, type AccountsApp, type Clock, type Org } from "../../../test/fixtures/accounts-app.ts";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
-import { MAX_AUTHORIZATION_LENGTH } from "../../auth/auth-limits.ts";
+import { MAX_AUTHORIZATION_LENGTH } from "../../http/http-limits.ts";
 import { IngestTokens, type IngestSignal } from "../../auth/ingest-tokens/ingest-tokens.ts";
 import { ingestTokenHash, type IngestTokenTables } from "../../auth/ingest-tokens/ingest-token-table.ts";
 import { LOOKUP_CACHE_MS } from "../../auth/lookup-cache.ts";

@@ -17,7 +17,7 @@ import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
 import { testIssuer, type TestIssuer } from "../../auth/issuers/issuer.fixture.ts";
 import { KeysUnavailable } from "../../auth/issuers/key-set.ts";
 import { LOOKUP_CACHE_MS } from "../../auth/lookup-cache.ts";
-import { readerOf } from "../../auth/request-identity.ts";
+import { readerOf } from "../../http/request-identity.ts";
 
 const MINUTE_MS = 60_000;
 const AGENT = "system:serviceaccount:observability:cluster-agent";

@@ -8,7 +8,7 @@ import { DatabaseOutage } from "../../auth/database-outage.ts";
 import { LOOKUP_CACHE_MS, STALE_MS } from "../../auth/lookup-cache.ts";
 import { openDatabase } from "../../engines/relational/database.ts";
 import { migrate } from "../../engines/relational/migrate.ts";
-import { createLog } from "../../operations/log.ts";
+import { createLog } from "../../log.ts";
 import { KeyCache } from "./key-cache.ts";
 import { mintKey, revokeKeysOf } from "./key-table.ts";
 import { MasterKeys } from "./master-key.ts";

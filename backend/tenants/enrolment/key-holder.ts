@@ -1,7 +1,7 @@
 // Finds the newest key of each cluster or host, and whether the agent that holds it is still alive. Invariant: while it is alive, a
 // registration from another installation or from a cloned host must not retire its key.
 import type { Kysely, Selectable, Transaction } from "kysely";
-import type { KeyKind } from "../../auth/request-identity.ts";
+import type { KeyKind } from "../../http/request-identity.ts";
 import { offlineAfterMs } from "./heartbeats.ts";
 import type { EnrolmentTables, HostTable } from "./enrolment-tables.ts";
 

@@ -3,7 +3,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { type Kysely, sql, type Transaction } from "kysely";
 import { keyHash } from "../../../common/protocol/signature.ts";
-import type { KeyKind } from "../../auth/request-identity.ts";
+import type { KeyKind } from "../../http/request-identity.ts";
 import type { Watched } from "../../engines/relational/bulk-rows.ts";
 import { type MasterKeys, REENCRYPTION_BATCH, requireNoForeignRows } from "./master-key.ts";
 import type { EnrolmentTables, KeyRow } from "./enrolment-tables.ts";

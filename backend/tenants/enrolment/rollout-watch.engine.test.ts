@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { accountsApp, type AccountsApp, listedCluster, makeOrg, type Org, registerCluster } from "../../../test/fixtures/accounts-app.ts";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
-import { createLog } from "../../operations/log.ts";
+import { createLog } from "../../log.ts";
 import { RolloutWatch } from "./rollout-watch.ts";
 import type { EnrolmentTables } from "./enrolment-tables.ts";
 

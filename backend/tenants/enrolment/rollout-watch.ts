@@ -5,7 +5,7 @@ import type { Kysely } from "kysely";
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
 import type { AuditTrail } from "../../auth/audit/trail.ts";
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 import type { ReplicaSet } from "../../replicas/replica-set.ts";
 import { isOnline, offlineAfterMs } from "./heartbeats.ts";
 import { findReason, readNodes, slowestIntervalS } from "./rollout-health.ts";

@@ -7,7 +7,7 @@ import { ROTATE_KEY_PATH, ROTATION_OVERLAP_MS, type RotateKeyResponse } from "..
 import { audit } from "../../auth/audit-log.ts";
 import { createRotationGuard, revoked } from "../../auth/signed-requests.ts";
 import { ApiError } from "../../errors.ts";
-import { signerOf } from "../../auth/request-identity.ts";
+import { signerOf } from "../../http/request-identity.ts";
 import { objectSchema, TIME_SCHEMA } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { idempotencyKey, REPLAY_MS } from "./install-token.ts";

@@ -17,7 +17,7 @@ import { TENANT_TABLES } from "../../engines/clickhouse/tenant-filter.ts";
 import { openDatabase } from "../../engines/relational/database.ts";
 import { migrate } from "../../engines/relational/migrate.ts";
 import { logRecord, logsBody, nanosecondsOf, signingKey, span, stringAttribute, tracesBody } from "../../ingest/otlp/otlp-body.fixture.ts";
-import { createLog } from "../../operations/log.ts";
+import { createLog } from "../../log.ts";
 import { VictoriaMetricsStore } from "../../storage/metrics/metric-store.ts";
 import { keepMinutes } from "../../storage/traces/keep-minutes.ts";
 import { beginDeletion } from "./deletion.ts";

@@ -5,7 +5,7 @@ import type { Kysely } from "kysely";
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
 import type { Deletions } from "../../engines/append-log/dead-letters.ts";
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 import type { VictoriaMetricsStore } from "../../storage/metrics/metric-store.ts";
 import { eraseOrganisation, purgeExpired, type TableRetention } from "../../storage/removal/removal.ts";
 import type { Telemetry } from "../../telemetry.ts";

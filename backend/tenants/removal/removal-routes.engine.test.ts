@@ -5,14 +5,14 @@ import { accountsApp, type AccountsApp, directKey, makeOrg, OPERATOR, type Org }
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
 import { type AllTables, fillAccounts } from "../../../test/fixtures/filled-accounts.ts";
 import { stub } from "../../../test/fixtures/stub.ts";
-import type { Guards } from "../../auth/request-identity.ts";
+import type { Guards } from "../../http/request-identity.ts";
 import { TENANT_TABLES, tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import type { Telemetry } from "../../telemetry.ts";
 import { beginDeletion, settleDeletion } from "./deletion.ts";
 import { OrgRetention } from "./retention.ts";
 import { DataRemoval, type RemovalTables } from "./removal-loop.ts";
 import { registerRemovalRoutes } from "./removal-routes.ts";
-import { createLog } from "../../operations/log.ts";
+import { createLog } from "../../log.ts";
 
 type Rows = Record<string, Record<string, unknown>>;
 

@@ -3,7 +3,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import { audit } from "../../auth/audit-log.ts";
-import { callerOf, type Guards } from "../../auth/request-identity.ts";
+import { callerOf, type Guards } from "../../http/request-identity.ts";
 import type { Sessions } from "../../auth/sessions/session.ts";
 import { ApiError } from "../../errors.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
@@ -19,7 +19,8 @@ import {
 } from "../../http/schemas.ts";
 import { requireOrg } from "../accounts/orgs.ts";
 import type { LogRule } from "../../storage/removal/removal.ts";
-import { MAX_LOG_RULES, MAX_RETENTION_DAYS, MAX_ROWS_PER_ORG } from "../tenant-limits.ts";
+import { MAX_ROWS_PER_ORG } from "../../engines/engine-limits.ts";
+import { MAX_LOG_RULES, MAX_RETENTION_DAYS } from "../tenant-limits.ts";
 import { beginDeletion, type DeletionTables } from "./deletion.ts";
 import type { OrgRetention, Retention } from "./retention.ts";
 

@@ -9,7 +9,7 @@ import { applyRetention, deletionDaysOf, migrate as migrateClickHouse } from "..
 import { Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { type Database, openDatabase } from "../../engines/relational/database.ts";
 import { migrate } from "../../engines/relational/migrate.ts";
-import { createLog } from "../../operations/log.ts";
+import { createLog } from "../../log.ts";
 import { purgeExpired } from "../../storage/removal/removal.ts";
 import { TableLimits } from "../../storage/removal/table-limits.ts";
 import { listTables } from "./removal-loop.ts";

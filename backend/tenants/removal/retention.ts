@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ColumnType, Kysely } from "kysely";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 import { ApiError } from "../../errors.ts";
 import type { LogRule } from "../../storage/removal/removal.ts";
 import type { SignalDays, TableLimits } from "../../storage/removal/table-limits.ts";

@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import { audit } from "../../auth/audit-log.ts";
-import { callerOf, type Guards } from "../../auth/request-identity.ts";
+import { callerOf, type Guards } from "../../http/request-identity.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { CURSOR_QUERY, type CursorQuery, readPage } from "../../http/list-page.ts";
 import { addRoutes, endpoint, type Route } from "../../http/route.ts";

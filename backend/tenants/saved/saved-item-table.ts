@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import { type Kysely, sql, type Transaction } from "kysely";
 import type { OrgTable } from "../../engines/relational/tenant-database.ts";
 import { notFound } from "../../http/schemas.ts";
-import { requireCapacity, requireUniqueName } from "../accounts/row-limits.ts";
+import { requireCapacity, requireUniqueName } from "../../engines/relational/row-limits.ts";
 
 export type SavedKind = "dashboard" | "view";
 

@@ -4,7 +4,7 @@
 import { type Kysely, sql } from "kysely";
 import { Outage } from "../../../common/outage.ts";
 import { writeRows } from "../../engines/relational/bulk-rows.ts";
-import type { Log } from "../../operations/log.ts";
+import type { Log } from "../../log.ts";
 import type { UsageDayRow, UsageTables } from "./usage-limits.ts";
 
 export const RETENTION_DAYS = 366;

@@ -1,7 +1,7 @@
 // The ingest limits of each organisation, set by an operator or by default as in the settings (override-cache.ts), and the tables of limits
 // and usage. Numbers are integers in double columns, which SQLite and PostgreSQL add in the same way.
 import type { Kysely } from "kysely";
-import type { RateLimits } from "../../auth/request-identity.ts";
+import type { RateLimits } from "../../http/request-identity.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { OverrideCache } from "../override-cache.ts";
 

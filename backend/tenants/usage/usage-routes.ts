@@ -3,7 +3,7 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import { audit } from "../../auth/audit-log.ts";
-import { callerOf, type Guards } from "../../auth/request-identity.ts";
+import { callerOf, type Guards } from "../../http/request-identity.ts";
 import { closedSchema, ID_PARAMS, listResponse, objectSchema, optionalSchema } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import type { AccountTables } from "../../auth/sessions/account-tables.ts";

@@ -14,9 +14,9 @@ import {
   type Org,
 } from "../../../test/fixtures/accounts-app.ts";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
-import type { Guards } from "../../auth/request-identity.ts";
+import type { Guards } from "../../http/request-identity.ts";
 import { registerIngestRoutes } from "../../ingest/ingest-routes.ts";
-import { createLog } from "../../operations/log.ts";
+import { createLog } from "../../log.ts";
 import { createOwnMetrics } from "../../operations/own-metrics.ts";
 import { UsageCounter } from "./counter.ts";
 import { OrgLimits, type UsageTables } from "./usage-limits.ts";

@@ -1,10 +1,9 @@
 // Measures the cost of each index, projection and separate column: the same rows are inserted into copies of the table that lack one of
 // them. Figures are CPU of the inserts without merges, CPU of one merge of all parts, and bytes on disk; in turns, medians.
+import { LOG_COLUMNS, SPAN_COLUMNS } from "../../../backend/storage/table-columns.ts";
 import { decodeWithHash } from "../../../backend/ingest/otlp/otlp-body.fixture.ts";
 import type { ClickHouse } from "../../../backend/engines/clickhouse/clickhouse-client.ts";
 import { Sql, sql } from "../../../backend/engines/clickhouse/sql.ts";
-import { LOG_COLUMNS } from "../../../backend/ingest/otlp/decode-logs.ts";
-import { SPAN_COLUMNS } from "../../../backend/ingest/otlp/decode-spans.ts";
 import { markdown, shown, summary } from "../../fixtures/measure.ts";
 import { LoadBody } from "../../fixtures/otlp-load.ts";
 import { batch } from "../questions/records.ts";

@@ -6,7 +6,7 @@ import { openDatabase } from "../../../backend/engines/relational/database.ts";
 import { migrate } from "../../../backend/engines/relational/migrate.ts";
 import { newKey } from "../../../backend/tenants/enrolment/key-table.ts";
 import { MasterKeys } from "../../../backend/tenants/enrolment/master-key.ts";
-import { createLog } from "../../../backend/operations/log.ts";
+import { createLog } from "../../../backend/log.ts";
 import type { BackendPlace } from "../../fixtures/backend-process.ts";
 import type { AllTables } from "../../fixtures/filled-accounts.ts";
 

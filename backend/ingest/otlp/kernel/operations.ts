@@ -1,4 +1,4 @@
-// Lists the operations that the spans of a request body name, as backend/ingest/otlp/operations-of.ts lists them from the rows. Invariant: the
+// Lists the operations that the spans of a request body name, as backend/storage/traces/operations-of.ts lists them from the rows. Invariant: the
 // table is bounded; if there are more operations, it reports that, and the host lists them itself.
 import { resourceService, resourceServiceBytes } from "./labels";
 import { same } from "../../../../common/kernel/bytes";

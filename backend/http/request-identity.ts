@@ -1,7 +1,7 @@
 // The authenticated identity of a request: the key of a signed request, an ingest token, the user of a session, or a read token. Invariant:
 // it never comes from a payload, and handlers read it only through the functions of this file.
 import type { FastifyRequest, onRequestAsyncHookHandler } from "fastify";
-import { MAX_AUTHORIZATION_LENGTH } from "./auth-limits.ts";
+import { MAX_AUTHORIZATION_LENGTH } from "./http-limits.ts";
 
 export type KeyKind = "cluster" | "host" | "direct";
 export type Role = "viewer" | "admin" | "operator";

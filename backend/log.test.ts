@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { ApiError } from "../errors.ts";
+import { ApiError } from "./errors.ts";
 import { createLog } from "./log.ts";
-import { createApp } from "../http/app.ts";
+import { createApp } from "./http/app.ts";
 
 function lines() {
   const written: string[] = [];

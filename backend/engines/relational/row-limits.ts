@@ -1,8 +1,8 @@
 // Limits of the rows of an organisation: their number, which also limits the size of lists, and the uniqueness of names.
 import { type SelectQueryBuilder, sql } from "kysely";
-import { lockOrg, type OrgLocker } from "../../engines/relational/tenant-database.ts";
+import { lockOrg, type OrgLocker } from "./tenant-database.ts";
 import { ApiError } from "../../errors.ts";
-import { MAX_ROWS_PER_ORG } from "../tenant-limits.ts";
+import { MAX_ROWS_PER_ORG } from "../engine-limits.ts";
 
 const UNIQUE_VIOLATION = "23505";
 

@@ -2,8 +2,8 @@
 // merges those of the others, so that each knows the series of all. Invariant: counting and admitting never wait for the exchange; while
 // the database is unavailable, each replica continues with what it knows.
 import { type Kysely, sql } from "kysely";
-import { Loop } from "../../common/loop.ts";
-import type { ActiveSeries, SeriesSketch } from "../storage/metrics/active-series.ts";
+import { Loop } from "../../../common/loop.ts";
+import type { ActiveSeries, SeriesSketch } from "./active-series.ts";
 
 const EVERY_MS = 5000;
 /** Covers transactions that overlap, so that none of their rows is missed. */

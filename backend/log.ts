@@ -2,7 +2,7 @@
 // Invariant: secrets never reach a log. Only the error fields listed here are logged, because drivers attach the values of a statement to
 // their errors; the redaction list is only the second line of defence.
 import { pino, type DestinationStream, type Logger, type LoggerOptions } from "pino";
-import { MAX_CAUSES, MAX_ERRORS, MAX_LOG_TEXT_LENGTH } from "./operations-limits.ts";
+import { MAX_CAUSES, MAX_ERRORS, MAX_LOG_TEXT_LENGTH } from "./operations/operations-limits.ts";
 
 export type Log = Logger;
 

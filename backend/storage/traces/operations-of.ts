@@ -2,13 +2,26 @@
 // decoded them. Invariant: the function is pure, runs on any thread, and is bounded, however many names a body contains.
 import { type NativeRows, streamsByColumn } from "../../engines/clickhouse/native-block.ts";
 import { encodedStrings, latin1 } from "../../engines/clickhouse/native-columns.ts";
-import { MAX_OPERATIONS_PER_BODY, MAX_OPERATION_NAME_BYTES } from "../ingest-limits.ts";
-import type { DayOperations, DaySection, Operation } from "./decoded-rows.ts";
-import { SPAN_COLUMNS } from "./decode-spans.ts";
+import { MAX_OPERATIONS_PER_BODY, MAX_OPERATION_NAME_BYTES } from "../storage-limits.ts";
+import { SPAN_COLUMNS } from "../table-columns.ts";
+import type { DayRows } from "../write-path/once-writer.ts";
+
+/** The operations that the spans of one day belong to. */
+export interface DayOperations {
+  /** Days since 1970-01-01. */
+  readonly day: number;
+  readonly operations: readonly Operation[];
+}
+
+export interface Operation {
+  readonly service: string;
+  readonly operation: string;
+  readonly kind: string;
+}
 
 const EMPTY_CELL = "\0";
 
-export function operationsOf(sections: readonly DaySection[]): DayOperations[] {
+export function operationsOf(sections: readonly DayRows[]): DayOperations[] {
   let remaining = MAX_OPERATIONS_PER_BODY;
   return sections.map((section) => {
     const operations = distinctOperations(section, remaining);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { decodeWithHash, nanosecondsOf, span, stringAttribute } from "./otlp-body.fixture.ts";
+import { decodeWithHash, nanosecondsOf, span, stringAttribute } from "../../ingest/otlp/otlp-body.fixture.ts";
 
 const now = new Date();
 const nowNs = nanosecondsOf(now);
