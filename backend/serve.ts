@@ -39,7 +39,9 @@ import { PLAIN_LINES } from "./ingest/exposition/plain-lines.ts";
 import { WRITE_KERNEL } from "./ingest/remote-write/fast-check.ts";
 import { OTLP_KERNEL } from "./ingest/otlp/fast-decode.ts";
 import { registerChangesRoute } from "./query/changes/changes-route.ts";
+import { registerKubernetesRoute } from "./query/kubernetes/kubernetes-route.ts";
 import { registerMcpRoute } from "./query/mcp/mcp-route.ts";
+import { registerProblemsRoute } from "./query/problems/problems-route.ts";
 import { registerLogRoutes } from "./query/native/log-routes.ts";
 import { chooseByJob } from "./query/loki/jobs.ts";
 import { registerLokiRoutes } from "./query/loki/loki-routes.ts";
@@ -274,6 +276,8 @@ function registerQueries(
   registerTraceRoutes(app, { store: spanStore, answers, guards });
   registerMetricsRoutes(app, { store: metrics, spans: spanStore, answers, guards });
   registerChangesRoute(app, { spans: spanStore, logs: logStore, metrics, db: database.tables(), answers, guards, publicUrl });
+  registerKubernetesRoute(app, { metrics, answers, guards });
+  registerProblemsRoute(app, { spans: spanStore, logs: logStore, metrics, db: database.tables(), answers, guards });
   registerMcpRoute(app, { guards, publicUrl });
 }
 

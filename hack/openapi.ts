@@ -13,7 +13,9 @@ import type { Guards } from "../backend/http/request-identity.ts";
 import { IngestTokens } from "../backend/auth/ingest-tokens/ingest-tokens.ts";
 import { registerIngestRoutes, registerTokenRoutes } from "../backend/ingest/ingest-routes.ts";
 import { registerChangesRoute } from "../backend/query/changes/changes-route.ts";
+import { registerKubernetesRoute } from "../backend/query/kubernetes/kubernetes-route.ts";
 import { registerMcpRoute } from "../backend/query/mcp/mcp-route.ts";
+import { registerProblemsRoute } from "../backend/query/problems/problems-route.ts";
 import { registerLogRoutes } from "../backend/query/native/log-routes.ts";
 import { registerLokiRoutes } from "../backend/query/loki/loki-routes.ts";
 import { registerMetricsRoutes } from "../backend/query/prometheus/promql-routes.ts";
@@ -81,6 +83,8 @@ export async function apiRoutes(onRoute: (route: RouteOptions) => void = () => {
   registerTraceRoutes(app, parts);
   registerMetricsRoutes(app, parts);
   registerChangesRoute(app, parts);
+  registerKubernetesRoute(app, parts);
+  registerProblemsRoute(app, parts);
   registerMcpRoute(app, parts);
   addRoutesToApi(app, guards, serviceRoutes());
   return app;

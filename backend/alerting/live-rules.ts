@@ -164,7 +164,7 @@ function describeRule(rule: Rule, evaluated: LoadedRule | undefined) {
     keepFiringFor: 0,
     labels: { ...rule.labels, severity: rule.severity },
     annotations: rule.annotations,
-    alerts: (live?.alerts ?? []).toSorted(byAge).map(describeAlert),
+    alerts: (live?.alerts ?? []).toSorted(byAge).map((alert) => describeAlert(rule, alert)),
     ...describeHealth(rule, live),
     evaluationTime: live?.evaluationTime ?? 0,
     lastEvaluation: live?.lastEvaluation ?? NEVER,
@@ -182,8 +182,9 @@ function describeHealth(
   return { health: live && wasEvaluated(live) ? "ok" : "unknown" };
 }
 
-function describeAlert({ labels = {}, annotations = {}, state, activeAt, value }: LoadedAlert) {
+function describeAlert({ id }: Rule, { labels = {}, annotations = {}, state, activeAt, value }: LoadedAlert) {
   return {
+    rule_id: id,
     labels: Object.fromEntries(Object.entries(labels).filter(([name]) => !SERVER_LABELS.has(name))),
     annotations: shownAnnotations(annotations),
     state,

@@ -42,6 +42,7 @@ const RULES_QUERY = optionalSchema({
 const texts = { type: "object", additionalProperties: { type: "string" } };
 const number = { type: "number" };
 const ALERT_SCHEMA = objectSchema({
+  rule_id: { type: "string", description: "not in Prometheus' own format" },
   labels: texts,
   annotations: texts,
   state: { type: "string", enum: ["pending", "firing"] },

@@ -9,6 +9,7 @@ import { parseJson } from "./text-files.ts";
 import { bytesText } from "../client/text.ts";
 import type { Row } from "./text-table.ts";
 
+type OrgUsage = ApiResponses["GET /api/orgs/usage"][number];
 type Org = ApiResponses["GET /api/orgs"][number];
 
 export function addOrganisationCommands(program: Command, console: Console): void {
@@ -16,7 +17,9 @@ export function addOrganisationCommands(program: Command, console: Console): voi
     .command("usage")
     .description("stored telemetry of your organisation, by day and signal")
     .option("--days <number>", "number of days, including today", "30")
-    .action(async ({ days }: { days: string }) => {
+    .option("--all", "of all organisations, those with the most data first, with shares of their limits; for operators")
+    .action(async ({ days, all }: { days: string; all?: boolean }) => {
+      if (all) return printUsageOfAll(console, days);
       const rows = await console.call<Row[]>("GET", "/api/usage", { query: { days } });
       const shown = console.json ? rows : rows.map((row) => ({ ...row, bytes: bytesText(Number(row["bytes"])) }));
       console.print(shown, ["day", "signal", "bytes", "records", "active_series"]);
@@ -36,6 +39,32 @@ export function addOrganisationCommands(program: Command, console: Console): voi
     hasLogRules: true,
   });
   addAudit(program, console);
+}
+
+const percent = (share: number | null): string => (share === null ? "–" : `${Number((share * 100).toPrecision(2))} %`);
+
+async function printUsageOfAll(console: Console, days: string): Promise<void> {
+  const rows = await console.call<OrgUsage[]>("GET", "/api/orgs/usage", { query: { days } });
+  const shown = rows.map(({ name, signal, bytes, records, bytes_share, records_share, series_share, share_of_all }) => ({
+    organisation: name,
+    signal,
+    bytes: bytesText(bytes),
+    records,
+    share_of_all: percent(share_of_all),
+    of_bytes_limit: percent(bytes_share),
+    of_records_limit: percent(records_share),
+    of_series_limit: percent(series_share),
+  }));
+  console.print(console.json ? rows.map((row): Row => ({ ...row })) : shown, [
+    "organisation",
+    "signal",
+    "bytes",
+    "records",
+    "share_of_all",
+    "of_bytes_limit",
+    "of_records_limit",
+    "of_series_limit",
+  ]);
 }
 
 interface Settings {

@@ -43,7 +43,7 @@ export function addServiceCommands(program: Command, console: Console): void {
 
 function print(console: Console, shown: readonly Row[], columns: readonly string[], rows: readonly Row[]): void {
   if (rows.length === 0) console.note(NOTHING_FOUND);
-  if (console.json) console.lines(rows);
+  if (console.json) console.print(rows, columns);
   else if (rows.length > 0) console.print(shown, columns);
 }
 

@@ -39,6 +39,7 @@ export function addIngestTokenCommands(program: Command, console: Console): void
         "name",
         "signals",
         "networks",
+        "created_at",
         "last_used_at",
         "expires_at",
         "previous_valid_until",
@@ -54,18 +55,20 @@ export function addIngestTokenCommands(program: Command, console: Console): void
     .option("--network <cidr>", "an IP address or CIDR from which it may be used; repeatable", collect, [])
     .option("--bytes-per-second <number>", "limit per signal; default: only the organisation's limit")
     .option("--records-per-second <number>", "limit per signal; default: only the organisation's limit")
-    .option("--ttl <duration>", "lifetime, such as 12h, 90d or 1y; by default, the token does not expire")
+    .option("--ttl <duration>", "lifetime, such as 12h, 90d or 1y; `never` for a token that does not expire", "90d")
     .addHelpText("after", INGEST_EXAMPLES)
-    .action(async (name: string, { signals, network: networks, bytesPerSecond, recordsPerSecond, ...rest }: CreateOptions) => {
+    .action(async (name: string, { signals, network: networks, bytesPerSecond, recordsPerSecond, ttl, ...rest }: CreateOptions) => {
       const body = {
         name,
         networks,
         ...rest,
+        ...(ttl !== "never" && { ttl }),
         ...(signals !== undefined && { signals: signals.split(",") }),
         ...(bytesPerSecond !== undefined && { bytes_per_second: Number(bytesPerSecond) }),
         ...(recordsPerSecond !== undefined && { records_per_second: Number(recordsPerSecond) }),
       };
       const created = await console.call<Created>("POST", "/api/ingest-tokens", { body });
+      await noteNamesakes(console, created);
       console.result(created.token, `ingest token ${name} (${created.id}) created, ${validity(created)}; it is not shown again`, created);
     });
   tokens
@@ -80,6 +83,13 @@ export function addIngestTokenCommands(program: Command, console: Console): void
       console.result(rotated.token, note, rotated);
     });
   addRemoval(tokens, console, "remove a token; refused everywhere within 5 seconds", (id) => `/api/ingest-tokens/${id}`);
+}
+
+/** Tokens with the same name are told apart by their ids only. */
+async function noteNamesakes(console: Console, { id, name }: Pick<Created, "id" | "name">): Promise<void> {
+  const others = (await console.client().rows("/api/ingest-tokens")).filter((row) => row["name"] === name && row["id"] !== id);
+  if (others.length > 0)
+    console.note(`other tokens have the name ${name}, and their data the same node: ${others.map((row) => String(row["id"])).join(", ")}`);
 }
 
 function validity({ expires_at }: Created): string {

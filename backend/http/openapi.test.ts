@@ -7,8 +7,11 @@ import { registerEnrolmentRoutes } from "../tenants/tenant-routes.ts";
 import { createLog } from "../log.ts";
 import { registerMetricsRoutes } from "../query/prometheus/promql-routes.ts";
 import { closeRoutes, createApp } from "./app.ts";
+import { addRoutes, NO_GUARDS } from "./route.ts";
+import { operationIdOf } from "./openapi.ts";
 
 interface Operation {
+  operationId?: string;
   parameters?: { name: string; in: string; required?: boolean }[];
   requestBody?: { required?: boolean; content: Record<string, unknown> };
   responses: Record<string, { $ref?: string }>;
@@ -122,4 +125,23 @@ test("the document is built once, and a client with its current ETag gets 304", 
     expect([answer.statusCode, answer.body, answer.headers.etag]).toEqual([304, "", etag]);
   }
   expect((await ask({ "if-none-match": '"other"' })).statusCode).toBe(200);
+});
+
+test("every operation has an id of its method and path, and clients know that the document's server is meant", () => {
+  for (const [path, method, operation] of operations()) expect(operation.operationId).toBe(operationIdOf(method, path));
+  expect(operationIdOf("get", "/api/orgs/{id}/limits")).toBe("getOrgsByIdLimits");
+  expect(operationIdOf("post", "/api/v1/agents/register")).toBe("postAgentsRegister");
+  expect((JSON.parse(text) as { servers: object[] }).servers).toEqual([{ url: "/", description: expect.any(String) }]);
+});
+
+test("routes whose operations would have the same id are refused when the document is made", async () => {
+  const other = await createApp({ log: createLog("silent"), openApiTitle: "test" });
+  const route = { method: "GET", access: "anyone", summary: "a", handler: () => "" } as const;
+  addRoutes(other, NO_GUARDS, [
+    { ...route, path: "/api/a-b" },
+    { ...route, path: "/a/b" },
+  ]);
+  await closeRoutes(other);
+  expect((await other.inject("/openapi.json")).statusCode).toBe(500);
+  await other.close();
 });

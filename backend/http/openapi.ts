@@ -65,6 +65,7 @@ export async function describeApi(app: FastifyInstance, title: string): Promise<
     openapi: {
       openapi: "3.1.0",
       info: { title, version: packageFile.version },
+      servers: [{ url: "/", description: "the backend that serves this description" }],
       components: {
         securitySchemes: SECURITY_SCHEMES,
       },
@@ -83,8 +84,12 @@ export async function describeApi(app: FastifyInstance, title: string): Promise<
     transformObject: (document) => {
       if (!("openapiObject" in document)) return document.swaggerObject;
       const { openapiObject: described } = document;
-      const operations = Object.values(described.paths ?? {}).flatMap((methods) => Object.values(methods ?? {}) as Operation[]);
-      for (const operation of operations) setBodyRequired(operation);
+      const named = nameOperations(described.paths ?? {});
+      const operations = [...named.values()];
+      for (const [operationId, operation] of named) {
+        operation.operationId = operationId;
+        setBodyRequired(operation);
+      }
       return { ...described, components: { ...described.components, responses: sharedErrors(operations) } } as typeof described;
     },
   });
@@ -120,12 +125,38 @@ function sendDocument({ etag, identity, gzip }: PreparedDocument, { headers }: F
 }
 
 interface Operation {
+  operationId?: string;
   [BODY_IS_OPTIONAL]?: boolean;
   requestBody?: { required?: boolean };
   responses?: Record<
     string,
     { content?: Record<string, { schema: { anyOf?: readonly { type?: string }[]; description?: string } }> } | { $ref: string }
   >;
+}
+
+/** Operation id → operation. Throws if two operations have the same id. */
+function nameOperations(paths: Readonly<Record<string, object | undefined>>): Map<string, Operation> {
+  const named = new Map<string, Operation>();
+  for (const [path, methods] of Object.entries(paths))
+    for (const [method, operation] of Object.entries((methods ?? {}) as Record<string, Operation>)) {
+      const id = operationIdOf(method, path);
+      if (named.has(id)) throw new Error(`two operations have the id ${id}: ${method} ${path} needs another path`);
+      named.set(id, operation);
+    }
+  return named;
+}
+
+/**
+ * `GET /api/orgs/{id}/limits` → `getOrgsByIdLimits`. Client generators name their functions after it, so it depends on nothing that can
+ * change without breaking clients anyway: method and path, without the prefixes `api` and `v1`.
+ */
+export function operationIdOf(method: string, path: string): string {
+  const words = path
+    .replace(/^\/api(\/v1)?(?=\/)/, "")
+    .replaceAll(/\{(\w+)\}/g, "by-$1")
+    .split(/[^A-Za-z0-9]+/)
+    .filter(Boolean);
+  return method.toLowerCase() + words.map((word) => `${word[0]?.toUpperCase()}${word.slice(1)}`).join("");
 }
 
 function setBodyRequired(operation: Operation): void {

@@ -23,11 +23,31 @@ export const MAX_VERSION_SPANS = 100_000;
 /** Traces of one search over the Jaeger API. */
 export const MAX_TRACES = 500;
 
+// problems/change-problems.ts
+/** Time for which the comparison of an organisation's last hour is remembered. */
+export const REMEMBERED_CHANGES_MS = 60_000;
+/** Organisations whose comparison is remembered. */
+export const MAX_REMEMBERED_CHANGES = 1000;
+
+// problems/problems-route.ts
+/** Problems of one response. */
+export const MAX_PROBLEMS = 200;
+
 // prometheus/exemplars-route.ts
 /** Size of an expression of query_exemplars. */
 export const MAX_EXEMPLAR_QUERY_BYTES = 64 * 1024;
 /** Selectors of an expression of query_exemplars. */
 export const MAX_EXEMPLAR_SELECTORS = 20;
+
+// kubernetes/cluster-state.ts
+/** Series of one read of the state of Kubernetes objects; a pod has up to 12. */
+export const MAX_KUBERNETES_SERIES = 60_000;
+
+// kubernetes/kubernetes-route.ts
+/** Kubernetes objects of one response. */
+export const MAX_KUBERNETES_ROWS = 5000;
+/** Characters of the name of a Kubernetes object in a parameter. */
+export const MAX_OBJECT_NAME_LENGTH = 253;
 
 // loki/cell-statement.ts
 /** Cells (series × window) of one statement. */

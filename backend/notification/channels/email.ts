@@ -12,7 +12,6 @@ import {
   consoleLink,
   oneLine,
   type CustomTexts,
-  commonRule,
   SHOWN_ALERTS,
   SHOWN_LABELS,
   defaultTitle,
@@ -37,7 +36,7 @@ export function buildEmail(message: Message, domain: string, custom: CustomTexts
 }
 
 function defaultText(message: Message): string[] {
-  const link = consoleLink(message, commonRule(message));
+  const link = consoleLink(message);
   const changes = changesLink(message);
   const remainder = remainderText(message);
   const alerts = message.alerts.slice(0, SHOWN_ALERTS).map((alert) => {

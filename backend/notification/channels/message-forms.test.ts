@@ -55,7 +55,8 @@ describe("a webhook", () => {
     const message = messageOf({ alerts: [alertOf(), ...resolved.alerts], truncatedAlerts: 3 });
     const rule = "11111111-1111-4111-8111-111111111111";
     const alert = { labels: alertOf().labels, annotations: alertOf().annotations, startsAt: "2026-11-22T10:00:00.000Z" };
-    const generatorURL = `https://telemetry.example/#/alerts?rule=${rule}`;
+    const page = `https://telemetry.example/#/alerts/${rule}`;
+    const generatorURL = `${page}?label=instance%3Dnode-1&at=2026-11-22T10%3A00%3A00.000Z`;
     expect(JSON.parse(webhookBody(message))).toEqual({
       version: "4",
       groupKey: '{}:{alertname="HighLoad"}',
@@ -70,7 +71,13 @@ describe("a webhook", () => {
         { ...alert, status: "firing", endsAt: "0001-01-01T00:00:00Z", generatorURL, fingerprint: "0123456789abcdef" },
         { ...alert, status: "resolved", endsAt: "2026-11-22T11:00:00.000Z", generatorURL, fingerprint: "0123456789abcdef" },
       ],
-      atherops: { purpose: "alerts", org: message.org, rule_id: rule, url: generatorURL, changes_url: CHANGES },
+      atherops: {
+        purpose: "alerts",
+        org: message.org,
+        rule_id: rule,
+        url: `${page}?at=2026-11-22T10%3A00%3A00.000Z`,
+        changes_url: CHANGES,
+      },
     });
   });
 
@@ -89,7 +96,7 @@ describe("Slack", () => {
     expect(attachments[0]).toMatchObject({
       color: "#e8a317",
       text: "Load of node-1 is 12\ninstance=node-1",
-      title_link: "https://telemetry.example/#/alerts?rule=11111111-1111-4111-8111-111111111111",
+      title_link: "https://telemetry.example/#/alerts/11111111-1111-4111-8111-111111111111?at=2026-11-22T10%3A00%3A00.000Z",
       author_link: CHANGES,
       footer: "Blue",
     });
@@ -157,7 +164,7 @@ describe("an e-mail", () => {
     expect(subject).toBe("[FIRING:1] HighLoad");
     for (const part of ["firing: Load of node-1 is 12", "  instance=node-1", "  since 2026-11-22T10:00:00.000Z", "  severity: warning"])
       expect(text).toContain(part);
-    expect(text).toContain("https://telemetry.example/#/alerts?rule=");
+    expect(text).toContain("https://telemetry.example/#/alerts/");
     expect(text).toContain(`what changed: ${CHANGES}`);
     expect(text).toContain('Sent by the channel "on call" of Blue.');
     expect(messageId).toBe(`<${message.id}@example.com>`);

@@ -3,6 +3,7 @@
 // without control characters, of limited length, and is never parsed as a template; a character is never cut in half; a template is data
 // and can only name existing fields; the result is limited. Template libraries were rejected: they read any path of an object, include
 // other templates, call functions, and have no limits.
+import { alertAddress, type AlertIdentity } from "../../client/alert-address.ts";
 import { consoleAddress } from "../../client/console-address.ts";
 import {
   MAX_MESSAGE_TEXT_LENGTH,
@@ -55,10 +56,17 @@ export function remainderText({ alerts, truncatedAlerts }: Message): string | un
   return more > 0 ? `and ${more} more` : undefined;
 }
 
-/** Link to the console; undefined if its address is not configured. */
-export function consoleLink({ externalUrl }: Pick<Message, "externalUrl">, ruleId?: string): string | undefined {
+/** Link to the page of an alert, or to all alerts; undefined if the address of the console is not configured. */
+export function alertLink({ externalUrl }: Pick<Message, "externalUrl">, alert: AlertIdentity | undefined): string | undefined {
   if (externalUrl === "") return undefined;
-  return `${externalUrl.replace(/\/+$/, "")}/#/alerts${ruleId === undefined ? "" : `?rule=${encodeURIComponent(ruleId)}`}`;
+  return `${externalUrl.replace(/\/+$/, "")}/${alert ? alertAddress(alert) : "#/alerts"}`;
+}
+
+/** Link to the page of the alerts of a message, if they share a rule; otherwise to all alerts. */
+export function consoleLink(message: Message): string | undefined {
+  const ruleId = commonRule(message);
+  const startsAt = message.alerts.map((alert) => alert.startsAt).toSorted()[0] ?? "";
+  return alertLink(message, ruleId === undefined ? undefined : { ruleId, labels: message.commonLabels, startsAt });
 }
 
 /** Link to what changed in the hour around the start of the first alert; undefined without alerts, or if the address is not configured. */
@@ -203,7 +211,7 @@ function messageScope(message: Message): Scope {
     title: defaultTitle(message),
     organisation: org.name,
     channel: receiver,
-    url: consoleLink(message, commonRule(message)) ?? "",
+    url: consoleLink(message) ?? "",
     changes_url: changesLink(message) ?? "",
   };
   return { values, labels: commonLabels, annotations: commonAnnotations };

@@ -9,7 +9,6 @@ import {
   consoleLink,
   oneLine,
   type CustomTexts,
-  commonRule,
   highestSeverity,
   SHOWN_ALERTS,
   SHOWN_LABELS,
@@ -31,7 +30,7 @@ export function pagerDutyEvent(
   const origin = region === "eu" ? "https://events.eu.pagerduty.com" : "https://events.pagerduty.com";
   const summary = custom.title === undefined ? defaultTitle(message, MAX_SUMMARY_LENGTH) : oneLine(custom.title, MAX_SUMMARY_LENGTH);
   const source = oneLine(message.org.name, 200) || "atherops";
-  const link = consoleLink(message, commonRule(message));
+  const link = consoleLink(message);
   const changes = changesLink(message);
   const links =
     link === undefined

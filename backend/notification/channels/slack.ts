@@ -9,7 +9,6 @@ import {
   consoleLink,
   oneLine,
   type CustomTexts,
-  commonRule,
   highestSeverity,
   SHOWN_ALERTS,
   defaultTitle,
@@ -31,7 +30,7 @@ export function slackBody(message: Message, custom: CustomTexts = {}): string {
     custom.text === undefined
       ? joinParagraphs([...shown, ...(remainder ? [remainder] : [])], MAX_SLACK_TEXT_LENGTH)
       : truncateEscaped(custom.text, MAX_SLACK_TEXT_LENGTH);
-  const link = consoleLink(message, commonRule(message));
+  const link = consoleLink(message);
   const changes = changesLink(message);
   const title = custom.title === undefined ? defaultTitle(message) : oneLine(custom.title, MAX_SLACK_TITLE_LENGTH);
   return JSON.stringify({

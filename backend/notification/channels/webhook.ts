@@ -1,7 +1,7 @@
 // The webhook of a channel: the body of Alertmanager's webhook, version 4, with our own fields, signed according to Standard Webhooks
 // (https://www.standardwebhooks.com), so that a receiver can verify the sender and detect a repetition. Invariants: each field has the
 // meaning of Alertmanager's documentation; a secret is random; while it is rotated, messages carry a signature of both secrets.
-import { changesLink, consoleLink, commonRule } from "./message-template.ts";
+import { alertLink, changesLink, commonRule, consoleLink } from "./message-template.ts";
 import type { Message } from "../model/message.ts";
 import { createHmac, randomBytes } from "node:crypto";
 
@@ -27,10 +27,10 @@ export function webhookBody(message: Message): string {
       annotations,
       startsAt,
       endsAt: endsAt ?? NOT_YET,
-      generatorURL: consoleLink(message, ruleId) ?? "",
+      generatorURL: alertLink(message, { ruleId, labels, startsAt }) ?? "",
       fingerprint,
     })),
-    atherops: { purpose, org, rule_id: rule ?? null, url: consoleLink(message, rule) ?? null, changes_url: changesLink(message) ?? null },
+    atherops: { purpose, org, rule_id: rule ?? null, url: consoleLink(message) ?? null, changes_url: changesLink(message) ?? null },
   });
 }
 

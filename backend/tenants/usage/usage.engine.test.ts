@@ -115,6 +115,37 @@ describeOnEachStore((store) => {
       expect(brief(await backend.call("GET", `/api/usage?days=${days}`, { bearer: org.token }))).toEqual([400, "invalid_parameter"]);
   });
 
+  test("operators see the usage of all organisations with shares of their limits, those with the most bytes first", async () => {
+    const otherKey = (await directKey(backend, await backend.login(other.email, other.password))).api_key;
+    const headers = sign(otherKey, "POST", "/ingest/logs/otlp", clock.ms / 1000);
+    await backend.call("POST", "/ingest/logs/otlp", { headers, body: "x".repeat(100) });
+    await written();
+    await set(operator, { bytes_per_second: 1, active_series: 20 });
+    const all = (bearer: string, query = "") => backend.call("GET", `/api/orgs/usage${query}`, { bearer });
+    const rows = (await all(operator, "?days=2")).json<Record<string, unknown>[]>();
+    expect(rows.map(({ org_id, signal, bytes, records }) => [org_id, signal, bytes, records])).toEqual([
+      [other.orgId, "logs", 200, 100],
+      [org.orgId, "metrics", 32, 16],
+      [org.orgId, "logs", 14, 7],
+    ]);
+    // From midnight of 21 November until now is a day and a few seconds.
+    const seconds = (clock.ms - Date.parse("2026-11-21")) / 1000;
+    expect(rows[1]).toMatchObject({
+      name: expect.any(String),
+      active_series: 10,
+      limits: { bytes_per_second: 1, records_per_second: 1000, active_series: 20 },
+      bytes_share: expect.closeTo(32 / seconds, 6),
+      records_share: expect.closeTo(16 / seconds / 1000, 9),
+      series_share: 0.5,
+      share_of_all: expect.closeTo(32 / 246, 6),
+    });
+    expect(rows[0]).toMatchObject({ bytes_share: null, series_share: null });
+    expect((await all(operator, "?days=1")).json()).toHaveLength(2);
+    expect(brief(await all(org.token))).toEqual([403, "forbidden"]);
+    await set(operator, {});
+    await store.database.tables<UsageTables>().deleteFrom("usage_days").where("org_id", "=", other.orgId).execute();
+  });
+
   test("writes failed updates later, and keeps the rest for a year", async () => {
     const db = store.database.tables<UsageTables>();
     const failing = stub<typeof db>({

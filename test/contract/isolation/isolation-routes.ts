@@ -44,6 +44,7 @@ const prometheus = (name: string, params: Record<string, string>): IsolatedRoute
 const ACCOUNTS: readonly IsolatedRoute[] = [
   refused("/api/accounts", ({ word }) => `/api/accounts?email=viewer@${word}.example`),
   refused("/api/orgs", () => "/api/orgs"),
+  refused("/api/orgs/usage", () => "/api/orgs/usage"),
   refused("/api/deletions", () => "/api/deletions"),
   refused("/api/orgs/{id}/retention", ({ orgId }) => `/api/orgs/${orgId}/retention`),
   refused("/api/orgs/{id}/limits", ({ orgId }) => `/api/orgs/${orgId}/limits`),

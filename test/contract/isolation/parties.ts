@@ -180,7 +180,9 @@ class Admin {
 
 export async function sendTelemetry(served: Served, party: Pick<Party, "word" | "apiKey" | "traceId" | "records">): Promise<void> {
   const { word } = party;
-  await sendBody(served, party, "/ingest", `${word}_metric{who="${word}",${word}_label="${word}"} 1 ${Date.now()}\n`);
+  const pod = `k8s_cluster_name="${word}-cluster",k8s_namespace_name="${word}-namespace",k8s_pod_name="${word}-pod"`;
+  const samples = [`${word}_metric{who="${word}",${word}_label="${word}"} 1`, `k8s_pod_phase{${pod}} 2`];
+  await sendBody(served, party, "/ingest", samples.map((sample) => `${sample} ${Date.now()}\n`).join(""));
   await sendBody(served, party, "/ingest/logs/otlp", logsOf(party, `${word} says`, { service: `${word}-service`, count: party.records }));
   // Calls of a service that sends no spans itself, which make an edge of the map of services.
   const peer = [attribute("peer.service", `${word}-peer`)];

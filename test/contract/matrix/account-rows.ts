@@ -109,6 +109,10 @@ export const ACCOUNT_ROWS: Row[] = [
     asUser("own", "GET", () => viewer, 200),
     asUser("too many days", "GET", () => viewer, 400, undefined, "invalid_parameter", "/api/usage?days=400"),
   ]),
+  row("GET", "/api/orgs/usage", "operator", () => [
+    asUser("of all", "GET", () => operator, 200),
+    asUser("too many days", "GET", () => operator, 400, undefined, "invalid_parameter", "/api/orgs/usage?days=400"),
+  ]),
   row("GET", "/api/audit", "admin", () => [
     found("own"),
     asUser("all", "GET", () => operator, 200),

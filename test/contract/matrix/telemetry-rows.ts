@@ -181,6 +181,13 @@ export const TELEMETRY_ROWS: Row[] = [
     invalidQuery("an unknown range to compare with", "/query/changes?compare_with=tomorrow"),
     invalidQuery("an unknown parameter", "/query/changes?servce=x"),
   ]),
+  row("GET", "/query/kubernetes", "reader", () => [
+    found("the state of pods"),
+    invalidQuery("an unknown kind", "/query/kubernetes?kind=planet"),
+    invalidQuery("a time that is none", "/query/kubernetes?time=yesterday"),
+    invalidQuery("an unknown parameter", "/query/kubernetes?pod=x"),
+  ]),
+  row("GET", "/query/problems", "reader", () => [found("what is wrong"), invalidQuery("an unknown parameter", "/query/problems?pod=x")]),
   row("POST", "/mcp", "reader", () => [
     answers(
       "tools",

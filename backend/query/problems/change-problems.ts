@@ -1,0 +1,128 @@
+// Problems that began in the last hour (GET /query/changes): services that got worse, error patterns that are new, memory that grows. Each
+// has its likely cause: a new version, an attribute, or a changed configuration of the same service. Invariant: an organisation's comparison
+// is made at most once a minute in each process, however many consoles are open.
+import type { QueryOptions } from "../../admission/query-queue.ts";
+import type { LogStore } from "../../storage/logs/log-store.ts";
+import type { MetricsStore } from "../../storage/metrics/metric-store.ts";
+import type { SpanStore } from "../../storage/traces/span-store.ts";
+import { type Change, type Comparison, nanosecondRanges, POINTS } from "../changes/change.ts";
+import { findLogChanges } from "../changes/log-changes.ts";
+import { findMetricChanges } from "../changes/metric-changes.ts";
+import { rankChanges } from "../changes/rank.ts";
+import { findTraceChanges } from "../changes/trace-changes.ts";
+import { MAX_CHANGES, MAX_CHANGES_PART_MS, MAX_REMEMBERED_CHANGES, REMEMBERED_CHANGES_MS } from "../query-limits.ts";
+import type { Problem } from "./problem.ts";
+
+export interface ChangeSources {
+  readonly spans: Omit<SpanStore, "insert">;
+  readonly logs: Pick<LogStore, "comparePatterns">;
+  readonly metrics: Pick<MetricsStore, "query">;
+}
+
+export interface FoundChanges {
+  readonly changes: readonly Change[];
+  /** Parts that could not be compared. */
+  readonly missing: readonly string[];
+}
+
+const HOUR_MS = 3_600_000;
+const MINUTE_MS = 60_000;
+const MAX_CAUSES = 2;
+
+interface Remembered {
+  readonly atMs: number;
+  readonly found: Promise<FoundChanges>;
+}
+
+export class RecentChanges {
+  readonly #sources: ChangeSources;
+  readonly #remembered = new Map<string, Remembered>();
+
+  constructor(sources: ChangeSources) {
+    this.#sources = sources;
+  }
+
+  /** The changes of the last hour, as of at most a minute ago. */
+  async of(orgId: string, nowMs: number): Promise<FoundChanges> {
+    const known = this.#remembered.get(orgId);
+    if (known && nowMs - known.atMs < REMEMBERED_CHANGES_MS) return await known.found;
+    const found = this.#compare(orgId, nowMs);
+    this.#remembered.delete(orgId);
+    const [oldest] = this.#remembered.keys();
+    if (oldest !== undefined && this.#remembered.size >= MAX_REMEMBERED_CHANGES) this.#remembered.delete(oldest);
+    this.#remembered.set(orgId, { atMs: nowMs, found });
+    return await found;
+  }
+
+  /** Never throws: a part that fails is missing. The clients of one organisation share it, so no client cancels it. */
+  async #compare(orgId: string, nowMs: number): Promise<FoundChanges> {
+    const { spans, logs, metrics } = this.#sources;
+    const endMs = Math.ceil(nowMs / MINUTE_MS) * MINUTE_MS;
+    const now = { startMs: endMs - HOUR_MS, endMs };
+    const comparison: Comparison = { now, before: { startMs: now.startMs - HOUR_MS, endMs: now.startMs } };
+    const parts: readonly (readonly [string, (options: QueryOptions) => Promise<readonly Change[]>])[] = [
+      ["traces", (options) => findTraceChanges(spans, orgId, comparison, options)],
+      [
+        "logs",
+        async (options) => findLogChanges(await logs.comparePatterns(orgId, nanosecondRanges(comparison), POINTS, options), comparison),
+      ],
+      ["metrics", (options) => findMetricChanges(metrics, orgId, comparison, options)],
+    ];
+    const settled = await Promise.allSettled(parts.map(([, find]) => find({ signal: AbortSignal.timeout(MAX_CHANGES_PART_MS) })));
+    const changes = settled.flatMap((result) => (result.status === "fulfilled" ? result.value : []));
+    const missing = settled.flatMap((result, at) => (result.status === "rejected" ? [parts[at]?.[0] ?? ""] : []));
+    return { changes: rankChanges(changes, HOUR_MS, MAX_CHANGES), missing };
+  }
+}
+
+const KINDS: Readonly<Partial<Record<Change["kind"], Problem["kind"]>>> = {
+  errors: "service",
+  latency: "service",
+  rate: "service",
+  logs: "logs",
+  resource: "resource",
+};
+const ACTIONS: Readonly<Partial<Record<Change["kind"], string>>> = {
+  errors: "Failed traces",
+  latency: "Slowest traces",
+  rate: "Service",
+  logs: "Records",
+  resource: "Chart",
+};
+/** States of pods, nodes, disks, agents and alerts are read as they are now, so their changes would be listed twice. */
+const ABOUT_DISKS = /^(file system|volume) /;
+
+/** The most important problem of each service, and of each pattern. */
+export function describeChanges(changes: readonly Change[]): Problem[] {
+  const seen = new Set<string>();
+  return changes.flatMap((change): Problem[] => {
+    const kind = KINDS[change.kind];
+    if (kind === undefined || change.severity !== "problem" || ABOUT_DISKS.test(change.title)) return [];
+    const key = `${kind} ${kind === "service" ? change.service : change.subject}`;
+    if (seen.has(key)) return [];
+    seen.add(key);
+    return [
+      {
+        kind,
+        severity: kind === "service" ? "critical" : "warning",
+        score: change.score,
+        title: change.title,
+        detail: causesOf(change, changes) || undefined,
+        sinceMs: change.since_ms,
+        action: ACTIONS[change.kind] ?? "Open",
+        link: change.link,
+      },
+    ];
+  });
+}
+
+const CAUSES = new Set<Change["kind"]>(["version", "attribute", "audit"]);
+
+function causesOf({ service, title }: Change, changes: readonly Change[]): string {
+  if (service === undefined) return "";
+  return changes
+    .filter((other) => other.service === service && CAUSES.has(other.kind) && other.title !== title)
+    .slice(0, MAX_CAUSES)
+    .map((cause) => cause.title)
+    .join("; ");
+}

@@ -1,0 +1,120 @@
+// Problems that metrics show now: firing alerts, and file systems and volumes that are full or will be. One query, as cluster-state.ts.
+import type { QueryOptions } from "../../admission/query-queue.ts";
+import { alertAddress } from "../../client/alert-address.ts";
+import type { MetricsStore } from "../../storage/metrics/metric-store.ts";
+import { type Cell, type Labels, readCells } from "../kubernetes/cluster-state.ts";
+import { linkTo, percent, type Problem } from "./problem.ts";
+
+const MAX_OF_KIND = 50;
+const DAY_S = 86_400;
+/** A file system that will be full within this time is a problem, once it is three quarters full. */
+const FULL_WITHIN_S = 3 * DAY_S;
+
+const DISK = "k8s_cluster_name, k8s_node_name, host_id, node, mountpoint";
+const VOLUME = "k8s_cluster_name, k8s_namespace_name, k8s_pod_name, k8s_volume_name";
+const used = `sum by (${DISK}) (system_filesystem_usage_bytes{$scope,state="used"}) / sum by (${DISK}) (system_filesystem_usage_bytes{$scope})`;
+
+const COLUMNS = {
+  disk: `topk(${MAX_OF_KIND}, ${used} > 0.9)`,
+  // The seconds until it is full, at the rate of the last six hours.
+  filling: `bottomk(${MAX_OF_KIND}, (sum by (${DISK}) (system_filesystem_usage_bytes{$scope,state="free"}) / sum by (${DISK}) (deriv(system_filesystem_usage_bytes{$scope,state="used"}[6h])) > 0 < ${FULL_WITHIN_S}) and (${used} > 0.75 < 0.9))`,
+  volume: `topk(${MAX_OF_KIND}, 1 - max by (${VOLUME}) (k8s_volume_available_bytes{$scope}) / max by (${VOLUME}) (k8s_volume_capacity_bytes{$scope}) > 0.9)`,
+  alert: `limitk(${MAX_OF_KIND}, ALERTS{$scope,alertstate="firing"})`,
+  alert_since: `limitk(${10 * MAX_OF_KIND}, ALERTS_FOR_STATE{$scope} and ignoring(alertstate) ALERTS{$scope,alertstate="firing"})`,
+} as const;
+
+/** Throws ApiError as MetricsStore.query does. */
+export async function findMetricProblems(
+  metrics: Pick<MetricsStore, "query">,
+  orgId: string,
+  atMs: number,
+  options: QueryOptions,
+): Promise<Problem[]> {
+  const { cells } = await readCells(metrics, orgId, { columns: COLUMNS, scope: {}, atMs, options });
+  const sinceS = new Map(cells.filter(({ column }) => column === "alert_since").map((cell) => [identity(cell.labels), cell.value]));
+  return cells.flatMap((cell) => {
+    switch (cell.column) {
+      case "disk":
+        return [describeDisk(cell)];
+      case "filling":
+        return [describeFilling(cell)];
+      case "volume":
+        return [describeVolume(cell)];
+      case "alert":
+        return [describeAlert(cell.labels, sinceS.get(identity(cell.labels)))];
+      default:
+        return [];
+    }
+  });
+}
+
+const ADDED = new Set(["__name__", "alertstate", "org_id", "alertgroup"]);
+
+function identity(labels: Labels): string {
+  return JSON.stringify(
+    Object.entries(labels)
+      .filter(([name]) => !ADDED.has(name))
+      .sort(([a], [b]) => (a < b ? -1 : 1)),
+  );
+}
+
+const SCORES: Readonly<Record<string, number>> = { critical: 95, warning: 81 };
+
+function describeAlert(labels: Labels, sinceS: number | undefined): Problem {
+  const { alertname = "alert", rule_id: ruleId = "", severity = "info" } = labels;
+  const own = Object.fromEntries(Object.entries(labels).filter(([name]) => !ADDED.has(name) && name !== "rule_id"));
+  const differing = Object.entries(own).filter(([name]) => name !== "alertname" && name !== "severity");
+  const startsAt = sinceS === undefined ? "" : new Date(sinceS * 1000).toISOString();
+  return {
+    kind: "alert",
+    severity: severity === "critical" ? "critical" : "warning",
+    score: SCORES[severity] ?? 61,
+    title: `alert ${alertname} is firing`,
+    detail:
+      differing
+        .map(([name, value]) => `${name}=${value}`)
+        .join(", ")
+        .slice(0, 300) || undefined,
+    sinceMs: sinceS === undefined ? undefined : sinceS * 1000,
+    action: "Alert",
+    link: alertAddress({ ruleId, labels: own, startsAt }),
+  };
+}
+
+function placeOf({ k8s_cluster_name: cluster, k8s_node_name: name, host_id: hostId, node = "" }: Labels): { name: string; link: string } {
+  if (name) return { name, link: linkTo("entity", { kind: "node", cluster }, name) };
+  return { name: node, link: linkTo("entity", { kind: "host", host: hostId }, node) };
+}
+
+function describeDisk({ labels, value }: Cell): Problem {
+  const { name, link } = placeOf(labels);
+  const title = `file system ${labels["mountpoint"] ?? ""} of ${name} is ${percent(value)} full`;
+  return { kind: "disk", severity: value > 0.95 ? "critical" : "warning", score: value > 0.95 ? 94 : 83, title, action: "Node", link };
+}
+
+function describeFilling({ labels, value }: Cell): Problem {
+  const { name, link } = placeOf(labels);
+  const left = value > DAY_S ? `${Math.round(value / DAY_S)} days` : `${Math.max(1, Math.round(value / 3600))} hours`;
+  const title = `file system ${labels["mountpoint"] ?? ""} of ${name} will be full in ${left}`;
+  return {
+    kind: "disk",
+    severity: "warning",
+    score: value > DAY_S ? 72 : 86,
+    title,
+    detail: "at the rate of the last 6 hours",
+    action: "Node",
+    link,
+  };
+}
+
+function describeVolume({ labels, value }: Cell): Problem {
+  const { k8s_cluster_name: cluster, k8s_namespace_name: namespace = "", k8s_pod_name: pod = "", k8s_volume_name: volume = "" } = labels;
+  return {
+    kind: "disk",
+    severity: value > 0.95 ? "critical" : "warning",
+    score: value > 0.95 ? 94 : 83,
+    title: `volume ${volume} of pod ${namespace}/${pod} is ${percent(value)} full`,
+    action: "Pod",
+    link: linkTo("entity", { kind: "pod", cluster, namespace }, pod),
+  };
+}
