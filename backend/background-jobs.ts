@@ -3,6 +3,7 @@
 import { sql } from "kysely";
 import { type CountedLogs, countLogs, matchingGroups } from "./alerting/log-count.ts";
 import { LogCounter } from "./alerting/log-counter.ts";
+import { SloRecorder } from "./alerting/slo-recorder.ts";
 import type { CountNow } from "./alerting/rule-check.ts";
 import type { AuditTrail } from "./auth/audit/trail.ts";
 import { SpanSummaries } from "./storage/traces/summaries.ts";
@@ -16,6 +17,7 @@ type Backend = Opening & Stores;
 export function openBackgroundJobs(backend: Backend & { readonly trail: AuditTrail }, telemetry: Telemetry): void {
   openLogCounter(backend, telemetry);
   openSpanSummaries(backend, telemetry);
+  openSloRecorder(backend, telemetry);
   openDataRemoval(backend, telemetry);
   const { stack, database, replicas, log, trail } = backend;
   stack.use(new RolloutWatch({ db: database.tables(), replicas, log, trail }));
@@ -44,6 +46,13 @@ function openSpanSummaries({ settings, log, stack, metrics, stopping }: Backend,
   // Rules read a few samples, and each sample costs a pass over the summaries of the day.
   const everyMs = Math.min(60_000, 4 * settings.evaluationIntervalMs);
   stack.use(new SpanSummaries({ clickhouse, isUnused, metrics, retentionDays: settings.tracesRetentionDays, log, everyMs, stopping }));
+}
+
+/** Counts events of service level objectives, in every replica with telemetry stores. */
+function openSloRecorder({ log, stack, database, metrics }: Backend, telemetry: Telemetry): void {
+  const { clickhouse, spanStore: spans } = telemetry;
+  const isUnused = () => telemetry.isUnused ?? false;
+  stack.use(new SloRecorder({ db: database.tables(), stores: { spans, metrics }, clickhouse, isUnused, log }));
 }
 
 function openDataRemoval({ database, metrics, retention, log, stack }: Backend, telemetry: Telemetry): void {

@@ -18,6 +18,8 @@ import { loadSecrets } from "./operations/backup/secrets.ts";
 import { addRoutesToApi, addServiceRoutes } from "./alerting/mount.ts";
 import { addRemoteAlerting } from "./alerting/remote.ts";
 import { RULE_DECLARATIONS } from "./alerting/alert-rule-routes.ts";
+import { registerSloReports } from "./alerting/slo-report-routes.ts";
+import { SLO_DECLARATIONS } from "./alerting/slo-routes.ts";
 import { type Alerting, startAlerting } from "./alerting/start-alerting.ts";
 import { registerAuditRoutes } from "./auth/audit/audit-routes.ts";
 import { AuditTrail } from "./auth/audit/trail.ts";
@@ -245,7 +247,7 @@ async function openApi(running: Running, { clickhouse, logStore, spanStore }: Te
     await addRemoteAlerting(app, {
       url: settings.alertingUrl,
       guards,
-      declarations: [...RULE_DECLARATIONS, ...NOTIFICATION_DECLARATIONS],
+      declarations: [...RULE_DECLARATIONS, ...SLO_DECLARATIONS, ...NOTIFICATION_DECLARATIONS],
       responses: answers,
       issueBearer: async ({ user }) => user && (await running.sessions.issueFor(user.userId)),
     });
@@ -278,7 +280,8 @@ function registerQueries(
   registerChangesRoute(app, { spans: spanStore, logs: logStore, metrics, db: database.tables(), answers, guards, publicUrl });
   registerKubernetesRoute(app, { metrics, answers, guards });
   registerProblemsRoute(app, { spans: spanStore, logs: logStore, metrics, db: database.tables(), answers, guards });
-  registerMcpRoute(app, { guards, publicUrl });
+  registerSloReports(app, { db: database.tables(), stores: { spans: spanStore, metrics }, answers, guards });
+  registerMcpRoute(app, { answers, guards, publicUrl });
 }
 
 function openActiveSeries({ database, replicas, signing, stack }: Running, limits: OrgLimits): ActiveSeries {

@@ -78,7 +78,7 @@ describe.each(DASHBOARDS)("%s", (_file, { templating, panels }) => {
 
 test.each(globSync("docs/rules/*.yaml", { cwd: ROOT }))("`atherops apply` accepts %s", (file) => {
   const sections: Sections = new Map();
-  readSections(file, readFileSync(join(ROOT, file), "utf8"), [ruleKind.section], sections);
+  readSections(file, readFileSync(join(ROOT, file), "utf8"), [ruleKind], sections);
   const rules = (sections.get(ruleKind.section) ?? []).map((fields, at) => {
     const thing = ruleKind.read(fields);
     fields.end();

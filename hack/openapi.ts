@@ -6,6 +6,8 @@ import { registerAccountRoutes, registerEnrolmentRoutes } from "../backend/tenan
 import { registerAuditRoutes } from "../backend/auth/audit/audit-routes.ts";
 import { addRoutesToApi, addServiceRoutes } from "../backend/alerting/mount.ts";
 import { createRuleRoutes } from "../backend/alerting/alert-rule-routes.ts";
+import { registerSloReports } from "../backend/alerting/slo-report-routes.ts";
+import { createSloRoutes } from "../backend/alerting/slo-routes.ts";
 import { createChannelRoutes } from "../backend/notification/api/channel-routes.ts";
 import { closeRoutes, createApp } from "../backend/http/app.ts";
 import type { Access, Route, RouteGuard } from "../backend/http/route.ts";
@@ -85,6 +87,7 @@ export async function apiRoutes(onRoute: (route: RouteOptions) => void = () => {
   registerChangesRoute(app, parts);
   registerKubernetesRoute(app, parts);
   registerProblemsRoute(app, parts);
+  registerSloReports(app, parts);
   registerMcpRoute(app, parts);
   addRoutesToApi(app, guards, serviceRoutes());
   return app;
@@ -97,7 +100,12 @@ export async function alertingRoutes(): Promise<FastifyInstance> {
 }
 
 function serviceRoutes(): Route[] {
-  return [...createRuleRoutes({} as never), ...createNotificationRoutes({} as never), ...createChannelRoutes({} as never)];
+  return [
+    ...createRuleRoutes({} as never),
+    ...createSloRoutes({} as never),
+    ...createNotificationRoutes({} as never),
+    ...createChannelRoutes({} as never),
+  ];
 }
 
 async function pageOf(routes: () => Promise<FastifyInstance>): Promise<string> {

@@ -81,6 +81,7 @@ const RULE_ROUTES = {
   replace: {
     ...rules,
     ...endpoint("PUT", "/rules/:id", "admin"),
+    errors: ["conflict"],
     summary: "Replace a whole rule",
     body: RULE_BODY_SCHEMA,
     documented: { response: { 200: RULE_SCHEMA } },
@@ -88,6 +89,7 @@ const RULE_ROUTES = {
   remove: {
     ...rules,
     ...endpoint("DELETE", "/rules/:id", "admin"),
+    errors: ["conflict"],
     summary: "Delete a rule",
     documented: { response: NO_CONTENT },
   },

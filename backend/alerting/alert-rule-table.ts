@@ -7,7 +7,7 @@ import { invalidField } from "../http/schemas.ts";
 import { MAX_FOR_MS, MAX_LOG_RULES_PER_ORG, MAX_RULES_BYTES_PER_ORG, MAX_RULES_PER_ORG } from "./alerting-limits.ts";
 import { removeCount, type LogCountsTable, scheduleCount } from "./log-count-rows.ts";
 import { countEveryMs, expressionOf, isSameCondition, type LogCondition } from "./log-condition.ts";
-import { bytesOf, type CheckedRule, readForMs, type Rule, type Severity } from "./alert-rule.ts";
+import { bytesOf, type CheckedRule, readForMs, type Rule, type RuleBody, type Severity } from "./alert-rule.ts";
 import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 import { requireUniqueName } from "../engines/relational/row-limits.ts";
 
@@ -27,11 +27,29 @@ interface RulesTable {
   annotations: Json;
   revision: number;
   refused: Generated<string | null>;
+  slo_id: Generated<string | null>;
   created_at: Date;
+}
+
+/** A row of a service level objective (slo-table.ts, slo-recorder.ts). */
+export interface SlosTable {
+  id: string;
+  org_id: string;
+  name: string;
+  body: string;
+  definition: string;
+  defined_at: Date;
+  created_at: Date;
+  due_at: Date;
+  locked_until: Date | null;
+  counted_until: Date | null;
+  received_until: Date | null;
+  error: string | null;
 }
 
 export interface AlertingTables {
   rules: RulesTable;
+  slos: SlosTable;
   rule_sets: { org_id: string; revision: number };
   log_counts: LogCountsTable;
 }
@@ -64,10 +82,7 @@ export class RuleTable {
   /** Throws ApiError `conflict` if the name is taken, `invalid_field` if there are too many rules or too much text in them. */
   async create(orgId: string, rule: CheckedRule): Promise<Rule> {
     return await this.#change(orgId, rule.name, async (trx, revision) => {
-      const { count, bytes } = await sizeOf(trx, orgId);
-      if (count >= MAX_RULES_PER_ORG)
-        throw invalidField("rules", `an organisation has at most ${MAX_RULES_PER_ORG} rules: delete one first`);
-      checkBytes(bytes + bytesOf(rule));
+      await checkRules(trx, orgId, { count: 1, bytes: bytesOf(rule) });
       if (rule.logs) await checkLogRules(trx, orgId);
       const row = { id: randomUUID(), org_id: orgId, created_at: new Date(), revision, ...columnsOf(rule) };
       const created = ruleOf(await trx.insertInto("rules").values(row).returningAll().executeTakeFirstOrThrow());
@@ -84,6 +99,7 @@ export class RuleTable {
     return await this.#change(orgId, rule.name, async (trx, revision) => {
       const before = await trx.selectFrom("rules").selectAll().where("org_id", "=", orgId).where("id", "=", id).executeTakeFirst();
       if (!before) return notFound();
+      if (before.slo_id !== null) throw generated();
       const growth = bytesOf(rule) - bytesOf(ruleOf(before));
       if (rule.logs && before.logs === null) await checkLogRules(trx, orgId);
       if (growth > 0) checkBytes((await sizeOf(trx, orgId)).bytes + growth);
@@ -105,8 +121,9 @@ export class RuleTable {
   /** Throws ApiError `not_found`. */
   async delete(orgId: string, id: string): Promise<void> {
     await this.#change(orgId, "", async (trx) => {
-      const row = await trx.deleteFrom("rules").where("org_id", "=", orgId).where("id", "=", id).returning("id").executeTakeFirst();
-      return row ?? notFound();
+      const row = await trx.deleteFrom("rules").where("org_id", "=", orgId).where("id", "=", id).returning("slo_id").executeTakeFirst();
+      // The transaction is rolled back.
+      if ((row ?? notFound()).slo_id !== null) throw generated();
     });
   }
 
@@ -140,20 +157,43 @@ export class RuleTable {
   }
 
   async #change<T>(orgId: string, name: string, change: (trx: Transaction<AlertingTables>, revision: number) => Promise<T>): Promise<T> {
-    return await requireUniqueName("rule", name, () =>
-      tenantDatabase(this.#db, orgId)
-        .transaction()
-        .execute(async (trx) => {
-          const { revision } = await trx
-            .insertInto("rule_sets")
-            .values({ org_id: orgId, revision: 1 })
-            .onConflict((conflict) => conflict.column("org_id").doUpdateSet({ revision: sql`rule_sets.revision + 1` }))
-            .returning("revision")
-            .executeTakeFirstOrThrow();
-          return await change(trx, revision);
-        }),
-    );
+    return await requireUniqueName("rule", name, () => changeRules(this.#db, orgId, change));
   }
+}
+
+/** Raises the revision of the organisation's rules and makes a change in one transaction; changes of one organisation wait for each other. */
+export async function changeRules<T>(
+  db: Kysely<AlertingTables>,
+  orgId: string,
+  change: (trx: Transaction<AlertingTables>, revision: number) => Promise<T>,
+): Promise<T> {
+  return await tenantDatabase(db, orgId)
+    .transaction()
+    .execute(async (trx) => {
+      const { revision } = await trx
+        .insertInto("rule_sets")
+        .values({ org_id: orgId, revision: 1 })
+        .onConflict((conflict) => conflict.column("org_id").doUpdateSet({ revision: sql`rule_sets.revision + 1` }))
+        .returning("revision")
+        .executeTakeFirstOrThrow();
+      return await change(trx, revision);
+    });
+}
+
+/** Throws ApiError `invalid_field` if the organisation cannot have these additional rules. */
+export async function checkRules(
+  trx: Transaction<AlertingTables>,
+  orgId: string,
+  added: { readonly count: number; readonly bytes: number },
+): Promise<void> {
+  const { count, bytes } = await sizeOf(trx, orgId);
+  if (count + added.count > MAX_RULES_PER_ORG)
+    throw invalidField("rules", `an organisation has at most ${MAX_RULES_PER_ORG} rules: delete one first`);
+  checkBytes(bytes + added.bytes);
+}
+
+function generated(): ApiError {
+  return new ApiError("conflict", "this rule is generated for a service level objective: change or delete the objective");
 }
 
 /** The answer for a rule that does not exist, is of another organisation, or has a malformed id. */
@@ -194,7 +234,7 @@ function checkBytes(bytes: number): void {
   throw invalidField("rules", `the text of all rules has at most ${MAX_RULES_BYTES_PER_ORG} bytes: shorten or delete one first`);
 }
 
-function columnsOf(rule: CheckedRule) {
+export function columnsOf(rule: RuleBody) {
   return {
     name: rule.name,
     severity: rule.severity,
@@ -227,6 +267,7 @@ function ruleOf(row: Row): Rule {
     labels: row.labels,
     annotations: row.annotations,
     revision: row.revision,
+    ...(row.slo_id !== null && { sloId: row.slo_id }),
     refused: forTime.refused ?? row.refused ?? undefined,
     createdAt: row.created_at,
   };

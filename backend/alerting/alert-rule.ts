@@ -44,6 +44,8 @@ export interface Rule extends CheckedRule {
   readonly revision: number;
   /** Why the evaluator rejects it; such a rule is withheld from the evaluator. */
   readonly refused: string | undefined;
+  /** The service level objective that the rule is generated for; such a rule cannot be changed on its own. */
+  readonly sloId?: string | undefined;
   /** Why the records of a log rule are not counted, or not in time. */
   readonly uncounted?: string | undefined;
 }
@@ -102,6 +104,7 @@ export const RULE_BODY_SCHEMA = { ...closedSchema(["name", "severity"], BODY_PRO
 export const RULE_SCHEMA = closedSchema(["id", "name", "severity", "expr", "for", "enabled", "labels", "annotations", "created_at"], {
   id: UUID_SCHEMA,
   ...BODY_PROPERTIES,
+  slo_id: { ...UUID_SCHEMA, description: "only for a rule that is generated for a service level objective, which cannot be changed" },
   created_at: TIME_SCHEMA,
 });
 
@@ -204,6 +207,7 @@ export function ruleObject(rule: Rule): Record<string, unknown> {
     enabled,
     labels,
     annotations,
+    ...(rule.sloId !== undefined && { slo_id: rule.sloId }),
     created_at: createdAt.toISOString(),
   };
 }

@@ -69,6 +69,22 @@ export const MAX_RULE_BYTES = 16 * 1024;
 /** One alert in vmalert, which keeps one per matching series. */
 export const MAX_ALERT_BYTES = 64 * 1024;
 
+// slo.ts
+/** Bytes of an expression of an objective: vmalert evaluates it for seven windows. */
+export const MAX_SLO_EXPRESSION_BYTES = 1000;
+
+// slo-table.ts
+/** Objectives of an organisation; each has four rules, which count as rules of the organisation. */
+export const MAX_SLOS_PER_ORG = 100;
+
+// slo-recorder.ts
+/** Objectives that one process counts at the same time. */
+export const MAX_RECORDED_SLOS = 4;
+/** Time of one count of an objective's events. */
+export const MAX_RECORD_MS = 15_000;
+/** Minutes that one count includes because records arrived late: the newest. */
+export const MAX_LATE_MINUTES = 4320;
+
 // rules-listener.ts
 /** Connections from vmalert: it opens one or two to read rules, and one for each group that posts alerts. */
 export const MAX_RULES_CONNECTIONS = 512;

@@ -85,7 +85,7 @@ export function findWindowProblem(logs: LogCondition, intervalMs: number): strin
   return `must be at least ${minimum}: rules are evaluated every ${interval}, so a shorter window would miss records`;
 }
 
-function checkFilter(filter: LogCondition["filter"]): void {
+export function checkFilter(filter: LogCondition["filter"]): void {
   if (Object.values(filter).flat().length > MAX_LOG_RULE_VALUES)
     throw invalidField("logs.filter", `the filters must have at most ${MAX_LOG_RULE_VALUES} values in total`);
   for (const [name, value] of Object.entries(filter)) {

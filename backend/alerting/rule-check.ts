@@ -11,6 +11,7 @@ import { MAX_REASON_LENGTH } from "./alerting-limits.ts";
 import { type LogCondition, toFilterError, findWindowProblem } from "./log-condition.ts";
 import { draftGroup } from "./rule-groups.ts";
 import { type CheckedRule, type SentRule, validateRule } from "./alert-rule.ts";
+import { burnRateQuery, checkSlo, type SloBody } from "./slo.ts";
 
 export interface RuleCheckOptions {
   readonly metrics: Pick<MetricsStore, "query">;
@@ -27,6 +28,8 @@ export type CountNow = (orgId: string, logs: LogCondition, signal: AbortSignal) 
 
 /** The same as the evaluator's timeout. */
 const QUERY_TIMEOUT = "10s";
+/** The longest window of a burn rate, which costs most. */
+const LONGEST_WINDOW = "3d";
 /** Checks that have a slot at the same time share a dry run. */
 const QUEUE_LIMITS = {
   running: 16,
@@ -71,14 +74,33 @@ export class RuleCheck {
 
   async #countSeries(orgId: string, { expr, logs }: CheckedRule, signal: AbortSignal | undefined): Promise<number> {
     if (logs) return await this.#countLogGroups(orgId, logs, signal ?? new AbortController().signal);
+    const data = await this.#query(orgId, "expr", expr, signal);
+    return data?.resultType === "vector" ? (data.result?.length ?? 0) : 1;
+  }
+
+  /** Throws ApiError `invalid_field`, which names the field, if the engine rejects the expression. */
+  async #query(orgId: string, field: string, expr: string, signal: AbortSignal | undefined): Promise<PrometheusResponse["data"]> {
     const params = new URLSearchParams({ query: expr, timeout: QUERY_TIMEOUT });
     const answer = await this.#options.metrics.query(orgId, "query", params, { signal }).catch((error: unknown) => {
-      if (error instanceof ApiError && error.status === 400) throw invalidField("expr", error.message.replace(/^query: /, ""));
+      if (error instanceof ApiError && error.status === 400) throw invalidField(field, error.message.replace(/^query: /, ""));
       throw storeError(error, "the metrics store, which validates rules, cannot be reached: try again");
     });
     const { error, data } = parse(answer.body);
-    if (answer.status >= 400) throw invalidField("expr", `the metrics engine rejects it: ${shortenReason(error ?? "no reason given")}`);
-    return data?.resultType === "vector" ? (data.result?.length ?? 0) : 1;
+    if (answer.status >= 400) throw invalidField(field, `the metrics engine rejects it: ${shortenReason(error ?? "no reason given")}`);
+    return data;
+  }
+
+  /** Throws ApiError `invalid_field`, which names the field, if the objective is invalid or the engine rejects its expressions. */
+  async checkSlo(orgId: string, body: SloBody, signal?: AbortSignal): Promise<void> {
+    checkSlo(body);
+    const { promql } = body.indicator;
+    if (!promql) return;
+    const expressions = { ...promql, both: burnRateQuery({ ...body, id: "", definition: "" }, LONGEST_WINDOW) };
+    await this.#queue.run(orgId, signal, async () => {
+      // Each alone, so that none of them ends the parentheses around it.
+      for (const [name, expression] of Object.entries(expressions))
+        await this.#query(orgId, `indicator.promql.${name}`, expression.replaceAll("[$window]", `[${LONGEST_WINDOW}]`), signal);
+    });
   }
 
   async #countLogGroups(orgId: string, logs: LogCondition, signal: AbortSignal): Promise<number> {

@@ -8,6 +8,8 @@ import { MAX_ALERTS_BYTES_PER_ORG, MAX_ALERTS_BYTES_PER_RULE, MAX_INSTANCES_PER_
 import { countedExpression } from "./log-condition.ts";
 import { alertBytes, type CheckedRule, type Rule } from "./alert-rule.ts";
 import type { RuleTable } from "./alert-rule-table.ts";
+import { recordingGroup } from "./slo-rules.ts";
+import type { SloTable } from "./slo-table.ts";
 
 /** Concurrent evaluations per organisation: with more, one tenant could use the whole engine. */
 const CONCURRENCY = 2;
@@ -77,11 +79,15 @@ export interface RuleSet {
 
 export class RuleSets {
   readonly #table: RuleTable;
+  readonly #slos: Pick<SloTable, "list">;
+  readonly #recordingIntervalMs: number;
   /** Cached results or pending reads: vmalerts that start at the same time share the statements. */
   readonly #known = new Map<string, { readonly revision: number; readonly set: Promise<RuleSet> }>();
 
-  constructor(table: RuleTable) {
+  constructor(table: RuleTable, slos: Pick<SloTable, "list">, recordingIntervalMs: number) {
     this.#table = table;
+    this.#slos = slos;
+    this.#recordingIntervalMs = recordingIntervalMs;
   }
 
   /** All organisations that ever had a rule, in a stable order. */
@@ -108,6 +114,8 @@ export class RuleSets {
   // The rules may be newer than the revision that was read before them; the next read then finds that revision and reads again.
   async #readSet(orgId: string, revision: number): Promise<RuleSet> {
     const rules = (await this.#table.list(orgId)).filter((rule) => rule.enabled && rule.refused === undefined);
-    return { orgId, revision, rules, text: rules.length === 0 ? "" : renderGroup(groupOf(orgId, revision, rules)) };
+    const slos = await this.#slos.list(orgId);
+    const recording = slos.length === 0 ? "" : renderGroup(recordingGroup(groupOf(orgId, revision, []), slos, this.#recordingIntervalMs));
+    return { orgId, revision, rules, text: (rules.length === 0 ? "" : renderGroup(groupOf(orgId, revision, rules))) + recording };
   }
 }

@@ -11,6 +11,9 @@ import { Quarantine, Reconciler, type ReconcilerTiming } from "./reconciler.ts";
 import { createRuleRoutes } from "./alert-rule-routes.ts";
 import { type CountNow, RuleCheck } from "./rule-check.ts";
 import { RuleSets } from "./rule-groups.ts";
+import { createSloRoutes } from "./slo-routes.ts";
+import { recordingIntervalMs } from "./slo-rules.ts";
+import { SloTable } from "./slo-table.ts";
 import { type RulesListenerOptions, startRulesListener } from "./rules-listener.ts";
 import { type AlertingTables, RuleTable } from "./alert-rule-table.ts";
 
@@ -43,14 +46,15 @@ export async function startAlerting(options: AlertingOptions) {
   const { embedded, log, metrics, intervalMs } = options;
   await using started = new AsyncDisposableStack();
   const table = new RuleTable(options.db);
-  const ruleSets = new RuleSets(table);
+  const slos = new SloTable(options.db);
+  const openRuleSets = () => new RuleSets(table, slos, recordingIntervalMs(intervalMs));
   const dryRun = findDryRun(options.vmalertCandidates, log);
   const evaluator = started.use(openEvaluator(options.evaluatorQueryUrl ?? embedded?.url ?? DEFAULT_EVALUATOR_URL));
   const rulesListener =
-    options.rulesListener && started.use(await startRulesListener({ ...options.rulesListener, ruleSets: new RuleSets(table), log }));
+    options.rulesListener && started.use(await startRulesListener({ ...options.rulesListener, ruleSets: openRuleSets(), log }));
   const reconciler = started.use(
     new Reconciler({
-      ruleSets,
+      ruleSets: openRuleSets(),
       evaluator,
       writeRules: embedded && ((text) => embedded.writeRules(text)),
       quarantine: new Quarantine({ table, dryRun, log }),
@@ -58,19 +62,15 @@ export async function startAlerting(options: AlertingOptions) {
       timing: options.timing,
     }),
   );
+  const changed = () => reconciler.reconcileSoon();
   const check = new RuleCheck({ metrics, dryRun, countLogs: options.countLogs, intervalMs });
   const parts = started.move();
   return {
     /** The routes, which mount.ts registers. */
-    routes: createRuleRoutes({
-      rules: table,
-      check,
-      evaluator,
-      metrics,
-      responses: options.responses,
-      changed: () => reconciler.reconcileSoon(),
-      intervalMs,
-    }),
+    routes: [
+      ...createRuleRoutes({ rules: table, check, evaluator, metrics, responses: options.responses, changed, intervalMs }),
+      ...createSloRoutes({ slos, check, changed }),
+    ],
     /** True while no change is later than documented: for /metrics, not for readiness. */
     get isInSync() {
       return reconciler.isInSync;

@@ -11,13 +11,14 @@ import { issuerKind } from "./issuer-commands.ts";
 import { routeKind } from "./notification-routes.ts";
 import { ruleKind } from "./rule-command.ts";
 import { silenceKind } from "./silences.ts";
+import { sloKind } from "./slo-commands.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "atherops-files-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 function read(yaml: string, file = "a.yaml"): Sections {
   const sections: Sections = new Map();
-  readSections(file, yaml, ["channels", "rules"], sections);
+  readSections(file, yaml, [{ section: "channels" }, { section: "rules" }], sections);
   return sections;
 }
 
@@ -31,7 +32,7 @@ const LEAST = "rules: [{name: Down, severity: critical, expr: up == 0, for: 5m}]
 describe("an alerting file", () => {
   test("can have several documents and empty sections, and be one of several", () => {
     const sections = read(`${LEAST}\n---\nchannels:\n---\n# nothing\n`);
-    readSections("b.yaml", LEAST, ["rules"], sections);
+    readSections("b.yaml", LEAST, [{ section: "rules" }], sections);
     expect([...sections].map(([name, entries]) => [name, entries.map(({ where }) => where)])).toEqual([
       ["rules", ["a.yaml: rules[0]", "b.yaml: rules[0]"]],
       ["channels", []],
@@ -122,7 +123,7 @@ describe("the plan of changes", () => {
 });
 
 describe("the documented example", () => {
-  const kinds = [channelKind, routeKind, ruleKind, silenceKind, dashboardKind, viewKind, issuerKind];
+  const kinds = [channelKind, routeKind, ruleKind, sloKind, silenceKind, dashboardKind, viewKind, issuerKind];
   const text = (path: string): string => readFileSync(join(import.meta.dirname, path), "utf8");
   const shown = (where: string): string[] => {
     if (where === "help") return [/\n( {2}channels:\n[^]*?)\nExamples:/.exec(text("apply-commands.ts"))?.[1] ?? ""];
@@ -133,8 +134,7 @@ describe("the documented example", () => {
     const secret = join(folder, "secret");
     writeFileSync(secret, "https://hooks.slack.com/services/k");
     const sections: Sections = new Map();
-    const names = kinds.map(({ section }) => section);
-    for (const yaml of shown(where)) readSections(where, yaml.replaceAll(/(_file: )[\w-]+/g, `$1${secret}`), names, sections);
+    for (const yaml of shown(where)) readSections(where, yaml.replaceAll(/(_file: )[\w-]+/g, `$1${secret}`), kinds, sections);
     const changes = kinds.flatMap((kind) => planChanges(kind, sections.get(kind.section) ?? [], [], { prune: false }));
     expect(changes.map(({ kind }) => kind.noun)).toEqual(expect.arrayContaining(["channel", "route", "rule"]));
     const settings = { routing_key: "https://hooks.slack.com/services/k" };

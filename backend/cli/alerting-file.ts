@@ -11,22 +11,39 @@ import type { Row } from "./text-table.ts";
 /** Section, such as `rules`, → its entries. */
 export type Sections = Map<string, Fields[]>;
 
-/** Adds the entries of a file to `sections`. `known`: the existing sections. Throws Problem. */
-export function readSections(file: string, yaml: string, known: readonly string[], sections: Sections): void {
+/** Documents of another format in the same files, such as OpenSLO. */
+export interface OtherDocuments {
+  accepts(document: unknown): boolean;
+  /** All such documents of a file. Throws Problem. */
+  read(file: string, documents: readonly unknown[]): Fields[];
+}
+
+/** Adds the entries of a file to `sections`. Throws Problem. */
+export function readSections(file: string, yaml: string, kinds: readonly Pick<Kind, "section" | "documents">[], sections: Sections): void {
   const name = file === "-" ? "standard input" : file;
+  const known = kinds.map(({ section }) => section);
+  const add = (section: string, entries: readonly Fields[]): void =>
+    void sections.set(section, [...(sections.get(section) ?? []), ...entries]);
+  const others = new Map<Pick<Kind, "section" | "documents">, unknown[]>();
   for (const document of parseAllDocuments(yaml, { logLevel: "error" })) {
     const [wrong] = [...document.errors, ...document.warnings];
     if (wrong) throw new Problem(`${name}: ${wrong.message.split("\n")[0]?.replace(/:$/, "")}`);
     const content = toJs(name, document);
     if (content === null) continue;
+    const other = kinds.find(({ documents }) => documents?.accepts(content));
+    if (other) {
+      others.set(other, [...(others.get(other) ?? []), content]);
+      continue;
+    }
     if (!isObject(content)) throw new Problem(`${name}: must have sections such as \`rules:\`, with a list in each`);
     for (const [section, entries] of Object.entries(content)) {
       if (!known.includes(section)) throw new Problem(`${name}: unknown section ${section}: known sections are ${known.join(", ")}`);
       if (entries !== null && !Array.isArray(entries)) throw new Problem(`${name}: ${section}: must be a list, each entry after a \`-\``);
       const read = (entries ?? []).map((entry: unknown, at) => new Fields(`${name}: ${section}[${at}]`, entry));
-      sections.set(section, [...(sections.get(section) ?? []), ...read]);
+      add(section, read);
     }
   }
+  for (const [{ section, documents }, found] of others) add(section, documents?.read(name, found) ?? []);
 }
 
 function toJs(name: string, document: Document.Parsed): unknown {
@@ -51,6 +68,8 @@ export interface Existing {
   /** Identifies the resource in files. */
   readonly name: string;
   readonly resource: Resource;
+  /** Such as a rule of a service level objective: files neither contain nor change it. */
+  readonly isGenerated?: boolean;
 }
 
 /** A kind of resource: how it is read from a file, and stored in the backend. */
@@ -72,6 +91,7 @@ export interface Kind {
   create(client: Client, resource: Resource): Promise<Row>;
   replace(client: Client, id: string, resource: Resource): Promise<void>;
   remove(client: Client, id: string): Promise<void>;
+  readonly documents?: OtherDocuments;
   /** Whether two values of a field mean the same, such as `5m` and `300s`. */
   isSame?(field: string, existing: unknown, desired: unknown): boolean;
   /** Whether the resource with this name cannot be removed. */
@@ -117,7 +137,7 @@ export function planChanges(
   existing: readonly Existing[],
   { prune }: { readonly prune: boolean },
 ): Change[] {
-  const unplanned = new Map(existing.map((entry) => [entry.name, entry]));
+  const unplanned = new Map(existing.filter(({ isGenerated }) => !isGenerated).map((entry) => [entry.name, entry]));
   const seen = new Set<string>();
   const changes = desired.map((fields, at): Change => {
     const resource = kind.read(fields);

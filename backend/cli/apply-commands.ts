@@ -14,10 +14,11 @@ import { issuerKind } from "./issuer-commands.ts";
 import { routeKind } from "./notification-routes.ts";
 import { ruleKind } from "./rule-command.ts";
 import { silenceKind } from "./silences.ts";
+import { sloKind } from "./slo-commands.ts";
 import { cell, type Row, visible } from "./text-table.ts";
 
 /** Resource kinds in order of dependency. */
-const KINDS: readonly Kind[] = [channelKind, routeKind, ruleKind, silenceKind, dashboardKind, viewKind, issuerKind];
+const KINDS: readonly Kind[] = [channelKind, routeKind, ruleKind, sloKind, silenceKind, dashboardKind, viewKind, issuerKind];
 
 const HELP = `
 A file has a list for each kind of resource. Resources that are in no file stay unchanged, unless --prune is given. A second run makes no
@@ -50,6 +51,11 @@ changes. \`routes:\` is the complete, ordered list: routes that are not in it ar
     - name: CheckoutErrors
       severity: warning
       logs: {filter: {source: checkout, level: error}, window: 5m, by: [node], operator: ">", threshold: 20}
+  slos:                                 # or documents of OpenSLO v1
+    - name: Checkout availability
+      objective: 99.9                   # percent of good events
+      window: 30d                       # 7d, 28d, 30d, 90d or month
+      indicator: {availability: {service: checkout}}   # or latency, promql, logs: docs/slo.md
   dashboards:
     - name: Checkout
       variables: [{name: node, query: group by (node) (up), label: node}]
@@ -98,10 +104,9 @@ export function addApplyCommands(program: Command, console: Console): void {
 
 async function apply(console: Console, { file: files, dryRun = false, prune = false }: ApplyOptions): Promise<void> {
   const sections: Sections = new Map();
-  const known = KINDS.map(({ section }) => section);
-  for (const file of files) readSections(file, await readInput(file, console.world.stdin), known, sections);
+  for (const file of files) readSections(file, await readInput(file, console.world.stdin), KINDS, sections);
   if (sections.size === 0)
-    throw new Problem(`nothing to apply: a file has sections such as \`${known[0]}:\`; \`atherops apply --help\` shows one`);
+    throw new Problem(`nothing to apply: a file has sections such as \`${KINDS[0]?.section}:\`; \`atherops apply --help\` shows one`);
   const client = console.client();
   const changes: Change[] = [];
   for (const kind of KINDS) {
@@ -192,7 +197,9 @@ async function exportAll(console: Console, requested: readonly string[]): Promis
   for (const kind of KINDS) {
     if (requested.length > 0 && !requested.includes(kind.section)) continue;
     try {
-      sections[kind.section] = (await kind.list(client)).map(({ resource }) => kind.toFile?.(resource) ?? resource);
+      sections[kind.section] = (await kind.list(client))
+        .filter(({ isGenerated }) => !isGenerated)
+        .map(({ resource }) => kind.toFile?.(resource) ?? resource);
     } catch (error) {
       // A backend of an earlier version does not know all kinds.
       if (!(error instanceof Missing) || requested.length > 0) throw error;

@@ -14,6 +14,7 @@ export interface GlobalOptions {
   json?: boolean;
   output?: Output;
   profile?: string;
+  link?: boolean;
   allowPlainHttp?: boolean;
 }
 

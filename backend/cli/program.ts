@@ -8,6 +8,7 @@ import packageFile from "./package.json" with { type: "json" };
 import { addAccountCommands } from "./account-commands.ts";
 import { addApplyCommands } from "./apply-commands.ts";
 import { type Console, createConsole, type GlobalOptions, OUTPUTS } from "./output.ts";
+import { screenOf } from "./console-links.ts";
 import { addChangesCommand } from "./changes-command.ts";
 import { addCompletion } from "./completion.ts";
 import { addSavedCommands } from "./dashboards.ts";
@@ -25,6 +26,7 @@ import { addLogCommands } from "./log-commands.ts";
 import { addMcpCommand } from "./mcp-command.ts";
 import { addMetricsCommand } from "./metrics-command.ts";
 import { addServiceCommands } from "./service-commands.ts";
+import { addSloCommands } from "./slo-commands.ts";
 import { addTraceCommands } from "./trace-commands.ts";
 import { loginBySso } from "./sso-login.ts";
 import type { World } from "./settings.ts";
@@ -45,6 +47,7 @@ Examples:
   atherops trace 5b8aa5a2d2c872e8321cf37308d69df2  its spans as a waterfall
   atherops metrics 'system_memory_usage_bytes{state="used"}' --since 1h
   atherops rules                                  alert rules with their current state
+  atherops slos                                   error budgets and burn rates
   atherops alerts severity=critical               firing alerts and their channels
   atherops silences add alertname=Down --for 2h --comment 'being repaired'
   atherops apply -f alerting.yaml --dry-run       what would change
@@ -89,7 +92,7 @@ function visibleGlobalOptions(command: Command): Option[] {
   return parent.parent ? visibleGlobalOptions(parent) : [...parent.options];
 }
 
-function buildProgram(world: World): Command {
+export function buildProgram(world: World): Command {
   const program = new Command("atherops")
     .description("Administers an AtherOps backend over its HTTP API, and reads metrics, logs and traces.")
     .version(packageFile.version)
@@ -97,6 +100,8 @@ function buildProgram(world: World): Command {
     .addOption(new Option("-o, --output <format>", "format of the result").choices(OUTPUTS).conflicts(["json"]))
     .option("--json", "the same as --output json: an array, or one object per line for logs and traces")
     .option("--profile <name>", "use the session with this name; default: ATHEROPS_PROFILE")
+    .option("--link", "also print the URL of the console's screen with the same range and query, on stderr; default on a terminal")
+    .option("--no-link", "do not print it")
     .option("--allow-plain-http", "allow sending the session to another machine over plain HTTP")
     .addHelpText("after", EXAMPLES)
     .showHelpAfterError("(add --help for the list)")
@@ -108,6 +113,11 @@ function buildProgram(world: World): Command {
   program.hook("preAction", () => {
     const profile = program.opts<GlobalOptions>().profile ?? defaultProfile;
     world.settings = { ...world.settings, sessionFile: profileSessionFile(sessionFile, profile) };
+  });
+  program.hook("postAction", (_program, command) => {
+    const { link = (world.stderr as { isTTY?: boolean }).isTTY === true && !console.json } = program.opts<GlobalOptions>();
+    const screen = link ? screenOf(command) : undefined;
+    if (screen !== undefined) console.note(`console: ${console.client().consoleLink(screen)}`);
   });
   addLogin(program, console);
   addProfiles(program, console, sessionFile);
@@ -126,6 +136,7 @@ function buildProgram(world: World): Command {
   addChangesCommand(program, console);
   addMcpCommand(program, console);
   addRuleCommands(program, console);
+  addSloCommands(program, console);
   addNotificationCommands(program, console);
   addSavedCommands(program, console);
   addApplyCommands(program, console);

@@ -33,9 +33,10 @@ export async function validateRule(
 
 async function listRules(client: Client): Promise<Existing[]> {
   const rows = await client.call<Row[]>("GET", RULES);
-  return rows.map(({ id, name, severity, expr, logs, for: duration, enabled, labels, annotations }) => ({
+  return rows.map(({ id, name, severity, expr, logs, for: duration, enabled, labels, annotations, slo_id: sloId }) => ({
     id: String(id),
     name: String(name),
+    isGenerated: sloId !== undefined,
     // For a log rule, `expr` only repeats `logs` as text.
     resource: { name, severity, ...(logs === undefined ? { expr } : { logs }), for: duration, enabled, labels, annotations },
   }));

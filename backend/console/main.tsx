@@ -56,6 +56,7 @@ function Console() {
 /** Screens by the first part of their addresses. */
 const SCREENS = new Map([
   ["overview", lazy(async () => (await import("./overview/overview-screen.tsx")).Overview)],
+  ["slos", lazy(async () => (await import("./slo/slo-screen.tsx")).SloScreen)],
   ["changes", lazy(async () => (await import("./changes/changes-screen.tsx")).ChangesScreen)],
   ["services", lazy(async () => (await import("./services/services-screen.tsx")).Services)],
   ["fleet", lazy(async () => (await import("./fleet/fleet-screen.tsx")).Fleet)],

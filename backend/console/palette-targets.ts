@@ -17,6 +17,7 @@ export interface Target {
 export const SCREEN_TARGETS: readonly Target[] = [
   ["Overview", address("overview")],
   ["Changes", address("changes")],
+  ["SLOs", address("slos")],
   ["Services", address("services")],
   ["Service map", address("services", { view: "map" })],
   ["Fleet: agents", address("fleet")],

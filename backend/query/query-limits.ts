@@ -168,7 +168,7 @@ export const MAX_TOOL_TEXT_CHARACTERS = 600;
 
 // mcp/mcp-route.ts
 /** Size of the response of a route from which an MCP tool makes its answer. */
-export const MAX_ROUTE_ANSWER_BYTES = 8 * 1024 * 1024;
+export const MAX_ROUTE_ANSWER_BYTES = 4 * 1024 * 1024;
 
 // native/log-counts-routes.ts
 /** Buckets of a histogram of log records. */

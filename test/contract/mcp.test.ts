@@ -91,6 +91,7 @@ const CALLS: Readonly<Record<string, () => readonly [given: Record<string, unkno
   search_metrics: () => [{ contains: red.word }, `${red.word}_metric`],
   list_alerts: () => [{}, red.ruleId],
   alert_history: () => [{ rule_id: red.ruleId }, "periods"],
+  slos: () => [{ slo_id: red.sloId }, red.sloId],
   fleet_problems: () => [{}, "problems of agents"],
 };
 

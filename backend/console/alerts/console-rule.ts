@@ -6,7 +6,12 @@ export const RULES = "/alerting/rules";
 export type LogCondition = NonNullable<ApiBodies["POST /alerting/rules"]["logs"]>;
 
 /** `expr`: PromQL; for a log rule, its condition as text. A new rule has no `id`. */
-export type Rule = ApiBodies["POST /alerting/rules"] & { readonly id?: string; readonly expr: string };
+export type Rule = ApiBodies["POST /alerting/rules"] & {
+  readonly id?: string;
+  readonly expr: string;
+  /** The rule is generated for this service level objective, and cannot be changed alone. */
+  readonly slo_id?: string;
+};
 
 export type RuleStatus = ApiResponses["GET /alerting/rules/{id}/status"];
 

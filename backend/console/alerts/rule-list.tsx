@@ -88,9 +88,15 @@ function State({ rule }: { rule: RuleWithStatus }) {
 function RuleSide({ rule, onChanged }: { rule: Rule; onChanged: () => void }) {
   return (
     <Side label={rule.id ? "Rule" : "New rule"} title={rule.id ? rule.name : "New rule"} closeHref={address("alerts")}>
-      <RuleEditor rule={rule} onSaved={onChanged} />
+      {rule.slo_id === undefined ? (
+        <RuleEditor rule={rule} onSaved={onChanged} />
+      ) : (
+        <p>
+          Generated for a <a href={address("slos", {}, rule.slo_id)}>service level objective</a>: change the objective, not this rule.
+        </p>
+      )}
       {rule.id && <RuleHistory id={rule.id} />}
-      {rule.id && mayWrite.value && (
+      {rule.id && rule.slo_id === undefined && mayWrite.value && (
         <RemoveButton label="Remove rule" path={`${RULES}/${rule.id}`} onRemoved={() => (onChanged(), address("alerts"))}>
           <bdi>{visible(rule.name)}</bdi> is no longer evaluated. This cannot be undone.
         </RemoveButton>

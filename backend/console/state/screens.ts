@@ -26,6 +26,7 @@ export const SCREENS: readonly Screen[] = [
   { name: "metrics", title: "Metrics", key: "m", keepsRange: true },
   { name: "dashboards", title: "Dashboards", key: "d", keepsRange: true },
   { name: "alerts", title: "Alerts", key: "a" },
+  { name: "slos", title: "SLOs", key: "b" },
   { name: "settings", title: "Settings", key: "s" },
 ];
 

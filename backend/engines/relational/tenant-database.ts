@@ -68,6 +68,7 @@ export const TENANT_TABLES: Readonly<Record<string, Ownership>> = {
   usage_days: OWN,
   audit_log: OWN,
   rule_sets: OWN,
+  slos: OWN,
   rules: OWN,
   log_counts: OWN,
   channels: OWN,

@@ -16,7 +16,16 @@ export interface RuleGroup {
   readonly concurrency: number;
   /** A rule with more instances fails instead of alerting. */
   readonly limit: number;
-  readonly rules: readonly GroupRule[];
+  /** Unset: the evaluator's own interval. */
+  readonly intervalMs?: number;
+  readonly rules: readonly (GroupRule | RecordingRule)[];
+}
+
+/** Its result becomes a series with this name. */
+interface RecordingRule {
+  readonly record: string;
+  readonly expr: string;
+  readonly labels: Readonly<Record<string, string>>;
 }
 
 export interface GroupRule {
@@ -31,7 +40,8 @@ export interface GroupRule {
 export function renderGroup(group: RuleGroup): string {
   const params = mapping(Object.entries(group.params).map(([name, values]) => [name, `[${values.map(quote).join(", ")}]`]));
   // Without alignment, an evaluation uses the current time, not one that is up to an interval ago.
-  const settings = `params: ${params}, concurrency: ${group.concurrency}, limit: ${group.limit}, eval_alignment: false`;
+  const interval = group.intervalMs === undefined ? "" : `interval: ${quote(`${group.intervalMs}ms`)}, `;
+  const settings = `${interval}params: ${params}, concurrency: ${group.concurrency}, limit: ${group.limit}, eval_alignment: false`;
   return `- {name: ${quote(group.name)}, ${settings}, rules: [\n${group.rules.map(renderRule).join(",\n")}\n  ]}\n`;
 }
 
@@ -46,7 +56,15 @@ export function* ruleFileParts(groups: readonly string[]): Generator<string> {
   yield* groups;
 }
 
-function renderRule(rule: GroupRule): string {
+function renderRule(rule: GroupRule | RecordingRule): string {
+  if ("record" in rule) {
+    const { record, expr, labels } = rule;
+    return `    ${mapping([
+      ["record", quote(record)],
+      ["expr", quote(expr)],
+      ["labels", textMapping(labels)],
+    ])}`;
+  }
   return `    ${mapping([
     ["alert", quote(rule.alert)],
     ["expr", quote(rule.expr)],

@@ -46,6 +46,11 @@ export function formatAnswer({ summary, rows, link, narrow }: ToolAnswer, public
   return `${frame(lines.length)}\n${OPEN}\n${lines.join("\n")}\n${CLOSE}`;
 }
 
+/** An error, whose message can repeat names and values of telemetry. */
+export function formatError(message: string, advice: string): string {
+  return `${advice}\n${UNTRUSTED}\n${OPEN}\n${safeJson(message)}\n${CLOSE}`;
+}
+
 /** JSON in which every string is cut, and every character is either visible or escaped. */
 export function safeJson(value: unknown): string {
   const text = JSON.stringify(value, (_key, part: unknown) => (typeof part === "string" ? cutText(part) : part)) ?? "null";

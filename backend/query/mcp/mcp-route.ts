@@ -1,14 +1,17 @@
 // Serves POST /mcp: the Model Context Protocol over streamable HTTP, for assistants with a read token (docs/mcp.md). Invariant: tools ask the
-// routes of this backend with the credential of the request, so a tool has the tenant, the rights and the limits of that credential.
+// routes of this backend with the credential of the request, so a tool has the tenant, the rights and the limits of that credential; what a
+// request holds in memory counts in the budget for responses, and its queries end when its client disconnects.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import type { Guards } from "../../http/request-identity.ts";
+import { type Guards, readerOf } from "../../http/request-identity.ts";
 import { goneSignal } from "../../http/http-client.ts";
+import type { ResponseBudget } from "../../http/response-budget.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { MAX_ROUTE_ANSWER_BYTES } from "../query-limits.ts";
 import type { Ask, Parameters } from "./tool.ts";
 import type { openMcpHandler } from "./mcp-server.ts";
 
 export interface McpRouteOptions {
+  readonly answers: ResponseBudget;
   readonly guards: Pick<Guards, "reader">;
   readonly publicUrl: string | undefined;
 }
@@ -18,13 +21,13 @@ const CREDENTIALS = ["authorization", "cookie", "x-requested-with", "x-session-u
 /** Headers that the SDK reads. */
 const PROTOCOL = ["accept", "content-type", "mcp-protocol-version", "mcp-method", "mcp-name"] as const;
 
-export function registerMcpRoute(app: FastifyInstance, { guards, publicUrl = "" }: McpRouteOptions): void {
+export function registerMcpRoute(app: FastifyInstance, { answers, guards, publicUrl = "" }: McpRouteOptions): void {
   let handler: ReturnType<typeof openMcpHandler> | undefined;
   const open = async (request: FastifyRequest): Promise<ReturnType<typeof openMcpHandler>> => {
     const server = await import("./mcp-server.ts");
     return (handler ??= server.openMcpHandler({
       publicUrl,
-      askAs: (headers) => askAs(app, headers),
+      askAs: (asked) => askAs(app, asked),
       onError: (error) => request.log.warn({ event: "mcp.failed", err: error }, "a request of the Model Context Protocol failed"),
     }));
   };
@@ -35,6 +38,8 @@ export function registerMcpRoute(app: FastifyInstance, { guards, publicUrl = "" 
     body: { type: "object", required: ["jsonrpc"], properties: { jsonrpc: { type: "string", const: "2.0" } }, additionalProperties: true },
     documented: { response: { 200: { type: "object", additionalProperties: true } } },
     handler: async (request: FastifyRequest, reply: FastifyReply) => {
+      const { orgId } = readerOf(request);
+      answers.admit(orgId, reply);
       const headers = new Headers(
         [...CREDENTIALS, ...PROTOCOL].flatMap((name) =>
           [request.headers[name] ?? []].flat().map((value): [string, string] => [name, value]),
@@ -49,21 +54,35 @@ export function registerMcpRoute(app: FastifyInstance, { guards, publicUrl = "" 
       const answer = await (await open(request)).fetch(asked, { parsedBody: request.body });
       const type = answer.headers.get("content-type");
       if (type !== null) void reply.type(type);
-      return reply.code(answer.status).send(await answer.text());
+      return answers.send(orgId, reply.code(answer.status), [Buffer.from(await answer.text())]);
     },
   });
 }
 
-/** Asks routes in this process. Throws RouteError for any status of 400 or more. */
-function askAs(app: FastifyInstance, headers: Headers): Ask {
+/** Asks routes in this process, until the client of `asked` disconnects. Throws RouteError for any status of 400 or more. */
+function askAs(app: FastifyInstance, { headers, signal: gone }: Pick<Request, "headers" | "signal">): Ask {
   const credentials = Object.fromEntries(CREDENTIALS.flatMap((name) => (headers.has(name) ? [[name, headers.get(name) ?? ""]] : [])));
   return async (path, parameters = {}) => {
     const { RouteError } = await import("./tool.ts");
-    const answer = await app.inject({ method: "GET", url: `${path}${queryOf(parameters)}`, headers: credentials });
-    if (answer.statusCode < 400 && answer.rawPayload.length <= MAX_ROUTE_ANSWER_BYTES) return answer.json();
-    if (answer.statusCode < 400) throw new RouteError(400, "query_too_expensive", "the answer is too large");
-    const { error, message, errorType } = answer.json<{ error?: string; message?: string; errorType?: string }>();
-    throw new RouteError(answer.statusCode, errorType ?? error ?? "", message ?? error ?? `status ${answer.statusCode}`);
+    gone.throwIfAborted();
+    const tooLarge = new AbortController();
+    const signal = AbortSignal.any([gone, tooLarge.signal]);
+    const url = `${path}${queryOf(parameters)}`;
+    const response = await app.inject({ method: "GET", url, headers: credentials, payloadAsStream: true, signal });
+    const { statusCode } = response;
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    for await (const chunk of response.stream() as AsyncIterable<Buffer>) {
+      bytes += chunk.length;
+      chunks.push(chunk);
+      if (bytes <= MAX_ROUTE_ANSWER_BYTES) continue;
+      tooLarge.abort();
+      throw new RouteError(400, "query_too_expensive", "the answer is too large");
+    }
+    const answer: unknown = JSON.parse(Buffer.concat(chunks).toString("utf8") || "null");
+    if (statusCode < 400) return answer;
+    const { error, message, errorType } = (answer ?? {}) as { error?: string; message?: string; errorType?: string };
+    throw new RouteError(statusCode, errorType ?? error ?? "", message ?? error ?? `status ${statusCode}`);
   };
 }
 

@@ -3,7 +3,7 @@
 import { createMcpHandler, fromJsonSchema, type McpHttpHandler, McpServer } from "@modelcontextprotocol/server";
 import packageFile from "../../package.json" with { type: "json" };
 import { ApiError, ERROR_CODES } from "../../errors.ts";
-import { adviceFor, formatAnswer, safeJson } from "./answer.ts";
+import { adviceFor, formatAnswer, formatError } from "./answer.ts";
 import { LOG_TOOLS } from "./log-tools.ts";
 import { PROMPTS } from "./prompts.ts";
 import { STATE_TOOLS } from "./state-tools.ts";
@@ -13,8 +13,8 @@ import { TRACE_TOOLS } from "./trace-tools.ts";
 export interface McpServerOptions {
   /** URL of the console, for links; empty: links begin with `#/`. */
   readonly publicUrl: string;
-  /** Creates the function that asks routes with the credential of this request. */
-  readonly askAs: (headers: Headers) => Ask;
+  /** Creates the function that asks routes with the credential of this request, while its client is connected. */
+  readonly askAs: (asked: Pick<Request, "headers" | "signal">) => Ask;
   readonly onError: (error: unknown) => void;
 }
 
@@ -32,7 +32,7 @@ const RESOURCES = [
 
 export function openMcpHandler({ publicUrl, askAs, onError }: McpServerOptions): McpHttpHandler {
   const create = ({ requestInfo }: { requestInfo?: Request }): McpServer => {
-    const ask = askAs(requestInfo?.headers ?? new Headers());
+    const ask = askAs(requestInfo ?? new Request("http://localhost/mcp"));
     const server = new McpServer({ name: "atherops", version: packageFile.version }, { instructions: INSTRUCTIONS });
     for (const tool of TOOLS) addTool(server, tool, { ask, publicUrl, onError });
     addPrompts(server);
@@ -83,7 +83,7 @@ function addTool(server: McpServer, { name, title, description, run }: Tool, { a
       return { content: [{ type: "text", text: formatAnswer(await run(ask, given), publicUrl) }] };
     } catch (error) {
       const { status, code, message } = describeError(error, onError);
-      return { isError: true, content: [{ type: "text", text: `${safeJson(message)}\n${adviceFor(status, code)}` }] };
+      return { isError: true, content: [{ type: "text", text: formatError(message, adviceFor(status, code)) }] };
     }
   });
 }

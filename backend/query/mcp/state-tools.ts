@@ -1,6 +1,6 @@
 // MCP tools over metrics, alerts, changes and agents.
 import { consoleAddress } from "../../client/console-address.ts";
-import { type Ask, choice, count, optionalText, RANGE, readRange, screenLink, short, text, type Tool } from "./tool.ts";
+import { type Ask, choice, count, optionalText, RANGE, readRange, screenLink, short, shortFigures, text, type Tool } from "./tool.ts";
 
 type Row = Record<string, unknown>;
 type Labels = Record<string, string>;
@@ -170,6 +170,29 @@ export const STATE_TOOLS: readonly Tool[] = [
       const id = String(given["rule_id"]);
       const rows = (await ask(`/alerting/rules/${encodeURIComponent(id)}/history`, { ...range })) as Row[];
       return { summary: `${rows.length} periods.`, rows, link: consoleAddress("alerts", { rule: id }), narrow: "shorten since." };
+    },
+  },
+  {
+    name: "slos",
+    title: "Service level objectives",
+    description:
+      "Error budgets and burn rates of service level objectives; with slo_id, one of them with its history. A burn rate above 1 uses the budget too fast.",
+    parameters: { slo_id: text("id of the objective, from a call without it") },
+    async run(ask, given) {
+      const id = optionalText(given["slo_id"]);
+      if (id === undefined) {
+        const rows = (await ask("/query/slos")) as Row[];
+        const spent = rows.filter(({ budget_remaining: left }) => typeof left === "number" && left <= 0).length;
+        const summary = `${rows.length} objectives, ${spent} without error budget.`;
+        return { summary, rows: rows.map(shortFigures), link: consoleAddress("slos"), narrow: "set slo_id." };
+      }
+      const { history, ...slo } = (await ask(`/query/slos/${encodeURIComponent(id)}`)) as Row & { history: Row[] };
+      return {
+        summary: `One objective, then its ${history.length} points, oldest first.`,
+        rows: [shortFigures(slo), ...history.map(shortFigures)],
+        link: consoleAddress("slos", {}, id),
+        narrow: "list_operations and what_changed show what fails.",
+      };
     },
   },
   {

@@ -3,6 +3,7 @@
 // on another replica, counts nothing twice. The queries run in the organisation's own slots and read only its rows.
 import type { Ask, ClickHouse, Shard } from "../../engines/clickhouse/clickhouse-client.ts";
 import { and, commaList, Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { MINUTE_OF_ROW } from "../changed-minutes.ts";
 import { parseLines } from "../found-page.ts";
 import { DURATION_BUCKETS, DURATION_SUM } from "./span-histogram.ts";
 import { MINUTE_S, type MinuteRange, timeOf } from "./red.ts";
@@ -29,17 +30,6 @@ interface Edge {
   readonly failed: number;
   readonly total_ns: number;
   readonly histogram: Readonly<Record<string, string>>;
-}
-
-/** Minutes with spans that were received since `sinceS`, in seconds since 1970, oldest first; the newest `limit` of them. */
-export async function changedMinutes(ask: Ask, orgId: string, sinceS: number, limit: number): Promise<number[]> {
-  const lines = await ask(
-    sql`SELECT ${MINUTE_OF_SPAN} AS minute_s FROM spans
-      WHERE org_id = ${orgId} AND received_at >= toDateTime(${sinceS}) GROUP BY minute_s ORDER BY minute_s DESC LIMIT ${limit}`,
-  );
-  return parseLines<{ minute_s: number }>(lines)
-    .map(({ minute_s }) => minute_s)
-    .toReversed();
 }
 
 /** Computes and stores all minutes of a range. Throws as Ask does. */
@@ -74,7 +64,6 @@ async function insert(shard: Shard, rows: readonly string[]): Promise<void> {
   }
 }
 
-const MINUTE_OF_SPAN = sql`toUInt32(intDiv(toUnixTimestamp(time), ${MINUTE_S}) * ${MINUTE_S})`;
 const FAILED = sql`status_code = 'ERROR'`;
 const attribute = (key: string): Sql => sql`attributes[${key}]`;
 /** Whether the caller's span is the call itself. The span of a server that calls others may fail for other reasons than this call. */
@@ -107,7 +96,7 @@ function within(orgId: string, { startS, endS }: MinuteRange): Sql[] {
 /** Server and consumer spans with the hash of the span that called them; a consumer span counts once for each message that it links to. */
 function callees(orgId: string, range: MinuteRange): Sql {
   const inRange = within(orgId, range);
-  const columns = sql`${MINUTE_OF_SPAN} AS minute_s, service AS server, kind AS callee_kind, ${FAILED} AS callee_failed, duration_ns`;
+  const columns = sql`${MINUTE_OF_ROW} AS minute_s, service AS server, kind AS callee_kind, ${FAILED} AS callee_failed, duration_ns`;
   const links = sql`JSONExtract(links, 'Array(Tuple(trace_id String, span_id String))')`;
   return sql`SELECT ${columns}, cityHash64(trace_id, parent_span_id) AS caller FROM spans
       WHERE ${and([...inRange, sql`kind IN ('SERVER', 'CONSUMER')`, sql`parent_span_id != ''`])}
@@ -126,7 +115,7 @@ function edgesOf(orgId: string, range: MinuteRange): Sql {
       callee_failed OR (caller_failed AND ${IS_CALL}) AS is_failed, duration_ns
     FROM (${callees(orgId, range)}) AS callees INNER JOIN (${callers}) AS callers USING (caller)
     WHERE client != server OR ${IS_CALL}`;
-  const peers = sql`SELECT ${MINUTE_OF_SPAN} AS minute_s, service AS client, ${PEER} AS server, ${PEER_CONNECTION} AS connection,
+  const peers = sql`SELECT ${MINUTE_OF_ROW} AS minute_s, service AS client, ${PEER} AS server, ${PEER_CONNECTION} AS connection,
       ${FAILED} AS is_failed, duration_ns
     FROM spans WHERE ${and([
       ...within(orgId, range),

@@ -12,6 +12,7 @@ import { type FamilyFilter, metricFamily } from "./metric-family.ts";
 import { type DayOperations, operationsOf } from "./operations-of.ts";
 import { copiesUntilS } from "./keep-minutes.ts";
 import { jaegerDependencies, listEdges } from "./graph.ts";
+import { countEvents, type EventCount, type EventFilter } from "./event-counts.ts";
 import type { ExemplarSelector } from "./exemplars.ts";
 import { readAllExemplars } from "./stored-exemplars.ts";
 import type { MinuteRange, RedFilter } from "./red.ts";
@@ -115,6 +116,11 @@ export class ClickHouseSpanStore implements AsyncDisposable {
   /** Rate, errors and latency of services as JSON (services.ts). Throws as `query` does. */
   red(question: RedQuestion, orgId: string, filter: RedFilter, options: QueryOptions = {}): Promise<Buffer> {
     return this.#clickhouse.read(orgId, options, (ask) => RED_QUESTIONS[question](ask, orgId, filter, this.#copiesUntilS(orgId)));
+  }
+
+  /** Good and all calls for service level objectives (event-counts.ts). Throws as `query` does. */
+  events(orgId: string, filter: EventFilter, options: QueryOptions = {}): Promise<EventCount[]> {
+    return this.#clickhouse.read(orgId, options, (ask) => countEvents(ask, orgId, filter, this.#copiesUntilS(orgId)));
   }
 
   /** Facets, heatmap and differences of matching spans as JSON (span-statistics.ts). Throws as `query` does. */

@@ -72,7 +72,7 @@ export async function settleDeletion(
     const tenantDb = tenantDatabase(trx, orgId);
     // For some seconds after the deletion, other replicas accept the organisation's sessions, which may create a user, a token or a rule.
     const removed = await removeRows(trx, orgId, isErased ? new Set(["org_deletions"]) : TABLES_KEPT_UNTIL_ERASED);
-    if (!isErased && removed.has("rules")) await unloadRules(trx, orgId);
+    if (!isErased && (removed.has("rules") || removed.has("slos"))) await unloadRules(trx, orgId);
     const times = { ...(!isQuiet && { last_found_at: at }), ...(isErased && { erased_at: at }) };
     await tenantDb
       .updateTable("org_deletions")

@@ -21,7 +21,7 @@ export interface Change {
 
 /** What an organisation has, for a comparison. */
 const LISTS = [
-  ...["channels", "routes", "rules", "silences"].map((list) => `/alerting/${list}`),
+  ...["channels", "routes", "rules", "silences", "slos"].map((list) => `/alerting/${list}`),
   ...[
     "clusters",
     "dashboards",
@@ -184,6 +184,7 @@ async function beat({ apiUrl }: Served, path: string, key: string, node: string)
 
 const dashboard = (): object => ({ name: name(), description: "", variables: [], panels: [] });
 const view = (): object => ({ name: name(), address: "#/logs" });
+const slo = (): object => ({ name: name(), objective: 99.9, indicator: { availability: { service: "checkout" } } });
 const named = (): object => ({ name: name() });
 
 /** A valid body of each route that creates something for an administrator. */
@@ -192,6 +193,7 @@ export const CREATED = {
   "/alerting/routes": route,
   "/alerting/rules": rule,
   "/alerting/silences": silence,
+  "/alerting/slos": slo,
   "/api/dashboards": dashboard,
   "/api/ingest-tokens": named,
   "/api/install-tokens": () => ({}),
@@ -210,6 +212,7 @@ const newIssuer = making("/api/issuers");
 const newRoute = making("/alerting/routes");
 const newRule = making("/alerting/rules");
 const newSilence = making("/alerting/silences");
+const newSlo = making("/alerting/slos");
 const newUser = making("/api/users", "user_id");
 const organisation: Make = async (_served, { orgId }) => orgId;
 
@@ -228,6 +231,8 @@ export const CHANGES: readonly Change[] = [
   { route: "DELETE /alerting/rules/{id}", make: newRule, foreign: 404, owner: 204 },
   { route: "PUT /alerting/rules/{id}", make: newRule, body: rule, foreign: 404, owner: 200 },
   { route: "DELETE /alerting/silences/{id}", make: newSilence, foreign: 404, owner: 204 },
+  { route: "DELETE /alerting/slos/{id}", make: newSlo, foreign: 404, owner: 204 },
+  { route: "PUT /alerting/slos/{id}", make: newSlo, body: slo, foreign: 404, owner: 200 },
   { route: "DELETE /api/accounts/{id}", make: newUser, foreign: 403 },
   {
     route: "PUT /api/clusters/{id}/config",

@@ -91,6 +91,7 @@ const ALERTING: readonly IsolatedRoute[] = [
     of: ({ ruleId }) => `/alerting/rules/${ruleId}/status`,
     shows: { number: (json) => (json as { active_alerts?: number }).active_alerts, is: () => 1 },
   },
+  shown("/query/slos/{id}", { of: ({ sloId }) => `/query/slos/${sloId}` }),
 ];
 
 const LOGS: readonly IsolatedRoute[] = [

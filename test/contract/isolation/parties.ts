@@ -20,6 +20,7 @@ export interface Party extends Tenant {
   readonly cluster: { readonly id: string; readonly key: string };
   readonly channelId: string;
   readonly ruleId: string;
+  readonly sloId: string;
   readonly silenceId: string;
   readonly dashboardId: string;
   readonly viewId: string;
@@ -152,10 +153,12 @@ async function makeAlerting(admin: Admin, word: string) {
     annotations: { summary: word },
   };
   const { id: ruleId } = await admin.made("/alerting/rules", rule);
+  const indicator = { promql: { good: `count_over_time(${word}_metric[$window])`, total: `count_over_time(${word}_metric[$window])` } };
+  const { id: sloId } = await admin.made("/alerting/slos", { name: `${word}-slo`, objective: 99, indicator });
   const endsAt = new Date(Date.now() + 3_600_000).toISOString();
   const other = [{ name: "other", value: word }];
   const { id: silenceId } = await admin.made("/alerting/silences", { matchers: other, endsAt, comment: `${word} is repaired` });
-  return { channelId, routeId, ruleId, silenceId };
+  return { channelId, routeId, ruleId, silenceId, sloId };
 }
 
 class Admin {

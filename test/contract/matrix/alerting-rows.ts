@@ -7,6 +7,13 @@ import { red } from "./tenants.ts";
 
 const rule = (): object => ({ name: `rule ${randomUUID()}`, severity: "warning", expr: "up == 0", for: "1m", enabled: false });
 
+const slo = (more: object = {}): object => ({
+  name: `slo ${randomUUID()}`,
+  objective: 99.9,
+  indicator: { availability: { service: "checkout" } },
+  ...more,
+});
+
 export function alertingRows(): Row[] {
   return [
     row("POST", "/alerting/rules", "admin", () => [
@@ -20,6 +27,19 @@ export function alertingRows(): Row[] {
       invalidBody("a negative duration", { ...rule(), for: "-1m" }),
     ]),
     row("POST", "/alerting/rules/validate", "viewer", () => [asUser("a good expression", "POST", () => red.token, 200, rule())]),
+    row("POST", "/alerting/slos", "admin", () => [
+      creates("a good objective", slo()),
+      invalidBody("no indicator", slo({ indicator: {} })),
+      invalidBody("two indicators", slo({ indicator: { availability: { service: "a" }, latency: { service: "a", below: "1s" } } })),
+      invalidBody("an objective of 100 %", slo({ objective: 100 })),
+      invalidBody("an unknown window", slo({ window: "3d" })),
+      invalidBody("an expression without $window", slo({ indicator: { promql: { good: "up", total: "up" } } })),
+      invalidBody(
+        "an expression that ends the parentheses",
+        slo({ indicator: { promql: { good: "a[$window]) + (a", total: "a[$window]" } } }),
+      ),
+      invalidBody("a label that the server sets", slo({ labels: { slo_id: "x" } })),
+    ]),
     ...prometheusRuleRows("/alerting/prometheus/api/v1"),
     ...notificationRows(),
     ...channelRows(),

@@ -1,0 +1,138 @@
+// The service level objectives of organisations in the database, with the rules that are generated for them. Invariant: an objective and its
+// rules change in one transaction, and every statement names the organisation.
+import { randomUUID } from "node:crypto";
+import type { Kysely, Transaction } from "kysely";
+import { invalidField, notFound } from "../http/schemas.ts";
+import { tenantDatabase } from "../engines/relational/tenant-database.ts";
+import { requireUniqueName } from "../engines/relational/row-limits.ts";
+import { bytesOf } from "./alert-rule.ts";
+import { type AlertingTables, changeRules, checkRules, columnsOf, type SlosTable } from "./alert-rule-table.ts";
+import { MAX_SLOS_PER_ORG } from "./alerting-limits.ts";
+import { definitionOf, type Slo, type SloBody } from "./slo.ts";
+import { burnRateRules } from "./slo-rules.ts";
+
+const NOUN = "service level objective";
+
+export class SloTable {
+  readonly #db: Kysely<AlertingTables>;
+
+  constructor(db: Kysely<AlertingTables>) {
+    this.#db = db;
+  }
+
+  /** By name. */
+  async list(orgId: string): Promise<Slo[]> {
+    const rows = await tenantDatabase(this.#db, orgId)
+      .selectFrom("slos")
+      .selectAll()
+      .where("org_id", "=", orgId)
+      .orderBy("name")
+      .orderBy("id")
+      .execute();
+    return rows.map(sloOf);
+  }
+
+  /** Throws ApiError `not_found`. */
+  async find(orgId: string, id: string): Promise<Slo> {
+    const row = await tenantDatabase(this.#db, orgId)
+      .selectFrom("slos")
+      .selectAll()
+      .where("org_id", "=", orgId)
+      .where("id", "=", id)
+      .executeTakeFirst();
+    if (!row) throw notFound(NOUN);
+    return sloOf(row);
+  }
+
+  /** Throws ApiError `conflict` if a name is taken, `invalid_field` if there are too many objectives or rules. */
+  async create(orgId: string, body: SloBody): Promise<Slo> {
+    return await this.#change(orgId, body, async (trx, revision) => {
+      const { count } = await trx
+        .selectFrom("slos")
+        .select(({ fn }) => fn.countAll<string>().as("count"))
+        .where("org_id", "=", orgId)
+        .executeTakeFirstOrThrow();
+      if (Number(count) >= MAX_SLOS_PER_ORG)
+        throw invalidField("slos", `an organisation has at most ${MAX_SLOS_PER_ORG} service level objectives: delete one first`);
+      const now = new Date();
+      const row = { id: randomUUID(), org_id: orgId, created_at: now, defined_at: now, due_at: now, ...columnsOfSlo(body) };
+      const slo = sloOf(
+        await trx
+          .insertInto("slos")
+          .values({ ...row, ...UNCOUNTED })
+          .returningAll()
+          .executeTakeFirstOrThrow(),
+      );
+      await writeRules(trx, slo, revision);
+      return slo;
+    });
+  }
+
+  /** Throws ApiError `not_found`, and as `create`. */
+  async replace(orgId: string, id: string, body: SloBody): Promise<Slo> {
+    return await this.#change(orgId, body, async (trx, revision) => {
+      const before = await trx.selectFrom("slos").selectAll().where("org_id", "=", orgId).where("id", "=", id).executeTakeFirst();
+      if (!before) throw notFound(NOUN);
+      const columns = columnsOfSlo(body);
+      const isRedefined = columns.definition !== before.definition;
+      const row = await trx
+        .updateTable("slos")
+        .set({ ...columns, due_at: new Date(), ...(isRedefined && { defined_at: new Date(), locked_until: null, ...UNCOUNTED }) })
+        .where("org_id", "=", orgId)
+        .where("id", "=", id)
+        .returningAll()
+        .executeTakeFirstOrThrow();
+      const slo = sloOf(row);
+      await writeRules(trx, slo, revision);
+      return slo;
+    });
+  }
+
+  /** Also deletes its rules. Throws ApiError `not_found`. */
+  async delete(orgId: string, id: string): Promise<string> {
+    return await changeRules(this.#db, orgId, async (trx) => {
+      await trx.deleteFrom("rules").where("org_id", "=", orgId).where("slo_id", "=", id).execute();
+      const row = await trx.deleteFrom("slos").where("org_id", "=", orgId).where("id", "=", id).returning("name").executeTakeFirst();
+      if (!row) throw notFound(NOUN);
+      return row.name;
+    });
+  }
+
+  async #change<T>(
+    orgId: string,
+    { name }: SloBody,
+    change: (trx: Transaction<AlertingTables>, revision: number) => Promise<T>,
+  ): Promise<T> {
+    return await requireUniqueName(`${NOUN} or rule for it with the name`, name, () => changeRules(this.#db, orgId, change));
+  }
+}
+
+const UNCOUNTED = { counted_until: null, received_until: null, error: null } as const;
+
+/** Writes the generated rules; without `alerts`, removes them. Their ids stay, so alerts keep their state. */
+async function writeRules(trx: Transaction<AlertingTables>, slo: Slo, revision: number): Promise<void> {
+  const { orgId, id } = slo;
+  const existing = await trx.selectFrom("rules").select("id").where("org_id", "=", orgId).where("slo_id", "=", id).execute();
+  if (!slo.alerts) return void (await trx.deleteFrom("rules").where("org_id", "=", orgId).where("slo_id", "=", id).execute());
+  const rules = burnRateRules(slo);
+  if (existing.length === 0)
+    await checkRules(trx, orgId, { count: rules.length, bytes: rules.reduce((sum, rule) => sum + bytesOf(rule), 0) });
+  for (const [at, { id: ruleId, ...rule }] of rules.entries()) {
+    const columns = { ...columnsOf(rule), revision };
+    await trx
+      .insertInto("rules")
+      .values({ id: ruleId, org_id: orgId, slo_id: id, created_at: new Date(slo.createdAt.getTime() + at), ...columns })
+      .onConflict((conflict) => conflict.column("id").doUpdateSet({ ...columns, refused: null }))
+      .execute();
+  }
+}
+
+function columnsOfSlo(slo: SloBody) {
+  const { name, ...body } = slo;
+  return { name, body: JSON.stringify(body), definition: definitionOf(slo) };
+}
+
+export function sloOf({ id, org_id, name, body, definition, defined_at, created_at, error }: SlosTable): Slo {
+  const fields = JSON.parse(body) as Omit<SloBody, "name">;
+  return { ...fields, id, orgId: org_id, name, definition, definedAt: defined_at, createdAt: created_at, error: error ?? undefined };
+}
