@@ -174,17 +174,20 @@ describe("a fair queue with long-running work", () => {
     expect(started).toEqual(expected);
   });
 
-  it("keeps the last free slot for organisations that used little in the last minute", async () => {
-    const { started, begin, end, pass } = open(3);
+  it.each([
+    [3, ["d1"]],
+    [4, ["d1", "e1"]],
+  ])("of %i slots keeps half for organisations that used little in the last minute", async (slots, idle) => {
+    const { started, begin, end, pass } = open(slots);
     for (const name of ["a1", "b1", "c1"]) begin(name);
-    await pass(50_000);
+    await pass(70_000);
     for (const name of ["a1", "b1", "c1"]) await end(name);
     for (const name of ["a2", "b2", "c2"]) begin(name);
     await pass(0);
     expect(started.slice(3)).toEqual(["a2", "b2"]);
-    begin("d1");
+    for (const name of idle) begin(name);
     await pass(0);
-    expect(started.slice(5)).toEqual(["d1"]);
+    expect(started.slice(5)).toEqual(idle);
   });
 
   it("gives a free slot to the waiting organisation with the least use in the last minute", async () => {
@@ -245,7 +248,7 @@ describe("a fair queue with long-running work", () => {
     expect([started, refused]).toEqual([["a1", "b1", "c1"], []]);
   });
 
-  it("keeps the last free slot for an idle organisation until cancelled work has ended", async () => {
+  it("keeps a free slot for an idle organisation until cancelled work has ended", async () => {
     const { started, begin, end, pass } = open(2);
     for (const name of ["a1", "b1"]) begin(name, 60_000);
     await pass(2000);

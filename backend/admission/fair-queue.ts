@@ -1,6 +1,6 @@
 // A queue for work that many organisations share. Limits apply in total and per organisation, to running work and to waiting work.
 // Invariants: the next slot goes to the organisation with the least running work; of long work, then to one that used little in the last
-// minute and waits for least, so no organisation's backlog delays another organisation. The last free slot is kept for organisations that
+// minute and waits for least, so no organisation's backlog delays another organisation. Half of the slots are kept for organisations that
 // used little, and a slot is taken back from the organisation that used most when one of them waits. Work whose caller left is dropped, and
 // every slot is released.
 import { ApiError } from "../errors.ts";
@@ -282,7 +282,7 @@ export class FairQueue {
     const { running: limit, endsSoon } = this.#options;
     if (this.#running >= limit || jobs.size >= this.#limitOf(orgId)) return false;
     if (endsSoon || limit === 1) return true;
-    if (this.#running === limit - 1 && this.#usedMuch(orgId)) return false;
+    if (this.#running >= Math.ceil(limit / 2) && this.#usedMuch(orgId)) return false;
     return mayTake(1, { limit, used: this.#running, own: jobs.size + ending });
   }
 
