@@ -17,10 +17,11 @@ export interface Outcome {
   readonly failures: readonly string[];
   /** `FILE: TEST`, or `FILE`: failed once and passed once. */
   readonly flaky: readonly string[];
-  readonly skipped: number;
+  /** `FILE: TEST`; a title contains the reason. */
+  readonly skipped: readonly string[];
 }
 
-export const NOTHING: Outcome = { passed: 0, failures: [], flaky: [], skipped: 0 };
+export const NOTHING: Outcome = { passed: 0, failures: [], flaky: [], skipped: [] };
 
 /** Runs vitest with `args` in the folder `root`, which has its configuration and packages. To run a file again, `args` may contain only options. */
 export async function runTests(
@@ -61,7 +62,7 @@ function hasFailed(file: ReportedFile): boolean {
 }
 
 function outcomeOf(root: string, files: readonly Runs[], errors: readonly string[]): Outcome {
-  const outcome = { passed: 0, failures: errors.map(onOneLine), flaky: [] as string[], skipped: 0 };
+  const outcome = { passed: 0, failures: errors.map(onOneLine), flaky: [] as string[], skipped: [] as string[] };
   for (const [one, other] of files) {
     const file = relative(root, one.path);
     if (one.errors.length > 0 && other && !other.errors.length) outcome.flaky.push(file);
@@ -72,7 +73,7 @@ function outcomeOf(root: string, files: readonly Runs[], errors: readonly string
     }
     for (const [test, isFlaky] of testsOf(one, other)) {
       if (test.state === "passed") outcome.passed += 1;
-      if (test.state === "skipped") outcome.skipped += 1;
+      if (test.state === "skipped") outcome.skipped.push(`${file}: ${test.name}`);
       if (test.state === "failed") outcome.failures.push(`${file}: ${test.name}: ${onOneLine(test.error ?? "")}`);
       if (isFlaky) outcome.flaky.push(`${file}: ${test.name}`);
     }

@@ -2,6 +2,9 @@
 import { ToolError } from "../tools/progress.ts";
 import { NOTHING, type Outcome } from "./outcome.ts";
 
+/** A run with `-t` skips all other tests of its files. */
+const MAX_LISTED = 30;
+
 export class Results {
   readonly #outcomes: Outcome[] = [];
 
@@ -23,11 +26,13 @@ export class Results {
   print(): void {
     const all = <T>(of: (outcome: Outcome) => readonly T[]): T[] => this.#outcomes.flatMap(of);
     const sum = (of: (outcome: Outcome) => number): number => this.#outcomes.reduce((total, outcome) => total + of(outcome), 0);
-    const [failures, flaky, skipped] = [all((one) => one.failures), all((one) => one.flaky), sum((one) => one.skipped)];
+    const [failures, flaky, skipped] = [all((one) => one.failures), all((one) => one.flaky), all((one) => one.skipped)];
+    for (const test of skipped.slice(0, MAX_LISTED)) console.log(`skipped: ${test}`);
+    if (skipped.length > MAX_LISTED) console.log(`skipped: and ${skipped.length - MAX_LISTED} more`);
     for (const test of flaky) console.log(`flaky: ${test}`);
     for (const failure of failures) console.log(`failed: ${failure}`);
     if (flaky.length > 0) console.log(`${flaky.length} flaky: failed once and passed alone (CONTRIBUTING.md, Tests)`);
-    console.log(`${sum((one) => one.passed)} passed, ${failures.length} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`);
+    console.log(`${sum((one) => one.passed)} passed, ${failures.length} failed${skipped.length > 0 ? `, ${skipped.length} skipped` : ""}`);
     if (failures.length > 0) process.exitCode = 1;
   }
 }
