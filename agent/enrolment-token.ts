@@ -1,10 +1,10 @@
-// What an agent of a cluster enrols with: a one-time install token, or a token that the cluster's issuer signs for the pod. Invariant: all
-// identity tokens have one id, because the kubelet replaces them every hour, and a pending enrolment must survive that.
+// What an agent enrols with: a one-time install token, or a token that a trusted issuer signs for the pod or the host. Invariant: all identity
+// tokens have one id, because they are replaced, for example every hour, and a pending enrolment must survive that.
 import { createHash } from "node:crypto";
 
 export interface EnrolmentToken {
   readonly text: string;
-  /** Identifies the token in the Secret, which never contains the token itself: SHA-256 (hex) of an install token. */
+  /** Identifies the token in the Secret or the credentials file, which never contain the token itself: SHA-256 (hex) of an install token. */
   readonly id: string;
   /** An identity token can enrol any number of times, and may be accepted later, after an administrator trusts the issuer. */
   readonly isIdentity: boolean;

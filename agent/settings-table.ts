@@ -50,6 +50,13 @@ export const BOTH = {
       value: "installToken",
       description: "One-time token for enrolment at the first start.",
     }),
+    identityToken: setting("IDENTITY_TOKEN", text, {
+      isSecret: true,
+      mayBeGone: true,
+      value: "identity.audience",
+      description:
+        "Token of an issuer that the organisation trusts, with which the agent enrols instead of `INSTALL_TOKEN`. `IDENTITY_TOKEN_FILE` names a file that is read before each attempt, because its issuer replaces it.",
+    }),
     heartbeatIntervalMs: setting("HEARTBEAT_INTERVAL", duration({ min: 1000 }), {
       default: "30s",
       value: "heartbeatInterval",
@@ -206,13 +213,6 @@ export const CLUSTER = group("Cluster agent", {
   nodeIp: setting("NODE_IP", text, { description: "Address of the kubelet (port 10250). Default: `NODE_NAME`." }),
   podNamespace: setting("POD_NAMESPACE", text, { isRequired: true, description: "Namespace of the agent's pod, from the downward API." }),
   podUid: setting("POD_UID", text, { isRequired: true, description: "UID of the agent's pod, from the downward API." }),
-  identityToken: setting("IDENTITY_TOKEN", text, {
-    isSecret: true,
-    mayBeGone: true,
-    value: "identity.audience",
-    description:
-      "Token of an issuer that the organisation trusts, with which the agent enrols instead of `INSTALL_TOKEN`. `IDENTITY_TOKEN_FILE` names a projected token.",
-  }),
   secretName: setting("SECRET_NAME", text, {
     default: "cluster-agent-credentials",
     value: "identity.secretName",

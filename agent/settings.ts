@@ -37,12 +37,12 @@ export function helpOfSettings(identity: Identity): string {
 }
 
 /**
- * What a cluster agent enrols with now: INSTALL_TOKEN_FILE is a mounted Secret that can change while the agent runs, and the kubelet
- * replaces the token in IDENTITY_TOKEN_FILE. Undefined if there is none.
+ * What an agent enrols with now: INSTALL_TOKEN_FILE can be a mounted Secret that changes while the agent runs, and the kubelet, or a program
+ * of the host, replaces the token in IDENTITY_TOKEN_FILE. Undefined if there is none.
  */
 export function readEnrolmentToken(env: NodeJS.ProcessEnv = process.env): EnrolmentToken | undefined {
   const reader = new SettingsReader(env);
-  return enrolmentToken(reader.read(BOTH.installToken), reader.read(CLUSTER.identityToken));
+  return enrolmentToken(reader.read(BOTH.installToken), reader.read(BOTH.identityToken));
 }
 
 function readPlain(reader: SettingsReader, identity: Identity) {

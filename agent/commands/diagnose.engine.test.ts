@@ -11,6 +11,7 @@ import { canMount, SmallDisk } from "../collector/supervision/small-disk.fixture
 import { BackendClock } from "../upstream/clock.ts";
 import { checkBackend, checkKey } from "./diagnose/backend.ts";
 import { certificateProblem, type Finding } from "./diagnose/check.ts";
+import { enrolmentToken } from "../enrolment-token.ts";
 import { readMachineId } from "../identity/identity.ts";
 import { checkCredentialsFile } from "./diagnose/host.ts";
 import { checkAgent, checkCollector, checkDisk, checkLogs } from "./diagnose/node.ts";
@@ -90,9 +91,11 @@ describe("diagnose", () => {
 
   test("credentials: passes with a key, warns before enrolment and of an open file, fails without a token", async () => {
     const path = join(folder, "credentials.json");
-    const check = async (installToken?: string): Promise<string> => texts(await checkCredentialsFile(path, { installToken }, ACCEPTS));
+    const check = async (installToken?: string, identityToken?: string): Promise<string> =>
+      texts(await checkCredentialsFile(path, enrolmentToken(installToken, identityToken), ACCEPTS));
     expect(await check()).toMatch(/^fail: .*not enrolled/);
-    expect(await check("it_x")).toMatch(/^warn: not enrolled yet/);
+    expect(await check("it_x")).toMatch(/^warn: not enrolled yet.*INSTALL_TOKEN is set/);
+    expect(await check(undefined, "signed")).toMatch(/^warn: not enrolled yet.*IDENTITY_TOKEN is set/);
     writeFileSync(path, JSON.stringify({ agent_id: "i", api_key: "ak_x" }), { mode: 0o600 });
     expect(await check()).toMatch(/^ok: .*\nok: /);
     writeFileSync(path, JSON.stringify({ agent_id: "i", api_key: "ak_x", machine_id: "of another host" }), { mode: 0o600 });
@@ -110,7 +113,7 @@ describe("diagnose", () => {
       const path = join(disk.path, "credentials.json");
       writeFileSync(path, JSON.stringify({ agent_id: "i", api_key: "ak_x" }), { mode: 0o440 });
       disk.readOnly();
-      const check = async (): Promise<string> => texts(await checkCredentialsFile(path, { installToken: undefined }, ACCEPTS));
+      const check = async (): Promise<string> => texts(await checkCredentialsFile(path, undefined, ACCEPTS));
       expect(await check()).toMatch(/^warn: the group of .* may read the key \(mode 440\).*\nok: .*\nok: /);
       disk.writable();
       chmodSync(path, 0o444);

@@ -75,7 +75,7 @@ async function runChecks({ identity }: Program, { settings, secrets }: Configura
   const identityChecks =
     identity === "cluster"
       ? (await import("./diagnose/cluster.ts")).clusterChecks(settings, readEnrolmentToken(), backend)
-      : (await import("./diagnose/host.ts")).hostChecks(settings, secrets, backend);
+      : (await import("./diagnose/host.ts")).hostChecks(settings, readEnrolmentToken(), backend);
   const checks: Check[] = [
     () => checkName(settings, secrets),
     () => checkBackend(settings, upstream, clock),

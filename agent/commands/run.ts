@@ -60,7 +60,7 @@ export async function run(program: Program): Promise<void> {
     createUpstream({ ...settings, caFile: settings.backendCaFile, httpsProxy: secrets.httpsProxy, httpProxy: secrets.httpProxy }),
   );
   const backend = createBackendApi({ upstream, clock });
-  const identity = await startIdentity(settings, secrets, program.version, backend, log, started);
+  const identity = await startIdentity(settings, program.version, backend, log, started);
   parts.identity = identity;
   const refusedKey = new RefusedKey();
   parts.heartbeat = started.use(startHeartbeat(settings, program.version, { identity, backend, refusedKey, log }, parts));

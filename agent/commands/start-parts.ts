@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { ClusterCollector, COLLECTION_LEASE, LEASE_REQUEST_MS, STOP_GRACE_MS } from "../collector/cluster-collector.ts";
 import { Supervisor } from "../collector/supervision/supervisor.ts";
 import { type AgentIdentity, readMachineId } from "../identity/identity.ts";
-import { type ClusterSettings, readEnrolmentToken, type Secrets, type Settings } from "../settings.ts";
+import { type ClusterSettings, readEnrolmentToken, type Settings } from "../settings.ts";
 import { usesPodRelay, clusterConfigFromSettings } from "../collector/config/config-from-settings.ts";
 import { ALLOCATOR_VARIABLE, EVENTS_FROM_VARIABLE, KUBECONFIG_VARIABLE } from "../collector/config/collector-config.ts";
 import { OPT_OUT_ANNOTATION } from "../collector/config/fragments/kubernetes-attributes.ts";
@@ -102,7 +102,6 @@ export function keptPodFields(
 /** `started` disposes of the identity after the collector's last flush, which still needs it. */
 export async function startIdentity(
   settings: Settings,
-  secrets: Secrets,
   agentVersion: string,
   backend: BackendApi,
   log: Log,
@@ -122,7 +121,7 @@ export async function startIdentity(
   const systemId = readMachineId();
   // Without a machine ID, the host name identifies the host.
   const host = { hostname: hostname(), machine_id: systemId ?? hostname(), agent_version: agentVersion };
-  return started.use(startHostIdentity({ file, installToken: secrets.installToken, host, systemId, backend, log }));
+  return started.use(startHostIdentity({ file, token: readEnrolmentToken, host, systemId, backend, log }));
 }
 
 /** Only the cluster agent may call this: it loads the Kubernetes client. */

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { canMount, SmallDisk } from "../collector/supervision/small-disk.fixture.ts";
+import { type EnrolmentToken, enrolmentToken } from "../enrolment-token.ts";
 import { CredentialsFile } from "../credentials/file.ts";
 import { BackendError } from "../upstream/backend-api.ts";
 import { HostIdentity, type HostIdentityOptions } from "./host-identity.ts";
@@ -42,10 +43,14 @@ const backend: HostIdentityOptions["backend"] = {
       : Promise.resolve({ body: undefined, keyAgeDays: 0 }),
 };
 
-function start(installToken: string | undefined, log = pino({ level: "silent" }), systemId = "m"): HostIdentity {
+function start(
+  token: string | (() => EnrolmentToken | undefined) | undefined,
+  log = pino({ level: "silent" }),
+  systemId = "m",
+): HostIdentity {
   identity = new HostIdentity({
     file: new CredentialsFile(path),
-    installToken,
+    token: typeof token === "function" ? token : () => enrolmentToken(token, undefined),
     host: { ...HOST, machine_id: systemId },
     systemId,
     backend,
@@ -103,6 +108,46 @@ describe("the host's identity", () => {
     const again = start("two");
     await again.refresh("answer 401");
     await expect.poll(() => again.current()?.apiKey).toBe("ak_two");
+  });
+
+  describe("with an identity token", () => {
+    const identityToken = (text: string) => enrolmentToken(undefined, text);
+
+    test("enrols with the token of the moment and one Idempotency-Key, once the backend trusts its issuer", async () => {
+      let signed = 0;
+      answers = [401, 403, 409].map((status) => new BackendError("invalid_install_token", "not trusted", { status }));
+      const of = start(() => identityToken(`signed ${(signed += 1)}`));
+      const key = await enrolled(of);
+      expect(calls).toHaveLength(4);
+      expect(new Set(calls.map(({ key: idempotencyKey }) => idempotencyKey)).size).toBe(1);
+      expect(new Set(calls.map(({ token }) => token)).size).toBe(4);
+      expect(key).toBe(`ak_${calls.at(-1)?.token}`);
+      expect(readFileSync(path, "utf8")).not.toContain('"signed');
+      expect(of.status().problem).toBeUndefined();
+    });
+
+    test("enrols again by itself if its key is rejected", async () => {
+      let text = "first";
+      const of = start(() => identityToken(text));
+      await enrolled(of);
+      text = "second";
+      refusedKeys.add("ak_first");
+      await of.refresh("answer 401");
+      await expect.poll(() => of.current()?.apiKey).toBe("ak_second");
+    });
+
+    test("a clone enrols as a host of its own, and keeps its key if the backend refuses that", async () => {
+      const silent = pino({ level: "silent" });
+      const token = () => identityToken("signed");
+      await enrolled(start(token, silent, "original's"));
+      await identity?.[Symbol.asyncDispose]();
+      answers = [new BackendError("forbidden", "another subject", { status: 403 })];
+      const refused = start(token, silent, "its own");
+      await expect.poll(() => refused.status()).toMatchObject({ signs: true, problem: { code: "machine_id_changed" } });
+      await refused[Symbol.asyncDispose]();
+      await enrolled(start(token, silent, "its own"));
+      expect(calls.map(({ machineId }) => machineId)).toEqual(["original's", "its own", "its own"]);
+    });
   });
 
   test("a clone with a new machine id discards the original's registration and registers with the same unused token", async () => {

@@ -1,11 +1,12 @@
-// Manages the host agent's identity: enrols once with an install token, then reads the key from its file. Invariants: the Idempotency-Key and
-// the body of a registration are stored in the file before the call, so that after a crash, the identical call is repeated and no token is
-// wasted; while the backend is unavailable, it retries and never ends the process. A key that was enrolled under another machine id belongs to
-// the host from which this one was cloned; it is replaced as soon as an unused token is available.
-import { createHash, randomUUID } from "node:crypto";
+// Manages the host agent's identity: enrols once with an install token or an identity token, then reads the key from its file. Invariants: the
+// Idempotency-Key and the body of a registration are stored in the file before the call, so that after a crash, the identical call is
+// repeated and no token is wasted; while the backend is unavailable, it retries and never ends the process. A key that was enrolled under
+// another machine id belongs to the host from which this one was cloned; it is replaced as soon as an unused token is available.
+import { randomUUID } from "node:crypto";
 import { type Backoff, Loop } from "../../common/loop.ts";
 import { type CredentialsFile, CredentialsFileError, type HostCredentials } from "../credentials/file.ts";
 import type { Credential } from "../credentials/credential-store.ts";
+import type { EnrolmentToken } from "../enrolment-token.ts";
 import type { Log } from "../log.ts";
 import { HOST_HEARTBEAT_PATH, type RegisterHostRequest, type RegisterHostResponse } from "../../common/protocol/enrolment.ts";
 import { BackendError, type BackendApi } from "../upstream/backend-api.ts";
@@ -13,7 +14,8 @@ import { type AgentIdentity, type AgentIdentityStatus, type Problem, ProblemRepo
 
 export interface HostIdentityOptions {
   readonly file: CredentialsFile;
-  readonly installToken: string | undefined;
+  /** Called before each attempt, because identity tokens are replaced. */
+  readonly token: () => EnrolmentToken | undefined;
   /** The host's data for its registration. */
   readonly host: RegisterHostRequest;
   /** From /etc/machine-id; undefined if the system has none. Then `host.machine_id` is the host name, which may change. */
@@ -25,6 +27,8 @@ export interface HostIdentityOptions {
 
 /** A refused key is checked with the backend at most this often. */
 const PROBE_EVERY_MS = 10_000;
+/** A host without a key looks for a new token this often. */
+const TOKEN_EVERY_MS = 30_000;
 
 /** Reads the file at once; throws CredentialsFileError if it exists but cannot be used. Enrolment continues in the background. */
 export function startHostIdentity(options: HostIdentityOptions): HostIdentity {
@@ -33,10 +37,10 @@ export function startHostIdentity(options: HostIdentityOptions): HostIdentity {
 
 export class HostIdentity implements AgentIdentity {
   readonly #options: HostIdentityOptions;
-  readonly #tokenHash: string | undefined;
   readonly #problem: ProblemReport;
   readonly #loop: Loop;
   #known: HostCredentials;
+  #token: EnrolmentToken | undefined;
   #suspect = false;
   #probedAt = -Infinity;
   #refusedKey: string | undefined;
@@ -45,7 +49,7 @@ export class HostIdentity implements AgentIdentity {
 
   constructor(options: HostIdentityOptions) {
     this.#options = options;
-    this.#tokenHash = options.installToken === undefined ? undefined : createHash("sha256").update(options.installToken).digest("hex");
+    this.#token = options.token();
     this.#known = this.#read();
     if (options.file.isOpenToGroup)
       options.log.warn(
@@ -60,8 +64,7 @@ export class HostIdentity implements AgentIdentity {
     this.#markMachineId();
     this.#problem = new ProblemReport(options.log, "host");
     this.#loop = new Loop({
-      // No next step is scheduled: it waits for a 401.
-      step: (signal) => this.#step(signal).then(() => undefined),
+      step: (signal) => this.#step(signal),
       failed: (error) => this.#failed(error),
       backoffMs: options.backoffMs,
     });
@@ -121,17 +124,27 @@ export class HostIdentity implements AgentIdentity {
     await this.#loop[Symbol.asyncDispose]();
   }
 
-  async #step(signal: AbortSignal): Promise<void> {
+  /** Returns when to look for a new token; undefined: it waits for a 401. */
+  async #step(signal: AbortSignal): Promise<number | undefined> {
     await this.#verify(signal);
-    if (this.#mayEnrol()) await this.#enrol(signal);
+    const token = this.#options.token();
+    if (token?.id !== this.#token?.id) this.#refusedToken = false;
+    this.#token = token;
+    if (this.#token && this.#mayEnrol()) await this.#enrol(this.#token, signal);
     else this.#advise();
+    return this.#signs() ? undefined : TOKEN_EVERY_MS;
   }
 
   #mayEnrol(): boolean {
-    const { credential, usedTokenHash } = this.#known;
-    if (this.#tokenHash === undefined || this.#refusedToken) return false;
+    const { credential } = this.#known;
+    if (this.#token === undefined || this.#refusedToken) return false;
     if (!credential || this.#mustReenrol()) return true;
-    return credential.apiKey === this.#refusedKey && usedTokenHash !== this.#tokenHash;
+    return credential.apiKey === this.#refusedKey && this.#isUnused(this.#token);
+  }
+
+  /** An identity token can enrol any number of times. */
+  #isUnused({ id, isIdentity }: EnrolmentToken): boolean {
+    return isIdentity || id !== this.#known.usedTokenHash;
   }
 
   /** A registration that was started under another machine id belongs to the original host and is not repeated. */
@@ -152,7 +165,7 @@ export class HostIdentity implements AgentIdentity {
   /** Without a usable token, the agent keeps its key: a new machine id alone never stops a host's telemetry. */
   #mustReenrol(): boolean {
     if (!this.#isFromOtherMachine() || this.#refusedToken) return false;
-    return this.#tokenHash !== undefined && this.#tokenHash !== this.#known.usedTokenHash;
+    return this.#token !== undefined && this.#isUnused(this.#token);
   }
 
   /** Files of earlier versions do not contain the machine id. */
@@ -168,12 +181,11 @@ export class HostIdentity implements AgentIdentity {
     }
   }
 
-  async #enrol(signal: AbortSignal): Promise<void> {
-    const { file, backend, log, installToken = "" } = this.#options;
-    const tokenHash = this.#tokenHash ?? "";
+  async #enrol({ text, id: tokenHash, isIdentity }: EnrolmentToken, signal: AbortSignal): Promise<void> {
+    const { file, backend, log } = this.#options;
     const pending = this.#announce(tokenHash);
     try {
-      const { body, org } = await backend.registerHost(installToken, pending.idempotencyKey, pending.body, signal);
+      const { body, org } = await backend.registerHost(text, pending.idempotencyKey, pending.body, signal);
       const credential = readCredential(body, org);
       const enrolled = { credential, usedTokenHash: tokenHash, machineId: this.#options.systemId };
       file.write(enrolled);
@@ -181,7 +193,9 @@ export class HostIdentity implements AgentIdentity {
       this.#problem.report(undefined);
       log.info({ event: "identity.enrolled", agentId: credential.id }, "enrolled; the key is in the credentials file");
     } catch (error) {
-      if (!(error instanceof BackendError && error.code === "invalid_install_token")) throw error;
+      // An identity token may be accepted later, after an administrator trusts its issuer. A clone keeps the key that it has until then.
+      const isRefused = error instanceof BackendError && (isIdentity ? this.#isFromOtherMachine() : error.code === "invalid_install_token");
+      if (!isRefused) throw error;
       this.#refusedToken = true;
       this.#advise();
     }
@@ -219,7 +233,7 @@ export class HostIdentity implements AgentIdentity {
     if (this.#refusedToken)
       return this.#problem.report({ code: "install_token_refused", message: `the install token is unknown, expired or used: ${newToken}` });
     if (credential) {
-      const why = usedTokenHash === this.#tokenHash ? "and INSTALL_TOKEN was already used" : "and there is no INSTALL_TOKEN";
+      const why = usedTokenHash === this.#token?.id ? "and INSTALL_TOKEN was already used" : "and there is no INSTALL_TOKEN";
       return this.#problem.report({
         code: "key_refused",
         message: `the backend refuses the key in ${where} as unknown or revoked, ${why}: ${newToken}`,
@@ -227,7 +241,7 @@ export class HostIdentity implements AgentIdentity {
     }
     this.#problem.report({
       code: "no_install_token",
-      message: `this host is not enrolled: there is no key in ${where} and no INSTALL_TOKEN; ${newToken}`,
+      message: `this host is not enrolled: there is no key in ${where}, no INSTALL_TOKEN and no IDENTITY_TOKEN; ${newToken}`,
     });
   }
 

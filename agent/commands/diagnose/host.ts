@@ -4,7 +4,8 @@ import { dirname } from "node:path";
 import { CredentialsFile, type HostCredentials } from "../../credentials/file.ts";
 import type { BackendApi } from "../../upstream/backend-api.ts";
 import { HOST_HEARTBEAT_PATH } from "../../../common/protocol/enrolment.ts";
-import type { Secrets, Settings } from "../../settings.ts";
+import type { EnrolmentToken } from "../../enrolment-token.ts";
+import type { Settings } from "../../settings.ts";
 import { readMachineId } from "../../identity/identity.ts";
 import { checkKey } from "./backend.ts";
 import { type Check, type Finding, messageOf } from "./check.ts";
@@ -12,13 +13,13 @@ import { type Check, type Finding, messageOf } from "./check.ts";
 const NEW_TOKEN =
   "create an install token (`atherops tokens create`), set INSTALL_TOKEN to it, and restart the agent, which then enrols again";
 
-export function hostChecks(settings: Settings, secrets: Secrets, backend: Pick<BackendApi, "heartbeat">): Check[] {
-  return [() => checkCredentialsFile(settings.host?.credentialsFile ?? "", secrets, backend)];
+export function hostChecks(settings: Settings, token: EnrolmentToken | undefined, backend: Pick<BackendApi, "heartbeat">): Check[] {
+  return [() => checkCredentialsFile(settings.host?.credentialsFile ?? "", token, backend)];
 }
 
 export async function checkCredentialsFile(
   path: string,
-  { installToken }: Pick<Secrets, "installToken">,
+  token: EnrolmentToken | undefined,
   backend: Pick<BackendApi, "heartbeat">,
 ): Promise<Finding[]> {
   const name = "credentials";
@@ -37,7 +38,7 @@ export async function checkCredentialsFile(
     const enrolled: Finding = { name, status: "ok", detail: `${path} has the key of host ${stored.credential.id}` };
     return [...modeFindings, enrolled, ...machine, ...(await checkKey(stored.credential, HOST_HEARTBEAT_PATH, backend, NEW_TOKEN))];
   }
-  return [...modeFindings, notEnrolled(path, installToken !== undefined)];
+  return [...modeFindings, notEnrolled(path, token)];
 }
 
 /** Warns if the key belongs to another host, because this host is a clone of it. */
@@ -58,17 +59,22 @@ function modeFinding({ path, isOpenToGroup }: CredentialsFile, mode: number): Fi
   return { name: "credentials", status: "warn", detail, advice };
 }
 
-function notEnrolled(path: string, hasToken: boolean): Finding {
+function notEnrolled(path: string, token: EnrolmentToken | undefined): Finding {
   const name = "credentials";
-  if (!hasToken) {
+  if (!token) {
     const advice = "create an install token as an administrator (`atherops tokens create`), set INSTALL_TOKEN to it, and start the agent";
-    return { name, status: "fail", detail: `this host is not enrolled: no key in ${path}, no INSTALL_TOKEN`, advice };
+    return { name, status: "fail", detail: `this host is not enrolled: no key in ${path}, no INSTALL_TOKEN and no IDENTITY_TOKEN`, advice };
   }
   if (!isWritable(path)) {
     const advice = "set CREDENTIALS_FILE to a writable path, or run as a user who can write this one; enrolment needs a writable file";
     return { name, status: "fail", detail: `${path} cannot be written`, advice };
   }
-  return { name, status: "warn", detail: "not enrolled yet", advice: "start the agent: INSTALL_TOKEN is set" };
+  return {
+    name,
+    status: "warn",
+    detail: "not enrolled yet",
+    advice: `start the agent: ${token.isIdentity ? "IDENTITY_TOKEN" : "INSTALL_TOKEN"} is set`,
+  };
 }
 
 /** If folders are missing, checks the nearest existing parent, because the agent creates the folders below it. */
