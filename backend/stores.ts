@@ -121,7 +121,7 @@ async function openAccounts({ settings, secrets, masterKeys, log, stack, roles }
   if (database.engine === "sqlite" || !roles.includes("api")) return { database, replicas: singleReplica() };
   const db = database.tables<unknown>();
   const replicas = stack.use(await SharedReplicas.open({ db }));
-  const claims = secrets.clickhouseUrl ? stack.use(new BodyClaims({ db, replicaId: replicas.id, log })) : undefined;
+  const claims = secrets.clickhouseUrl ? stack.use(new BodyClaims({ db, replicas, log })) : undefined;
   const querySlots = stack.use(new QuerySlots({ db, replicas, log }));
   return { database, replicas, claims, shareSlots: (kind, perOrg) => querySlots.share(kind, perOrg) };
 }

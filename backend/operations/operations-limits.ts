@@ -26,8 +26,6 @@ export const MAX_LOG_TEXT_LENGTH = 10_000;
 // ../replicas/body-claims.ts
 /** Bodies that one statement claims. */
 export const MAX_CLAIMS_PER_STATEMENT = 500;
-/** Bodies that wait for a claim; further ones are stored without. */
-export const MAX_WAITING_CLAIMS = 10_000;
 
 // ../replicas/replica-set.ts
 /** Owners of limits whose demand a replica reports to the others; those with the largest demand come first. */

@@ -1,51 +1,51 @@
-// Decides which replica stores a request body of logs or spans if replicas share PostgreSQL and ClickHouse, because a sender that repeats a
-// request may reach another replica. Invariants: a body has one claim at a time; the claim of another replica is taken over only if that
-// replica is gone or the claim is older than any insert can be; if the database does not respond within `patienceMs`, bodies are stored
-// without a claim, because ingest continues while the database is unavailable. Decision: docs/adr/0039-shared-limits-and-claims.md.
+// Decides which insert stores a request body of logs or spans if replicas share PostgreSQL and ClickHouse, because a sender that repeats a
+// request may reach another replica. A claim names the deduplication token of its insert. Invariants: a body has one claim at a time; another
+// replica's claim is taken over only if that replica is gone or the claim is older than any insert that the replica still waits for; if the
+// database does not respond within `patienceMs`, bodies are stored without a claim, because ingest continues while the database is
+// unavailable. Decision: docs/adr/0039-shared-limits-and-claims.md.
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Kysely, sql } from "kysely";
 import { Outage } from "../../common/outage.ts";
-import { Batcher } from "../engines/batcher.ts";
 import { ApiError } from "../errors.ts";
 import type { Log } from "../log.ts";
-import { MAX_CLAIMS_PER_STATEMENT, MAX_WAITING_CLAIMS } from "../operations/operations-limits.ts";
-import { isAlive } from "./replica-set.ts";
+import { MAX_CLAIMS_PER_STATEMENT } from "../operations/operations-limits.ts";
+import { isAlive, type ReplicaSet } from "./replica-set.ts";
 
 /** A body that arrives again after this time is stored again (once-writer.ts). */
 const WINDOW_S = 600;
 /** Longer than the time limit of an insert. */
 const INSERT_S = 75;
-const PATIENCE_MS = 1000;
+/** A busy database may need more than a second; only the first statement of an outage waits this long. */
+const PATIENCE_MS = 5000;
 const RETRY_AFTER_S = 2;
-const STATEMENTS = 2;
 const REMOVE_EVERY_MS = 60_000;
 
-/** Whether this replica alone may store a body, or another replica has claimed it. */
-export type Claim = "ours" | "another replica's";
+/** The claims of one insert. */
+export interface Claimed {
+  /** For each body, whether this insert may store it; otherwise an earlier insert has claimed it. */
+  readonly isOurs: readonly boolean[];
+  /** False if another replica may have taken over the claims since. */
+  readonly isValid: () => boolean;
+}
 
 export interface BodyClaimsOptions {
   readonly db: Kysely<unknown>;
-  readonly replicaId: string;
+  readonly replicas: Pick<ReplicaSet, "id" | "isSeen">;
   readonly log: Log;
   readonly patienceMs?: number;
 }
 
 export class BodyClaims implements AsyncDisposable {
   readonly #options: BodyClaimsOptions;
-  readonly #batcher: Batcher<string, Claim>;
   readonly #outage: Outage;
   readonly #timer: NodeJS.Timeout;
+  readonly #statements = new Set<Promise<unknown>>();
   #isAway = false;
 
   constructor(options: BodyClaimsOptions) {
     const { log } = options;
     this.#options = options;
-    this.#batcher = new Batcher({
-      write: (bodies) => this.#claimAll(bodies),
-      maxItems: MAX_CLAIMS_PER_STATEMENT,
-      concurrency: STATEMENTS,
-    });
     this.#outage = new Outage({
       began: (err) =>
         log.warn(
@@ -61,62 +61,82 @@ export class BodyClaims implements AsyncDisposable {
     this.#timer = setInterval(() => void this.#removeOld(), REMOVE_EVERY_MS).unref();
   }
 
-  /** `body` identifies sender, content and day. Never throws. */
-  async claim(body: string): Promise<Claim> {
-    if (this.#batcher.waiting >= MAX_WAITING_CLAIMS) return "ours";
-    const claiming = this.#batcher.add(idOf(body));
-    if (this.#isAway) {
-      // Safe to ignore: the outage is logged, and the next statement succeeds once the database responds again.
-      claiming.catch(() => undefined);
-      return "ours";
-    }
+  /** A body identifies sender, content and day; `insertId` is the deduplication token of the insert that will store them. Never throws. */
+  async claim(bodies: readonly string[], insertId: string): Promise<Claimed> {
+    const startedMs = performance.now();
+    const unclaimed: Claimed = { isOurs: bodies.map(() => true), isValid: () => true };
+    // While the database is away, one statement at a time finds out whether it is back.
+    if (this.#isAway && this.#statements.size > 0) return unclaimed;
+    const claiming = this.#claimAll(bodies.map(idOf), insertId);
+    this.#statements.add(claiming);
+    void claiming.catch((error: unknown) => this.#failed(error)).finally(() => this.#statements.delete(claiming));
+    if (this.#isAway) return unclaimed;
     const sleepStop = new AbortController();
-    const { patienceMs = PATIENCE_MS } = this.#options;
-    const late = sleep(patienceMs, "late" as const, { signal: sleepStop.signal }).catch(() => "late" as const);
+    const { patienceMs = PATIENCE_MS, replicas } = this.#options;
+    const late = sleep(patienceMs, undefined, { signal: sleepStop.signal }).catch(() => undefined);
     try {
-      const first = await Promise.race([claiming, late]);
-      if (first !== "late") return first;
+      const isOurs = await Promise.race([claiming, late]);
+      if (isOurs) return { isOurs, isValid: () => replicas.isSeen && performance.now() - startedMs < INSERT_S * 1000 };
       this.#failed(new Error("the account database does not answer in time"));
-      claiming.catch(() => undefined);
-    } catch (error) {
-      this.#failed(error);
+    } catch {
+      // Reported above.
     } finally {
       sleepStop.abort();
     }
-    return "ours";
+    return unclaimed;
   }
 
-  /** Takes over the claim of another replica, which has not stored the body. Throws ApiError `unavailable` while it may be storing it. */
-  async takeOver(body: string): Promise<void> {
-    const { db, replicaId } = this.#options;
-    const { rows } = await sql`
-      UPDATE body_claims SET replica = ${replicaId}::uuid, claimed_at = now()
-      WHERE body = ${idOf(body)}::uuid AND (claimed_at < now() - make_interval(secs => ${INSERT_S}) OR NOT ${isAlive("body_claims.replica")})
-      RETURNING body`.execute(db);
-    if (rows.length > 0) return;
+  /**
+   * Takes over the claim of an earlier insert, and returns the insert's id, or undefined if it has none. Throws ApiError `unavailable` while
+   * another replica may be waiting for that insert.
+   */
+  async takeOver(body: string): Promise<string | undefined> {
+    const { db, replicas } = this.#options;
+    const { rows } = await sql<{ insert_id: string | null }>`
+      UPDATE body_claims SET replica = ${replicas.id}::uuid, claimed_at = now()
+      WHERE body = ${idOf(body)}::uuid AND (replica = ${replicas.id}::uuid
+        OR claimed_at < now() - make_interval(secs => ${INSERT_S}) OR NOT ${isAlive("body_claims.replica")})
+      RETURNING insert_id`.execute(db);
+    const [claim] = rows;
+    if (claim) return claim.insert_id ?? undefined;
     const message = "another replica may be storing this body; send it again later";
     throw new ApiError("unavailable", message, { retryAfterS: RETRY_AFTER_S });
   }
 
+  /** Gives up claims of bodies that are not stored. Never throws: a claim that remains costs the next insert a query. */
+  async release(bodies: readonly string[]): Promise<void> {
+    if (this.#isAway) return;
+    const { db, replicas } = this.#options;
+    await sql`DELETE FROM body_claims WHERE body = ANY(${bodies.map(idOf)}::uuid[]) AND replica = ${replicas.id}::uuid`
+      .execute(db)
+      .catch((error: unknown) => this.#failed(error));
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     clearInterval(this.#timer);
-    await this.#batcher.flush();
+    await Promise.allSettled(this.#statements);
+  }
+
+  async #claimAll(ids: readonly string[], insertId: string): Promise<readonly boolean[]> {
+    const ours = new Set<string>();
+    const sorted = [...new Set(ids)].sort();
+    for (let at = 0; at < sorted.length; at += MAX_CLAIMS_PER_STATEMENT)
+      for (const id of await this.#claimSome(sorted.slice(at, at + MAX_CLAIMS_PER_STATEMENT), insertId)) ours.add(id);
+    this.#isAway = false;
+    this.#outage.recovered();
+    return ids.map((id) => ours.has(id));
   }
 
   /** In a fixed order, which prevents deadlocks between replicas. */
-  async #claimAll(bodies: readonly string[]): Promise<Claim[]> {
-    const { db, replicaId } = this.#options;
-    const ids = [...new Set(bodies)].sort();
+  async #claimSome(ids: readonly string[], insertId: string): Promise<string[]> {
+    const { db, replicas } = this.#options;
     const { rows } = await sql<{ body: string }>`
-      INSERT INTO body_claims (body, replica, claimed_at)
-      SELECT body, ${replicaId}::uuid, now() FROM unnest(${ids}::uuid[]) WITH ORDINALITY AS given (body, position) ORDER BY position
-      ON CONFLICT (body) DO UPDATE SET replica = excluded.replica, claimed_at = excluded.claimed_at
-      WHERE body_claims.replica = excluded.replica OR body_claims.claimed_at < now() - make_interval(secs => ${WINDOW_S})
+      INSERT INTO body_claims (body, replica, claimed_at, insert_id)
+      SELECT body, ${replicas.id}::uuid, now(), ${insertId} FROM unnest(${ids}::uuid[]) WITH ORDINALITY AS given (body, position) ORDER BY position
+      ON CONFLICT (body) DO UPDATE SET replica = excluded.replica, claimed_at = excluded.claimed_at, insert_id = excluded.insert_id
+      WHERE body_claims.claimed_at < now() - make_interval(secs => ${WINDOW_S})
       RETURNING body`.execute(db);
-    this.#isAway = false;
-    this.#outage.recovered();
-    const ours = new Set(rows.map(({ body }) => body));
-    return bodies.map((body) => (ours.has(body) ? "ours" : "another replica's"));
+    return rows.map(({ body }) => body);
   }
 
   #failed(error: unknown): void {

@@ -28,6 +28,8 @@ export interface ReplicaSet extends AsyncDisposable {
   readonly count: number;
   /** True for one replica, which does the work that a single replica has to do. For a few seconds it may be true for two. */
   readonly isFirst: boolean;
+  /** False if this replica may count as gone, because its reports do not arrive. */
+  readonly isSeen: boolean;
   /** This replica's share of a limit of the owner: 1 if it runs alone. */
   shareOf(owner: string): number;
   /** Records a demand, whether or not it was granted. */
@@ -40,6 +42,7 @@ export function singleReplica(): ReplicaSet {
     id: randomUUID(),
     count: 1,
     isFirst: true,
+    isSeen: true,
     shareOf: () => 1,
     recordDemand: () => undefined,
     [Symbol.asyncDispose]: async () => undefined,
@@ -76,6 +79,8 @@ export class SharedReplicas implements ReplicaSet {
   #own: Demand = {};
   #others: readonly Demand[] = [];
   #isFirst = false;
+  /** Not later than the newest report that arrived. */
+  #seenAtMs = Number.NEGATIVE_INFINITY;
 
   private constructor({ db, reportEveryMs = REPORT_EVERY_MS }: SharedReplicasOptions) {
     this.#db = db;
@@ -108,6 +113,10 @@ export class SharedReplicas implements ReplicaSet {
     return this.#isFirst;
   }
 
+  get isSeen(): boolean {
+    return performance.now() - this.#seenAtMs < GONE_AFTER_S * 1000;
+  }
+
   get count(): number {
     return this.#others.length + 1;
   }
@@ -129,9 +138,11 @@ export class SharedReplicas implements ReplicaSet {
 
   async #report(): Promise<void> {
     const own = this.#averageDemand();
+    const startedMs = performance.now();
     await sql`
       INSERT INTO replicas (id, seen_at, demand) VALUES (${this.id}::uuid, now(), ${JSON.stringify(own)})
       ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, demand = excluded.demand`.execute(this.#db);
+    this.#seenAtMs = startedMs;
     const { rows } = await sql<{ id: string; demand: string }>`
       SELECT id, demand FROM replicas WHERE id <> ${this.id}::uuid AND seen_at > now() - make_interval(secs => ${GONE_AFTER_S})`.execute(
       this.#db,

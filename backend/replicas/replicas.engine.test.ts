@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { sql, type Kysely } from "kysely";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { NO_POSTGRES, postgresBinaries, PostgresServer } from "../../test/fixtures/postgres.ts";
 import { openDatabase, type Database } from "../engines/relational/database.ts";
 import { migrate } from "../engines/relational/migrate.ts";
@@ -59,44 +59,74 @@ describe.skipIf(!postgresBinaries)(`replicas on one database${postgresBinaries ?
     sql`INSERT INTO replicas VALUES (${id}::uuid, now() - make_interval(secs => ${ageS}), '{}')
       ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at`.execute(db);
 
+  const claimsOf = (id: string, patienceMs?: number) =>
+    new BodyClaims({ db, replicas: { id, isSeen: true }, log, ...(patienceMs !== undefined && { patienceMs }) });
+  const isOurs = async (claims: BodyClaims, insertId: string) => (await claims.claim(["body"], insertId)).isOurs[0];
+
   test("gives each body to one of many concurrent claimants", async () => {
-    const replicas = Array.from({ length: 4 }, () => new BodyClaims({ db, replicaId: randomUUID(), log, patienceMs: 50_000 }));
-    const bodies = Array.from({ length: 300 }, (_, index) => `at once ${index}`);
-    const claims = await Promise.all(replicas.map((claiming) => Promise.all(bodies.map((body) => claiming.claim(body)))));
-    for (const index of bodies.keys()) expect(claims.map((of) => of[index]).filter((claim) => claim === "ours")).toHaveLength(1);
+    const replicas = Array.from({ length: 4 }, () => claimsOf(randomUUID(), 50_000));
+    // More than one statement can claim.
+    const bodies = Array.from({ length: 1200 }, (_, index) => `at once ${index}`);
+    const claims = await Promise.all(replicas.map((claiming, index) => claiming.claim(bodies, `insert ${index}`)));
+    for (const index of bodies.keys()) expect(claims.filter(({ isOurs }) => isOurs[index])).toHaveLength(1);
     await Promise.all(replicas.map((claiming) => claiming[Symbol.asyncDispose]()));
   });
 
   test("takes over a claim if its replica is gone, but not while it may be storing", async () => {
     const [owner, other] = [randomUUID(), randomUUID()];
-    await using first = new BodyClaims({ db, replicaId: owner, log });
-    await using second = new BodyClaims({ db, replicaId: other, log });
+    await using first = claimsOf(owner);
+    await using second = claimsOf(other);
     await alive(owner);
-    expect([await first.claim("body"), await first.claim("body"), await second.claim("body")]).toEqual([
-      "ours",
-      "ours",
-      "another replica's",
+    await alive(other);
+    expect([await isOurs(first, "insert 1"), await isOurs(first, "insert 2"), await isOurs(second, "insert 3")]).toEqual([
+      true,
+      false,
+      false,
     ]);
     await expect(second.takeOver("body")).rejects.toMatchObject({ code: "unavailable", retryAfterS: 2 });
+    expect(await first.takeOver("body")).toBe("insert 1");
     await alive(owner, 11);
-    await second.takeOver("body");
-    expect([await second.claim("body"), await first.claim("body")]).toEqual(["ours", "another replica's"]);
+    expect(await second.takeOver("body")).toBe("insert 1");
+    await expect(first.takeOver("body")).rejects.toMatchObject({ code: "unavailable" });
+    await first.release(["body"]);
+    expect(await isOurs(first, "insert 4")).toBe(false);
+    await second.release(["body"]);
+    expect(await isOurs(first, "insert 5")).toBe(true);
+  });
+
+  test("claims of a replica are invalid while its reports do not arrive", async () => {
+    const state = { id: randomUUID(), isSeen: true };
+    await using claims = new BodyClaims({ db, replicas: state, log });
+    const claimed = await claims.claim(["reported"], "insert");
+    expect(claimed.isValid()).toBe(true);
+    state.isSeen = false;
+    expect(claimed.isValid()).toBe(false);
+  });
+
+  test("a replica is not seen once its reports have failed for ten seconds", async () => {
+    await using replicas = await SharedReplicas.open({ db, reportEveryMs: 3_600_000 });
+    expect(replicas.isSeen).toBe(true);
+    const later = performance.now() + 10_000;
+    const clock = vi.spyOn(performance, "now").mockReturnValue(later);
+    expect(replicas.isSeen).toBe(false);
+    clock.mockRestore();
   });
 
   test("stores bodies without a claim while the database is frozen, and claims again afterwards", async () => {
-    await using frozen = new BodyClaims({ db, replicaId: randomUUID(), log });
-    await using other = new BodyClaims({ db, replicaId: randomUUID(), log });
-    expect(await frozen.claim("before")).toBe("ours");
+    await using frozen = claimsOf(randomUUID(), 100);
+    await using other = claimsOf(randomUUID());
+    expect((await frozen.claim(["before"], "insert")).isOurs).toEqual([true]);
     server.freeze();
     try {
-      expect(await frozen.claim("during")).toBe("ours");
+      expect((await frozen.claim(["before"], "insert 2")).isOurs).toEqual([true]);
       // At once, without a timer.
-      const claims = Promise.all(Array.from({ length: 1000 }, (_, index) => frozen.claim(`during ${index}`)));
+      const claims = Promise.all(Array.from({ length: 1000 }, (_, index) => frozen.claim([`during ${index}`], "insert 3")));
       expect(await Promise.race([claims.then(() => "at once"), nextTurn("later")])).toBe("at once");
     } finally {
       server.thaw();
     }
-    await expect.poll(async () => await other.claim("before"), { timeout: 40_000 }).toBe("another replica's");
+    for (const claims of [frozen, other])
+      await expect.poll(async () => (await claims.claim(["before"], "insert 4")).isOurs, { timeout: 40_000 }).toEqual([false]);
   });
 
   test.each([1, 2, 4])("the shares of a limit of %i replicas add up to the limit, and follow the demand", async (count) => {

@@ -16,6 +16,7 @@ import {
 } from "../../backend/ingest/otlp/otlp-body.fixture.ts";
 import { openOtlpDecoder } from "../../backend/ingest/otlp/otlp-decoder.ts";
 import type { IngestResult } from "../../backend/ingest/ingest-handler.ts";
+import type { BodyClaims } from "../../backend/replicas/body-claims.ts";
 import type { PageResult } from "../../backend/storage/page.ts";
 import type { Cursor } from "../../backend/storage/page.ts";
 import { createOtlpIngest } from "../../backend/ingest/otlp/otlp-ingest.ts";
@@ -40,11 +41,11 @@ const DAY_NS = 86_400_000_000_000n;
 const EVERYTHING = { range: { start: undefined, end: undefined }, limit: 500, after: undefined };
 
 /** Logs and spans of one engine, with real decoding. */
-export async function openStores(clickhouse: ClickHouse) {
+export async function openStores(clickhouse: ClickHouse, claims?: BodyClaims) {
   await using stack = new AsyncDisposableStack();
   const decoder = stack.use(openOtlpDecoder(1));
-  const logs = stack.use(await ClickHouseLogStore.open(clickhouse));
-  const spans = stack.use(await ClickHouseSpanStore.open(clickhouse, () => 30));
+  const logs = stack.use(await ClickHouseLogStore.open(clickhouse, claims));
+  const spans = stack.use(await ClickHouseSpanStore.open(clickhouse, () => 30, claims));
   const ingestLogs = createOtlpIngest({ signal: "logs", store: logs, decoder, retentionDays: () => 30 });
   const ingestTraces = createOtlpIngest({ signal: "traces", store: spans, decoder, retentionDays: () => 30 });
   const owned = stack.move();

@@ -7,6 +7,7 @@ const JOURNAL = "backend/engines/clickhouse/row-journal.ts";
 const PENDING = "backend/engines/clickhouse/pending-rows.ts";
 const COMMIT = "backend/storage/write-path/journaled-commit.ts";
 const ONCE = "backend/storage/write-path/once-writer.ts";
+const COMMIT_GROUP = "backend/storage/write-path/group-commit.ts";
 const QUEUE = "backend/storage/write-path/insert-queue.ts";
 const STORED = "backend/storage/write-path/stored-days.ts";
 const METRICS = "backend/engines/victoria-metrics/journal.ts";
@@ -55,8 +56,8 @@ export const MUTANTS: readonly Mutant[] = [
   mutant(
     "an entry is settled before its commit",
     COMMIT,
-    "      await commit.add(orgId, rows, true);",
-    "      pending.journaled.settle();\n      await commit.add(orgId, rows, true);",
+    "      await commit.add(orgId, { rows }, true);",
+    "      pending.journaled.settle();\n      await commit.add(orgId, { rows }, true);",
   ),
   mutant("rows are forgotten when the engine is unavailable", COMMIT, "for (const entry of pending) this.#replay.push(entry);", ""),
   mutant(
@@ -102,18 +103,36 @@ export const MUTANTS: readonly Mutant[] = [
     "void outcomes;",
   ),
   mutant(
-    "the claim of another replica is ignored",
-    ONCE,
-    '(await this.#claims.claim(claimKey)) === "ours"',
-    "(await this.#claims.claim(claimKey)) !== undefined",
+    "claims of other inserts are ignored",
+    COMMIT_GROUP,
+    "const others = new Set(claimed.filter((_, index) => !isOurs[index]));",
+    "const others = new Set(claimed.filter((_, index) => isOurs[index] === undefined));",
   ),
   mutant(
-    "a claim is taken over without a look at the table",
+    "an earlier insert is not made void",
     ONCE,
-    "if (await this.#isStored(batch, day)) return true;\n    await this.#claims",
-    "await this.#claims",
+    "      await this.#insertWith(insertId, batch, section);\n      this.#voided",
+    "      this.#voided",
   ),
-  mutant("a claim counts as stored", ONCE, "    await this.#claims.takeOver(claimKey);\n    return false;", "    return true;"),
+  mutant(
+    "an earlier insert is made void under another token",
+    ONCE,
+    "await this.#insertWith(insertId, batch, section);",
+    'await this.#insertWith(insertId + "-", batch, section);',
+  ),
+  mutant(
+    "a claim is taken over without a query",
+    ONCE,
+    "    if (await this.#isStored(batch, section.day)) return true;\n    await this.#claims.release",
+    "    await this.#claims.release",
+  ),
+  mutant("a claim counts as stored", ONCE, "    await this.#claims.release([claim]);\n    return false;", "    return true;"),
+  mutant(
+    "a claimed body counts as stored",
+    COMMIT_GROUP,
+    "return bodies.map((body) => !others.has(body));",
+    "return bodies.map(() => true);",
+  ),
   mutant(
     "the window follows the wall clock",
     ONCE,
@@ -132,7 +151,7 @@ export const MUTANTS: readonly Mutant[] = [
     "a failed insert is acknowledged",
     QUEUE,
     "for (const { reject } of batch) reject(error);",
-    "for (const { resolve } of batch) resolve();",
+    "for (const { resolve } of batch) resolve(true);",
   ),
   mutant("half of a refused batch is forgotten", QUEUE, "        await this.#commit(batch.slice(half));\n", ""),
   mutant(

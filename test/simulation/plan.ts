@@ -41,7 +41,9 @@ export function drawPlan(seed: number): Step[] {
   const lengthMs = random.whole(2000, LONGEST_MS);
   const at = (): number => random.whole(0, lengthMs);
   const bodies = Array.from({ length: random.whole(1, 25) }, () => drawBody(random, random.chance(0.5) ? random.whole(0, 3000) : at()));
-  const faults = Array.from({ length: random.whole(0, 7) }, () => drawFault(random, at()));
+  const faults = Array.from({ length: random.whole(0, 7) }, () => drawFault(random, at())).flatMap((fault) =>
+    withSlowInserts(random, fault),
+  );
   const queries = Array.from({ length: random.whole(0, 4) }, (): Step => ({ kind: "query", atMs: at() }));
   return [...bodies, ...faults, ...queries].toSorted((a, b) => a.atMs - b.atMs);
 }
@@ -89,6 +91,14 @@ function drawFault(random: Random, atMs: number): Step {
     default:
       return { kind: "network", atMs, forMs, loses: random.pick(["requests", "responses"]) };
   }
+}
+
+/** Some kills meet inserts that take long, so that a server may finish them after another replica has taken over. */
+function withSlowInserts(random: Random, step: Step): Step[] {
+  if (step.kind !== "kill" || random.chance(0.5)) return [step];
+  const atMs = Math.max(0, step.atMs - 1000);
+  const bodies = Array.from({ length: 3 }, () => drawBody(random, atMs + random.whole(0, 900)));
+  return [{ kind: "engine", atMs, forMs: 2000, fault: "slow" }, ...bodies, step];
 }
 
 function drawDown(random: Random): { downMs: number; clockMs: number } {

@@ -26,7 +26,7 @@ const WINDOW_MS = 600_000;
 /** The claims in the shared database; its semantics are those of backend/replicas/body-claims.ts. */
 export class Claims {
   readonly #machine: Machine;
-  readonly #claims = new Map<string, { process: number; atMs: number }>();
+  readonly #claims = new Map<string, { process: number; atMs: number; insertId: string }>();
   readonly #endedAtMs = new Map<number, number>();
 
   constructor(machine: Machine) {
@@ -40,22 +40,30 @@ export class Claims {
   of(process: number): NonNullable<OnceWriterOptions["claims"]> {
     const { random } = this.#machine;
     return {
-      claim: async (body) => {
+      claim: async (bodies, insertId) => {
+        const startedMs = this.#machine.nowMs;
         await this.#machine.delay(random.latencyMs(1));
-        const claim = this.#claims.get(body);
         const { nowMs } = this.#machine;
-        if (claim && claim.process !== process && nowMs - claim.atMs < WINDOW_MS) return "another replica's";
-        this.#claims.set(body, { process, atMs: nowMs });
-        return "ours";
+        const isOurs = bodies.map((body) => {
+          const claim = this.#claims.get(body);
+          if (claim && nowMs - claim.atMs < WINDOW_MS) return false;
+          this.#claims.set(body, { process, atMs: nowMs, insertId });
+          return true;
+        });
+        return { isOurs, isValid: () => this.#machine.nowMs - startedMs < INSERT_MS };
+      },
+      release: async (bodies) => {
+        await this.#machine.delay(random.latencyMs(1));
+        for (const body of bodies) if (this.#claims.get(body)?.process === process) this.#claims.delete(body);
       },
       takeOver: async (body) => {
         await this.#machine.delay(random.latencyMs(1));
         const claim = this.#claims.get(body);
         const { nowMs } = this.#machine;
         const isGone = claim !== undefined && nowMs - (this.#endedAtMs.get(claim.process) ?? Number.POSITIVE_INFINITY) > GONE_AFTER_MS;
-        if (claim && (isGone || nowMs - claim.atMs > INSERT_MS)) {
-          this.#claims.set(body, { process, atMs: nowMs });
-          return;
+        if (claim && (claim.process === process || isGone || nowMs - claim.atMs > INSERT_MS)) {
+          this.#claims.set(body, { ...claim, process, atMs: nowMs });
+          return claim.insertId;
         }
         throw new ApiError("unavailable", "another replica may be storing this body");
       },

@@ -240,8 +240,9 @@ export class RowHistory {
       this.#machine.runUntil(() => this.#problem !== undefined || isOver(), this.#machine.nowMs + RECOVERY_MS);
     const isDelivered = (): boolean => areUp() && this.#bodies.every(({ isDone }) => isDone);
     if (!(await inTime(isDelivered))) return this.#fail("the bodies are not delivered after the faults have ended");
-    // The last duplicates.
+    // The last duplicates, and inserts whose client is gone.
     await this.#machine.runUntil(() => false, this.#machine.nowMs + RETRY_MS);
+    if (!(await inTime(() => this.#engine.underWay === 0))) return this.#fail("the server does not finish its inserts");
     await this.#settle(inTime);
     if (this.#disk.hits["failed read"] === undefined) this.#audit();
     if (this.#problem !== undefined) return;

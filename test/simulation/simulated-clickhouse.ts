@@ -30,8 +30,10 @@ export const REFUSED_HOST = "refused";
 
 const INSERT_MS = 4;
 const QUERY_MS = 2;
-/** A server that stores the rows of a killed replica later than that stores them twice: by then another replica has taken over. */
-const MAX_INSERT_MS = 9000;
+/** Shorter than the time that everything has to recover. */
+const MAX_INSERT_MS = { embedded: 9000, server: 100_000 } as const;
+/** The client's own time limit. A server continues with the insert. */
+const REQUEST_TIMEOUT_MS = 60_000;
 const DAY_NS = 86_400_000_000_000n;
 
 /** The engine's data and faults; one per history. */
@@ -42,6 +44,8 @@ export class EngineState {
   /** Deduplication tokens of inserts, by partition. */
   readonly tokens = new Set<string>();
   readonly hits: Record<string, number> = {};
+  /** Inserts of a server that may still store rows. */
+  underWay = 0;
 }
 
 let state = new EngineState();
@@ -51,20 +55,25 @@ export function useEngine(next: EngineState): void {
 }
 
 export async function openEmbedded(): Promise<Engine> {
-  return engineThat((insert) => store(insert, (ms) => machine().delay(ms)));
+  return engineThat((insert) => store(insert, (ms) => machine().delay(ms), MAX_INSERT_MS.embedded));
 }
 
-/** A server continues with an insert whose client is gone. */
+/** A server continues with an insert whose client is gone or does not wait any more. */
 export function openRemote(): Engine {
   return engineThat((insert) => {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const process = machine().running;
     const answer = (settle: () => void): void => machine().outside(machine().random.latencyMs(1), () => machine().enter(process, settle));
     const outside = (ms: number): Promise<void> => new Promise((done) => machine().outside(ms, done));
-    store(insert, outside).then(
-      () => answer(resolve),
-      (error: unknown) => answer(() => reject(error)),
-    );
+    const engine = state;
+    engine.underWay += 1;
+    store(insert, outside, MAX_INSERT_MS.server)
+      .then(
+        () => answer(resolve),
+        (error: unknown) => answer(() => reject(error)),
+      )
+      .finally(() => (engine.underWay -= 1));
+    machine().outside(REQUEST_TIMEOUT_MS, () => machine().enter(process, () => reject(new Error("simulated: no response"))));
     return promise;
   });
 }
@@ -86,13 +95,13 @@ function engineThat(insert: Engine["insert"]): Engine {
   };
 }
 
-async function store({ rows, columns, deduplicationToken }: Insert, wait: (ms: number) => Promise<void>): Promise<void> {
+async function store({ rows, columns, deduplicationToken }: Insert, wait: (ms: number) => Promise<void>, maxMs: number): Promise<void> {
   const { random } = machine();
   const engine = state;
   const decoded = rows.flatMap((section) => rowsOf(columns, section));
   const { fault } = engine;
   if (fault !== "none") engine.hits[fault] = (engine.hits[fault] ?? 0) + 1;
-  const takesMs = Math.min(random.latencyMs(INSERT_MS) * (fault === "slow" ? 500 : 1), MAX_INSERT_MS);
+  const takesMs = Math.min(random.latencyMs(INSERT_MS) * (fault === "slow" ? random.pick([500, 5000]) : 1), maxMs);
   await wait(takesMs / 2);
   if (fault === "unavailable") throw failure("210", "simulated: connection refused");
   if (decoded.some(({ hostId }) => hostId === REFUSED_HOST)) throw failure("27", "simulated: cannot parse input");

@@ -10,8 +10,17 @@ import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { drainPending, Session } from "chdb";
 
-/** What happens to the next INSERT: it is refused with a code, or its connection is cut before or after the commit. */
-export type InsertFault = { code: number } | "cut-before-commit" | "cut-after-commit";
+/**
+ * What happens to the next INSERT: it is refused with a code, or its connection is cut before or after the commit, or it is committed when
+ * `until` resolves, as by a slow server or network. `isCut`: its connection is cut before that.
+ */
+export type InsertFault = { code: number } | "cut-before-commit" | "cut-after-commit" | HeldInsert;
+
+export interface HeldInsert {
+  readonly until: Promise<unknown>;
+  readonly isCut?: boolean;
+  readonly onEnd?: () => void;
+}
 
 export interface HttpFront extends AsyncDisposable {
   readonly url: string;
@@ -98,7 +107,11 @@ async function answer(front: Front, request: IncomingMessage, response: ServerRe
   front.inserts.push(settings);
   const fault = front.faults.shift();
   if (fault === "cut-before-commit") return void response.destroy();
-  if (typeof fault === "object") return fail(response, `Code: ${fault.code}. DB::Exception: injected. (INJECTED_FAULT)`);
+  if (typeof fault === "object" && "code" in fault) return fail(response, `Code: ${fault.code}. DB::Exception: injected. (INJECTED_FAULT)`);
+  if (typeof fault === "object") {
+    if (fault.isCut) response.destroy();
+    await fault.until;
+  }
   const clause = Object.entries(settings)
     .map(([name, value]) => `${name} = '${value}'`)
     .join(", ");
@@ -108,6 +121,7 @@ async function answer(front: Front, request: IncomingMessage, response: ServerRe
     await front.session.queryAsync(statement.replace(" FORMAT Native", ` SETTINGS ${clause} SELECT * FROM file('${file}', 'Native')`));
   } finally {
     await rm(file);
+    if (typeof fault === "object") fault.onEnd?.();
   }
   if (fault === "cut-after-commit") return void response.destroy();
   response.end();

@@ -32,7 +32,7 @@ export class SpanOperations implements AsyncDisposable {
   constructor(clickhouse: ClickHouse, maxRemembered = MAX_REMEMBERED_OPERATIONS) {
     this.#clickhouse = clickhouse;
     this.#maxRemembered = maxRemembered;
-    this.#commits = clickhouse.shards.map((_, shard) => new GroupCommit(clickhouse, "span_operations", COLUMNS, shard));
+    this.#commits = clickhouse.shards.map((_, shard) => new GroupCommit({ clickhouse, table: "span_operations", columns: COLUMNS, shard }));
   }
 
   /** Resolves when all operations within the limits are written. Throws ApiError storage_unavailable. */
@@ -57,7 +57,7 @@ export class SpanOperations implements AsyncDisposable {
     for (const day of days) {
       const operations = org.unwritten(day);
       if (operations.length === 0) continue;
-      await (this.#commits[this.#clickhouse.shardOf({ orgId })] as GroupCommit).add(orgId, rowsOf(orgId, day.day, operations));
+      await (this.#commits[this.#clickhouse.shardOf({ orgId })] as GroupCommit).add(orgId, { rows: rowsOf(orgId, day.day, operations) });
       this.#remember(orgId, org, operations, day.day);
     }
   }

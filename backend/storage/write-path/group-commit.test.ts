@@ -19,8 +19,9 @@ function committer(insertIntervalMs = 0) {
       await new Promise<void>((resolve, reject) => ends.push({ resolve, reject }));
     },
   });
-  const commit = new GroupCommit(clickhouse, "logs", []);
-  const add = (mib: number, orgId = "org", count = 1) => commit.add(orgId, { count, bytes: new Uint8Array(mib * MIB), streamLengths: [] });
+  const commit = new GroupCommit({ clickhouse, table: "logs", columns: [] });
+  const add = (mib: number, orgId = "org", count = 1) =>
+    commit.add(orgId, { rows: { count, bytes: new Uint8Array(mib * MIB), streamLengths: [] } });
   const end = async (index: number, error?: ApiError) => {
     if (error) ends[index]?.reject(error);
     else ends[index]?.resolve();
@@ -205,9 +206,9 @@ describe("group commit", () => {
         if (rows.some(({ count }) => count === 13)) throw refused;
       },
     });
-    const commit = new GroupCommit(clickhouse, "logs", []);
+    const commit = new GroupCommit({ clickhouse, table: "logs", columns: [] });
     const outcomes = await Promise.allSettled(
-      Array.from({ length: 65 }, (_, count) => commit.add("org", { count, bytes: new Uint8Array(MIB / 4), streamLengths: [] })),
+      Array.from({ length: 65 }, (_, count) => commit.add("org", { rows: { count, bytes: new Uint8Array(MIB / 4), streamLengths: [] } })),
     );
     expect(outcomes.flatMap((outcome, index) => (outcome.status === "rejected" ? [[index, outcome.reason]] : []))).toEqual([[13, refused]]);
     expect(sizes.length).toBeLessThanOrEqual(2 + 2 * 6);
@@ -220,7 +221,7 @@ describe("group commit", () => {
     const away = new ApiError("storage_unavailable", "away");
     await Promise.all([expect(first).rejects.toBe(away), end(0, away)]);
     await end(1);
-    await expect(second).resolves.toBeUndefined();
+    await expect(second).resolves.toBe(true);
   });
 
   it("commits rows that were added before it is closed, without waiting for more", async () => {
@@ -231,5 +232,64 @@ describe("group commit", () => {
     await closed;
     await Promise.all(all);
     expect(inserts).toEqual([[1], [20], [1]]);
+  });
+});
+
+describe("group commit with claims", () => {
+  const rows = () => ({ count: 1, bytes: new Uint8Array(MIB), streamLengths: [] });
+
+  /** `claimed`: bodies of other inserts. */
+  function replica({ claimed = [], error, isValid = true }: { claimed?: string[]; error?: ApiError; isValid?: boolean }) {
+    const [inserts, released]: [{ rows: number; token: string | undefined }[], string[][]] = [[], []];
+    const tokens: string[] = [];
+    const clickhouse = stub<ClickHouse>({
+      insert: async ({ rows: inserted, deduplicationToken }: { rows: readonly NativeRows[]; deduplicationToken?: string }) => {
+        inserts.push({ rows: inserted.length, token: deduplicationToken });
+        if (error) throw error;
+      },
+    });
+    const claims = {
+      claim: async (bodies: readonly string[], insertId: string) => {
+        tokens.push(insertId);
+        return { isOurs: bodies.map((body) => !claimed.includes(body)), isValid: () => isValid };
+      },
+      release: async (bodies: readonly string[]) => void released.push([...bodies]),
+    };
+    const commit = new GroupCommit({ clickhouse, table: "logs", columns: [], claims });
+    return { inserts, released, tokens, add: (claim?: string) => commit.add("org", { rows: rows(), claim }) };
+  }
+
+  it("inserts the bodies that no other insert has claimed, under the token that the claims name", async () => {
+    const { inserts, tokens, add } = replica({ claimed: ["b"] });
+    const first = add();
+    const others = Promise.all(["a", "b", "c", undefined].map((claim) => add(claim)));
+    await first;
+    await setImmediate();
+    vi.advanceTimersByTime(20);
+    expect(await others).toEqual([true, false, true, true]);
+    expect(inserts).toEqual([
+      { rows: 1, token: undefined },
+      { rows: 3, token: tokens[0] },
+    ]);
+  });
+
+  it("sends no insert if all bodies are claimed", async () => {
+    const { inserts, add } = replica({ claimed: ["a"] });
+    expect(await add("a")).toBe(false);
+    expect(inserts).toEqual([]);
+  });
+
+  it.each([
+    ["refused the rows", new ApiError("unstorable", "refused"), [["a"]]],
+    ["was not reached", new ApiError("storage_unavailable", "away", { cause: { code: "ECONNREFUSED" } }), [["a"]]],
+    ["did not answer", new ApiError("storage_unavailable", "away", { cause: { code: "ECONNRESET" } }), []],
+  ])("gives up the claims only if the engine has certainly stored nothing: it %s", async (_, error, expected) => {
+    const { released, add } = replica({ error });
+    await expect(add("a")).rejects.toBe(error);
+    expect(released).toEqual(expected);
+  });
+
+  it("does not acknowledge an insert whose claims may have been taken over", async () => {
+    await expect(replica({ isValid: false }).add("a")).rejects.toMatchObject({ code: "storage_unavailable" });
   });
 });

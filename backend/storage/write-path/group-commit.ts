@@ -1,8 +1,11 @@
 // Combines many small inserts of a table into few large ones. Large request bodies have their own queue, so small ones never wait for them.
 // Invariant: `add` resolves after the commit.
+import { randomUUID } from "node:crypto";
 import type { ClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
-import type { NativeColumns, NativeRows } from "../../engines/clickhouse/native-block.ts";
-import { InsertQueue, type InsertQueueOptions } from "./insert-queue.ts";
+import type { NativeColumns } from "../../engines/clickhouse/native-block.ts";
+import { ApiError } from "../../errors.ts";
+import type { BodyClaims } from "../../replicas/body-claims.ts";
+import { type InsertBodies, InsertQueue, type InsertQueueOptions, type QueuedBody } from "./insert-queue.ts";
 
 const MIB = 1024 * 1024;
 /** The insert of a larger body takes up to a second, and batching it would not make a row cheaper. */
@@ -28,22 +31,32 @@ const SMALL: InsertQueueOptions = {
 };
 const LARGE: InsertQueueOptions = { ...SMALL, maxBytes: 0, maxRows: 0, fullBytes: 0, acknowledgedFullBytes: 0 };
 
+/** Tables of ClickHouse, and what decides which insert stores a body if replicas share them. */
+export interface CommitTarget {
+  readonly clickhouse: Pick<ClickHouse, "insert" | "insertIntervalMs">;
+  readonly table: string;
+  readonly columns: NativeColumns;
+  readonly shard?: number;
+  readonly claims?: Pick<BodyClaims, "claim" | "release"> | undefined;
+}
+
 export class GroupCommit implements AsyncDisposable {
   readonly #small: InsertQueue;
   readonly #large: InsertQueue;
 
-  constructor(clickhouse: ClickHouse, table: string, columns: NativeColumns, shard = 0) {
-    const insert = (rows: readonly NativeRows[]) => clickhouse.insert({ table, columns, rows, shard });
+  constructor(target: CommitTarget) {
+    const { clickhouse } = target;
+    const insert = insertInto(target);
     this.#small = new InsertQueue({ ...SMALL, insertIntervalMs: clickhouse.insertIntervalMs ?? 0 }, insert);
     this.#large = new InsertQueue(LARGE, insert);
   }
 
   /**
-   * Resolves when the rows are committed. Throws ApiError storage_unavailable or unstorable. `isAcknowledged`: no client waits for the rows,
-   * so they accumulate for up to a second.
+   * Resolves with true when the rows are committed, or with false if another insert has claimed them. Throws ApiError storage_unavailable or
+   * unstorable. `isAcknowledged`: no client waits for the rows, so they accumulate for up to a second.
    */
-  add(orgId: string, rows: NativeRows, isAcknowledged = false): Promise<void> {
-    return (rows.bytes.byteLength > LARGE_BYTES ? this.#large : this.#small).add(orgId, rows, isAcknowledged);
+  add(orgId: string, body: QueuedBody, isAcknowledged = false): Promise<boolean> {
+    return (body.rows.bytes.byteLength > LARGE_BYTES ? this.#large : this.#small).add(orgId, body, isAcknowledged);
   }
 
   /** Commits the acknowledged rows of an organisation (of all, if unset) now. Resolves when they are committed or have failed. */
@@ -55,4 +68,39 @@ export class GroupCommit implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all([this.#small[Symbol.asyncDispose](), this.#large[Symbol.asyncDispose]()]);
   }
+}
+
+/** Claims the bodies under the deduplication token of their insert, and inserts those that are not claimed yet. */
+function insertInto({ clickhouse, table, columns, shard = 0, claims }: CommitTarget): InsertBodies {
+  return async (bodies) => {
+    const claimed = claims ? bodies.filter(({ claim }) => claim !== undefined) : [];
+    if (!claims || claimed.length === 0) {
+      await clickhouse.insert({ table, columns, rows: bodies.map(({ rows }) => rows), shard });
+      return bodies.map(() => true);
+    }
+    const deduplicationToken = randomUUID();
+    const keys = claimed.map(({ claim }) => claim as string);
+    const { isOurs, isValid } = await claims.claim(keys, deduplicationToken);
+    const others = new Set(claimed.filter((_, index) => !isOurs[index]));
+    const ours = bodies.filter((body) => !others.has(body));
+    if (ours.length > 0) {
+      try {
+        await clickhouse.insert({ table, columns, rows: ours.map(({ rows }) => rows), shard, deduplicationToken });
+      } catch (error) {
+        if (isNotStored(error)) await claims.release(keys.filter((_, index) => isOurs[index]));
+        throw error;
+      }
+      // A replica that takes over stores under the same token, so that the engine drops this insert without an error.
+      if (!isValid()) throw new ApiError("storage_unavailable", "this insert took too long; another replica may have replaced it");
+    }
+    return bodies.map((body) => !others.has(body));
+  };
+}
+
+const NOT_CONNECTED = new Set(["ECONNREFUSED", "ENOTFOUND", "EHOSTUNREACH", "ENETUNREACH"]);
+
+/** Whether the engine has certainly stored nothing. After other errors, the insert may still be under way. */
+function isNotStored(error: unknown): boolean {
+  if (!(error instanceof ApiError)) return false;
+  return error.code === "unstorable" || NOT_CONNECTED.has(String((error.cause as { code?: unknown } | undefined)?.code));
 }

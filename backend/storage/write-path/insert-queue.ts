@@ -27,19 +27,28 @@ export interface InsertQueueOptions {
   readonly flushIntervalMs: number;
 }
 
-interface QueuedRows {
-  readonly orgId: string;
+/** The rows of a body and day. */
+export interface QueuedBody {
   readonly rows: NativeRows;
+  /** If set, the rows are stored only if no other insert has claimed this body. */
+  readonly claim?: string | undefined;
+}
+
+/** Resolves with whether each body is stored; false: another insert has claimed it. */
+export type InsertBodies = (bodies: readonly QueuedBody[]) => Promise<readonly boolean[]>;
+
+interface QueuedRows extends QueuedBody {
+  readonly orgId: string;
   /** The sender already has its response, because the rows are in the journal. */
   readonly isAcknowledged: boolean;
-  readonly done: Promise<void>;
-  readonly resolve: () => void;
+  readonly done: Promise<boolean>;
+  readonly resolve: (isStored: boolean) => void;
   readonly reject: (error: unknown) => void;
 }
 
 export class InsertQueue implements AsyncDisposable {
   readonly #options: InsertQueueOptions;
-  readonly #insert: (rows: readonly NativeRows[]) => Promise<void>;
+  readonly #insert: InsertBodies;
   /** In order of arrival. */
   #queued: QueuedRows[] = [];
   #queuedBytes = 0;
@@ -63,15 +72,15 @@ export class InsertQueue implements AsyncDisposable {
   #wakesAtMs = 0;
   #closing = false;
 
-  constructor(options: InsertQueueOptions, insert: (rows: readonly NativeRows[]) => Promise<void>) {
+  constructor(options: InsertQueueOptions, insert: InsertBodies) {
     this.#options = options;
     this.#insert = insert;
   }
 
-  /** Resolves when the rows are committed. Rejects with the error of the insert. */
-  add(orgId: string, rows: NativeRows, isAcknowledged = false): Promise<void> {
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const entry = { orgId, rows, isAcknowledged, done: promise, resolve, reject };
+  /** Resolves with true when the rows are committed, or with false if another insert has claimed them. Rejects with the error of the insert. */
+  add(orgId: string, { rows, claim }: QueuedBody, isAcknowledged = false): Promise<boolean> {
+    const { promise, resolve, reject } = Promise.withResolvers<boolean>();
+    const entry = { orgId, rows, claim, isAcknowledged, done: promise, resolve, reject };
     this.#queued.push(entry);
     this.#addToTotals([entry], 1);
     if (isAcknowledged) {
@@ -215,8 +224,9 @@ export class InsertQueue implements AsyncDisposable {
 
   /** Never rejects. If the engine refuses a batch, it is halved until the refused entries are found. */
   async #commit(batch: readonly QueuedRows[]): Promise<void> {
+    let areStored: readonly boolean[];
     try {
-      await this.#insert(batch.map(({ rows }) => rows));
+      areStored = await this.#insert(batch);
     } catch (error) {
       if (batch.length > 1 && error instanceof ApiError && error.code === "unstorable") {
         const half = batch.length >> 1;
@@ -227,9 +237,10 @@ export class InsertQueue implements AsyncDisposable {
       }
       return;
     }
-    for (const { rows, resolve } of batch) {
-      freeBuffer(rows.bytes);
-      resolve();
+    for (const [index, { rows, resolve }] of batch.entries()) {
+      const isStored = areStored[index] ?? false;
+      if (isStored) freeBuffer(rows.bytes);
+      resolve(isStored);
     }
   }
 }

@@ -48,7 +48,7 @@ function opened(options: Partial<JournaledCommitOptions> & { calls?: Partial<Log
     table: "logs",
     columnsId: 7,
     journal,
-    commit: new GroupCommit(clickhouse, "logs", []),
+    commit: new GroupCommit({ clickhouse, table: "logs", columns: [] }),
     log: pino({}, { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) }),
     findStored: async (entries) => new Set(entries.filter(({ rows }) => table.includes(rows.bytes[0] ?? -1))),
     onStored: (orgId) => void commits.push(orgId),

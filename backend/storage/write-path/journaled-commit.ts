@@ -139,7 +139,7 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
     const { orgId, rows } = entry;
     const size = rows.bytes.byteLength;
     if (size <= MAX_JOURNALED_BYTES && this.#isWithinLimits(orgId, size) && (await this.#tryJournal(entry))) return;
-    await commit.add(orgId, rows);
+    await commit.add(orgId, { rows });
     onStored(orgId);
   }
 
@@ -187,7 +187,7 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
     const { commit, onStored } = this.#options;
     const { orgId, rows } = pending.entry;
     try {
-      await commit.add(orgId, rows, true);
+      await commit.add(orgId, { rows }, true);
     } catch (error) {
       if (!(error instanceof ApiError) || error.code !== "unstorable") return this.#queueReplay([pending], error);
       return this.#keepDeadLetter(pending, error);

@@ -2,7 +2,8 @@
 // separately for each of its days, because the engine commits one partition atomically but not two together. With an embedded engine, small
 // rows count as stored once they are in its journal (journaled-commit.ts). Invariant: an unacknowledged day is never assumed to be stored.
 // After a failure of unknown outcome, and after a restart once the journal is replayed, the table is queried (columns org_id, host_id,
-// body_hash, received_at).
+// body_hash, received_at). If replicas share the table, the earlier insert is first made void, because it may still be under way: the engine
+// stores one insert per deduplication token and partition, so a repetition under the earlier token leaves nothing for the earlier insert.
 import type { ClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import { convertEntry } from "../../engines/clickhouse/journal-columns.ts";
 import type { NativeColumns, NativeRows } from "../../engines/clickhouse/native-block.ts";
@@ -37,7 +38,7 @@ type OnStored = (orgId: string) => void;
 export interface OnceWriterOptions {
   readonly onStored?: OnStored;
   /** Set if replicas share the tables. */
-  readonly claims?: Pick<BodyClaims, "claim" | "takeOver"> | undefined;
+  readonly claims?: Pick<BodyClaims, "claim" | "takeOver" | "release"> | undefined;
 }
 
 export class OnceWriter implements AsyncDisposable {
@@ -55,6 +56,8 @@ export class OnceWriter implements AsyncDisposable {
   /** Days whose insert failed but may have been stored nevertheless. */
   readonly #uncertain = new RecentBodies(WINDOW_S * 1000);
   readonly #inProgress = new Map<string, Promise<void>>();
+  /** Earlier inserts that can no longer store anything, by day. */
+  readonly #voided = new RecentBodies(WINDOW_S * 1000);
   readonly #startedMs = performance.now();
   readonly #startedAtMs = Date.now();
   /** When the newest rows of earlier processes were received. */
@@ -72,7 +75,7 @@ export class OnceWriter implements AsyncDisposable {
     this.#onStored = onStored;
     this.#claims = claims;
     this.#columnsId = columnsIdOf(columns);
-    this.#commits = clickhouse.shards.map((_, shard) => new GroupCommit(clickhouse, table, columns, shard));
+    this.#commits = clickhouse.shards.map((_, shard) => new GroupCommit({ clickhouse, table, columns, shard, claims }));
     const { pending } = clickhouse;
     const [commit] = this.#commits;
     if (!pending || !commit) return;
@@ -122,7 +125,7 @@ export class OnceWriter implements AsyncDisposable {
   }
 
   async #writeDay(batch: WriterBatch, section: DayRows): Promise<void> {
-    if (batch.bodyHash === undefined) return this.#add(batch, section);
+    if (batch.bodyHash === undefined) return void (await this.#add(batch, section));
     const identity = identifyDay(batch, batch.bodyHash, section.day);
     const { sender, hash, token } = identity;
     // The same body may be in progress: a sender whose request timed out here sends it again.
@@ -138,9 +141,7 @@ export class OnceWriter implements AsyncDisposable {
   }
 
   async #writeNew(batch: WriterBatch, section: DayRows, { sender, hash, token }: DayIdentity): Promise<void> {
-    const isStored = this.#uncertain.has(sender, hash)
-      ? await this.#isStored(batch, section.day)
-      : await this.#isStoredByAnother(batch, section.day, token);
+    const isStored = this.#uncertain.has(sender, hash) && (await this.#isStored(batch, section.day));
     if (!isStored) {
       try {
         await this.#insert(batch, section, token);
@@ -152,31 +153,56 @@ export class OnceWriter implements AsyncDisposable {
     this.#stored.add(sender, hash);
   }
 
-  /**
-   * True if another replica has stored the body. If it has only claimed the body, this replica takes the claim over, or throws ApiError
-   * `unavailable` while the other may still be storing it.
-   */
-  async #isStoredByAnother(batch: WriterBatch, day: number, token: string): Promise<boolean> {
+  /** Throws ApiError `unavailable` while another replica may be waiting for an insert of this body. */
+  async #insert(batch: WriterBatch, section: DayRows, token: string): Promise<void> {
+    const claim = `${this.#table}:${token}`;
+    if (this.#clickhouse.shared && section.count >= TOKEN_ROWS) return this.#insertAlone(batch, section, { token, claim });
+    while (!(await this.#add(batch, section, claim))) if (await this.#isStoredByEarlier(batch, section, claim)) return;
+  }
+
+  /** All inserts of such a body have the same token, so they may overlap. */
+  async #insertAlone(batch: WriterBatch, section: DayRows, { token, claim }: { token: string; claim: string }): Promise<void> {
+    const isNew = (await this.#claims?.claim([claim], token))?.isOurs[0] ?? true;
+    if (isNew || !(await this.#isStored(batch, section.day))) await this.#insertWith(token, batch, section);
+  }
+
+  /** True if an earlier insert has stored the body. If not, it never will, and the body is not claimed any more. */
+  async #isStoredByEarlier(batch: WriterBatch, section: DayRows, claim: string): Promise<boolean> {
     if (!this.#claims) return false;
-    const claimKey = `${this.#table}:${token}`;
-    if ((await this.#claims.claim(claimKey)) === "ours") return false;
-    if (await this.#isStored(batch, day)) return true;
-    await this.#claims.takeOver(claimKey);
+    let insertId: string | undefined;
+    try {
+      insertId = await this.#claims.takeOver(claim);
+    } catch (error) {
+      if (await this.#isStored(batch, section.day)) return true;
+      throw error;
+    }
+    const day = BigInt(section.day);
+    if (insertId !== undefined && !this.#voided.has(insertId, day)) {
+      // Stores the rows, unless the earlier insert has been committed, or has been made void for another body.
+      await this.#insertWith(insertId, batch, section);
+      this.#voided.add(insertId, day);
+    }
+    if (await this.#isStored(batch, section.day)) return true;
+    await this.#claims.release([claim]);
     return false;
   }
 
-  async #insert(batch: WriterBatch, section: DayRows, token: string): Promise<void> {
-    if (!this.#clickhouse.shared || section.count < TOKEN_ROWS) return this.#add(batch, section);
+  async #insertWith(deduplicationToken: string, batch: WriterBatch, section: DayRows): Promise<void> {
     const shard = this.#clickhouse.shardOf(batch);
-    await this.#clickhouse.insert({ table: this.#table, columns: this.#columns, rows: [section], deduplicationToken: token, shard });
+    await this.#clickhouse.insert({ table: this.#table, columns: this.#columns, rows: [section], deduplicationToken, shard });
     this.#onStored(batch.orgId);
   }
 
-  async #add({ orgId, hostId, bodyHash }: WriterBatch, section: DayRows): Promise<void> {
-    if (this.#journaled)
-      return this.#journaled.add({ orgId, hostId, bodyHash, day: section.day, columnsId: this.#columnsId, rows: section });
-    await (this.#commits[this.#clickhouse.shardOf({ orgId, hostId, bodyHash })] as GroupCommit).add(orgId, section);
-    this.#onStored(orgId);
+  /** False if another insert has claimed the body. */
+  async #add({ orgId, hostId, bodyHash }: WriterBatch, section: DayRows, claim?: string): Promise<boolean> {
+    if (this.#journaled) {
+      await this.#journaled.add({ orgId, hostId, bodyHash, day: section.day, columnsId: this.#columnsId, rows: section });
+      return true;
+    }
+    const commit = this.#commits[this.#clickhouse.shardOf({ orgId, hostId, bodyHash })] as GroupCommit;
+    const isStored = await commit.add(orgId, { rows: section, claim });
+    if (isStored) this.#onStored(orgId);
+    return isStored;
   }
 
   /**
