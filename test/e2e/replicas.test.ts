@@ -1,9 +1,10 @@
 // The distributed form of the backend with two replicas under 200 requests a second, through the Service of a real cluster. A rolling
 // update and the eviction of every replica, as by a drain, cause no error at a client. Killed replicas cause errors, which are counted. No
-// acknowledged data is lost. The engines run on this machine, so the node must be this machine.
+// acknowledged data is lost or doubled. The engines run on this machine, so the nodes must be this machine.
 import { randomBytes } from "node:crypto";
 import { readdirSync } from "node:fs";
-import { networkInterfaces } from "node:os";
+import { once } from "node:events";
+import { createServer } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { login, makeTenant, type Tenant } from "../fixtures/backend-process.ts";
 import { type DistributedEngines, FIRST_PASSWORD, startDistributedEngines } from "../fixtures/distributed.ts";
@@ -19,13 +20,20 @@ const PER_SECOND = Number(process.env["E2E_REQUESTS_PER_SECOND"] ?? 200);
 const REQUESTS = 1000;
 const REPLICAS = ["-l", "app.kubernetes.io/component=api"];
 
-const [node] = JSON.parse(await kubectl(["get", "nodes", "-o", "json"])).items;
-const address: string = node.status.addresses.find(({ type }: { type: string }) => type === "InternalIP").address;
-const isHere = Object.values(networkInterfaces()).some((entries) => entries?.some((entry) => entry.address === address));
-const MISSING = [isHere ? [] : "the node is not this machine", postgresBinaries ? [] : NO_POSTGRES].flat().join("; ");
+interface Node {
+  readonly metadata: { readonly name: string };
+  readonly status: { readonly addresses: readonly { readonly type: string; readonly address: string }[] };
+}
+
+const nodes = JSON.parse(await kubectl(["get", "nodes", "-o", "json"])).items as Node[];
+const addresses = nodes.map(({ status }) => status.addresses.find(({ type }) => type === "InternalIP")?.address ?? "");
+const [address = ""] = addresses;
+const areHere = (await Promise.all(addresses.map(canListenOn))).every(Boolean);
+const MISSING = [areHere ? [] : "a node is not this machine", postgresBinaries ? [] : NO_POSTGRES].flat().join("; ");
 
 interface Pod {
   readonly metadata: { readonly name: string; readonly uid: string; readonly deletionTimestamp?: string };
+  readonly spec: { readonly nodeName: string };
   readonly status: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
 }
 
@@ -156,6 +164,16 @@ describe.skipIf(MISSING !== "")(`two replicas under load${MISSING && `: ${MISSIN
     expect({ errors: seen.errors, lost }).toEqual({ errors: {}, lost: NOTHING_LOST });
   });
 
+  test.skipIf(nodes.length < 2)("kubectl drain of a node causes no error (needs two nodes)", async () => {
+    const drained = (await readyReplicas())[0]?.spec.nodeName ?? "";
+    const { seen, lost } = await disturbed(async () => {
+      await kubectl(["drain", drained, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=300s"]);
+      await eventually("replaced", async () => (await readyReplicas()).length === 2, 180_000);
+    }).finally(() => kubectl(["uncordon", drained]));
+    expect((await readyReplicas()).map(({ spec }) => spec.nodeName)).not.toContain(drained);
+    expect({ errors: seen.errors, lost }).toEqual({ errors: {}, lost: NOTHING_LOST });
+  });
+
   test("killed replicas lose nothing", async () => {
     const { seen, lost } = await disturbed(async () => {
       for (const pid of replicaProcesses()) {
@@ -165,10 +183,23 @@ describe.skipIf(MISSING !== "")(`two replicas under load${MISSING && `: ${MISSIN
       }
     });
     expect(Object.keys(seen.errors)).not.toEqual([]);
-    // If a claim takes longer than a second, as on a busy machine, a repeated body may be stored twice (backend/replicas/body-claims.ts).
-    expect(lost).toMatchObject({ rows: 0, samples: 0 });
+    expect(lost).toEqual(NOTHING_LOST);
   });
 });
+
+/** Not by the list of interfaces: it leaves out a bridge to which no pod is connected. */
+async function canListenOn(host: string): Promise<boolean> {
+  const server = createServer();
+  try {
+    await once(server.listen(0, host), "listening");
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EADDRNOTAVAIL") return false;
+    throw error;
+  } finally {
+    server.close();
+  }
+}
 
 /** False while the PodDisruptionBudget refuses. */
 async function evict(name: string): Promise<boolean> {
