@@ -1,7 +1,7 @@
 // Generates the documents that both HTTP services serve at /openapi.json, without an engine: their routes are added to applications that
 // never listen. Invariant: the routes are those that `serve` adds; test/contract/matrix.test.ts compares a running backend.
 import { tokenRoutes } from "../backend/sender-protocols.ts";
-import type { FastifyInstance, RouteOptions } from "fastify";
+import type { FastifyInstance, FastifySchema, RouteOptions } from "fastify";
 import { registerAccountRoutes, registerEnrolmentRoutes } from "../backend/tenants/tenant-routes.ts";
 import { registerAuditRoutes } from "../backend/auth/audit/audit-routes.ts";
 import { addRoutesToApi, addServiceRoutes } from "../backend/alerting/mount.ts";
@@ -40,17 +40,20 @@ export interface DeclaredRoute {
   /** As in docs/openapi.json. */
   readonly path: string;
   readonly access: Exclude<Access, RouteGuard> | Pick<RouteGuard, "security">;
+  /** What a caller with limits to values of labels gets. */
+  readonly limited: "filtered" | "refused";
 }
 
 /** The routes of docs/openapi.json as their code declares them, for the tests of every route. */
 export async function declaredRoutes(): Promise<DeclaredRoute[]> {
   const routes: DeclaredRoute[] = [];
   const app = await apiRoutes(({ method, url, schema, onRequest }) => {
-    const { hide, security = [] } = (schema ?? {}) as { hide?: boolean; security?: Record<string, unknown>[] };
+    const { hide, security = [], documented } = (schema ?? {}) as { hide?: boolean; security?: Record<string, unknown>[] } & FastifySchema;
     if (hide) return;
     const { access = "anyone" } = (onRequest ?? {}) as Partial<Pick<DeclaredRoute, "access">>;
     const guarded = onRequest && access === "anyone" ? { security: security.flatMap(Object.keys) as RouteGuard["security"] } : access;
-    for (const each of [method].flat()) routes.push({ method: each, path: url.replaceAll(/:(\w+)/g, "{$1}"), access: guarded });
+    for (const each of [method].flat())
+      routes.push({ method: each, path: url.replaceAll(/:(\w+)/g, "{$1}"), access: guarded, limited: documented?.limited ?? "refused" });
   });
   await app.close();
   return routes;

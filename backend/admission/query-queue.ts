@@ -3,8 +3,11 @@
 // taken back.
 import { ApiError } from "../errors.ts";
 import { type FairQueue, QueueFullError } from "./fair-queue.ts";
+import type { LabelLimits } from "./limited-labels.ts";
 
 export interface QueryOptions {
+  /** Limits the query to what its reader may see; undefined: all of the organisation. Required, so that no query loses it. */
+  readonly labelLimits: LabelLimits | undefined;
   /** Aborts when the client no longer waits for the result. */
   readonly signal?: AbortSignal;
   /** Called when the query is about to start; throws to refuse it. */
@@ -12,6 +15,9 @@ export interface QueryOptions {
   /** Called if the result lacks the rows of an unavailable shard. Without this callback, such a query fails. */
   readonly onPartial?: (() => void) | undefined;
 }
+
+/** For queries of the backend itself. */
+export const UNLIMITED: QueryOptions = { labelLimits: undefined };
 
 const RETRY_AFTER_S = 5;
 
@@ -21,7 +27,7 @@ const RETRY_AFTER_S = 5;
 export async function runQueued<T>(
   { queue, stopping }: { queue: FairQueue; stopping: AbortSignal | undefined },
   orgId: string,
-  { signal, admit }: QueryOptions,
+  { signal, admit }: Pick<QueryOptions, "signal" | "admit">,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const signals = [stopping, signal].filter((each) => each !== undefined);

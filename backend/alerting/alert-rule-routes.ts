@@ -102,6 +102,7 @@ const RULE_ROUTES = {
   history: {
     ...rules,
     ...endpoint("GET", "/rules/:id/history", "reader"),
+    limited: "filtered",
     summary: "When the rule was pending or firing, newest first",
     query: HISTORY_QUERY,
     documented: { response: { 200: { type: "array", items: PERIOD_SCHEMA } } },
@@ -167,7 +168,7 @@ async function history(rule: Rule, request: FastifyRequest<HistoryRoute>, option
   if (Number.isNaN(endMs)) throw new ApiError("invalid_parameter", "end: must be an RFC 3339 time");
   if (Number.isNaN(startMs) || startMs > endMs) throw new ApiError("invalid_parameter", "start: must be an RFC 3339 time before end");
   const question = { orgId: rule.orgId, ruleId: rule.id, startMs, endMs, limit: Math.min(limit, 500), intervalMs: options.intervalMs };
-  return await alertHistory(options.metrics, question);
+  return await alertHistory(options.metrics, { ...question, labelLimits: readerOf(request).labelLimits });
 }
 
 async function ruleOf(request: FastifyRequest<OfRule>, rules: RuleTable): Promise<Rule> {

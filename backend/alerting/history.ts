@@ -1,5 +1,6 @@
 // Reads when a rule was pending or firing, from the ALERTS series that the evaluator writes. Invariants: the query is restricted to the
 // organisation like every other; the engine thins out the samples, so that reading them does not delay other requests.
+import type { LabelLimits } from "../admission/limited-labels.ts";
 import { ApiError } from "../errors.ts";
 import { objectSchema, TIME_SCHEMA } from "../http/schemas.ts";
 import type { MetricsStore } from "../storage/metrics/metric-store.ts";
@@ -21,6 +22,8 @@ export interface HistoryQuery {
   readonly limit: number;
   /** Interval between evaluations. */
   readonly intervalMs: number;
+  /** Only instances that a reader with these limits may see. */
+  readonly labelLimits: LabelLimits | undefined;
 }
 
 const MIN_POINTS = 20;
@@ -37,11 +40,12 @@ interface Series {
 
 /** Newest first. Throws ApiError `unavailable` if the metrics store is unavailable. */
 export async function alertHistory(metrics: Pick<MetricsStore, "query">, query: HistoryQuery) {
-  const { orgId, ruleId, startMs, endMs, limit, intervalMs } = query;
+  const { orgId, labelLimits, ruleId, startMs, endMs, limit, intervalMs } = query;
   const alerts = `ALERTS{rule_id="${ruleId}",alertstate=~"pending|firing"}`;
   const window = `[${Math.max(1, Math.ceil((endMs - startMs) / 1000))}s]`;
   const atEnd = { time: String(endMs / 1000) };
-  const fetchSeries = (endpoint: "query" | "query_range", params: Record<string, string>) => querySeries(metrics, orgId, endpoint, params);
+  const fetchSeries = (endpoint: "query" | "query_range", params: Record<string, string>) =>
+    querySeries(metrics, { orgId, labelLimits }, endpoint, params);
 
   const readNumber = async (expression: string): Promise<number> =>
     Number((await fetchSeries("query", { query: expression, ...atEnd }))[0]?.value?.[1] ?? 0);
@@ -62,13 +66,15 @@ export async function alertHistory(metrics: Pick<MetricsStore, "query">, query: 
 
 async function querySeries(
   metrics: Pick<MetricsStore, "query">,
-  orgId: string,
+  { orgId, labelLimits }: Pick<HistoryQuery, "orgId" | "labelLimits">,
   endpoint: "query" | "query_range",
   params: Record<string, string>,
 ): Promise<readonly Series[]> {
-  const answer = await metrics.query(orgId, endpoint, new URLSearchParams({ ...params, timeout: "10s" })).catch((error: unknown) => {
-    throw storeError(error, "the metrics store, which keeps the history, cannot be reached: try again");
-  });
+  const answer = await metrics
+    .query(orgId, endpoint, new URLSearchParams({ ...params, timeout: "10s" }), { labelLimits })
+    .catch((error: unknown) => {
+      throw storeError(error, "the metrics store, which keeps the history, cannot be reached: try again");
+    });
   const found = (JSON.parse(answer.body.toString("utf8")) as { data?: { result?: readonly Series[] } }).data?.result;
   if (!found) throw new ApiError("internal", "the history cannot be read", { cause: new Error(answer.body.toString("utf8", 0, 500)) });
   return found;

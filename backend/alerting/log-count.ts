@@ -1,5 +1,6 @@
 // Counts the records of one log rule. Invariant: it uses one of the organisation's own query slots, waits at most WAIT_MS for it, and then
 // has MAX_COUNT_MS.
+import { UNLIMITED } from "../admission/query-queue.ts";
 import type { ClickHouse } from "../engines/clickhouse/clickhouse-client.ts";
 import { ApiError } from "../errors.ts";
 import { filterOf } from "../query/native/log-filter-parameters.ts";
@@ -56,7 +57,7 @@ export async function countLogs(
     timer = setTimeout(overdue("query_too_expensive", TOO_LONG), MAX_COUNT_MS);
   };
   try {
-    return await groupCounts(clickhouse, orgId, query, { admit, signal: AbortSignal.any([signal, timeout.signal]) });
+    return await groupCounts(clickhouse, orgId, query, { ...UNLIMITED, admit, signal: AbortSignal.any([signal, timeout.signal]) });
   } finally {
     clearTimeout(timer);
   }

@@ -398,7 +398,7 @@ describeOnEachStore((engine) => {
       await counter?.[Symbol.asyncDispose]();
       const { promise: over, resolve: end } = Promise.withResolvers<void>();
       // All turns that it has.
-      const queries = [1, 2].map(async () => await clickhouse.read(busy.orgId, {}, async () => await over));
+      const queries = [1, 2].map(async () => await clickhouse.read(busy.orgId, { labelLimits: undefined }, async () => await over));
       const rowOf = (rule: string) => counts().selectFrom("log_counts").selectAll().where("rule_id", "=", rule).executeTakeFirstOrThrow();
       try {
         await counts().updateTable("log_counts").set({ due_at: null, counted_at: null, took_ms: null, error: null }).execute();

@@ -10,6 +10,7 @@ import { goneSignal } from "../http/http-client.ts";
 import { bindHandlers, endpoint, type Route, type RouteDeclaration } from "../http/route.ts";
 import { objectSchema, optionalSchema, TIME_SCHEMA } from "../http/schemas.ts";
 import { liveRules, type LiveRules, STATE_SCHEMA } from "./live-rules.ts";
+import { matchesLimits } from "../storage/metrics/series-filters.ts";
 import type { Rule } from "./alert-rule.ts";
 import type { RuleTable } from "./alert-rule-table.ts";
 
@@ -98,6 +99,7 @@ export const PROMETHEUS_ROUTES = {
   },
   alerts: {
     ...endpoint("GET", "/prometheus/api/v1/alerts", "reader", "alerting"),
+    limited: "filtered",
     summary: "Prometheus HTTP API: alerts that are pending or firing",
     documented: { response: { 200: successSchema({ alerts: { type: "array", items: ALERT_SCHEMA } }) } },
   },
@@ -119,7 +121,10 @@ export function createPrometheusRoutes(options: PrometheusRulesOptions): Route[]
       sendQueued({ queue, responses }, request, reply, async (orgId) => {
         const rules = await enabledRules(options, orgId);
         const live = await liveRules({ orgId, rules, enabled: rules.length, withAlerts: true }, options.evaluator);
-        return { data: { alerts: live.rules.flatMap(({ alerts }) => alerts) }, omitted: live.omitted };
+        const { labelLimits } = readerOf(request);
+        const alerts = live.rules.flatMap((rule) => rule.alerts).filter(({ labels }) => matchesLimits(labelLimits, labels));
+        // The names of other rules are not for a reader with limits.
+        return { data: { alerts }, omitted: labelLimits ? [] : live.omitted };
       }),
   });
 }

@@ -40,7 +40,7 @@ async function listen(service: FastifyInstance): Promise<string> {
 
 const loggedIn: ReturnType<Guards["reader"]> = async (request) => {
   if (request.headers.authorization === undefined) throw new ApiError("invalid_token", "log in");
-  request.user = { userId: "u", orgId: "o", email: "e", role: "viewer" };
+  request.user = { userId: "u", orgId: "o", email: "e", role: "viewer", labelLimits: undefined };
 };
 const guards: Pick<Guards, "user" | "reader"> = { user: () => loggedIn, reader: () => loggedIn };
 

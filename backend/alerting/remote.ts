@@ -58,9 +58,10 @@ class Forwarder {
 
   /** The service validates the request and converts errors, so the schemas here are documentation. */
   route(declaration: RouteDeclaration): Route {
-    const { method, path, access, tag, summary, query, body, bodyIsOptional, response, documented, otherErrors } = declaration;
+    const { method, path, access, limited, tag, summary, query, body, bodyIsOptional, response, documented, otherErrors } = declaration;
     return {
       ...endpoint(method, path, access === "reader" ? "reader" : "viewer", tag),
+      ...(limited && { limited }),
       ...(summary !== undefined && { summary }),
       ...(bodyIsOptional && { bodyIsOptional }),
       documented: { ...(query && { query }), ...(body && { body }), ...(response && { response }), ...documented },

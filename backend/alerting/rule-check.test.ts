@@ -82,7 +82,7 @@ test("a disconnecting client cancels the test of its rule", async () => {
   const guards: Guards = {
     signed: () => async () => undefined,
     reader: () => async () => undefined,
-    user: () => async (request) => void (request.user = { userId: "u", orgId: "org", email: "e", role: "admin" }),
+    user: () => async (request) => void (request.user = { userId: "u", orgId: "org", email: "e", role: "admin", labelLimits: undefined }),
   };
   const app = await createApp({ log: createLog("silent") });
   await using evaluator = new VmalertClient("http://127.0.0.1:1");

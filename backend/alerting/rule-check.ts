@@ -1,6 +1,7 @@
 // Checks a rule before it is stored: its shape, an instant query limited to the organisation (which finds an unknown function or a wrong
 // argument), and a dry run of vmalert (which finds what its parser refuses). Invariant: vmalert accepts every rule that passes, because one
 // rule that it refuses stops the rules of all tenants. Organisations take turns; if the client has disconnected, the engines are not asked.
+import { UNLIMITED } from "../admission/query-queue.ts";
 import type { DryRun } from "../engines/vmalert/dry-run.ts";
 import type { MetricsStore } from "../storage/metrics/metric-store.ts";
 import { ApiError } from "../errors.ts";
@@ -81,10 +82,12 @@ export class RuleCheck {
   /** Throws ApiError `invalid_field`, which names the field, if the engine rejects the expression. */
   async #query(orgId: string, field: string, expr: string, signal: AbortSignal | undefined): Promise<PrometheusResponse["data"]> {
     const params = new URLSearchParams({ query: expr, timeout: QUERY_TIMEOUT });
-    const answer = await this.#options.metrics.query(orgId, "query", params, { signal }).catch((error: unknown) => {
-      if (error instanceof ApiError && error.status === 400) throw invalidField(field, error.message.replace(/^query: /, ""));
-      throw storeError(error, "the metrics store, which validates rules, cannot be reached: try again");
-    });
+    const answer = await this.#options.metrics
+      .query(orgId, "query", params, { ...UNLIMITED, ...(signal && { signal }) })
+      .catch((error: unknown) => {
+        if (error instanceof ApiError && error.status === 400) throw invalidField(field, error.message.replace(/^query: /, ""));
+        throw storeError(error, "the metrics store, which validates rules, cannot be reached: try again");
+      });
     const { error, data } = parse(answer.body);
     if (answer.status >= 400) throw invalidField(field, `the metrics engine rejects it: ${shortenReason(error ?? "no reason given")}`);
     return data;

@@ -1,6 +1,6 @@
 // Calculates the figures of a service level objective: good and all events of its window, error budget, burn rates and history. Invariants:
 // calls are read from the summaries of spans, so late spans count at once; a changed objective applies to the whole window; whole minutes.
-import type { QueryOptions } from "../admission/query-queue.ts";
+import { type QueryOptions, UNLIMITED } from "../admission/query-queue.ts";
 import { ApiError } from "../errors.ts";
 import type { MetricsStore } from "../storage/metrics/metric-store.ts";
 import type { SpanStore } from "../storage/traces/span-store.ts";
@@ -44,7 +44,7 @@ export function windowAt(window: SloWindow, nowMs: number): SloRange {
 }
 
 /** Good and all events by point, oldest first, without gaps; the last point may be shorter. Throws ApiError as the stores do. */
-export async function readEvents(stores: SloStores, slo: Slo, range: SloRange, options: QueryOptions = {}): Promise<EventPoint[]> {
+export async function readEvents(stores: SloStores, slo: Slo, range: SloRange, options: QueryOptions = UNLIMITED): Promise<EventPoint[]> {
   const { startS, endS, stepS } = range;
   const count = Math.ceil((endS - startS) / stepS);
   const points = Array.from({ length: count }, (_, at) => ({
@@ -169,7 +169,7 @@ export function exhaustedInS(slo: Slo, remaining: number, burnRate: number, nowM
 }
 
 /** The response of GET /query/slos/{id}, without the objective. */
-export async function reportOf(stores: SloStores, slo: Slo, nowMs: number, options: QueryOptions = {}) {
+export async function reportOf(stores: SloStores, slo: Slo, nowMs: number, options: QueryOptions = UNLIMITED) {
   const range = windowAt(slo.window, nowMs);
   const recentRange = { startS: range.endS - 3 * DAY_S, endS: range.endS, stepS: HOUR_S };
   const [points, recent] = await Promise.all([readEvents(stores, slo, range, options), readEvents(stores, slo, recentRange, options)]);

@@ -2,6 +2,7 @@
 // which the evaluator calculates burn rates; also writes the remaining error budgets. Every replica with telemetry stores may run one.
 // Invariants: a repeated count is harmless, because counts of a minute only grow and the metrics store keeps the largest value of a time; one
 // objective of an organisation is counted at a time, and the organisation then pauses in proportion to the time of the count.
+import { UNLIMITED } from "../admission/query-queue.ts";
 import type { Kysely } from "kysely";
 import { Loop, pause } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
@@ -138,7 +139,7 @@ export class SloRecorder implements AsyncDisposable {
     if (isUnused()) return [];
     const table = slo.indicator.logs ? "logs" : "spans";
     const sinceS = Math.floor(since.getTime() / 1000) - OVERLAP_S;
-    return await clickhouse.read(slo.orgId, { signal }, (ask) =>
+    return await clickhouse.read(slo.orgId, { ...UNLIMITED, signal }, (ask) =>
       changedMinutes(ask, slo.orgId, { table, sinceS, fromS, limit: MAX_LATE_MINUTES }),
     );
   }
@@ -157,7 +158,11 @@ export class SloRecorder implements AsyncDisposable {
   }
 
   async #countCalls(slo: Slo, range: Minutes, signal: AbortSignal): Promise<Map<number, { good: number; total: number }>> {
-    const points = await this.#options.stores.spans.events(slo.orgId, { ...range, stepS: MINUTE_S, ...callsOf(slo) }, { signal });
+    const points = await this.#options.stores.spans.events(
+      slo.orgId,
+      { ...range, stepS: MINUTE_S, ...callsOf(slo) },
+      { ...UNLIMITED, signal },
+    );
     return new Map(points.map(({ point, good, total }) => [range.startS + point * MINUTE_S, { good, total }]));
   }
 
@@ -167,7 +172,7 @@ export class SloRecorder implements AsyncDisposable {
     if (isUnused()) return new Map();
     const range = { start: BigInt(startS) * 1_000_000_000n, end: BigInt(endS) * 1_000_000_000n - 1n };
     const count = (filter: typeof all) =>
-      clickhouse.read(slo.orgId, { signal }, (ask) => countByMinute(ask, slo.orgId, { ...filterOf(filter), range }));
+      clickhouse.read(slo.orgId, { ...UNLIMITED, signal }, (ask) => countByMinute(ask, slo.orgId, { ...filterOf(filter), range }));
     const totals = await count(all);
     const chosen = await count(good ?? bad ?? {});
     const goodOf = (minuteS: number, total: number): number => {
@@ -183,7 +188,7 @@ export class SloRecorder implements AsyncDisposable {
     const key = [slo.id, slo.definition, slo.objective, slo.window].join(" ");
     if (this.#budgetAtMs.has(key)) return;
     const { stores } = this.#options;
-    const sum = sumEvents(await readEvents(stores, slo, windowAt(slo.window, nowMs), { signal }));
+    const sum = sumEvents(await readEvents(stores, slo, windowAt(slo.window, nowMs), { ...UNLIMITED, signal }));
     const sli = sliOf(sum);
     const values = {
       "slo:objective": 1 - budgetOf(slo),

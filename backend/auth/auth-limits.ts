@@ -8,6 +8,12 @@ export const MAX_WAITING_AUDIT_ENTRIES = 5_000;
 /** Text of an entry; longer text is cut. */
 export const MAX_SUBJECT_BYTES = 4096;
 
+// label-limits-schema.ts
+/** Values of one label to which a reader is limited. */
+export const MAX_LABEL_LIMIT_VALUES = 50;
+/** Text of all labels and values to which a reader is limited, because every statement contains it for each table. */
+export const MAX_LABEL_LIMITS_BYTES = 8192;
+
 // issuers/claim-rules.ts
 /** Rules of a trusted issuer. */
 export const MAX_ISSUER_RULES = 50;

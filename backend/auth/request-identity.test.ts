@@ -5,9 +5,9 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { closeRoutes, createApp } from "../http/app.ts";
 import { callerOf, orgOf, readerOf, signerOf } from "../http/request-identity.ts";
 
-const USER = { userId: "u", orgId: "red", email: "u@example.org", role: "viewer" } as const;
+const USER = { userId: "u", orgId: "red", email: "u@example.org", role: "viewer", labelLimits: undefined } as const;
 const KEY = { keyId: "k", kind: "host", orgId: "blue", hostId: "h", node: "n", createdAt: new Date(0) } as const;
-const TOKEN = { tokenId: "t", orgId: "green" } as const;
+const TOKEN = { tokenId: "t", orgId: "green", labelLimits: undefined } as const;
 
 describe("the caller of a request", () => {
   let app: FastifyInstance;

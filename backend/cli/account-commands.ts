@@ -1,4 +1,6 @@
 // `atherops orgs`, `atherops users`, `atherops invitations`, `atherops password`, and `atherops accounts` for operators.
+import { LIMIT_HELP, limitsText, toLabelLimits } from "./limit-option.ts";
+import { collect } from "./named-resources.ts";
 import type { ApiResponses } from "../client/api.ts";
 import { Argument, Option, type Command } from "commander";
 import { readPassword, readPasswords } from "./credentials.ts";
@@ -8,7 +10,7 @@ import { addList, addRemoval, type Console } from "./output.ts";
 import type { Row } from "./text-table.ts";
 
 const ROLES = ["viewer", "admin", "operator"];
-const USER_COLUMNS = ["email", "role", "user_id", "created_at"];
+const USER_COLUMNS = ["email", "role", "limits", "user_id", "created_at"];
 
 type User = ApiResponses["GET /api/users"][number];
 
@@ -81,16 +83,31 @@ function addUsers(program: Command, console: Console): void {
   const users = program
     .command("users")
     .description("users of your organisation; role viewer: read, admin: also change, operator: also manage organisations");
-  addList(users, console, "all users", "/api/users", USER_COLUMNS);
+  users
+    .command("list", { isDefault: true })
+    .description("all users")
+    .action(async () => {
+      const rows = await console.client().rows("/api/users");
+      const shown = rows.map((row) => ({ ...row, limits: limitsText(row["label_limits"]) }));
+      console.print(console.json ? rows : shown, USER_COLUMNS);
+    });
   users
     .command("add <email>")
     .description("add a user; the password is read from a prompt or pipe")
     .addOption(new Option("--role <role>", "the user's permissions").choices(ROLES).default("viewer"))
-    .action(async (email: string, { role }: { role: string }) => {
+    .option("--limit <label=values>", LIMIT_HELP, collect, [])
+    .action(async (email: string, { role, limit }: { role: string; limit: readonly string[] }) => {
+      const label_limits = toLabelLimits(limit);
       const password = await readPassword(`Password of ${email}: `, console.world);
-      const created = await console.call<User>("POST", "/api/users", { body: { email, password, role } });
+      const created = await console.call<User>("POST", "/api/users", {
+        body: { email, password, role, ...(label_limits && { label_limits }) },
+      });
       console.result(created.user_id, `${created.email} added as ${role}`, created);
     });
+  addUserChanges(users, console);
+}
+
+function addUserChanges(users: Command, console: Console): void {
   users
     .command("password <user>")
     .alias("passwd")
@@ -110,6 +127,17 @@ function addUsers(program: Command, console: Console): void {
       const { user_id, email } = await findUser(console, user);
       await console.call("PUT", `/api/users/${user_id}/role`, { body: { role } });
       console.note(`${email} now has the role ${role}`);
+    });
+  users
+    .command("limit <user>")
+    .description("limit a viewer (by e-mail or id) to values of labels; without --limit, remove the limits")
+    .option("--limit <label=values>", LIMIT_HELP, collect, [])
+    .addHelpText("after", "\nExample:\n  atherops users limit ana@example.com --limit k8s.namespace.name=shop,web")
+    .action(async (user: string, { limit }: { limit: readonly string[] }) => {
+      const label_limits = toLabelLimits(limit) ?? null;
+      const { user_id, email } = await findUser(console, user);
+      await console.call("PUT", `/api/users/${user_id}/label-limits`, { body: { label_limits } });
+      console.note(label_limits ? `${email} is limited to ${limitsText(label_limits)}` : `${email} has no limits`);
     });
   users
     .command("remove <user>")
@@ -132,10 +160,14 @@ function addInvitations(program: Command, console: Console): void {
     .description("invite a person; prints only the link to stdout, which can be used once")
     .addOption(new Option("--role <role>", "the user's permissions").choices(ROLES).default("viewer"))
     .option("--ttl <duration>", "how long the link is valid, such as 12h or 7d; at most 30 days")
+    .option("--limit <label=values>", LIMIT_HELP, collect, [])
     .addHelpText("after", "\nExample:\n  atherops invitations create ana@example.com --role admin --ttl 2d")
-    .action(async (email: string, { role, ttl }: { role: string; ttl?: string }) => {
+    .action(async (email: string, { role, ttl, limit }: { role: string; ttl?: string; limit: readonly string[] }) => {
+      const label_limits = toLabelLimits(limit);
       const client = console.client();
-      const created = await client.call<ApiResponses["POST /api/invitations"]>("POST", "/api/invitations", { body: { email, role, ttl } });
+      const created = await client.call<ApiResponses["POST /api/invitations"]>("POST", "/api/invitations", {
+        body: { email, role, ttl, ...(label_limits && { label_limits }) },
+      });
       const link = `${client.address}/#/invitation/${created.token}`;
       console.result(link, `${created.email} invited as ${role}, until ${created.expires_at}; the link is not shown again`, {
         ...created,

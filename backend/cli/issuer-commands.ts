@@ -5,6 +5,7 @@ import type { ApiResponses } from "../client/api.ts";
 import type { Kind, Resource } from "./alerting-file.ts";
 import { storedAt } from "./alerting-file.ts";
 import { WrongUsage } from "./cli-error.ts";
+import { LIMIT_HELP, toLabelLimits } from "./limit-option.ts";
 import { collect } from "./named-resources.ts";
 import { addRemoval, type Console } from "./output.ts";
 import { readInput } from "./text-files.ts";
@@ -47,6 +48,7 @@ interface CreateOptions {
   readonly permit: string;
   readonly as?: string;
   readonly nameClaim?: string;
+  readonly limit: readonly string[];
 }
 
 export function addIssuerCommands(program: Command, console: Console): void {
@@ -69,6 +71,7 @@ export function addIssuerCommands(program: Command, console: Console): void {
     .requiredOption("--permit <what>", "enrol_cluster, enrol_host, send or read")
     .option("--as <name>", "name of the cluster or host, or `node` of the data")
     .option("--name-claim <claim>", "the claim with that name")
+    .option("--limit <label=values>", LIMIT_HELP, collect, [])
     .addHelpText("after", EXAMPLES)
     .action(async (name: string, options: CreateOptions) => {
       const body = await toBody(name, options, console);
@@ -87,7 +90,11 @@ export function addIssuerCommands(program: Command, console: Console): void {
   );
 }
 
-async function toBody(name: string, { jwks, claim, permit, as, nameClaim, ...rest }: CreateOptions, console: Console): Promise<object> {
+async function toBody(
+  name: string,
+  { jwks, claim, permit, as, nameClaim, limit, ...rest }: CreateOptions,
+  console: Console,
+): Promise<object> {
   const claims = Object.fromEntries(
     claim.map((text) => {
       const at = text.indexOf("=");
@@ -95,7 +102,9 @@ async function toBody(name: string, { jwks, claim, permit, as, nameClaim, ...res
       return [text.slice(0, at), text.slice(at + 1)];
     }),
   );
-  const rule = { claims, permit, ...(as !== undefined && { name: as }), ...(nameClaim !== undefined && { name_claim: nameClaim }) };
+  const label_limits = toLabelLimits(limit);
+  const named = { ...(as !== undefined && { name: as }), ...(nameClaim !== undefined && { name_claim: nameClaim }) };
+  const rule = { claims, permit, ...named, ...(label_limits && { label_limits }) };
   return { name, ...rest, ...(jwks !== undefined && { jwks: await readKeys(jwks, console) }), rules: [rule] };
 }
 

@@ -18,7 +18,7 @@ const sessionFile = join(folder, "config", "atherops", "session.json");
 const guards: Guards = {
   signed: () => async () => undefined,
   user: () => async () => undefined,
-  reader: () => async (request) => void (request.user = { userId: "u", orgId: "o", email: "a@b", role: "viewer" }),
+  reader: () => async (request) => void (request.user = { userId: "u", orgId: "o", email: "a@b", role: "viewer", labelLimits: undefined }),
 };
 const FILTERS =
   "--source shop --level error --word whole --grep one --grep two --not-grep three --regex ^a+ --not-regex b$ --label k=v --label k=w " +

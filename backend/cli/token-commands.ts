@@ -3,7 +3,8 @@
 import type { ApiResponses } from "../client/api.ts";
 import type { Command } from "commander";
 import { collect } from "./named-resources.ts";
-import { addList, addRemoval, type Console } from "./output.ts";
+import { LIMIT_HELP, limitsText, toLabelLimits } from "./limit-option.ts";
+import { addRemoval, type Console } from "./output.ts";
 
 const INGEST_EXAMPLES = `
 The backend accepts ingest tokens if its operator set INGEST_TOKENS=true. Examples:
@@ -101,6 +102,7 @@ A read token can read your organisation's metrics, logs, traces and alert rules,
 user who created it is removed; \`atherops read-tokens remove <id>\` revokes it. Examples:
   atherops read-tokens create grafana
   atherops read-tokens create nightly-report --ttl 30d > read-token
+  atherops read-tokens create team-shop --limit k8s.namespace.name=shop,web
 
 In Grafana, open Connections, Add new data source, Prometheus, and enter:
   Prometheus server URL   <address of the backend>/query/prometheus
@@ -111,16 +113,25 @@ In a shell, with the token in a file:
 export function addReadTokenCommands(program: Command, console: Console): void {
   const tokens = program.command("read-tokens").description("read tokens: long-lived read access for Grafana and programs");
   const description = "tokens, who created them and when they expire; a token itself is shown only when it is created";
-  addList(tokens, console, description, "/api/read-tokens", ["name", "expires_at", "created_by", "created_at", "id"]);
+  tokens
+    .command("list", { isDefault: true })
+    .description(description)
+    .action(async () => {
+      const rows = await console.client().rows("/api/read-tokens");
+      const shown = rows.map((row) => ({ ...row, limits: limitsText(row["label_limits"]) }));
+      console.print(console.json ? rows : shown, ["name", "limits", "expires_at", "created_by", "created_at", "id"]);
+    });
   tokens
     .command("create <name>")
     .description("create a token; prints the token to stdout and Grafana's data source settings to stderr")
     .option("--ttl <duration>", "lifetime, such as 12h or 30d, at most 1y", "90d")
+    .option("--limit <label=values>", LIMIT_HELP, collect, [])
     .addHelpText("after", READ_EXAMPLES)
-    .action(async (name: string, { ttl }: { ttl: string }) => {
+    .action(async (name: string, { ttl, limit }: { ttl: string; limit: readonly string[] }) => {
+      const label_limits = toLabelLimits(limit);
       const client = console.client();
       const created = await client.call<{ id: string; token: string; expires_at: string }>("POST", "/api/read-tokens", {
-        body: { name, ttl },
+        body: { name, ttl, ...(label_limits && { label_limits }) },
       });
       console.result(created.token, grafanaSettings(client.address, name, created), created);
     });

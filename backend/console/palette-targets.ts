@@ -43,6 +43,7 @@ export const SCREEN_TARGETS: readonly Target[] = [
   ["Alerts: deliveries", address("alerts", { view: "deliveries" })],
   ["Settings: users", address("settings", { part: "users" })],
   ["Settings: keys and tokens", address("settings", { part: "credentials" })],
+  ["Settings: trusted issuers", address("settings", { part: "issuers" })],
   ["Settings: usage", address("settings", { part: "usage" })],
   ["Settings: audit", address("settings", { part: "audit" })],
 ].map(([name = "", href = ""]) => ({ kind: "screen", name, href }));

@@ -70,6 +70,7 @@ export function registerConsole(app: FastifyInstance, files: ReadonlyMap<string,
   if (start)
     addRoute(app, guards, {
       ...endpoint("GET", "/console/start.json", "viewer"),
+      limited: "filtered",
       handler: async (_request, reply) => {
         return await reply.header("cache-control", "no-store").send({ waits_for: start.waitsFor() });
       },

@@ -14,6 +14,8 @@ declare module "fastify" {
   interface FastifySchema {
     /** Documentation from `addRoutes` (route.ts), in addition to the schemas that Fastify applies. */
     documented?: {
+      /** What a caller with limits to values of labels gets (route.ts). */
+      limited?: "filtered" | "refused";
       querystring?: object;
       body?: object;
       bodyIsOptional?: boolean;
@@ -73,8 +75,13 @@ export async function describeApi(app: FastifyInstance, title: string): Promise<
     transform: ({ schema, url, route }) => {
       const { documented, ...validated } = (schema ?? {}) as Described;
       if (validated.hide) return { schema: validated, url };
-      const { bodyIsOptional, errorStatuses, otherErrors, ...rest } = documented ?? {};
-      const described: Described = { ...validated, ...rest, ...(bodyIsOptional && { [BODY_IS_OPTIONAL]: true }) };
+      const { limited, bodyIsOptional, errorStatuses, otherErrors, ...rest } = documented ?? {};
+      const described: Described = {
+        ...validated,
+        ...rest,
+        ...(limited && { "x-label-limits": limited }),
+        ...(bodyIsOptional && { [BODY_IS_OPTIONAL]: true }),
+      };
       const success = Object.keys(described.response ?? {}).some((status) => /^[23]/.test(status))
         ? {}
         : { 200: { description: "success" } };

@@ -1,6 +1,7 @@
 // The authenticated identity of a request: the key of a signed request, an ingest token, the user of a session, or a read token. Invariant:
 // it never comes from a payload, and handlers read it only through the functions of this file.
 import type { FastifyRequest, onRequestAsyncHookHandler } from "fastify";
+import type { LabelLimits } from "../admission/limited-labels.ts";
 import { MAX_AUTHORIZATION_LENGTH } from "./http-limits.ts";
 
 export type KeyKind = "cluster" | "host" | "direct";
@@ -36,12 +37,16 @@ export interface SessionUser {
   readonly orgId: string;
   readonly email: string;
   readonly role: Role;
+  /** Undefined: no limits within the organisation. */
+  readonly labelLimits: LabelLimits | undefined;
 }
 
 /** The read token of a request: a viewer of one organisation, and no user. */
 export interface ReadToken {
   readonly tokenId: string;
   readonly orgId: string;
+  /** Undefined: no limits within the organisation. */
+  readonly labelLimits: LabelLimits | undefined;
 }
 
 /** `onRequest` hooks for routes; all run before the body is read. */
@@ -77,10 +82,15 @@ export function callerOf({ user }: FastifyRequest): SessionUser {
 }
 
 /** The user or read token that reads. Throws if the route has no reader guard, like callerOf. */
-export function readerOf({ user, readToken }: FastifyRequest): { readonly orgId: string } {
+export function readerOf({ user, readToken }: FastifyRequest): Pick<ReadToken, "orgId" | "labelLimits"> {
   const reader = user ?? readToken;
   if (!reader) throw new Error("the route has no reader guard");
   return reader;
+}
+
+/** Undefined if the caller may read all data of its organisation. */
+export function labelLimitsOf({ user, readToken }: FastifyRequest): LabelLimits | undefined {
+  return (user ?? readToken)?.labelLimits;
 }
 
 /** The key that signed the request. Throws if the route has no signed guard, like callerOf. */

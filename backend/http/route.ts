@@ -10,8 +10,8 @@ import type {
   onSendAsyncHookHandler,
   RouteOptions,
 } from "fastify";
-import type { Guards, KeyKind, Role } from "./request-identity.ts";
-import { ERROR_CODES, type ErrorCode } from "../errors.ts";
+import { type Guards, type KeyKind, labelLimitsOf, type Role } from "./request-identity.ts";
+import { ApiError, ERROR_CODES, type ErrorCode } from "../errors.ts";
 
 /**
  * Who may call a route: anyone, a session or a read token (`reader`), a session with at least this role, a key of one of these kinds, or a
@@ -38,6 +38,11 @@ export interface RouteDeclaration {
   readonly method: Method | readonly Method[];
   readonly path: string;
   readonly access: Access;
+  /**
+   * What a caller with limits to values of labels gets. `filtered`: only what it may see, or data that does not depend on telemetry.
+   * Default: refused with 403, so a new route shows such a caller nothing.
+   */
+  readonly limited?: "filtered" | "refused";
   /** The group in the API description. */
   readonly tag?: "accounts" | "alerting" | "enrolment" | "ingest" | "ingest tokens" | "jaeger" | "loki" | "metrics" | "saved";
   /** If missing, the route is not part of the API description. */
@@ -114,7 +119,8 @@ export function bindHandlers<Name extends string>(
 
 export function addRoute(app: FastifyInstance, guards: Partial<Guards>, route: Route): void {
   const { method, path: url, access, body, bodyIsOptional, otherErrors, maxBodyBytes, errorHandler, config } = route;
-  const onRequest = findGuard(access, guards);
+  const guard = findGuard(access, guards);
+  const onRequest = guard && route.limited !== "filtered" ? refuseLimited(guard) : guard;
   app.route({
     method: [method].flat(),
     url,
@@ -145,6 +151,7 @@ function buildSchema(route: Route): FastifySchema {
     ...(body && { body }),
     ...(response && { response }),
     documented: {
+      ...(route.limited && { limited: route.limited }),
       ...(documented?.query && { querystring: documented.query }),
       ...(documented?.body && { body: documented.body }),
       ...(documented?.response && { response: documented.response }),
@@ -169,6 +176,18 @@ function findGuard(access: Access, { reader, user, signed }: Partial<Guards>): o
   const guard = access === "reader" ? reader?.() : typeof access === "string" ? user?.(access) : signed?.(...access.keys);
   if (!guard) throw new Error("there is no guard for the access that the route declares");
   return guard;
+}
+
+/** Runs the guard, and refuses a caller with limits, because the route cannot apply them. */
+function refuseLimited(guard: onRequestAsyncHookHandler): onRequestAsyncHookHandler {
+  const refuse: onRequestAsyncHookHandler = async function (request, reply) {
+    const refusal: unknown = await guard.call(this, request, reply);
+    if (labelLimitsOf(request))
+      throw new ApiError("forbidden", "you are limited to values of labels, and this covers data of the whole organisation");
+    return refusal;
+  };
+  // The test of every route reads what its guard declares.
+  return Object.assign(refuse, guard);
 }
 
 async function defaultBody(request: FastifyRequest): Promise<void> {

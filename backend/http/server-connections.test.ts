@@ -41,9 +41,9 @@ async function listening(overTls = false): Promise<void> {
   app.addHook("onRequest", async (request) => {
     begun += 1;
     const org = request.headers["x-org"];
-    if (typeof org === "string") request.user = { userId: "u", orgId: org, email: "e", role: "viewer" };
+    if (typeof org === "string") request.user = { userId: "u", orgId: org, email: "e", role: "viewer", labelLimits: undefined };
     const reader = request.headers["x-reader"];
-    if (typeof reader === "string") request.readToken = { tokenId: "t", orgId: reader };
+    if (typeof reader === "string") request.readToken = { tokenId: "t", orgId: reader, labelLimits: undefined };
   });
   app.get("/", async () => ({ ok: true }));
   app.post("/", async () => ({ ok: true }));

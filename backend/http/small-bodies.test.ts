@@ -24,7 +24,7 @@ async function listening(options: ConstructorParameters<typeof SmallBodies>[0] =
   const authenticate = async (request: FastifyRequest): Promise<void> => {
     const org = request.headers["x-org"];
     if (typeof org !== "string") throw new ApiError("invalid_token", "log in");
-    request.user = { userId: "u", orgId: org, email: "e", role: "viewer" };
+    request.user = { userId: "u", orgId: org, email: "e", role: "viewer", labelLimits: undefined };
   };
   app.post<{ Body: { text?: string } }>("/echo", { onRequest: authenticate }, async ({ body }) => ({ length: body.text?.length }));
   app.post<{ Body: { text?: string } }>("/login", async ({ body }) => ({ length: body.text?.length }));

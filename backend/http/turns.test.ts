@@ -36,7 +36,7 @@ async function listening(options: Partial<AppOptions> = {}): Promise<void> {
   app = await createApp({ log: createLog("silent"), ...options });
   app.addHook("onRequest", async (request) => {
     const org = request.headers["x-org"];
-    if (typeof org === "string") request.user = { userId: "u", orgId: org, email: "e", role: "viewer" };
+    if (typeof org === "string") request.user = { userId: "u", orgId: org, email: "e", role: "viewer", labelLimits: undefined };
   });
   app.post("/", async () => ({ ok: true }));
   app.get("/", async () => ({ ok: true }));

@@ -94,7 +94,7 @@ test.each([
 ])("waits for only some of many %s with missing bodies, and closes the others immediately", async (_clients, path, status, limit) => {
   const slow = await createApp({ log: createLog("silent"), drainMs: 3_600_000 });
   const refuse = async (request: FastifyRequest) => {
-    request.user = { userId: "u", orgId: "red", email: "e", role: "viewer" };
+    request.user = { userId: "u", orgId: "red", email: "e", role: "viewer", labelLimits: undefined };
     throw new ApiError("forbidden", "no");
   };
   slow.post("/forbidden", { onRequest: refuse }, async () => ({}));

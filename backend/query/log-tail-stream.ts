@@ -71,7 +71,9 @@ export class TailRoute {
     const { store, answers, now = () => new Date(), tails } = this.#options;
     const { orgId } = readerOf(request);
     const tail = await store.tail(orgId, filter, after, now().getTime());
-    const next = () => tail.next({ signal, admit: () => answers.admit(orgId) }, now().getTime());
+    // The limits of the last check: a change takes effect during the tail.
+    const next = () =>
+      tail.next({ labelLimits: readerOf(request).labelLimits, signal, admit: () => answers.admit(orgId) }, now().getTime());
     const check = async (): Promise<void> => void (await this.#guard.call(this.#app, request, reply));
     return { first: await next(), rest: { ...tail, next, check, signal, times: { ...TAIL_TIMES, ...tails } } };
   }

@@ -55,10 +55,10 @@ export async function answerReader(
   answers: ResponseBudget,
   answer: Query<FastifyReply>,
 ): Promise<FastifyReply> {
-  const { orgId } = readerOf(request);
+  const { orgId, labelLimits } = readerOf(request);
   const signal = goneSignal(reply);
   try {
-    return await answer(orgId, { signal, admit: () => answers.admit(orgId, reply) });
+    return await answer(orgId, { labelLimits, signal, admit: () => answers.admit(orgId, reply) });
   } catch (error) {
     if (signal.aborted) return reply.code(499).send();
     throw error;

@@ -59,7 +59,7 @@ describe("the query routes", () => {
     next = undefined;
     const guards: Pick<Guards, "reader"> = {
       reader: () => async (request) => {
-        request.user = { userId: "u", orgId: "org-1", email: "e", role: "viewer" };
+        request.user = { userId: "u", orgId: "org-1", email: "e", role: "viewer", labelLimits: undefined };
       },
     };
     app = await createApp({ log: pino({ level: "silent" }), openApiTitle: "test" });

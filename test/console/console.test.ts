@@ -143,6 +143,7 @@ const SCREENS: readonly Screen[] = [
   ["alerts", "#/alerts", async (page) => await page.getByText("firing", { exact: true }).waitFor({ timeout: 150_000 })],
   ["rule", "#/alerts?rule=new", async (page) => await page.getByRole("button", { name: "Create", exact: true }).waitFor()],
   ["users", "#/settings", async (page) => await page.getByRole("cell", { name: VIEWER.email, exact: true }).waitFor()],
+  ["issuers", "#/settings?part=issuers", async (page) => await page.getByRole("button", { name: "Trust issuer" }).waitFor()],
   ["credentials", "#/settings?part=credentials", async (page) => await page.getByRole("columnheader", { name: "used" }).waitFor()],
   ["usage", "#/settings?part=usage", async (page) => await page.getByRole("heading", { name: "Usage by day" }).waitFor()],
   ["audit", "#/settings?part=audit", async (page) => await page.getByRole("cell", { name: VIEWER.email }).first().waitFor()],

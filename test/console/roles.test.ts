@@ -136,7 +136,7 @@ const addressesOf = ({ dashboardId, ruleId, hostId }: Made): string[] => [
   "#/alerts?rule=new",
   ...["silence", "route", "channel"].map((kind) => `#/alerts?view=${kind}s&${kind}=new`),
   ...["firing", "silences", "routes", "channels", "deliveries"].map((view) => `#/alerts?view=${view}`),
-  ...["users", "credentials", "usage", "audit", "organisations"].map((part) => `#/settings?part=${part}`),
+  ...["users", "credentials", "issuers", "usage", "audit", "organisations"].map((part) => `#/settings?part=${part}`),
 ];
 
 async function shownAt(page: Page, address: string): Promise<string> {

@@ -1,6 +1,8 @@
 // The rules of a trusted issuer: which claims of a token permit what. Invariants: every rule requires at least one claim with a value that
 // is not only `*`, so no rule permits all tokens of a public issuer; a claim that is missing or no text, number or boolean matches nothing.
+import type { LabelLimits } from "../../admission/limited-labels.ts";
 import { closedSchema, invalidField, nameSchema } from "../../http/schemas.ts";
+import { LABEL_LIMITS_SCHEMA, storedLimits } from "../label-limits-schema.ts";
 import { MAX_CLAIM_LENGTH, MAX_ISSUER_RULES, MAX_RULE_CLAIMS } from "../auth-limits.ts";
 
 export const PERMISSIONS = ["enrol_cluster", "enrol_host", "send", "read"] as const;
@@ -19,6 +21,7 @@ export interface IssuerRule {
   readonly signals?: readonly (typeof SIGNALS)[number][];
   readonly bytes_per_second?: number;
   readonly records_per_second?: number;
+  readonly label_limits?: LabelLimits | null;
 }
 
 const CLAIM = nameSchema(200);
@@ -43,6 +46,7 @@ export const RULES_SCHEMA = {
     signals: { type: "array", minItems: 1, uniqueItems: true, items: { enum: SIGNALS }, description: "to send; all three by default" },
     bytes_per_second: { ...RATE, description: "to send: limit per subject and signal; 0, the default: only the organisation's limit" },
     records_per_second: { ...RATE, description: "to send: limit per subject and signal; 0, the default: only the organisation's limit" },
+    label_limits: { ...LABEL_LIMITS_SCHEMA, description: `to read: ${LABEL_LIMITS_SCHEMA.description}` },
   }),
 } as const;
 
@@ -53,11 +57,19 @@ const SHARED_CLAIMS = new Set(["iss", "aud", "exp", "iat", "nbf", "jti"]);
 export function checkRules(rules: readonly IssuerRule[]): void {
   for (const [index, rule] of rules.entries()) {
     const problem = findProblem(rule);
+    storedLimits(rule.label_limits);
     if (problem) throw invalidField(`rules[${index}].${problem[0]}`, problem[1]);
   }
 }
 
-function findProblem({ claims, permit, name, name_claim, ...sending }: IssuerRule): [field: string, reason: string] | undefined {
+function findProblem({
+  claims,
+  permit,
+  name,
+  name_claim,
+  label_limits,
+  ...sending
+}: IssuerRule): [field: string, reason: string] | undefined {
   if (!Object.entries(claims).some(([claim, pattern]) => !SHARED_CLAIMS.has(claim) && /[^*]/.test(pattern)))
     return ["claims", "needs a value that is not only `*`, of a claim that distinguishes the subjects of the issuer, such as sub"];
   const crowded = Object.entries(claims).find(([, pattern]) => pattern.split("*").length > 9);
@@ -66,6 +78,7 @@ function findProblem({ claims, permit, name, name_claim, ...sending }: IssuerRul
   if (permit === "enrol_cluster" && name === undefined && name_claim === undefined)
     return ["name", "a rule that enrols clusters needs name or name_claim"];
   if (permit === "read" && (name !== undefined || name_claim !== undefined)) return ["name", "a rule that permits to read has no name"];
+  if (permit !== "read" && label_limits) return ["label_limits", `only for a rule that permits to read, not ${permit}`];
   if (permit !== "send" && Object.keys(sending).length > 0)
     return [Object.keys(sending)[0] ?? "", `only for a rule that permits to send, not ${permit}`];
   return undefined;

@@ -4,6 +4,7 @@
 // 5 s (lookup-cache.ts).
 import { hash } from "node:crypto";
 import { type JWK, type JWTPayload, jwtVerify } from "jose";
+import { readLabelLimits, writeLabelLimits } from "../../admission/limited-labels.ts";
 import { ApiError } from "../../errors.ts";
 import type { Log } from "../../log.ts";
 import { MAX_CACHED_IDENTITIES, MAX_CACHED_ISSUERS } from "../auth-limits.ts";
@@ -194,6 +195,7 @@ function toIdentity({ row, rules }: Issuer, claims: JWTPayload): Identity {
     const rule = first(permission);
     return rule ? [[permission, { name: ruleName(rule, claims) }] as const] : [];
   });
+  const reader = first("read");
   const senders = SIGNALS.flatMap((signal) => {
     const rule = matching.find(({ permit, signals = SIGNALS }) => permit === "send" && signals.includes(signal));
     return rule ? [[signal, toSender(rule, claims, { orgId, subject, subjectId })] as const] : [];
@@ -205,7 +207,7 @@ function toIdentity({ row, rules }: Issuer, claims: JWTPayload): Identity {
     subject,
     subjectId,
     senders: Object.fromEntries(senders),
-    readToken: first("read") && { tokenId: subjectId, orgId },
+    readToken: reader && { tokenId: subjectId, orgId, labelLimits: readLabelLimits(writeLabelLimits(reader.label_limits)) },
     enrol: Object.fromEntries(enrol),
   };
 }

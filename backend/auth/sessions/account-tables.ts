@@ -4,7 +4,7 @@
 import { randomUUID } from "node:crypto";
 import { type Kysely, sql, type Transaction } from "kysely";
 import { ApiError } from "../../errors.ts";
-import type { ReadToken, Role } from "../../http/request-identity.ts";
+import type { Role } from "../../http/request-identity.ts";
 import type { Watched } from "../../engines/relational/bulk-rows.ts";
 import { FORBIDDEN_CHARACTERS } from "../../http/schemas.ts";
 
@@ -27,6 +27,8 @@ export interface UserRow {
   /** Issuer and subject of the identity provider; null without single sign-on. */
   sso_issuer: string | null;
   sso_subject: string | null;
+  /** JSON text of LabelLimits; null: none. */
+  label_limits: string | null;
 }
 
 /** `password_hash` of a user without a password; no hash has this form. */
@@ -48,6 +50,8 @@ export interface ReadTokenRow {
   created_at: Date;
   /** Whole seconds, as in the token. */
   expires_at: Date;
+  /** JSON text of LabelLimits; null: none. */
+  label_limits: string | null;
 }
 
 export interface InvitationRow {
@@ -58,6 +62,8 @@ export interface InvitationRow {
   /** Lower case. */
   email: string;
   role: Role;
+  /** JSON text of LabelLimits; null: none. */
+  label_limits: string | null;
   /** The id of the user who invites. */
   created_by: string;
   created_at: Date;
@@ -108,7 +114,7 @@ export const WATCHED_USERS: Watched = {
   table: "users",
   column: "id",
   type: "uuid",
-  state: sql<string>`role || ' ' || session_epoch || ' ' || CAST(org_id AS text) || ' ' || email`,
+  state: sql<string>`role || ' ' || session_epoch || ' ' || CAST(org_id AS text) || ' ' || email || ' ' || coalesce(label_limits, '')`,
 };
 export const WATCHED_BROWSER_SESSIONS: Watched = {
   table: "browser_sessions",
@@ -116,7 +122,12 @@ export const WATCHED_BROWSER_SESSIONS: Watched = {
   type: "uuid",
   state: sql<string>`CAST(user_id AS text)`,
 };
-export const WATCHED_READ_TOKENS: Watched = { table: "read_tokens", column: "id", type: "uuid", state: sql<string>`CAST(org_id AS text)` };
+export const WATCHED_READ_TOKENS: Watched = {
+  table: "read_tokens",
+  column: "id",
+  type: "uuid",
+  state: sql<string>`CAST(org_id AS text) || ' ' || coalesce(label_limits, '')`,
+};
 
 /** Returns the existing rows. */
 export async function findUsers(db: AccountDb, ids: readonly string[]): Promise<(UserRow & { state: string })[]> {
@@ -129,9 +140,9 @@ export async function findBrowserSessions(db: AccountDb, ids: readonly string[])
 }
 
 /** Returns the existing rows. */
-export async function findReadTokens(db: AccountDb, ids: readonly string[]): Promise<ReadToken[]> {
-  const rows = await db.selectFrom("read_tokens").select(["id", "org_id"]).where("id", "in", ids).execute();
-  return rows.map((row) => ({ tokenId: row.id, orgId: row.org_id }));
+export async function findReadTokens(db: AccountDb, ids: readonly string[]) {
+  const columns = ["id", "org_id", "label_limits", WATCHED_READ_TOKENS.state.as("state")] as const;
+  return await db.selectFrom("read_tokens").select(columns).where("id", "in", ids).execute();
 }
 
 export async function insertOrg(db: AccountDb, name: string, now: Date): Promise<OrgRow> {
@@ -166,12 +177,14 @@ function emailTaken(): ApiError {
 /** Throws `conflict` if a user of any organisation has this e-mail address. */
 export async function insertUser(
   db: AccountDb,
-  user: Pick<UserRow, "org_id" | "email" | "password_hash" | "role"> & Partial<Pick<UserRow, "sso_issuer" | "sso_subject">>,
+  user: Pick<UserRow, "org_id" | "email" | "password_hash" | "role"> &
+    Partial<Pick<UserRow, "sso_issuer" | "sso_subject" | "label_limits">>,
   now: Date,
 ): Promise<UserRow> {
   const row = {
     sso_issuer: null,
     sso_subject: null,
+    label_limits: null,
     ...user,
     id: randomUUID(),
     email: normalEmail(user.email),

@@ -13,7 +13,7 @@ import { ApiError } from "../../errors.ts";
 import { readCookie, setCookie } from "../../http/cookies.ts";
 import { parseUuid } from "../../http/schemas.ts";
 import { changedRows } from "../../engines/relational/bulk-rows.ts";
-import { type Sessions, signClaims, type SigningSecrets, verifiedClaims, verifyingSecrets } from "./session.ts";
+import { type Sessions, toSessionUser, signClaims, type SigningSecrets, verifiedClaims, verifyingSecrets } from "./session.ts";
 import {
   type AccountDb,
   type AccountTables,
@@ -80,8 +80,7 @@ export class BrowserSessions {
     await this.#db.transaction().execute(async (trx) => await insertBrowserSession(trx, row));
     const claims = { org_id: user.org_id, role: user.role, epoch: user.session_epoch, until: nowS + MAX_SESSION_AGE_S };
     const expS = await this.#setCookie(request, reply, { ...claims, sub: user.id, jti: row.id });
-    const { id: userId, org_id: orgId, email, role } = user;
-    return { id: row.id, user: { userId, orgId, email, role }, expiresAt: new Date(expS * 1000) };
+    return { id: row.id, user: toSessionUser(user), expiresAt: new Date(expS * 1000) };
   }
 
   /** The session of this request; undefined without a cookie or without the required header. Throws `invalid_token`. */

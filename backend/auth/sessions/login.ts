@@ -19,6 +19,7 @@ import {
   normalEmail,
   type UserRow,
 } from "./account-tables.ts";
+import { LABEL_LIMITS_SCHEMA } from "../label-limits-schema.ts";
 import type { BrowserSession, BrowserSessions } from "./browser-session.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import type { Kysely } from "kysely";
@@ -164,6 +165,7 @@ export const SESSION_SCHEMA = objectSchema({
   role: { type: "string", enum: ["viewer", "admin", "operator"] },
   org: objectSchema({ id: UUID_SCHEMA, name: { type: "string" } }),
   expires_at: TIME_SCHEMA,
+  label_limits: LABEL_LIMITS_SCHEMA,
 });
 
 const schemas = {
@@ -189,6 +191,7 @@ export function registerBrowserSessions(app: FastifyInstance, { db, guards, brow
 
   addRoute(app, guards, {
     ...endpoint("GET", "/api/auth/session", browser),
+    limited: "filtered",
     ...schemas.get,
     handler: async (request) => {
       return await describeSession(db, sessions.get(request) as BrowserSession);
@@ -197,6 +200,7 @@ export function registerBrowserSessions(app: FastifyInstance, { db, guards, brow
 
   addRoute(app, guards, {
     ...endpoint("DELETE", "/api/auth/session", browser),
+    limited: "filtered",
     ...schemas.end,
     handler: async (request, reply) => {
       await browserSessions.end(request, reply, sessions.get(request) as BrowserSession);
@@ -212,5 +216,11 @@ export async function describeSession(db: AccountDb, { user, expiresAt }: Browse
     .select("name")
     .where("id", "=", user.orgId)
     .executeTakeFirstOrThrow();
-  return { email: user.email, role: user.role, org: { id: user.orgId, name }, expires_at: expiresAt.toISOString() };
+  return {
+    email: user.email,
+    role: user.role,
+    org: { id: user.orgId, name },
+    expires_at: expiresAt.toISOString(),
+    label_limits: user.labelLimits ?? null,
+  };
 }

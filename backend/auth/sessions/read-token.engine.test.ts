@@ -111,6 +111,7 @@ describeOnEachStore((store) => {
         created_by: red.email,
         created_at: new Date(clock.ms).toISOString(),
         expires_at: token.expires_at,
+        label_limits: null,
       },
     ]);
   });

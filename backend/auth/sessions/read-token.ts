@@ -3,6 +3,7 @@
 // at most 4 s, so every replica refuses a removed token within 5 s; while the database does not respond, it is valid for up to 15 minutes
 // (lookup-cache.ts).
 import type { KeyObject } from "node:crypto";
+import { readLabelLimits } from "../../admission/limited-labels.ts";
 import type { DatabaseOutage } from "../database-outage.ts";
 import { isJwt } from "../issuers/identity-token.ts";
 import { LookupCache, type LookupSource } from "../lookup-cache.ts";
@@ -39,7 +40,12 @@ export class ReadTokens {
     this.#secrets = verifyingSecrets(secrets);
     this.#now = now ?? Date.now;
     const source: LookupSource<ReadToken> = {
-      find: async (ids) => (await findReadTokens(db, ids)).map((row) => ({ id: row.tokenId, state: row.orgId, read: () => row })),
+      find: async (ids) =>
+        (await findReadTokens(db, ids)).map(({ id, org_id: orgId, state, label_limits }) => ({
+          id,
+          state,
+          read: () => ({ tokenId: id, orgId, labelLimits: readLabelLimits(label_limits) }),
+        })),
       findChanged: async (states) => await changedRows(db, WATCHED_READ_TOKENS, states),
     };
     this.#rows = new LookupCache(source, { now, outage });

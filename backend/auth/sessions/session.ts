@@ -5,6 +5,7 @@
 // delay every reader.
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from "node:crypto";
 import { decodeJwt, decodeProtectedHeader, type JWTPayload, SignJWT } from "jose";
+import { readLabelLimits } from "../../admission/limited-labels.ts";
 import type { DatabaseOutage } from "../database-outage.ts";
 import { MAX_CACHED_USERS } from "../auth-limits.ts";
 import { LookupCache, type LookupSource } from "../lookup-cache.ts";
@@ -140,8 +141,8 @@ export class Sessions {
   }
 }
 
-function toSessionUser({ id, org_id, email, role, session_epoch }: UserRow): EpochUser {
-  return { userId: id, orgId: org_id, email, role, epoch: session_epoch };
+export function toSessionUser({ id, org_id, email, role, session_epoch, label_limits }: UserRow): EpochUser {
+  return { userId: id, orgId: org_id, email, role, epoch: session_epoch, labelLimits: readLabelLimits(label_limits) };
 }
 
 function sessionEnded(): ApiError {

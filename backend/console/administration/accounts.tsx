@@ -5,6 +5,7 @@ import { Problem } from "../parts/common.tsx";
 import { Button, Field, Select } from "../parts/controls.tsx";
 import { call } from "../state/api.ts";
 import { submitBy, formReader, useSending } from "../state/sending.ts";
+import { LIMITS_FIELD, LimitsCell, limitsOf, limitsText } from "./label-limits.tsx";
 import { timeColumn, ResourceList } from "./resource-list.tsx";
 import { isOperator, mayWrite, user } from "../state/session.ts";
 
@@ -35,6 +36,17 @@ function UserList() {
       columns={[
         { head: "e-mail", cell: (row) => row.email },
         { head: "role", cell: (row) => <RoleChoice of={row} onChanged={() => changes.value++} /> },
+        {
+          head: "limits",
+          cell: (row) => (
+            <LimitsCell
+              limits={row.label_limits}
+              name={row.email}
+              path={mayWrite.value && row.role === "viewer" ? `/api/users/${row.user_id}/label-limits` : undefined}
+              onChanged={() => changes.value++}
+            />
+          ),
+        },
         timeColumn("since", (row) => row.created_at),
       ]}
       removal={(row) => (row.email === user.value?.email ? undefined : `${row.email} can no longer log in; sessions end within 5 seconds.`)}
@@ -67,16 +79,15 @@ function Invitations() {
       columns={[
         { head: "e-mail", cell: (row) => row.email },
         { head: "role", cell: (row) => row.role },
+        { head: "limits", cell: (row) => limitsText(row.label_limits) },
         { head: "invited by", cell: (row) => row.created_by },
         timeColumn("expires", (row) => row.expires_at),
       ]}
       removal={(row) => `The link for ${row.email} stops working.`}
       createForm={{
         label: "Create invitation",
-        fields: [
-          { name: "email", label: "E-mail", type: "email" },
-          { name: "role", label: "Role", choices: roles() },
-        ],
+        fields: [{ name: "email", label: "E-mail", type: "email" }, { name: "role", label: "Role", choices: roles() }, LIMITS_FIELD],
+        bodyOf: ({ email, role, limits }) => ({ email, role, ...limitsOf(limits) }),
         secret: {
           name: "token",
           label: "Send this link to the invited person. It can be used once, is valid for 7 days, and is not shown again.",
@@ -87,7 +98,7 @@ function Invitations() {
   );
 }
 
-function OwnPassword() {
+export function OwnPassword() {
   const { send, isBusy, error } = useSending(async (form: HTMLFormElement) => {
     isChanged.value = false;
     const typed = formReader(form);

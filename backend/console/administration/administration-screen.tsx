@@ -7,15 +7,18 @@ import { formatValue } from "../metrics/unit.ts";
 import { call, page } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { choose, route } from "../state/route.ts";
-import { isOperator, mayWrite } from "../state/session.ts";
+import { isOperator, mayWrite, user } from "../state/session.ts";
 import { timestampText } from "../state/time.ts";
-import { Organisations, Users } from "./accounts.tsx";
+import { Organisations, OwnPassword, Users } from "./accounts.tsx";
 import { Credentials } from "./credentials.tsx";
+import { Issuers } from "./issuers.tsx";
+import { limitsText } from "./label-limits.tsx";
 
 export function Administration() {
   const parts = [
     ["users", "Users", Users, true],
     ["credentials", "Keys and tokens", Credentials, true],
+    ["issuers", "Trusted issuers", Issuers, true],
     ["usage", "Usage", Usage, true],
     ["audit", "Audit", Audit, mayWrite.value],
     ["organisations", "Organisations", Organisations, isOperator.value],
@@ -23,6 +26,17 @@ export function Administration() {
   const shown = parts.filter(([, , , isShown]) => isShown);
   const chosen = shown.find(([name]) => name === route.value.query.get("part")) ?? shown[0];
   const Part = chosen?.[2] ?? Users;
+  const limits = user.value?.label_limits;
+  if (limits)
+    return (
+      <section class="screen narrow" aria-labelledby="title">
+        <h1 id="title">Settings</h1>
+        <p class="quiet">
+          You can read telemetry with {limitsText(limits)}. The settings of the organisation need an account without limits.
+        </p>
+        <OwnPassword />
+      </section>
+    );
   return (
     <section class="screen narrow" aria-labelledby="title">
       <h1 id="title">Settings</h1>

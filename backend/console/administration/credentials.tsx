@@ -4,6 +4,7 @@ import type { ApiResponses } from "../../client/api.ts";
 import { CopyBlock } from "../parts/common.tsx";
 import { dataSources, sdkEnvironment } from "../parts/snippets.ts";
 import { timestampText } from "../state/time.ts";
+import { LIMITS_FIELD, limitsOf, limitsText } from "./label-limits.tsx";
 import { timeColumn, ResourceList } from "./resource-list.tsx";
 
 type Key = ApiResponses["GET /api/keys"][number];
@@ -105,13 +106,15 @@ function ReadTokens() {
       nameOf={(row) => row.name}
       columns={[
         { head: "name", cell: (row) => row.name },
+        { head: "limits", cell: (row) => limitsText(row.label_limits) },
         { head: "created by", cell: (row) => row.created_by },
         timeColumn("expires", (row) => row.expires_at),
       ]}
       removal={(row) => `Requests with ${row.name} are refused within 5 seconds.`}
       createForm={{
         label: "Create read token",
-        fields: [NAME, { name: "ttl", label: "Lifetime", choices: ["90d", "30d", "7d", "24h", "1y"] }],
+        fields: [NAME, { name: "ttl", label: "Lifetime", choices: ["90d", "30d", "7d", "24h", "1y"] }, LIMITS_FIELD],
+        bodyOf: ({ name, ttl, limits }) => ({ name, ttl, ...limitsOf(limits) }),
         secret: {
           name: "token",
           label: "Token, not shown again",

@@ -23,6 +23,8 @@ export interface CreateField {
   readonly type?: "text" | "email" | "password";
   /** The allowed values; the first one is the default. */
   readonly choices?: readonly string[];
+  readonly isOptional?: boolean;
+  readonly placeholder?: string;
 }
 
 /** The form for a new resource, sent by POST of `path`. */
@@ -117,7 +119,7 @@ function CreateRow({ path, createForm: { label, fields, bodyOf }, onCreated }: C
   });
   return (
     <form class="row" onSubmit={submitBy(send)}>
-      {fields.map(({ name, label: fieldLabel, type = "text", choices }) =>
+      {fields.map(({ name, label: fieldLabel, type = "text", choices, isOptional, placeholder }) =>
         choices ? (
           <Select key={name} label={fieldLabel} name={name} of={choices} />
         ) : (
@@ -126,7 +128,8 @@ function CreateRow({ path, createForm: { label, fields, bodyOf }, onCreated }: C
             label={fieldLabel}
             name={name}
             type={type}
-            required
+            required={!isOptional}
+            placeholder={placeholder}
             autoComplete={type === "password" ? "new-password" : "off"}
           />
         ),

@@ -9,7 +9,7 @@ import { type QueryOptions, runQueued } from "../../admission/query-queue.ts";
 import type { Log } from "../../log.ts";
 import { MAX_FAILING_S, MAX_READ_S, MAX_READS_PER_ORG, MAX_WAITING_READS_PER_ORG } from "../engine-limits.ts";
 import { openEmbedded } from "./embedded-clickhouse.ts";
-import { type Engine, type Insert, maxEnding } from "./engine.ts";
+import { type Engine, type Insert, maxEnding, type ReadLimits } from "./engine.ts";
 import { reportLeftRows } from "./left-rows.ts";
 import { PendingRows } from "./pending-rows.ts";
 import { databaseOf, openRemote, type RemoteOptions } from "./remote.ts";
@@ -121,7 +121,7 @@ export async function openClickHouse(options: ClickHouseOptions): Promise<ClickH
       runQueued({ queue, stopping }, orgId, options, (ending) => {
         const signal = AbortSignal.any([closing.signal, ending]);
         const partial = partialAnswers && options.onPartial ? { onPartial: options.onPartial, unavailableShard } : undefined;
-        const ask = createAsk(engine, orgId, signal, partial);
+        const ask = createAsk(engine, { orgId, labelLimits: options.labelLimits }, signal, partial);
         return work(pending ? afterCommit(ask, { orgId, pending, signal }) : ask, signal);
       }),
     async settle() {
@@ -183,17 +183,17 @@ interface PartialAnswers {
   readonly unavailableShard: { untilMs: number };
 }
 
-/** The queries of one slot, which share its time limit. The engine adds the organisation's condition to each. */
-function createAsk(engine: Engine, orgId: string, signal: AbortSignal, partial?: PartialAnswers): Ask {
+/** The queries of one slot, which share its time limit. The engine adds the conditions of the reader to each. */
+function createAsk(engine: Engine, reader: Pick<ReadLimits, "orgId" | "labelLimits">, signal: AbortSignal, partial?: PartialAnswers): Ask {
   const end = performance.now() + MAX_READ_S * 1000;
   return async (statement, maxResultBytes = 0, blockRows?, groupLimit?) => {
-    requireFiltered(orgId, statement);
+    requireFiltered(reader.orgId, statement);
     const isPage = PAGE.test(statement.text);
     const readsLargeIndex = LARGE_INDEX.test(statement.text);
     const read = async (skipsShards: boolean): Promise<Buffer> => {
       const maxSeconds = Math.max(1, Math.ceil((end - performance.now()) / 1000));
       try {
-        const limits = { orgId, maxSeconds, maxResultBytes, blockRows, groupLimit, isPage, readsLargeIndex, skipsShards };
+        const limits = { ...reader, maxSeconds, maxResultBytes, blockRows, groupLimit, isPage, readsLargeIndex, skipsShards };
         return await engine.read(statement.text, limits, signal);
       } catch (error) {
         signal.throwIfAborted();

@@ -20,7 +20,7 @@ beforeAll(async () => {
 afterAll(() => shards?.[Symbol.asyncDispose]());
 
 const rowsOf = async (way: "cluster" | "server", org: string, statement: Sql): Promise<unknown[]> =>
-  (await shards[way].read(org, {}, (ask) => ask(statement)))
+  (await shards[way].read(org, { labelLimits: undefined }, (ask) => ask(statement)))
     .toString()
     .split("\n")
     .filter(Boolean)
@@ -79,17 +79,19 @@ describe("while a shard is unavailable", () => {
   const unavailable = { code: "storage_unavailable" };
 
   it("a query returns an error, unless its reader can report that rows are missing", async () => {
-    await expect(partial.cluster.read("red", {}, (ask) => ask(count))).rejects.toMatchObject(unavailable);
+    await expect(partial.cluster.read("red", { labelLimits: undefined }, (ask) => ask(count))).rejects.toMatchObject(unavailable);
     const onPartial = vi.fn();
-    expect(JSON.parse((await partial.cluster.read("red", { onPartial }, (ask) => ask(count))).toString())).toEqual({ n: 10 });
+    expect(JSON.parse((await partial.cluster.read("red", { onPartial, labelLimits: undefined }, (ask) => ask(count))).toString())).toEqual({
+      n: 10,
+    });
     expect(onPartial).toHaveBeenCalledOnce();
     // The next one does not ask all shards first.
     partial.statements.splice(0);
-    await partial.cluster.read("red", { onPartial }, (ask) => ask(count));
+    await partial.cluster.read("red", { onPartial, labelLimits: undefined }, (ask) => ask(count));
     expect(partial.statements).toEqual([expect.stringContaining("skip_unavailable_shards = 1")]);
     expect(onPartial).toHaveBeenCalledTimes(2);
     await using strict = await openClickHouse({ url: partial.url, cluster: CLUSTER, dataDir: "unused", log: pino({ level: "silent" }) });
-    await expect(strict.read("red", { onPartial }, (ask) => ask(count))).rejects.toMatchObject(unavailable);
+    await expect(strict.read("red", { onPartial, labelLimits: undefined }, (ask) => ask(count))).rejects.toMatchObject(unavailable);
   });
 
   it("nothing is decided about stored, erased and changed data", async () => {

@@ -1,5 +1,6 @@
 // Defines the interface that embedded ClickHouse and a ClickHouse server share. Invariant: failures are the engine's own errors; clickhouse-client.ts
 // classifies them.
+import type { LabelLimits } from "../../admission/limited-labels.ts";
 import type { NativeColumns, NativeRows } from "./native-block.ts";
 
 export interface Insert {
@@ -16,6 +17,8 @@ export interface Insert {
 export interface ReadLimits {
   /** Only rows of this organisation are read. */
   readonly orgId: string;
+  /** Only rows that a reader with these limits may see. */
+  readonly labelLimits: LabelLimits | undefined;
   /** A whole number. */
   readonly maxSeconds: number;
   /** Maximum size of the rows in the engine's memory; 0: no limit. */

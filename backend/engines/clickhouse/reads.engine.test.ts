@@ -30,7 +30,7 @@ describe("tenants' queries", () => {
     work.then(String, (error: { code?: string; message?: string }) => error.code ?? error.message);
 
   it.each(["embedded", "http"] as const)("%s: return JSON lines, limited in bytes and memory", async (name) => {
-    const rows = (statement: Sql, bytes?: number) => clients[name].read("org", {}, (ask) => ask(statement, bytes));
+    const rows = (statement: Sql, bytes?: number) => clients[name].read("org", { labelLimits: undefined }, (ask) => ask(statement, bytes));
     expect((await rows(sql`SELECT ${"ü/'\n"} AS a, toUInt64(1) AS b`)).toString()).toBe('{"a":"ü/\'\\n","b":"1"}\n');
     expect((await rows(sql`SELECT 1 WHERE 0`)).length).toBe(0);
     for (const [statement, bytes] of [
@@ -60,7 +60,7 @@ describe("tenants' queries", () => {
       vi.useRealTimers();
       pending?.delete(hangs);
     });
-    const read = outcome(clients.embedded.read("org", {}, (ask) => ask(sql`SELECT 1 FROM logs`)));
+    const read = outcome(clients.embedded.read("org", { labelLimits: undefined }, (ask) => ask(sql`SELECT 1 FROM logs`)));
     await vi.advanceTimersByTimeAsync(14_000);
     expect(reads.running).toBe(1);
     await vi.advanceTimersByTimeAsync(1000);
@@ -70,30 +70,32 @@ describe("tenants' queries", () => {
   it.each(["embedded", "http"] as const)("%s: end in the engine, and release their slots, if their clients disconnect", async (name) => {
     const gone = new AbortController();
     const left = new Error("left");
-    const slow = Array.from({ length: RUN + WAIT }, () => outcome(clients[name].read("a", { signal: gone.signal }, (ask) => ask(SLOW))));
+    const slow = Array.from({ length: RUN + WAIT }, () =>
+      outcome(clients[name].read("a", { signal: gone.signal, labelLimits: undefined }, (ask) => ask(SLOW))),
+    );
     await becomes(RUN);
-    await expect(clients[name].read("a", {}, (ask) => ask(QUICK))).rejects.toMatchObject({
+    await expect(clients[name].read("a", { labelLimits: undefined }, (ask) => ask(QUICK))).rejects.toMatchObject({
       code: "too_many_queries",
       status: 429,
       retryAfterS: 5,
     });
     // Others' queries, inserts and pings pass by.
-    expect(String(await clients[name].read("b", {}, (ask) => ask(QUICK)))).toBe('{"n":1}\n');
+    expect(String(await clients[name].read("b", { labelLimits: undefined }, (ask) => ask(QUICK)))).toBe('{"n":1}\n');
     await clients[name].command(sql`SELECT 1`);
     await clients[name].ping();
     expect(await underWay()).toBe(RUN);
     gone.abort(left);
     expect(new Set(await Promise.all(slow))).toEqual(new Set([left.message]));
     await becomes(0);
-    expect(String(await clients[name].read("a", {}, (ask) => ask(QUICK)))).toBe('{"n":1}\n');
+    expect(String(await clients[name].read("a", { labelLimits: undefined }, (ask) => ask(QUICK)))).toBe('{"n":1}\n');
   });
 
   it("that wait are rejected when the process stops; running ones are cancelled when the engine closes", async () => {
     const gone = new AbortController();
-    const runs = outcome(clients.embedded.read("a", { signal: gone.signal }, (ask) => ask(SLOW)));
-    const runsToo = outcome(clients.embedded.read("a", { signal: gone.signal }, (ask) => ask(SLOW)));
+    const runs = outcome(clients.embedded.read("a", { signal: gone.signal, labelLimits: undefined }, (ask) => ask(SLOW)));
+    const runsToo = outcome(clients.embedded.read("a", { signal: gone.signal, labelLimits: undefined }, (ask) => ask(SLOW)));
     await becomes(RUN);
-    const waits = clients.embedded.read("a", {}, (ask) => ask(QUICK));
+    const waits = clients.embedded.read("a", { labelLimits: undefined }, (ask) => ask(QUICK));
     stopping.abort();
     await expect(waits).rejects.toMatchObject({ code: "unavailable", status: 503 });
     await clients.embedded[Symbol.asyncDispose]();

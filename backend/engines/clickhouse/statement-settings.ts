@@ -38,6 +38,7 @@ export function readSettings(
   comment: string,
   {
     orgId,
+    labelLimits,
     maxSeconds,
     maxResultBytes,
     blockRows,
@@ -54,7 +55,7 @@ export function readSettings(
   const shards =
     shardDatabase === undefined ? sql`` : sql`distributed_product_mode = 'global', skip_unavailable_shards = ${Number(skipsShards)}, `;
   return sql`
-SETTINGS ${tenantFilter(orgId, shardDatabase)}, ${shards}${optional("max_threads", threads)}${optional("max_block_size", blockRows)}${groups}${page}max_execution_time = ${maxSeconds}, max_memory_usage = ${MAX_READ_MEMORY_BYTES},
+SETTINGS ${tenantFilter(orgId, shardDatabase, labelLimits)}, ${shards}${optional("max_threads", threads)}${optional("max_block_size", blockRows)}${groups}${page}max_execution_time = ${maxSeconds}, max_memory_usage = ${MAX_READ_MEMORY_BYTES},
   max_result_bytes = ${maxResultBytes}, result_overflow_mode = 'throw', log_comment = ${comment}, date_time_output_format = 'iso',
   output_format_json_quote_64bit_integers = 1, output_format_json_escape_forward_slashes = 0
 FORMAT JSONEachRow`.text;

@@ -24,7 +24,9 @@ describe.each(["embedded", "http"] as const)("%s", (way) => {
 
   it.each(UNCONDITIONAL.map(({ text }) => text))("%s", async (text) => {
     for (const org of askers) {
-      const lines = await clients[way].read(org, {}, (ask) => ask(new Sql(`SELECT groupUniqArray(toString(org)) AS orgs FROM (${text})`)));
+      const lines = await clients[way].read(org, { labelLimits: undefined }, (ask) =>
+        ask(new Sql(`SELECT groupUniqArray(toString(org)) AS orgs FROM (${text})`)),
+      );
       const { orgs } = JSON.parse(lines.toString()) as { orgs: string[] };
       // '1' is the service of all spans, and '' is the missing row of an outer join.
       expect(orgs.filter((value) => value !== "1" && value !== "")).toEqual([org]);
@@ -33,8 +35,12 @@ describe.each(["embedded", "http"] as const)("%s", (way) => {
 
   it("counts, also those that the engine returns without reading rows, cover one organisation", async () => {
     for (const org of askers)
-      expect(String(await clients[way].read(org, {}, (ask) => ask(sql`SELECT toUInt32(count()) AS n FROM logs`)))).toBe(`{"n":${ROWS}}\n`);
-    expect(String(await clients[way].read("none", {}, (ask) => ask(sql`SELECT toUInt32(count()) AS n FROM logs`)))).toBe('{"n":0}\n');
+      expect(
+        String(await clients[way].read(org, { labelLimits: undefined }, (ask) => ask(sql`SELECT toUInt32(count()) AS n FROM logs`))),
+      ).toBe(`{"n":${ROWS}}\n`);
+    expect(
+      String(await clients[way].read("none", { labelLimits: undefined }, (ask) => ask(sql`SELECT toUInt32(count()) AS n FROM logs`))),
+    ).toBe('{"n":0}\n');
   });
 });
 

@@ -1,19 +1,22 @@
 // Lets the engine apply the tenant's condition to ClickHouse reads: each read carries the setting `additional_table_filters`, so a
 // statement whose author forgot `org_id = …` still reads one organisation's rows. Invariant: a statement that could bypass the setting (its
 // own SETTINGS clause, another database, a table function, a dictionary) is refused before it is sent.
-import { Sql, sql } from "./sql.ts";
+import type { LabelLimits } from "../../admission/limited-labels.ts";
+import { labelCondition } from "./label-filter.ts";
+import { and, Sql, sql } from "./sql.ts";
 
 /** Every table with rows of organisations. `tenant-filter.engine.test.ts` compares the list with the schema. */
 export const TENANT_TABLES = ["logs", "spans", "span_operations", "span_minutes", "service_edges", "exemplars"] as const;
 
 /**
  * The setting, for a SETTINGS clause. The primary index still prunes by it. `database`: set if the statement reads Distributed tables; the
- * database of each shard's own tables, because the shards apply the condition.
+ * database of each shard's own tables, because the shards apply the condition. `limits`: of a reader who may not see all rows.
  */
-export function tenantFilter(orgId: string, database?: string): Sql {
-  const condition = sql`org_id = ${orgId}`.text;
+export function tenantFilter(orgId: string, database?: string, limits?: LabelLimits): Sql {
+  const tenant = sql`org_id = ${orgId}`;
   const prefix = database === undefined ? "" : `${database}.`;
-  const filters = TENANT_TABLES.map((table) => sql`${prefix + table}: ${condition}`.text);
+  const conditionOf = (table: string): Sql => (limits ? and([tenant, labelCondition(limits, table)]) : tenant);
+  const filters = TENANT_TABLES.map((table) => sql`${prefix + table}: ${conditionOf(table).text}`.text);
   return new Sql(`additional_table_filters = {${filters.join(", ")}}`);
 }
 

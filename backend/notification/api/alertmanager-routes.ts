@@ -1,6 +1,7 @@
 // Alertmanager's API v2 of one organisation, for Grafana's data source and `amtool`: alerts, groups, receivers, status. Silences are in
 // silence-routes.ts. Invariant: the organisation is that of the session or the read token; alerts and groups are built for one
 // request of an organisation at a time, and are limited in bytes; only the names of channels are returned.
+import { matchesLimits } from "../../storage/metrics/series-filters.ts";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import { FairQueue } from "../../admission/fair-queue.ts";
@@ -72,6 +73,7 @@ const GROUP = objectSchema({ labels: texts, receiver: RECEIVER, alerts: { type: 
 function declare(path: string, summary: string, response: object, query?: object) {
   return {
     ...endpoint("GET", `${V2}/${path}`, "reader", "alerting"),
+    ...(path.startsWith("alerts") && { limited: "filtered" }),
     summary: `Alertmanager API v2: ${summary}`,
     documented: { response: { 200: response }, ...(query && { query }) },
     otherErrors: ALERTMANAGER_ERRORS,
@@ -116,11 +118,11 @@ export function createAlertmanagerRoutes(options: AlertmanagerOptions): Route[] 
     receivers: async (request: FastifyRequest) =>
       [...(await readChannelNames(db, readerOf(request).orgId)).values()].map((name) => ({ name })),
     alerts: async (request: FastifyRequest, reply: FastifyReply) => {
-      const filter = readAlertFilter(request);
+      const filter = visibleTo(request, readAlertFilter(request));
       return await sendQueued(request, reply, async (orgId) => (await findAlerts(options, reply, orgId, filter)).map(({ alert }) => alert));
     },
     groups: async (request: FastifyRequest, reply: FastifyReply) => {
-      const filter = readAlertFilter(request);
+      const filter = visibleTo(request, readAlertFilter(request));
       const receiver = readReceiver(request);
       return await sendQueued(request, reply, async (orgId) => {
         const alerts = await findAlerts(options, reply, orgId, filter);
@@ -134,6 +136,12 @@ export function createAlertmanagerRoutes(options: AlertmanagerOptions): Route[] 
 
 /** The backend's version, because there is no Alertmanager. */
 const VERSION = { version: packageFile.version, revision: "", branch: "atherops", buildUser: "", buildDate: "", goVersion: "" };
+
+/** Only alerts whose labels are within the limits of the reader. */
+function visibleTo(request: FastifyRequest, filter: (alert: ActiveAlert) => boolean): (alert: ActiveAlert) => boolean {
+  const { labelLimits } = readerOf(request);
+  return (alert) => matchesLimits(labelLimits, alert.labels) && filter(alert);
+}
 
 /** Throws ApiError invalid_parameter. */
 function readAlertFilter(request: FastifyRequest): (alert: ActiveAlert) => boolean {

@@ -269,7 +269,7 @@ describe.skipIf(!postgresBinaries)(`moves accounts${postgresBinaries ? "" : `: $
     {
       using store = new DatabaseSync(join(dataDir, "accounts.sqlite"));
       store.exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12000)
-        INSERT INTO read_tokens SELECT printf('00000000-0000-4000-8000-%012x', i), org.id, 'many', 'a@x', created_at, created_at FROM n, orgs org`);
+        INSERT INTO read_tokens SELECT printf('00000000-0000-4000-8000-%012x', i), org.id, 'many', 'a@x', created_at, created_at, NULL FROM n, orgs org`);
     }
     expect((await move(to)).output).toMatch(/read_tokens: 10000 rows copied\n[^]*read_tokens: 10000 rows compared\n/);
     const all = await rowsOf({ dataDir });

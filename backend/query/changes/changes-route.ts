@@ -102,6 +102,7 @@ export function registerChangesRoute(app: FastifyInstance, options: ChangesRoute
   const { answers, guards, publicUrl = "", now = () => new Date() } = options;
   addRoute(app, guards, {
     ...endpoint("GET", "/query/changes", "reader"),
+    limited: "filtered",
     summary: "What changed between two ranges of time, most important first",
     description:
       "Compares a range with one of the same length before it: services and operations, patterns of messages, attributes of failed and slow spans, versions, " +
@@ -165,7 +166,7 @@ async function findChanges(
 ): Promise<Found> {
   const { spans, logs, metrics, db, partMs = MAX_CHANGES_PART_MS } = options;
   const missing: { part: string; reason: string }[] = [];
-  const isAdmin = request.user !== undefined && RANK[request.user.role] >= RANK.admin;
+  const isAdmin = request.user !== undefined && RANK[request.user.role] >= RANK.admin && !queryOptions.labelLimits;
   const onPartial = (part: string) => () => void missing.push({ part, reason: "a shard is unavailable: its rows are missing" });
   const parts: readonly (readonly [string, (part: QueryOptions) => Promise<readonly Change[]>])[] = [
     ["traces", (part) => findTraceChanges(spans, orgId, comparison, part)],
@@ -179,7 +180,7 @@ async function findChanges(
     parts.map(([name, find]) => {
       const limit = AbortSignal.timeout(partMs);
       const signal = queryOptions.signal ? AbortSignal.any([queryOptions.signal, limit]) : limit;
-      return find({ signal, onPartial: onPartial(name) });
+      return find({ labelLimits: queryOptions.labelLimits, signal, onPartial: onPartial(name) });
     }),
   );
   queryOptions.signal?.throwIfAborted();

@@ -56,6 +56,7 @@ const METRICS = objectSchema({
 export function registerJaegerMetrics(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: TraceRouteOptions): void {
   const routes = (Object.keys(FAMILIES) as FamilyName[]).map((name) => ({
     ...endpoint("GET", `/query/jaeger/api/metrics/${name}`, "reader", "jaeger"),
+    limited: "filtered" as const,
     summary: `Jaeger's HTTP API: ${FAMILIES[name].summary}, by service or operation`,
     description: "Covers whole minutes, without the current one.",
     documented: {

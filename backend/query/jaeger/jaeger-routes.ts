@@ -23,6 +23,7 @@ const BASE = "/query/jaeger/api";
 const describe = (summary: string, items: object) => ({
   method: "GET" as const,
   access: "reader" as const,
+  limited: "filtered" as const,
   tag: "jaeger" as const,
   summary: `Jaeger's HTTP API: ${summary}`,
   description: "The response is the same as in Jaeger, with integers for times in microseconds.",
@@ -69,6 +70,7 @@ export function registerJaegerRoutes(app: FastifyInstance, options: TraceRouteOp
   // Grafana does not encode the name, so a name with a slash takes several segments.
   addRoute(app, guards, {
     ...endpoint("GET", `${BASE}/services/*`, "reader"),
+    limited: "filtered",
     handler: async (request: FastifyRequest<{ Params: { "*": string } }>, reply: FastifyReply) => {
       const [, service] = /^(.+)\/operations$/s.exec(request.params["*"]) ?? [];
       if (service === undefined) throw new ApiError("not_found", "there is services, and services/{service}/operations");

@@ -41,6 +41,7 @@ export function registerJaegerV3Routes(app: FastifyInstance, { store, answers, g
     askFor: (request: FastifyRequest) => JsonQuery,
   ): Route => ({
     ...endpoint("GET", `${BASE}/${path}`, "reader", "jaeger"),
+    limited: "filtered",
     summary: `Jaeger's HTTP API v3: ${summary}`,
     description: "Names of parameters in snake case, as older clients send them, are accepted too.",
     ...(path.includes(":trace_id") && { params: { type: "object", properties: { trace_id: TRACE_ID_PARAMETER } } }),

@@ -103,6 +103,7 @@ type KubernetesRequest = FastifyRequest<{ Querystring: Parameters }>;
 export function registerKubernetesRoute(app: FastifyInstance, { metrics, answers, guards }: KubernetesRouteOptions): void {
   addRoute(app, guards, {
     ...endpoint("GET", "/query/kubernetes", "reader", "metrics"),
+    limited: "filtered",
     summary: "State of clusters, namespaces, workloads, nodes or pods, unhealthy ones first",
     description: "From the metrics that agents of clusters send.",
     query: { type: "object", properties: PARAMETERS },

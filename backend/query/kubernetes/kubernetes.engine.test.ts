@@ -154,7 +154,7 @@ beforeAll(async () => {
     answers: new ResponseBudget(),
     guards: {
       reader: () => async (request) => {
-        request.user = { userId: "u", orgId: String(request.headers["x-org"]), email: "e", role: "viewer" };
+        request.user = { userId: "u", orgId: String(request.headers["x-org"]), email: "e", role: "viewer", labelLimits: undefined };
       },
     },
   });

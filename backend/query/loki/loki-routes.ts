@@ -4,6 +4,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { setTimeout } from "node:timers/promises";
 import type { WebSocket } from "ws";
+import { readerOf } from "../../http/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { addRoute, addRoutes, endpoint, type Route, type RouteDeclaration } from "../../http/route.ts";
 import { acceptWebSocket, isUpgrade } from "../../http/websocket.ts";
@@ -38,6 +39,7 @@ function declareRoute(
   const query = { type: "object", properties: parameters };
   return {
     ...endpoint(method, `${BASE}/${path}`, "reader", "loki"),
+    limited: "filtered",
     summary: `Loki's HTTP API: ${summary}`,
     ...(method === "POST" && FORM),
     documented: { query, ...(method === "POST" && { body: query }), response },
@@ -132,12 +134,13 @@ function registerTail(app: FastifyInstance, options: LokiRouteOptions): void {
     checkRepeated(parameters, Object.keys(PARAMETERS));
     if (!isUpgrade(request)) throw new ApiError("invalid_parameter", "tail is a WebSocket: send Upgrade: websocket");
     const { orgId, signal } = tails.enter(request, reply);
-    const { filter } = readLogFilter(await sandbox.run(orgId, { kind: "filter", parameters } satisfies FilterJob, { signal }));
+    const { labelLimits } = readerOf(request);
+    const { filter } = readLogFilter(await sandbox.run(orgId, { kind: "filter", parameters } satisfies FilterJob, { labelLimits, signal }));
     const { first, rest } = await tails.begin(request, reply, { filter, signal });
     const socket = await acceptWebSocket(request, reply);
     if (!socket) return;
     const evaluate = (rows: TailMessageJob["rows"]) => {
-      return sandbox.run(orgId, { kind: "tail_message", parameters, rows, bounds } satisfies TailMessageJob, { signal });
+      return sandbox.run(orgId, { kind: "tail_message", parameters, rows, bounds } satisfies TailMessageJob, { labelLimits, signal });
     };
     await follow(socket, first, { ...rest, format: createTailFormat(evaluate, signal) });
   };

@@ -258,7 +258,7 @@ async function compare({ query, outer }: Generated, steps: Evaluation["steps"]):
   const leaf = leafOf(range, outer);
   const { selector, stages } = range.log;
   const tested: Stage[] = selector.map((one) => ({ kind: "label_filter", filter: { kind: "match", matcher: one } }));
-  return await clickhouse.read(ORG, {}, async (ask) => {
+  return await clickhouse.read(ORG, { labelLimits: undefined }, async (ask) => {
     const evaluation = { ask, orgId: ORG, steps, budget: new Budget(BOUNDS, undefined) };
     const whole = { conditions: [], matching: NO_MATCHING, rest: [...tested, ...neededStages(leaf, stages)] };
     // For absent_over_time, only the existence of a point matters.
@@ -337,7 +337,9 @@ describe("a hostile cardinality", () => {
   const perNs = { start: START_NS, step: 1n, count: 10_000 };
   const points = (query: string, name: string, steps: Evaluation["steps"]) => {
     const leaf = leafOf(readQuery(query) as RangeAggregation, { kind: "by", names: [name] });
-    return clickhouse.read(MANY, {}, (ask) => evaluateInEngine({ ask, orgId: MANY, steps, budget: new Budget(BOUNDS, undefined) }, leaf));
+    return clickhouse.read(MANY, { labelLimits: undefined }, (ask) =>
+      evaluateInEngine({ ask, orgId: MANY, steps, budget: new Budget(BOUNDS, undefined) }, leaf),
+    );
   };
   beforeAll(async () => {
     await clickhouse.command(sql`INSERT INTO logs (org_id, host_id, time, id, level, source, message, labels)

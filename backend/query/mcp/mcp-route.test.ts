@@ -14,7 +14,7 @@ import { registerMcpRoute } from "./mcp-route.ts";
 
 const guards: Pick<Guards, "reader"> = {
   reader: () => async (request) => {
-    request.user = { userId: "u", orgId: "org-1", email: "e", role: "viewer" };
+    request.user = { userId: "u", orgId: "org-1", email: "e", role: "viewer", labelLimits: undefined };
   },
 };
 const CALL = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "search_logs", arguments: {} } };

@@ -33,6 +33,7 @@ export function registerMcpRoute(app: FastifyInstance, { answers, guards, public
   };
   addRoute(app, guards, {
     ...endpoint("POST", "/mcp", "reader"),
+    limited: "filtered",
     summary: "Model Context Protocol: tools for assistants, read-only",
     description: "Streamable HTTP without sessions. Body and response are JSON-RPC 2.0 messages of the protocol; batches are refused.",
     body: { type: "object", required: ["jsonrpc"], properties: { jsonrpc: { type: "string", const: "2.0" } }, additionalProperties: true },

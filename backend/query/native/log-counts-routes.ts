@@ -76,6 +76,7 @@ export function registerCountRoutes(
   };
   addRoute(app, guards, {
     ...endpoint("GET", "/query/logs/histogram", "reader"),
+    limited: "filtered",
     summary: "Counts of log records by time and level",
     description:
       "Counts for equal intervals of the range, oldest first. Intervals of a minute or longer begin at whole minutes, so the first and the last " +
@@ -93,6 +94,7 @@ export function registerCountRoutes(
   });
   addRoute(app, guards, {
     ...endpoint("GET", "/query/logs/patterns", "reader"),
+    limited: "filtered",
     summary: "Patterns of messages, and how many records each has",
     description:
       "Messages that differ in numbers, ids or single words form one pattern, in which <_> replaces the differing parts. If more than " +
@@ -108,6 +110,7 @@ export function registerCountRoutes(
   });
   addRoute(app, guards, {
     ...endpoint("GET", "/query/logs/fields", "reader"),
+    limited: "filtered",
     summary: "The fields of log records and their values",
     description:
       `Reads the newest ${SAMPLED_RECORDS} matching records: at most ${MAX_COUNTED_FIELDS} fields and ${MAX_COUNTED_VALUES} values of each, most ` +

@@ -23,6 +23,7 @@ export function registerLogRoutes(app: FastifyInstance, options: LogRouteOptions
   registerTailRoute(app, options);
   addRoute(app, guards, {
     ...endpoint("GET", "/query/logs", "reader"),
+    limited: "filtered",
     summary: "Log records, newest first, or oldest with order=oldest",
     description:
       "Filter by label with label.<key>=<value> and not_label.<key>=<value> (repeatable). With trace_id and neither start nor end, the " +

@@ -33,7 +33,8 @@ export async function readSelection(
   const pattern = (["regex", "not_regex"] as const).find((name) => parameters[name] !== undefined);
   if (pattern) throw new ApiError("invalid_parameter", `${pattern}: not next to LogQL, which has |~ and !~`);
   const job: FilterJob = { kind: "filter", parameters: { query } };
-  const { filter: selected, stages } = readLogFilter(await sandbox.run(readerOf(request).orgId, job, { signal: goneSignal(reply) }));
+  const { orgId, labelLimits } = readerOf(request);
+  const { filter: selected, stages } = readLogFilter(await sandbox.run(orgId, job, { labelLimits, signal: goneSignal(reply) }));
   const filter = filterOf(others);
   const staged = stages === "none" ? {} : { staged: { query, leavesOut: stages === "filter", filter } };
   return { filter: { ...filter, also: selected.also }, ...staged };

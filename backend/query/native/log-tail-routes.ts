@@ -23,6 +23,7 @@ export function registerTailRoute(app: FastifyInstance, options: LogRouteOptions
   const tails = new TailRoute(app, options);
   addRoute(app, options.guards, {
     ...endpoint("GET", "/query/logs/tail", "reader"),
+    limited: "filtered",
     summary: "Log records as they arrive",
     description:
       `An endless response, with a comment every 15 s. Filters as in GET /query/logs; records whose own time is more than an hour ago are ` +

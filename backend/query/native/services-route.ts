@@ -131,6 +131,7 @@ export function registerServicesRoute(app: FastifyInstance, options: TraceRouteO
   for (const { path, summary, parameters, items, ask } of ROUTES) {
     addRoute(app, guards, {
       ...endpoint("GET", path, "reader"),
+      limited: "filtered",
       summary,
       description: DESCRIPTION,
       ...(path.includes(":service") && { params: { type: "object", properties: { service: text } } }),
@@ -155,6 +156,7 @@ function readRedFilter(request: FastifyRequest<RedRequest>, now: Date): RedFilte
 function registerGraphRoute(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: TraceRouteOptions): void {
   addRoute(app, guards, {
     ...endpoint("GET", "/query/services/graph", "reader"),
+    limited: "filtered",
     summary: "Calls between services, databases, queues and hosts",
     description: "The range is extended to whole minutes. Most calls first, at most 2,000 edges. Updated every minute.",
     query: { type: "object", properties: { start, end } },

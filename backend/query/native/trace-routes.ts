@@ -35,6 +35,7 @@ export function registerTraceRoutes(app: FastifyInstance, options: TraceRouteOpt
   registerJaegerRoutes(app, options);
   addRoute(app, guards, {
     ...endpoint("GET", "/query/traces", "reader"),
+    limited: "filtered",
     summary: "Spans, newest first",
     description: 'A Link header with rel="next" leads to the next page.',
     query: QUERY_SCHEMA,
@@ -75,6 +76,7 @@ const SCHEMA = {
 function registerWholeTraceRoute(app: FastifyInstance, { store, answers, guards }: TraceRouteOptions): void {
   addRoute(app, guards, {
     ...endpoint("GET", "/query/traces/:trace_id", "reader"),
+    limited: "filtered",
     ...SCHEMA,
     handler: async (request: FastifyRequest<{ Params: { trace_id: string }; Querystring: { cursor?: string } }>, reply: FastifyReply) => {
       const traceId = request.params.trace_id.toLowerCase();

@@ -73,6 +73,7 @@ const TRACE_SCHEMA = objectSchema({
 export function registerSearchRoute(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: TraceRouteOptions): void {
   addRoute(app, guards, {
     ...endpoint("GET", "/query/traces/search", "reader"),
+    limited: "filtered",
     summary: "Traces, newest, slowest, or with most errors or spans first",
     description:
       'Finds traces with a span that matches service, operation, error, each comparison of where and each label.<key>=<value> (repeatable). A Link header with rel="next" leads to the next page.',

@@ -86,6 +86,7 @@ export function registerTraceStatistics(app: FastifyInstance, { store, answers, 
     const knownParameters = { ...SPAN_PARAMETERS, start, end, ...parameters };
     addRoute(app, guards, {
       ...endpoint("GET", path, "reader"),
+      limited: "filtered",
       summary,
       description,
       query: {

@@ -1,7 +1,7 @@
 // Problems that began in the last hour (GET /query/changes): services that got worse, error patterns that are new, memory that grows. Each
 // has its likely cause: a new version, an attribute, or a changed configuration of the same service. Invariant: an organisation's comparison
 // is made at most once a minute in each process, however many consoles are open.
-import type { QueryOptions } from "../../admission/query-queue.ts";
+import { type QueryOptions, UNLIMITED } from "../../admission/query-queue.ts";
 import type { LogStore } from "../../storage/logs/log-store.ts";
 import type { MetricsStore } from "../../storage/metrics/metric-store.ts";
 import type { SpanStore } from "../../storage/traces/span-store.ts";
@@ -68,7 +68,10 @@ export class RecentChanges {
       ],
       ["metrics", (options) => findMetricChanges(metrics, orgId, comparison, options)],
     ];
-    const settled = await Promise.allSettled(parts.map(([, find]) => find({ signal: AbortSignal.timeout(MAX_CHANGES_PART_MS) })));
+    // The answer is kept for all readers of the organisation, so the route refuses readers with limits.
+    const settled = await Promise.allSettled(
+      parts.map(([, find]) => find({ ...UNLIMITED, signal: AbortSignal.timeout(MAX_CHANGES_PART_MS) })),
+    );
     const changes = settled.flatMap((result) => (result.status === "fulfilled" ? result.value : []));
     const missing = settled.flatMap((result, at) => (result.status === "rejected" ? [parts[at]?.[0] ?? ""] : []));
     return { changes: rankChanges(changes, HOUR_MS, MAX_CHANGES), missing };

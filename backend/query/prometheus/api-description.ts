@@ -46,6 +46,7 @@ export function declareConstant(path: string, summary: string, data: object): Ro
   const response = { ...ANSWER, properties: { ...ANSWER.properties, data: { const: data } } };
   return {
     ...endpoint("GET", `${BASE}/${path}`, "reader", "metrics"),
+    limited: "filtered",
     summary: `Prometheus HTTP API: ${summary}`,
     documented: { response: { 200: response } },
   };
@@ -72,6 +73,7 @@ export function declareExemplars(method: "GET" | "POST"): RouteDeclaration {
   const parameters = { type: "object", properties: { query: text("PromQL or MetricsQL"), ...range } };
   return {
     ...endpoint(method, `${BASE}/query_exemplars`, "reader", "metrics"),
+    limited: "filtered",
     summary: "Prometheus HTTP API: query_exemplars, traces of series",
     description:
       "For each selector of the expression the newest exemplars that were sent by remote write or OTLP; for traces_spanmetrics_latency_bucket also the slowest span of each bucket in 20 parts of the range. At most 100 of a series, and 1,000 of each kind.",
@@ -97,6 +99,7 @@ export function declareMetadata(): RouteDeclaration {
   const properties = { limit: { type: "integer", description: "maximum number of metrics" }, metric: text("only the metric of this name") };
   return {
     ...endpoint("GET", `${BASE}/metadata`, "reader", "metrics"),
+    limited: "filtered",
     summary: "Prometheus HTTP API: metadata, derived from the names of the metrics that the tenant sent in the last 24 hours",
     documented: {
       query: { type: "object", properties },
@@ -114,6 +117,7 @@ export function declareEndpoint(method: "GET" | "POST", name: QueryEndpoint): Ro
   const optional = { ...parameters, required: [] };
   return {
     ...endpoint(method, `${BASE}/${name === "label_values" ? "label/:name/values" : name}`, "reader", "metrics"),
+    limited: "filtered",
     summary: `Prometheus HTTP API: ${name}, over the tenant's own metrics`,
     description: "The response is the same as in Prometheus; parameters other than those of this endpoint are ignored.",
     ...(method === "POST" && FORM),

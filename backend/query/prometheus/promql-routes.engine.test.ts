@@ -21,7 +21,7 @@ const guards: Guards = {
   reader: () => async (request) => {
     const orgId = request.headers["x-org"];
     if (typeof orgId !== "string") throw new ApiError("invalid_token", "log in");
-    request.user = { userId: "u", orgId, email: "u@example.org", role: "viewer" };
+    request.user = { userId: "u", orgId, email: "u@example.org", role: "viewer", labelLimits: undefined };
   },
 };
 

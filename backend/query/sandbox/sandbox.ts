@@ -5,7 +5,7 @@ import type { Ask, ClickHouse } from "../../engines/clickhouse/clickhouse-client
 import { Sql } from "../../engines/clickhouse/sql.ts";
 import { ApiError } from "../../errors.ts";
 import { FairQueue } from "../../admission/fair-queue.ts";
-import { runQueued, type QueryOptions } from "../../admission/query-queue.ts";
+import { runQueued, type QueryOptions, UNLIMITED } from "../../admission/query-queue.ts";
 import type { Log } from "../../log.ts";
 import { SANDBOX_LIMITS, type SandboxLimits, WAITING_JOBS_PER_ORG } from "./sandbox-limits.ts";
 import { bindOrganisation, type Question } from "./protocol.ts";
@@ -59,12 +59,12 @@ export class Sandbox implements JobRunner, AsyncDisposable {
     return this.#all.size;
   }
 
-  async run(orgId: string, job: object, options: QueryOptions = {}): Promise<Buffer> {
+  async run(orgId: string, job: object, options: QueryOptions = UNLIMITED): Promise<Buffer> {
     const { stopping } = this.#options;
     const signal = AbortSignal.any([this.#closing.signal, ...(options.signal ? [options.signal] : [])]);
     const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
     runQueued({ queue: this.#queue, stopping }, orgId, { ...options, signal }, (ending) =>
-      this.#evaluate(orgId, job, { signal: ending, onPartial: options.onPartial, resolve, reject }),
+      this.#evaluate(orgId, job, { labelLimits: options.labelLimits, signal: ending, onPartial: options.onPartial, resolve, reject }),
     ).catch(reject);
     return await promise;
   }
@@ -80,12 +80,13 @@ export class Sandbox implements JobRunner, AsyncDisposable {
   async #evaluate(
     orgId: string,
     job: object,
-    { signal, onPartial, resolve, reject }: ReadSignals & Pick<PromiseWithResolvers<Buffer>, "resolve" | "reject">,
+    { resolve, reject, ...options }: ReadOptions & Pick<PromiseWithResolvers<Buffer>, "resolve" | "reject">,
   ): Promise<void> {
+    const { signal } = options;
     const sandboxProcess = this.#wake(orgId) ?? this.#start();
     if (this.#queue.running > 1 && this.#idle.size === 0) this.#rest(this.#start(), SPARE);
     sandboxProcess.onKilled = (reason) => this.#report(orgId, reason);
-    const reads = new ReadSession(this.#options.clickhouse, orgId, { signal, onPartial });
+    const reads = new ReadSession(this.#options.clickhouse, orgId, options);
     const onAbort = (): void => {
       reject(signal.reason);
       // The slot was taken back, and another organisation waits for the cores.
@@ -152,22 +153,22 @@ export class Sandbox implements JobRunner, AsyncDisposable {
   }
 }
 
-type ReadSignals = Required<Pick<QueryOptions, "signal">> & Pick<QueryOptions, "onPartial">;
+type ReadOptions = Required<Pick<QueryOptions, "signal">> & Pick<QueryOptions, "labelLimits" | "onPartial">;
 
 /** The organisation's slot among reads: acquired for the first statement of a job, released when the job ends. */
 class ReadSession {
   readonly #clickhouse: Pick<ClickHouse, "read">;
   readonly #orgId: string;
-  readonly #signals: ReadSignals;
+  readonly #read: ReadOptions;
   readonly #ended = new AbortController();
   readonly #finished = Promise.withResolvers<void>();
   #asking: Promise<Ask> | undefined;
   #reading: Promise<void> | undefined;
 
-  constructor(clickhouse: Pick<ClickHouse, "read">, orgId: string, { signal, onPartial }: ReadSignals) {
+  constructor(clickhouse: Pick<ClickHouse, "read">, orgId: string, options: ReadOptions) {
     this.#clickhouse = clickhouse;
     this.#orgId = orgId;
-    this.#signals = { signal: AbortSignal.any([signal, this.#ended.signal]), onPartial };
+    this.#read = { ...options, signal: AbortSignal.any([options.signal, this.#ended.signal]) };
   }
 
   async ask({ statement, maxResultBytes, blockRows, groupLimit }: Question): Promise<Buffer> {
@@ -185,7 +186,7 @@ class ReadSession {
   #open(): Promise<Ask> {
     const { promise, resolve, reject } = Promise.withResolvers<Ask>();
     this.#reading = this.#clickhouse
-      .read(this.#orgId, this.#signals, (ask, signal) => {
+      .read(this.#orgId, this.#read, (ask, signal) => {
         signal.addEventListener("abort", () => this.#finished.resolve(), { once: true });
         resolve(ask);
         return this.#finished.promise;

@@ -4,7 +4,7 @@ import type { Ask, ClickHouse } from "../../engines/clickhouse/clickhouse-client
 import type { BodyClaims } from "../../replicas/body-claims.ts";
 import { OnceWriter, type WriterBatch } from "../write-path/once-writer.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
-import type { QueryOptions } from "../../admission/query-queue.ts";
+import { type QueryOptions, UNLIMITED } from "../../admission/query-queue.ts";
 import { readPageRows } from "../found-page.ts";
 import type { ComparedRanges, PageResult, Page } from "../page.ts";
 import { fields, histogram, type RangeFilter } from "./counts.ts";
@@ -71,7 +71,7 @@ export class ClickHouseLogStore implements AsyncDisposable {
   }
 
   /** LogRows, newest first. Throws ApiError as ClickHouse.read does, and invalid_parameter that names an invalid regular expression. */
-  async query(orgId: string, filter: LogFilter, options: QueryOptions = {}): Promise<PageResult> {
+  async query(orgId: string, filter: LogFilter, options: QueryOptions = UNLIMITED): Promise<PageResult> {
     const { from, blockRows } = matchingIn(filter);
     const { range: _range, limit: _limit, after: _after, oldestFirst: _oldestFirst, ...records } = filter;
     const selection = {
@@ -87,12 +87,12 @@ export class ClickHouseLogStore implements AsyncDisposable {
   }
 
   /** JSON with the number of records by time and level. Throws as `query` does. */
-  histogram(orgId: string, filter: RangeFilter, buckets: number, options: QueryOptions = {}): Promise<Buffer> {
+  histogram(orgId: string, filter: RangeFilter, buckets: number, options: QueryOptions = UNLIMITED): Promise<Buffer> {
     return this.#read(orgId, filter, options, (ask) => histogram(ask, orgId, filter, buckets));
   }
 
   /** JSON with the patterns of messages and the number of records of each. Throws as `query` does. */
-  patterns(orgId: string, filter: RangeFilter, limit: number, options: QueryOptions = {}): Promise<Buffer> {
+  patterns(orgId: string, filter: RangeFilter, limit: number, options: QueryOptions = UNLIMITED): Promise<Buffer> {
     return this.#read(orgId, filter, options, async (ask) => {
       const { range } = filter;
       if (range.end < range.start) return Buffer.from(JSON.stringify({ records: 0, sampled_one_of: 1, patterns: [] }));
@@ -104,12 +104,12 @@ export class ClickHouseLogStore implements AsyncDisposable {
   }
 
   /** Patterns by source in two ranges (pattern-points.ts). Throws as `query` does. */
-  comparePatterns(orgId: string, ranges: ComparedRanges, points: number, options: QueryOptions = {}): Promise<ComparedPatterns> {
+  comparePatterns(orgId: string, ranges: ComparedRanges, points: number, options: QueryOptions = UNLIMITED): Promise<ComparedPatterns> {
     return this.#clickhouse.read(orgId, options, (ask) => comparePatterns(ask, orgId, ranges, points));
   }
 
   /** JSON with the fields and values of the newest records. Throws as `query` does. */
-  fields(orgId: string, filter: RangeFilter, options: QueryOptions = {}): Promise<Buffer> {
+  fields(orgId: string, filter: RangeFilter, options: QueryOptions = UNLIMITED): Promise<Buffer> {
     return this.#read(orgId, filter, options, (ask) => fields(ask, orgId, filter));
   }
 

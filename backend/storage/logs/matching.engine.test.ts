@@ -43,7 +43,7 @@ afterAll(() => clients?.[Symbol.asyncDispose]());
 /** The engine looks at the clock and at who still waits between blocks only. */
 async function largestBlock(way: "embedded" | "http", pattern: string, where = sql`1`): Promise<{ rows: number; of: number }> {
   const { from, matchPattern, blockRows } = matchingOf([pattern]);
-  const lines = await clients[way].read("org", {}, (ask) =>
+  const lines = await clients[way].read("org", { labelLimits: undefined }, (ask) =>
     ask(
       sql`SELECT toFloat64(max(size)) AS rows, toFloat64(count()) AS of FROM (
         SELECT blockSize() AS size FROM ${from} WHERE org_id = 'org' AND ${where} AND ${matchPattern(sql`message`, pattern, true)})`,
@@ -104,14 +104,14 @@ describe("cheap and expensive expressions find the same", () => {
     expect(JSON.parse((await store.histogram("ends", filter, 1)).toString("utf8"))).toMatchObject([{ counts: { info: seen.length } }]);
     expect((await store.fields("ends", filter)).toString("utf8")).toContain(`{"value":"info","count":${seen.length}}`);
     const tail = await store.tail("ends", { labels: [], regex: [pattern] }, undefined, Date.now());
-    expect((await tail.next({}, Date.now())).events).toEqual([]);
+    expect((await tail.next({ labelLimits: undefined }, Date.now())).events).toEqual([]);
   });
 
   it.each([CHEAP, COSTLY])("streams by the value of a label, for one or several selectors: %s", async (pattern) => {
     const { embedded } = clients;
     const series = async (...selectors: string[]): Promise<number> => {
       const selected = { span: RANGE, selectors: selectors.map((one) => readSelectorAlone("match[]", one)) };
-      const found = embedded.read("ends", {}, async (ask) => {
+      const found = embedded.read("ends", { labelLimits: undefined }, async (ask) => {
         return await seriesOf({ ask, orgId: "ends", budget: new Budget(BOUNDS, undefined) }, selected);
       });
       return JSON.parse((await found).toString("utf8")).data.length;

@@ -85,7 +85,7 @@ it("takes no longer for hostile messages than for others", async () => {
 });
 
 it("counts by interval", async () => {
-  const found = await logs.clickhouse.read("red", {}, (ask) =>
+  const found = await logs.clickhouse.read("red", { labelLimits: undefined }, (ask) =>
     findPatterns(ask, { orgId: "red", conditions: [], matching: NO_MATCHING, range: { start: NOW - 9n, end: NOW }, stepNs: 5n }),
   );
   const counts = found.patterns.flatMap((pattern) => [...pattern.counts]);

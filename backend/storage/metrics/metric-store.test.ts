@@ -63,7 +63,7 @@ test("uses a cluster's base paths and the user in the URL, and passes the scope 
     ["extra_label", "org_id=other"],
     ["extra_filters[]", "{}"],
   ]);
-  await cluster.store.query("acme", "label_values", params, { label: "a/b c" });
+  await cluster.store.query("acme", "label_values", params, { label: "a/b c", labelLimits: undefined });
   await cluster.store.check();
   const authorization = `Basic ${Buffer.from("reader:s@cret").toString("base64")}`;
   const scope = "extra_label=org_id%3Dacme";
@@ -204,7 +204,8 @@ async function slowCluster(options: { answerMs?: number; queriesPerOrg?: number;
     store,
     /** Queries in the engine. */
     waiting,
-    ask: (orgId: string, signal?: AbortSignal) => store.query(orgId, "query", new URLSearchParams({ query: "up" }), { signal }),
+    ask: (orgId: string, signal?: AbortSignal) =>
+      store.query(orgId, "query", new URLSearchParams({ query: "up" }), { signal, labelLimits: undefined }),
     answerAll: () => waiting.splice(0).forEach((response) => response.end("{}")),
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
@@ -284,7 +285,7 @@ test("an expression reads nothing before the retention of its organisation, by i
   const oldestMsOf = (): number => (nowS - 7 * DAY_S) * 1000;
   await using cluster = await clusterAnswering(end(200, "{}"), { oldestMsOf });
   const ask = async (endpoint: "query" | "query_range", fields: Record<string, string>): Promise<string> => {
-    await cluster.store.query("acme", endpoint, new URLSearchParams(fields), {});
+    await cluster.store.query("acme", endpoint, new URLSearchParams(fields), { labelLimits: undefined });
     return String(new URLSearchParams(cluster.seen.at(-1)?.body).get("start"));
   };
   const range = { start: String(nowS - 2 * DAY_S), end: String(nowS), step: "3600" };

@@ -9,7 +9,8 @@ import type { OutsideJournal } from "../../engines/victoria-metrics/outside-jour
 import { LogFullError } from "../../engines/append-log/append-log.ts";
 import { ApiError } from "../../errors.ts";
 import { FairQueue, type ShareSlots } from "../../admission/fair-queue.ts";
-import { runQueued, type QueryOptions } from "../../admission/query-queue.ts";
+import { runQueued, type QueryOptions, UNLIMITED } from "../../admission/query-queue.ts";
+import { seriesFilters } from "./series-filters.ts";
 import {
   MAX_METRIC_QUERIES,
   DEFAULT_METRIC_QUERIES_PER_ORG,
@@ -162,7 +163,7 @@ export class VictoriaMetricsStore implements AsyncDisposable {
     orgId: string,
     endpoint: QueryEndpoint,
     params: URLSearchParams,
-    options: QueryOptions & { label?: string } = {},
+    options: QueryOptions & { label?: string } = UNLIMITED,
   ): Promise<QueryAnswer> {
     if (orgId === "") throw new Error("a query without a tenant");
     const scoped = new URLSearchParams([...params].filter(([name]) => !name.startsWith("extra_")));
@@ -174,6 +175,7 @@ export class VictoriaMetricsStore implements AsyncDisposable {
       if (reason !== undefined) throw new ApiError("invalid_parameter", `${name}: ${reason}`);
     }
     scoped.append("extra_label", `org_id=${orgId}`);
+    for (const filter of seriesFilters(options.labelLimits)) scoped.append("extra_filters[]", filter);
     // Only clusters use this parameter; a single node ignores it.
     scoped.set(...DENY_PARTIAL);
     const headers = { "content-type": "application/x-www-form-urlencoded" };

@@ -105,7 +105,8 @@ function callees(orgId: string, range: MinuteRange): Sql {
       WHERE ${and([...inRange, sql`kind = 'CONSUMER'`, sql`length(links) BETWEEN 3 AND ${MAX_LINKS_BYTES}`])})`;
 }
 
-function edgesOf(orgId: string, range: MinuteRange): Sql {
+/** A SELECT of Edges, from the spans of a range. */
+export function edgesOf(orgId: string, range: MinuteRange): Sql {
   const { startS, endS } = range;
   const before = within(orgId, { startS: startS - CALLER_BEFORE_S, endS });
   const hash = sql`cityHash64(trace_id, span_id)`;

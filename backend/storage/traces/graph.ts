@@ -1,8 +1,10 @@
 // Reads the service map from the stored edges: for the native API, for Jaeger's dependencies and for the series of Grafana's service graph.
 // Invariant: only the newest complete version of each minute counts.
+import type { LabelLimits } from "../../admission/limited-labels.ts";
 import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { arrayOfLines } from "../found-page.ts";
+import { edgesOf } from "./edges.ts";
 import { histogramColumns, quantileMs } from "./span-histogram.ts";
 import type { MinuteRange } from "./red.ts";
 
@@ -37,8 +39,16 @@ export function summedEdges(orgId: string, { startS, endS }: MinuteRange): Sql {
     FROM service_edges FINAL WHERE ${inRange} AND client != '' AND (time, version) IN (${complete}) GROUP BY client, server, connection`;
 }
 
-/** EdgeRows as JSON, most calls first. */
-export async function listEdges(ask: Ask, orgId: string, range: MinuteRange): Promise<Buffer> {
+/** The same for a reader with limits: from the spans that it may see, because stored edges have no labels. */
+export function edgesIn(orgId: string, range: MinuteRange, limits: LabelLimits | undefined): Sql {
+  if (!limits) return summedEdges(orgId, range);
+  return sql`SELECT client, server, connection, sum(edges.calls) AS calls, sum(edges.failed) AS failed, sum(edges.total_ns) AS total_ns,
+      sumMap(edges.histogram) AS histogram
+    FROM (${edgesOf(orgId, range)}) AS edges GROUP BY client, server, connection`;
+}
+
+/** EdgeRows as JSON, most calls first. `edges`: of edgesIn. */
+export async function listEdges(ask: Ask, edges: Sql, range: MinuteRange): Promise<Buffer> {
   const seconds = sql`${range.endS - range.startS}`;
   return arrayOfLines(
     await ask(
@@ -46,17 +56,17 @@ export async function listEdges(ask: Ask, orgId: string, range: MinuteRange): Pr
         (SELECT client, server, connection, toFloat64(calls) AS calls, toFloat64(failed) AS failed, calls / ${seconds} AS rate,
           failed / calls AS error_ratio, ${histogramColumns(sql`histogram`)},
           ${quantileMs(0.5)} AS p50_ms, ${quantileMs(0.95)} AS p95_ms, ${quantileMs(0.99)} AS p99_ms
-        FROM (${summedEdges(orgId, range)})) ORDER BY calls DESC, client, server, connection LIMIT ${MAX_EDGES}`,
+        FROM (${edges})) ORDER BY calls DESC, client, server, connection LIMIT ${MAX_EDGES}`,
       MAX_ANSWER_BYTES,
     ),
   );
 }
 
 /** Jaeger's `[{parent, child, callCount}]` as JSON. */
-export async function jaegerDependencies(ask: Ask, orgId: string, range: MinuteRange): Promise<Buffer> {
+export async function jaegerDependencies(ask: Ask, edges: Sql): Promise<Buffer> {
   return arrayOfLines(
     await ask(
-      sql`SELECT client AS parent, server AS child, toFloat64(sum(calls)) AS callCount FROM (${summedEdges(orgId, range)})
+      sql`SELECT client AS parent, server AS child, toFloat64(sum(calls)) AS callCount FROM (${edges})
         GROUP BY parent, child ORDER BY callCount DESC, parent, child LIMIT ${MAX_EDGES}`,
       MAX_ANSWER_BYTES,
     ),

@@ -1,6 +1,7 @@
 // Builds queries for rates, errors and durations (RED) of services and operations by minute. They read the projections `minutes` and
 // `services` of the spans and, for minutes older than the retention of spans, the copies of `minutes` in `span_minutes`. Invariant: ranges
 // are whole minutes, and each minute is read either from spans or from copies, so every span counts once.
+import type { LabelLimits } from "../../admission/limited-labels.ts";
 import { and, type Sql, sql, unionAll } from "../../engines/clickhouse/sql.ts";
 import { nanoseconds } from "../page.ts";
 import { DURATION_BUCKETS, DURATION_SUM, MAX_PACKED_S, packedBuckets } from "./span-histogram.ts";
@@ -26,6 +27,7 @@ export interface RedFilter extends MinuteRange {
   readonly operation?: string;
   /** Maximum number of points of a series. */
   readonly points: number;
+  readonly labelLimits?: LabelLimits | undefined;
 }
 
 /** All minutes that a range touches. */

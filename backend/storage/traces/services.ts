@@ -3,6 +3,7 @@
 import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { arrayOfLines } from "../found-page.ts";
+import { operationRows } from "./operation-rows.ts";
 import { BUCKETS_OF_HALVES, histogramColumns, packedQuantileMs, quantileMs, unpackedHalves } from "./span-histogram.ts";
 import { conditionsOf, minuteGroups, pointOf, isPacked, packedPoints, pointWidthS, type RedFilter } from "./red.ts";
 
@@ -57,7 +58,7 @@ export async function listServices(ask: Ask, orgId: string, filter: RedFilter, c
   const { startS, endS } = filter;
   const pointCount = Math.ceil((endS - startS) / pointWidthS(filter));
   const named = sql`SELECT service, CAST(arraySort(groupArray((operation, kinds))), 'Array(Tuple(operation String, kinds Array(String)))') AS operations
-    FROM (SELECT service, operation, arraySort(groupUniqArray(toString(kind))) AS kinds FROM span_operations WHERE org_id = ${orgId}
+    FROM (SELECT service, operation, arraySort(groupUniqArray(toString(kind))) AS kinds FROM ${operationRows(orgId, filter.labelLimits, filter)} WHERE org_id = ${orgId}
       GROUP BY service, operation) GROUP BY service`;
   const services = isPacked(filter, copiesUntilS)
     ? packedServices(orgId, filter, pointCount)

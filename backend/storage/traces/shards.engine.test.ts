@@ -106,7 +106,7 @@ async function figuresOf(clickhouse: ClickHouse, spans: Stores["spans"], copiesU
   const filter: RedFilter = { ...range, kind: "entry", points: 60 };
   const all: RedFilter = { ...filter, kind: "all" };
   const family = { ...range, services: SERVICES, kinds: ["SERVER", "CLIENT"], isByOperation: true, points: 30 };
-  const found = await clickhouse.read(orgId, {}, async (ask) => ({
+  const found = await clickhouse.read(orgId, { labelLimits: undefined }, async (ask) => ({
     services: await listServices(ask, orgId, filter, 0),
     "services, all kinds": await listServices(ask, orgId, all, 0),
     "services from copies": await listServices(ask, orgId, all, copiesUntilS),

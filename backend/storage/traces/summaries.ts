@@ -2,6 +2,7 @@
 // longer than the spans. Invariants: the work for an organisation uses at most a tenth of the time and runs in the organisation's own query
 // slots, so an organisation with many spans does not delay queries of others; a pass spends at most 40 seconds on one organisation; each
 // step may be repeated, or done by another replica, and still counts once.
+import { UNLIMITED } from "../../admission/query-queue.ts";
 import { hash } from "node:crypto";
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
@@ -158,7 +159,7 @@ export class SpanSummaries implements AsyncDisposable {
     const nowMs = this.#nowMs();
     const today = dayOf(nowMs);
     const read = (range: MinuteRange) =>
-      clickhouse.read(orgId, { signal }, async (ask) => [
+      clickhouse.read(orgId, { ...UNLIMITED, signal }, async (ask) => [
         ...(await spanSeries(ask, orgId, range)),
         ...(await edgeSeries(ask, orgId, { ...range, endS: Math.min(range.endS, Math.floor(nowMs / 1000) - SETTLED_S) })),
       ]);
@@ -194,7 +195,7 @@ export class SpanSummaries implements AsyncDisposable {
     const version = this.#nowMs();
     const sinceS = this.#since.get(orgId) ?? Math.floor(version / 1000) - ACTIVE_S;
     const question = { table: "spans", sinceS: sinceS - OVERLAP_S, limit: MAX_MINUTES } as const;
-    const changed = await clickhouse.read(orgId, { signal }, (ask) => changedMinutes(ask, orgId, question));
+    const changed = await clickhouse.read(orgId, { ...UNLIMITED, signal }, (ask) => changedMinutes(ask, orgId, question));
     const minutes = [...new Set([...(this.#changed.get(orgId) ?? []), ...changed])].toSorted((a, b) => a - b).slice(-MAX_MINUTES);
     const remaining = new Set(minutes);
     this.#changed.set(orgId, remaining);
@@ -202,7 +203,7 @@ export class SpanSummaries implements AsyncDisposable {
     let failure: unknown;
     for (const range of rangesOf(minutes)) {
       try {
-        await clickhouse.read(orgId, { signal }, (ask: Ask) => storeEdges(ask, clickhouse, orgId, range, version));
+        await clickhouse.read(orgId, { ...UNLIMITED, signal }, (ask: Ask) => storeEdges(ask, clickhouse, orgId, range, version));
       } catch (error) {
         // A retry would fail too, and delay the minutes after it.
         if (!(error instanceof ApiError && error.code === "query_too_expensive")) throw error;

@@ -96,7 +96,8 @@ async function exchange(
       if (!invitation) throw notValid();
       const removed = await trx.deleteFrom("invitations").where("id", "=", invitation.id).executeTakeFirst();
       if (removed.numDeletedRows !== 1n) throw notValid();
-      const row = { org_id: orgId, email: invitation.email, role: invitation.role, password_hash: passwordHash };
+      const { email, role, label_limits } = invitation;
+      const row = { org_id: orgId, email, role, label_limits, password_hash: passwordHash };
       return { invitation, user: await insertUser(trx, row, new Date(nowMs)) };
     });
 }

@@ -4,6 +4,8 @@ import { randomUUID } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Transaction } from "kysely";
 import { audit } from "../../auth/audit-log.ts";
+import type { LabelLimits } from "../../admission/limited-labels.ts";
+import { auditedLimits, LABEL_LIMITS_SCHEMA, shownLimits, storedLimits } from "../../auth/label-limits-schema.ts";
 import { callerOf } from "../../http/request-identity.ts";
 import { CURSOR_QUERY, type CursorQuery, readPage } from "../../http/list-page.ts";
 import {
@@ -38,6 +40,7 @@ const ROUTES = {
     body: closedSchema(["name"], {
       name: nameSchema(200),
       ttl: { type: "string", maxLength: 40, default: "90d", description: "a duration such as 12h, 90d or 1y; at most 365 days" },
+      label_limits: LABEL_LIMITS_SCHEMA,
     }),
     response: { 201: objectSchema({ id: UUID_SCHEMA, name: { type: "string" }, token: { type: "string" }, expires_at: TIME_SCHEMA }) },
   },
@@ -52,6 +55,7 @@ const ROUTES = {
       created_by: { type: "string", description: "the e-mail address of the creator at that time" },
       created_at: TIME_SCHEMA,
       expires_at: TIME_SCHEMA,
+      label_limits: LABEL_LIMITS_SCHEMA,
     }),
   },
   remove: {
@@ -62,21 +66,35 @@ const ROUTES = {
   },
 };
 
+interface CreateBody {
+  readonly name: string;
+  readonly ttl: string;
+  readonly label_limits?: LabelLimits | null;
+}
+
 export function registerReadTokenAdministration(app: FastifyInstance, deps: AccountDeps): void {
   const { db, guards, readTokens, now = Date.now } = deps;
 
   addRoute(app, guards, {
     ...ROUTES.create,
-    handler: async (request: FastifyRequest<{ Body: { name: string; ttl: string } }>, reply: FastifyReply) => {
+    handler: async (request: FastifyRequest<{ Body: CreateBody }>, reply: FastifyReply) => {
       const { orgId, email } = callerOf(request);
-      const { name, ttl } = request.body;
+      const { name, ttl, label_limits } = request.body;
       const at = now();
       const expires = new Date(Math.floor((at + readDurationMs("ttl", ttl, TTL, "12h or 90d")) / 1000) * 1000);
-      const row = { id: randomUUID(), org_id: orgId, name, created_by: email, created_at: new Date(at), expires_at: expires };
+      const row = {
+        id: randomUUID(),
+        org_id: orgId,
+        name,
+        created_by: email,
+        created_at: new Date(at),
+        expires_at: expires,
+        label_limits: storedLimits(label_limits),
+      };
       await tenantDatabase(db, orgId)
         .transaction()
         .execute(async (trx) => await insertWithinLimit(trx, row));
-      audit(request, "read_token.create", { read_token_id: row.id, name, expires_at: expires.toISOString() });
+      audit(request, "read_token.create", { read_token_id: row.id, name, expires_at: expires.toISOString(), ...auditedLimits(row) });
       const token = await readTokens.issue(row);
       return await reply.code(201).send({ id: row.id, name, token, expires_at: expires.toISOString() });
     },
@@ -109,10 +127,11 @@ function registerReadTokenList(app: FastifyInstance, { db, guards, now = Date.no
       const { orgId } = callerOf(request);
       const query = tenantDatabase(db, orgId)
         .selectFrom("read_tokens")
-        .select(["id", "name", "created_by", "created_at", "expires_at"])
+        .select(["id", "name", "created_by", "created_at", "expires_at", "label_limits"])
         .where("org_id", "=", orgId)
         .where("expires_at", ">", new Date(now() - EXPIRED_LISTED_MS));
-      return await readPage(request, reply, query, { sortedBy: "name", limit: pageRows });
+      const rows = await readPage(request, reply, query, { sortedBy: "name", limit: pageRows });
+      return rows.map((row) => ({ ...row, label_limits: shownLimits(row) }));
     },
   });
 }

@@ -45,12 +45,12 @@ describeOnEachStore((store) => {
 
   test("reports a removed read token as changed", async () => {
     const ids = [randomUUID(), randomUUID()] as const;
-    const row = { org_id: orgId, name: "n", created_by: "e", created_at: new Date(), expires_at: new Date() };
+    const row = { org_id: orgId, name: "n", created_by: "e", created_at: new Date(), expires_at: new Date(), label_limits: null };
     await db
       .insertInto("read_tokens")
       .values(ids.map((id) => ({ ...row, id })))
       .execute();
-    const states = Object.fromEntries((await findReadTokens(db, ids)).map(({ tokenId }) => [tokenId, orgId]));
+    const states = Object.fromEntries((await findReadTokens(db, ids)).map(({ id, state }) => [id, state]));
     expect(await changedRows(db, WATCHED_READ_TOKENS, states)).toEqual([]);
     await db.deleteFrom("read_tokens").where("id", "=", ids[1]).execute();
     expect(await changedRows(db, WATCHED_READ_TOKENS, states)).toEqual([ids[1]]);

@@ -4,6 +4,8 @@
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { audit } from "../../auth/audit-log.ts";
+import type { LabelLimits } from "../../admission/limited-labels.ts";
+import { auditedLimits, LABEL_LIMITS_SCHEMA, requireViewer, shownLimits, storedLimits } from "../../auth/label-limits-schema.ts";
 import { callerOf, type Role } from "../../http/request-identity.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
 import { EMAIL_SCHEMA, type InvitationRow, normalEmail, requireFreeEmail } from "../../auth/sessions/account-tables.ts";
@@ -33,6 +35,7 @@ const INVITATION = {
   created_by: { type: "string", description: "the e-mail address of the user who created the invitation" },
   created_at: TIME_SCHEMA,
   expires_at: TIME_SCHEMA,
+  label_limits: LABEL_LIMITS_SCHEMA,
 };
 const token = { type: "string", description: "the link is `<console URL>/#/invitation/<token>`" };
 const ROUTES = {
@@ -46,6 +49,7 @@ const ROUTES = {
       email: EMAIL_SCHEMA,
       role: ROLE_SCHEMA,
       ttl: { type: "string", maxLength: 40, default: "7d", description: "a duration such as 12h or 7d; at most 30 days" },
+      label_limits: LABEL_LIMITS_SCHEMA,
     }),
     response: { 201: objectSchema({ ...INVITATION, token }) },
   },
@@ -61,6 +65,13 @@ const ROUTES = {
     response: NO_CONTENT,
   },
 };
+
+interface CreateBody {
+  readonly email: string;
+  readonly role: Role;
+  readonly ttl: string;
+  readonly label_limits?: LabelLimits | null;
+}
 
 export interface InvitationDeps extends AccountDeps {
   /** `settings.isPasswordLogin` */
@@ -82,11 +93,13 @@ export function registerInvitationRoutes(app: FastifyInstance, deps: InvitationD
 
   addRoute(app, guards, {
     ...ROUTES.create,
-    handler: async (request: FastifyRequest<{ Body: { email: string; role: Role; ttl: string } }>, reply: FastifyReply) => {
+    handler: async (request: FastifyRequest<{ Body: CreateBody }>, reply: FastifyReply) => {
       requirePasswordLogin(deps);
       const { role, ttl } = request.body;
       const caller = callerOf(request);
       if (role === "operator") requireOperator(caller);
+      const label_limits = storedLimits(request.body.label_limits);
+      requireViewer(role, { label_limits });
       const email = normalEmail(request.body.email);
       await requireFreeEmail(db, email);
       const secret = randomBytes(32).toString("base64url");
@@ -97,12 +110,19 @@ export function registerInvitationRoutes(app: FastifyInstance, deps: InvitationD
         token_hash: invitationHash(secret),
         email,
         role,
+        label_limits,
         created_by: caller.userId,
         created_at: new Date(at),
         expires_at: new Date(at + readDurationMs("ttl", ttl, TTL, "12h or 7d")),
       };
       await replaceWithinLimit(deps, row);
-      audit(request, "invitation.create", { invitation_id: row.id, email, role, expires_at: row.expires_at.toISOString() });
+      audit(request, "invitation.create", {
+        invitation_id: row.id,
+        email,
+        role,
+        expires_at: row.expires_at.toISOString(),
+        ...auditedLimits(row),
+      });
       return await reply.code(201).send({ ...describeInvitation({ ...row, creator: caller.email }), token: secret });
     },
   });
@@ -174,5 +194,6 @@ function describeInvitation(row: InvitationRow & { readonly creator: string }) {
     created_by: row.creator,
     created_at: row.created_at.toISOString(),
     expires_at: row.expires_at.toISOString(),
+    label_limits: shownLimits(row),
   };
 }

@@ -40,6 +40,7 @@ export function registerOwnPassword(app: FastifyInstance, deps: AccountDeps): vo
 
   addRoute(app, guards, {
     ...endpoint("PUT", "/api/auth/password", "viewer"),
+    limited: "filtered",
     ...schema,
     handler: async (request: PasswordRequest, reply: FastifyReply) => {
       const { userId, orgId } = callerOf(request);

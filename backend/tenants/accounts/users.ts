@@ -3,6 +3,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Transaction } from "kysely";
 import { ApiError } from "../../errors.ts";
+import type { LabelLimits } from "../../admission/limited-labels.ts";
+import { auditedLimits, LABEL_LIMITS_SCHEMA, requireViewer, shownLimits, storedLimits } from "../../auth/label-limits-schema.ts";
 import { callerOf, type Role, type SessionUser } from "../../http/request-identity.ts";
 import { audit } from "../../auth/audit-log.ts";
 import { readId, ID_PARAMS, notFound, NO_CONTENT, closedSchema, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
@@ -28,6 +30,7 @@ export const USER_SCHEMA = objectSchema({
   email: { type: "string" },
   role: ROLE_SCHEMA,
   created_at: TIME_SCHEMA,
+  label_limits: LABEL_LIMITS_SCHEMA,
 });
 
 const ROUTES = {
@@ -39,7 +42,12 @@ const ROUTES = {
   create: {
     ...endpoint("POST", "/api/users", "admin", "accounts"),
     summary: "Add a user; at most 5,000",
-    body: closedSchema({ email: EMAIL_SCHEMA, password: PASSWORD_SCHEMA, role: ROLE_SCHEMA }),
+    body: closedSchema(["email", "password", "role"], {
+      email: EMAIL_SCHEMA,
+      password: PASSWORD_SCHEMA,
+      role: ROLE_SCHEMA,
+      label_limits: LABEL_LIMITS_SCHEMA,
+    }),
     response: { 201: USER_SCHEMA },
   },
   password: {
@@ -56,6 +64,13 @@ const ROUTES = {
     body: closedSchema({ role: ROLE_SCHEMA }),
     response: { 200: USER_SCHEMA },
   },
+  labelLimits: {
+    ...endpoint("PUT", "/api/users/:id/label-limits", "admin", "accounts"),
+    summary: "Limit a viewer to values of labels; it applies within 5 seconds",
+    params: ID_PARAMS,
+    body: closedSchema({ label_limits: LABEL_LIMITS_SCHEMA }),
+    response: { 200: USER_SCHEMA },
+  },
   remove: {
     ...endpoint("DELETE", "/api/users/:id", "admin", "accounts"),
     summary: "Remove a user; all replicas refuse the sessions within 5 seconds",
@@ -63,6 +78,13 @@ const ROUTES = {
     response: NO_CONTENT,
   },
 };
+
+interface CreateBody {
+  readonly email: string;
+  readonly password: string;
+  readonly role: Role;
+  readonly label_limits?: LabelLimits | null;
+}
 
 interface ById {
   Params: { id: string };
@@ -83,14 +105,16 @@ export function registerUserRoutes(app: FastifyInstance, deps: AccountDeps): voi
 
   addRoute(app, guards, {
     ...ROUTES.create,
-    handler: async (request: FastifyRequest<{ Body: { email: string; password: string; role: Role } }>, reply: FastifyReply) => {
+    handler: async (request: FastifyRequest<{ Body: CreateBody }>, reply: FastifyReply) => {
       const { email, password, role } = request.body;
+      const label_limits = storedLimits(request.body.label_limits);
+      requireViewer(role, { label_limits });
       if (role === "operator") requireOperator(callerOf(request));
       await requireFreeEmail(db, email);
       const passwordHash = await hashQueue.run(request, reply, () => hashPassword(password));
-      const row = { org_id: callerOf(request).orgId, email, role, password_hash: passwordHash };
+      const row = { org_id: callerOf(request).orgId, email, role, label_limits, password_hash: passwordHash };
       const created = await insertWithinLimit(db, row, new Date(now()));
-      audit(request, "user.create", { user_id: created.id, email: created.email, role });
+      audit(request, "user.create", { user_id: created.id, email: created.email, role, ...auditedLimits(created) });
       return await reply.code(201).send(describeUser(created));
     },
   });
@@ -122,11 +146,25 @@ function registerUserChanges(app: FastifyInstance, deps: AccountDeps): void {
       const { role } = request.body;
       if (role === "operator") requireOperator(callerOf(request));
       const before = await changeUser(deps, request, async ({ trx, tenantTrx }, row) => {
+        requireViewer(role, row);
         if (role !== "operator") await requireOtherAdmins(trx, row, role);
         await tenantTrx.updateTable("users").set({ role }).where("id", "=", row.id).execute();
       });
       audit(request, "user.role", { user_id: before.id, from: before.role, to: role });
       return describeUser({ ...before, role });
+    },
+  });
+
+  addRoute(app, guards, {
+    ...ROUTES.labelLimits,
+    handler: async (request: FastifyRequest<ById & { Body: { label_limits: LabelLimits | null } }>) => {
+      const label_limits = storedLimits(request.body.label_limits);
+      const before = await changeUser(deps, request, async ({ tenantTrx }, row) => {
+        requireViewer(row.role, { label_limits });
+        await tenantTrx.updateTable("users").set({ label_limits }).where("id", "=", row.id).execute();
+      });
+      audit(request, "user.label_limits", { user_id: before.id, from: before.label_limits ?? "", to: label_limits ?? "" });
+      return describeUser({ ...before, label_limits });
     },
   });
 
@@ -207,5 +245,5 @@ export function requireOperator(user: SessionUser): void {
 }
 
 export function describeUser(row: UserRow) {
-  return { user_id: row.id, email: row.email, role: row.role, created_at: row.created_at.toISOString() };
+  return { user_id: row.id, email: row.email, role: row.role, created_at: row.created_at.toISOString(), label_limits: shownLimits(row) };
 }

@@ -138,6 +138,7 @@ function readRoutes(resource: Resource, { db, pageRows }: SavedRoutesOptions): R
     {
       ...common,
       ...endpoint("GET", path, "viewer"),
+      limited: "filtered",
       summary: `The ${noun}s of your organisation, by name`,
       description: "Pages have 500 entries; the Link header points to the next page.",
       query: CURSOR_QUERY,
@@ -150,6 +151,7 @@ function readRoutes(resource: Resource, { db, pageRows }: SavedRoutesOptions): R
     {
       ...common,
       ...endpoint("GET", `${path}/:id`, "viewer"),
+      limited: "filtered",
       summary: `A ${noun} of your organisation`,
       params: ID_PARAMS,
       response: { 200: objectSchema({ ...body.properties, ...STAMPS }) },

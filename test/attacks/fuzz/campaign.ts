@@ -149,7 +149,7 @@ class Campaign {
     const beganMs = performance.now();
     let answer = "ok";
     try {
-      await this.#sandbox.run(orgId, program.job, { signal: AbortSignal.timeout(STUCK_MS) });
+      await this.#sandbox.run(orgId, program.job, { signal: AbortSignal.timeout(STUCK_MS), labelLimits: undefined });
     } catch (error) {
       answer = error instanceof ApiError ? (error.message.includes("was stopped") ? "killed" : error.code) : "failed";
       if (answer === "failed" || answer === "killed" || answer === "unavailable")

@@ -259,6 +259,13 @@ export const CHANGES: readonly Change[] = [
   { route: "PUT /api/orgs/{id}/limits", make: organisation, body: () => ({ bytes_per_second: 1 }), foreign: 403 },
   { route: "DELETE /api/read-tokens/{id}", make: making("/api/read-tokens"), foreign: 404, owner: 204 },
   { route: "DELETE /api/users/{id}", make: newUser, foreign: 404, owner: 204 },
+  {
+    route: "PUT /api/users/{id}/label-limits",
+    make: newUser,
+    body: () => ({ label_limits: { source: ["cart"] } }),
+    foreign: 404,
+    owner: 200,
+  },
   { route: "PUT /api/users/{id}/password", make: newUser, body: () => ({ password: randomUUID() }), foreign: 404, owner: 204 },
   { route: "PUT /api/users/{id}/role", make: newUser, body: () => ({ role: "admin" }), foreign: 404, owner: 200 },
   { route: "DELETE /api/v1/agents/{id}", make: enrolled(HOSTS), foreign: 404, owner: 204 },

@@ -44,7 +44,7 @@ const FORMS: readonly (readonly [RegExp, (condition: string, isRemoved: string) 
 export const LAYER_BELOW = "the layer below";
 const IS_BELOW_REMOVED = `isRemoved(${JSON.stringify(LAYER_BELOW)})`;
 
-interface Change {
+export interface Change {
   readonly file: string;
   readonly from: string;
   readonly to: string;
@@ -67,8 +67,8 @@ const CHANGES_BELOW: readonly Change[] = [
   },
   {
     file: "backend/engines/clickhouse/statement-settings.ts",
-    from: "${tenantFilter(orgId, shardDatabase)}, ",
-    to: `\${${IS_BELOW_REMOVED} ? sql\`\` : sql\`\${tenantFilter(orgId, shardDatabase)}, \`}`,
+    from: "${tenantFilter(orgId, shardDatabase, labelLimits)}, ",
+    to: `\${${IS_BELOW_REMOVED} ? sql\`\` : sql\`\${tenantFilter(orgId, shardDatabase, labelLimits)}, \`}`,
   },
   {
     file: "backend/storage/metrics/metric-store.ts",
@@ -126,7 +126,11 @@ export function copySources(folder: string): string {
 }
 
 /** Makes the conditions, and the layer below, ask each time whether they are removed. */
-export function makeSwitchable(folder: string, conditions: readonly Condition[]): void {
+export function makeSwitchable(
+  folder: string,
+  conditions: readonly Condition[],
+  changes: readonly Change[] = [...CHECKS_OF_CONDITIONS, ...CHANGES_BELOW],
+): void {
   const asked = join(folder, "backend", "is-removed.ts");
   writeFileSync(
     asked,
@@ -137,14 +141,14 @@ export function isRemoved(name) {
 }\n`,
   );
   remove(folder, []);
-  const changed = new Set([...conditions, ...CHANGES_BELOW].map(({ file }) => file));
+  const changed = new Set([...conditions, ...changes].map(({ file }) => file));
   for (const [file, own] of Map.groupBy(conditions, (condition) => condition.file)) {
     let source = readFileSync(join(folder, file), "utf8");
     for (const { start, text, switchable } of own.toSorted((a, b) => b.start - a.start))
       source = source.slice(0, start) + switchable + source.slice(start + text.length);
     writeFileSync(join(folder, file), source);
   }
-  for (const { file, from, to } of [...CHECKS_OF_CONDITIONS, ...CHANGES_BELOW]) {
+  for (const { file, from, to } of changes) {
     const parts = readFileSync(join(folder, file), "utf8").split(from);
     if (parts.length !== 2) throw new Error(`${file} contains ${parts.length - 1} times: ${from}`);
     writeFileSync(join(folder, file), parts.join(to));

@@ -2,7 +2,7 @@
 // shows whose data it contains.
 import { generateKeyPairSync, randomUUID } from "node:crypto";
 import { sign } from "../../../common/protocol/signature.ts";
-import { makeTenant, type Tenant } from "../../fixtures/backend-process.ts";
+import { login, makeTenant, type Tenant } from "../../fixtures/backend-process.ts";
 import { type Answer, call, signedPost } from "../../fixtures/processes.ts";
 
 /** Where a backend listens; the same for each of its starts. */
@@ -39,26 +39,62 @@ interface Wanted {
   readonly digit: string;
   readonly records: number;
   readonly limit: number;
+  /** Unset: a machine and a cluster that both organisations have. */
+  readonly machine?: string;
 }
+
+const RED: Wanted = { word: "ofred", digit: "1", records: 7, limit: 7_000_000_007 };
+const BLUE: Wanted = { word: "ofblue", digit: "2", records: 5, limit: 5_000_000_005 };
 
 export async function makeParties(served: Served, operator: string): Promise<[Party, Party]> {
-  const [red, blue] = [
-    { word: "ofred", digit: "1", records: 7, limit: 7_000_000_007 },
-    { word: "ofblue", digit: "2", records: 5, limit: 5_000_000_005 },
-  ];
-  return [await makeParty(served, operator, red), await makeParty(served, operator, blue)];
+  const make = async (wanted: Wanted) => await makeParty(served, operator, wanted, await makeTenant(served.apiUrl, operator, wanted.word));
+  return [await make(RED), await make(BLUE)];
 }
 
-async function makeParty(served: Served, operator: string, { word, digit, records, limit }: Wanted): Promise<Party> {
-  const tenant = await makeTenant(served.apiUrl, operator, word);
+/** A reader that may see one namespace of an organisation. */
+export interface LimitedParty extends Party {
+  /** A read token with the same limits as the session `token`. */
+  readonly readToken: string;
+}
+
+/** Two readers of one organisation, each of which may see one of its namespaces; each namespace has data of every kind. */
+export async function makeLimitedParties(served: Served, operator: string): Promise<[LimitedParty, LimitedParty]> {
+  const tenant = await makeTenant(served.apiUrl, operator, "limited");
+  const make = async (wanted: Wanted): Promise<LimitedParty> => {
+    const party = await makeParty(served, operator, { ...wanted, machine: wanted.word }, tenant);
+    const admin = new Admin(served, tenant.token);
+    const label_limits = { "k8s.namespace.name": [wanted.word] };
+    const user = { email: `limited@${wanted.word}.example`, password: randomUUID(), role: "viewer", label_limits };
+    await admin.made("/api/users", user);
+    const { email, password } = user;
+    const token = await login(served.apiUrl, email, password);
+    const cookie = await openBrowserSession(served, { email, password });
+    const { token: readToken } = await admin.made("/api/read-tokens", { name: `${wanted.word}-limited`, label_limits });
+    // Both have the same organisation, its key and its limit.
+    const common = [tenant.orgId, tenant.keyId, String(wanted.limit)];
+    return { ...party, token, cookie, readToken, markers: party.markers.filter((marker) => !common.includes(marker)) };
+  };
+  return [await make(RED), await make(BLUE)];
+}
+
+async function openBrowserSession({ apiUrl }: Served, credentials: { email: string; password: string }): Promise<string> {
+  const session = await call("POST", `${apiUrl}/api/auth/session`, { body: credentials });
+  return String(session.headers.get("set-cookie")).split(";", 1)[0] ?? "";
+}
+
+async function makeParty(
+  served: Served,
+  operator: string,
+  { word, digit, records, limit, machine = "same" }: Wanted,
+  tenant: Tenant,
+): Promise<Party> {
   const traceId = digit.repeat(32);
   const admin = new Admin(served, tenant.token);
   await new Admin(served, operator).send("PUT", `/api/orgs/${tenant.orgId}/limits`, { bytes_per_second: limit });
-  const { host, cluster, ids } = await makeAgents(admin, word);
+  const { host, cluster, ids } = await makeAgents(admin, word, machine);
   const password = randomUUID();
   const { user_id } = await admin.made("/api/users", { email: `viewer@${word}.example`, password, role: "viewer" });
-  const session = await call("POST", `${served.apiUrl}/api/auth/session`, { body: { email: `viewer@${word}.example`, password } });
-  const cookie = String(session.headers.get("set-cookie")).split(";", 1)[0] ?? "";
+  const cookie = await openBrowserSession(served, { email: `viewer@${word}.example`, password });
   const { id: readTokenId } = await admin.made("/api/read-tokens", { name: `${word}-token` });
   const { invitation_id } = await admin.made("/api/invitations", { email: `invited@${word}.example`, role: "viewer" });
   const { id: ingestTokenId } = await admin.made("/api/ingest-tokens", { name: `${word}-ingest-token` });
@@ -110,15 +146,14 @@ export function intervalOf(word: string): string {
 }
 
 /** A cluster with a node, and a host, with a configuration, each of which has sent a heartbeat. */
-async function makeAgents(admin: Admin, word: string) {
+async function makeAgents(admin: Admin, word: string, machine: string) {
   const register = async (path: string, body: object) => {
     const { token } = await admin.made("/api/install-tokens", {});
     return await admin.made(path, body, { authorization: `Bearer ${token}`, "idempotency-key": randomUUID() });
   };
-  // The same machine and cluster, as each organisation may have them.
   const common = { agent_version: "1" };
-  const cluster = await register("/api/clusters/register", { cluster_name: `${word}-cluster`, cluster_uid: "same", ...common });
-  const host = await register("/api/v1/agents/register", { hostname: `${word}-host`, machine_id: "same", ...common });
+  const cluster = await register("/api/clusters/register", { cluster_name: `${word}-cluster`, cluster_uid: machine, ...common });
+  const host = await register("/api/v1/agents/register", { hostname: `${word}-host`, machine_id: machine, ...common });
   const beat = { node: `${word}-node`, agent_version: "1", collector: { state: "running", restarts: 0, last_error: word } };
   for (const [path, key] of [
     ["/heartbeat", cluster.api_key],
@@ -183,8 +218,8 @@ class Admin {
 
 export async function sendTelemetry(served: Served, party: Pick<Party, "word" | "apiKey" | "traceId" | "records">): Promise<void> {
   const { word } = party;
-  const pod = `k8s_cluster_name="${word}-cluster",k8s_namespace_name="${word}-namespace",k8s_pod_name="${word}-pod"`;
-  const samples = [`${word}_metric{who="${word}",${word}_label="${word}"} 1`, `k8s_pod_phase{${pod}} 2`];
+  const pod = `k8s_cluster_name="${word}-cluster",k8s_namespace_name="${word}",k8s_pod_name="${word}-pod"`;
+  const samples = [`${word}_metric{who="${word}",k8s_namespace_name="${word}",${word}_label="${word}"} 1`, `k8s_pod_phase{${pod}} 2`];
   await sendBody(served, party, "/ingest", samples.map((sample) => `${sample} ${Date.now()}\n`).join(""));
   await sendBody(served, party, "/ingest/logs/otlp", logsOf(party, `${word} says`, { service: `${word}-service`, count: party.records }));
   // Calls of a service that sends no spans itself, which make an edge of the map of services.
@@ -193,8 +228,8 @@ export async function sendTelemetry(served: Served, party: Pick<Party, "word" | 
   const shared = spanOf(SHARED_TRACE, party.records, word);
   await sendBody(served, party, "/ingest/traces", {
     resourceSpans: [
-      { resource: serviceOf(`${word}-service`), scopeSpans: [{ spans }] },
-      { resource: serviceOf(SHARED_SERVICE), scopeSpans: [{ spans: [shared] }] },
+      { resource: resourceOf(word, `${word}-service`), scopeSpans: [{ spans }] },
+      { resource: resourceOf(word, SHARED_SERVICE), scopeSpans: [{ spans: [shared] }] },
     ],
   });
 }
@@ -211,7 +246,10 @@ export async function sendRecord(served: Served, party: Party, message: string):
 
 const nowNs = (): string => `${Date.now()}000000`;
 const attribute = (key: string, value: string): object => ({ key, value: { stringValue: value } });
-const serviceOf = (name: string): object => ({ attributes: [attribute("service.name", name)] });
+/** Of a service in the namespace with the name of the party. */
+const resourceOf = (word: string, service: string): object => ({
+  attributes: [attribute("service.name", service), attribute("k8s.namespace.name", word)],
+});
 
 function logsOf(
   { word, traceId }: Pick<Party, "word" | "traceId">,
@@ -221,7 +259,7 @@ function logsOf(
   const attributes = [attribute(SHARED_KEY, `${word}-value`), attribute(`${word}_key`, word)];
   const record = { timeUnixNano: nowNs(), severityText: `${word}level`, traceId, attributes, body: { stringValue: message } };
   const logRecords = Array.from({ length: count }, () => record);
-  return { resourceLogs: [{ resource: serviceOf(service), scopeLogs: [{ logRecords }] }] };
+  return { resourceLogs: [{ resource: resourceOf(word, service), scopeLogs: [{ logRecords }] }] };
 }
 
 function spanOf(traceId: string, at: number, word: string, { kind = 0, attributes = [] as object[] } = {}): object {

@@ -1,0 +1,60 @@
+// The limits of a reader to values of labels: as a field of forms, and as a column that administrators change.
+import { useSignal } from "@preact/signals";
+import { formatLabelLimits, type LabelLimits, parseLabelLimits } from "../../client/limited-labels.ts";
+import { Problem } from "../parts/common.tsx";
+import { Button, Field } from "../parts/controls.tsx";
+import { visible } from "../parts/text.ts";
+import { call } from "../state/api.ts";
+import { formReader, submitBy, useSending } from "../state/sending.ts";
+
+export const LIMITS_FIELD = {
+  name: "limits",
+  label: "Limits (optional)",
+  isOptional: true,
+  placeholder: "k8s.namespace.name=shop,web",
+} as const;
+
+/** The field of the API of a typed text; several labels are separated by spaces. Throws if the text is wrong. */
+export function limitsOf(typed: string | undefined): { readonly label_limits?: LabelLimits } {
+  const limits = parseLabelLimits((typed ?? "").split(/\s+/).filter(Boolean));
+  return limits ? { label_limits: limits } : {};
+}
+
+export function limitsText(limits: Parameters<typeof formatLabelLimits>[0]): string {
+  return visible(formatLabelLimits(limits)) || "none";
+}
+
+interface LimitsCellProps {
+  readonly limits: Parameters<typeof formatLabelLimits>[0];
+  /** Whose limits these are, for the labels. */
+  readonly name: string;
+  /** The route that replaces them; undefined: they cannot be changed. */
+  readonly path: string | undefined;
+  readonly onChanged: () => void;
+}
+
+export function LimitsCell({ limits, name, path, onChanged }: LimitsCellProps) {
+  const isOpen = useSignal(false);
+  const { send, isBusy, error } = useSending(async (form: HTMLFormElement) => {
+    const { label_limits = null } = limitsOf(formReader(form)("limits"));
+    await call(path ?? "", { method: "PUT", body: { label_limits } });
+    isOpen.value = false;
+    onChanged();
+  });
+  if (!path) return <>{limitsText(limits)}</>;
+  if (!isOpen.value)
+    return (
+      <>
+        {limitsText(limits)}{" "}
+        <Button class="small" text="Change" aria-label={`Change the limits of ${name}`} onClick={() => (isOpen.value = true)} />
+      </>
+    );
+  return (
+    <form class="row" onSubmit={submitBy(send)}>
+      <Field label={`Limits of ${name}`} name="limits" defaultValue={formatLabelLimits(limits)} placeholder={LIMITS_FIELD.placeholder} />
+      <Button type="submit" class="small" disabled={isBusy} text="Save" />
+      <Button class="small" text="Cancel" onClick={() => (isOpen.value = false)} />
+      <Problem message={error} />
+    </form>
+  );
+}
