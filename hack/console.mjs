@@ -23,6 +23,9 @@ const TARGET = join(ROOT, "backend", "http", "console");
 const DRAFT = `${TARGET}.draft`;
 const BEFORE = `${TARGET}.before`;
 const MANIFEST = "files.json";
+/** Loaded with the page, so that the first screen does not wait for the console's own script. */
+const SCREENS = "all-screens.tsx";
+const ICONS_LICENCE = `${"=".repeat(80)}\nlucide 1.62.0, icons (ISC)\n\n${readFileSync(join(SOURCES, "parts", "lucide-license.txt"), "utf8")}`;
 const TYPES = {
   ".js": "text/javascript; charset=utf-8",
   ".css": "text/css; charset=utf-8",
@@ -109,18 +112,35 @@ async function bundle() {
   const entry = Object.entries(metafile.outputs).find(([, { entryPoint }]) => entryPoint === "main.tsx");
   if (!entry?.[1].cssBundle) throw new Error("the console's bundle has no style sheet");
   const page = readFileSync(join(SOURCES, "index.html"), "utf8");
-  const filled = page.replace("{{script}}", basename(entry[0])).replace("{{style}}", basename(entry[1].cssBundle));
+  const screens = Object.entries(metafile.outputs).find(([, { entryPoint }]) => entryPoint === SCREENS);
+  if (!screens) throw new Error(`${SCREENS} is not a chunk of its own`);
+  const early = new Set([
+    ...staticImports(metafile.outputs, entry[0]),
+    basename(screens[0]),
+    ...staticImports(metafile.outputs, screens[0]),
+  ]);
+  const fill = {
+    script: basename(entry[0]),
+    style: basename(entry[1].cssBundle),
+    preloads: [...early].map((name) => `<link rel="modulepreload" href="/console/${name}" />`).join("\n    "),
+  };
+  const filled = page.replace(/\{\{(\w+)\}\}/g, (_, name) => fill[name]);
   const icon = readFileSync(join(SOURCES, "icon.svg"));
   return {
     ...files,
     "icon.svg": icon,
     "index.html": Buffer.from(filled),
     "LICENSES.txt": Buffer.from(
-      readLicences(SOURCES, Object.keys(metafile.inputs))
-        .map(({ section }) => section)
-        .join("\n"),
+      [...readLicences(SOURCES, Object.keys(metafile.inputs)).map(({ section }) => section), ICONS_LICENCE].join("\n"),
     ),
   };
+}
+
+/** Names of the files that `output` imports statically, and those that they import. */
+function staticImports(outputs, output, found = new Set()) {
+  for (const { path, kind } of outputs[output].imports)
+    if (kind === "import-statement" && !found.has(path)) staticImports(outputs, path, found.add(path));
+  return [...found].map((path) => basename(path));
 }
 
 function write(folder, name, contents) {

@@ -2,11 +2,15 @@
 // never markup, and the address contains everything that is shown.
 import "./state/locale.ts";
 import "uplot/dist/uPlot.min.css";
-import "./style/base.css";
-import "./style/page.css";
-import "./style/telemetry.css";
-import "./style/explorer.css";
-import "./style/dashboards.css";
+import "./style/tokens.css";
+import "./style/elements.css";
+import "./style/parts.css";
+import "./style/tables.css";
+import "./style/frame.css";
+import "./style/logs.css";
+import "./style/traces.css";
+import "./style/charts.css";
+import "./style/states.css";
 import { effect } from "@preact/signals";
 import { render } from "preact";
 import { LoginDialog, LoginPage } from "./login.tsx";
@@ -17,15 +21,17 @@ import { shardWarnings } from "./state/api.ts";
 import { isSessionExpired } from "./state/expired-session.ts";
 import { loadingAttribute } from "./state/loaded.ts";
 import { isHelpOpen, isPaletteOpen, isViewsOpen, listenToKeys } from "./state/keys.ts";
-import { address, go, route } from "./state/route.ts";
+import { go, route } from "./state/route.ts";
 import { pageTitle } from "./state/screens.ts";
 import { guardUnload } from "./state/unsaved.ts";
 import { findSession, invitation, logInByLink, openInvitation, problem, user } from "./state/session.ts";
 
-const InvitationPage = lazy(async () => (await import("./invitation.tsx")).InvitationPage);
-const Palette = lazy(async () => (await import("./palette.tsx")).Palette);
-const Trace = lazy(async () => (await import("./traces/trace.tsx")).Trace);
-const Views = lazy(async () => (await import("./parts/views.tsx")).Views);
+// One file, which the page loads together with this one (hack/console.mjs): on a slow line, a round trip costs more than its size.
+const screens = async () => await import("./all-screens.tsx");
+const InvitationPage = lazy(async () => (await screens()).InvitationPage);
+const Palette = lazy(async () => (await screens()).Palette);
+const Screen = lazy(async () => (await screens()).Screen);
+const Views = lazy(async () => (await screens()).Views);
 
 function Console() {
   if (invitation.value !== undefined) return <InvitationPage token={invitation.value} key={invitation.value} />;
@@ -53,35 +59,6 @@ function Console() {
   );
 }
 
-/** Screens by the first part of their addresses. */
-const SCREENS = new Map([
-  ["overview", lazy(async () => (await import("./overview/overview-screen.tsx")).Overview)],
-  ["slos", lazy(async () => (await import("./slo/slo-screen.tsx")).SloScreen)],
-  ["changes", lazy(async () => (await import("./changes/changes-screen.tsx")).ChangesScreen)],
-  ["services", lazy(async () => (await import("./services/services-screen.tsx")).Services)],
-  ["fleet", lazy(async () => (await import("./fleet/fleet-screen.tsx")).Fleet)],
-  ["entity", lazy(async () => (await import("./entities/entities-screen.tsx")).EntityScreen)],
-  ["dashboards", lazy(async () => (await import("./dashboards/dashboards-screen.tsx")).Dashboards)],
-  ["add", lazy(async () => (await import("./fleet/add.tsx")).Connect)],
-  ["logs", lazy(async () => (await import("./logs/logs-screen.tsx")).Logs)],
-  ["traces", lazy(async () => (await import("./traces/traces-screen.tsx")).Traces)],
-  ["metrics", lazy(async () => (await import("./metrics/metrics-screen.tsx")).Metrics)],
-  ["alerts", lazy(async () => (await import("./alerts/alerts-screen.tsx")).Alerts)],
-  ["settings", lazy(async () => (await import("./administration/administration-screen.tsx")).Administration)],
-]);
-
-function Screen() {
-  const { screen, id } = route.value;
-  if (screen === "traces" && id) return <Trace id={id} key={id} />;
-  const Shown = SCREENS.get(screen);
-  if (Shown) return <Shown key={screen} />;
-  return (
-    <p class="empty">
-      Page not found. <a href={address("overview")}>Go to the overview</a>
-    </p>
-  );
-}
-
 const before = sessionStorage.getItem("atherops.at");
 sessionStorage.removeItem("atherops.at");
 if (before && !location.hash) go(before, { replace: true });
@@ -98,8 +75,8 @@ effect(() => {
   shardWarnings.value = {};
 });
 if (route.peek().screen !== "login") void findSession();
-// Loads the code of the screen while the backend checks the session. If that fails, the screen shows the error when it is drawn.
-SCREENS.get(route.peek().screen)?.preload();
+// Loads the code of the screens while the backend checks the session. If that fails, the screen shows the error when it is drawn.
+Screen.preload();
 const app = document.querySelector("#app") as HTMLElement;
 app.textContent = "";
 render(<Console />, app);

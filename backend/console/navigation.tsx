@@ -1,27 +1,38 @@
-// The header of every screen: links to the screens, the user and the organisation, and the choices of time zone and colours; and the dialog
-// that lists the keys. The screens themselves are listed in state/screens.ts.
-import { signal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
-import { isHelpOpen, isPaletteOpen, isViewsOpen } from "./state/keys.ts";
-import { address, route } from "./state/route.ts";
-import { screenNamed, SCREENS } from "./state/screens.ts";
-import { utc } from "./state/time.ts";
+// The navigation at the side of every screen: search, links to the screens with the number of firing alerts, saved views, and the account with
+// the choices of theme and time zone; and the dialog that lists the keys. The screens themselves are listed in state/screens.ts.
+import { signal, useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import type { ApiResponses } from "../client/api.ts";
 import { Dialog } from "./parts/common.tsx";
-import { Button, Select, Toggle } from "./parts/controls.tsx";
+import { Button, Tabs } from "./parts/controls.tsx";
+import { Icon, ICON_NAMES, type IconName, Logo } from "./parts/icons.tsx";
+import { Popover } from "./parts/popover.tsx";
+import { ZoneTabs } from "./parts/time-picker.tsx";
+import { visible } from "./parts/text.ts";
+import { call } from "./state/api.ts";
+import { isHelpOpen, isPaletteOpen, isViewsOpen } from "./state/keys.ts";
+import { useLoaded } from "./state/loaded.ts";
+import { address, route } from "./state/route.ts";
+import { type Screen, screenNamed, SCREENS } from "./state/screens.ts";
 import { logOut, user } from "./state/session.ts";
 
 const IN_NAVIGATION = SCREENS.filter(({ key }) => key !== undefined);
+const ALERTS_EVERY_MS = 30_000;
 
 /** Colours that the user chose: `light`, `dark`, or empty for the choice of the operating system. */
-const colourScheme = signal(localStorage.getItem("atherops.scheme") ?? "");
+export const colourScheme = signal(localStorage.getItem("atherops.scheme") ?? "");
 colourScheme.subscribe((chosen) => {
   document.documentElement.dataset["scheme"] = chosen;
   localStorage.setItem("atherops.scheme", chosen);
 });
 
 export function Navigation() {
+  // On a phone, the links are behind a button.
+  const isOpen = useSignal(false);
+  const { screen, id } = route.value;
+  useEffect(() => void (isOpen.value = false), [screen, id]);
   return (
-    <header class="top">
+    <header class={`nav ${isOpen.value ? "is-open" : ""}`}>
       <a
         class="skip"
         href={location.hash}
@@ -29,59 +40,156 @@ export function Navigation() {
       >
         Skip to content
       </a>
+      <a class="brand" href={address("overview")} aria-label="AtherOps, overview">
+        <Logo />
+        <span>AtherOps</span>
+      </a>
+      <Item class="menu-button" icon="menu" text="Menu" isExpanded={isOpen.value} onClick={() => (isOpen.value = !isOpen.value)} />
+      <Item class="find" icon="search" text="Go to …" keys="Ctrl K" onClick={() => (isPaletteOpen.value = true)} />
       <ScreenLinks />
-      <div class="who">
-        <Button class="small" title="Ctrl-K" onClick={() => (isPaletteOpen.value = true)} text="Go to …" />
-        <Button class="small" title="Saved views" onClick={() => (isViewsOpen.value = true)} text="Views" />
-        <Toggle
-          class="small"
-          title="Show times in UTC or in your time zone"
-          text={utc.value ? "UTC" : "local time"}
-          isOn={utc.value}
-          onToggle={(isOn) => (utc.value = isOn)}
-        />
-        <Select
-          aria-label="Theme"
-          value={colourScheme.value}
-          of={[["", "system"], "light", "dark"]}
-          onChoose={(scheme) => (colourScheme.value = scheme)}
-        />
-        <span class="quiet org" title={user.value?.email}>
-          {user.value?.org.name} · {user.value?.role}
-        </span>
-        <Button class="small" aria-label="Keyboard shortcuts" onClick={() => (isHelpOpen.value = true)} text="?" />
-        <Button class="small" onClick={() => void logOut()} text="Log out" />
-      </div>
+      <Item icon="views" text="Views" title="Saved views" onClick={() => (isViewsOpen.value = true)} />
+      <Account />
     </header>
   );
 }
 
-function ScreenLinks() {
-  const { screen: open, query } = route.value;
-  const current = screenNamed(open)?.parent ?? open;
-  const { from, to } = Object.fromEntries(query);
-  const links = useRef<HTMLElement>(null);
-  // On a phone the links scroll sideways.
-  useEffect(() => links.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }), [current]);
+interface ItemProps {
+  readonly icon: IconName;
+  readonly text: string;
+  readonly keys?: string;
+  readonly title?: string;
+  readonly class?: string;
+  readonly isExpanded?: boolean;
+  readonly onClick: () => void;
+}
+
+function Item({ icon, text, keys, title = text, class: name = "", isExpanded, onClick }: ItemProps) {
   return (
-    <nav aria-label="Screens" ref={links}>
-      {IN_NAVIGATION.map(({ name, title, key, keepsRange }) => (
-        <a
-          key={name}
-          href={address(name, keepsRange ? { from, to } : {})}
-          aria-current={name === current ? "page" : undefined}
-          title={`g ${key}`}
-        >
-          {title}
-        </a>
+    <button type="button" class={`item ${name}`} title={title} aria-expanded={isExpanded} onClick={onClick}>
+      <Icon name={icon} />
+      <span>{text}</span>
+      {keys && <kbd aria-hidden="true">{keys}</kbd>}
+    </button>
+  );
+}
+
+function ScreenLinks() {
+  const current = screenNamed(route.value.screen)?.parent ?? route.value.screen;
+  const [daily, administration] = [false, true].map((is) =>
+    IN_NAVIGATION.filter(({ isAdministration = false }) => isAdministration === is),
+  );
+  return (
+    <nav aria-label="Screens">
+      {daily?.map((screen) => (
+        <ScreenLink screen={screen} current={current} key={screen.name} />
+      ))}
+      <p class="nav-title">Administration</p>
+      {administration?.map((screen) => (
+        <ScreenLink screen={screen} current={current} key={screen.name} />
       ))}
     </nav>
   );
 }
 
+function ScreenLink({ screen: { name, title, key, keepsRange }, current }: { screen: Screen; current: string }) {
+  const { from, to } = Object.fromEntries(route.value.query);
+  // Icons of screens have their names.
+  const icon = ICON_NAMES.find((known) => known === name);
+  return (
+    <a
+      class="item"
+      href={address(name, keepsRange ? { from, to } : {})}
+      aria-current={name === current ? "page" : undefined}
+      title={`${title} (g ${key})`}
+    >
+      {icon && <Icon name={icon} />}
+      <span>{title}</span>
+      {name === "alerts" && <FiringCount />}
+    </a>
+  );
+}
+
+type Alerts = ApiResponses["GET /alerting/prometheus/api/v1/alerts"];
+
+/** The number of firing alerts; nothing if there is none, or if it cannot be read. */
+function FiringCount() {
+  const loaded = useLoaded("firing", async (signal) => (await call<Alerts>("/alerting/prometheus/api/v1/alerts", { signal })).data.alerts, {
+    refreshMs: ALERTS_EVERY_MS,
+    isBackground: true,
+  });
+  const firing = loaded.error.value ? 0 : (loaded.value.value?.filter(({ state }) => state === "firing").length ?? 0);
+  if (firing === 0) return null;
+  return (
+    <b class="badge is-strong">
+      {firing}
+      <span class="unseen"> firing</span>
+    </b>
+  );
+}
+
+function Account() {
+  const { role, org } = user.value ?? {};
+  return (
+    <Popover
+      label="Account"
+      class="item"
+      title="Account"
+      panelClass="account"
+      button={
+        <>
+          <Icon name="user" />
+          <span>
+            <bdi>{visible(org?.name ?? "")}</bdi> · {role}
+          </span>
+        </>
+      }
+    >
+      {(close) => <AccountMenu onClose={close} />}
+    </Popover>
+  );
+}
+
+function AccountMenu({ onClose }: { onClose: () => void }) {
+  const { email = "", role = "", org } = user.value ?? {};
+  return (
+    <>
+      <dl class="facts">
+        {[
+          ["User", email],
+          ["Organisation", org?.name ?? ""],
+          ["Role", role],
+        ].map(([fact, value = ""]) => (
+          <div key={fact}>
+            <dt>{fact}</dt>
+            <dd>
+              <bdi>{visible(value)}</bdi>
+            </dd>
+          </div>
+        ))}
+      </dl>
+      <Tabs label="Theme" tabs={THEMES} chosen={colourScheme.value} onChoose={(scheme) => (colourScheme.value = scheme)} />
+      <ZoneTabs />
+      <div class="menu">
+        <a class="button" href={address("settings", { part: "users" })} onClick={onClose}>
+          Change password
+        </a>
+        <Button onClick={() => (onClose(), (isHelpOpen.value = true))} text="Keyboard shortcuts" />
+        <hr />
+        <Button onClick={() => void logOut()} text="Log out" />
+      </div>
+    </>
+  );
+}
+
+const THEMES = [
+  ["", "System"],
+  ["light", "Light"],
+  ["dark", "Dark"],
+] as const;
+
 const HELP = [
   [`g, then ${IN_NAVIGATION.map(({ key }) => key).join(" ")}`, `go to ${IN_NAVIGATION.map(({ title }) => title.toLowerCase()).join(", ")}`],
-  ["Ctrl-K", "command palette: search screens, services, hosts, pods, dashboards, saved views"],
+  ["Ctrl-K", "search screens, services, hosts, pods, metrics, alert rules, dashboards, saved views, and actions"],
   ["/", "focus the query"],
   ["j k", "next and previous row"],
   ["Enter", "open the row"],

@@ -12,6 +12,8 @@ export interface Target {
   readonly kind: string;
   readonly name: string;
   readonly href: string;
+  /** Called instead of opening `href`, by an action that stays on the screen. */
+  readonly run?: () => void;
 }
 
 export const SCREEN_TARGETS: readonly Target[] = [
@@ -48,7 +50,23 @@ export const SCREEN_TARGETS: readonly Target[] = [
   ["Settings: audit", address("settings", { part: "audit" })],
 ].map(([name = "", href = ""]) => ({ kind: "screen", name, href }));
 
+/** Actions that open a form. */
+export const FORM_TARGETS: readonly Target[] = [
+  ["Create alert rule", address("alerts", { rule: "new" })],
+  ["Create silence", address("alerts", { view: "silences", silence: "new" })],
+  ["Create channel", address("alerts", { view: "channels", channel: "new" })],
+  ["Create dashboard", address("dashboards", { edit: "1" }, "new")],
+  ["Invite a user", address("settings", { part: "users" })],
+  ["Change password", address("settings", { part: "users" })],
+].map(([name = "", href = ""]) => ({ kind: "action", name, href }));
+
 const MAX_RESULTS = 20;
+
+/** The trace with this id, if the text may be one. */
+export function traceTarget(typed: string): Target[] {
+  const id = typed.trim().toLowerCase();
+  return /^[0-9a-f]{16,32}$/.test(id) ? [{ kind: "trace", name: `Trace ${id}`, href: address("traces", {}, id) }] : [];
+}
 
 /** Returns targets whose name or kind contains every typed word; those whose name begins with the first word come first. */
 export function findTargets(targets: readonly Target[], typed: string): Target[] {
@@ -74,6 +92,7 @@ export async function readTargets(signal: AbortSignal): Promise<Target[]> {
     savedTargets("dashboard", "/api/dashboards", signal),
     savedTargets("saved view", "/api/views", signal),
     ruleTargets(signal),
+    metricTargets(signal),
   ]);
   const shipped = SHIPPED.map(({ id, title }) => ({
     kind: "dashboard",
@@ -119,4 +138,9 @@ async function savedTargets(kind: string, path: string, signal: AbortSignal): Pr
 async function ruleTargets(signal: AbortSignal): Promise<Target[]> {
   const rules = await call<{ id: string; name: string }[]>("/alerting/rules", { signal });
   return rules.map(({ id, name }) => ({ kind: "alert rule", name, href: address("alerts", { rule: id }) }));
+}
+
+async function metricTargets(signal: AbortSignal): Promise<Target[]> {
+  const { data } = await call<{ data: string[] }>("/query/prometheus/api/v1/label/__name__/values", { signal });
+  return data.map((name) => ({ kind: "metric", name, href: address("metrics", { q: name }) }));
 }

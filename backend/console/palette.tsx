@@ -1,26 +1,41 @@
-// The command palette (Ctrl-K or Cmd-K): a search over screens, services, hosts, nodes, clusters, pods, dashboards, alert rules and saved views.
-// Everything but the screens is read when it is opened, and a list that cannot be read is left out.
+// The command palette (Ctrl-K or Cmd-K): a search over screens, actions, services, hosts, nodes, clusters, pods, metrics, dashboards, alert
+// rules, saved views, and traces by id. All names are read when it is opened, and a list that cannot be read is left out.
 import { useSignal } from "@preact/signals";
 import { useId } from "preact/hooks";
 import { Dialog } from "./parts/common.tsx";
 import { visible } from "./parts/text.ts";
-import { findTargets, readTargets, SCREEN_TARGETS, type Target } from "./palette-targets.ts";
-import { isPaletteOpen } from "./state/keys.ts";
+import { colourScheme } from "./navigation.tsx";
+import { findTargets, FORM_TARGETS, readTargets, SCREEN_TARGETS, type Target, traceTarget } from "./palette-targets.ts";
+import { isHelpOpen, isPaletteOpen, isViewsOpen } from "./state/keys.ts";
 import { useLoaded } from "./state/loaded.ts";
 import { go } from "./state/route.ts";
+import { logOut, mayWrite } from "./state/session.ts";
+import { utc } from "./state/time.ts";
 
 function open(target: Target | undefined): void {
   if (!target) return;
   isPaletteOpen.value = false;
-  go(target.href);
+  if (target.run) target.run();
+  else go(target.href);
 }
+
+const ACTIONS: readonly Target[] = [
+  ["Light theme", () => (colourScheme.value = "light")] as const,
+  ["Dark theme", () => (colourScheme.value = "dark")] as const,
+  ["Show times in UTC", () => (utc.value = true)] as const,
+  ["Show times in local time", () => (utc.value = false)] as const,
+  ["Keyboard shortcuts", () => (isHelpOpen.value = true)] as const,
+  ["Saved views", () => (isViewsOpen.value = true)] as const,
+  ["Log out", () => void logOut()] as const,
+].map(([name, run]) => ({ kind: "action", name, href: "", run }));
 
 export function Palette() {
   const typed = useSignal("");
   const chosen = useSignal(0);
   const listId = useId();
   const loaded = useLoaded("palette", readTargets);
-  const results = findTargets([...SCREEN_TARGETS, ...(loaded.value.value ?? [])], typed.value);
+  const known = [...SCREEN_TARGETS, ...(mayWrite.value ? FORM_TARGETS : []), ...ACTIONS, ...(loaded.value.value ?? [])];
+  const results = [...traceTarget(typed.value), ...findTargets(known, typed.value)];
   const at = Math.min(chosen.value, results.length - 1);
   const step = (by: number): void => void (chosen.value = Math.max(0, Math.min(results.length - 1, at + by)));
   return (
@@ -34,7 +49,7 @@ export function Palette() {
         aria-expanded="true"
         aria-controls={listId}
         aria-activedescendant={results.length > 0 ? `${listId}-${at}` : undefined}
-        placeholder="a screen, service, host, pod, dashboard, saved view"
+        placeholder="a screen, service, host, pod, metric, dashboard, trace id, action"
         autoComplete="off"
         spellcheck={false}
         value={typed.value}
@@ -53,13 +68,13 @@ export function Palette() {
       <ul class="palette" role="listbox" id={listId} aria-label="Results">
         {results.map((target, index) => (
           <li
-            key={`${target.kind} ${target.href}`}
+            key={`${target.kind} ${target.name} ${target.href}`}
             id={`${listId}-${index}`}
             role="option"
             aria-selected={index === at}
             onClick={() => open(target)}
           >
-            <bdi>{visible(target.name)}</bdi> <span class="quiet">{target.kind}</span>
+            <bdi>{visible(target.name)}</bdi> <span class="faint">{target.kind}</span>
           </li>
         ))}
       </ul>

@@ -170,6 +170,7 @@ test("an edit is not saved into the organisation of a user who logged in in anot
   await page.keyboard.type(" and edited");
   const otherTab = await page.context().newPage();
   await otherTab.goto(backend.apiUrl);
+  await otherTab.getByTitle("Account").click();
   await otherTab.getByRole("button", { name: "Log out" }).click();
   await otherTab.getByLabel("E-mail").waitFor();
   await logInBy(otherTab, email, secret);
@@ -181,6 +182,7 @@ test("an edit is not saved into the organisation of a user who logged in in anot
   const login = await call("POST", `${backend.apiUrl}/api/auth/login`, { body: { email, password: secret } });
   expect(await names(login.json.token as string)).toEqual([]);
   expect(await names(bearer)).toContain("shared");
+  await otherTab.getByTitle("Account").click();
   await otherTab.getByRole("button", { name: "Log out" }).click();
   await otherTab.getByLabel("E-mail").waitFor();
   await logInBy(otherTab, "admin@localhost", adminPassword(backend.place));

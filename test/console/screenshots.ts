@@ -155,6 +155,7 @@ const SCREENS: readonly Screen[] = [
   ["keys-and-tokens", "#/settings?part=credentials", hasText("checkout-ci")],
   ["usage", "#/settings?part=usage", hasHeading("Settings")],
   ["audit", "#/settings?part=audit", hasText("user.create")],
+  ["components", "#/parts", hasHeading("Components")],
   // The last one, because a login follows it.
   ["invitation", `#/invitation/${invited.token}`, hasText("You are invited")],
 ];

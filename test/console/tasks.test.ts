@@ -88,7 +88,11 @@ const link = async (page: Page, name: string | RegExp): Promise<void> =>
     .click();
 /** A link changes the screen after the click: until then, the screen before is shown. */
 const go = async (page: Page, screen: string): Promise<void> => {
-  await page.getByRole("navigation", { name: "Screens" }).getByRole("link", { name: screen, exact: true }).click();
+  await page
+    .getByRole("navigation", { name: "Screens" })
+    // The number of firing alerts follows the name.
+    .getByRole("link", { name: new RegExp(`^${screen}`) })
+    .click();
   await page.getByRole("heading", { name: screen, exact: true, level: 1 }).waitFor();
 };
 const text = async (page: Page, words: string | RegExp): Promise<void> => await page.locator("main").getByText(words).first().waitFor();

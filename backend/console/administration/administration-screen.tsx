@@ -1,7 +1,8 @@
 // Settings: users, credentials, usage with the limits, the audit log, and organisations for an operator. Each part is a table, with a form
 // if the role may write.
 import type { ApiResponses } from "../../client/api.ts";
-import { type Column, Status, Table } from "../parts/common.tsx";
+import { Status } from "../parts/common.tsx";
+import { type Column, Table } from "../parts/table.tsx";
 import { Tabs } from "../parts/controls.tsx";
 import { formatValue } from "../metrics/unit.ts";
 import { call, page } from "../state/api.ts";
@@ -39,8 +40,10 @@ export function Administration() {
     );
   return (
     <section class="screen narrow" aria-labelledby="title">
-      <h1 id="title">Settings</h1>
-      <Tabs label="Sections" tabs={shown} chosen={chosen?.[0]} onChoose={(part) => choose({ part })} />
+      <div class="bar">
+        <h1 id="title">Settings</h1>
+        <Tabs label="Sections" tabs={shown} chosen={chosen?.[0]} onChoose={(part) => choose({ part })} />
+      </div>
       {!mayWrite.value && <p class="quiet">You can read these settings. To change them, you need the role admin.</p>}
       <Part />
     </section>
@@ -78,9 +81,14 @@ function Usage() {
 const USAGE_COLUMNS: readonly Column<DayUsage>[] = [
   { head: "day", cell: ({ day }) => day },
   { head: "signal", cell: ({ signal }) => signal },
-  { head: "records", kind: "number", cell: ({ records }) => records.toLocaleString("en") },
-  { head: "bytes", kind: "number", cell: ({ bytes }) => formatValue(bytes, "bytes") },
-  { head: "peak active series", kind: "number", cell: ({ active_series: series }) => series?.toLocaleString("en") ?? "–" },
+  { head: "records", kind: "number", order: ({ records }) => records, cell: ({ records }) => records.toLocaleString("en") },
+  { head: "bytes", kind: "number", order: ({ bytes }) => bytes, cell: ({ bytes }) => formatValue(bytes, "bytes") },
+  {
+    head: "peak active series",
+    kind: "number",
+    order: ({ active_series: series }) => series,
+    cell: ({ active_series: series }) => series?.toLocaleString("en") ?? "–",
+  },
 ];
 
 function amount(limit: number, unit: string): string {

@@ -2,12 +2,13 @@
 // so an empty list means that nothing changed.
 import { useSignal } from "@preact/signals";
 import type { ApiResponses } from "../../client/api.ts";
-import { type Column, NameLink, Status, Table } from "../parts/common.tsx";
+import { Chip, NameLink, Status } from "../parts/common.tsx";
+import { type Column, Table } from "../parts/table.tsx";
 import { Select } from "../parts/controls.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
 import { call } from "../state/api.ts";
-import { useLoaded } from "../state/loaded.ts";
+import { refreshPart, useLoaded } from "../state/loaded.ts";
 import { choose, route } from "../state/route.ts";
 import { currentRange, rangeQuery, timestampText } from "../state/time.ts";
 
@@ -23,7 +24,7 @@ const COMPARED_WITH = [
 const COLUMNS: readonly Column<Change>[] = [
   {
     head: "severity",
-    cell: ({ severity }) => <span class={`level ${severity === "problem" ? "is-error" : ""}`}>{severity}</span>,
+    cell: ({ severity }) => <Chip tone={severity === "problem" ? "error" : undefined} text={severity} />,
   },
   { head: "what", kind: "name", cell: ({ title, link }) => <NameLink href={fragmentOf(link)} text={title} /> },
   { head: "kind", cell: ({ kind }) => kind },
@@ -36,7 +37,7 @@ export function ChangesScreen() {
   useRefresh(() => refreshes.value++);
   const comparedWith = COMPARED_WITH.find(([name]) => name === query.get("with"))?.[0] ?? "before";
   const service = query.get("service") ?? undefined;
-  const key = `${query.get("from")} ${query.get("to")} ${comparedWith} ${service ?? ""} ${refreshes.value}`;
+  const key = `${query.get("from")} ${query.get("to")} ${comparedWith} ${service ?? ""}${refreshPart(refreshes.value)}`;
   const loaded = useLoaded(key, async (signal) => {
     const parameters = { ...rangeQuery(currentRange()), compare_with: comparedWith, service, limit: 50 };
     return await call<Changes>("/query/changes", { query: parameters, signal });
@@ -47,13 +48,13 @@ export function ChangesScreen() {
     <section class="screen" aria-labelledby="title">
       <div class="bar">
         <h1 id="title">Changes</h1>
-        <TimePicker onNow={() => refreshes.value++} />
         <Select label="compared with" value={comparedWith} of={COMPARED_WITH} onChoose={(name) => choose({ with: name })} />
         {service !== undefined && (
           <a href="#" onClick={(event) => (event.preventDefault(), choose({ service: undefined }))}>
             of <bdi>{visible(service)}</bdi> only: show all
           </a>
         )}
+        <TimePicker onNow={() => refreshes.value++} />
       </div>
       <Status of={loaded}>
         <p role="status">

@@ -3,7 +3,7 @@ import { queryInstant } from "../metrics/prometheus.ts";
 import { Problem } from "../parts/common.tsx";
 import { Select } from "../parts/controls.tsx";
 import { visible } from "../parts/text.ts";
-import { useLoaded } from "../state/loaded.ts";
+import { refreshPart, useLoaded } from "../state/loaded.ts";
 import { choose, route } from "../state/route.ts";
 import { currentRange } from "../state/time.ts";
 import { type Chosen, type Dashboard, fillVariables, type Panel, type Variable } from "./dashboard.ts";
@@ -42,7 +42,7 @@ export function Board({ dashboard, refreshes }: { dashboard: Dashboard; refreshe
 
 export function Panels({ panels, chosen, refreshes }: { panels: readonly Panel[]; chosen: Chosen; refreshes: number }) {
   const { query } = route.value;
-  const requestKey = `${query.get("from")} ${query.get("to")} ${refreshes}`;
+  const requestKey = `${query.get("from")} ${query.get("to")}${refreshPart(refreshes)}`;
   return (
     <div class="board">
       {panels.map((panel, at) => (

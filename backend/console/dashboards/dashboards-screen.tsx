@@ -2,7 +2,8 @@
 // read our own JSON and Grafana's.
 import { useSignal } from "@preact/signals";
 import type { ApiResponses } from "../../client/api.ts";
-import { type Column, NameLink, Problem, Status, Table } from "../parts/common.tsx";
+import { NameLink, Problem, Status } from "../parts/common.tsx";
+import { type Column, Table } from "../parts/table.tsx";
 import { Button, CreateLink } from "../parts/controls.tsx";
 import { saveFile } from "../parts/download.tsx";
 import { visible } from "../parts/text.ts";

@@ -9,7 +9,7 @@ import { FiringLinks, readFiringAlerts } from "./links.tsx";
 import { NameLink, Status } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
-import { useLoaded } from "../state/loaded.ts";
+import { refreshPart, useLoaded } from "../state/loaded.ts";
 import { address, route } from "../state/route.ts";
 import type { AddressRange } from "../state/time.ts";
 import { AgentCard } from "./agent.tsx";
@@ -31,7 +31,7 @@ function Page({ entity }: { entity: Entity }) {
   const refreshes = useSignal(0);
   useRefresh(() => refreshes.value++);
   const range = { from: query.get("from") ?? undefined, to: query.get("to") ?? undefined };
-  const requestKey = `${range.from} ${range.to} ${refreshes.value}`;
+  const requestKey = `${range.from} ${range.to}${refreshPart(refreshes.value)}`;
   return (
     <section class="screen entity" aria-labelledby="title">
       <div class="bar">

@@ -2,7 +2,8 @@
 // workload.
 import { queryInstant } from "../metrics/prometheus.ts";
 import { formatValue } from "../metrics/unit.ts";
-import { NameLink, Status, Table } from "../parts/common.tsx";
+import { NameLink, Status } from "../parts/common.tsx";
+import { Table } from "../parts/table.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { type AddressRange, currentRange } from "../state/time.ts";
 import { type Entity, entityAddress, metricSelector, WORKLOAD_KINDS } from "./entity.ts";

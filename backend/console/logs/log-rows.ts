@@ -44,6 +44,7 @@ export class LogRows extends PagedRows<LogRow> {
       this.isStale.value = false;
       this.key = "";
       this.error.value = undefined;
+      this.shownSince.value = undefined;
       this.paused.value = false;
     });
     const painter = setInterval(() => this.#paint(), REPAINT_MS);

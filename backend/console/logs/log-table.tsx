@@ -1,6 +1,8 @@
 // The lines of the log explorer: time, level, service, chosen fields, message.
 import { Button } from "../parts/controls.tsx";
+import { Icon } from "../parts/icons.tsx";
 import { useMemo } from "preact/hooks";
+import { Skeleton } from "../parts/common.tsx";
 import { List } from "../parts/list.tsx";
 import { visible } from "../parts/text.ts";
 import { address, route } from "../state/route.ts";
@@ -25,12 +27,9 @@ export function LogTable({ store, chosen, columns, onChoose, onColumn }: LogTabl
   const rows = store.rows.value;
   // The position changes when new rows are inserted before it.
   const chosenAt = useMemo(() => (chosen ? rows.indexOf(chosen) : -1), [rows, chosen]);
+  if (rows.length === 0 && store.busy.value) return <Skeleton lines={16} />;
   if (rows.length === 0)
-    return (
-      <div class="empty">
-        {store.busy.value ? "Loading …" : store.error.value ? null : <EmptyState isFiltered={Boolean(route.value.query.get("q"))} />}
-      </div>
-    );
+    return <div class="empty">{store.error.value ? null : <EmptyState isFiltered={Boolean(route.value.query.get("q"))} />}</div>;
   return (
     <div class="log-columns">
       <div class="line heads">
@@ -44,7 +43,7 @@ export function LogTable({ store, chosen, columns, onChoose, onColumn }: LogTabl
               class="plain"
               aria-label={`Remove the column ${visible(formatFieldName(name))}`}
               onClick={() => onColumn(name)}
-              text="✕"
+              text={<Icon name="close" />}
             />
           </span>
         ))}

@@ -9,7 +9,7 @@ import { lazy } from "../parts/screens.tsx";
 import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
 import { call, page, type Query } from "../state/api.ts";
 import { stepKeys, useKeys } from "../state/keys.ts";
-import { useLoaded } from "../state/loaded.ts";
+import { refreshPart, useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { mayWrite } from "../state/session.ts";
 import { currentRange, rangeQuery } from "../state/time.ts";
@@ -40,7 +40,7 @@ export function Logs() {
   const store = rows.current;
   const parameters = queryParameters(line);
   const key = JSON.stringify([line, query.get("from"), query.get("to"), isLive]);
-  const requestKey = `${key} ${refreshes.value}`;
+  const requestKey = `${key}${refreshPart(refreshes.value)}`;
   useLayoutEffect(() => {
     if (!isMetric) void (isLive ? store.tail(parameters) : store.show(key, { ...parameters, ...rangeQuery(currentRange()), limit: 500 }));
     return () => store.stop();
@@ -52,22 +52,24 @@ export function Logs() {
     <section class="screen logs" aria-labelledby="title">
       <div class="bar">
         <h1 id="title">Logs</h1>
-        <QueryField
-          line={line}
-          problem={isMetric ? undefined : queryProblem(store.error.value)}
-          onLine={(q) => (q === line ? refreshes.value++ : choose({ q: q || undefined, record: undefined }))}
-        />
-        <TimePicker onNow={() => refreshes.value++} />
         {!isMetric && (
           <>
             <Views isLive={isLive} hasFields={hasFields} hasPatterns={hasPatterns} />
             <Download name="logs" read={async () => await readDownload(parameters)} />
             {mayWrite.value && line !== "" && !isLogQl(line) && (
-              <a href={address("alerts", { rule: "new", logs: line })}>Create alert rule</a>
+              <a class="button" href={address("alerts", { rule: "new", logs: line })}>
+                Create alert rule
+              </a>
             )}
           </>
         )}
+        <TimePicker onNow={() => refreshes.value++} />
       </div>
+      <QueryField
+        line={line}
+        problem={isMetric ? undefined : queryProblem(store.error.value)}
+        onLine={(q) => (q === line ? refreshes.value++ : choose({ q: q || undefined, record: undefined }))}
+      />
       {isMetric ? (
         <LogQlChart line={line} requestKey={requestKey} />
       ) : (
@@ -94,6 +96,7 @@ interface RecordsProps extends ViewsProps {
 
 function Records({ store, line, requestKey, isLive, hasFields, hasPatterns, refreshes }: RecordsProps) {
   const parameters = queryParameters(line);
+  const isRefused = store.error.value !== undefined && store.shownSince.value === undefined;
   // Stages of LogQL change records; any other query finds them as they are stored.
   const [chosen, setChosen] = useChosenRecord(store, isLogQl(line) ? parameters : {});
   const filter = (term: Term): void => choose({ q: addTerm(line, term), record: undefined });
@@ -102,10 +105,12 @@ function Records({ store, line, requestKey, isLive, hasFields, hasPatterns, refr
     choose({ column: columns.includes(name) ? columns.filter((other) => other !== name) : [...columns, name].slice(0, MAX_COLUMNS) });
   return (
     <>
-      {queryProblem(store.error.value) === undefined && <Problem message={store.error.value} retry={() => refreshes.value++} />}
-      {isLive ? <Tail store={store} /> : !store.error.value && <Counts requestKey={requestKey} parameters={parameters} line={line} />}
+      {queryProblem(store.error.value) === undefined && (
+        <Problem message={store.error.value} retry={() => refreshes.value++} shownSince={store.shownSince.value} />
+      )}
+      {isLive ? <Tail store={store} /> : !isRefused && <Counts requestKey={requestKey} parameters={parameters} line={line} />}
       <div class={`split ${chosen ? "with-side" : ""} ${hasFields && !isLive ? "with-fields" : ""}`}>
-        {hasFields && !isLive && !store.error.value && (
+        {hasFields && !isLive && !isRefused && (
           <Fields requestKey={requestKey} parameters={parameters} columns={columns} onTerm={filter} onColumn={toggleColumn} />
         )}
         {hasPatterns ? (

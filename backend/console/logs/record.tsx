@@ -13,6 +13,7 @@ import { findEntities } from "../entities/entity.ts";
 import { EntityLink, ServiceLink } from "../entities/links.tsx";
 import { Copy, SenderText } from "../parts/common.tsx";
 import { Button } from "../parts/controls.tsx";
+import { Icon } from "../parts/icons.tsx";
 
 const AROUND_MS = 5 * 60_000;
 const TRACE_AROUND_MS = 30 * 60_000;
@@ -32,7 +33,7 @@ export function Record({ row, onFilter, onClose }: { row: LogRow; onFilter: (ter
         <h2>
           <span class={`level ${levelClass(row.level)}`}>{row.level || "no level"}</span> {timestampText(row.timestamp)}
         </h2>
-        <Button class="plain" aria-label="Close" onClick={onClose} text="✕" />
+        <Button class="plain" aria-label="Close" onClick={onClose} text={<Icon name="close" />} />
       </header>
       <Message text={row.message} />
       <p class="links">

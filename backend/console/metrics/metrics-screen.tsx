@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { Download } from "../parts/download.tsx";
 import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
-import { useLoaded } from "../state/loaded.ts";
+import { refreshPart, useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { currentRange, type Range } from "../state/time.ts";
 import { Cardinality } from "./cardinality.tsx";
@@ -27,7 +27,7 @@ export function Metrics() {
   const hasBuilder = query.get("builder") === "1";
   const refreshes = useSignal(0);
   useRefresh(() => refreshes.value++);
-  const requestKey = `${query}\n${refreshes.value}`;
+  const requestKey = `${query}\n${refreshPart(refreshes.value)}`;
   return (
     <section class="screen metrics" aria-labelledby="title">
       <div class="bar">

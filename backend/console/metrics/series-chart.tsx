@@ -1,6 +1,7 @@
 // Shows the results of queries: series as a chart, with their last, minimum and maximum values below it, and values at one moment as a
 // table.
-import { NameLink, Problem, Status, Table } from "../parts/common.tsx";
+import { NameLink, Problem, Status } from "../parts/common.tsx";
+import { Table } from "../parts/table.tsx";
 import { visible } from "../parts/text.ts";
 import { type Loaded, useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";

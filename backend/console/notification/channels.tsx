@@ -18,7 +18,8 @@ import {
 import { ChannelActions } from "./channel-actions.tsx";
 import { ChannelForm } from "./channel-form.tsx";
 import { DeliveryError, DeliveryState } from "./deliveries.tsx";
-import { type Column, CopyBlock, NameLink, Status, Table } from "../parts/common.tsx";
+import { CopyBlock, NameLink, Status } from "../parts/common.tsx";
+import { type Column, Table } from "../parts/table.tsx";
 import { CreateLink } from "../parts/controls.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";

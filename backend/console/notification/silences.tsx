@@ -10,7 +10,8 @@ import { fromSilence } from "../../client/matcher.ts";
 import { Matchers } from "./matchers.tsx";
 import { type Silence, SilenceForm, SILENCES } from "./silence-form.tsx";
 import { Checkbox, CreateLink } from "../parts/controls.tsx";
-import { type Column, Status, Table } from "../parts/common.tsx";
+import { Status } from "../parts/common.tsx";
+import { type Column, Table } from "../parts/table.tsx";
 import { call } from "../state/api.ts";
 import { mayWrite } from "../state/session.ts";
 

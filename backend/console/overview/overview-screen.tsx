@@ -1,7 +1,8 @@
 // The landing page: firing alerts, silent agents, services that got worse, how much data arrives, and what is not set up yet. Every figure
 // links to the items that it counts.
 import type { ComponentChildren } from "preact";
-import { type Column, Status, Table } from "../parts/common.tsx";
+import { Status } from "../parts/common.tsx";
+import { type Column, Table } from "../parts/table.tsx";
 import { bytesText } from "../../client/text.ts";
 import { counted, visible } from "../parts/text.ts";
 import { useRefresh } from "../parts/time-picker.tsx";

@@ -4,15 +4,51 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { Loaded } from "../state/loaded.ts";
+import { timeText } from "../state/time.ts";
+import { Icon, type IconName } from "./icons.tsx";
 import { visible } from "./text.ts";
 
-export function Problem({ message, retry }: { message: string | undefined; retry?: (() => void) | undefined }) {
+interface ProblemProps {
+  readonly message: string | undefined;
+  readonly retry?: (() => void) | undefined;
+  /** When the data that is still shown was loaded, if the request that failed was to refresh it. */
+  readonly shownSince?: number | undefined;
+}
+
+export function Problem({ message, retry, shownSince }: ProblemProps) {
   if (!message) return null;
   return (
     <p class="problem" role="alert">
-      <span>{message}</span>
-      {retry && <Button onClick={retry} text="Try again" />}
+      <Icon name="warning" />
+      <span>
+        {message}
+        {shownSince !== undefined && ` Showing the data of ${timeText(new Date(shownSince), { withMs: false })}.`}
+      </span>
+      {retry && <Button class="small" onClick={retry} text="Try again" />}
     </p>
+  );
+}
+
+export type Tone = "error" | "warn" | "good" | "info";
+
+/** A state or a short fact. */
+export function Chip({ tone, text, title }: { tone?: Tone | undefined; text: string; title?: string | undefined }) {
+  return (
+    <span class={`chip ${tone ? `is-${tone}` : ""}`} title={title}>
+      <bdi>{visible(text)}</bdi>
+    </span>
+  );
+}
+
+/** Grey bars in place of what is loading. */
+export function Skeleton({ lines = 6 }: { lines?: number }) {
+  return (
+    <div class="skeleton">
+      <span class="unseen">Loading …</span>
+      {Array.from({ length: lines }, (_, at) => (
+        <i key={at} />
+      ))}
+    </div>
   );
 }
 
@@ -28,8 +64,8 @@ export function Status({ of, empty, children }: StatusProps) {
   const isLoaded = of.value.value !== undefined;
   return (
     <>
-      <Problem message={of.error.value} retry={of.reload} />
-      {!isLoaded && of.busy.value && <p class="quiet">Loading …</p>}
+      <Problem message={of.error.value} retry={of.reload} shownSince={isLoaded ? of.loadedAt.value : undefined} />
+      {!isLoaded && of.busy.value && <Skeleton />}
       {isLoaded && (empty ? <div class="empty">{empty}</div> : children)}
     </>
   );
@@ -54,14 +90,15 @@ export function Dialog({ title, onClose, children }: { title: string; onClose?: 
     >
       <header>
         <h2>{title}</h2>
-        {onClose && <Button class="plain" aria-label="Close" onClick={onClose} text="✕" />}
+        {onClose && <Button class="plain" aria-label="Close" onClick={onClose} text={<Icon name="close" />} />}
       </header>
       {children}
     </dialog>
   );
 }
 
-export function Copy({ text, label = "Copy" }: { text: string; label?: string }) {
+/** `icon`: shown instead of the label. */
+export function Copy({ text, label = "Copy", icon }: { text: string; label?: string; icon?: IconName }) {
   const isCopied = useSignal(false);
   const copy = async (): Promise<void> => {
     try {
@@ -74,8 +111,11 @@ export function Copy({ text, label = "Copy" }: { text: string; label?: string })
     }
   };
   return (
-    <button type="button" class="small" onClick={() => void copy()}>
-      <span aria-live="polite">{isCopied.value ? "Copied" : label}</span>
+    <button type="button" class={icon ? "square" : "small"} title={icon && label} onClick={() => void copy()}>
+      {icon && <Icon name={isCopied.value ? "check" : icon} />}
+      <span class={icon && "unseen"} aria-live="polite">
+        {isCopied.value ? "Copied" : label}
+      </span>
     </button>
   );
 }
@@ -108,60 +148,4 @@ export function NameLink({ href, text }: { href: string; text: string }) {
       <bdi>{visible(text)}</bdi>
     </a>
   );
-}
-
-export interface Column<R> {
-  readonly head: ComponentChildren;
-  /** The content of a cell. In text, control characters are made visible. */
-  readonly cell: (row: R, at: number) => ComponentChildren;
-  /** A `name` is the row's heading, a `number` is aligned to the right, a `timestamp` stays on one line. */
-  readonly kind?: "name" | "number" | "timestamp";
-  readonly class?: string | ((row: R) => string);
-}
-
-export interface TableProps<R> {
-  /** The name of the table for screen readers. */
-  readonly title: string;
-  readonly rows: readonly R[];
-  readonly columns: readonly Column<R>[];
-  /** Default: the `id` of the row, or its index. */
-  readonly keyOf?: (row: R) => string;
-  readonly isChosen?: (row: R) => boolean;
-}
-
-/** A table in a frame that scrolls sideways if the table is wider than the window. */
-export function Table<R>({ title, rows, columns, keyOf, isChosen }: TableProps<R>) {
-  return (
-    <div class="wide" tabIndex={0}>
-      <table class="rows">
-        <caption class="unseen">{title}</caption>
-        <thead>
-          <tr>
-            {columns.map(({ head, kind }, at) => (
-              <th scope="col" class={kind === "number" ? kind : ""} key={at}>
-                {head}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((row, at) => (
-            <tr key={keyOf?.(row) ?? (row as { readonly id?: string }).id ?? at} class={isChosen?.(row) ? "is-chosen" : ""}>
-              {columns.map((column, index) => (
-                <Cell column={column} row={row} at={at} key={index} />
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
-}
-
-function Cell<R>({ column, row, at }: { column: Column<R>; row: R; at: number }) {
-  const { cell, kind, class: name } = column;
-  const content = cell(row, at);
-  const shown = typeof content === "string" ? <bdi>{visible(content)}</bdi> : content;
-  if (kind === "name") return <th scope="row">{shown}</th>;
-  return <td class={[kind, typeof name === "function" ? name(row) : name].filter(Boolean).join(" ")}>{shown}</td>;
 }

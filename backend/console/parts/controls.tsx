@@ -35,6 +35,10 @@ export function CreateLink({ href, text }: { href: string; text: string }) {
   );
 }
 
+function Label({ text, isRequired }: { text: string; isRequired: unknown }) {
+  return <span class={isRequired === true ? "required" : undefined}>{text}</span>;
+}
+
 interface FieldProps extends Omit<JSX.InputHTMLAttributes, "label" | "onInput" | "onChange"> {
   readonly label: string;
   /** Called for each change while the user types. */
@@ -46,7 +50,7 @@ interface FieldProps extends Omit<JSX.InputHTMLAttributes, "label" | "onInput" |
 export function Field({ label, onType, onDone, ...attributes }: FieldProps) {
   return (
     <label>
-      {label}
+      <Label text={label} isRequired={attributes.required} />
       <input
         {...attributes}
         onInput={(event) => onType?.(event.currentTarget.value)}
@@ -59,7 +63,7 @@ export function Field({ label, onType, onDone, ...attributes }: FieldProps) {
 export function TextArea({ label, ...attributes }: Labelled<JSX.TextareaHTMLAttributes>) {
   return (
     <label>
-      {label}
+      <Label text={label} isRequired={attributes.required} />
       <textarea {...attributes} />
     </label>
   );
@@ -111,7 +115,8 @@ export function Select<T extends string>({ label, of, initial, onChoose, ...attr
   if (label === undefined) return select;
   return (
     <label>
-      {label} {select}
+      <Label text={label} isRequired={attributes.required} />
+      {select}
     </label>
   );
 }

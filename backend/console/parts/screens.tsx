@@ -1,5 +1,6 @@
 // Loads screens when they are first opened, and shows an error if one cannot be loaded or fails while it is drawn. Invariant: if a screen
 // fails, the navigation still works, and the message says what failed and what to do.
+import { Skeleton } from "./common.tsx";
 import { Button } from "./controls.tsx";
 import { Component, type ComponentChildren, type FunctionComponent } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
@@ -46,9 +47,17 @@ export function lazy<P extends object>(load: Loader<P>): Lazy<P> {
       const Loaded = loaded;
       return <Loaded {...props} />;
     }
-    return error ? <Failure error={error} /> : <p class="quiet loading">Loading …</p>;
+    return error ? <Failure error={error} /> : <Loading />;
   }
   return Object.assign(LazyComponent, { preload: () => void read().catch(() => undefined) });
+}
+
+function Loading() {
+  return (
+    <div class="loading">
+      <Skeleton />
+    </div>
+  );
 }
 
 interface BoundaryProps {

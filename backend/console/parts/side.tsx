@@ -2,6 +2,7 @@
 // where it was when the panel closes.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
+import { Icon } from "./icons.tsx";
 import { visible } from "./text.ts";
 
 export interface SideProps {
@@ -42,7 +43,7 @@ export function Side({ label, title, closeHref, children }: SideProps) {
           <bdi>{visible(title)}</bdi>
         </h2>
         <a class="button plain" aria-label="Close" href={closeHref}>
-          ✕
+          <Icon name="close" />
         </a>
       </header>
       {children}

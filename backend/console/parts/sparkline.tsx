@@ -5,7 +5,7 @@ export interface SparklineProps {
   /** Null: no value at that time, which leaves a gap. */
   readonly values: readonly (number | null)[];
   readonly label: string;
-  /** A class of style/telemetry.css that gives the colour. */
+  /** A class of style/parts.css that gives the colour. */
   readonly colour?: string;
 }
 

@@ -1,38 +1,64 @@
-// The time range of a screen: typed (`30m`, `yesterday`, `14:00 to 15:00`) or chosen; buttons for the previous, next and wider range;
-// manual or automatic refresh; and a link with absolute times.
-import { useSignal } from "@preact/signals";
+// The time range and the refresh of a screen, at the end of its bar: buttons for the previous and the next range, and a panel with both ends,
+// presets, recent ranges and the time zone; and a link with absolute times.
+import { signal, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { address, choose, route } from "../state/route.ts";
-import { currentRange, RELATIVE_RANGES, timestampText, showRange, utc, zoom } from "../state/time.ts";
+import {
+  currentRange,
+  fieldMs,
+  forField,
+  type Range,
+  RELATIVE_RANGES,
+  showRange,
+  timestampText,
+  utc,
+  zoneName,
+  zoom,
+} from "../state/time.ts";
+import { submitBy, formReader } from "../state/sending.ts";
+import { readStored, store } from "../state/stored.ts";
 import { durationMs, typedRange } from "../state/typed-range.ts";
-import { Copy } from "./common.tsx";
-import { Button, Select } from "./controls.tsx";
+import { Copy, Problem } from "./common.tsx";
+import { Button, Field, Select, Tabs } from "./controls.tsx";
+import { Icon } from "./icons.tsx";
+import { Popover } from "./popover.tsx";
 
 const REFRESHES = ["5s", "10s", "30s", "1m", "5m"] as const;
+const UNITS: Readonly<Record<string, string>> = { s: "second", m: "minute", h: "hour", d: "day", w: "week" };
 
 export function TimePicker({ defaultRange = "1h", onNow }: { defaultRange?: string; onNow?: () => void }) {
   // Subscribes to the address, because a new address may contain a new range.
   const { query } = route.value;
   const range = currentRange(defaultRange);
   const spanMs = range.toMs - range.fromMs;
+  const later = (): void =>
+    range.toMs + spanMs < Date.now() ? showRange(range.toMs, range.toMs + spanMs) : choose({ from: lastOf(spanMs), to: undefined });
   return (
-    <div class="time" role="group" aria-label="Time range">
-      <Button title="Earlier" aria-label="Earlier" onClick={() => showRange(range.fromMs - spanMs, range.fromMs)} text="‹" />
-      <TypedRange shown={range.last ? `last ${range.last}` : `${timestampText(range.fromMs)} to ${timestampText(range.toMs)}`} />
+    <div class="time" role="group" aria-label="Time range and refresh">
       <Button
-        title="Later"
-        aria-label="Later"
-        disabled={range.last !== undefined}
-        onClick={() =>
-          range.toMs + spanMs < Date.now() ? showRange(range.toMs, range.toMs + spanMs) : choose({ from: lastOf(spanMs), to: undefined })
-        }
-        text="›"
+        title="Earlier"
+        aria-label="Earlier"
+        onClick={() => showRange(range.fromMs - spanMs, range.fromMs)}
+        text={<Icon name="left" />}
       />
-      <Button title="Zoom out" aria-label="Zoom out" onClick={() => zoom(range, 2)} text="−" />
-      <CopyLink fromMs={range.fromMs} toMs={range.toMs} />
+      <Popover
+        label="Choose a time range"
+        title="Time range"
+        class="range"
+        panelClass="range-panel"
+        button={
+          <>
+            <Icon name="clock" />
+            {rangeText(range)} <span class="faint">{zoneName()}</span>
+          </>
+        }
+      >
+        {(close) => <RangePanel range={range} onClose={close} />}
+      </Popover>
+      <Button title="Later" aria-label="Later" disabled={range.last !== undefined} onClick={later} text={<Icon name="right" />} />
       {onNow && (
         <>
-          <Button title="Refresh" aria-label="Refresh" onClick={onNow} text="⟳" />
+          <Button title="Refresh" aria-label="Refresh" onClick={onNow} text={<Icon name="refresh" />} />
           <Select
             aria-label="Refresh every"
             value={query.get("refresh") ?? ""}
@@ -41,6 +67,7 @@ export function TimePicker({ defaultRange = "1h", onNow }: { defaultRange?: stri
           />
         </>
       )}
+      <CopyLink fromMs={range.fromMs} toMs={range.toMs} />
     </div>
   );
 }
@@ -50,44 +77,125 @@ function lastOf(spanMs: number): string {
   return `${Math.max(1, Math.min(999_999, Math.round(spanMs / 1000)))}s`;
 }
 
-function TypedRange({ shown }: { shown: string }) {
-  const problem = useSignal<string | undefined>(undefined);
-  const take = (field: HTMLInputElement): void => {
-    const text = field.value.trim();
-    if (text === shown || text === "") return void (field.value = shown);
-    const typed = typedRange(text, Date.now(), utc.peek());
-    problem.value = typed ? undefined : `Invalid time range. Examples: 30m, yesterday, 14:00 to 15:00, 2026-11-25 14:00`;
-    if (typed) choose(typed);
+/** `Last 6 hours`, or both ends: `2026-11-22 14:03 to 15:03`. */
+function rangeText({ fromMs, toMs, last }: Range): string {
+  const [, count, unit = ""] = /^(\d+)([a-z])$/.exec(last ?? "") ?? [];
+  if (count !== undefined) return `Last ${count} ${UNITS[unit] ?? unit}${count === "1" ? "" : "s"}`;
+  const [from, to] = [fromMs, toMs].map((ms) => timestampText(ms).replace(/(?::00)?Z?$/, ""));
+  return from?.slice(0, 10) === to?.slice(0, 10) ? `${from} to ${to?.slice(11)}` : `${from} to ${to}`;
+}
+
+const RECENT = "atherops.ranges";
+const MAX_RECENT = 5;
+
+/** The last ranges that this user typed or chose, as `from` and `to` of an address. */
+const recent = signal((readStored(RECENT) as readonly { readonly from: string; readonly to?: string | undefined }[] | undefined) ?? []);
+
+function chooseRange(chosen: { from: string; to?: string | undefined }): void {
+  const others = recent.peek().filter(({ from, to }) => from !== chosen.from || to !== chosen.to);
+  recent.value = [chosen, ...others].slice(0, MAX_RECENT);
+  store(RECENT, recent.peek());
+  choose({ from: chosen.from, to: chosen.to });
+}
+
+function RangePanel({ range, onClose }: { range: Range; onClose: () => void }) {
+  const take = (chosen: { from: string; to?: string | undefined }): void => {
+    chooseRange(chosen);
+    onClose();
   };
   return (
     <>
-      <input
-        // A new range creates a new field, which discards the typed text.
-        key={shown}
-        class="typed-time"
-        list="time-ranges"
-        aria-label="Time range"
+      <div class="menu">
+        {RELATIVE_RANGES.map((last) => (
+          <Button
+            key={last}
+            class="small"
+            aria-pressed={range.last === last}
+            onClick={() => take({ from: last })}
+            text={rangeText({ ...range, last })}
+          />
+        ))}
+      </div>
+      <div class="stack">
+        <TypedRange onRange={take} />
+        <Ends range={range} onRange={take} key={String(utc.value)} />
+        <ZoneTabs />
+        {recent.value.length > 0 && (
+          <div class="menu">
+            <h3>Recent</h3>
+            {recent.value.map((chosen) => (
+              <Button
+                key={`${chosen.from} ${chosen.to}`}
+                class="small"
+                onClick={() => take(chosen)}
+                text={rangeText({
+                  fromMs: Date.parse(chosen.from),
+                  toMs: chosen.to ? Date.parse(chosen.to) : Date.now(),
+                  last: durationMs(chosen.from) === undefined ? undefined : chosen.from,
+                })}
+              />
+            ))}
+          </div>
+        )}
+        <Button class="small" title="Twice as long, around the same middle" onClick={() => zoom(range, 2)} text="Zoom out" />
+      </div>
+    </>
+  );
+}
+
+/** The choice between the reader's time zone and UTC. */
+export function ZoneTabs() {
+  return (
+    <Tabs
+      label="Time zone"
+      tabs={[
+        ["local", zoneName(false)],
+        ["utc", "UTC"],
+      ]}
+      chosen={utc.value ? "utc" : "local"}
+      onChoose={(zone) => (utc.value = zone === "utc")}
+    />
+  );
+}
+
+function TypedRange({ onRange }: { onRange: (range: { from: string; to: string | undefined }) => void }) {
+  const problem = useSignal<string | undefined>(undefined);
+  const take = (form: HTMLFormElement): void => {
+    const typed = typedRange(formReader(form)("range"), Date.now(), utc.peek());
+    problem.value = typed ? undefined : "Invalid time range. Examples: 30m, yesterday, 14:00 to 15:00, 2026-11-25 14:00";
+    if (typed) onRange(typed);
+  };
+  return (
+    <form onSubmit={submitBy(take)}>
+      <Field
+        label="Time range"
+        name="range"
+        data-first
+        placeholder="30m, yesterday, 14:00 to 15:00"
         aria-invalid={problem.value !== undefined}
-        defaultValue={shown}
         spellcheck={false}
         autoComplete="off"
-        onFocus={(event) => event.currentTarget.select()}
-        onChange={(event) => take(event.currentTarget)}
-        onKeyDown={(event) => event.key === "Enter" && take(event.currentTarget)}
       />
-      <datalist id="time-ranges">
-        {RELATIVE_RANGES.map((last) => (
-          <option value={`last ${last}`} key={last} />
-        ))}
-        <option value="today" />
-        <option value="yesterday" />
-      </datalist>
-      {problem.value && (
-        <p class="problem" role="alert">
-          {problem.value}
-        </p>
-      )}
-    </>
+      <Problem message={problem.value} />
+    </form>
+  );
+}
+
+/** Both ends, each with the browser's calendar. */
+function Ends({ range, onRange }: { range: Range; onRange: (range: { from: string; to: string }) => void }) {
+  const problem = useSignal<string | undefined>(undefined);
+  const take = (form: HTMLFormElement): void => {
+    const [fromMs = 0, toMs = 0] = ["from", "to"].map((name) => fieldMs(formReader(form)(name)));
+    problem.value = fromMs < toMs ? undefined : "The range must begin before it ends.";
+    if (fromMs < toMs) onRange({ from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString() });
+  };
+  return (
+    <form class="stack" onSubmit={submitBy(take)}>
+      <Field label="From" name="from" type="datetime-local" step={1} required defaultValue={forField(range.fromMs)} />
+      <Field label="To" name="to" type="datetime-local" step={1} required defaultValue={forField(range.toMs)} />
+      <Problem message={problem.value} />
+      <Button type="submit" class="primary" text="Show this range" />
+    </form>
   );
 }
 
@@ -97,7 +205,7 @@ function CopyLink({ fromMs, toMs }: { fromMs: number; toMs: number }) {
   const absolute = { from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString(), refresh: undefined, live: undefined };
   const lists = { column: query.getAll("column") };
   const target = address(screen, { ...Object.fromEntries(query), ...lists, ...absolute }, id);
-  return <Copy text={`${location.origin}${location.pathname}${target}`} label="Copy link" />;
+  return <Copy text={`${location.origin}${location.pathname}${target}`} label="Copy link" icon="link" />;
 }
 
 /** Calls back at the interval in the address, while the page is visible. */

@@ -2,7 +2,8 @@
 // table with the same calls in numbers. Services are links, so the map can be used by keyboard too.
 import { useMemo } from "preact/hooks";
 import { useSignal } from "@preact/signals";
-import { NameLink, Status, Table } from "../parts/common.tsx";
+import { NameLink, Status } from "../parts/common.tsx";
+import { Table } from "../parts/table.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";

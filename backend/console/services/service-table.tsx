@@ -1,6 +1,7 @@
 // Services with rate, errors, p95 and their trends. Every figure links to the items that it counts.
 import { Sparkline } from "../parts/sparkline.tsx";
-import { type Column, NameLink, Table } from "../parts/common.tsx";
+import { Chip, NameLink } from "../parts/common.tsx";
+import { type Column, Table } from "../parts/table.tsx";
 import { visible } from "../parts/text.ts";
 import { address } from "../state/route.ts";
 import { type AddressRange, span } from "../state/time.ts";
@@ -35,24 +36,32 @@ export function ServiceTable({ services, range }: ServiceTableProps) {
         {
           head: "service",
           kind: "name",
+          order: ({ service }) => service,
           cell: ({ service, worse }) => (
             <>
               <NameLink href={address("services", range, service)} text={service} />
-              {worse > 0 && <span class="level is-error"> worse</span>}
+              {worse > 0 && (
+                <>
+                  {" "}
+                  <Chip tone="error" text="worse" />
+                </>
+              )}
             </>
           ),
         },
-        { head: "rate", kind: "number", cell: ({ service, rate }) => link({ service }, rateText(rate)) },
+        { head: "rate", kind: "number", order: ({ rate }) => rate, cell: ({ service, rate }) => link({ service }, rateText(rate)) },
         trendColumn("calls", ({ series }) => series.calls),
         {
           head: "errors",
           kind: "number",
+          order: ({ error_ratio: ratio }) => ratio,
           cell: ({ service, error_ratio: ratio }) => link({ service, error: "true" }, shareText(ratio), ratio > 0),
         },
         trendColumn("errors", ({ series }) => series.errors, "is-error"),
         {
           head: "p95",
           kind: "number",
+          order: ({ p95_ms: ms }) => ms,
           cell: ({ service, p95_ms: ms }) => link({ service, sort: "slowest" }, ms === null ? "–" : span(ms)),
         },
         trendColumn("p95", ({ series }) => series.p95_ms, "is-warn"),

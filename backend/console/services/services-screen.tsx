@@ -2,13 +2,14 @@
 // another service or an earlier range.
 import { useSignal } from "@preact/signals";
 import { counted, visible } from "../parts/text.ts";
-import { type Column, NameLink, Status, Table } from "../parts/common.tsx";
+import { NameLink, Status } from "../parts/common.tsx";
+import { type Column, Table } from "../parts/table.tsx";
 import { Select, Tabs } from "../parts/controls.tsx";
 import { Download } from "../parts/download.tsx";
 import { lazy } from "../parts/screens.tsx";
 import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
 import { call } from "../state/api.ts";
-import { useLoaded } from "../state/loaded.ts";
+import { refreshPart, useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { type AddressRange, currentRange, rangeQuery, span } from "../state/time.ts";
 import { formatTerm } from "../logs/query-line.ts";
@@ -24,19 +25,19 @@ export function Services() {
   const { id, query } = route.value;
   const refreshes = useSignal(0);
   useRefresh(() => refreshes.value++);
-  const requestKey = `${query.get("from")} ${query.get("to")} ${refreshes.value}`;
+  const requestKey = `${query.get("from")} ${query.get("to")}${refreshPart(refreshes.value)}`;
   const range = { from: query.get("from") ?? undefined, to: query.get("to") ?? undefined };
   const isMap = query.get("view") === "map";
   return (
     <section class="screen services" aria-labelledby="title">
       <div class="bar">
         <h1 id="title">{id ? <bdi>{visible(id)}</bdi> : "Services"}</h1>
-        <TimePicker onNow={() => refreshes.value++} />
         {id ? (
           <ServiceLinks service={id} range={range} />
         ) : (
           <Tabs label="Shown as" tabs={[["", "list"], "map"]} chosen={isMap ? "map" : ""} onChoose={(view) => choose({ view })} />
         )}
+        <TimePicker onNow={() => refreshes.value++} />
       </div>
       {id ? (
         <OneService service={id} requestKey={requestKey} range={range} key={id} />
@@ -72,11 +73,21 @@ function AllServices({ requestKey, range }: { requestKey: string; range: Address
 function ServiceLinks({ service, range }: { service: string; range: AddressRange }) {
   return (
     <>
-      <a href={address("changes", { service, ...range })}>changes</a>
-      <a href={address("traces", { service, ...range })}>traces</a>
-      <a href={address("traces", { service, error: "true", ...range })}>traces with errors</a>
-      <a href={address("logs", { q: formatTerm({ not: false, name: "source", value: service }), ...range })}>logs</a>
-      <a href={address("services", range)}>all services</a>
+      <a class="button small" href={address("changes", { service, ...range })}>
+        Changes
+      </a>
+      <a class="button small" href={address("traces", { service, ...range })}>
+        Traces
+      </a>
+      <a class="button small" href={address("traces", { service, error: "true", ...range })}>
+        Traces with errors
+      </a>
+      <a class="button small" href={address("logs", { q: formatTerm({ not: false, name: "source", value: service }), ...range })}>
+        Logs
+      </a>
+      <a class="button small" href={address("services", range)}>
+        All services
+      </a>
     </>
   );
 }
@@ -203,7 +214,7 @@ function Figure({ title, shown: { points, compared, fromS, toS }, lines, exempla
 }
 
 function latencyColumn(head: string, latency: (row: Operation) => number | null): Column<Operation> {
-  return { head, kind: "number", cell: (row) => durationText(latency(row)) };
+  return { head, kind: "number", order: latency, cell: (row) => durationText(latency(row)) };
 }
 
 function Operations({ service, operations, range }: { service: string; operations: readonly Operation[]; range: AddressRange }) {
@@ -216,10 +227,11 @@ function Operations({ service, operations, range }: { service: string; operation
       columns={[
         { head: "operation", kind: "name", cell: ({ operation }) => <NameLink href={tracesOf(operation)} text={operation} /> },
         { head: "kind", cell: ({ kind }) => kind.toLowerCase() },
-        { head: "rate", kind: "number", cell: ({ rate }) => rateText(rate) },
+        { head: "rate", kind: "number", order: ({ rate }) => rate, cell: ({ rate }) => rateText(rate) },
         {
           head: "errors",
           kind: "number",
+          order: ({ error_ratio: errors }) => errors,
           cell: ({ operation, error_ratio: errors }) => (
             <a class={errors > 0 ? "level is-error" : ""} href={tracesOf(operation, "true")}>
               {shareText(errors)}

@@ -1,5 +1,5 @@
 // Keys of the whole console: `/` focuses the query line, `g` and a letter opens a screen, `?` shows help. Invariant: except for Ctrl-K and
-// Cmd-K, which open the command palette, keys are ignored in fields, while a dialog is open or loads, and together with Ctrl, Alt or Meta.
+// Cmd-K, which open the command palette, keys are ignored in fields, while a dialog or a popover is open or loads, and together with Ctrl, Alt or Meta.
 import { signal } from "@preact/signals";
 import { useLayoutEffect } from "preact/hooks";
 import { address, go } from "./route.ts";
@@ -42,7 +42,7 @@ export function listenToKeys(): void {
       return;
     }
     if (event.ctrlKey || event.altKey || event.metaKey || event.defaultPrevented || isTyping(event)) return;
-    if (isPaletteOpen.peek() || document.querySelector("dialog[open]")) return;
+    if (isPaletteOpen.peek() || document.querySelector("dialog[open], :popover-open")) return;
     const screen = afterG ? SCREENS.find(({ key }) => key === event.key) : undefined;
     afterG = event.key === "g" && !afterG;
     if (screen) go(address(screen.name));

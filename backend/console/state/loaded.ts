@@ -1,6 +1,6 @@
 // Loads the data of a screen: if the request key changes, the earlier request is aborted and a new one is sent. Invariant: a response is
 // shown only while its key is current. While the next request runs, the last response stays; if that request fails, a response for another
-// key is cleared, but one for the same key stays, because it is the latest known.
+// key is cleared, but one for the same key, apart from its `refreshPart`, stays, because it is the latest known.
 import { computed, signal, type ReadonlySignal, useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { errorMessage } from "./api.ts";
@@ -19,23 +19,40 @@ export async function whileLoading<T>(work: Promise<T>): Promise<T> {
   }
 }
 
+const REFRESH = /⟳\d+/g;
+
+/** The part of a request key that a refresh changes: another number sends the request again, but asks for the same. */
+export function refreshPart(count: number): string {
+  return `⟳${count}`;
+}
+
 export interface Loaded<T> {
   readonly value: ReadonlySignal<T | undefined>;
   readonly error: ReadonlySignal<string | undefined>;
   readonly busy: ReadonlySignal<boolean>;
+  /** When `value` was loaded. */
+  readonly loadedAt: ReadonlySignal<number | undefined>;
   readonly reload: () => void;
 }
 
-/** `requestKey`: another key sends another request; undefined sends none. `refreshMs`: the request is repeated while the page is visible. */
+interface LoadOptions {
+  /** The request is repeated while the page is visible. */
+  readonly refreshMs?: number;
+  /** The screen does not count as loading during the request. */
+  readonly isBackground?: boolean;
+}
+
+/** `requestKey`: another key sends another request; undefined sends none. */
 export function useLoaded<T>(
   requestKey: string | undefined,
   load: (signal: AbortSignal) => Promise<T>,
-  { refreshMs }: { refreshMs?: number } = {},
+  { refreshMs, isBackground = false }: LoadOptions = {},
 ): Loaded<T> {
-  const [{ value, error, busy, refreshes }] = useState(() => ({
+  const [{ value, error, busy, loadedAt, refreshes }] = useState(() => ({
     value: signal<T | undefined>(undefined),
     error: signal<string | undefined>(undefined),
     busy: signal(false),
+    loadedAt: signal<number | undefined>(undefined),
     refreshes: signal(0),
   }));
   const latestLoad = useRef(load);
@@ -52,17 +69,18 @@ export function useLoaded<T>(
         const response = await latestLoad.current(abort.signal);
         if (abort.signal.aborted) return;
         value.value = response;
-        loadedKey.current = requestKey;
+        loadedAt.value = Date.now();
+        loadedKey.current = requestKey.replace(REFRESH, "");
         error.value = undefined;
       } catch (failure) {
         if (abort.signal.aborted) return;
-        if (loadedKey.current !== requestKey) value.value = undefined;
+        if (loadedKey.current !== requestKey.replace(REFRESH, "")) value.value = undefined;
         error.value = errorMessage(failure);
       } finally {
         if (!abort.signal.aborted) busy.value = false;
       }
     };
-    void whileLoading(run());
+    void (isBackground ? run() : whileLoading(run()));
     const timer = refreshMs === undefined ? undefined : setInterval(() => void (document.hidden || busy.peek() || run()), refreshMs);
     return () => {
       clearInterval(timer);
@@ -70,7 +88,7 @@ export function useLoaded<T>(
       busy.value = false;
     };
   }, [requestKey, reloads, refreshMs]);
-  return { value, error, busy, reload: () => void refreshes.value++ };
+  return { value, error, busy, loadedAt, reload: () => void refreshes.value++ };
 }
 
 const PAUSE_MS = 500;

@@ -1,5 +1,5 @@
 // Rows of a query, loaded page by page when the end of a list is near. Invariants: a response to an earlier query is discarded; until the first
-// page of a new query arrives, the rows of the earlier one stay and are marked as stale.
+// page of a new query arrives, the rows of the earlier one stay and are marked as stale; a failed refresh of the same query keeps its rows.
 import { batch, signal } from "@preact/signals";
 import { errorMessage, type Page, page, type Query } from "./api.ts";
 import { whileLoading } from "./loaded.ts";
@@ -10,11 +10,14 @@ export class PagedRows<T> {
   /** True if the rows belong to an earlier query. */
   readonly isStale = signal(false);
   readonly error = signal<string | undefined>(undefined);
+  /** After a failed refresh: when the rows, which are still shown, were loaded. */
+  readonly shownSince = signal<number | undefined>(undefined);
   protected abort = new AbortController();
   protected key = "";
   readonly #path: string;
   readonly #maxRows: number;
   #next: string | undefined;
+  #loadedAt: number | undefined;
 
   constructor(path: string, maxRows = Number.POSITIVE_INFINITY) {
     this.#path = path;
@@ -53,12 +56,16 @@ export class PagedRows<T> {
         this.rows.value = [...previousRows, ...body];
         this.isStale.value = false;
         this.error.value = undefined;
+        this.shownSince.value = undefined;
+        this.#loadedAt = Date.now();
       });
     } catch (failure) {
       if (abort.aborted) return;
       this.#next = undefined;
       // Rows of an earlier query would look like results of this one.
-      this.rows.value = previousRows;
+      if (this.isStale.peek()) this.#loadedAt = undefined;
+      if (this.#loadedAt === undefined) this.rows.value = previousRows;
+      this.shownSince.value = this.#loadedAt;
       this.isStale.value = false;
       this.error.value = errorMessage(failure);
     } finally {

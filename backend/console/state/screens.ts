@@ -8,6 +8,8 @@ export interface Screen {
   readonly title: string;
   /** A screen without a key is not in the navigation. */
   readonly key?: string;
+  /** Listed apart, below the screens of every day. */
+  readonly isAdministration?: boolean;
   /** The screen of the navigation that it belongs to; itself by default. */
   readonly parent?: string;
   /** A link from the navigation keeps the time range, so that a reader finds the same minutes in another signal. */
@@ -18,16 +20,16 @@ export const SCREENS: readonly Screen[] = [
   { name: "overview", title: "Overview", key: "o" },
   { name: "changes", title: "Changes", key: "c", keepsRange: true },
   { name: "services", title: "Services", key: "v", keepsRange: true },
-  { name: "fleet", title: "Fleet", key: "f" },
-  { name: "add", title: "Connect", parent: "fleet" },
-  { name: "entity", title: "Infrastructure", parent: "fleet" },
   { name: "logs", title: "Logs", key: "l", keepsRange: true },
   { name: "traces", title: "Traces", key: "t", keepsRange: true },
   { name: "metrics", title: "Metrics", key: "m", keepsRange: true },
   { name: "dashboards", title: "Dashboards", key: "d", keepsRange: true },
   { name: "alerts", title: "Alerts", key: "a" },
   { name: "slos", title: "SLOs", key: "b" },
-  { name: "settings", title: "Settings", key: "s" },
+  { name: "fleet", title: "Fleet", key: "f", isAdministration: true },
+  { name: "add", title: "Connect", parent: "fleet" },
+  { name: "entity", title: "Infrastructure", parent: "fleet" },
+  { name: "settings", title: "Settings", key: "s", isAdministration: true },
 ];
 
 /** Parameters that describe a screen best. */

@@ -5,13 +5,20 @@ import { computed, effect, signal } from "@preact/signals";
 import { resumeCalls } from "./expired-session.ts";
 import { type Loaded, useLoaded } from "./loaded.ts";
 import { address, go } from "./route.ts";
+import { readStored, store } from "./stored.ts";
 import { ApiFailure, call, errorMessage, setPageUser } from "./api.ts";
 
 export type SessionUser = ApiResponses["GET /api/auth/session"];
 
+/** The user of the last visit, so that the first screen is requested while the backend checks the session. */
+const LAST_USER = "atherops.user";
+
 /** undefined: not known yet; null: not logged in. */
-export const user = signal<SessionUser | null | undefined>(undefined);
-effect(() => setPageUser(user.value));
+export const user = signal<SessionUser | null | undefined>(readStored(LAST_USER) as SessionUser | undefined);
+effect(() => {
+  setPageUser(user.value);
+  store(LAST_USER, user.value ?? undefined);
+});
 /** Why the login state could not be determined. */
 export const problem = signal<string | undefined>(undefined);
 
@@ -25,8 +32,12 @@ const NO_LINKS = "This backend does not support login links. `npm start` does.";
 /** Asks the backend for the user of this browser's session. */
 export async function findSession(): Promise<void> {
   try {
-    user.value = await call<SessionUser>("/api/auth/session");
+    const found = await call<SessionUser>("/api/auth/session");
+    const before = user.peek();
+    user.value = found;
     problem.value = undefined;
+    // The screen was requested for the user of the last visit, and refused.
+    if (before && !isSameUser(before, found)) location.reload();
   } catch (error) {
     if (error instanceof ApiFailure && error.status === 401) {
       user.value = null;
@@ -35,13 +46,17 @@ export async function findSession(): Promise<void> {
   }
 }
 
+function isSameUser(one: SessionUser, other: SessionUser): boolean {
+  return one.email === other.email && one.org.id === other.org.id;
+}
+
 /** Throws ApiFailure, whose message is shown to the user. */
 export async function logIn(email: string, password: string): Promise<void> {
   await call("/api/auth/session", { method: "POST", body: { email, password } });
   const loggedIn = await call<SessionUser>("/api/auth/session");
   const before = user.peek();
   // The screen would show data that another user requested, and its refused calls would be repeated for this user.
-  if (before && (before.email !== loggedIn.email || before.org.id !== loggedIn.org.id)) return location.reload();
+  if (before && !isSameUser(before, loggedIn)) return location.reload();
   user.value = loggedIn;
   resumeCalls();
 }
@@ -83,6 +98,7 @@ export async function acceptInvitation(token: string, password: string): Promise
 
 export async function logOut(): Promise<void> {
   await call("/api/auth/session", { method: "DELETE" }).catch(() => undefined);
+  store(LAST_USER, undefined);
   location.hash = "";
   location.reload();
 }

@@ -100,4 +100,11 @@ export function span(ms: number): string {
   return `${Math.floor(s / 3600).toLocaleString("en")} h ${Math.floor((s % 3600) / 60)} min`;
 }
 
+/** The displayed time zone: `UTC`, or the city of the reader's zone, such as `Berlin`. */
+export function zoneName(isUtc = utc.value): string {
+  if (isUtc) return "UTC";
+  const zone = new Intl.DateTimeFormat().resolvedOptions().timeZone ?? "local";
+  return zone.slice(zone.lastIndexOf("/") + 1).replaceAll("_", " ");
+}
+
 export const currentRange = (defaultRange?: string): Range => parseRange(route.value.query, Date.now(), defaultRange);

@@ -1,7 +1,8 @@
 // Analyses the matching spans: their durations over time (a heatmap), their most frequent values (facets), and how slow or failed spans
 // differ from the others. A click on a value searches for it.
 import type { ApiResponses } from "../../client/api.ts";
-import { Status, Table } from "../parts/common.tsx";
+import { Status } from "../parts/common.tsx";
+import { Table } from "../parts/table.tsx";
 import { Button } from "../parts/controls.tsx";
 import { visible } from "../parts/text.ts";
 import { call, type Query } from "../state/api.ts";
@@ -180,8 +181,13 @@ export function Differences({ requestKey, parameters }: AnalysisProps) {
           columns={[
             { head: "attribute", kind: "name", cell: ({ name }) => nameOf(name) },
             { head: "value", cell: ({ name, value }) => <Value name={name} value={value} /> },
-            { head: `share of ${compared}`, kind: "number", cell: (row) => percent(row.compared_share) },
-            { head: "share of other spans", kind: "number", cell: (row) => percent(row.others_share) },
+            {
+              head: `share of ${compared}`,
+              kind: "number",
+              order: (row) => row.compared_share,
+              cell: (row) => percent(row.compared_share),
+            },
+            { head: "share of other spans", kind: "number", order: (row) => row.others_share, cell: (row) => percent(row.others_share) },
           ]}
         />
       </Status>

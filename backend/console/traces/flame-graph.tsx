@@ -1,7 +1,7 @@
 // Shows a trace as a flame graph, and where its time was spent: operations by self time. The table has the same content as the graph, for
 // keyboards and screen readers.
 import { useMemo } from "preact/hooks";
-import { Table } from "../parts/common.tsx";
+import { Table } from "../parts/table.tsx";
 import { visible } from "../parts/text.ts";
 import { choose } from "../state/route.ts";
 import { span as duration } from "../state/time.ts";
@@ -76,13 +76,19 @@ function Operations({ tree }: { tree: Tree }) {
       rows={times.slice(0, MAX_OPERATIONS)}
       keyOf={({ service, operation }) => `${service} ${operation}`}
       columns={[
-        { head: "operation", kind: "name", cell: (time) => <OperationName of={time} /> },
-        { head: "self time", kind: "number", cell: ({ selfMs }) => duration(selfMs) },
+        { head: "operation", kind: "name", order: ({ operation }) => operation, cell: (time) => <OperationName of={time} /> },
+        { head: "self time", kind: "number", order: ({ selfMs }) => selfMs, cell: ({ selfMs }) => duration(selfMs) },
         { head: "share", kind: "number", cell: ({ selfMs }) => shareText(selfMs / wholeMs) },
-        { head: "spans", kind: "number", cell: ({ count }) => count.toLocaleString("en") },
-        { head: "shortest", kind: "number", cell: ({ minMs }) => duration(minMs) },
-        { head: "longest", kind: "number", cell: ({ maxMs }) => duration(maxMs) },
-        { head: "errors", kind: "number", class: ({ errors }) => (errors > 0 ? "level is-error" : ""), cell: ({ errors }) => errors },
+        { head: "spans", kind: "number", order: ({ count }) => count, cell: ({ count }) => count.toLocaleString("en") },
+        { head: "shortest", kind: "number", order: ({ minMs }) => minMs, cell: ({ minMs }) => duration(minMs) },
+        { head: "longest", kind: "number", order: ({ maxMs }) => maxMs, cell: ({ maxMs }) => duration(maxMs) },
+        {
+          head: "errors",
+          kind: "number",
+          order: ({ errors }) => errors,
+          class: ({ errors }) => (errors > 0 ? "level is-error" : ""),
+          cell: ({ errors }) => errors,
+        },
       ]}
     />
   );

@@ -9,6 +9,7 @@ import { EntityLink, ServiceLink } from "../entities/links.tsx";
 import { type Node, selfMs, type Tree } from "../../client/trace-tree.ts";
 import { SenderText } from "../parts/common.tsx";
 import { Button } from "../parts/controls.tsx";
+import { Icon } from "../parts/icons.tsx";
 
 const MAX_EVENTS = 200;
 
@@ -20,7 +21,7 @@ export function SpanDetails({ node, tree, onClose }: { node: Node; tree: Tree; o
         <h2>
           <SenderText text={span.Operation} />
         </h2>
-        <Button class="plain" aria-label="Close" onClick={onClose} text="✕" />
+        <Button class="plain" aria-label="Close" onClick={onClose} text={<Icon name="close" />} />
       </header>
       <Pairs
         title="Span"

@@ -6,11 +6,11 @@ import { useLayoutEffect, useState } from "preact/hooks";
 import { List } from "../parts/list.tsx";
 import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
 import { stepKeys, useKeys } from "../state/keys.ts";
-import { useLoaded } from "../state/loaded.ts";
+import { refreshPart, useLoaded } from "../state/loaded.ts";
 import { address, choose, go, route } from "../state/route.ts";
 import { searchParameters } from "./search.ts";
 import { around, currentRange, timestampText, rangeQuery, span } from "../state/time.ts";
-import { Problem } from "../parts/common.tsx";
+import { Problem, Skeleton } from "../parts/common.tsx";
 import { Button, Checkbox, Field, Toggle } from "../parts/controls.tsx";
 import { lazy } from "../parts/screens.tsx";
 import { counted, visible } from "../parts/text.ts";
@@ -38,7 +38,7 @@ export function Traces() {
   const hasDifferences = query.get("differences") === "1";
   const parameters = { ...searchParameters(query), ...rangeQuery(currentRange()) };
   const searched = `${JSON.stringify(searchParameters(query))} ${query.get("from")} ${query.get("to")}`;
-  const analysis = { requestKey: `${searched} ${refreshes.value}`, parameters };
+  const analysis = { requestKey: `${searched}${refreshPart(refreshes.value)}`, parameters };
   const [store] = useState(() => new PagedRows<FoundTrace>("/query/traces/search"));
   const listKey = `${searched} ${isSlowestFirst}`;
   useLayoutEffect(() => {
@@ -49,14 +49,14 @@ export function Traces() {
     <section class="screen traces" aria-labelledby="title">
       <div class="bar">
         <h1 id="title">Traces</h1>
-        <SearchForm query={query} />
-        <TimePicker onNow={() => refreshes.value++} />
         <Toggle text="Slowest first" isOn={isSlowestFirst} onToggle={(isOn) => choose({ sort: isOn ? "slowest" : "" })} />
         <Toggle text="Facets" isOn={hasFacets} onToggle={(isOn) => choose({ facets: isOn ? "1" : "" })} />
         <Toggle text="Heatmap" isOn={hasHeatmap} onToggle={(isOn) => choose({ heatmap: isOn ? "1" : "" })} />
         <Toggle text="Differences" isOn={hasDifferences} onToggle={(isOn) => choose({ differences: isOn ? "1" : "" })} />
+        <TimePicker onNow={() => refreshes.value++} />
       </div>
-      <Problem message={store.error.value} retry={() => refreshes.value++} />
+      <SearchForm query={query} />
+      <Problem message={store.error.value} retry={() => refreshes.value++} shownSince={store.shownSince.value} />
       {hasHeatmap && <Heatmap {...analysis} />}
       <div class={`split ${hasFacets ? "with-fields" : ""}`}>
         {hasFacets && <Facets {...analysis} />}
@@ -72,7 +72,7 @@ function SearchForm({ query }: { query: URLSearchParams }) {
   const operations = services.value.value?.find((known) => known.service === service)?.operations ?? [];
   return (
     <form
-      class="filters"
+      class="search"
       // Other parameters of the address, such as the order, keep what is typed.
       key={JSON.stringify(searchParameters(query))}
       onSubmit={submitBy((form) => {
@@ -141,7 +141,7 @@ function TraceList({ store }: { store: PagedRows<FoundTrace> }) {
     const open = (trace: FoundTrace | undefined): void => trace && go(addressOf(trace));
     return { ...steps, Enter: () => open(current[at.peek()]) };
   }, [rows, isStale]);
-  if (rows.length === 0 && store.busy.value) return <p class="quiet">Loading …</p>;
+  if (rows.length === 0 && store.busy.value) return <Skeleton lines={12} />;
   if (rows.length === 0)
     return store.error.value ? null : <div class="empty">No traces. Choose a longer time range, or remove conditions.</div>;
   const longest = Math.max(...rows.map(({ duration_ms: ms }) => ms));

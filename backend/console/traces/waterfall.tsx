@@ -8,7 +8,7 @@ import { counted, visible } from "../parts/text.ts";
 
 const ROW_PX = 26;
 const MAX_INDENTED_DEPTH = 24;
-const COLOURS = 8;
+const COLOURS = 12;
 
 export interface WaterfallProps {
   readonly tree: Tree;

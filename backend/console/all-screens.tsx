@@ -1,0 +1,54 @@
+// All screens, in one file of the bundle; charts and editors, which are large, are loaded by the screens that show them.
+import type { FunctionComponent } from "preact";
+import { Administration } from "./administration/administration-screen.tsx";
+import { Alerts } from "./alerts/alerts-screen.tsx";
+import { ChangesScreen } from "./changes/changes-screen.tsx";
+import { Dashboards } from "./dashboards/dashboards-screen.tsx";
+import { EntityScreen } from "./entities/entities-screen.tsx";
+import { Connect } from "./fleet/add.tsx";
+import { Fleet } from "./fleet/fleet-screen.tsx";
+import { Logs } from "./logs/logs-screen.tsx";
+import { Metrics } from "./metrics/metrics-screen.tsx";
+import { Overview } from "./overview/overview-screen.tsx";
+import { lazy } from "./parts/screens.tsx";
+import { Services } from "./services/services-screen.tsx";
+import { SloScreen } from "./slo/slo-screen.tsx";
+import { address, route } from "./state/route.ts";
+import { Trace } from "./traces/trace.tsx";
+import { Traces } from "./traces/traces-screen.tsx";
+
+export { InvitationPage } from "./invitation.tsx";
+export { Palette } from "./palette.tsx";
+export { Views } from "./parts/views.tsx";
+
+/** Screens by the first part of their addresses. */
+const SCREENS = new Map<string, FunctionComponent>([
+  ["overview", Overview],
+  ["changes", ChangesScreen],
+  ["services", Services],
+  ["fleet", Fleet],
+  ["entity", EntityScreen],
+  ["dashboards", Dashboards],
+  ["add", Connect],
+  ["logs", Logs],
+  ["traces", Traces],
+  ["metrics", Metrics],
+  ["alerts", Alerts],
+  ["slos", SloScreen],
+  ["settings", Administration],
+  ["parts", lazy(async () => (await import("./parts/gallery.tsx")).Gallery)],
+]);
+
+export function Screen() {
+  const { screen, id } = route.value;
+  if (screen === "traces" && id) return <Trace id={id} key={id} />;
+  const Shown = SCREENS.get(screen);
+  if (Shown) return <Shown key={screen} />;
+  return (
+    <section class="screen">
+      <p class="empty">
+        Page not found. <a href={address("overview")}>Go to the overview</a>
+      </p>
+    </section>
+  );
+}

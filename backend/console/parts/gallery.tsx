@@ -1,0 +1,162 @@
+// Every component in every state, in both themes, at `#/parts`. For people who change the console: no link of the navigation leads here.
+import type { ComponentChildren } from "preact";
+import { Chip, Copy, Problem, Skeleton, Status } from "./common.tsx";
+import { Button, Checkbox, Field, Select, Tabs, TextArea, Toggle } from "./controls.tsx";
+import { Icon, ICON_NAMES, Logo } from "./icons.tsx";
+import { Popover } from "./popover.tsx";
+import { Sparkline } from "./sparkline.tsx";
+import { Table } from "./table.tsx";
+import { signal } from "@preact/signals";
+
+const nothing = (): void => undefined;
+const SERIES = Array.from({ length: 12 }, (_, at) => at);
+const ROWS = [
+  { id: "payment", state: "error", errors: 0.045, memory: 99 },
+  { id: "checkout", state: "warn", errors: 0.002, memory: 71 },
+  { id: "catalog", state: "good", errors: 0, memory: 44 },
+] as const;
+const FAILED = {
+  value: signal(undefined),
+  error: signal("The backend is unreachable."),
+  busy: signal(false),
+  loadedAt: signal(undefined),
+  reload: nothing,
+};
+
+export function Gallery() {
+  return (
+    <section class="screen" aria-labelledby="title">
+      <div class="bar">
+        <h1 id="title">Components</h1>
+      </div>
+      <div class="cards">
+        {(["light", "dark"] as const).map((scheme) => (
+          <div class="gallery" style={{ colorScheme: scheme }} key={scheme} data-theme={scheme}>
+            <Parts />
+          </div>
+        ))}
+      </div>
+    </section>
+  );
+}
+
+function Part({ title, children }: { title: string; children: ComponentChildren }) {
+  return (
+    <section class="card">
+      <h2>{title}</h2>
+      <div class="links">{children}</div>
+    </section>
+  );
+}
+
+function Parts() {
+  return (
+    <>
+      <Controls />
+      <Marks />
+      <States />
+    </>
+  );
+}
+
+function Controls() {
+  return (
+    <>
+      <Part title="Text">
+        <Logo /> <span class="figure">20 px figure</span> <strong>15 px heading</strong> <span>13 px text</span>
+        <span class="quiet">explains</span> <span class="faint">glanced at</span> <a href="#/parts">link</a> <code>code</code>{" "}
+        <kbd>Ctrl K</kbd>
+      </Part>
+      <Part title="Buttons">
+        <Button class="primary" onClick={nothing} text="Save" />
+        <Button onClick={nothing} text="Cancel" />
+        <Button class="danger" onClick={nothing} text="Remove" />
+        <Button class="plain" onClick={nothing} text="Plain" />
+        <Button class="small" onClick={nothing} text="Small" />
+        <Toggle text="Pressed" isOn onToggle={nothing} />
+        <Button disabled text="Disabled" />
+        <Button class="plain" aria-label="More" text={<Icon name="more" />} />
+        <Tabs label="Tabs" tabs={["list", "map"]} chosen="list" onChoose={nothing} />
+        <Popover label="A popover" button="Popover">
+          {(close) => <Button onClick={close} text="Close" />}
+        </Popover>
+        <Copy text="copied" />
+      </Part>
+      <Part title="Fields">
+        <Field label="Required" required placeholder="placeholder" />
+        <Field label="Invalid" aria-invalid defaultValue="12 parsecs" />
+        <Field label="Read only" readOnly defaultValue="ana@shop.example" />
+        <Field label="Disabled" disabled defaultValue="disabled" />
+        <Select label="Choice" of={["one", "two"]} />
+        <Checkbox label="Checked" defaultChecked />
+        <TextArea label="Text" rows={2} />
+      </Part>
+    </>
+  );
+}
+
+function Marks() {
+  return (
+    <>
+      <Part title="Chips, badges, dots">
+        {(["error", "warn", "good", "info", undefined] as const).map((tone) => (
+          <Chip tone={tone} text={tone ?? "plain"} key={tone} />
+        ))}
+        <b class="badge">24</b> <b class="badge is-error">5</b> <b class="badge is-strong">2</b>
+        {["is-error", "is-warn", "", "is-info"].map((tone) => (
+          <span class={`dot ${tone}`} key={tone} />
+        ))}
+        {SERIES.map((at) => (
+          <span class="swatch" style={{ background: `var(--colour-${at})` }} title={`series ${at}`} key={at} />
+        ))}
+      </Part>
+      <Part title="Icons">
+        {ICON_NAMES.map((name) => (
+          <span title={name} key={name}>
+            <Icon name={name} />
+          </span>
+        ))}
+      </Part>
+    </>
+  );
+}
+
+function States() {
+  return (
+    <>
+      <section class="card">
+        <h2>Table</h2>
+        <Table
+          title="Services"
+          rows={ROWS}
+          columns={[
+            { head: "service", kind: "name", order: ({ id }) => id, cell: ({ id }) => <a href="#/parts">{id}</a> },
+            { head: "state", cell: ({ state }) => <Chip tone={state} text={state} /> },
+            { head: "errors", kind: "number", order: ({ errors }) => errors, cell: ({ errors }) => `${(errors * 100).toFixed(1)} %` },
+            { head: "last hour", cell: () => <Sparkline values={[1, 1, 2, 1, 6, 5, 6]} label="errors" colour="is-error" /> },
+            {
+              head: "memory",
+              kind: "number",
+              order: ({ memory }) => memory,
+              cell: ({ memory, state }) => (
+                <>
+                  {memory} %
+                  <span class={`meter is-${state}`}>
+                    <i style={{ width: `${memory}%` }} />
+                  </span>
+                </>
+              ),
+            },
+          ]}
+        />
+      </section>
+      <section class="card">
+        <h2>Empty, loading, error</h2>
+        <div class="empty">No records match. Change the query, or choose a longer time range.</div>
+        <Skeleton lines={3} />
+        <Status of={FAILED} />
+        <Problem message="The backend is unreachable." shownSince={0} retry={nothing} />
+      </section>
+    </>
+  );
+}
