@@ -23,9 +23,8 @@ const TARGET = join(ROOT, "backend", "http", "console");
 const DRAFT = `${TARGET}.draft`;
 const BEFORE = `${TARGET}.before`;
 const MANIFEST = "files.json";
-/** Loaded with the page, so that the first screen does not wait for the console's own script. */
-const SCREENS = "all-screens.tsx";
-const ICONS_LICENCE = `${"=".repeat(80)}\nlucide 1.62.0, icons (ISC)\n\n${readFileSync(join(SOURCES, "parts", "lucide-license.txt"), "utf8")}`;
+/** The chunk of the screens is loaded with the page, so that the first screen does not wait for the console's own script. */
+const SCREENS = "all-screens-";
 const TYPES = {
   ".js": "text/javascript; charset=utf-8",
   ".css": "text/css; charset=utf-8",
@@ -112,13 +111,9 @@ async function bundle() {
   const entry = Object.entries(metafile.outputs).find(([, { entryPoint }]) => entryPoint === "main.tsx");
   if (!entry?.[1].cssBundle) throw new Error("the console's bundle has no style sheet");
   const page = readFileSync(join(SOURCES, "index.html"), "utf8");
-  const screens = Object.entries(metafile.outputs).find(([, { entryPoint }]) => entryPoint === SCREENS);
-  if (!screens) throw new Error(`${SCREENS} is not a chunk of its own`);
-  const early = new Set([
-    ...staticImports(metafile.outputs, entry[0]),
-    basename(screens[0]),
-    ...staticImports(metafile.outputs, screens[0]),
-  ]);
+  const screens = Object.keys(metafile.outputs).filter((path) => basename(path).startsWith(SCREENS));
+  const early = new Set([entry[0], ...screens].flatMap((path) => [basename(path), ...staticImports(metafile.outputs, path)]));
+  early.delete(basename(entry[0]));
   const fill = {
     script: basename(entry[0]),
     style: basename(entry[1].cssBundle),
@@ -131,14 +126,19 @@ async function bundle() {
     "icon.svg": icon,
     "index.html": Buffer.from(filled),
     "LICENSES.txt": Buffer.from(
-      [...readLicences(SOURCES, Object.keys(metafile.inputs)).map(({ section }) => section), ICONS_LICENCE].join("\n"),
+      [...readLicences(SOURCES, Object.keys(metafile.inputs)).map(({ section }) => section), iconsLicence()].join("\n"),
     ),
   };
 }
 
+/** The icons in parts/icons.tsx are copies. */
+function iconsLicence() {
+  return `${"=".repeat(80)}\nlucide 1.62.0, icons (ISC)\n\n${readFileSync(join(SOURCES, "parts", "lucide-license.txt"), "utf8")}`;
+}
+
 /** Names of the files that `output` imports statically, and those that they import. */
 function staticImports(outputs, output, found = new Set()) {
-  for (const { path, kind } of outputs[output].imports)
+  for (const { path, kind } of outputs[output]?.imports ?? [])
     if (kind === "import-statement" && !found.has(path)) staticImports(outputs, path, found.add(path));
   return [...found].map((path) => basename(path));
 }
