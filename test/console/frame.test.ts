@@ -65,7 +65,7 @@ test("a time range is typed by keyboard alone, and the focus returns to its butt
   await rangePanel().waitFor({ state: "hidden" });
   expect(address()).toBe("#/logs?from=90m");
   expect(await rangeButton().textContent()).toBe("Last 90 minutes Berlin");
-  await expect.poll(() => rangeButton().evaluate((button) => button === document.activeElement)).toBe(true);
+  await expect.poll(() => page.evaluate("document.activeElement.title")).toBe("Time range");
 });
 
 test("both ends of a range are chosen, the range is offered again, and Escape closes the panel without closing the record", async () => {

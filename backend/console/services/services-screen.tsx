@@ -15,11 +15,11 @@ import { type AddressRange, currentRange, rangeQuery, span } from "../state/time
 import { formatTerm } from "../logs/query-line.ts";
 import { type Exemplar, ExemplarList, readExemplars } from "../metrics/exemplars.tsx";
 import { type Operation, type Point, rateText, readServices, shareText, worstFirst } from "./service.ts";
+import { ServiceMap } from "./map.tsx";
 import { ServiceTable } from "./service-table.tsx";
 import { RunsOn } from "./runs-on.tsx";
 
 const Chart = lazy(async () => (await import("../metrics/chart.tsx")).Chart);
-const ServiceMap = lazy(async () => (await import("./map.tsx")).ServiceMap);
 
 export function Services() {
   const { id, query } = route.value;

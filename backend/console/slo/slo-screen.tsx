@@ -1,7 +1,8 @@
 // Service level objectives: the list with error budgets and burn rates, and one objective with its history. Invariant: a bar has the same
 // figure as text next to it.
 import type { ApiResponses } from "../../client/api.ts";
-import { type Column, NameLink, Status, Table } from "../parts/common.tsx";
+import { NameLink, Status } from "../parts/common.tsx";
+import { type Column, Table } from "../parts/table.tsx";
 import { Sparkline } from "../parts/sparkline.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
@@ -23,9 +24,13 @@ export function SloScreen() {
 const COLUMNS: readonly Column<Listed>[] = [
   { head: "objective", kind: "name", cell: ({ id, name }) => <NameLink href={address("slos", {}, id)} text={name} /> },
   { head: "target", cell: targetText },
-  { head: "good", kind: "number", cell: ({ sli }) => percent(sli) },
-  { head: "error budget left", cell: ({ budget_remaining: left, name }) => <Budget left={left} name={name} /> },
-  { head: "burn rate (1h)", kind: "number", cell: ({ burn_rate: rate }) => <BurnRate rate={rate} /> },
+  { head: "good", kind: "number", order: ({ sli }) => sli, cell: ({ sli }) => percent(sli) },
+  {
+    head: "error budget left",
+    order: ({ budget_remaining: left }) => left,
+    cell: ({ budget_remaining: left, name }) => <Budget left={left} name={name} />,
+  },
+  { head: "burn rate (1h)", kind: "number", order: ({ burn_rate: rate }) => rate, cell: ({ burn_rate: rate }) => <BurnRate rate={rate} /> },
   { head: "used up in", cell: ({ exhausted_in_s: seconds }) => durationText(seconds) },
 ];
 

@@ -5,17 +5,15 @@ import { stepKeys, useKeys } from "../state/keys.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { around, timestampText, span as duration } from "../state/time.ts";
+import { FlameGraph } from "./flame-graph.tsx";
 import { TraceLogs } from "./trace-logs.tsx";
 import { SpanDetails } from "./span-details.tsx";
 import { buildTree, type Node, type Span, type Tree } from "../../client/trace-tree.ts";
 import { serviceColours, Waterfall } from "./waterfall.tsx";
-import { lazy } from "../parts/screens.tsx";
 import { Copy, Status } from "../parts/common.tsx";
 import { Tabs } from "../parts/controls.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { wholeList } from "../state/api.ts";
-
-const FlameGraph = lazy(async () => (await import("./flame-graph.tsx")).FlameGraph);
 
 const MAX_PAGES = 10;
 const VIEWS = [

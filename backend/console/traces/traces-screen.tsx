@@ -8,18 +8,14 @@ import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
 import { stepKeys, useKeys } from "../state/keys.ts";
 import { refreshPart, useLoaded } from "../state/loaded.ts";
 import { address, choose, go, route } from "../state/route.ts";
+import { Differences, Facets, Heatmap } from "./analysis.tsx";
 import { searchParameters } from "./search.ts";
 import { around, currentRange, timestampText, rangeQuery, span } from "../state/time.ts";
 import { Problem, Skeleton } from "../parts/common.tsx";
 import { Button, Checkbox, Field, Toggle } from "../parts/controls.tsx";
-import { lazy } from "../parts/screens.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { PagedRows } from "../state/paged-rows.ts";
-
-const Facets = lazy(async () => (await import("./analysis.tsx")).Facets);
-const Heatmap = lazy(async () => (await import("./analysis.tsx")).Heatmap);
-const Differences = lazy(async () => (await import("./analysis.tsx")).Differences);
 
 type Service = ApiResponses["GET /query/services"][number];
 
