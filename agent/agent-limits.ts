@@ -61,12 +61,14 @@ export const MAX_OPEN_FILES = 20_000;
 // collector/files/stored-batches.ts
 /** Batches of a log file that are remembered, of 100 lines each: 5 million lines. */
 export const MAX_STORED_BATCHES = 50_000;
-/** Batches that a killed collector may send again: about 110 of the smallest ones in each of six requests. */
-export const MAX_RESENT_BATCHES = 800;
+/** Batches that a killed collector may send again: about 880 of the smallest ones in each of six requests. */
+export const MAX_RESENT_BATCHES = 6000;
 /** Periods around an unclean end of the collector in which lines may have been read twice. */
 export const MAX_DOUBT_PERIODS = 32;
 
 // collector/files/file-batch.ts
+/** The collector splits a longer line of a file; the agent counts such lines. */
+export const MAX_FILE_LINE_BYTES = 1024 * 1024;
 /** Resources, scopes and records of a request that is split; the collector sends far fewer in one batch. */
 export const MAX_REQUEST_PARTS = 500_000;
 
@@ -157,6 +159,8 @@ export const MAX_SMALL_PIECES_BYTES = 16 * 1024;
 export const MAX_RETRY_AFTER_S = 300;
 
 // proxy/part-sender.ts
+/** Invalid records for which the proxy splits a request, so that its other records are delivered; with more, the rest of the request is lost. */
+export const MAX_INVALID_RECORDS = 64;
 /** Batches for which the agent remembers which parts were delivered. */
 export const MAX_PARTLY_SENT_BATCHES = 64;
 

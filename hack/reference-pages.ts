@@ -115,7 +115,8 @@ function unitOf(name: string, help: string): string {
   return /(?<counted>records|requests|restarts|queries|attempts|alerts)/.exec(name)?.groups?.["counted"] ?? "";
 }
 
-const signal = { lastSuccess: null, lastError: null, failingSince: null, accepted: 0, retried: 0, refused: 0, acceptedBytes: 0 };
+const counts = { accepted: 0, retried: 0, refused: 0, acceptedBytes: 0, splitLines: 0 };
+const signal = { lastSuccess: null, lastError: null, failingSince: null, ...counts };
 const of = { ...signal, droppedPoints: { any: 0 } };
 
 /** An agent status with a value for each of its metrics. */
@@ -129,6 +130,7 @@ const EVERYTHING: AgentStatus = {
   heartbeat: undefined,
   collector: undefined,
   telemetry: { metrics: of, logs: of, traces: of },
+  logFiles: { open: 0, notRead: { any: 0 }, isFollowing: true, lastPassMs: 0, lastCollectorPassMs: 0 },
 };
 
 // The reference page of limits, generated from each folder's file of limits: name, value and the sentence above it.

@@ -3,12 +3,11 @@
 // is current; only a wrong setting or a port in use ends the process, never an unavailable backend.
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { filesPollIntervalMs, logFilesFolder, logPathRules } from "../collector/config/config-from-settings.ts";
+import { logFilesFolder, logPathRules } from "../collector/config/config-from-settings.ts";
 import { OFFSETS_FILE } from "../collector/config/fragments/host-logs.ts";
 import { logFileRules } from "../collector/files/log-paths.ts";
 import { LogFiles } from "../collector/files/log-files.ts";
 import type { LogFileRules } from "../collector/files/open-files.ts";
-import { LogFilesWatchdog } from "../collector/supervision/watchdog.ts";
 import { EffectiveConfig } from "../collector/effective-config.ts";
 import { FILES_TOKEN_VARIABLE } from "../collector/config/collector-config.ts";
 import { collectorProgram, collectorVariables } from "../collector/supervision/process.ts";
@@ -29,6 +28,7 @@ import { createUpstream, type Upstream } from "../upstream/pool.ts";
 import { RefusedKey } from "../upstream/refused-key.ts";
 import { healthSource, type Parts, type Program, startHeartbeat } from "./running-parts.ts";
 import { startClusterCollector, startIdentity, startPods } from "./start-parts.ts";
+import { watchLogFiles } from "./watch-log-files.ts";
 
 /** Shared by all identities of one run. */
 interface Shared {
@@ -84,6 +84,7 @@ const NO_PARTS: Partial<Parts> = {
   supervisor: undefined,
   logFiles: undefined,
   logFilesWatchdog: undefined,
+  unreadFiles: undefined,
   effectiveConfig: undefined,
   clusterCollector: undefined,
   monitors: undefined,
@@ -112,9 +113,7 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
   const onStart = (): void => [storedBatches, pods?.monitors].forEach((part) => part?.collectorStarts());
   const supervisor = new Supervisor({ program: otelcol, stateDir, memoryMib, stopGraceMs, env, endsWithAgent, onStart, log });
   parts.supervisor = started.use(supervisor);
-  parts.logFiles = logFiles;
-  parts.logFilesWatchdog =
-    logFiles && started.use(new LogFilesWatchdog({ files: logFiles, supervisor, log, pauseMs: filesPollIntervalMs }));
+  watchLogFiles(identitySettings, logFiles, { supervisor, parts, log }, started);
   const applyAdjustment = (adjustment: Adjustment): void => {
     parts.adjustment = adjustment;
     control.setLevel(adjustment.logLevel ?? settings.logLevel);

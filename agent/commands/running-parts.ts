@@ -9,8 +9,9 @@ import { Supervisor } from "../collector/supervision/supervisor.ts";
 import { type AgentIdentity, installationOf } from "../identity/identity.ts";
 import type { LogPolicies } from "../policies/log-policies.ts";
 import type { Monitors } from "../monitors/monitors.ts";
-import type { LogFiles } from "../collector/files/log-files.ts";
-import type { LogFilesWatchdog } from "../collector/supervision/watchdog.ts";
+import type { LogFilesStatus } from "../collector/files/log-files.ts";
+import type { UnreadFiles } from "../collector/supervision/unread-files.ts";
+import type { FailingSignal, LogFilesWatchdog } from "../collector/supervision/watchdog.ts";
 import { CLUSTER_HEARTBEAT_PATH, type Heartbeat, HOST_HEARTBEAT_PATH } from "../../common/protocol/enrolment.ts";
 import type { Proxy } from "../proxy/server.ts";
 import type { Identity, Settings } from "../settings.ts";
@@ -26,8 +27,9 @@ export interface Parts {
   state?: ClaimedState | undefined;
   proxy?: Proxy | undefined;
   supervisor?: Supervisor | undefined;
-  logFiles?: LogFiles | undefined;
+  logFiles?: { status(): LogFilesStatus } | undefined;
   logFilesWatchdog?: LogFilesWatchdog | undefined;
+  unreadFiles?: UnreadFiles | undefined;
   effectiveConfig?: EffectiveConfig | undefined;
   clusterCollector?: ClusterCollector | undefined;
   monitors?: Monitors | undefined;
@@ -57,7 +59,7 @@ export function healthSource({ program, version }: Program, settings: Settings, 
       waitsFor: parts.effectiveConfig?.waitsFor,
       telemetry: parts.proxy?.status(),
       logFiles: parts.logFiles?.status(),
-      failing: parts.logFilesWatchdog?.failing(),
+      failing: failingBeforeProxy(parts),
       remoteConfig: parts.remote?.status(),
     }),
     collectorHealthy: async () => (await parts.supervisor?.healthy()) ?? false,
@@ -75,7 +77,8 @@ export function startHeartbeat(
   const body = async (): Promise<Heartbeat> => {
     const queue_percent = await readQueuePercent(parts.supervisor?.metricsUrl);
     const collector = parts.supervisor?.status();
-    const last_error = (collector?.configError ?? parts.effectiveConfig?.waitsFor ?? collector?.lastError)?.slice(0, 1000);
+    const problem = collector?.configError ?? parts.effectiveConfig?.waitsFor ?? failingBeforeProxy(parts)?.[0]?.error;
+    const last_error = (problem ?? collector?.lastError)?.slice(0, 1000);
     return {
       node: settings.cluster?.nodeName ?? hostname(),
       agent_version: version,
@@ -92,9 +95,15 @@ export function startHeartbeat(
   return new HeartbeatLoop({ path, identity, backend, intervalMs, body, onOrg, refusedKey, log });
 }
 
-function failingSignals({ proxy, logFilesWatchdog }: Parts): string[] {
-  const proxied = Object.entries(proxy?.status() ?? {}).flatMap(([signal, { failingSince }]) => (failingSince === null ? [] : [signal]));
-  return [...new Set([...proxied, ...(logFilesWatchdog?.failing() ?? []).map(({ signal }) => signal)])];
+function failingSignals(parts: Parts): string[] {
+  const telemetry = Object.entries(parts.proxy?.status() ?? {});
+  const proxied = telemetry.flatMap(([signal, { failingSince }]) => (failingSince === null ? [] : [signal]));
+  return [...new Set([...proxied, ...(failingBeforeProxy(parts) ?? []).map(({ signal }) => signal)])];
+}
+
+/** Undefined if this agent collects no log files. */
+function failingBeforeProxy({ logFilesWatchdog, unreadFiles }: Parts): FailingSignal[] | undefined {
+  return logFilesWatchdog && [...logFilesWatchdog.failing(), ...(unreadFiles?.failing() ?? [])];
 }
 
 export interface Program {

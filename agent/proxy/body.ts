@@ -2,7 +2,7 @@
 // than the budget, except that a single body is always accepted.
 import type { IncomingMessage } from "node:http";
 import { promisify } from "node:util";
-import { gzip, gzipSync, zstdCompress, zstdCompressSync } from "node:zlib";
+import { constants, gzip, gzipSync, zstdCompress, zstdCompressSync } from "node:zlib";
 import { type Coding, decode, decodeSmall, parseCoding } from "../../common/content-coding/decoder.ts";
 import { freeBuffer } from "../../common/http.ts";
 import { BodyError } from "../../common/otlp-metrics/document.ts";
@@ -36,28 +36,40 @@ export class MemoryBudget {
 export class Reservation implements Disposable {
   readonly #budget: MemoryBudget;
   #bytes = 0;
+  #copiedBytes = 0;
 
   constructor(budget: MemoryBudget) {
     this.#budget = budget;
   }
 
+  /** The size of the body. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Grows the reservation to at least `bytes`. Throws BodyError "no_room". */
+  /** Grows the reservation for the body to at least `bytes`. Throws BodyError "no_room". */
   growTo(bytes: number): void {
     const more = bytes - this.#bytes;
     if (more <= 0) return;
-    if (!this.#budget.tryReserve(more, this.#budget.usedBytes === this.#bytes)) {
-      throw new BodyError("no_room", `more than ${this.#budget.maxBytes} bytes of telemetry are waiting for the backend`);
-    }
+    this.#reserve(more);
     this.#bytes = bytes;
   }
 
+  /** Reserves memory for copies of the body. Throws BodyError "no_room". */
+  addCopies(bytes: number): void {
+    this.#reserve(bytes);
+    this.#copiedBytes += bytes;
+  }
+
+  #reserve(bytes: number): void {
+    if (!this.#budget.tryReserve(bytes, this.#budget.usedBytes === this.#bytes + this.#copiedBytes))
+      throw new BodyError("no_room", `more than ${this.#budget.maxBytes} bytes of telemetry are waiting for the backend`);
+  }
+
   [Symbol.dispose](): void {
-    this.#budget.release(this.#bytes);
+    this.#budget.release(this.#bytes + this.#copiedBytes);
     this.#bytes = 0;
+    this.#copiedBytes = 0;
   }
 }
 
@@ -175,16 +187,17 @@ export function contentEncoding(request: IncomingMessage): Encoding {
 }
 
 /**
- * Bodies up to these sizes, which include typical batches of metrics, are compressed and decompressed synchronously, in at most half a
- * millisecond: a thread of libuv's pool and a stream would cost several times as much.
+ * Bodies up to these sizes are compressed and decompressed synchronously, in at most two milliseconds: a thread of libuv's pool and a stream
+ * would cost several times as much.
  */
-const SMALL_BYTES = 160 * 1024;
+const SMALL_BYTES: Readonly<Record<Coding, number>> = { gzip: 160 * 1024, zstd: 512 * 1024 };
 const SMALL_COMPRESSED_BYTES = 32 * 1024;
 /** Limit for the decompressed size; a larger body is decompressed again on a thread. */
 const SMALL_INFLATED_BYTES = 512 * 1024;
 
-/** Level 1 of gzip already shrinks telemetry tenfold, and the node's CPU belongs to its workloads. */
-const LEVEL = { level: 1 };
+/** Level 1 already shrinks telemetry tenfold, and the node's CPU belongs to its workloads. Of log lines, zstd makes less at level 1 than at 3. */
+const GZIP_LEVEL = { level: 1 };
+const ZSTD_LEVEL = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
 
 const compressors = { gzip: promisify(gzip), zstd: promisify(zstdCompress) };
 
@@ -197,6 +210,8 @@ export async function decompress(body: Buffer, encoding: Encoding, maxBytes: num
 }
 
 export async function compress(body: Uint8Array, compression: Coding): Promise<Uint8Array> {
-  if (body.length <= SMALL_BYTES) return compression === "gzip" ? gzipSync(body, LEVEL) : zstdCompressSync(body);
-  return compression === "gzip" ? compressors.gzip(body, LEVEL) : compressors.zstd(body);
+  const isSmall = body.length <= SMALL_BYTES[compression];
+  if (compression === "gzip") return isSmall ? gzipSync(body, GZIP_LEVEL) : compressors.gzip(body, GZIP_LEVEL);
+  const options = { ...ZSTD_LEVEL, pledgedSrcSize: body.length };
+  return isSmall ? zstdCompressSync(body, options) : compressors.zstd(body, options);
 }

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { pino } from "pino";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, test } from "vitest";
 import { encodeProtobuf } from "../../backend/ingest/otlp/protobuf/encode.fixture.ts";
 import { protobufToJson } from "../../backend/ingest/otlp/protobuf/to-json.ts";
 import { FILES_HEADER } from "../collector/files/file-batch.ts";
@@ -111,6 +111,16 @@ function takenUnless(refusalFor: (texts: readonly string[]) => Answer | undefine
 function textOf({ body }: Received): string {
   return protobufToJson("logs", gunzipSync(body)).toString();
 }
+
+test("records of NUL bytes are counted instead of sent, and a request of nothing else is accepted", async () => {
+  const hole = "\0".repeat(1_048_576);
+  expect(await send(lines(hole, hole))).toMatchObject({ status: 200 });
+  expect(backend.received).toEqual([]);
+  expect(await send(lines("before", hole, `${hole.slice(9)}after`))).toMatchObject({ status: 200 });
+  expect(backend.received).toHaveLength(1);
+  expect(gunzipSync(backend.received[0]?.body ?? "").length).toBeLessThan(500);
+  expect(proxy.status().logs).toMatchObject({ accepted: 2, droppedPoints: { nul_bytes: 3 }, splitLines: 0 });
+});
 
 describe("lines of files", () => {
   it("are sent without their offsets and source, compressed as configured", async () => {

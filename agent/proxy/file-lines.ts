@@ -26,7 +26,8 @@ export class FileLines {
   /**
    * Returns the result of `send`, or "accepted" if the backend already has all lines. A refusal means that all other batches are stored.
    */
-  async sendOnce(request: IncomingMessage, batches: readonly FileBatch[], send: SendFiles): Promise<ForwardResult> {
+  async sendOnce(request: IncomingMessage, batches: readonly FileBatch[], sendBody: SendFiles): Promise<ForwardResult> {
+    const send: SendFiles = async (body, isSingleBatch) => (body.length === 0 ? { kind: "accepted" } : sendBody(body, isSingleBatch));
     // Any program on this machine can send to the proxy, but lines are omitted only for the collector.
     if (this.#stored === undefined || !isToken(request.headers[FILES_HEADER], this.#stored.token)) return send(joinBatches(batches), true);
     const keys = new Set(batches.flatMap(({ key }) => key ?? []));

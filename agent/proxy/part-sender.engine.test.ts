@@ -14,7 +14,7 @@ import { BodyError } from "../../common/otlp-metrics/document.ts";
 
 afterEach(closeAll);
 
-const TOO_LARGE: ForwardResult = { kind: "refused", status: 413, code: "batch_too_large", message: "send smaller batches" };
+const TOO_LARGE = { kind: "refused", status: 413, code: "batch_too_large", message: "send smaller batches" } as const;
 const ACCEPTED: ForwardResult = { kind: "accepted" };
 const NOW_MS = Date.now();
 const CONTEXT = { orgId: "o", hostId: "h", node: "n", receivedAtMs: NOW_MS, firstId: "1", bodyHash: "1", retentionDays: 30 };
@@ -47,7 +47,7 @@ function backend() {
 
 function sender() {
   const dropped: [string, number, string][] = [];
-  return { dropped, parts: new PartSender((signal, count, why) => dropped.push([signal, count, why])) };
+  return { dropped, parts: new PartSender((signal, reason, count, why) => dropped.push([`${signal} ${reason}`, count, why])) };
 }
 
 test("sends thousands of JVM records with long arguments, which expand to gigabytes when stored", async () => {
@@ -76,7 +76,7 @@ test("leaves out and counts a record that is too large, and sends the rest", asy
   expect(await send(batch)).toMatchObject({ status: 413 });
   expect(await parts.send("logs", batch, TOO_LARGE, send)).toEqual(ACCEPTED);
   expect(taken.records).toBe(1000);
-  expect(dropped).toEqual([["logs", 1, expect.stringContaining("batch_too_large: ")]]);
+  expect(dropped).toEqual([["logs too_large", 1, expect.stringContaining("batch_too_large: ")]]);
 });
 
 test("continues after a failure with the failed part, and sends identical parts", async () => {
@@ -98,16 +98,59 @@ test("continues after a failure with the failed part, and sends identical parts"
   expect(sent).toEqual(all.taken.bodies.toSpliced(3, 0, all.taken.bodies[2] ?? ""));
 });
 
-test("a part that is rejected for its content is final, and is reported after the rest is stored", async () => {
-  const { taken, send } = backend();
-  const wrong = record(5, { traceId: "ab" });
-  const batch = logs([...Array.from({ length: 3000 }, (_, index) => record(index)), wrong], "x".repeat(64_000));
-  expect(await sender().parts.send("logs", batch, TOO_LARGE, send)).toMatchObject({
-    kind: "refused",
-    status: 400,
-    code: "invalid_payload",
+describe("records that the backend refuses", () => {
+  const notUtf8 = { attributes: [{ key: "user", value: { stringValue: Buffer.from([0x61, 0xff]) } }] };
+  const wrongId = { traceId: "ab" };
+  const records = (invalid: ReadonlyMap<number, object>, count = 3000): object[] =>
+    Array.from({ length: count }, (_, index) => record(index, invalid.get(index) ?? {}));
+
+  async function sendRefused(invalid: ReadonlyMap<number, object>, count?: number) {
+    const { taken, send } = backend();
+    const { parts, dropped } = sender();
+    const batch = logs(records(invalid, count));
+    const refusal = (await send(batch)) as typeof TOO_LARGE;
+    expect(refusal).toMatchObject({ kind: "refused", status: 400 });
+    return { result: await parts.send("logs", batch, refusal, send), stored: taken.records, dropped, requests: taken.bodies.length };
+  }
+
+  test.each<[string, object]>([
+    ["an attribute that is not UTF-8", notUtf8],
+    ["a trace id of the wrong length", wrongId],
+  ])("are dropped and counted, and do not cost the others: %s", async (_, invalid) => {
+    for (const at of [0, 1, 1499, 2999]) {
+      const { result, stored, dropped } = await sendRefused(new Map([[at, invalid]]));
+      expect(result).toEqual(ACCEPTED);
+      expect(stored).toBe(2999);
+      expect(dropped).toEqual([["logs invalid", 1, expect.stringMatching(/^(invalid_payload|malformed_body): /)]]);
+    }
   });
-  expect(taken.records).toBeGreaterThan(2000);
+
+  test("are dropped among large ones, in parts that were too large", async () => {
+    const { taken, send } = backend();
+    const { parts, dropped } = sender();
+    const batch = logs(records(new Map([[5, wrongId]])), "x".repeat(64_000));
+    expect(await parts.send("logs", batch, TOO_LARGE, send)).toEqual(ACCEPTED);
+    expect(taken.records).toBe(2999);
+    expect(dropped).toHaveLength(1);
+  });
+
+  test("are searched for only up to a limit: a batch of invalid records costs few requests", async () => {
+    let requests = 0;
+    const { parts, dropped } = sender();
+    const refusal = { kind: "refused", status: 400, code: "invalid_payload", message: "all" } as const;
+    const refuse = async (): Promise<ForwardResult> => (requests++, refusal);
+    expect(await parts.send("logs", logs(records(new Map())), refusal, refuse)).toEqual(refusal);
+    expect(dropped).toHaveLength(64);
+    expect(requests).toBeLessThan(150);
+  });
+
+  test("keep the refusal if nothing would be left: the only record, and bytes that are no request", async () => {
+    const { result, dropped, requests } = await sendRefused(new Map([[0, wrongId]]), 1);
+    expect(result).toMatchObject({ kind: "refused", status: 400 });
+    expect({ dropped, requests }).toEqual({ dropped: [], requests: 0 });
+    const refusal = { kind: "refused", status: 400, code: "malformed_body", message: "no" } as const;
+    expect(await sender().parts.send("logs", Buffer.from("no request"), refusal, backend().send)).toEqual(refusal);
+  });
 });
 
 test("a batch that cannot be split keeps the rejection", async () => {

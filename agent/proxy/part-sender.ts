@@ -1,10 +1,12 @@
-// Splits batches that the backend refuses as too large (413) and sends the parts. A small batch can be too large, because a resource's
-// attributes are stored with each record, which is a data point in metrics. Invariants: splitting yields the same bytes each time, so that a repeated part is stored once; if a
-// batch is repeated after a timeout, sending continues with the next part; a record that is too large by itself is dropped and counted.
+// Splits batches that the backend refuses, as too large (413) or because of a record that it cannot read (400), and sends the parts. A small
+// batch can be too large, because a resource's attributes are stored with each record, which is a data point in metrics. Invariants:
+// splitting yields the same bytes each time, so that a repeated part is stored once; if a batch is repeated after a timeout, sending
+// continues with the next part; a record that is refused by itself is dropped and counted, and does not cost the others.
 import { createHash } from "node:crypto";
 import { type ForwardResult, isFinal } from "./forward.ts";
 import type { Signal } from "../settings.ts";
-import { MAX_PARTLY_SENT_BATCHES, MAX_REQUEST_PARTS } from "../agent-limits.ts";
+import { BodyError } from "../../common/otlp-metrics/document.ts";
+import { MAX_INVALID_RECORDS, MAX_PARTLY_SENT_BATCHES, MAX_REQUEST_PARTS } from "../agent-limits.ts";
 import {
   type FieldRange,
   readMetric,
@@ -22,50 +24,81 @@ type SendPart = (body: Buffer) => Promise<ForwardResult>;
 /** A part that is still too large is split into this many parts. */
 const SPLIT_FACTOR = 8;
 
+type Refusal = Extract<ForwardResult, { kind: "refused" }>;
+type OnDrop = (signal: Signal, reason: string, records: number, why: string) => void;
+
+/** A batch that is being sent in parts. */
+interface Batch {
+  readonly signal: Signal;
+  readonly send: SendPart;
+  /** Records that the backend could not read. */
+  invalidRecords: number;
+}
+
+/** Whether parts of a batch may be accepted although the batch was refused. */
+export function mayAcceptParts(result: ForwardResult): result is Refusal {
+  return result.kind === "refused" && (result.status === 413 || result.status === 400) && result.lacksProtobuf !== true;
+}
+
 export class PartSender {
-  readonly #onDrop: (signal: Signal, records: number, why: string) => void;
+  readonly #onDrop: OnDrop;
   /** Hash of the batch → number of parts that are stored or finally refused; most recently used last. */
   readonly #finishedParts = new Map<string, number>();
 
-  constructor(onDrop: (signal: Signal, records: number, why: string) => void) {
+  constructor(onDrop: OnDrop) {
     this.#onDrop = onDrop;
   }
 
   /**
-   * Returns "accepted" if every part is stored or dropped; otherwise, after all parts were tried, a refusal for another reason than size.
-   * `tooLarge` is the response to the whole batch; it is returned if the batch cannot be split.
+   * Returns "accepted" if every part is stored or dropped; otherwise, after all parts were tried, a refusal. `refusal` is the response to the
+   * whole batch; it is returned if the batch cannot be split.
    */
-  async send(signal: Signal, body: Buffer, tooLarge: ForwardResult, send: SendPart): Promise<ForwardResult> {
-    const batch = createHash("sha256").update(body).digest("base64");
+  async send(signal: Signal, body: Buffer, refusal: Refusal, send: SendPart): Promise<ForwardResult> {
+    const batch: Batch = { signal, send, invalidRecords: 0 };
+    const limits = refusal.status === 413 ? FIRST_LIMITS[signal] : partOf({ storedBytes: Number.MAX_SAFE_INTEGER, sentBytes: body.length });
+    const hash = createHash("sha256").update(body).digest("base64");
     let index = 0;
     let outcome: ForwardResult = { kind: "accepted" };
-    for (const part of splitBatch(signal, body, FIRST_LIMITS[signal])) {
-      index += 1;
-      if (index <= (this.#finishedParts.get(batch) ?? 0)) continue;
-      const result = await this.#sendPart(signal, part, FIRST_LIMITS[signal], send);
-      if (!isFinal(result)) return result;
-      if (result.kind === "refused") outcome = result;
-      this.#remember(batch, index);
+    try {
+      for (const [part, isLast] of withLast(splitBatch(signal, body, limits))) {
+        index += 1;
+        // Nothing would be left of it, and the collector reports the loss.
+        if (refusal.status === 400 && index === 1 && isLast && part.records === 1) return refusal;
+        if (index <= (this.#finishedParts.get(hash) ?? 0)) continue;
+        const result = await this.#sendPart(batch, part, limits);
+        if (!isFinal(result)) return result;
+        if (result.kind === "refused") outcome = result;
+        this.#remember(hash, index);
+      }
+    } catch (error) {
+      if (error instanceof BodyError && refusal.status === 400) return refusal;
+      throw error;
     }
-    this.#finishedParts.delete(batch);
-    return index === 0 ? tooLarge : outcome;
+    this.#finishedParts.delete(hash);
+    return index === 0 ? refusal : outcome;
   }
 
-  async #sendPart(signal: Signal, part: Part, limits: PartLimits, send: SendPart): Promise<ForwardResult> {
-    const result = await send(part.body);
-    if (result.kind !== "refused" || result.status !== 413) return result;
-    if (part.records === 1) {
-      this.#onDrop(signal, 1, `${result.code}: ${result.message}`);
-      return { kind: "accepted" };
-    }
-    const smaller = { storedBytes: limits.storedBytes / SPLIT_FACTOR, sentBytes: limits.sentBytes / SPLIT_FACTOR };
+  async #sendPart(batch: Batch, part: Part, limits: PartLimits): Promise<ForwardResult> {
+    const result = await batch.send(part.body);
+    if (!mayAcceptParts(result)) return result;
+    // Each invalid record costs several requests.
+    if (result.status === 400 && batch.invalidRecords >= MAX_INVALID_RECORDS) return result;
+    if (part.records === 1) return this.#drop(batch, result);
+    const smaller = partOf(result.status === 413 ? limits : { storedBytes: Number.MAX_SAFE_INTEGER, sentBytes: part.body.length });
     let outcome: ForwardResult = { kind: "accepted" };
-    for (const smallerPart of splitBatch(signal, part.body, smaller)) {
-      const answer = await this.#sendPart(signal, smallerPart, smaller, send);
+    for (const smallerPart of splitBatch(batch.signal, part.body, smaller)) {
+      const answer = await this.#sendPart(batch, smallerPart, smaller);
       if (!isFinal(answer)) return answer;
       if (answer.kind === "refused") outcome = answer;
     }
     return outcome;
+  }
+
+  #drop(batch: Batch, { status, code, message }: Refusal): ForwardResult {
+    const reason = status === 413 ? "too_large" : "invalid";
+    if (reason === "invalid") batch.invalidRecords += 1;
+    this.#onDrop(batch.signal, reason, 1, `${code}: ${message}`);
+    return { kind: "accepted" };
   }
 
   #remember(batch: string, parts: number): void {
@@ -84,6 +117,15 @@ interface Part {
   readonly records: number;
 }
 
+/** Each item, and whether it is the last one. */
+function* withLast<Item>(items: Iterator<Item>): Generator<[Item, boolean]> {
+  for (let item = items.next(); item.done !== true;) {
+    const next = items.next();
+    yield [item.value, next.done === true];
+    item = next;
+  }
+}
+
 /** Limits of a part; a single record may exceed them. */
 interface PartLimits {
   /** Size as stored: each record with its resource and scope. */
@@ -100,6 +142,10 @@ const FIRST_LIMITS: Readonly<Record<Signal, PartLimits>> = {
   traces: { storedBytes: 64 << 20, sentBytes: 16 << 20 },
   metrics: { storedBytes: 16 << 20, sentBytes: 16 << 20 },
 };
+
+function partOf({ storedBytes, sentBytes }: PartLimits): PartLimits {
+  return { storedBytes: storedBytes / SPLIT_FACTOR, sentBytes: sentBytes / SPLIT_FACTOR };
+}
 
 /** Estimated overhead that the backend stores with each record. */
 const ROW_BYTES = 256;

@@ -8,7 +8,7 @@ import type { Logger } from "pino";
 import { freeBuffer, createServer } from "../../common/http.ts";
 import { bareHost, isLoopback } from "../../common/ip-networks.ts";
 import type { CredentialSource } from "../credentials/credential-store.ts";
-import { parseFileRequest, FILES_HEADER } from "../collector/files/file-batch.ts";
+import { type LineCounts, parseFileRequest, FILES_HEADER } from "../collector/files/file-batch.ts";
 import type { StoredBatches } from "../collector/files/stored-batches.ts";
 import type { Compression, ListenAddress, Signal } from "../settings.ts";
 import type { Upstream } from "../upstream/pool.ts";
@@ -23,7 +23,7 @@ import { FileLines } from "./file-lines.ts";
 import { recordsToJson } from "./records-to-json.ts";
 import { MAX_BODY_BYTES, MAX_JSON_BODY_BYTES, MAX_PROXY_CONNECTIONS } from "../agent-limits.ts";
 import { OldBackend } from "./old-backend.ts";
-import { PartSender } from "./part-sender.ts";
+import { mayAcceptParts, PartSender } from "./part-sender.ts";
 import { SignalRecord, type SignalStatus } from "./signal-status.ts";
 
 export interface ProxyOptions {
@@ -62,6 +62,8 @@ const ROUTES: ReadonlyMap<string, Route> = new Map([
 
 /** Smaller bodies are received completely before they are forwarded. */
 const SMALL_BODY_BYTES = 64 * 1024;
+/** In addition to the request with lines of files as it arrived: its batches, and those that are joined for sending. */
+const FILE_REQUEST_COPIES = 2;
 /** The collector's timeout is 30 s; an earlier response prevents it from resending a request that is still in progress. */
 const ANSWER_WITHIN_MS = 27_000;
 /** How long the proxy waits for the result of a request after the sender has disconnected. */
@@ -98,7 +100,7 @@ class LoopbackProxy implements Proxy {
     this.#options = options;
     this.#budget = new MemoryBudget(options.maxHeldBytes ?? 2 * MAX_BODY_BYTES);
     this.#records = { metrics: record("metrics"), logs: record("logs"), traces: record("traces") };
-    this.#partSender = new PartSender((signal, records, why) => this.#records[signal].dropped("too_large", records, why));
+    this.#partSender = new PartSender((signal, reason, records, why) => this.#records[signal].dropped(reason, records, why));
     this.#fileLines = new FileLines(options.storedBatches, options.log);
     this.#oldBackend = new OldBackend(options.log, nowMs);
     this.#converter = new MetricsConverter((reason, points) => this.#records.metrics.dropped(reason, points));
@@ -178,11 +180,16 @@ class LoopbackProxy implements Proxy {
     }
     if (!isProtobuf) return this.#sendWhole(body, encoding, { path, headers: JSON_CONTENT }, abort);
     if (signal === "logs" && request.headers[FILES_HEADER] !== undefined) {
-      const batches = parseFileRequest(await this.#decompress(await body.takeWhole(), encoding, reservation));
-      return this.#fileLines.sendOnce(request, batches, async (lines, isSingleBatch) => {
-        const result = await this.#sendRecords({ signal, path }, lines, abort);
-        return isSingleBatch ? this.#inParts({ signal, path }, lines, result, abort) : result;
+      const lines = await this.#decompress(await body.takeWhole(), encoding, reservation);
+      reservation.addCopies(FILE_REQUEST_COPIES * lines.length);
+      const counts: LineCounts = { split: 0, holes: 0 };
+      const batches = parseFileRequest(lines, counts);
+      const result = await this.#fileLines.sendOnce(request, batches, async (part, isSingleBatch) => {
+        const answer = await this.#sendRecords({ signal, path }, part, abort);
+        return isSingleBatch ? this.#inParts({ signal, path }, part, answer, abort) : answer;
       });
+      if (result.kind === "accepted") this.#records.logs.countLines(counts);
+      return result;
     }
     const compression = encoding === "identity" ? undefined : encoding;
     const records = async (): Promise<Buffer> => this.#decompress(await body.whole(), encoding, reservation);
@@ -193,12 +200,12 @@ class LoopbackProxy implements Proxy {
           ? this.#sendAsText(await records(), path, reservation, abort)
           : this.#sendAsJson({ signal, path }, await records(), abort, compression),
     );
-    return isTooLarge(result) ? this.#inParts({ signal, path }, await records(), result, abort, compression) : result;
+    return mayAcceptParts(result) ? this.#inParts({ signal, path }, await records(), result, abort, compression) : result;
   }
 
   /** `result` is the result for the whole body. */
   async #inParts(route: Route, body: Buffer, result: ForwardResult, abort: AbortSignal, compression?: Compression): Promise<ForwardResult> {
-    if (!isTooLarge(result)) return result;
+    if (!mayAcceptParts(result)) return result;
     return this.#partSender.send(route.signal, body, result, (part) => this.#sendRecords(route, part, abort, compression));
   }
 
@@ -218,7 +225,15 @@ class LoopbackProxy implements Proxy {
     abort: AbortSignal,
     compression?: Compression,
   ): Promise<ForwardResult> {
-    return this.#compressAndSend({ path, headers: JSON_CONTENT, body: recordsToJson(signal, body) }, abort, compression);
+    let json: Buffer;
+    try {
+      json = recordsToJson(signal, body);
+    } catch (error) {
+      // As if the backend had refused it, so that it is split.
+      if (error instanceof BodyError && error.kind === "too_large") return classifyError(error);
+      throw error;
+    }
+    return this.#compressAndSend({ path, headers: JSON_CONTENT, body: json }, abort, compression);
   }
 
   async #sendWhole(body: ReceivedBody, encoding: Encoding, to: Omit<Post, "body">, abort: AbortSignal): Promise<ForwardResult> {
@@ -333,10 +348,6 @@ function signalOf(path: string): Signal {
 
 function hasProtobuf({ headers }: IncomingMessage): boolean {
   return headers["content-type"]?.startsWith(PROTOBUF_TYPE) ?? false;
-}
-
-function isTooLarge(result: ForwardResult): boolean {
-  return result.kind === "refused" && result.status === 413;
 }
 
 /** Returns the result of a request that the proxy could not send to the backend. */

@@ -2,6 +2,7 @@
 // one per request. Invariant: an outage is logged when it begins, every REMIND_MS, and when it ends.
 import type { Logger } from "pino";
 import { Outage, type OutageFacts } from "../../common/outage.ts";
+import type { LineCounts } from "../collector/files/file-batch.ts";
 import type { Signal } from "../settings.ts";
 
 export interface SignalStatus {
@@ -17,10 +18,13 @@ export interface SignalStatus {
   /** Requests that the backend permanently refused: their data is lost. */
   readonly refused: number;
   /**
-   * Dropped metric points by reason (common/otlp-metrics/series-writer.ts, DropReason), and dropped records as `too_large`; the rest of their
+   * Dropped metric points by reason (common/otlp-metrics/series-writer.ts, DropReason), and dropped records as `too_large`, `invalid`
+   * or `nul_bytes`; the rest of their
    * requests was delivered.
    */
   readonly droppedPoints: Readonly<Record<string, number>>;
+  /** Lines of files that the collector split into several records, because they are longer than 1 MiB. */
+  readonly splitLines: number;
   /** Size of the accepted requests: as compressed by the collector for logs and traces of applications, otherwise uncompressed. */
   readonly acceptedBytes: number;
 }
@@ -37,7 +41,7 @@ export class SignalRecord {
   #lastError: { atMs: number; message: string } | undefined;
   #refusalLoggedAtMs = Number.NEGATIVE_INFINITY;
   readonly #dropped = new Map<string, number>();
-  readonly #counts = { accepted: 0, retried: 0, refused: 0, acceptedBytes: 0 };
+  readonly #counts = { accepted: 0, retried: 0, refused: 0, acceptedBytes: 0, splitLines: 0 };
 
   constructor(signal: Signal, log: Logger, nowMs: () => number) {
     this.#signal = signal;
@@ -94,6 +98,12 @@ export class SignalRecord {
       { event: "proxy.request_refused", signal: this.#signal, status, refused: this.#counts.refused },
       `the backend refused a request with ${this.#signal}, whose data is lost: ${message}`,
     );
+  }
+
+  /** Counts lines of files that were not sent as they are in the file. */
+  countLines({ split, holes }: LineCounts): void {
+    this.#counts.splitLines += split;
+    if (holes > 0) this.dropped("nul_bytes", holes, "a log file was truncated while its program kept its offset");
   }
 
   /** Logged once per reason, because data that cannot be converted is exported again and again. */

@@ -31,9 +31,9 @@ export interface AgentStatus {
   /** Cluster agent with PROMETHEUS_OPERATOR: number of scrape jobs, objects beyond the limits, and why monitors are not scraped. */
   readonly monitors?: { readonly jobs: number; readonly dropped: number; readonly refused: Readonly<Record<string, string>> } | undefined;
   readonly telemetry: ProxyStatus | undefined;
-  /** Host agent. */
+  /** Files of a host, or of the node's pods. */
   readonly logFiles?: LogFilesStatus | undefined;
-  /** Host agent: signals that fail before they reach the proxy, with reasons. */
+  /** Signals that fail before they reach the proxy, with reasons. */
   readonly failing?: readonly FailingSignal[] | undefined;
   /** Version of the remote configuration in use, and why a newer one is not. */
   readonly remoteConfig?: { readonly version: string | undefined; readonly error: string | undefined } | undefined;

@@ -52,7 +52,7 @@ describe("the agent's health", () => {
   });
 
   test("is ready if it is enrolled and the collector runs, even if no data is delivered, which it reports", async () => {
-    const none = { lastSuccess: null, accepted: 0, retried: 4, refused: 0, acceptedBytes: 0, droppedPoints: {} };
+    const none = { lastSuccess: null, accepted: 0, retried: 4, refused: 0, acceptedBytes: 0, splitLines: 0, droppedPoints: {} };
     const failing = { ...none, lastError: { at: "", message: "answered 503" }, failingSince: "2026-01-01T00:00:00Z" };
     const fine = { ...none, lastError: null, failingSince: null };
     const answer = await get("/readyz", {
@@ -98,14 +98,23 @@ describe("the agent's health", () => {
     expect(text).toMatch(/^atherops_agent_info\{program="p",version="1"\} 1$/m);
   });
 
+  test("exports to Prometheus how many log files are not read, by reason", async () => {
+    const logFiles = { open: 3, notRead: { unread: 2, encoding: 1 }, isFollowing: true, lastPassMs: 0, lastCollectorPassMs: 0 };
+    const { text } = await get("/metrics", { logFiles });
+    expect(text).toContain('atherops_agent_log_files_not_read{reason="unread"} 2\n');
+    expect(text).toContain('atherops_agent_log_files_not_read{reason="encoding"} 1\n');
+  });
+
   test("exports to Prometheus what was left out, and why", async () => {
-    const of = { lastSuccess: null, lastError: null, failingSince: null, accepted: 1, retried: 0, refused: 0, acceptedBytes: 9 };
+    const counts = { accepted: 1, retried: 0, refused: 0, acceptedBytes: 9, splitLines: 5 };
+    const of = { lastSuccess: null, lastError: null, failingSince: null, ...counts };
     const metrics = { ...of, droppedPoints: { delta: 3, bad_time: 1 } };
     const logs = { ...of, droppedPoints: { too_large: 2 } };
     const { text } = await get("/metrics", { telemetry: { metrics, logs, traces: { ...of, droppedPoints: {} } } });
     expect(text).toContain('atherops_agent_records_dropped_total{signal="metrics",reason="delta"} 3\n');
     expect(text).toContain('atherops_agent_records_dropped_total{signal="metrics",reason="bad_time"} 1\n');
     expect(text).toContain('atherops_agent_records_dropped_total{signal="logs",reason="too_large"} 2\n');
+    expect(text).toContain("atherops_agent_log_lines_split_total 5\n");
   });
 
   test("returns a message for other paths and methods", async () => {

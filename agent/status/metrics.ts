@@ -48,6 +48,11 @@ export function ownMetrics(status: AgentStatus): Row[] {
       bytes,
       { namespace },
     ]),
+    ...Object.entries(status.logFiles?.notRead ?? {}).map(([reason, files]): Row => [
+      "atherops_agent_log_files_not_read",
+      files,
+      { reason },
+    ]),
     ...signalRows(status),
   ];
 }
@@ -57,6 +62,7 @@ function signalRows({ telemetry }: AgentStatus): Row[] {
     ["atherops_agent_requests_accepted_total", counts.accepted, { signal }],
     ["atherops_agent_requests_retried_total", counts.retried, { signal }],
     ["atherops_agent_requests_refused_total", counts.refused, { signal }],
+    ...(signal === "logs" ? ([["atherops_agent_log_lines_split_total", counts.splitLines]] satisfies Row[]) : []),
     ["atherops_agent_accepted_bytes_total", counts.acceptedBytes, { signal }],
     ...Object.entries(counts.droppedPoints).map(([reason, points]): Row => [
       "atherops_agent_records_dropped_total",

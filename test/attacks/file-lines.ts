@@ -1,4 +1,5 @@
 // Attacks with log lines that a program writes to its standard output, which the agent sends as they are: the backend parses them.
+import { randomBytes } from "node:crypto";
 import { encodeProtobuf } from "../../backend/ingest/otlp/protobuf/encode.fixture.ts";
 import type { Attack, Attacker } from "./attack.ts";
 
@@ -32,6 +33,7 @@ const LINES: readonly (() => Buffer[])[] = [
   () => [filled("", "2026-11-29T10:00:00Z stdout P x\n", 10_000 * 32)],
   () => repeated(filled("{", '"a":1,', 16 * KIB), 200),
   () => repeated(filled("", Buffer.from([0xff, 0x61]), 200), 10_000),
+  () => repeated(randomBytes(64 * KIB), 40),
 ];
 
 /** Lines that cost a parser much, in bodies as an agent sends them. */

@@ -128,6 +128,15 @@ const KINDS: Record<string, () => Promise<void>> = {
     await agent.end("SIGKILL");
     agent = await startHostAgent(place);
   },
+  "agent and collector are killed while the backend is away": async () => {
+    sink.away = true;
+    write(LINES, 300);
+    await eventually("lines are in the queue", async () => (await queuedBytes()) > 0);
+    process.kill(collectorPid(place) ?? 0, "SIGKILL");
+    await agent.end("SIGKILL");
+    agent = await startHostAgent(place);
+    sink.away = false;
+  },
   "the agent is stopped while its queue is full": async () => {
     await fillQueue();
     expect(await agent.end("SIGTERM")).toBe(0);

@@ -115,6 +115,33 @@ describe("files of another user of the host below LOG_PATHS", () => {
   });
 });
 
+test("a file that grows and is not read is reported in /status, /readyz and the metrics; others are not", async () => {
+  agent = await startHostAgent(place);
+  writeFileSync(log("app/unread.log"), "first\n");
+  writeFileSync(log("app/idle.log"), "without a newline at its end");
+  await arrives("first");
+  await arrives("without a newline at its end");
+  // The collector does not see the file any more, as if it failed to open it.
+  const links = readdirSync(place.stateDir, { recursive: true, encoding: "utf8" }).filter((path) => path.endsWith("%2Fapp%2Funread.log"));
+  expect(links).toHaveLength(1);
+  rmSync(join(place.stateDir, links[0] ?? ""));
+  appendFileSync(log("app/unread.log"), "second\n");
+  const status = async (): Promise<{ logFiles: { notRead: Record<string, number> }; failing: { error: string }[] }> =>
+    (await call("GET", `${place.healthUrl}/status`)).json as never;
+  await eventually(
+    "the file is reported",
+    async () => {
+      appendFileSync(log("other/busy.log"), "a line\n");
+      return (await status()).logFiles.notRead["unread"] === 1;
+    },
+    60_000,
+  );
+  expect((await status()).failing).toMatchObject([{ error: expect.stringContaining(log("app/unread.log")) }]);
+  expect((await call("GET", `${place.healthUrl}/readyz`)).text).toContain("unread.log");
+  expect((await call("GET", `${place.healthUrl}/metrics`)).text).toContain('atherops_agent_log_files_not_read{reason="unread"} 1');
+  await eventually("the file is named in the log", () => agent.log.includes("log files grow, but the collector does not read them"));
+});
+
 describe("each line of a file is stored once if the file is", () => {
   const lines = (of: string, from: number, to: number): string =>
     Array.from({ length: to - from }, (_, i) => `${of} ${from + i}\n`).join("");

@@ -15,7 +15,7 @@ import { POD_ATTRIBUTE_PROCESSORS, type KubernetesInput } from "./fragments/kube
 import type { NodeParsing } from "./fragments/file-lines.ts";
 import { type NamespaceLogs, PODS_RECEIVER } from "./fragments/pod-logs.ts";
 import type { LogPathRules } from "../files/log-paths.ts";
-import { changesComponent, changesFileLogs, CollectorConfigError, renderCollectorConfig } from "./render.ts";
+import { changesComponent, changesFileLogs, CollectorConfigError, namesFileReaders, renderCollectorConfig } from "./render.ts";
 
 /** Inputs that are not settings. */
 interface RuntimeInputs {
@@ -61,6 +61,16 @@ export function usesPodRelay({ cluster, collectorConfigFile: file }: Settings): 
   } catch {
     // An invalid file is never applied, and rendering reports the error.
     return true;
+  }
+}
+
+/** Returns whether the collector reads the files that the settings select: COLLECTOR_CONFIG_FILE may select others. Reads that file. */
+export function readsFilesAsRendered({ collectorConfigFile: file }: Settings): boolean {
+  try {
+    return file === undefined || !namesFileReaders(readOverlay(file));
+  } catch {
+    // The collector runs with an earlier configuration, which may have selected others.
+    return false;
   }
 }
 

@@ -146,13 +146,14 @@ beforeAll(async () => {
   write(join("pods", "shop_java_0b5a3c1e-0000-4000-8000-000000000001", "app", "0.log"), [...STACK_TRACE, ...STACK_TRACE], true);
   const unlike = UNLIKE.map((name) => (ROWS[name] as Row).line);
   write(join("pods", "shop_unlike_0b5a3c1e-0000-4000-8000-000000000001", "app", "0.log"), [...unlike, ...unlike], true);
+  write(join("files", "unwanted.log"), ["of a file that DROP_LOGS names"], false);
   const rows = Object.keys(ROWS).length;
   const inPods = rows + 2 + 2 * UNLIKE.length;
   const counts = {
     cluster: inPods,
     "cluster-node": inPods,
     "cluster-raw": inPods + 2 * (STACK_TRACE.length - 1),
-    host: rows,
+    host: rows + 1,
     "host-node": rows,
   };
   for (const kind of KINDS) await run(kind, counts[kind]);
@@ -206,7 +207,7 @@ async function run(kind: Kind, count: number): Promise<void> {
     ...(identity === "cluster" && { COLLECTOR_CONFIG_FILE: overlay }),
     ...(identity === "cluster" && kind !== "cluster-raw" && { LOG_MULTILINE_START: String.raw`^\d{4}-\d{2}-\d{2}` }),
     // A condition on a level, which no record has.
-    ...(kind.endsWith("-node") && { DROP_LOGS: 'log.severity_text == "none"' }),
+    ...(kind.endsWith("-node") && { DROP_LOGS: 'log.severity_text == "none"\nlog.attributes["log.file.name"] == "unwanted.log"' }),
   });
   const config = configFromSettings(settings).replaceAll("/var/log/pods", join(folder.path, "pods"));
   if (settings.host) running.push(await startLogFiles(settings));
@@ -238,6 +239,11 @@ describe.each(KINDS)("on a %s", (kind) => {
       attributes: Object.keys(record?.attributes ?? {}).filter((key) => key.startsWith("atherops")),
     }).toEqual({ level, timeMs: saidMs, traceId, spanId, attributes: [] });
   });
+});
+
+test("DROP_LOGS can name the file of a line, which is an attribute of the resource", () => {
+  expect(records.host.get("unwanted")).toHaveLength(1);
+  expect(records["host-node"].get("unwanted")).toBeUndefined();
 });
 
 test("joins a stack trace into one record by multilineStart, with the level of its first line", () => {

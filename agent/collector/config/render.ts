@@ -73,6 +73,13 @@ export function changesFileLogs(overlay: string): boolean {
   );
 }
 
+/** Returns whether an overlay names the receivers or pipelines of files, so that the collector may read other files. */
+export function namesFileReaders(overlay: string): boolean {
+  const tree = parseOverlay(overlay);
+  const [receivers, pipelines] = [asTree(tree["receivers"]), asTree(asTree(tree["service"])["pipelines"])];
+  return FILE_RECEIVERS.some((id) => id in receivers) || FILE_PIPELINES.some((id) => id in pipelines);
+}
+
 function parseOverlay(text: string): Tree {
   const document = parseDocument(text);
   if (document.errors[0]) throw new CollectorConfigError(`COLLECTOR_CONFIG_FILE is not YAML: ${document.errors[0].message}`);

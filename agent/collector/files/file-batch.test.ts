@@ -69,6 +69,42 @@ describe("a batch that leaves the node", () => {
     expect(forwarded(request(...placed))).toEqual(request(...lines));
   });
 
+  test("contains no NUL bytes of holes: at the beginning of a line they are removed, and records of nothing else are omitted", () => {
+    const hole = "\0".repeat(300);
+    const counts = { split: 0, holes: 0 };
+    const lines = ["first", hole, `${hole}after the hole`, "in\0side", "\0", "last\0"];
+    const batches = parseFileRequest(
+      request(...lines.map((text, index): Line => ({ text, offset: index * 100, turned: index % 2 === 0 }))),
+      counts,
+    );
+    const kept = ["first", undefined, "after the hole", "in\0side", undefined, "last\0"];
+    const expected = kept.flatMap((text, index): Line[] => (text === undefined ? [] : [{ text, turned: index % 2 === 0 }]));
+    expect(joinBatches(batches)).toEqual(request(...expected));
+    expect(counts).toEqual({ split: 0, holes: 2 });
+  });
+
+  test("is empty if it has only holes, and is still identified", () => {
+    const [batch] = parseFileRequest(request({ text: "\0\0", offset: 0 }, { text: "\0", offset: 2 }));
+    expect(batch).toMatchObject({ body: Buffer.alloc(0), key: expect.any(String) });
+  });
+
+  test("counts lines that the collector split", () => {
+    const counts = { split: 0, holes: 0 };
+    parseFileRequest(request({ text: "x".repeat(1_048_576), offset: 0 }, { text: "x".repeat(1_048_575), offset: 1_048_576 }), counts);
+    expect(counts).toEqual({ split: 1, holes: 0 });
+  });
+
+  test("contains path and name of the file once, on the resource", () => {
+    const text = (key: string, stringValue: string): object => ({ key, value: { stringValue } });
+    const file = [text("log.file.path", "/var/log/x.log"), text("log.file.name", "x.log")];
+    const kept = [text("log.file.name", "other.log"), { key: "log.file.name", value: { intValue: "7" } }];
+    const encode = (attributes: object[]): Buffer =>
+      encodeProtobuf("logs", {
+        resourceLogs: [{ resource: { attributes: file }, scopeLogs: [{ scope: {}, logRecords: [{ attributes }] }] }],
+      });
+    expect(forwarded(encode([...file, ...kept]))).toEqual(encode(kept));
+  });
+
   test.each([
     ["first", "PA", "A"],
     ["last", "AP", "A"],

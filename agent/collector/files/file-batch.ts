@@ -1,4 +1,5 @@
-// Splits a request with log file lines into its batches, identifies each batch and its read time, and removes file offsets. Invariants: two
+// Splits a request with log file lines into its batches, identifies each batch and its read time, and removes file offsets and the NUL bytes
+// of holes, which a file has if its program keeps its offset after the file was truncated. Invariants: two
 // batches have the same key only if they contain the same lines at the same offsets in files of the same name; offsets never leave the node.
 // Lines that are read again differ in attribute order and read time, so comparing bytes is not enough.
 import { createHash } from "node:crypto";
@@ -16,7 +17,7 @@ import {
 } from "../../../common/protobuf/otlp-requests.ts";
 import { FIXED64, VARINT, WireReader } from "../../../common/protobuf/wire-reader.ts";
 import { WireWriter } from "../../../common/protobuf/wire-writer.ts";
-import { MAX_REQUEST_PARTS } from "../../agent-limits.ts";
+import { MAX_FILE_LINE_BYTES, MAX_REQUEST_PARTS } from "../../agent-limits.ts";
 
 /** Header of requests with log file lines; its value is the token that the agent gave to its collector. */
 export const FILES_HEADER = "x-atherops-files";
@@ -27,15 +28,24 @@ export interface FileBatch {
   readonly key: string | undefined;
   /** When the first line was read; Unix milliseconds, rounded down. */
   readonly readAtMs: number;
-  /** The batch as a request, without the offsets of its lines; the requests of several batches can be joined. */
+  /** The batch as a request, without the offsets of its lines; the requests of several batches can be joined. Empty if no line is left. */
   readonly body: Buffer;
+}
+
+export interface LineCounts {
+  /** Lines that the collector split, because they are too long. */
+  split: number;
+  /** Records of nothing but NUL bytes, which are omitted. */
+  holes: number;
 }
 
 /** Suffixes that logrotate and the kubelet add to a renamed file: it is still the same file. */
 const ROTATED = /\.log(?:\.1|\.\d{8}-\d{6})$/;
 const PATH = Buffer.from("log.file.path");
+const NAME = Buffer.from("log.file.name");
 const OFFSET = Buffer.from("log.file.record_offset");
 const KEY_LENGTH = 20;
+const NO_BYTES = Buffer.alloc(0);
 /** For the tags and lengths of the messages that contain the records. */
 const SPARE_BYTES = 64;
 
@@ -44,8 +54,10 @@ interface Line {
   /** Start and end of the text; undefined if the body is no text. */
   text: [number, number] | undefined;
   offset: number | undefined;
-  /** Attributes with the offset. */
+  /** Attributes that do not leave the node. */
   readonly offsets: FieldRange[];
+  /** The field of a text that begins with NUL bytes. */
+  hole: FieldRange | undefined;
   path: string | undefined;
   /** Offset of the record's own time in the request. */
   timeAt: number | undefined;
@@ -53,12 +65,16 @@ interface Line {
 }
 
 /** `body`: a request of the collector, OTLP/protobuf. Throws BodyError. */
-export function parseFileRequest(body: Buffer): FileBatch[] {
+export function parseFileRequest(body: Buffer, counts: LineCounts = { split: 0, holes: 0 }): FileBatch[] {
   const reader = new WireReader(body);
   return readResources(reader, MAX_REQUEST_PARTS).map((resource) => {
-    const path = resource.resource && readPath(reader, resource.resource, RESOURCE.attributes);
-    const scopes = resource.scopes.map(({ records }) => records.map((range) => readLine(reader, range, path)));
+    const file = resource.resource ? readFile(reader, resource.resource) : {};
+    const scopes = resource.scopes.map(({ records }) => records.map((range) => readLine(reader, range, file)));
     const lines = scopes.flat();
+    for (const line of lines) {
+      if (isHole(line, body)) counts.holes += 1;
+      else if (line.text !== undefined && line.text[1] - line.text[0] >= MAX_FILE_LINE_BYTES) counts.split += 1;
+    }
     return { body: withoutOffsets(body, resource, scopes), key: computeKey(body, lines), readAtMs: lines[0]?.readAtMs ?? Number.NaN };
   });
 }
@@ -68,16 +84,34 @@ export function joinBatches(batches: readonly FileBatch[]): Buffer {
   return first && others.length === 0 ? first.body : Buffer.concat(batches.map(({ body }) => body));
 }
 
-function readPath(reader: WireReader, { start, end }: FieldRange, attributes: number): string | undefined {
-  let path: string | undefined;
-  reader.message(start, end, () => {
-    if (reader.field === attributes) readAttribute(reader, PATH, () => (path = reader.text()));
-  });
-  return path;
+/** Attributes of the resource. */
+interface FileAttributes {
+  path?: string;
+  name?: string;
 }
 
-function readLine(reader: WireReader, range: FieldRange, path: string | undefined): Line {
-  const line: Line = { range, text: undefined, offset: undefined, offsets: [], path, timeAt: undefined, readAtMs: Number.NaN };
+function readFile(reader: WireReader, { start, end }: FieldRange): FileAttributes {
+  const file: FileAttributes = {};
+  reader.message(start, end, () => {
+    if (reader.field !== RESOURCE.attributes) return;
+    const attribute = { start: reader.start, end: reader.end };
+    const isPath = readAttribute(reader, PATH, () => (file.path = reader.text()), attribute);
+    if (!isPath) readAttribute(reader, NAME, () => (file.name = reader.text()), attribute);
+  });
+  return file;
+}
+
+function readLine(reader: WireReader, range: FieldRange, file: FileAttributes): Line {
+  const line: Line = {
+    range,
+    text: undefined,
+    offset: undefined,
+    offsets: [],
+    hole: undefined,
+    path: file.path,
+    timeAt: undefined,
+    readAtMs: Number.NaN,
+  };
   reader.message(range.start, range.end, () => {
     const { field, tagStart, start, end } = reader;
     if (field === LOG_RECORD.body) {
@@ -85,14 +119,21 @@ function readLine(reader: WireReader, range: FieldRange, path: string | undefine
       reader.message(start, end, () => {
         line.text = reader.field === ANY_VALUE.string ? [reader.start, reader.end] : undefined;
       });
+      line.hole = undefined;
+      if (line.text !== undefined && startsWithNul(reader.bytes, line.text)) line.hole = { tagStart, start, end };
     } else if (field === LOG_RECORD.attributes) {
-      const isOffset = readAttribute(reader, OFFSET, () => {
+      const attribute = { start, end };
+      const setOffset = (): void => {
         if (reader.wireType === VARINT) line.offset = reader.integer();
-      });
-      if (isOffset) line.offsets.push({ tagStart, start, end });
-      else if (readAttribute(reader, PATH, () => (line.path = reader.text()), { start, end }) && line.path === path)
-        // The resource has it, too.
-        line.offsets.push({ tagStart, start, end });
+      };
+      const isOffset = readAttribute(reader, OFFSET, setOffset, attribute);
+      // Conditions on the node need path and name of each record; the resource has them, too.
+      let name: string | undefined;
+      const isCopy =
+        !isOffset &&
+        ((readAttribute(reader, PATH, () => (line.path = reader.text()), attribute) && line.path === file.path) ||
+          (readAttribute(reader, NAME, () => (name = reader.text()), attribute) && name !== undefined && name === file.name));
+      if (isOffset || isCopy) line.offsets.push({ tagStart, start, end });
     } else if (reader.wireType === FIXED64) {
       if (field === LOG_RECORD.time) line.timeAt = start;
       else if (field === LOG_RECORD.observedTime) line.readAtMs = Math.floor(Number(reader.bytes.readBigUInt64LE(start)) / 1e6);
@@ -102,12 +143,7 @@ function readLine(reader: WireReader, range: FieldRange, path: string | undefine
 }
 
 /** Calls `visit` at the value, text or integer, of an attribute with this key. Returns whether it has this key. */
-function readAttribute(
-  reader: WireReader,
-  key: Buffer,
-  visit: () => void,
-  { start, end }: Pick<FieldRange, "start" | "end"> = reader,
-): boolean {
+function readAttribute(reader: WireReader, key: Buffer, visit: () => void, { start, end }: Pick<FieldRange, "start" | "end">): boolean {
   let hasKey = false;
   let value: [number, number] | undefined;
   // The collector writes the value first.
@@ -123,12 +159,28 @@ function readAttribute(
   return hasKey;
 }
 
+function startsWithNul(body: Buffer, [start, end]: readonly [number, number]): boolean {
+  return end > start && body[start] === 0;
+}
+
+function isHole({ hole, text }: Line, body: Buffer): boolean {
+  return hole !== undefined && text !== undefined && firstText(body, text) === text[1];
+}
+
+/** Where the text begins after its NUL bytes; its end if it has nothing else. */
+function firstText(body: Buffer, [start, end]: readonly [number, number]): number {
+  let at = start;
+  while (at < end && body[at] === 0) at += 1;
+  return at;
+}
+
 function withoutOffsets(body: Buffer, { rest, scopes, bytes }: ResourceFields, lines: readonly (readonly Line[])[]): Buffer {
+  if (scopes.length > 0 && lines.every((list) => list.length > 0 && list.every((line) => isHole(line, body)))) return NO_BYTES;
   const writer = new WireWriter(bytes + SPARE_BYTES * (scopes.length + 1));
   const end = writer.position;
   for (const [index, scope] of [...scopes.entries()].toReversed()) {
     const scopeEnd = writer.position;
-    for (const line of (lines[index] ?? []).toReversed()) copyLine(writer, body, line);
+    for (const line of (lines[index] ?? []).toReversed()) if (!isHole(line, body)) copyLine(writer, body, line);
     for (const { tagStart, end: fieldEnd } of scope.rest.toReversed()) writer.copy(body, tagStart, fieldEnd);
     writer.field(RESOURCE_RECORDS.scopes, scopeEnd);
   }
@@ -137,13 +189,19 @@ function withoutOffsets(body: Buffer, { rest, scopes, bytes }: ResourceFields, l
   return writer.take();
 }
 
-function copyLine(writer: WireWriter, body: Buffer, { range, offsets }: Line): void {
+function copyLine(writer: WireWriter, body: Buffer, { range, offsets, hole, text }: Line): void {
   const recordEnd = writer.position;
   let to = range.end;
-  for (let index = offsets.length - 1; index >= 0; index -= 1) {
-    const { tagStart, end } = offsets[index] as FieldRange;
-    writer.copy(body, end, to);
-    to = tagStart;
+  const replaced = hole ? [...offsets, hole].toSorted((a, b) => a.tagStart - b.tagStart) : offsets;
+  for (let index = replaced.length - 1; index >= 0; index -= 1) {
+    const field = replaced[index] as FieldRange;
+    writer.copy(body, field.end, to);
+    to = field.tagStart;
+    if (field !== hole || text === undefined) continue;
+    const valueEnd = writer.position;
+    writer.copy(body, firstText(body, text), text[1]);
+    writer.field(ANY_VALUE.string, valueEnd);
+    writer.field(LOG_RECORD.body, valueEnd);
   }
   writer.copy(body, range.start, to);
   writer.field(SCOPE_RECORDS.records, recordEnd);

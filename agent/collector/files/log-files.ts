@@ -4,6 +4,7 @@
 // others; new, renamed and removed files never restart the collector.
 import { readFileSync } from "node:fs";
 import { lstat, realpath, stat } from "node:fs/promises";
+import { join } from "node:path";
 import type logEvents from "../../../common/log-events.json";
 import { Loop } from "../../../common/loop.ts";
 import type { Log } from "../../log.ts";
@@ -45,6 +46,17 @@ export interface LogFilesOptions {
   readonly passEveryMs?: number;
   readonly maxOpen?: number;
   readonly nowMs?: () => number;
+}
+
+/** A file that the collector should read. */
+export interface WatchedFile {
+  /** Path that people know. */
+  readonly path: string;
+  /** Path by which the collector stores its offset. */
+  readonly storedPath: string;
+  readonly id: string;
+  readonly size: number;
+  readonly changedMs: number;
 }
 
 export interface LogFilesStatus {
@@ -126,6 +138,18 @@ export class LogFiles implements AsyncDisposable {
     for (const [why, { length }] of this.#notRead()) notRead[why] = length;
     const isFollowing = this.#paths.length > 0;
     return { open: this.#files.size, notRead, isFollowing, lastPassMs: this.#lastPassMs, lastCollectorPassMs: this.#collectorPassMs };
+  }
+
+  /** The files that the collector should read, except those that `notRead` already counts. */
+  async *watched(): AsyncGenerator<WatchedFile> {
+    const alike = new Set(this.#beginnings.alike(this.#nowMs()));
+    for (const { id, fd, path, link } of this.#files.all()) {
+      if (link === undefined || alike.has(id)) continue;
+      const stats = await statOpenFile(fd).catch(() => undefined);
+      // Meanwhile, the descriptor may have been closed, and used for another file.
+      if (!stats || fileId(stats) !== id) continue;
+      yield { id, path, storedPath: join(this.#options.folder, link), size: Number(stats.size), changedMs: Number(stats.mtimeMs) };
+    }
   }
 
   /** Dispose it after the collector. */

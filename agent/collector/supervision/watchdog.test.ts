@@ -21,6 +21,7 @@ beforeEach(() => {
   rejections = new Map();
   const options: WatchdogOptions = {
     files: { status: () => ({ open, notRead: {}, ...files }) },
+    receiver: "file_log/files",
     pauseMs: (openFiles) => (openFiles > 1 ? 20_000 : 1000),
     supervisor: {
       status: () => collector,

@@ -16,6 +16,8 @@ export interface FailingSignal {
 
 export interface WatchdogOptions {
   readonly files: { status(): LogFilesStatus };
+  /** The collector's component that reads them. */
+  readonly receiver: string;
   readonly supervisor: {
     status(): { readonly state: string; readonly since: string };
     readonly metricsUrl: string | undefined;
@@ -87,14 +89,14 @@ export class LogFilesWatchdog implements AsyncDisposable {
 
   /** Runs one check; called every few seconds. */
   async check(): Promise<void> {
-    const { supervisor, readMetrics = readText } = this.#options;
+    const { supervisor, receiver, readMetrics = readText } = this.#options;
     const rejection = supervisor.rejections.get("logs");
     const url = supervisor.metricsUrl;
     const isLate = this.#nowMs() - this.#lastReadMs() > LATE_AFTER_MS;
     if (!isLate) this.#records = undefined;
     if (url === undefined || (rejection === undefined && !isLate)) return;
     const metrics = await readMetrics(url);
-    const records = sumMetric(metrics, "otelcol_receiver_accepted_log_records", 'receiver="file_log/files"');
+    const records = sumMetric(metrics, "otelcol_receiver_accepted_log_records", `receiver="${receiver}"`);
     if (this.#records !== undefined && !Object.is(records, this.#records)) this.#progressMs = this.#nowMs();
     if (isLate) this.#records = records;
     if (rejection) this.#restartIfEmpty(rejection, sumMetric(metrics, "otelcol_exporter_queue_size", `exporter="${FILES_EXPORTER}"`));

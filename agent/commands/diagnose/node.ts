@@ -14,7 +14,7 @@ import { adviceForLink, findBrokenLink, POD_LOGS } from "../../collector/files/p
 import { QUEUE_DISK_SHARE } from "../../agent-limits.ts";
 import { COLLECTOR_VERSION, type HostSettings, type Settings } from "../../settings.ts";
 import type { StateStatus } from "../../state/state-dir.ts";
-import type { LogPolicyStatus } from "../../policies/log-policies.ts";
+import type { AgentStatus } from "../../status/agent-status.ts";
 import { codeOf, type Finding, messageOf } from "./check.ts";
 
 const MIB = 1024 * 1024;
@@ -143,10 +143,11 @@ export async function checkAgent({ health, cluster }: Pick<Settings, "health" | 
 /** Reports the state of other identities on this node, and log policies, from the running agent's /status. */
 async function checkStatus(health: Settings["health"]): Promise<Finding[]> {
   const answer = await fetch(`${healthUrl(health)}/status`, { signal: AbortSignal.timeout(3000) });
-  const { state, logPolicies: policies } = (await answer.json()) as { state?: StateStatus; logPolicies?: LogPolicyStatus };
+  const { state, logFiles, logPolicies: policies } = (await answer.json()) as Pick<AgentStatus, "state" | "logFiles" | "logPolicies">;
   const name = "log policies";
   return [
     ...otherStates(state),
+    ...unreadFiles(logFiles?.notRead ?? {}),
     ...Object.entries(policies?.effective ?? {}).map(([target, policy]): Finding => ({
       name,
       status: "droppedBytes" in policy ? "warn" : "ok",
@@ -166,6 +167,13 @@ async function checkStatus(health: Settings["health"]): Promise<Finding[]> {
 function droppedNamespaces(name: string, dropped: number): Finding {
   const detail = `${dropped} namespaces or LogPolicy objects are ignored, because all of them are too large in total`;
   return { name, status: "warn", detail, advice: "remove annotations atherops.io/logs… from namespaces, or delete LogPolicy objects" };
+}
+
+/** Files that the agent opened, but the collector does not read; `checkLogs` reports the others. */
+function unreadFiles({ unread = 0, alike = 0 }: Readonly<Record<string, number>>): Finding[] {
+  if (unread + alike === 0) return [];
+  const detail = `${unread} log files grow and are not read, and ${alike} begin with the same 4 KiB as another one`;
+  return [{ name: "log files", status: "fail", detail, advice: "the agent's log names them (log_files.unread, log_files.alike)" }];
 }
 
 function otherStates(state: StateStatus | undefined): Finding[] {

@@ -3,7 +3,7 @@
 // drop or correct; its memory is bounded. There is one kernel per thread, for one text at a time.
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { KernelMemory, LazyKernel, startKernel } from "../../../common/kernel-host.ts";
+import { KernelMemory, LazyKernel, startKernel } from "../kernel-host.ts";
 
 /** Compiled by hack/kernel.mjs. A checkout in which `npm start` or `npm test` never ran does not have it. */
 export const PLAIN_LINES_FILE = fileURLToPath(new URL("./kernel.wasm", import.meta.url));

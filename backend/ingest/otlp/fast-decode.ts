@@ -7,7 +7,7 @@ import { type DayOperations, type Operation } from "../../storage/traces/operati
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { KernelFallback, KernelMemory, LazyKernel, startKernel, webAssembly } from "../../../common/kernel-host.ts";
+import { KernelFallback, KernelMemory, LazyKernel, startKernel, webAssembly } from "../kernel-host.ts";
 import { encodedUint64 } from "../../engines/clickhouse/native-columns.ts";
 import { type DecodedBody, keptTimes, type OtlpSignal, ROW_BYTES, type RowContext, senderCells } from "./decoded-rows.ts";
 

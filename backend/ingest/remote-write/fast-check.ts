@@ -3,7 +3,7 @@
 // requests. Invariants: both paths compute the same hashes; the memory has a limit. There is one kernel per thread, for one body at a time.
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { KernelFallback, KernelMemory, LazyKernel, startKernel, webAssembly } from "../../../common/kernel-host.ts";
+import { KernelFallback, KernelMemory, LazyKernel, startKernel, webAssembly } from "../kernel-host.ts";
 import type { HashKey } from "../../storage/metrics/series-hash.ts";
 import type { SeriesLimits } from "../exposition/plain-lines.ts";
 import { snappyLength } from "../snappy.ts";

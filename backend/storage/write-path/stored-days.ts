@@ -24,11 +24,23 @@ export function readStoredDays(clickhouse: ClickHouse, table: string, sinceS: nu
   );
 }
 
+/** Rows were usually received lately, and an index on `received_at` finds them: only an idle table is read whole. */
+const FIRST_SPANS_S = [3600, 86_400];
+
 /** Start of the newest minutes in which rows were received, as many as the window has, in seconds since 1970. */
 export async function readNewestMinutesS(clickhouse: ClickHouse, table: string): Promise<number> {
-  const minutes = sql`SELECT DISTINCT toStartOfMinute(received_at) AS minute FROM ${new Sql(table)} ORDER BY minute DESC LIMIT ${WINDOW_S / 60 + 1}`;
-  const [oldest] = await clickhouse.query<{ from_s: string }>(sql`SELECT toUnixTimestamp(min(minute)) AS from_s FROM (${minutes})`);
-  return Number(oldest?.from_s ?? 0);
+  const wanted = WINDOW_S / 60 + 1;
+  const nowS = Math.floor(Date.now() / 1000);
+  let fromS = 0;
+  for (const sinceS of [...FIRST_SPANS_S.map((spanS) => nowS - spanS), 0]) {
+    const since = sql`received_at >= toDateTime(${sinceS})`;
+    const minutes = sql`SELECT DISTINCT toStartOfMinute(received_at) AS minute FROM ${new Sql(table)} WHERE ${since} ORDER BY minute DESC LIMIT ${wanted}`;
+    const found = sql`SELECT count() AS minutes, toUnixTimestamp(min(minute)) AS from_s FROM (${minutes})`;
+    const [row] = await clickhouse.query<{ minutes: string; from_s: string }>(found);
+    fromS = Number(row?.from_s ?? 0);
+    if (Number(row?.minutes ?? 0) === wanted) break;
+  }
+  return fromS;
 }
 
 /** Returns the entries that the table has. */

@@ -21,12 +21,15 @@ const MOVE_PATH = [
   `delete_key(log.attributes, "log.file.path") where log.${PATH} == resource.${PATH}`,
 ];
 
+const NAME = 'attributes["log.file.name"]';
+const COPY_NAME = `set(log.${NAME}, resource.${NAME}) where resource.${NAME} != nil`;
+
 interface ScopeInput {
   /** Statements that set the resource's attributes from its path. */
   readonly resource: readonly string[];
   /** The name of the scope, with an optional condition; undefined: the collector parses lines completely. */
   readonly scopes: readonly string[];
-  /** True if conditions and operators' own components may read the path of each record. */
+  /** True if conditions and operators' own components may read path and name of each record's file. */
   readonly keepsPath: boolean;
 }
 
@@ -38,7 +41,7 @@ export function fileAttributesFrom({ resource, scopes, keepsPath }: ScopeInput):
       ...statements("log", keepsPath ? MOVE_PATH.slice(0, 1) : MOVE_PATH),
       ...statements("resource", resource),
       ...statements("scope", scopes),
-      ...statements("log", keepsPath ? [`set(log.${PATH}, resource.${PATH})`] : []),
+      ...statements("log", keepsPath ? [`set(log.${PATH}, resource.${PATH})`, COPY_NAME] : []),
     ],
   };
 }

@@ -7,7 +7,7 @@ import { fileAttributesFrom, LINES, nameScope, type NodeParsing, withoutFields }
 import { CHECKPOINT_STORAGE, type Component, type Fragment } from "./fragment.ts";
 import { logFields } from "./log-fields.ts";
 
-const FILES_RECEIVER = "file_log/files";
+export const FILES_RECEIVER = "file_log/files";
 /** Where the collector stores file offsets, relative to the state folder. */
 export const OFFSETS_FILE = "checkpoints/receiver_filelog_files";
 

@@ -32,6 +32,8 @@ export interface NamespaceLogs {
 }
 
 export const PODS_RECEIVER = "file_log/pods";
+/** Where the collector stores file offsets, relative to the state folder. */
+export const POD_OFFSETS_FILE = "checkpoints/receiver_filelog_pods";
 
 const MAX_LINE = "1MiB";
 

@@ -1,7 +1,7 @@
 // Shortens columns with many equal strings: each distinct string is written once, and its number, one byte, for each row, as
 // DictionaryColumn of backend/engines/clickhouse/native-columns.ts does. Invariant: all other streams, and the order of the streams, remain
 // unchanged.
-import { copy, same } from "../../../../common/kernel/bytes";
+import { copy, same } from "../../kernel/bytes";
 import { hashOf, MAX_WORDS, MAX_WORDS_BYTES, WORD_ENTRIES, WORD_SLOT_COUNT, WORD_SLOTS, WORDS } from "./memory";
 import { STREAM_LENGTHS } from "./rows";
 

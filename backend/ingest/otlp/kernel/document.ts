@@ -2,10 +2,10 @@
 // scopes and a scope its records; each part is bounded, so that everything that the host's decoder would reject as too large is left to it.
 import { placeText, textInto } from "./fields";
 import { markOf } from "./file-lines";
-import * as json from "../../../../common/kernel/json";
+import * as json from "../../kernel/json";
 import { attributes, endResource, OWNER_SCOPE, readResource, startResource } from "./labels";
 import { logRecord } from "./logs";
-import { fallBack, SYNTAX, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
+import { fallBack, SYNTAX, TOO_LARGE, UNUSUAL } from "../../kernel/bytes";
 import { INPUT, takeZeros } from "./memory";
 import { estimate } from "./rows";
 import { spanRecord, startSpans } from "./spans";

@@ -1,8 +1,8 @@
 // Writes events and links of a span as JSON, as backend/ingest/otlp/decode-spans.ts does. An index entry stores where in the document each
 // part is; `putEvents` and `putLinks` combine them. Invariant: lengths are known before anything is written.
 import { idInto, idLength, placeText, SPAN_DIGITS, TRACE_DIGITS } from "./fields";
-import * as json from "../../../../common/kernel/json";
-import { fallBack, UNUSUAL } from "../../../../common/kernel/bytes";
+import * as json from "../../kernel/json";
+import { fallBack, UNUSUAL } from "../../kernel/bytes";
 import { KEY_STACK, putBytes, take } from "./memory";
 import { ARRAY, kindOf, MAP, scalar, STRING } from "./scalar";
 import { KEY_BYTES, keyJson, startWriting, write, writeString, writeText, written } from "./writer";

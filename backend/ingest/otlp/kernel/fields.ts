@@ -1,7 +1,7 @@
 // Reads fields of records into places of the index and writes them to columns. The place of a text contains its address and length, that of
 // an id only its address, which is 0 if there is none. Invariant: `textBytes` and `idBytes` return the size of what `putText` and `putId`
 // write.
-import { hexId, optionalString, textAt, textLength } from "../../../../common/kernel/json";
+import { hexId, optionalString, textAt, textLength } from "../../kernel/json";
 import { putString, stringBytes } from "./memory";
 
 /** Number of hex digits of ids. */

@@ -2,9 +2,9 @@
 // the level, time and trace in the text. The result is that of the collector's operators (agent/collector/config/fragments). Invariants:
 // reading is linear and never recurses; a line in no known format is stored unchanged; the byte after the line, which becomes 0 while it is
 // read, is restored.
-import { escape, escapedCode, escapedTo } from "../../../../common/kernel/escapes";
-import { BACKSLASH, OPEN_OBJECT } from "../../../../common/kernel/json";
-import { moveDown } from "../../../../common/kernel/bytes";
+import { escape, escapedCode, escapedTo } from "../../kernel/escapes";
+import { BACKSLASH, OPEN_OBJECT } from "../../kernel/json";
+import { moveDown } from "../../kernel/bytes";
 import * as fields from "./line-fields";
 import { MAX_SEARCHED_BYTES, readTextLine } from "./line-formats";
 import * as lineJson from "./line-json";
@@ -32,6 +32,8 @@ export let messageEnd: usize = 0;
 export let writtenAt: u64 = 0;
 /** 1: stdout, 2: stderr, 0: unknown. */
 export let stream: u32 = 0;
+/** The collector splits a longer line of a file; the next record has the rest. */
+const MAX_FILE_LINE_BYTES: u32 = 1024 * 1024;
 /** The end of the line is missing. */
 export let isCut: bool = false;
 
@@ -48,7 +50,7 @@ export function parseLine(mark: u32, at: usize, end: usize, time: u64, observed:
   messageEnd = end;
   writtenAt = 0;
   stream = 0;
-  isCut = false;
+  isCut = !(mark & IS_CONTAINER) && <u32>(end - at) == MAX_FILE_LINE_BYTES;
   const after = load<u8>(end);
   store<u8>(end, 0);
   if (mark & IS_CONTAINER) readContainerLine(at, end);

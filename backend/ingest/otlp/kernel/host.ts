@@ -1,4 +1,4 @@
-// Declares the functions that this kernel imports from backend/ingest/otlp/fast-decode.ts, in addition to those of common/kernel/host.ts:
+// Declares the functions that this kernel imports from backend/ingest/otlp/fast-decode.ts, in addition to those of backend/ingest/kernel/host.ts:
 // WebAssembly has no number formatting that equals JavaScript's.
 
 /** Replaces the JSON number of `length` bytes at `at` by JavaScript's text of it, which ends at the same address. Returns the new length. */

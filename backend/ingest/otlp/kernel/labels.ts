@@ -1,8 +1,8 @@
 // Reads the attributes of a resource and of its records into index entries (key, value), as backend/ingest/otlp/labels.ts joins them.
 // Invariants: reserved keys never become labels; the kernel falls back if a key occurs twice, or in both resource and record.
 import { placeText, putText } from "./fields";
-import * as json from "../../../../common/kernel/json";
-import { fallBack, same, UNUSUAL } from "../../../../common/kernel/bytes";
+import * as json from "../../kernel/json";
+import { fallBack, same, UNUSUAL } from "../../kernel/bytes";
 import { hashOf, putString, RECORD_KEYS, RESOURCE_KEYS, SLOTS, stringBytes, take, top } from "./memory";
 import { value } from "./value";
 

@@ -1,6 +1,6 @@
 // Finds the fields of log lines that are not JSON: klog, logfmt, nginx's error log, and lines that begin with a date or a level. Invariants: only
 // the first MAX_SEARCHED_BYTES are read; the byte after the text is 0.
-import { isDigit } from "../../../../common/kernel/json";
+import { isDigit } from "../../kernel/json";
 import { isFirstWord, keyOf, levelOf, setLevel, setTime, takeText, TIME } from "./line-fields";
 import { nanoseconds, readKlogTime } from "./line-time";
 

@@ -1,7 +1,7 @@
 // Reads log lines in JSON, and Docker's json-file format. Invariants: the members of an object are read one after the other without recursion,
 // at most MAX_TOKENS values and MAX_DEPTH levels; the byte after the text is 0, which ends every loop. Values are not checked beyond what
 // finding their end needs.
-import { BACKSLASH, CLOSE_ARRAY, CLOSE_OBJECT, COLON, COMMA, OPEN_ARRAY, OPEN_OBJECT, QUOTE } from "../../../../common/kernel/json";
+import { BACKSLASH, CLOSE_ARRAY, CLOSE_OBJECT, COLON, COMMA, OPEN_ARRAY, OPEN_OBJECT, QUOTE } from "../../kernel/json";
 import { holderOf, keyOf, nestedKey, takeNumber, takeText } from "./line-fields";
 import { readNumber } from "./line-time";
 

@@ -1,6 +1,6 @@
 // Makes the text of file lines storable and readable: replaces bytes that are not UTF-8, and removes colour codes from the copy that is
 // searched for fields.
-import { characterEnd, utf8End } from "../../../../common/kernel/wire";
+import { replaceInvalid, utf8End } from "../../kernel/utf8";
 import { giveBackTexts, indexEnd, LINE_COPY, takeText } from "./memory";
 
 const ESCAPE: u8 = 0x1b;
@@ -35,46 +35,14 @@ export function toUtf8(at: usize, end: usize): void {
   utf8Stop = end;
   const valid = utf8End(at, end);
   if (valid == end) return;
-  // Three bytes replace one, and a byte that stays follows; a character is copied as four bytes.
   const mark = indexEnd;
-  const room = takeText(<u32>(end - at) * 2 + 8);
+  const room = takeText(<u32>(end - at) * 2 + 40);
   memory.copy(room, at, valid - at);
   const length = <u32>(replaceInvalid(valid, end, room + (valid - at)) - room);
   giveBackTexts(mark);
   utf8At = takeText(length);
   utf8Stop = utf8At + length;
   memory.copy(utf8At, room, length);
-}
-
-/** Writes the text with replacements to `to`; returns the address after it. */
-function replaceInvalid(at: usize, end: usize, to: usize): usize {
-  let isReplaced = false;
-  while (at < end) {
-    const lead = load<u8>(at);
-    if (lead < 0x80) {
-      store<u8>(to, lead);
-      isReplaced = false;
-      at++;
-      to++;
-      continue;
-    }
-    const stop = characterEnd(at, end);
-    if (stop != 0) {
-      store<u32>(to, load<u32>(at));
-      to += stop - at;
-      at = stop;
-      isReplaced = false;
-      continue;
-    }
-    if (!isReplaced) {
-      store<u16>(to, 0xbfef);
-      store<u8>(to, 0xbd, 2);
-      to += 3;
-    }
-    isReplaced = true;
-    at++;
-  }
-  return to;
 }
 
 /**

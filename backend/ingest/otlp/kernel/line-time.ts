@@ -1,6 +1,6 @@
 // Reads the times of log lines: RFC 3339 with a zone, numbers since 1970, and klog's local times. Invariant: the byte after the text is no
 // part of a time, such as the 0 that file-lines.ts stores there, so it ends every loop.
-import { isDigit } from "../../../../common/kernel/json";
+import { isDigit } from "../../kernel/json";
 
 const SECOND: u64 = 1000000000;
 const MINUTE: u64 = 60 * SECOND;

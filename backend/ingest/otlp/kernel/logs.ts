@@ -1,7 +1,7 @@
 // Decodes a log record into a row of the logs table, as backend/ingest/otlp/decode-logs.ts maps it; its columns are LOG_COLUMNS after those
 // of the sender.
 import { idBytes, idInto, keepText, placeText, putId, putText, SPAN_DIGITS, textBytes, textInto, TRACE_DIGITS } from "./fields";
-import * as json from "../../../../common/kernel/json";
+import * as json from "../../kernel/json";
 import {
   keysBytes,
   mustBeNew,
@@ -13,7 +13,7 @@ import {
   startRecord,
   valuesBytes,
 } from "./labels";
-import { fallBack, UNUSUAL } from "../../../../common/kernel/bytes";
+import { fallBack, UNUSUAL } from "../../kernel/bytes";
 import { giveBack, putBytes, stringBytes, takeZeros, wordLength } from "./memory";
 import { labelsInto, putLabel, putLabels, startLabels } from "./row-labels";
 import { addRow, addSize, count, nextRow, ROW_BYTES, ROW_RESOURCE, ROW_SCOPE, rowOrdinal, rowTime, stream, total } from "./rows";

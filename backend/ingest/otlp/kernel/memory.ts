@@ -1,6 +1,6 @@
 // Defines the layout of the kernel's memory: tables, input, guard, index, rows. Invariants: nothing is allocated; a byte is read only
 // within the input or its guard, because a byte of the guard (0) ends every loop.
-import { copy, fallBack, TOO_LARGE } from "../../../../common/kernel/bytes";
+import { copy, fallBack, TOO_LARGE } from "../../kernel/bytes";
 
 /** Zeros after the input: more than a single step reads ahead. */
 const GUARD: u32 = 64;

@@ -1,7 +1,7 @@
 // Lists the operations that the spans of a request body name, as backend/storage/traces/operations-of.ts lists them from the rows. Invariant: the
 // table is bounded; if there are more operations, it reports that, and the host lists them itself.
 import { resourceService, resourceServiceBytes } from "./labels";
-import { same } from "../../../../common/kernel/bytes";
+import { same } from "../../kernel/bytes";
 import { OPERATION_LIST, OPERATION_SLOTS, OPERATION_TABLE } from "./memory";
 import { ROW_RESOURCE, rowSection, sectionIndex } from "./rows";
 

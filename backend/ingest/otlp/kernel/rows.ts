@@ -1,6 +1,6 @@
 // Keeps the rows of the index and the days that they belong to, as backend/ingest/otlp/decoded-rows.ts splits them. Invariants: the size of all
 // rows is known before one is written; a dropped row leaves nothing behind; the limits are those of the call.
-import { fallBack, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
+import { fallBack, TOO_LARGE, UNUSUAL } from "../../kernel/bytes";
 
 // The common part of every row; the part of a signal begins at ROW_BYTES.
 const NEXT = 0;

@@ -1,8 +1,8 @@
 // Reads the kinds of an AnyValue, and the text of those that are neither list nor map. Invariant: no text extends beyond its value.
 import { number } from "./host";
-import * as json from "../../../../common/kernel/json";
-import { isPlain } from "../../../../common/kernel/json";
-import { fallBack, UNUSUAL } from "../../../../common/kernel/bytes";
+import * as json from "../../kernel/json";
+import { isPlain } from "../../kernel/json";
+import { fallBack, UNUSUAL } from "../../kernel/bytes";
 
 /** The host makes a number at most this much longer. The name of its kind precedes it and has been read, so it may be overwritten. */
 const MAX_LONGER: u32 = 12;

@@ -2,7 +2,7 @@
 // the sender.
 import { events, links, parts, partsBytes, putEvents, putLinks } from "./events";
 import { idBytes, idInto, putId, putText, SPAN_DIGITS, textBytes, textInto, TRACE_DIGITS } from "./fields";
-import * as json from "../../../../common/kernel/json";
+import * as json from "../../kernel/json";
 import {
   keysBytes,
   OWNER_SPAN,

@@ -1,8 +1,8 @@
 // AssemblyScript, compiled to WebAssembly (hack/kernel.mjs). Converts OTLP's AnyValue to text, as backend/ingest/otlp/value.ts does:
 // scalars as they are written, lists and maps as plain JSON. `fallBack(UNUSUAL)` leaves the document to the TypeScript decoder.
 // Invariant: the text overwrites only what was already read; the kernel falls back if it would be longer.
-import * as json from "../../../../common/kernel/json";
-import { fallBack, UNUSUAL } from "../../../../common/kernel/bytes";
+import * as json from "../../kernel/json";
+import { fallBack, UNUSUAL } from "../../kernel/bytes";
 import { KEY_STACK } from "./memory";
 import { ARRAY, isBare, kindOf, MAP, scalar, STRING } from "./scalar";
 import { KEY_BYTES, keyJson, startWriting, write, writeNull, writeString, writeText, written } from "./writer";

@@ -1,8 +1,8 @@
 // Reads an OTLP/protobuf request: its resources, their scopes, and their records, with the limits of a JSON document (document.ts).
 // Invariant: the kernel falls back unless a resource precedes its scopes and a scope its records.
-import { once, textAt, textLength } from "../../../../common/kernel/json";
-import { fallBack, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
-import * as wire from "../../../../common/kernel/wire";
+import { once, textAt, textLength } from "../../kernel/json";
+import { fallBack, TOO_LARGE, UNUSUAL } from "../../kernel/bytes";
+import * as wire from "../../kernel/wire";
 import { countPart, countRecord, LOGS, markScope, MAX_BYTES, signal, startScope } from "./document";
 import { keepText } from "./fields";
 import {

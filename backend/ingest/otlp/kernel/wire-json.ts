@@ -1,9 +1,9 @@
 // Writes the JSON that OTLP/protobuf needs: lists and maps of an AnyValue, and the texts and attributes of events and links. It is written
 // after the rows of the index, then moved to the end of the index. Invariants: no stored text is overwritten; the kernel falls back for a map
 // with the same key twice.
-import { fallBack, same, TOO_LARGE, UNUSUAL } from "../../../../common/kernel/bytes";
-import * as json from "../../../../common/kernel/json";
-import * as wire from "../../../../common/kernel/wire";
+import { fallBack, same, TOO_LARGE, UNUSUAL } from "../../kernel/bytes";
+import * as json from "../../kernel/json";
+import * as wire from "../../kernel/wire";
 import { placeText } from "./fields";
 import { giveBackTexts, indexEnd, KEY_STACK, KEY_STACK_END, takeText, top } from "./memory";
 import { pairEnd, pairKey, pairKeyLength, pairValue, readPair, scalarText, wireString, wireValue } from "./wire-values";

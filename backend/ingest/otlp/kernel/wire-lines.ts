@@ -1,7 +1,7 @@
 // Decodes log records whose scope marks them as raw lines of files (file-lines.ts): text, time, level, ids and labels of the line complete what
 // the record has.
-import { fallBack, UNUSUAL } from "../../../../common/kernel/bytes";
-import * as wire from "../../../../common/kernel/wire";
+import { fallBack, UNUSUAL } from "../../kernel/bytes";
+import * as wire from "../../kernel/wire";
 import { mark } from "./document";
 import { placeText, SPAN_DIGITS, TRACE_DIGITS } from "./fields";
 import { isCut, messageAt, messageEnd, parseLine, stream, writtenAt } from "./file-lines";

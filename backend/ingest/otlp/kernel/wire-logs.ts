@@ -1,6 +1,6 @@
 // Decodes a LogRecord of OTLP/protobuf into a row of the logs table.
-import { once } from "../../../../common/kernel/json";
-import * as wire from "../../../../common/kernel/wire";
+import { once } from "../../kernel/json";
+import * as wire from "../../kernel/wire";
 import { keepText, SPAN_DIGITS, TRACE_DIGITS } from "./fields";
 import { OWNER_RECORD } from "./labels";
 import { endLog, EVENT, keepLevel, MESSAGE, SPAN, startLog, TRACE } from "./logs";

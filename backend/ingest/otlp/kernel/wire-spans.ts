@@ -1,8 +1,8 @@
 // Decodes a Span of OTLP/protobuf into a row of the spans table. If anything is unusual, such as a repeated field, the kernel falls back:
-// its call ends, and the host decodes the request in TypeScript instead (common/kernel/bytes.ts).
-import { once, textAt, textLength } from "../../../../common/kernel/json";
-import { fallBack, UNUSUAL } from "../../../../common/kernel/bytes";
-import * as wire from "../../../../common/kernel/wire";
+// its call ends, and the host decodes the request in TypeScript instead (backend/ingest/kernel/bytes.ts).
+import { once, textAt, textLength } from "../../kernel/json";
+import { fallBack, UNUSUAL } from "../../kernel/bytes";
+import * as wire from "../../kernel/wire";
 import { continueList, endEvent, endLink, PART_BYTES, parts, partsBytes, startEvent, startLink } from "./events";
 import { keepText, placeText, SPAN_DIGITS, TRACE_DIGITS } from "./fields";
 import { OWNER_SPAN } from "./labels";

@@ -1,8 +1,8 @@
 // Reads strings, ids, numbers and AnyValues of OTLP/protobuf as text, as value.ts does for JSON. Invariants: text that differs from the
 // bytes of the input is stored at the end of the index; the kernel falls back for values of bytes, and on a value of two kinds.
-import { fallBack, UNUSUAL } from "../../../../common/kernel/bytes";
-import * as json from "../../../../common/kernel/json";
-import * as wire from "../../../../common/kernel/wire";
+import { fallBack, UNUSUAL } from "../../kernel/bytes";
+import * as json from "../../kernel/json";
+import * as wire from "../../kernel/wire";
 import { double } from "./host";
 import { takeText } from "./memory";
 import { listText } from "./wire-json";

@@ -1,8 +1,8 @@
 // Writes JSON text over the document from which it is generated. Invariants: it is never longer than what was read, otherwise the kernel
 // falls back, so unread input is never overwritten; strings are written as JSON.stringify does.
-import { escape, escapedCode, escapedTo } from "../../../../common/kernel/escapes";
-import { BACKSLASH, QUOTE, stringStop } from "../../../../common/kernel/json";
-import { moveDown, fallBack, same, SYNTAX, UNUSUAL } from "../../../../common/kernel/bytes";
+import { escape, escapedCode, escapedTo } from "../../kernel/escapes";
+import { BACKSLASH, QUOTE, stringStop } from "../../kernel/json";
+import { moveDown, fallBack, same, SYNTAX, UNUSUAL } from "../../kernel/bytes";
 import { hashOf, KEY_STACK_END } from "./memory";
 
 /** Where JSON is written next: never beyond the next byte to read. */

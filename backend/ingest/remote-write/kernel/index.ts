@@ -1,8 +1,8 @@
 // Decompresses, checks and hashes remote write 1.0 requests, as Prometheus and collectors send them, in one call. Invariants: it accepts
 // only requests that check-write.ts passes on unchanged, and falls back for all others; nothing is read or written outside of the areas that
 // the host specified; the output is no larger than the host allows.
-import { fallBack, UNUSUAL } from "../../../../common/kernel/bytes";
-import { BYTES, checkText, content, expect, field, FIXED64, integer, number, VARINT, wireType } from "../../../../common/kernel/wire";
+import { fallBack, UNUSUAL } from "../../kernel/bytes";
+import { BYTES, checkText, content, expect, field, FIXED64, integer, number, VARINT, wireType } from "../../kernel/wire";
 import { decompress } from "./snappy";
 import { hashOf } from "./series-hash";
 

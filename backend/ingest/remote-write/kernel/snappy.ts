@@ -1,7 +1,7 @@
 // Decompresses Snappy's block format (google/snappy, format_description.txt), as backend/ingest/snappy.ts does. Invariant: it writes the
 // declared length and, because it copies in steps of 16 bytes, at most 15 bytes more; it falls back for malformed input.
-import { fallBack, SYNTAX } from "../../../../common/kernel/bytes";
-import { integer, varint } from "../../../../common/kernel/wire";
+import { fallBack, SYNTAX } from "../../kernel/bytes";
+import { integer, varint } from "../../kernel/wire";
 
 /** Decompresses `length` bytes at `from` to `to`; they must have declared `outputLength`. Both areas need 16 spare bytes at the end. */
 export function decompress(from: usize, length: u32, to: usize, outputLength: u32): void {

@@ -1,6 +1,7 @@
 // Reads the fields of protobuf messages one after the other, in place. Invariant: the kernel falls back for a field that does not end within its
 // message, on groups, on lengths above 2 GiB, and on tags of more than 32 bits.
 import { fallBack, SYNTAX, UNUSUAL } from "./bytes";
+import { utf8End } from "./utf8";
 
 export const VARINT: u32 = 0;
 export const FIXED64: u32 = 1;
@@ -87,40 +88,4 @@ export function checkText(at: usize, length: u32): void {
 /** Falls back unless these are characters. Checked here instead of in the host, because a body may have a hundred thousand strings. */
 function checkUtf8(at: usize, end: usize): void {
   if (utf8End(at, end) != end) fallBack(SYNTAX);
-}
-
-/** Where the text from `at` to `end` ceases to be UTF-8: `end`, or the first byte of what is no character. */
-export function utf8End(at: usize, end: usize): usize {
-  while (at < end) {
-    if (load<u8>(at) < 0x80) {
-      at = asciiEnd(at, end);
-      continue;
-    }
-    const next = characterEnd(at, end);
-    if (next == 0) return at;
-    at = next;
-  }
-  return at;
-}
-
-/** The end of the character above U+007F at `at` (RFC 3629); 0 if there is none. */
-export function characterEnd(at: usize, end: usize): usize {
-  const lead: u32 = load<u8>(at);
-  const length: usize = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-  if (lead < 0xc2 || lead > 0xf4 || at + length > end) return 0;
-  // The second byte excludes overlong forms, surrogates, and characters above U+10FFFF.
-  const lowest: u32 = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
-  const highest: u32 = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
-  const second: u32 = load<u8>(at + 1);
-  if (second < lowest || second > highest) return 0;
-  for (let index: usize = 2; index < length; index++) if ((load<u8>(at + index) & 0xc0) != 0x80) return 0;
-  return at + length;
-}
-
-function asciiEnd(at: usize, end: usize): usize {
-  for (; at < end; at += 16) {
-    const mask = i8x16.bitmask(v128.load(at));
-    if (mask != 0) return min(at + ctz(mask), end);
-  }
-  return end;
 }
