@@ -11,6 +11,7 @@ type ScreenOf = (args: readonly string[], options: Options) => Screen;
 
 /** Commands, or groups of commands, with a screen. The longest name that a command begins with applies. */
 const SCREENS: Readonly<Record<string, ScreenOf>> = {
+  accounts: () => ["settings", { part: "organisations" }],
   alerts: () => ["alerts", { view: "firing" }],
   audit: () => ["settings", { part: "audit" }],
   changes: (_args, options) => ["changes", { with: text(options, "compareWith"), service: text(options, "service"), ...range(options) }],
@@ -23,6 +24,7 @@ const SCREENS: Readonly<Record<string, ScreenOf>> = {
   "ingest-tokens": () => ["settings", { part: "credentials" }],
   invitations: () => ["settings", { part: "users" }],
   keys: () => ["settings", { part: "credentials" }],
+  limits: () => ["settings", { part: "usage" }],
   logs: (args, options) => [
     "logs",
     {
@@ -72,6 +74,7 @@ export const WITHOUT_SCREEN: readonly string[] = [
   "mcp",
   "password",
   "profiles",
+  "retention",
   "views",
 ];
 

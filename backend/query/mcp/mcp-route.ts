@@ -61,30 +61,46 @@ export function registerMcpRoute(app: FastifyInstance, { answers, guards, public
 }
 
 /** Asks routes in this process, until the client of `asked` disconnects. Throws RouteError for any status of 400 or more. */
-function askAs(app: FastifyInstance, { headers, signal: gone }: Pick<Request, "headers" | "signal">): Ask {
+function askAs(app: FastifyInstance, { headers, signal }: Pick<Request, "headers" | "signal">): Ask {
   const credentials = Object.fromEntries(CREDENTIALS.flatMap((name) => (headers.has(name) ? [[name, headers.get(name) ?? ""]] : [])));
   return async (path, parameters = {}) => {
     const { RouteError } = await import("./tool.ts");
-    gone.throwIfAborted();
-    const tooLarge = new AbortController();
-    const signal = AbortSignal.any([gone, tooLarge.signal]);
-    const url = `${path}${queryOf(parameters)}`;
-    const response = await app.inject({ method: "GET", url, headers: credentials, payloadAsStream: true, signal });
-    const { statusCode } = response;
-    const chunks: Buffer[] = [];
-    let bytes = 0;
-    for await (const chunk of response.stream() as AsyncIterable<Buffer>) {
-      bytes += chunk.length;
-      chunks.push(chunk);
-      if (bytes <= MAX_ROUTE_ANSWER_BYTES) continue;
-      tooLarge.abort();
-      throw new RouteError(400, "query_too_expensive", "the answer is too large");
-    }
-    const answer: unknown = JSON.parse(Buffer.concat(chunks).toString("utf8") || "null");
+    const asked = { method: "GET", url: `${path}${queryOf(parameters)}`, headers: credentials } as const;
+    const read = await readAnswer(app, asked, signal).catch((error: unknown) => {
+      // A client that has disconnected is no failure.
+      throw signal.aborted ? new RouteError(499, "", "the client disconnected") : error;
+    });
+    if (!read) throw new RouteError(400, "query_too_expensive", "the answer is too large");
+    const { statusCode, body } = read;
+    const answer: unknown = JSON.parse(body.toString("utf8") || "null");
     if (statusCode < 400) return answer;
     const { error, message, errorType } = (answer ?? {}) as { error?: string; message?: string; errorType?: string };
     throw new RouteError(statusCode, errorType ?? error ?? "", message ?? error ?? `status ${statusCode}`);
   };
+}
+
+type Asked = { readonly method: "GET"; readonly url: string; readonly headers: Readonly<Record<string, string>> };
+
+/** Undefined if the answer is larger than the limit; the route then stops. Rejects if `gone` aborts. */
+async function readAnswer(
+  app: FastifyInstance,
+  asked: Asked,
+  gone: AbortSignal,
+): Promise<{ statusCode: number; body: Buffer } | undefined> {
+  gone.throwIfAborted();
+  const tooLarge = new AbortController();
+  const response = await app.inject({ ...asked, payloadAsStream: true, signal: AbortSignal.any([gone, tooLarge.signal]) });
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of response.stream() as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > MAX_ROUTE_ANSWER_BYTES) {
+      tooLarge.abort();
+      return undefined;
+    }
+    chunks.push(chunk);
+  }
+  return { statusCode: response.statusCode, body: Buffer.concat(chunks) };
 }
 
 function queryOf(parameters: Parameters): string {
