@@ -78,9 +78,9 @@ test("without memory for responses, a request is refused before a tool asks anyt
 
 test("a route's answer above the limit is an error of the tool, which says how to narrow it", async () => {
   const url = await serve(new ResponseBudget(), async () => Buffer.alloc(MAX_ROUTE_ANSWER_BYTES + 1, "x"));
-  const data = /\{"jsonrpc".*\}/.exec(await (await post(url)).text())?.[0] ?? "{}";
+  const data = /\{.*\}/.exec(await (await post(url)).text())?.[0] ?? "{}";
   const { result } = JSON.parse(data) as { result: { isError: boolean; content: { text: string }[] } };
-  expect(result.isError).toBe(true);
+  expect(result?.isError, data).toBe(true);
   expect(result.content[0]?.text).toMatch(
     /^Shorten the range[^]*<untrusted-telemetry>\n"the answer is too large"\n<\/untrusted-telemetry>$/,
   );
