@@ -19,7 +19,7 @@ const SECTIONS: readonly { routes: RegExp; sentence: string; read: string; chang
   { routes: /\/query\//, sentence: "Queries need a session or a read token.", read: "reader", change: "reader" },
   { routes: /POST \/alerting\/rules\/validate/, sentence: "`validate` needs a session with any role", read: "", change: "viewer" },
   {
-    routes: /\/alerting\/(?:rules|prometheus)/,
+    routes: /\/alerting\/(?:rules|slos|prometheus)/,
     sentence: "Reading needs a session or a read token, writing the role `admin`",
     read: "reader",
     change: "admin",
