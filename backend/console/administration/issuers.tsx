@@ -62,7 +62,7 @@ function Rules({ of: issuer, onChanged }: { of: Issuer; onChanged: () => void })
   });
   return (
     <>
-      <ul class="plain">
+      <ul class="plain-list">
         {rules.map((rule, at) => (
           <li key={at}>
             {ruleText(rule)}{" "}
