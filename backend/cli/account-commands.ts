@@ -10,7 +10,7 @@ import { addList, addRemoval, type Console } from "./output.ts";
 import type { Row } from "./text-table.ts";
 
 const ROLES = ["viewer", "admin", "operator"];
-const USER_COLUMNS = ["email", "role", "limits", "user_id", "created_at"];
+const USER_COLUMNS = ["email", "role", "user_id", "created_at", "limits"];
 
 type User = ApiResponses["GET /api/users"][number];
 

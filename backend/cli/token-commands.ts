@@ -119,7 +119,7 @@ export function addReadTokenCommands(program: Command, console: Console): void {
     .action(async () => {
       const rows = await console.client().rows("/api/read-tokens");
       const shown = rows.map((row) => ({ ...row, limits: limitsText(row["label_limits"]) }));
-      console.print(console.json ? rows : shown, ["name", "limits", "expires_at", "created_by", "created_at", "id"]);
+      console.print(console.json ? rows : shown, ["name", "expires_at", "created_by", "created_at", "limits", "id"]);
     });
   tokens
     .command("create <name>")
