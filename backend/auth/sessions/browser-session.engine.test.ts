@@ -88,6 +88,7 @@ describeOnEachStore((store) => {
       role: "admin",
       org: { id: org.orgId, name: expect.any(String) },
       expires_at: new Date(clock.ms + 12 * HOUR_MS).toISOString(),
+      label_limits: null,
     });
     expect(brief(await ask(cookie, { headers: { "x-requested-with": "XMLHttpRequest" } }))).toEqual([401, "invalid_token"]);
     expect((await ask(cookie, { url: "/api/users", on: replica })).statusCode).toBe(200);

@@ -306,7 +306,7 @@ describeOnEachStore((store) => {
 
     test("a list of users contains no hash", async () => {
       const listed = (await users(org.token)).json();
-      expect(Object.keys(listed[0]).sort()).toEqual(["created_at", "email", "role", "user_id"]);
+      expect(Object.keys(listed[0]).sort()).toEqual(["created_at", "email", "label_limits", "role", "user_id"]);
     });
   });
 
