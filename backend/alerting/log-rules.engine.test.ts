@@ -228,7 +228,7 @@ describeOnEachStore((engine) => {
     expect(periods).toEqual([expect.objectContaining({ state: "firing", labels: expect.objectContaining({ source: HOSTILE }) })]);
   });
 
-  test("an alert has field values under the field names, even if the counted series use the same names", async () => {
+  engine.once("an alert has field values under the field names, even if the counted series use the same names", async () => {
     const { orgId } = await org();
     const labelsOf = async (by: readonly string[]): Promise<object> => {
       const [id, condition] = [randomUUID(), { filter: {}, window: "5m", by, operator: ">", threshold: 1 } as const];
@@ -248,7 +248,7 @@ describeOnEachStore((engine) => {
     ]);
   });
 
-  test("fires without records, is returned as sent, and restarts when its condition changes", async () => {
+  engine.once("fires without records, is returned as sent, and restarts when its condition changes", async () => {
     const { bearer } = await org();
     const sent = body({ filter: { source: "heart" }, operator: "==", threshold: 0 });
     const id = await create(bearer, sent);
@@ -268,7 +268,7 @@ describeOnEachStore((engine) => {
     expect((await service.call("DELETE", `/rules/${id}`, bearer)).statusCode).toBe(204);
   });
 
-  test("a condition that is changed and restored does not fire by its old count", async () => {
+  engine.once("a condition that is changed and restored does not fire by its old count", async () => {
     const { orgId, bearer } = await org();
     await send(orgId, "shop", ["a", "b", "c"]);
     const sent = body({ by: ["source"] });
@@ -319,7 +319,7 @@ describeOnEachStore((engine) => {
     await becomes(bearer, id, "inactive");
   });
 
-  test("keeps its last counts while the log store or one of its shards is unavailable, so that no alert resolves", async () => {
+  engine.once("keeps its last counts while the log store or one of its shards is unavailable, so that no alert resolves", async () => {
     const { orgId, bearer } = await org();
     await send(orgId, "shop", ["a", "b", "c"]);
     const id = await create(bearer, body({ by: ["source"] }));
@@ -337,7 +337,7 @@ describeOnEachStore((engine) => {
   });
 
   describe("the cost of rules", () => {
-    test("a failed count is reported in the rule's status and delays no other organisation", async () => {
+    engine.once("a failed count is reported in the rule's status and delays no other organisation", async () => {
       const [slow, quick] = [await org(), await org()];
       const own = [await create(slow.bearer, body()), await create(slow.bearer, body())];
       const id = own[0] ?? "";
@@ -362,7 +362,7 @@ describeOnEachStore((engine) => {
       });
     });
 
-    test("an organisation has one count in progress, and a slow one delays all its rules", async () => {
+    engine.once("an organisation has one count in progress, and a slow one delays all its rules", async () => {
       const slow = await org();
       const ids = [await create(slow.bearer, body()), await create(slow.bearer, body()), await create(slow.bearer, body())];
       await counter?.[Symbol.asyncDispose]();
@@ -392,7 +392,7 @@ describeOnEachStore((engine) => {
       await eventually("each has its turn", async () => (await rows.execute()).every((row) => row.counted_at !== null));
     });
 
-    test("a count that waits for slots of its organisation's queries delays no other organisation", async () => {
+    engine.once("a count that waits for slots of its organisation's queries delays no other organisation", async () => {
       const [busy, quick] = [await org(), await org()];
       const [waiting, id] = [await create(busy.bearer, body()), await create(quick.bearer, body())];
       await counter?.[Symbol.asyncDispose]();
@@ -414,7 +414,7 @@ describeOnEachStore((engine) => {
       await eventually("it has its turn", async () => (await rowOf(waiting)).counted_at);
     });
 
-    test("does not count the wait for queries of other organisations as the organisation's own time", async () => {
+    engine.once("does not count the wait for queries of other organisations as the organisation's own time", async () => {
       const { orgId } = await org();
       await counter?.[Symbol.asyncDispose]();
       const [id, next] = [await store(orgId, "1", { by: ["source"] }), await store(orgId, "2", { by: ["source"] })];
@@ -435,7 +435,7 @@ describeOnEachStore((engine) => {
       expect(other?.due_at?.getTime()).toBeLessThan((first?.counted_at?.getTime() ?? 0) + 5 * 2999);
     });
 
-    test("organisations whose queries leave no slot for their own rules delay no other organisation", async () => {
+    engine.once("organisations whose queries leave no slot for their own rules delay no other organisation", async () => {
       await counter?.[Symbol.asyncDispose]();
       const blocked = await Promise.all(Array.from({ length: 20 }, async () => await service.makeOrg()));
       const { orgId } = await org();
@@ -591,7 +591,7 @@ describeOnEachStore((engine) => {
       expect((await service.call("PUT", `/rules/${id}`, bearer, { ...body(), name: "over metrics" })).statusCode).toBe(400);
     });
 
-    test("reports in the status a rule whose window is too short for the evaluation interval, and counts it", async () => {
+    engine.once("reports in the status a rule whose window is too short for the evaluation interval, and counts it", async () => {
       const { orgId, bearer } = await org();
       await send(orgId, "shop", ["a", "b", "c"]);
       await counter?.[Symbol.asyncDispose]();
@@ -617,7 +617,7 @@ describeOnEachStore((engine) => {
     });
   });
 
-  test("the preview of a draft returns its number of alerts, and rejects an invalid regular expression with its field", async () => {
+  engine.once("the preview of a draft returns its number of alerts, and rejects an invalid regular expression with its field", async () => {
     const { orgId, bearer } = await org();
     await send(orgId, "one", ["a", "b", "c"]);
     await send(orgId, "two", ["a", "b", "c"]);

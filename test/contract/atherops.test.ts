@@ -5,13 +5,13 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, test } from "vitest";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
-import { eventually, ROOT, signedPost } from "../fixtures/processes.ts";
+import { baseEnvironment, eventually, ROOT, signedPost } from "../fixtures/processes.ts";
 
 const backend = backendOfFile();
 let key: string;
 
 const program = join(ROOT, "backend", "cli", "bin", "atherops.ts");
-const environment = () => ({ PATH: process.env["PATH"], XDG_CONFIG_HOME: backend.folder, ATHEROPS_URL: backend.apiUrl });
+const environment = () => ({ ...baseEnvironment(), XDG_CONFIG_HOME: backend.folder, ATHEROPS_URL: backend.apiUrl });
 
 function atherops(args: string[], input = ""): { code: number | null; out: string; err: string } {
   const run = spawnSync(process.execPath, [program, ...args], { env: environment(), input, encoding: "utf8", timeout: 120_000 });

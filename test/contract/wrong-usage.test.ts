@@ -3,7 +3,7 @@
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { ROOT, temporaryFolder } from "../fixtures/processes.ts";
+import { baseEnvironment, ROOT, temporaryFolder } from "../fixtures/processes.ts";
 
 const PROGRAMS = {
   "atherops-backend": "backend/main.ts",
@@ -17,7 +17,7 @@ async function ran(program: keyof typeof PROGRAMS, args: string): Promise<{ code
   using folder = temporaryFolder();
   const { promise, resolve } = Promise.withResolvers<{ code: unknown; out: string; err: string }>();
   // Whatever begins all the same begins nothing here.
-  const env = { PATH: process.env["PATH"], HOME: folder.path, DATA_DIR: join(folder.path, "data"), STATE_DIR: folder.path };
+  const env = { ...baseEnvironment(), HOME: folder.path, DATA_DIR: join(folder.path, "data"), STATE_DIR: folder.path };
   const command = [join(ROOT, PROGRAMS[program]), ...args.split(" ").filter(Boolean)];
   execFile(process.execPath, command, { env, cwd: folder.path, timeout: 30_000 }, (error, out, err) =>
     resolve({ code: error?.code ?? 0, out, err }),

@@ -7,7 +7,7 @@ import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { type AgentPlace, hostAgentPlace, startHostAgent } from "../fixtures/host-agent-process.ts";
-import { call, eventually, ROOT, TestProcess } from "../fixtures/processes.ts";
+import { baseEnvironment, call, eventually, ROOT, TestProcess } from "../fixtures/processes.ts";
 
 const backend = backendOfFile();
 let place: AgentPlace;
@@ -107,7 +107,7 @@ describe("a host agent", () => {
     const { api_key: key } = JSON.parse(readFileSync(join(place.stateDir, "credentials.json"), "utf8")) as { api_key: string };
     const bundle = join(backend.folder, "bundle.json.gz");
     const args = ["agent/bin/atherops-otel-agent.ts", "diagnose", "--bundle", bundle];
-    const env = { PATH: process.env["PATH"], HOME: process.env["HOME"], ...place.env };
+    const env = { ...baseEnvironment(), ...place.env };
     const report = execFileSync(process.execPath, args, { cwd: ROOT, env, encoding: "utf8" });
     expect(report).toContain("nothing is wrong");
     const { pid } = (await status()).collector as { pid: number };

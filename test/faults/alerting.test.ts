@@ -297,44 +297,6 @@ describe("recovers after a kill", () => {
   });
 });
 
-test("direct responses and those under /alerting/ are identical, errors and odd paths included", async () => {
-  const id = await createRule(red, rule("twice", "up == 0", { enabled: false }));
-  // Every route with an unknown id and an empty body: test/contract/matrix.test.ts.
-  const asked: [method: string, path: string, body?: unknown, bearer?: string][] = [
-    ["GET", `/rules/${id.toUpperCase()}/status`],
-    ["GET", `/rules/${id}/history?limit=0`],
-    ["GET", `/rules/${id}/history?start=2026-01-01T00:00:00Z&end=2026-01-02T00:00:00Z`],
-    ["GET", "/rules/not-a-uuid/status"],
-    ["PUT", "/rules/not-a-uuid", rule("x", "up == 0")],
-    ["PUT", `/rules/${id}`, rule("steady", "up == 0")],
-    ["POST", "/rules", rule("bad", "nosuchfunc(x) > 1")],
-    ["POST", "/rules", "{"],
-    ["POST", "/rules", rule("twice", "up == 0")],
-    ["POST", "/rules", "x".repeat(1024 * 1024 + 10)],
-    ["POST", "/rules", "x".repeat(1024 * 1024 + 10), "abc"],
-    ["POST", "/rules", "", "abc"],
-    ["POST", "/rules/validate", { expr: "up == 0" }],
-    ["GET", "/rules", undefined, ""],
-    ["HEAD", "/rules"],
-    ["PATCH", `/rules/${id}`],
-  ];
-  for (const [method, path, body, bearer = red.token] of asked) {
-    const headers: Record<string, string> = body === undefined ? {} : { "content-type": "application/json" };
-    const direct = await call(method, `${backend.alertingUrl}${path}`, { bearer, body, headers });
-    const forwarded = await call(method, `${backend.apiUrl}/alerting${path}`, { bearer, body, headers });
-    const shown = (answer: typeof direct): unknown[] => [
-      method,
-      path,
-      answer.status,
-      // The engine answers with the second at which it was asked.
-      answer.text.replace(/\btime=\d+/, "time"),
-      answer.headers.get("content-type"),
-      answer.headers.get("allow"),
-    ];
-    expect(shown(forwarded)).toEqual(shown(direct));
-  }
-});
-
 test.each([
   "/alerting/..%2fapi/users",
   "/alerting/rules/%2e%2e/status",

@@ -18,7 +18,7 @@ import { toolPath } from "../../hack/fetch-tools.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
 import { freshAddress, Kubelet, makeCertificate } from "../fixtures/kubelet.ts";
 import { adminPassword, type BackendPlace, backendPlace, login, startBackend } from "../fixtures/backend-process.ts";
-import { call, eventually, freeAddresses, readIfThere, ROOT, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
+import { baseEnvironment, call, eventually, freeAddresses, readIfThere, ROOT, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
 
 const PROGRAM = "agent/bin/atherops-k8s-otel-agent.ts";
 const WITHIN = () => AbortSignal.timeout(60_000);
@@ -153,7 +153,7 @@ async function diagnose(env: NodeJS.ProcessEnv): Promise<Report> {
   const bundleFile = file(`bundle-${randomUUID()}.json.gz`);
   const child = execa(process.execPath, [PROGRAM, "diagnose", "--bundle", bundleFile], {
     cwd: ROOT,
-    env: { PATH: process.env["PATH"], HOME: process.env["HOME"], ...env },
+    env: { ...baseEnvironment(), ...env },
     extendEnv: false,
     reject: false,
   });

@@ -13,6 +13,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { accountsApp, directKey } from "../../../test/fixtures/accounts-app.ts";
 import { everything, fillAccounts, type AllTables } from "../../../test/fixtures/filled-accounts.ts";
 import { NO_POSTGRES, postgresBinaries, PostgresServer } from "../../../test/fixtures/postgres.ts";
+import { baseEnvironment } from "../../../test/fixtures/processes.ts";
 import { openDatabase } from "../../engines/relational/database.ts";
 import { migrate } from "../../engines/relational/migrate.ts";
 import { createLog } from "../../log.ts";
@@ -33,7 +34,7 @@ interface Ended {
 }
 
 function command(args: readonly string[], env: NodeJS.ProcessEnv): [string, string[], { env: NodeJS.ProcessEnv }] {
-  return [process.execPath, ["backend/main.ts", "move", ...args], { env: { PATH: process.env["PATH"], DATA_DIR: dataDir, ...env } }];
+  return [process.execPath, ["backend/main.ts", "move", ...args], { env: { ...baseEnvironment(), DATA_DIR: dataDir, ...env } }];
 }
 
 async function move(args: readonly string[], env: NodeJS.ProcessEnv = { DATABASE_URL: url }): Promise<Ended> {

@@ -80,7 +80,7 @@ describeOnEachStore((store) => {
     expect(await versionOf(inside[0] ?? "")).toBe("1");
   });
 
-  test("continues while one node in ten is unhealthy, while all nodes are, and while no heartbeat arrives", async () => {
+  store.once("continues while one node in ten is unhealthy, while all nodes are, and while no heartbeat arrives", async () => {
     const { inside, outside, run } = await rollout();
     expect(await run([...inside.slice(1), ...outside]), "one node").toMatchObject({ percent: 50, stopped: null });
     expect(await run([], NAMES, { failing: ["logs"] }), "all nodes").toMatchObject({ stopped: null });
@@ -98,7 +98,7 @@ describeOnEachStore((store) => {
     expect(stopped).toMatchObject({ percent: 0, stopped: expect.stringContaining("collector is crash-loop") });
   });
 
-  test("a longer heartbeat interval does not stop its own rollout", async () => {
+  store.once("a longer heartbeat interval does not stop its own rollout", async () => {
     const { inside, outside, beat, pass, run, write } = await rollout();
     await write(50, { intervals: { heartbeat: "5m" } });
     for (let beats = 1; beats <= 60; beats += 1) {
@@ -110,7 +110,7 @@ describeOnEachStore((store) => {
     expect(await run([])).toMatchObject({ percent: 50, stopped: null });
   });
 
-  test("ignores nodes that were unhealthy before the stage, and all nodes an hour later", async () => {
+  store.once("ignores nodes that were unhealthy before the stage, and all nodes an hour later", async () => {
     const { inside, outside, run, write } = await rollout();
     const [broken, healthy] = [inside.slice(0, 6), [...inside.slice(6), ...outside]];
     await write(100, {});
