@@ -183,6 +183,8 @@ describe("a tail", { timeout: 180_000 }, () => {
     expect(tail.events).toEqual([]);
     const closed = logs.app.close();
     await tail.ended;
+    // As `serve` does (backend/http/listeners.ts); otherwise, the client's idle connection stays open for 30 s.
+    logs.app.server.closeIdleConnections();
     await closed;
   });
 });
