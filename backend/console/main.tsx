@@ -10,6 +10,7 @@ import "./style/frame.css";
 import "./style/logs.css";
 import "./style/traces.css";
 import "./style/charts.css";
+import "./style/plots.css";
 import "./style/states.css";
 import { effect } from "@preact/signals";
 import { render } from "preact";

@@ -56,6 +56,8 @@ export const MAX_PANEL_QUERIES = 10;
 export const MAX_SAVED_QUERY_LENGTH = 4000;
 /** Characters of a text panel. */
 export const MAX_PANEL_TEXT_LENGTH = 10_000;
+/** Thresholds of a panel. */
+export const MAX_PANEL_THRESHOLDS = 10;
 /** Characters of the address of a saved view. */
 export const MAX_ADDRESS_LENGTH = 4000;
 

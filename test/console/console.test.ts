@@ -133,7 +133,7 @@ const SCREENS: readonly Screen[] = [
   [
     "metrics",
     "#/metrics?q=system_memory_usage_bytes&from=5m",
-    async (page) => await page.getByRole("cell", { name: /state="used"/ }).waitFor(),
+    async (page) => await page.getByRole("rowheader", { name: "used" }).waitFor(),
   ],
   [
     "cardinality",

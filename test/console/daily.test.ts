@@ -101,7 +101,7 @@ test("an invalid expression clears the previous chart, and the error shows its p
   await using opened = await openLoggedIn({}, /status of 40[01]/);
   const { page, complaints } = opened;
   await openScreen(page, `#/metrics?q=${encodeURIComponent("vector(1)")}`);
-  await page.getByRole("cell", { name: "vector(1)" }).waitFor();
+  await page.getByRole("rowheader", { name: "vector(1)" }).waitFor();
   await openScreen(page, `#/metrics?q=${encodeURIComponent("sum(nope")}`);
   await page.getByRole("alert").getByText("a ) is missing at the end, for the ( at column 4").waitFor();
   expect(await page.locator(".chart, table").count()).toBe(0);
@@ -330,7 +330,7 @@ test(
     await page.getByRole("button", { name: "Add query" }).click();
     await page.locator(".cm-content").nth(1).fill("sum(traces_spanmetrics_calls_total) > 0");
     await page.keyboard.press("Enter");
-    await page.getByRole("cell", { name: "B: sum(traces_spanmetrics_calls_total) > 0" }).waitFor({ timeout: SERIES_MS });
+    await page.getByRole("rowheader", { name: "B: sum(traces_spanmetrics_calls_total) > 0" }).waitFor({ timeout: SERIES_MS });
     expect(await page.getByRole("link", { name: "Create alert rule" }).count()).toBe(2);
     // Closes the list of completions, which is the editor's own.
     await page.keyboard.press("Escape");

@@ -147,7 +147,7 @@ const SCREENS: readonly Screen[] = [
   ["overview", "#/overview", seesService],
   ["services", "#/services", seesService],
   ["logs", "#/logs", async (page) => await page.getByRole("row").filter({ hasText: "Back-off" }).first().click()],
-  ["metrics", "#/metrics?q=k8s_pod_phase&builder=1", async (page) => await page.getByRole("cell", { name: /cart-7f9c/ }).waitFor()],
+  ["metrics", "#/metrics?q=k8s_pod_phase&builder=1", async (page) => await page.getByRole("rowheader", { name: /cart-7f9c/ }).waitFor()],
   ["map", "#/services?view=map", async (page) => await page.getByRole("link", { name: "Service web" }).waitFor()],
   ["service", "#/services/web", async (page) => await page.getByRole("heading", { name: "Calls" }).waitFor()],
   ["cluster", "#/entity/north?kind=cluster", async (page) => await page.getByRole("link", { name: "shop" }).first().waitFor()],

@@ -59,7 +59,7 @@ test.each(LOOKS)("LogQL in the log field, %s", async (_look, options) => {
 
   await ask('sum by (level) (count_over_time({service_name="shop"}[5m]))');
   await page.getByRole("img", { name: /^2 series over time/ }).waitFor();
-  await page.getByRole("cell", { name: '{level="error"}' }).waitFor();
+  await page.getByRole("rowheader", { name: "error" }).waitFor();
   expect(await violations(page)).toEqual([]);
   expect(await page.evaluate("document.documentElement.scrollWidth > innerWidth")).toBe(false);
 

@@ -128,12 +128,12 @@ const SCREENS: readonly Screen[] = [
   [
     "metrics",
     `#/metrics?q=${encodeURIComponent("sum by (k8s_node_name) (k8s_node_memory_working_set_bytes)")}`,
-    async (page) => await page.getByRole("cell", { name: /worker-1/ }).waitFor(),
+    async (page) => await page.getByRole("rowheader", { name: /worker-1/ }).waitFor(),
   ],
   ["services", "#/services", async (page) => await page.getByRole("link", { name: "stock", exact: true }).waitFor()],
   ["service-map", "#/services?view=map", async (page) => await page.getByRole("link", { name: "Service cart" }).waitFor()],
   ["service", "#/services/stock", hasHeading("Calls")],
-  ["service-comparison", "#/services/stock?with=service+cart", hasText("p95, service cart")],
+  ["service-comparison", "#/services/stock?with=service+cart", hasText("against")],
   ["node", `#/entity/worker-2?kind=node&${IN_CLUSTER}`, hasChart],
   ["workload", `#/entity/stock?kind=workload&${IN_CLUSTER}&namespace=shop&workload=deployment`, hasChart],
   ["dashboards", "#/dashboards", async (page) => await page.getByRole("link", { name: "Kubernetes pod" }).waitFor()],
@@ -141,7 +141,7 @@ const SCREENS: readonly Screen[] = [
   [
     "dashboard-editor",
     `#/dashboards/${dashboard.id}?edit=1`,
-    async (page) => await page.getByRole("button", { name: "Preview" }).first().click(),
+    async (page) => await page.getByRole("button", { name: "Edit Memory by deployment" }).click(),
   ],
   ["fleet", "#/fleet", hasText("worker-3")],
   ["add", "#/add?kind=cluster", hasHeading("Connect")],

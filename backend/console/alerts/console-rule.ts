@@ -51,3 +51,9 @@ export function splitComparison(expr: string): { left: string; threshold: number
   const [, left, number] = /^([\s\S]+?)\s*(?:>=|<=|==|!=|>|<)\s*(-?[\d.]+(?:e[+-]?\d+)?)\s*$/i.exec(expr.trim()) ?? [];
   return left === undefined || !Number.isFinite(Number(number)) ? undefined : { left, threshold: Number(number) };
 }
+
+/** An expression that splitComparison splits, with another number. */
+export function withThreshold(expr: string, threshold: number): string {
+  const at = Math.max(...["<", ">", "="].map((operator) => expr.lastIndexOf(operator)));
+  return `${expr.slice(0, at + 1)} ${threshold}`;
+}

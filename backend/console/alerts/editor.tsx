@@ -4,9 +4,20 @@ import { useSignal } from "@preact/signals";
 import { Chart } from "../metrics/chart.tsx";
 import { queryRange } from "../metrics/prometheus.ts";
 import { PromqlField } from "../metrics/promql-field.tsx";
+import { ThresholdChart } from "../metrics/threshold-chart.tsx";
+import { formatValue, unitOfQuery } from "../metrics/unit.ts";
 import { useLoaded, useDebounced } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
-import { splitComparison, splitLines, type LogCondition, parsePairs, formatPairs, RULES, type Rule } from "./console-rule.ts";
+import {
+  splitComparison,
+  splitLines,
+  withThreshold,
+  type LogCondition,
+  parsePairs,
+  formatPairs,
+  RULES,
+  type Rule,
+} from "./console-rule.ts";
 import { Problem } from "../parts/common.tsx";
 import { Checkbox, Field, Select, TextArea } from "../parts/controls.tsx";
 import { SavingForm } from "../parts/saving-form.tsx";
@@ -41,9 +52,9 @@ export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: () => void 
         <>
           <div class="label">
             Expression
-            <PromqlField label="Expression" value={rule.expr} onChange={(text) => (expr.value = text)} />
+            <PromqlField label="Expression" value={expr.value} onChange={(text) => (expr.value = text)} />
           </div>
-          <Validation expr={expr.value} isTyped={expr.value !== rule.expr} />
+          <Validation expr={expr.value} isTyped={expr.value !== rule.expr} onExpr={(text) => (expr.value = text)} />
         </>
       )}
       <Choices rule={rule} />
@@ -126,7 +137,7 @@ function typedRule(form: HTMLFormElement, expr: string): Rule {
 type ValidationResult = ApiResponses["POST /alerting/rules/validate"];
 
 /** Validates the expression after a pause in typing. What a chart has filled in is no mistake of the user. */
-function Validation({ expr, isTyped }: { expr: string; isTyped: boolean }) {
+function Validation({ expr, isTyped, onExpr }: { expr: string; isTyped: boolean; onExpr: (expr: string) => void }) {
   const debounced = useDebounced(expr);
   const checkedExpression = debounced.trim();
   const result = useLoaded(checkedExpression === "" ? undefined : `validate ${checkedExpression}`, async (signal) => {
@@ -145,30 +156,32 @@ function Validation({ expr, isTyped }: { expr: string; isTyped: boolean }) {
       <p role="status" class={isTyped && isCurrent && validation?.valid === false ? "problem" : "quiet"}>
         {(isCurrent && resultText) || "…"}
       </p>
-      {validation?.valid && <Preview expr={checkedExpression} />}
+      {validation?.valid && <Preview expr={checkedExpression} onExpr={onExpr} />}
     </>
   );
 }
 
-/** Draws the compared value over a day with the threshold as a line, or the times at which the expression is true. */
-function Preview({ expr }: { expr: string }) {
+/** Draws the compared value over a day with the threshold, which can be dragged, or the times at which the expression is true. */
+function Preview({ expr, onExpr }: { expr: string; onExpr: (expr: string) => void }) {
   const compared = splitComparison(expr);
-  const loaded = useLoaded(`preview ${expr}`, async (signal) => {
+  const drawn = compared?.left ?? expr;
+  const loaded = useLoaded(`preview ${drawn}`, async (signal) => {
     const range = { fromMs: Date.now() - DAY_MS, toMs: Date.now(), last: "24h" };
-    return { range, series: await queryRange(compared?.left ?? expr, range, signal) };
+    return { range, series: (await queryRange(drawn, range, signal)).slice(0, MAX_DRAWN) };
   });
   const { range, series } = loaded.value.value ?? {};
+  if (!range || !series || series.length === 0) return <Problem message={loaded.error.value} />;
+  const chart = { series, fromS: range.fromMs / 1000, toS: range.toMs / 1000, unit: unitOfQuery(drawn), hasLegend: false };
   return (
-    <>
-      <Problem message={loaded.error.value} />
-      {range && series && series.length > 0 && (
-        <figure>
-          <figcaption class="quiet">
-            Last 24 hours{compared ? `, threshold ${compared.threshold}` : ": when the condition was met"}
-          </figcaption>
-          <Chart series={series.slice(0, MAX_DRAWN)} fromS={range.fromMs / 1000} toS={range.toMs / 1000} threshold={compared?.threshold} />
-        </figure>
+    <figure>
+      <figcaption class="quiet">
+        Last 24 hours{compared ? `, threshold ${formatValue(compared.threshold, chart.unit)}: drag it` : ": when the condition was met"}
+      </figcaption>
+      {compared ? (
+        <ThresholdChart {...chart} threshold={compared.threshold} onThreshold={(value) => onExpr(withThreshold(expr, value))} />
+      ) : (
+        <Chart {...chart} />
       )}
-    </>
+    </figure>
   );
 }

@@ -1,9 +1,10 @@
 // The panels of a dashboard with its variables. The chosen values are in the address: `var-NAME`.
+import { useMarkers } from "../metrics/markers.ts";
 import { queryInstant } from "../metrics/prometheus.ts";
 import { Problem } from "../parts/common.tsx";
 import { Select } from "../parts/controls.tsx";
 import { visible } from "../parts/text.ts";
-import { refreshPart, useLoaded } from "../state/loaded.ts";
+import { type Loaded, refreshPart, useLoaded } from "../state/loaded.ts";
 import { choose, route } from "../state/route.ts";
 import { currentRange } from "../state/time.ts";
 import { type Chosen, type Dashboard, fillVariables, type Panel, type Variable } from "./dashboard.ts";
@@ -13,11 +14,7 @@ const MAX_VALUES = 1000;
 
 /** `refreshes`: a new number repeats the queries of all panels. */
 export function Board({ dashboard, refreshes }: { dashboard: Dashboard; refreshes: number }) {
-  const { query } = route.value;
-  const loaded = useLoaded(
-    `${JSON.stringify(dashboard.variables)} ${query}`,
-    async (signal) => await readVariables(dashboard.variables, signal),
-  );
+  const loaded = useChoices(dashboard.variables);
   const choices = loaded.value.value;
   return (
     <>
@@ -40,13 +37,28 @@ export function Board({ dashboard, refreshes }: { dashboard: Dashboard; refreshe
   );
 }
 
-export function Panels({ panels, chosen, refreshes }: { panels: readonly Panel[]; chosen: Chosen; refreshes: number }) {
+/** The values of the variables, and which of them the reader chose. */
+export function useChoices(variables: readonly Variable[]): Loaded<Choices> {
+  const { query } = route.value;
+  return useLoaded(`${JSON.stringify(variables)} ${query}`, async (signal) => await readVariables(variables, signal));
+}
+
+interface PanelsProps {
+  readonly panels: readonly Panel[];
+  readonly chosen: Chosen;
+  readonly refreshes: number;
+  /** A log query for the Kubernetes events that the charts mark. */
+  readonly events?: string | undefined;
+}
+
+export function Panels({ panels, chosen, refreshes, events }: PanelsProps) {
   const { query } = route.value;
   const requestKey = `${query.get("from")} ${query.get("to")}${refreshPart(refreshes)}`;
+  const markers = useMarkers({ service: chosen["service"], events }, requestKey);
   return (
     <div class="board">
       {panels.map((panel, at) => (
-        <PanelView panel={panel} chosen={chosen} requestKey={requestKey} key={`${at} ${panel.title}`} />
+        <PanelView panel={panel} chosen={chosen} requestKey={requestKey} markers={markers} key={`${at} ${panel.title}`} />
       ))}
     </div>
   );

@@ -5,6 +5,14 @@ export type Dashboard = ApiBodies["POST /api/dashboards"];
 export type Panel = Dashboard["panels"][number];
 export type PanelKind = Panel["kind"];
 export type Source = Panel["source"];
+/** Changed fields of a panel; undefined removes one. */
+export type PanelChange = { readonly [K in keyof Panel]?: Panel[K] | undefined };
+
+export function changePanel(panel: Panel, change: PanelChange): Panel {
+  const next = Object.entries({ ...panel, ...change }).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(next) as unknown as Panel;
+}
+
 /** `legend`: the name of a series, with `{{label}}` for the value of a label. */
 export type PanelQuery = Panel["queries"][number];
 /** A variable whose value the reader chooses: one of `values`, or a value of `label` in the series of `query`. */

@@ -28,6 +28,34 @@ test("imports variables with a list of values, and panels inside a row", () => {
   expect(dashboard.panels).toEqual([{ title: "up", kind: "stat", source: "metrics", width: 3, queries: [{ query: "up" }] }]);
 });
 
+test("imports the axis, stacking, height and thresholds of a panel", () => {
+  const steps = [
+    { color: "green", value: null },
+    { color: "orange", value: 60 },
+    { color: "dark-red", value: 80 },
+  ];
+  const panel = (custom: object) => ({
+    type: "timeseries",
+    title: "CPU",
+    targets: [{ expr: "up" }],
+    gridPos: { w: 12, h: 9 },
+    fieldConfig: { defaults: { unit: "percent", min: 0, max: 100, thresholds: { steps }, custom } },
+  });
+  const { dashboard } = readGrafana({
+    panels: [panel({ stacking: { mode: "normal" }, thresholdsStyle: { mode: "line" } }), panel({ thresholdsStyle: { mode: "off" } })],
+  });
+  const common = { title: "CPU", kind: "timeseries", source: "metrics", width: 6, height: 7, unit: "percent", min: 0, max: 100 };
+  const thresholds = [
+    { value: 60, severity: "warning" },
+    { value: 80, severity: "critical" },
+  ];
+  const queries = [{ query: "up" }];
+  expect(dashboard.panels).toEqual([
+    { ...common, stacked: true, thresholds, queries },
+    { ...common, queries },
+  ]);
+});
+
 test("names what it cannot show", () => {
   const { dashboard, omitted } = readGrafana({
     templating: { list: [{ name: "x", type: "adhoc" }] },

@@ -11,6 +11,7 @@ const MAX_QUERY_CHARACTERS = 4000;
 const MAX_VALUES = 200;
 const COLUMNS = 12;
 const MAX_OMITTED = 50;
+const MAX_THRESHOLDS = 10;
 
 export interface Imported {
   readonly dashboard: Dashboard;
@@ -43,7 +44,8 @@ const UNITS: Readonly<Record<string, Unit>> = {
   s: "s",
   ms: "ms",
   reqps: "reqps",
-  ops: "reqps",
+  ops: "cps",
+  cps: "cps",
   short: "short",
 };
 
@@ -86,7 +88,7 @@ function readPanel(panel: Json, omit: (words: string) => void): Panel[] {
   const title = textOf(panel["title"]).slice(0, 200);
   const kind = Object.hasOwn(KINDS, type) ? KINDS[type] : undefined;
   if (!kind) return (omit(`panel ${title}: its type ${type} is not shown here`), []);
-  const base = { title, kind, width: widthOf(panel), ...unitOf(panel) };
+  const base = { title, kind, width: widthOf(panel), ...heightOf(panel), ...fieldOptions(panel) };
   if (kind === "text")
     return [{ ...base, source: "metrics", queries: [], text: textOf(objectOf(panel["options"])["content"]).slice(0, 10_000) }];
   const source = sourceOf(panel, type);
@@ -117,9 +119,45 @@ function widthOf(panel: Json): number {
   return Number.isFinite(width) ? Math.min(COLUMNS, Math.max(2, Math.round(width))) : COLUMNS / 2;
 }
 
-function unitOf(panel: Json): { unit?: Unit } {
-  const unit = UNITS[textOf(objectOf(objectOf(panel["fieldConfig"])["defaults"])["unit"])];
-  return unit ? { unit } : {};
+/** Grafana's rows are 38 pixels apart, those of this product 50. */
+const ROWS_PER_GRAFANA_ROW = 38 / 50;
+
+function heightOf(panel: Json): { height?: number } {
+  const height = numberOf(objectOf(panel["gridPos"])["h"]);
+  return height === undefined ? {} : { height: Math.max(2, Math.min(24, Math.round(height * ROWS_PER_GRAFANA_ROW))) };
+}
+
+/** Unit, ends of the axis, stacking and thresholds. */
+function fieldOptions(panel: Json): Pick<Panel, "unit" | "min" | "max" | "stacked" | "thresholds"> {
+  const defaults = objectOf(objectOf(panel["fieldConfig"])["defaults"]);
+  const custom = objectOf(defaults["custom"]);
+  const [unit, min, max] = [UNITS[textOf(defaults["unit"])], numberOf(defaults["min"]), numberOf(defaults["max"])];
+  const thresholds = thresholdsOf(defaults, custom);
+  return {
+    ...(unit && { unit }),
+    ...(min !== undefined && { min }),
+    ...(max !== undefined && { max }),
+    ...(["normal", "percent"].includes(textOf(objectOf(custom["stacking"])["mode"])) && { stacked: true }),
+    ...(thresholds.length > 0 && { thresholds }),
+  };
+}
+
+/** Those that Grafana draws; every panel has some that it does not. */
+function thresholdsOf(defaults: Json, custom: Json): NonNullable<Panel["thresholds"]>[number][] {
+  const mode = textOf(objectOf(custom["thresholdsStyle"])["mode"]);
+  if (mode === "" || mode === "off") return [];
+  return listOf(objectOf(defaults["thresholds"])["steps"])
+    .map(objectOf)
+    .flatMap(({ value, color }) => {
+      const number = numberOf(value);
+      if (number === undefined) return [];
+      return [{ value: number, severity: /red/i.test(textOf(color)) ? ("critical" as const) : ("warning" as const) }];
+    })
+    .slice(0, MAX_THRESHOLDS);
+}
+
+function numberOf(value: unknown): number | undefined {
+  return typeof value === "number" && Number.isFinite(value) ? value : undefined;
 }
 
 function readVariable(variable: Json, omit: (words: string) => void): Variable[] {

@@ -1,25 +1,28 @@
 // Shows one panel of a dashboard: the results of its queries as lines over time, figures, a table or a list. Queries start when the panel
 // first becomes visible.
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
-import { levelClass } from "../logs/log-histogram.tsx";
+import type { ComponentChildren } from "preact";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import { levelClass, levelProperty } from "../logs/log-histogram.tsx";
 import { queryParameters, type LogRow } from "../logs/log-rows.ts";
 import { Chart } from "../metrics/chart.tsx";
+import type { Marker } from "../metrics/plot-drawing.ts";
 import { readExemplars } from "../metrics/exemplars.tsx";
-import { type LabelledSeries, queryInstant, queryRange, type Series, seriesName } from "../metrics/prometheus.ts";
+import { type LabelledSeries, LOKI, queryInstant, queryRange, type Series, seriesName } from "../metrics/prometheus.ts";
 import { formatValue, type Unit, unitOfQuery } from "../metrics/unit.ts";
 import { Status } from "../parts/common.tsx";
 import { Table } from "../parts/table.tsx";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
-import { useLoaded } from "../state/loaded.ts";
+import { useDebounced, useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
 import { timeText, currentRange, type Range, rangeQuery, span } from "../state/time.ts";
-import { whereParameters } from "../traces/search.ts";
+import { panelParameters, searchOfPanel } from "../traces/search.ts";
 import type { ApiResponses } from "../../client/api.ts";
+import { isMetricOfLogQl } from "../../client/query-syntax.ts";
+import { rowsOf } from "./layout.ts";
 import { type Chosen, fillVariables, seriesLegend, type Panel, type PanelQuery } from "./dashboard.ts";
 
-const HEIGHT_PX = 190;
 const MAX_SERIES = 50;
 const MAX_ROWS = 50;
 const MAX_TRACES = 20;
@@ -35,9 +38,16 @@ export interface PanelProps {
   readonly chosen: Chosen;
   /** Identifies a request: range, variables, refreshes. */
   readonly requestKey: string;
+  readonly markers?: readonly Marker[] | undefined;
+  /** Set while the dashboard is edited. */
+  readonly editing?: {
+    readonly isSelected: boolean;
+    readonly onSelect: () => void;
+    readonly handles: ComponentChildren;
+  };
 }
 
-export function PanelView({ panel, chosen, requestKey }: PanelProps) {
+export function PanelView({ panel, chosen, requestKey, markers, editing }: PanelProps) {
   const element = useRef<HTMLElement>(null);
   const isSeen = useSignal(false);
   useEffect(() => {
@@ -47,25 +57,44 @@ export function PanelView({ panel, chosen, requestKey }: PanelProps) {
     if (element.current) watcher.observe(element.current);
     return () => watcher.disconnect();
   }, []);
-  const queries = panel.queries.map(({ query, ...rest }) => ({ ...rest, query: fillVariables(query, chosen) }));
-  const first = queries[0]?.query ?? "";
-  const { from, to } = rangeInAddress();
-  const screen = panel.source;
-  const target = address(screen, { ...(screen === "traces" ? { attributes: first } : { q: first }), from, to });
+  const typed = panel.queries.map(({ query, ...rest }) => ({ ...rest, query: fillVariables(query, chosen) }));
+  const typedText = JSON.stringify(typed);
+  const settledText = useDebounced(typedText);
+  // While queries are typed, they are sent after a pause.
+  const queries = useMemo(
+    () => JSON.parse(editing ? settledText : typedText) as readonly PanelQuery[],
+    [editing ? settledText : typedText],
+  );
+  const title = <bdi>{visible(panel.title) || "untitled"}</bdi>;
   return (
-    <figure class="panel" ref={element} style={{ gridColumn: `span ${panel.width}` }} aria-label={visible(panel.title)}>
+    <figure
+      class={`panel ${editing?.isSelected ? "is-selected" : ""}`}
+      ref={element}
+      style={{ gridColumn: `span ${panel.width}`, gridRow: `span ${rowsOf(panel)}` }}
+      aria-label={visible(panel.title)}
+      onClick={editing?.onSelect}
+    >
       <figcaption>
-        {panel.kind === "text" ? (
-          <bdi>{visible(panel.title)}</bdi>
+        {editing ? (
+          <button type="button" class="plain" aria-pressed={editing.isSelected} aria-label={`Edit ${visible(panel.title) || "untitled"}`}>
+            {title}
+          </button>
+        ) : panel.kind === "text" ? (
+          title
         ) : (
-          <a href={target}>
-            <bdi>{visible(panel.title) || "untitled"}</bdi>
-          </a>
+          <a href={panelAddress(panel.source, queries[0]?.query ?? "")}>{title}</a>
         )}
+        {editing?.handles}
       </figcaption>
-      {isSeen.value && <Contents panel={panel} queries={queries} requestKey={requestKey} />}
+      {isSeen.value && <Contents panel={panel} queries={queries} requestKey={requestKey} markers={markers} />}
     </figure>
   );
+}
+
+/** The screen that shows the same query. */
+function panelAddress(source: Panel["source"], query: string): string {
+  const { from, to } = rangeInAddress();
+  return address(source, { ...(source === "traces" ? searchOfPanel(query) : { q: query }), from, to });
 }
 
 function rangeInAddress(): { from: string | undefined; to: string | undefined } {
@@ -78,15 +107,20 @@ interface ContentsProps {
   readonly panel: Panel;
   readonly queries: readonly PanelQuery[];
   readonly requestKey: string;
+  readonly markers: readonly Marker[] | undefined;
 }
 
-function Contents({ panel, queries, requestKey }: ContentsProps) {
+function Contents({ panel, queries, requestKey, markers }: ContentsProps) {
   const panelKey = `${requestKey}\n${JSON.stringify([panel.kind, panel.source, queries])}`;
   switch (panel.kind) {
     case "text":
-      return <p class="panel-text">{visible(panel.text ?? "")}</p>;
+      return (
+        <p class="panel-text" tabIndex={0}>
+          {visible(panel.text ?? "")}
+        </p>
+      );
     case "timeseries":
-      return <Lines panel={panel} queries={queries} panelKey={panelKey} />;
+      return <Lines panel={panel} queries={queries} panelKey={panelKey} markers={markers} />;
     case "list":
       return panel.source === "traces" ? (
         <TraceList query={queries[0]?.query ?? ""} requestKey={panelKey} />
@@ -108,7 +142,7 @@ function unitOfPanel({ unit, source, queries }: Panel): Unit | undefined {
   return unit ?? (source === "metrics" ? unitOfQuery(queries[0]?.query ?? "") : undefined);
 }
 
-function Lines({ panel, queries, panelKey }: PanelResultProps) {
+function Lines({ panel, queries, panelKey, markers }: PanelResultProps & Pick<ContentsProps, "markers">) {
   const loaded = useLoaded(panelKey, async (signal) => {
     const range = currentRange();
     const metricQueries = panel.source === "metrics" ? queries.map(({ query }) => query) : [];
@@ -116,24 +150,31 @@ function Lines({ panel, queries, panelKey }: PanelResultProps) {
       readExemplars(metricQueries, range, signal),
       ...queries.map(async (query) => await readSeries(panel, query, range, signal)),
     ]);
-    return { range, exemplars, series: parts.flat() };
+    const all = parts.flat();
+    return { range, exemplars, series: all.slice(0, MAX_SERIES), count: all.length };
   });
-  const { range, exemplars, series = [] } = loaded.value.value ?? {};
+  const { range, exemplars, series = [], count = 0 } = loaded.value.value ?? {};
   return (
     <Status of={loaded} empty={series.length === 0 && "No data in this time range."}>
       {range && series.length > 0 && (
         <>
           <Chart
-            series={series.slice(0, MAX_SERIES)}
+            series={series}
             fromS={range.fromMs / 1000}
             toS={range.toMs / 1000}
-            heightPx={HEIGHT_PX}
+            heightPx="fill"
             unit={unitOfPanel(panel)}
+            min={panel.min}
+            max={panel.max}
+            isStacked={panel.stacked}
+            thresholds={panel.thresholds}
+            shape={isCounted(panel, queries) ? "bars" : undefined}
             exemplars={exemplars}
+            markers={markers}
           />
-          {series.length > MAX_SERIES && (
+          {count > MAX_SERIES && (
             <p class="quiet">
-              Only the first {MAX_SERIES} of {series.length} series are shown.
+              Only the first {MAX_SERIES} of {count} series are shown.
             </p>
           )}
         </>
@@ -142,8 +183,14 @@ function Lines({ panel, queries, panelKey }: PanelResultProps) {
   );
 }
 
+/** Whether its series are counts of intervals. */
+function isCounted({ source }: Panel, queries: readonly PanelQuery[]): boolean {
+  return source === "traces" || (source === "logs" && !queries.some(({ query }) => isMetricOfLogQl(query)));
+}
+
 async function readSeries(panel: Panel, { query, legend }: PanelQuery, range: Range, signal: AbortSignal): Promise<Series[]> {
-  if (panel.source === "logs") return await readLogCounts(query, range, signal);
+  if (panel.source === "logs")
+    return isMetricOfLogQl(query) ? await queryRange(query, range, signal, LOKI) : await readLogCounts(query, range, signal);
   if (panel.source === "traces") return await readSpanCounts(query, range, signal);
   const series = await queryRange(query, range, signal);
   return series.map((line) => ({ ...line, short: nameOf(line, legend) }));
@@ -160,19 +207,21 @@ async function readLogCounts(query: string, range: Range, signal: AbortSignal): 
   return levels.map((level) => ({
     name: level,
     short: level || "no level",
+    colour: levelProperty(level),
     points: buckets.map(({ start, counts }) => [Date.parse(start) / 1000, counts[level] ?? 0] as const),
   }));
 }
 
 async function readSpanCounts(query: string, range: Range, signal: AbortSignal): Promise<Series[]> {
   const points = await call<HeatmapPoint[]>("/query/traces/heatmap", {
-    query: { ...whereParameters(query), ...rangeQuery(range), points: POINTS },
+    query: { ...panelParameters(query), ...rangeQuery(range), points: POINTS },
     signal,
   });
   const line = (name: "spans" | "errors"): Series => ({
     name,
-    short: name,
-    points: points.map((point) => [Date.parse(point.start) / 1000, point[name]] as const),
+    short: name === "spans" ? "without an error" : name,
+    points: points.map((point) => [Date.parse(point.start) / 1000, name === "spans" ? point.spans - point.errors : point.errors] as const),
+    ...(name === "errors" && { colour: "--error" }),
   });
   return [line("spans"), line("errors")];
 }
@@ -196,7 +245,7 @@ function Values({ panel, queries, panelKey }: PanelResultProps) {
   return (
     <Status of={loaded} empty={rows.length === 0 && "No data at the end of this time range."}>
       {panel.kind === "stat" ? (
-        <ul class="plain-list stats">
+        <ul class="plain-list stats" tabIndex={0}>
           {rows.map(({ name, value }, at) => (
             <li key={at}>
               <span class="figure">{formatValue(value, unit)}</span> {rows.length > 1 && <bdi class="quiet">{visible(name)}</bdi>}
@@ -242,7 +291,7 @@ export function LogList({ query, requestKey }: { query: string; requestKey: stri
 /** The slowest traces. */
 export function TraceList({ query, requestKey }: { query: string; requestKey: string }) {
   const loaded = useLoaded(requestKey, async (signal) => {
-    const parameters = { ...whereParameters(query), ...rangeQuery(currentRange()), order: "duration", limit: MAX_TRACES };
+    const parameters = { ...panelParameters(query), ...rangeQuery(currentRange()), order: "duration", limit: MAX_TRACES };
     return await call<FoundTrace[]>("/query/traces/search", { query: parameters, signal });
   });
   const rows = loaded.value.value ?? [];

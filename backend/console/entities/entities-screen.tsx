@@ -90,7 +90,11 @@ function Charts({ entity, refreshes }: { entity: Entity; refreshes: number }) {
   const { id, chosen } = dashboardOf(entity);
   const loaded = useLoaded(id, async () => await readShipped(id));
   const dashboard = loaded.value.value;
-  return <Status of={loaded}>{dashboard && <Panels panels={dashboard.panels} chosen={chosen} refreshes={refreshes} />}</Status>;
+  return (
+    <Status of={loaded}>
+      {dashboard && <Panels panels={dashboard.panels} chosen={chosen} refreshes={refreshes} events={eventQuery(entity)} />}
+    </Status>
+  );
 }
 
 interface PartProps {

@@ -7,7 +7,7 @@ import { call, type Query } from "../state/api.ts";
 import { type Loaded, useLoaded } from "../state/loaded.ts";
 import { rangeQuery, currentRange } from "../state/time.ts";
 import type { Field } from "./query-field.tsx";
-import { type Term, formatFieldName } from "./query-line.ts";
+import { chosenFields, type Term, formatFieldName } from "./query-line.ts";
 import { queryProblem } from "./log-rows.ts";
 
 const SHOWN_VALUES = 10;
@@ -34,34 +34,57 @@ export interface FieldsProps {
 }
 
 export function Fields({ requestKey, parameters, columns, onTerm, onColumn }: FieldsProps) {
-  const loaded = useLoaded(requestKey, async (signal) => {
-    const query = { ...parameters, ...rangeQuery(currentRange()) };
-    return await call<Field[]>("/query/logs/fields", { query, signal });
-  });
-  const fields = sortFields(loaded.value.value ?? []);
-  // Every record has a level.
-  const total = loaded.value.value?.find(({ name }) => name === "level")?.records ?? 0;
+  const loaded = useLoaded(requestKey, async (signal) => await readFields(parameters, signal));
+  const { fields = [], total = 0, isEmpty = false } = loaded.value.value ?? {};
   return (
     <aside class="field-list" aria-label="Fields">
       <Refusal of={loaded} />
-      {loaded.value.value?.length === 0 && <p class="quiet">No fields.</p>}
+      {isEmpty && <p class="quiet">No fields.</p>}
       {fields.length > 0 && <p class="quiet">In the newest {total.toLocaleString("en")} matching records</p>}
       {fields.map((field) => (
         <details key={field.name} open={ALWAYS_SHOWN.has(field.name)}>
           <summary>
-            <bdi>{visible(formatFieldName(field.name))}</bdi> <span class="quiet">{percent(field.records, total)}</span>
+            <bdi>{visible(formatFieldName(field.name))}</bdi> <span class="quiet">{percent(field.records, field.total)}</span>
           </summary>
           {!ALWAYS_SHOWN.has(field.name) && (
             <Button class="small" aria-pressed={columns.includes(field.name)} onClick={() => onColumn(field.name)} text="column" />
           )}
-          <Values field={field} total={total} onTerm={onTerm} />
+          <Values field={field} onTerm={onTerm} />
         </details>
       ))}
     </aside>
   );
 }
 
-function Values({ field: { name, values }, total, onTerm }: { field: Field; total: number; onTerm: (term: Term) => void }) {
+/** A field of the records; `total`: their number. */
+interface CountedField extends Field {
+  readonly total: number;
+}
+
+const MAX_CHOSEN = 3;
+
+/** A field for which the query chooses a value keeps its other values: they are counted without that choice. */
+async function readFields(
+  parameters: Query,
+  signal: AbortSignal,
+): Promise<{ fields: readonly CountedField[]; total: number; isEmpty: boolean }> {
+  const read = async (query: Query): Promise<CountedField[]> => {
+    const fields = await call<Field[]>("/query/logs/fields", { query: { ...query, ...rangeQuery(currentRange()) }, signal });
+    // Every record has a level.
+    const total = fields.find(({ name }) => name === "level")?.records ?? 0;
+    return fields.map((field) => ({ ...field, total }));
+  };
+  const chosen = chosenFields(String(parameters["query"] ?? "")).slice(0, MAX_CHOSEN);
+  const [matching, ...others] = await Promise.all([
+    read(parameters),
+    ...chosen.map(async ({ rest }) => await read({ ...parameters, query: rest || undefined })),
+  ]);
+  const kept = others.flatMap((fields, at) => fields.filter(({ name }) => formatFieldName(name) === chosen[at]?.field));
+  const all = [...matching.filter(({ name }) => !kept.some((field) => field.name === name)), ...kept];
+  return { fields: sortFields(all), total: matching[0]?.total ?? 0, isEmpty: matching.length === 0 };
+}
+
+function Values({ field: { name, values, total }, onTerm }: { field: CountedField; onTerm: (term: Term) => void }) {
   return (
     <ul>
       {values.slice(0, SHOWN_VALUES).map(({ value, count }) => (
@@ -98,7 +121,7 @@ function rank({ name }: Field): number {
   return ALWAYS_SHOWN.has(name) ? 0 : LAST.has(name) ? 2 : 1;
 }
 
-function sortFields(fields: readonly Field[]): Field[] {
+function sortFields(fields: readonly CountedField[]): CountedField[] {
   return fields.filter(({ values }) => values.some(({ value }) => value !== "")).toSorted((a, b) => rank(a) - rank(b));
 }
 

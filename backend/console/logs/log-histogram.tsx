@@ -1,9 +1,11 @@
 // The number of records by time and level. Dragging over it selects that time range; a level in the legend filters by it. On the
 // logarithmic scale, a burst does not hide the rest: the height of a bar is the logarithm of its count, divided among its levels.
-import { Toggle } from "../parts/controls.tsx";
 import type { ApiResponses } from "../../client/api.ts";
-import { useSignal } from "@preact/signals";
-import { timestampText, showRange } from "../state/time.ts";
+import { PlotFrame, type Point, type Tip } from "../metrics/plot-frame.tsx";
+import { countTicks } from "../metrics/ticks.ts";
+import { Toggle } from "../parts/controls.tsx";
+import { shortNumber } from "../parts/text.ts";
+import { showRange } from "../state/time.ts";
 
 export type Bucket = ApiResponses["GET /query/logs/histogram"][number];
 
@@ -18,28 +20,24 @@ export interface HistogramProps {
 
 /** Order from the bottom of a bar to its top. */
 const MOST_SEVERE_FIRST = ["fatal", "critical", "error", "warn", "warning", "info", "debug", "trace"];
-const HEIGHT = 100;
+const [WIDTH, HEIGHT] = [1000, 100];
 /** Every level that occurs must be visible. */
 const MIN_HEIGHT = 2;
 /** A bar that is this many times as tall as the median is a burst. */
 const BURST_RATIO = 30;
+
+const HEIGHT_PX = 76;
 
 export function Histogram({ buckets, scale, onScale, isChosen, onLevel }: HistogramProps) {
   const levels = levelsOf(buckets);
   const totals = buckets.map(({ counts }) => sum(Object.values(counts)));
   const max = Math.max(1, ...totals);
   const shown = scale ?? (max > BURST_RATIO * median(totals.filter((total) => total > 0)) ? "log" : "linear");
-  const heightOf = (count: number): number => (shown === "log" ? Math.log1p(count) / Math.log1p(max) : count / max) * HEIGHT;
+  const shareOf = (count: number): number => (shown === "log" ? Math.log1p(count) / Math.log1p(max) : count / max);
   return (
     <figure class="histogram">
-      <div class="plot">
-        <span class="most quiet" aria-hidden="true">
-          {max.toLocaleString("en")}
-        </span>
-        <Bars buckets={buckets} levels={levels} totals={totals} max={max} heightOf={heightOf} />
-      </div>
+      <Bars buckets={buckets} levels={levels} totals={totals} shareOf={shareOf} ticks={countTicks(max, shown === "log")} />
       <figcaption>
-        <span>{buckets[0] && timestampText(buckets[0].start)}</span>
         <span class="legend" role="group" aria-label="Levels">
           {levels.map((level) => (
             <button
@@ -53,9 +51,8 @@ export function Histogram({ buckets, scale, onScale, isChosen, onLevel }: Histog
               {level || "none"} {sum(buckets.map(({ counts }) => counts[level] ?? 0)).toLocaleString("en")}
             </button>
           ))}
-          <Toggle class="small" text="log scale" isOn={shown === "log"} onToggle={(isOn) => onScale(isOn ? "log" : "linear")} />
         </span>
-        <span>{buckets.length > 0 && timestampText(buckets[buckets.length - 1]?.end ?? 0)}</span>
+        <Toggle class="small" text="log scale" isOn={shown === "log"} onToggle={(isOn) => onScale(isOn ? "log" : "linear")} />
       </figcaption>
     </figure>
   );
@@ -65,74 +62,89 @@ interface BarsProps {
   readonly buckets: readonly Bucket[];
   readonly levels: readonly string[];
   readonly totals: readonly number[];
-  readonly max: number;
-  readonly heightOf: (count: number) => number;
+  readonly shareOf: (count: number) => number;
+  readonly ticks: readonly number[];
 }
 
-function Bars({ buckets, levels, totals, max, heightOf }: BarsProps) {
-  const drag = useSignal<{ from: number; to: number } | undefined>(undefined);
-  const bucketAt = (event: PointerEvent & { currentTarget: SVGElement }): number => {
-    const { left, width } = event.currentTarget.getBoundingClientRect();
-    return Math.max(0, Math.min(buckets.length - 1, Math.floor(((event.clientX - left) / width) * buckets.length)));
-  };
-  const showChosenRange = (): void => {
-    const chosen = drag.value;
-    drag.value = undefined;
-    const [first, last] = chosen ? [Math.min(chosen.from, chosen.to), Math.max(chosen.from, chosen.to)] : [0, 0];
-    const [start, end] = [buckets[first]?.start, buckets[last]?.end];
-    if (chosen && start && end) showRange(Date.parse(start), Date.parse(end));
+function Bars({ buckets, levels, totals, shareOf, ticks }: BarsProps) {
+  const [fromMs, toMs] = [Date.parse(buckets[0]?.start ?? ""), Date.parse(buckets.at(-1)?.end ?? "")];
+  // The first and the last interval may be shorter.
+  const atShare = (at: string | undefined): number => ((Date.parse(at ?? "") - fromMs) / (toMs - fromMs)) * WIDTH;
+  const bucketAt = ({ x }: Point): Bucket | undefined => buckets.find(({ end }) => atShare(end) >= x * WIDTH) ?? buckets.at(-1);
+  const tipAt = (point: Point): Tip | undefined => {
+    const bucket = bucketAt(point);
+    if (!bucket) return undefined;
+    const rows = levels.map((level) => ({
+      name: level || "none",
+      value: bucket.counts[level] ?? 0,
+      text: (bucket.counts[level] ?? 0).toLocaleString("en"),
+      colour: `var(${levelProperty(level)})`,
+      isNearest: false,
+    }));
+    const total = sum(rows.map(({ value }) => value));
+    return {
+      atMs: Date.parse(bucket.start),
+      rows: rows.filter(({ value }) => value > 0),
+      notes: [`${total.toLocaleString("en")} records`],
+    };
   };
   return (
-    <svg
-      viewBox={`0 0 ${buckets.length} ${HEIGHT}`}
-      preserveAspectRatio="none"
-      role="img"
-      aria-label={`${sum(totals)} records, at most ${max} in one of ${buckets.length} intervals`}
-      onPointerDown={(event) => {
-        event.currentTarget.setPointerCapture(event.pointerId);
-        drag.value = { from: bucketAt(event), to: bucketAt(event) };
+    <PlotFrame
+      label={`${sum(totals)} records, at most ${Math.max(1, ...totals)} in one of ${buckets.length} intervals`}
+      heightPx={HEIGHT_PX}
+      viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+      fromMs={fromMs}
+      toMs={toMs}
+      ticks={ticks.map((count) => ({ at: shareOf(count), text: shortNumber(count) }))}
+      tipAt={tipAt}
+      onBrush={(from, to) => {
+        const [first, last] = [bucketAt(from), bucketAt(to)];
+        if (first && last) showRange(Date.parse(first.start), Date.parse(last.end));
       }}
-      onPointerMove={(event) => drag.value && (drag.value = { ...drag.value, to: bucketAt(event) })}
-      onPointerUp={showChosenRange}
-      onPointerCancel={() => (drag.value = undefined)}
     >
       {buckets.map((bucket, at) => (
-        <Bar key={bucket.start} bucket={bucket} at={at} levels={levels} heightPx={heightOf(totals[at] ?? 0)} total={totals[at] ?? 0} />
-      ))}
-      {drag.value && (
-        <rect
-          class="chosen"
-          x={Math.min(drag.value.from, drag.value.to)}
-          y={0}
-          width={Math.abs(drag.value.to - drag.value.from) + 1}
-          height={HEIGHT}
+        <Bar
+          key={bucket.start}
+          bucket={bucket}
+          levels={levels}
+          left={atShare(bucket.start)}
+          width={atShare(bucket.end) - atShare(bucket.start)}
+          height={shareOf(totals[at] ?? 0) * HEIGHT}
+          total={totals[at] ?? 0}
         />
-      )}
-    </svg>
+      ))}
+    </PlotFrame>
   );
 }
 
 interface BarProps {
   readonly bucket: Bucket;
-  readonly at: number;
   readonly levels: readonly string[];
-  readonly heightPx: number;
+  readonly left: number;
+  readonly width: number;
+  readonly height: number;
   readonly total: number;
 }
 
-function Bar({ bucket, at, levels, heightPx, total }: BarProps) {
+function Bar({ bucket, levels, left, width, height, total }: BarProps) {
   let y = HEIGHT;
-  const title = `${timestampText(bucket.start)}\n${levels.flatMap((level) => (bucket.counts[level] ? [`${level || "none"} ${bucket.counts[level]}`] : [])).join("\n")}`;
   return (
     <g>
-      <title>{title}</title>
-      <rect class="behind" x={at} y={0} width={1} height={HEIGHT} />
       {levels.map((level) => {
         const count = bucket.counts[level] ?? 0;
         if (count === 0) return null;
-        const height = Math.max(MIN_HEIGHT, (count / total) * heightPx);
-        y -= height;
-        return <rect key={level} class={`fill ${levelClass(level)}`} x={at + 0.08} y={Math.max(0, y)} width={0.84} height={height} />;
+        const part = Math.max(MIN_HEIGHT, (count / total) * height);
+        y -= part;
+        return (
+          <rect
+            key={level}
+            class={`fill ${levelClass(level)}`}
+            x={left + width * 0.06}
+            y={Math.max(0, y)}
+            width={width * 0.88}
+            height={part}
+          />
+        );
       })}
     </g>
   );
@@ -155,6 +167,12 @@ export function levelClass(level: string): string {
   if (small.startsWith("warn")) return "is-warn";
   if (/^(info|notice)/.test(small)) return "is-info";
   return /^(debug|trace)/.test(small) ? "is-debug" : "is-other";
+}
+
+/** The custom property with the colour of a level. */
+export function levelProperty(level: string): string {
+  const name = levelClass(level).slice("is-".length);
+  return { fatal: "--error", error: "--error", warn: "--warn", info: "--accent" }[name] ?? "--quiet";
 }
 
 function median(values: readonly number[]): number {

@@ -5,6 +5,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import { Problem } from "../parts/common.tsx";
 import { Button, Toggle } from "../parts/controls.tsx";
 import { Download } from "../parts/download.tsx";
+import { AddToDashboard } from "../dashboards/add-to-dashboard.tsx";
 import { lazy } from "../parts/screens.tsx";
 import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
 import { call, page, type Query } from "../state/api.ts";
@@ -25,6 +26,7 @@ import { type LogRow, LogRows, queryParameters, queryProblem } from "./log-rows.
 import { LogTable } from "./log-table.tsx";
 
 /** Loaded on demand, because it needs the chart library. */
+const LogGroups = lazy(async () => (await import("./log-groups.tsx")).LogGroups);
 const LogQlChart = lazy(async () => (await import("../metrics/series-chart.tsx")).LogQlChart);
 const MAX_DOWNLOADED = 10_000;
 const MAX_COLUMNS = 6;
@@ -47,14 +49,14 @@ export function Logs() {
   }, [requestKey]);
   useRefresh(() => void (isLive || store.busy.peek() || refreshes.value++));
   const hasFields = (query.get("fields") ?? (matchMedia("(min-width: 1000px)").matches ? "1" : "0")) === "1";
-  const hasPatterns = query.get("view") === "patterns" && !isLive;
+  const view = isLive ? undefined : (query.get("view") ?? undefined);
   return (
     <section class="screen logs" aria-labelledby="title">
       <div class="bar">
         <h1 id="title">Logs</h1>
         {!isMetric && (
           <>
-            <Views isLive={isLive} hasFields={hasFields} hasPatterns={hasPatterns} />
+            <Views isLive={isLive} hasFields={hasFields} view={view} />
             <Download name="logs" read={async () => await readDownload(parameters)} />
             {mayWrite.value && line !== "" && !isLogQl(line) && (
               <a class="button" href={address("alerts", { rule: "new", logs: line })}>
@@ -63,6 +65,7 @@ export function Logs() {
             )}
           </>
         )}
+        {view !== "group" && <AddToDashboard panel={{ kind: "timeseries", source: "logs", width: 6, queries: [{ query: line }] }} />}
         <TimePicker onNow={() => refreshes.value++} />
       </div>
       <QueryField
@@ -79,7 +82,7 @@ export function Logs() {
           requestKey={requestKey}
           isLive={isLive}
           hasFields={hasFields}
-          hasPatterns={hasPatterns}
+          view={view}
           refreshes={refreshes}
         />
       )}
@@ -94,7 +97,7 @@ interface RecordsProps extends ViewsProps {
   readonly refreshes: Signal<number>;
 }
 
-function Records({ store, line, requestKey, isLive, hasFields, hasPatterns, refreshes }: RecordsProps) {
+function Records({ store, line, requestKey, isLive, hasFields, view, refreshes }: RecordsProps) {
   const parameters = queryParameters(line);
   const isRefused = store.error.value !== undefined && store.shownSince.value === undefined;
   // Stages of LogQL change records; any other query finds them as they are stored.
@@ -113,7 +116,9 @@ function Records({ store, line, requestKey, isLive, hasFields, hasPatterns, refr
         {hasFields && !isLive && !isRefused && (
           <Fields requestKey={requestKey} parameters={parameters} columns={columns} onTerm={filter} onColumn={toggleColumn} />
         )}
-        {hasPatterns ? (
+        {view === "group" ? (
+          <LogGroups line={line} parameters={parameters} requestKey={requestKey} />
+        ) : view === "patterns" ? (
           <Patterns
             requestKey={requestKey}
             parameters={parameters}
@@ -131,15 +136,16 @@ function Records({ store, line, requestKey, isLive, hasFields, hasPatterns, refr
 interface ViewsProps {
   readonly isLive: boolean;
   readonly hasFields: boolean;
-  readonly hasPatterns: boolean;
+  readonly view: string | undefined;
 }
 
-function Views({ isLive, hasFields, hasPatterns }: ViewsProps) {
+function Views({ isLive, hasFields, view }: ViewsProps) {
   return (
     <>
       <Toggle text="Live tail" isOn={isLive} onToggle={(isOn) => choose({ live: isOn ? "1" : "", record: undefined })} />
       <Toggle text="Fields" isOn={hasFields} onToggle={(isOn) => choose({ fields: isOn ? "1" : "0" })} />
-      <Toggle text="Patterns" isOn={hasPatterns} onToggle={(isOn) => choose({ view: isOn ? "patterns" : "", live: undefined })} />
+      <Toggle text="Patterns" isOn={view === "patterns"} onToggle={(isOn) => choose({ view: isOn ? "patterns" : "", live: undefined })} />
+      <Toggle text="Group by" isOn={view === "group"} onToggle={(isOn) => choose({ view: isOn ? "group" : "", live: undefined })} />
     </>
   );
 }

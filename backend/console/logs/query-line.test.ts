@@ -1,5 +1,15 @@
 import { expect, test } from "vitest";
-import { hasTerm, patternCondition, splitQuery, type Term, addCondition, removeTerm, addTerm, formatTerm } from "./query-line.ts";
+import {
+  hasTerm,
+  patternCondition,
+  chosenFields,
+  splitQuery,
+  type Term,
+  addCondition,
+  removeTerm,
+  addTerm,
+  formatTerm,
+} from "./query-line.ts";
 
 const term = (name: string, value: string, not = false): Term => ({ not, name, value });
 
@@ -97,4 +107,14 @@ test("filters a truncated value by its start, in either language", () => {
   expect(addTerm('{a="b"}', { ...cut, not: true })).toBe(
     String.raw`{a="b"} | user_agent!~"(?s)Mozilla\\/5\\.0\\x{20}\\(a\\|b\\)\\x{a}\\x{22}x\\x{22}.*"`,
   );
+});
+
+test.each([
+  ["level:error source:a,b timeout", { level: "source:a,b timeout", source: "level:error timeout" }],
+  ['"my key":x AND level:error -node:n', { '"my key"': "level:error -node:n", level: '"my key":x AND -node:n' }],
+  ["http://host/path", {}],
+  ["a OR level:error", {}],
+  ['{level="error"} | node="x"', {}],
+])("the values of %s are chosen for %j", (line, expected) => {
+  expect(Object.fromEntries(chosenFields(line).map(({ field, rest }) => [field, rest]))).toEqual(expected);
 });

@@ -94,6 +94,14 @@ export function removeTerm(line: string, term: Term): string {
   return removePieces(splitQuery(line), (piece) => piece === removed).join(" ");
 }
 
+/** The fields for which a line chooses values, each with the line without that choice; none for LogQL, and for conditions that OR joins. */
+export function chosenFields(line: string): { readonly field: string; readonly rest: string }[] {
+  const pieces = splitQuery(line);
+  if (isLogQl(line) || pieces.includes("OR") || pieces.includes("NOT")) return [];
+  const fields = pieces.flatMap((piece) => /^("(?:[^"\\]|\\.)*"|[A-Za-z_@][\w.@/-]*):(?!\/\/)./.exec(piece)?.[1] ?? []);
+  return [...new Set(fields)].map((field) => ({ field, rest: removePieces(pieces, (piece) => piece.startsWith(`${field}:`)).join(" ") }));
+}
+
 /** An operator that would lose its condition is removed too. */
 function removePieces(pieces: readonly string[], isRemoved: (piece: string) => boolean): string[] {
   const conditions = pieces.filter((piece, at) => {

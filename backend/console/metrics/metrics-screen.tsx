@@ -1,5 +1,6 @@
 // Metrics: questions in PromQL, typed or built, as a chart or a table; and which metrics have the most series.
 import { useSignal } from "@preact/signals";
+import { AddToDashboard } from "../dashboards/add-to-dashboard.tsx";
 import { Download } from "../parts/download.tsx";
 import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
 import { refreshPart, useLoaded } from "../state/loaded.ts";
@@ -42,6 +43,9 @@ export function Metrics() {
         {expressions.length > 0 && (
           <>
             <Button aria-pressed={hasBuilder} onClick={() => choose({ builder: hasBuilder ? undefined : "1" })} text="Builder" />
+            <AddToDashboard
+              panel={{ kind: "timeseries", source: "metrics", width: 6, queries: expressions.map((text) => ({ query: text })) }}
+            />
             <Download name="metrics" read={async () => await readDownload(expressions)} />
           </>
         )}

@@ -9,7 +9,14 @@ test.each([
       { __name__: "memory", org: "o", state: "used" },
       { __name__: "memory", org: "o", state: "free" },
     ],
-    ['{state="used"}', '{state="free"}'],
+    ["used", "free"],
+  ],
+  [
+    [
+      { __name__: "memory", state: "used", node: "a" },
+      { __name__: "memory", state: "free", node: "b" },
+    ],
+    ['{state="used", node="a"}', '{state="free", node="b"}'],
   ],
   [
     [{ __name__: "memory", state: "used" }, { __name__: "load" }],

@@ -19,6 +19,10 @@ export interface Series {
   readonly short: string;
   /** Unix seconds → value. */
   readonly points: readonly (readonly [number, number])[];
+  /** The custom property of its colour, if its name does not decide it. */
+  readonly colour?: string;
+  /** The short name of the series that this one is compared with, such as the values of an earlier range. */
+  readonly earlierOf?: string;
 }
 
 /** With its labels, for legends. */
@@ -49,8 +53,14 @@ export function stepOf({ fromMs, toMs }: Range): number {
   return Math.max(MIN_STEP_S, Math.ceil((toMs - fromMs) / 1000 / POINTS));
 }
 
-export async function queryRange(query: string, range: Range, signal: AbortSignal, base = PROMETHEUS): Promise<LabelledSeries[]> {
-  const step = stepOf(range);
+/** `step`: seconds between points. */
+export async function queryRange(
+  query: string,
+  range: Range,
+  signal: AbortSignal,
+  base = PROMETHEUS,
+  step = stepOf(range),
+): Promise<LabelledSeries[]> {
   // On multiples of the step, so that a repeated request for a range returns the same points.
   const [start, end] = [Math.floor(range.fromMs / 1000 / step) * step, Math.ceil(range.toMs / 1000 / step) * step];
   const { data } = await queryEngine<Matrix>(`${base}/query_range`, { query, start, end, step }, signal);
@@ -65,8 +75,8 @@ export async function queryRange(query: string, range: Range, signal: AbortSigna
   }));
 }
 
-export async function queryInstant(query: string, atMs: number, signal: AbortSignal): Promise<Instant[]> {
-  const { data } = await queryEngine<Vector>(`${PROMETHEUS}/query`, { query, time: Math.round(atMs / 1000) }, signal);
+export async function queryInstant(query: string, atMs: number, signal: AbortSignal, base = PROMETHEUS): Promise<Instant[]> {
+  const { data } = await queryEngine<Vector>(`${base}/query`, { query, time: Math.round(atMs / 1000) }, signal);
   if (data.resultType !== "vector") return [{ labels: {}, value: data.result[1] }];
   return data.result.map(({ metric, value }) => ({ labels: metric, value: value[1] }));
 }
@@ -82,13 +92,19 @@ async function queryEngine<T>(path: string, parameters: Query & { readonly query
   }
 }
 
-/** Names of series by the labels in which they differ, such as `{state="used"}`. A single series has its full name. */
+/**
+ * Names of series by the labels in which they differ, such as `{state="used", node="a"}`; only the value, if they differ in one label. A
+ * single series has its full name.
+ */
 export function differingNames(all: readonly Labels[]): string[] {
   const [first = {}] = all;
   const isCommon = (label: string): boolean => all.every((labels) => labels[label] === first[label]);
-  return all.map((labels) => {
-    const differing = Object.entries(labels).filter(([label]) => !isCommon(label));
-    return seriesName(differing.length > 0 ? Object.fromEntries(differing) : labels);
+  const differing = all.map((labels) => Object.entries(labels).filter(([label]) => !isCommon(label)));
+  const [only] = differing[0]?.[0] ?? [];
+  const isOneLabel = only !== undefined && only !== "__name__" && differing.every((pairs) => pairs.length === 1 && pairs[0]?.[0] === only);
+  return differing.map((pairs, at) => {
+    if (isOneLabel) return pairs[0]?.[1] || '""';
+    return seriesName(pairs.length > 0 ? Object.fromEntries(pairs) : (all[at] ?? {}));
   });
 }
 

@@ -1,15 +1,14 @@
-// Shows the results of queries: series as a chart, with their last, minimum and maximum values below it, and values at one moment as a
-// table.
+// Shows the results of queries: series as a chart, and values at one moment as a table.
 import { NameLink, Problem, Status } from "../parts/common.tsx";
 import { Table } from "../parts/table.tsx";
-import { visible } from "../parts/text.ts";
 import { type Loaded, useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
 import { currentRange, type Range } from "../state/time.ts";
-import { Chart, listColour } from "./chart.tsx";
+import { Chart } from "./chart.tsx";
 import { type Exemplar, ExemplarList } from "./exemplars.tsx";
+import type { Shape } from "./plot.ts";
 import { type Instant, LOKI, queryRange, type Series, seriesName } from "./prometheus.ts";
-import { formatValue, type Unit } from "./unit.ts";
+import type { Unit } from "./unit.ts";
 
 const MAX_DRAWN = 50;
 const MAX_ROWS = 1000;
@@ -18,58 +17,33 @@ export interface SeriesChartProps {
   readonly series: readonly Series[];
   readonly range: Range;
   readonly unit?: Unit | undefined;
+  readonly shape?: Shape | undefined;
   readonly exemplars?: readonly Exemplar[] | undefined;
 }
 
-export function SeriesChart({ series, range, unit, exemplars = [] }: SeriesChartProps) {
+export function SeriesChart({ series, range, unit, shape, exemplars = NONE }: SeriesChartProps) {
   return (
-    <>
-      <Chart series={series.slice(0, MAX_DRAWN)} fromS={range.fromMs / 1000} toS={range.toMs / 1000} unit={unit} exemplars={exemplars} />
+    <div class="card">
+      <Chart
+        series={series.length > MAX_DRAWN ? series.slice(0, MAX_DRAWN) : series}
+        fromS={range.fromMs / 1000}
+        toS={range.toMs / 1000}
+        unit={unit}
+        shape={shape}
+        exemplars={exemplars}
+        hasLegend
+      />
       {series.length > MAX_DRAWN && (
         <p class="quiet">
           Only the first {MAX_DRAWN} of {series.length} series are drawn. Use <code>topk(10, …)</code> to select series.
         </p>
       )}
       <ExemplarList exemplars={exemplars} />
-      <SeriesTable series={series} unit={unit} />
-    </>
+    </div>
   );
 }
 
-interface SeriesRow {
-  readonly name: string;
-  readonly last: number;
-  readonly min: number;
-  readonly max: number;
-}
-
-function SeriesName({ name, at }: { name: string; at: number }) {
-  return (
-    <>
-      {at < MAX_DRAWN && <span class="swatch" style={{ background: listColour(at) }} />} <bdi>{visible(name)}</bdi>
-    </>
-  );
-}
-
-function SeriesTable({ series, unit }: { series: readonly Series[]; unit: Unit | undefined }) {
-  const rows = series.slice(0, MAX_ROWS).map(({ name, points }): SeriesRow => {
-    const values = points.map(([, value]) => value).filter(Number.isFinite);
-    const [min, max] = [values.reduce((a, b) => Math.min(a, b), Infinity), values.reduce((a, b) => Math.max(a, b), -Infinity)];
-    return { name, last: values.at(-1) ?? Number.NaN, min, max };
-  });
-  return (
-    <Table
-      title="Series and their last values"
-      rows={rows}
-      columns={[
-        { head: "series", cell: ({ name }, at) => <SeriesName name={name} at={at} /> },
-        { head: "last", kind: "number", cell: ({ last }) => formatValue(last, unit) },
-        { head: "min", kind: "number", cell: ({ min }) => formatValue(min, unit) },
-        { head: "max", kind: "number", cell: ({ max }) => formatValue(max, unit) },
-      ]}
-    />
-  );
-}
+const NONE: readonly Exemplar[] = [];
 
 /**
  * The results of a metric query of LogQL, such as sum by (level) (rate({service_name="shop"}[5m])). `requestKey`: another key sends another

@@ -1,7 +1,7 @@
 // Units of metrics: formats values on axes and in tables. Names of units are those of Grafana's field options.
 import { HUGE, shortNumber } from "../parts/text.ts";
 
-export type Unit = "short" | "bytes" | "Bps" | "percentunit" | "percent" | "s" | "ms" | "reqps";
+export type Unit = "short" | "bytes" | "Bps" | "percentunit" | "percent" | "s" | "ms" | "reqps" | "cps" | "cores";
 
 const BINARY = [
   [2 ** 60, "Ei"],
@@ -29,7 +29,11 @@ export function formatValue(value: number, unit: Unit | undefined): string {
     case "ms":
       return duration(value);
     case "reqps":
+      return `${shortNumber(value)} req/s`;
+    case "cps":
       return `${shortNumber(value)}/s`;
+    case "cores":
+      return `${shortNumber(value)} cores`;
     default:
       return shortNumber(value);
   }
@@ -52,12 +56,28 @@ function duration(ms: number): string {
   return `${shortNumber(Number((ms / 3_600_000).toPrecision(3)))} h`;
 }
 
-const UNITS = [
+type UnitRule = readonly [name: RegExp, unit: Unit | undefined];
+
+const UNITS: readonly UnitRule[] = [
   [/_bytes(_total)?$/, "bytes"],
   [/_(milliseconds|ms)$/, "ms"],
   [/_seconds$/, "s"],
   [/_ratio$/, "percentunit"],
-] as const satisfies readonly (readonly [RegExp, Unit])[];
+  [/cpu_(usage|request|limit)$/, "cores"],
+];
+/** Units of what counters grow by in a second. */
+const UNITS_OF_RATES: readonly UnitRule[] = [
+  [/_bytes(_total)?$/, "Bps"],
+  [/cpu(_[a-z]+)?_seconds(_total)?$/, "cores"],
+  [/_seconds(_total|_sum)?$/, undefined],
+  [/(_requests|_calls)(_total)?$/, "reqps"],
+  [/(_total|_count)$/, "cps"],
+];
+const UNITS_OF_BUCKETS: readonly UnitRule[] = [
+  [/_bytes_bucket$/, "bytes"],
+  [/_(milliseconds|ms)_bucket$/, "ms"],
+  [/_(seconds|latency)_bucket$/, "s"],
+];
 
 /**
  * The unit at the end of the metric names in an expression, as OpenMetrics recommends. undefined if they differ, or if the expression
@@ -66,10 +86,14 @@ const UNITS = [
 export function unitOfQuery(query: string): Unit | undefined {
   const withoutStrings = query.replaceAll(/"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/g, '""');
   if (/[/*=<>^](?!=?~?"")|\b(count|count_values|group|bool)\b/.test(withoutStrings.replaceAll(/\{[^{}]*\}/g, ""))) return undefined;
-  const names = withoutStrings.match(/\b[a-zA-Z_:][\w:]*\b(?!\s*\()/g) ?? [];
-  const units = new Set(names.flatMap((name) => UNITS.find(([suffix]) => suffix.test(name))?.[1] ?? []));
+  const withoutLabels = withoutStrings.replaceAll(/\{[^{}]*\}|\b(by|without|on|ignoring)\s*\([^()]*\)/g, "");
+  const rules = /\bhistogram_quantile\s*\(/.test(withoutLabels)
+    ? UNITS_OF_BUCKETS
+    : /\bi?rate\s*\(/.test(withoutLabels)
+      ? UNITS_OF_RATES
+      : UNITS;
+  const names = withoutLabels.match(/\b[a-zA-Z_:][\w:]*\b(?!\s*\()/g) ?? [];
+  const units = new Set(names.flatMap((name) => rules.find(([suffix]) => suffix.test(name))?.slice(1) ?? []));
   const [unit] = units;
-  if (units.size !== 1 || !unit) return undefined;
-  if (!/\b(rate|irate)\s*\(/.test(withoutStrings)) return unit;
-  return unit === "bytes" ? "Bps" : undefined;
+  return units.size === 1 ? (unit as Unit | undefined) : undefined;
 }

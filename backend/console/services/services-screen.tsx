@@ -13,13 +13,13 @@ import { refreshPart, useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { type AddressRange, currentRange, rangeQuery, span } from "../state/time.ts";
 import { formatTerm } from "../logs/query-line.ts";
-import { type Exemplar, ExemplarList, readExemplars } from "../metrics/exemplars.tsx";
+import { ExemplarList, readExemplars } from "../metrics/exemplars.tsx";
 import { type Operation, type Point, rateText, readServices, shareText, worstFirst } from "./service.ts";
 import { ServiceMap } from "./map.tsx";
 import { ServiceTable } from "./service-table.tsx";
 import { RunsOn } from "./runs-on.tsx";
 
-const Chart = lazy(async () => (await import("../metrics/chart.tsx")).Chart);
+const ServiceCharts = lazy(async () => (await import("./service-charts.tsx")).ServiceCharts);
 
 export function Services() {
   const { id, query } = route.value;
@@ -162,54 +162,13 @@ function OneService({ service, requestKey, range }: { service: string; requestKe
           <div class="row">
             <Compared service={service} requestKey={requestKey} />
           </div>
-          <div class="charts">
-            <Figure title="Calls per second" shown={shown} lines={[["rate", ({ rate }) => rate]]} />
-            <Figure title="Error ratio" shown={shown} lines={[["errors", ({ error_ratio: ratio }) => ratio]]} />
-            <Figure
-              title="Latency, ms"
-              shown={shown}
-              lines={[
-                ["p50", ({ p50_ms: ms }) => ms],
-                ["p95", ({ p95_ms: ms }) => ms],
-                ["p99", ({ p99_ms: ms }) => ms],
-              ]}
-              exemplars={shown.exemplars}
-            />
-          </div>
+          <ServiceCharts service={service} requestKey={requestKey} {...shown} />
           <ExemplarList exemplars={shown.exemplars} />
           <Operations service={service} operations={shown.operations} range={range} />
           <ServiceMap requestKey={requestKey} range={range} service={service} />
         </>
       )}
     </Status>
-  );
-}
-
-interface FigureProps {
-  readonly title: string;
-  readonly shown: {
-    readonly points: readonly Point[];
-    readonly compared: { readonly name: string; readonly points: readonly Point[] } | undefined;
-    readonly fromS: number;
-    readonly toS: number;
-  };
-  readonly lines: readonly (readonly [name: string, of: (point: Point) => number | null])[];
-  readonly exemplars?: readonly Exemplar[];
-}
-
-function Figure({ title, shown: { points, compared, fromS, toS }, lines, exemplars }: FigureProps) {
-  const seriesOf = (from: readonly Point[], suffix = "") =>
-    lines.map(([name, of]) => ({
-      name: `${name}${suffix}`,
-      short: `${name}${suffix}`,
-      points: from.map((point) => [Date.parse(point.start) / 1000, of(point) ?? Number.NaN] as const),
-    }));
-  const series = [...seriesOf(points), ...(compared ? seriesOf(compared.points, `, ${compared.name}`) : [])];
-  return (
-    <figure>
-      <figcaption>{title}</figcaption>
-      <Chart series={series} fromS={fromS} toS={toS} heightPx={180} exemplars={exemplars} perSecond={1000} />
-    </figure>
   );
 }
 

@@ -14,11 +14,6 @@ export function parseAttributes(text: string): string[] {
   });
 }
 
-/** The comparisons as parameters of the queries over traces. */
-export function whereParameters(text: string): { where: string[] } {
-  return { where: parseAttributes(text) };
-}
-
 /** An equality as users type it. */
 export function formatAttribute(key: string, value: string): string {
   return `${/^[^\s!<>="\\]+$/.test(key) ? key : quote(key)}=${/^[^\s"\\]+$/.test(value) ? value : quote(value)}`;
@@ -45,6 +40,41 @@ export function searchParameters(query: URLSearchParams): Query {
     min_duration_ms: named("min"),
     max_duration_ms: named("max"),
     error: named("error"),
-    ...whereParameters(query.get("attributes") ?? ""),
+    where: parseAttributes(query.get("attributes") ?? ""),
   };
+}
+
+/** What the fields of a search are called in the query of a dashboard's panel, next to comparisons of attributes: the parameter of the address. */
+const FIELDS: readonly (readonly [start: string, parameter: "service" | "operation" | "min" | "max" | "error"])[] = [
+  ["service=", "service"],
+  ["operation=", "operation"],
+  ["duration_ms>=", "min"],
+  ["duration_ms<=", "max"],
+  ["error=", "error"],
+];
+
+/** The search of an address as the query of a panel, such as `service=checkout duration_ms>=400 http.route=/cart`. */
+export function panelQuery(query: URLSearchParams): string {
+  const fields = FIELDS.flatMap(([start, parameter]) => {
+    const value = query.get(parameter);
+    return value ? [`${start}${/^[^\s"\\]+$/.test(value) ? value : quote(value)}`] : [];
+  });
+  return [...fields, query.get("attributes") ?? ""].filter(Boolean).join(" ");
+}
+
+/** The parameters of an address for the query of a panel. */
+export function searchOfPanel(text: string): Readonly<Record<string, string>> {
+  const search: Record<string, string> = {};
+  const attributes: string[] = [];
+  for (const [comparison] of text.matchAll(COMPARISON)) {
+    const [start = "", parameter] = FIELDS.find(([name]) => comparison.startsWith(name)) ?? [];
+    if (parameter === undefined) attributes.push(comparison);
+    else search[parameter] = parseAttributes(comparison)[0]?.slice(start.length) ?? "";
+  }
+  return { ...search, ...(attributes.length > 0 && { attributes: attributes.join(" ") }) };
+}
+
+/** The query of a panel as parameters of the queries over traces. */
+export function panelParameters(text: string): Query {
+  return searchParameters(new URLSearchParams(searchOfPanel(text)));
 }

@@ -8,14 +8,20 @@ import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
 import { stepKeys, useKeys } from "../state/keys.ts";
 import { refreshPart, useLoaded } from "../state/loaded.ts";
 import { address, choose, go, route } from "../state/route.ts";
-import { Differences, Facets, Heatmap } from "./analysis.tsx";
-import { searchParameters } from "./search.ts";
+import { Facets } from "./analysis.tsx";
+import { Differences } from "./differences.tsx";
+import { Heatmap } from "./heatmap.tsx";
+import { panelQuery, searchParameters } from "./search.ts";
 import { around, currentRange, timestampText, rangeQuery, span } from "../state/time.ts";
 import { Problem, Skeleton } from "../parts/common.tsx";
 import { Button, Checkbox, Field, Toggle } from "../parts/controls.tsx";
+import { AddToDashboard } from "../dashboards/add-to-dashboard.tsx";
+import { lazy } from "../parts/screens.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { PagedRows } from "../state/paged-rows.ts";
+
+const SpanGroups = lazy(async () => (await import("./span-groups.tsx")).SpanGroups);
 
 type Service = ApiResponses["GET /query/services"][number];
 
@@ -32,6 +38,7 @@ export function Traces() {
   const hasFacets = query.get("facets") === "1";
   const hasHeatmap = query.get("heatmap") === "1";
   const hasDifferences = query.get("differences") === "1";
+  const hasGroups = query.get("group") === "1";
   const parameters = { ...searchParameters(query), ...rangeQuery(currentRange()) };
   const searched = `${JSON.stringify(searchParameters(query))} ${query.get("from")} ${query.get("to")}`;
   const analysis = { requestKey: `${searched}${refreshPart(refreshes.value)}`, parameters };
@@ -48,7 +55,11 @@ export function Traces() {
         <Toggle text="Slowest first" isOn={isSlowestFirst} onToggle={(isOn) => choose({ sort: isOn ? "slowest" : "" })} />
         <Toggle text="Facets" isOn={hasFacets} onToggle={(isOn) => choose({ facets: isOn ? "1" : "" })} />
         <Toggle text="Heatmap" isOn={hasHeatmap} onToggle={(isOn) => choose({ heatmap: isOn ? "1" : "" })} />
-        <Toggle text="Differences" isOn={hasDifferences} onToggle={(isOn) => choose({ differences: isOn ? "1" : "" })} />
+        <Toggle text="Differences" isOn={hasDifferences} onToggle={(isOn) => choose({ differences: isOn ? "1" : "", group: "" })} />
+        <Toggle text="Group by" isOn={hasGroups} onToggle={(isOn) => choose({ group: isOn ? "1" : "", differences: "" })} />
+        {!hasGroups && (
+          <AddToDashboard panel={{ kind: "timeseries", source: "traces", width: 6, queries: [{ query: panelQuery(query) }] }} />
+        )}
         <TimePicker onNow={() => refreshes.value++} />
       </div>
       <SearchForm query={query} />
@@ -56,7 +67,13 @@ export function Traces() {
       {hasHeatmap && <Heatmap {...analysis} />}
       <div class={`split ${hasFacets ? "with-fields" : ""}`}>
         {hasFacets && <Facets {...analysis} />}
-        {hasDifferences ? <Differences {...analysis} /> : <TraceList store={store} />}
+        {hasGroups ? (
+          <SpanGroups requestKey={analysis.requestKey} />
+        ) : hasDifferences ? (
+          <Differences {...analysis} />
+        ) : (
+          <TraceList store={store} />
+        )}
       </div>
     </section>
   );

@@ -1,4 +1,5 @@
 // Draws spans on a common time axis, one per row.
+import { colourOf } from "../metrics/series-colour.ts";
 import { Button } from "../parts/controls.tsx";
 import { useMemo } from "preact/hooks";
 import { List } from "../parts/list.tsx";
@@ -8,7 +9,6 @@ import { counted, visible } from "../parts/text.ts";
 
 const ROW_PX = 26;
 const MAX_INDENTED_DEPTH = 24;
-const COLOURS = 12;
 
 export interface WaterfallProps {
   readonly tree: Tree;
@@ -110,7 +110,6 @@ function labelPosition(left: number, width: number): Record<string, string> {
   return left > 20 ? { right: `${100 - left}%` } : { right: `${Math.max(0, 100 - left - width)}%`, color: "var(--page)" };
 }
 
-/** Service → colour, in order of appearance. */
 export function serviceColours({ all }: Tree): ReadonlyMap<string, string> {
-  return new Map([...new Set(all.map(({ span }) => span.Service))].map((service, at) => [service, `var(--colour-${at % COLOURS})`]));
+  return new Map([...new Set(all.map(({ span }) => span.Service))].map((service) => [service, colourOf(service)]));
 }

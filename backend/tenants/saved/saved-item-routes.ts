@@ -25,6 +25,7 @@ import {
   MAX_DASHBOARDS,
   MAX_PANEL_QUERIES,
   MAX_PANEL_TEXT_LENGTH,
+  MAX_PANEL_THRESHOLDS,
   MAX_SAVED_QUERY_LENGTH,
   MAX_VARIABLE_VALUES,
   MAX_VIEWS,
@@ -54,12 +55,22 @@ const QUERY = closedSchema(["query"], {
   legend: { ...text(200), description: "name of a series; `{{label}}` is the value of a label" },
 });
 
+const THRESHOLD = closedSchema(["value"], {
+  value: { type: "number" },
+  severity: { enum: ["warning", "critical"], description: "colour of its line" },
+});
+
 const PANEL = closedSchema(["title", "kind", "source", "width", "queries"], {
   title: text(200),
   kind: { enum: ["timeseries", "stat", "table", "list", "text"] },
   source: { enum: ["metrics", "logs", "traces"] },
-  unit: { enum: ["short", "bytes", "Bps", "percentunit", "percent", "s", "ms", "reqps"] },
+  unit: { enum: ["short", "bytes", "Bps", "percentunit", "percent", "s", "ms", "reqps", "cps", "cores"] },
+  min: { type: "number", description: "lower end of the value axis" },
+  max: { type: "number", description: "upper end of the value axis" },
+  stacked: { type: "boolean", description: "series on top of each other" },
+  thresholds: { type: "array", maxItems: MAX_PANEL_THRESHOLDS, items: THRESHOLD },
   width: { type: "integer", minimum: 1, maximum: 12, description: "width in columns, of 12" },
+  height: { type: "integer", minimum: 1, maximum: 24, description: "height in rows of 40 pixels" },
   queries: { type: "array", maxItems: MAX_PANEL_QUERIES, items: QUERY },
   text: { ...text(MAX_PANEL_TEXT_LENGTH), description: "plain text, for a panel of the kind text" },
 });

@@ -1,0 +1,74 @@
+// Adds what a screen shows as a panel to a dashboard, which is chosen in a dialog, or created.
+import { useSignal } from "@preact/signals";
+import type { ApiBodies, ApiResponses } from "../../client/api.ts";
+import { Dialog, Status } from "../parts/common.tsx";
+import { Button, Field, Select } from "../parts/controls.tsx";
+import { SavingForm } from "../parts/saving-form.tsx";
+import { call, wholeList } from "../state/api.ts";
+import { useLoaded } from "../state/loaded.ts";
+import { address } from "../state/route.ts";
+import { formReader } from "../state/sending.ts";
+import { mayWrite } from "../state/session.ts";
+import type { Dashboard, Panel } from "./dashboard.ts";
+
+type Listed = ApiResponses["GET /api/dashboards"][number];
+
+const NEW = "new";
+const MAX_TITLE = 200;
+
+/** `panel`: without a title. Shown to users who may change dashboards. */
+export function AddToDashboard({ panel }: { panel: Omit<Panel, "title"> }) {
+  const isOpen = useSignal(false);
+  if (!mayWrite.value) return null;
+  return (
+    <>
+      <Button onClick={() => (isOpen.value = true)} text="Add to dashboard" />
+      {isOpen.value && <Choice panel={panel} onClose={() => (isOpen.value = false)} />}
+    </>
+  );
+}
+
+function Choice({ panel, onClose }: { panel: Omit<Panel, "title">; onClose: () => void }) {
+  const chosen = useSignal<string | undefined>(undefined);
+  const loaded = useLoaded("dashboards", async (signal) => await wholeList<Listed>("/api/dashboards", signal));
+  const rows = loaded.value.value?.rows ?? [];
+  const id = chosen.value ?? rows[0]?.id ?? NEW;
+  const save = async (form: HTMLFormElement): Promise<string> => {
+    const text = formReader(form);
+    const added: Panel = { title: text("title").trim(), ...panel };
+    const to = id === NEW ? await create(text("name").trim(), added) : await append(id, added);
+    return address("dashboards", {}, to);
+  };
+  return (
+    <Dialog title="Add to dashboard" onClose={onClose}>
+      <Status of={loaded}>
+        <SavingForm label="Add" save={save}>
+          <Field label="Title" name="title" required maxLength={MAX_TITLE} defaultValue={titleOf(panel)} />
+          <Select
+            label="Dashboard"
+            value={id}
+            of={[...rows.map((row) => [row.id, row.name] as const), [NEW, "a new dashboard"] as const]}
+            onChoose={(value) => (chosen.value = value)}
+          />
+          {id === NEW && <Field label="Name of the new dashboard" name="name" required maxLength={100} />}
+        </SavingForm>
+      </Status>
+    </Dialog>
+  );
+}
+
+function titleOf({ queries, source }: Omit<Panel, "title">): string {
+  return (queries[0]?.query || source).slice(0, MAX_TITLE);
+}
+
+async function create(name: string, panel: Panel): Promise<string> {
+  const body: ApiBodies["POST /api/dashboards"] = { name, description: "", variables: [], panels: [panel] };
+  return (await call<{ id: string }>("/api/dashboards", { method: "POST", body })).id;
+}
+
+async function append(id: string, panel: Panel): Promise<string> {
+  const path = `/api/dashboards/${encodeURIComponent(id)}`;
+  const { name, description, variables, panels } = await call<Dashboard>(path);
+  await call(path, { method: "PUT", body: { name, description, variables, panels: [...panels, panel] } });
+  return id;
+}

@@ -1,0 +1,28 @@
+// The explorer over the records of a log query.
+import { logQlFilter, logQlLabel, logQlOf, readAggregate } from "../metrics/aggregate.ts";
+import { Explorer } from "../metrics/explorer.tsx";
+import { LOKI } from "../metrics/prometheus.ts";
+import { call, type Query } from "../state/api.ts";
+import { useLoaded } from "../state/loaded.ts";
+import { route } from "../state/route.ts";
+import { currentRange, rangeQuery } from "../state/time.ts";
+import type { Field } from "./query-field.tsx";
+import { formatFieldName, splitQuery } from "./query-line.ts";
+
+export function LogGroups({ line, parameters, requestKey }: { line: string; parameters: Query; requestKey: string }) {
+  const aggregate = readAggregate(route.value.query, "source");
+  const loaded = useLoaded(requestKey, async (signal) => {
+    return await call<Field[]>("/query/logs/fields", { query: { ...parameters, ...rangeQuery(currentRange()) }, signal });
+  });
+  return (
+    <Explorer
+      source="logs"
+      base={LOKI}
+      aggregate={aggregate}
+      fields={(loaded.value.value ?? []).map(({ name }) => formatFieldName(name))}
+      labelOf={logQlLabel}
+      expression={(window) => logQlOf(aggregate, logQlFilter(splitQuery(line), line), window)}
+      requestKey={requestKey}
+    />
+  );
+}

@@ -1,0 +1,168 @@
+// Calculates over the matching records or spans: how many there are, how many different values a field has, a sum or a percentile, for each
+// value of some fields; as a chart and a table. The choices are in the address: `of`, `field`, `by`.
+import { useSignal } from "@preact/signals";
+import { AddToDashboard } from "../dashboards/add-to-dashboard.tsx";
+import { Problem, Status } from "../parts/common.tsx";
+import { Button, Select } from "../parts/controls.tsx";
+import { Icon } from "../parts/icons.tsx";
+import { visible } from "../parts/text.ts";
+import { errorMessage } from "../state/api.ts";
+import { useLoaded } from "../state/loaded.ts";
+import { choose } from "../state/route.ts";
+import { currentRange, type Range } from "../state/time.ts";
+import { type Aggregate, type AggregateFunction, FUNCTIONS, NO_GROUPS } from "./aggregate.ts";
+import { TextWithChoices } from "./choices.tsx";
+import { GroupTable } from "./group-table.tsx";
+import { queryInstant, queryRange } from "./prometheus.ts";
+import { SeriesChart } from "./series-chart.tsx";
+import type { Unit } from "./unit.ts";
+
+const POINTS = 60;
+const MAX_GROUPS_DRAWN = 20;
+const MAX_BY = 3;
+/** Those that are calculated from the values of a field. */
+const NEEDS_FIELD: ReadonlySet<AggregateFunction> = new Set(["unique", "sum", "avg", "max", "p50", "p95", "p99"]);
+/** Those whose values of intervals are bars. */
+const COUNTS: ReadonlySet<AggregateFunction> = new Set(["count", "unique", "sum"]);
+
+interface ExplorerProps {
+  readonly source: "logs" | "traces";
+  /** The base path of the API that evaluates the expressions. */
+  readonly base: string;
+  readonly aggregate: Aggregate;
+  readonly functions?: readonly AggregateFunction[];
+  /** Suggested fields. */
+  readonly fields: readonly string[];
+  /** Only these can be grouped by. */
+  readonly isClosed?: boolean;
+  readonly labelOf: (field: string) => string;
+  /** The expression for a window such as `60s`. Throws an Error if the search has no equal. */
+  readonly expression: (window: string) => string;
+  readonly unit?: Unit | undefined;
+  readonly requestKey: string;
+}
+
+export function Explorer(props: ExplorerProps) {
+  const { aggregate, source, base, fields, functions = FUNCTIONS, isClosed = false } = props;
+  const hasField = !isClosed && NEEDS_FIELD.has(aggregate.of);
+  return (
+    <section class="explorer stack" aria-label="Grouped">
+      <div class="filters">
+        <Select label="Show" value={aggregate.of} of={functions} onChoose={(of) => choose({ of })} />
+        {hasField && <TextWithChoices label="of" value={aggregate.field} choices={fields} onChoice={(field) => choose({ field })} />}
+        <GroupChips by={aggregate.by} fields={fields} isClosed={isClosed} />
+      </div>
+      {hasField && aggregate.field === "" ? <p class="empty">Choose a field.</p> : <Result {...props} key={`${source} ${base}`} />}
+    </section>
+  );
+}
+
+function GroupChips({ by, fields, isClosed }: { by: readonly string[]; fields: readonly string[]; isClosed: boolean }) {
+  const added = useSignal(0);
+  const add = (field: string): void => {
+    added.value++;
+    if (field !== "" && !by.includes(field) && (!isClosed || fields.includes(field))) choose({ by: [...by, field] });
+  };
+  const remove = (field: string): void => choose({ by: by.length === 1 ? [NO_GROUPS] : by.filter((other) => other !== field) });
+  return (
+    <div class="group-by" role="group" aria-label="Group by">
+      <span class="quiet">by</span>
+      {by.map((field) => (
+        <span class="chip" key={field}>
+          <bdi>{visible(field)}</bdi>
+          <Button
+            class="plain"
+            aria-label={`Do not group by ${visible(field)}`}
+            onClick={() => remove(field)}
+            text={<Icon name="close" />}
+          />
+        </span>
+      ))}
+      {by.length < MAX_BY && (
+        <TextWithChoices
+          key={added.value}
+          label="Add a field"
+          isLabelHidden
+          value=""
+          choices={fields.filter((field) => !by.includes(field))}
+          onChoice={add}
+        />
+      )}
+    </div>
+  );
+}
+
+function Result({ source, base, aggregate, labelOf, expression, unit, requestKey }: ExplorerProps) {
+  const problem = problemOf(() => expression("1m"));
+  const loaded = useLoaded(problem === undefined ? `${requestKey} ${JSON.stringify(aggregate)}` : undefined, async (signal) => {
+    const range = currentRange();
+    const step = stepOf(range);
+    const wholeS = Math.round((range.toMs - range.fromMs) / 1000);
+    const [groups, series] = await Promise.all([
+      queryInstant(expression(`${wholeS}s`), range.toMs, signal, base),
+      queryRange(expression(`${step}s`), range, signal, base, step),
+    ]);
+    const sorted = groups.toSorted((a, b) => Number(b.value) - Number(a.value));
+    const largest = sorted.slice(0, MAX_GROUPS_DRAWN).map(({ labels }) => keyOf(labels, aggregate, labelOf));
+    const isCount = COUNTS.has(aggregate.of);
+    const drawn = series
+      .map((line) => ({ ...line, key: keyOf(line.labels, aggregate, labelOf) }))
+      .filter(({ key }) => largest.includes(key))
+      .toSorted((a, b) => largest.indexOf(a.key) - largest.indexOf(b.key))
+      .map((line) => ({
+        name: line.key || aggregate.of,
+        short: line.key || aggregate.of,
+        // A value is that of the interval before its time.
+        points: line.points.map(([at, value]) => [isCount ? at - step : at, value] as const),
+      }));
+    return { range, groups: sorted, series: drawn, isCount };
+  });
+  const { range, groups = [], series = [], isCount = false } = loaded.value.value ?? {};
+  if (problem !== undefined) return <Problem message={problem} />;
+  const query = expression(`${stepOf(currentRange())}s`);
+  const panel = {
+    kind: "timeseries",
+    source: source === "logs" ? "logs" : "metrics",
+    width: 6,
+    queries: [{ query }],
+    ...(unit && { unit }),
+  } as const;
+  return (
+    <Status of={loaded} empty={range && groups.length === 0 && "Nothing to group in this time range."}>
+      {range && (
+        <>
+          <div class="filters">
+            <code class="explorer-query">{visible(query)}</code>
+            <AddToDashboard panel={panel} />
+          </div>
+          <SeriesChart series={series} range={range} unit={unit} shape={isCount ? "bars" : undefined} />
+          {groups.length > MAX_GROUPS_DRAWN && <p class="quiet">The chart shows the {MAX_GROUPS_DRAWN} largest groups.</p>}
+          <GroupTable groups={groups} by={aggregate.by} of={titleOf(aggregate)} labelOf={labelOf} unit={unit} />
+        </>
+      )}
+    </Status>
+  );
+}
+
+function titleOf({ of, field }: Aggregate): string {
+  return field === "" || of === "count" ? of : `${of} ${field}`;
+}
+
+function keyOf(labels: Readonly<Record<string, string>>, { by }: Aggregate, labelOf: (field: string) => string): string {
+  return by.map((field) => labels[labelOf(field)] || "(none)").join(", ");
+}
+
+/** Whole minutes of a long range, so that repeated requests have the same intervals. */
+function stepOf({ fromMs, toMs }: Range): number {
+  const seconds = Math.max(1, Math.ceil((toMs - fromMs) / 1000 / POINTS));
+  return seconds > 60 ? Math.ceil(seconds / 60) * 60 : seconds;
+}
+
+function problemOf(build: () => string): string | undefined {
+  try {
+    build();
+    return undefined;
+  } catch (error) {
+    return errorMessage(error);
+  }
+}

@@ -1,0 +1,93 @@
+// The charts of a service: rate, errors and latency, with the values of an earlier range or another service to compare them with, and the
+// versions that were deployed.
+import { useMemo } from "preact/hooks";
+import { Chart } from "../metrics/chart.tsx";
+import type { Exemplar } from "../metrics/exemplars.tsx";
+import type { Marker } from "../metrics/plot-drawing.ts";
+import { changeText, figuresOf } from "../metrics/plot-data.ts";
+import type { Series } from "../metrics/prometheus.ts";
+import { formatValue, type Unit } from "../metrics/unit.ts";
+import { useMarkers } from "../metrics/markers.ts";
+import type { Point } from "./service.ts";
+
+const HEIGHT_PX = 180;
+
+type Line = readonly [name: string, of: (point: Point) => number | null, colour?: string];
+const RATE: readonly Line[] = [["rate", ({ rate }) => rate]];
+const ERRORS: readonly Line[] = [["errors", ({ error_ratio: ratio }) => ratio, "--error"]];
+const LATENCY: readonly Line[] = [
+  ["p50", ({ p50_ms: ms }) => ms],
+  ["p95", ({ p95_ms: ms }) => ms],
+  ["p99", ({ p99_ms: ms }) => ms],
+];
+
+interface ServiceChartsProps {
+  readonly service: string;
+  readonly requestKey: string;
+  readonly points: readonly Point[];
+  readonly compared: { readonly name: string; readonly points: readonly Point[] } | undefined;
+  readonly fromS: number;
+  readonly toS: number;
+  readonly exemplars: readonly Exemplar[];
+}
+
+export function ServiceCharts({ service, requestKey, exemplars, ...shown }: ServiceChartsProps) {
+  const markers = useMarkers({ service }, `${service} ${requestKey}`);
+  return (
+    <div class="charts">
+      <Figure title="Calls" unit="reqps" lines={RATE} shown={shown} markers={markers} />
+      <Figure title="Errors" unit="percentunit" lines={ERRORS} shown={shown} markers={markers} />
+      <Figure title="Latency" unit="ms" lines={LATENCY} shown={shown} markers={markers} exemplars={exemplars} />
+    </div>
+  );
+}
+
+interface FigureProps {
+  readonly title: string;
+  readonly unit: Unit;
+  readonly lines: readonly Line[];
+  readonly shown: Pick<ServiceChartsProps, "points" | "compared" | "fromS" | "toS">;
+  readonly markers: readonly Marker[] | undefined;
+  readonly exemplars?: readonly Exemplar[];
+}
+
+function Figure({ title, unit, lines, shown, markers, exemplars }: FigureProps) {
+  const { points, compared, fromS, toS } = shown;
+  const series = useMemo(
+    () => [...seriesOf(lines, points), ...seriesOf(lines, compared?.points ?? [], compared?.name)],
+    [points, compared],
+  );
+  // The headline of latency is the p95.
+  const headline = series[Math.min(1, lines.length - 1)];
+  const earlier = series.find(({ earlierOf }) => earlierOf === headline?.short);
+  const mean = headline ? figuresOf(headline).mean : Number.NaN;
+  return (
+    <figure class="card" aria-label={title}>
+      <figcaption>
+        <h2>{title}</h2>
+        <span class="figure">{formatValue(mean, unit)}</span>{" "}
+        <span class="quiet">
+          mean{lines.length > 1 && ` ${headline?.short}`}
+          {earlier && (
+            <>
+              , <strong>{changeText(mean, figuresOf(earlier).mean)}</strong> against <bdi>{compared?.name}</bdi>
+            </>
+          )}
+        </span>
+      </figcaption>
+      <Chart series={series} fromS={fromS} toS={toS} heightPx={HEIGHT_PX} unit={unit} exemplars={exemplars} markers={markers} />
+    </figure>
+  );
+}
+
+/** `comparedName`: the lines are what the others are compared with. */
+function seriesOf(lines: readonly Line[], points: readonly Point[], comparedName?: string): Series[] {
+  if (points.length === 0) return [];
+  return lines.map(([name, of, colour]) => ({
+    name: comparedName === undefined ? name : `${name}, ${comparedName}`,
+    short: comparedName === undefined ? name : `${name}, ${comparedName}`,
+    points: points.map((point) => [Date.parse(point.start) / 1000, of(point) ?? Number.NaN] as const),
+    ...(colour !== undefined && { colour }),
+    ...(comparedName !== undefined && { earlierOf: name }),
+  }));
+}
