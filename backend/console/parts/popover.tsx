@@ -73,7 +73,8 @@ function Opened({ opener, panel, children }: OpenedProps) {
       style.top = `${Math.max(MARGIN_PX, isBelow ? below : Math.min(from.top - GAP_PX, innerHeight - MARGIN_PX) - offsetHeight)}px`;
     };
     place();
-    panel.current?.querySelector<HTMLElement>("[data-first], input, button, a, select")?.focus();
+    const find = (selector: string) => panel.current?.querySelector<HTMLElement>(selector);
+    (find("[data-first]") ?? find("input, button, a, select"))?.focus();
     addEventListener("resize", place);
     return () => removeEventListener("resize", place);
   }, []);
