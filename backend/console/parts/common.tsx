@@ -46,7 +46,7 @@ export function Skeleton({ lines = 6 }: { lines?: number }) {
     <div class="skeleton">
       <span class="unseen">Loading …</span>
       {Array.from({ length: lines }, (_, at) => (
-        <i key={at} />
+        <div key={at} />
       ))}
     </div>
   );

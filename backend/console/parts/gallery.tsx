@@ -102,7 +102,7 @@ function Marks() {
         {(["error", "warn", "good", "info", undefined] as const).map((tone) => (
           <Chip tone={tone} text={tone ?? "plain"} key={tone} />
         ))}
-        <b class="badge">24</b> <b class="badge is-error">5</b> <b class="badge is-strong">2</b>
+        <span class="badge">24</span> <span class="badge is-error">5</span> <span class="badge is-strong">2</span>
         {["is-error", "is-warn", "", "is-info"].map((tone) => (
           <span class={`dot ${tone}`} key={tone} />
         ))}
@@ -142,7 +142,7 @@ function States() {
                 <>
                   {memory} %
                   <span class={`meter is-${state}`}>
-                    <i style={{ width: `${memory}%` }} />
+                    <span style={{ width: `${memory}%` }} />
                   </span>
                 </>
               ),
