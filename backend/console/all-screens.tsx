@@ -5,6 +5,7 @@ import { Alerts } from "./alerts/alerts-screen.tsx";
 import { ChangesScreen } from "./changes/changes-screen.tsx";
 import { Dashboards } from "./dashboards/dashboards-screen.tsx";
 import { EntityScreen } from "./entities/entities-screen.tsx";
+import { KubernetesScreen } from "./entities/kubernetes-screen.tsx";
 import { Connect } from "./fleet/add.tsx";
 import { Fleet } from "./fleet/fleet-screen.tsx";
 import { Logs } from "./logs/logs-screen.tsx";
@@ -26,6 +27,7 @@ const SCREENS = new Map<string, FunctionComponent>([
   ["overview", Overview],
   ["changes", ChangesScreen],
   ["services", Services],
+  ["kubernetes", KubernetesScreen],
   ["fleet", Fleet],
   ["entity", EntityScreen],
   ["dashboards", Dashboards],

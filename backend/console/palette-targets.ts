@@ -1,7 +1,7 @@
 // The targets of the command palette: where they are read, and which of them match what the user types.
 import { SHIPPED, SHIPPED_PREFIX } from "./dashboards/shipped.ts";
 import { entityAddress } from "./entities/entity.ts";
-import { readMembers } from "./entities/members.tsx";
+import { entityOf, OBJECT_KINDS, readObjects } from "./entities/cluster-objects.ts";
 import { readFleet } from "./fleet/members.ts";
 import { call, wholeList } from "./state/api.ts";
 import { address } from "./state/route.ts";
@@ -22,10 +22,8 @@ export const SCREEN_TARGETS: readonly Target[] = [
   ["SLOs", address("slos")],
   ["Services", address("services")],
   ["Service map", address("services", { view: "map" })],
+  ...OBJECT_KINDS.map(([kind, title]) => [`Kubernetes: ${title.toLowerCase()}`, address("kubernetes", { view: kind })]),
   ["Fleet: agents", address("fleet")],
-  ["Fleet: namespaces", address("fleet", { view: "namespace" })],
-  ["Fleet: workloads", address("fleet", { view: "workload" })],
-  ["Fleet: pods", address("fleet", { view: "pod" })],
   ["Add cluster or host", address("add")],
   ["Connect an OpenTelemetry SDK", address("add", { kind: "sdk" })],
   ["Connect Prometheus", address("add", { kind: "prometheus" })],
@@ -119,9 +117,11 @@ async function fleetTargets(signal: AbortSignal): Promise<Target[]> {
 
 async function podTargets(signal: AbortSignal): Promise<Target[]> {
   const kinds = await Promise.all(
-    (["namespace", "workload", "pod"] as const).map(async (kind) => await readMembers(kind, undefined, signal)),
+    (["namespace", "workload", "pod"] as const).map(async (kind) =>
+      (await readObjects(kind, undefined, {}, signal)).objects.map((row) => entityOf(kind, row)),
+    ),
   );
-  return kinds.flat().map(({ entity }) => ({ kind: entity.kind, name: entity.name, href: entityAddress(entity) }));
+  return kinds.flat().map((entity) => ({ kind: entity.kind, name: entity.name, href: entityAddress(entity) }));
 }
 
 interface SavedRow {

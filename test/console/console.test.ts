@@ -118,7 +118,7 @@ const openLoggedIn = async (options = {}, expected = REFUSED) => {
 };
 
 const SCREENS: readonly Screen[] = [
-  ["overview", "#/overview", async (page) => await page.getByText("0 silent").waitFor()],
+  ["overview", "#/overview", async (page) => await page.getByText("Healthy:").waitFor()],
   ["services", "#/services", async (page) => await page.getByRole("link", { name: "shop", exact: true }).waitFor()],
   ["service", "#/services/shop", async (page) => await page.getByRole("link", { name: "GET /cart" }).waitFor()],
   ["fleet", "#/fleet", async (page) => await page.getByRole("img", { name: "online" }).waitFor()],

@@ -268,12 +268,12 @@ test("a log query becomes an alert rule that counts its records", async () => {
   expect(complaints).toEqual([]);
 });
 
-test("the overview shows firing alerts, worse services and missing parts, and each figure links to its items", async () => {
+test("the overview shows firing alerts, worse services and missing parts, and each links to its items", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
   await page.goto("/");
   await page.getByRole("heading", { name: "Overview" }).waitFor();
-  await page.getByRole("link", { name: "1 firing alert", exact: true }).waitFor();
+  await page.getByRole("link", { name: "Alert: alert always on is firing", exact: true }).waitFor();
   const row = page.getByRole("row").filter({ hasText: "web" });
   await row.getByText("worse").waitFor();
   expect(await page.getByRole("article", { name: "Not set up yet" }).textContent()).toContain("Notifications");

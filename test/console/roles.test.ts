@@ -105,7 +105,8 @@ const addressesOf = ({ dashboardId, ruleId, hostId }: Made): string[] => [
   `#/services/${OURS}-service`,
   `#/services/${OURS}-service?with=a+day+before`,
   "#/fleet",
-  ...["namespace", "workload", "pod"].map((kind) => `#/fleet?view=${kind}`),
+  ...["pod", "workload", "namespace", "node", "cluster"].map((kind) => `#/kubernetes?view=${kind}`),
+  `#/alerts/${ruleId}`,
   "#/add",
   "#/add?kind=grafana",
   `#/entity/${OURS}-host?kind=host&host=${hostId}`,
@@ -136,7 +137,7 @@ const addressesOf = ({ dashboardId, ruleId, hostId }: Made): string[] => [
   "#/alerts?rule=new",
   ...["silence", "route", "channel"].map((kind) => `#/alerts?view=${kind}s&${kind}=new`),
   ...["firing", "silences", "routes", "channels", "deliveries"].map((view) => `#/alerts?view=${view}`),
-  ...["users", "credentials", "issuers", "usage", "audit", "organisations"].map((part) => `#/settings?part=${part}`),
+  ...["users", "credentials", "issuers", "usage", "usage-of-all", "audit", "organisations"].map((part) => `#/settings?part=${part}`),
 ];
 
 async function shownAt(page: Page, address: string): Promise<string> {

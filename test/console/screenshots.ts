@@ -10,7 +10,7 @@ import { adminPassword, backendPlace, login, startBackend } from "../fixtures/ba
 import { logInBy, LOOKS, openBrowser, openPage, type Screen } from "../fixtures/browser.ts";
 import { hostAgentPlace, startHostAgent } from "../fixtures/host-agent-process.ts";
 import { call, eventually, ROOT, temporaryFolder } from "../fixtures/processes.ts";
-import { sendHeartbeats, startShopCluster } from "../fixtures/shop-cluster.ts";
+import { CRASHING_POD, sendHeartbeats, startShopCluster } from "../fixtures/shop-cluster.ts";
 import { SHOWN, visit } from "../fixtures/shop-visits.ts";
 import { WebhookReceiver } from "../fixtures/webhook-receiver.ts";
 
@@ -67,7 +67,8 @@ await api("POST", "/alerting/routes", {
 const rule = await api("POST", "/alerting/rules", {
   name: "Container restarts",
   severity: "warning",
-  expr: "max by (k8s_deployment_name) (k8s_container_restarts) > 1",
+  expr: "max by (k8s_cluster_name, k8s_namespace_name, k8s_deployment_name) (k8s_container_restarts) > 3",
+  annotations: { summary: "{{ $labels.k8s_deployment_name }} restarts again and again", runbook_url: "https://runbooks.example/restarts" },
 });
 await api("POST", "/alerting/rules", {
   name: "Node not ready",
@@ -114,7 +115,11 @@ const hasText = (text: string) => async (page: Page) => await page.getByText(tex
 const hasChart = async (page: Page): Promise<unknown> => await page.locator("canvas").first().waitFor();
 const IN_CLUSTER = "cluster=shop-production";
 const SCREENS: readonly Screen[] = [
-  ["overview", "#/overview", async (page) => await page.getByRole("link", { name: "shop", exact: true }).waitFor()],
+  ["overview", "#/overview", hasText("CrashLoopBackOff")],
+  ["kubernetes", "#/kubernetes", hasText("OOMKilled")],
+  ["kubernetes-workloads", "#/kubernetes?view=workload", hasText("2 of 2 ready")],
+  ["kubernetes-nodes", "#/kubernetes?view=node", hasText("worker-3")],
+  ["pod", `#/entity/${CRASHING_POD}?kind=pod&${IN_CLUSTER}&namespace=shop`, hasText("Last lines before it ended")],
   ["logs", "#/logs", async (page) => await page.getByRole("row").filter({ hasText: "given up" }).click()],
   ["patterns", "#/logs?view=patterns", async (page) => await page.getByRole("button", { name: /^Only/ }).first().waitFor()],
   [
@@ -147,6 +152,7 @@ const SCREENS: readonly Screen[] = [
   ["add", "#/add?kind=cluster", hasHeading("Connect")],
   ["alert-rules", `#/alerts?rule=${rule.id}`, hasText("Container restarts")],
   ["alerts-firing", "#/alerts?view=firing", async (page) => await page.getByRole("link", { name: "Silence Container restarts" }).waitFor()],
+  ["alert", `#/alerts/${rule.id}?label=k8s_deployment_name%3Dcart`, hasChart],
   ["silences", "#/alerts?view=silences", hasText("Kernel update")],
   ["routes", "#/alerts?view=routes", hasText("on-call")],
   ["channels", "#/alerts?view=channels", hasText("on-call")],
@@ -154,6 +160,7 @@ const SCREENS: readonly Screen[] = [
   ["users", "#/settings?part=users", hasText("oncall@shop.example")],
   ["keys-and-tokens", "#/settings?part=credentials", hasText("checkout-ci")],
   ["usage", "#/settings?part=usage", hasHeading("Settings")],
+  ["usage-of-all", "#/settings?part=usage-of-all", hasText("of bytes limit")],
   ["audit", "#/settings?part=audit", hasText("user.create")],
   ["components", "#/parts", hasHeading("Components")],
   // The last one, because a login follows it.

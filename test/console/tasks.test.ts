@@ -100,13 +100,13 @@ const heading = async (page: Page, name: string | RegExp): Promise<void> => awai
 const firstTrace = (page: Page) => page.getByRole("grid", { name: "Traces" }).getByRole("row").first().getByRole("link");
 
 /** One silent node, and a cluster with an old key. */
-async function withSilentNode(page: Page, work: () => Promise<unknown>): Promise<void> {
+async function withSilentNode(page: Page, words: string): Promise<void> {
   const ago = (ms: number): string => new Date(Date.now() - ms).toISOString();
   const node = { name: "worker-9", online: false, agent_version: "0.1.0", last_heartbeat: ago(900_000), collector: null, config: {} };
   const cluster = { cluster_id: randomUUID(), name: "north", online: true, last_heartbeat: ago(0), key_created_at: ago(90 * 86_400_000) };
   await page.route("**/api/clusters", async (route) => await route.fulfill({ json: [{ ...cluster, nodes: [node] }] }));
-  await page.reload();
-  await work();
+  await go(page, "Fleet");
+  await text(page, words);
   await page.unroute("**/api/clusters");
 }
 
@@ -129,8 +129,24 @@ const TASKS: readonly Task[] = [
       await text(page, "Error ratio");
     },
   },
-  { name: "is a node silent", most: 0, run: async (page) => await withSilentNode(page, async () => await text(page, "1 silent")) },
-  { name: "which key is old", most: 0, run: async (page) => await withSilentNode(page, async () => await text(page, "1 old key")) },
+  { name: "is a node silent", most: 1, run: async (page) => await withSilentNode(page, "silent: 1 node") },
+  { name: "which key is old", most: 1, run: async (page) => await withSilentNode(page, "1 old key") },
+  {
+    name: "the last lines of a container that crashes",
+    most: 1,
+    run: async (page) => {
+      await link(page, /^Last lines: .*CrashLoopBackOff/);
+      await text(page, /heap out of memory/);
+    },
+  },
+  {
+    name: "who restarts, since when",
+    most: 1,
+    run: async (page) => {
+      await go(page, "Kubernetes");
+      await page.getByRole("row").filter({ hasText: "OOMKilled" }).first().waitFor();
+    },
+  },
   {
     name: "an alert rule from a metric's chart",
     most: 5,
@@ -148,8 +164,8 @@ const TASKS: readonly Task[] = [
     name: "silence what fires",
     most: 4,
     run: async (page) => {
-      await link(page, "1 firing alert");
-      await link(page, "Silence always on");
+      await link(page, "Alert: alert always on is firing");
+      await link(page, "Silence");
       await page.getByLabel("Comment").fill("being repaired");
       await button(page, "Create");
       await page.getByRole("button", { name: "Expire silence" }).waitFor();

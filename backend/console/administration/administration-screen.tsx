@@ -4,7 +4,7 @@ import type { ApiResponses } from "../../client/api.ts";
 import { Status } from "../parts/common.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { Tabs } from "../parts/controls.tsx";
-import { formatValue } from "../metrics/unit.ts";
+import { bytesText } from "../../client/text.ts";
 import { call, page } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { choose, route } from "../state/route.ts";
@@ -14,6 +14,7 @@ import { Organisations, OwnPassword, Users } from "./accounts.tsx";
 import { Credentials } from "./credentials.tsx";
 import { Issuers } from "./issuers.tsx";
 import { limitsText } from "./label-limits.tsx";
+import { UsageOfAll } from "./usage-of-all.tsx";
 
 export function Administration() {
   const parts = [
@@ -23,6 +24,7 @@ export function Administration() {
     ["usage", "Usage", Usage, true],
     ["audit", "Audit", Audit, mayWrite.value],
     ["organisations", "Organisations", Organisations, isOperator.value],
+    ["usage-of-all", "Usage of all", UsageOfAll, isOperator.value],
   ] as const;
   const shown = parts.filter(([, , , isShown]) => isShown);
   const chosen = shown.find(([name]) => name === route.value.query.get("part")) ?? shown[0];
@@ -82,7 +84,7 @@ const USAGE_COLUMNS: readonly Column<DayUsage>[] = [
   { head: "day", cell: ({ day }) => day },
   { head: "signal", cell: ({ signal }) => signal },
   { head: "records", kind: "number", order: ({ records }) => records, cell: ({ records }) => records.toLocaleString("en") },
-  { head: "bytes", kind: "number", order: ({ bytes }) => bytes, cell: ({ bytes }) => formatValue(bytes, "bytes") },
+  { head: "bytes", kind: "number", order: ({ bytes }) => bytes, cell: ({ bytes }) => bytesText(bytes) },
   {
     head: "peak active series",
     kind: "number",

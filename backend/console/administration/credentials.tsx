@@ -51,10 +51,13 @@ function IngestTokens() {
         { head: "signals", cell: (row) => row.signals.join(", ") },
         { head: "allowed from", cell: (row) => row.networks.join(", ") || "anywhere" },
         { head: "created by", cell: (row) => row.created_by },
+        // Tokens may have the same name; these times tell them apart.
+        timeColumn("created", (row) => row.created_at),
         timeColumn("last used", (row) => row.last_used_at),
         timeColumn("expires", (row) => row.expires_at, "never"),
       ]}
       removal={(row) => `Requests with ${row.name} are refused within 5 seconds.`}
+      rotationPath={({ id }) => `/api/ingest-tokens/${id}/rotate`}
       createForm={{
         label: "Create ingest token",
         fields: [

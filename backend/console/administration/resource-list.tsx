@@ -55,14 +55,21 @@ export interface ResourceListProps<R> {
   /** The consequences to confirm before a row is removed; undefined: it cannot be removed. */
   readonly removal?: (row: R) => string | undefined;
   readonly createForm?: CreateForm;
+  /** The secret of a row is replaced with POST of this path; the new one is shown as after `createForm`. */
+  readonly rotationPath?: (row: R) => string;
   /** A change of the list by a cell increments it. */
   readonly changes?: Signal<number>;
 }
 
-export function ResourceList<R>({ title, path, columns, idOf, nameOf, removal, createForm, changes }: ResourceListProps<R>) {
+export function ResourceList<R>({ title, path, columns, idOf, nameOf, removal, createForm, rotationPath, changes }: ResourceListProps<R>) {
   const loaded = useLoaded(`${path} ${changes?.value}`, async (signal) => (await wholeList<R>(path, signal)).rows);
   const secret = useSignal<string | undefined>(undefined);
   const rows = loaded.value.value ?? [];
+  const showSecret = (response: Readonly<Record<string, unknown>>): void => {
+    secret.value = createForm?.secret && String(response[createForm.secret.name]);
+    loaded.reload();
+  };
+  const rotation = useSending(async (path: string) => showSecret(await call(path, { method: "POST", body: {} })));
   const removalColumn: Column<R> = {
     head: <span class="unseen">remove</span>,
     class: "actions",
@@ -71,9 +78,20 @@ export function ResourceList<R>({ title, path, columns, idOf, nameOf, removal, c
       if (!consequences) return null;
       const fullLabel = `Remove ${visible(nameOf(row))}`;
       return (
-        <RemoveButton label="Remove" fullLabel={fullLabel} class="small" path={`${path}/${idOf(row)}`} onRemoved={loaded.reload}>
-          {visible(consequences)}
-        </RemoveButton>
+        <>
+          {rotationPath && (
+            <Button
+              class="small"
+              aria-label={`Rotate ${visible(nameOf(row))}`}
+              title="Creates a new secret; the present one is accepted for 24 more hours"
+              onClick={() => void rotation.send(rotationPath(row))}
+              text="Rotate"
+            />
+          )}
+          <RemoveButton label="Remove" fullLabel={fullLabel} class="small" path={`${path}/${idOf(row)}`} onRemoved={loaded.reload}>
+            {visible(consequences)}
+          </RemoveButton>
+        </>
       );
     },
   };
@@ -84,16 +102,8 @@ export function ResourceList<R>({ title, path, columns, idOf, nameOf, removal, c
         <Status of={loaded} empty={rows.length === 0 && "None."}>
           <Table title={title} rows={rows} columns={removal && mayWrite.value ? [...columns, removalColumn] : columns} keyOf={idOf} />
         </Status>
-        {mayWrite.value && createForm && (
-          <CreateRow
-            path={path}
-            createForm={createForm}
-            onCreated={(response) => {
-              secret.value = createForm.secret && String(response[createForm.secret.name]);
-              loaded.reload();
-            }}
-          />
-        )}
+        <Problem message={rotation.error} />
+        {mayWrite.value && createForm && <CreateRow path={path} createForm={createForm} onCreated={showSecret} />}
       </section>
       {createForm?.secret && secret.value && (
         <>

@@ -6,6 +6,7 @@ import { Firing } from "../notification/firing.tsx";
 import { Routes } from "../notification/notification-routes.tsx";
 import { Silences } from "../notification/silences.tsx";
 import { address, go, route } from "../state/route.ts";
+import { AlertPage } from "./alert-page.tsx";
 import { Rules } from "./rule-list.tsx";
 
 const VIEWS = [
@@ -18,6 +19,8 @@ const VIEWS = [
 ] as const;
 
 export function Alerts() {
+  const { id } = route.value;
+  if (id !== undefined) return <AlertPage ruleId={id} key={route.value.query.getAll("label").join()} />;
   const [chosen, , View] = VIEWS.find(([name]) => name === route.value.query.get("view")) ?? VIEWS[0];
   return (
     <section class="screen alerts" aria-labelledby="title">

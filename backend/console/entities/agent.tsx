@@ -2,8 +2,11 @@
 import type { ComponentChildren } from "preact";
 import { type Cluster, type Host, isOldKey, readFleet } from "../fleet/members.ts";
 import { Status } from "../parts/common.tsx";
+import { RemoveButton } from "../parts/removal.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { useLoaded } from "../state/loaded.ts";
+import { address } from "../state/route.ts";
+import { mayWrite } from "../state/session.ts";
 import { ago, timestampText } from "../state/time.ts";
 import type { Entity } from "./entity.ts";
 
@@ -14,6 +17,8 @@ interface Agent extends Pick<Host, "online" | "agent_version" | "last_heartbeat"
   readonly configError?: string | null;
   /** The nodes of a cluster; undefined for a node or host. */
   readonly nodes?: Cluster["nodes"];
+  /** DELETE removes it and revokes its keys; undefined for a node. */
+  readonly path?: string;
 }
 
 export function AgentCard({ entity }: { entity: Entity }) {
@@ -28,6 +33,12 @@ export function AgentCard({ entity }: { entity: Entity }) {
       <h2>Agent</h2>
       <Status of={loaded} empty={!agent && "No agent is registered under this name. The data came from another sender."}>
         {agent && <AgentFacts agent={agent} atMs={atMs} />}
+        {agent?.path !== undefined && mayWrite.value && (
+          <RemoveButton label={`Remove ${entity.kind}`} path={agent.path} onRemoved={() => address("fleet")}>
+            Its keys are revoked within 5 seconds, so its agents can send nothing more. Stored telemetry stays. To connect it again, install
+            the agent with a new install token.
+          </RemoveButton>
+        )}
       </Status>
     </section>
   );
@@ -36,10 +47,11 @@ export function AgentCard({ entity }: { entity: Entity }) {
 function findAgent(entity: Entity, { clusters, hosts }: Awaited<ReturnType<typeof readFleet>>): Agent | undefined {
   if (entity.kind === "host") {
     const host = hosts.find(({ agent_id: id }) => id === entity.hostId);
-    return host && { ...host, configError: host.config.error ?? null };
+    return host && { ...host, configError: host.config.error ?? null, path: `/api/v1/agents/${host.agent_id}` };
   }
   const cluster = clusters.find(({ name }) => name === (entity.kind === "cluster" ? entity.name : entity.cluster));
-  if (!cluster || entity.kind === "cluster") return cluster && { ...cluster, agent_version: null, collector: null };
+  if (!cluster || entity.kind === "cluster")
+    return cluster && { ...cluster, agent_version: null, collector: null, path: `/api/clusters/${cluster.cluster_id}` };
   const node = cluster.nodes.find(({ name }) => name === entity.name);
   return node && { ...node, key_created_at: cluster.key_created_at };
 }

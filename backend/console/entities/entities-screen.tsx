@@ -14,7 +14,9 @@ import { address, route } from "../state/route.ts";
 import type { AddressRange } from "../state/time.ts";
 import { AgentCard } from "./agent.tsx";
 import { dashboardOf, type Entity, entityAddress, parseEntity, eventQuery, isAbout, logQuery, traceQuery } from "./entity.ts";
-import { type MemberKind, Members } from "./members.tsx";
+import type { ObjectKind } from "./cluster-objects.ts";
+import { ObjectList } from "./object-list.tsx";
+import { PodState } from "./pod-state.tsx";
 
 export function EntityScreen() {
   const { id, query } = route.value;
@@ -43,21 +45,22 @@ function Page({ entity }: { entity: Entity }) {
         <TimePicker onNow={() => refreshes.value++} />
       </div>
       <Firing entity={entity} requestKey={requestKey} />
+      {entity.kind === "pod" && <PodState entity={entity} range={range} requestKey={requestKey} />}
       {["cluster", "node", "host"].includes(entity.kind) && <AgentCard entity={entity} />}
+      {MEMBERS[entity.kind].map((kind) => (
+        <ObjectList kind={kind} within={entity} range={range} requestKey={requestKey} key={kind} />
+      ))}
       <Charts entity={entity} refreshes={refreshes.value} />
       <div class="cards">
         <Logs entity={entity} range={range} requestKey={requestKey} />
         <Traces entity={entity} range={range} requestKey={requestKey} />
       </div>
-      {MEMBERS[entity.kind].map((kind) => (
-        <Members kind={kind} within={entity} range={range} requestKey={requestKey} key={kind} />
-      ))}
     </section>
   );
 }
 
-const MEMBERS: Readonly<Record<Entity["kind"], readonly MemberKind[]>> = {
-  cluster: ["namespace"],
+const MEMBERS: Readonly<Record<Entity["kind"], readonly ObjectKind[]>> = {
+  cluster: ["namespace", "node", "workload", "pod"],
   node: ["pod"],
   host: [],
   namespace: ["workload", "pod"],

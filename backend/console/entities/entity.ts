@@ -121,3 +121,17 @@ export function findEntities(labels: Readonly<Record<string, string>>, sender?: 
   }
   return entities;
 }
+
+/** The resource that an alert is about, as far as its labels name one: the pod before its workload, node, namespace and cluster. */
+export function findAlertEntity(labels: Readonly<Record<string, string>>): Entity | undefined {
+  const attributes = Object.fromEntries(
+    Object.entries(labels).flatMap(([name, value]) => (name.startsWith("k8s_") ? [[name.replaceAll("_", "."), value]] : [])),
+  );
+  const found = [...findEntities(attributes).values()];
+  const { host_id: hostId, node } = labels;
+  for (const kind of ["pod", "workload", "node", "namespace", "cluster"] as const) {
+    const entity = found.find((candidate) => candidate.kind === kind);
+    if (entity) return entity;
+  }
+  return hostId && node ? { kind: "host", name: node, hostId } : undefined;
+}

@@ -2,6 +2,7 @@
 // page to the firing alerts about it.
 import { address, route } from "../state/route.ts";
 import { type Entity, entityAddress } from "./entity.ts";
+import { alertAddress } from "../../client/alert-address.ts";
 import type { ApiResponses } from "../../client/api.ts";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
@@ -38,8 +39,8 @@ export function FiringLinks({ alerts }: { alerts: readonly FiringAlert[] }) {
   return (
     <p role="status">
       <strong class="level is-error">Firing: </strong>
-      {alerts.map(({ labels }, at) => (
-        <a href={address("alerts", { view: "firing" })} key={at}>
+      {alerts.map(({ rule_id: ruleId, labels, activeAt }, at) => (
+        <a href={alertAddress({ ruleId, labels, startsAt: activeAt })} key={at}>
           <bdi>{visible(labels["alertname"] ?? "alert")}</bdi>{" "}
         </a>
       ))}

@@ -1,27 +1,20 @@
 // Fleet: clusters with their nodes, and hosts; silent ones first.
 import { useSignal } from "@preact/signals";
 import { useLoaded } from "../state/loaded.ts";
-import { address, choose, route } from "../state/route.ts";
+import { address } from "../state/route.ts";
 import { ago, timestampText } from "../state/time.ts";
 import { entityAddress } from "../entities/entity.ts";
-import { Members as KubernetesMembers } from "../entities/members.tsx";
 import { type Cluster, type Collector, type Host, isOldKey, readFleet } from "./members.ts";
 import { ThisMachine } from "./this-machine.tsx";
 import { NameLink, Problem, Status } from "../parts/common.tsx";
 import { type Column, Table } from "../parts/table.tsx";
-import { CreateLink, Tabs } from "../parts/controls.tsx";
+import { CreateLink } from "../parts/controls.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { mayWrite } from "../state/session.ts";
 
 const REFRESH_MS = 10_000;
 const MAX_NODES = 200;
 const MAX_HOSTS = 1000;
-const VIEWS = [
-  ["agents", "Agents"],
-  ["namespace", "Namespaces"],
-  ["workload", "Workloads"],
-  ["pod", "Pods"],
-] as const;
 
 type Node = Cluster["nodes"][number];
 
@@ -35,7 +28,6 @@ export function Fleet() {
   );
   const { clusters = [], hosts = [], atMs = 0 } = loaded.value.value ?? {};
   const nodes = clusters.flatMap((cluster) => cluster.nodes);
-  const view = VIEWS.find(([name]) => name === route.value.query.get("view"))?.[0] ?? "agents";
   return (
     <section class="screen fleet" aria-labelledby="title">
       <div class="bar">
@@ -49,17 +41,12 @@ export function Fleet() {
         <CreateLink href={address("add")} text="Add cluster or host" />
       </div>
       <ThisMachine onReady={loaded.reload} />
-      <Tabs label="Views" tabs={VIEWS} chosen={view} onChoose={(name) => choose({ view: name === "agents" ? undefined : name })} />
-      {view === "agents" ? (
-        <Status of={loaded} empty={clusters.length + hosts.length === 0 && <EmptyState />}>
-          {clusters.map((cluster) => (
-            <ClusterCard cluster={cluster} atMs={atMs} key={cluster.cluster_id} />
-          ))}
-          {hosts.length > 0 && <Hosts hosts={hosts} atMs={atMs} />}
-        </Status>
-      ) : (
-        <KubernetesMembers kind={view} range={{}} requestKey="" key={view} />
-      )}
+      <Status of={loaded} empty={clusters.length + hosts.length === 0 && <EmptyState />}>
+        {clusters.map((cluster) => (
+          <ClusterCard cluster={cluster} atMs={atMs} key={cluster.cluster_id} />
+        ))}
+        {hosts.length > 0 && <Hosts hosts={hosts} atMs={atMs} />}
+      </Status>
     </section>
   );
 }

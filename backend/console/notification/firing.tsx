@@ -1,5 +1,6 @@
 // Firing and pending alerts: since when, which channels are notified, and which silence mutes them. Invariant: firing alerts are listed
 // whether or not a channel is notified.
+import { alertAddress } from "../../client/alert-address.ts";
 import type { ApiResponses } from "../../client/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
@@ -7,7 +8,7 @@ import { ago } from "../state/time.ts";
 import { type Channel, listChannels } from "./resources.ts";
 import { labelsKey, matchersOf, formatMatchers } from "./matcher.ts";
 import { ROUTED_ALERTS, type RoutedAlert } from "./matchers.tsx";
-import { SenderText, Problem, Status } from "../parts/common.tsx";
+import { NameLink, SenderText, Problem, Status } from "../parts/common.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
@@ -74,12 +75,12 @@ function columnsFor({ routed, atMs }: FiringData): Column<Alert>[] {
   ];
 }
 
-function AlertName({ alert: { labels, annotations }, isSilenced }: { alert: Alert; isSilenced: boolean }) {
+function AlertName({ alert: { rule_id: ruleId, labels, annotations, activeAt }, isSilenced }: { alert: Alert; isSilenced: boolean }) {
   const { alertname = "" } = labels;
   const silence = { view: "silences", silence: "new", matchers: formatMatchers(matchersOf(labels)) };
   return (
     <>
-      <SenderText text={alertname} />{" "}
+      <NameLink href={alertAddress({ ruleId, labels, startsAt: activeAt })} text={alertname} />{" "}
       {mayWrite.value && !isSilenced && (
         <a class="button small" href={address("alerts", silence)} aria-label={`Silence ${visible(alertname)}`}>
           Silence

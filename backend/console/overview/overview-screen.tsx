@@ -1,171 +1,183 @@
-// The landing page: firing alerts, silent agents, services that got worse, how much data arrives, and what is not set up yet. Every figure
-// links to the items that it counts.
-import type { ComponentChildren } from "preact";
-import { Status } from "../parts/common.tsx";
-import { type Column, Table } from "../parts/table.tsx";
+// The landing page: a ranked list of problems, each with its cause, since when, and one next click; what is healthy in one line; what
+// changed; services; and what is not set up yet.
 import { bytesText } from "../../client/text.ts";
-import { counted, visible } from "../parts/text.ts";
-import { useRefresh } from "../parts/time-picker.tsx";
-import { entityAddress } from "../entities/entity.ts";
 import { ThisMachine } from "../fleet/this-machine.tsx";
+import { Chip, Status } from "../parts/common.tsx";
+import { visible } from "../parts/text.ts";
+import { useRefresh } from "../parts/time-picker.tsx";
 import { ServiceTable } from "../services/service-table.tsx";
 import { type Loaded, useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
 import { mayWrite } from "../state/session.ts";
-import { ago } from "../state/time.ts";
-import {
-  type Agents,
-  type Alerting,
-  readAgents,
-  readAlerting,
-  readStored,
-  readWorstServices,
-  SHOWN,
-  type Stored,
-  type Volume,
-} from "./read.ts";
+import { ago, timestampText, timeText } from "../state/time.ts";
+import { type Problem, type Problems, readProblems, readSetUp, readWorstServices, type SetUp, type WorstServices } from "./read.ts";
 
 const REFRESH_MS = 30_000;
+/** More are behind a button. */
+const SHOWN = 12;
 
 export function Overview() {
-  const alerting = useLoaded("alerting", readAlerting, { refreshMs: REFRESH_MS });
-  const agents = useLoaded("agents", readAgents, { refreshMs: REFRESH_MS });
-  const stored = useLoaded("stored", readStored, { refreshMs: REFRESH_MS });
+  const problems = useLoaded("problems", readProblems, { refreshMs: REFRESH_MS });
+  const services = useLoaded("services of the last hour", readWorstServices, { refreshMs: 2 * REFRESH_MS });
+  const setUp = useLoaded("set up", readSetUp, { refreshMs: 4 * REFRESH_MS });
   const reload = (): void => {
-    for (const part of [alerting, agents, stored]) part.reload();
+    for (const part of [problems, services, setUp]) part.reload();
   };
   useRefresh(reload);
+  const found = problems.value.value;
   return (
     <section class="screen overview" aria-labelledby="title">
       <div class="bar">
         <h1 id="title">Overview</h1>
       </div>
       <ThisMachine onReady={reload} />
-      <SetUp alerting={alerting.value.value} agents={agents.value.value?.count} signals={stored.value.value?.signals} />
-      <div class="cards">
-        <Card title="Alerts" href={address("alerts", { view: "firing" })} of={alerting}>
-          {(shown) => <Firing {...shown} />}
-        </Card>
-        <Card title="Agents" href={address("fleet")} of={agents}>
-          {(shown) => <AgentFigures {...shown} />}
-        </Card>
-        <Card title="Stored today" href={address("settings", { part: "usage" })} of={stored}>
-          {({ volume }) => <StoredToday volume={volume} />}
-        </Card>
+      <MissingSetUp setUp={setUp.value.value} agents={found?.totals["agents"]?.total} />
+      <div class="problems-and-changes">
+        <ProblemList of={problems} services={services.value.value} setUp={setUp.value.value} />
+        {found && <WhatChanged changes={found.changes} />}
       </div>
-      <WorstServices />
+      <Services of={services} />
     </section>
   );
 }
 
-interface CardProps<T> {
-  readonly title: string;
-  readonly href: string;
-  readonly of: Loaded<T>;
-  readonly children: (value: T) => ComponentChildren;
+interface ProblemListProps {
+  readonly of: Loaded<Problems & { readonly atMs: number }>;
+  readonly services: WorstServices | undefined;
+  readonly setUp: SetUp | undefined;
 }
 
-/** A card is drawn before its data arrives, and does not wait for the data of others. */
-function Card<T extends object>({ title, href, of, children }: CardProps<T>) {
-  const shown = of.value.value;
+function ProblemList({ of, services, setUp }: ProblemListProps) {
+  const { problems = [], total = 0, missing = [], totals = {}, atMs = 0 } = of.value.value ?? {};
+  const isFiring = problems.some(({ kind }) => kind === "alert");
   return (
-    <article class="card">
-      <h2>
-        <a href={href}>{title}</a>
-      </h2>
-      <Status of={of}>{shown && children(shown)}</Status>
+    <article class="card" aria-label="Problems">
+      <header>
+        <h2>Problems</h2>
+        {total > 0 && <Chip tone={problems.some(({ severity }) => severity === "critical") ? "error" : "warn"} text={String(total)} />}
+      </header>
+      <Status of={of}>
+        {total === 0 && missing.length === 0 && <p>No problems.</p>}
+        <ul class="problems">
+          {problems.slice(0, SHOWN).map((problem) => (
+            <Row problem={problem} atMs={atMs} key={`${problem.title} ${problem.link}`} />
+          ))}
+        </ul>
+        {total > SHOWN && (
+          <details>
+            <summary>{total - SHOWN} more</summary>
+            <ul class="problems">
+              {problems.slice(SHOWN).map((problem) => (
+                <Row problem={problem} atMs={atMs} key={`${problem.title} ${problem.link}`} />
+              ))}
+            </ul>
+          </details>
+        )}
+        {missing.length > 0 && <p class="is-warn">Not checked, because they could not be read: {missing.join(", ")}.</p>}
+        {isFiring && setUp?.channels === 0 && (
+          <p class="is-warn">
+            No one is notified: <a href={address("alerts", { view: "channels", channel: "new" })}>create a channel</a>.
+          </p>
+        )}
+        <Healthy totals={totals} services={services} setUp={setUp} />
+      </Status>
     </article>
   );
 }
 
-function Firing({ alerts, channels, atMs }: Alerting) {
-  const firing = alerts.filter(({ state }) => state === "firing");
+function Row({ problem: { severity, title, detail, since, action, link }, atMs }: { problem: Problem; atMs: number }) {
+  const tone = severity === "critical" ? "error" : "warn";
   return (
-    <>
-      <p>
-        <a class={`figure ${firing.length > 0 ? "level is-error" : ""}`} href={address("alerts", { view: "firing" })}>
-          {counted(firing.length, "firing alert")}
+    <li>
+      <span class={`dot is-${tone}`} role="img" aria-label={severity} title={severity} />
+      <div>
+        <strong>
+          <bdi>{visible(title)}</bdi>
+        </strong>
+        {detail && (
+          <p class="quiet">
+            <bdi>{visible(detail)}</bdi>
+          </p>
+        )}
+      </div>
+      {since ? (
+        <time class="quiet" dateTime={since} title={`since ${timestampText(since)}`}>
+          {ago(since, atMs).replace(" ago", "")}
+        </time>
+      ) : (
+        <span />
+      )}
+      <a class="button small" href={link} aria-label={`${action}: ${visible(title)}`}>
+        {action}
+      </a>
+    </li>
+  );
+}
+
+/** What is healthy, and how much was stored today, in one line. */
+function Healthy({
+  totals,
+  services,
+  setUp,
+}: {
+  totals: Problems["totals"];
+  services: WorstServices | undefined;
+  setUp: SetUp | undefined;
+}) {
+  const worse = services?.services.filter((service) => service.worse > 0).length ?? 0;
+  const parts = [
+    ["services", address("services"), services?.count, worse],
+    ["pods", address("kubernetes"), totals["pods"]?.total, totals["pods"]?.with_problem],
+    ["nodes", address("kubernetes", { view: "node" }), totals["nodes"]?.total, totals["nodes"]?.with_problem],
+    ["agents", address("fleet"), totals["agents"]?.total, totals["agents"]?.with_problem],
+  ] as const;
+  return (
+    <p class="healthy">
+      Healthy:
+      {parts.map(
+        ([name, href, total = 0, bad = 0]) =>
+          total > 0 && (
+            <a href={href} key={name}>
+              <b>{total - bad}</b> of {total} {name}
+            </a>
+          ),
+      )}
+      {setUp && setUp.volume.length > 0 && (
+        <a href={address("settings", { part: "usage" })}>
+          stored today: {setUp.volume.map(({ signal, bytes }) => `${bytesText(bytes)} of ${signal}`).join(", ")}
         </a>
-        {alerts.length > firing.length && `, ${alerts.length - firing.length} pending`}
-      </p>
-      <ul class="plain-list">
-        {firing.slice(0, SHOWN).map(({ labels, activeAt }, at) => (
-          <li key={at}>
-            <a href={address("alerts", { view: "firing" })} title={visible(labels["alertname"] ?? "")}>
-              <bdi>{visible(labels["alertname"] ?? "")}</bdi>
-            </a>{" "}
-            <span class="quiet">
-              {visible(labels["severity"] ?? "")}, since {ago(activeAt, atMs)}
-            </span>
-          </li>
-        ))}
-      </ul>
-      {firing.length > 0 && channels === 0 && (
-        <p class="is-warn">
-          No one is notified: <a href={address("alerts", { view: "channels", channel: "new" })}>create a channel</a>.
-        </p>
       )}
-    </>
+    </p>
   );
 }
 
-function AgentFigures({ count, silentCount, silent, oldKeys, broken, atMs }: Agents) {
+function WhatChanged({ changes }: { changes: Problems["changes"] }) {
   return (
-    <>
-      <p>
-        <a class={`figure ${silentCount > 0 ? "level is-error" : ""}`} href={address("fleet")}>
-          {silentCount} silent
-        </a>{" "}
-        of {count}
-      </p>
-      <ul class="plain-list">
-        {silent.map(({ entity, last_heartbeat: at }) => (
-          <li key={entityAddress(entity)}>
-            <a href={entityAddress(entity)} title={visible(entity.name)}>
-              <bdi>{visible(entity.name)}</bdi>
-            </a>{" "}
-            <span class="quiet">
-              {entity.kind}, {ago(at, atMs)}
-            </span>
-          </li>
-        ))}
-        {silentCount > silent.length && <li class="quiet">and {silentCount - silent.length} more</li>}
-      </ul>
-      {broken > 0 && (
-        <p class="level is-warn">
-          <a href={address("fleet")}>{counted(broken, "collector")}</a> not running
-        </p>
+    <article class="card" aria-label="What changed">
+      <h2>
+        <a href={address("changes")}>What changed</a>
+      </h2>
+      {changes.length === 0 ? (
+        <p class="quiet">Nothing in the last hour that can explain a problem.</p>
+      ) : (
+        <ul class="changes">
+          {changes.map(({ title, since, link }) => (
+            <li key={`${title} ${link}`}>
+              <time class="quiet">{since === undefined ? "" : timeText(new Date(since), { withMs: false }).slice(0, 5)}</time>
+              <a href={link.slice(Math.max(0, link.indexOf("#/")))}>
+                <bdi>{visible(title)}</bdi>
+              </a>
+            </li>
+          ))}
+        </ul>
       )}
-      {oldKeys > 0 && (
-        <p class="level is-warn">
-          <a href={address("fleet")}>{counted(oldKeys, "old key")}</a>, older than 60 days
-        </p>
-      )}
-    </>
+    </article>
   );
-}
-
-const SCREEN_OF_SIGNAL: Readonly<Record<string, string>> = { logs: "logs", traces: "traces", metrics: "metrics" };
-
-const STORED_COLUMNS: readonly Column<Volume>[] = [
-  {
-    head: "signal",
-    kind: "name",
-    cell: ({ signal }) => <a href={address(SCREEN_OF_SIGNAL[signal] ?? "settings")}>{visible(signal)}</a>,
-  },
-  { head: "records", kind: "number", cell: ({ records }) => records.toLocaleString("en") },
-  { head: "data", kind: "number", cell: ({ bytes }) => bytesText(bytes) },
-];
-
-function StoredToday({ volume }: Pick<Stored, "volume">) {
-  if (volume.length === 0) return <p class="quiet">No data yet.</p>;
-  return <Table title="Stored today by signal" rows={volume} columns={STORED_COLUMNS} />;
 }
 
 interface SetUpProps {
-  readonly alerting: Alerting | undefined;
+  readonly setUp: SetUp | undefined;
   readonly agents: number | undefined;
-  readonly signals: ReadonlySet<string> | undefined;
 }
 
 type Link = readonly [words: string, href: string];
@@ -176,9 +188,9 @@ const TO_SDK = connect("OpenTelemetry SDK", "sdk");
 const TO_PROMETHEUS = connect("Prometheus", "prometheus");
 
 /** Lists what is not set up yet, each with links that set it up. */
-function SetUp({ alerting, agents, signals }: SetUpProps) {
-  if (!alerting || agents === undefined || !signals) return null;
-  const { rules, channels } = alerting;
+function MissingSetUp({ setUp, agents }: SetUpProps) {
+  if (!setUp || agents === undefined) return null;
+  const { rules, channels, signals } = setUp;
   const steps: [boolean, string, Link[]][] = [
     [agents > 0, "Agents", [TO_CLUSTER, TO_HOST]],
     [signals.has("logs"), "Logs", [TO_CLUSTER, TO_HOST, TO_SDK]],
@@ -208,17 +220,13 @@ function SetUp({ alerting, agents, signals }: SetUpProps) {
   );
 }
 
-function WorstServices() {
-  const loaded = useLoaded("services of the last hour", readWorstServices, { refreshMs: 2 * REFRESH_MS });
+function Services({ of: loaded }: { of: Loaded<WorstServices> }) {
   const { services = [], count = 0 } = loaded.value.value ?? {};
   return (
-    <article class="card">
+    <article class="card" aria-label="Services">
       <h2>
         <a href={address("services")}>Services in the last hour</a>
       </h2>
-      <p>
-        <a href={address("changes")}>What changed in the last hour?</a>
-      </p>
       <Status of={loaded} empty={count === 0 && "No spans in the last hour."}>
         <ServiceTable services={services} range={{ from: "1h", to: undefined }} />
         {count > services.length && (

@@ -26,13 +26,15 @@ export interface TableProps<R> {
   /** Default: the `id` of the row, or its index. */
   readonly keyOf?: (row: R) => string;
   readonly isChosen?: (row: R) => boolean;
+  /** After sorting, only so many are shown. */
+  readonly maxRows?: number;
 }
 
 /** `by` in the address: the head of the column, after `-` if the largest value is first. */
 const ADDRESS_PARAMETER = "by";
 
 /** A table in a frame that scrolls sideways if the table is wider than the window. */
-export function Table<R>({ title, rows, columns, keyOf, isChosen }: TableProps<R>) {
+export function Table<R>({ title, rows, columns, keyOf, isChosen, maxRows }: TableProps<R>) {
   const by = route.value.query.get(ADDRESS_PARAMETER) ?? "";
   const isDescending = by.startsWith("-");
   const sorted = columns.find((column) => column.head === by.replace(/^-/, "") && isSortable(column, rows));
@@ -54,7 +56,7 @@ export function Table<R>({ title, rows, columns, keyOf, isChosen }: TableProps<R
           </tr>
         </thead>
         <tbody>
-          {shown.map((row, at) => (
+          {shown.slice(0, maxRows).map((row, at) => (
             <tr key={keyOf?.(row) ?? (row as { readonly id?: string }).id ?? at} class={isChosen?.(row) ? "is-chosen" : ""}>
               {columns.map((column, index) => (
                 <Cell column={column} row={row} at={at} key={index} />

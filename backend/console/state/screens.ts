@@ -20,6 +20,7 @@ export const SCREENS: readonly Screen[] = [
   { name: "overview", title: "Overview", key: "o" },
   { name: "changes", title: "Changes", key: "c", keepsRange: true },
   { name: "services", title: "Services", key: "v", keepsRange: true },
+  { name: "kubernetes", title: "Kubernetes", key: "k", keepsRange: true },
   { name: "logs", title: "Logs", key: "l", keepsRange: true },
   { name: "traces", title: "Traces", key: "t", keepsRange: true },
   { name: "metrics", title: "Metrics", key: "m", keepsRange: true },
@@ -28,13 +29,15 @@ export const SCREENS: readonly Screen[] = [
   { name: "slos", title: "SLOs", key: "b" },
   { name: "fleet", title: "Fleet", key: "f", isAdministration: true },
   { name: "add", title: "Connect", parent: "fleet" },
-  { name: "entity", title: "Infrastructure", parent: "fleet" },
+  { name: "entity", title: "Infrastructure", parent: "kubernetes" },
   { name: "settings", title: "Settings", key: "s", isAdministration: true },
 ];
 
 /** Parameters that describe a screen best. */
 const IN_TITLE = ["kind", "q", "service", "operation", "attributes", "view", "part"] as const;
 const MAX_DETAILS_CHARS = 80;
+/** Ids of dashboards that the console contains begin with it. */
+const SHIPPED = /^shipped-/;
 
 export function screenNamed(name: string): Screen | undefined {
   return SCREENS.find((screen) => screen.name === name);
@@ -45,6 +48,9 @@ export function pageTitle({ screen, id, query }: Route): string {
   const title = screenNamed(screen)?.title;
   // An unknown screen may be a login link, whose code must not appear in a title.
   if (title === undefined) return "AtherOps";
-  const details = [id ?? "", ...IN_TITLE.map((name) => query.get(name) ?? "")].filter(Boolean).join(" ").slice(0, MAX_DETAILS_CHARS);
+  const details = [(id ?? "").replace(SHIPPED, ""), ...IN_TITLE.map((name) => query.get(name) ?? "")]
+    .filter(Boolean)
+    .join(" ")
+    .slice(0, MAX_DETAILS_CHARS);
   return `${details ? `${details} · ` : ""}${title} · AtherOps`;
 }

@@ -24,7 +24,8 @@ export function useSending<A extends unknown[]>(work: (...args: A) => Promise<st
     error.value = undefined;
     try {
       const next = await work(...args);
-      if (next && isShown.current) go(next);
+      // Back would open the form of a resource that now exists, or a removed one.
+      if (next && isShown.current) go(next, { replace: true });
     } catch (failure) {
       error.value = errorMessage(failure);
     } finally {

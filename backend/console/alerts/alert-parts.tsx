@@ -1,0 +1,187 @@
+// The parts of an alert's page: its labels and the resource that they name, who was notified, other alerts of the rule, and logs and traces.
+import type { ComponentChildren } from "preact";
+import type { ApiResponses } from "../../client/api.ts";
+import { alertAddress } from "../../client/alert-address.ts";
+import { LogList, TraceList } from "../dashboards/panel.tsx";
+import { entityAddress, findAlertEntity, logQuery, traceQuery } from "../entities/entity.ts";
+import { formatTerm } from "../logs/query-line.ts";
+import { DeliveryError, DeliveryState } from "../notification/deliveries.tsx";
+import { labelsKey } from "../notification/matcher.ts";
+import type { RoutedAlert } from "../notification/matchers.tsx";
+import type { Delivery } from "../notification/resources.ts";
+import { Chip, NameLink, SenderText } from "../parts/common.tsx";
+import { Table } from "../parts/table.tsx";
+import { visible } from "../parts/text.ts";
+import { address } from "../state/route.ts";
+import { type AddressRange, ago, timestampText } from "../state/time.ts";
+import { formatAttribute } from "../traces/search.ts";
+import type { Rule } from "./console-rule.ts";
+
+export type Alert = ApiResponses["GET /alerting/prometheus/api/v1/alerts"]["data"]["alerts"][number];
+export type Labels = Readonly<Record<string, string>>;
+
+const MAX_DELIVERIES = 20;
+
+export interface AlertData {
+  readonly rule: Rule;
+  /** Alerts of the rule now that have the labels of the address. */
+  readonly alerts: readonly Alert[];
+  readonly routed: readonly RoutedAlert[];
+  readonly deliveries: readonly Delivery[];
+  /** Id → name. */
+  readonly channels: ReadonlyMap<string, string>;
+  readonly atMs: number;
+}
+
+export function commonLabels([first, ...others]: readonly Alert[]): Labels | undefined {
+  return (
+    first &&
+    Object.fromEntries(Object.entries(first.labels).filter(([name, value]) => others.every(({ labels }) => labels[name] === value)))
+  );
+}
+
+interface RangeProps {
+  readonly labels: Labels;
+  readonly range: AddressRange;
+}
+
+export function LabelFacts({ labels, alerts, range }: RangeProps & { alerts: readonly Alert[] }) {
+  const entity = findAlertEntity(labels);
+  return (
+    <section class="card" aria-label="Labels">
+      <h2>Labels</h2>
+      <dl class="facts">
+        {entity && (
+          <Fact name={entity.kind}>
+            <NameLink href={entityAddress(entity, range)} text={entity.name} />
+          </Fact>
+        )}
+        {alerts.length === 1 && <Fact name="value">{visible(alerts[0]?.value ?? "")}</Fact>}
+        {Object.entries(labels)
+          .filter(([name]) => name !== "alertname")
+          .map(([name, value]) => (
+            <Fact name={visible(name)} key={name}>
+              <SenderText text={value} />
+            </Fact>
+          ))}
+      </dl>
+    </section>
+  );
+}
+
+function Fact({ name, children }: { name: string; children: ComponentChildren }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+export function Notified({ data: { alerts, routed, deliveries, channels } }: { data: AlertData }) {
+  const receivers = [...new Set(routed.flatMap((alert) => alert.receivers.map(({ name }) => name)))];
+  return (
+    <section class="card" aria-label="Notified">
+      <h2>Notified</h2>
+      <p>
+        {receivers.length > 0 ? (
+          <SenderText text={receivers.join(", ")} />
+        ) : alerts.length > 0 ? (
+          <span class="is-warn">
+            No channel: <a href={address("alerts", { view: "routes" })}>open the routes</a>
+          </span>
+        ) : (
+          <span class="quiet">The alert has ended.</span>
+        )}
+      </p>
+      {deliveries.length > 0 && (
+        <Table
+          title="Messages about this rule, newest first"
+          rows={deliveries.slice(0, MAX_DELIVERIES)}
+          columns={[
+            { head: "time", kind: "timestamp", cell: ({ created_at: at }) => timestampText(at) },
+            { head: "channel", cell: ({ channel_id: id }) => channels.get(id) ?? "removed channel" },
+            {
+              head: "state",
+              cell: (delivery) => (
+                <>
+                  <DeliveryState of={delivery} /> <DeliveryError of={delivery} />
+                </>
+              ),
+            },
+          ]}
+        />
+      )}
+    </section>
+  );
+}
+
+/** Other alerts of the rule, each with its own page. */
+export function SameRule({ alerts, atMs }: { alerts: readonly Alert[]; atMs: number }) {
+  const common = commonLabels(alerts) ?? {};
+  const differing = ({ labels }: Alert): string =>
+    Object.entries(labels)
+      .filter(([name]) => common[name] === undefined)
+      .map(([name, value]) => `${name}=${value}`)
+      .join(", ");
+  return (
+    <section class="card" aria-label="Alerts of this rule">
+      <h2>Alerts of this rule</h2>
+      <Table
+        title="Alerts of this rule"
+        rows={alerts}
+        keyOf={({ labels }) => labelsKey(labels)}
+        columns={[
+          {
+            head: "alert",
+            kind: "name",
+            cell: (alert) => (
+              <NameLink
+                href={alertAddress({ ruleId: alert.rule_id, labels: alert.labels, startsAt: alert.activeAt })}
+                text={differing(alert) || alert.labels["alertname"] || "alert"}
+              />
+            ),
+          },
+          { head: "state", cell: ({ state }) => <Chip tone={state === "firing" ? "error" : "warn"} text={state} /> },
+          { head: "value", kind: "number", cell: ({ value }) => Number(Number(value).toPrecision(4)).toLocaleString("en") },
+          { head: "since", kind: "timestamp", cell: ({ activeAt }) => ago(activeAt, atMs) },
+        ]}
+      />
+    </section>
+  );
+}
+
+/** Logs and traces of what the labels name. */
+export function Evidence({ rule, labels, requestKey, range }: RangeProps & { rule: Rule; requestKey: string }) {
+  const entity = findAlertEntity(labels);
+  const service = labels["service_name"] ?? labels["service"] ?? labels["source"];
+  const counted = rule.logs?.filter?.["query"];
+  const logs =
+    counted === undefined
+      ? entity
+        ? logQuery(entity)
+        : service && formatTerm({ not: false, name: "source", value: service })
+      : [counted].flat().join(" ");
+  const traces = entity ? traceQuery(entity) : service && formatAttribute("service.name", service);
+  if (!logs && !traces) return <p class="quiet">The labels name no service, pod, node or host, so there are no logs to show.</p>;
+  return (
+    <>
+      {logs && (
+        <section class="card" aria-label="Logs">
+          <h2>
+            <a href={address("logs", { q: logs, ...range })}>Logs of that time</a>
+          </h2>
+          <LogList query={logs} requestKey={`${requestKey} ${logs}`} />
+        </section>
+      )}
+      {traces && (
+        <section class="card" aria-label="Traces">
+          <h2>
+            <a href={address("traces", { attributes: traces, sort: "slowest", ...range })}>Slowest traces of that time</a>
+          </h2>
+          <TraceList query={traces} requestKey={`${requestKey} ${traces}`} />
+        </section>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,233 @@
+// A list of clusters, namespaces, workloads, nodes or pods with their state, unhealthy ones first: of the whole organisation, or of the
+// entity whose page it is part of.
+import { formatValue } from "../metrics/unit.ts";
+import { Chip, NameLink, Status } from "../parts/common.tsx";
+import { Checkbox } from "../parts/controls.tsx";
+import { type Column, Table } from "../parts/table.tsx";
+import { shortNumber, visible } from "../parts/text.ts";
+import { useLoaded } from "../state/loaded.ts";
+import { choose, route } from "../state/route.ts";
+import type { AddressRange } from "../state/time.ts";
+import { type ClusterObject, entityOf, OBJECT_KINDS, type ObjectKind, readObjects, TONES, whyAddress } from "./cluster-objects.ts";
+import { type Entity, entityAddress } from "./entity.ts";
+
+const REFRESH_MS = 30_000;
+/** More rows make the page slow; the unhealthy and the sorted ones are first. */
+const MAX_SHOWN = 300;
+const FILTERED_FROM = 8;
+
+interface ObjectListProps {
+  readonly kind: ObjectKind;
+  readonly within?: Entity;
+  readonly range: AddressRange;
+  readonly requestKey: string;
+}
+
+export function ObjectList({ kind, within, range, requestKey }: ObjectListProps) {
+  const loaded = useLoaded(
+    `${kind} ${JSON.stringify(within)} ${requestKey}`,
+    async (signal) => await readObjects(kind, within, range, signal),
+    { refreshMs: REFRESH_MS },
+  );
+  const { objects = [], total = 0, health, truncated } = loaded.value.value ?? {};
+  const title = OBJECT_KINDS.find(([name]) => name === kind)?.[1] ?? kind;
+  const { query } = route.value;
+  const [typed, onlyUnhealthy] = [query.get("name") ?? "", query.get("unhealthy") !== null];
+  const rows = objects.filter(
+    (row) => (!onlyUnhealthy || row.health !== "ok") && [row.name, row.namespace, row.state].some((text) => text?.includes(typed)),
+  );
+  const unhealthy = (health?.bad ?? 0) + (health?.warning ?? 0);
+  return (
+    <section class="card" aria-label={title}>
+      <header>
+        <h2>{title}</h2>
+        {health && (
+          <p role="status">
+            {unhealthy > 0 && <Chip tone={health.bad > 0 ? "error" : "warn"} text={`${unhealthy} unhealthy`} />} of {total}
+          </p>
+        )}
+        {total > FILTERED_FROM && <Filter title={title} typed={typed} onlyUnhealthy={onlyUnhealthy} />}
+      </header>
+      <Status
+        of={loaded}
+        empty={total === 0 && `No agent reported a ${kind} ${range.to === undefined ? "in the last minutes" : "at that time"}.`}
+      >
+        <Table
+          title={title}
+          rows={rows}
+          maxRows={MAX_SHOWN}
+          keyOf={(row) => entityAddress(entityOf(kind, row))}
+          columns={columnsFor(kind, within, range)}
+        />
+        {rows.length === 0 && <p class="quiet">No {kind} matches the filter.</p>}
+        {(rows.length > MAX_SHOWN || truncated) && (
+          <p class="quiet">The first {MAX_SHOWN} are shown. Type a part of the name, or open a cluster or namespace, to see the others.</p>
+        )}
+      </Status>
+    </section>
+  );
+}
+
+/** Both choices are in the address. */
+function Filter({ title, typed, onlyUnhealthy }: { title: string; typed: string; onlyUnhealthy: boolean }) {
+  return (
+    <span class="push row">
+      <Checkbox
+        label="unhealthy only"
+        checked={onlyUnhealthy}
+        onChange={() => choose({ unhealthy: onlyUnhealthy ? undefined : "1" }, { replace: true })}
+      />
+      <input
+        type="search"
+        aria-label={`Filter ${title.toLowerCase()} by name, namespace or state`}
+        placeholder="name, namespace, state"
+        value={typed}
+        onInput={(event) => choose({ name: event.currentTarget.value }, { replace: true })}
+      />
+    </span>
+  );
+}
+
+type Columns = Column<ClusterObject>[];
+
+function columnsFor(kind: ObjectKind, within: Entity | undefined, range: AddressRange): Columns {
+  const nameColumn: Columns[number] = {
+    head: kind,
+    kind: "name",
+    order: ({ name }) => name,
+    cell: (row) => (
+      <>
+        <NameLink href={entityAddress(entityOf(kind, row), range)} text={row.name} />
+        {row.workload && <span class="quiet"> {row.workload}</span>}
+      </>
+    ),
+  };
+  const isWithinNamespace = within !== undefined && within.kind !== "cluster" && within.kind !== "node";
+  return [
+    nameColumn,
+    STATE,
+    ...(kind === "pod" ? [LAST_REASON, WHY] : []),
+    ...(kind === "cluster" ? [count("nodes", ({ nodes }) => nodes)] : []),
+    ...(kind === "pod" ? [] : [count("pods", ({ pods }) => pods)]),
+    RESTARTS,
+    ...(kind === "node" ? NODE_USAGE : USAGE),
+    ...((kind === "pod" || kind === "workload") && !isWithinNamespace ? [textColumn("namespace")] : []),
+    ...(kind === "pod" && within?.kind !== "node" ? [textColumn("node")] : []),
+    ...(kind !== "cluster" && within === undefined ? [textColumn("cluster")] : []),
+  ];
+}
+
+function textColumn(head: "cluster" | "namespace" | "node"): Columns[number] {
+  return { head, order: (row) => row[head], cell: (row) => <span class="quiet">{visible(row[head] ?? "–")}</span> };
+}
+
+const STATE: Columns[number] = {
+  head: "state",
+  order: ({ state }) => state,
+  cell: ({ state, health, containers, ready }) => (
+    <Chip tone={TONES[health]} text={containers === undefined ? state : `${state} ${ready ?? 0}/${containers}`} />
+  ),
+};
+
+const RESTARTS: Columns[number] = {
+  head: "restarts",
+  kind: "number",
+  order: ({ restarts }) => restarts,
+  cell: ({ restarts, recent_restarts: recent }) => (
+    <>
+      {restarts}
+      {recent > 0 && (
+        <span class="level is-error" title="in the last hour">
+          {" "}
+          +{recent}
+        </span>
+      )}
+    </>
+  ),
+};
+
+const LAST_REASON: Columns[number] = {
+  head: "last reason",
+  order: ({ last_reason: reason }) => reason,
+  cell: ({ last_reason: reason }) => visible(reason ?? "–"),
+};
+
+const WHY: Columns[number] = {
+  head: "why",
+  cell: (pod) => {
+    const why = whyAddress(pod);
+    return (
+      why && (
+        <a class="button small" href={why.href} aria-label={`${why.text} of ${visible(pod.name)}`}>
+          {why.text}
+        </a>
+      )
+    );
+  },
+};
+
+function count(head: string, of: (row: ClusterObject) => number | undefined): Columns[number] {
+  return { head, kind: "number", order: of, cell: (row) => of(row) ?? "–" };
+}
+
+/** `38 %` with a small meter. `title`: the figures behind it. */
+export function Share({ of, title }: { of: number | undefined; title?: string }) {
+  if (of === undefined) return <span class="quiet">–</span>;
+  const percent = Math.round(of * 100);
+  const tone = percent >= 90 ? "is-error" : percent >= 75 ? "is-warn" : "";
+  return (
+    <span title={title}>
+      {percent} %
+      <span class={`meter ${tone}`} aria-hidden="true">
+        <i style={{ width: `${Math.min(100, percent)}%` }} />
+      </span>
+    </span>
+  );
+}
+
+function ratio(used: number | undefined, of: number | undefined): number | undefined {
+  return used === undefined || !of ? undefined : used / of;
+}
+
+function share(head: string, of: (row: ClusterObject) => number | undefined, title: (row: ClusterObject) => string): Columns[number] {
+  return { head, kind: "number", order: of, cell: (row) => <Share of={of(row)} title={title(row)} /> };
+}
+
+const cores = (value: number | undefined): string => `${value === undefined ? "unknown" : shortNumber(value)} cores`;
+const bytes = (value: number | undefined): string => (value === undefined ? "unknown" : formatValue(value, "bytes"));
+
+const USAGE: Columns = [
+  share(
+    "CPU of request",
+    ({ cpu, cpu_request: request }) => ratio(cpu, request),
+    ({ cpu, cpu_request: request }) => `${cores(cpu)} of ${cores(request)} requested`,
+  ),
+  share(
+    "memory of limit",
+    ({ memory_share: of }) => of,
+    ({ memory, memory_limit: limit }) => `${bytes(memory)}, limit ${bytes(limit)}; the share is of the fullest container`,
+  ),
+];
+
+const NODE_USAGE: Columns = [
+  share(
+    "CPU",
+    ({ cpu_share: of }) => of,
+    ({ cores: all }) => `of ${cores(all)}`,
+  ),
+  share(
+    "CPU requested",
+    ({ cpu_request: request, cores: all }) => ratio(request, all),
+    ({ cpu_request: request, cores: all }) => `${cores(request)} of ${cores(all)}`,
+  ),
+  share(
+    "memory",
+    ({ memory_share: of }) => of,
+    ({ memory }) => `${bytes(memory)} by pods`,
+  ),
+  share(
+    "fullest disk",
+    ({ disk_share: of }) => of,
+    () => "",
+  ),
+];
