@@ -53,6 +53,13 @@ test("prints usage as a table of days and signals", async () => {
   expect(await atherops("usage --days 1000", admin)).toMatchObject({ code: 2, err: expect.stringMatching(/^atherops: --days: /) });
 });
 
+test("prints the usage of all organisations with shares of limits, for operators only", async () => {
+  const { code, out } = await atherops("usage --all --days 2", await login(OPERATOR));
+  expect([code, out.split("\n")[0]?.split(/ +/).slice(0, 5)]).toEqual([0, ["ORGANISATION", "SIGNAL", "BYTES", "RECORDS", "SHARE_OF_ALL"]]);
+  expect(out).toMatch(/shop +logs +1\.234 kB +56 +100 % +–/);
+  expect((await atherops("usage --all", await login(org))).code).toBe(1);
+});
+
 test("an operator sets limits by name among many organisations, and the organisation sees them", async () => {
   const [operator, admin] = [await login(OPERATOR), await login(org)];
   expect((await atherops("orgs", operator)).out.split("\n").length).toBe(7);

@@ -31,6 +31,15 @@ beforeAll(async () => {
     asked.push(request.url);
     return stored;
   });
+  queries.get("/query/services", async () => stored);
+  let tokens: Row[] = [];
+  queries.get("/api/ingest-tokens", async () => tokens);
+  queries.post<{ Body: Row }>("/api/ingest-tokens", async (request) => {
+    const token = { ...request.body, id: `id-${tokens.length}`, expires_at: null, token: "secret" };
+    tokens = [...tokens, token];
+    asked.push(JSON.stringify(request.body));
+    return token;
+  });
   for (const path of ["/query/logs", "/query/traces"])
     queries.get<{ Querystring: { start?: string; limit: string; cursor?: string } }>(path, async (request, reply) => {
       asked.push(request.url);
@@ -278,6 +287,23 @@ test("searches traces by the given filters", async () => {
   // The command above it still lists spans.
   await atherops("traces --service x");
   expect(asked.at(-1)).toMatch(/^\/query\/traces\?service=x&/);
+});
+
+test("prints services with --json as an array, as the help says", async () => {
+  stored = ["shop", "cart"].map((service) => ({ service, rate: 1, error_ratio: 0 }));
+  const { out } = await atherops("services --json");
+  expect((JSON.parse(out) as Row[]).map(({ service }) => service)).toEqual(["shop", "cart"]);
+  stored = [];
+  expect((await atherops("services --json")).out).toBe("[]\n");
+});
+
+test("creates ingest tokens that expire after 90 days unless asked otherwise, and names other tokens of the same name", async () => {
+  expect((await atherops("ingest-tokens create ci")).err).not.toContain("other tokens");
+  expect((await atherops("ingest-tokens create ci --ttl never")).err).toContain(
+    "other tokens have the name ci, and their data the same node: id-0",
+  );
+  expect(asked.map((body) => JSON.parse(body))).toMatchObject([{ name: "ci", ttl: "90d" }, { name: "ci" }]);
+  expect(asked[1]).not.toContain("ttl");
 });
 
 test("exits with 2 for wrong usage and 1 for failures, as the help documents", async () => {
