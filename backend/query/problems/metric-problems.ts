@@ -1,4 +1,5 @@
-// Problems that metrics show now: firing alerts, and file systems and volumes that are full or will be. One query, as cluster-state.ts.
+// Problems that metrics show now: firing alerts, objectives whose error budget is used too fast, and file systems and volumes that are full
+// or will be. One query, as cluster-state.ts.
 import type { QueryOptions } from "../../admission/query-queue.ts";
 import { alertAddress } from "../../client/alert-address.ts";
 import type { MetricsStore } from "../../storage/metrics/metric-store.ts";
@@ -19,6 +20,7 @@ const COLUMNS = {
   // The seconds until it is full, at the rate of the last six hours.
   filling: `bottomk(${MAX_OF_KIND}, (sum by (${DISK}) (system_filesystem_usage_bytes{$scope,state="free"}) / sum by (${DISK}) (deriv(system_filesystem_usage_bytes{$scope,state="used"}[6h])) > 0 < ${FULL_WITHIN_S}) and (${used} > 0.75 < 0.9))`,
   volume: `topk(${MAX_OF_KIND}, 1 - max by (${VOLUME}) (k8s_volume_available_bytes{$scope}) / max by (${VOLUME}) (k8s_volume_capacity_bytes{$scope}) > 0.9)`,
+  budget: `bottomk(${MAX_OF_KIND}, max by (slo, slo_id) (last_over_time(slo:error_budget_remaining{$scope}[15m])))`,
   alert: `limitk(${MAX_OF_KIND}, ALERTS{$scope,alertstate="firing"})`,
   alert_since: `limitk(${10 * MAX_OF_KIND}, ALERTS_FOR_STATE{$scope} and ignoring(alertstate) ALERTS{$scope,alertstate="firing"})`,
 } as const;
@@ -32,7 +34,7 @@ export async function findMetricProblems(
 ): Promise<Problem[]> {
   const { cells } = await readCells(metrics, orgId, { columns: COLUMNS, scope: {}, atMs, options });
   const sinceS = new Map(cells.filter(({ column }) => column === "alert_since").map((cell) => [identity(cell.labels), cell.value]));
-  return cells.flatMap((cell) => {
+  const problems = cells.flatMap((cell): Problem[] => {
     switch (cell.column) {
       case "disk":
         return [describeDisk(cell)];
@@ -41,11 +43,46 @@ export async function findMetricProblems(
       case "volume":
         return [describeVolume(cell)];
       case "alert":
-        return [describeAlert(cell.labels, sinceS.get(identity(cell.labels)))];
+        // The burn rate alerts of an objective are one problem.
+        return cell.labels["slo_id"] ? [] : [describeAlert(cell.labels, sinceS.get(identity(cell.labels)))];
       default:
         return [];
     }
   });
+  return [...problems, ...describeObjectives(cells, sinceS)];
+}
+
+/** One problem for each objective that has no budget left, or that uses it too fast. */
+function describeObjectives(cells: readonly Cell[], sinceS: ReadonlyMap<string, number>): Problem[] {
+  const left = new Map(
+    cells.filter(({ column }) => column === "budget").map(({ labels, value }) => [labels["slo_id"] ?? "", { labels, value }]),
+  );
+  const alerts = cells.filter(({ column, labels }) => column === "alert" && labels["slo_id"]);
+  const burning = Map.groupBy(alerts, ({ labels }) => labels["slo_id"] ?? "");
+  const spent = [...left].filter(([, { value }]) => value <= 0).map(([id]) => id);
+  return [...new Set([...burning.keys(), ...spent])].map((id) => {
+    const [fastest] = (burning.get(id) ?? []).toSorted((a, b) => rateOf(b) - rateOf(a));
+    const budget = left.get(id);
+    const since = fastest && sinceS.get(identity(fastest.labels));
+    const name = fastest?.labels["slo"] ?? budget?.labels["slo"] ?? id;
+    const isCritical = (budget !== undefined && budget.value <= 0) || fastest?.labels["severity"] === "critical";
+    return {
+      kind: "slo",
+      severity: isCritical ? "critical" : "warning",
+      score: isCritical ? 92 : 78,
+      title: fastest
+        ? `objective ${name} uses its error budget more than ${rateOf(fastest)} times too fast`
+        : `the error budget of objective ${name} is used up`,
+      detail: budget && `${percent(Math.max(0, budget.value))} of the budget left`,
+      sinceMs: since && since * 1000,
+      action: "Objective",
+      link: linkTo("slos", {}, id),
+    };
+  });
+}
+
+function rateOf({ labels }: Cell): number {
+  return Number(labels["burn_rate"] ?? 0);
 }
 
 const ADDED = new Set(["__name__", "alertstate", "org_id", "alertgroup"]);

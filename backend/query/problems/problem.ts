@@ -2,7 +2,7 @@
 // open next.
 import { consoleAddress, type ConsoleQuery } from "../../client/console-address.ts";
 
-export const PROBLEM_KINDS = ["agent", "alert", "credential", "disk", "logs", "node", "pod", "resource", "service"] as const;
+export const PROBLEM_KINDS = ["agent", "alert", "credential", "disk", "logs", "node", "pod", "resource", "service", "slo"] as const;
 
 export interface Problem {
   readonly kind: (typeof PROBLEM_KINDS)[number];

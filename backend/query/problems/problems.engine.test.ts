@@ -63,6 +63,13 @@ beforeAll(async () => {
     `system_filesystem_usage_bytes{host_id="h1",node="db-1",mountpoint="/data",state="used"} 97`,
     `system_filesystem_usage_bytes{host_id="h1",node="db-1",mountpoint="/data",state="free"} 3`,
     `ALERTS{${alert},alertstate="firing"} 1`,
+    ...[14.4, 6].map(
+      (rate) =>
+        `ALERTS{alertname="SLO x",rule_id="r${rate}",severity="critical",slo="x",slo_id="o1",burn_rate="${rate}",alertstate="firing"} 1`,
+    ),
+    `slo:error_budget_remaining{slo="x",slo_id="o1"} 0.31`,
+    `slo:error_budget_remaining{slo="y",slo_id="o2"} -0.2`,
+    `slo:error_budget_remaining{slo="z",slo_id="o3"} 0.9`,
     `ALERTS_FOR_STATE{${alert}} ${Math.floor(nowMs / 1000) - 600}`,
   ]);
   await app.flush();
@@ -117,6 +124,10 @@ test("lists what is wrong with cause, start and next screen, most important firs
       since: new Date((Math.floor(nowMs / 1000) - 600) * 1000).toISOString(),
       link: expect.stringMatching(/^#\/alerts\/r1\?label=queue%3Dorders&at=/),
     },
+  ]);
+  expect(found("slo")).toMatchObject([
+    { title: "objective x uses its error budget more than 14.4 times too fast", detail: "31 % of the budget left", link: "#/slos/o1" },
+    { title: "the error budget of objective y is used up", detail: "0 % of the budget left", link: "#/slos/o2" },
   ]);
   expect(found("agent")).toMatchObject([{ title: "the agent of db-1 is silent", since: new Date(nowMs - 3_600_000).toISOString() }]);
   expect(found("credential").map(({ title }) => title)).toEqual(["read token grafana expires in 2 days"]);
