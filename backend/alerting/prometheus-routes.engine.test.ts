@@ -95,7 +95,14 @@ describe("two organisations", () => {
     const time = expect.stringMatching(/^20\d\d-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)$/);
     const evaluated = { health: "ok", evaluationTime: expect.any(Number), lastEvaluation: time, type: "alerting", keepFiringFor: 0 };
     const labels = { alertname: "loaded", of: "red", team: "a", severity: "critical", host_id: "host", node: "node" };
-    const alert = { labels, annotations: { summary: "red has 7" }, state: "firing", activeAt: time, value: "7" };
+    const alert = {
+      rule_id: expect.any(String),
+      labels,
+      annotations: { summary: "red has 7" },
+      state: "firing",
+      activeAt: time,
+      value: "7",
+    };
     const long = { ...alert, annotations: {}, state: "pending", labels: expect.objectContaining({ alertname: "loaded for long" }) };
     const loaded = { state: "firing", name: "loaded", query: "load > 1", duration: 0, labels: { team: "a", severity: "critical" } };
     const warning = { query: "load > 1", labels: { severity: "warning" }, annotations: {}, ...evaluated };

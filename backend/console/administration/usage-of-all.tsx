@@ -23,12 +23,12 @@ export function UsageOfAll() {
         <h2>Usage of all organisations</h2>
         <Select label="Days" of={DAYS} value={days} onChoose={(chosen) => choose({ days: chosen })} />
       </header>
-      <Status of={loaded} empty={rows.length === 0 && "No organisation stored data in these days."}>
-        <Table title="Usage of all organisations" rows={rows} columns={COLUMNS} keyOf={(row) => `${row.org_id} ${row.signal}`} />
-      </Status>
       <p class="quiet">
         Shares of limits are of the average rate since the first of these days. Set a limit with <code>atherops limits set</code>.
       </p>
+      <Status of={loaded} empty={rows.length === 0 && "No organisation stored data in these days."}>
+        <Table title="Usage of all organisations" rows={rows} columns={COLUMNS} keyOf={(row) => `${row.org_id} ${row.signal}`} />
+      </Status>
     </section>
   );
 }
@@ -44,11 +44,12 @@ const COLUMNS: readonly Column<OrgUsage>[] = [
   { head: "signal", order: ({ signal }) => signal, cell: ({ signal }) => signal },
   { head: "data", kind: "number", order: ({ bytes }) => bytes, cell: ({ bytes }) => bytesText(bytes) },
   { head: "records", kind: "number", order: ({ records }) => records, cell: ({ records }) => records.toLocaleString("en") },
-  share(
-    "of all",
-    ({ share_of_all: of }) => of,
-    () => "of the data of all organisations",
-  ),
+  {
+    head: "of all",
+    kind: "number",
+    order: ({ share_of_all: of }) => of,
+    cell: ({ share_of_all: of }) => <Share of={of} isLimit={false} />,
+  },
   share(
     "of bytes limit",
     ({ bytes_share: of }) => of,

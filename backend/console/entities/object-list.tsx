@@ -38,7 +38,7 @@ export function ObjectList({ kind, within, range, requestKey }: ObjectListProps)
   );
   const unhealthy = (health?.bad ?? 0) + (health?.warning ?? 0);
   return (
-    <section class="card" aria-label={title}>
+    <section class="card objects" aria-label={title}>
       <header>
         <h2>{title}</h2>
         {health && (
@@ -52,6 +52,10 @@ export function ObjectList({ kind, within, range, requestKey }: ObjectListProps)
         of={loaded}
         empty={total === 0 && `No agent reported a ${kind} ${range.to === undefined ? "in the last minutes" : "at that time"}.`}
       >
+        {(rows.length > MAX_SHOWN || truncated) && (
+          <p class="quiet">The first {MAX_SHOWN} are shown. Type a part of the name, or open a cluster or namespace, to see the others.</p>
+        )}
+        {rows.length === 0 && <p class="quiet">No {kind} matches the filter.</p>}
         <Table
           title={title}
           rows={rows}
@@ -59,10 +63,6 @@ export function ObjectList({ kind, within, range, requestKey }: ObjectListProps)
           keyOf={(row) => entityAddress(entityOf(kind, row))}
           columns={columnsFor(kind, within, range)}
         />
-        {rows.length === 0 && <p class="quiet">No {kind} matches the filter.</p>}
-        {(rows.length > MAX_SHOWN || truncated) && (
-          <p class="quiet">The first {MAX_SHOWN} are shown. Type a part of the name, or open a cluster or namespace, to see the others.</p>
-        )}
       </Status>
     </section>
   );
@@ -170,11 +170,11 @@ function count(head: string, of: (row: ClusterObject) => number | undefined): Co
   return { head, kind: "number", order: of, cell: (row) => of(row) ?? "–" };
 }
 
-/** `38 %` with a small meter. `title`: the figures behind it. */
-export function Share({ of, title }: { of: number | undefined; title?: string }) {
+/** `38 %` with a small meter. `title`: the figures behind it. `isLimit`: a large share is bad. */
+export function Share({ of, title, isLimit = true }: { of: number | undefined; title?: string; isLimit?: boolean }) {
   if (of === undefined) return <span class="quiet">–</span>;
   const percent = Math.round(of * 100);
-  const tone = percent >= 90 ? "is-error" : percent >= 75 ? "is-warn" : "";
+  const tone = !isLimit ? "" : percent >= 90 ? "is-error" : percent >= 75 ? "is-warn" : "";
   return (
     <span title={title}>
       {percent} %

@@ -26,7 +26,7 @@ test("names all fields of a message, and of each alert in a list", () => {
       "[FIRING:1] HighLoad",
       "* node-1 firing 2026-11-22T10:00:00.000Z..",
       "* node-2 resolved 2026-11-22T10:00:00.000Z..2026-11-22T11:00:00.000Z",
-      "https://telemetry.example/#/alerts/11111111-1111-4111-8111-111111111111?at=2026-11-22T10%3A00%3A00.000Z",
+      "https://telemetry.example/#/alerts/11111111-1111-4111-8111-111111111111?label=team%3Dshop&at=2026-11-22T10%3A00%3A00.000Z",
     ].join("\n"),
   );
   expect(text("{{{ labels.team }}}")).toBe("{shop}");

@@ -95,12 +95,17 @@ const ACTIONS: Readonly<Partial<Record<Change["kind"], string>>> = {
 /** States of pods, nodes, disks, agents and alerts are read as they are now, so their changes would be listed twice. */
 const ABOUT_DISKS = /^(file system|volume) /;
 
+/** A service that was not called before is new, and more calls than before are no problem by themselves. */
+function isHarmless({ kind, severity, before = 0, now = 0, title }: Change): boolean {
+  return severity !== "problem" || ABOUT_DISKS.test(title) || (kind === "rate" && now >= before);
+}
+
 /** The most important problem of each service, and of each pattern. */
 export function describeChanges(changes: readonly Change[]): Problem[] {
   const seen = new Set<string>();
   return changes.flatMap((change): Problem[] => {
     const kind = KINDS[change.kind];
-    if (kind === undefined || change.severity !== "problem" || ABOUT_DISKS.test(change.title)) return [];
+    if (kind === undefined || isHarmless(change)) return [];
     const key = `${kind} ${kind === "service" ? change.service : change.subject}`;
     if (seen.has(key)) return [];
     seen.add(key);
@@ -119,12 +124,17 @@ export function describeChanges(changes: readonly Change[]): Problem[] {
   });
 }
 
-const CAUSES = new Set<Change["kind"]>(["version", "attribute", "audit"]);
+/** Attributes are compared for failed and slow spans only. */
+const CAUSES = new Map<Change["kind"], readonly Change["kind"][]>([
+  ["errors", ["version", "attribute", "audit"]],
+  ["latency", ["version", "attribute", "audit"]],
+]);
 
-function causesOf({ service, title }: Change, changes: readonly Change[]): string {
+function causesOf({ kind, service, title }: Change, changes: readonly Change[]): string {
   if (service === undefined) return "";
+  const causes = CAUSES.get(kind) ?? ["version", "audit"];
   return changes
-    .filter((other) => other.service === service && CAUSES.has(other.kind) && other.title !== title)
+    .filter((other) => other.service === service && causes.includes(other.kind) && other.title !== title)
     .slice(0, MAX_CAUSES)
     .map((cause) => cause.title)
     .join("; ");

@@ -120,9 +120,9 @@ test("lists what is wrong with cause, start and next screen, most important firs
   expect(found("alert")).toMatchObject([
     {
       title: "alert Queue is long is firing",
-      detail: "queue=orders",
+      detail: expect.stringContaining("queue=orders"),
       since: new Date((Math.floor(nowMs / 1000) - 600) * 1000).toISOString(),
-      link: expect.stringMatching(/^#\/alerts\/r1\?label=queue%3Dorders&at=/),
+      link: expect.stringMatching(/^#\/alerts\/r1\?.*label=queue%3Dorders&at=/),
     },
   ]);
   expect(found("slo")).toMatchObject([
