@@ -46,7 +46,14 @@ function LoginForm({ email }: { email?: string | undefined }) {
         defaultValue={email}
         readOnly={email !== undefined}
       />
-      <Field label="Password" name="password" type="password" autoComplete="current-password" required autofocus={email !== undefined} />
+      <Field
+        label="Password"
+        name="password"
+        type="password"
+        autoComplete="current-password"
+        required
+        {...(email !== undefined && { "data-first": "" })}
+      />
       <Problem message={error} />
       <Button type="submit" class="primary" disabled={isBusy} text={isBusy ? "Logging in …" : "Log in"} />
       <SingleSignOn />

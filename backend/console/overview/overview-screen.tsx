@@ -138,7 +138,7 @@ function Healthy({
         ([name, href, total = 0, bad = 0]) =>
           total > 0 && (
             <a href={href} key={name}>
-              <b>{total - bad}</b> of {total} {name}
+              <strong>{total - bad}</strong> of {total} {name}
             </a>
           ),
       )}

@@ -71,12 +71,13 @@ export function Status({ of, empty, children }: StatusProps) {
   );
 }
 
-/** A native modal dialog; Escape closes it. */
+/** A native modal dialog; Escape closes it. An element with `data-first` gets the focus. */
 export function Dialog({ title, onClose, children }: { title: string; onClose?: () => void; children: ComponentChildren }) {
   const element = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const dialog = element.current;
     if (dialog && !dialog.open) dialog.showModal();
+    dialog?.querySelector<HTMLElement>("[data-first]")?.focus();
     return () => dialog?.close();
   }, []);
   return (
