@@ -11,7 +11,7 @@ import { formatValue, type Unit } from "./unit.ts";
 
 interface Threshold {
   readonly value: number;
-  readonly severity?: "warning" | "critical" | undefined;
+  readonly severity?: "info" | "warning" | "critical" | undefined;
 }
 
 /** How series are drawn: `stepped` for states, `bars` for counts of intervals. */
@@ -97,7 +97,7 @@ export function plotOptions(props: PlotProps, read: (property: string) => string
       ],
       draw: [
         (plot) => {
-          for (const { value, severity } of thresholds) drawThreshold(plot, value, read(severity === "warning" ? "--warn" : "--error"));
+          for (const { value, severity = "critical" } of thresholds) drawThreshold(plot, value, read(THRESHOLD_COLOURS[severity]));
           drawMarkers(plot, markers, { line: read("--accent"), label: read("--on-accent"), event: read("--warn") });
           for (const mark of exemplarMarks(props)) drawDiamond(plot, mark.exemplar.atS, mark.value, read("--text"));
         },
@@ -105,6 +105,8 @@ export function plotOptions(props: PlotProps, read: (property: string) => string
     },
   };
 }
+
+const THRESHOLD_COLOURS = { info: "--accent", warning: "--warn", critical: "--error" } as const;
 
 /** The range includes all thresholds and exemplars, unless the reader chose the ends. */
 function shownRange(low: number | null, high: number | null, axis: AxisProps, props: PlotProps): [number, number] {
