@@ -18,7 +18,16 @@ import { toolPath } from "../../hack/fetch-tools.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
 import { freshAddress, Kubelet, makeCertificate } from "../fixtures/kubelet.ts";
 import { adminPassword, type BackendPlace, backendPlace, login, startBackend } from "../fixtures/backend-process.ts";
-import { baseEnvironment, call, eventually, freeAddresses, readIfThere, ROOT, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
+import {
+  baseEnvironment,
+  call,
+  eventually,
+  freeAddresses,
+  readIfThere,
+  ROOT,
+  temporaryFolder,
+  TestProcess,
+} from "../fixtures/processes.ts";
 
 const PROGRAM = "agent/bin/atherops-k8s-otel-agent.ts";
 const WITHIN = () => AbortSignal.timeout(60_000);
