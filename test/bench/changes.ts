@@ -53,7 +53,7 @@ await insert(
       operation, kind, duration_ns, status_code, attributes)
     SELECT ${orgId}, 'h', 'n', now(), ${from + 1}, ${time}, number + ${from}, lower(hex(cityHash64(number))), lower(hex(number)), '', ${SERVICE},
       concat('GET /route/', toString(number % 60)), 'SERVER', 1000000 * (1 + cityHash64(number) % 900),
-      if(number % 40 = 3 AND number + ${from} > ${2 * spans - spans / 3}, 'ERROR', 'UNSET'),
+      if(number % 40 = 3 AND number + ${from} > ${Math.round(2 * spans - spans / 3)}, 'ERROR', 'UNSET'),
       map('tenant.id', toString(number % 500), 'service.version', '1.2.3')
     FROM numbers(${count})`,
 );
