@@ -61,7 +61,7 @@ export function ObjectList({ kind, within, range, requestKey }: ObjectListProps)
           rows={rows}
           maxRows={MAX_SHOWN}
           keyOf={(row) => entityAddress(entityOf(kind, row))}
-          columns={columnsFor(kind, within, range)}
+          columns={columnsFor(kind, within, range, new Set(objects.map(({ cluster }) => cluster)).size > 1)}
         />
       </Status>
     </section>
@@ -90,7 +90,7 @@ function Filter({ title, typed, onlyUnhealthy }: { title: string; typed: string;
 
 type Columns = Column<ClusterObject>[];
 
-function columnsFor(kind: ObjectKind, within: Entity | undefined, range: AddressRange): Columns {
+function columnsFor(kind: ObjectKind, within: Entity | undefined, range: AddressRange, hasClusters: boolean): Columns {
   const nameColumn: Columns[number] = {
     head: kind,
     kind: "name",
@@ -113,7 +113,7 @@ function columnsFor(kind: ObjectKind, within: Entity | undefined, range: Address
     ...(kind === "node" ? NODE_USAGE : USAGE),
     ...((kind === "pod" || kind === "workload") && !isWithinNamespace ? [textColumn("namespace")] : []),
     ...(kind === "pod" && within?.kind !== "node" ? [textColumn("node")] : []),
-    ...(kind !== "cluster" && within === undefined ? [textColumn("cluster")] : []),
+    ...(kind !== "cluster" && hasClusters ? [textColumn("cluster")] : []),
   ];
 }
 
