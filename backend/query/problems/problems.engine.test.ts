@@ -94,7 +94,7 @@ beforeAll(async () => {
       .execute();
   const token = { org_id: ORG, created_by: "a@shop.example", created_at: new Date(nowMs) };
   for (const [name, days] of [
-    ["grafana", 2],
+    ["grafana", 3],
     ["ci", 80],
   ] as const)
     await db
@@ -130,7 +130,7 @@ test("lists what is wrong with cause, start and next screen, most important firs
     { title: "the error budget of objective y is used up", detail: "0 % of the budget left", link: "#/slos/o2" },
   ]);
   expect(found("agent")).toMatchObject([{ title: "the agent of db-1 is silent", since: new Date(nowMs - 3_600_000).toISOString() }]);
-  expect(found("credential").map(({ title }) => title)).toEqual(["read token grafana expires in 2 days"]);
+  expect(found("credential").map(({ title }) => title)).toEqual(["read token grafana expires in 3 days"]);
   const [service] = found("service");
   expect(service?.detail).toMatch(/version/);
   expect(service?.since).toBeDefined();
