@@ -225,7 +225,6 @@ function ValueChart({ rule, labels, requestKey }: { rule: Rule; labels: Labels; 
     return { range, series: series.length > 0 ? series : all };
   });
   const { range, series } = loaded.value.value ?? {};
-  const limits = compared && { threshold: compared.threshold, thresholds: [{ value: compared.threshold, severity: rule.severity }] };
   return (
     <section class="card" aria-label="Value">
       <h2>
@@ -241,7 +240,7 @@ function ValueChart({ rule, labels, requestKey }: { rule: Rule; labels: Labels; 
             series={series.slice(0, MAX_DRAWN)}
             fromS={range.fromMs / 1000}
             toS={range.toMs / 1000}
-            {...limits}
+            thresholds={compared && [{ value: compared.threshold, severity: rule.severity }]}
             unit={unitOfQuery(expression)}
             heightPx={220}
           />
