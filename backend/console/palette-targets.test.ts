@@ -4,7 +4,7 @@ import type { Target } from "./palette-targets.ts";
 const { findTargets } = await vi.hoisted(async () => {
   vi.stubGlobal("location", { hash: "" });
   vi.stubGlobal("window", { addEventListener: () => undefined });
-  vi.stubGlobal("localStorage", { getItem: () => null, setItem: () => undefined });
+  vi.stubGlobal("localStorage", { getItem: () => null, setItem: () => undefined, removeItem: () => undefined });
   return await import("./palette-targets.ts");
 });
 

@@ -133,7 +133,7 @@ test("a click beside the name of a row opens what the row is about", async () =>
   const body = { name: "Checkout", description: "", variables: [], panels: [] };
   expect((await call("POST", `${backend.apiUrl}/api/dashboards`, { bearer: token, body })).status).toBe(201);
   await openScreen(page, "#/dashboards");
-  await page.getByRole("row").filter({ hasText: "Checkout" }).getByRole("cell").first().click();
+  await page.getByRole("row").filter({ hasText: "Checkout" }).click();
   await expect.poll(() => page.getByRole("heading", { level: 1 }).textContent()).toBe("Checkout");
 });
 

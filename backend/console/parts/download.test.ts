@@ -3,6 +3,7 @@ import { expect, test, vi } from "vitest";
 const { csvOf } = await vi.hoisted(async () => {
   vi.stubGlobal("location", { hash: "" });
   vi.stubGlobal("window", { addEventListener: () => undefined });
+  vi.stubGlobal("localStorage", { getItem: () => null, setItem: () => undefined, removeItem: () => undefined });
   return await import("./download.tsx");
 });
 
