@@ -151,11 +151,14 @@ function spans(options: Options): ConsoleQuery {
     error: options["error"] === true ? "true" : undefined,
     min: text(options, "minMs") ?? milliseconds(text(options, "min")),
     max: text(options, "maxMs") ?? milliseconds(text(options, "max")),
-    attributes:
-      attributes
-        .map((comparison) => (/\s/.test(comparison) ? comparison.replace(/=(.*)$/s, (_, value) => `=${quote(value)}`) : comparison))
-        .join(" ") || undefined,
+    attributes: attributes.map((comparison) => (/\s/.test(comparison) ? quoteValue(comparison) : comparison)).join(" ") || undefined,
   };
+}
+
+/** The part behind the first `=` in quotes. */
+function quoteValue(comparison: string): string {
+  const equals = comparison.indexOf("=");
+  return equals < 0 ? comparison : `${comparison.slice(0, equals)}=${quote(comparison.slice(equals + 1))}`;
 }
 
 function milliseconds(duration: string | undefined): string | undefined {

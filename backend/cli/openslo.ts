@@ -139,8 +139,12 @@ export function formatOpenSlo(slo: Resource): string {
 
 /** A name of RFC 1123. */
 function slugOf(text: string): string {
-  const slug = text.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-");
-  return slug.slice(0, 63).replaceAll(/^-+|-+$/g, "") || "slo";
+  const words = text
+    .toLowerCase()
+    .split(/[^a-z0-9]+/)
+    .filter(Boolean);
+  const slug = words.join("-").slice(0, 63);
+  return (slug.endsWith("-") ? slug.slice(0, -1) : slug) || "slo";
 }
 
 function at(value: unknown, ...path: string[]): unknown {
