@@ -45,6 +45,7 @@ async function openSettings(page: Page, part: string): Promise<void> {
 /** Types into a field, key by key. */
 async function type(field: ReturnType<Page["getByLabel"]>, text: string): Promise<void> {
   await field.click();
+  await field.page().keyboard.press("End");
   await field.page().keyboard.type(text);
 }
 
@@ -68,7 +69,7 @@ test("an administrator trusts an issuer, adds and removes a rule, and removes th
   await list.getByText("read (limited to k8s.namespace.name=shop) if sub = repo:shop").waitFor();
   expect(await violations(page)).toEqual([]);
 
-  await list.getByRole("button", { name: "Add a rule to ci" }).click();
+  await list.getByRole("button", { name: "Add rule to ci" }).click();
   await type(list.getByLabel("Claim", { exact: true }), "sub");
   await type(list.getByLabel(/^Value of the claim/), "repo:*");
   await list.getByLabel("Permits to").selectOption("send");

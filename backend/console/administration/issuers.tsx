@@ -79,12 +79,7 @@ function Rules({ of: issuer, onChanged }: { of: Issuer; onChanged: () => void })
         ))}
       </ul>
       {mayWrite.value && !isAdding.value && (
-        <Button
-          class="small"
-          text="Add rule"
-          aria-label={`Add a rule to ${visible(issuer.name)}`}
-          onClick={() => (isAdding.value = true)}
-        />
+        <Button class="small" text="Add rule" aria-label={`Add rule to ${visible(issuer.name)}`} onClick={() => (isAdding.value = true)} />
       )}
       {isAdding.value && <AddRule onAdd={async (rule) => await send([...rules, rule])} onCancel={() => (isAdding.value = false)} />}
       <Problem message={error} />

@@ -107,8 +107,7 @@ export function followPointer(
       if (event.target !== container || step === undefined || plot.data[0].length === 0) return;
       event.preventDefault();
       isByKey = true;
-      const index = Math.max(0, Math.min(plot.data[0].length - 1, (plot.cursor.idx ?? (step > 0 ? -1 : plot.data[0].length)) + step));
-      plot.setCursor({ left: plot.valToPos(plot.data[0][index] as number, "x"), top: over.clientHeight / 2 });
+      plot.setCursor({ left: plot.valToPos(nextTime(plot, step), "x"), top: over.clientHeight / 2 });
     },
     { signal },
   );
@@ -116,4 +115,14 @@ export function followPointer(
     if (isOver || isByKey) onMove();
   });
   return () => abort.abort();
+}
+
+/** The time of the next value that is shown, at first the one at the end where the keys come from. */
+function nextTime({ cursor, data: [times], scales }: uPlot, step: number): number {
+  const { min = -Infinity, max = Infinity } = scales["x"] ?? {};
+  const shown = (at: number): boolean => (times[at] ?? NaN) >= min && (times[at] ?? NaN) <= max;
+  const first = times.findIndex((_, at) => shown(at));
+  const last = times.findLastIndex((_, at) => shown(at));
+  const from = cursor.idx ?? (step > 0 ? first - 1 : last + 1);
+  return times[Math.max(first, Math.min(last, from + step))] as number;
 }
