@@ -48,7 +48,7 @@ export function drawMarkers(plot: uPlot, markers: readonly Marker[], colours: { 
       ctx.beginPath();
       ctx.roundRect(start, top - (LABEL_HEIGHT_PX + 3) * px, labelWidth, LABEL_HEIGHT_PX * px, 7 * px);
       ctx.fill();
-      [ctx.fillStyle, ctx.textBaseline] = [colours.label, "middle"];
+      [ctx.fillStyle, ctx.textBaseline, ctx.textAlign] = [colours.label, "middle", "left"];
       ctx.fillText(label, start + 5 * px, top - (LABEL_HEIGHT_PX / 2 + 2.5) * px);
     });
   }
