@@ -140,7 +140,7 @@ const SCREENS: readonly Screen[] = [
     "#/metrics?view=cardinality",
     async (page) => await page.getByRole("link", { name: "system_memory_usage_bytes" }).waitFor(),
   ],
-  ["alerts", "#/alerts", async (page) => await page.getByText("firing", { exact: true }).waitFor({ timeout: 150_000 })],
+  ["alerts", "#/alerts", async (page) => await page.locator("#main").getByText("firing", { exact: true }).waitFor({ timeout: 150_000 })],
   ["rule", "#/alerts?rule=new", async (page) => await page.getByRole("button", { name: "Create", exact: true }).waitFor()],
   ["users", "#/settings", async (page) => await page.getByRole("cell", { name: VIEWER.email, exact: true }).waitFor()],
   ["issuers", "#/settings?part=issuers", async (page) => await page.getByRole("button", { name: "Trust issuer" }).waitFor()],
