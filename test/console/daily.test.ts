@@ -153,11 +153,11 @@ test("the console renders in a browser whose language Intl refuses, the chart in
 test("a screen that cannot be loaded shows an error, and other screens stay usable", async () => {
   await using opened = await openLoggedIn({}, /status of 401|Failed to load resource/);
   const { page, complaints } = opened;
-  await page.route("**/console/*-screen-*.js", async (route) => await route.abort());
+  await page.route("**/console/all-screens-*.js", async (route) => await route.abort());
   // The page is reloaded once, so there is no screen to wait for.
-  await page.goto("/#/alerts");
+  await page.goto("/?again#/alerts");
   await page.getByRole("heading", { name: "This screen failed" }).waitFor();
-  await page.unroute("**/console/*-screen-*.js");
+  await page.unroute("**/console/all-screens-*.js");
   await page.getByRole("link", { name: "Traces" }).click();
   await page.getByRole("heading", { name: "Traces" }).waitFor();
   expect(await page.title()).toBe("Traces · AtherOps");
@@ -293,7 +293,7 @@ test("a service has its charts and operations, which lead to traces and logs", a
   await eventually("three charts", async () => (await page.locator(".chart canvas").count()) === 3);
   await page.getByRole("link", { name: "<b>POST</b> /pay" }).waitFor();
   expect(await violations(page)).toEqual([]);
-  await page.getByRole("link", { name: "logs", exact: true }).click();
+  await page.locator("#main").getByRole("link", { name: "Logs", exact: true }).click();
   await eventually("its records are listed", async () => (await rows(page).count()) > 5);
   expect(await page.getByRole("combobox", { name: "Query" }).inputValue()).toBe("source:web");
   expect(complaints).toEqual([]);
@@ -353,6 +353,7 @@ test(
 const FIND_DIAMOND = `(() => {
   const plot = document.querySelector(".u-over");
   const { left, top, right, bottom } = plot.getBoundingClientRect();
+  plot.dispatchEvent(new MouseEvent("mouseenter", { clientX: left, clientY: top }));
   for (let x = left; x < right; x += 4)
     for (let y = top; y < bottom; y += 4) {
       plot.dispatchEvent(new MouseEvent("mousemove", { clientX: x, clientY: y, bubbles: true }));

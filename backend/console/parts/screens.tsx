@@ -5,6 +5,7 @@ import { Button } from "./controls.tsx";
 import { Component, type ComponentChildren, type FunctionComponent } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
 import { whileLoading } from "../state/loaded.ts";
+import { route } from "../state/route.ts";
 
 type Loader<P> = () => Promise<FunctionComponent<P>>;
 
@@ -32,8 +33,11 @@ export function lazy<P extends object>(load: Loader<P>): Lazy<P> {
   function LazyComponent(props: P) {
     const [, setLoaded] = useState(loaded !== undefined);
     const [error, setError] = useState<Error | undefined>(undefined);
+    const { screen, id } = route.value;
     useLayoutEffect(() => {
       if (loaded) return;
+      // The user opens another screen, which is in the same file. A browser does not ask again for a module that it could not load.
+      if (error) return location.reload();
       void whileLoading(
         read().then(
           () => setLoaded(true),
@@ -42,7 +46,7 @@ export function lazy<P extends object>(load: Loader<P>): Lazy<P> {
           },
         ),
       );
-    }, []);
+    }, [screen, id]);
     if (loaded) {
       const Loaded = loaded;
       return <Loaded {...props} />;
