@@ -1,4 +1,4 @@
-// Twenty-three everyday tasks in a real Chromium, with the clicks of each counted (docs/console.md), on a real backend with an hour of
+// Everyday tasks in a real Chromium, with the clicks of each counted (docs/console.md), on a real backend with an hour of
 // telemetry of a small shop on Kubernetes. Also connects programs with the configuration on a page, and opens screens with hostile names.
 import { randomUUID } from "node:crypto";
 import type { Browser, Page } from "playwright-core";
@@ -126,7 +126,7 @@ const TASKS: readonly Task[] = [
     most: 1,
     run: async (page) => {
       await page.getByRole("table", { name: "Services" }).getByRole("row").nth(1).getByRole("link").first().click();
-      await text(page, "Error ratio");
+      await page.getByRole("figure", { name: "Errors" }).locator("canvas").waitFor();
     },
   },
   { name: "is a node silent", most: 1, run: async (page) => await withSilentNode(page, "silent: 1 node") },
@@ -202,7 +202,7 @@ const TASKS: readonly Task[] = [
       await go(page, "Services");
       await link(page, "shop");
       await page.getByLabel("Compare with").selectOption("cart");
-      await text(page, "p95, service cart");
+      await page.getByRole("figure", { name: "Latency" }).getByText("service cart").waitFor();
       expect(await violations(page)).toEqual([]);
     },
   },
@@ -327,7 +327,7 @@ const TASKS: readonly Task[] = [
       await link(page, "Create dashboard");
       await page.getByLabel("Name", { exact: true }).fill("memory of pods");
       await button(page, "Add panel");
-      await page.getByLabel("PromQL").fill("k8s_pod_memory_working_set_bytes");
+      await page.getByRole("textbox", { name: "PromQL" }).fill("k8s_pod_memory_working_set_bytes");
       await button(page, "Save");
       await heading(page, "memory of pods");
       await page.locator("canvas").first().waitFor();
@@ -379,6 +379,8 @@ test("every task needs at most its number of clicks, and the median is at most t
   const { page, complaints } = opened;
   const counts: Record<string, number> = {};
   const faults: string[] = [];
+  // A task that failed may leave a form with changes.
+  page.on("dialog", async (dialog) => await dialog.accept());
   for (const { name, most, run } of TASKS) {
     await openScreen(page, "#/overview");
     await page.reload();
@@ -392,8 +394,8 @@ test("every task needs at most its number of clicks, and the median is at most t
   console.table(counts);
   expect(faults).toEqual([]);
   const sorted = Object.values(counts).toSorted((a, b) => a - b);
-  expect(sorted).toHaveLength(23);
-  expect(sorted[11]).toBeLessThanOrEqual(3);
+  expect(sorted).toHaveLength(TASKS.length);
+  expect(sorted[Math.floor(TASKS.length / 2)]).toBeLessThanOrEqual(3);
   expect(await page.locator("img[src=x], img[src='x/onerror=alert(1)']").count()).toBe(0);
   expect(complaints).toEqual([]);
 });
@@ -506,7 +508,7 @@ test("long and hostile names from senders do not widen a screen", async () => {
     const nameOfLevel = await opened.page.getByRole("rowheader", { name: "level", exact: true }).boundingBox();
     expect(nameOfLevel?.width).toBeGreaterThan(60);
     await opened.page.keyboard.press("Control+k");
-    const kind = opened.page.getByRole("option", { name: "calls it service" }).locator(".quiet");
+    const kind = opened.page.getByRole("option", { name: "calls it service" }).locator(".faint");
     const [box, dialog] = [await kind.boundingBox(), await opened.page.getByRole("dialog").boundingBox()];
     expect((box?.x ?? 0) + (box?.width ?? 0)).toBeLessThanOrEqual((dialog?.x ?? 0) + (dialog?.width ?? 0));
     expect(opened.complaints).toEqual([]);
