@@ -65,6 +65,8 @@ export function PanelView({ panel, chosen, requestKey, markers, editing }: Panel
     () => JSON.parse(editing ? settledText : typedText) as readonly PanelQuery[],
     [editing ? settledText : typedText],
   );
+  // A new panel has no expression yet. An empty query of logs or traces finds all of them.
+  const sent = panel.source === "metrics" ? queries.filter(({ query }) => query.trim() !== "") : queries;
   const title = <bdi>{visible(panel.title) || "untitled"}</bdi>;
   return (
     <figure
@@ -86,7 +88,9 @@ export function PanelView({ panel, chosen, requestKey, markers, editing }: Panel
         )}
         {editing?.handles}
       </figcaption>
-      {isSeen.value && <Contents panel={panel} queries={queries} requestKey={requestKey} markers={markers} />}
+      {isSeen.value && (panel.kind === "text" || sent.length > 0) && (
+        <Contents panel={panel} queries={sent} requestKey={requestKey} markers={markers} />
+      )}
     </figure>
   );
 }
