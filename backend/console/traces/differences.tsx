@@ -42,9 +42,9 @@ export function Differences({ requestKey, parameters }: AnalysisProps) {
         <div class="difference-groups">
           {groups.map(({ name, rows }) => (
             <section key={name} aria-label={nameOf(name)}>
-              <h3>
+              <h2>
                 <bdi>{nameOf(name)}</bdi>
-              </h3>
+              </h2>
               <ul class="plain-list">
                 {rows.map((row) => (
                   <DifferenceRow row={row} compared={compared} key={row.value} />
