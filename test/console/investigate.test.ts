@@ -149,7 +149,7 @@ const SCREENS: readonly Screen[] = [
   ["logs", "#/logs", async (page) => await page.getByRole("row").filter({ hasText: "Back-off" }).first().click()],
   ["metrics", "#/metrics?q=k8s_pod_phase&builder=1", async (page) => await page.getByRole("rowheader", { name: /cart-7f9c/ }).waitFor()],
   ["map", "#/services?view=map", async (page) => await page.getByRole("link", { name: "Service web" }).waitFor()],
-  ["service", "#/services/web", async (page) => await page.getByRole("heading", { name: "Calls" }).waitFor()],
+  ["service", "#/services/web", async (page) => await page.getByRole("figure", { name: "Calls" }).waitFor()],
   ["cluster", "#/entity/north?kind=cluster", async (page) => await page.getByRole("link", { name: "shop" }).first().waitFor()],
   ["node", "#/entity/n1?kind=node&cluster=north", async (page) => await page.getByText("3 restarts").waitFor()],
   [
@@ -163,7 +163,7 @@ const SCREENS: readonly Screen[] = [
     async (page) => await page.getByRole("link", { name: "cart-7f9c" }).waitFor(),
   ],
   ["pod", podAddress(), async (page) => await page.getByText("Back-off restarting").first().waitFor()],
-  ["pods", "#/fleet?view=pod", async (page) => await page.getByRole("link", { name: "cart-7f9c" }).waitFor()],
+  ["pods", "#/kubernetes?view=pod", async (page) => await page.getByRole("link", { name: /^cart-7f9c/ }).waitFor()],
   ["patterns", "#/logs?view=patterns", async (page) => await page.getByRole("button", { name: /^Only GET/ }).waitFor()],
   ["analysis", "#/traces?facets=1&heatmap=1", async (page) => await page.getByRole("button", { name: "Only service web" }).waitFor()],
   ["differences", "#/traces?differences=1", async (page) => await page.getByRole("button", { name: "Only cache.hit false" }).waitFor()],
@@ -325,8 +325,8 @@ test("a dashboard is created, changed, exported, imported and removed; an import
   await page.getByRole("link", { name: "Create dashboard" }).click();
   await page.getByLabel("Name", { exact: true }).fill(HOSTILE);
   await page.getByRole("button", { name: "Add panel" }).click();
-  await page.getByLabel("Title").fill("<b>memory</b>");
-  await page.getByLabel("PromQL").fill("k8s_pod_memory_working_set_bytes");
+  await page.getByRole("textbox", { name: "Title" }).fill("<b>memory</b>");
+  await page.getByRole("textbox", { name: "PromQL" }).fill("k8s_pod_memory_working_set_bytes");
   await page.getByRole("button", { name: "Save", exact: true }).click();
   await page.getByRole("heading", { name: HOSTILE }).waitFor();
   await page.locator("canvas").waitFor();
