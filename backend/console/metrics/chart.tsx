@@ -69,7 +69,8 @@ export function Chart({ heightPx = HEIGHT_PX, hasLegend, onPlot, ...shown }: Cha
       <div
         class="chart"
         ref={container}
-        role="img"
+        // An image cannot contain the handle of a threshold.
+        role={onPlot ? "group" : "img"}
         tabIndex={0}
         style={heightPx === "fill" ? {} : { height: `${heightPx}px` }}
         aria-label={`${series.length} series over time. The arrow keys show their values.`}
