@@ -110,7 +110,7 @@ test("two rules fire in one message; one is silenced, sent again when the silenc
     "firing: First firing",
     "resolved: First resolved",
   ]);
-  expect(read()[0]?.alerts[0]?.generatorURL).toMatch(/^https:\/\/telemetry\.example\/#\/alerts\?rule=/);
+  expect(read()[0]?.alerts[0]?.generatorURL).toMatch(/^https:\/\/telemetry\.example\/#\/alerts\/[0-9a-f-]{36}\?/);
   expect(new Set(read().map(({ groupKey }) => groupKey)).size).toBe(1);
   const ids = hooksAt("story").map(({ id }) => id);
   expect(new Set(ids).size).toBe(4);

@@ -246,7 +246,7 @@ const UNBATCHED: Component = { min_size: 0, flush_timeout: "200ms" };
  * (agent/collector/files). Batches are not larger, because entries stay in flight until the response to their batch, and the queue rewrites
  * its list of in-flight entries on every state change.
  */
-const BATCHED: Component = { min_size: 262_144, flush_timeout: "1s" };
+const BATCHED: Component = { min_size: 32_768, flush_timeout: "1s" };
 
 export function proxyUrl({ host, port }: ListenAddress): string {
   return `http://${joinHostPort(host, port)}`;
