@@ -21,6 +21,7 @@ const FOLDERS = [
 ];
 const FILES = [
   "alerting/alert-rule-table.ts",
+  "alerting/slo-table.ts",
   ...[
     "api/active-alerts",
     "api/alertmanager-routes",
