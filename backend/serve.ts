@@ -54,7 +54,7 @@ import { registerMetricsRoutes } from "./query/prometheus/promql-routes.ts";
 import { createOwnMetrics, type OwnMetrics } from "./operations/own-metrics.ts";
 import { ResponseBudget } from "./http/response-budget.ts";
 import type { Guards } from "./http/request-identity.ts";
-import { closeRoutes, createApp } from "./http/app.ts";
+import { createApp } from "./http/app.ts";
 import { Connections } from "./http/server-connections.ts";
 import { createEvaluator } from "./notification/intake/evaluations.ts";
 import { type Notification, startNotification } from "./notification/start-notification.ts";
@@ -62,15 +62,14 @@ import { createNotificationRoutes, NOTIFICATION_DECLARATIONS } from "./notificat
 import { type Channels, startChannels } from "./notification/create-channels.ts";
 import type { Route } from "./http/route.ts";
 import { readConsole, registerConsole } from "./http/console.ts";
-import { addListeners, probePortSharing } from "./http/listeners.ts";
-import { type ListenAddress, loggable } from "./settings.ts";
+import { listen } from "./http/listen.ts";
+import { loggable } from "./settings.ts";
 import { READING_LIMITS } from "./query/sandbox/sandbox-limits.ts";
 import { type JobRunner, Sandbox } from "./query/sandbox/sandbox.ts";
 import type { KillReason } from "./query/sandbox/sandbox-process.ts";
 import { registerSsoRoutes } from "./auth/sso/sso-routes.ts";
 import { openMetricsIngest, openSenderProtocols } from "./sender-protocols.ts";
 import { type LocalStart, openStartChannel } from "./launcher-channel.ts";
-import { cannotListen } from "./errors.ts";
 import { type Opening, openStores, type Stores } from "./stores.ts";
 import { UsageCounter } from "./tenants/usage/counter.ts";
 import { OrgLimits } from "./tenants/usage/usage-limits.ts";
@@ -257,7 +256,7 @@ async function openApi(running: Running, { clickhouse, logStore, spanStore }: Te
   if (page) registerConsole(app, page, { guards, hasSingleSignOn: settings.oidc !== undefined, start });
   else if (settings.isConsoleServed)
     log.warn({ event: "backend.console_missing" }, "console not built: run node hack/console.mjs, or set CONSOLE=false");
-  await listen(running, app, settings.api, "API");
+  await listen(running.stack, app, settings.api, "API");
 }
 
 function reportTelemetry(ownMetrics: OwnMetrics, clickhouse: Telemetry["clickhouse"]): void {
@@ -350,7 +349,7 @@ async function openAlerting(running: Running): Promise<{ readonly routes: readon
   ];
   addServiceRoutes(app, guards, routes);
   running.ownMetrics.gauge("evaluator_in_step", () => Number(alerting.isInSync));
-  await listen(running, app, settings.alerting, "alerting");
+  await listen(running.stack, app, settings.alerting, "alerting");
   return { routes, notification };
 }
 
@@ -391,24 +390,4 @@ function appOptions({ settings, log, ownMetrics, draining }: Running) {
     connections: new Connections(settings.maxConnections, log),
     onFinished: (...seen: Parameters<OwnMetrics["finished"]>) => ownMetrics.finished(...seen),
   };
-}
-
-/** Listens. On disposal it accepts no new connections, and running requests get their responses. */
-async function listen({ stack }: Running, app: FastifyInstance, at: ListenAddress, what: string): Promise<string> {
-  await closeRoutes(app);
-  // A burst of connections must not be dropped, because clients retry only seconds later. The limit of Linux (somaxconn) is often the same.
-  const where = { host: at.host, port: at.port, backlog: 4096 };
-  const options = { ...where, listenTextResolver: (url: string) => `${what} listens at ${url}` };
-  const refuse = (cause: NodeJS.ErrnoException): never => {
-    throw cannotListen(`${what.toUpperCase()}_LISTEN`, at, cause);
-  };
-  const shared = await probePortSharing(where).catch(refuse);
-  const address = await app.listen({ ...options, ...shared }).catch(refuse);
-  const additional = shared.reusePort ? await addListeners(app.server, where).catch(refuse) : undefined;
-  stack.defer(async () => {
-    const ended = additional?.close();
-    await app.close();
-    await ended;
-  });
-  return address;
 }

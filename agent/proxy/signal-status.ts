@@ -18,9 +18,8 @@ export interface SignalStatus {
   /** Requests that the backend permanently refused: their data is lost. */
   readonly refused: number;
   /**
-   * Dropped metric points by reason (common/otlp-metrics/series-writer.ts, DropReason), and dropped records as `too_large`, `invalid`
-   * or `nul_bytes`; the rest of their
-   * requests was delivered.
+   * Dropped metric points by reason (common/otlp-metrics/series-writer.ts, DropReason), and dropped records as `too_large`, `invalid` or
+   * `nul_bytes`; the rest of their requests was delivered.
    */
   readonly droppedPoints: Readonly<Record<string, number>>;
   /** Lines of files that the collector split into several records, because they are longer than 1 MiB. */

@@ -86,7 +86,7 @@ export function addIngestTokenCommands(program: Command, console: Console): void
   addRemoval(tokens, console, "remove a token; refused everywhere within 5 seconds", (id) => `/api/ingest-tokens/${id}`);
 }
 
-/** Tokens with the same name are told apart by their ids only. */
+/** Only their ids distinguish tokens with the same name. */
 async function noteNamesakes(console: Console, { id, name }: Pick<Created, "id" | "name">): Promise<void> {
   const others = (await console.client().rows("/api/ingest-tokens")).filter((row) => row["name"] === name && row["id"] !== id);
   if (others.length > 0)

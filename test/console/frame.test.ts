@@ -129,7 +129,7 @@ test("a table is sorted by its head, in the address too", async () => {
   expect(address()).toBe("#/settings?part=users&by=-e-mail");
 });
 
-test("a click beside the name of a row opens what the row is about", async () => {
+test("a click anywhere in a row opens the page of its object", async () => {
   const body = { name: "Checkout", description: "", variables: [], panels: [] };
   expect((await call("POST", `${backend.apiUrl}/api/dashboards`, { bearer: token, body })).status).toBe(201);
   await openScreen(page, "#/dashboards");

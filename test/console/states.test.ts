@@ -120,7 +120,7 @@ test("a firing alert opens its page with value, entity, logs, runbook and histor
   const address = new URL(page.url()).hash;
   await page.getByRole("link", { name: "Silence", exact: true }).click();
   await page.getByText("Matches 1 firing alert: Restarts").waitFor();
-  // The address of a message has no range; labels that no alert has any more still open the page.
+  // The address of a message has no range; labels that no alert has now still open the page.
   await openScreen(page, `#/alerts/${ruleId}?label=k8s_pod_name%3Dgone&at=${new Date(Date.now() - 600_000).toISOString()}`);
   await page.getByText("ended").first().waitFor();
   expect(address).toContain(`#/alerts/${ruleId}?label=`);

@@ -1,4 +1,4 @@
-// Keeps an operator in the installation and an administrator in each organisation: whoever removes or demotes a user asks here first.
+// Keeps an operator in the installation and an administrator in each organisation: code that removes or demotes a user calls these functions first.
 // Invariant: two changes at once cannot remove the last ones, because both lock the operators first.
 import type { Transaction } from "kysely";
 import { ApiError } from "../../errors.ts";
