@@ -1,6 +1,5 @@
-// Reads clusters, nodes and hosts, and detects old keys.
+// Reads the clusters and hosts of the fleet, and detects old keys.
 import type { ApiResponses } from "../../client/api.ts";
-import type { Entity } from "../entities/entity.ts";
 import { wholeList } from "../state/api.ts";
 
 export type Cluster = ApiResponses["GET /api/clusters"][number];
@@ -10,27 +9,9 @@ export type Collector = NonNullable<Host["collector"]>;
 /** Agents renew their key after 30 days by default (KEY_ROTATION_DAYS): a key of twice that age was not renewed. */
 const OLD_KEY_MS = 60 * 86_400_000;
 
-/** A cluster, one of its nodes, or a host. */
-export interface Member extends Pick<Host, "online" | "last_heartbeat" | "key_created_at" | "collector"> {
-  readonly entity: Entity;
-}
-
 export async function readFleet(signal: AbortSignal): Promise<{ clusters: Cluster[]; hosts: Host[] }> {
   const [clusters, hosts] = await Promise.all([wholeList<Cluster>("/api/clusters", signal), wholeList<Host>("/api/v1/agents", signal)]);
   return { clusters: mergeClusterPages(clusters.rows), hosts: silentFirst(hosts.rows) };
-}
-
-export async function readFleetMembers(signal: AbortSignal): Promise<Member[]> {
-  const { clusters, hosts } = await readFleet(signal);
-  return [
-    ...clusters.map(({ name, online, last_heartbeat, key_created_at }) => {
-      return { entity: { kind: "cluster", name } as const, online, last_heartbeat, key_created_at, collector: null };
-    }),
-    ...clusters.flatMap(({ name: cluster, nodes }) =>
-      nodes.map((node) => ({ ...node, entity: { kind: "node", name: node.name, cluster } as const, key_created_at: null })),
-    ),
-    ...hosts.map((host) => ({ ...host, entity: { kind: "host", name: host.hostname, hostId: host.agent_id } as const })),
-  ];
 }
 
 export function isOldKey(keyCreatedAt: string | null, atMs: number): boolean {
