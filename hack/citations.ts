@@ -59,7 +59,7 @@ const PLACEHOLDER = /(?:^|\/)(?:[A-Z]{4,}|[a-z])\.|^\.test\.ts$/;
 
 /** Finds names of files that do not exist in this repository. */
 export function findWrongNames(file: string, files: ReadonlySet<string>): Problem[] {
-  const byBase = Map.groupBy(files, (each) => basename(each));
+  const byBase = byBaseOf(files);
   const problems: Problem[] = [];
   for (const [line, text] of proseOf(file)) {
     for (const [name] of text.replaceAll(/https?:\/\/\S+/g, "").matchAll(NAME)) {
@@ -69,6 +69,15 @@ export function findWrongNames(file: string, files: ReadonlySet<string>): Proble
     }
   }
   return problems;
+}
+
+const groupedByBase = new WeakMap<ReadonlySet<string>, ReadonlyMap<string, readonly string[]>>();
+
+/** The files by their names without folders; grouped once, because every file of the repository is checked against all of them. */
+function byBaseOf(files: ReadonlySet<string>): ReadonlyMap<string, readonly string[]> {
+  const byBase = groupedByBase.get(files) ?? Map.groupBy(files, (each) => basename(each));
+  groupedByBase.set(files, byBase);
+  return byBase;
 }
 
 /** Expands braces: `x{a,b}y` becomes `xay` and `xby`. */

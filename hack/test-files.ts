@@ -24,6 +24,7 @@ export const SLOW = [
   "backend/ingest/otlp/bad-records",
   "backend/ingest/otlp/fast-decode",
   "backend/ingest/otlp/file-lines-random",
+  "backend/ingest/otlp/file-lines-utf8",
   "backend/ingest/otlp/metrics/node-metrics",
   "backend/ingest/otlp/otlp-any-document",
   "backend/ingest/otlp/otlp-decoder",
