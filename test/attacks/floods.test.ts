@@ -113,18 +113,24 @@ test("a request without a credential costs at most 1 ms of CPU time, on every ro
   // Twice, because the code of the first requests is not compiled yet.
   await cost(`${server.apiUrl}/trivial`, "GET");
   const trivial = await cost(`${server.apiUrl}/trivial`, "GET");
-  const costs: [string, number][] = [];
-  for (const { method, path } of routes) costs.push([`${method} ${path}`, await cost(server.apiUrl + filled(path), method)]);
-  for (const [name, url] of [
-    ["alerting: GET /openapi.json", `${server.alertingUrl}/openapi.json`],
-    ["health: GET /healthz", `${server.healthUrl}/healthz`],
-  ] as const)
-    costs.push([name, await cost(url, "GET")]);
-  costs.sort(([, a], [, b]) => b - a);
-  const shown = costs.slice(0, 5).map(([name, ms]) => `${name} ${ms.toFixed(2)} ms`);
+  const targets = [
+    ...routes.map(({ method, path }) => ({ name: `${method} ${path}`, method, url: server.apiUrl + filled(path) })),
+    { name: "alerting: GET /openapi.json", method: "GET", url: `${server.alertingUrl}/openapi.json` },
+    { name: "health: GET /healthz", method: "GET", url: `${server.healthUrl}/healthz` },
+  ];
+  const costs: { target: (typeof targets)[number]; ms: number }[] = [];
+  for (const target of targets) costs.push({ target, ms: await cost(target.url, target.method) });
+  costs.sort((a, b) => b.ms - a.ms);
+  const shown = costs.slice(0, 5).map(({ target, ms }) => `${target.name} ${ms.toFixed(2)} ms`);
   console.log(`GET /trivial ${trivial.toFixed(2)} ms; the costliest of ${costs.length} routes: ${shown.join(", ")}`);
   const limit = Math.max(1, 4 * trivial);
-  expect(costs.filter(([, ms]) => ms > limit)).toEqual([]);
+  // The first requests of a kind run code that is not compiled yet: what is above the limit is measured once more.
+  const above: [string, number][] = [];
+  for (const { target } of costs.filter(({ ms }) => ms > limit)) {
+    const ms = await cost(target.url, target.method);
+    if (ms > limit) above.push([target.name, ms]);
+  }
+  expect(above).toEqual([]);
   const zipped = await ask(`${server.apiUrl}/openapi.json`, { headers: { "accept-encoding": "gzip" } });
   expect(JSON.parse(gunzipSync(zipped).toString()).openapi).toBe("3.1.0");
 });

@@ -1,6 +1,6 @@
 // A field for PromQL. The editor with completion is loaded when a field is first shown; until then, or if that fails, it is a plain text
 // area. It is in a shadow root, because the editor brings its own styles, which the page's policy forbids in the document.
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import type { Editor } from "./promql-editor.ts";
 
 export interface PromqlFieldProps {
@@ -41,7 +41,8 @@ export function PromqlField({ label, value, onChange, onEnter }: PromqlFieldProp
       editor.current?.close();
     };
   }, []);
-  useEffect(() => editor.current?.show(value), [value]);
+  // With the render: a later effect could show an older value than what was typed since, and the two would replace each other for ever.
+  useLayoutEffect(() => editor.current?.show(value), [value]);
   return (
     <div class="promql">
       <textarea
