@@ -1,5 +1,6 @@
 // Finds services and operations whose rate, errors or latency moved, from calls by interval of two ranges. Invariant: a service is
 // reported once for each of the three figures, with the operation that moved most; a change that a called service explains ranks below it.
+import { TimeSlices } from "../../../common/time-slices.ts";
 import type { OperationPoints } from "../../storage/traces/operation-points.ts";
 import { BUCKETS_PER_DOUBLING, upperBoundMs } from "../../storage/traces/span-histogram.ts";
 import {
@@ -59,11 +60,16 @@ class Series {
   }
 
   /** The last points. */
-  last(points: number): { calls: number; errors: number; durations: Map<number, number> } {
+  last(points: number): { calls: number; errors: number } {
+    return { calls: sum(this.calls.slice(-points)), errors: sum(this.errors.slice(-points)) };
+  }
+
+  /** The buckets of the last points. */
+  durations(points: number): Map<number, number> {
     const durations = new Map<number, number>();
     for (const buckets of this.buckets.slice(-points))
       for (const [bucket, n] of buckets) durations.set(bucket, (durations.get(bucket) ?? 0) + n);
-    return { calls: sum(this.calls.slice(-points)), errors: sum(this.errors.slice(-points)), durations };
+    return durations;
   }
 }
 
@@ -87,29 +93,42 @@ interface Test {
   readonly now: number;
 }
 
-/** `entry`: spans that enter a service; `client`: its calls of others. Returns at most one change for each service and figure. */
-export function findRedChanges(ranges: { entry: RedRanges; client: RedRanges }, calls: readonly Call[], comparison: Comparison): Change[] {
-  const pairs = [...pairsOf(ranges.entry, true), ...pairsOf(ranges.entry, false), ...pairsOf(ranges.client, false)];
-  const found = discoveries(pairs.flatMap((pair) => [...errorTests(pair), ...latencyTests(pair), ...rateTests(pair)])).filter(isLarge);
+/**
+ * `entry`: spans that enter a service; `client`: its calls of others. Returns at most one change for each service and figure. In slices,
+ * because the durations of many operations take seconds.
+ */
+export async function findRedChanges(
+  ranges: { entry: RedRanges; client: RedRanges },
+  calls: readonly Call[],
+  comparison: Comparison,
+): Promise<Change[]> {
+  const slices = new TimeSlices();
+  const pairs = [
+    ...(await pairsOf(slices, ranges.entry, true)),
+    ...(await pairsOf(slices, ranges.entry, false)),
+    ...(await pairsOf(slices, ranges.client, false)),
+  ];
+  const tests = await slices.map(pairs, (pair) => [...errorTests(pair), ...latencyTests(pair), ...rateTests(pair)]);
+  const found = discoveries(tests.flat()).filter(isLarge);
   const ofService = Map.groupBy(found, ({ kind, pair }) => `${kind} ${pair.service}`);
   const changes = [...ofService.values()].map((tests) => describe(tests, comparison));
   return changes.map((change) => lowerIfExplained(change, changes, calls));
 }
 
 /** A pair for each operation or, if `isWhole`, for each service. */
-function pairsOf({ before, now }: RedRanges, isWhole: boolean): Pair[] {
+async function pairsOf(slices: TimeSlices, { before, now }: RedRanges, isWhole: boolean): Promise<Pair[]> {
   const pairs = new Map<string, Pair>();
   for (const [name, list] of [
     ["before", before],
     ["now", now],
   ] as const) {
-    for (const points of list) {
+    await slices.map(list, (points) => {
       const { service, operation, kind } = points;
       const key = isWhole ? service : JSON.stringify([service, operation, kind]);
       const pair = pairs.get(key) ?? { service, operation: isWhole ? undefined : operation, kind, before: new Series(), now: new Series() };
       pairs.set(key, pair);
       pair[name].add(points);
-    }
+    });
   }
   return [...pairs.values()];
 }
@@ -128,19 +147,18 @@ function errorTests(pair: Pair): Test[] {
 
 /** Compares the share of calls above the 95th percentile of before, which needs no assumption about the distribution of durations. */
 function latencyTests(pair: Pair): Test[] {
-  const before = pair.before.last(POINTS);
-  if (before.calls < MIN_CALLS) return [];
-  const limit = quantileBucket(before.durations, 0.95);
+  const { calls } = pair.before.last(POINTS);
+  if (calls < MIN_CALLS) return [];
+  const before = pair.before.durations(POINTS);
+  const limit = quantileBucket(before, 0.95);
   const slowOf = (durations: ReadonlyMap<number, number>): number =>
     sum([...durations].filter(([bucket]) => bucket > limit).map(([, n]) => n));
   return WINDOWS.flatMap((points): Test[] => {
-    const now = pair.now.last(points);
-    if (now.calls < MIN_CALLS_NOW) return [];
-    const p = compareProportions(
-      { hits: slowOf(before.durations), trials: before.calls },
-      { hits: slowOf(now.durations), trials: now.calls },
-    );
-    return [{ kind: "latency", pair, points, p, before: quantileMs(before.durations, 0.95), now: quantileMs(now.durations, 0.95) }];
+    const { calls: callsNow } = pair.now.last(points);
+    if (callsNow < MIN_CALLS_NOW) return [];
+    const now = pair.now.durations(points);
+    const p = compareProportions({ hits: slowOf(before), trials: calls }, { hits: slowOf(now), trials: callsNow });
+    return [{ kind: "latency", pair, points, p, before: quantileMs(before, 0.95), now: quantileMs(now, 0.95) }];
   });
 }
 

@@ -6,7 +6,7 @@ import { minutesOf, type RedKind } from "../../storage/traces/red.ts";
 import type { SpanStore } from "../../storage/traces/span-store.ts";
 import type { StatisticsFilter } from "../../storage/traces/span-statistics.ts";
 import type { VersionCount } from "../../storage/traces/version-counts.ts";
-import { MAX_VERSION_SPANS } from "../query-limits.ts";
+import { MAX_CHANGES, MAX_VERSION_SPANS } from "../query-limits.ts";
 import {
   type Change,
   type Comparison,
@@ -62,7 +62,7 @@ export async function findTraceChanges(
   if (entry.before.length + entry.now.length === 0) return [];
   const minutes = minutesOf(nanoseconds(comparison.before.startMs), nanoseconds(comparison.now.endMs));
   const edges = JSON.parse((await spans.graph("listEdges", orgId, minutes, options)).toString("utf8")) as Call[];
-  const red = findRedChanges({ entry, client }, edges, comparison);
+  const red = await findRedChanges({ entry, client }, edges, comparison);
   const versions = await findVersions(spans, orgId, { comparison, entry }, options);
   const explained = red
     .filter(({ severity }) => severity === "problem")
@@ -85,6 +85,7 @@ async function findVersions(
   const known = new Set(counts.filter(({ before }) => before > 0).map(({ service, attribute }) => `${attribute} ${service}`));
   return counts
     .filter(({ service, attribute, before, now }) => before === 0 && now > 0 && known.has(`${attribute} ${service}`))
+    .slice(0, MAX_CHANGES)
     .map(({ service, attribute, version, now, first_ms: firstMs }) => ({
       kind: "version" as const,
       severity: "notice" as const,
