@@ -84,6 +84,8 @@ export const MAX_WAITING_METRIC_QUERIES_PER_ORG = 64;
 export const MAX_SELECTOR_BYTES = 64 * 1024;
 /** Size of one response of the metrics engine. */
 export const MAX_METRIC_ANSWER_BYTES = 64 * 1024 * 1024;
+/** Size of a response of the metrics engine that the backend parses, not only forwards. */
+export const MAX_PARSED_ANSWER_BYTES = 16 * 1024 * 1024;
 
 // page.ts
 /** Rows of one page. */

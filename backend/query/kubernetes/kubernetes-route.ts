@@ -139,7 +139,7 @@ async function readObjects(
   if (!Number.isFinite(atMs)) throw new ApiError("invalid_parameter", "time: must be RFC 3339");
   const columns = { ...POD_COLUMNS, ...WORKLOAD_COLUMNS, ...((kind === "node" || kind === "cluster") && NODE_COLUMNS) };
   const { cells, isTruncated } = await readCells(metrics, orgId, { columns, scope: { cluster, namespace }, atMs, options });
-  const matching = buildPods(cells, readOwners(cells)).filter(
+  const matching = (await buildPods(cells, readOwners(cells))).filter(
     (pod) =>
       (node === undefined || pod.node === node) &&
       (workload === undefined || (pod.owner?.name === workload && pod.owner.kind === workloadKind)),

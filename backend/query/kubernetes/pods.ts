@@ -1,5 +1,6 @@
 // Builds the rows of pods from the columns of cluster-state.ts, and judges their health as `kubectl get pods` shows it: the reason of a
 // container that waits or ended, else the phase.
+import { TimeSlices } from "../../../common/time-slices.ts";
 import { type Cell, type Labels, WORKLOAD_KINDS, type WorkloadKind } from "./cluster-state.ts";
 
 /** `bad`: it does not work; `warning`: it may recover by itself, or restarted in the last hour. */
@@ -63,21 +64,26 @@ interface Facts {
   ended: { readonly reason: string; readonly run: LastRun }[];
 }
 
-/** Rows of all pods of which the phase is known, unhealthy ones first. `knownOwners`: for pods whose usage is not measured yet. */
-export function buildPods(cells: readonly Cell[], knownOwners: ReadonlyMap<string, Owner> = new Map()): PodRow[] {
+/**
+ * Rows of all pods of which the phase is known, unhealthy ones first. `knownOwners`: for pods whose usage is not measured yet. In slices,
+ * because thousands of pods take half a second.
+ */
+export async function buildPods(cells: readonly Cell[], knownOwners: ReadonlyMap<string, Owner>): Promise<PodRow[]> {
+  const slices = new TimeSlices();
   const pods = new Map<string, Facts>();
   // The phase decides which pods there are.
-  for (const { column, labels, value } of cells)
-    if (column === "phase") {
-      const row = emptyRow(labels);
-      if (labels["k8s_node_name"]) row.node = labels["k8s_node_name"];
-      pods.set(podKey(labels), { row, phase: value, podReason: 0, reasons: new Map(), notReady: 0, ended: [] });
-    }
-  for (const cell of cells) {
+  await slices.map(cells, ({ column, labels, value }) => {
+    if (column !== "phase") return;
+    const row = emptyRow(labels);
+    if (labels["k8s_node_name"]) row.node = labels["k8s_node_name"];
+    pods.set(podKey(labels), { row, phase: value, podReason: 0, reasons: new Map(), notReady: 0, ended: [] });
+  });
+  await slices.map(cells, (cell) => {
     const pod = pods.get(podKey(cell.labels));
     if (pod) addCell(pod, cell);
-  }
-  return [...pods.values()].map((pod) => finish(pod, knownOwners)).toSorted(compareHealth);
+  });
+  const rows = await slices.map([...pods.values()], (pod) => finish(pod, knownOwners));
+  return rows.toSorted(compareHealth);
 }
 
 function podKey(labels: Labels): string {

@@ -130,7 +130,7 @@ async function findProblems(
       async () => {
         const columns = { ...POD_COLUMNS, ...WORKLOAD_COLUMNS, ...NODE_COLUMNS };
         const { cells } = await readCells(metrics, orgId, { columns, scope: {}, atMs: nowMs, options: query });
-        const pods = buildPods(cells, readOwners(cells));
+        const pods = await buildPods(cells, readOwners(cells));
         return findClusterProblems({ pods, nodes: buildGroups("node", pods, cells) });
       },
     ],

@@ -186,6 +186,13 @@ test("rejects a response above 64 MiB instead of buffering it", async () => {
   });
 });
 
+test("forwards a response above 16 MiB, but does not let the event loop of all organisations parse it", async () => {
+  await using cluster = await clusterAnswering((response) => response.writeHead(200).end(Buffer.alloc(17 * 1024 * 1024)));
+  const answer = await cluster.store.query("acme", "query", new URLSearchParams());
+  expect(answer.pieces.length).toBeGreaterThan(0);
+  expect(() => answer.body).toThrow(expect.objectContaining({ code: "query_too_expensive" }));
+});
+
 test("rejects a query without a tenant as an internal error, without a request to an engine", async () => {
   await using cluster = await clusterAnswering(end(200));
   await expect(cluster.store.query("", "query", new URLSearchParams())).rejects.toThrow("without a tenant");

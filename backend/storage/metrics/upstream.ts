@@ -3,13 +3,16 @@
 import { loginOf, statusOf } from "../../engines/engine-http.ts";
 import { Pool } from "../../engines/http-pool.ts";
 import { ApiError } from "../../errors.ts";
-import { MAX_METRIC_ANSWER_BYTES } from "../storage-limits.ts";
+import { MAX_METRIC_ANSWER_BYTES, MAX_PARSED_ANSWER_BYTES } from "../storage-limits.ts";
 
 /** The engine's unchanged response: Prometheus' JSON, also for 4xx. */
 export interface QueryAnswer {
   readonly status: number;
   /** The body in the chunks that were received, so that a large one need not be copied. */
   readonly pieces: readonly Buffer[];
+  /**
+   * For callers that parse it, on the event loop of all organisations: throws ApiError query_too_expensive above MAX_PARSED_ANSWER_BYTES.
+   */
   readonly body: Buffer;
 }
 
@@ -109,6 +112,8 @@ export class Upstream {
       status: answer.statusCode,
       pieces: chunks,
       get body() {
+        if (bytes > MAX_PARSED_ANSWER_BYTES)
+          throw new ApiError("query_too_expensive", "the metrics of the answer exceed 16 MiB: ask for less time or fewer series");
         return Buffer.concat(chunks);
       },
     };
