@@ -249,7 +249,11 @@ export async function findMetricChanges(
     if (status !== 200)
       throw new ApiError("internal", "a query of the comparison failed", { cause: new Error(body.toString("utf8", 0, 500)) });
     const { data } = JSON.parse(body.toString("utf8")) as { data: { result: { metric: Labels; value: [number, string] }[] } };
-    for (const { metric, value } of data.result) changes.push(describe(question, metric, Number(value[1]), comparison));
+    for (const { metric, value } of data.result) {
+      const number = Number(value[1]);
+      // Senders can choose +Inf.
+      if (Number.isFinite(number)) changes.push(describe(question, metric, number, comparison));
+    }
   }
   return changes;
 }

@@ -110,7 +110,8 @@ function unionOf(columns: Columns, { cluster, namespace }: Scope): string {
   const ofNamespace = namespace === undefined ? [] : [`k8s_namespace_name=${JSON.stringify(namespace)}`];
   const [scope, clusterScope] = [[...ofCluster, ...ofNamespace].join(","), ofCluster.join(",")];
   const parts = Object.entries(columns).map(([name, expression]) => {
-    const scoped = expression.replaceAll("$scope", () => scope).replaceAll("$cluster", () => clusterScope);
+    // In one pass, because a name in a matcher can contain `$cluster`.
+    const scoped = expression.replaceAll(/\$(scope|cluster)/g, (_, part) => (part === "scope" ? scope : clusterScope));
     return `label_set(${scoped}, "${COLUMN}", "${name}")`;
   });
   return `limitk(${MAX_KUBERNETES_SERIES}, union(${parts.join(", ")}))`;

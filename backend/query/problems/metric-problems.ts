@@ -8,6 +8,8 @@ import { linkTo, percent, type Problem } from "./problem.ts";
 
 const MAX_OF_KIND = 50;
 const DAY_S = 86_400;
+/** The clock of the evaluator can be ahead. */
+const MINUTE_MS = 60_000;
 /** A file system that will be full within this time is a problem, once it is three quarters full. */
 const FULL_WITHIN_S = 3 * DAY_S;
 
@@ -20,7 +22,8 @@ const COLUMNS = {
   // The seconds until it is full, at the rate of the last six hours.
   filling: `bottomk(${MAX_OF_KIND}, (sum by (${DISK}) (system_filesystem_usage_bytes{$scope,state="free"}) / sum by (${DISK}) (deriv(system_filesystem_usage_bytes{$scope,state="used"}[6h])) > 0 < ${FULL_WITHIN_S}) and (${used} > 0.75 < 0.9))`,
   volume: `topk(${MAX_OF_KIND}, 1 - max by (${VOLUME}) (k8s_volume_available_bytes{$scope}) / max by (${VOLUME}) (k8s_volume_capacity_bytes{$scope}) > 0.9)`,
-  budget: `bottomk(${MAX_OF_KIND}, max by (slo, slo_id) (last_over_time(slo:error_budget_remaining{$scope}[15m])))`,
+  // Senders can write series with this name, but not with this host_id.
+  budget: `bottomk(${MAX_OF_KIND}, max by (slo, slo_id) (last_over_time(slo:error_budget_remaining{$scope,host_id="slo"}[15m])))`,
   alert: `limitk(${MAX_OF_KIND}, ALERTS{$scope,alertstate="firing"})`,
   alert_since: `limitk(${10 * MAX_OF_KIND}, ALERTS_FOR_STATE{$scope} and ignoring(alertstate) ALERTS{$scope,alertstate="firing"})`,
 } as const;
@@ -33,7 +36,9 @@ export async function findMetricProblems(
   options: QueryOptions,
 ): Promise<Problem[]> {
   const { cells } = await readCells(metrics, orgId, { columns: COLUMNS, scope: {}, atMs, options });
-  const sinceS = new Map(cells.filter(({ column }) => column === "alert_since").map((cell) => [identity(cell.labels), cell.value]));
+  // Senders can write such series, too, with values that are no times.
+  const starts = cells.filter(({ column, value }) => column === "alert_since" && value > 0 && value * 1000 <= atMs + MINUTE_MS);
+  const sinceS = new Map(starts.map((cell) => [identity(cell.labels), cell.value]));
   const problems = cells.flatMap((cell): Problem[] => {
     switch (cell.column) {
       case "disk":

@@ -35,8 +35,8 @@ async function ask(orgId: string, query = ""): Promise<Answer> {
   return answer.json<Answer>();
 }
 
-async function send(orgId: string, lines: readonly string[]): Promise<void> {
-  await app.metrics.write({ orgId, hostId: "h", node: "n" }, Buffer.from(lines.map((line) => `${line}\n`).join("")), Date.now() - 5000);
+async function send(orgId: string, lines: readonly string[], hostId = "h"): Promise<void> {
+  await app.metrics.write({ orgId, hostId, node: "n" }, Buffer.from(lines.map((line) => `${line}\n`).join("")), Date.now() - 5000);
 }
 
 const pod = (name: string): string => `k8s_cluster_name="north",k8s_namespace_name="shop",k8s_pod_name="${name}"`;
@@ -67,11 +67,18 @@ beforeAll(async () => {
       (rate) =>
         `ALERTS{alertname="SLO x",rule_id="r${rate}",severity="critical",slo="x",slo_id="o1",burn_rate="${rate}",alertstate="firing"} 1`,
     ),
-    `slo:error_budget_remaining{slo="x",slo_id="o1"} 0.31`,
-    `slo:error_budget_remaining{slo="y",slo_id="o2"} -0.2`,
-    `slo:error_budget_remaining{slo="z",slo_id="o3"} 0.9`,
+    `slo:error_budget_remaining{slo="z",slo_id="forged by a sender"} -9`,
     `ALERTS_FOR_STATE{${alert}} ${Math.floor(nowMs / 1000) - 600}`,
+    // Senders can write any value.
+    `ALERTS{alertname="SLO z",severity="warning",slo="z",slo_id="o4",burn_rate="1",alertstate="firing"} 1`,
+    `ALERTS_FOR_STATE{alertname="SLO z",severity="warning",slo="z",slo_id="o4",burn_rate="1"} 1e300`,
   ]);
+  const budgets = Object.entries({ x: ["o1", 0.31], y: ["o2", -0.2], z: ["o3", 0.9] });
+  await send(
+    ORG,
+    budgets.map(([slo, [id, left]]) => `slo:error_budget_remaining{slo="${slo}",slo_id="${id}"} ${left}`),
+    "slo",
+  );
   await app.flush();
   const db = app.db.withTables<ProblemTables>();
   const host = { org_id: ORG, machine_id: "m", agent_version: "1", created_at: new Date(nowMs), collector: null };
@@ -128,6 +135,7 @@ test("lists what is wrong with cause, start and next screen, most important firs
   expect(found("slo")).toMatchObject([
     { title: "objective x uses its error budget more than 14.4 times too fast", detail: "31 % of the budget left", link: "#/slos/o1" },
     { title: "the error budget of objective y is used up", detail: "0 % of the budget left", link: "#/slos/o2" },
+    { title: "objective z uses its error budget more than 1 times too fast" },
   ]);
   expect(found("agent")).toMatchObject([{ title: "the agent of db-1 is silent", since: new Date(nowMs - 3_600_000).toISOString() }]);
   expect(found("credential").map(({ title }) => title)).toEqual(["read token grafana expires in 3 days"]);
