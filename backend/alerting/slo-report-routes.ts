@@ -10,7 +10,7 @@ import type { QueryOptions } from "../admission/query-queue.ts";
 import { answerJson } from "../query/page-route.ts";
 import type { AlertingTables } from "./alert-rule-table.ts";
 import { storeError } from "./rule-check.ts";
-import { SLO_PROPERTIES, sloObject } from "./slo.ts";
+import { RECORDED_BY, SLO_PROPERTIES, sloObject } from "./slo.ts";
 import { exhaustedInS, reportOf, type SloStores } from "./slo-figures.ts";
 import { SloTable } from "./slo-table.ts";
 
@@ -97,7 +97,9 @@ async function listReports(
 ): Promise<object[]> {
   const slos = await table.list(orgId);
   if (slos.length === 0) return [];
-  const query = `last_over_time({__name__=~"slo:(sli|error_budget_remaining|burn_rate)",slo_id!="",window=~"|1h"}${RECORDED}) keep_metric_names`;
+  // Senders can write series with these names, but with their own host_id; burn rates, which vmalert records, have none.
+  const recorded = `{__name__=~"slo:(sli|error_budget_remaining|burn_rate)",slo_id!="",window=~"|1h",host_id=~"|${RECORDED_BY}"}`;
+  const query = `last_over_time(${recorded}${RECORDED}) keep_metric_names`;
   const params = new URLSearchParams({ query, time: String(nowMs / 1000), timeout: "10s" });
   const answer = await metrics.query(orgId, "query", params, options).catch((error: unknown) => {
     throw storeError(error, "the metrics store, which has the figures, cannot be reached: try again");

@@ -66,6 +66,10 @@ test("alerts of every row of the table fire and resolve where both windows burn 
   });
   const text = events.map((event, minute) => (event.total === 0 ? "" : lines(slo, startMs + minute * MINUTE_MS, event))).join("");
   await service.metrics.write({ orgId, hostId: RECORDED_BY, node: RECORDED_BY }, Buffer.from(text), Date.now());
+  const forged = ["1h", "5m"].map(
+    (window) => `slo:burn_rate{slo_id="${slo.id}",window="${window}"} 99 ${startMs + 3.5 * DAY_MINUTES * MINUTE_MS}\n`,
+  );
+  await service.metrics.write({ orgId, hostId: "a sender", node: "n" }, Buffer.from(forged.join("")), Date.now());
   await service.engine.flush();
 
   const rules = await new RuleTable(db).list(orgId);

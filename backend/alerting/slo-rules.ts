@@ -43,7 +43,8 @@ export function burnRateRules(slo: Slo): (RuleBody & { readonly id: string })[] 
 }
 
 function burnRateExpression(id: string, { burnRate, long, short }: BurnRateAlert): string {
-  const rate = (window: string): string => `${BURN_RATE}{slo_id="${id}",window="${window}"}`;
+  // The series of senders have a host_id; what vmalert records has none.
+  const rate = (window: string): string => `${BURN_RATE}{slo_id="${id}",window="${window}",host_id=""}`;
   return `${rate(long)} > ${burnRate} and ignoring(window) ${rate(short)} > ${burnRate}`;
 }
 
