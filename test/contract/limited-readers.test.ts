@@ -10,7 +10,7 @@ import { setParties } from "./isolation/follow.ts";
 import { ISOLATED_ROUTES, type IsolatedRoute } from "./isolation/isolation-routes.ts";
 import { LIMIT_CHANGES, LIMIT_CONDITIONS } from "./isolation/limit-mutants.ts";
 import { copySources, makeSwitchable, remove } from "./isolation/mutants.ts";
-import { type LimitedParty, makeLimitedParties } from "./isolation/parties.ts";
+import { type LimitedParty, makeLimitedParties, SHARED_SERVICE } from "./isolation/parties.ts";
 
 const backend = backendOfFile({ EVALUATION_INTERVAL: "1s", NOTIFY_ALLOWED_NETWORKS: "127.0.0.2", INGEST_TOKENS: "true", JWT_TTL: "2h" });
 const folder = temporaryFolder();
@@ -62,6 +62,37 @@ test.each(REFUSED.map((route) => [route.path, route] as const))("GET %s refuses 
   for (const bearer of [red.token, red.readToken]) {
     const answer = await call("GET", `${backend.apiUrl}${(route.of ?? (() => route.path))(blue)}`, { bearer });
     expect(answer).toMatchObject({ status: 403, json: { error: "forbidden" } });
+  }
+});
+
+/** Tools with arguments for which they answer with the namespace of the reader. */
+const TOOLS: Readonly<Record<string, object>> = {
+  search_logs: {},
+  log_fields: {},
+  log_patterns: {},
+  search_traces: {},
+  list_services: {},
+  service_map: {},
+  list_operations: { service: SHARED_SERVICE },
+  search_metrics: { contains: "of" },
+  query_metrics: { query: 'last_over_time({__name__=~"of.*"}[1h])' },
+  list_alerts: {},
+};
+
+test.each(Object.entries(TOOLS))("the MCP tool %s shows a limited read token its namespace alone", async (name, given) => {
+  const body = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name, arguments: given } };
+  const [red, blue] = byToken;
+  for (const [asker, other] of [
+    [red, blue],
+    [blue, red],
+  ] as const) {
+    const headers = { authorization: `Bearer ${asker.token}`, accept: "application/json, text/event-stream" };
+    // Alerts fire some seconds after a start.
+    const text = await eventually(`${name} shows something`, async () => {
+      const answer = await call("POST", `${backend.apiUrl}/mcp`, { headers, body });
+      return asker.markers.some((marker) => answer.text.includes(marker)) && answer.text;
+    });
+    expect(other.markers.filter((marker) => text.includes(marker))).toEqual([]);
   }
 });
 
