@@ -59,6 +59,17 @@ test("returns a retryable error if there is no time to test a rule", async () =>
   await expect(new RuleCheck({ metrics, dryRun, intervalMs }).check("org", BODY)).rejects.toMatchObject(refused);
 });
 
+test("rejects an objective whose recording rules the evaluator rejects", async () => {
+  const dryRun = {
+    check: async ({ rules }: { rules: readonly object[] }) => (rules.every((rule) => "record" in rule) ? "unknown function" : undefined),
+  };
+  const count = "increase(a[$window])";
+  const body = { name: "a", objective: 99, window: "30d", indicator: { promql: { good: count, total: count } } } as const;
+  const slo = { ...body, description: "", no_traffic: "ignore", alerts: false, labels: {} } as const;
+  const refused = { code: "invalid_field", message: "indicator.promql: the evaluator rejects the rule: unknown function" };
+  await expect(new RuleCheck({ metrics, dryRun, intervalMs }).checkSlo("org", slo)).rejects.toMatchObject(refused);
+});
+
 test("rejects a rule with the reason for which the metrics store rejects its expression", async () => {
   await using store = new VictoriaMetricsStore({ writeUrl: "http://127.0.0.1:1", queryUrl: "http://127.0.0.1:1" });
   const check = new RuleCheck({ metrics: store, dryRun: undefined, intervalMs });

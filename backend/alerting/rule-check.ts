@@ -3,6 +3,7 @@
 // rule that it refuses stops the rules of all tenants. Organisations take turns; if the client has disconnected, the engines are not asked.
 import { UNLIMITED } from "../admission/query-queue.ts";
 import type { DryRun } from "../engines/vmalert/dry-run.ts";
+import type { RuleGroup } from "../engines/vmalert/rule-files.ts";
 import type { MetricsStore } from "../storage/metrics/metric-store.ts";
 import { ApiError } from "../errors.ts";
 import { invalidField } from "../http/schemas.ts";
@@ -10,9 +11,10 @@ import { FairQueue } from "../admission/fair-queue.ts";
 import { findExpressionProblem } from "./expression.ts";
 import { MAX_REASON_LENGTH } from "./alerting-limits.ts";
 import { type LogCondition, toFilterError, findWindowProblem } from "./log-condition.ts";
-import { draftGroup } from "./rule-groups.ts";
+import { draftGroup, groupOf } from "./rule-groups.ts";
 import { type CheckedRule, type SentRule, validateRule } from "./alert-rule.ts";
 import { burnRateQuery, checkSlo, type SloBody } from "./slo.ts";
+import { recordingGroup } from "./slo-rules.ts";
 
 export interface RuleCheckOptions {
   readonly metrics: Pick<MetricsStore, "query">;
@@ -61,16 +63,23 @@ export class RuleCheck {
   }
 
   async #tryRule(orgId: string, rule: CheckedRule, signal: AbortSignal | undefined): Promise<number> {
-    const dryRun = this.#options.dryRun?.check(draftGroup(orgId, rule), signal);
+    const dryRun = this.#dryRun("expr", draftGroup(orgId, rule), signal);
     // Waits for both, so that the slot is not released while one is still running.
     const [series, refusal] = await Promise.allSettled([this.#countSeries(orgId, rule, signal), dryRun]);
     signal?.throwIfAborted();
     if (series.status === "rejected") throw series.reason;
-    // The dry run timed out, or the machine cannot start another process.
-    if (refusal.status === "rejected")
-      throw new ApiError("unavailable", "the rule cannot be validated now: try again", { cause: refusal.reason, retryAfterS: 2 });
-    if (refusal.value !== undefined) throw invalidField("expr", `the evaluator rejects the rule: ${shortenReason(refusal.value)}`);
+    if (refusal.status === "rejected") throw refusal.reason;
     return series.value;
+  }
+
+  /** Throws ApiError `invalid_field`, which names the field, if vmalert rejects the group, and `unavailable`. */
+  async #dryRun(field: string, group: RuleGroup, signal: AbortSignal | undefined): Promise<void> {
+    const refusal = await this.#options.dryRun?.check(group, signal).catch((cause: unknown) => {
+      signal?.throwIfAborted();
+      // The dry run timed out, or the machine cannot start another process.
+      throw new ApiError("unavailable", "the rule cannot be validated now: try again", { cause, retryAfterS: 2 });
+    });
+    if (refusal !== undefined) throw invalidField(field, `the evaluator rejects the rule: ${shortenReason(refusal)}`);
   }
 
   async #countSeries(orgId: string, { expr, logs }: CheckedRule, signal: AbortSignal | undefined): Promise<number> {
@@ -98,11 +107,13 @@ export class RuleCheck {
     checkSlo(body);
     const { promql } = body.indicator;
     if (!promql) return;
-    const expressions = { ...promql, both: burnRateQuery({ ...body, id: "", definition: "" }, LONGEST_WINDOW) };
+    const draft = { ...body, orgId, id: "", definition: "" };
+    const expressions = { ...promql, both: burnRateQuery(draft, LONGEST_WINDOW) };
     await this.#queue.run(orgId, signal, async () => {
       // Each alone, so that none of them ends the parentheses around it.
       for (const [name, expression] of Object.entries(expressions))
         await this.#query(orgId, `indicator.promql.${name}`, expression.replaceAll("[$window]", `[${LONGEST_WINDOW}]`), signal);
+      await this.#dryRun("indicator.promql", recordingGroup(groupOf(orgId, 0, []), [draft], this.#options.intervalMs), signal);
     });
   }
 

@@ -59,8 +59,10 @@ export function recordingIntervalMs(evaluationIntervalMs: number): number {
   return Math.min(60_000, 4 * evaluationIntervalMs);
 }
 
+type RecordedSlo = Pick<Slo, "id" | "orgId" | "definition" | "name" | "labels" | "indicator" | "objective">;
+
 /** The group that records the burn rates of an organisation. `base`: settings of the organisation's other group. */
-export function recordingGroup(base: RuleGroup, slos: readonly Slo[], intervalMs: number): RuleGroup {
+export function recordingGroup(base: RuleGroup, slos: readonly RecordedSlo[], intervalMs: number): RuleGroup {
   return {
     ...base,
     name: `${base.name}-slo`,
