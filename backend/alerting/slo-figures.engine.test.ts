@@ -254,6 +254,11 @@ describe("over metrics and log records", () => {
     await records(25, "info", 1);
     await pass(1);
     expect(await read()).toEqual({ good: 15, total: 18 });
+    // Of a host that was offline: a record in every second minute of three days.
+    await clickhouse.command(sql`INSERT INTO logs (org_id, host_id, node, received_at, body_hash, time, id, level, source, message)
+      SELECT ${orgId}, 'h', 'n', now(), 1, toDateTime64(${NOW_S - 2 * 3600} - 120 * number, 9, 'UTC'), number, 'info', 'shop', 'x' FROM numbers(2000)`);
+    await pass(1);
+    expect(await read()).toEqual({ good: 2015, total: 2018 });
     await table.replace(orgId, id, body({ window: "7d", indicator, objective: 90, no_traffic: "bad" }));
     const definedMs = now();
     await db
@@ -264,7 +269,7 @@ describe("over metrics and log records", () => {
     const untilS = await pass(11);
     const idleMinutes = untilS / 60 - Math.ceil(definedMs / MINUTE_MS);
     expect(idleMinutes).toBeGreaterThanOrEqual(10);
-    expect(await read()).toEqual({ good: 15, total: 18 + idleMinutes });
+    expect(await read()).toEqual({ good: 2015, total: 2018 + idleMinutes });
     expect(recorder).toBeDefined();
     const written = new URLSearchParams({ query: `slo:error_budget_remaining{slo_id="${id}",host_id="${RECORDED_BY}"}` });
     await service.engine.flush();

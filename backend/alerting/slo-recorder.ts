@@ -43,6 +43,8 @@ const [MINUTE_S, HOUR_S] = [60, 3600];
 const BACKFILL_S = 72 * HOUR_S;
 /** Log records have no summaries, so a count reads a limited range. */
 const MAX_LOGS_S = 6 * HOUR_S;
+/** Minutes between late ones are counted again up to this gap, because each range costs several queries. */
+const MAX_GAP_S = HOUR_S;
 const CLAIM_MS = 2 * MAX_RECORD_MS;
 /** Rows that were received shortly before a count may have been committed after it. */
 const OVERLAP_S = 15;
@@ -129,9 +131,23 @@ export class SloRecorder implements AsyncDisposable {
     const startS = Math.min(nowS, Math.max(fromS, (row.counted_until?.getTime() ?? 0) / 1000));
     const endS = slo.indicator.logs ? Math.min(nowS, startS + MAX_LOGS_S) : nowS;
     const late = row.received_until ? await this.#lateMinutes(slo, row.received_until, fromS, signal) : [];
-    for (const range of rangesOf(late, { startS, endS })) await this.#writeEvents(slo, range, signal);
+    await this.#writeLate(slo, rangesOf(late, startS), signal);
+    if (endS > startS) await this.#writeEvents(slo, { startS, endS }, signal);
     await this.#writeBudget(slo, signal);
     return { counted_until: new Date(endS * 1000), received_until: received };
+  }
+
+  /** Late events that cannot be counted within half of the time stay uncounted: without new events, the alerts would not fire. */
+  async #writeLate(slo: Slo, ranges: readonly Minutes[], signal: AbortSignal): Promise<void> {
+    const inTime = AbortSignal.any([signal, AbortSignal.timeout(MAX_RECORD_MS / 2)]);
+    try {
+      for (const range of ranges.toReversed()) await this.#writeEvents(slo, range, inTime);
+    } catch (err) {
+      const isRefused = inTime.aborted || (err instanceof ApiError && err.status < 500);
+      if (signal.aborted || !isRefused) throw err;
+      const fields = { event: "slos.late_events_skipped", org_id: slo.orgId, slo_id: slo.id, err };
+      this.#options.log.warn(fields, "late events of a service level objective cannot be counted in time, skipping them");
+    }
   }
 
   async #lateMinutes(slo: Slo, since: Date, fromS: number, signal: AbortSignal): Promise<number[]> {
@@ -214,16 +230,16 @@ function identityOf({ orgId }: Slo) {
   return { orgId, hostId: RECORDED_BY, node: RECORDED_BY };
 }
 
-/** The late minutes before `next`, and `next`, as ranges. */
-function rangesOf(late: readonly number[], next: Minutes): Minutes[] {
+/** The late minutes before `endS` as few ranges, oldest first. */
+function rangesOf(late: readonly number[], endS: number): Minutes[] {
   const ranges: { startS: number; endS: number }[] = [];
   for (const minuteS of late) {
-    if (minuteS >= next.startS) continue;
+    if (minuteS >= endS) continue;
     const last = ranges.at(-1);
-    if (last && minuteS <= last.endS && minuteS - last.startS < MAX_LOGS_S) last.endS = minuteS + MINUTE_S;
+    if (last && minuteS <= last.endS + MAX_GAP_S && minuteS - last.startS < MAX_LOGS_S) last.endS = minuteS + MINUTE_S;
     else ranges.push({ startS: minuteS, endS: minuteS + MINUTE_S });
   }
-  return next.endS > next.startS ? [...ranges, next] : ranges;
+  return ranges;
 }
 
 /** Claims the objective that has waited longest. */
