@@ -103,6 +103,9 @@ test.each([
   ["indicatorRef: requests", "indicatorRef: others", "indicatorRef must name an SLI"],
   ["type: Prometheus", "type: Datadog", "good.metricSource: its type must be Prometheus"],
   ["sum(http_requests_total", "avg(http_requests_total", "write the range as [$window]"],
+  ["displayName: good, target: 0.995", "target: 0.995, targetPercent: 99", "set either target or targetPercent"],
+  ["{tier: [gold, web]}", "gold", "metadata.labels: each must be text"],
+  ["[gold, web]", "[{gold: web}]", "metadata.labels: each must be text"],
   ["kind: SLO\n", "kind: Slo\n", "kind Slo is not supported"],
 ])("what cannot be represented is refused: %s becomes %s", (from, to, message) => {
   expect(() => read(FOREIGN.replace(from, to))).toThrow(message);

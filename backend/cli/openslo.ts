@@ -39,6 +39,7 @@ function readSlo(document: Json, indicators: ReadonlyMap<unknown, unknown>, wher
   if (!Array.isArray(objectives) || objectives.length !== 1) throw fail("spec.objectives", "must have exactly one objective");
   const [target, percent] = [at(objectives[0], "target"), at(objectives[0], "targetPercent")];
   if (typeof (percent ?? target) !== "number") throw fail("spec.objectives[0].target", "must be a number, such as 0.999");
+  if (percent !== undefined && target !== undefined) throw fail("spec.objectives[0].targetPercent", "set either target or targetPercent");
   const indicator = at(spec, "indicator", "spec") ?? indicators.get(at(spec, "indicatorRef"));
   if (!isObject(indicator)) throw fail("spec.indicator", "must have a spec, or indicatorRef must name an SLI in the same file");
   const annotation = (name: string): unknown => at(metadata, "annotations", name);
@@ -50,10 +51,14 @@ function readSlo(document: Json, indicators: ReadonlyMap<unknown, unknown>, wher
     indicator: readIndicator(indicator, fail),
     no_traffic: annotation(NO_TRAFFIC) ?? "ignore",
     alerts: annotation(ALERTS) !== "false",
-    labels: Object.fromEntries(
-      Object.entries((at(metadata, "labels") ?? {}) as Json).map(([name, value]) => [name, [value].flat().join(",")]),
-    ),
+    labels: readLabels(at(metadata, "labels") ?? {}, fail),
   };
+}
+
+function readLabels(labels: unknown, fail: Fail): Json {
+  const isText = (value: unknown): boolean => [value].flat().every((part) => typeof part === "string");
+  if (!isObject(labels) || !Object.values(labels).every(isText)) throw fail("metadata.labels", "each must be text, or a list of text");
+  return Object.fromEntries(Object.entries(labels).map(([name, value]) => [name, [value].flat().join(",")]));
 }
 
 type Fail = (field: string, reason: string) => Problem;
