@@ -92,6 +92,8 @@ export const MAX_PARSED_ANSWER_BYTES = 16 * 1024 * 1024;
 export const MAX_LIMIT = 500;
 
 // traces/operation-points.ts
+/** Characters of names of services, sources and operations in a comparison of two ranges; senders may send longer ones. */
+export const MAX_COMPARED_NAME_CHARACTERS = 256;
 /** Operations that a comparison of two ranges reads, those with most calls first. */
 export const MAX_COMPARED_OPERATIONS = 500;
 

@@ -4,7 +4,7 @@ import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
 import { parseLines } from "../found-page.ts";
 import type { ComparedRanges } from "../page.ts";
-import { MAX_MESSAGE_PATTERNS, MAX_PATTERN_SAMPLE_RECORDS } from "../storage-limits.ts";
+import { MAX_COMPARED_NAME_CHARACTERS, MAX_MESSAGE_PATTERNS, MAX_PATTERN_SAMPLE_RECORDS } from "../storage-limits.ts";
 import { NO_MATCHING } from "./matching.ts";
 import { countRecords, mergePatterns, type MessagePattern, type PatternQuestion, type Text, textsOf } from "./message-patterns.ts";
 
@@ -60,9 +60,9 @@ async function readSample(ask: Ask, question: PatternQuestion, add: (text: Sourc
   const records = await countRecords(ask, question);
   if (records === 0) return 1;
   const oneOf = Math.ceil(records / MAX_PATTERN_SAMPLE_RECORDS);
-  const statement = sql`SELECT source, pattern, any(example) AS example, toFloat64(sum(n)) AS total, groupArray((slot, n)) AS cells
-    FROM (${textsOf(question, oneOf, sql`source, `)}) GROUP BY source, pattern ORDER BY total DESC, pattern LIMIT ${MAX_MESSAGE_PATTERNS}`;
-  for (const text of parseLines<SourceText>(await ask(statement))) add(text);
+  const statement = sql`SELECT substringUTF8(source, 1, ${MAX_COMPARED_NAME_CHARACTERS}) AS name, pattern, any(example) AS example, toFloat64(sum(n)) AS total, groupArray((slot, n)) AS cells
+    FROM (${textsOf(question, oneOf, sql`source, `)}) GROUP BY name, pattern ORDER BY total DESC, pattern LIMIT ${MAX_MESSAGE_PATTERNS}`;
+  for (const { name, ...text } of parseLines<Text & { name: string }>(await ask(statement))) add({ ...text, source: name });
   return oneOf;
 }
 

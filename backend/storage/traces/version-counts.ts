@@ -4,6 +4,7 @@ import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { and, or, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { arrayOfLines } from "../found-page.ts";
 import { type ComparedRanges, nanoseconds } from "../page.ts";
+import { MAX_COMPARED_NAME_CHARACTERS } from "../storage-limits.ts";
 import { ENTRY } from "./red.ts";
 
 export interface VersionFilter extends ComparedRanges {
@@ -32,11 +33,11 @@ export async function listVersionCounts(ask: Ask, orgId: string, { before, now, 
   const sampled = oneOf > 1 ? [sql`intDiv(toUnixTimestamp64Nano(time), ${PERIOD_NS}) % ${oneOf} = 0`] : [];
   const where = and([sql`org_id = ${orgId}`, or([within(before), within(now)]), ENTRY, ...sampled]);
   return arrayOfLines(
-    await ask(sql`SELECT service, attribute, version, toFloat64(countIf(time < ${nanoseconds(now.start)})) AS before,
+    await ask(sql`SELECT service_name AS service, attribute, version, toFloat64(countIf(time < ${nanoseconds(now.start)})) AS before,
         toFloat64(countIf(time >= ${nanoseconds(now.start)})) AS now, toFloat64(min(toUnixTimestamp64Milli(time))) AS first_ms FROM (
-        SELECT service, time, attribute, substringUTF8(attributes[attribute], 1, ${MAX_VERSION_CHARACTERS}) AS version
+        SELECT substringUTF8(service, 1, ${MAX_COMPARED_NAME_CHARACTERS}) AS service_name, time, attribute, substringUTF8(attributes[attribute], 1, ${MAX_VERSION_CHARACTERS}) AS version
         FROM spans ARRAY JOIN ${VERSION_ATTRIBUTES} AS attribute WHERE ${where})
-      WHERE version != '' GROUP BY service, attribute, version ORDER BY now DESC LIMIT ${MAX_VERSIONS}`),
+      WHERE version != '' GROUP BY service_name, attribute, version ORDER BY now DESC LIMIT ${MAX_VERSIONS}`),
   );
 }
 
