@@ -115,19 +115,23 @@ it.each([
   expect([numbers, tornBytes > 0, damagedBytes]).toEqual([intact, true, 0]);
 });
 
-it("loses only the record of which one byte is damaged, its lengths included", async () => {
-  const folder = newFolder();
-  await using log = open(folder);
-  for (const number of [1, 2, 3]) await append(log, number);
-  const { file, content } = await onlySegment(folder);
-  const size = content.length / 3;
-  for (const at of [16, 19, 20, 23, 24, 28, 60, size - 1]) {
-    const damaged = Buffer.from(content);
-    damaged[size + at] = (damaged[size + at] ?? 0) ^ 1;
-    await writeFile(file, damaged);
-    expect(await readBack(folder)).toMatchObject({ numbers: [1, 3], damagedBytes: size, tornBytes: 0 });
-  }
-});
+it.each(["with", "without"])(
+  "loses only the record of which one byte is damaged, its lengths included, %s the file of the marker",
+  async (kept) => {
+    const folder = newFolder();
+    await using log = open(folder);
+    for (const number of [1, 2, 3]) await append(log, number);
+    const { file, content } = await onlySegment(folder);
+    if (kept === "without") await rm(join(folder, "marker"));
+    const size = content.length / 3;
+    for (const at of [16, 19, 20, 23, 24, 28, 60, size - 1]) {
+      const damaged = Buffer.from(content);
+      damaged[size + at] = (damaged[size + at] ?? 0) ^ 1;
+      await writeFile(file, damaged);
+      expect(await readBack(folder)).toMatchObject({ numbers: [1, 3], damagedBytes: size, tornBytes: 0 });
+    }
+  },
+);
 
 it.each([
   ["other bytes", 0xa5],

@@ -98,7 +98,7 @@ function readMarker(folder: string): Uint8Array | undefined {
     return marker.length === MARKER_BYTES ? marker : undefined;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    // It must not be replaced. With another one, only records that follow a damaged one are lost.
+    // It must not be replaced. With another one, segments are read by their own.
     return randomBytes(MARKER_BYTES);
   }
 }
@@ -321,7 +321,7 @@ function createMarker(folder: string): Uint8Array {
     writeFileSync(join(folder, MARKER_FILE), marker, { mode: 0o600, flush: true });
     syncFolder(folder);
   } catch {
-    // The next process creates another marker, and then loses the records after a damaged one.
+    // The next process creates another marker, and reads these segments by their own.
   }
   return marker;
 }

@@ -35,10 +35,14 @@ export function encodeRecord(header: object, body: Uint8Array, marker: Uint8Arra
   return [head, body];
 }
 
-/** Reads each byte at most twice, however the content is damaged. If `marker` is undefined, nothing after a damaged record is found. */
+/**
+ * Reads each byte at most three times, however the content is damaged. If the content lacks `marker`, because the file with it could not be
+ * read now or when the segment was written, the segment's own is the one of its first record.
+ */
 export function decodeRecords(content: NonSharedBuffer, marker: Uint8Array | undefined): DecodedSegment {
   const records: LogRecord[] = [];
-  const nextMarker = markersIn(content, marker);
+  const isKnown = marker !== undefined && content.includes(marker);
+  const nextMarker = markersIn(content, isKnown ? marker : content.subarray(0, MARKER_BYTES));
   let [at, wholeBytes, damagedBytes] = [0, 0, 0];
   while (at < content.length) {
     const next = nextMarker(at);
@@ -56,11 +60,11 @@ export function decodeRecords(content: NonSharedBuffer, marker: Uint8Array | und
 }
 
 /** Returns a function that finds the first marker strictly after an offset, or the end of the content. Offsets must not decrease. */
-function markersIn(content: Buffer, marker: Uint8Array | undefined): (at: number) => number {
+function markersIn(content: Buffer, marker: Uint8Array): (at: number) => number {
   let next = 0;
   return (at) => {
     if (next > at) return next;
-    const found = marker === undefined ? -1 : content.indexOf(marker, at + 1);
+    const found = content.indexOf(marker, at + 1);
     return (next = found < 0 ? content.length : found);
   };
 }
