@@ -11,6 +11,7 @@ import { ResponseBudget } from "../../http/response-budget.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { MAX_ROUTE_ANSWER_BYTES } from "../query-limits.ts";
 import { registerMcpRoute } from "./mcp-route.ts";
+import { readRange } from "./tool.ts";
 
 const guards: Pick<Guards, "reader"> = {
   reader: () => async (request) => {
@@ -52,6 +53,11 @@ test("a client that disconnects ends the query of its tool", async () => {
   await expect(response).rejects.toThrow("aborted");
   if (!gone.aborted) await once(gone, "abort");
   expect(gone.aborted).toBe(true);
+});
+
+test("a range that begins before all times is refused", () => {
+  const refused = expect.objectContaining({ code: "invalid_parameter" });
+  expect(() => readRange({ end: "-271821-04-20T00:00:00Z" })).toThrow(refused);
 });
 
 test("an answer is returned, and its memory is free again", async () => {

@@ -45,7 +45,8 @@ export class RecentChanges {
   /** The changes of the last hour, as of at most a minute ago. */
   async of(orgId: string, nowMs: number): Promise<FoundChanges> {
     const known = this.#remembered.get(orgId);
-    if (known && nowMs - known.atMs < REMEMBERED_CHANGES_MS) return await known.found;
+    // The clock may have been set back.
+    if (known && Math.abs(nowMs - known.atMs) < REMEMBERED_CHANGES_MS) return await known.found;
     const found = this.#compare(orgId, nowMs);
     this.#remembered.delete(orgId);
     const [oldest] = this.#remembered.keys();
