@@ -72,7 +72,7 @@ export const MAX_REPLACED_LABEL_CHARACTERS = 8 * 1024 * 1024;
 export const MAX_LOKI_ANSWER_BYTES = 16 * 1024 * 1024;
 
 // loki/label-sql.ts
-/** Labels that a query names; with more, it is evaluated record by record. */
+/** Labels of a query whose attributes are looked up; with more, labels that `json` and `logfmt` read are evaluated record by record. */
 export const MAX_LABEL_NAMES = 50;
 /** Spellings of one label; with more, the query is evaluated record by record. */
 export const MAX_LABEL_KEYS = 100;

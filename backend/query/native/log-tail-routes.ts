@@ -26,7 +26,7 @@ export function registerTailRoute(app: FastifyInstance, options: LogRouteOptions
     limited: "filtered",
     summary: "Log records as they arrive",
     description:
-      `An endless response, with a comment every 15 s. Filters as in GET /query/logs; records whose own time is more than an hour ago are ` +
+      `An endless response, with a comment after 15 s without an event. Filters as in GET /query/logs; records whose own time is more than an hour ago are ` +
       `left out. The Last-Event-ID header resumes after an event. An organisation can have at most ${tails.counts.perOrg} tails; a tail ends when ` +
       "its session or token becomes invalid.",
     query: SCHEMA,
