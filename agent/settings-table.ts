@@ -83,7 +83,8 @@ export const BOTH = {
     metricsIntervalMs: setting("METRICS_INTERVAL", duration({ min: 1000 }), {
       default: "30s",
       value: "metricsInterval",
-      description: "Collection interval of host, kubelet and cAdvisor metrics.",
+      description:
+        "Collection interval of metrics of the host, kubelet, cAdvisor and scraped pods; state of the cluster is collected every 10 s, or more often if this is shorter.",
     }),
     logMaxAgeMs: setting("LOG_MAX_AGE", duration({ min: 60_000 }), {
       default: "168h",
@@ -286,7 +287,7 @@ export const CLUSTER = group("Cluster agent", {
   logPolicies: setting("LOG_POLICIES", flag, {
     default: "false",
     value: "logs.policies",
-    description: "Annotations of pods and namespaces control which of their logs are read, redacted and sampled.",
+    description: "Annotations of pods and namespaces, and LogPolicy objects, control which logs are read, redacted, sampled and limited.",
   }),
   podLabels: setting("POD_LABELS", list, {
     default: "",

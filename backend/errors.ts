@@ -44,7 +44,10 @@ export const ERROR_CODES = {
     "the body exceeds its limit: 32 MiB on ingest, compressed or decompressed; at most 256 KiB on other routes, and the message states it",
   ],
   batch_too_large: [413, "the body has too many records or values, or they need too much memory once decoded: send smaller batches"],
-  unsupported_encoding: [415, "this route does not accept the Content-Encoding or the Content-Type; the message names those that it accepts"],
+  unsupported_encoding: [
+    415,
+    "this route does not accept the Content-Encoding or the Content-Type; the message names those that it accepts",
+  ],
   expectation_failed: [417, "the Expect header is not 100-continue"],
   idempotency_key_reused: [422, "this Idempotency-Key was used with another body"],
   over_quota: [

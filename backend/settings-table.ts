@@ -282,10 +282,11 @@ export const SETTINGS_TABLE = {
       default: "",
       value: "notification.allowedNetworks",
       description:
-        "Internal networks to which every organisation may send notifications, in addition to the internet. The backend sends only over https and does not follow redirects.",
+        "Internal networks to which every organisation may send notifications, and from which it may have the keys of trusted issuers fetched, in addition to the internet. The backend uses only https and does not follow redirects.",
     }),
     notifyCaFile: setting("NOTIFY_CA_FILE", file, {
-      description: "PEM file of certificate authorities to trust for receivers and the mail server, in addition to the public ones.",
+      description:
+        "PEM file of certificate authorities to trust for receivers, trusted issuers and the mail server, in addition to the public ones.",
     }),
     smtpUrl: setting("SMTP_URL", smtpUrl, {
       isSecret: true,
@@ -305,7 +306,7 @@ export const SETTINGS_TABLE = {
       isSecret: true,
       isEitherCase: true,
       description:
-        "Proxy for https requests to `OIDC_ISSUER` and to notification channels, `http(s)://[user:password@]host:port`. The lower-case variable is read too.",
+        "Proxy for https requests to `OIDC_ISSUER`, trusted issuers and notification channels, `http(s)://[user:password@]host:port`. The lower-case variable is read too.",
     }),
     httpProxy: setting("HTTP_PROXY", proxyUrl, { isSecret: true, isEitherCase: true, description: "Proxy for http requests." }),
     noProxy: setting("NO_PROXY", text, { isEitherCase: true, description: "Hosts and networks that bypass the proxy." }),

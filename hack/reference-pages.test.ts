@@ -6,9 +6,10 @@ import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { readSettings as readAgentSettings } from "../agent/settings.ts";
 import { readSettings as readBackendSettings } from "../backend/settings.ts";
+import agentHelp from "../common/agent-metrics.json" with { type: "json" };
 import { integer } from "../common/settings-kinds.ts";
 import { group, setting, type Setting, type Table } from "../common/settings-table.ts";
-import { AGENT_TABLE, BACKEND_TABLE, LIMIT_FILES, limitsPage, readLimits, settingsSections } from "./reference-pages.ts";
+import { AGENT_TABLE, agentMetrics, BACKEND_TABLE, LIMIT_FILES, limitsPage, readLimits, settingsSections } from "./reference-pages.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 
@@ -123,6 +124,14 @@ test("descriptions are sentences, and defaults are valid", () => {
     return found;
   });
   expect(problems).toEqual([]);
+});
+
+test("the page about the agent has every metric", () => {
+  expect(
+    agentMetrics()
+      .map(({ name }) => name)
+      .toSorted(),
+  ).toEqual(Object.keys(agentHelp).toSorted());
 });
 
 test("every limit has a sentence that describes what it limits", async () => {

@@ -131,6 +131,7 @@ const EVERYTHING: AgentStatus = {
   collector: undefined,
   telemetry: { metrics: of, logs: of, traces: of },
   logFiles: { open: 0, notRead: { any: 0 }, isFollowing: true, lastPassMs: 0, lastCollectorPassMs: 0 },
+  logPolicies: { effective: {}, refused: {}, dropped: 0, rateLimitedBytes: { any: 0 } },
 };
 
 // The reference page of limits, generated from each folder's file of limits: name, value and the sentence above it.

@@ -18,7 +18,8 @@ export const READ_AT_SCRAPE = {
   auth_stale_seconds:
     "Seconds for which the backend has accepted keys, sessions and read tokens from memory, because the account database does not respond; 0: it responds.",
   backup_last_timestamp_seconds: "Start time of the newest complete backup in BACKUP_FOLDER; 0: there is none. Only with BACKUP_EVERY.",
-  evaluator_in_step: "0 while a changed rule has waited for vmalert for more than 5 s, or while the backend cannot read the rules or reach vmalert; otherwise 1.",
+  evaluator_in_step:
+    "0 while a changed rule has waited for vmalert for more than 5 s, or while the backend cannot read the rules or reach vmalert; otherwise 1.",
   evaluator_up: "1 while vmalert responds, so rules are evaluated.",
   notification_working: "1 while alerts are dispatched and messages about them are sent.",
   notification_attempts_in_flight: "Messages about alerts that are being sent.",

@@ -74,7 +74,7 @@ export const MAX_LOKI_ANSWER_BYTES = 16 * 1024 * 1024;
 // loki/label-sql.ts
 /** Labels of a query whose attributes are looked up; with more, labels that `json` and `logfmt` read are evaluated record by record. */
 export const MAX_LABEL_NAMES = 50;
-/** Spellings of one label; with more, the query is evaluated record by record. */
+/** Attributes that become these labels, in all; with more, the same applies. */
 export const MAX_LABEL_KEYS = 100;
 /** Size of the list of possible spellings of a query's labels. */
 export const MAX_LABEL_CONDITION_BYTES = 1024 * 1024;
