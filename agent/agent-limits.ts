@@ -27,7 +27,7 @@ export const MAX_METADATA_BYTES = 1024 * 1024;
 export const MAX_CLAIMED_ATTRIBUTES = 16;
 
 // collector/config/fragments/log-fields.ts
-/** A longer log line is not parsed for fields. */
+/** A longer JSON line is not parsed for fields by the collector, which parses lines only if a condition or an overlay needs their fields. */
 export const MAX_PARSED_LINE_BYTES = 65_536;
 
 // collector/supervision/child-log.ts, outages

@@ -155,7 +155,7 @@ export const BOTH = {
       unit: "MiB",
       value: "collector.queueMib",
       description:
-        "Size of the disk queue of each signal. All queues together use at most half of the available disk space, which is the free space plus the space that they already use. If a queue is full, files are not read and requests from applications are refused.",
+        "Size of each disk queue: for metrics, for traces, for logs of applications, and for lines of files. All queues together use at most half of the available disk space, which is the free space plus the space that they already use. If a queue is full, files are not read and requests from applications are refused.",
     }),
     otelcolPath: setting("OTELCOL_PATH", text, {
       description: "Path of the collector. Default: `otelcol-contrib` on `PATH`, then the tool cache of hack/fetch-tools.ts.",
