@@ -130,7 +130,7 @@ const EVERYTHING: AgentStatus = {
   heartbeat: undefined,
   collector: undefined,
   telemetry: { metrics: of, logs: of, traces: of },
-  logFiles: { open: 0, notRead: { any: 0 }, isFollowing: true, lastPassMs: 0, lastCollectorPassMs: 0 },
+  logFiles: { open: 0, notRead: { any: 0 }, lost: { files: 0, bytes: 0 }, isFollowing: true, lastPassMs: 0, lastCollectorPassMs: 0 },
   logPolicies: { effective: {}, refused: {}, dropped: 0, rateLimitedBytes: { any: 0 } },
 };
 

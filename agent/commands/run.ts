@@ -12,6 +12,7 @@ import { EffectiveConfig } from "../collector/effective-config.ts";
 import { FILES_TOKEN_VARIABLE } from "../collector/config/collector-config.ts";
 import { collectorProgram, collectorVariables } from "../collector/supervision/process.ts";
 import { type Adjustment, RemoteConfigLoop } from "../collector/config/remote-config.ts";
+import { readOffsets } from "../collector/supervision/stored-offsets.ts";
 import { Supervisor } from "../collector/supervision/supervisor.ts";
 import type { CredentialSource } from "../credentials/credential-store.ts";
 import { type AgentIdentity, installationOf } from "../identity/identity.ts";
@@ -148,7 +149,8 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
 function openLogFiles(settings: Settings, host: HostSettings, log: Log): LogFiles {
   const { logMaxAgeMs: maxAgeMs, stateFolder = settings.stateDir } = settings;
   const rules = (): LogFileRules => logFileRules(logPathRules(settings, host));
-  return new LogFiles({ folder: logFilesFolder(settings), offsetsFile: join(stateFolder, OFFSETS_FILE), rules, maxAgeMs, log });
+  const offsetsFile = join(stateFolder, OFFSETS_FILE);
+  return new LogFiles({ folder: logFilesFolder(settings), offsetsFile, readOffsets, rules, maxAgeMs, log });
 }
 
 /** Returns the installation, and the name of this agent that other agents see if they claim the same state. */

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { filesPollIntervalMs, readsFilesAsRendered } from "../collector/config/config-from-settings.ts";
 import { FILES_RECEIVER, OFFSETS_FILE } from "../collector/config/fragments/host-logs.ts";
 import { POD_OFFSETS_FILE, PODS_RECEIVER } from "../collector/config/fragments/pod-logs.ts";
-import type { LogFiles, LogFilesStatus, WatchedFile } from "../collector/files/log-files.ts";
+import type { FoundFilesStatus, LogFiles, LogFilesStatus, WatchedFile } from "../collector/files/log-files.ts";
 import { PodLogFiles } from "../collector/files/pod-log-files.ts";
 import type { Supervisor } from "../collector/supervision/supervisor.ts";
 import { UnreadFiles } from "../collector/supervision/unread-files.ts";
@@ -19,7 +19,7 @@ interface Context {
 }
 
 interface Source {
-  status(): Omit<LogFilesStatus, "lastCollectorPassMs">;
+  status(): FoundFilesStatus;
   watched(): AsyncIterable<WatchedFile>;
 }
 
@@ -37,12 +37,14 @@ export function watchLogFiles(
     files: () => renderedFiles(settings, source),
     offsetsFile: join(stateFolder, logFiles ? OFFSETS_FILE : POD_OFFSETS_FILE),
     maxAgeMs,
+    collectorPid: () => supervisor.status().pid,
     pauseMs: () => (logFiles ? filesPollIntervalMs(source.status().open) : 0),
     log,
   });
   const status = (): LogFilesStatus => {
     const { notRead, ...files } = source.status();
-    return { lastCollectorPassMs: unread.lastCollectorPassMs, ...files, notRead: { ...notRead, unread: unread.paths().length } };
+    const { lastCollectorPassMs } = unread;
+    return { ...files, lastCollectorPassMs, notRead: { ...notRead, unread: unread.paths().length }, lost: unread.lost() };
   };
   parts.unreadFiles = started.use(unread);
   parts.logFiles = { status };

@@ -99,7 +99,14 @@ describe("the agent's health", () => {
   });
 
   test("exports to Prometheus how many log files are not read, by reason", async () => {
-    const logFiles = { open: 3, notRead: { unread: 2, encoding: 1 }, isFollowing: true, lastPassMs: 0, lastCollectorPassMs: 0 };
+    const logFiles = {
+      open: 3,
+      notRead: { unread: 2, encoding: 1 },
+      lost: { files: 1, bytes: 7 },
+      isFollowing: true,
+      lastPassMs: 0,
+      lastCollectorPassMs: 0,
+    };
     const { text } = await get("/metrics", { logFiles });
     expect(text).toContain('atherops_agent_log_files_not_read{reason="unread"} 2\n');
     expect(text).toContain('atherops_agent_log_files_not_read{reason="encoding"} 1\n');

@@ -53,6 +53,8 @@ export function ownMetrics(status: AgentStatus): Row[] {
       files,
       { reason },
     ]),
+    ["atherops_agent_log_files_lost_total", status.logFiles?.lost.files],
+    ["atherops_agent_log_bytes_lost_total", status.logFiles?.lost.bytes],
     ...signalRows(status),
   ];
 }

@@ -77,6 +77,7 @@ export async function startLogFiles(settings: Settings): Promise<LogFiles> {
   const files = new LogFiles({
     folder: logFilesFolder(settings),
     offsetsFile: "/none",
+    readOffsets: () => Promise.resolve(undefined),
     rules: () => logFileRules(logPathRules(settings, host)),
     maxAgeMs,
     log: pino({ level: "warn" }),

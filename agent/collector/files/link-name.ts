@@ -22,6 +22,12 @@ export function linkName(id: string, path: string): string {
   return `${LONG}/${splitName(name).join(`/${PART}`)}`;
 }
 
+/** The id of a link's file; `name` is relative to the folder. Undefined for any other name. */
+export function idOfLink(name: string): string | undefined {
+  const id = (name.startsWith(`${LONG}/`) ? name.slice(LONG.length + 1) : name).slice(0, ID_LENGTH);
+  return /^[0-9a-z]+$/.test(id) && id.length === ID_LENGTH ? id : undefined;
+}
+
 function splitName(name: string): string[] {
   const parts: string[] = [];
   let part = "";

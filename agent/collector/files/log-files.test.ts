@@ -1,8 +1,9 @@
-// The agent's part of reading log files: which files it opens, and the links that it passes to the collector. A file of offsets, which the
-// test writes, replaces the collector; the real one: test/faults/log-files.test.ts.
+// The agent's part of reading log files: which files it opens, and the links that it passes to the collector. Offsets of the test replace the
+// collector; the real one: test/faults/log-files.test.ts.
 import {
   appendFileSync,
   chownSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -15,20 +16,23 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { LogFiles } from "./log-files.ts";
 
 const isRoot = process.getuid?.() === 0;
 let root: string;
 let nowMs: number;
 let files: LogFiles;
+let offsets: Map<string, number[]> | undefined;
 let said: string[];
 
 beforeEach(() => {
   root = mkdtempSync(join(tmpdir(), "atherops-log-files-"));
   for (const folder of ["log/a", "log/b", "state"]) mkdirSync(join(root, folder), { recursive: true });
   nowMs = Date.now();
+  offsets = new Map();
   said = [];
 });
 afterEach(async () => {
@@ -39,15 +43,16 @@ afterEach(async () => {
 const log = (path: string): string => join(root, "log", path);
 const write = (path: string, text: string): void => writeFileSync(log(path), text);
 
-async function start(maxOpen = 100): Promise<void> {
+/** Unless `passEveryMs` is given, only `pass` makes passes. */
+async function start({ maxOpen = 100, passEveryMs = 3_600_000 } = {}): Promise<void> {
   files = new LogFiles({
     folder: join(root, "state/links"),
     offsetsFile: join(root, "state/offsets"),
+    readOffsets: () => Promise.resolve(offsets),
     rules: () => ({ mayRead: (path) => path.startsWith(`${root}/log/`), mayEnter: (path) => path.startsWith(`${root}/log`) }),
     maxAgeMs: 3_600_000,
     log: pino({}, { write: (line: string) => void said.push((JSON.parse(line) as { msg: string }).msg) }),
-    // Passes are made by `pass`.
-    passEveryMs: 3_600_000,
+    passEveryMs,
     maxOpen,
     nowMs: () => nowMs,
   });
@@ -61,7 +66,11 @@ async function pass(afterMs = 1000): Promise<void> {
   await files.follow([`${root}/log/**/*.log`, `${root}/none/${passes++}.log`]);
 }
 
-function collectorPasses(): void {
+/** The collector has read so many bytes of each file. */
+function collectorReads(bytes: number): void {
+  const folder = join(root, "state/links");
+  offsets = new Map(readdirSync(folder).map((link) => [join(folder, link), [bytes]]));
+  // Opening and closing the store also changes it.
   writeFileSync(join(root, "state/offsets"), "");
   utimesSync(join(root, "state/offsets"), nowMs / 1000, nowMs / 1000);
 }
@@ -111,26 +120,97 @@ describe("the collector's folder contains", () => {
     expect(readable()).toEqual({ "a/x.log": "new", "a/z.log": "old" });
   });
 
-  test("a removed file for three passes after its last change, and then leaves no open descriptor", async () => {
+  test("a removed file until the collector has read it to its end, and then leaves no open descriptor", async () => {
     const before = descriptors();
     write("a/x.log", "x");
     await start();
     renameSync(log("a/x.log"), log("a/x.old"));
     await pass();
-    for (let i = 0; i < 3; i++) {
-      appendFileSync(log("a/x.old"), "more");
-      collectorPasses();
-      await pass(9000);
+    appendFileSync(log("a/x.old"), "more");
+    for (let restarts = 0; restarts < 5; restarts++) {
+      collectorReads(1);
+      await pass(11_000);
     }
-    await pass(60_000);
-    expect(Object.keys(readable())).toEqual(["a/x.log"]);
-    for (let i = 0; i < 3; i++) {
-      collectorPasses();
-      await pass(5000);
-    }
+    offsets = undefined;
+    await pass(11_000);
+    expect(readable()).toEqual({ "a/x.log": "xmore" });
+    collectorReads(5);
+    await pass(11_000);
     expect(readable()).toEqual({});
     await pass();
     expect(descriptors()).toBe(before);
+  });
+
+  test("a removed file that the collector never reads until it is older than LOG_MAX_AGE", async () => {
+    write("a/x.log", "x");
+    await start();
+    rmSync(log("a/x.log"));
+    await pass(3_500_000);
+    expect(readable()).toEqual({ "a/x.log": "x" });
+    await pass(200_000);
+    expect(readable()).toEqual({});
+  });
+
+  test("files that were created and rotated out of the patterns between two passes, under their first name", async () => {
+    write("a/x.log", "1");
+    await start();
+    for (const text of ["2", "3", "4"]) {
+      for (const number of [3, 2, 1]) {
+        const [from, to] = [log(`a/x.log${number === 1 ? "" : `.${number - 1}`}`), log(`a/x.log.${number}`)];
+        if (existsSync(from)) renameSync(from, to);
+      }
+      write("a/x.log", text);
+    }
+    await pass();
+    const texts = readdirSync(join(root, "state/links")).map((link) => readFileSync(join(root, "state/links", link), "utf8"));
+    expect(texts.toSorted()).toEqual(["1", "2", "3", "4"]);
+    expect(Object.keys(readable())).toEqual(["a/x.log"]);
+    collectorReads(1);
+    await pass(11_000);
+    await pass(11_000);
+    expect(readable()).toEqual({ "a/x.log": "4" });
+  });
+
+  test("no older rotated file, and none of a program that writes to a name with a date", async () => {
+    for (const name of ["x.log", "x.log.2", "x.log-20261128"]) {
+      write(`a/${name}`, name);
+      utimesSync(log(`a/${name}`), nowMs / 1000 - 60, nowMs / 1000 - 60);
+    }
+    // Rotated files of the last two seconds may be unknown.
+    await sleep(2100);
+    writeFileSync(join(root, "state/offsets"), "");
+    await start();
+    write("a/y.log.2026-11-29", "new");
+    write("a/x.log.gz", "new");
+    await pass();
+    expect(readable()).toEqual({ "a/x.log": "x.log" });
+  });
+
+  test("what an earlier agent had not read of a file that was rotated out of the patterns before this one started", async () => {
+    for (const name of ["x.log", "y.log"]) write(`a/${name}`, "text");
+    await start();
+    collectorReads(4);
+    const known = [...(offsets ?? [])];
+    await files[Symbol.asyncDispose]();
+    offsets = new Map(known.map(([path]) => [path, [path.includes("x.log") ? 3 : 4]]));
+    for (const name of ["x.log", "y.log"]) renameSync(log(`a/${name}`), log(`a/${name}.2`));
+    // Rotated files of the last two seconds may be unknown.
+    await sleep(2100);
+    utimesSync(join(root, "state/offsets"), new Date(), new Date());
+    await start();
+    expect(readable()).toEqual({ "a/x.log": "text" });
+  });
+
+  test("each file of a program that replaces its file every half second", async () => {
+    write("a/x.log", "0");
+    await start({ passEveryMs: 1000 });
+    for (let number = 1; number <= 6; number++) {
+      // The pace of the program.
+      await sleep(500);
+      writeFileSync(log("a/x.new"), String(number));
+      renameSync(log("a/x.new"), log("a/x.log"));
+    }
+    await vi.waitFor(() => expect(readdirSync(join(root, "state/links"))).toHaveLength(7));
   });
 
   test("no file older than LOG_MAX_AGE until it changes", async () => {
@@ -194,7 +274,7 @@ describe("the status lists as not read", () => {
 describe("the number of open files", () => {
   test("is limited, and the files beyond the limit are reported", async () => {
     for (let i = 0; i < 5; i++) write(`a/${i}.log`, "x");
-    await start(3);
+    await start({ maxOpen: 3 });
     expect(files.status()).toMatchObject({ open: 3, notRead: { limit: 2 } });
     expect(said).toEqual(["the limit of open log files is reached, others are not read; narrow LOG_PATHS"]);
   });
@@ -204,7 +284,7 @@ describe("the number of open files", () => {
       write(`a/${i}.log`, "x");
       chownSync(log(`a/${i}.log`), 65_534, 65_534);
     }
-    await start(4);
+    await start({ maxOpen: 4 });
     write("b/x.log", "of root");
     await pass();
     await pass();

@@ -1,7 +1,8 @@
 // Opens a host's log files for the collector. Once a second, it scans LOG_PATHS, validates and opens new files, and maintains a folder with
 // one link per descriptor; the collector reads only this folder. Invariants: a file is read only if it was validated while open; a deleted or
-// renamed file stays open until the collector has read it to its end (at most MAX_GONE_FILES of them); an unreadable file does not affect
-// others; new, renamed and removed files never restart the collector.
+// renamed file stays open until the collector's offset is at its end (at most MAX_GONE_FILES of them); a file that was created and rotated
+// between two passes is found by its new name; an unreadable file does not affect others; new, renamed and removed files never restart the
+// collector.
 import { readFileSync } from "node:fs";
 import { lstat, realpath, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -10,20 +11,24 @@ import { Loop } from "../../../common/loop.ts";
 import type { Log } from "../../log.ts";
 import { MAX_GONE_FILES, MAX_OPEN_FILES } from "../../agent-limits.ts";
 import { FileBeginnings } from "./file-beginnings.ts";
-import { fileId } from "./link-name.ts";
+import { fileId, idOfLink } from "./link-name.ts";
 import { LogTree } from "./log-tree.ts";
 import { type OpenFile, OpenFiles, type LogFileRules, openLogFile, type Refusal, statOpenFile } from "./open-files.ts";
-import { PathPatterns } from "./log-paths.ts";
+import { PathPatterns, unrotated } from "./log-paths.ts";
 
 const PASS_EVERY_MS = 1000;
+/** Folders with recent rotations are watched so many times between two passes. */
+const PEEKS_PER_PASS = 10;
 /** A pass takes at most this share of the time: a tree of a million files is scanned less often. */
 const PASS_SHARE = 0.1;
+/** What a pass needs at most for a folder or file. If it takes longer, the machine is busy, and files may be rotated meanwhile. */
+const MAX_ENTRY_MS = 0.1;
+/** A file may be a little older than the pass that did not see it. */
+const BORN_SLACK_MS = 2000;
 /** A refused file is examined again after this time, because permissions and ages change without a change of the folder. */
 const RETRY_REFUSED_MS = 10_000;
 /** How long a deleted file is kept after its last change. Programs write to a rotated file until they open the next one. */
 const GONE_FOR_MS = 10_000;
-/** Collector passes to wait for after a deleted file's last change; the first may have begun before the change. */
-const GONE_PASSES = 3;
 const WARN_AGAIN_MS = 600_000;
 
 type Problem = Exclude<Refusal, "gone"> | "limit" | "alike" | "name";
@@ -39,6 +44,8 @@ export interface LogFilesOptions {
   readonly folder: string;
   /** File to which the collector writes offsets at the end of each pass. */
   readonly offsetsFile: string;
+  /** Offsets by path of the link; undefined if they cannot be read now. */
+  readonly readOffsets: (offsetsFile: string) => Promise<ReadonlyMap<string, readonly number[]> | undefined>;
   /** Validates paths without links. Called once per pass, so that rules can be resolved again. */
   readonly rules: () => LogFileRules;
   readonly maxAgeMs: number;
@@ -59,10 +66,20 @@ export interface WatchedFile {
   readonly changedMs: number;
 }
 
+export interface LostFiles {
+  readonly files: number;
+  readonly bytes: number;
+}
+
+/** What the files themselves show, without the collector's progress. */
+export type FoundFilesStatus = Omit<LogFilesStatus, "lastCollectorPassMs" | "lost">;
+
 export interface LogFilesStatus {
   readonly open: number;
   /** Matching files that are not read, by reason. */
   readonly notRead: Readonly<Record<string, number>>;
+  /** Files that disappeared before the collector read them, since the agent started. */
+  readonly lost: LostFiles;
   /** False while no logs are collected. */
   readonly isFollowing: boolean;
   /** Agent's clock, Unix milliseconds. */
@@ -84,10 +101,13 @@ export class LogFiles implements AsyncDisposable {
   #refused = new Map<string, Refused>();
   readonly #beginnings = new FileBeginnings();
   readonly #warnedAtMs = new Map<string, number>();
-  /** Finished passes of the collector that were observed. */
-  #collectorPasses = 0;
-  #collectorPassMs = 0;
-  #offsetsMs = 0;
+  /** A rotated file is unknown if it was created after this time. */
+  #bornSinceMs = Number.POSITIVE_INFINITY;
+  /** Offsets at which an earlier agent's collector stopped, by id of the file. */
+  #earlier = new Map<string, number>();
+  /** When the next pass is due even if nothing seems to have changed; of the clock of `performance`. */
+  #dueAt = 0;
+  #offsetsReadMs = 0;
   #isPrepared = false;
   #lastPassMs: number;
   #loop: Loop | undefined;
@@ -110,14 +130,22 @@ export class LogFiles implements AsyncDisposable {
     await this.#pass().catch((error: Error) => this.#warnOfFailedPass(error));
     this.#loop = new Loop({
       signal: this.#stop.signal,
-      firstAfterMs: this.#options.passEveryMs ?? PASS_EVERY_MS,
-      step: async () => {
-        const startedAt = performance.now();
-        await this.#pass();
-        return Math.max(this.#options.passEveryMs ?? PASS_EVERY_MS, (performance.now() - startedAt) / PASS_SHARE);
-      },
+      firstAfterMs: (this.#options.passEveryMs ?? PASS_EVERY_MS) / PEEKS_PER_PASS,
+      step: () => this.#passIfDue(),
       failed: (error) => this.#warnOfFailedPass(error as Error),
     });
+  }
+
+  /** Returns the wait until the next step. Without recent rotations, each step is a pass. */
+  async #passIfDue(): Promise<number> {
+    const { passEveryMs = PASS_EVERY_MS } = this.#options;
+    const startedAt = performance.now();
+    if (startedAt < this.#dueAt && !(await this.#tree.hasChanged())) return Math.min(this.#dueAt - startedAt, passEveryMs / PEEKS_PER_PASS);
+    await this.#pass();
+    const neededMs = Math.min(performance.now() - startedAt, this.#tree.size * MAX_ENTRY_MS);
+    const pauseMs = neededMs / PASS_SHARE - neededMs;
+    this.#dueAt = startedAt + Math.max(passEveryMs, pauseMs);
+    return this.#tree.isLively ? Math.max(passEveryMs / PEEKS_PER_PASS, pauseMs) : this.#dueAt - performance.now();
   }
 
   #warnOfFailedPass({ message }: Error): void {
@@ -133,11 +161,11 @@ export class LogFiles implements AsyncDisposable {
     await this.#pass();
   }
 
-  status(): LogFilesStatus {
+  status(): FoundFilesStatus {
     const notRead: Record<string, number> = {};
     for (const [why, { length }] of this.#notRead()) notRead[why] = length;
     const isFollowing = this.#paths.length > 0;
-    return { open: this.#files.size, notRead, isFollowing, lastPassMs: this.#lastPassMs, lastCollectorPassMs: this.#collectorPassMs };
+    return { open: this.#files.size, notRead, isFollowing, lastPassMs: this.#lastPassMs };
   }
 
   /** The files that the collector should read, except those that `notRead` already counts. */
@@ -172,12 +200,12 @@ export class LogFiles implements AsyncDisposable {
   }
 
   async #passOnce(): Promise<void> {
-    if (!this.#isPrepared) await this.#files.prepare();
+    if (!this.#isPrepared) await this.#prepare();
     this.#isPrepared = true;
     await this.#files.closeRemoved();
-    await this.#countCollectorPasses();
     this.#rules = this.#options.rules();
     const nowMs = this.#nowMs();
+    const startedMs = Date.now();
     const [found, refused] = [new Map<string, string>(), new Map<string, Refused>()];
     /** The first path of each file; a path without links is preferred. */
     const pathOf = new Map<string, string>();
@@ -186,16 +214,22 @@ export class LogFiles implements AsyncDisposable {
       found.set(path, result);
       if (!pathOf.has(result)) pathOf.set(result, path);
     };
-    for await (const { files, links, isNews } of this.#tree.pass(this.#stop.signal)) {
+    const rotated: string[] = [];
+    for await (const { files, links, rotated: names, isNews } of this.#tree.pass(this.#stop.signal)) {
+      if (isNews) rotated.push(...names);
       for (const path of files)
         addResult(path, (isNews ? undefined : this.#previousResult(path, nowMs)) ?? (await this.#examine(path, path, nowMs)));
       for (const path of links) addResult(path, await this.#examineLink(path, isNews, nowMs));
     }
+    for (const path of rotated) await this.#openUnseen(path, found, nowMs);
     this.#found = found;
     this.#refused = refused;
+    this.#bornSinceMs = startedMs - BORN_SLACK_MS;
+    this.#earlier.clear();
+    const isRead = this.#readTest(nowMs);
     for (const file of this.#files.all()) {
       const path = pathOf.get(file.id);
-      if (path !== file.path || file.link === undefined || file.gone) await this.#update(file, path, nowMs);
+      if (path !== file.path || file.link === undefined || file.gone) await this.#update(file, path, isRead);
     }
     await this.#limitGoneFiles();
     // The next pass refuses them.
@@ -237,27 +271,66 @@ export class LogFiles implements AsyncDisposable {
     return (await this.#files.add(opened, path)).id;
   }
 
+  /** Before the first pass: finds out what an earlier agent and its collector have seen. */
+  async #prepare(): Promise<void> {
+    await this.#files.prepare();
+    const { folder, offsetsFile, readOffsets } = this.#options;
+    const stats = await stat(offsetsFile).catch(() => undefined);
+    this.#bornSinceMs = (stats?.mtimeMs ?? Date.now()) - BORN_SLACK_MS;
+    for (const [path, offsets] of (await readOffsets(offsetsFile)) ?? []) {
+      const id = path.startsWith(`${folder}/`) ? idOfLink(path.slice(folder.length + 1)) : undefined;
+      if (id !== undefined) this.#earlier.set(id, Math.max(...offsets, this.#earlier.get(id) ?? 0));
+    }
+  }
+
+  /**
+   * Opens a file that was rotated before a pass saw it by its first name, or that was not read to its end before this agent started. It stays
+   * open like a file that was renamed.
+   */
+  async #openUnseen(path: string, found: ReadonlyMap<string, string>, nowMs: number): Promise<void> {
+    const stats = await lstat(path, { bigint: true }).catch(() => undefined);
+    if (!stats?.isFile() || this.#files.get(fileId(stats)) || Number(stats.mtimeMs) < nowMs - this.#options.maxAgeMs) return;
+    const [name = path, earlier] = [unrotated(path), this.#earlier.get(fileId(stats))];
+    // A program that writes to a file with a date in its name has no file without it.
+    const isUnknown = Number(stats.birthtimeMs) >= this.#bornSinceMs && (found.has(name) || this.#found.has(name));
+    if (earlier === undefined ? !isUnknown : earlier >= Number(stats.size)) return;
+    if (!(await this.#files.makeRoom(stats.uid))) return;
+    const opened = await openLogFile(path, this.#rules.mayRead);
+    if (typeof opened !== "string") await this.#files.add(opened, name);
+  }
+
   /** `path`: undefined if no path leads to the file any more. */
-  async #update(file: OpenFile, path: string | undefined, nowMs: number): Promise<void> {
+  async #update(file: OpenFile, path: string | undefined, isRead: (file: OpenFile) => Promise<boolean>): Promise<void> {
     try {
       if (path !== undefined) {
         file.gone = undefined;
         file.path = path;
       }
       await this.#files.link(file);
-      if (path === undefined && (await this.#isReadToEnd(file, nowMs))) await this.#files.remove(file);
+      if (path === undefined && (await isRead(file))) await this.#files.remove(file);
     } catch (error) {
       const { message } = error as Error;
       this.#warn("link", { file: file.path, err: message }, "cannot hand a log file to the collector; retrying");
     }
   }
 
-  async #isReadToEnd(file: OpenFile, nowMs: number): Promise<boolean> {
-    const { size, mtimeMs } = await statOpenFile(file.fd);
-    const passes = this.#collectorPasses;
-    if (file.gone?.size !== size) file.gone = { size, changedAtMs: nowMs, passes };
-    const idleMs = nowMs - Math.max(file.gone.changedAtMs, Math.min(Number(mtimeMs), nowMs));
-    return idleMs >= GONE_FOR_MS && passes - file.gone.passes >= GONE_PASSES;
+  /** Whether the collector has read a file without a path, and will not read it any further. Reads the offsets once, if at all. */
+  #readTest(nowMs: number): (file: OpenFile) => Promise<boolean> {
+    const { folder, offsetsFile, readOffsets, maxAgeMs } = this.#options;
+    const alike = new Set(this.#beginnings.alike(nowMs));
+    let offsets: ReturnType<typeof readOffsets> | undefined;
+    return async (file) => {
+      const { size, mtimeMs } = await statOpenFile(file.fd);
+      if (file.gone?.size !== size) file.gone = { size, changedAtMs: nowMs };
+      const changedMs = Math.min(Number(mtimeMs), nowMs);
+      if (nowMs - Math.max(file.gone.changedAtMs, changedMs) < GONE_FOR_MS) return false;
+      if (size === 0n || alike.has(file.id) || nowMs - changedMs > maxAgeMs) return true;
+      // During an outage, files wait for long, and the offsets of many files are many bytes.
+      if (!offsets && nowMs - this.#offsetsReadMs < GONE_FOR_MS) return false;
+      this.#offsetsReadMs = nowMs;
+      offsets ??= readOffsets(offsetsFile);
+      return (await offsets)?.get(join(folder, file.link ?? ""))?.includes(Number(size)) ?? false;
+    };
   }
 
   /** Removed files must not fill this host's disk during a long outage of the backend. */
@@ -272,16 +345,6 @@ export class LogFiles implements AsyncDisposable {
       "too many deleted log files are open, closing the oldest; unread lines are lost",
     );
     for (const file of removed) await this.#files.remove(file);
-  }
-
-  /** The collector stores its offsets at the end of each pass over its files. */
-  async #countCollectorPasses(): Promise<void> {
-    const storedMs = (await stat(this.#options.offsetsFile).catch(() => undefined))?.mtimeMs ?? this.#offsetsMs;
-    if (storedMs !== this.#offsetsMs) {
-      this.#collectorPasses += 1;
-      this.#collectorPassMs = this.#nowMs();
-    }
-    this.#offsetsMs = storedMs;
   }
 
   /** Paths of matching files that are not read. */

@@ -26,11 +26,11 @@ export function whyRefused(path: string, rules: LogPathRules): string | undefine
 
 /** Rules for resolved paths. */
 export function logFileRules(rules: LogPathRules): LogFileRules {
-  const allowed = new PathPatterns(rules.allowed.flatMap(withRotated).map(resolvedPattern));
+  const allowed = new PathPatterns(rules.allowed.map(resolvedPattern));
   const forbidden = rules.forbidden.map(resolveLinks);
   const isForbidden = (real: string): boolean => forbidden.some((folder) => real === folder || real.startsWith(`${folder}/`));
   return {
-    mayRead: (real) => !isForbidden(real) && allowed.matches(real),
+    mayRead: (real) => !isForbidden(real) && [real, unrotated(real)].some((path) => path !== undefined && allowed.matches(path)),
     mayEnter: (real) => !isForbidden(real) && allowed.canMatchBelow(real),
   };
 }
@@ -40,6 +40,15 @@ export function logFileRules(rules: LogPathRules): LogFileRules {
  */
 export function withRotated(path: string): string[] {
   return path.endsWith(".log") ? [path, `${path}.1`] : [path];
+}
+
+/** Numbers, dates and times that a rotation appends to a name, such as `.2` and `-20261129`. */
+const ROTATION = /[^/][.-]\d[\d.T_-]{0,40}$/;
+
+/** A path or name without the suffix of a rotation; undefined if it has none. */
+export function unrotated(path: string): string | undefined {
+  const suffix = ROTATION.exec(path);
+  return suffix ? path.slice(0, suffix.index + 1) : undefined;
 }
 
 function resolveLinks(path: string): string {

@@ -4,7 +4,7 @@
 import type { BigIntStats, Dirent } from "node:fs";
 import { opendir, realpath, stat } from "node:fs/promises";
 import { fileId } from "./link-name.ts";
-import { type Position, PathPatterns } from "./log-paths.ts";
+import { type Position, PathPatterns, unrotated } from "./log-paths.ts";
 import { closeFile, type LogFileRules, openLogFile, type Refusal } from "./open-files.ts";
 
 /** The matching files of one folder. */
@@ -12,6 +12,8 @@ export interface FoundFiles {
   readonly files: readonly string[];
   /** Paths whose last name is a symbolic link. */
   readonly links: readonly string[];
+  /** Paths of files that do not match, but would without the suffix of a rotation. */
+  readonly rotated: readonly string[];
   /** False if the folder has not changed since the previous pass, so that each name leads to the same file or link. */
   readonly isNews: boolean;
 }
@@ -22,6 +24,7 @@ interface Listing {
   readonly listedAtMs: number;
   readonly files: readonly string[];
   readonly links: readonly string[];
+  readonly rotated: readonly string[];
   readonly folders: readonly string[];
 }
 
@@ -41,12 +44,16 @@ export const LOG_TREE_LIMITS: LogTreeLimits = { folders: 100_000, entriesOfFolde
 
 /** A folder may change again within the same tick of the file system's clock in which it was listed. */
 const SETTLED_AFTER_MS = 2000;
+/** A folder whose entries changed within this time may have a rotation again soon. */
+const LIVELY_FOR_MS = 60_000;
+const MAX_LIVELY_FOLDERS = 20;
 
 export class LogTree {
   readonly #patterns: PathPatterns;
   readonly #mayEnter: (realPath: string) => boolean;
   readonly #limits: LogTreeLimits;
   #listings = new Map<string, Listing>();
+  #lively: readonly string[] = [];
   #isCut = false;
 
   /** `mayEnter` decides whether to follow a link to a folder, by its target. */
@@ -59,6 +66,25 @@ export class LogTree {
   /** True if the last pass omitted files or folders because a limit was reached. */
   get isCut(): boolean {
     return this.#isCut;
+  }
+
+  /** Number of folders and matching files of the last pass. */
+  get size(): number {
+    return [...this.#listings.values()].reduce((sum, { files, links }) => sum + 1 + files.length + links.length, 0);
+  }
+
+  /** Whether files were recently created, renamed or removed in a folder, so that more may follow soon. */
+  get isLively(): boolean {
+    return this.#lively.length > 0;
+  }
+
+  /** Whether that has happened in such a folder since the last pass. */
+  async hasChanged(): Promise<boolean> {
+    for (const folder of this.#lively) {
+      const stats = await stat(folder, { bigint: true }).catch(() => undefined);
+      if (stats && Number(stats.mtimeMs) !== this.#listings.get(folder)?.mtimeMs) return true;
+    }
+    return false;
   }
 
   /** One pass over the tree. Throws the reason of `signal` if it aborts. */
@@ -75,7 +101,7 @@ export class LogTree {
       const { folder, position } = visit;
       const stats = await stat(folder, { bigint: true }).catch(() => undefined);
       // Node.js replaces bytes of a name that are not UTF-8, so the path does not exist: it is reported, and not opened.
-      if (!stats && folder.includes("\uFFFD")) yield { files: [folder], links: [], isNews: true };
+      if (!stats && folder.includes("\uFFFD")) yield { files: [folder], links: [], rotated: [], isNews: true };
       if (!stats?.isDirectory()) continue;
       const key = `${fileId(stats)} ${position.join()}`;
       if (visited.has(key)) continue;
@@ -92,9 +118,12 @@ export class LogTree {
       const linked = listing.links.map((name) => ({ path: join(folder, name), step: this.#patterns.step(position, name) }));
       for (const { path, step } of linked) if (step.position.length > 0) links.push({ folder: path, position: step.position });
       const matching = linked.flatMap(({ path, step }) => (step.isMatch ? [path] : []));
-      yield { files: listing.files.map((name) => join(folder, name)), links: matching, isNews };
+      const [files, rotated] = [listing.files, listing.rotated].map((names) => names.map((name) => join(folder, name)));
+      yield { files: files ?? [], links: matching, rotated: rotated ?? [], isNews };
     }
     this.#listings = listings;
+    const sinceMs = Date.now() - LIVELY_FOR_MS;
+    this.#lively = [...listings].flatMap(([folder, { mtimeMs }]) => (mtimeMs > sinceMs ? [folder] : [])).slice(0, MAX_LIVELY_FOLDERS);
   }
 
   async #nextFollowedLink(links: Visit[]): Promise<Visit | undefined> {
@@ -107,7 +136,7 @@ export class LogTree {
 
   /** Lists a folder; if that fails temporarily, as on a network file system, returns the previous listing. */
   async #list({ folder, position }: Visit, stats: BigIntStats, before: Listing | undefined): Promise<Listing> {
-    const names = { files: [] as string[], links: [] as string[], folders: [] as string[] };
+    const names = { files: [] as string[], links: [] as string[], rotated: [] as string[], folders: [] as string[] };
     const listing: Listing = { id: fileId(stats), mtimeMs: Number(stats.mtimeMs), listedAtMs: Date.now(), ...names };
     try {
       let count = 0;
@@ -127,9 +156,13 @@ export class LogTree {
   }
 
   /** Undefined if no pattern needs the entry. */
-  #listFor(entry: Dirent, position: Position, lists: Record<"files" | "links" | "folders", string[]>): string[] | undefined {
+  #listFor(entry: Dirent, position: Position, lists: Record<"files" | "links" | "rotated" | "folders", string[]>): string[] | undefined {
     const step = this.#patterns.step(position, entry.name);
-    if (entry.isFile()) return step.isMatch ? lists.files : undefined;
+    if (entry.isFile()) {
+      if (step.isMatch) return lists.files;
+      const name = unrotated(entry.name);
+      return name !== undefined && this.#patterns.step(position, name).isMatch ? lists.rotated : undefined;
+    }
     if (entry.isDirectory()) return step.position.length > 0 ? lists.folders : undefined;
     if (!entry.isSymbolicLink() || (!step.isMatch && step.position.length === 0)) return undefined;
     if (lists.links.length < this.#limits.linksOfFolder) return lists.links;

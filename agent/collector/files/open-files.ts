@@ -23,8 +23,6 @@ export interface OpenFile {
 interface Gone {
   readonly size: bigint;
   readonly changedAtMs: number;
-  /** Collector passes that had finished at `changedAtMs`. */
-  readonly passes: number;
 }
 
 export class OpenFiles {

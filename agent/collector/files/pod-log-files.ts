@@ -2,7 +2,7 @@
 // files which it does not read are found.
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
-import type { LogFilesStatus, WatchedFile } from "./log-files.ts";
+import type { FoundFilesStatus, WatchedFile } from "./log-files.ts";
 import { fileId } from "./link-name.ts";
 
 export interface PodLogFilesOptions {
@@ -30,7 +30,7 @@ export class PodLogFiles {
     this.#lastPassMs = this.#nowMs();
   }
 
-  status(): Omit<LogFilesStatus, "lastCollectorPassMs"> {
+  status(): FoundFilesStatus {
     return { open: this.#open, notRead: {}, isFollowing: this.#options.isFollowing(), lastPassMs: this.#lastPassMs };
   }
 

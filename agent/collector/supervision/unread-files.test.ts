@@ -1,10 +1,11 @@
 // A file in the collector's form replaces its store of offsets; the real one: test/faults/log-files.test.ts.
-import { mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { bytesField, varint } from "../../../backend/ingest/otlp/protobuf/encode.fixture.ts";
+import { fileId } from "../files/link-name.ts";
 import type { WatchedFile } from "../files/log-files.ts";
 import { queueStore } from "./bbolt-file.fixture.ts";
 import { readOffsets } from "./stored-offsets.ts";
@@ -15,6 +16,7 @@ let folder: string;
 let store: string;
 let nowMs: number;
 let files: Map<string, WatchedFile>;
+let collectorPid: number | null;
 let said: { event: string; files: string[]; count: number }[];
 let unread: UnreadFiles;
 
@@ -24,12 +26,14 @@ beforeEach(() => {
   nowMs = 1_763_714_400_000;
   files = new Map();
   said = [];
+  collectorPid = null;
   unread = new UnreadFiles({
     files: async function* () {
       yield* files.values();
     },
     offsetsFile: store,
     maxAgeMs: DAY_MS,
+    collectorPid: () => collectorPid,
     log: pino({}, { write: (line: string) => void said.push(JSON.parse(line) as (typeof said)[number]) }),
     nowMs: () => nowMs,
     // Checks are made by the tests.
@@ -129,7 +133,10 @@ describe("does not report a file that", () => {
       ),
     ],
     ["has not changed for longer than the collector reads files", () => (grow("a.log", 500, nowMs - DAY_MS - 1), pass([]))],
-    ["disappeared", (second) => (second < 20 ? grow("a.log", 500) : files.clear(), pass([]))],
+    [
+      "is read with a delay and disappears",
+      (second) => (second < 20 ? grow("a.log", second * 100) : files.clear(), pass([["/links/a.log", second * 100 - 9]])),
+    ],
   ])("%s", async (_, each) => {
     expect(await run(60, each)).toEqual([]);
     expect(said).toEqual([]);
@@ -146,6 +153,57 @@ describe("does not report a file that", () => {
     await run(30, () => pass([]));
     expect(await run(5, () => pass([["/links/a.log", 500]]))).toEqual([]);
     expect(unread.failing()).toEqual([]);
+  });
+});
+
+describe("a file that disappears with unread bytes", () => {
+  const appear = (path: string, size: number, id = path): void =>
+    void files.set(id, { id, path: `/var/log/${path}`, storedPath: `/links/${path}`, size, changedMs: nowMs });
+
+  test.each<[string, Stored, number]>([
+    ["was never opened", [], 500],
+    ["has an offset", [["/links/a.log", 200]], 300],
+    ["was truncated", [["/links/a.log", 900]], 500],
+  ])("is lost if it %s and no pass has finished since", async (_, stored, bytes) => {
+    pass(stored);
+    await run(5, () => appear("a.log", 500));
+    files.clear();
+    await run(10, () => {});
+    expect(unread.lost()).toEqual({ files: 1, bytes });
+    const error = `log files were removed before the collector had read them: 1, with ${bytes} unread bytes, such as /var/log/a.log`;
+    expect(unread.failing()).toEqual([{ signal: "logs", sinceMs: nowMs - 5000, error }]);
+    expect(said).toMatchObject([{ event: "log_files.lost", file: "/var/log/a.log", bytes }]);
+    nowMs += 600_000;
+    expect(unread.failing()).toEqual([]);
+  });
+
+  test("is lost if it was not read for several checks, whatever the passes", async () => {
+    await run(15, () => (appear("a.log", 500), pass([])));
+    files.clear();
+    await run(5, () => pass([]));
+    expect(unread.lost()).toEqual({ files: 1, bytes: 500 });
+  });
+
+  test("is not lost if it was read meanwhile, or was behind for a moment", async () => {
+    pass([]);
+    await run(5, () => (appear("a.log", 500), appear("b.log", 500)));
+    files.clear();
+    await run(5, () => pass([["/links/a.log", 500]]));
+    expect(unread.lost()).toEqual({ files: 0, bytes: 0 });
+  });
+
+  test.each([true, false])("is not lost while a collector has it open, but if that collector is killed (%s)", async (isKilled) => {
+    const path = join(folder, "open.log");
+    const file = openSync(path, "w+");
+    collectorPid = process.pid;
+    await run(5, () => (pass([]), appear("open.log", 500, fileId(statSync(path, { bigint: true })))));
+    files.clear();
+    await run(60, () => {});
+    expect(unread.lost()).toEqual({ files: 0, bytes: 0 });
+    closeSync(file);
+    if (isKilled) collectorPid = null;
+    await run(5, () => {});
+    expect(unread.lost()).toEqual(isKilled ? { files: 1, bytes: 500 } : { files: 0, bytes: 0 });
   });
 });
 

@@ -15,7 +15,7 @@ export interface FailingSignal {
 }
 
 export interface WatchdogOptions {
-  readonly files: { status(): LogFilesStatus };
+  readonly files: { status(): Omit<LogFilesStatus, "lost"> };
   /** The collector's component that reads them. */
   readonly receiver: string;
   readonly supervisor: {

@@ -7,6 +7,7 @@ import { ALLOCATOR_VARIABLE } from "../../collector/config/collector-config.ts";
 import { configFromSettings, logPathRules } from "../../collector/config/config-from-settings.ts";
 import { validateInFolder } from "../../collector/supervision/config-files.ts";
 import { collectorProgram } from "../../collector/supervision/process.ts";
+import type { LostFiles } from "../../collector/files/log-files.ts";
 import { logFileRules } from "../../collector/files/log-paths.ts";
 import { surveyLogFiles } from "../../collector/files/log-tree.ts";
 import { joinHostPort } from "../../../common/ip-networks.ts";
@@ -148,6 +149,7 @@ async function checkStatus(health: Settings["health"]): Promise<Finding[]> {
   return [
     ...otherStates(state),
     ...unreadFiles(logFiles?.notRead ?? {}),
+    ...lostFiles(logFiles?.lost),
     ...Object.entries(policies?.effective ?? {}).map(([target, policy]): Finding => ({
       name,
       status: "droppedBytes" in policy ? "warn" : "ok",
@@ -174,6 +176,12 @@ function unreadFiles({ unread = 0, alike = 0 }: Readonly<Record<string, number>>
   if (unread + alike === 0) return [];
   const detail = `${unread} log files grow and are not read, and ${alike} begin with the same 4 KiB as another one`;
   return [{ name: "log files", status: "fail", detail, advice: "the agent's log names them (log_files.unread, log_files.alike)" }];
+}
+
+function lostFiles(lost: LostFiles | undefined): Finding[] {
+  if (!lost || lost.files === 0) return [];
+  const detail = `${lost.files} log files were removed before the collector had read them, with ${lost.bytes} unread bytes`;
+  return [{ name: "log files", status: "fail", detail, advice: "the agent's log names them (log_files.lost)" }];
 }
 
 function otherStates(state: StateStatus | undefined): Finding[] {
