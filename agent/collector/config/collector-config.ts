@@ -197,10 +197,11 @@ function extensions({ stateDir }: CommonInput): Record<string, Component> {
   const store = (name: string): Component => ({ directory: `${stateDir}/${name}`, create_directory: true });
   return {
     health_check: { endpoint: `127.0.0.1:\${env:${HEALTH_PORT_VARIABLE}}` },
-    // Two stores: a full or corrupt queue must not destroy the file offsets.
+    // Two stores: a full or corrupt queue must not destroy the file offsets. The collector maps the file of a queue into memory, and would map
+    // a full one twice to compact it at its start; the file of an empty one is removed then (supervision/queue-space.ts).
     [QUEUE_STORAGE]: {
       ...store("queue"),
-      compaction: { on_start: true, on_rebound: true, directory: `${stateDir}/queue`, cleanup_on_start: true },
+      compaction: { on_rebound: true, directory: `${stateDir}/queue`, cleanup_on_start: true },
     },
     [CHECKPOINT_STORAGE]: store("checkpoints"),
   };
