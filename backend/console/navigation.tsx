@@ -3,7 +3,7 @@
 import { signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { ApiResponses } from "../client/api.ts";
-import { Dialog } from "./parts/common.tsx";
+import { Dialog, Facts, SenderText } from "./parts/common.tsx";
 import { Button, Tabs } from "./parts/controls.tsx";
 import { Icon, ICON_NAMES, type IconName, Logo } from "./parts/icons.tsx";
 import { Popover } from "./parts/popover.tsx";
@@ -153,20 +153,13 @@ function AccountMenu({ onClose }: { onClose: () => void }) {
   const { email = "", role = "", org } = user.value ?? {};
   return (
     <>
-      <dl class="facts">
-        {[
-          ["User", email],
-          ["Organisation", org?.name ?? ""],
+      <Facts
+        of={[
+          ["User", <SenderText text={email} />],
+          ["Organisation", <SenderText text={org?.name ?? ""} />],
           ["Role", role],
-        ].map(([fact, value = ""]) => (
-          <div key={fact}>
-            <dt>{fact}</dt>
-            <dd>
-              <bdi>{visible(value)}</bdi>
-            </dd>
-          </div>
-        ))}
-      </dl>
+        ]}
+      />
       <Tabs label="Theme" tabs={THEMES} chosen={colourScheme.value} onChoose={(scheme) => (colourScheme.value = scheme)} />
       <ZoneTabs />
       <div class="menu">
@@ -201,16 +194,7 @@ const HELP = [
 export function Help() {
   return (
     <Dialog title="Keyboard shortcuts" onClose={() => (isHelpOpen.value = false)}>
-      <dl class="keys">
-        {HELP.map(([key, words]) => (
-          <div key={key}>
-            <dt>
-              <kbd>{key}</kbd>
-            </dt>
-            <dd>{words}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts class="keys" of={HELP.map(([key, words]) => [<kbd>{key}</kbd>, words])} />
     </Dialog>
   );
 }

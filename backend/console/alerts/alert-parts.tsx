@@ -1,5 +1,4 @@
 // The parts of an alert's page: its labels and the resource that they name, who was notified, other alerts of the rule, and logs and traces.
-import type { ComponentChildren } from "preact";
 import type { ApiResponses } from "../../client/api.ts";
 import { alertAddress } from "../../client/alert-address.ts";
 import { LogList, TraceList } from "../dashboards/panel.tsx";
@@ -9,7 +8,7 @@ import { DeliveryError, DeliveryState } from "../notification/deliveries.tsx";
 import { labelsKey } from "../notification/matcher.ts";
 import type { RoutedAlert } from "../notification/matchers.tsx";
 import type { Delivery } from "../notification/resources.ts";
-import { Chip, NameLink, SenderText } from "../parts/common.tsx";
+import { Chip, Facts, NameLink, SenderText } from "../parts/common.tsx";
 import { Table } from "../parts/table.tsx";
 import { visible } from "../parts/text.ts";
 import { address } from "../state/route.ts";
@@ -50,31 +49,16 @@ export function LabelFacts({ labels, alerts, range }: RangeProps & { alerts: rea
   return (
     <section class="card" aria-label="Labels">
       <h2>Labels</h2>
-      <dl class="facts">
-        {entity && (
-          <Fact name={entity.kind}>
-            <NameLink href={entityAddress(entity, range)} text={entity.name} />
-          </Fact>
-        )}
-        {alerts.length === 1 && <Fact name="value">{visible(alerts[0]?.value ?? "")}</Fact>}
-        {Object.entries(labels)
-          .filter(([name]) => name !== "alertname")
-          .map(([name, value]) => (
-            <Fact name={visible(name)} key={name}>
-              <SenderText text={value} />
-            </Fact>
-          ))}
-      </dl>
+      <Facts
+        of={[
+          entity && [entity.kind, <NameLink href={entityAddress(entity, range)} text={entity.name} />],
+          alerts.length === 1 && ["value", visible(alerts[0]?.value ?? "")],
+          ...Object.entries(labels)
+            .filter(([name]) => name !== "alertname")
+            .map(([name, value]) => [visible(name), <SenderText text={value} />] as const),
+        ]}
+      />
     </section>
-  );
-}
-
-function Fact({ name, children }: { name: string; children: ComponentChildren }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   );
 }
 
@@ -155,13 +139,8 @@ export function SameRule({ alerts, atMs }: { alerts: readonly Alert[]; atMs: num
 export function Evidence({ rule, labels, requestKey, range }: RangeProps & { rule: Rule; requestKey: string }) {
   const entity = findAlertEntity(labels);
   const service = labels["service_name"] ?? labels["service"] ?? labels["source"];
-  const counted = rule.logs?.filter?.["query"];
-  const logs =
-    counted === undefined
-      ? entity
-        ? logQuery(entity)
-        : service && formatTerm({ not: false, name: "source", value: service })
-      : [counted].flat().join(" ");
+  const counted = rule.logs?.filter?.query;
+  const logs = counted || (entity ? logQuery(entity) : service && formatTerm({ not: false, name: "source", value: service }));
   const traces = entity ? traceQuery(entity) : service && formatAttribute("service.name", service);
   if (!logs && !traces) return <p class="quiet">The labels name no service, pod, node or host, so there are no logs to show.</p>;
   return (

@@ -1,7 +1,6 @@
 // The agent of a cluster, a node or a host: version, heartbeat, age of its key, and the state and last error of its collector.
-import type { ComponentChildren } from "preact";
 import { type Cluster, type Host, isOldKey, readFleet } from "../fleet/members.ts";
-import { Status } from "../parts/common.tsx";
+import { Facts, SenderText, Status } from "../parts/common.tsx";
 import { RemoveButton } from "../parts/removal.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { useLoaded } from "../state/loaded.ts";
@@ -68,53 +67,42 @@ function AgentFacts({ agent, atMs }: { agent: Agent; atMs: number }) {
   } = agent;
   const silent = nodes?.filter((node) => !node.online).length ?? 0;
   return (
-    <dl class="facts">
-      <Fact name="heartbeat">
-        <span class={online ? "" : "level is-error"} title={lastHeartbeat ? timestampText(lastHeartbeat) : ""}>
-          {online ? ago(lastHeartbeat, atMs) : `silent, ${ago(lastHeartbeat, atMs)}`}
-        </span>
-      </Fact>
-      {nodes && (
-        <Fact name="nodes">
-          {counted(nodes.length, "node")}
-          {silent > 0 && <strong class="level is-error"> {silent} silent</strong>}
-        </Fact>
-      )}
-      {version && <Fact name="version">{visible(version)}</Fact>}
-      <Fact name="key">
-        {keyCreatedAt ? (
-          <span class={isOldKey(keyCreatedAt, atMs) ? "level is-warn" : ""} title={timestampText(keyCreatedAt)}>
-            {ago(keyCreatedAt, atMs).replace(" ago", " old")}
-          </span>
-        ) : (
-          "none"
-        )}
-      </Fact>
-      {collector && (
-        <Fact name="collector">
-          <span class={collector.state === "running" ? "" : "level is-error"}>{visible(collector.state ?? "unknown")}</span>
-          {(collector.restarts ?? 0) > 0 && `, ${counted(collector.restarts ?? 0, "restart")}`}
-        </Fact>
-      )}
-      {collector?.last_error && (
-        <Fact name="last error">
-          <bdi class="level is-error">{visible(collector.last_error.slice(0, 2000))}</bdi>
-        </Fact>
-      )}
-      {configError && (
-        <Fact name="configuration">
-          <bdi class="level is-error">{visible(configError)}</bdi>
-        </Fact>
-      )}
-    </dl>
-  );
-}
-
-function Fact({ name, children }: { name: string; children: ComponentChildren }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
+    <Facts
+      of={[
+        [
+          "heartbeat",
+          <span class={online ? "" : "level is-error"} title={lastHeartbeat ? timestampText(lastHeartbeat) : ""}>
+            {online ? ago(lastHeartbeat, atMs) : `silent, ${ago(lastHeartbeat, atMs)}`}
+          </span>,
+        ],
+        nodes && [
+          "nodes",
+          <>
+            {counted(nodes.length, "node")}
+            {silent > 0 && <strong class="level is-error"> {silent} silent</strong>}
+          </>,
+        ],
+        version && ["version", visible(version)],
+        [
+          "key",
+          keyCreatedAt ? (
+            <span class={isOldKey(keyCreatedAt, atMs) ? "level is-warn" : ""} title={timestampText(keyCreatedAt)}>
+              {ago(keyCreatedAt, atMs).replace(" ago", " old")}
+            </span>
+          ) : (
+            "none"
+          ),
+        ],
+        collector && [
+          "collector",
+          <>
+            <span class={collector.state === "running" ? "" : "level is-error"}>{visible(collector.state ?? "unknown")}</span>
+            {(collector.restarts ?? 0) > 0 && `, ${counted(collector.restarts ?? 0, "restart")}`}
+          </>,
+        ],
+        collector?.last_error && ["last error", <SenderText class="level is-error" text={collector.last_error.slice(0, 2000)} />],
+        configError && ["configuration", <SenderText class="level is-error" text={configError} />],
+      ]}
+    />
   );
 }

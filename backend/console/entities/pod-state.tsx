@@ -1,6 +1,5 @@
 // The state of one pod: as in the list of pods, with the workload and node that it belongs to, and the log records that say why it failed.
-import type { ComponentChildren } from "preact";
-import { Chip, NameLink, Status } from "../parts/common.tsx";
+import { Chip, Facts, NameLink, Status } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { useLoaded } from "../state/loaded.ts";
 import type { AddressRange } from "../state/time.ts";
@@ -14,51 +13,29 @@ export function PodState({ entity, range, requestKey }: { entity: Entity; range:
   return (
     <section class="card" aria-label="State">
       <Status of={loaded} empty={!pod && "No agent reported this pod in the last minutes of the range."}>
-        {pod && <Facts pod={pod} range={range} />}
+        {pod && <PodFacts pod={pod} range={range} />}
       </Status>
     </section>
   );
 }
 
-function Facts({ pod, range }: { pod: ClusterObject; range: AddressRange }) {
+function PodFacts({ pod, range }: { pod: ClusterObject; range: AddressRange }) {
   const { cluster, namespace, node, owner, state, health, containers, ready, restarts, recent_restarts: recent, last_reason: reason } = pod;
   const why = whyAddress(pod);
-  const facts: [string, ComponentChildren][] = [
-    ["state", <Chip tone={TONES[health]} text={containers === undefined ? state : `${state} ${ready ?? 0}/${containers}`} />],
-    ["restarts", `${restarts}${recent > 0 ? `, ${recent} in the last hour` : ""}`],
-    ...(reason === undefined ? [] : [["last reason", visible(reason)] as [string, string]]),
-    ["CPU of request", <Share of={pod.cpu_request ? (pod.cpu ?? 0) / pod.cpu_request : undefined} />],
-    ["memory of limit", <Share of={pod.memory_share} />],
-    ...(owner
-      ? [
-          [
-            owner.kind,
-            <NameLink
-              href={entityAddress({ kind: "workload", name: owner.name, cluster, namespace, workload: owner.kind }, range)}
-              text={owner.name}
-            />,
-          ] as [string, ComponentChildren],
-        ]
-      : []),
-    ...(node === undefined
-      ? []
-      : [
-          ["node", <NameLink href={entityAddress({ kind: "node", name: node, cluster }, range)} text={node} />] as [
-            string,
-            ComponentChildren,
-          ],
-        ]),
-  ];
+  const link = (of: Entity) => <NameLink href={entityAddress(of, range)} text={of.name} />;
   return (
     <div class="row">
-      <dl class="facts">
-        {facts.map(([fact, value]) => (
-          <div key={fact}>
-            <dt>{fact}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts
+        of={[
+          ["state", <Chip tone={TONES[health]} text={containers === undefined ? state : `${state} ${ready ?? 0}/${containers}`} />],
+          ["restarts", `${restarts}${recent > 0 ? `, ${recent} in the last hour` : ""}`],
+          reason !== undefined && ["last reason", visible(reason)],
+          ["CPU of request", <Share of={pod.cpu_request ? (pod.cpu ?? 0) / pod.cpu_request : undefined} />],
+          ["memory of limit", <Share of={pod.memory_share} />],
+          owner && [owner.kind, link({ kind: "workload", name: owner.name, cluster, namespace, workload: owner.kind })],
+          node !== undefined && ["node", link({ kind: "node", name: node, cluster })],
+        ]}
+      />
       {why && (
         <a class="button primary" href={why.href}>
           {why.text === "Events" ? "Events of the pod" : "Last lines before it ended"}

@@ -133,6 +133,29 @@ export function CopyBlock({ text, label }: { text: string; label: string }) {
   );
 }
 
+interface FactsProps {
+  /** A name with its value; entries that are not true are left out. */
+  readonly of: readonly (readonly [name: ComponentChildren, value: ComponentChildren] | false | "" | null | undefined)[];
+  readonly class?: string;
+}
+
+/** Names above their values, or next to them with the class `keys`. */
+export function Facts({ of, class: name = "facts" }: FactsProps) {
+  return (
+    <dl class={name}>
+      {of.map(
+        (fact, at) =>
+          fact && (
+            <div key={at}>
+              <dt>{fact[0]}</dt>
+              <dd>{fact[1]}</dd>
+            </div>
+          ),
+      )}
+    </dl>
+  );
+}
+
 /** Text that a sender wrote: control characters are made visible, and its direction does not affect the surrounding text. */
 export function SenderText({ text, class: name }: { text: string; class?: string }) {
   return (
