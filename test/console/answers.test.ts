@@ -143,9 +143,69 @@ test("keys open the objectives; a click opens one with its budget, burn rates an
   const bad = page.getByText(/\d+ of 2\d\d; 0\.2\d* are allowed/);
   await bad.waitFor();
   const history = page.getByRole("table", { name: "History, newest first" });
-  expect(await history.getByRole("row").count()).toBe(1 + 84);
-  expect(await page.getByRole("img", { name: "Error budget left over the window" }).count()).toBe(1);
-  await page.getByRole("link", { name: "rules and alerts" }).click();
+  // Calls of two hours are in one or two points of two hours each; those without events are left out.
+  expect(await history.getByRole("row").count()).toBeOneOf([2, 3]);
+  expect(await page.locator("canvas").count()).toBe(1);
+  await page.getByRole("link", { name: "Rules and alerts" }).click();
   await page.getByText(`SLO ${SLO}: burn rate 14.4 over 1h`).first().waitFor();
+  expect(complaints).toEqual([]);
+});
+
+test("an objective is created, changed and removed with the keyboard; what the form has no field for stays", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  const type = async (label: string | RegExp, text: string): Promise<void> => {
+    await page.getByLabel(label, { exact: true }).focus();
+    await page.keyboard.press("Control+a");
+    await page.keyboard.type(text);
+  };
+  await openScreen(page, "#/slos");
+  await page.getByRole("link", { name: "Create objective" }).press("Enter");
+  await page.locator("[name=name]:focus").waitFor();
+  await page.keyboard.type("Logins are fast");
+  await page.getByRole("combobox", { name: "Counts", exact: true }).selectOption("latency");
+  await type("Service", "login");
+  await type("Good if it takes at most", "250ms");
+  await type("Percent good", "99.5");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "Logins are fast" }).waitFor();
+  await page.getByText("calls of login within 250ms").waitFor();
+  await page.getByText("99.5 % in 30d").waitFor();
+  await page.goBack();
+  await page.getByRole("link", { name: "Logins are fast" }).waitFor();
+
+  const bearer = await backend.operator();
+  const listed = async () =>
+    ((await call("GET", `${backend.apiUrl}/alerting/slos`, { bearer })).json as { id: string; name: string }[]).find(
+      ({ name }) => name !== SLO,
+    );
+  const created = await listed();
+  const body = {
+    name: "Gateway",
+    objective: 99,
+    window: "month",
+    labels: { team: "web" },
+    indicator: { logs: { total: { source: "gateway" }, bad: { query: "status>=500" } } },
+  };
+  const replaced = await call("PUT", `${backend.apiUrl}/alerting/slos/${created?.id}`, { bearer, body });
+  expect(replaced.status, replaced.text).toBe(200);
+  await page.reload();
+  await page.getByRole("link", { name: "Gateway" }).click();
+  await page.getByRole("link", { name: "Edit", exact: true }).click();
+  await type(/^These records/, "status>=400");
+  await page.getByLabel("alert if the error budget is used too fast").press("Space");
+  await page.getByRole("button", { name: "Save" }).press("Enter");
+  await page.getByText("bad: status>=400; all: source=gateway").waitFor();
+  expect(await listed()).toMatchObject({
+    ...body,
+    alerts: false,
+    indicator: { logs: { total: { source: "gateway" }, bad: { query: "status>=400" } } },
+  });
+
+  await page.getByRole("link", { name: "Edit", exact: true }).click();
+  await page.getByRole("button", { name: "Remove objective" }).press("Enter");
+  await page.getByRole("dialog").getByRole("button", { name: "Remove" }).press("Enter");
+  await page.getByRole("link", { name: SLO }).waitFor();
+  expect(await listed()).toBeUndefined();
   expect(complaints).toEqual([]);
 });

@@ -20,8 +20,30 @@ export const NEW_RULE: Rule = { name: "", expr: "", for: "5m", severity: "warnin
 /** A new rule for the expression or the log query that the address contains. */
 export function newRule(query: URLSearchParams): Rule {
   const [expr, logs] = [query.get("expr"), query.get("logs")];
-  if (logs === null) return { ...NEW_RULE, expr: expr ?? "" };
+  if (logs === null) return { ...NEW_RULE, expr: withComparison(expr ?? "") };
   return { ...NEW_RULE, for: "0s", logs: { filter: { query: logs }, window: "5m", operator: ">", threshold: 10, by: [] } };
+}
+
+/** A chart draws a value, but a rule needs a comparison, whose threshold the form draws and lets the user drag. */
+function withComparison(expr: string): string {
+  const outside = expr.replaceAll(/"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/g, "").replaceAll(/\{[^{}]*\}/g, "");
+  if (outside.trim() === "" || /[<>]|[=!]=|\babsent/.test(outside)) return expr;
+  return `${/\b(and|or|unless)\b/i.test(outside) ? `(${expr})` : expr} > 0`;
+}
+
+type LogFilter = NonNullable<LogCondition["filter"]>;
+
+/** The filters without a field, as text. */
+export function otherFilters(filter: LogFilter = {}): string {
+  return Object.entries(filter)
+    .filter(([name]) => name !== "query")
+    .map(([name, value]) => `${name}=${[value].flat().join(",")}`)
+    .join(" ");
+}
+
+/** A filter with another query. Filters without a field stay as they are. */
+export function withQuery({ query: _query, ...others }: LogFilter = {}, typed: string): LogFilter {
+  return { ...others, ...(typed.trim() !== "" && { query: typed.trim() }) };
 }
 
 /** `key=value` lines, as users type them. */

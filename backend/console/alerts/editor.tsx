@@ -11,8 +11,10 @@ import { address } from "../state/route.ts";
 import {
   splitComparison,
   splitLines,
+  withQuery,
   withThreshold,
   type LogCondition,
+  otherFilters,
   parsePairs,
   formatPairs,
   RULES,
@@ -43,6 +45,7 @@ export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: () => void 
       label={rule.id ? "Save" : "Create"}
       saved="Saved. The rule is evaluated within 5 seconds."
       save={save}
+      takesFocus={!rule.id}
       refusal={mayWrite.value ? undefined : "To change rules, you need the role admin."}
     >
       <Field label="Name" name="name" required maxLength={200} defaultValue={rule.name} />
@@ -63,8 +66,8 @@ export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: () => void 
 }
 
 /** Which log records are counted, and how many of them fire the rule. Other filters than the query stay as they are. */
-function Counted({ logs: { filter = {}, window, operator, threshold, by = [] }, expr }: { logs: LogCondition; expr: string }) {
-  const others = Object.entries(filter).filter(([name]) => name !== "query");
+function Counted({ logs: { filter, window, operator, threshold, by = [] }, expr }: { logs: LogCondition; expr: string }) {
+  const others = otherFilters(filter);
   return (
     <>
       {expr !== "" && (
@@ -72,10 +75,10 @@ function Counted({ logs: { filter = {}, window, operator, threshold, by = [] }, 
           <code>{visible(expr)}</code>
         </p>
       )}
-      <TextArea label="Log query" name="query" rows={2} spellcheck={false} defaultValue={[filter["query"] ?? ""].flat().join(" ")} />
-      {others.length > 0 && (
+      <TextArea label="Log query" name="query" rows={2} spellcheck={false} defaultValue={filter?.query} />
+      {others !== "" && (
         <p class="quiet">
-          And <code>{visible(others.map(([name, value]) => `${name}=${[value].flat().join(",")}`).join(" "))}</code>
+          And <code>{visible(others)}</code>
         </p>
       )}
       <div class="row">
@@ -95,11 +98,9 @@ function Counted({ logs: { filter = {}, window, operator, threshold, by = [] }, 
 
 function typedCondition(form: HTMLFormElement, former: LogCondition): LogCondition {
   const text = formReader(form);
-  const { query: _query, ...others } = former.filter ?? {};
-  const query = text("query").trim();
   return {
     ...former,
-    filter: { ...others, ...(query && { query }) },
+    filter: withQuery(former.filter, text("query")),
     operator: text("operator") as LogCondition["operator"],
     threshold: Number(text("threshold")),
     window: text("window"),

@@ -1,5 +1,6 @@
 // Buttons and form fields with their labels.
 import type { ComponentChildren, JSX } from "preact";
+import { useId } from "preact/hooks";
 import { mayWrite } from "../state/session.ts";
 import { visible } from "./text.ts";
 
@@ -45,17 +46,28 @@ interface FieldProps extends Omit<JSX.InputHTMLAttributes, "label" | "onInput" |
   readonly onType?: (text: string) => void;
   /** Called when the user leaves the changed field. */
   readonly onDone?: (text: string) => void;
+  /** Suggested while the user types; other texts are accepted too. */
+  readonly choices?: readonly string[] | undefined;
 }
 
-export function Field({ label, onType, onDone, ...attributes }: FieldProps) {
+export function Field({ label, onType, onDone, choices, ...attributes }: FieldProps) {
+  const id = useId();
   return (
     <label>
       <Label text={label} isRequired={attributes.required} />
       <input
         {...attributes}
+        {...(choices && { list: id, autoComplete: "off" })}
         onInput={(event) => onType?.(event.currentTarget.value)}
         onChange={(event) => onDone?.(event.currentTarget.value)}
       />
+      {choices && (
+        <datalist id={id}>
+          {choices.map((choice) => (
+            <option value={choice} key={choice} />
+          ))}
+        </datalist>
+      )}
     </label>
   );
 }

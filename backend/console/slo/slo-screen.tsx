@@ -1,14 +1,19 @@
-// Service level objectives: the list with error budgets and burn rates, and one objective with its history. Invariant: a bar has the same
-// figure as text next to it.
+// Service level objectives: the list with error budgets and burn rates, and one objective with its history; both are edited in a panel next
+// to them. Invariant: a bar has the same figure as text next to it.
 import type { ApiResponses } from "../../client/api.ts";
-import { NameLink, Status } from "../parts/common.tsx";
+import { Chart } from "../metrics/chart.tsx";
+import { Facts, NameLink, Status } from "../parts/common.tsx";
+import { CreateLink } from "../parts/controls.tsx";
+import { RemoveButton } from "../parts/removal.tsx";
+import { Side, Split } from "../parts/side.tsx";
 import { type Column, Table } from "../parts/table.tsx";
-import { Sparkline } from "../parts/sparkline.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address, route } from "../state/route.ts";
+import { mayWrite } from "../state/session.ts";
 import { timestampText } from "../state/time.ts";
+import { indicatorText, SloForm, SLOS } from "./slo-form.tsx";
 
 type Listed = ApiResponses["GET /query/slos"][number];
 type Report = ApiResponses["GET /query/slos/{id}"];
@@ -31,7 +36,7 @@ const COLUMNS: readonly Column<Listed>[] = [
     cell: ({ budget_remaining: left, name }) => <Budget left={left} name={name} />,
   },
   { head: "burn rate (1h)", kind: "number", order: ({ burn_rate: rate }) => rate, cell: ({ burn_rate: rate }) => <BurnRate rate={rate} /> },
-  { head: "used up in", cell: ({ exhausted_in_s: seconds }) => durationText(seconds) },
+  { head: "used up in", cell: usedUpText },
 ];
 
 function SloList() {
@@ -39,32 +44,43 @@ function SloList() {
   const slos = loaded.value.value ?? [];
   const spent = slos.filter(({ budget_remaining: left }) => left !== null && left <= 0).length;
   return (
-    <section class="screen" aria-labelledby="title">
+    <section class="screen slos" aria-labelledby="title">
       <div class="bar">
         <h1 id="title">Service level objectives</h1>
+        <CreateLink href={address("slos", { edit: "new" })} text="Create objective" />
       </div>
-      <Status of={loaded}>
+      {loaded.value.value && (
         <p role="status">
           {counted(slos.length, "objective")}
           {spent > 0 && <strong class="level is-error"> {spent} without error budget</strong>}
         </p>
-        {slos
-          .filter(({ error }) => error !== null)
-          .map(({ id, name, error }) => (
-            <p class="quiet" key={id}>
-              <bdi>{visible(name)}</bdi>: {visible(error ?? "")}
-            </p>
-          ))}
-        {slos.length === 0 ? (
-          <div class="empty">
-            No objectives yet. Write one into a file, and run <code>atherops apply -f slos.yaml</code>.
-          </div>
-        ) : (
-          <Table title="Service level objectives" rows={slos} columns={COLUMNS} keyOf={({ id }) => id} />
-        )}
-      </Status>
+      )}
+      <Split
+        side={
+          isEdited() && (
+            <Side label="New objective" title="New objective" closeHref={address("slos")}>
+              <SloForm />
+            </Side>
+          )
+        }
+      >
+        <Status of={loaded} empty={slos.length === 0 && "No objectives. Create one, or apply a file with atherops apply -f slos.yaml."}>
+          {slos
+            .filter(({ error }) => error !== null)
+            .map(({ id, name, error }) => (
+              <p class="quiet" key={id}>
+                <bdi>{visible(name)}</bdi>: {visible(error ?? "")}
+              </p>
+            ))}
+          <Table title="Service level objectives" rows={slos} columns={COLUMNS} />
+        </Status>
+      </Split>
     </section>
   );
+}
+
+function isEdited(): boolean {
+  return mayWrite.value && route.value.query.get("edit") !== null;
 }
 
 const POINT_COLUMNS: readonly Column<Point>[] = [
@@ -79,59 +95,70 @@ function SloPage({ id }: { readonly id: string }) {
   const loaded = useLoaded(id, (signal) => call<Report>(`/query/slos/${encodeURIComponent(id)}`, { signal }), { refreshMs: REFRESH_MS });
   const report = loaded.value.value;
   return (
-    <section class="screen" aria-labelledby="title">
+    <section class="screen slos" aria-labelledby="title">
       <div class="bar">
         <h1 id="title">
           <bdi>{visible(report?.name ?? "Service level objective")}</bdi>
         </h1>
-        <a href={address("slos")}>all objectives</a>
-        <a href={address("alerts")}>rules and alerts</a>
+        <a href={address("slos")}>All objectives</a>
+        <a href={address("alerts")}>Rules and alerts</a>
+        <CreateLink href={address("slos", { edit: "1" }, id)} text="Edit" />
       </div>
-      <Status of={loaded}>{report && <SloReport report={report} />}</Status>
+      <Split
+        side={
+          report &&
+          isEdited() && (
+            <Side label="Objective" title="Edit objective" closeHref={address("slos", {}, id)}>
+              <SloForm slo={report} onSaved={loaded.reload} />
+              <RemoveButton label="Remove objective" path={`${SLOS}/${id}`} onRemoved={() => address("slos")}>
+                Its alert rules are removed, too. This cannot be undone.
+              </RemoveButton>
+            </Side>
+          )
+        }
+      >
+        <Status of={loaded}>{report && <SloReport report={report} />}</Status>
+      </Split>
     </section>
   );
 }
 
 function SloReport({ report }: { readonly report: Report }) {
   const { history, range, good, total, burn_rates: rates, error } = report;
+  const seconds = (time: string): number => Date.parse(time) / 1000;
+  const left = history.map((point) => [seconds(point.end), point.budget_remaining] as const);
   return (
-    <>
+    <div class="stack">
       {report.description !== "" && <p>{visible(report.description)}</p>}
       {error !== null && <p class="quiet">{visible(error)}</p>}
-      <dl class="keys">
-        <Fact name="target">{targetText(report)}</Fact>
-        <Fact name="counts">
-          <code>{visible(JSON.stringify(report.indicator))}</code>
-        </Fact>
-        <Fact name="window">
-          {timestampText(range.start)} to {timestampText(range.end)}
-        </Fact>
-        <Fact name="bad events">
-          {numberText(total - good)} of {numberText(total)}; {numberText(report.allowed_bad)} are allowed
-        </Fact>
-        <Fact name="error budget left">
-          <Budget left={report.budget_remaining} name={report.name} />
-        </Fact>
-        <Fact name="burn rate">
-          {Object.entries(rates).map(([window, rate]) => (
-            <span key={window}>
-              <BurnRate rate={rate} /> in {window}{" "}
-            </span>
-          ))}
-        </Fact>
-        <Fact name="used up in">{durationText(report.exhausted_in_s)}</Fact>
-      </dl>
-      <Sparkline values={history.map((point) => Math.max(0, point.budget_remaining))} label="Error budget left over the window" />
-      <Table title="History, newest first" rows={history.toReversed()} columns={POINT_COLUMNS} keyOf={({ start }) => start} />
-    </>
-  );
-}
-
-function Fact({ name, children }: { readonly name: string; readonly children: preact.ComponentChildren }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
+      <div class="card">
+        <Facts
+          of={[
+            ["target", targetText(report)],
+            ["counts", <bdi>{visible(indicatorText(report.indicator))}</bdi>],
+            ["bad events", `${numberText(total - good)} of ${numberText(total)}; ${numberText(report.allowed_bad)} are allowed`],
+            ["error budget left", <Budget left={report.budget_remaining} name={report.name} />],
+            ["used up in", usedUpText(report)],
+            ...Object.entries(rates).map(([window, rate]) => [`burn rate, ${window}`, <BurnRate rate={rate} />] as const),
+          ]}
+        />
+      </div>
+      <div class="card">
+        <h2>Error budget left</h2>
+        <Chart
+          series={[{ name: "error budget left", short: "error budget left", colour: "--info", points: left }]}
+          fromS={seconds(range.start)}
+          toS={seconds(range.end)}
+          unit="percentunit"
+          heightPx={200}
+        />
+      </div>
+      <Table
+        title="History, newest first"
+        rows={history.filter((point) => point.total > 0).toReversed()}
+        columns={POINT_COLUMNS}
+        keyOf={({ start }) => start}
+      />
     </div>
   );
 }
@@ -163,7 +190,8 @@ function numberText(value: number): string {
   return Number(value.toPrecision(4)).toLocaleString("en");
 }
 
-function durationText(seconds: number | null): string {
+function usedUpText({ budget_remaining: left, exhausted_in_s: seconds }: Pick<Listed, "budget_remaining" | "exhausted_in_s">): string {
+  if (left !== null && left <= 0) return "used up";
   if (seconds === null) return "never at this rate";
   if (seconds < 2 * 3600) return `${Math.floor(seconds / 60)} min`;
   return seconds < 2 * 86_400 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} days`;

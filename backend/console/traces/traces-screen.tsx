@@ -6,7 +6,7 @@ import { useLayoutEffect, useState } from "preact/hooks";
 import { List } from "../parts/list.tsx";
 import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
 import { stepKeys, useKeys } from "../state/keys.ts";
-import { refreshPart, useLoaded } from "../state/loaded.ts";
+import { refreshPart } from "../state/loaded.ts";
 import { address, choose, go, route } from "../state/route.ts";
 import { Facets } from "./analysis.tsx";
 import { Differences } from "./differences.tsx";
@@ -17,13 +17,11 @@ import { Problem, Skeleton } from "../parts/common.tsx";
 import { Button, Checkbox, Field, Toggle } from "../parts/controls.tsx";
 import { AddToDashboard } from "../dashboards/add-to-dashboard.tsx";
 import { lazy } from "../parts/screens.tsx";
+import { operationsOf, useServices } from "../services/known-services.ts";
 import { counted, visible } from "../parts/text.ts";
-import { call } from "../state/api.ts";
 import { PagedRows } from "../state/paged-rows.ts";
 
 const SpanGroups = lazy(async () => (await import("./span-groups.tsx")).SpanGroups);
-
-type Service = ApiResponses["GET /query/services"][number];
 
 type FoundTrace = ApiResponses["GET /query/traces/search"][number];
 
@@ -80,9 +78,9 @@ export function Traces() {
 }
 
 function SearchForm({ query }: { query: URLSearchParams }) {
-  const services = useLoaded("services", async (signal) => await call<Service[]>("/query/services", { signal }));
+  const services = useServices();
   const service = query.get("service") ?? "";
-  const operations = services.value.value?.find((known) => known.service === service)?.operations ?? [];
+  const known = services.value.value ?? [];
   return (
     <form
       class="search"
@@ -93,8 +91,14 @@ function SearchForm({ query }: { query: URLSearchParams }) {
         choose({ ...typed, error: typed["error"] });
       })}
     >
-      <Choice name="service" value={service} names={(services.value.value ?? []).map((known) => known.service)} />
-      <Choice name="operation" value={query.get("operation") ?? ""} names={operations.map(({ operation }) => operation)} />
+      <Field label="service" name="service" size={16} defaultValue={service} choices={known.map((one) => one.service)} />
+      <Field
+        label="operation"
+        name="operation"
+        size={16}
+        defaultValue={query.get("operation") ?? ""}
+        choices={operationsOf(known, service)}
+      />
       <DurationField name="min" label="from" query={query} />
       <DurationField name="max" label="to" query={query} />
       <Field
@@ -126,21 +130,6 @@ function DurationField({ name, label, query }: { name: string; label: string; qu
       pattern="\d+(\.\d+)?"
       defaultValue={initial}
     />
-  );
-}
-
-/** Accepts unknown names too, because only a thousand services are known. */
-function Choice({ name, value, names }: { name: string; value: string; names: readonly string[] }) {
-  return (
-    <label>
-      {name}
-      <input name={name} type="text" size={16} list={`${name}s`} defaultValue={value} autoComplete="off" />
-      <datalist id={`${name}s`}>
-        {names.map((known) => (
-          <option value={known} key={known} />
-        ))}
-      </datalist>
-    </label>
   );
 }
 

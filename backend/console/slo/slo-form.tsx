@@ -1,0 +1,156 @@
+// The form of a service level objective, and what it counts as text. Invariant: what has no field, such as filters of log records other than
+// the query, stays as it is.
+import type { ApiBodies, ApiResponses } from "../../client/api.ts";
+import { useSignal } from "@preact/signals";
+import { formatPairs, otherFilters, parsePairs, withQuery } from "../alerts/console-rule.ts";
+import { Checkbox, Field, Select, TextArea } from "../parts/controls.tsx";
+import { SavingForm } from "../parts/saving-form.tsx";
+import { operationsOf, useServices } from "../services/known-services.ts";
+import { call } from "../state/api.ts";
+import { address } from "../state/route.ts";
+import { formReader } from "../state/sending.ts";
+
+export const SLOS = "/alerting/slos";
+
+type Body = ApiBodies["POST /alerting/slos"];
+export type Slo = Omit<ApiResponses["POST /alerting/slos"], "created_at">;
+type Indicator = Body["indicator"];
+
+const KINDS = [
+  ["availability", "calls without an error"],
+  ["latency", "calls that are fast enough"],
+  ["promql", "events that metrics count"],
+  ["logs", "log records"],
+] as const;
+type Kind = (typeof KINDS)[number][0];
+const WINDOWS = [
+  ["7d", "7 days"],
+  ["28d", "28 days"],
+  ["30d", "30 days"],
+  ["90d", "90 days"],
+  ["month", "calendar month"],
+] as const;
+
+/** Without an objective: the form of a new one. */
+export function SloForm({ slo, onSaved }: { slo?: Slo | undefined; onSaved?: () => void }) {
+  const initial: Indicator = slo?.indicator ?? {};
+  const kind = useSignal<Kind>(KINDS.find(([name]) => initial[name])?.[0] ?? "availability");
+  const save = async (form: HTMLFormElement): Promise<string> => {
+    const path = slo ? `${SLOS}/${slo.id}` : SLOS;
+    const saved = await call<Slo>(path, { method: slo ? "PUT" : "POST", body: typedSlo(form, kind.peek(), initial) });
+    onSaved?.();
+    return address("slos", {}, saved.id);
+  };
+  const isCalls = kind.value === "availability" || kind.value === "latency";
+  return (
+    <SavingForm label={slo ? "Save" : "Create"} save={save} takesFocus={!slo}>
+      <Field label="Name" name="name" required maxLength={100} autoComplete="off" defaultValue={slo?.name} />
+      <Select label="Counts" of={KINDS} value={kind.value} onChoose={(chosen) => (kind.value = chosen)} />
+      {isCalls ? (
+        <CallFields initial={initial} isLatency={kind.value === "latency"} />
+      ) : (
+        <RatioFields initial={initial} kind={kind.value} key={kind.value} />
+      )}
+      <div class="row">
+        <Field
+          label="Percent good"
+          name="objective"
+          type="number"
+          min={0.001}
+          max={99.999}
+          step="any"
+          required
+          defaultValue={String(slo?.objective ?? 99.9)}
+        />
+        <Select label="In" name="window" of={WINDOWS} initial={slo?.window ?? "30d"} />
+      </div>
+      {kind.value !== "promql" && (
+        <Checkbox label="a minute without events counts as a bad one" name="no_traffic" defaultChecked={slo?.no_traffic === "bad"} />
+      )}
+      <Checkbox label="alert if the error budget is used too fast" name="alerts" defaultChecked={slo?.alerts !== false} />
+      <TextArea label="Labels of the alerts, one name=value per line" name="labels" rows={2} defaultValue={formatPairs(slo?.labels)} />
+      <TextArea label="Description" name="description" rows={2} maxLength={1000} defaultValue={slo?.description} />
+    </SavingForm>
+  );
+}
+
+function CallFields({ initial: { availability, latency }, isLatency }: { initial: Indicator; isLatency: boolean }) {
+  const { service, operation } = availability ?? latency ?? {};
+  const typed = useSignal(service ?? "");
+  const services = useServices().value.value ?? [];
+  return (
+    <>
+      <Field
+        label="Service"
+        name="service"
+        required
+        defaultValue={service}
+        choices={services.map((known) => known.service)}
+        onType={(text) => (typed.value = text)}
+      />
+      <Field label="Operation (empty: all)" name="operation" defaultValue={operation} choices={operationsOf(services, typed.value)} />
+      {isLatency && <Field label="Good if it takes at most" name="below" size={8} required defaultValue={latency?.below ?? "300ms"} />}
+    </>
+  );
+}
+
+function RatioFields({ initial: { promql, logs }, kind }: { initial: Indicator; kind: Kind }) {
+  const which = (promql ?? logs)?.good ? "good" : "bad";
+  const field = (part: "total" | "good" | "bad", name: string, label: string) =>
+    kind === "promql" ? (
+      <TextArea label={label} name={name} rows={3} required spellcheck={false} placeholder={EXAMPLES[part]} defaultValue={promql?.[part]} />
+    ) : (
+      <TextArea label={label} name={name} rows={2} spellcheck={false} placeholder="source:gateway" defaultValue={logs?.[part]?.query} />
+    );
+  return (
+    <>
+      {field("total", "total", kind === "promql" ? "All events, in PromQL with the range [$window]" : "All records: log query")}
+      <Select label="Counted of them" name="which" of={["bad", "good"]} initial={which} />
+      {field(which, "part", kind === "promql" ? "These events" : "These records: log query")}
+    </>
+  );
+}
+
+const EXAMPLES = {
+  total: "increase(http_requests_total[$window])",
+  good: 'increase(http_requests_total{code!~"5.."}[$window])',
+  bad: 'increase(http_requests_total{code=~"5.."}[$window])',
+};
+
+/** Throws an Error whose message is shown to the user. */
+function typedSlo(form: HTMLFormElement, kind: Kind, former: Indicator): Body {
+  const text = formReader(form);
+  return {
+    name: text("name"),
+    description: text("description"),
+    objective: Number(text("objective")),
+    window: text("window") as NonNullable<Body["window"]>,
+    indicator: typedIndicator(text, kind, former),
+    no_traffic: text("no_traffic") === "" ? "ignore" : "bad",
+    alerts: text("alerts") !== "",
+    labels: parsePairs(text("labels")),
+  };
+}
+
+function typedIndicator(text: (name: string) => string, kind: Kind, { logs }: Indicator): Indicator {
+  const which = text("which") as "good" | "bad";
+  if (kind === "promql") return { promql: { total: text("total"), [which]: text("part") } };
+  if (kind === "logs") return { logs: { total: withQuery(logs?.total, text("total")), [which]: withQuery(logs?.[which], text("part")) } };
+  const [service, operation] = [text("service").trim(), text("operation").trim()];
+  const calls = { service, ...(operation && { operation }) };
+  return kind === "latency" ? { latency: { ...calls, below: text("below").trim() } } : { availability: calls };
+}
+
+/** What an indicator counts, such as `calls of cart without an error`. */
+export function indicatorText({ availability, latency, promql, logs }: Indicator): string {
+  const calls = availability ?? latency;
+  if (calls) return `calls of ${calls.service} ${calls.operation ?? ""} ${latency ? `within ${latency.below}` : "without an error"}`;
+  const filterText = (filter = {}): string =>
+    `${(filter as { query?: string }).query ?? ""} ${otherFilters(filter)}`.trim() || "all records";
+  const { total, good, bad } = promql ?? {
+    total: filterText(logs?.total),
+    good: logs?.good && filterText(logs.good),
+    bad: logs?.bad && filterText(logs.bad),
+  };
+  return `${good ? `good: ${good}` : `bad: ${bad}`}; all: ${total}`;
+}
