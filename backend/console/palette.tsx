@@ -1,12 +1,12 @@
 // The command palette (Ctrl-K or Cmd-K): a search over screens, actions, services, hosts, nodes, clusters, pods, metrics, dashboards, alert
 // rules, saved views, and traces by id. All names are read when it is opened, and a list that cannot be read is left out.
 import { useSignal } from "@preact/signals";
-import { useId } from "preact/hooks";
+import { useEffect, useId } from "preact/hooks";
 import { Dialog } from "./parts/common.tsx";
 import { visible } from "./parts/text.ts";
 import { colourScheme } from "./navigation.tsx";
 import { findTargets, FORM_TARGETS, readTargets, SCREEN_TARGETS, type Target, traceTarget } from "./palette-targets.ts";
-import { isHelpOpen, isPaletteOpen, isViewsOpen } from "./state/keys.ts";
+import { isHelpOpen, isPaletteOpen, isViewsOpen, paletteText } from "./state/keys.ts";
 import { useLoaded } from "./state/loaded.ts";
 import { go } from "./state/route.ts";
 import { logOut, mayWrite } from "./state/session.ts";
@@ -30,9 +30,10 @@ const ACTIONS: readonly Target[] = [
 ].map(([name, run]) => ({ kind: "action", name, href: "", run }));
 
 export function Palette() {
-  const typed = useSignal("");
+  const typed = paletteText;
   const chosen = useSignal(0);
   const listId = useId();
+  useEffect(() => () => void (typed.value = ""), []);
   const loaded = useLoaded("palette", readTargets);
   const known = [...SCREEN_TARGETS, ...(mayWrite.value ? FORM_TARGETS : []), ...ACTIONS, ...(loaded.value.value ?? [])];
   const results = [...traceTarget(typed.value), ...findTargets(known, typed.value)];

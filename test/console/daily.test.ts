@@ -316,7 +316,8 @@ test(
     await using opened = await openLoggedIn();
     const { page, complaints } = opened;
     await openScreen(page, "#/metrics?from=3h&refresh=5s");
-    await page.getByLabel("metric", { exact: true }).fill(metric);
+    // A part of one name is enough.
+    await page.getByLabel("metric", { exact: true }).fill("spanmetrics_lat");
     await page.getByLabel("metric", { exact: true }).press("Enter");
     const builder = page.getByRole("group", { name: "Builder" });
     await builder.getByText("histogram, Duration of spans by service").waitFor();

@@ -45,8 +45,9 @@ test.each(SCREENS)("what is typed after Ctrl-K on %s goes into the search, and E
   await page.getByRole("heading", { level: 1 }).waitFor();
   await page.keyboard.press("Control+k");
   const search = page.getByRole("combobox", { name: "Search" });
-  await search.waitFor();
+  // The palette may not be shown yet.
   await page.keyboard.type("logs");
+  await search.waitFor();
   expect([await search.inputValue(), new URL(page.url()).hash]).toEqual(["logs", `#/${screen}`]);
   await page.keyboard.press("Escape");
   await search.waitFor({ state: "detached" });

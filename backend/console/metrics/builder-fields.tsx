@@ -53,13 +53,22 @@ export function Builder({ query, metadata, onBuilt }: BuilderProps) {
         choices={Object.keys(metadata.value.value ?? {})}
         // How a metric is shown first depends on its type.
         isDisabled={metadata.value.value === undefined && metadata.error.value === undefined}
-        onChoice={(name) => onBuilt(name && formatQuery(firstQuery(name, metadata.value.value?.[name]?.[0]?.type)))}
+        onChoice={(typed) => {
+          const name = onlyMatch(typed, Object.keys(metadata.value.value ?? {}));
+          onBuilt(name && formatQuery(firstQuery(name, metadata.value.value?.[name]?.[0]?.type)));
+        }}
       />
       {built.metric !== "" && <Parts built={built} labels={free} onChange={change} />}
       {described && <p class="quiet">{descriptionText(described, built)}</p>}
       <Problem message={metadata.error.value ?? labels.error.value} retry={metadata.reload} />
     </fieldset>
   );
+}
+
+/** The only name with the typed part, or what was typed: the metadata may lack the name of a metric. */
+function onlyMatch(typed: string, names: readonly string[]): string {
+  const [match, ...others] = names.includes(typed) ? [] : names.filter((name) => name.includes(typed));
+  return (others.length === 0 && typed && match) || typed;
 }
 
 interface PartsProps {

@@ -50,7 +50,7 @@ export function SilenceForm({ silence, matchers, onSaved }: SilenceFormProps) {
     return onSaved(await call<Silence>(SILENCES, { method: "POST", body }));
   };
   return (
-    <SavingForm label={isNew ? "Create" : "Save"} saved="Saved." save={save} takesFocus={isNew && matchers === ""}>
+    <SavingForm label={isNew ? "Create" : "Save"} saved="Saved." save={save} takesFocus={isNew}>
       <MatchersField initial={silence ? formatMatchers(silence.matchers.map(fromSilence)) : matchers} />
       {state !== "active" && (
         <label>

@@ -16,7 +16,7 @@ export interface SavingFormProps {
   readonly save: (form: HTMLFormElement) => Promise<string | void>;
   /** Shown instead of the button to a user who may not save. */
   readonly refusal?: string | undefined;
-  /** Focus the first field, for a form that the user has just opened. */
+  /** Focus the first field that must be filled in, for a form that the user has just opened. */
   readonly takesFocus?: boolean;
   readonly children: ComponentChildren;
 }
@@ -35,7 +35,8 @@ export function SavingForm({ label, saved, save, refusal, takesFocus, children }
     unsaved.changed();
   };
   useEffect(() => {
-    if (takesFocus) element.current?.querySelector<HTMLElement>("input, textarea")?.focus();
+    const fields = [...(element.current?.querySelectorAll<HTMLInputElement | HTMLTextAreaElement>("input, textarea") ?? [])];
+    if (takesFocus) (fields.find(({ required, value }) => required && value === "") ?? fields[0])?.focus();
   }, []);
   return (
     <form class="stack" ref={element} onInput={onInput} onSubmit={submitBy(send)}>

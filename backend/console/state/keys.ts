@@ -7,6 +7,8 @@ import { SCREENS } from "./screens.ts";
 
 export const isHelpOpen = signal(false);
 export const isPaletteOpen = signal(false);
+/** What is typed into the palette, also before it is loaded and shown. */
+export const paletteText = signal("");
 export const isViewsOpen = signal(false);
 
 type Handler = (event: KeyboardEvent) => void;
@@ -41,8 +43,14 @@ export function listenToKeys(): void {
       isPaletteOpen.value = true;
       return;
     }
-    if (event.ctrlKey || event.altKey || event.metaKey || event.defaultPrevented || isTyping(event)) return;
-    if (isPaletteOpen.peek() || document.querySelector("dialog[open], :popover-open")) return;
+    if (event.ctrlKey || event.altKey || event.metaKey || event.defaultPrevented) return;
+    if (isPaletteOpen.peek() && !document.querySelector("dialog[open]")) {
+      if (event.key.length === 1) paletteText.value += event.key;
+      event.preventDefault();
+      return;
+    }
+    if (isTyping(event)) return;
+    if (document.querySelector("dialog[open], :popover-open")) return;
     const screen = afterG ? SCREENS.find(({ key }) => key === event.key) : undefined;
     afterG = event.key === "g" && !afterG;
     if (screen) go(address(screen.name));
