@@ -1,6 +1,6 @@
 // Tables. A click on a head sorts by its column; the order is in the address, so a link shows it too. If the name of a row is a link, the
 // whole row is that link (style/tables.css), so a click with Ctrl or the middle button opens a tab.
-import { type ComponentChildren, isValidElement } from "preact";
+import { type ComponentChildren, isValidElement, type JSX } from "preact";
 import { choose, route } from "../state/route.ts";
 import { Icon } from "./icons.tsx";
 import { visible } from "./text.ts";
@@ -28,44 +28,63 @@ export interface TableProps<R> {
   readonly isChosen?: (row: R) => boolean;
   /** After sorting, only so many are shown. */
   readonly maxRows?: number;
+  readonly rowAttributes?: (row: R) => JSX.HTMLAttributes<HTMLTableRowElement>;
 }
 
-/** `by` in the address: the head of the column, after `-` if the largest value is first. */
 const ADDRESS_PARAMETER = "by";
 
 /** A table in a frame that scrolls sideways if the table is wider than the window. */
-export function Table<R>({ title, rows, columns, keyOf, isChosen, maxRows }: TableProps<R>) {
+export function Table<R>(props: TableProps<R>) {
   const by = route.value.query.get(ADDRESS_PARAMETER) ?? "";
+  return (
+    <div class="wide" tabIndex={0}>
+      <SortedTable {...props} class="rows" by={by} onBy={(next) => choose({ [ADDRESS_PARAMETER]: next }, { replace: true })} />
+    </div>
+  );
+}
+
+interface SortedTableProps<R> extends TableProps<R> {
+  readonly class?: string;
+  /** The head of the column, after `-` if the largest value is first; empty: as the rows are. */
+  readonly by: string;
+  readonly onBy: (by: string) => void;
+}
+
+export function SortedTable<R>(props: SortedTableProps<R>) {
+  const { title, rows, columns, keyOf, isChosen, maxRows, rowAttributes, class: name, by, onBy } = props;
   const isDescending = by.startsWith("-");
   const sorted = columns.find((column) => column.head === by.replace(/^-/, "") && isSortable(column, rows));
   const shown = sorted ? sortRows(rows, (row) => orderOf(sorted, row), isDescending) : rows;
   return (
-    <div class="wide" tabIndex={0}>
-      <table class="rows">
-        <caption class="unseen">{title}</caption>
-        <thead>
-          <tr>
-            {columns.map((column, at) => (
-              <Head
-                column={column}
-                isSortable={isSortable(column, rows)}
-                isDescending={column === sorted ? isDescending : undefined}
-                key={at}
-              />
+    <table class={name}>
+      <caption class="unseen">{title}</caption>
+      <thead>
+        <tr>
+          {columns.map((column, at) => (
+            <Head
+              column={column}
+              isSortable={isSortable(column, rows)}
+              isDescending={column === sorted ? isDescending : undefined}
+              onBy={onBy}
+              key={at}
+            />
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {shown.slice(0, maxRows).map((row, at) => (
+          <tr
+            key={keyOf?.(row) ?? (row as { readonly id?: string }).id ?? at}
+            class={isChosen?.(row) ? "is-chosen" : ""}
+            {...rowAttributes?.(row)}
+          >
+            {columns.map((column, index) => (
+              <Cell column={column} row={row} at={at} key={index} />
             ))}
           </tr>
-        </thead>
-        <tbody>
-          {shown.slice(0, maxRows).map((row, at) => (
-            <tr key={keyOf?.(row) ?? (row as { readonly id?: string }).id ?? at} class={isChosen?.(row) ? "is-chosen" : ""}>
-              {columns.map((column, index) => (
-                <Cell column={column} row={row} at={at} key={index} />
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+        ))}
+      </tbody>
+    </table>
   );
 }
 
@@ -87,10 +106,11 @@ interface HeadProps<R> {
   readonly isSortable: boolean;
   /** Undefined if the table is not sorted by this column. */
   readonly isDescending: boolean | undefined;
+  readonly onBy: (by: string) => void;
 }
 
-function Head<R>({ column: { head, kind }, isSortable, isDescending }: HeadProps<R>) {
-  const name = kind === "number" ? kind : "";
+function Head<R>({ column: { head, kind, class: own }, isSortable, isDescending, onBy }: HeadProps<R>) {
+  const name = [kind === "number" && kind, typeof own === "string" && own].filter(Boolean).join(" ");
   if (!isSortable || typeof head !== "string")
     return (
       <th scope="col" class={name}>
@@ -99,11 +119,10 @@ function Head<R>({ column: { head, kind }, isSortable, isDescending }: HeadProps
     );
   // The first click shows the largest number, or the first name.
   const isNextDescending = isDescending === undefined ? kind === "number" : !isDescending;
-  const onClick = (): void => choose({ [ADDRESS_PARAMETER]: `${isNextDescending ? "-" : ""}${head}` }, { replace: true });
   const direction = isDescending === undefined ? "none" : isDescending ? "descending" : "ascending";
   return (
     <th scope="col" class={name} aria-sort={direction}>
-      <button type="button" class="sort" onClick={onClick}>
+      <button type="button" class="sort" onClick={() => onBy(`${isNextDescending ? "-" : ""}${head}`)}>
         {head}
         <Icon name="arrow" />
       </button>
