@@ -16,9 +16,9 @@ type Changes = ApiResponses["GET /query/changes"];
 type Change = Changes["changes"][number];
 
 const COMPARED_WITH = [
-  ["before", "the time before"],
-  ["yesterday", "yesterday"],
-  ["last_week", "last week"],
+  ["before", "compared with the time before"],
+  ["yesterday", "compared with yesterday"],
+  ["last_week", "compared with last week"],
 ] as const;
 
 const COLUMNS: readonly Column<Change>[] = [
@@ -27,7 +27,7 @@ const COLUMNS: readonly Column<Change>[] = [
     cell: ({ severity }) => <Chip tone={severity === "problem" ? "error" : undefined} text={severity} />,
   },
   { head: "what", kind: "name", cell: ({ title, link }) => <NameLink href={fragmentOf(link)} text={title} /> },
-  { head: "kind", cell: ({ kind }) => kind },
+  { head: "kind", class: "word", cell: ({ kind }) => kind },
   { head: "since", kind: "timestamp", cell: ({ since }) => (since === undefined ? "" : timestampText(since)) },
 ];
 
@@ -48,7 +48,7 @@ export function ChangesScreen() {
     <section class="screen" aria-labelledby="title">
       <div class="bar">
         <h1 id="title">Changes</h1>
-        <Select label="compared with" value={comparedWith} of={COMPARED_WITH} onChoose={(name) => choose({ with: name })} />
+        <Select aria-label="compared with" value={comparedWith} of={COMPARED_WITH} onChoose={(name) => choose({ with: name })} />
         {service !== undefined && (
           <a href="#" onClick={(event) => (event.preventDefault(), choose({ service: undefined }))}>
             of <bdi>{visible(service)}</bdi> only: show all

@@ -34,10 +34,10 @@ export function Connect() {
   if (!mayWrite.value) return <p class="empty">To connect clusters, hosts and programs, you need the role admin.</p>;
   return (
     <section class="screen narrow" aria-labelledby="title">
-      <p>
-        <a href="#/fleet">Fleet</a>
-      </p>
-      <h1 id="title">Connect</h1>
+      <div class="bar">
+        <h1 id="title">Connect</h1>
+        <a href={address("fleet")}>Fleet</a>
+      </div>
       {created.value ? (
         <Steps {...created.value} onAgain={() => (created.value = undefined)} />
       ) : (

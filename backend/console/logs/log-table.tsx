@@ -69,6 +69,7 @@ export function LogTable({ store, chosen, columns, onChoose, onColumn }: LogTabl
 
 /** If there is no query, it cannot be the reason for an empty result. */
 function EmptyState({ isFiltered }: { isFiltered: boolean }) {
+  if (route.value.query.get("live") === "1") return <>Waiting for new records.</>;
   if (isFiltered) return <>No records match. Change the query, or choose a longer time range.</>;
   return (
     <>

@@ -102,7 +102,7 @@ function Results({ queries, requestKey, view }: ResultsProps & { readonly view: 
     return (
       <div class="empty">
         <p>Choose a metric, or enter a PromQL expression and press Enter. For example:</p>
-        <ul>
+        <ul class="plain-list">
           {EXAMPLES.map(([name, example]) => (
             <li key={name}>
               <a href={address("metrics", { q: example })}>{name}</a> <code>{example}</code>

@@ -29,11 +29,11 @@ export function formatValue(value: number, unit: Unit | undefined): string {
     case "ms":
       return duration(value);
     case "reqps":
-      return `${shortNumber(value)} req/s`;
+      return `${shortNumber(value, 3)} req/s`;
     case "cps":
-      return `${shortNumber(value)}/s`;
+      return `${shortNumber(value, 3)}/s`;
     case "cores":
-      return `${shortNumber(value)} cores`;
+      return `${shortNumber(value, 3)} cores`;
     default:
       return shortNumber(value);
   }

@@ -29,8 +29,8 @@ const NUMBER_UNITS = [
 export const HUGE = 1e15;
 
 /** `1.2M`, `0.0034`, `1.5e+21`. */
-export function shortNumber(value: number): string {
+export function shortNumber(value: number, digits = 5): string {
   if (Math.abs(value) >= HUGE) return Number(value.toPrecision(4)).toExponential();
   for (const [size, unit] of NUMBER_UNITS) if (Math.abs(value) >= size) return `${Number((value / size).toPrecision(4))}${unit}`;
-  return String(Number(value.toPrecision(5)));
+  return String(Number(value.toPrecision(digits)));
 }

@@ -36,7 +36,7 @@ export function ServiceCharts({ service, requestKey, exemplars, ...shown }: Serv
   return (
     <div class="charts">
       <Figure title="Calls" unit="reqps" lines={RATE} shown={shown} markers={markers} />
-      <Figure title="Errors" unit="percentunit" lines={ERRORS} shown={shown} markers={markers} />
+      <Figure title="Errors" unit="percentunit" lines={ERRORS} shown={shown} markers={markers} meanOf={errorShare} />
       <Figure title="Latency" unit="ms" lines={LATENCY} shown={shown} markers={markers} exemplars={exemplars} />
     </div>
   );
@@ -49,9 +49,17 @@ interface FigureProps {
   readonly shown: Pick<ServiceChartsProps, "points" | "compared" | "fromS" | "toS">;
   readonly markers: readonly Marker[] | undefined;
   readonly exemplars?: readonly Exemplar[];
+  /** Default: the mean of the points. */
+  readonly meanOf?: (points: readonly Point[]) => number;
 }
 
-function Figure({ title, unit, lines, shown, markers, exemplars }: FigureProps) {
+/** Of all calls, as the list of services has it: points with few calls count less than others. */
+function errorShare(points: readonly Point[]): number {
+  const calls = points.reduce((sum, { rate }) => sum + rate, 0);
+  return points.reduce((sum, { rate, error_ratio: ratio }) => sum + rate * (ratio ?? 0), 0) / calls;
+}
+
+function Figure({ title, unit, lines, shown, markers, exemplars, meanOf }: FigureProps) {
   const { points, compared, fromS, toS } = shown;
   const series = useMemo(
     () => [...seriesOf(lines, points), ...seriesOf(lines, compared?.points ?? [], compared?.name)],
@@ -60,7 +68,9 @@ function Figure({ title, unit, lines, shown, markers, exemplars }: FigureProps) 
   // The headline of latency is the p95.
   const headline = series[Math.min(1, lines.length - 1)];
   const earlier = series.find(({ earlierOf }) => earlierOf === headline?.short);
-  const mean = headline ? figuresOf(headline).mean : Number.NaN;
+  const meanIn = (line: Series | undefined, of: readonly Point[] = []): number =>
+    meanOf?.(of) ?? (line ? figuresOf(line).mean : Number.NaN);
+  const mean = meanIn(headline, points);
   return (
     <figure class="card" aria-label={title}>
       <figcaption>
@@ -70,7 +80,7 @@ function Figure({ title, unit, lines, shown, markers, exemplars }: FigureProps) 
           mean{lines.length > 1 && ` ${headline?.short}`}
           {earlier && (
             <>
-              , <strong>{changeText(mean, figuresOf(earlier).mean)}</strong> against <bdi>{compared?.name}</bdi>
+              , <strong>{changeText(mean, meanIn(earlier, compared?.points))}</strong> against <bdi>{compared?.name}</bdi>
             </>
           )}
         </span>
