@@ -1,6 +1,6 @@
 // The panels of a dashboard with its variables. The chosen values are in the address: `var-NAME`.
 import { useMarkers } from "../metrics/markers.ts";
-import { queryInstant } from "../metrics/prometheus.ts";
+import { PROMETHEUS, queryRange } from "../metrics/prometheus.ts";
 import { Problem } from "../parts/common.tsx";
 import { Select } from "../parts/controls.tsx";
 import { visible } from "../parts/text.ts";
@@ -11,6 +11,8 @@ import { type Chosen, type Dashboard, fillVariables, type Panel, type Variable }
 import { PanelView } from "./panel.tsx";
 
 const MAX_VALUES = 1000;
+/** Of the time range, so that a node that is silent now can still be chosen. */
+const POINTS = 60;
 
 /** `refreshes`: a new number repeats the queries of all panels. */
 export function Board({ dashboard, refreshes }: { dashboard: Dashboard; refreshes: number }) {
@@ -86,7 +88,9 @@ async function readVariables(variables: readonly Variable[], signal: AbortSignal
 
 async function valuesOf({ values, query, label }: Variable, chosen: Chosen, signal: AbortSignal): Promise<readonly string[]> {
   if (query === undefined || label === undefined) return values ?? [];
-  const series = await queryInstant(fillVariables(query, chosen), currentRange().toMs, signal);
+  const range = currentRange();
+  const step = Math.max(60, Math.ceil((range.toMs - range.fromMs) / 1000 / POINTS));
+  const series = await queryRange(fillVariables(query, chosen), range, signal, PROMETHEUS, step);
   const all = new Set(series.map(({ labels }) => labels[label] ?? "").filter(Boolean));
   return [...all].toSorted().slice(0, MAX_VALUES);
 }

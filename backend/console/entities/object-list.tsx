@@ -43,7 +43,8 @@ export function ObjectList({ kind, within, range, requestKey }: ObjectListProps)
         <h2>{title}</h2>
         {health && (
           <p role="status">
-            {unhealthy > 0 && <Chip tone={health.bad > 0 ? "error" : "warn"} text={`${unhealthy} unhealthy`} />} of {total}
+            {unhealthy > 0 && <Chip tone={health.bad > 0 ? "error" : "warn"} text={`${unhealthy} unhealthy`} />}{" "}
+            {total > 0 && `of ${total}`}
           </p>
         )}
         {total > FILTERED_FROM && <Filter title={title} typed={typed} onlyUnhealthy={onlyUnhealthy} />}

@@ -3,7 +3,7 @@ import { useSignal } from "@preact/signals";
 import { useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
 import { ago, timestampText } from "../state/time.ts";
-import { entityAddress } from "../entities/entity.ts";
+import { type Entity, entityAddress } from "../entities/entity.ts";
 import { type Cluster, type Collector, type Host, isOldKey, readFleet } from "./members.ts";
 import { ThisMachine } from "./this-machine.tsx";
 import { NameLink, Problem, Status } from "../parts/common.tsx";
@@ -93,7 +93,7 @@ function ClusterCard({ cluster, atMs }: { cluster: Cluster; atMs: number }) {
     <article class="card">
       <header>
         <h2>
-          <Dot isOn={cluster.online} /> <NameLink href={entityAddress({ kind: "cluster", name })} text={name} />
+          <Name isOn={cluster.online} of={{ kind: "cluster", name }} />
         </h2>
         <span>last heartbeat {ago(cluster.last_heartbeat, atMs)}</span>
         <KeyAge at={cluster.key_created_at} atMs={atMs} />
@@ -127,7 +127,11 @@ function Hosts({ hosts, atMs }: { hosts: readonly Host[]; atMs: number }) {
         rows={hosts.slice(0, MAX_HOSTS)}
         keyOf={(host) => host.agent_id}
         columns={[
-          { head: "host", kind: "name", cell: (host) => <HostName host={host} /> },
+          {
+            head: "host",
+            kind: "name",
+            cell: ({ online, hostname: name, agent_id: hostId }) => <Name isOn={online} of={{ kind: "host", name, hostId }} />,
+          },
           heartbeatColumn(atMs),
           { head: "version", cell: (host) => host.agent_version ?? "" },
           { head: "key", cell: (host) => <KeyAge at={host.key_created_at} atMs={atMs} /> },
@@ -135,14 +139,6 @@ function Hosts({ hosts, atMs }: { hosts: readonly Host[]; atMs: number }) {
         ]}
       />
     </article>
-  );
-}
-
-function HostName({ host: { online, hostname, agent_id: hostId } }: { host: Host }) {
-  return (
-    <>
-      <Dot isOn={online} /> <NameLink href={entityAddress({ kind: "host", name: hostname, hostId })} text={hostname} />
-    </>
   );
 }
 
@@ -167,21 +163,13 @@ function NodeTable({ cluster, nodes, atMs }: { cluster: string; nodes: readonly 
       rows={nodes}
       keyOf={({ name }) => name}
       columns={[
-        { head: "node", kind: "name", cell: (node) => <NodeName cluster={cluster} node={node} /> },
+        { head: "node", kind: "name", cell: ({ name, online }) => <Name isOn={online} of={{ kind: "node", name, cluster }} /> },
         heartbeatColumn(atMs),
         { head: "version", cell: (node) => node.agent_version ?? "" },
         { head: "collector", cell: ({ collector }) => <CollectorState collector={collector} /> },
         { head: "configuration", cell: ({ config }) => <NodeConfig config={config} /> },
       ]}
     />
-  );
-}
-
-function NodeName({ cluster, node: { name, online } }: { cluster: string; node: Node }) {
-  return (
-    <>
-      <Dot isOn={online} /> <NameLink href={entityAddress({ kind: "node", name, cluster })} text={name} />
-    </>
   );
 }
 
@@ -231,9 +219,14 @@ function KeyAge({ at, atMs }: { at: string | null; atMs: number }) {
   );
 }
 
-function Dot({ isOn }: { isOn: boolean }) {
+function Name({ isOn, of }: { isOn: boolean; of: Entity }) {
   const text = isOn ? "online" : "silent";
-  return <span class={`dot ${isOn ? "is-on" : "is-off"}`} role="img" aria-label={text} title={text} />;
+  return (
+    <>
+      <span class={`dot ${isOn ? "is-on" : "is-off"}`} role="img" aria-label={text} title={text} />{" "}
+      <NameLink href={entityAddress(of)} text={of.name} />
+    </>
+  );
 }
 
 function worstFirst(nodes: readonly Node[]): Node[] {

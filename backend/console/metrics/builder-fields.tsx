@@ -2,13 +2,12 @@
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { Problem } from "../parts/common.tsx";
-import { Button, Select } from "../parts/controls.tsx";
+import { Button, ChoiceField, MAX_CHOICES, Select } from "../parts/controls.tsx";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { type Loaded, useLoaded } from "../state/loaded.ts";
 import { currentRange } from "../state/time.ts";
 import { type Built, CHANGES, COMBINATIONS, type Filter, firstQuery, OPERATORS, parseQuery, formatQuery } from "./builder.ts";
-import { MAX_CHOICES, TextWithChoices } from "./choices.tsx";
 import { PROMETHEUS } from "./prometheus.ts";
 
 type Metadata = NonNullable<ApiResponses["GET /query/prometheus/api/v1/metadata"]["data"]>;
@@ -47,13 +46,14 @@ export function Builder({ query, metadata, onBuilt }: BuilderProps) {
   return (
     <fieldset class="builder">
       <legend class="unseen">Builder</legend>
-      <TextWithChoices
+      <ChoiceField
         label="metric"
-        value={built.metric}
+        size={34}
+        initial={built.metric}
         choices={Object.keys(metadata.value.value ?? {})}
         // How a metric is shown first depends on its type.
-        isDisabled={metadata.value.value === undefined && metadata.error.value === undefined}
-        onChoice={(typed) => {
+        disabled={metadata.value.value === undefined && metadata.error.value === undefined}
+        onDone={(typed) => {
           const name = onlyMatch(typed, Object.keys(metadata.value.value ?? {}));
           onBuilt(name && formatQuery(firstQuery(name, metadata.value.value?.[name]?.[0]?.type)));
         }}
@@ -190,12 +190,13 @@ function FilterFields({ metric, filter, onFilter, onRemove }: FilterProps) {
         onChoose={(operator) => onFilter({ ...filter, operator })}
         of={OPERATORS}
       />
-      <TextWithChoices
-        label={`value of ${filter.label}`}
+      <ChoiceField
+        label={`value of ${visible(filter.label)}`}
         isLabelHidden
-        value={filter.value}
+        size={14}
+        initial={filter.value}
         choices={values.value.value ?? []}
-        onChoice={(value) => onFilter({ ...filter, value })}
+        onDone={(value) => onFilter({ ...filter, value })}
       />
       <Button class="plain" aria-label={`Remove the filter of ${filter.label}`} onClick={onRemove} text="✕" />
     </span>

@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { AddToDashboard } from "../dashboards/add-to-dashboard.tsx";
 import { Problem, Status } from "../parts/common.tsx";
-import { Button, Select } from "../parts/controls.tsx";
+import { Button, ChoiceField, Select } from "../parts/controls.tsx";
 import { Icon } from "../parts/icons.tsx";
 import { visible } from "../parts/text.ts";
 import { errorMessage } from "../state/api.ts";
@@ -11,7 +11,6 @@ import { useLoaded } from "../state/loaded.ts";
 import { choose } from "../state/route.ts";
 import { currentRange, type Range } from "../state/time.ts";
 import { type Aggregate, type AggregateFunction, FUNCTIONS, NO_GROUPS } from "./aggregate.ts";
-import { TextWithChoices } from "./choices.tsx";
 import { GroupTable } from "./group-table.tsx";
 import { queryInstant, queryRange } from "./prometheus.ts";
 import { SeriesChart } from "./series-chart.tsx";
@@ -49,7 +48,7 @@ export function Explorer(props: ExplorerProps) {
     <section class="explorer stack" aria-label="Grouped">
       <div class="filters">
         <Select label="Show" value={aggregate.of} of={functions} onChoose={(of) => choose({ of })} />
-        {hasField && <TextWithChoices label="of" value={aggregate.field} choices={fields} onChoice={(field) => choose({ field })} />}
+        {hasField && <ChoiceField label="of" size={34} initial={aggregate.field} choices={fields} onDone={(field) => choose({ field })} />}
         <GroupChips by={aggregate.by} fields={fields} isClosed={isClosed} />
       </div>
       {hasField && aggregate.field === "" ? <p class="empty">Choose a field.</p> : <Result {...props} key={`${source} ${base}`} />}
@@ -79,13 +78,15 @@ function GroupChips({ by, fields, isClosed }: { by: readonly string[]; fields: r
         </span>
       ))}
       {by.length < MAX_BY && (
-        <TextWithChoices
+        <ChoiceField
           key={added.value}
           label="Add a field"
           isLabelHidden
-          value=""
+          size={14}
+          placeholder="add a field"
+          initial=""
           choices={fields.filter((field) => !by.includes(field))}
-          onChoice={add}
+          onDone={add}
         />
       )}
     </div>

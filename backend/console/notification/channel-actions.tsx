@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 import { RemoveButton } from "../parts/removal.tsx";
 import { timestampText } from "../state/time.ts";
 import { type Channel, CHANNELS } from "./resources.ts";
-import { Dialog, Problem } from "../parts/common.tsx";
+import { Problem } from "../parts/common.tsx";
 import { Button } from "../parts/controls.tsx";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
@@ -18,18 +18,27 @@ export interface ChannelActionsProps {
 }
 
 export function ChannelActions({ channel, onSecret, onRemoved }: ChannelActionsProps) {
-  const hasAsked = useSignal(false);
   return (
     <>
       <Test id={channel.id} />
       <div class="row">
-        {channel.kind === "webhook" && <Button onClick={() => (hasAsked.value = true)} text="Rotate signing secret" />}
+        {channel.kind === "webhook" && (
+          <RemoveButton
+            label="Rotate signing secret"
+            class=""
+            path={`${CHANNELS}/${channel.id}/rotate`}
+            method="POST"
+            onRemoved={(response) => onSecret((response as { signing_secret: string }).signing_secret)}
+          >
+            The new secret is shown once. For 24 hours, messages are signed with both secrets: configure the new one in the receiver within
+            this time.
+          </RemoveButton>
+        )}
         <RemoveButton label="Remove channel" path={`${CHANNELS}/${channel.id}`} onRemoved={onRemoved}>
           <bdi>{visible(channel.name)}</bdi> receives no more notifications. This cannot be undone.
         </RemoveButton>
       </div>
       {channel.secret_rotated_at && <p class="quiet">The signing secret was rotated {timestampText(channel.secret_rotated_at)}.</p>}
-      {hasAsked.value && <NewSecret id={channel.id} onSecret={onSecret} onClose={() => (hasAsked.value = false)} />}
     </>
   );
 }
@@ -54,25 +63,5 @@ function Test({ id }: { id: string }) {
       {delivered === false && <Problem message={`Not delivered: ${visible(reason ?? `the receiver answered ${status}`)}`} />}
       <Problem message={error} />
     </section>
-  );
-}
-
-function NewSecret({ id, onSecret, onClose }: { id: string; onSecret: (secret: string) => void; onClose: () => void }) {
-  const { send, error } = useSending(async () => {
-    onSecret((await call<{ signing_secret: string }>(`${CHANNELS}/${id}/rotate`, { method: "POST" })).signing_secret);
-    onClose();
-  });
-  return (
-    <Dialog title="Rotate the signing secret?" onClose={onClose}>
-      <p>
-        The new secret is shown once. For 24 hours, messages are signed with both secrets: configure the new one in the receiver within this
-        time.
-      </p>
-      <Problem message={error} />
-      <div class="actions">
-        <Button onClick={onClose} text="Cancel" />
-        <Button class="primary" onClick={() => void send()} text="Rotate" />
-      </div>
-    </Dialog>
   );
 }

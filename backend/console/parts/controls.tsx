@@ -1,6 +1,7 @@
 // Buttons and form fields with their labels.
+import { useSignal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
-import { useId } from "preact/hooks";
+import { useEffect, useId } from "preact/hooks";
 import { mayWrite } from "../state/session.ts";
 import { visible } from "./text.ts";
 
@@ -46,28 +47,58 @@ interface FieldProps extends Omit<JSX.InputHTMLAttributes, "label" | "onInput" |
   readonly onType?: (text: string) => void;
   /** Called when the user leaves the changed field. */
   readonly onDone?: (text: string) => void;
-  /** Suggested while the user types; other texts are accepted too. */
-  readonly choices?: readonly string[] | undefined;
 }
 
-export function Field({ label, onType, onDone, choices, ...attributes }: FieldProps) {
-  const id = useId();
+export function Field({ label, onType, onDone, ...attributes }: FieldProps) {
   return (
     <label>
       <Label text={label} isRequired={attributes.required} />
       <input
         {...attributes}
-        {...(choices && { list: id, autoComplete: "off" })}
         onInput={(event) => onType?.(event.currentTarget.value)}
         onChange={(event) => onDone?.(event.currentTarget.value)}
       />
-      {choices && (
-        <datalist id={id}>
-          {choices.map((choice) => (
-            <option value={choice} key={choice} />
-          ))}
-        </datalist>
-      )}
+    </label>
+  );
+}
+
+/** More suggestions than these are neither requested nor shown. */
+export const MAX_CHOICES = 200;
+
+interface ChoiceFieldProps extends FieldProps {
+  readonly isLabelHidden?: boolean;
+  /** Those that contain the typed text are suggested. Other texts are accepted too. */
+  readonly choices: readonly string[];
+  /** The text, which is replaced if it changes. */
+  readonly initial: string;
+}
+
+export function ChoiceField({ label, isLabelHidden = false, choices, initial, onType, onDone, ...attributes }: ChoiceFieldProps) {
+  const id = useId();
+  const typed = useSignal(initial);
+  useEffect(() => void (typed.value = initial), [initial]);
+  const shown = choices.filter((choice) => choice.includes(typed.value)).slice(0, MAX_CHOICES);
+  return (
+    <label>
+      {isLabelHidden ? <span class="unseen">{label}</span> : <Label text={label} isRequired={attributes.required} />}
+      <input
+        {...attributes}
+        type="text"
+        list={id}
+        autoComplete="off"
+        spellcheck={false}
+        value={typed.value}
+        onInput={(event) => {
+          typed.value = event.currentTarget.value;
+          onType?.(typed.value);
+        }}
+        onChange={(event) => onDone?.(event.currentTarget.value.trim())}
+      />
+      <datalist id={id}>
+        {shown.map((choice) => (
+          <option value={choice} key={choice} />
+        ))}
+      </datalist>
     </label>
   );
 }

@@ -1,4 +1,4 @@
-// A button that removes a resource after a confirmation. Invariants: the dialog names the consequences; if the backend refuses, the message
+// A button that removes a resource, or replaces its secret, after a confirmation. Invariants: the dialog names the consequences; if the backend refuses, the message
 // is shown and the resource stays.
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
@@ -13,20 +13,28 @@ export interface RemoveButtonProps {
   /** For screen readers, if several buttons have the same label. */
   readonly fullLabel?: string;
   readonly class?: string;
-  /** Path of the DELETE request. */
   readonly path: string;
+  readonly method?: "DELETE" | "POST";
   /** The consequences. */
   readonly children: ComponentChildren;
-  /** Called after the removal; returns the address to open, if any. */
-  readonly onRemoved: () => string | void;
+  /** Called with the response; returns the address to open, if any. */
+  readonly onRemoved: (response: unknown) => string | void;
 }
 
-export function RemoveButton({ label, fullLabel, class: name = "danger", path, children, onRemoved }: RemoveButtonProps) {
+export function RemoveButton({
+  label,
+  fullLabel,
+  class: name = "danger",
+  path,
+  method = "DELETE",
+  children,
+  onRemoved,
+}: RemoveButtonProps) {
   const isConfirming = useSignal(false);
   const { send, error } = useSending(async () => {
-    await call(path, { method: "DELETE" });
+    const response = await call(path, { method });
     isConfirming.value = false;
-    return onRemoved();
+    return onRemoved(response);
   });
   const close = (): void => void (isConfirming.value = false);
   return (

@@ -3,7 +3,7 @@
 import type { ApiBodies, ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { formatPairs, otherFilters, parsePairs, withQuery } from "../alerts/console-rule.ts";
-import { Checkbox, Field, Select, TextArea } from "../parts/controls.tsx";
+import { Checkbox, ChoiceField, Field, Select, TextArea } from "../parts/controls.tsx";
 import { SavingForm } from "../parts/saving-form.tsx";
 import { operationsOf, useServices } from "../services/known-services.ts";
 import { call } from "../state/api.ts";
@@ -80,15 +80,20 @@ function CallFields({ initial: { availability, latency }, isLatency }: { initial
   const services = useServices().value.value ?? [];
   return (
     <>
-      <Field
+      <ChoiceField
         label="Service"
         name="service"
         required
-        defaultValue={service}
+        initial={service ?? ""}
         choices={services.map((known) => known.service)}
         onType={(text) => (typed.value = text)}
       />
-      <Field label="Operation (empty: all)" name="operation" defaultValue={operation} choices={operationsOf(services, typed.value)} />
+      <ChoiceField
+        label="Operation (empty: all)"
+        name="operation"
+        initial={operation ?? ""}
+        choices={operationsOf(services, typed.value)}
+      />
       {isLatency && <Field label="Good if it takes at most" name="below" size={8} required defaultValue={latency?.below ?? "300ms"} />}
     </>
   );

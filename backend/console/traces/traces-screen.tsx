@@ -14,7 +14,7 @@ import { Heatmap } from "./heatmap.tsx";
 import { panelQuery, searchParameters } from "./search.ts";
 import { around, currentRange, timestampText, rangeQuery, span } from "../state/time.ts";
 import { Problem, Skeleton } from "../parts/common.tsx";
-import { Button, Checkbox, Field, Toggle } from "../parts/controls.tsx";
+import { Button, Checkbox, ChoiceField, Field, Toggle } from "../parts/controls.tsx";
 import { AddToDashboard } from "../dashboards/add-to-dashboard.tsx";
 import { lazy } from "../parts/screens.tsx";
 import { operationsOf, useServices } from "../services/known-services.ts";
@@ -91,12 +91,12 @@ function SearchForm({ query }: { query: URLSearchParams }) {
         choose({ ...typed, error: typed["error"] });
       })}
     >
-      <Field label="service" name="service" size={16} defaultValue={service} choices={known.map((one) => one.service)} />
-      <Field
+      <ChoiceField label="service" name="service" size={16} initial={service} choices={known.map((one) => one.service)} />
+      <ChoiceField
         label="operation"
         name="operation"
         size={16}
-        defaultValue={query.get("operation") ?? ""}
+        initial={query.get("operation") ?? ""}
         choices={operationsOf(known, service)}
       />
       <DurationField name="min" label="from" query={query} />
