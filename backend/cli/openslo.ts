@@ -55,8 +55,9 @@ function readSlo(document: Json, indicators: ReadonlyMap<unknown, unknown>, wher
   };
 }
 
+const isText = (value: unknown): boolean => [value].flat().every((part) => typeof part === "string");
+
 function readLabels(labels: unknown, fail: Fail): Json {
-  const isText = (value: unknown): boolean => [value].flat().every((part) => typeof part === "string");
   if (!isObject(labels) || !Object.values(labels).every(isText)) throw fail("metadata.labels", "each must be text, or a list of text");
   return Object.fromEntries(Object.entries(labels).map(([name, value]) => [name, [value].flat().join(",")]));
 }

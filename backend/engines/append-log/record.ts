@@ -41,7 +41,7 @@ export function encodeRecord(header: object, body: Uint8Array, marker: Uint8Arra
  */
 export function decodeRecords(content: NonSharedBuffer, marker: Uint8Array | undefined): DecodedSegment {
   const records: LogRecord[] = [];
-  const isKnown = marker !== undefined && content.includes(marker);
+  const isKnown = marker !== undefined && content.indexOf(marker) >= 0;
   const nextMarker = markersIn(content, isKnown ? marker : content.subarray(0, MARKER_BYTES));
   let [at, wholeBytes, damagedBytes] = [0, 0, 0];
   while (at < content.length) {

@@ -64,8 +64,7 @@ export function readRange(given: Arguments): Range {
   const startMs = start === undefined ? endMs - (backMs ?? Number.NaN) : Date.parse(start);
   if (backMs === undefined) throw new ApiError("invalid_parameter", "since: write it as 15m, 24h or 7d");
   // The first day that a Date can have has no earlier one.
-  if (!isTime(startMs) || !isTime(endMs))
-    throw new ApiError("invalid_parameter", "start, end: write times as 2026-01-31T12:00:00Z");
+  if (!isTime(startMs) || !isTime(endMs)) throw new ApiError("invalid_parameter", "start, end: write times as 2026-01-31T12:00:00Z");
   return { start: new Date(startMs).toISOString(), end: new Date(endMs).toISOString() };
 }
 
