@@ -145,8 +145,10 @@ export class SloRecorder implements AsyncDisposable {
     } catch (err) {
       const isRefused = inTime.aborted || (err instanceof ApiError && err.status < 500);
       if (signal.aborted || !isRefused) throw err;
-      const fields = { event: "slos.late_events_skipped", org_id: slo.orgId, slo_id: slo.id, err };
-      this.#options.log.warn(fields, "late events of a service level objective cannot be counted in time, skipping them");
+      this.#options.log.warn(
+        { event: "slos.late_events_skipped", org_id: slo.orgId, slo_id: slo.id, err },
+        "late events of a service level objective cannot be counted in time, skipping them",
+      );
     }
   }
 
