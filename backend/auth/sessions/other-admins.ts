@@ -19,7 +19,8 @@ export async function requireOtherAdmins(trx: Transaction<AccountTables>, row: U
   if (row.role === "operator" && !(await others.where("role", "=", "operator").executeTakeFirst()))
     throw new ApiError("conflict", "this is the last operator: make another user operator first");
   if (row.role === "viewer" || role === "admin") return;
-  const administrators = others.where("org_id", "=", row.org_id).where("role", "<>", "viewer");
+  // Single sign-on can make an administrator of a user with limits, who can then administer nothing.
+  const administrators = others.where("org_id", "=", row.org_id).where("role", "<>", "viewer").where("label_limits", "is", null);
   if (!(await administrators.executeTakeFirst()))
     throw new ApiError("conflict", "this is the organisation's last administrator: make another user admin first");
 }

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { accountsApp, type AccountsApp, brief, type Clock, makeOrg, type Org } from "../../../test/fixtures/accounts-app.ts";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
 import type { LabelLimits } from "../../admission/limited-labels.ts";
+import type { AccountTables } from "../../auth/sessions/account-tables.ts";
 import { labelLimitsOf } from "../../http/request-identity.ts";
 import { endpoint, addRoutes } from "../../http/route.ts";
 
@@ -92,6 +93,17 @@ describeOnEachStore((store) => {
     expect(brief(await role())).toEqual([400, "invalid_field"]);
     await backend.call("PUT", `/api/users/${id}/label-limits`, { bearer: org.token, body: { label_limits: null } });
     expect((await role()).statusCode).toBe(200);
+  });
+
+  test("an administrator with limits, as single sign-on can make one, is not the other administrator of an organisation", async () => {
+    const { token: bearer } = await makeOrg(backend);
+    const { user_id } = (await backend.call("GET", "/api/users", { bearer })).json<{ user_id: string }[]>()[0] ?? { user_id: "" };
+    const other = { email: `${randomUUID()}@example.com`, password: randomUUID(), role: "viewer", label_limits: SHOP };
+    const { user_id: id } = (await post("/api/users", other, bearer)).json<{ user_id: string }>();
+    const users = store.database.tables<AccountTables>().updateTable("users").set({ role: "admin" });
+    await users.where("id", "=", id).execute();
+    const step = () => backend.call("PUT", `/api/users/${user_id}/role`, { bearer, body: { role: "viewer" } });
+    expect(brief(await step())).toEqual([409, "conflict"]);
   });
 
   test("an invited user has the limits of the invitation", async () => {
