@@ -326,7 +326,7 @@ test("a dashboard is created, changed, exported, imported and removed; an import
   await page.getByLabel("Name", { exact: true }).fill(HOSTILE);
   await page.getByRole("button", { name: "Add panel" }).click();
   await page.getByRole("textbox", { name: "Title" }).fill("<b>memory</b>");
-  await page.getByRole("textbox", { name: "PromQL" }).fill("k8s_pod_memory_working_set_bytes");
+  await page.locator(".cm-content").fill("k8s_pod_memory_working_set_bytes");
   await page.getByRole("button", { name: "Save", exact: true }).click();
   await page.getByRole("heading", { name: HOSTILE }).waitFor();
   await page.locator("canvas").waitFor();

@@ -21,12 +21,26 @@ const ACTIONS: Readonly<Record<string, number>> = {
   "route.create": 34,
   "route.update": 36,
   "route.delete": 36,
+  "slo.create": 34,
+  "slo.update": 36,
+  "slo.delete": 36,
   "channel.update": 34,
   "channel.delete": 36,
   "silence.create": 34,
   "silence.update": 34,
 };
 const MAX_ENTRIES = 50;
+
+/** Such as `rule.update by ana@shop.example: Container restarts, severity=critical`. Ids of resources say nothing to a reader. */
+export function auditTitle(action: string, actor: string | null, subject: Readonly<Record<string, unknown>>): string {
+  const facts = Object.entries(subject)
+    .filter(([key]) => !key.endsWith("_id"))
+    .map(([key, value]) => {
+      const text = typeof value === "string" ? value : JSON.stringify(value);
+      return key === "name" ? text : `${key}=${text}`;
+    });
+  return `${action} by ${actor ?? "a key"}${facts.length > 0 ? `: ${facts.join(", ")}` : ""}`.slice(0, 300);
+}
 
 export async function findAuditChanges(db: Kysely<AuditTables>, orgId: string, comparison: Comparison): Promise<Change[]> {
   const { startMs, endMs } = comparison.now;
@@ -47,7 +61,7 @@ export async function findAuditChanges(db: Kysely<AuditTables>, orgId: string, c
       severity: "notice",
       score: ACTIONS[action] ?? 30,
       subject: action,
-      title: `${action} by ${actor ?? "a key"}: ${JSON.stringify(subject)}`.slice(0, 300),
+      title: auditTitle(action, actor, subject),
       since_ms: at.getTime(),
       evidence: `/api/audit?action=${action}`,
       link:
