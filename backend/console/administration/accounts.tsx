@@ -130,7 +130,6 @@ export function Organisations() {
       title="Organisations"
       path="/api/orgs"
       idOf={(row) => row.org_id}
-      nameOf={(row) => row.name}
       columns={[
         { head: "name", cell: (row) => row.name },
         { head: "id", cell: (row) => row.org_id },

@@ -26,7 +26,6 @@ export function Credentials() {
       <ResourceList<InstallToken>
         title="Install tokens"
         path="/api/install-tokens"
-        idOf={(row) => row.id}
         nameOf={(row) => `the token of ${timestampText(row.created_at)}`}
         columns={[
           timeColumn("created", (row) => row.created_at),
@@ -44,8 +43,6 @@ function IngestTokens() {
     <ResourceList<IngestToken>
       title="Ingest tokens for OpenTelemetry SDKs and collectors"
       path="/api/ingest-tokens"
-      idOf={(row) => row.id}
-      nameOf={(row) => row.name}
       columns={[
         { head: "name", cell: (row) => row.name },
         { head: "signals", cell: (row) => row.signals.join(", ") },
@@ -88,7 +85,6 @@ function Keys() {
       title="Keys for direct ingest"
       path="/api/keys"
       idOf={(row) => row.key_id}
-      nameOf={(row) => row.name}
       columns={[
         { head: "name", cell: (row) => row.name },
         timeColumn("created", (row) => row.created_at),
@@ -105,8 +101,6 @@ function ReadTokens() {
     <ResourceList<ReadToken>
       title="Read tokens for Grafana and programs"
       path="/api/read-tokens"
-      idOf={(row) => row.id}
-      nameOf={(row) => row.name}
       columns={[
         { head: "name", cell: (row) => row.name },
         { head: "limits", cell: (row) => limitsText(row.label_limits) },

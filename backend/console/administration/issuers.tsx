@@ -34,8 +34,6 @@ export function Issuers() {
         title="Trusted issuers"
         path={PATH}
         changes={changes}
-        idOf={(row) => row.id}
-        nameOf={(row) => row.name}
         columns={[
           { head: "name", cell: (row) => visible(row.name) },
           { head: "issuer", cell: (row) => visible(row.issuer) },

@@ -49,9 +49,10 @@ export interface ResourceListProps<R> {
   /** The list is read with GET; a row is removed with DELETE of `path/id`. */
   readonly path: string;
   readonly columns: readonly Column<R>[];
-  readonly idOf: (row: R) => string;
-  /** Names the row in the label of its button. */
-  readonly nameOf: (row: R) => string;
+  /** Default: its `id`. */
+  readonly idOf?: (row: R) => string;
+  /** Names the row in the label of its button. Default: its `name`. */
+  readonly nameOf?: (row: R) => string;
   /** The consequences to confirm before a row is removed; undefined: it cannot be removed. */
   readonly removal?: (row: R) => string | undefined;
   readonly createForm?: CreateForm;
@@ -61,7 +62,9 @@ export interface ResourceListProps<R> {
   readonly changes?: Signal<number>;
 }
 
-export function ResourceList<R>({ title, path, columns, idOf, nameOf, removal, createForm, rotationPath, changes }: ResourceListProps<R>) {
+export function ResourceList<R>(props: ResourceListProps<R>) {
+  const { title, path, columns, removal, createForm, rotationPath, changes } = props;
+  const { idOf = (row: R) => String((row as { id?: string }).id), nameOf = (row: R) => String((row as { name?: string }).name) } = props;
   const loaded = useLoaded(`${path} ${changes?.value}`, async (signal) => (await wholeList<R>(path, signal)).rows);
   const secret = useSignal<string | undefined>(undefined);
   const rows = loaded.value.value ?? [];

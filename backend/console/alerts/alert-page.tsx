@@ -1,7 +1,6 @@
 // The page of an alert (`#/alerts/RULE`): its value with the threshold since it fired, its labels and the resource that they name, logs and
 // traces of that time, who was notified, and when it fired before. Messages to channels link to it. Invariant: the address contains the
 // labels, so the page also shows an alert that has ended; without labels, it shows all alerts of the rule.
-import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { Chart } from "../metrics/chart.tsx";
 import { queryRange } from "../metrics/prometheus.ts";
@@ -11,12 +10,12 @@ import { ROUTED_ALERTS, type RoutedAlert } from "../notification/matchers.tsx";
 import { type Delivery, DELIVERIES, listChannels } from "../notification/resources.ts";
 import { Chip, SenderText, Status } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
-import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
+import { TimePicker, useScreenRange } from "../parts/time-picker.tsx";
 import { call } from "../state/api.ts";
-import { refreshPart, useLoaded } from "../state/loaded.ts";
+import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { mayWrite } from "../state/session.ts";
-import { ago, currentRange, timestampText } from "../state/time.ts";
+import { type AddressRange, ago, currentRange, timestampText } from "../state/time.ts";
 import { type Alert, type AlertData, commonLabels, Evidence, type Labels, LabelFacts, Notified, SameRule } from "./alert-parts.tsx";
 import { RULES, type Rule, splitComparison } from "./console-rule.ts";
 import { RuleHistory } from "./history.tsx";
@@ -31,15 +30,10 @@ export function AlertPage({ ruleId }: { ruleId: string }) {
   const { query } = route.value;
   const labels = labelsInAddress(query);
   const at = query.get("at") ?? undefined;
-  const refreshes = useSignal(0);
-  useRefresh(() => refreshes.value++);
-  const loaded = useLoaded(
-    `${ruleId} ${JSON.stringify(labels)}${refreshPart(refreshes.value)}`,
-    async (signal) => await readAlert(ruleId, labels, signal),
-    {
-      refreshMs: REFRESH_MS,
-    },
-  );
+  const { range, refresh, refreshKey, rangeKey } = useScreenRange();
+  const loaded = useLoaded(`${ruleId} ${JSON.stringify(labels)}${refreshKey}`, async (signal) => await readAlert(ruleId, labels, signal), {
+    refreshMs: REFRESH_MS,
+  });
   const data = loaded.value.value;
   const startsAt = earliest(data?.alerts) ?? at;
   const isOver = data?.alerts.length === 0;
@@ -58,9 +52,9 @@ export function AlertPage({ ruleId }: { ruleId: string }) {
           <SenderText text={data?.rule.name ?? "Alert"} />
         </h1>
         {data && <State alerts={data.alerts} startsAt={startsAt} atMs={data.atMs} />}
-        <TimePicker onNow={() => refreshes.value++} />
+        <TimePicker onNow={refresh} />
       </div>
-      <Status of={loaded}>{data && <Parts data={data} labels={labels} ruleId={ruleId} refreshes={refreshes.value} />}</Status>
+      <Status of={loaded}>{data && <Parts data={data} labels={labels} ruleId={ruleId} range={range} requestKey={rangeKey} />}</Status>
     </section>
   );
 }
@@ -124,16 +118,14 @@ interface PartsProps {
   readonly data: AlertData;
   readonly labels: Labels;
   readonly ruleId: string;
-  readonly refreshes: number;
+  readonly range: AddressRange;
+  readonly requestKey: string;
 }
 
-function Parts({ data, labels: wanted, ruleId, refreshes }: PartsProps) {
+function Parts({ data, labels: wanted, ruleId, range, requestKey }: PartsProps) {
   const { rule, alerts, atMs } = data;
   const labels = commonLabels(alerts) ?? wanted;
   const annotations = alerts.length === 1 ? (alerts[0]?.annotations ?? {}) : (rule.annotations ?? {});
-  const { query } = route.value;
-  const range = { from: query.get("from") ?? undefined, to: query.get("to") ?? undefined };
-  const requestKey = `${range.from} ${range.to}${refreshPart(refreshes)}`;
   return (
     <>
       <Summary annotations={annotations} />

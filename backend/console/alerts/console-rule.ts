@@ -31,7 +31,7 @@ function withComparison(expr: string): string {
   return `${/\b(and|or|unless)\b/i.test(outside) ? `(${expr})` : expr} > 0`;
 }
 
-type LogFilter = NonNullable<LogCondition["filter"]>;
+export type LogFilter = NonNullable<LogCondition["filter"]>;
 
 /** The filters without a field, as text. */
 export function otherFilters(filter: LogFilter = {}): string {

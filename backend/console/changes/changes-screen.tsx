@@ -1,14 +1,13 @@
 // What changed in the chosen range, compared with one before it, most important first. Invariant: a part that could not be compared is named,
 // so an empty list means that nothing changed.
-import { useSignal } from "@preact/signals";
 import type { ApiResponses } from "../../client/api.ts";
 import { Chip, NameLink, Status } from "../parts/common.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { Select } from "../parts/controls.tsx";
 import { counted, visible } from "../parts/text.ts";
-import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
+import { TimePicker, useScreenRange } from "../parts/time-picker.tsx";
 import { call } from "../state/api.ts";
-import { refreshPart, useLoaded } from "../state/loaded.ts";
+import { useLoaded } from "../state/loaded.ts";
 import { choose, route } from "../state/route.ts";
 import { currentRange, rangeQuery, timestampText } from "../state/time.ts";
 
@@ -33,11 +32,10 @@ const COLUMNS: readonly Column<Change>[] = [
 
 export function ChangesScreen() {
   const { query } = route.value;
-  const refreshes = useSignal(0);
-  useRefresh(() => refreshes.value++);
+  const { refresh, rangeKey } = useScreenRange();
   const comparedWith = COMPARED_WITH.find(([name]) => name === query.get("with"))?.[0] ?? "before";
   const service = query.get("service") ?? undefined;
-  const key = `${query.get("from")} ${query.get("to")} ${comparedWith} ${service ?? ""}${refreshPart(refreshes.value)}`;
+  const key = `${rangeKey} ${comparedWith} ${service ?? ""}`;
   const loaded = useLoaded(key, async (signal) => {
     const parameters = { ...rangeQuery(currentRange()), compare_with: comparedWith, service, limit: 50 };
     return await call<Changes>("/query/changes", { query: parameters, signal });
@@ -54,7 +52,7 @@ export function ChangesScreen() {
             of <bdi>{visible(service)}</bdi> only: show all
           </a>
         )}
-        <TimePicker onNow={() => refreshes.value++} />
+        <TimePicker onNow={refresh} />
       </div>
       <Status of={loaded}>
         <p role="status">

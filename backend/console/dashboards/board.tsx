@@ -4,18 +4,18 @@ import { PROMETHEUS, queryRange } from "../metrics/prometheus.ts";
 import { Problem } from "../parts/common.tsx";
 import { Select } from "../parts/controls.tsx";
 import { visible } from "../parts/text.ts";
-import { type Loaded, refreshPart, useLoaded } from "../state/loaded.ts";
+import { type Loaded, useLoaded } from "../state/loaded.ts";
 import { choose, route } from "../state/route.ts";
 import { currentRange } from "../state/time.ts";
 import { type Chosen, type Dashboard, fillVariables, type Panel, type Variable } from "./dashboard.ts";
 import { PanelView } from "./panel.tsx";
 
 const MAX_VALUES = 1000;
-/** Of the time range, so that a node that is silent now can still be chosen. */
+/** Values are looked for at so many times of the range, so that a node that is silent now can still be chosen. */
 const POINTS = 60;
 
-/** `refreshes`: a new number repeats the queries of all panels. */
-export function Board({ dashboard, refreshes }: { dashboard: Dashboard; refreshes: number }) {
+/** `requestKey`: another one repeats the queries of all panels. */
+export function Board({ dashboard, requestKey }: { dashboard: Dashboard; requestKey: string }) {
   const loaded = useChoices(dashboard.variables);
   const choices = loaded.value.value;
   return (
@@ -34,7 +34,7 @@ export function Board({ dashboard, refreshes }: { dashboard: Dashboard; refreshe
           ))}
         </div>
       )}
-      {choices && <Panels panels={dashboard.panels} chosen={choices.chosen} refreshes={refreshes} />}
+      {choices && <Panels panels={dashboard.panels} chosen={choices.chosen} requestKey={requestKey} />}
     </>
   );
 }
@@ -48,14 +48,12 @@ export function useChoices(variables: readonly Variable[]): Loaded<Choices> {
 interface PanelsProps {
   readonly panels: readonly Panel[];
   readonly chosen: Chosen;
-  readonly refreshes: number;
+  readonly requestKey: string;
   /** A log query for the Kubernetes events that the charts mark. */
   readonly events?: string | undefined;
 }
 
-export function Panels({ panels, chosen, refreshes, events }: PanelsProps) {
-  const { query } = route.value;
-  const requestKey = `${query.get("from")} ${query.get("to")}${refreshPart(refreshes)}`;
+export function Panels({ panels, chosen, requestKey, events }: PanelsProps) {
   const markers = useMarkers({ service: chosen["service"], events }, requestKey);
   return (
     <div class="board">

@@ -7,7 +7,7 @@ import { type Column, Table } from "../parts/table.tsx";
 import { Button, CreateLink } from "../parts/controls.tsx";
 import { saveFile } from "../parts/download.tsx";
 import { visible } from "../parts/text.ts";
-import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
+import { TimePicker, useScreenRange } from "../parts/time-picker.tsx";
 import { lazy } from "../parts/screens.tsx";
 import { call, wholeList } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
@@ -129,9 +129,8 @@ async function findDashboard(id: string, signal: AbortSignal): Promise<Dashboard
 }
 
 function Shown({ id }: { id: string }) {
-  const refreshes = useSignal(0);
   const loaded = useLoaded(id, async (signal) => await findDashboard(id, signal));
-  useRefresh(() => refreshes.value++);
+  const { refresh, rangeKey } = useScreenRange();
   const dashboard = loaded.value.value;
   return (
     <section class="screen dashboards" aria-labelledby="title">
@@ -139,7 +138,7 @@ function Shown({ id }: { id: string }) {
         <h1 id="title">
           <bdi>{visible(dashboard?.name ?? "Dashboard")}</bdi>
         </h1>
-        <TimePicker onNow={() => refreshes.value++} />
+        <TimePicker onNow={refresh} />
         {dashboard && <Actions id={id} dashboard={dashboard} />}
         <a href={address("dashboards")}>All dashboards</a>
       </div>
@@ -151,7 +150,7 @@ function Shown({ id }: { id: string }) {
                 <bdi>{visible(dashboard.description)}</bdi>
               </p>
             )}
-            <Board dashboard={dashboard} refreshes={refreshes.value} />
+            <Board dashboard={dashboard} requestKey={rangeKey} />
           </>
         )}
       </Status>

@@ -1,9 +1,8 @@
 // The panels of a dashboard that is edited: a click selects one, its handles move and resize it, with the pointer or the arrow keys.
-import { type Signal, useSignal } from "@preact/signals";
+import type { Signal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { visible } from "../parts/text.ts";
-import { useRefresh } from "../parts/time-picker.tsx";
-import { route } from "../state/route.ts";
+import { useScreenRange } from "../parts/time-picker.tsx";
 import { changePanel, type Chosen, type Panel, type PanelChange } from "./dashboard.ts";
 import { COLUMNS, moved, resized } from "./layout.ts";
 import { PanelView } from "./panel.tsx";
@@ -24,10 +23,7 @@ interface EditableBoardProps {
 
 export function EditableBoard({ panels, selected, chosen }: EditableBoardProps) {
   const board = useRef<HTMLDivElement>(null);
-  const refreshes = useSignal(0);
-  useRefresh(() => refreshes.value++);
-  const { query } = route.value;
-  const requestKey = `${query.get("from")} ${query.get("to")} ${refreshes.value}`;
+  const { rangeKey: requestKey } = useScreenRange();
   const put = (key: number, part: PanelChange): void =>
     void (panels.value = panels.peek().map((other) => (other.key === key ? { key, panel: changePanel(other.panel, part) } : other)));
   const moveTo = (key: number, to: number): void =>

@@ -1,6 +1,5 @@
 // The page of one cluster, node, host, namespace, workload or pod: firing alerts, its agent, charts of its main metrics, its logs, events and
 // traces, and what runs in it.
-import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { Panels } from "../dashboards/board.tsx";
 import { LogList, TraceList } from "../dashboards/panel.tsx";
@@ -8,8 +7,8 @@ import { readShipped } from "../dashboards/shipped.ts";
 import { FiringLinks, readFiringAlerts } from "./links.tsx";
 import { NameLink, Status } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
-import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
-import { refreshPart, useLoaded } from "../state/loaded.ts";
+import { TimePicker, useScreenRange } from "../parts/time-picker.tsx";
+import { useLoaded } from "../state/loaded.ts";
 import { address, route } from "../state/route.ts";
 import type { AddressRange } from "../state/time.ts";
 import { AgentCard } from "./agent.tsx";
@@ -29,11 +28,7 @@ export function EntityScreen() {
 }
 
 function Page({ entity }: { entity: Entity }) {
-  const { query } = route.value;
-  const refreshes = useSignal(0);
-  useRefresh(() => refreshes.value++);
-  const range = { from: query.get("from") ?? undefined, to: query.get("to") ?? undefined };
-  const requestKey = `${range.from} ${range.to}${refreshPart(refreshes.value)}`;
+  const { range, refresh, rangeKey: requestKey } = useScreenRange();
   return (
     <section class="screen entity" aria-labelledby="title">
       <div class="bar">
@@ -42,7 +37,7 @@ function Page({ entity }: { entity: Entity }) {
           <bdi>{visible(entity.name)}</bdi>
         </h1>
         <Parents entity={entity} range={range} />
-        <TimePicker onNow={() => refreshes.value++} />
+        <TimePicker onNow={refresh} />
       </div>
       <Firing entity={entity} requestKey={requestKey} />
       {entity.kind === "pod" && <PodState entity={entity} range={range} requestKey={requestKey} />}
@@ -50,7 +45,7 @@ function Page({ entity }: { entity: Entity }) {
       {MEMBERS[entity.kind].map((kind) => (
         <ObjectList kind={kind} within={entity} range={range} requestKey={requestKey} key={kind} />
       ))}
-      <Charts entity={entity} refreshes={refreshes.value} />
+      <Charts entity={entity} requestKey={requestKey} />
       <div class="cards">
         <Logs entity={entity} range={range} requestKey={requestKey} />
         <Traces entity={entity} range={range} requestKey={requestKey} />
@@ -89,13 +84,13 @@ function Firing({ entity, requestKey }: { entity: Entity; requestKey: string }) 
   return <FiringLinks alerts={(loaded.value.value ?? []).filter(({ labels }) => isAbout(entity, labels))} />;
 }
 
-function Charts({ entity, refreshes }: { entity: Entity; refreshes: number }) {
+function Charts({ entity, requestKey }: { entity: Entity; requestKey: string }) {
   const { id, chosen } = dashboardOf(entity);
   const loaded = useLoaded(id, async () => await readShipped(id));
   const dashboard = loaded.value.value;
   return (
     <Status of={loaded}>
-      {dashboard && <Panels panels={dashboard.panels} chosen={chosen} refreshes={refreshes} events={eventQuery(entity)} />}
+      {dashboard && <Panels panels={dashboard.panels} chosen={chosen} requestKey={requestKey} events={eventQuery(entity)} />}
     </Status>
   );
 }

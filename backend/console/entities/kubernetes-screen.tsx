@@ -1,18 +1,14 @@
 // Kubernetes at a glance: pods, workloads, namespaces, nodes and clusters of the organisation, unhealthy ones first.
-import { useSignal } from "@preact/signals";
 import { Tabs } from "../parts/controls.tsx";
-import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
+import { TimePicker, useScreenRange } from "../parts/time-picker.tsx";
 import { choose, route } from "../state/route.ts";
 import { OBJECT_KINDS } from "./cluster-objects.ts";
-import { refreshPart } from "../state/loaded.ts";
 import { ObjectList } from "./object-list.tsx";
 
 export function KubernetesScreen() {
   const { query } = route.value;
-  const refreshes = useSignal(0);
-  useRefresh(() => refreshes.value++);
+  const { range, refresh, rangeKey } = useScreenRange();
   const kind = OBJECT_KINDS.find(([name]) => name === query.get("view"))?.[0] ?? "pod";
-  const range = { from: query.get("from") ?? undefined, to: query.get("to") ?? undefined };
   return (
     <section class="screen" aria-labelledby="title">
       <div class="bar">
@@ -23,9 +19,9 @@ export function KubernetesScreen() {
           chosen={kind}
           onChoose={(name) => choose({ view: name === "pod" ? undefined : name, by: undefined, name: undefined })}
         />
-        <TimePicker onNow={() => refreshes.value++} />
+        <TimePicker onNow={refresh} />
       </div>
-      <ObjectList kind={kind} range={range} requestKey={`${range.from} ${range.to}${refreshPart(refreshes.value)}`} key={kind} />
+      <ObjectList kind={kind} range={range} requestKey={rangeKey} key={kind} />
     </section>
   );
 }

@@ -1,16 +1,16 @@
 // The log explorer: a query, counts over time, fields with their values, the records, and a single record. All choices are in the address:
 // query, range, columns, scale, refresh and the record.
-import { type Signal, useSignal } from "@preact/signals";
+import { useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { Problem } from "../parts/common.tsx";
 import { Button, Toggle } from "../parts/controls.tsx";
 import { Download } from "../parts/download.tsx";
 import { AddToDashboard } from "../dashboards/add-to-dashboard.tsx";
 import { lazy } from "../parts/screens.tsx";
-import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
+import { TimePicker, useScreenRange } from "../parts/time-picker.tsx";
 import { call, page, type Query } from "../state/api.ts";
 import { stepKeys, useKeys } from "../state/keys.ts";
-import { refreshPart, useLoaded } from "../state/loaded.ts";
+import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { mayWrite } from "../state/session.ts";
 import { currentRange, rangeQuery } from "../state/time.ts";
@@ -36,18 +36,17 @@ export function Logs() {
   const line = query.get("q") ?? "";
   const isMetric = isMetricOfLogQl(line);
   const isLive = query.get("live") === "1" && !isMetric;
-  const refreshes = useSignal(0);
   const rows = useRef<LogRows>();
   rows.current ??= new LogRows();
   const store = rows.current;
   const parameters = queryParameters(line);
-  const key = JSON.stringify([line, query.get("from"), query.get("to"), isLive]);
-  const requestKey = `${key}${refreshPart(refreshes.value)}`;
+  const { range, refresh, refreshKey } = useScreenRange((again) => void (isLive || store.busy.peek() || again()));
+  const key = JSON.stringify([line, range, isLive]);
+  const requestKey = `${key}${refreshKey}`;
   useLayoutEffect(() => {
     if (!isMetric) void (isLive ? store.tail(parameters) : store.show(key, { ...parameters, ...rangeQuery(currentRange()), limit: 500 }));
     return () => store.stop();
   }, [requestKey]);
-  useRefresh(() => void (isLive || store.busy.peek() || refreshes.value++));
   const hasFields = (query.get("fields") ?? (matchMedia("(min-width: 1000px)").matches ? "1" : "0")) === "1";
   const view = isLive ? undefined : (query.get("view") ?? undefined);
   return (
@@ -66,25 +65,17 @@ export function Logs() {
           </>
         )}
         {view !== "group" && <AddToDashboard panel={{ kind: "timeseries", source: "logs", width: 6, queries: [{ query: line }] }} />}
-        <TimePicker onNow={() => refreshes.value++} />
+        <TimePicker onNow={refresh} />
       </div>
       <QueryField
         line={line}
         problem={isMetric ? undefined : queryProblem(store.error.value)}
-        onLine={(q) => (q === line ? refreshes.value++ : choose({ q: q || undefined, record: undefined }))}
+        onLine={(q) => (q === line ? refresh() : choose({ q: q || undefined, record: undefined }))}
       />
       {isMetric ? (
         <LogQlChart line={line} requestKey={requestKey} />
       ) : (
-        <Records
-          store={store}
-          line={line}
-          requestKey={requestKey}
-          isLive={isLive}
-          hasFields={hasFields}
-          view={view}
-          refreshes={refreshes}
-        />
+        <Records store={store} line={line} requestKey={requestKey} isLive={isLive} hasFields={hasFields} view={view} refresh={refresh} />
       )}
     </section>
   );
@@ -94,10 +85,10 @@ interface RecordsProps extends ViewsProps {
   readonly store: LogRows;
   readonly line: string;
   readonly requestKey: string;
-  readonly refreshes: Signal<number>;
+  readonly refresh: () => void;
 }
 
-function Records({ store, line, requestKey, isLive, hasFields, view, refreshes }: RecordsProps) {
+function Records({ store, line, requestKey, isLive, hasFields, view, refresh }: RecordsProps) {
   const parameters = queryParameters(line);
   const isRefused = store.error.value !== undefined && store.shownSince.value === undefined;
   // Stages of LogQL change records; any other query finds them as they are stored.
@@ -109,7 +100,7 @@ function Records({ store, line, requestKey, isLive, hasFields, view, refreshes }
   return (
     <>
       {queryProblem(store.error.value) === undefined && (
-        <Problem message={store.error.value} retry={() => refreshes.value++} shownSince={store.shownSince.value} />
+        <Problem message={store.error.value} retry={refresh} shownSince={store.shownSince.value} />
       )}
       {isLive ? <Tail store={store} /> : !isRefused && <Counts requestKey={requestKey} parameters={parameters} line={line} />}
       <div class={`split ${chosen ? "with-side" : ""} ${hasFields && !isLive ? "with-fields" : ""}`}>

@@ -1,9 +1,8 @@
 // Metrics: questions in PromQL, typed or built, as a chart or a table; and which metrics have the most series.
-import { useSignal } from "@preact/signals";
 import { AddToDashboard } from "../dashboards/add-to-dashboard.tsx";
 import { Download } from "../parts/download.tsx";
-import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
-import { refreshPart, useLoaded } from "../state/loaded.ts";
+import { TimePicker, useScreenRange } from "../parts/time-picker.tsx";
+import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { currentRange, type Range } from "../state/time.ts";
 import { Cardinality } from "./cardinality.tsx";
@@ -26,14 +25,13 @@ export function Metrics() {
   const expressions = query.getAll("q").slice(0, LETTERS.length);
   const view = query.get("view") ?? "chart";
   const hasBuilder = query.get("builder") === "1";
-  const refreshes = useSignal(0);
-  useRefresh(() => refreshes.value++);
-  const requestKey = `${query}\n${refreshPart(refreshes.value)}`;
+  const { refresh, refreshKey } = useScreenRange();
+  const requestKey = `${query}\n${refreshKey}`;
   return (
     <section class="screen metrics" aria-labelledby="title">
       <div class="bar">
         <h1 id="title">Metrics</h1>
-        <TimePicker onNow={() => refreshes.value++} />
+        <TimePicker onNow={refresh} />
         <Tabs
           label="Shown as"
           tabs={["chart", "table", "cardinality"]}
@@ -54,7 +52,7 @@ export function Metrics() {
         <Queries
           queries={expressions}
           hasBuilder={hasBuilder}
-          onQueries={(q) => (q.join("\n") === expressions.join("\n") ? refreshes.value++ : choose({ q }))}
+          onQueries={(q) => (q.join("\n") === expressions.join("\n") ? refresh() : choose({ q }))}
           onBuilt={(q) => choose({ q, builder: "1" })}
         />
       )}

@@ -58,19 +58,11 @@ function ProblemList({ of, services, setUp }: ProblemListProps) {
       </header>
       <Status of={of}>
         {total === 0 && missing.length === 0 && <p>No problems.</p>}
-        <ul class="problems">
-          {problems.slice(0, SHOWN).map((problem) => (
-            <Row problem={problem} atMs={atMs} key={`${problem.title} ${problem.link}`} />
-          ))}
-        </ul>
+        <Rows of={problems.slice(0, SHOWN)} atMs={atMs} />
         {total > SHOWN && (
           <details>
             <summary>{total - SHOWN} more</summary>
-            <ul class="problems">
-              {problems.slice(SHOWN).map((problem) => (
-                <Row problem={problem} atMs={atMs} key={`${problem.title} ${problem.link}`} />
-              ))}
-            </ul>
+            <Rows of={problems.slice(SHOWN)} atMs={atMs} />
           </details>
         )}
         {missing.length > 0 && <p class="is-warn">Not checked, because they could not be read: {missing.join(", ")}.</p>}
@@ -82,6 +74,16 @@ function ProblemList({ of, services, setUp }: ProblemListProps) {
         <Healthy totals={totals} services={services} setUp={setUp} />
       </Status>
     </article>
+  );
+}
+
+function Rows({ of, atMs }: { of: readonly Problem[]; atMs: number }) {
+  return (
+    <ul class="problems">
+      {of.map((problem) => (
+        <Row problem={problem} atMs={atMs} key={`${problem.title} ${problem.link}`} />
+      ))}
+    </ul>
   );
 }
 

@@ -3,7 +3,9 @@
 import { signal, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { address, choose, route } from "../state/route.ts";
+import { refreshPart } from "../state/loaded.ts";
 import {
+  type AddressRange,
   currentRange,
   fieldMs,
   forField,
@@ -206,6 +208,17 @@ function CopyLink({ fromMs, toMs }: { fromMs: number; toMs: number }) {
   const lists = { column: query.getAll("column") };
   const target = address(screen, { ...Object.fromEntries(query), ...lists, ...absolute }, id);
   return <Copy text={`${location.origin}${location.pathname}${target}`} label="Copy link" icon="link" />;
+}
+
+/** The time range in the address. `rangeKey` identifies requests for it; `refresh`, and the timer in the address, change its `refreshKey`. */
+export function useScreenRange(onTimer?: (refresh: () => void) => void) {
+  const refreshes = useSignal(0);
+  const refresh = (): void => void refreshes.value++;
+  useRefresh(() => (onTimer ? onTimer(refresh) : refresh()));
+  const { query } = route.value;
+  const range: AddressRange = { from: query.get("from") ?? undefined, to: query.get("to") ?? undefined };
+  const refreshKey = refreshPart(refreshes.value);
+  return { range, refresh, refreshKey, rangeKey: `${range.from} ${range.to}${refreshKey}` };
 }
 
 /** Calls back at the interval in the address, while the page is visible. */

@@ -53,7 +53,7 @@ interface FigureProps {
   readonly meanOf?: (points: readonly Point[]) => number;
 }
 
-/** Of all calls, as the list of services has it: points with few calls count less than others. */
+/** The share of all calls, as the list of services has it: points with few calls count less than others. */
 function errorShare(points: readonly Point[]): number {
   const calls = points.reduce((sum, { rate }) => sum + rate, 0);
   return points.reduce((sum, { rate, error_ratio: ratio }) => sum + rate * (ratio ?? 0), 0) / calls;

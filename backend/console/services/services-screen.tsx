@@ -1,15 +1,14 @@
 // All services of a range, those that got worse first; and a single service with its charts and operations, optionally compared with
 // another service or an earlier range.
-import { useSignal } from "@preact/signals";
 import { counted, visible } from "../parts/text.ts";
 import { NameLink, Status } from "../parts/common.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { Select, Tabs } from "../parts/controls.tsx";
 import { Download } from "../parts/download.tsx";
 import { lazy } from "../parts/screens.tsx";
-import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
+import { TimePicker, useScreenRange } from "../parts/time-picker.tsx";
 import { call } from "../state/api.ts";
-import { refreshPart, useLoaded } from "../state/loaded.ts";
+import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { type AddressRange, currentRange, rangeQuery, span } from "../state/time.ts";
 import { formatTerm } from "../logs/query-line.ts";
@@ -23,10 +22,7 @@ const ServiceCharts = lazy(async () => (await import("./service-charts.tsx")).Se
 
 export function Services() {
   const { id, query } = route.value;
-  const refreshes = useSignal(0);
-  useRefresh(() => refreshes.value++);
-  const requestKey = `${query.get("from")} ${query.get("to")}${refreshPart(refreshes.value)}`;
-  const range = { from: query.get("from") ?? undefined, to: query.get("to") ?? undefined };
+  const { range, refresh, rangeKey: requestKey } = useScreenRange();
   const isMap = query.get("view") === "map";
   return (
     <section class="screen services" aria-labelledby="title">
@@ -37,7 +33,7 @@ export function Services() {
         ) : (
           <Tabs label="Shown as" tabs={[["", "list"], "map"]} chosen={isMap ? "map" : ""} onChoose={(view) => choose({ view })} />
         )}
-        <TimePicker onNow={() => refreshes.value++} />
+        <TimePicker onNow={refresh} />
       </div>
       {id ? (
         <OneService service={id} requestKey={requestKey} range={range} key={id} />

@@ -2,7 +2,7 @@
 // the query, stays as it is.
 import type { ApiBodies, ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
-import { formatPairs, otherFilters, parsePairs, withQuery } from "../alerts/console-rule.ts";
+import { formatPairs, type LogFilter, otherFilters, parsePairs, withQuery } from "../alerts/console-rule.ts";
 import { Checkbox, ChoiceField, Field, Select, TextArea } from "../parts/controls.tsx";
 import { SavingForm } from "../parts/saving-form.tsx";
 import { operationsOf, useServices } from "../services/known-services.ts";
@@ -150,12 +150,11 @@ function typedIndicator(text: (name: string) => string, kind: Kind, { logs }: In
 export function indicatorText({ availability, latency, promql, logs }: Indicator): string {
   const calls = availability ?? latency;
   if (calls) return `calls of ${calls.service} ${calls.operation ?? ""} ${latency ? `within ${latency.below}` : "without an error"}`;
-  const filterText = (filter = {}): string =>
-    `${(filter as { query?: string }).query ?? ""} ${otherFilters(filter)}`.trim() || "all records";
-  const { total, good, bad } = promql ?? {
-    total: filterText(logs?.total),
-    good: logs?.good && filterText(logs.good),
-    bad: logs?.bad && filterText(logs.bad),
-  };
-  return `${good ? `good: ${good}` : `bad: ${bad}`}; all: ${total}`;
+  const { total, good, bad } = promql ?? logs ?? {};
+  return `${good ? `good: ${partText(good)}` : `bad: ${partText(bad)}`}; all: ${partText(total)}`;
+}
+
+function partText(part: string | LogFilter = {}): string {
+  if (typeof part === "string") return part;
+  return `${part.query ?? ""} ${otherFilters(part)}`.trim() || "all records";
 }

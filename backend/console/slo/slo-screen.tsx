@@ -123,9 +123,12 @@ function SloPage({ id }: { readonly id: string }) {
   );
 }
 
+function seconds(time: string): number {
+  return Date.parse(time) / 1000;
+}
+
 function SloReport({ report }: { readonly report: Report }) {
   const { history, range, good, total, burn_rates: rates, error } = report;
-  const seconds = (time: string): number => Date.parse(time) / 1000;
   const left = history.map((point) => [seconds(point.end), point.budget_remaining] as const);
   return (
     <div class="stack">

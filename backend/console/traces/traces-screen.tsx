@@ -4,9 +4,8 @@ import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { useLayoutEffect, useState } from "preact/hooks";
 import { List } from "../parts/list.tsx";
-import { TimePicker, useRefresh } from "../parts/time-picker.tsx";
+import { TimePicker, useScreenRange } from "../parts/time-picker.tsx";
 import { stepKeys, useKeys } from "../state/keys.ts";
-import { refreshPart } from "../state/loaded.ts";
 import { address, choose, go, route } from "../state/route.ts";
 import { Facets } from "./analysis.tsx";
 import { Differences } from "./differences.tsx";
@@ -30,22 +29,21 @@ const PAGE_ROWS = 100;
 
 export function Traces() {
   const { query } = route.value;
-  const refreshes = useSignal(0);
-  useRefresh(() => refreshes.value++);
+  const { range, refresh, refreshKey } = useScreenRange();
   const isSlowestFirst = query.get("sort") === "slowest";
   const hasFacets = query.get("facets") === "1";
   const hasHeatmap = query.get("heatmap") === "1";
   const hasDifferences = query.get("differences") === "1";
   const hasGroups = query.get("group") === "1";
   const parameters = { ...searchParameters(query), ...rangeQuery(currentRange()) };
-  const searched = `${JSON.stringify(searchParameters(query))} ${query.get("from")} ${query.get("to")}`;
-  const analysis = { requestKey: `${searched}${refreshPart(refreshes.value)}`, parameters };
+  const searched = `${JSON.stringify(searchParameters(query))} ${JSON.stringify(range)}`;
+  const analysis = { requestKey: `${searched}${refreshKey}`, parameters };
   const [store] = useState(() => new PagedRows<FoundTrace>("/query/traces/search"));
   const listKey = `${searched} ${isSlowestFirst}`;
   useLayoutEffect(() => {
     void store.show(listKey, { ...parameters, order: isSlowestFirst ? "duration" : undefined, limit: PAGE_ROWS });
     return () => store.stop();
-  }, [listKey, refreshes.value]);
+  }, [listKey, refreshKey]);
   return (
     <section class="screen traces" aria-labelledby="title">
       <div class="bar">
@@ -58,10 +56,10 @@ export function Traces() {
         {!hasGroups && (
           <AddToDashboard panel={{ kind: "timeseries", source: "traces", width: 6, queries: [{ query: panelQuery(query) }] }} />
         )}
-        <TimePicker onNow={() => refreshes.value++} />
+        <TimePicker onNow={refresh} />
       </div>
       <SearchForm query={query} />
-      <Problem message={store.error.value} retry={() => refreshes.value++} shownSince={store.shownSince.value} />
+      <Problem message={store.error.value} retry={refresh} shownSince={store.shownSince.value} />
       {hasHeatmap && <Heatmap {...analysis} />}
       <div class={`split ${hasFacets ? "with-fields" : ""}`}>
         {hasFacets && <Facets {...analysis} />}
