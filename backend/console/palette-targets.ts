@@ -53,6 +53,7 @@ export const FORM_TARGETS: readonly Target[] = [
   ["Create alert rule", address("alerts", { rule: "new" })],
   ["Create silence", address("alerts", { view: "silences", silence: "new" })],
   ["Create channel", address("alerts", { view: "channels", channel: "new" })],
+  ["Create objective", address("slos", { edit: "new" })],
   ["Create dashboard", address("dashboards", { edit: "1" }, "new")],
   ["Invite a user", address("settings", { part: "users" })],
   ["Change password", address("settings", { part: "users" })],

@@ -192,6 +192,7 @@ test("an objective is created, changed and removed with the keyboard; what the f
   await page.reload();
   await page.getByRole("link", { name: "Gateway" }).click();
   await page.getByRole("link", { name: "Edit", exact: true }).click();
+  await page.getByText("And source=gateway").waitFor();
   await type(/^These records/, "status>=400");
   await page.getByLabel("alert if the error budget is used too fast").press("Space");
   await page.getByRole("button", { name: "Save" }).press("Enter");

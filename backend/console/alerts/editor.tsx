@@ -14,6 +14,7 @@ import {
   withQuery,
   withThreshold,
   type LogCondition,
+  type LogFilter,
   otherFilters,
   parsePairs,
   formatPairs,
@@ -67,7 +68,6 @@ export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: () => void 
 
 /** Which log records are counted, and how many of them fire the rule. Other filters than the query stay as they are. */
 function Counted({ logs: { filter, window, operator, threshold, by = [] }, expr }: { logs: LogCondition; expr: string }) {
-  const others = otherFilters(filter);
   return (
     <>
       {expr !== "" && (
@@ -76,11 +76,7 @@ function Counted({ logs: { filter, window, operator, threshold, by = [] }, expr 
         </p>
       )}
       <TextArea label="Log query" name="query" rows={2} spellcheck={false} defaultValue={filter?.query} />
-      {others !== "" && (
-        <p class="quiet">
-          And <code>{visible(others)}</code>
-        </p>
-      )}
+      <OtherFilters of={filter} />
       <div class="row">
         <Select label="Number of records" name="operator" of={[">", ">=", "<", "<=", "==", "!="]} initial={operator} />
         <Field label="Threshold" name="threshold" type="number" min={0} required defaultValue={String(threshold ?? 10)} />
@@ -93,6 +89,17 @@ function Counted({ logs: { filter, window, operator, threshold, by = [] }, expr 
         defaultValue={by.join("\n")}
       />
     </>
+  );
+}
+
+/** The filters that have no field. */
+export function OtherFilters({ of }: { of: LogFilter | undefined }) {
+  const others = otherFilters(of);
+  if (others === "") return null;
+  return (
+    <p class="quiet">
+      And <code>{visible(others)}</code>
+    </p>
   );
 }
 

@@ -3,6 +3,7 @@
 import type { ApiBodies, ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { formatPairs, type LogFilter, otherFilters, parsePairs, withQuery } from "../alerts/console-rule.ts";
+import { OtherFilters } from "../alerts/editor.tsx";
 import { Checkbox, ChoiceField, Field, Select, TextArea } from "../parts/controls.tsx";
 import { SavingForm } from "../parts/saving-form.tsx";
 import { operationsOf, useServices } from "../services/known-services.ts";
@@ -105,7 +106,10 @@ function RatioFields({ initial: { promql, logs }, kind }: { initial: Indicator; 
     kind === "promql" ? (
       <TextArea label={label} name={name} rows={3} required spellcheck={false} placeholder={EXAMPLES[part]} defaultValue={promql?.[part]} />
     ) : (
-      <TextArea label={label} name={name} rows={2} spellcheck={false} placeholder="source:gateway" defaultValue={logs?.[part]?.query} />
+      <>
+        <TextArea label={label} name={name} rows={2} spellcheck={false} placeholder="source:gateway" defaultValue={logs?.[part]?.query} />
+        <OtherFilters of={logs?.[part]} />
+      </>
     );
   return (
     <>
@@ -140,7 +144,8 @@ function typedSlo(form: HTMLFormElement, kind: Kind, former: Indicator): Body {
 function typedIndicator(text: (name: string) => string, kind: Kind, { logs }: Indicator): Indicator {
   const which = text("which") as "good" | "bad";
   if (kind === "promql") return { promql: { total: text("total"), [which]: text("part") } };
-  if (kind === "logs") return { logs: { total: withQuery(logs?.total, text("total")), [which]: withQuery(logs?.[which], text("part")) } };
+  if (kind === "logs")
+    return { logs: { total: withQuery(logs?.total, text("total")), [which]: withQuery(logs?.good ?? logs?.bad, text("part")) } };
   const [service, operation] = [text("service").trim(), text("operation").trim()];
   const calls = { service, ...(operation && { operation }) };
   return kind === "latency" ? { latency: { ...calls, below: text("below").trim() } } : { availability: calls };
