@@ -91,6 +91,13 @@ const ROWS: Readonly<Record<string, Row>> = {
   "nginx, error log": { line: `${nginxTime} [crit] 31#31: *1 open() failed`, level: "fatal" },
   "nginx, access log": { line: '10.0.0.1 - - [22/Nov/2026:10:00:00 +0000] "GET /error HTTP/1.1" 500 12 "-" "curl"' },
   "rust, coloured": { line: `\u001b[2m${said}\u001b[0m \u001b[33m WARN\u001b[0m \u001b[2mapp\u001b[0m: a`, level: "warn" },
+  "JSON, coloured at every letter": {
+    line: `{"msg":"${"\u001b[1;31mx".repeat(3000)}","level":"error","ts":${SAID_MS}}`,
+    level: "error",
+    time,
+  },
+  "microseconds, exponent": { line: `{"ts":${SAID_MS / 1e9}e12}`, time },
+  "nanoseconds, negative exponent": { line: `{"ts":${SAID_MS}000e-3}`, time },
   "JSON, coloured": { line: `\u001b[32m${json({ level: "error", msg: "a" })}\u001b[0m`, level: "error" },
   "JSON, long": {
     line: json({ msg: "ä".repeat(10_000), level: "error", time: said, trace_id: TRACE, span_id: SPAN }),

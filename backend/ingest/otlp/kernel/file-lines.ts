@@ -8,7 +8,7 @@ import { moveDown } from "../../kernel/bytes";
 import * as fields from "./line-fields";
 import { MAX_SEARCHED_BYTES, readTextLine } from "./line-formats";
 import * as lineJson from "./line-json";
-import { HAS_ESCAPE, NOT_ASCII, scanText, toUtf8, utf8At, utf8Stop, withoutColours } from "./line-text";
+import { colourStop, HAS_ESCAPE, NOT_ASCII, scanText, toUtf8, utf8At, utf8Stop, withoutColours } from "./line-text";
 import { nanoseconds, readTime } from "./line-time";
 import { LINE_COPY, MAX_PARSED_BYTES } from "./memory";
 
@@ -94,9 +94,9 @@ function readFields(at: usize, end: usize, hasEscape: bool, reference: u64): voi
     const text = at;
     const textEnd = end;
     at = LINE_COPY;
-    end = withoutColours(text, textEnd, MAX_SEARCHED_BYTES);
+    end = withoutColours(text, textEnd, at, min(textEnd, text + 2 * MAX_SEARCHED_BYTES));
     // Only of JSON, the rest is read, too.
-    if (load<u8>(lineJson.blanks(at)) == OPEN_OBJECT) end = withoutColours(text, textEnd, MAX_PARSED_BYTES);
+    if (load<u8>(lineJson.blanks(at)) == OPEN_OBJECT) end = withoutColours(colourStop, textEnd, end, textEnd);
   }
   const start = lineJson.blanks(at);
   if (start < end) {

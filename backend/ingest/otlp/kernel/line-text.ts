@@ -1,7 +1,7 @@
 // Makes the text of file lines storable and readable: replaces bytes that are not UTF-8, and removes colour codes from the copy that is
 // searched for fields.
 import { replaceInvalid, utf8End } from "../../kernel/utf8";
-import { giveBackTexts, indexEnd, LINE_COPY, takeText } from "./memory";
+import { giveBackTexts, indexEnd, takeText } from "./memory";
 
 const ESCAPE: u8 = 0x1b;
 
@@ -45,13 +45,15 @@ export function toUtf8(at: usize, end: usize): void {
   memory.copy(utf8At, room, length);
 }
 
+/** Where `withoutColours` ended in the text. */
+export let colourStop: usize = 0;
+
 /**
- * Copies the text without ANSI control sequences (ESC [, parameters, intermediate bytes, a final byte) and a 0 after it; ends once `limit` bytes
- * are exceeded. Returns the end of the copy at LINE_COPY. An incomplete sequence is kept.
+ * Copies the text from `at` to `to`, which is in LINE_COPY, without ANSI control sequences (ESC [, parameters, intermediate bytes, a final byte)
+ * and with a 0 after it; ends at `stop` or soon after it. Returns the end of the copy. An incomplete sequence is kept.
  */
-export function withoutColours(at: usize, end: usize, limit: usize): usize {
-  let to = LINE_COPY;
-  while (at < end && to - LINE_COPY <= limit) {
+export function withoutColours(at: usize, end: usize, to: usize, stop: usize): usize {
+  while (at < stop) {
     if (load<u8>(at) == ESCAPE) {
       const after = load<u8>(at, 1) == 0x5b ? sequenceEnd(at + 2, end) : 0;
       if (after != 0) {
@@ -71,11 +73,15 @@ export function withoutColours(at: usize, end: usize, limit: usize): usize {
     to += length;
   }
   store<u8>(to, 0);
+  colourStop = at;
   return to;
 }
 
 /** The end of the control sequence whose parameters are at `at`; 0 if it is incomplete. */
 function sequenceEnd(at: usize, end: usize): usize {
+  // Nearly all sequences are a few parameters and a letter.
+  const others = ~i8x16.bitmask(i8x16.lt_u(i8x16.sub(v128.load(at), i8x16.splat(0x30)), i8x16.splat(16))) & 0xffff;
+  if (others != 0) at += ctz(others);
   while (at < end && <u8>(load<u8>(at) - 0x30) < 16) at++;
   while (at < end && <u8>(load<u8>(at) - 0x20) < 16) at++;
   return at < end && <u8>(load<u8>(at) - 0x40) < 63 ? at + 1 : 0;

@@ -179,17 +179,26 @@ export function numberNs(): u64 {
   return scaled(exponent + (digits <= 11 ? 9 : digits <= 14 ? 6 : digits <= 17 ? 3 : 0));
 }
 
+/** 10^0 to 10^19. */
+const POWERS: usize = memory.data<u64>([
+  1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000, 10000000000, 100000000000, 1000000000000, 10000000000000,
+  100000000000000, 1000000000000000, 10000000000000000, 100000000000000000, 1000000000000000000, 10000000000000000000,
+]);
+
+function powerOf10(power: i32): u64 {
+  return load<u64>(POWERS + ((<usize>power) << 3));
+}
+
 /** mantissa × 10^power, or 0 if it has more than 19 digits. */
 function scaled(power: i32): u64 {
   if (decimalDigits(mantissa) + power > MAX_DIGITS || power < -MAX_DIGITS) return 0;
-  let value = mantissa;
-  for (; power > 0; power--) value *= 10;
-  for (; power < 0; power++) value /= 10;
-  return value;
+  if (power < 0) return mantissa / powerOf10(-power);
+  return mantissa == 0 ? 0 : mantissa * powerOf10(power);
 }
 
 function decimalDigits(value: u64): i32 {
-  let digits: i32 = 0;
-  for (; value != 0; value /= 10) digits++;
-  return digits;
+  if (value == 0) return 0;
+  // 1233 / 4096 is slightly more than the decimal logarithm of 2.
+  const digits = ((64 - <i32>clz(value)) * 1233) >> 12;
+  return digits + <i32>(value >= powerOf10(digits));
 }
