@@ -192,6 +192,18 @@ describe("a file that disappears with unread bytes", () => {
     expect(unread.lost()).toEqual({ files: 0, bytes: 0 });
   });
 
+  test("is not lost if it is only not listed any more, because no logs are collected", async () => {
+    const path = join(folder, "listed.log");
+    writeFileSync(path, "");
+    const id = fileId(statSync(path, { bigint: true }));
+    await run(15, () => (files.set(id, { id, path, storedPath: path, size: 500, changedMs: nowMs }), pass([])));
+    files.clear();
+    await run(5, () => {});
+    rmSync(path);
+    await run(5, () => {});
+    expect(unread.lost()).toEqual({ files: 0, bytes: 0 });
+  });
+
   test.each([true, false])("is not lost while a collector has it open, but if that collector is killed (%s)", async (isKilled) => {
     const path = join(folder, "open.log");
     const file = openSync(path, "w+");

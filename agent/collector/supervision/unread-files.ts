@@ -156,7 +156,8 @@ export class UnreadFiles implements AsyncDisposable {
    */
   async #countLost(present: ReadonlySet<string>, stored: ReadonlyMap<string, readonly number[]>): Promise<void> {
     const nowMs = this.#nowMs();
-    const gone = [...this.#behind].filter(([id]) => !present.has(id));
+    const gone: [string, Behind][] = [];
+    for (const [id, file] of this.#behind) if (!present.has(id) && !(await isAt(file.storedPath, id))) gone.push([id, file]);
     if (gone.length === 0 && this.#held.size === 0) return;
     const pid = this.#options.collectorPid();
     const open = await openFileIds(pid);
@@ -206,6 +207,12 @@ export class UnreadFiles implements AsyncDisposable {
 /** Bytes after the furthest offset that is within the file: all, if the file was truncated. */
 function unreadBytes(size: number, offsets: readonly number[]): number {
   return size - Math.max(0, ...offsets.filter((offset) => offset <= size));
+}
+
+/** Whether a file is still there: files are not listed while no logs are collected, or if a folder cannot be read. */
+async function isAt(path: string, id: string): Promise<boolean> {
+  const stats = await stat(path, { bigint: true }).catch(() => undefined);
+  return stats !== undefined && fileId(stats) === id;
 }
 
 /** Ids of the files that a process has open; empty if it has ended. */
