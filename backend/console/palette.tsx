@@ -42,8 +42,7 @@ export function Palette() {
   return (
     <Dialog title="Go to" onClose={() => (isPaletteOpen.value = false)}>
       <input
-        // The dialog focuses it when it opens.
-        autofocus
+        data-first
         type="text"
         role="combobox"
         aria-label="Search"

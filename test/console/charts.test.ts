@@ -56,7 +56,7 @@ function metrics(nowMs: number): string {
       return `memory_bytes{pod="${pod}",team="shop"} ${memory * MIB} ${atMs}\nrestarts{pod="${pod}",team="shop"} ${at} ${atMs}`;
     }),
   );
-  return `${lines.join("\n")}\n`;
+  return `${lines.join("\n")}\ngone_bytes{pod="pod-gone"} 1 ${nowMs - 20 * 60_000}\n`;
 }
 
 const MEMORY = encodeURIComponent("memory_bytes");
@@ -64,8 +64,8 @@ const plot = (): Locator => page.locator(".u-over").first();
 const tooltip = (): Locator => page.locator(".tooltip:popover-open");
 const legendNames = async (): Promise<string[]> => await page.locator(".legend-table tbody th").allTextContents();
 
-async function createDashboard(panels: readonly object[]): Promise<string> {
-  const body = { name: `board ${randomUUID().slice(0, 8)}`, description: "", variables: [], panels };
+async function createDashboard(panels: readonly object[], variables: readonly object[] = []): Promise<string> {
+  const body = { name: `board ${randomUUID().slice(0, 8)}`, description: "", variables, panels };
   const { json } = await call("POST", `${backend.apiUrl}/api/dashboards`, { bearer: token, body });
   return (json as { id: string }).id;
 }
@@ -273,6 +273,13 @@ test("a field that the query chooses keeps its other values", async () => {
   await page.getByRole("button", { name: "Only service cart" }).click();
   await settled(page);
   expect(await page.getByRole("combobox", { name: "service" }).inputValue()).toBe("cart");
+});
+
+test("a pod that is silent since 20 minutes can be chosen in a dashboard", async () => {
+  const id = await createDashboard([panel("memory", 'gone_bytes{pod="$pod"}')], [{ name: "pod", query: "gone_bytes", label: "pod" }]);
+  await openScreen(page, `#/dashboards/${id}`);
+  await expect.poll(async () => await page.getByRole("combobox", { name: "pod" }).inputValue()).toBe("pod-gone");
+  await page.locator("canvas").waitFor();
 });
 
 test("the threshold of a rule is dragged in its chart", async () => {

@@ -24,6 +24,7 @@ export function Editor({ dashboard, save }: { dashboard: Dashboard; save: (chang
   const unsaved = useUnsaved();
   const edited = useComputed(() => [head.value, panels.value]);
   useEffect(() => {
+    if (dashboard.name === "") document.querySelector<HTMLElement>("[data-first]")?.focus();
     const initial = edited.peek();
     return edited.subscribe((changed) => void (changed !== initial && unsaved.changed()));
   }, []);
@@ -48,7 +49,7 @@ export function Editor({ dashboard, save }: { dashboard: Dashboard; save: (chang
   return (
     <form class="stack dashboard-editor" onSubmit={submitBy(() => send())}>
       <div class="filters">
-        <Field label="Name" autofocus={name === ""} required maxLength={100} value={name} onType={(text) => change({ name: text })} />
+        <Field label="Name" data-first required maxLength={100} value={name} onType={(text) => change({ name: text })} />
         <Field label="Description" size={40} maxLength={1000} value={description} onType={(text) => change({ description: text })} />
         <Button onClick={() => insert(NEW_PANEL)} text="Add panel" />
         <Button type="submit" class="primary" disabled={isBusy} text="Save" />

@@ -48,7 +48,7 @@ export function Views({ onClose }: { onClose: () => void }) {
       </Status>
       {mayWrite.value && (
         <SavingForm label="Create view" saved="Saved." save={save}>
-          <Field label="View name" name="name" autofocus required maxLength={100} />
+          <Field label="View name" name="name" data-first required maxLength={100} />
         </SavingForm>
       )}
     </Dialog>
