@@ -209,9 +209,13 @@ describe("over metrics and log records", () => {
     const orgId = await service.makeOrg();
     const db = service.database.tables<AlertingTables>();
     const table = new SloTable(db);
+    // The clock goes on, because the recorder pauses between counts.
+    let skippedMs = NOW_S * 1000 - performance.now();
+    const now = (): number => Math.floor(skippedMs + performance.now());
+    const receivedNow = () => sql`toDateTime(${Math.floor(now() / 1000)})`;
     const records = async (minutesAgo: number, level: string, count: number): Promise<void> => {
       await clickhouse.command(sql`INSERT INTO logs (org_id, host_id, node, received_at, body_hash, time, id, level, source, message)
-        SELECT ${orgId}, 'h', 'n', now(), ${Math.floor(Math.random() * 1e9)}, toDateTime64(${NOW_S - minutesAgo * 60 + 5}, 9, 'UTC'), number, ${level}, 'shop', 'x'
+        SELECT ${orgId}, 'h', 'n', ${receivedNow()}, ${Math.floor(Math.random() * 1e9)}, toDateTime64(${NOW_S - minutesAgo * 60 + 5}, 9, 'UTC'), number, ${level}, 'shop', 'x'
         FROM numbers(${count})`);
     };
     await records(30, "info", 9);
@@ -219,9 +223,6 @@ describe("over metrics and log records", () => {
     await records(20, "info", 5);
     const indicator = { logs: { total: { source: "shop" }, bad: { query: "level:error" } } };
     const { id } = await table.create(orgId, body({ window: "7d", indicator, objective: 90 }));
-    // The clock goes on, because the recorder pauses between counts.
-    let skippedMs = NOW_S * 1000 - performance.now();
-    const now = (): number => Math.floor(skippedMs + performance.now());
     const options = { db, stores: stores(), clickhouse, isUnused: () => false, log: createLog("silent"), pollMs: 20, nowMs: now };
     // The row is due in real time, which may be later than that of the test.
     await db
@@ -256,7 +257,7 @@ describe("over metrics and log records", () => {
     expect(await read()).toEqual({ good: 15, total: 18 });
     // Of a host that was offline: a record in every second minute of three days.
     await clickhouse.command(sql`INSERT INTO logs (org_id, host_id, node, received_at, body_hash, time, id, level, source, message)
-      SELECT ${orgId}, 'h', 'n', now(), 1, toDateTime64(${NOW_S - 2 * 3600} - 120 * number, 9, 'UTC'), number, 'info', 'shop', 'x' FROM numbers(2000)`);
+      SELECT ${orgId}, 'h', 'n', ${receivedNow()}, 1, toDateTime64(${NOW_S - 2 * 3600} - 120 * number, 9, 'UTC'), number, 'info', 'shop', 'x' FROM numbers(2000)`);
     await pass(1);
     expect(await read()).toEqual({ good: 2015, total: 2018 });
     await table.replace(orgId, id, body({ window: "7d", indicator, objective: 90, no_traffic: "bad" }));
