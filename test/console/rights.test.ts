@@ -137,7 +137,12 @@ test("an administrator limits a viewer, whose open page shows one namespace with
     return (await viewer.getByText("hello from web").count()) === 0;
   });
   await openSettings(viewer, "users");
-  await viewer.getByText("You can read telemetry with k8s.namespace.name=shop").waitFor();
+  // The response to the page's question for its user may be older than the limits.
+  await eventually("the settings name the limits", async () => {
+    await viewer.reload();
+    await viewer.getByRole("heading", { name: "Settings" }).waitFor();
+    return (await viewer.getByText("You can read telemetry with k8s.namespace.name=shop").count()) > 0;
+  });
   expect(await viewer.getByRole("region", { name: "Users" }).count()).toBe(0);
   expect(await violations(viewer)).toEqual([]);
   await Promise.all([page.close(), viewer.close()]);
