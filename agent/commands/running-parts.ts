@@ -9,7 +9,7 @@ import { Supervisor } from "../collector/supervision/supervisor.ts";
 import { type AgentIdentity, installationOf } from "../identity/identity.ts";
 import type { LogPolicies } from "../policies/log-policies.ts";
 import type { Monitors } from "../monitors/monitors.ts";
-import type { LogFilesStatus } from "../collector/files/log-files.ts";
+import type { LogFilesStatus } from "../collector/files/log-files-status.ts";
 import type { UnreadFiles } from "../collector/supervision/unread-files.ts";
 import type { FailingSignal, LogFilesWatchdog } from "../collector/supervision/watchdog.ts";
 import { CLUSTER_HEARTBEAT_PATH, type Heartbeat, HOST_HEARTBEAT_PATH } from "../../common/protocol/enrolment.ts";

@@ -2,7 +2,7 @@
 import type { ClusterCollectorStatus } from "../collector/cluster-collector.ts";
 import type { CollectorStatus } from "../collector/supervision/supervisor.ts";
 import type { AgentIdentityStatus } from "../identity/identity.ts";
-import type { LogFilesStatus } from "../collector/files/log-files.ts";
+import type { LogFilesStatus } from "../collector/files/log-files-status.ts";
 import type { FailingSignal } from "../collector/supervision/watchdog.ts";
 import type { LogPolicyStatus } from "../policies/log-policies.ts";
 import type { ProxyStatus } from "../proxy/server.ts";

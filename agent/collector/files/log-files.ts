@@ -12,13 +12,14 @@ import type { Log } from "../../log.ts";
 import { MAX_GONE_FILES, MAX_OPEN_FILES } from "../../agent-limits.ts";
 import { FileBeginnings } from "./file-beginnings.ts";
 import { fileId, idOfLink } from "./link-name.ts";
+import type { FoundFilesStatus, WatchedFile } from "./log-files-status.ts";
 import { LogTree } from "./log-tree.ts";
 import { type OpenFile, OpenFiles, type LogFileRules, openLogFile, type Refusal, statOpenFile } from "./open-files.ts";
 import { PathPatterns, unrotated } from "./log-paths.ts";
 
 const PASS_EVERY_MS = 1000;
-/** Folders with recent rotations are watched so many times between two passes. */
-const PEEKS_PER_PASS = 10;
+/** How often folders with recent rotations are checked between two passes. */
+const CHECKS_PER_PASS = 10;
 /** A pass takes at most this share of the time: a tree of a million files is scanned less often. */
 const PASS_SHARE = 0.1;
 /** What a pass needs at most for a folder or file. If it takes longer, the machine is busy, and files may be rotated meanwhile. */
@@ -53,39 +54,6 @@ export interface LogFilesOptions {
   readonly passEveryMs?: number;
   readonly maxOpen?: number;
   readonly nowMs?: () => number;
-}
-
-/** A file that the collector should read. */
-export interface WatchedFile {
-  /** Path that people know. */
-  readonly path: string;
-  /** Path by which the collector stores its offset. */
-  readonly storedPath: string;
-  readonly id: string;
-  readonly size: number;
-  readonly changedMs: number;
-}
-
-export interface LostFiles {
-  readonly files: number;
-  readonly bytes: number;
-}
-
-/** What the files themselves show, without the collector's progress. */
-export type FoundFilesStatus = Omit<LogFilesStatus, "lastCollectorPassMs" | "lost">;
-
-export interface LogFilesStatus {
-  readonly open: number;
-  /** Matching files that are not read, by reason. */
-  readonly notRead: Readonly<Record<string, number>>;
-  /** Files that disappeared before the collector read them, since the agent started. */
-  readonly lost: LostFiles;
-  /** False while no logs are collected. */
-  readonly isFollowing: boolean;
-  /** Agent's clock, Unix milliseconds. */
-  readonly lastPassMs: number;
-  /** When the collector's last pass was observed; 0 before the first. */
-  readonly lastCollectorPassMs: number;
 }
 
 export class LogFiles implements AsyncDisposable {
@@ -130,7 +98,7 @@ export class LogFiles implements AsyncDisposable {
     await this.#pass().catch((error: Error) => this.#warnOfFailedPass(error));
     this.#loop = new Loop({
       signal: this.#stop.signal,
-      firstAfterMs: (this.#options.passEveryMs ?? PASS_EVERY_MS) / PEEKS_PER_PASS,
+      firstAfterMs: (this.#options.passEveryMs ?? PASS_EVERY_MS) / CHECKS_PER_PASS,
       step: () => this.#passIfDue(),
       failed: (error) => this.#warnOfFailedPass(error as Error),
     });
@@ -140,12 +108,13 @@ export class LogFiles implements AsyncDisposable {
   async #passIfDue(): Promise<number> {
     const { passEveryMs = PASS_EVERY_MS } = this.#options;
     const startedAt = performance.now();
-    if (startedAt < this.#dueAt && !(await this.#tree.hasChanged())) return Math.min(this.#dueAt - startedAt, passEveryMs / PEEKS_PER_PASS);
+    if (startedAt < this.#dueAt && !(await this.#tree.hasChanged()))
+      return Math.min(this.#dueAt - startedAt, passEveryMs / CHECKS_PER_PASS);
     await this.#pass();
     const neededMs = Math.min(performance.now() - startedAt, this.#tree.size * MAX_ENTRY_MS);
     const pauseMs = neededMs / PASS_SHARE - neededMs;
     this.#dueAt = startedAt + Math.max(passEveryMs, pauseMs);
-    return this.#tree.isLively ? Math.max(passEveryMs / PEEKS_PER_PASS, pauseMs) : this.#dueAt - performance.now();
+    return this.#tree.hasActiveFolders ? Math.max(passEveryMs / CHECKS_PER_PASS, pauseMs) : this.#dueAt - performance.now();
   }
 
   #warnOfFailedPass({ message }: Error): void {

@@ -45,15 +45,15 @@ export const LOG_TREE_LIMITS: LogTreeLimits = { folders: 100_000, entriesOfFolde
 /** A folder may change again within the same tick of the file system's clock in which it was listed. */
 const SETTLED_AFTER_MS = 2000;
 /** A folder whose entries changed within this time may have a rotation again soon. */
-const LIVELY_FOR_MS = 60_000;
-const MAX_LIVELY_FOLDERS = 20;
+const ACTIVE_FOR_MS = 60_000;
+const MAX_ACTIVE_FOLDERS = 20;
 
 export class LogTree {
   readonly #patterns: PathPatterns;
   readonly #mayEnter: (realPath: string) => boolean;
   readonly #limits: LogTreeLimits;
   #listings = new Map<string, Listing>();
-  #lively: readonly string[] = [];
+  #activeFolders: readonly string[] = [];
   #isCut = false;
 
   /** `mayEnter` decides whether to follow a link to a folder, by its target. */
@@ -74,13 +74,13 @@ export class LogTree {
   }
 
   /** Whether files were recently created, renamed or removed in a folder, so that more may follow soon. */
-  get isLively(): boolean {
-    return this.#lively.length > 0;
+  get hasActiveFolders(): boolean {
+    return this.#activeFolders.length > 0;
   }
 
   /** Whether that has happened in such a folder since the last pass. */
   async hasChanged(): Promise<boolean> {
-    for (const folder of this.#lively) {
+    for (const folder of this.#activeFolders) {
       const stats = await stat(folder, { bigint: true }).catch(() => undefined);
       if (stats && Number(stats.mtimeMs) !== this.#listings.get(folder)?.mtimeMs) return true;
     }
@@ -122,8 +122,10 @@ export class LogTree {
       yield { files: files ?? [], links: matching, rotated: rotated ?? [], isNews };
     }
     this.#listings = listings;
-    const sinceMs = Date.now() - LIVELY_FOR_MS;
-    this.#lively = [...listings].flatMap(([folder, { mtimeMs }]) => (mtimeMs > sinceMs ? [folder] : [])).slice(0, MAX_LIVELY_FOLDERS);
+    const sinceMs = Date.now() - ACTIVE_FOR_MS;
+    this.#activeFolders = [...listings]
+      .flatMap(([folder, { mtimeMs }]) => (mtimeMs > sinceMs ? [folder] : []))
+      .slice(0, MAX_ACTIVE_FOLDERS);
   }
 
   async #nextFollowedLink(links: Visit[]): Promise<Visit | undefined> {

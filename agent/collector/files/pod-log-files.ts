@@ -2,7 +2,7 @@
 // files which it does not read are found.
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
-import type { FoundFilesStatus, WatchedFile } from "./log-files.ts";
+import type { FoundFilesStatus, WatchedFile } from "./log-files-status.ts";
 import { fileId } from "./link-name.ts";
 
 export interface PodLogFilesOptions {

@@ -6,7 +6,7 @@ import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { bytesField, varint } from "../../../backend/ingest/otlp/protobuf/encode.fixture.ts";
 import { fileId } from "../files/link-name.ts";
-import type { WatchedFile } from "../files/log-files.ts";
+import type { WatchedFile } from "../files/log-files-status.ts";
 import { queueStore } from "./bbolt-file.fixture.ts";
 import { readOffsets } from "./stored-offsets.ts";
 import { UnreadFiles } from "./unread-files.ts";

@@ -8,7 +8,7 @@ import type logEvents from "../../../common/log-events.json";
 import { Loop } from "../../../common/loop.ts";
 import type { Log } from "../../log.ts";
 import { fileId } from "../files/link-name.ts";
-import type { LostFiles, WatchedFile } from "../files/log-files.ts";
+import type { LostFiles, WatchedFile } from "../files/log-files-status.ts";
 import type { FailingSignal } from "./watchdog.ts";
 import { readOffsets } from "./stored-offsets.ts";
 

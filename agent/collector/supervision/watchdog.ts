@@ -6,7 +6,7 @@ import { type Rejection, sumMetric } from "./queue-state.ts";
 import { Loop } from "../../../common/loop.ts";
 import type { Log } from "../../log.ts";
 import { FILES_EXPORTER } from "../config/collector-config.ts";
-import type { LogFilesStatus } from "../files/log-files.ts";
+import type { LogFilesStatus } from "../files/log-files-status.ts";
 
 export interface FailingSignal {
   readonly signal: string;

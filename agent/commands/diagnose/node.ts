@@ -7,7 +7,7 @@ import { ALLOCATOR_VARIABLE } from "../../collector/config/collector-config.ts";
 import { configFromSettings, logPathRules } from "../../collector/config/config-from-settings.ts";
 import { validateInFolder } from "../../collector/supervision/config-files.ts";
 import { collectorProgram } from "../../collector/supervision/process.ts";
-import type { LostFiles } from "../../collector/files/log-files.ts";
+import type { LostFiles } from "../../collector/files/log-files-status.ts";
 import { logFileRules } from "../../collector/files/log-paths.ts";
 import { surveyLogFiles } from "../../collector/files/log-tree.ts";
 import { joinHostPort } from "../../../common/ip-networks.ts";
