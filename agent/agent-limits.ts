@@ -33,7 +33,7 @@ export const MAX_PARSED_LINE_BYTES = 65_536;
 // collector/supervision/child-log.ts, outages
 /** Distinct outages of receivers that are tracked. */
 export const MAX_OUTAGES = 100;
-/** An outage is over if its error is not repeated within this time. */
+/** An outage is over if its error is not repeated for this time, or for three pauses between its errors (at least 30 s) if that is shorter. */
 export const MAX_QUIET_MS = 15 * 60_000;
 
 // collector/config/remote-config.ts

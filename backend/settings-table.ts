@@ -183,7 +183,8 @@ export const SETTINGS_TABLE = {
     metricsRetention: setting("METRICS_RETENTION", retention, {
       default: "30d",
       value: "retention.metrics",
-      description: "How long the embedded VictoriaMetrics keeps samples.",
+      description:
+        "How long the embedded VictoriaMetrics keeps samples. With an external one, the same as its `-retentionPeriod`: the backend drops older samples that arrive.",
     }),
     metricsJournalFsync: setting("METRICS_JOURNAL_FSYNC", oneOf(["always", "never"]), {
       default: "always",
@@ -276,7 +277,8 @@ export const SETTINGS_TABLE = {
   ...group("Notifications", {
     publicUrl: setting("PUBLIC_URL", publicUrl, {
       value: "publicUrl",
-      description: "URL at which users reach this backend; notifications and changes link to it. Unset: no links.",
+      description:
+        "URL at which users reach this backend; notifications, changes and answers to assistants link to it. Unset: notifications have no links, the others relative ones.",
     }),
     notifyAllowedNetworks: setting("NOTIFY_ALLOWED_NETWORKS", networks, {
       default: "",

@@ -22,7 +22,7 @@ export const MAX_FAILING_S = 30;
 export const MAX_READ_MEMORY_BYTES = 400_000_000;
 
 // relational/row-limits.ts
-/** Rows of each kind per organisation; a list of this length has a few megabytes. */
+/** Rows of each kind per organisation, for kinds without a limit of their own; a list of this length has a few megabytes. */
 export const MAX_ROWS_PER_ORG = 5000;
 
 // sqlite/thread.ts

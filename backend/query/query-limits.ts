@@ -175,7 +175,7 @@ export const MAX_ROUTE_ANSWER_BYTES = 4 * 1024 * 1024;
 export const MAX_BUCKETS = 500;
 
 // native/log-filter-parameters.ts
-/** Words of a full-text search: each is searched in every message. */
+/** Words of a full-text search: each is a condition of the statement. */
 export const MAX_SEARCH_WORDS = 50;
 
 // prometheus/metadata-route.ts

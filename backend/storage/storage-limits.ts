@@ -70,11 +70,11 @@ export const MAX_REMEMBERED_ORGS = 10_000;
 export const MAX_SUBQUERY_VALUES = 50_000_000;
 /** Nested functions that write their argument twice: each level doubles the expression. */
 export const MAX_DOUBLING = 4;
-/** Nesting of a metrics query, which is a recursion here and a loop in the engine. */
+/** Nesting of subqueries in a metrics query, which is a recursion here and a loop in the engine. */
 export const MAX_METRIC_QUERY_DEPTH = 100;
 
 // metrics/metric-store.ts
-/** Concurrent metric queries. */
+/** Concurrent metric queries; the default of `METRICS_QUERY_SLOTS`. */
 export const MAX_METRIC_QUERIES = 3;
 /** Concurrent metric queries of one organisation. */
 export const DEFAULT_METRIC_QUERIES_PER_ORG = 2;

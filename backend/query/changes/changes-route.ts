@@ -72,7 +72,7 @@ const CHANGE = {
     now: figure,
     unit: text,
     since: { ...TIME_SCHEMA, description: "when it began, accurate to a quarter of the range" },
-    p: { ...figure, description: "p-value of the test; missing for states, such as a node that is not ready" },
+    p: { ...figure, description: "p-value of the test of a service or a pattern of messages; missing for all other changes" },
     evidence: { ...text, description: "the request of this API that shows the figures" },
     link: { ...text, description: "the screen of the console" },
   },

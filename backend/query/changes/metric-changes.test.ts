@@ -1,5 +1,7 @@
-// Values that senders choose do not become changes without a figure.
-import { expect, test } from "vitest";
+// Values that senders choose do not become changes without a figure, and the number of queries is the documented one.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test, vi } from "vitest";
 import { UNLIMITED } from "../../admission/query-queue.ts";
 import { findMetricChanges } from "./metric-changes.ts";
 
@@ -9,4 +11,12 @@ test("leaves out a series whose value is infinite", async () => {
   const range = { startMs: 0, endMs: 3_600_000 };
   const changes = await findMetricChanges({ query }, "o", { before: range, now: range }, UNLIMITED);
   expect(new Set(changes.map(({ now }) => now))).toEqual(new Set([3]));
+});
+
+test("runs as many queries as docs/what-changed.md says", async () => {
+  const query = vi.fn(async () => ({ status: 200, pieces: [], body: Buffer.from('{"data":{"result":[]}}') }));
+  const range = { startMs: 0, endMs: 3_600_000 };
+  await findMetricChanges({ query }, "o", { before: range, now: range }, UNLIMITED);
+  const page = readFileSync(join(import.meta.dirname, "../../../docs/what-changed.md"), "utf8");
+  expect(page).toContain(`and ${query.mock.calls.length} metric queries`);
 });

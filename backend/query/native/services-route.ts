@@ -104,7 +104,7 @@ const ROUTES: readonly RedRoute[] = [
 ];
 
 const DESCRIPTION =
-  "The range is extended to whole minutes. Calls and errors are exact; a quantile is accurate to within 19 %. Figures are kept for 395 days, longer than spans.";
+  "The range is extended to whole minutes. Calls and errors are exact; a quantile is accurate to within 19 %. Figures are kept for at least 395 days, also if spans are not.";
 
 const EDGE = {
   client: text,

@@ -1,5 +1,5 @@
-// Problems that the accounts database shows: agents that are silent or whose collector does not run, keys that were not renewed, and tokens
-// that expire soon. Each list is limited in rows.
+// Problems that the accounts database shows: agents that are silent, keys that were not renewed, and tokens that expire soon. Each list is
+// limited in rows.
 import type { Kysely } from "kysely";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import type { AccountTables } from "../../auth/sessions/account-tables.ts";

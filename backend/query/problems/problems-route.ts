@@ -75,8 +75,9 @@ export function registerProblemsRoute(app: FastifyInstance, options: ProblemsRou
     ...endpoint("GET", "/query/problems", "reader"),
     summary: "What is wrong now, most important first",
     description:
-      "Services that got worse in the last hour, unhealthy pods and nodes, firing alerts, full disks, silent agents, new patterns of errors, " +
-      "and credentials that expire. The comparison with the hour before is up to a minute old.",
+      "Services that got worse in the last hour, new patterns of errors, pods whose memory grows, unhealthy pods and nodes, firing alerts, " +
+      "objectives that use up their error budget, disks that are or will be full; for users also silent agents, keys that were not renewed, " +
+      "and tokens that expire. The comparison with the hour before is up to a minute old.",
     query: { type: "object", properties: PARAMETERS },
     documented: { response: { 200: ANSWER } },
     handler: async (request: ProblemsRequest, reply: FastifyReply) => {

@@ -100,7 +100,7 @@ export function declareMetadata(): RouteDeclaration {
   return {
     ...endpoint("GET", `${BASE}/metadata`, "reader", "metrics"),
     limited: "filtered",
-    summary: "Prometheus HTTP API: metadata, derived from the names of the metrics that the tenant sent in the last 24 hours",
+    summary: "Prometheus HTTP API: metadata, derived from the names of the metrics that the tenant sent today or yesterday (UTC)",
     documented: {
       query: { type: "object", properties },
       response: {
