@@ -15,7 +15,7 @@ import { REVISION_ANNOTATION } from "./alert-annotations.ts";
 import type { Rule } from "./alert-rule.ts";
 import { objectSchema, TIME_SCHEMA } from "../http/schemas.ts";
 
-/** The rule status of the contract; `error` is an addition, present while the rule cannot be evaluated. */
+/** The rule status of the contract; `error` is an addition, present while the rule, or a part of it, cannot be evaluated. */
 export interface RuleStatus {
   readonly state: "firing" | "pending" | "inactive";
   /** Instances that are firing now. */
@@ -30,7 +30,10 @@ export const STATUS_SCHEMA = objectSchema(["state", "active_alerts"], {
   state: STATE_SCHEMA,
   active_alerts: { type: "integer", minimum: 0, description: "instances that fire now" },
   last_eval: { ...TIME_SCHEMA, description: "absent before the first evaluation" },
-  error: { type: "string", description: "why the rule, or one of its annotations, cannot be evaluated" },
+  error: {
+    type: "string",
+    description: "why the rule, or one of its annotations, cannot be evaluated, or why counts of records are late or leave values out",
+  },
 });
 
 const INACTIVE: RuleStatus = { state: "inactive", active_alerts: 0 };

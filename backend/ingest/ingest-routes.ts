@@ -50,7 +50,12 @@ export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutes
         bodyIsOptional: true,
         documented: {
           body,
-          response: { 204: { description: "the data is durable: in the engine, or in the backend's journal on disk", type: "null" } },
+          response: {
+            204: {
+              description: "the data is stored, with embedded engines on disk: docs/from-one-to-many.md, What a 204 means",
+              type: "null",
+            },
+          },
         },
         errors: ["unsupported_encoding", "over_quota"],
         config: { signal },

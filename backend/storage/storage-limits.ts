@@ -58,7 +58,7 @@ export const MAX_TAIL_BYTES = 512 * 1024;
 export const MAX_TAIL_REMEMBERED = 5000;
 
 // logs/words.ts
-/** Words of a search that use the index; the longest are the rarest. */
+/** Words of the text of `q` or `|=` that are looked up in the index: the longest, which are the rarest. */
 export const MAX_INDEX_WORDS = 4;
 
 // metrics/active-series.ts

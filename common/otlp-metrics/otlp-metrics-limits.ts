@@ -6,7 +6,7 @@
 export const MAX_BUCKETS = 160;
 
 // metric-lines.ts
-/** Length of a metric name; VictoriaMetrics drops samples with a name of more than 256 bytes. */
+/** Length of a metric name of OTLP; a metric with a longer one is dropped. */
 export const MAX_METRIC_NAME_LENGTH = 240;
 /** Converted names that are cached; the cache is emptied when it is full, because applications may create names without end. */
 export const MAX_CACHED_NAMES = 20_000;

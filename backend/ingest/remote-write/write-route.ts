@@ -35,7 +35,9 @@ export function remoteWriteRoute(ingest: IngestSignal, { handler, ingestTokens }
     bodyIsOptional: true,
     documented: {
       body: { description: "compressed with Snappy", type: "object" },
-      response: { 204: { description: "the data is durable: in the engine, or in the backend's journal on disk", type: "null" } },
+      response: {
+        204: { description: "the data is stored, with embedded engines on disk: docs/from-one-to-many.md, What a 204 means", type: "null" },
+      },
     },
     errors: ["forbidden", "not_found", "over_quota", "unsupported_encoding"],
     config: { signal: "metrics" },
