@@ -1,6 +1,6 @@
 // Lists the permissions that the cluster agent needs, and checks them at start, so that a missing permission is reported with the RBAC rule
-// that grants it before it causes a 403. Invariant: the tables match docs/decisions.md, "Permissions of an agent in a cluster", and the chart
-// grants them (test/faults/cluster-diagnose.test.ts).
+// that grants it before it causes a 403. Invariant: the tables match charts/cluster-agent/README.md, "Permissions in the cluster", and the
+// chart grants them (test/faults/cluster-diagnose.test.ts).
 import { Loop } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { KubernetesApi } from "../kubernetes/api.ts";
