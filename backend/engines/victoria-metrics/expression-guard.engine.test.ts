@@ -46,7 +46,7 @@ const { expression } = fc.letrec<{ expression: string }>((tie) => ({
     tie("expression").map((inner) => `${inner} keep_metric_names`),
     fc
       .tuple(
-        fc.constantFrom("sum", "max", "rate", "label_set", "ru", "alias", "on", "union", "limit_offset"),
+        fc.constantFrom("sum", "max", "rate", "label_set", "ru", "alias", "on", "union", "limit_offset", "label_join"),
         fc.array(tie("expression"), { maxLength: 2 }),
       )
       .chain(([call, list]) =>
@@ -143,6 +143,16 @@ test("a selector of a metric with the name of a keyword means that metric if it 
       const { data } = (await answer.json()) as { data?: { result: { metric: Record<string, string> }[] } };
       expect(data?.result[0]?.metric["__name__"], query).toBe(word);
     }
+  }
+});
+
+test("the longest labels that an expression may build do not end the engine", async () => {
+  const line = `a{x="${"y".repeat(4096)}"} 1 ${Date.now()}\n`;
+  await fetch(`${engine.writeUrl}/api/v1/import/prometheus`, { method: "POST", body: line });
+  await engine.flush();
+  for (const labels of ['label_join(a, "z", "-"' + ', "x"'.repeat(15) + ")", `label_replace(a, "z", "${"$1".repeat(15)}", "x", "(.*)")`]) {
+    expect(refusalOf(labels)).toBeUndefined();
+    expect(await ask(`sum by (z) (${labels})`)).toBe(200);
   }
 });
 

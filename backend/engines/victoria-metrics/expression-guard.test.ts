@@ -1,6 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { refusalOf } from "./expression-guard.ts";
 
+/** A query in `depth` calls. */
+function labelsOf(depth: number, call: (query: string) => string): string {
+  return depth === 0 ? "a" : call(labelsOf(depth - 1, call));
+}
+
 describe("accepts what people and dashboards write", () => {
   test.each([
     'sum(rate(http_requests_total{job=~"a|b",code!~"5.."}[5m])) by (job) / ignoring(code) group_left(x) sum by (job) (up offset 1h) > bool 0',
@@ -50,6 +55,13 @@ describe("accepts what people and dashboards write", () => {
     'on{a="b"}',
     "bool",
     '{__name__="sum", a="b"}',
+    labelsOf(20, (query) => `label_replace(${query}, "a", "$1", "b", "(.*)")`),
+    labelsOf(3, (query) => `label_replace(${query}, "a", "$1-$2", "b", "(.*):(.*)")`),
+    Array.from({ length: 9 }, (_, index) => `label_replace(m${index}, "a", "$1:$2", "b", "(.):(.)")`).join(" or "),
+    'label_join(a, "x", "-"' + ', "y"'.repeat(14) + ")",
+    labelsOf(3, (query) => `label_transform(${query}, "a", "-", "_")`),
+    'label_graphite_group({__graphite__="a.*.c"}, 0, 2)',
+    `sum(a{x=~"${"pod|".repeat(15_000)}"})`,
   ])("%s", (expression) => {
     expect(refusalOf(expression)).toBeUndefined();
   });
@@ -94,6 +106,16 @@ describe("rejects what would crash the engine, with a reason that contains how t
     ['limit_offset("", "", a)', /two numbers first/],
     ["limit_offset(-1, 0, a)", /two numbers first/],
     ["a == 1or b", /cannot read "1or b"/],
+    ['label_join(a, "x", "-"' + ', "y"'.repeat(16) + ")", /labels that could have more than 64 KiB/],
+    [`LABEL_JOIN(label_set(a, "y", "${"z".repeat(9000)}"), "x", ""${', "y"'.repeat(8)})`, /64 KiB/],
+    [`label_replace(a, "x", "${"$1".repeat(16)}", "y", "(.*)")`, /64 KiB/],
+    [String.raw`label_replace(a, "x", "${String.raw`\x241`.repeat(16)}", "y", "(.*)")`, /64 KiB/],
+    [labelsOf(5, (query) => `sum by (x) (label_replace((${query}), "x", "$1$1", "x", "(.*)"))`), /64 KiB/],
+    [labelsOf(3, (query) => `label_join(${query}, "x", "", "x", "x", "x")[5m:]`), /64 KiB/],
+    ['label_transform(a, "x", "", "0123456789abcdef")', /64 KiB/],
+    [`label_graphite_group(a${", 0".repeat(16)})`, /64 KiB/],
+    [labelsOf(4, (query) => `label_uppercase(${query}, "x")`), /64 KiB/],
+    ['label_replace(a, "x", alias(nan, "$1$1"), "y", "(.*)")', /label_replace with a query first, and strings after it/],
     ["a".repeat(64 * 1024 + 1), /longer than 65536 bytes/],
   ])("%s", (expression, reason) => {
     expect(refusalOf(expression)).toMatch(reason);

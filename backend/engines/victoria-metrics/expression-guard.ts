@@ -1,10 +1,11 @@
 // Rejects expressions that would crash VictoriaMetrics. Before it evaluates operators, the engine prints the parsed expression and parses it
 // again; if its own output is invalid, it panics, and no tenant has metrics until it restarts (metricsql v0.87, optimizer.go, Clone). Causes are
-// keywords used as names, strings next to operators, unusual names and braces; a time that overflows panics too. Invariant: the printed
+// keywords used as names, strings next to operators, unusual names and braces; a time that overflows panics too, and a label of 64 KiB (label-growth.ts). Invariant: the printed
 // form of an accepted expression is valid, and its times do not overflow. Every rejected expression can be written in another form.
 import { expressionDurationMs } from "../../../common/duration.ts";
 import { MAX_DURATION_MS, MAX_EXPRESSION_BYTES } from "../engine-limits.ts";
 import { ExpressionError, tokenize, type Token } from "./expression-tokens.ts";
+import { LabelGrowth } from "./label-growth.ts";
 
 /** Keywords of the language; each is allowed only in its own positions, and never as a name. */
 const OPERATORS = new Set(["default", "if", "ifnot", "or", "and", "unless", "atan2"]);
@@ -54,6 +55,7 @@ class Guard {
   /** The engine does not print a selector that is the whole expression, so its metric may have the name of a keyword. */
   readonly #isSelector: boolean;
   readonly #open: Open[] = [];
+  readonly #labels = new LabelGrowth();
   #at = 0;
   /** A metric with the name of an aggregation, and a word that may follow it in the printed form. */
   #aggregation: string | undefined;
@@ -77,6 +79,7 @@ class Guard {
       this.#at += 1;
     }
     if (this.#aggregation !== undefined && this.#operator !== undefined) throw onlyMatched(this.#aggregation, ` next to ${this.#operator}`);
+    this.#labels.end();
   }
 
   /** Reads one token; returns what it closed. */
@@ -89,10 +92,19 @@ class Guard {
     if (token.kind !== "symbol") return undefined;
     if (token.text === "{") this.#braces();
     else if (token.text === "@") this.#moment();
-    else if (token.text === "[") this.#open.push("window");
-    else if (token.text === "(") this.#open.push(this.#parentheses());
-    else if (token.text === ")" || token.text === "]") return this.#open.pop();
+    else if (token.text === ",") this.#labels.comma();
+    else if (token.text === "[") this.#enter("window");
+    else if (token.text === "(") this.#enter(this.#parentheses());
+    else if (token.text === ")" || token.text === "]") {
+      this.#labels.close();
+      return this.#open.pop();
+    }
     return undefined;
+  }
+
+  #enter(open: Open): void {
+    this.#open.push(open);
+    this.#labels.open(open === "arguments" ? (this.#word(-1)?.word ?? "") : "");
   }
 
   #isOffset(): boolean {
@@ -159,6 +171,7 @@ class Guard {
     if (isOfLabels(inside)) plainName(this.#token(0));
     else if (inside !== "arguments" || (before !== "(" && before !== ",") || (after !== ")" && after !== ","))
       throw new ExpressionError("takes strings only as function arguments and as label values");
+    else this.#labels.text(this.#token(0).text);
   }
 
   /**
