@@ -107,6 +107,12 @@ export function toDigits(value: Int64 | undefined): string | undefined {
   return typeof value === "string" && /^-?\d{1,20}$/.test(value) ? value : undefined;
 }
 
+/** The digits of a natural number; undefined if it is none. */
+export function toCount(value: Int64 | undefined): string | undefined {
+  const digits = toDigits(value ?? 0);
+  return digits?.startsWith("-") ? undefined : digits;
+}
+
 /** Undefined if it is not a 32-bit integer, as a number or in decimal digits. */
 export function toInt32(value: Int32 | undefined): number | undefined {
   const digits = toDigits(value ?? 0);
@@ -152,14 +158,13 @@ type Plain = string | number | boolean | null | Plain[] | { [key: string]: Plain
 
 function plainValue(value: AnyValue | undefined): Plain {
   if (value === undefined || value === null) return null;
-  if (value.stringValue !== undefined) return value.stringValue;
-  if (value.boolValue !== undefined) return value.boolValue;
-  if (value.intValue !== undefined) return Number.isSafeInteger(Number(value.intValue)) ? Number(value.intValue) : String(value.intValue);
-  if (value.doubleValue !== undefined) return value.doubleValue;
-  if (value.bytesValue !== undefined) return value.bytesValue;
-  if (value.arrayValue !== undefined) return listOf(value.arrayValue.values).map(plainValue);
-  if (value.kvlistValue === undefined) return null;
-  return Object.fromEntries(listOf(value.kvlistValue.values).map(({ key = "", value }) => [key, plainValue(value)]));
+  const { stringValue, boolValue, intValue, doubleValue, bytesValue, arrayValue, kvlistValue } = value;
+  if (arrayValue) return listOf(arrayValue.values).map(plainValue);
+  if (kvlistValue) return Object.fromEntries(listOf(kvlistValue.values).map(({ key, value: item }) => [key ?? "", plainValue(item)]));
+  const number = Number(intValue ?? Number.NaN);
+  return (
+    stringValue ?? boolValue ?? (Number.isSafeInteger(number) ? number : intValue && String(intValue)) ?? doubleValue ?? bytesValue ?? null
+  );
 }
 
 // Parses JSON of a telemetry body, and defines the error for a body that is not forwarded. Invariant: the memory of the parsed values is

@@ -30,6 +30,22 @@ describe("number points", () => {
     expect(convert([{ name: "m", gauge: { dataPoints } }]).lines).toEqual(["m 1", "m 2", "m 3"]);
   });
 
+  it("with null in a field are the same as without it", () => {
+    const nulls = { stringValue: null, boolValue: null, arrayValue: null, kvlistValue: null, bytesValue: null, doubleValue: null };
+    const values = (none: object): object[] => [
+      { asInt: "1", attributes: [{ key: "a", value: { intValue: "5", ...none } }] },
+      { asInt: "2", attributes: [{ key: "a", value: { arrayValue: { values: [{ intValue: 0, ...none }, none] } } }] },
+      { asDouble: "2.5", ...none },
+    ];
+    const metrics = (none: object, point: object, rest: object): Metric[] =>
+      stub([{ name: "m", gauge: { dataPoints: values(none).map((value) => ({ ...point, ...value })) }, ...rest }]);
+    const point = { timeUnixNano: null, asInt: null, asDouble: null, flags: null, exemplars: null };
+    const rest = { unit: null, sum: null, histogram: null, exponentialHistogram: null, summary: null };
+    const { lines, dropped } = convert(metrics(nulls, point, rest));
+    expect([lines, dropped]).toEqual([['m{a="5"} 1', 'm{a="[0,null]"} 2', "m 2.5"], {}]);
+    expect(convert(metrics({}, {}, {})).lines).toEqual(lines);
+  });
+
   it("with NoRecordedValue are left out and not counted as lost", () => {
     const dataPoints = [
       { timeUnixNano: TIME, flags: 1 },

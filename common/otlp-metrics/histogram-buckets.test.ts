@@ -37,12 +37,29 @@ describe("histograms", () => {
     expect(lines[1]).toContain("18446744073709551615");
   });
 
+  it("with +Inf as the last bound have it once, with the number of all values", () => {
+    // As the SDKs for Swift and Go send it.
+    const { lines } = convert([histogram({ count: "6", bucketCounts: ["1", "2", "3", "0"], explicitBounds: [1, 2, "Infinity"] })]);
+    const bucket = (le: string, count: number): string => `h_seconds_bucket{le="${le}"} ${count} 1763714400123`;
+    expect(lines).toEqual([bucket("1", 1), bucket("2", 3), bucket("+Inf", 6), "h_seconds_count 6 1763714400123"]);
+  });
+
+  it("have the buckets of the scraped program even if those decrease", () => {
+    // Of `le="1"} 5`, `le="2"} 4`, `le="4"} 7`, as the collector sends it.
+    const bucketCounts = ["5", "18446744073709551615", "3", "0"];
+    const { lines } = convert([histogram({ count: "7", bucketCounts, explicitBounds: [1, 2, 4] })]);
+    expect(lines.map((line) => line.split(" ")[1])).toEqual(["5", "4", "7", "7", "7"]);
+  });
+
   it.each([
     ["too few counts", { bucketCounts: ["1", "2"], explicitBounds: [1, 2] }],
     ["falling bounds", { bucketCounts: ["1", "2", "3"], explicitBounds: [2, 1] }],
     ["equal bounds", { bucketCounts: ["1", "2", "3"], explicitBounds: [2, 2] }],
     ["a bound that is no number", { bucketCounts: ["1", "2"], explicitBounds: ["NaN"] }],
+    ["a bound of -Infinity", { bucketCounts: ["1", "2", "0"], explicitBounds: ["-Infinity", 2] }],
+    ["two bounds of +Infinity", { bucketCounts: ["1", "2", "0"], explicitBounds: ["Infinity", "Infinity"] }],
     ["a negative count", { bucketCounts: ["-1", "2"], explicitBounds: [1] }],
+    ["a negative number of values", { count: "-3" }],
   ])("with %s are counted and left out", (_, point) => {
     expect(convert([histogram({ count: "3", ...point })])).toEqual({ lines: [], dropped: { malformed_point: 1 } });
   });

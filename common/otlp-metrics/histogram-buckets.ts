@@ -1,4 +1,5 @@
-// Converts OTLP histograms to the cumulative buckets of the text format. Invariants: bounds are strictly ascending; counts never decrease;
+// Converts OTLP histograms to the cumulative buckets of the text format. Invariants: bounds are strictly ascending; counts decrease only if
+// those of the sender do;
 // 64-bit counts stay exact; the bucket below each bucket with values ends where that one begins, because `histogram_quantile` interpolates
 // from the previous bound, or from 0. Source: OpenTelemetry specification, metrics/data-model.md, "Histogram" and "ExponentialHistogram".
 import {
@@ -8,7 +9,7 @@ import {
   type HistogramPoint,
   type Int64,
   listOf,
-  toDigits,
+  toCount,
   toDouble,
   toInt32,
 } from "./document.ts";
@@ -35,6 +36,8 @@ export function explicitBuckets(point: HistogramPoint, bounds: BoundsText): Buck
   const sums = runningSums(counts);
   if (sums === undefined) return undefined;
   const buckets = texts.map((le, index) => ({ le, count: sums[index] ?? "0" }));
+  // The caller adds it.
+  if (toDouble(numbers.at(-1)) === Number.POSITIVE_INFINITY) buckets.pop();
   const first = toDouble(numbers[0]) ?? 0;
   const below = first >= 0 || sums[0] === "0" ? first : lowerEnd(first, toDouble(point.min));
   return below < first ? [{ le: leText(below), count: "0" }, ...buckets] : buckets;
@@ -54,11 +57,13 @@ export class BoundsText {
   #bounds: readonly Double[] = [];
   #texts: string[] | undefined = [];
 
-  /** Undefined unless they are ascending finite numbers. */
+  /** Undefined unless they are ascending numbers. Some SDKs send +Inf as the last one. */
   of(bounds: readonly Double[]): string[] | undefined {
     if (!this.#isKnown(bounds)) {
       const numbers = bounds.map((bound) => toDouble(bound) ?? Number.NaN);
-      const areFit = numbers.every((bound, index) => Number.isFinite(bound) && (index === 0 || bound > (numbers[index - 1] ?? bound)));
+      const areFit = numbers.every(
+        (bound, index) => bound > Number.NEGATIVE_INFINITY && (index === 0 || bound > (numbers[index - 1] ?? bound)),
+      );
       this.#bounds = bounds;
       this.#texts = areFit ? numbers.map(leText) : undefined;
     }
@@ -89,13 +94,17 @@ function runningSums(counts: readonly Int64[]): string[] | undefined {
   return sums;
 }
 
+/**
+ * Modulo 2^64: if a bucket of a scraped histogram has fewer values than the one before, because it is not cumulative or changed meanwhile,
+ * the collector (v0.149, prometheusreceiver) sends the negative difference as an unsigned number.
+ */
 function exactRunningSums(counts: readonly Int64[]): string[] | undefined {
   let sum = 0n;
   const sums: string[] = [];
   for (const count of counts) {
-    const digits = toDigits(count);
-    if (digits === undefined || digits.startsWith("-")) return undefined;
-    sum += BigInt(digits);
+    const digits = toCount(count);
+    if (digits === undefined) return undefined;
+    sum = BigInt.asUintN(64, sum + BigInt(digits));
     sums.push(String(sum));
   }
   return sums;
@@ -116,9 +125,9 @@ export function exponentialBuckets(point: ExponentialHistogramPoint): Bucket[] |
   const [usedPositive, usedNegative] = [usedBuckets(point.positive), usedBuckets(point.negative)];
   if (sentScale === undefined || !usedPositive || !usedNegative) return undefined;
   let scale = Math.min(sentScale, FINEST_SCALE);
-  const zeroCount = toDigits(point.zeroCount ?? 0);
+  const zeroCount = toCount(point.zeroCount);
   const threshold = toDouble(point.zeroThreshold ?? 0) ?? Number.NaN;
-  if (zeroCount === undefined || zeroCount.startsWith("-") || !(threshold >= 0 && threshold < Number.POSITIVE_INFINITY)) return undefined;
+  if (zeroCount === undefined || !(threshold >= 0 && threshold < Number.POSITIVE_INFINITY)) return undefined;
   const sides = [usedPositive, usedNegative].filter(({ counts }) => counts.length > 0);
   const boundsAt = (steps: number): number => sides.reduce((sum, side) => sum + mergedRange(side, steps).length + 1, 0);
   while (boundsAt(sentScale - scale) + (zeroCount === "0" ? 0 : 2) > MAX_BUCKETS) scale -= 1;
@@ -192,8 +201,8 @@ function mergeBuckets(buckets: UsedBuckets, steps: number): ExactBuckets | undef
   const sums = new Float64Array(length);
   const exactSums = Array.from({ length }, () => 0n);
   for (let index = 0; index < buckets.counts.length; index += 1) {
-    const digits = toDigits(buckets.counts[index]);
-    if (digits === undefined || digits.startsWith("-")) return undefined;
+    const digits = toCount(buckets.counts[index]);
+    if (digits === undefined) return undefined;
     const at = Math.floor((buckets.offset + index) / width) - offset;
     const sum = (sums[at] ?? 0) + Number(digits);
     if (Number.isSafeInteger(sum)) sums[at] = sum;

@@ -47,7 +47,8 @@ export class MetricLines {
     return { points, write: (some) => writer.histograms(name, some, bounds) };
   }
 
-  #name({ name = "", unit = "" }: Metric, namedAs: NamedAs): string {
+  #name(metric: Metric, namedAs: NamedAs): string {
+    const [name, unit] = [metric.name ?? "", metric.unit ?? ""];
     const names = this.#names[namedAs];
     const known = names.get(name);
     if (known?.unit === unit) return known.result;

@@ -34,6 +34,13 @@ describe("labels", () => {
     );
   });
 
+  it("repeat the prefix of a renamed label while another one has that name", () => {
+    const labels = { exported_node: "b", node: "a", exported_exported_node: "c", "host.id": "h", "exported.host.id": "i" };
+    expect(series([gauge("m", labels)])).toEqual([
+      'm{exported_node="b",exported_exported_exported_node="a",exported_exported_node="c",exported_exported_host_id="h",exported_host_id="i"}',
+    ]);
+  });
+
   it("rename a resource's own le and quantile, which buckets and quantiles need", () => {
     const resource = { le: "r", quantile: "q", __name__: "n" };
     const summary = {

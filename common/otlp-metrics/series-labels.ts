@@ -5,8 +5,8 @@
 // and series of two nodes, pods or processes would otherwise be the same. Attributes that do not distinguish resources are only added to
 // target_info (UNPROMOTED). The labels `job` and `instance` are derived from the service.* attributes as the specification requires.
 // Clashes: a point's attribute takes precedence over the resource's; names that the server sets (FORCED), `le`, `quantile`, and a point's
-// own `job` or `instance` next to the resource's are renamed to `exported_<name>`; values of attribute keys that become the same name are
-// joined with `;`.
+// own `job` or `instance` next to the resource's are renamed to `exported_<name>`, with the prefix repeated while another attribute has that
+// name; values of attribute keys that become the same name are joined with `;`.
 import { attributeText, type KeyValue } from "./document.ts";
 import { MAX_CACHED_KEYS, MAX_CACHED_LENGTH, MAX_LABELS } from "./otlp-metrics-limits.ts";
 import { labelName, labelValue } from "./prometheus-names.ts";
@@ -142,7 +142,7 @@ export class PointLabels {
   #prepare(attributes: readonly KeyValue[]): void {
     // First, because a key may not be a text, which throws: the next point must not get the labels of the one before.
     this.#openings = undefined;
-    this.#keys = attributes.map(({ key = "" }) => key);
+    this.#keys = attributes.map(({ key }) => key ?? "");
     const names = this.#keys.map((key) => freeName(findLabel(key).name, this.#reserved));
     const distinct = new Set(names);
     if (distinct.size !== names.length || distinct.has("") || names.length > MAX_LABELS) return;
@@ -163,11 +163,15 @@ export class PointLabels {
  */
 function mergeAttributes(attributes: readonly KeyValue[], reserved: ReadonlySet<string>): Label[] {
   const labels = new Map<string, Label>();
-  for (const { key = "", value } of attributes) {
+  const sent = new Set(attributes.map(({ key }) => findLabel(key ?? "").name));
+  for (const { key: sentKey, value } of attributes) {
+    const key = sentKey ?? "";
     const label = findLabel(key);
     const text = attributeText(value);
     if (label.name === "" || text === "") continue;
-    const name = freeName(label.name, reserved);
+    let name = freeName(label.name, reserved);
+    // As Prometheus does: kube-state-metrics and others send both `node` and `exported_node`.
+    while (name !== label.name && sent.has(name)) name = `exported_${name}`;
     const clashing = labels.get(name);
     if (clashing) clashing.values.push({ key, text });
     else labels.set(name, { ...label, name, values: [{ key, text }] });

@@ -12,6 +12,7 @@ import {
   type Point,
   requireMessage,
   type SummaryPoint,
+  toCount,
   toDigits,
   toDouble,
 } from "./document.ts";
@@ -112,7 +113,7 @@ export class SeriesWriter {
     const labelText = this.#labelText(point, labels);
     if (labelText === undefined) return;
     const found = buckets();
-    const count = toDigits(point.count ?? 0);
+    const count = toCount(point.count);
     if (found === undefined || count === undefined) return this.#drop("malformed_point", 1);
     const open = flat(`${name}_bucket{${labelText}${labelText === "" ? "" : ","}`);
     const end = `${this.#time}\n`;
@@ -131,7 +132,7 @@ export class SeriesWriter {
     this.#each(points, (point) => {
       const labelText = this.#labelText(point, labels);
       if (labelText === undefined) return;
-      const count = toDigits(point.count ?? 0);
+      const count = toCount(point.count);
       const quantiles = listOf(point.quantileValues).map(({ quantile, value }) => [toDouble(quantile ?? 0), toDouble(value ?? 0)] as const);
       if (count === undefined || quantiles.some(([quantile]) => !(quantile !== undefined && quantile >= 0 && quantile <= 1))) {
         return this.#drop("malformed_point", 1);
@@ -177,8 +178,7 @@ function exemplarsOf({ exemplars }: Point): readonly OtlpExemplar[] {
 
 /** ` <milliseconds>`; "" for no time, which the store treats as now; undefined for a time that the store would misinterpret. */
 function timeText(nano: Int64 | undefined): string | undefined {
-  if (nano === undefined) return "";
-  const digits = toDigits(nano);
+  const digits = toDigits(nano ?? 0);
   if (digits === undefined) return undefined;
   if (Number(digits) === 0) return "";
   const milliseconds = digits.slice(0, -6);
@@ -192,10 +192,8 @@ function flat(text: string): string {
 
 /** An integer with all its digits, or a double; undefined if it is neither. */
 export function numberText({ asDouble, asInt }: NumberPoint): string | undefined {
-  if (typeof asDouble === "number") return sampleValue(asDouble);
-  if (asInt !== undefined) return toDigits(asInt);
   const value = toDouble(asDouble);
-  return value === undefined ? undefined : sampleValue(value);
+  return value === undefined ? toDigits(asInt) : sampleValue(value);
 }
 
 /** The label of the first bucket that contains the value; `+Inf` contains every value. */
