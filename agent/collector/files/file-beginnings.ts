@@ -53,7 +53,8 @@ export class FileBeginnings {
     const { size, mtimeNs } = await statOpenFile(file.fd);
     const known = this.#beginnings.get(file.id);
     const isComplete = known !== undefined && known.size >= FINGERPRINT_BYTES && size >= known.size;
-    if (known && (isComplete || (known.size === size && known.mtimeNs === mtimeNs))) return known;
+    // A file that is smaller than at the last check was truncated.
+    if (known && (isComplete || (known.size === size && known.mtimeNs === mtimeNs))) return { ...known, size, mtimeNs };
     const bytes = await readBeginning(file.fd, FINGERPRINT_BYTES);
     if (bytes.length === 0) return undefined;
     if (isUtf16(bytes)) return "encoded";

@@ -271,6 +271,21 @@ describe("the status lists as not read", () => {
   });
 });
 
+test("a file that was copied and truncated is not alike to its copy, even if it has more bytes than at first", async () => {
+  const lines = (first: number, count: number): string =>
+    Array.from({ length: count }, (_, index) => `${first + index} ${"x".repeat(90)}\n`).join("");
+  write("a/x.log", lines(0, 50));
+  await start();
+  await pass(10_000);
+  appendFileSync(log("a/x.log"), lines(50, 150));
+  await pass(10_000);
+  write("a/x-20261130.log", lines(0, 200));
+  write("a/x.log", lines(200, 60));
+  await pass(10_000);
+  await pass(31_000);
+  expect(files.status().notRead).toEqual({});
+});
+
 describe("the number of open files", () => {
   test("is limited, and the files beyond the limit are reported", async () => {
     for (let i = 0; i < 5; i++) write(`a/${i}.log`, "x");
