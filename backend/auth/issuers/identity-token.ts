@@ -25,9 +25,8 @@ export function organisationOf(audience: string): string | undefined {
   return ORGANISATION.exec(audience)?.[0].toLowerCase();
 }
 
-/** Undefined if an issuer would not write such a token. */
+/** `token`: what isJwt accepts. Undefined if an issuer would not write such a token. */
 export function readToken(token: string): UnverifiedToken | undefined {
-  if (!isJwt(token)) return undefined;
   const [header, claims] = token.split(".", 2).map(parseObject);
   if (!header || !claims) return undefined;
   const { alg, kid, crit } = header;
@@ -41,8 +40,9 @@ export function readToken(token: string): UnverifiedToken | undefined {
   return orgId === undefined ? undefined : { kid, issuer, audience, orgId };
 }
 
+/** No control characters and no halves of a character: PostgreSQL stores no NUL, and all halves have the same UTF-8, so the same digest. */
 function isText(value: unknown): value is string {
-  return typeof value === "string" && value.length > 0 && value.length <= MAX_CLAIM_LENGTH;
+  return typeof value === "string" && value.length > 0 && value.length <= MAX_CLAIM_LENGTH && !/[\p{Cc}\p{Cs}]/u.test(value);
 }
 
 function parseObject(part: string): Record<string, unknown> | undefined {
@@ -65,17 +65,18 @@ const JSON_TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]/g;
  * string, which is a name if a colon follows.
  */
 function hasUniqueMembers(text: string): boolean {
-  const open: Set<string>[] = [];
+  // Only objects with members have a set: 3,000 brackets fit into a token.
+  const open: (Set<string> | undefined)[] = [];
   let members = 0;
   let last = "";
   for (const [part] of text.matchAll(JSON_TOKEN)) {
-    if (part === "{" || part === "[") open.push(new Set());
+    if (part === "{" || part === "[") open.push(undefined);
     else if (part === "}" || part === "]") open.pop();
     else if (part === ":") {
-      const names = open.at(-1);
+      const names = open.pop() ?? new Set();
       const name = JSON.parse(last) as string;
-      if (names?.has(name)) return false;
-      names?.add(name);
+      if (names.has(name)) return false;
+      open.push(names.add(name));
       members += 1;
       if (members > MAX_TOKEN_MEMBERS) return false;
     } else if (part !== ",") last = part;

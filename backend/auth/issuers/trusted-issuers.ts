@@ -12,7 +12,7 @@ import type { DatabaseOutage } from "../database-outage.ts";
 import { LookupCache, type LookupSource } from "../lookup-cache.ts";
 import type { ReadToken, Sender } from "../../http/request-identity.ts";
 import { type IssuerRule, matchesRule, type Permission, ruleName, SIGNALS } from "./claim-rules.ts";
-import { ALGORITHMS, readToken, type UnverifiedToken } from "./identity-token.ts";
+import { ALGORITHMS, isJwt, readToken, type UnverifiedToken } from "./identity-token.ts";
 import { IssuerKeys } from "./issuer-keys.ts";
 import { findChangedIssuers, findIssuers, type IssuerDb, issuersState, storeFetchedKeys, type TrustedIssuerRow } from "./issuer-table.ts";
 import type { FetchKeys } from "./key-set.ts";
@@ -86,6 +86,7 @@ export class TrustedIssuers {
 
   /** Throws `invalid_token`, with the same text for every reason. */
   async verify(token: string): Promise<Identity> {
+    if (!isJwt(token)) throw refused();
     const digest = hash("sha256", token, "base64url");
     const cached = this.#verified.get(digest);
     if (cached && this.#now() < cached.endMs) {
