@@ -4,6 +4,7 @@ import { durationMs } from "../common/duration.ts";
 import { hostUrls, isLoopback, isNetwork } from "../common/ip-networks.ts";
 import { checkedList, reportUnencoded, splitList } from "../common/settings-kinds.ts";
 import type { Kind, Report } from "../common/settings-table.ts";
+import { type LabelLimits, readLabelLimits } from "./admission/limited-labels.ts";
 
 /** How long the metrics engine keeps samples. */
 export interface Retention {
@@ -17,6 +18,8 @@ export interface GroupGrant {
   readonly group: string;
   readonly org: string;
   readonly role: "viewer" | "admin" | "operator";
+  /** Set at each login; null: removed; undefined: as an administrator has set them. */
+  readonly label_limits?: LabelLimits | null | undefined;
 }
 
 /** Checks the scheme, because `localhost:8428` also parses as a URL, with the scheme "localhost". */
@@ -86,9 +89,10 @@ export const groupGrants: Kind<GroupGrant[]> = {
     const form = 'must be JSON such as {"platform": {"org": "default", "role": "viewer"}}; role: viewer, admin or operator';
     try {
       const map = JSON.parse(value) as Record<string, Omit<GroupGrant, "group">>;
-      const grants = Object.entries(map).map(([group, { org, role }]) => ({ group, org, role }));
-      const isGood = ({ org, role }: GroupGrant) => typeof org === "string" && org !== "" && ["viewer", "admin", "operator"].includes(role);
-      if (Array.isArray(map) || !grants.every(isGood)) report(form);
+      const grants = Object.entries(map).map(([group, grant]) => ({ ...grant, group }));
+      if (Array.isArray(map) || !grants.every(isGrant)) report(form);
+      if (!grants.every(hasValidLimits))
+        report('label_limits: for viewers only, null or such as {"k8s.namespace.name": ["shop"]}, and no further members');
       return grants;
     } catch {
       report(form);
@@ -96,6 +100,22 @@ export const groupGrants: Kind<GroupGrant[]> = {
     }
   },
 };
+
+function isGrant({ org, role }: GroupGrant): boolean {
+  return typeof org === "string" && org !== "" && ["viewer", "admin", "operator"].includes(role);
+}
+
+/** A misspelt name would be no limit, so there are no unknown names. */
+function hasValidLimits(grant: GroupGrant): boolean {
+  const { role, label_limits } = grant;
+  if (!Object.keys(grant).every((name) => ["group", "org", "role", "label_limits"].includes(name))) return false;
+  if (label_limits === undefined || label_limits === null) return true;
+  try {
+    return role === "viewer" && readLabelLimits(JSON.stringify(label_limits)) !== undefined;
+  } catch {
+    return false;
+  }
+}
 
 function networkList(...names: readonly string[]): Kind<string[]> {
   return checkedList("addresses or CIDRs, comma-separated", (item) =>

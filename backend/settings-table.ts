@@ -373,7 +373,7 @@ export const SETTINGS_TABLE = {
     oidcGroups: setting("OIDC_GROUPS", groupGrants, {
       default: "{}",
       description:
-        'Maps groups to an organisation and a role, for example `{"platform": {"org": "default", "role": "admin"}}`; required with `OIDC_ISSUER`.',
+        'Maps groups to an organisation and a role, for example `{"platform": {"org": "default", "role": "admin"}}`; required with `OIDC_ISSUER`. `label_limits` limits viewers.',
     }),
     oidcAllowUnverifiedEmail: setting("OIDC_ALLOW_UNVERIFIED_EMAIL", flag, {
       default: "false",

@@ -44,6 +44,10 @@ test.each([
   [{ OIDC_GROUPS: "null" }, "OIDC_GROUPS: must be JSON"],
   [{ OIDC_GROUPS: '["platform"]' }, "OIDC_GROUPS: must be JSON"],
   [{ OIDC_GROUPS: '{"platform":{"org":"default","role":"root"}}' }, "OIDC_GROUPS: must be JSON"],
+  [{ OIDC_GROUPS: '{"a":{"org":"b","role":"viewer","label_limits":{"namespace":["shop"]}}}' }, "OIDC_GROUPS: label_limits"],
+  [{ OIDC_GROUPS: '{"a":{"org":"b","role":"viewer","label_limits":{}}}' }, "OIDC_GROUPS: label_limits"],
+  [{ OIDC_GROUPS: '{"a":{"org":"b","role":"viewer","limits":{"source":["shop"]}}}' }, "OIDC_GROUPS: label_limits"],
+  [{ OIDC_GROUPS: '{"a":{"org":"b","role":"admin","label_limits":{"source":["shop"]}}}' }, "OIDC_GROUPS: label_limits"],
   [{ OIDC_ISSUER: "", PASSWORD_LOGIN: "false" }, "PASSWORD_LOGIN: false needs OIDC_ISSUER"],
 ])("rejects %j for single sign-on: %s", (env, problem) => {
   const message = problemsOf({ OIDC_ISSUER: "https://login.example/realm", ...env });

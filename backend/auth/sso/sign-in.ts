@@ -3,6 +3,7 @@
 // have no password, so a password that was set earlier does not give access to what the provider grants.
 import type { Kysely, Transaction } from "kysely";
 import { MAX_GROUPS } from "../auth-limits.ts";
+import { type LabelLimits, writeLabelLimits } from "../../admission/limited-labels.ts";
 import { RANK, type Role } from "../../http/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import type { GroupGrant } from "../../settings.ts";
@@ -23,12 +24,14 @@ export interface ProviderIdentity {
   /** Granted by the groups. */
   readonly orgId: string;
   readonly role: Role;
+  /** Null: none; undefined: as an administrator has set them. */
+  readonly labelLimits: LabelLimits | null | undefined;
 }
 
 export interface SignedIn {
   readonly user: UserRow;
   /** What this login changed, if anything. */
-  readonly change: "user.create" | "user.link" | "user.role" | "user.move" | "user.email" | undefined;
+  readonly change: "user.create" | "user.link" | "user.role" | "user.label_limits" | "user.move" | "user.email" | undefined;
   readonly before?: UserRow;
 }
 
@@ -56,9 +59,14 @@ async function findBySubject(
   return await db.selectFrom("users").selectAll().where("sso_issuer", "=", issuer).where("sso_subject", "=", subject).executeTakeFirst();
 }
 
-function isUnchanged(row: UserRow, { orgId, role, ...identity }: ProviderIdentity): boolean {
+function isUnchanged(row: UserRow, { orgId, role, labelLimits, ...identity }: ProviderIdentity): boolean {
   const email = claimableEmail(identity);
-  return row.org_id === orgId && row.role === role && (email === undefined || row.email === email);
+  const isSame = row.org_id === orgId && row.role === role && row.label_limits === limitsAfter(row, labelLimits);
+  return isSame && (email === undefined || row.email === email);
+}
+
+function limitsAfter(row: Pick<UserRow, "label_limits"> | undefined, granted: ProviderIdentity["labelLimits"]): string | null {
+  return granted === undefined ? (row?.label_limits ?? null) : writeLabelLimits(granted);
 }
 
 /** Undefined if there is no usable address. */
@@ -73,15 +81,22 @@ function claimableEmail(identity: Pick<ProviderIdentity, "email" | "isEmailVerif
 }
 
 async function updateUser(trx: Transaction<AccountTables>, row: UserRow, identity: ProviderIdentity): Promise<SignedIn> {
-  const { orgId, role } = identity;
+  const { orgId, role, labelLimits } = identity;
   const isMoved = row.org_id !== orgId;
   if (isMoved) await requireUserCapacity(trx, orgId);
   if (isMoved || RANK[role] < RANK[row.role]) await requireOtherAdmins(trx, row, isMoved ? undefined : role);
   const email = await freeEmail(trx, row, claimableEmail(identity));
-  const set = { org_id: orgId, role, email, session_epoch: row.session_epoch + Number(isMoved) };
+  const label_limits = limitsAfter(row, labelLimits);
+  const set = { org_id: orgId, role, label_limits, email, session_epoch: row.session_epoch + Number(isMoved) };
   await trx.updateTable("users").set(set).where("id", "=", row.id).execute();
-  const change = isMoved ? "user.move" : row.role === role ? "user.email" : "user.role";
-  return { user: { ...row, ...set }, change: row.email === email && !isMoved && row.role === role ? undefined : change, before: row };
+  return { user: { ...row, ...set }, change: findChange(row, set), before: row };
+}
+
+function findChange(before: UserRow, after: Pick<UserRow, "org_id" | "role" | "label_limits" | "email">): SignedIn["change"] {
+  if (before.org_id !== after.org_id) return "user.move";
+  if (before.role !== after.role) return "user.role";
+  if (before.label_limits !== after.label_limits) return "user.label_limits";
+  return before.email === after.email ? undefined : "user.email";
 }
 
 /** If another user has the new address, the old one stays. */
@@ -92,7 +107,7 @@ async function freeEmail(trx: Transaction<AccountTables>, row: UserRow, email = 
 }
 
 async function createOrLink(trx: Transaction<AccountTables>, identity: ProviderIdentity, now: Date): Promise<SignedIn> {
-  const { issuer: sso_issuer, subject: sso_subject, orgId, role } = identity;
+  const { issuer: sso_issuer, subject: sso_subject, orgId, role, labelLimits } = identity;
   const email = usableEmail(identity);
   if (email === undefined)
     throw new ApiError("forbidden", "the identity provider sent no verified e-mail address: ask an operator to check OIDC_SCOPES");
@@ -104,7 +119,12 @@ async function createOrLink(trx: Transaction<AccountTables>, identity: ProviderI
       "the identity provider sent no email_verified: an operator can allow this (OIDC_ALLOW_UNVERIFIED_EMAIL)",
     );
   await requireUserCapacity(trx, orgId);
-  const user = await insertUser(trx, { org_id: orgId, email, role, password_hash: NO_PASSWORD, sso_issuer, sso_subject }, now);
+  const label_limits = limitsAfter(undefined, labelLimits);
+  const user = await insertUser(
+    trx,
+    { org_id: orgId, email, role, label_limits, password_hash: NO_PASSWORD, sso_issuer, sso_subject },
+    now,
+  );
   return { user, change: "user.create" };
 }
 
@@ -112,12 +132,13 @@ async function createOrLink(trx: Transaction<AccountTables>, identity: ProviderI
 async function linkUser(
   trx: Transaction<AccountTables>,
   row: UserRow,
-  { issuer, subject, orgId, role, isEmailVerified }: ProviderIdentity,
+  { issuer, subject, orgId, role, labelLimits, isEmailVerified }: ProviderIdentity,
 ): Promise<SignedIn> {
   if (row.role === "operator" || row.org_id !== orgId || row.sso_issuer !== null || isEmailVerified !== true)
     throw new ApiError("conflict", "a user with this e-mail address exists and cannot be linked to you: an operator can remove it");
   if (RANK[role] < RANK[row.role]) await requireOtherAdmins(trx, row, role);
-  const set = { sso_issuer: issuer, sso_subject: subject, role, password_hash: NO_PASSWORD, session_epoch: row.session_epoch + 1 };
+  const identified = { sso_issuer: issuer, sso_subject: subject, password_hash: NO_PASSWORD, session_epoch: row.session_epoch + 1 };
+  const set = { ...identified, role, label_limits: limitsAfter(row, labelLimits) };
   await trx.updateTable("users").set(set).where("id", "=", row.id).execute();
   return { user: { ...row, ...set }, change: "user.link", before: row };
 }

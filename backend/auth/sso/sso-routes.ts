@@ -9,6 +9,7 @@ import type { Sessions, SigningSecrets } from "../sessions/session.ts";
 import type { AccountTables } from "../sessions/account-tables.ts";
 import { FairQueue } from "../../admission/fair-queue.ts";
 import { audit } from "../audit-log.ts";
+import { auditedLimits } from "../label-limits-schema.ts";
 import { ApiError } from "../../errors.ts";
 import { networkOf } from "../../http/http-client.ts";
 import { publicOrigin } from "../../http/cookies.ts";
@@ -235,7 +236,13 @@ class LoginFlow {
     this.#options.sessions.forget(user.id);
     const who = { user_id: user.id, org_id: user.org_id, email: user.email };
     if (change)
-      audit(request, change, { ...who, role: user.role, ...(before && { from: before.role, from_org_id: before.org_id }), by: "sso" });
+      audit(request, change, {
+        ...who,
+        role: user.role,
+        ...auditedLimits(user),
+        ...(before && { from: before.role, from_org_id: before.org_id }),
+        by: "sso",
+      });
     // The command line is logged in when it has exchanged its code.
     if (!attempt.cli) audit(request, "login", { ...who, by: "sso" });
     return { user, returnTo: attempt.returnTo, cli: attempt.cli };
@@ -264,7 +271,8 @@ class LoginFlow {
     const verified = claims["email_verified"];
     const isEmailVerified = typeof verified === "boolean" ? verified : verified === undefined ? undefined : verified === "true";
     const mayClaimEmail = isEmailVerified === true || (isEmailVerified === undefined && oidc.allowsUnverifiedEmail);
-    return { issuer: oidc.issuer, subject: claims.sub, email, isEmailVerified, mayClaimEmail, orgId: org.id, role: grant.role };
+    const { role, label_limits: labelLimits } = grant;
+    return { issuer: oidc.issuer, subject: claims.sub, email, isEmailVerified, mayClaimEmail, orgId: org.id, role, labelLimits };
   }
 
   requireConfigured(): OidcSettings {

@@ -12,6 +12,7 @@ import { CLIENT_SECRET, IdentityProvider } from "../../../test/fixtures/identity
 const HOST = "127.0.0.1:8080";
 const CALLBACK = `http://${HOST}/api/auth/oidc/callback`;
 const HOUR_MS = 3_600_000;
+const SHOP = { "k8s.namespace.name": ["shop"] };
 
 type Answer = Awaited<ReturnType<AccountsApp["call"]>>;
 
@@ -56,6 +57,8 @@ describeOnEachStore((store) => {
       readers: { org: orgName, role: "viewer" },
       owners: { org: orgName, role: "admin" },
       others: { org: otherName, role: "viewer" },
+      shop: { org: orgName, role: "viewer", label_limits: SHOP },
+      all: { org: orgName, role: "viewer", label_limits: null },
       root: { org: "default", role: "operator" },
       lost: { org: "an organisation that is not there", role: "admin" },
     }),
@@ -121,6 +124,29 @@ describeOnEachStore((store) => {
       expect((await asBrowser("/api/auth/session", done)).json()).toMatchObject({ email: `${account}@example.com`, role: "viewer" });
       expect((await asBrowser("/api/users", done, replica)).statusCode).toBe(200);
       expect(brief(await get("/api/users", cookiesOf(done)))).toEqual([401, "invalid_token"]);
+    });
+
+    test("sets the limits of the group; a group without limits keeps them, and one with null removes them", async () => {
+      const email = `${randomUUID()}@example.com`;
+      const subject = randomUUID();
+      for (const [group, label_limits] of [
+        ["shop", SHOP],
+        ["readers", SHOP],
+        ["all", null],
+        ["readers", null],
+        ["shop", SHOP],
+      ] as const) {
+        const done = await login(await person({ email, groups: [group] }, subject));
+        expect([done.statusCode, done.json()], group).toMatchObject([200, { email, role: "viewer", label_limits }]);
+        expect((await users(org)).find((user) => user.email === email)).toMatchObject({ label_limits });
+      }
+      await backend.trail.settled();
+      const audited = (await backend.call("GET", "/api/audit", { bearer: org.token })).json<{ action: string; subject: object }[]>();
+      const changes = audited.filter(
+        (entry) => entry.action.startsWith("user.") && "email" in entry.subject && entry.subject.email === email,
+      );
+      expect(changes.map(({ action }) => action)).toEqual(["user.label_limits", "user.label_limits", "user.create"]);
+      expect(changes.at(-1)?.subject).toMatchObject({ label_limits: JSON.stringify(SHOP) });
     });
 
     test("can start at one replica and end at another", async () => {
