@@ -44,12 +44,16 @@ export interface DeclaredRoute {
   readonly limited: "filtered" | "refused";
 }
 
-/** The routes of docs/openapi.json as their code declares them, for the tests of every route. */
-export async function declaredRoutes(): Promise<DeclaredRoute[]> {
+/** The routes of docs/openapi.json as their code declares them, for the tests of every route; `isHidden`: those that it does not contain. */
+export async function declaredRoutes(isHidden = false): Promise<DeclaredRoute[]> {
   const routes: DeclaredRoute[] = [];
   const app = await apiRoutes(({ method, url, schema, onRequest }) => {
-    const { hide, security = [], documented } = (schema ?? {}) as { hide?: boolean; security?: Record<string, unknown>[] } & FastifySchema;
-    if (hide) return;
+    const {
+      hide = false,
+      security = [],
+      documented,
+    } = (schema ?? {}) as { hide?: boolean; security?: Record<string, unknown>[] } & FastifySchema;
+    if (hide !== isHidden) return;
     const { access = "anyone" } = (onRequest ?? {}) as Partial<Pick<DeclaredRoute, "access">>;
     const guarded = onRequest && access === "anyone" ? { security: security.flatMap(Object.keys) as RouteGuard["security"] } : access;
     for (const each of [method].flat())
