@@ -21,6 +21,14 @@ const PATIENCE_MS = 5000;
 const RETRY_AFTER_S = 2;
 const REMOVE_EVERY_MS = 60_000;
 
+/** An insert that may store claimed bodies. */
+export interface ClaimedInsert<InsertId = string | undefined> {
+  /** Its deduplication token; undefined if an earlier version of the backend claimed the body. */
+  readonly insertId: InsertId;
+  /** When the body's rows were received, in seconds since 1970, by the slowest clock of the replicas that may store them. */
+  readonly receivedS: number;
+}
+
 /** The claims of one insert. */
 export interface Claimed {
   /** For each body, whether this insert may store it; otherwise an earlier insert has claimed it. */
@@ -61,13 +69,13 @@ export class BodyClaims implements AsyncDisposable {
     this.#timer = setInterval(() => void this.#removeOld(), REMOVE_EVERY_MS).unref();
   }
 
-  /** A body identifies sender, content and day; `insertId` is the deduplication token of the insert that will store them. Never throws. */
-  async claim(bodies: readonly string[], insertId: string): Promise<Claimed> {
+  /** A body identifies sender, content and day. Never throws. */
+  async claim(bodies: readonly string[], insert: ClaimedInsert<string>): Promise<Claimed> {
     const startedMs = performance.now();
     const unclaimed: Claimed = { isOurs: bodies.map(() => true), isValid: () => true };
     // While the database is away, one statement at a time finds out whether it is back.
     if (this.#isAway && this.#statements.size > 0) return unclaimed;
-    const claiming = this.#claimAll(bodies.map(idOf), insertId);
+    const claiming = this.#claimAll(bodies.map(idOf), insert);
     this.#statements.add(claiming);
     void claiming.catch((error: unknown) => this.#failed(error)).finally(() => this.#statements.delete(claiming));
     if (this.#isAway) return unclaimed;
@@ -87,18 +95,18 @@ export class BodyClaims implements AsyncDisposable {
   }
 
   /**
-   * Takes over the claim of an earlier insert, and returns the insert's id, or undefined if it has none. Throws ApiError `unavailable` while
-   * another replica may be waiting for that insert.
+   * Takes over the claim of an earlier insert, under whose token the caller stores rows that it received at `receivedS`. Throws ApiError
+   * `unavailable` while another replica may be waiting for that insert.
    */
-  async takeOver(body: string): Promise<string | undefined> {
+  async takeOver(body: string, receivedS: number): Promise<ClaimedInsert> {
     const { db, replicas } = this.#options;
-    const { rows } = await sql<{ insert_id: string | null }>`
-      UPDATE body_claims SET replica = ${replicas.id}::uuid, claimed_at = now()
+    const { rows } = await sql<{ insert_id: string | null; received_s: string }>`
+      UPDATE body_claims SET replica = ${replicas.id}::uuid, claimed_at = now(), received_s = least(received_s, ${receivedS}::bigint)
       WHERE body = ${idOf(body)}::uuid AND (replica = ${replicas.id}::uuid
         OR claimed_at < now() - make_interval(secs => ${INSERT_S}) OR NOT ${isAlive("body_claims.replica")})
-      RETURNING insert_id`.execute(db);
+      RETURNING insert_id, received_s`.execute(db);
     const [claim] = rows;
-    if (claim) return claim.insert_id ?? undefined;
+    if (claim) return { insertId: claim.insert_id ?? undefined, receivedS: Number(claim.received_s) };
     const message = "another replica may be storing this body; send it again later";
     throw new ApiError("unavailable", message, { retryAfterS: RETRY_AFTER_S });
   }
@@ -117,23 +125,24 @@ export class BodyClaims implements AsyncDisposable {
     await Promise.allSettled(this.#statements);
   }
 
-  async #claimAll(ids: readonly string[], insertId: string): Promise<readonly boolean[]> {
+  async #claimAll(ids: readonly string[], insert: ClaimedInsert<string>): Promise<readonly boolean[]> {
     const ours = new Set<string>();
     const sorted = [...new Set(ids)].sort();
     for (let at = 0; at < sorted.length; at += MAX_CLAIMS_PER_STATEMENT)
-      for (const id of await this.#claimSome(sorted.slice(at, at + MAX_CLAIMS_PER_STATEMENT), insertId)) ours.add(id);
+      for (const id of await this.#claimSome(sorted.slice(at, at + MAX_CLAIMS_PER_STATEMENT), insert)) ours.add(id);
     this.#isAway = false;
     this.#outage.recovered();
     return ids.map((id) => ours.has(id));
   }
 
   /** In a fixed order, which prevents deadlocks between replicas. */
-  async #claimSome(ids: readonly string[], insertId: string): Promise<string[]> {
+  async #claimSome(ids: readonly string[], { insertId, receivedS }: ClaimedInsert<string>): Promise<string[]> {
     const { db, replicas } = this.#options;
     const { rows } = await sql<{ body: string }>`
-      INSERT INTO body_claims (body, replica, claimed_at, insert_id)
-      SELECT body, ${replicas.id}::uuid, now(), ${insertId} FROM unnest(${ids}::uuid[]) WITH ORDINALITY AS given (body, position) ORDER BY position
-      ON CONFLICT (body) DO UPDATE SET replica = excluded.replica, claimed_at = excluded.claimed_at, insert_id = excluded.insert_id
+      INSERT INTO body_claims (body, replica, claimed_at, insert_id, received_s)
+      SELECT body, ${replicas.id}::uuid, now(), ${insertId}, ${receivedS}::bigint FROM unnest(${ids}::uuid[]) WITH ORDINALITY AS given (body, position) ORDER BY position
+      ON CONFLICT (body) DO UPDATE SET replica = excluded.replica, claimed_at = excluded.claimed_at, insert_id = excluded.insert_id,
+        received_s = excluded.received_s
       WHERE body_claims.claimed_at < now() - make_interval(secs => ${WINDOW_S})
       RETURNING body`.execute(db);
     return rows.map(({ body }) => body);

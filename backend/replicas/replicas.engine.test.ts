@@ -59,15 +59,16 @@ describe.skipIf(!postgresBinaries)(`replicas on one database${postgresBinaries ?
     sql`INSERT INTO replicas VALUES (${id}::uuid, now() - make_interval(secs => ${ageS}), '{}')
       ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at`.execute(db);
 
+  const insert = (insertId: string) => ({ insertId, receivedS: 1000 });
   const claimsOf = (id: string, patienceMs?: number) =>
     new BodyClaims({ db, replicas: { id, isSeen: true }, log, ...(patienceMs !== undefined && { patienceMs }) });
-  const isOurs = async (claims: BodyClaims, insertId: string) => (await claims.claim(["body"], insertId)).isOurs[0];
+  const isOurs = async (claims: BodyClaims, insertId: string) => (await claims.claim(["body"], insert(insertId))).isOurs[0];
 
   test("gives each body to one of many concurrent claimants", async () => {
     const replicas = Array.from({ length: 4 }, () => claimsOf(randomUUID(), 50_000));
     // More than one statement can claim.
     const bodies = Array.from({ length: 1200 }, (_, index) => `at once ${index}`);
-    const claims = await Promise.all(replicas.map((claiming, index) => claiming.claim(bodies, `insert ${index}`)));
+    const claims = await Promise.all(replicas.map((claiming, index) => claiming.claim(bodies, insert(`insert ${index}`))));
     for (const index of bodies.keys()) expect(claims.filter(({ isOurs }) => isOurs[index])).toHaveLength(1);
     await Promise.all(replicas.map((claiming) => claiming[Symbol.asyncDispose]()));
   });
@@ -83,11 +84,12 @@ describe.skipIf(!postgresBinaries)(`replicas on one database${postgresBinaries ?
       false,
       false,
     ]);
-    await expect(second.takeOver("body")).rejects.toMatchObject({ code: "unavailable", retryAfterS: 2 });
-    expect(await first.takeOver("body")).toBe("insert 1");
+    await expect(second.takeOver("body", 900)).rejects.toMatchObject({ code: "unavailable", retryAfterS: 2 });
+    expect(await first.takeOver("body", 1010)).toEqual({ insertId: "insert 1", receivedS: 1000 });
     await alive(owner, 11);
-    expect(await second.takeOver("body")).toBe("insert 1");
-    await expect(first.takeOver("body")).rejects.toMatchObject({ code: "unavailable" });
+    // Its clock is behind the first replica's.
+    expect(await second.takeOver("body", 400)).toEqual({ insertId: "insert 1", receivedS: 400 });
+    await expect(first.takeOver("body", 1010)).rejects.toMatchObject({ code: "unavailable" });
     await first.release(["body"]);
     expect(await isOurs(first, "insert 4")).toBe(false);
     await second.release(["body"]);
@@ -97,7 +99,7 @@ describe.skipIf(!postgresBinaries)(`replicas on one database${postgresBinaries ?
   test("claims of a replica are invalid while its reports do not arrive", async () => {
     const state = { id: randomUUID(), isSeen: true };
     await using claims = new BodyClaims({ db, replicas: state, log });
-    const claimed = await claims.claim(["reported"], "insert");
+    const claimed = await claims.claim(["reported"], insert("insert"));
     expect(claimed.isValid()).toBe(true);
     state.isSeen = false;
     expect(claimed.isValid()).toBe(false);
@@ -115,18 +117,18 @@ describe.skipIf(!postgresBinaries)(`replicas on one database${postgresBinaries ?
   test("stores bodies without a claim while the database is frozen, and claims again afterwards", async () => {
     await using frozen = claimsOf(randomUUID(), 100);
     await using other = claimsOf(randomUUID());
-    expect((await frozen.claim(["before"], "insert")).isOurs).toEqual([true]);
+    expect((await frozen.claim(["before"], insert("insert"))).isOurs).toEqual([true]);
     server.freeze();
     try {
-      expect((await frozen.claim(["before"], "insert 2")).isOurs).toEqual([true]);
+      expect((await frozen.claim(["before"], insert("insert 2"))).isOurs).toEqual([true]);
       // At once, without a timer.
-      const claims = Promise.all(Array.from({ length: 1000 }, (_, index) => frozen.claim([`during ${index}`], "insert 3")));
+      const claims = Promise.all(Array.from({ length: 1000 }, (_, index) => frozen.claim([`during ${index}`], insert("insert 3"))));
       expect(await Promise.race([claims.then(() => "at once"), nextTurn("later")])).toBe("at once");
     } finally {
       server.thaw();
     }
     for (const claims of [frozen, other])
-      await expect.poll(async () => (await claims.claim(["before"], "insert 4")).isOurs, { timeout: 40_000 }).toEqual([false]);
+      await expect.poll(async () => (await claims.claim(["before"], insert("insert 4"))).isOurs, { timeout: 40_000 }).toEqual([false]);
   });
 
   test.each([1, 2, 4])("the shares of a limit of %i replicas add up to the limit, and follow the demand", async (count) => {

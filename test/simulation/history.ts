@@ -11,10 +11,16 @@ interface History {
   readonly run: (kept?: ReadonlySet<number>) => Promise<Outcome>;
 }
 
+export type Kind = "backend" | "replicas" | "metrics";
+
+export function kindOf(seed: number): Kind {
+  return (["backend", "backend", "backend", "replicas", "metrics"] as const)[seed % 5] ?? "backend";
+}
+
 export function historyOf(seed: number): History {
-  if (seed % 5 === 4) return ofPlan(drawMetricPlan(seed), (plan) => new MetricHistory(seed).run(plan));
-  const replicas = seed % 5 === 3 ? 2 : 1;
-  return ofPlan(drawPlan(seed), (plan) => new RowHistory(seed, replicas).run(plan));
+  const kind = kindOf(seed);
+  if (kind === "metrics") return ofPlan(drawMetricPlan(seed), (plan) => new MetricHistory(seed).run(plan));
+  return ofPlan(drawPlan(seed), (plan) => new RowHistory(seed, kind === "replicas" ? 2 : 1).run(plan));
 }
 
 function ofPlan<T>(plan: readonly T[], run: (plan: readonly T[]) => Promise<Outcome>): History {

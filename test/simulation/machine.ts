@@ -11,6 +11,11 @@ interface Scheduled {
   readonly process: number;
 }
 
+export interface WallClock {
+  /** What it is ahead of the time that has passed. */
+  aheadMs: number;
+}
+
 const OUTSIDE = 0;
 /** Ends a history that cannot end by itself. */
 const MAX_EVENTS = 100_000;
@@ -22,13 +27,13 @@ export class Machine {
   readonly random: Random;
   disk!: Disk;
   nowMs = 0;
-  /** What the wall clock is ahead of the time that has passed. */
-  wallAheadMs = 0;
+  /** The clock of processes that have no other. */
+  readonly clock: WallClock = { aheadMs: 0 };
   #order = 0;
   #lastProcess = 0;
   /** The process whose code runs now. */
   #running = OUTSIDE;
-  readonly #alive = new Set<number>();
+  readonly #alive = new Map<number, WallClock>();
   #events = 0;
   /** A binary heap by time, then by order. */
   readonly #heap: Scheduled[] = [];
@@ -38,13 +43,13 @@ export class Machine {
   }
 
   get wallMs(): number {
-    return EPOCH_MS + this.nowMs + this.wallAheadMs;
+    return EPOCH_MS + this.nowMs + (this.#alive.get(this.#running) ?? this.clock).aheadMs;
   }
 
   /** Starts a process, whose code is run by `enter`. */
-  spawn(): number {
+  spawn(clock = this.clock): number {
     this.#lastProcess += 1;
-    this.#alive.add(this.#lastProcess);
+    this.#alive.set(this.#lastProcess, clock);
     return this.#lastProcess;
   }
 

@@ -94,7 +94,7 @@ export class MetricHistory {
         if (this.#disk.rot((path) => path.endsWith(".journal")) !== undefined) this.#rotted += 1;
         return;
       case "clock":
-        this.#machine.wallAheadMs += step.byMs;
+        this.#machine.clock.aheadMs += step.byMs;
         return;
     }
   }

@@ -136,8 +136,14 @@ export const MUTANTS: readonly Mutant[] = [
   mutant(
     "the window follows the wall clock",
     ONCE,
-    "return ranMs < WINDOW_S * 1000 ? Math.min(sinceS, this.#newestMinutesS) : sinceS;",
+    "return performance.now() - this.#startedMs < WINDOW_S * 1000 ? Math.min(sinceS, this.#newestMinutesS) : sinceS;",
     "return Math.floor(Date.now() / 1000) - WINDOW_S;",
+  ),
+  mutant(
+    "a takeover trusts the clock of this replica",
+    ONCE,
+    "if (await this.#isStored(batch, section.day, receivedS)) return true;",
+    "if (await this.#isStored(batch, section.day)) return true;",
   ),
   mutant("a body that is in the journal twice is stored twice", STORED, "if (bodyHash !== undefined) known.add(key);", ""),
   mutant("the lookup begins at the time of the rows", STORED, "Math.min(nowS, ...[", "Math.min(...["),

@@ -35,6 +35,7 @@ const HOUR_MS = 3_600_000;
 const FIRST_DAY = 20_785;
 /** Shorter than the time for which a body is recognised, together with the time that everything needs to recover. */
 const LONGEST_MS = 200_000;
+const LONG_MS = 900_000;
 
 export function drawPlan(seed: number): Step[] {
   const random = new Random(seed ^ 0x5eed);
@@ -45,7 +46,9 @@ export function drawPlan(seed: number): Step[] {
     withSlowInserts(random, fault),
   );
   const queries = Array.from({ length: random.whole(0, 4) }, (): Step => ({ kind: "query", atMs: at() }));
-  return [...bodies, ...faults, ...queries].toSorted((a, b) => a.atMs - b.atMs);
+  const steps = [...bodies, ...faults, ...queries].toSorted((a, b) => a.atMs - b.atMs);
+  // Some processes have run for longer than bodies are recognised.
+  return random.chance(0.2) ? steps.map((step) => ({ ...step, atMs: step.atMs + LONG_MS })) : steps;
 }
 
 function drawBody(random: Random, atMs: number): Step {
@@ -84,8 +87,7 @@ function drawFault(random: Random, atMs: number): Step {
     case 9:
       return { kind: random.pick(["failed write", "failed fsync", "failed read"]), atMs, times: random.whole(1, 3) };
     case 10:
-      // Forward only while no process runs: a body that came before such a step is not recognised after the next restart.
-      return { kind: "clock", atMs, byMs: random.pick([-HOUR_MS, -5 * HOUR_MS, -61_000]) };
+      return { kind: "clock", atMs, byMs: random.pick([-HOUR_MS, -5 * HOUR_MS, -61_000, HOUR_MS, 5 * HOUR_MS, 61_000]) };
     case 11:
       return { kind: "rot", atMs };
     default:
@@ -93,8 +95,15 @@ function drawFault(random: Random, atMs: number): Step {
   }
 }
 
-/** Some kills meet inserts that take long, so that a server may finish them after another replica has taken over. */
+/**
+ * Some kills meet inserts that take long, so that a server may finish them after another replica has taken over. Some steps of the clock are
+ * taken back during them.
+ */
 function withSlowInserts(random: Random, step: Step): Step[] {
+  if (step.kind === "clock" && random.chance(0.5)) {
+    const back = { ...step, atMs: step.atMs + random.whole(1, 20_000), byMs: -step.byMs };
+    return [...withSlowInserts(random, { kind: "kill", atMs: step.atMs, ...drawDown(random) }), step, back];
+  }
   if (step.kind !== "kill" || random.chance(0.5)) return [step];
   const atMs = Math.max(0, step.atMs - 1000);
   const bodies = Array.from({ length: 3 }, () => drawBody(random, atMs + random.whole(0, 900)));

@@ -3,7 +3,7 @@
 import { type ClickHouse, openClickHouse } from "../../backend/engines/clickhouse/clickhouse-client.ts";
 import { ApiError } from "../../backend/errors.ts";
 import { OnceWriter, type OnceWriterOptions } from "../../backend/storage/write-path/once-writer.ts";
-import type { Machine } from "./machine.ts";
+import type { Machine, WallClock } from "./machine.ts";
 import { COLUMNS } from "./simulated-clickhouse.ts";
 
 export interface Down {
@@ -26,7 +26,7 @@ const WINDOW_MS = 600_000;
 /** The claims in the shared database; its semantics are those of backend/replicas/body-claims.ts. */
 export class Claims {
   readonly #machine: Machine;
-  readonly #claims = new Map<string, { process: number; atMs: number; insertId: string }>();
+  readonly #claims = new Map<string, { process: number; atMs: number; insertId: string; receivedS: number }>();
   readonly #endedAtMs = new Map<number, number>();
 
   constructor(machine: Machine) {
@@ -40,14 +40,14 @@ export class Claims {
   of(process: number): NonNullable<OnceWriterOptions["claims"]> {
     const { random } = this.#machine;
     return {
-      claim: async (bodies, insertId) => {
+      claim: async (bodies, insert) => {
         const startedMs = this.#machine.nowMs;
         await this.#machine.delay(random.latencyMs(1));
         const { nowMs } = this.#machine;
         const isOurs = bodies.map((body) => {
           const claim = this.#claims.get(body);
           if (claim && nowMs - claim.atMs < WINDOW_MS) return false;
-          this.#claims.set(body, { process, atMs: nowMs, insertId });
+          this.#claims.set(body, { process, atMs: nowMs, ...insert });
           return true;
         });
         return { isOurs, isValid: () => this.#machine.nowMs - startedMs < INSERT_MS };
@@ -56,14 +56,15 @@ export class Claims {
         await this.#machine.delay(random.latencyMs(1));
         for (const body of bodies) if (this.#claims.get(body)?.process === process) this.#claims.delete(body);
       },
-      takeOver: async (body) => {
+      takeOver: async (body, receivedS) => {
         await this.#machine.delay(random.latencyMs(1));
         const claim = this.#claims.get(body);
         const { nowMs } = this.#machine;
         const isGone = claim !== undefined && nowMs - (this.#endedAtMs.get(claim.process) ?? Number.POSITIVE_INFINITY) > GONE_AFTER_MS;
         if (claim && (claim.process === process || isGone || nowMs - claim.atMs > INSERT_MS)) {
-          this.#claims.set(body, { ...claim, process, atMs: nowMs });
-          return claim.insertId;
+          const taken = { ...claim, process, atMs: nowMs, receivedS: Math.min(claim.receivedS, receivedS) };
+          this.#claims.set(body, taken);
+          return taken;
         }
         throw new ApiError("unavailable", "another replica may be storing this body");
       },
@@ -81,6 +82,8 @@ export interface ReplicaOptions {
 
 export class Replica {
   readonly #options: ReplicaOptions;
+  /** Replicas run on machines with clocks of their own. */
+  readonly clock: WallClock = { aheadMs: 0 };
   #process = 0;
   #isStarting = false;
   /** Undefined while the process does not accept requests. */
@@ -98,7 +101,7 @@ export class Replica {
     const { machine, name, onEvent } = this.#options;
     if (this.server || this.#isStarting) return;
     this.#isStarting = true;
-    const process = machine.spawn();
+    const process = machine.spawn(this.clock);
     this.#process = process;
     // Nothing after an await happens if the process is killed.
     void machine.enter(process, async () => {
@@ -118,7 +121,7 @@ export class Replica {
     const { machine, claims } = this.#options;
     machine.kill(this.#process);
     claims?.ended(this.#process);
-    machine.wallAheadMs += clockMs;
+    this.clock.aheadMs += clockMs;
     onDisk();
     this.server = undefined;
     this.#isStarting = false;

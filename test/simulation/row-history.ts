@@ -117,7 +117,7 @@ export class RowHistory {
         faults.failing[step.kind === "failed write" ? "write" : step.kind === "failed fsync" ? "sync" : "read"] += step.times;
         return;
       case "clock":
-        this.#machine.wallAheadMs += step.byMs;
+        replica.clock.aheadMs += step.byMs;
         return;
       case "rot":
         if (this.#disk.rot((path) => path.endsWith(".journal")) !== undefined) this.#rotted += 1;

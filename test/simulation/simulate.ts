@@ -13,6 +13,7 @@ cuts and failures; nothing that was acknowledged may be missing or stored twice.
   --seed N         the first seed, or, without --histories, the only one: prints its history (default 1)
   --histories N    how many seeds
   --minutes N      runs until this time is over instead
+  --only KIND      backend, replicas or metrics: leaves out the seeds of other histories
   --processes N    default: the number of cores
   --mutants        for each fault in mutants.ts, the first seed that finds it, up to --histories (default 20,000)
   --mutant NAME    only this one
@@ -40,6 +41,7 @@ const { values } = parseArgs({
     seed: { type: "string", default: "1" },
     histories: { type: "string" },
     minutes: { type: "string" },
+    only: { type: "string" },
     processes: { type: "string", default: String(availableParallelism()) },
     mutants: { type: "boolean", default: false },
     mutant: { type: "string" },
@@ -56,7 +58,7 @@ else await simulate();
 /** In a child process: runs the histories that the parent asks for. */
 async function runJobs(mutantName: string | undefined): Promise<void> {
   replaceModules(MUTANTS.find(({ name }) => name === mutantName));
-  const { runSeed } = await import("./history.ts");
+  const { kindOf, runSeed } = await import("./history.ts");
   let unhandled: string | undefined;
   process.on("unhandledRejection", (error) => (unhandled = error instanceof Error ? error.message : "a rejection"));
   process.on("message", async ({ firstSeed, histories }: Job) => {
@@ -65,6 +67,7 @@ async function runJobs(mutantName: string | undefined): Promise<void> {
     let events = 0;
     let done = 0;
     for (let seed = firstSeed; seed < firstSeed + histories; seed += 1) {
+      if (values.only !== undefined && kindOf(seed) !== values.only) continue;
       const outcome = await runSeed(seed).catch((error: unknown) => ({ problem: String(error), hits: {}, events: 0 }));
       const problem = outcome.problem ?? (unhandled === undefined ? undefined : `unhandled: ${unhandled}`);
       unhandled = undefined;
@@ -86,7 +89,7 @@ async function simulate(): Promise<void> {
   const problems: Report["problems"][number][] = [];
   let taken = 0;
   const worker = async (): Promise<void> => {
-    using child = startChild();
+    using child = startChild(...(values.only === undefined ? [] : ["--only", values.only]));
     while (taken < limit && Date.now() < endMs && problems.length < MAX_PROBLEMS) {
       const histories = Math.min(CHUNK, limit - taken);
       const firstSeed = Number(values.seed) + taken;

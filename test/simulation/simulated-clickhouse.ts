@@ -63,7 +63,12 @@ export function openRemote(): Engine {
   return engineThat((insert) => {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const process = machine().running;
-    const answer = (settle: () => void): void => machine().outside(machine().random.latencyMs(1), () => machine().enter(process, settle));
+    const client = machine();
+    const answerIn = (ms: number, settle: () => void): void =>
+      client.outside(ms, () => {
+        if (client.isAlive(process)) client.enter(process, settle);
+      });
+    const answer = (settle: () => void): void => answerIn(client.random.latencyMs(1), settle);
     const outside = (ms: number): Promise<void> => new Promise((done) => machine().outside(ms, done));
     const engine = state;
     engine.underWay += 1;
@@ -73,7 +78,7 @@ export function openRemote(): Engine {
         (error: unknown) => answer(() => reject(error)),
       )
       .finally(() => (engine.underWay -= 1));
-    machine().outside(REQUEST_TIMEOUT_MS, () => machine().enter(process, () => reject(new Error("simulated: no response"))));
+    answerIn(REQUEST_TIMEOUT_MS, () => reject(new Error("simulated: no response")));
     return promise;
   });
 }

@@ -249,7 +249,7 @@ describe("group commit with claims", () => {
       },
     });
     const claims = {
-      claim: async (bodies: readonly string[], insertId: string) => {
+      claim: async (bodies: readonly string[], { insertId }: { insertId: string }) => {
         tokens.push(insertId);
         return { isOurs: bodies.map((body) => !claimed.includes(body)), isValid: () => isValid };
       },

@@ -3,6 +3,7 @@
 import { randomUUID } from "node:crypto";
 import type { ClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import type { NativeColumns } from "../../engines/clickhouse/native-block.ts";
+import { firstRow } from "../../engines/clickhouse/row-journal.ts";
 import { ApiError } from "../../errors.ts";
 import type { BodyClaims } from "../../replicas/body-claims.ts";
 import { type InsertBodies, InsertQueue, type InsertQueueOptions, type QueuedBody } from "./insert-queue.ts";
@@ -79,8 +80,9 @@ function insertInto({ clickhouse, table, columns, shard = 0, claims }: CommitTar
       return bodies.map(() => true);
     }
     const deduplicationToken = randomUUID();
+    const receivedS = Math.min(...claimed.map(({ rows }) => firstRow(columns, rows).receivedS));
     const keys = claimed.map(({ claim }) => claim as string);
-    const { isOurs, isValid } = await claims.claim(keys, deduplicationToken);
+    const { isOurs, isValid } = await claims.claim(keys, { insertId: deduplicationToken, receivedS });
     const others = new Set(claimed.filter((_, index) => !isOurs[index]));
     const ours = bodies.filter((body) => !others.has(body));
     if (ours.length > 0) {

@@ -7,13 +7,13 @@
 import type { ClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import { convertEntry } from "../../engines/clickhouse/journal-columns.ts";
 import type { NativeColumns, NativeRows } from "../../engines/clickhouse/native-block.ts";
-import { columnsIdOf, type JournalEntry } from "../../engines/clickhouse/row-journal.ts";
+import { columnsIdOf, firstRow, type JournalEntry } from "../../engines/clickhouse/row-journal.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
-import type { BodyClaims } from "../../replicas/body-claims.ts";
+import type { BodyClaims, ClaimedInsert } from "../../replicas/body-claims.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { JournaledCommit } from "./journaled-commit.ts";
 import { RecentBodies } from "./recent-bodies.ts";
-import { findStoredEntries, readNewestMinutesS, readStoredDays, WINDOW_S } from "./stored-days.ts";
+import { findStoredEntries, readNewestMinutesS, readStoredDays, ReceivedWindow, WINDOW_S } from "./stored-days.ts";
 
 export interface WriterBatch {
   readonly orgId: string;
@@ -59,7 +59,7 @@ export class OnceWriter implements AsyncDisposable {
   /** Earlier inserts that can no longer store anything, by day. */
   readonly #voided = new RecentBodies(WINDOW_S * 1000);
   readonly #startedMs = performance.now();
-  readonly #startedAtMs = Date.now();
+  readonly #window = new ReceivedWindow();
   /** When the newest rows of earlier processes were received. */
   #newestMinutesS = Number.POSITIVE_INFINITY;
 
@@ -103,6 +103,7 @@ export class OnceWriter implements AsyncDisposable {
 
   /** Resolves when every row is stored. Throws ApiError storage_unavailable or unstorable. */
   async write(batch: WriterBatch): Promise<void> {
+    this.#window.note();
     const [first, ...others] = batch.sections;
     if (first && others.length === 0) return this.#writeDay(batch, first);
     const outcomes = await Promise.allSettled(batch.sections.map((section) => this.#writeDay(batch, section)));
@@ -162,27 +163,28 @@ export class OnceWriter implements AsyncDisposable {
 
   /** All inserts of such a body have the same token, so they may overlap. */
   async #insertAlone(batch: WriterBatch, section: DayRows, { token, claim }: { token: string; claim: string }): Promise<void> {
-    const isNew = (await this.#claims?.claim([claim], token))?.isOurs[0] ?? true;
+    const isNew = (await this.#claims?.claim([claim], { insertId: token, receivedS: this.#receivedS(section) }))?.isOurs[0] ?? true;
     if (isNew || !(await this.#isStored(batch, section.day))) await this.#insertWith(token, batch, section);
   }
 
   /** True if an earlier insert has stored the body. If not, it never will, and the body is not claimed any more. */
   async #isStoredByEarlier(batch: WriterBatch, section: DayRows, claim: string): Promise<boolean> {
     if (!this.#claims) return false;
-    let insertId: string | undefined;
+    let earlier: ClaimedInsert;
     try {
-      insertId = await this.#claims.takeOver(claim);
+      earlier = await this.#claims.takeOver(claim, this.#receivedS(section));
     } catch (error) {
       if (await this.#isStored(batch, section.day)) return true;
       throw error;
     }
+    const { insertId, receivedS } = earlier;
     const day = BigInt(section.day);
     if (insertId !== undefined && !this.#voided.has(insertId, day)) {
       // Stores the rows, unless the earlier insert has been committed, or has been made void for another body.
       await this.#insertWith(insertId, batch, section);
       this.#voided.add(insertId, day);
     }
-    if (await this.#isStored(batch, section.day)) return true;
+    if (await this.#isStored(batch, section.day, receivedS)) return true;
     await this.#claims.release([claim]);
     return false;
   }
@@ -205,21 +207,22 @@ export class OnceWriter implements AsyncDisposable {
     return isStored;
   }
 
-  /**
-   * Start of the deduplication window, in seconds since 1970. The clock may have been set forward, while this process runs or before it
-   * started.
-   */
+  /** Start of the deduplication window, in seconds since 1970. The clock may have been set forward before this process started. */
   #sinceS(): number {
-    const ranMs = performance.now() - this.#startedMs;
-    const sinceS = Math.floor(Math.min(Date.now(), this.#startedAtMs + ranMs) / 1000) - WINDOW_S;
-    return ranMs < WINDOW_S * 1000 ? Math.min(sinceS, this.#newestMinutesS) : sinceS;
+    const sinceS = this.#window.sinceS();
+    return performance.now() - this.#startedMs < WINDOW_S * 1000 ? Math.min(sinceS, this.#newestMinutesS) : sinceS;
   }
 
-  async #isStored(batch: WriterBatch, day: number): Promise<boolean> {
+  #receivedS(section: DayRows): number {
+    return firstRow(this.#columns, section).receivedS;
+  }
+
+  /** `receivedS`: when other replicas received the body, by their clocks. */
+  async #isStored(batch: WriterBatch, day: number, receivedS = Number.POSITIVE_INFINITY): Promise<boolean> {
     const rows = await readStoredDays(
       this.#clickhouse,
       this.#clickhouse.everyReplica(this.#table).text,
-      this.#sinceS(),
+      Math.min(this.#sinceS(), receivedS),
       sql`org_id = ${batch.orgId} AND host_id = ${batch.hostId} AND body_hash = ${BigInt(batch.bodyHash ?? 0)} AND toRelativeDayNum(time) = ${day}`,
     );
     return rows.length > 0;

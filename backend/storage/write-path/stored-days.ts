@@ -9,6 +9,28 @@ import { MAX_KEYS_PER_STATEMENT } from "../storage-limits.ts";
 /** A body that arrives again after this time is stored again. */
 export const WINDOW_S = 600;
 
+/** The times of receipt within the window. The clock may be set back and forward again meanwhile, so the lowest one counts. */
+export class ReceivedWindow {
+  /** By how much the wall clock was ahead of the time that has passed, at least: in this window, and in the one before. */
+  #aheadMs: readonly [number, number] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
+  #beganMs = performance.now();
+
+  /** Call when a body arrives. */
+  note(): void {
+    const nowMs = performance.now();
+    const [current, last] = this.#aheadMs;
+    const aheadMs = Date.now() - nowMs;
+    if (nowMs - this.#beganMs < WINDOW_S * 1000) this.#aheadMs = [Math.min(current, aheadMs), last];
+    else [this.#aheadMs, this.#beganMs] = [[aheadMs, current], nowMs];
+  }
+
+  /** Bodies of the window were received since then, in seconds since 1970. */
+  sinceS(): number {
+    this.note();
+    return Math.floor((performance.now() + Math.min(...this.#aheadMs)) / 1000) - WINDOW_S;
+  }
+}
+
 export interface StoredDay {
   org_id: string;
   host_id: string;

@@ -63,9 +63,9 @@ describe.skipIf(!postgresBinaries)(`replicas that take over bodies${postgresBina
   }
 
   /** Two records of today and one of yesterday, which are different partitions. */
-  function send({ stores }: Replica, body: string): Promise<unknown> {
+  function send({ stores }: Replica, body: string, receivedAt = now): Promise<unknown> {
     const records = [0, 1, DAY_MS].map((agoMs, index) => logRecord(nanosecondsOf(now) - BigInt(agoMs) * 1_000_000n, `${body} ${index}`));
-    return stores.ingestLogs(signingKey(orgId), logsBody(records), { receivedAt: now });
+    return stores.ingestLogs(signingKey(orgId), logsBody(records), { receivedAt });
   }
 
   async function stored(): Promise<string[]> {
@@ -128,6 +128,20 @@ describe.skipIf(!postgresBinaries)(`replicas that take over bodies${postgresBina
     await gone.disappear();
     await send(other, "a");
     expect(await stored()).toEqual(rowsOf("a"));
+  });
+
+  test("store a body once if the clock of the replica that stored it is five hours behind or ahead", async () => {
+    for (const hours of [-5, 5]) {
+      await using gone = await openReplica();
+      await using other = await openReplica();
+      await using third = await openReplica();
+      await send(gone, `${hours} h`, new Date(now.getTime() + hours * 3_600_000));
+      await gone.disappear();
+      await send(other, `${hours} h`);
+      await other.disappear();
+      await send(third, `${hours} h`);
+    }
+    expect(await stored()).toEqual(rowsOf("-5 h", "5 h"));
   });
 
   test("give up the claims of refused rows", async () => {
