@@ -17,6 +17,11 @@ export function decodeRequest(signal: keyof typeof REQUESTS, body: Uint8Array): 
   return request;
 }
 
+/** Decodes a message of another protocol. Throws BodyError "malformed" and "too_large". */
+export function decodeMessage(message: Message, body: Uint8Array): Json {
+  return new RequestDecoder(body).message(message, 0, body.byteLength, 0);
+}
+
 class RequestDecoder {
   readonly #reader: WireReader;
   readonly #view: DataView;
@@ -125,6 +130,7 @@ class RequestDecoder {
     if (kind === "bool") return Number(bits) !== 0;
     if (kind === "int64") return numberOrText(BigInt.asIntN(64, BigInt(bits)));
     if (kind === "uint64") return numberOrText(BigInt(bits));
+    if (kind === "sint64") return Number((BigInt(bits) >> 1n) ^ -(BigInt(bits) & 1n));
     const narrow = typeof bits === "number" ? bits : Number(BigInt.asUintN(32, bits));
     if (kind === "uint32") return narrow;
     return kind === "sint32" ? (narrow >>> 1) ^ -(narrow & 1) : narrow | 0;
@@ -142,7 +148,8 @@ function numberOrText(value: bigint): number | string {
   return Number.isSafeInteger(number) ? number : String(value);
 }
 
-const WIRE_TYPES: Readonly<Record<Field["kind"], number>> = {
+/** How each kind is encoded. */
+export const WIRE_TYPES: Readonly<Record<Field["kind"], number>> = {
   string: BYTES,
   line: BYTES,
   id: BYTES,
@@ -154,6 +161,7 @@ const WIRE_TYPES: Readonly<Record<Field["kind"], number>> = {
   int64: VARINT,
   uint64: VARINT,
   sint32: VARINT,
+  sint64: VARINT,
   double: FIXED64,
   fixed64: FIXED64,
   sfixed64: FIXED64,

@@ -18,7 +18,9 @@ export type ScalarKind =
   | "uint32"
   | "int64"
   | "uint64"
-  | "sint32";
+  | "sint32"
+  /** Exact up to 2^53; only decodeMessage reads it. */
+  | "sint64";
 
 export interface Field {
   readonly name: string;
@@ -47,6 +49,8 @@ const scalar = (kind: ScalarKind, name: string): Field => ({ name, json: asJson(
 const packed = (kind: ScalarKind, name: string): Field => ({ ...scalar(kind, name), isRepeated: true });
 const one = (name: string, of: () => Message): Field => ({ name, json: asJson(name), kind: "message", isRepeated: false, message: of });
 const many = (name: string, of: () => Message): Field => ({ ...one(name, of), isRepeated: true });
+/** For the messages of other protocols. */
+export { many, message, packed, scalar };
 const part = (field: Field): Field => ({ ...field, isPart: true });
 
 const attributes = many("attributes", () => KEY_VALUE);

@@ -4,6 +4,7 @@
 // record, makes only this record unreadable.
 import { isUtf8 } from "node:buffer";
 import { BodyError } from "../otlp-metrics/document.ts";
+import { WIRE_TYPES } from "./decode-request.ts";
 import { JsonOutput } from "./json-output.ts";
 import { MAX_MALFORMED_PARTS, MAX_PROTOBUF_DEPTH, MAX_PROTOBUF_JSON_BYTES } from "./protobuf-limits.ts";
 import { BYTES, FIXED32, FIXED64, VARINT } from "./wire-reader.ts";
@@ -260,24 +261,6 @@ class Transcoder {
     }
   }
 }
-
-const WIRE_TYPES: Readonly<Record<Field["kind"], number>> = {
-  string: BYTES,
-  line: BYTES,
-  id: BYTES,
-  bytes: BYTES,
-  message: BYTES,
-  bool: VARINT,
-  int32: VARINT,
-  uint32: VARINT,
-  int64: VARINT,
-  uint64: VARINT,
-  sint32: VARINT,
-  double: FIXED64,
-  fixed64: FIXED64,
-  sfixed64: FIXED64,
-  fixed32: FIXED32,
-};
 
 function requireBytes(at: number, end: number): number {
   if (at > end) throw malformed("it ends within a value");

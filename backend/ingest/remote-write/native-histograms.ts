@@ -4,7 +4,9 @@
 // Source: prometheus/prompb/types.proto and io/prometheus/write/v2/types.proto, whose fields have the same numbers.
 import { BodyError, type ExponentialHistogramPoint } from "../../../common/otlp-metrics/document.ts";
 import { BoundsText, type Bucket, explicitBuckets, exponentialBuckets } from "../../../common/otlp-metrics/histogram-buckets.ts";
-import { BYTES, FIXED64, WireReader } from "../../../common/protobuf/wire-reader.ts";
+import { decodeMessage } from "../../../common/protobuf/decode-request.ts";
+import { many, message, packed, scalar } from "../../../common/protobuf/protobuf-messages.ts";
+import { BYTES } from "../../../common/protobuf/wire-reader.ts";
 import type { SeriesLimits } from "../exposition/plain-lines.ts";
 import { MAX_HISTOGRAM_BUCKETS, MAX_REWRITTEN_BYTES } from "../ingest-limits.ts";
 import { tooManyLabels } from "./series-output.ts";
@@ -25,19 +27,40 @@ const SUMMED_SCALE = 2;
 /** Doublings between the smallest and the largest double, times the buckets of one. */
 const MAX_INDEX = 1100 * 2 ** SUMMED_SCALE;
 
+const SPAN = message({ 1: scalar("sint32", "offset"), 2: scalar("uint32", "length") });
+const HISTOGRAM = message({
+  1: scalar("uint64", "count"),
+  2: scalar("double", "floatCount"),
+  3: scalar("double", "sum"),
+  4: scalar("sint32", "schema"),
+  5: scalar("double", "zeroThreshold"),
+  6: scalar("uint64", "zeroCount"),
+  7: scalar("double", "floatZeroCount"),
+  8: many("negativeSpans", () => SPAN),
+  9: packed("sint64", "negativeDeltas"),
+  10: packed("double", "negativeCounts"),
+  11: many("positiveSpans", () => SPAN),
+  12: packed("sint64", "positiveDeltas"),
+  13: packed("double", "positiveCounts"),
+  15: scalar("int64", "timeMs"),
+  16: packed("double", "bounds"),
+});
+/** Only histograms whose counts are not integers have these. */
+const FLOAT_FIELDS = ["floatCount", "floatZeroCount", "negativeCounts", "positiveCounts"];
+
+/** Buckets as runs of indexes, and each count as the difference to the one before. */
 interface Side {
-  readonly spans: [offset: number, length: number][];
-  readonly deltas: number[];
+  readonly spans: readonly { readonly offset?: number; readonly length?: number }[];
+  readonly deltas: readonly number[];
 }
 
 interface Sent {
-  count: number | undefined;
-  isFloat: boolean;
-  sum: number;
-  schema: number;
-  zeroThreshold: number;
-  zeroCount: number;
-  timeMs: number;
+  readonly count: number;
+  readonly sum: number;
+  readonly schema: number;
+  readonly zeroThreshold: number;
+  readonly zeroCount: number;
+  readonly timeMs: number;
   readonly positive: Side;
   readonly negative: Side;
   readonly bounds: number[];
@@ -70,12 +93,11 @@ export class NativeHistograms {
         continue;
       }
       const { buckets, sent } = converted;
-      const count = sent.count ?? 0;
       for (const bucket of buckets)
         this.#series(`${name}_bucket`, [...others, ["le", /"(.*)"/.exec(bucket.le)?.[1] ?? ""]], Number(bucket.count), sent.timeMs);
-      this.#series(`${name}_bucket`, [...others, ["le", "+Inf"]], count, sent.timeMs);
+      this.#series(`${name}_bucket`, [...others, ["le", "+Inf"]], sent.count, sent.timeMs);
       this.#series(`${name}_sum`, others, sent.sum, sent.timeMs);
-      this.#series(`${name}_count`, others, count, sent.timeMs);
+      this.#series(`${name}_count`, others, sent.count, sent.timeMs);
       this.#converted += 1;
     }
   }
@@ -87,8 +109,7 @@ export class NativeHistograms {
 
   #convert(bytes: Buffer): { readonly buckets: readonly Bucket[]; readonly sent: Sent } | Refusal {
     const sent = readHistogram(bytes);
-    if (!sent) return "malformed_histogram";
-    if (sent.isFloat) return "float_histogram";
+    if (typeof sent === "string") return sent;
     if (sent.timeMs < this.#limits.oldestMs) return "before_retention";
     if (sent.timeMs > this.#limits.newestMs) return "too_far_ahead";
     // The end of a series: its buckets are unknown, and end with the lookback of queries.
@@ -129,89 +150,36 @@ export class NativeHistograms {
   }
 }
 
-/** Undefined if it is malformed. */
-function readHistogram(bytes: Buffer): Sent | undefined {
-  const reader = new WireReader(bytes);
-  const sent: Sent = {
-    count: undefined,
-    isFloat: false,
-    sum: 0,
-    schema: 0,
-    zeroThreshold: 0,
-    zeroCount: 0,
-    timeMs: 0,
-    positive: { spans: [], deltas: [] },
-    negative: { spans: [], deltas: [] },
-    bounds: [],
-  };
+function readHistogram(bytes: Buffer): Sent | Refusal {
   try {
-    reader.message(0, bytes.length, () => readField(reader, sent));
+    const fields = decodeMessage(HISTOGRAM, bytes);
+    if (FLOAT_FIELDS.some((name) => name in fields)) return "float_histogram";
+    // NaN and integers beyond 2^53 are text.
+    const number = (name: string): number => Number(fields[name] ?? 0);
+    const list = <T>(name: string): T[] => (fields[name] ?? []) as T[];
+    const side = (name: string): Side => ({ spans: list(`${name}Spans`), deltas: list(`${name}Deltas`) });
+    return {
+      count: number("count"),
+      sum: number("sum"),
+      schema: number("schema"),
+      zeroThreshold: number("zeroThreshold"),
+      zeroCount: number("zeroCount"),
+      timeMs: number("timeMs"),
+      positive: side("positive"),
+      negative: side("negative"),
+      bounds: list<unknown>("bounds").map(Number),
+    };
   } catch (error) {
-    if (error instanceof BodyError) return undefined;
+    if (error instanceof BodyError) return "malformed_histogram";
     throw error;
   }
-  return sent;
-}
-
-function readField(reader: WireReader, sent: Sent): void {
-  const { field: number } = reader;
-  if (number === 1) sent.count = reader.integer();
-  else if (number === 2 || number === 7 || number === 10 || number === 13) sent.isFloat = true;
-  else if (number === 3) sent.sum = double(reader);
-  else if (number === 4) sent.schema = zigzag(reader.integer());
-  else if (number === 5) sent.zeroThreshold = double(reader);
-  else if (number === 6) sent.zeroCount = reader.integer();
-  else if (number === 8) readSpan(reader, sent.negative);
-  else if (number === 9) readDeltas(reader, sent.negative.deltas);
-  else if (number === 11) readSpan(reader, sent.positive);
-  else if (number === 12) readDeltas(reader, sent.positive.deltas);
-  else if (number === 15) sent.timeMs = reader.integer();
-  else if (number === 16) readDoubles(reader, sent.bounds);
-}
-
-function double(reader: WireReader): number {
-  reader.expect(FIXED64, "a number");
-  return reader.double();
-}
-
-function readSpan(reader: WireReader, { spans }: Side): void {
-  reader.expect(BYTES, "a span");
-  let [offset, length] = [0, 0];
-  reader.message(reader.start, reader.end, () => {
-    if (reader.field === 1) offset = zigzag(reader.integer());
-    else if (reader.field === 2) length = reader.integer();
-  });
-  spans.push([offset, length]);
-}
-
-/** Packed, or one by one. */
-function readDeltas(reader: WireReader, deltas: number[]): void {
-  if (reader.wireType !== BYTES) return void deltas.push(zigzag(reader.integer()));
-  let [value, factor] = [0, 1];
-  for (const byte of reader.bytes.subarray(reader.start, reader.end)) {
-    value += (byte & 0x7f) * factor;
-    factor *= 128;
-    if (byte >= 0x80) continue;
-    deltas.push(zigzag(value));
-    [value, factor] = [0, 1];
-  }
-}
-
-function readDoubles(reader: WireReader, numbers: number[]): void {
-  if (reader.wireType !== BYTES) return void numbers.push(double(reader));
-  for (let at = reader.start; at + 8 <= reader.end; at += 8) numbers.push(reader.bytes.readDoubleLE(at));
-}
-
-/** Exact up to 2^53. */
-function zigzag(value: number): number {
-  return value % 2 === 0 ? value / 2 : -(value + 1) / 2;
 }
 
 /** Each bucket as its index and count. Undefined if spans and deltas do not match, or a count is negative. */
 function bucketsOf({ spans, deltas }: Side): [index: number, count: number][] | undefined {
   const buckets: [number, number][] = [];
   let [index, count, at] = [0, 0, 0];
-  for (const [offset, length] of spans) {
+  for (const { offset = 0, length = 0 } of spans) {
     index += offset;
     if (length > deltas.length - at) return undefined;
     for (const end = at + length; at < end; at += 1) {
