@@ -7,7 +7,7 @@ import { adviceFor, formatAnswer, formatError } from "./answer.ts";
 import { LOG_TOOLS } from "./log-tools.ts";
 import { PROMPTS } from "./prompts.ts";
 import { STATE_TOOLS } from "./state-tools.ts";
-import { type Arguments, type Ask, RouteError, type Tool } from "./tool.ts";
+import { type Ask, RouteError, type Row, runTool, type Tool } from "./tool.ts";
 import { TRACE_TOOLS } from "./trace-tools.ts";
 
 export interface McpServerOptions {
@@ -56,7 +56,7 @@ export function openMcpHandler({ publicUrl, askAs, onError }: McpServerOptions):
 const TOOL_SCHEMAS = new Map(
   TOOLS.map(({ name, parameters, required = [] }) => [
     name,
-    fromJsonSchema<Arguments>({ type: "object", properties: parameters, required: [...required], additionalProperties: false }),
+    fromJsonSchema<Row>({ type: "object", properties: parameters, required: [...required], additionalProperties: false }),
   ]),
 );
 const PROMPT_SCHEMAS = new Map(
@@ -76,11 +76,12 @@ interface Asker {
   readonly onError: (error: unknown) => void;
 }
 
-function addTool(server: McpServer, { name, title, description, run }: Tool, { ask, publicUrl, onError }: Asker): void {
+function addTool(server: McpServer, tool: Tool, { ask, publicUrl, onError }: Asker): void {
+  const { name, title, description } = tool;
   const annotations = { readOnlyHint: true, destructiveHint: false, openWorldHint: false };
   server.registerTool(name, { title, description, annotations, inputSchema: TOOL_SCHEMAS.get(name) }, async (given) => {
     try {
-      return { content: [{ type: "text", text: formatAnswer(await run(ask, given), publicUrl) }] };
+      return { content: [{ type: "text", text: formatAnswer(await runTool(tool, ask, given), publicUrl) }] };
     } catch (error) {
       const { status, code, message } = describeError(error, onError);
       return { isError: true, content: [{ type: "text", text: formatError(message, adviceFor(status, code)) }] };

@@ -4,10 +4,10 @@ import {
   type Ask,
   choice,
   count,
-  optionalText,
   RANGE,
-  readRange,
   RouteError,
+  type Row,
+  routeTool,
   screenLink,
   short,
   shortFigures,
@@ -15,7 +15,6 @@ import {
   type Tool,
 } from "./tool.ts";
 
-type Row = Record<string, unknown>;
 type Labels = Record<string, string>;
 
 const PROMETHEUS = "/query/prometheus/api/v1";
@@ -52,7 +51,7 @@ const FLEET_PROBLEMS: readonly (readonly [string, string])[] = [
 ];
 
 export const STATE_TOOLS: readonly Tool[] = [
-  {
+  routeTool<{ changes: Row[]; missing: { part: string; reason: string }[] }>({
     name: "what_changed",
     title: "What changed",
     description:
@@ -63,25 +62,15 @@ export const STATE_TOOLS: readonly Tool[] = [
       service: text("only changes of this service"),
       limit: count("changes", 50, 15),
     },
-    async run(ask, given) {
-      const range = readRange(given);
-      const [service, comparedWith] = [optionalText(given["service"]), optionalText(given["compare_with"])];
-      const parameters = { ...range, service, compare_with: comparedWith, limit: Number(given["limit"] ?? 15) };
-      const { changes, missing } = (await ask("/query/changes", parameters)) as {
-        changes: Row[];
-        missing: { part: string; reason: string }[];
-      };
-      const rows = changes.map(({ evidence: _evidence, subject: _subject, ...change }) => ({ ...change, score: short(change["score"]) }));
+    route: (given, range) => ["/query/changes", { ...given, ...range }],
+    answer: ({ changes, missing }) => {
       const without = missing.map(({ part, reason }) => ` Not compared: ${part} (${reason}).`).join("");
-      const link = screenLink("changes", { with: comparedWith, service }, range);
-      return {
-        summary: `${changes.length} changes, most important first.${without}`,
-        rows,
-        link,
-        narrow: "set service, or shorten since to the minutes around the problem.",
-      };
+      const rows = changes.map(({ evidence: _evidence, subject: _subject, ...change }) => ({ ...change, score: short(change["score"]) }));
+      return { summary: `${changes.length} changes, most important first.${without}`, rows };
     },
-  },
+    link: ({ compare_with: comparedWith, service }, range) => screenLink("changes", { with: comparedWith, service }, range),
+    narrow: "set service, or shorten since to the minutes around the problem.",
+  }),
   {
     name: "query_metrics",
     title: "PromQL query",
@@ -93,28 +82,18 @@ export const STATE_TOOLS: readonly Tool[] = [
       over_time: { type: "boolean" },
     },
     required: ["query"],
-    async run(ask, given) {
-      const range = readRange(given);
-      const query = String(given["query"]);
+    async run(ask, { query, over_time: isRange }, range) {
       const [start, end] = [Date.parse(range.start) / 1000, Date.parse(range.end) / 1000];
-      const isRange = given["over_time"] === true;
       const step = `${Math.max(15, Math.ceil((end - start) / POINTS))}s`;
-      const { result } = await askPrometheus<{ result: Series[] | [number, string] }>(
-        ask,
-        isRange ? "query_range" : "query",
-        isRange ? { query, start: String(start), end: String(end), step } : { query, time: String(end) },
-      );
+      const [path, times] = isRange ? ["query_range", { start, end, step }] : ["query", { time: end }];
+      const { result } = await askPrometheus<{ result: Series[] | [number, string] }>(ask, path, { query, ...times });
       const series = (result.length > 0 && typeof result[0] !== "object" ? [{ metric: {}, value: result }] : result) as Series[];
       const rows = series.map(({ metric, value, values }) => ({
         labels: metric,
         ...(value ? { value: value[1] } : { start: values?.[0]?.[0], step, values: values?.map(([, n]) => short(Number(n))) }),
       }));
-      return {
-        summary: `${series.length} series.`,
-        rows,
-        link: screenLink("metrics", { q: query }, range),
-        narrow: "aggregate with sum by (label), or use topk(10, …).",
-      };
+      const narrow = "aggregate with sum by (label), or use topk(10, …).";
+      return { summary: `${series.length} series.`, rows, link: screenLink("metrics", { q: query }, range), narrow };
     },
   },
   {
@@ -122,38 +101,24 @@ export const STATE_TOOLS: readonly Tool[] = [
     title: "Names and labels of metrics",
     description: "Names of metrics that contain a text; with metric, the labels of that metric and their values.",
     parameters: { contains: text("part of the name, such as memory"), metric: text("a whole name: lists its labels"), ...RANGE },
-    async run(ask, given) {
-      const range = readRange(given);
-      const metric = optionalText(given["metric"]);
+    async run(ask, { metric, contains = "" }, range) {
       const link = screenLink("metrics", { q: metric }, range);
-      if (metric !== undefined) {
-        const series = await askPrometheus<Labels[]>(ask, "series", {
-          "match[]": `{__name__=${JSON.stringify(metric)}}`,
-          ...range,
-          limit: 1000,
-        });
-        const values = new Map<string, Set<string>>();
-        for (const labels of series)
-          for (const [name, value] of Object.entries(labels)) values.set(name, (values.get(name) ?? new Set()).add(value));
-        const rows = [...values]
-          .filter(([name]) => name !== "__name__")
-          .map(([label, all]) => ({ label, values: all.size, examples: [...all].slice(0, 10) }));
-        return {
-          summary: `${series.length} series with ${rows.length} labels.`,
-          rows,
-          link,
-          narrow: "query_metrics with a label matcher.",
-        };
+      if (metric === undefined) {
+        const part = contains.replaceAll(/[^\w:]/g, ".");
+        const match = part === "" ? {} : { "match[]": `{__name__=~${JSON.stringify(`.*${part}.*`)}}` };
+        const names = await askPrometheus<string[]>(ask, "label/__name__/values", { ...match, ...range, limit: NAMES });
+        const rows = names.join(" ").slice(0, 16_000).split(" ");
+        return { summary: `${names.length} names, at most ${NAMES}.`, rows, link, narrow: "set contains." };
       }
-      const part = (optionalText(given["contains"]) ?? "").replaceAll(/[^\w:]/g, ".");
-      const match = part === "" ? {} : { "match[]": `{__name__=~${JSON.stringify(`.*${part}.*`)}}` };
-      const names = await askPrometheus<string[]>(ask, "label/__name__/values", { ...match, ...range, limit: NAMES });
-      return {
-        summary: `${names.length} names, at most ${NAMES}.`,
-        rows: [names.join(" ").slice(0, 16_000).split(" ")].flat(),
-        link,
-        narrow: "set contains.",
-      };
+      const matched = { "match[]": `{__name__=${JSON.stringify(metric)}}`, ...range, limit: 1000 };
+      const series = await askPrometheus<Labels[]>(ask, "series", matched);
+      const pairs = series.flatMap(Object.entries<string>).filter(([name]) => name !== "__name__");
+      const rows = [...Map.groupBy(pairs, ([name]) => name)].map(([label, all]) => {
+        const values = new Set(all.map(([, value]) => value));
+        return { label, values: values.size, examples: [...values].slice(0, 10) };
+      });
+      const narrow = "query_metrics with a label matcher.";
+      return { summary: `${series.length} series with ${rows.length} labels.`, rows, link, narrow };
     },
   },
   {
@@ -180,27 +145,24 @@ export const STATE_TOOLS: readonly Tool[] = [
       return { summary, rows, link: consoleAddress("alerts", { view: "firing" }), narrow: "alert_history shows one rule." };
     },
   },
-  {
+  routeTool({
     name: "alert_history",
     title: "When a rule was firing",
     description: "The periods in which an alert rule was pending or firing, newest first.",
-    parameters: { rule_id: text("id of the rule, from list_alerts"), ...RANGE },
+    parameters: { rule_id: text("id of the rule, from list_alerts"), ...RANGE, since: { ...RANGE.since, default: "24h" } },
     required: ["rule_id"],
-    async run(ask, given) {
-      const range = readRange({ since: "24h", ...given });
-      const id = String(given["rule_id"]);
-      const rows = (await ask(`/alerting/rules/${encodeURIComponent(id)}/history`, { ...range })) as Row[];
-      return { summary: `${rows.length} periods.`, rows, link: consoleAddress("alerts", { rule: id }), narrow: "shorten since." };
-    },
-  },
+    route: ({ rule_id: id = "" }, range) => [`/alerting/rules/${encodeURIComponent(id)}/history`, { ...range }],
+    answer: (rows) => ({ summary: `${rows.length} periods.`, rows }),
+    link: ({ rule_id: id }) => consoleAddress("alerts", { rule: id }),
+    narrow: "shorten since.",
+  }),
   {
     name: "slos",
     title: "Service level objectives",
     description:
       "Error budgets and burn rates of service level objectives; with slo_id, one of them with its history. A burn rate above 1 uses the budget too fast.",
     parameters: { slo_id: text("id of the objective, from a call without it") },
-    async run(ask, given) {
-      const id = optionalText(given["slo_id"]);
+    async run(ask, { slo_id: id }) {
       if (id === undefined) {
         const rows = (await ask("/query/slos")) as Row[];
         const spent = rows.filter(({ budget_remaining: left }) => typeof left === "number" && left <= 0).length;
@@ -208,12 +170,9 @@ export const STATE_TOOLS: readonly Tool[] = [
         return { summary, rows: rows.map(shortFigures), link: consoleAddress("slos"), narrow: "set slo_id." };
       }
       const { history, ...slo } = (await ask(`/query/slos/${encodeURIComponent(id)}`)) as Row & { history: Row[] };
-      return {
-        summary: `One objective, then its ${history.length} points, oldest first.`,
-        rows: [shortFigures(slo), ...history.map(shortFigures)],
-        link: consoleAddress("slos", {}, id),
-        narrow: "list_operations and what_changed show what fails.",
-      };
+      const summary = `One objective, then its ${history.length} points, oldest first.`;
+      const narrow = "list_operations and what_changed show what fails.";
+      return { summary, rows: [slo, ...history].map(shortFigures), link: consoleAddress("slos", {}, id), narrow };
     },
   },
   {
@@ -228,12 +187,8 @@ export const STATE_TOOLS: readonly Tool[] = [
         for (const { metric, value } of result)
           rows.push({ problem, node: metric["node"], host_id: metric["host_id"], value: short(Number(value?.[1])) });
       }
-      return {
-        summary: `${rows.length} problems of agents.`,
-        rows,
-        link: consoleAddress("fleet"),
-        narrow: "search_logs with node:NAME shows the logs of a node.",
-      };
+      const narrow = "search_logs with node:NAME shows the logs of a node.";
+      return { summary: `${rows.length} problems of agents.`, rows, link: consoleAddress("fleet"), narrow };
     },
   },
 ];

@@ -5,6 +5,8 @@ import { consoleAddress, type ConsoleQuery } from "../../client/console-address.
 import { ApiError } from "../../errors.ts";
 import type { ToolAnswer } from "./answer.ts";
 
+export type Row = Record<string, unknown>;
+
 export type Parameters = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
 
 /** Sends a GET request to a route of this backend and returns its JSON. Throws RouteError. */
@@ -22,16 +24,56 @@ export class RouteError extends Error {
   }
 }
 
-export type Arguments = Readonly<Record<string, unknown>>;
+/** The arguments of all tools: the schema of each tool has checked them, and none is an empty text. */
+export type Arguments = Readonly<
+  Partial<
+    Record<
+      "compare_with" | "contains" | "metric" | "operation" | "order" | "query" | "rule_id" | "service" | "slo_id" | "trace_id",
+      string
+    > &
+      Record<"buckets" | "limit" | "min_duration_ms" | "slower_than_ms", number> &
+      Record<"error" | "over_time", boolean> & { where: readonly string[] }
+  >
+>;
 
-export interface Tool {
+interface ToolDescription {
   readonly name: string;
   readonly title: string;
   readonly description: string;
   /** JSON schema of each argument. */
   readonly parameters: Readonly<Record<string, object>>;
   readonly required?: readonly string[];
-  readonly run: (ask: Ask, given: Arguments) => Promise<ToolAnswer>;
+}
+
+export interface Tool extends ToolDescription {
+  readonly run: (ask: Ask, given: Arguments, range: Range) => Promise<ToolAnswer>;
+}
+
+interface RouteTool<T> extends ToolDescription {
+  readonly route: (given: Arguments, range: Range) => readonly [path: string, parameters?: Parameters];
+  readonly answer: (found: T) => Pick<ToolAnswer, "summary" | "rows">;
+  readonly link: (given: Arguments, range: Range) => string;
+  readonly narrow: string;
+}
+
+/** A tool that asks one route. */
+export function routeTool<T = Row[]>({ route, answer, link, narrow, ...description }: RouteTool<T>): Tool {
+  return {
+    ...description,
+    run: async (ask, given, range) => ({
+      ...answer((await ask(...route(given, range))) as T),
+      link: link(given, range),
+      narrow,
+    }),
+  };
+}
+
+/** Runs a tool with the arguments of a call, which its schema has checked. Throws ApiError, RouteError. */
+export async function runTool(tool: Tool, ask: Ask, given: Row): Promise<ToolAnswer> {
+  const presets = Object.entries(tool.parameters).map(([name, schema]) => [name, "default" in schema ? schema.default : undefined]);
+  const sent = Object.entries(given).filter(([, value]) => value !== "" && value !== false);
+  const { since, start, end, ...named } = Object.fromEntries([...presets, ...sent]) as RangeArguments & Arguments;
+  return await tool.run(ask, named, readRange({ since, start, end }));
 }
 
 export const text = (description: string) => ({ type: "string", maxLength: 4000, description });
@@ -46,10 +88,12 @@ export const choice = (description: string, values: readonly string[]) => ({ typ
 
 /** Arguments of every tool that reads a range of time. */
 export const RANGE = {
-  since: text("how far back from now, such as 15m, 1h, 24h or 7d; default 1h"),
+  since: { ...text("how far back from now, such as 15m, 1h, 24h or 7d"), default: "1h" },
   start: text("RFC 3339, instead of since"),
   end: text("RFC 3339; default now"),
 };
+
+type RangeArguments = { readonly [name in keyof typeof RANGE]?: string | undefined };
 
 export interface Range {
   readonly start: string;
@@ -57,19 +101,15 @@ export interface Range {
 }
 
 /** Throws ApiError invalid_parameter. */
-export function readRange(given: Arguments): Range {
-  const [since = "1h", start, end] = ["since", "start", "end"].map((name) => optionalText(given[name]));
-  const endMs = end === undefined ? Date.now() : Date.parse(end);
+export function readRange({ since = RANGE.since.default, start, end }: RangeArguments): Range {
+  const endMs = end ? Date.parse(end) : Date.now();
   const backMs = durationWithin(since, { maxMs: 400 * 86_400_000 });
-  const startMs = start === undefined ? endMs - (backMs ?? Number.NaN) : Date.parse(start);
   if (backMs === undefined) throw new ApiError("invalid_parameter", "since: write it as 15m, 24h or 7d");
+  const startMs = start ? Date.parse(start) : endMs - backMs;
   // The first day that a Date can have has no earlier one.
-  if (!isTime(startMs) || !isTime(endMs)) throw new ApiError("invalid_parameter", "start, end: write times as 2026-01-31T12:00:00Z");
+  if ([startMs, endMs].some((ms) => !Number.isFinite(new Date(ms).getTime())))
+    throw new ApiError("invalid_parameter", "start, end: write times as 2026-01-31T12:00:00Z");
   return { start: new Date(startMs).toISOString(), end: new Date(endMs).toISOString() };
-}
-
-function isTime(ms: number): boolean {
-  return Number.isFinite(new Date(ms).getTime());
 }
 
 /** The screen of the console with this range. */
@@ -77,15 +117,11 @@ export function screenLink(screen: string, query: ConsoleQuery, { start, end }: 
   return consoleAddress(screen, { ...query, from: start, to: end }, id);
 }
 
-export function optionalText(value: unknown): string | undefined {
-  return typeof value === "string" && value !== "" ? value : undefined;
-}
-
-/** 3 significant digits: an assistant needs no more, and each digit is a token. */
+/** An assistant needs no more digits, and each is a token. */
 export function short(value: unknown): unknown {
   return typeof value === "number" && Number.isFinite(value) ? Number(value.toPrecision(4)) : value;
 }
 
-export function shortFigures(row: Readonly<Record<string, unknown>>): Record<string, unknown> {
+export function shortFigures(row: Readonly<Record<string, unknown>>): Row {
   return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, short(value)]));
 }
