@@ -5,30 +5,17 @@ import type { AuditTables } from "../../auth/audit/trail.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { type Change, type Comparison, linkTo } from "./change.ts";
 
-/** Actions that change what is collected, stored, evaluated or delivered, and their score. */
-const ACTIONS: Readonly<Record<string, number>> = {
-  "cluster.config": 50,
-  "cluster.config_stopped": 52,
-  "host.config": 50,
-  "org.limits": 44,
-  "org.retention": 40,
-  "ingest_token.delete": 44,
-  "ingest_token.rotate": 40,
-  "key.revoke": 44,
-  "rule.create": 34,
-  "rule.update": 36,
-  "rule.delete": 36,
-  "route.create": 34,
-  "route.update": 36,
-  "route.delete": 36,
-  "slo.create": 34,
-  "slo.update": 36,
-  "slo.delete": 36,
-  "channel.update": 34,
-  "channel.delete": 36,
-  "silence.create": 34,
-  "silence.update": 34,
-};
+/** Actions that change what is collected, stored, evaluated or delivered, by their score. */
+const ACTIONS = new Map(
+  Object.entries({
+    52: "cluster.config_stopped",
+    50: "cluster.config host.config",
+    44: "org.limits ingest_token.delete key.revoke",
+    40: "org.retention ingest_token.rotate",
+    36: "rule.update rule.delete route.update route.delete slo.update slo.delete channel.delete",
+    34: "rule.create route.create slo.create channel.update silence.create silence.update",
+  }).flatMap(([score, actions]) => actions.split(" ").map((action) => [action, Number(score)] as const)),
+);
 const MAX_ENTRIES = 50;
 
 /** Such as `rule.update by ana@shop.example: Container restarts, severity=critical`. Ids of resources say nothing to a reader. */
@@ -48,7 +35,7 @@ export async function findAuditChanges(db: Kysely<AuditTables>, orgId: string, c
     .selectFrom("audit_log")
     .select(["at", "action", "actor", "subject"])
     .where("org_id", "=", orgId)
-    .where("action", "in", Object.keys(ACTIONS))
+    .where("action", "in", [...ACTIONS.keys()])
     .where("at", ">=", new Date(startMs))
     .where("at", "<=", new Date(endMs))
     .orderBy("at", "desc")
@@ -56,18 +43,16 @@ export async function findAuditChanges(db: Kysely<AuditTables>, orgId: string, c
     .execute();
   return rows.map(({ at, action, actor, subject }) => {
     const ruleId = subject["rule_id"];
+    const [screen, shown] = typeof ruleId === "string" ? ["alerts", { rule: ruleId }] : ["settings", { part: "audit" }];
     return {
       kind: "audit",
       severity: "notice",
-      score: ACTIONS[action] ?? 30,
+      score: ACTIONS.get(action) ?? 0,
       subject: action,
       title: auditTitle(action, actor, subject),
       since_ms: at.getTime(),
       evidence: `/api/audit?action=${action}`,
-      link:
-        typeof ruleId === "string"
-          ? linkTo("alerts", { rule: ruleId }, comparison.now)
-          : linkTo("settings", { part: "audit" }, comparison.now),
+      link: linkTo(screen, shown, comparison.now),
     };
   });
 }

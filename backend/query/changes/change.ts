@@ -52,13 +52,26 @@ export interface Comparison {
   readonly now: Span;
 }
 
+/** Compared with an empty range, everything would be new. */
+export class NothingBefore extends Error {
+  constructor() {
+    super("there is no data in the range before to compare with");
+  }
+}
+
 /** Intervals into which each range is divided. */
 export const POINTS = 12;
 /** Parts of the range, from its end, in which a change may have begun: all of it, its second half, its last quarter. */
 export const WINDOWS = [POINTS, POINTS / 2, POINTS / 4] as const;
 
-export function windowStartMs({ now }: Comparison, points: number): number {
-  return now.endMs - ((now.endMs - now.startMs) / POINTS) * points;
+/** The last points of the range. */
+export function windowOf({ now: { startMs, endMs } }: Comparison, points: number): Span {
+  return { startMs: endMs - ((endMs - startMs) / POINTS) * points, endMs };
+}
+
+/** Both ranges and what is between them. */
+export function wholeOf({ before, now }: Comparison): Span {
+  return { startMs: before.startMs, endMs: now.endMs };
 }
 
 export function nanoseconds(ms: number): bigint {
@@ -70,7 +83,7 @@ export function nanosecondRanges({ before, now }: Comparison): ComparedRanges {
   return { before: nanosecondRange(before), now: nanosecondRange(now) };
 }
 
-function nanosecondRange({ startMs, endMs }: Span): ComparedRanges["now"] {
+export function nanosecondRange({ startMs, endMs }: Span): ComparedRanges["now"] {
   return { start: nanoseconds(startMs), end: nanoseconds(endMs) - 1n };
 }
 
@@ -78,13 +91,15 @@ export function rangeParameters({ startMs, endMs }: Span): { start: string; end:
   return { start: new Date(startMs).toISOString(), end: new Date(endMs).toISOString() };
 }
 
-export function evidenceOf(path: string, parameters: Record<string, string | undefined>): string {
-  const known = Object.entries(parameters).filter((entry): entry is [string, string] => entry[1] !== undefined);
+export function evidenceOf(path: string, range: Span, parameters: Record<string, string | undefined>): string {
+  const all = Object.entries({ ...rangeParameters(range), ...parameters });
+  const known = all.filter((entry): entry is [string, string] => entry[1] !== undefined);
   return `${path}?${new URLSearchParams(known).toString()}`;
 }
 
-export function linkTo(screen: string, parameters: Record<string, string | undefined>, { startMs, endMs }: Span, id?: string): string {
-  return consoleAddress(screen, { ...parameters, from: new Date(startMs).toISOString(), to: new Date(endMs).toISOString() }, id);
+export function linkTo(screen: string, parameters: Record<string, string | undefined>, range: Span, id?: string): string {
+  const { start: from, end: to } = rangeParameters(range);
+  return consoleAddress(screen, { ...parameters, from, to }, id);
 }
 
 /** 1.5, 12, 1,200: at most three significant digits. */

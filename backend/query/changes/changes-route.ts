@@ -1,6 +1,5 @@
 // Serves GET /query/changes: what changed in the caller's organisation between two ranges of the same length, most important first
-// (docs/what-changed.md). Invariants: each part uses one query slot at a time and ends after its time limit; a part that fails is named in
-// `missing`, and the others are returned.
+// (docs/what-changed.md). Invariant: a part that fails is named in `missing`, and the others are returned.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import type { QueryOptions } from "../../admission/query-queue.ts";
@@ -10,23 +9,15 @@ import { ApiError } from "../../errors.ts";
 import type { ResponseBudget } from "../../http/response-budget.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { objectSchema, TIME_SCHEMA } from "../../http/schemas.ts";
-import type { LogStore } from "../../storage/logs/log-store.ts";
-import type { MetricsStore } from "../../storage/metrics/metric-store.ts";
 import { PAGE_PARAMETERS, readPage } from "../../storage/page.ts";
-import type { SpanStore } from "../../storage/traces/span-store.ts";
 import { answerReader, refuseUnknown } from "../page-route.ts";
 import { MAX_CHANGES, MAX_CHANGES_HOURS, MAX_CHANGES_PART_MS, MIN_CHANGES_MINUTES } from "../query-limits.ts";
 import { findAuditChanges } from "./audit-changes.ts";
-import { type Change, CHANGE_KINDS, type Comparison, nanosecondRanges, POINTS, type Span } from "./change.ts";
-import { findLogChanges } from "./log-changes.ts";
-import { findMetricChanges } from "./metric-changes.ts";
+import { type Change, CHANGE_KINDS, type Comparison, NothingBefore, rangeParameters } from "./change.ts";
+import { type ChangeSources, findParts, telemetryParts } from "./find-changes.ts";
 import { rankChanges } from "./rank.ts";
-import { findTraceChanges } from "./trace-changes.ts";
 
-export interface ChangesRouteOptions {
-  readonly spans: Omit<SpanStore, "insert">;
-  readonly logs: Pick<LogStore, "comparePatterns">;
-  readonly metrics: Pick<MetricsStore, "query">;
+export interface ChangesRouteOptions extends ChangeSources {
   /** The audit log. */
   readonly db: Kysely<AuditTables>;
   readonly answers: ResponseBudget;
@@ -119,8 +110,8 @@ export function registerChangesRoute(app: FastifyInstance, options: ChangesRoute
         const wanted = service === undefined ? changes : changes.filter((change) => change.service === service);
         const ranked = rankChanges(wanted, comparison.now.endMs - comparison.now.startMs, limit);
         const answer = {
-          range: spanText(comparison.now),
-          compared_with: spanText(comparison.before),
+          range: rangeParameters(comparison.now),
+          compared_with: rangeParameters(comparison.before),
           changes: ranked.map((change) => answered(change, publicUrl)),
           missing,
         };
@@ -153,54 +144,32 @@ interface Question {
   readonly queryOptions: QueryOptions;
 }
 
-interface Found {
-  readonly changes: readonly Change[];
-  readonly missing: { readonly part: string; readonly reason: string }[];
-}
-
-/** Asks all parts at once. Throws the first failure if no part has an answer. */
-async function findChanges(
-  request: FastifyRequest,
-  options: ChangesRouteOptions,
-  { orgId, comparison, queryOptions }: Question,
-): Promise<Found> {
-  const { spans, logs, metrics, db, partMs = MAX_CHANGES_PART_MS } = options;
+/** Throws the first failure if no part has an answer. */
+async function findChanges(request: FastifyRequest, options: ChangesRouteOptions, { orgId, comparison, queryOptions }: Question) {
+  const { db, partMs = MAX_CHANGES_PART_MS } = options;
+  const { labelLimits, signal } = queryOptions;
   const missing: { part: string; reason: string }[] = [];
-  const isAdmin = request.user !== undefined && RANK[request.user.role] >= RANK.admin && !queryOptions.labelLimits;
-  const onPartial = (part: string) => () => void missing.push({ part, reason: "a shard is unavailable: its rows are missing" });
-  const parts: readonly (readonly [string, (part: QueryOptions) => Promise<readonly Change[]>])[] = [
-    ["traces", (part) => findTraceChanges(spans, orgId, comparison, part)],
-    ["logs", async (part) => findLogChanges(await logs.comparePatterns(orgId, nanosecondRanges(comparison), POINTS, part), comparison)],
-    ["metrics", (part) => findMetricChanges(metrics, orgId, comparison, part)],
-    ["audit log", async () => (isAdmin ? await findAuditChanges(db, orgId, comparison) : [])],
-  ];
+  const isAdmin = request.user !== undefined && RANK[request.user.role] >= RANK.admin && !labelLimits;
   if (!isAdmin) missing.push({ part: "audit log", reason: "only administrators may read it" });
   queryOptions.admit?.();
-  const settled = await Promise.allSettled(
-    parts.map(([name, find]) => {
-      const limit = AbortSignal.timeout(partMs);
-      const signal = queryOptions.signal ? AbortSignal.any([queryOptions.signal, limit]) : limit;
-      return find({ labelLimits: queryOptions.labelLimits, signal, onPartial: onPartial(name) });
-    }),
-  );
-  queryOptions.signal?.throwIfAborted();
-  for (const [at, result] of settled.entries())
-    if (result.status === "rejected") missing.push({ part: parts[at]?.[0] ?? "", reason: reasonOf(request, result.reason) });
-  const failed = settled.filter((result) => result.status === "rejected");
+  const telemetry = telemetryParts(options, orgId, comparison);
+  const parts = { ...telemetry, ...(isAdmin && { "audit log": () => findAuditChanges(db, orgId, comparison) }) };
+  const onPartial = (part: string) => () => void missing.push({ part, reason: "a shard is unavailable: its rows are missing" });
+  const optionsOf = (part: string) => ({ labelLimits, ...(signal && { signal }), onPartial: onPartial(part) });
+  const { changes, failures } = await findParts(parts, { partMs, optionsOf });
+  signal?.throwIfAborted();
   // The audit log alone says little.
-  if (failed.length >= parts.length - 1) throw failed[0]?.reason;
-  return { changes: settled.flatMap((result) => (result.status === "fulfilled" ? result.value : [])), missing };
+  const errors = failures.filter(({ part, error }) => part in telemetry && !(error instanceof NothingBefore));
+  if (errors.length >= Object.keys(telemetry).length) throw errors[0]?.error;
+  missing.push(...failures.map(({ part, error }) => ({ part, reason: reasonOf(request, error) })));
+  return { changes, missing };
 }
 
 function reasonOf(request: FastifyRequest, error: unknown): string {
-  if (error instanceof ApiError && error.code !== "internal") return error.message;
+  if (error instanceof NothingBefore || (error instanceof ApiError && error.code !== "internal")) return error.message;
   if (error instanceof Error && error.name === "TimeoutError") return "the time limit of this part is exceeded: shorten the range";
   request.log.warn({ event: "changes.part_failed", err: error }, "a part of a comparison failed");
   return "this part failed; the log of the backend says why";
-}
-
-function spanText({ startMs, endMs }: Span): { start: string; end: string } {
-  return { start: new Date(startMs).toISOString(), end: new Date(endMs).toISOString() };
 }
 
 function answered({ since_ms: sinceMs, link, ...change }: Change, publicUrl: string): object {

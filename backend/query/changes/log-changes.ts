@@ -7,11 +7,12 @@ import {
   evidenceOf,
   figure,
   linkTo,
+  NothingBefore,
   POINTS,
-  rangeParameters,
   scoreOfRatio,
   WINDOWS,
-  windowStartMs,
+  wholeOf,
+  windowOf,
 } from "./change.ts";
 import { compareCounts, discoveries, dispersionOfCounts, sum } from "./statistics.ts";
 
@@ -33,7 +34,9 @@ interface Test extends PatternPoints {
   readonly nowCount: number;
 }
 
+/** Throws NothingBefore. */
 export function findLogChanges({ patterns, oneOf }: ComparedPatterns, comparison: Comparison): Change[] {
+  if (patterns.length > 0 && !patterns.some(({ before }) => before.some((n) => n > 0))) throw new NothingBefore();
   const tests = patterns.flatMap((pattern) => testsOf(pattern, oneOf[pattern.isProblem ? "problems" : "others"]));
   const found = discoveries(tests).filter(isLarge);
   const ofPattern = Map.groupBy(found, ({ source, pattern, isProblem }) => `${isProblem} ${source} ${pattern}`);
@@ -62,7 +65,7 @@ function describe(test: Test, comparison: Comparison): Change {
   const { source, pattern, example, isProblem, expected, nowCount, points, p } = test;
   // The example shows what the gaps of the pattern hide, such as x509.
   const shown = example.length > MAX_EXAMPLE_CHARACTERS ? `${example.slice(0, MAX_EXAMPLE_CHARACTERS)}…` : example;
-  const range = { startMs: windowStartMs(comparison, points), endMs: comparison.now.endMs };
+  const range = windowOf(comparison, points);
   const isEvent = source === EVENTS_SOURCE;
   const q = searchOf(source, example, pattern);
   return {
@@ -77,8 +80,8 @@ function describe(test: Test, comparison: Comparison): Change {
     unit: "records",
     since_ms: range.startMs,
     p,
-    evidence: evidenceOf("/query/logs", { ...rangeParameters(nowCount > 0 ? range : comparison.before), query: q }),
-    link: linkTo("logs", { q }, nowCount > 0 ? range : { startMs: comparison.before.startMs, endMs: comparison.now.endMs }),
+    evidence: evidenceOf("/query/logs", nowCount > 0 ? range : comparison.before, { query: q }),
+    link: linkTo("logs", { q }, nowCount > 0 ? range : wholeOf(comparison)),
   };
 }
 

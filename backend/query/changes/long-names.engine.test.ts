@@ -10,6 +10,14 @@ test("names of services, sources and operations are cut", async () => {
   await app.addOrg(orgId);
   const nowS = Math.floor(Date.now() / 60_000) * 60 - 600;
   const name = (text: string) => sql`concat(repeat('x', 20000), ${text}, toString(number))`;
+  // Without records before, nothing is compared.
+  const before = sql`${orgId}, 'h', 'n', now(), 2, toDateTime64(${nowS - 3600}, 9, 'UTC'), 1`;
+  await app.clickhouse.command(sql`INSERT INTO logs (org_id, host_id, node, received_at, body_hash, time, id, level, source, message)
+    SELECT ${before}, 'info', 'before', 'one'`);
+  await app.clickhouse
+    .command(sql`INSERT INTO spans (org_id, host_id, node, received_at, body_hash, time, id, trace_id, span_id, parent_span_id, service, operation,
+      kind, duration_ns, status_code)
+    SELECT ${before}, 't', 's', 'p', 'before', 'one', 'SERVER', 1000000, 'OK'`);
   const row = sql`${orgId}, 'h', 'n', now(), 1, toDateTime64(${nowS} + each, 9, 'UTC'), number * 100 + each`;
   await app.clickhouse.command(sql`INSERT INTO logs (org_id, host_id, node, received_at, body_hash, time, id, level, source, message)
     SELECT ${row}, 'error', ${name("source ")}, concat('word', toString(number % 7)) FROM numbers(200) ARRAY JOIN range(20) AS each`);

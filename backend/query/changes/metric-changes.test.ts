@@ -6,7 +6,7 @@ import { UNLIMITED } from "../../admission/query-queue.ts";
 import { findMetricChanges } from "./metric-changes.ts";
 
 test("leaves out a series whose value is infinite", async () => {
-  const result = ["+Inf", "3"].map((value) => ({ metric: { k8s_pod_name: value }, value: [0, value] }));
+  const result = ["+Inf", "3"].map((value) => ({ metric: { column: "cluster_0", k8s_pod_name: value }, value: [0, value] }));
   const query = async () => ({ status: 200, pieces: [], body: Buffer.from(JSON.stringify({ data: { result } })) });
   const range = { startMs: 0, endMs: 3_600_000 };
   const changes = await findMetricChanges({ query }, "o", { before: range, now: range }, UNLIMITED);

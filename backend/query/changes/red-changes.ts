@@ -3,18 +3,7 @@
 import { TimeSlices } from "../../../common/time-slices.ts";
 import type { OperationPoints } from "../../storage/traces/operation-points.ts";
 import { BUCKETS_PER_DOUBLING, upperBoundMs } from "../../storage/traces/span-histogram.ts";
-import {
-  type Change,
-  type Comparison,
-  evidenceOf,
-  figure,
-  linkTo,
-  POINTS,
-  rangeParameters,
-  scoreOfRatio,
-  WINDOWS,
-  windowStartMs,
-} from "./change.ts";
+import { type Change, type Comparison, evidenceOf, figure, linkTo, POINTS, scoreOfRatio, WINDOWS, wholeOf, windowOf } from "./change.ts";
 import { compareCounts, compareProportions, discoveries, dispersionOfCounts, dispersionOfShares, sum } from "./statistics.ts";
 
 export interface RedRanges {
@@ -198,10 +187,9 @@ function describe(tests: readonly Test[], comparison: Comparison): Change {
   const { service, operation } = pair;
   const isClient = pair.kind === "CLIENT";
   const subject = operation === undefined ? service : `${service}: ${isClient ? "call " : ""}${operation}`;
-  const sinceMs = windowStartMs(comparison, points);
+  const window = windowOf(comparison, points);
   const query = { service, operation, ...(kind === "errors" && { error: "true" }) };
   const path = `/query/services/${encodeURIComponent(service)}/timeseries`;
-  const span = { startMs: comparison.before.startMs, endMs: comparison.now.endMs };
   const shown = isClient ? { kind: "client", operation } : { operation };
   return {
     kind,
@@ -214,13 +202,10 @@ function describe(tests: readonly Test[], comparison: Comparison): Change {
     before: kind === "rate" ? perSecond(before, comparison) : before,
     now: kind === "rate" ? perSecond(now, comparison) : now,
     unit: { errors: "share of calls", latency: "ms", rate: "calls/s" }[kind],
-    since_ms: sinceMs,
+    since_ms: window.startMs,
     p,
-    evidence: evidenceOf(path, { ...rangeParameters(span), ...shown }),
-    link:
-      kind === "rate"
-        ? linkTo("services", {}, comparison.now, service)
-        : linkTo("traces", query, { startMs: sinceMs, endMs: comparison.now.endMs }),
+    evidence: evidenceOf(path, wholeOf(comparison), shown),
+    link: kind === "rate" ? linkTo("services", {}, comparison.now, service) : linkTo("traces", query, window),
   };
 }
 

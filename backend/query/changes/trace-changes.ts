@@ -13,11 +13,13 @@ import {
   evidenceOf,
   figure,
   linkTo,
+  nanosecondRange,
   nanosecondRanges,
   nanoseconds,
+  NothingBefore,
   POINTS,
-  rangeParameters,
   type Span,
+  wholeOf,
 } from "./change.ts";
 import { type Call, findRedChanges, type RedRanges } from "./red-changes.ts";
 import { compareProportions, sum } from "./statistics.ts";
@@ -43,7 +45,7 @@ interface Difference {
   readonly difference: number;
 }
 
-/** Throws ApiError as ClickHouse.read does. */
+/** Throws NothingBefore, and ApiError as ClickHouse.read does. */
 export async function findTraceChanges(
   spans: Omit<SpanStore, "insert">,
   orgId: string,
@@ -59,7 +61,8 @@ export async function findTraceChanges(
     now: await read(kind, comparison.now),
   });
   const [entry, client] = [await rangesOf("entry"), await rangesOf("client")];
-  if (entry.before.length + entry.now.length === 0) return [];
+  if (entry.now.length > 0 && entry.before.length === 0) throw new NothingBefore();
+  if (entry.before.length === 0) return [];
   const minutes = minutesOf(nanoseconds(comparison.before.startMs), nanoseconds(comparison.now.endMs));
   const edges = JSON.parse((await spans.graph("listEdges", orgId, minutes, options)).toString("utf8")) as Call[];
   const red = await findRedChanges({ entry, client }, edges, comparison);
@@ -97,7 +100,7 @@ async function findVersions(
       now,
       unit: "spans",
       since_ms: firstMs,
-      evidence: evidenceOf("/query/traces/search", { ...rangeParameters(comparison.now), service, where: `${attribute}=${version}` }),
+      evidence: evidenceOf("/query/traces/search", comparison.now, { service, where: `${attribute}=${version}` }),
       link: linkTo("traces", { service, attributes: `${attribute}=${JSON.stringify(version)}` }, comparison.now),
     }));
 }
@@ -113,10 +116,10 @@ async function findAttributes(
   const compared: StatisticsFilter["compared"] =
     kind === "errors" ? "errors" : isRate ? { sinceNs: nanoseconds(comparison.now.startMs) } : { minNs: BigInt(Math.ceil(before * 1e6)) };
   // All of the range, because the last quarter alone can have too few failed spans for a test.
-  const range = { startMs: isRate ? comparison.before.startMs : comparison.now.startMs, endMs: comparison.now.endMs };
+  const range = isRate ? wholeOf(comparison) : comparison.now;
   const filter: StatisticsFilter = {
     span: { service, attributes: [] },
-    range: { start: nanoseconds(range.startMs), end: nanoseconds(range.endMs) - 1n },
+    range: nanosecondRange(range),
     points: 1,
     compared,
   };
@@ -137,8 +140,7 @@ async function findAttributes(
       unit: "share of spans",
       since_ms: change.since_ms,
       // Additional spans are compared with earlier ones, for which there is no route: facets count the value in one range.
-      evidence: evidenceOf(isRate ? "/query/traces/facets" : "/query/traces/differences", {
-        ...rangeParameters(range),
+      evidence: evidenceOf(isRate ? "/query/traces/facets" : "/query/traces/differences", range, {
         service,
         ...(kind === "latency" && { slower_than_ms: String(Math.ceil(before)) }),
       }),

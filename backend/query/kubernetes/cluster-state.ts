@@ -94,8 +94,7 @@ export async function readCells(
 ): Promise<Cells> {
   const params = new URLSearchParams({ query: unionOf(columns, scope), time: String(Math.floor(atMs / 1000)) });
   const { status, body } = await metrics.query(orgId, "query", params, options);
-  if (status !== 200)
-    throw new ApiError("internal", "the state of Kubernetes objects cannot be read", { cause: new Error(body.toString("utf8", 0, 500)) });
+  if (status !== 200) throw new ApiError("internal", "the metrics cannot be read", { cause: new Error(body.toString("utf8", 0, 500)) });
   const { data } = JSON.parse(body.toString("utf8")) as { data: { result: { metric: Record<string, string>; value: [number, string] }[] } };
   const cells = data.result.flatMap(({ metric: { [COLUMN]: column = "", ...labels }, value: [, text] }) => {
     const value = Number(text);

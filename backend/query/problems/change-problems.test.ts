@@ -1,7 +1,8 @@
 // The comparison of an organisation's last hour is remembered for a minute, whatever happens to the clock.
 import { expect, test } from "vitest";
 import { stub } from "../../../test/fixtures/stub.ts";
-import { type ChangeSources, RecentChanges } from "./change-problems.ts";
+import type { ChangeSources } from "../changes/find-changes.ts";
+import { RecentChanges } from "./change-problems.ts";
 
 test("a comparison is repeated after a minute, and after the clock was set back", async () => {
   let comparisons = 0;

@@ -1,25 +1,14 @@
 // Problems that began in the last hour (GET /query/changes): services that got worse, error patterns that are new, memory that grows. Each
 // has its likely cause: a new version, an attribute, or a changed configuration of the same service. Invariant: an organisation's comparison
 // is made at most once a minute in each process, however many consoles are open.
-import { type QueryOptions, UNLIMITED } from "../../admission/query-queue.ts";
-import type { LogStore } from "../../storage/logs/log-store.ts";
-import type { MetricsStore } from "../../storage/metrics/metric-store.ts";
-import type { SpanStore } from "../../storage/traces/span-store.ts";
-import { type Change, type Comparison, nanosecondRanges, POINTS } from "../changes/change.ts";
-import { findLogChanges } from "../changes/log-changes.ts";
-import { findMetricChanges } from "../changes/metric-changes.ts";
+import { UNLIMITED } from "../../admission/query-queue.ts";
+import { type Change, type Comparison, NothingBefore } from "../changes/change.ts";
+import { type ChangeSources, findParts, telemetryParts } from "../changes/find-changes.ts";
 import { rankChanges } from "../changes/rank.ts";
-import { findTraceChanges } from "../changes/trace-changes.ts";
 import { MAX_CHANGES, MAX_CHANGES_PART_MS, MAX_REMEMBERED_CHANGES, REMEMBERED_CHANGES_MS } from "../query-limits.ts";
 import type { Problem } from "./problem.ts";
 
-export interface ChangeSources {
-  readonly spans: Omit<SpanStore, "insert">;
-  readonly logs: Pick<LogStore, "comparePatterns">;
-  readonly metrics: Pick<MetricsStore, "query">;
-}
-
-export interface FoundChanges {
+export interface RecentlyChanged {
   readonly changes: readonly Change[];
   /** Parts that could not be compared. */
   readonly missing: readonly string[];
@@ -31,7 +20,7 @@ const MAX_CAUSES = 2;
 
 interface Remembered {
   readonly atMs: number;
-  readonly found: Promise<FoundChanges>;
+  readonly found: Promise<RecentlyChanged>;
 }
 
 export class RecentChanges {
@@ -43,7 +32,7 @@ export class RecentChanges {
   }
 
   /** The changes of the last hour, as of at most a minute ago. */
-  async of(orgId: string, nowMs: number): Promise<FoundChanges> {
+  async of(orgId: string, nowMs: number): Promise<RecentlyChanged> {
     const known = this.#remembered.get(orgId);
     // The clock may have been set back.
     if (known && Math.abs(nowMs - known.atMs) < REMEMBERED_CHANGES_MS) return await known.found;
@@ -56,25 +45,14 @@ export class RecentChanges {
   }
 
   /** Never throws: a part that fails is missing. The clients of one organisation share it, so no client cancels it. */
-  async #compare(orgId: string, nowMs: number): Promise<FoundChanges> {
-    const { spans, logs, metrics } = this.#sources;
+  async #compare(orgId: string, nowMs: number): Promise<RecentlyChanged> {
     const endMs = Math.ceil(nowMs / MINUTE_MS) * MINUTE_MS;
     const now = { startMs: endMs - HOUR_MS, endMs };
     const comparison: Comparison = { now, before: { startMs: now.startMs - HOUR_MS, endMs: now.startMs } };
-    const parts: readonly (readonly [string, (options: QueryOptions) => Promise<readonly Change[]>])[] = [
-      ["traces", (options) => findTraceChanges(spans, orgId, comparison, options)],
-      [
-        "logs",
-        async (options) => findLogChanges(await logs.comparePatterns(orgId, nanosecondRanges(comparison), POINTS, options), comparison),
-      ],
-      ["metrics", (options) => findMetricChanges(metrics, orgId, comparison, options)],
-    ];
     // The answer is kept for all readers of the organisation, so the route refuses readers with limits.
-    const settled = await Promise.allSettled(
-      parts.map(([, find]) => find({ ...UNLIMITED, signal: AbortSignal.timeout(MAX_CHANGES_PART_MS) })),
-    );
-    const changes = settled.flatMap((result) => (result.status === "fulfilled" ? result.value : []));
-    const missing = settled.flatMap((result, at) => (result.status === "rejected" ? [parts[at]?.[0] ?? ""] : []));
+    const limits = { partMs: MAX_CHANGES_PART_MS, optionsOf: () => UNLIMITED };
+    const { changes, failures } = await findParts(telemetryParts(this.#sources, orgId, comparison), limits);
+    const missing = failures.filter(({ error }) => !(error instanceof NothingBefore)).map(({ part }) => part);
     return { changes: rankChanges(changes, HOUR_MS, MAX_CHANGES), missing };
   }
 }

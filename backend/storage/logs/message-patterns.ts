@@ -6,7 +6,7 @@ import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { and, type Sql, sql, unionAll } from "../../engines/clickhouse/sql.ts";
 import { parseLines } from "../found-page.ts";
 import { MAX_PATTERN_LINE_CHARACTERS, MAX_MESSAGE_PATTERNS, MAX_PATTERN_SAMPLE_RECORDS } from "../storage-limits.ts";
-import { nanoseconds } from "../page.ts";
+import { pageConditions } from "../page.ts";
 import type { Matching } from "./matching.ts";
 import { splitByMinute, useOnlyGroupColumns } from "./minute-counts.ts";
 
@@ -49,7 +49,7 @@ export async function findPatterns(ask: Ask, question: PatternQuestion): Promise
 
 export async function countRecords(ask: Ask, { orgId, conditions, matching, range }: PatternQuestion): Promise<number> {
   const split = useOnlyGroupColumns(conditions) ? splitByMinute(range, []) : undefined;
-  const parts = split ? [split.groups, ...(split.rows ? [split.rows] : [])] : [and(timesOf(range))];
+  const parts = split ? [split.groups, ...(split.rows ? [split.rows] : [])] : [and(pageConditions({ range }))];
   const counts = parts.map(
     (part) => sql`SELECT count() AS n FROM ${matching.from} WHERE ${and([sql`org_id = ${orgId}`, ...conditions, part])}`,
   );
@@ -83,15 +83,11 @@ export function textsOf({ orgId, conditions, matching, range, stepNs }: PatternQ
   const sinceStart = sql`(toUnixTimestamp64Nano(time) - ${range.start})`;
   const sliceNs = (range.end - range.start) / (SLICES * BigInt(oneOf)) + 1n;
   const sampled = oneOf === 1 ? [] : [sql`intDiv(${sinceStart}, ${sliceNs}) % ${oneOf} = 0`];
-  const where = and([sql`org_id = ${orgId}`, ...timesOf(range), ...sampled, ...conditions]);
+  const where = and([sql`org_id = ${orgId}`, ...pageConditions({ range }), ...sampled, ...conditions]);
   return sql`SELECT ${keys}${PATTERN} AS pattern, slot, any(line) AS example, toFloat64(count()) AS n FROM (
       SELECT ${keys}toUInt32(intDiv(${sinceStart}, ${stepNs})) AS slot, ${LINE} AS line, ${LINE_IS_CUT} AS is_cut
       FROM ${matching.from} WHERE ${where} LIMIT ${2 * MAX_PATTERN_SAMPLE_RECORDS}
     ) GROUP BY ${keys}pattern, slot`;
-}
-
-function timesOf({ start, end }: PatternQuestion["range"]): Sql[] {
-  return [sql`time >= ${nanoseconds(start)}`, sql`time <= ${nanoseconds(end)}`];
 }
 
 /** The first line of a message, cut to a number of characters; a character has at most four bytes. */

@@ -1,9 +1,9 @@
 // Counts the versions of services that spans name, in two ranges. Invariant: the work is bounded: only entry spans of evenly spread periods
 // are read.
 import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
-import { and, or, type Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { and, or, sql } from "../../engines/clickhouse/sql.ts";
 import { arrayOfLines } from "../found-page.ts";
-import { type ComparedRanges, nanoseconds } from "../page.ts";
+import { type ComparedRanges, nanoseconds, pageConditions } from "../page.ts";
 import { MAX_COMPARED_NAME_CHARACTERS } from "../storage-limits.ts";
 import { ENTRY } from "./red.ts";
 
@@ -31,7 +31,7 @@ const MAX_VERSION_CHARACTERS = 128;
 /** VersionCounts as JSON. */
 export async function listVersionCounts(ask: Ask, orgId: string, { before, now, oneOf }: VersionFilter): Promise<Buffer> {
   const sampled = oneOf > 1 ? [sql`intDiv(toUnixTimestamp64Nano(time), ${PERIOD_NS}) % ${oneOf} = 0`] : [];
-  const where = and([sql`org_id = ${orgId}`, or([within(before), within(now)]), ENTRY, ...sampled]);
+  const where = and([sql`org_id = ${orgId}`, or([before, now].map((range) => and(pageConditions({ range })))), ENTRY, ...sampled]);
   return arrayOfLines(
     await ask(sql`SELECT service_name AS service, attribute, version, toFloat64(countIf(time < ${nanoseconds(now.start)})) AS before,
         toFloat64(countIf(time >= ${nanoseconds(now.start)})) AS now, toFloat64(min(toUnixTimestamp64Milli(time))) AS first_ms FROM (
@@ -39,8 +39,4 @@ export async function listVersionCounts(ask: Ask, orgId: string, { before, now, 
         FROM spans ARRAY JOIN ${VERSION_ATTRIBUTES} AS attribute WHERE ${where})
       WHERE version != '' GROUP BY service_name, attribute, version ORDER BY now DESC LIMIT ${MAX_VERSIONS}`),
   );
-}
-
-function within({ start, end }: ComparedRanges["now"]): Sql {
-  return and([sql`time >= ${nanoseconds(start)}`, sql`time <= ${nanoseconds(end)}`]);
 }
