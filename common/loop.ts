@@ -109,6 +109,13 @@ export async function pause(ms: number, signal?: AbortSignal): Promise<void> {
   await new Wakeup().wait(ms, signal);
 }
 
+/** Waits for `work`, but at most `ms`: what a signal aborts may still hang in a write to a store. */
+export async function settleWithin(work: readonly Promise<unknown>[], ms: number): Promise<void> {
+  const pauseStop = new AbortController();
+  const all = Promise.allSettled(work).then(() => pauseStop.abort());
+  await Promise.race([all, pause(ms, pauseStop.signal)]);
+}
+
 /** Checks at once and periodically, until the result is true or `signal` aborts. Returns the last result. */
 export async function pollUntil(isSo: () => boolean | Promise<boolean>, everyMs: number, signal: AbortSignal): Promise<boolean> {
   while (!(await isSo())) {

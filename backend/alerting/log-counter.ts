@@ -3,7 +3,7 @@
 // counts that were cheap last time, so expensive ones do not block them, and a count that waits for queries of its organisation releases
 // its slot. After a count, the organisation pauses in proportion to the time of that count. The status of a rule contains its errors. The
 // rules of an organisation write a limited number of series per replica, however often they change.
-import { Loop, pause } from "../../common/loop.ts";
+import { Loop, settleWithin } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import { ApiError } from "../errors.ts";
 import { ActiveSeries } from "../storage/metrics/active-series.ts";
@@ -97,10 +97,10 @@ export class LogCounter implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#loop[Symbol.asyncDispose]();
     this.#stopping.abort();
-    // The signal aborts queries but not a write to the metrics store, which may hang.
-    const pauseStop = new AbortController();
-    const all = Promise.all(this.#runningCounts().map(({ done }) => done)).finally(() => pauseStop.abort());
-    await Promise.race([all, pause(GRACE_MS, pauseStop.signal)]);
+    await settleWithin(
+      this.#runningCounts().map(({ done }) => done),
+      GRACE_MS,
+    );
   }
 
   async #step(): Promise<number> {

@@ -4,7 +4,7 @@
 // objective of an organisation is counted at a time, and the organisation then pauses in proportion to the time of the count.
 import { UNLIMITED } from "../admission/query-queue.ts";
 import type { Kysely } from "kysely";
-import { Loop, pause } from "../../common/loop.ts";
+import { Loop, settleWithin } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { ClickHouse } from "../engines/clickhouse/clickhouse-client.ts";
 import { ApiError } from "../errors.ts";
@@ -80,10 +80,7 @@ export class SloRecorder implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stopping.abort();
     await this.#loop[Symbol.asyncDispose]();
-    // The signal aborts queries but not a write to the metrics store, which may hang.
-    const pauseStop = new AbortController();
-    const all = Promise.all(this.#running.values()).finally(() => pauseStop.abort());
-    await Promise.race([all, pause(GRACE_MS, pauseStop.signal)]);
+    await settleWithin([...this.#running.values()], GRACE_MS);
   }
 
   async #step(): Promise<number> {

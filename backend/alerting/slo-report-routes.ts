@@ -7,6 +7,7 @@ import type { ResponseBudget } from "../http/response-budget.ts";
 import { addRoutes, endpoint } from "../http/route.ts";
 import { ID_PARAMS, objectSchema, readId, TIME_SCHEMA } from "../http/schemas.ts";
 import type { QueryOptions } from "../admission/query-queue.ts";
+import { readCells } from "../query/kubernetes/cluster-state.ts";
 import { answerJson } from "../query/page-route.ts";
 import type { AlertingTables } from "./alert-rule-table.ts";
 import { storeError } from "./rule-check.ts";
@@ -98,18 +99,15 @@ async function listReports(
   const slos = await table.list(orgId);
   if (slos.length === 0) return [];
   // Senders can write series with these names, but with their own host_id; burn rates, which vmalert records, have none.
-  const recorded = `{__name__=~"slo:(sli|error_budget_remaining|burn_rate)",slo_id!="",window=~"|1h",host_id=~"|${RECORDED_BY}"}`;
-  const query = `last_over_time(${recorded}${RECORDED}) keep_metric_names`;
-  const params = new URLSearchParams({ query, time: String(nowMs / 1000), timeout: "10s" });
-  const answer = await metrics.query(orgId, "query", params, options).catch((error: unknown) => {
+  const matchers = `{slo_id!="",window=~"|1h",host_id=~"|${RECORDED_BY}"}`;
+  const names = ["sli", "error_budget_remaining", "burn_rate"];
+  const columns = Object.fromEntries(names.map((name) => [name, `last_over_time(slo:${name}${matchers}${RECORDED})`]));
+  const { cells } = await readCells(metrics, orgId, { columns, scope: {}, atMs: nowMs, options }).catch((error: unknown) => {
     throw storeError(error, "the metrics store, which has the figures, cannot be reached: try again");
   });
-  const { data } = JSON.parse(answer.body.toString("utf8")) as {
-    data?: { result: { metric: Record<string, string>; value: [number, string] }[] };
-  };
-  const figures = new Map((data?.result ?? []).map(({ metric, value }) => [`${metric["__name__"]} ${metric["slo_id"]}`, Number(value[1])]));
+  const figures = new Map(cells.map(({ column, labels, value }) => [`${column} ${labels["slo_id"]}`, value]));
   return slos.map((slo) => {
-    const read = (name: string): number | null => figures.get(`slo:${name} ${slo.id}`) ?? null;
+    const read = (name: string): number | null => figures.get(`${name} ${slo.id}`) ?? null;
     const [remaining, burnRate] = [read("error_budget_remaining"), read("burn_rate")];
     return {
       ...sloObject(slo),

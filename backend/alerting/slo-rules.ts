@@ -6,7 +6,7 @@ import type { RuleGroup } from "../engines/vmalert/rule-files.ts";
 import { burnRateQuery, type Slo } from "./slo.ts";
 import type { RuleBody } from "./alert-rule.ts";
 
-/** The alert fires if both windows burn the budget at least this many times too fast. */
+/** The alert fires if the burn rate of both windows is above this. */
 export const BURN_RATE_ALERTS = [
   { burnRate: 14.4, long: "1h", short: "5m", severity: "critical" },
   { burnRate: 6, long: "6h", short: "30m", severity: "critical" },
@@ -36,7 +36,7 @@ export function burnRateRules(slo: Slo): (RuleBody & { readonly id: string })[] 
       short_window: alert.short,
     },
     annotations: {
-      summary: `The error budget of ${slo.name} is used {{ $value | printf "%.1f" }} times too fast`,
+      summary: `The error budget of ${slo.name} is used too fast: burn rate {{ $value | printf "%.1f" }}`,
       description: `Generated for a service level objective of ${slo.objective} %: the burn rate of the last ${alert.long} and of the last ${alert.short} is above ${alert.burnRate}. Change the objective, not this rule.`,
     },
   }));

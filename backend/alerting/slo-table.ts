@@ -20,26 +20,18 @@ export class SloTable {
     this.#db = db;
   }
 
+  #rows(orgId: string) {
+    return tenantDatabase(this.#db, orgId).selectFrom("slos").selectAll().where("org_id", "=", orgId);
+  }
+
   /** By name. */
   async list(orgId: string): Promise<Slo[]> {
-    const rows = await tenantDatabase(this.#db, orgId)
-      .selectFrom("slos")
-      .selectAll()
-      .where("org_id", "=", orgId)
-      .orderBy("name")
-      .orderBy("id")
-      .execute();
-    return rows.map(sloOf);
+    return (await this.#rows(orgId).orderBy("name").orderBy("id").execute()).map(sloOf);
   }
 
   /** Throws ApiError `not_found`. */
   async find(orgId: string, id: string): Promise<Slo> {
-    const row = await tenantDatabase(this.#db, orgId)
-      .selectFrom("slos")
-      .selectAll()
-      .where("org_id", "=", orgId)
-      .where("id", "=", id)
-      .executeTakeFirst();
+    const row = await this.#rows(orgId).where("id", "=", id).executeTakeFirst();
     if (!row) throw notFound(NOUN);
     return sloOf(row);
   }
@@ -55,16 +47,9 @@ export class SloTable {
       if (Number(count) >= MAX_SLOS_PER_ORG)
         throw invalidField("slos", `an organisation has at most ${MAX_SLOS_PER_ORG} service level objectives: delete one first`);
       const now = new Date();
-      const row = { id: randomUUID(), org_id: orgId, created_at: now, defined_at: now, due_at: now, ...columnsOfSlo(body) };
-      const slo = sloOf(
-        await trx
-          .insertInto("slos")
-          .values({ ...row, ...UNCOUNTED })
-          .returningAll()
-          .executeTakeFirstOrThrow(),
-      );
-      await writeRules(trx, slo, revision);
-      return slo;
+      const times = { created_at: now, defined_at: now, due_at: now };
+      const row = { id: randomUUID(), org_id: orgId, ...times, ...columnsOfSlo(body), ...UNCOUNTED };
+      return await writeRules(trx, await trx.insertInto("slos").values(row).returningAll().executeTakeFirstOrThrow(), revision);
     });
   }
 
@@ -82,9 +67,7 @@ export class SloTable {
         .where("id", "=", id)
         .returningAll()
         .executeTakeFirstOrThrow();
-      const slo = sloOf(row);
-      await writeRules(trx, slo, revision);
-      return slo;
+      return await writeRules(trx, row, revision);
     });
   }
 
@@ -110,12 +93,13 @@ export class SloTable {
 const UNCOUNTED = { counted_until: null, received_until: null, error: null } as const;
 
 /** Writes the generated rules; without `alerts`, removes them. Their ids stay, so alerts keep their state. */
-async function writeRules(trx: Transaction<AlertingTables>, slo: Slo, revision: number): Promise<void> {
+async function writeRules(trx: Transaction<AlertingTables>, row: SlosTable, revision: number): Promise<Slo> {
+  const slo = sloOf(row);
   const { orgId, id } = slo;
   const existing = await trx.selectFrom("rules").select("id").where("org_id", "=", orgId).where("slo_id", "=", id).execute();
-  if (!slo.alerts) return void (await trx.deleteFrom("rules").where("org_id", "=", orgId).where("slo_id", "=", id).execute());
-  const rules = burnRateRules(slo);
-  if (existing.length === 0)
+  const rules = slo.alerts ? burnRateRules(slo) : [];
+  if (rules.length === 0) await trx.deleteFrom("rules").where("org_id", "=", orgId).where("slo_id", "=", id).execute();
+  if (existing.length === 0 && rules.length > 0)
     await checkRules(trx, orgId, { count: rules.length, bytes: rules.reduce((sum, rule) => sum + bytesOf(rule), 0) });
   for (const [at, { id: ruleId, ...rule }] of rules.entries()) {
     const columns = { ...columnsOf(rule), revision };
@@ -125,6 +109,7 @@ async function writeRules(trx: Transaction<AlertingTables>, slo: Slo, revision: 
       .onConflict((conflict) => conflict.column("id").doUpdateSet({ ...columns, refused: null }))
       .execute();
   }
+  return slo;
 }
 
 function columnsOfSlo(slo: SloBody) {

@@ -61,7 +61,7 @@ export function addSloCommands(program: Command, console: Console): void {
     .command("list", { isDefault: true })
     .description("all objectives with their error budgets and burn rates")
     .action(async () => {
-      const rows = await console.call<ApiResponses["GET /query/slos"]>("GET", "/query/slos");
+      const rows = await console.call<Listed[]>("GET", "/query/slos");
       for (const { name, error } of rows) if (error !== null) console.note(`${name}: ${error}`);
       if (console.json) console.print(rows, ["name"]);
       else console.print(rows.map(shownSlo), ["name", "objective", "window", "sli", "budget_left", "burn_rate_1h", "exhausted_in"]);
@@ -108,13 +108,8 @@ async function show(console: Console, nameOrId: string): Promise<void> {
   console.print(points, ["start", "total", "bad", "sli", "budget_left"]);
 }
 
-interface Figures {
-  readonly objective: number;
-  readonly sli: number | null;
-  readonly budget_remaining: number | null;
-  readonly burn_rate: number | null | undefined;
-  readonly exhausted_in_s: number | null;
-}
+type Listed = ApiResponses["GET /query/slos"][number];
+type Figures = Pick<Listed, "objective" | "sli" | "budget_remaining" | "exhausted_in_s"> & { burn_rate: number | null | undefined };
 
 function shownSlo(row: Figures) {
   return {
