@@ -76,7 +76,7 @@ function describeObjectives(cells: readonly Cell[], sinceS: ReadonlyMap<string, 
       severity: isCritical ? "critical" : "warning",
       score: isCritical ? 92 : 78,
       title: fastest
-        ? `objective ${name} uses its error budget more than ${rateOf(fastest)} times too fast`
+        ? `objective ${name} uses its error budget too fast: burn rate above ${rateOf(fastest)}`
         : `the error budget of objective ${name} is used up`,
       detail: budget && `${percent(Math.max(0, budget.value))} of the budget left`,
       sinceMs: since && since * 1000,
