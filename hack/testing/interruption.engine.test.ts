@@ -50,16 +50,23 @@ test("runTests ends the processes that tests have started", async () => {
   for (const pid of readFileSync(pids, "utf8").split(" ")) expect(() => process.kill(Number(pid), 0)).toThrow("ESRCH");
 });
 
-test(".ci/run stops in the current stage, ends its processes and removes its clone", async () => {
+test(".ci/run stops in the stages that run side by side, ends their processes and the cluster, and removes its clone", async () => {
   using folder = temporaryFolder();
   const [root, temporary, programs] = ["repository", "tmp", "programs"].map((name) => join(folder.path, name)) as [string, string, string];
-  for (const path of [temporary, programs, join(root, ".ci")]) mkdirSync(path, { recursive: true });
+  const cluster = join(folder.path, "shared/cluster");
+  for (const path of [temporary, programs, join(root, ".ci"), cluster]) mkdirSync(path, { recursive: true });
   copyFileSync(join(ROOT, ".ci/run"), join(root, ".ci/run"));
   // The test must not install Debian packages.
   writeFileSync(join(programs, "apt-get"), "#!/bin/sh\nexit 1\n", { mode: 0o755 });
-  const pid = join(folder.path, "pid");
-  const hang = `node -e "require('fs').writeFileSync('${pid}', String(process.pid) + ' '); setInterval(() => {}, 1000)"`;
-  writeFileSync(join(root, "package.json"), JSON.stringify({ scripts: { test: hang, "test:rest": "echo the next stage" } }));
+  const pids = ["rest", "e2e"].map((name) => join(folder.path, name));
+  const [rest, e2e] = pids.map(
+    (pid) => `node -e "require('fs').writeFileSync('${pid}', String(process.pid) + ' '); setInterval(() => {}, 1000)"`,
+  );
+  const program = (path: string, line: string): void => writeFileSync(path, `#!/bin/sh\n${line}\n`, { mode: 0o755 });
+  for (const name of ["up", "down"]) program(join(cluster, name), `echo the cluster is ${name}`);
+  program(join(root, ".ci/e2e"), e2e ?? "");
+  const scripts = { test: "echo 1 passed, 0 failed", "test:rest": rest, "test:alone": "echo the next stage" };
+  writeFileSync(join(root, "package.json"), JSON.stringify({ scripts }));
   for (const args of [
     ["init", "-q"],
     ["add", "."],
@@ -68,11 +75,12 @@ test(".ci/run stops in the current stage, ends its processes and removes its clo
     await execa("git", args, { cwd: root });
   const env = { ...process.env, TMPDIR: temporary, PATH: `${programs}:${process.env["PATH"]}` };
   const child = spawn("bash", [".ci/run"], { cwd: root, env });
-  const { code, output } = await terminated(child, () => existsSync(pid) && readFileSync(pid, "utf8").includes(" "));
+  const { code, output } = await terminated(child, () => pids.every((pid) => existsSync(pid) && readFileSync(pid, "utf8").includes(" ")));
   expect(output).not.toContain("the next stage");
+  expect(output).toContain("the cluster is down");
   expect(output).toContain("interrupted by SIGTERM");
   expect(code).toBe(143);
-  await eventually("the stage's process has ended", () => !isAlive(Number(readFileSync(pid, "utf8"))));
+  await eventually("the stages' processes have ended", () => !pids.some((pid) => isAlive(Number(readFileSync(pid, "utf8")))));
   expect(readdirSync(temporary).filter((name) => name.startsWith("tmp."))).toEqual([]);
 });
 

@@ -214,7 +214,8 @@ async function evict(name: string): Promise<boolean> {
   }
 }
 
+/** Of the image: other tests on this machine may run replicas, too. */
 function replicaProcesses(): number[] {
   const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
-  return pids.filter((pid) => /serve\0--roles\0api\0/.test(readIfThere(`/proc/${pid}/cmdline`))).map(Number);
+  return pids.filter((pid) => /\0\/app\/backend\/\S+\.js\0serve\0--roles\0api\0/.test(readIfThere(`/proc/${pid}/cmdline`))).map(Number);
 }
