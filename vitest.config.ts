@@ -4,6 +4,7 @@
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { configDefaults, defineConfig } from "vitest/config";
+import { LongestFirst } from "./hack/testing/longest-first.ts";
 
 const SOURCES = "{agent,backend,common,hack}/**/*";
 const ENGINE = `${SOURCES}.engine.test.ts`;
@@ -26,6 +27,8 @@ const ALONE = [
 process.env["NODE_COMPILE_CACHE"] ??= join(import.meta.dirname, "node_modules", ".cache", "compiled");
 
 const workers = availableParallelism();
+/** Tests with engines and processes need a core for less than half of their time: they wait for programs to start, and for intervals. */
+const WAITING_WORKERS = 2 * workers + 1;
 const common = {
   pool: "forks",
   expect: { poll: { timeout: 30_000 } },
@@ -40,6 +43,7 @@ export default defineConfig({
     // Builds kernels, types of the API and the console if their sources have changed.
     globalSetup: ["hack/kernel.mjs", "hack/api-types.mjs", "hack/console.mjs"],
     maxWorkers: workers,
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         test: {
@@ -50,8 +54,7 @@ export default defineConfig({
           ...settings,
         },
       },
-      // They also wait: for other processes, or for intervals.
-      { test: { name: "engine", include: [ENGINE], ...settings, maxWorkers: workers + 1, sequence: { groupOrder: 1 } } },
+      { test: { name: "engine", include: [ENGINE], ...settings, maxWorkers: WAITING_WORKERS, sequence: { groupOrder: 1 } } },
       // The contract from end to end: the part of `npm test` that runs engines.
       { test: { name: "smoke", include: ["test/smoke/**/*.test.ts"], ...limits } },
       {
@@ -60,7 +63,7 @@ export default defineConfig({
           include: [SYSTEM],
           exclude: ALONE,
           ...limits,
-          maxWorkers: workers + 1,
+          maxWorkers: WAITING_WORKERS,
           sequence: { groupOrder: 1 },
         },
       },
