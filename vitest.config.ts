@@ -10,17 +10,11 @@ const SOURCES = "{agent,backend,common,hack}/**/*";
 const ENGINE = `${SOURCES}.engine.test.ts`;
 const SYSTEM = "test/{attacks,console,contract,faults,simulation,start}/**/*.test.ts";
 
-/** What measures memory, pace or load, or makes so much of it that others would measure it: one file at a time, after all others. */
+/** What measures pace, or the memory of a backend whose senders fill both cores: one file at a time, after all others. */
 const ALONE = [
-  // What two bodies take in a process that does nothing else, of the bodies that cost most: seconds of both cores.
-  "backend/ingest/otlp/otlp-decoder-memory.test.ts",
-  // What the backend takes at its peak, under senders that fill both cores.
-  "test/faults/{memory,backend-memory,large-resource,hostile-bodies}.test.ts",
+  "test/faults/{backend-memory,hostile-bodies}.test.ts",
   // How long others wait while one tenant takes all it can.
   "test/attacks/{attacks,floods,shares}.test.ts",
-  "test/faults/{viewers,alerting-fuzz}.test.ts",
-  // Five and twenty agents that send as fast as they can.
-  "test/faults/cluster-load.test.ts",
 ];
 
 // Test files and the programs that they start reuse the code that V8 compiled for earlier ones: a start of the backend takes half the CPU time.

@@ -28,6 +28,7 @@ export const SLOW = [
   "backend/ingest/otlp/metrics/node-metrics",
   "backend/ingest/otlp/otlp-any-document",
   "backend/ingest/otlp/otlp-decoder",
+  "backend/ingest/otlp/otlp-decoder-memory",
   "backend/ingest/otlp/otlp-documents",
   "backend/ingest/otlp/protobuf/fast-protobuf",
   "backend/ingest/otlp/protobuf/to-json",
