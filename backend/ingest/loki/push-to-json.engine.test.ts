@@ -67,6 +67,31 @@ test("converts both encodings to the rows of the same OTLP document", () => {
   expect(rowsOf("logs", lokiToJson("loki_protobuf", pushBody(STREAMS), noFaults()))).toEqual(expected);
 });
 
+test("the first name of a level in Loki's order is the level, the others are attributes", () => {
+  const streams: PushStream[] = [
+    { stream: { severity: "SEV1", level: "info", Lvl: "" }, values: [[T, "x"]] },
+    { stream: { severity: "high", app: "a" }, values: [[T, "x", { lvl: "E", detected_level: "error" }]] },
+  ];
+  const record = { timeUnixNano: T, body: { stringValue: "x" } };
+  const resource = (...attributes: object[]): object => ({ attributes });
+  const expected = rowsOf("logs", {
+    resourceLogs: [
+      {
+        resource: resource(attribute("severity", "SEV1"), attribute("Lvl", "")),
+        scopeLogs: [{ logRecords: [{ ...record, severityText: "info" }] }],
+      },
+      {
+        resource: resource(attribute("service.name", "a"), attribute("app", "a")),
+        scopeLogs: [
+          { logRecords: [{ ...record, severityText: "error", attributes: [attribute("severity", "high"), attribute("lvl", "E")] }] },
+        ],
+      },
+    ],
+  });
+  expect(rowsOf("logs", lokiToJson("loki_json", json(streams), noFaults()))).toEqual(expected);
+  expect(rowsOf("logs", lokiToJson("loki_protobuf", pushBody(streams), noFaults()))).toEqual(expected);
+});
+
 test("decodes a large request on a thread, to the same rows in both encodings", async () => {
   await using decoder = openOtlpDecoder(1);
   const streams = [{ stream: { job: "many" }, values: Array.from({ length: 20_000 }, (_, index) => [T, `line ${index}`] as const) }];

@@ -14,7 +14,8 @@ import { leaveOut, type RecordFaults } from "../record-faults.ts";
 import { decompressSnappy } from "../snappy.ts";
 
 export type LokiEncoding = "loki_json" | "loki_protobuf";
-type Pairs = readonly (readonly [name: string, value: string])[];
+type Pair = readonly [name: string, value: string];
+type Pairs = readonly Pair[];
 
 /** Labels that name the service, in Loki's order (`discover_service_name`); the first one that the stream has is used. */
 const SERVICE_LABELS = (
@@ -192,7 +193,8 @@ class LogsWriter {
   readonly #output: JsonOutput;
   #streams = 0;
   #entries = 0;
-  #level = "";
+  /** The label of the current stream that is its level. */
+  #level: Pair | undefined;
 
   constructor(pushBytes: number) {
     this.#output = new JsonOutput(Math.max(1024, pushBytes * EXPECTED_GROWTH), MAX_PROTOBUF_JSON_BYTES);
@@ -208,8 +210,8 @@ class LogsWriter {
     }
     if (this.#streams === MAX_STREAMS) throw new ApiError("batch_too_large", `the body has more than ${MAX_STREAMS} streams: send fewer`);
     const service = SERVICE_LABELS.map((name) => labels.find(([label]) => label === name)?.[1]).find((value) => value);
-    this.#level = levelOf(labels) ?? "";
-    const others = labels.filter(([name]) => name !== "service_name" && !isLevel(name));
+    this.#level = levelOf(labels);
+    const others = labels.filter((label) => label[0] !== "service_name" && label !== this.#level);
     const attributes = [...(service === undefined ? [] : [["service.name", service] as const]), ...others].map(asAttribute);
     this.#output.text(`${this.#streams === 0 ? "" : ","}{"resource":{"attributes":[${attributes.join(",")}]},"scopeLogs":[{"logRecords":[`);
     this.#streams += 1;
@@ -219,8 +221,10 @@ class LogsWriter {
   entry(timeUnixNano: string, line: string, metadata: Pairs): void {
     if (metadata.length > MAX_STRUCTURED_METADATA) throw tooManyPairs();
     const level = levelOf(metadata) ?? this.#level;
-    const [ids, attributes] = splitMetadata(metadata);
-    const severity = level === "" ? "" : `,"severityText":${JSON.stringify(level)}`;
+    const [ids, others] = splitMetadata(metadata);
+    const replaced = this.#level !== undefined && this.#level[0] !== level?.[0] ? [this.#level] : [];
+    const attributes = [...replaced, ...others.filter((pair) => pair !== level)];
+    const severity = level === undefined ? "" : `,"severityText":${JSON.stringify(level[1])}`;
     const list = attributes.length === 0 ? "" : `,"attributes":[${attributes.map(asAttribute).join(",")}]`;
     const body = `"body":{"stringValue":${JSON.stringify(line)}}`;
     this.#output.text(`${this.#entries === 0 ? "" : ","}{"timeUnixNano":"${timeUnixNano}",${body}${severity}${ids}${list}}`);
@@ -241,10 +245,10 @@ class LogsWriter {
   }
 }
 
-const isLevel = (name: string): boolean => LEVEL_NAMES.includes(name.toLowerCase());
-
-function levelOf(pairs: Pairs): string | undefined {
-  return pairs.find(([name, value]) => isLevel(name) && value !== "")?.[1];
+/** The pair that is the level; all others, such as a severity next to it, are attributes. */
+function levelOf(pairs: Pairs): Pair | undefined {
+  const levels = pairs.filter(([name, value]) => value !== "" && LEVEL_NAMES.includes(name.toLowerCase()));
+  return LEVEL_NAMES.map((name) => levels.find((pair) => pair[0].toLowerCase() === name)).find((pair) => pair);
 }
 
 /** Splits metadata into the ids, which have their own fields in OTLP, as JSON, and the attributes. */
@@ -254,7 +258,7 @@ function splitMetadata(metadata: Pairs): [ids: string, attributes: Pairs] {
     const field =
       name === "trace_id" && TRACE_ID.test(value) ? "traceId" : name === "span_id" && SPAN_ID.test(value) ? "spanId" : undefined;
     if (field !== undefined) ids += `,"${field}":"${value}"`;
-    return field === undefined && !isLevel(name);
+    return field === undefined;
   });
   return [ids, attributes];
 }
