@@ -69,18 +69,18 @@ describe("a batch that leaves the node", () => {
     expect(forwarded(request(...placed))).toEqual(request(...lines));
   });
 
-  test("contains no NUL bytes of holes: at the beginning of a line they are removed, and records of nothing else are omitted", () => {
+  test("contains neither NUL bytes of holes nor byte order marks at the beginning of a line, and no records of nothing else", () => {
     const hole = "\0".repeat(300);
     const counts = { split: 0, holes: 0 };
-    const lines = ["first", hole, `${hole}after the hole`, "in\0side", "\0", "last\0"];
+    const lines = ["first", hole, `${hole}after the hole`, "in\0side", "\0", "\uFEFFmarked\uFEFF", `${hole}\uFEFF`, "last\0"];
     const batches = parseFileRequest(
       request(...lines.map((text, index): Line => ({ text, offset: index * 100, turned: index % 2 === 0 }))),
       counts,
     );
-    const kept = ["first", undefined, "after the hole", "in\0side", undefined, "last\0"];
+    const kept = ["first", undefined, "after the hole", "in\0side", undefined, "marked\uFEFF", undefined, "last\0"];
     const expected = kept.flatMap((text, index): Line[] => (text === undefined ? [] : [{ text, turned: index % 2 === 0 }]));
     expect(joinBatches(batches)).toEqual(request(...expected));
-    expect(counts).toEqual({ split: 0, holes: 2 });
+    expect(counts).toEqual({ split: 0, holes: 3 });
   });
 
   test("is empty if it has only holes, and is still identified", () => {

@@ -1,5 +1,5 @@
-// Splits a request with log file lines into its batches, identifies each batch and its read time, and removes file offsets and the NUL bytes
-// of holes, which a file has if its program keeps its offset after the file was truncated. Invariants: two
+// Splits a request with log file lines into its batches, identifies each batch and its read time, and removes file offsets, the byte order
+// mark of UTF-8, and the NUL bytes of holes, which a file has if its program keeps its offset after the file was truncated. Invariants: two
 // batches have the same key only if they contain the same lines at the same offsets in files of the same name; offsets never leave the node.
 // Lines that are read again differ in attribute order and read time, so comparing bytes is not enough.
 import { createHash } from "node:crypto";
@@ -35,7 +35,7 @@ export interface FileBatch {
 export interface LineCounts {
   /** Lines that the collector split, because they are too long. */
   split: number;
-  /** Records of nothing but NUL bytes, which are omitted. */
+  /** Records of nothing but NUL bytes or a byte order mark, which are omitted. */
   holes: number;
 }
 
@@ -56,7 +56,7 @@ interface Line {
   offset: number | undefined;
   /** Attributes that do not leave the node. */
   readonly offsets: FieldRange[];
-  /** The field of a text that begins with NUL bytes. */
+  /** The field of a text that begins with NUL bytes or a byte order mark. */
   hole: FieldRange | undefined;
   path: string | undefined;
   /** Offset of the record's own time in the request. */
@@ -120,7 +120,7 @@ function readLine(reader: WireReader, range: FieldRange, file: FileAttributes): 
         line.text = reader.field === ANY_VALUE.string ? [reader.start, reader.end] : undefined;
       });
       line.hole = undefined;
-      if (line.text !== undefined && startsWithNul(reader.bytes, line.text)) line.hole = { tagStart, start, end };
+      if (line.text !== undefined && firstText(reader.bytes, line.text) > line.text[0]) line.hole = { tagStart, start, end };
     } else if (field === LOG_RECORD.attributes) {
       const attribute = { start, end };
       const setOffset = (): void => {
@@ -159,19 +159,15 @@ function readAttribute(reader: WireReader, key: Buffer, visit: () => void, { sta
   return hasKey;
 }
 
-function startsWithNul(body: Buffer, [start, end]: readonly [number, number]): boolean {
-  return end > start && body[start] === 0;
-}
-
 function isHole({ hole, text }: Line, body: Buffer): boolean {
   return hole !== undefined && text !== undefined && firstText(body, text) === text[1];
 }
 
-/** Where the text begins after its NUL bytes; its end if it has nothing else. */
+/** Where the text begins after its NUL bytes and a byte order mark; its end if it has nothing else. */
 function firstText(body: Buffer, [start, end]: readonly [number, number]): number {
   let at = start;
   while (at < end && body[at] === 0) at += 1;
-  return at;
+  return at + 3 <= end && body[at] === 0xef && body[at + 1] === 0xbb && body[at + 2] === 0xbf ? at + 3 : at;
 }
 
 function withoutOffsets(body: Buffer, { rest, scopes, bytes }: ResourceFields, lines: readonly (readonly Line[])[]): Buffer {
