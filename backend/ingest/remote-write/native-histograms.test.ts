@@ -140,6 +140,18 @@ test("what cannot be stored is counted by its reason, and the rest of the reques
   });
 });
 
+test("a histogram whose buckets do not have the number of its values is malformed, as for Prometheus", () => {
+  const [good, one] = [encodeHistogram(CASES[0] as TestHistogram), encodeHistogram(histogram({ sum: Number.NaN, zeroCount: 1 }))];
+  // The last one counts.
+  const withCount = (bytes: Buffer, count: number): Buffer => Buffer.concat([bytes, Buffer.from([0x08, count])]);
+  // The second span begins before the end of the first one.
+  const back = Buffer.concat([encodeHistogram(histogram()), Buffer.from([0x5a, 2, 0x10, 1, 0x5a, 4, 8, 1, 0x10, 1, 0x62, 2, 2, 0])]);
+  const malformed = [withCount(good, 4), withCount(good, 6), withCount(back, 2)];
+  // A value that is no number is in no bucket.
+  const histograms = [...malformed, good, withCount(one, 3)];
+  expect(check([{ labels, histograms }])).toMatchObject({ histograms: 2, dropped: { malformed_histogram: 3 } });
+});
+
 test("histograms with wide gaps end at the limit of buckets, and are counted", () => {
   const wide = encodeHistogram(
     histogram({

@@ -113,9 +113,12 @@ export class NativeHistograms {
     if (sent.timeMs < this.#limits.oldestMs) return "before_retention";
     if (sent.timeMs > this.#limits.newestMs) return "too_far_ahead";
     // The end of a series: its buckets are unknown, and end with the lookback of queries.
-    if (Number.isNaN(sent.sum) && sent.positive.deltas.length + sent.negative.deltas.length === 0) return "not_a_number";
+    if (Number.isNaN(sent.sum) && !sent.count && sent.positive.deltas.length + sent.negative.deltas.length === 0) return "not_a_number";
     this.#buckets += sent.positive.deltas.length + sent.negative.deltas.length + 1;
     if (this.#buckets > MAX_HISTOGRAM_BUCKETS) return "native_histogram_limit";
+    const [count, inBuckets] = [sent.count ?? 0, sent.zeroCount + valuesOf(sent.positive) + valuesOf(sent.negative)];
+    // As Prometheus: values that are no number are in no bucket, and make the sum none.
+    if (!(inBuckets === count || (inBuckets < count && Number.isNaN(sent.sum)))) return "malformed_histogram";
     const buckets = sent.schema === CUSTOM_SCHEMA ? customBuckets(sent) : this.#exponential(sent);
     return buckets === undefined ? "malformed_histogram" : { buckets, sent };
   }
@@ -181,7 +184,7 @@ function bucketsOf({ spans, deltas }: Side): [index: number, count: number][] | 
   let [index, count, at] = [0, 0, 0];
   for (const { offset = 0, length = 0 } of spans) {
     index += offset;
-    if (length > deltas.length - at) return undefined;
+    if (length > deltas.length - at || (at > 0 && offset < 0)) return undefined;
     for (const end = at + length; at < end; at += 1) {
       count += deltas[at] ?? 0;
       if (!(count >= 0)) return undefined;
@@ -192,6 +195,11 @@ function bucketsOf({ spans, deltas }: Side): [index: number, count: number][] | 
   return at === deltas.length ? buckets : undefined;
 }
 
+/** The number of values in its buckets; NaN if it is malformed. */
+function valuesOf(side: Side): number {
+  return bucketsOf(side)?.reduce((sum, [, count]) => sum + count, 0) ?? Number.NaN;
+}
+
 /** OTLP's buckets: one less in number than Prometheus', because a bucket there has the index of its lower bound. */
 function denseSide(side: Side, schema: number): { offset: number; bucketCounts: number[] } | undefined {
   const width = 2 ** Math.max(0, schema - SUMMED_SCALE);
@@ -199,10 +207,8 @@ function denseSide(side: Side, schema: number): { offset: number; bucketCounts: 
   if (!buckets || buckets.some(([index]) => Math.abs(index) > MAX_INDEX)) return undefined;
   if (buckets.length === 0) return { offset: 0, bucketCounts: [] };
   const [offset, last] = [buckets[0]?.[0] ?? 0, buckets.at(-1)?.[0] ?? 0];
-  if (last < offset) return undefined;
   const bucketCounts = Array.from({ length: last - offset + 1 }, () => 0);
-  for (const [index, count] of buckets)
-    if (index >= offset && index <= last) bucketCounts[index - offset] = (bucketCounts[index - offset] ?? 0) + count;
+  for (const [index, count] of buckets) bucketCounts[index - offset] = (bucketCounts[index - offset] ?? 0) + count;
   return { offset, bucketCounts };
 }
 
