@@ -30,7 +30,7 @@ export interface Tree<S extends TimedSpan = Span> {
 
 export function buildTree<S extends TimedSpan>(spans: readonly S[]): Tree<S> {
   const starts = spans.map((span) => preciseMs(span.Timestamp));
-  const first = Math.min(...starts.map(({ whole }) => whole));
+  const first = starts.reduce((least, { whole }) => Math.min(least, whole), Number.POSITIVE_INFINITY);
   const nodes = spans.map((span, at): Node<S> => {
     const { whole = 0, part = 0 } = starts[at] ?? {};
     const startMs = whole - first + part;

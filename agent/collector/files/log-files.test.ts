@@ -20,6 +20,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { LogFiles } from "./log-files.ts";
+import { LogTree } from "./log-tree.ts";
 
 const isRoot = process.getuid?.() === 0;
 let root: string;
@@ -36,6 +37,7 @@ beforeEach(() => {
   said = [];
 });
 afterEach(async () => {
+  vi.restoreAllMocks();
   await files[Symbol.asyncDispose]();
   rmSync(root, { recursive: true });
 });
@@ -269,6 +271,18 @@ describe("the status lists as not read", () => {
     await pass(11_000);
     expect(files.status().notRead).toEqual({});
   });
+});
+
+test("as many rotated files in one folder as are listed do not end a pass", async () => {
+  write("a/x.log", "read");
+  // Names that are not there, because looking for each would take seconds.
+  const rotated: string[] = [];
+  rotated.length = 200_000;
+  vi.spyOn(LogTree.prototype, "pass").mockImplementation(async function* () {
+    yield { files: [log("a/x.log")], links: [], rotated, isNews: true };
+  });
+  await start();
+  expect([readable(), said]).toEqual([{ "a/x.log": "read" }, []]);
 });
 
 test("a file that was copied and truncated is not alike to its copy, even if it has more bytes than at first", async () => {

@@ -183,14 +183,14 @@ export class LogFiles implements AsyncDisposable {
       found.set(path, result);
       if (!pathOf.has(result)) pathOf.set(result, path);
     };
-    const rotated: string[] = [];
+    const rotated: (readonly string[])[] = [];
     for await (const { files, links, rotated: names, isNews } of this.#tree.pass(this.#stop.signal)) {
-      if (isNews) rotated.push(...names);
+      if (isNews) rotated.push(names);
       for (const path of files)
         addResult(path, (isNews ? undefined : this.#previousResult(path, nowMs)) ?? (await this.#examine(path, path, nowMs)));
       for (const path of links) addResult(path, await this.#examineLink(path, isNews, nowMs));
     }
-    for (const path of rotated) await this.#openUnseen(path, found, nowMs);
+    for (const path of rotated.flat()) await this.#openUnseen(path, found, nowMs);
     this.#found = found;
     this.#refused = refused;
     this.#bornSinceMs = startedMs - BORN_SLACK_MS;
