@@ -273,6 +273,15 @@ describe("the status lists as not read", () => {
   });
 });
 
+test("a file whose link would have too long a path is listed as not read, and all others are read", async () => {
+  const deep = `a/${`${"%".repeat(240)}/`.repeat(6)}`;
+  mkdirSync(log(deep), { recursive: true });
+  write(`${deep}x.log`, "deep");
+  write("b/x.log", "read");
+  await start();
+  expect(files.status()).toMatchObject({ open: 2, notRead: { name: 1 } });
+});
+
 test("as many rotated files in one folder as are listed do not end a pass", async () => {
   write("a/x.log", "read");
   // Names that are not there, because looking for each would take seconds.

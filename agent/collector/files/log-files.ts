@@ -325,6 +325,8 @@ export class LogFiles implements AsyncDisposable {
       else paths.set(why, [path]);
     };
     for (const [path, { why }] of this.#refused) if (isProblem(why)) add(why, path);
+    // A path may be too long for the path of a link.
+    for (const { link, path } of this.#files.all()) if (link === undefined) add("name", path);
     for (const id of this.#beginnings.alike(this.#nowMs())) add("alike", this.#files.get(id)?.path ?? id);
     return paths;
   }
@@ -356,7 +358,7 @@ const PROBLEMS: Readonly<Record<Problem, string>> = {
   hard_link: "files with another hard link in a folder that other users can write to are not read",
   limit: "the limit of open log files is reached, others are not read; narrow LOG_PATHS",
   encoding: "log files in UTF-16 or UTF-32 are not read; write them in UTF-8",
-  name: "log files with names that are not UTF-8 are not read; rename them",
+  name: "log files with names that are not UTF-8, or with paths that are too long, are not read; rename them",
   alike: "log files begin with the same bytes as another log file, and are not read; remove the other one, or make the beginnings differ",
 };
 /** Node.js replaces the bytes of a name that are not UTF-8 with this character. */
