@@ -1,10 +1,12 @@
 // Bounds the labels that an expression builds. The engine writes the length of a name or value in 16 bits and panics at a longer one
-// (promql/timeseries.go, marshalBytesFast), and nested calls could build one of gigabytes. Invariant: no function gets or returns a label of
-// more than MAX_LABEL_BYTES, as long as stored ones have at most STORED_BYTES.
+// (promql/timeseries.go, marshalBytesFast), nested calls could build one of gigabytes, and each series gets its own copy, which no limit of
+// the engine's memory counts. Invariant: no function gets or returns a label of more than MAX_LABEL_BYTES, as long as stored ones have at
+// most STORED_BYTES, and at most MAX_TEXT_BYTES of it are texts of the expression.
 import { ExpressionError } from "./expression-tokens.ts";
 
 const MAX_LABEL_BYTES = 65_535;
 const STORED_BYTES = 4096;
+const MAX_TEXT_BYTES = 8192;
 
 interface Call {
   readonly name: string;
@@ -29,7 +31,7 @@ const OF_STRINGS = new Set(["label_join", "label_replace", "label_transform"]);
 
 export class LabelGrowth {
   readonly #calls: Call[] = [newCall("")];
-  #textBytes = STORED_BYTES;
+  #textBytes = 0;
 
   /** An opening bracket; `name`: the lowercase word before it. */
   open(name: string): void {
@@ -58,7 +60,10 @@ export class LabelGrowth {
   }
 
   end(call = this.#calls[0]): void {
-    if (call && call.growth * this.#textBytes > MAX_LABEL_BYTES)
+    const growth = call?.growth ?? 1;
+    if (growth * this.#textBytes > MAX_TEXT_BYTES)
+      throw new ExpressionError(`takes at most ${MAX_TEXT_BYTES} bytes of text as function arguments; repeated text counts several times`);
+    if (growth * (STORED_BYTES + this.#textBytes) > MAX_LABEL_BYTES)
       throw new ExpressionError("builds labels that could have more than 64 KiB: join or replace fewer of them");
   }
 }
