@@ -216,6 +216,10 @@ describe("a rule with more alerts than the response limit", () => {
     const alerts = await ask(yellow, "alerts");
     expect([alerts.data.alerts.length, alerts.warnings]).toEqual([1, warnings]);
     expect((await ask(yellow, "rules?exclude_alerts=true")).warnings).toBeUndefined();
+    const limits = { name: "limited", label_limits: { source: ["few"] } };
+    const limited = await api.call("POST", "/api/read-tokens", { bearer: yellow.token, body: limits });
+    const seen = await ask({ ...yellow, readToken: limited.json().token }, "alerts");
+    expect([seen.data.alerts, seen.warnings]).toEqual([[], ["too many alerts: some are omitted"]]);
   });
 });
 

@@ -115,7 +115,8 @@ export function createPrometheusRoutes(options: PrometheusRulesOptions): Route[]
         const enabled = filter.matchesNothing ? [] : await enabledRules(options, orgId);
         const rules = enabled.filter(({ name }) => filter.names?.has(name) ?? true);
         const live = await liveRules({ orgId, rules, enabled: enabled.length, withAlerts: filter.withAlerts }, options.evaluator);
-        return { data: { groups: live.rules.length === 0 ? [] : [describeGroup(live, options.intervalMs)] }, omitted: live.omitted };
+        const groups = live.rules.length === 0 ? [] : [describeGroup(live, options.intervalMs)];
+        return { data: { groups }, warnings: describeOmitted(live.omitted) };
       }),
     alerts: (request, reply) =>
       sendQueued({ queue, responses }, request, reply, async (orgId) => {
@@ -124,7 +125,7 @@ export function createPrometheusRoutes(options: PrometheusRulesOptions): Route[]
         const { labelLimits } = readerOf(request);
         const alerts = live.rules.flatMap((rule) => rule.alerts).filter(({ labels }) => matchesLimits(labelLimits, labels));
         // The names of other rules are not for a reader with limits.
-        return { data: { alerts }, omitted: labelLimits ? [] : live.omitted };
+        return { data: { alerts }, warnings: describeOmitted(live.omitted, labelLimits === undefined) };
       }),
   });
 }
@@ -134,22 +135,23 @@ async function sendQueued(
   { queue, responses }: { queue: FairQueue; responses: ResponseBudget },
   request: FastifyRequest,
   reply: FastifyReply,
-  read: (orgId: string) => Promise<{ readonly data: object; readonly omitted: readonly string[] }>,
+  read: (orgId: string) => Promise<{ readonly data: object; readonly warnings: readonly [string] | undefined }>,
 ): Promise<FastifyReply> {
   const { orgId } = readerOf(request);
   const json = await queue.run(orgId, goneSignal(reply), async () => {
     responses.admit(orgId, reply);
-    const { data, omitted } = await read(orgId);
-    const warnings = omitted.length === 0 ? undefined : [describeOmitted(omitted)];
-    return Buffer.from(JSON.stringify({ status: "success", data, warnings }));
+    return Buffer.from(JSON.stringify({ status: "success", ...(await read(orgId)) }));
   });
   return responses.send(orgId, reply.type("application/json"), [json]);
 }
 
-function describeOmitted(omitted: readonly string[]): string {
+function describeOmitted(omitted: readonly string[], isNamed = true): readonly [string] | undefined {
+  if (omitted.length === 0) return undefined;
+  if (!isNamed) return ["too many alerts: some are omitted"];
   const shown = omitted.slice(0, 10).map((name) => JSON.stringify(name));
   const more = omitted.length > shown.length ? ` and ${omitted.length - shown.length} more rules` : "";
-  return `too many alerts: those of ${shown.join(", ")}${more} are omitted; request single rules by rule_name[], or aggregate their expressions`;
+  const advice = "request single rules by rule_name[], or aggregate their expressions";
+  return [`too many alerts: those of ${shown.join(", ")}${more} are omitted; ${advice}`];
 }
 
 function describeGroup({ rules }: LiveRules, intervalMs: number): object {
