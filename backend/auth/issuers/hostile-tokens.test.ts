@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ApiError, ERROR_CODES } from "../../errors.ts";
 import { MAX_AUTHORIZATION_LENGTH } from "../../http/http-limits.ts";
 import type { IssuerRule } from "./claim-rules.ts";
-import { matchesPattern } from "./claim-rules.ts";
+import { checkRules, matchesPattern } from "./claim-rules.ts";
 import { testIssuer, type TestIssuer } from "./issuer.fixture.ts";
 import type { TrustedIssuerRow } from "./issuer-table.ts";
 import { TrustedIssuers } from "./trusted-issuers.ts";
@@ -286,4 +286,13 @@ test.each([
   ["*a*a*a*a*b", "a".repeat(500), false],
 ])("the pattern %s matches %s: %s", (pattern, text, isMatch) => {
   expect(matchesPattern(pattern, text)).toBe(isMatch);
+});
+
+test.each<[Record<string, string>]>([
+  [{ sub: "*" }],
+  [{ sub: "**", team: "*" }],
+  [{ iss: "https://issuer.example", aud: AUDIENCE, sub: "*" }],
+  [{ sub: "a*a*a*a*a*a*a*a*a*a" }],
+])("a rule with the claims %j is refused", (patterns) => {
+  expect(() => checkRules([{ claims: patterns, permit: "send" }])).toThrow("rules[0].claims");
 });
