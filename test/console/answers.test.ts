@@ -110,6 +110,7 @@ test("a comparison with yesterday is chosen, kept in the address, and finds noth
     .getByRole("link", { name: /^errors of/ })
     .first()
     .waitFor({ state: "detached" });
+  expect(await page.getByText("There is no data in the range before to compare with").count(), "said once for all parts").toBe(1);
   await page.reload();
   await page.getByRole("heading", { name: "Changes", exact: true }).waitFor();
   await settled(page);

@@ -284,6 +284,27 @@ test("the overview shows firing alerts, worse services and missing parts, and ea
   expect(complaints).toEqual([]);
 });
 
+test("what agents send is not called missing before it has been counted", async () => {
+  await using opened = await openLoggedIn();
+  const { page, complaints } = opened;
+  const totals = { agents: { total: 2, with_problem: 0 } };
+  await page.route(
+    "**/query/problems",
+    async (route) => await route.fulfill({ json: { problems: [], total: 0, totals, changes: [], missing: [] } }),
+  );
+  const usage: object[] = [];
+  await page.route("**/api/usage?*", async (route) => await route.fulfill({ json: usage }));
+  await page.goto("/");
+  const card = page.getByRole("article", { name: "Not set up yet" });
+  await card.getByText("Notifications").waitFor();
+  expect(await card.getByText(/^(Logs|Metrics|Traces)$/).count()).toBe(0);
+  usage.push({ day: "2026-01-01", signal: "logs", bytes: 1, records: 1 });
+  await page.reload();
+  await card.getByText("Traces", { exact: true }).waitFor();
+  expect(await card.getByText(/^(Logs|Metrics)$/).count()).toBe(1);
+  expect(complaints).toEqual([]);
+});
+
 test("a service has its charts and operations, which lead to traces and logs", async () => {
   await using opened = await openLoggedIn();
   const { page, complaints } = opened;
@@ -291,6 +312,12 @@ test("a service has its charts and operations, which lead to traces and logs", a
   await page.getByRole("link", { name: "web", exact: true }).click();
   await page.getByRole("heading", { name: "web" }).waitFor();
   await eventually("three charts", async () => (await page.locator(".chart canvas").count()) === 3);
+  const rooms = await page
+    .locator(".charts > figure")
+    .evaluateAll((cards) =>
+      cards.map((card) => card.getBoundingClientRect().bottom - (card.lastElementChild?.getBoundingClientRect().bottom ?? 0)),
+    );
+  expect(Math.max(...rooms), "no card is half empty").toBeLessThan(30);
   await page.getByRole("link", { name: "<b>POST</b> /pay" }).waitFor();
   expect(await violations(page)).toEqual([]);
   await page.locator("#main").getByRole("link", { name: "Logs", exact: true }).click();

@@ -60,13 +60,17 @@ export function ChangesScreen() {
           {problems > 0 && <strong class="level is-error"> {counted(problems, "problem")}</strong>}
           {before && ` compared with ${timestampText(before.start)} to ${timestampText(before.end)}`}
         </p>
-        {missing.map(({ part, reason }) => (
-          <p class="quiet" key={part}>
-            Not compared: {part}. {visible(reason)}.
+        {[...Map.groupBy(missing, ({ reason }) => reason)].map(([reason, parts]) => (
+          <p class="quiet" key={reason}>
+            Not compared: {parts.map(({ part }) => part).join(", ")}. {visible(reason.replace(/^[a-z]/, (first) => first.toUpperCase()))}.
           </p>
         ))}
         {changes.length === 0 ? (
-          <div class="empty">Nothing changed that is more than chance. Shorten the range, or compare it with yesterday.</div>
+          <div class="empty">
+            {missing.every(({ part }) => part === "audit log")
+              ? "Nothing changed that is more than chance. Shorten the range, or compare it with yesterday."
+              : "Nothing changed in what was compared."}
+          </div>
         ) : (
           <Table title="Changes, most important first" rows={changes} columns={COLUMNS} keyOf={({ kind, title }) => `${kind} ${title}`} />
         )}

@@ -193,11 +193,13 @@ const TO_PROMETHEUS = connect("Prometheus", "prometheus");
 function MissingSetUp({ setUp, agents }: SetUpProps) {
   if (!setUp || agents === undefined) return null;
   const { rules, channels, signals } = setUp;
+  // What is stored is counted once a minute, so at first nothing is known of what agents send.
+  const has = (signal: string): boolean => signals.has(signal) || (signals.size === 0 && agents > 0);
   const steps: [boolean, string, Link[]][] = [
     [agents > 0, "Agents", [TO_CLUSTER, TO_HOST]],
-    [signals.has("logs"), "Logs", [TO_CLUSTER, TO_HOST, TO_SDK]],
-    [signals.has("traces"), "Traces", [TO_SDK]],
-    [signals.has("metrics"), "Metrics", [TO_CLUSTER, TO_HOST, TO_SDK, TO_PROMETHEUS]],
+    [has("logs"), "Logs", [TO_CLUSTER, TO_HOST, TO_SDK]],
+    [has("traces"), "Traces", [TO_SDK]],
+    [has("metrics"), "Metrics", [TO_CLUSTER, TO_HOST, TO_SDK, TO_PROMETHEUS]],
     [rules > 0, "Alert rules", [["Create rule", address("alerts", { rule: "new" })]]],
     [channels > 0, "Notifications", [["Create channel", address("alerts", { view: "channels", channel: "new" })]]],
   ];

@@ -85,7 +85,16 @@ function Figure({ title, unit, lines, shown, markers, exemplars, meanOf }: Figur
           )}
         </span>
       </figcaption>
-      <Chart series={series} fromS={fromS} toS={toS} heightPx={HEIGHT_PX} unit={unit} exemplars={exemplars} markers={markers} />
+      {/* Without a legend, the plot takes the place of the legends beside it. */}
+      <Chart
+        series={series}
+        fromS={fromS}
+        toS={toS}
+        heightPx={series.length > 1 ? HEIGHT_PX : "fill"}
+        unit={unit}
+        exemplars={exemplars}
+        markers={markers}
+      />
     </figure>
   );
 }
