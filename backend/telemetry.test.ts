@@ -14,6 +14,7 @@ const NOTHING_ASKED = {
   trace: notAsked,
   search: notAsked,
   red: notAsked,
+  operationPoints: notAsked,
   events: notAsked,
   graph: notAsked,
   exemplars: notAsked,

@@ -54,6 +54,7 @@ export class TelemetryAtFirstUse implements Telemetry, AsyncDisposable {
     trace: async (...asked) => (await this.#get()).spanStore.trace(...asked),
     search: async (...asked) => (await this.#get()).spanStore.search(...asked),
     red: async (...asked) => (await this.#get()).spanStore.red(...asked),
+    operationPoints: async (...asked) => (await this.#get()).spanStore.operationPoints(...asked),
     // Objectives are counted every minute.
     events: async (...asked) => (this.isUnused ? [] : (await this.#get()).spanStore.events(...asked)),
     statistics: async (...asked) => (await this.#get()).spanStore.statistics(...asked),

@@ -21,6 +21,7 @@ const OTHER_QUESTIONS = {
   trace: neverAsked,
   search: neverAsked,
   red: neverAsked,
+  operationPoints: neverAsked,
   events: neverAsked,
   graph: neverAsked,
   exemplars: neverAsked,

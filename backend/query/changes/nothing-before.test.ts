@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import { stub } from "../../../test/fixtures/stub.ts";
 import { UNLIMITED } from "../../admission/query-queue.ts";
+import type { OperationPoints } from "../../storage/traces/operation-points.ts";
 import type { SpanStore } from "../../storage/traces/span-store.ts";
 import { NothingBefore, POINTS } from "./change.ts";
 import { findLogChanges } from "./log-changes.ts";
@@ -24,16 +25,15 @@ test("a pattern is new only among records that were there before", () => {
 });
 
 test("services are not compared with a range without spans", async () => {
-  const points = (n: number) =>
-    Buffer.from(JSON.stringify([{ service: "shop", operation: "GET", kind: "SERVER", points: [[0, n, 0, [1], [n]]] }]));
-  const spansWith = (before: Buffer) =>
+  const points = (n: number): OperationPoints => ({ service: "shop", operation: "GET", kind: "SERVER", points: [[0, n, 0, [1], [n]]] });
+  const spansWith = (before: OperationPoints[]) =>
     stub<SpanStore>({
-      red: async (...[, , { startS }]: Parameters<SpanStore["red"]>) => (startS === 0 ? before : points(100)),
+      operationPoints: async () => [before, [points(100)]],
       graph: async () => Buffer.from("[]"),
       versionCounts: async () => Buffer.from("[]"),
       statistics: async () => Buffer.from("[]"),
     });
-  const find = async (before: Buffer) => await findTraceChanges(spansWith(before), "o", comparison, UNLIMITED);
-  expect((await find(points(10))).map(({ kind }) => kind)).toContain("rate");
-  await expect(find(Buffer.from("[]"))).rejects.toThrow(NothingBefore);
+  const find = async (before: OperationPoints[]) => await findTraceChanges(spansWith(before), "o", comparison, UNLIMITED);
+  expect((await find([points(10)])).map(({ kind }) => kind)).toContain("rate");
+  await expect(find([])).rejects.toThrow(NothingBefore);
 });

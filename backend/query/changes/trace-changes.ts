@@ -1,8 +1,7 @@
 // Reads changes from the spans of two ranges: services and operations that moved, versions that are new, and the attributes that
 // failed, slow or additional spans have in common. Invariant: attributes are compared for at most MAX_EXPLAINED services.
 import type { QueryOptions } from "../../admission/query-queue.ts";
-import type { OperationPoints } from "../../storage/traces/operation-points.ts";
-import { minutesOf, type RedKind } from "../../storage/traces/red.ts";
+import { type MinuteRange, minutesOf } from "../../storage/traces/red.ts";
 import type { SpanStore } from "../../storage/traces/span-store.ts";
 import type { StatisticsFilter } from "../../storage/traces/span-statistics.ts";
 import type { VersionCount } from "../../storage/traces/version-counts.ts";
@@ -52,19 +51,17 @@ export async function findTraceChanges(
   comparison: Comparison,
   options: QueryOptions,
 ): Promise<Change[]> {
-  const read = async (kind: RedKind, { startMs, endMs }: Span): Promise<OperationPoints[]> => {
-    const filter = { ...minutesOf(nanoseconds(startMs), nanoseconds(endMs) - 1n), kind, points: POINTS };
-    return JSON.parse((await spans.red("listOperationPoints", orgId, filter, options)).toString("utf8")) as OperationPoints[];
-  };
-  const rangesOf = async (kind: RedKind): Promise<RedRanges> => ({
-    before: await read(kind, comparison.before),
-    now: await read(kind, comparison.now),
-  });
-  const [entry, client] = [await rangesOf("entry"), await rangesOf("client")];
+  const questions = (["entry", "client"] as const).flatMap((kind) =>
+    [comparison.before, comparison.now].map((range) => ({ ...minutesIn(range), kind, points: POINTS })),
+  );
+  const [before = [], now = [], clientBefore = [], clientNow = []] = await spans.operationPoints(orgId, questions, options);
+  const [entry, client] = [
+    { before, now },
+    { before: clientBefore, now: clientNow },
+  ];
   if (entry.now.length > 0 && entry.before.length === 0) throw new NothingBefore();
   if (entry.before.length === 0) return [];
-  const minutes = minutesOf(nanoseconds(comparison.before.startMs), nanoseconds(comparison.now.endMs));
-  const edges = JSON.parse((await spans.graph("listEdges", orgId, minutes, options)).toString("utf8")) as Call[];
+  const edges = JSON.parse((await spans.graph("listEdges", orgId, minutesIn(wholeOf(comparison)), options)).toString("utf8")) as Call[];
   const red = await findRedChanges({ entry, client }, edges, comparison);
   const versions = await findVersions(spans, orgId, { comparison, entry }, options);
   const explained = red
@@ -74,6 +71,11 @@ export async function findTraceChanges(
   const attributes: Change[] = [];
   for (const change of explained) attributes.push(...(await findAttributes(spans, orgId, { change, comparison }, options)));
   return [...red, ...versions, ...attributes];
+}
+
+function minutesIn(range: Span): MinuteRange {
+  const { start, end } = nanosecondRange(range);
+  return minutesOf(start, end);
 }
 
 async function findVersions(

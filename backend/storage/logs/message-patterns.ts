@@ -47,7 +47,7 @@ export async function findPatterns(ask: Ask, question: PatternQuestion): Promise
   return { records, sampledOneOf, patterns: await mergePatterns(rows, sampledOneOf) };
 }
 
-export async function countRecords(ask: Ask, { orgId, conditions, matching, range }: PatternQuestion): Promise<number> {
+async function countRecords(ask: Ask, { orgId, conditions, matching, range }: PatternQuestion): Promise<number> {
   const split = useOnlyGroupColumns(conditions) ? splitByMinute(range, []) : undefined;
   const parts = split ? [split.groups, ...(split.rows ? [split.rows] : [])] : [and(pageConditions({ range }))];
   const counts = parts.map(
@@ -64,13 +64,13 @@ export interface Text {
   readonly cells: readonly (readonly [slot: number, n: number])[];
 }
 
-/** Minimum number of slices in a sample: to read every n-th slice, the range is divided into 240 × n of them. */
+/** Slices in a sample: each costs reading a block of rows. */
 const SLICES = 240n;
 
 async function readTexts(ask: Ask, question: PatternQuestion, oneOf: number): Promise<Text[]> {
   const answer = await ask(
     sql`SELECT pattern, any(example) AS example, toFloat64(sum(n)) AS total, groupArray((slot, n)) AS cells FROM (
-      ${textsOf(question, oneOf)}
+      ${textsOf(question, { sampled: sampleOf(question.range, oneOf) })}
     ) GROUP BY pattern ORDER BY total DESC, pattern LIMIT ${MAX_MESSAGE_PATTERNS}`,
     undefined,
     question.matching.blockRows,
@@ -78,16 +78,30 @@ async function readTexts(ask: Ask, question: PatternQuestion, oneOf: number): Pr
   return parseLines(answer);
 }
 
-/** A SELECT of texts with gaps, by `slot`: `pattern`, `example` and `n`. `keys`: columns to group by in addition, each with a comma. */
-export function textsOf({ orgId, conditions, matching, range, stepNs }: PatternQuestion, oneOf: number, keys: Sql = sql``): Sql {
-  const sinceStart = sql`(toUnixTimestamp64Nano(time) - ${range.start})`;
-  const sliceNs = (range.end - range.start) / (SLICES * BigInt(oneOf)) + 1n;
-  const sampled = oneOf === 1 ? [] : [sql`intDiv(${sinceStart}, ${sliceNs}) % ${oneOf} = 0`];
+interface Texts {
+  readonly sampled: readonly Sql[];
+  /** Names of columns to group by in addition, each with a comma. */
+  readonly keys?: Sql;
+  /** Their definitions. */
+  readonly columns?: Sql;
+}
+
+/** A SELECT of texts with gaps, by `slot`: `pattern`, `example` and `n`. */
+export function textsOf(
+  { orgId, conditions, matching, range, stepNs }: PatternQuestion,
+  { sampled, keys = sql``, columns = keys }: Texts,
+): Sql {
   const where = and([sql`org_id = ${orgId}`, ...pageConditions({ range }), ...sampled, ...conditions]);
   return sql`SELECT ${keys}${PATTERN} AS pattern, slot, any(line) AS example, toFloat64(count()) AS n FROM (
-      SELECT ${keys}toUInt32(intDiv(${sinceStart}, ${stepNs})) AS slot, ${LINE} AS line, ${LINE_IS_CUT} AS is_cut
-      FROM ${matching.from} WHERE ${where} LIMIT ${2 * MAX_PATTERN_SAMPLE_RECORDS}
+      SELECT ${columns}toUInt32(intDiv(toUnixTimestamp64Nano(time) - ${range.start}, ${stepNs})) AS slot, ${LINE} AS line, ${LINE_IS_CUT} AS is_cut
+      FROM ${matching.from} WHERE ${where} LIMIT ${4 * MAX_PATTERN_SAMPLE_RECORDS}
     ) GROUP BY ${keys}pattern, slot`;
+}
+
+/** To read every n-th slice, the range is divided into n times as many. */
+export function sampleOf({ start, end }: PatternQuestion["range"], oneOf: number, slices = SLICES): Sql[] {
+  const sliceNs = (end - start) / (slices * BigInt(oneOf)) + 1n;
+  return oneOf === 1 ? [] : [sql`intDiv(toUnixTimestamp64Nano(time) - ${start}, ${sliceNs}) % ${oneOf} = 0`];
 }
 
 /** The first line of a message, cut to a number of characters; a character has at most four bytes. */

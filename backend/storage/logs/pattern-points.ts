@@ -1,12 +1,13 @@
 // Counts patterns of messages by source over two ranges, to find those that are new, gone or more frequent. Invariant: the work is bounded
 // by four samples: warnings and errors, and all other records, of each range.
 import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
-import { sql } from "../../engines/clickhouse/sql.ts";
+import { and, or, sql, unionAll } from "../../engines/clickhouse/sql.ts";
 import { parseLines } from "../found-page.ts";
 import type { ComparedRanges } from "../page.ts";
 import { MAX_COMPARED_NAME_CHARACTERS, MAX_MESSAGE_PATTERNS, MAX_PATTERN_SAMPLE_RECORDS } from "../storage-limits.ts";
 import { NO_MATCHING } from "./matching.ts";
-import { countRecords, mergePatterns, type MessagePattern, type PatternQuestion, type Text, textsOf } from "./message-patterns.ts";
+import { minutesAround } from "./minute-counts.ts";
+import { mergePatterns, type MessagePattern, sampleOf, type Text, textsOf } from "./message-patterns.ts";
 
 export interface PatternPoints extends Pick<MessagePattern, "pattern" | "example"> {
   readonly source: string;
@@ -25,47 +26,57 @@ export interface ComparedPatterns {
 
 const PROBLEM = sql`level IN ('warn', 'warning', 'error', 'fatal', 'critical', 'emergency', 'alert')`;
 
-type SourceText = Text & { readonly source: string };
+/** Slices of a sample: several in each point, but fewer than for patterns alone, because four samples are read. */
+const SLICES = 120n;
 
+type SourceText = Text & { readonly source: string; readonly is_problem: 0 | 1 };
+
+/** The ranges are whole minutes. */
 export async function comparePatterns(ask: Ask, orgId: string, { before, now }: ComparedRanges, points: number): Promise<ComparedPatterns> {
+  const ranges = [before, now];
+  const rateOf = await readRates(ask, orgId, ranges);
+  const texts: SourceText[] = [];
+  for (const [at, range] of ranges.entries()) {
+    const sampled = or([
+      and([sql`NOT (${PROBLEM})`, ...sampleOf(range, rateOf(0, at), SLICES)]),
+      and([PROBLEM, ...sampleOf(range, rateOf(1, at), SLICES)]),
+    ]);
+    const stepNs = (range.end - range.start) / BigInt(points) + 1n;
+    const question = { orgId, conditions: [], matching: NO_MATCHING, range, stepNs };
+    const name = sql`substringUTF8(source, 1, ${MAX_COMPARED_NAME_CHARACTERS})`;
+    const columns = sql`${name} AS name, ${PROBLEM} AS is_problem, `;
+    const lines =
+      await ask(sql`SELECT name AS source, is_problem, pattern, any(example) AS example, toFloat64(sum(n)) AS total, groupArray((toUInt32(slot + ${at * points}), n)) AS cells
+      FROM (${textsOf(question, { sampled: [sampled], keys: sql`name, is_problem, `, columns })})
+      GROUP BY name, is_problem, pattern ORDER BY total DESC, pattern LIMIT ${MAX_MESSAGE_PATTERNS} BY is_problem`);
+    texts.push(...parseLines<SourceText>(lines));
+  }
   const patterns: PatternPoints[] = [];
-  const oneOf = { problems: { before: 1, now: 1 }, others: { before: 1, now: 1 } };
-  for (const kind of ["problems", "others"] as const) {
-    const condition = kind === "problems" ? PROBLEM : sql`NOT (${PROBLEM})`;
-    const texts: SourceText[] = [];
-    for (const [name, range, offset] of [
-      ["before", before, 0],
-      ["now", now, points],
-    ] as const) {
-      const stepNs = (range.end - range.start) / BigInt(points) + 1n;
-      const question = { orgId, conditions: [condition], matching: NO_MATCHING, range, stepNs };
-      oneOf[kind][name] = await readSample(ask, question, (text) => texts.push(movedBy(text, offset)));
-    }
-    for (const [source, ofSource] of Map.groupBy(texts, (text) => text.source)) {
-      const merged = await mergePatterns(
-        ofSource.toSorted((a, b) => b.total - a.total),
-        1,
-      );
-      const series = (counts: MessagePattern["counts"], offset: number) =>
-        Array.from({ length: points }, (_, at) => counts.get(at + offset) ?? 0);
-      for (const { pattern, example, counts } of merged)
-        patterns.push({ source, pattern, example, isProblem: kind === "problems", before: series(counts, 0), now: series(counts, points) });
+  for (const same of Map.groupBy(texts, ({ source, is_problem }) => `${is_problem} ${source}`).values()) {
+    const { source, is_problem: isProblem } = same[0] as SourceText;
+    const merged = await mergePatterns(
+      same.toSorted((a, b) => b.total - a.total),
+      1,
+    );
+    for (const { pattern, example, counts } of merged) {
+      const all = Array.from({ length: 2 * points }, (_, at) => counts.get(at) ?? 0);
+      patterns.push({ source, pattern, example, isProblem: isProblem === 1, before: all.slice(0, points), now: all.slice(points) });
     }
   }
-  return { patterns, oneOf };
+  const ratesOf = (isProblem: 0 | 1) => ({ before: rateOf(isProblem, 0), now: rateOf(isProblem, 1) });
+  return { patterns, oneOf: { problems: ratesOf(1), others: ratesOf(0) } };
 }
 
-/** Returns how many periods there are for each that was read. */
-async function readSample(ask: Ask, question: PatternQuestion, add: (text: SourceText) => void): Promise<number> {
-  const records = await countRecords(ask, question);
-  if (records === 0) return 1;
-  const oneOf = Math.ceil(records / MAX_PATTERN_SAMPLE_RECORDS);
-  const statement = sql`SELECT substringUTF8(source, 1, ${MAX_COMPARED_NAME_CHARACTERS}) AS name, pattern, any(example) AS example, toFloat64(sum(n)) AS total, groupArray((slot, n)) AS cells
-    FROM (${textsOf(question, oneOf, sql`source, `)}) GROUP BY name, pattern ORDER BY total DESC, pattern LIMIT ${MAX_MESSAGE_PATTERNS}`;
-  for (const { name, ...text } of parseLines<Text & { name: string }>(await ask(statement))) add({ ...text, source: name });
-  return oneOf;
-}
-
-function movedBy(text: SourceText, offset: number): SourceText {
-  return { ...text, cells: text.cells.map(([slot, n]) => [slot + offset, n] as const) };
+/** Returns, by kind and range, how many slices there are for each that is read. */
+async function readRates(ask: Ask, orgId: string, ranges: ComparedRanges["now"][]): Promise<(isProblem: 0 | 1, range: number) => number> {
+  const counts = ranges.map(
+    (range, at) => sql`SELECT ${PROBLEM} AS is_problem, ${at} AS range, count() AS n FROM ${NO_MATCHING.from}
+      WHERE ${and([sql`org_id = ${orgId}`, minutesAround(range)])} GROUP BY is_problem`,
+  );
+  const lines = await ask(sql`SELECT is_problem, range, toFloat64(sum(n)) AS n FROM (${unionAll(counts)}) GROUP BY is_problem, range`);
+  const found = parseLines<{ is_problem: number; range: number; n: number }>(lines);
+  return (isProblem, at) => {
+    const n = found.find((count) => count.is_problem === isProblem && count.range === at)?.n ?? 0;
+    return Math.max(1, Math.ceil(n / MAX_PATTERN_SAMPLE_RECORDS));
+  };
 }

@@ -1,8 +1,8 @@
 // Reads calls, errors and durations of all operations of an organisation over time in one statement, to compare two ranges. Invariant:
 // figures come from the summaries by minute, so the cost depends on the number of operations and minutes, not on the number of spans.
 import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
-import { type Sql, sql } from "../../engines/clickhouse/sql.ts";
-import { arrayOfLines } from "../found-page.ts";
+import { type Sql, sql, unionAll } from "../../engines/clickhouse/sql.ts";
+import { parseLines } from "../found-page.ts";
 import { MAX_COMPARED_NAME_CHARACTERS, MAX_COMPARED_OPERATIONS } from "../storage-limits.ts";
 import { conditionsOf, minuteGroups, pointOf, type RedFilter } from "./red.ts";
 
@@ -18,27 +18,36 @@ export interface OperationPoints {
   readonly points: readonly OperationPoint[];
 }
 
-const MAX_ANSWER_BYTES = 32 * 1024 * 1024;
+/** The answers to all questions together. */
+const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
 const cut = (name: Sql): Sql => sql`substringUTF8(${name}, 1, ${MAX_COMPARED_NAME_CHARACTERS})`;
 
-/** OperationPoints as JSON, those with most calls first. */
-export async function listOperationPoints(ask: Ask, orgId: string, filter: RedFilter, copiesUntilS: number): Promise<Buffer> {
-  const groups = minuteGroups(orgId, {
-    ...filter,
-    copiesUntilS,
-    keys: (minuteS) => sql`service, operation, kind, ${pointOf(minuteS, filter)}`,
-    groupBy: sql`service, operation, kind, point`,
-    conditions: conditionsOf(filter),
+/** For each question, its operations, those with most calls first. One statement: each would cost the engine its planning. */
+export async function listOperationPoints(
+  ask: Ask,
+  orgId: string,
+  questions: readonly RedFilter[],
+  copiesUntilS: number,
+): Promise<OperationPoints[][]> {
+  const parts = questions.map((filter, at) => {
+    const groups = minuteGroups(orgId, {
+      ...filter,
+      copiesUntilS,
+      keys: (minuteS) => sql`service, operation, kind, ${pointOf(minuteS, filter)}`,
+      groupBy: sql`service, operation, kind, point`,
+      conditions: conditionsOf(filter),
+    });
+    return sql`SELECT ${at} AS question, ${cut(sql`service`)} AS service_name, ${cut(sql`operation`)} AS operation_name, kind, point, sum(n) AS calls,
+      sumIf(n, status_code = 'ERROR') AS errors, sumMap(histogram) AS buckets FROM (${groups}) GROUP BY service_name, operation_name, kind, point`;
   });
-  return arrayOfLines(
-    await ask(
-      sql`SELECT service_name AS service, operation_name AS operation, kind, CAST(groupArray((point, toFloat64(calls), toFloat64(errors), mapKeys(buckets),
-          arrayMap(n -> toFloat64(n), mapValues(buckets)))), 'Array(Tuple(UInt32, Float64, Float64, Array(Int16), Array(Float64)))') AS points FROM (
-          SELECT ${cut(sql`service`)} AS service_name, ${cut(sql`operation`)} AS operation_name, kind, point, sum(n) AS calls, sumIf(n, status_code = 'ERROR') AS errors, sumMap(histogram) AS buckets
-          FROM (${groups}) GROUP BY service_name, operation_name, kind, point)
-        GROUP BY service_name, operation_name, kind ORDER BY sum(calls) DESC, service_name, operation_name LIMIT ${MAX_COMPARED_OPERATIONS}`,
-      MAX_ANSWER_BYTES,
-    ),
+  const lines = await ask(
+    sql`SELECT question, service_name AS service, operation_name AS operation, kind, CAST(groupArray((point, toFloat64(calls), toFloat64(errors), mapKeys(buckets),
+        arrayMap(n -> toFloat64(n), mapValues(buckets)))), 'Array(Tuple(UInt32, Float64, Float64, Array(Int16), Array(Float64)))') AS points
+      FROM (${unionAll(parts)}) GROUP BY question, service_name, operation_name, kind
+      ORDER BY sum(calls) DESC, service_name, operation_name LIMIT ${MAX_COMPARED_OPERATIONS} BY question`,
+    MAX_ANSWER_BYTES,
   );
+  const found = parseLines<OperationPoints & { question: number }>(lines);
+  return questions.map((_, at) => found.filter(({ question }) => question === at));
 }
