@@ -105,7 +105,7 @@ const QUESTIONS: Readonly<Partial<Record<ChangeKind, readonly MetricQuestion[]>>
           `(max by (${WORKLOAD}) (last_over_time(k8s_deployment_desired${window})) - max by (${WORKLOAD}) (min_over_time(k8s_deployment_available${window})) > 0)`,
       ),
       title: ({ k8s_namespace_name: namespace = "", k8s_deployment_name: name = "" }, value) =>
-        `deployment ${namespace}/${name} lacked ${figure(value)} replicas`,
+        `deployment ${namespace}/${name} lacked ${figure(value)} ${value === 1 ? "replica" : "replicas"}`,
       shows: "k8s_deployment_available",
       unit: "replicas",
     },

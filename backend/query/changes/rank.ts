@@ -19,7 +19,8 @@ export function rankChanges(changes: readonly Change[], rangeMs: number, limit: 
   const scored = changes.map((change) => ({ ...change, score: change.score + causeOf(change, symptoms, rangeMs) }));
   const seen = new Map<string, number>();
   const ordered = scored.toSorted(byScore).map((change) => {
-    const key = `${change.service ?? change.subject} ${change.kind === "logs" ? "logs" : ""}`;
+    // A cause does not hide the problem that it explains.
+    const key = `${change.service ?? change.subject} ${change.kind === "logs" ? "logs" : change.severity}`;
     const times = seen.get(key) ?? 0;
     seen.set(key, times + 1);
     return { ...change, score: Math.max(0, Math.min(100, change.score - Math.min(2, times) * REPEATED)) };
