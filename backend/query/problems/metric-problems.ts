@@ -78,7 +78,7 @@ function describeObjectives(cells: readonly Cell[], sinceS: ReadonlyMap<string, 
       title: fastest
         ? `objective ${name} uses its error budget too fast: burn rate above ${rateOf(fastest)}`
         : `the error budget of objective ${name} is used up`,
-      detail: budget && `${percent(Math.max(0, budget.value))} of the budget left`,
+      detail: fastest && budget && `${percent(Math.max(0, budget.value))} of the budget left`,
       sinceMs: since && since * 1000,
       action: "Objective",
       link: linkTo("slos", {}, id),
