@@ -57,8 +57,12 @@ export function ChangesScreen() {
       <Status of={loaded}>
         <p role="status">
           {counted(changes.length, "change")}
-          {problems > 0 && <strong class="level is-error"> {counted(problems, "problem")}</strong>}
-          {before && ` compared with ${timestampText(before.start)} to ${timestampText(before.end)}`}
+          {problems > 0 && (
+            <>
+              , <strong class="level is-error">{counted(problems, "problem")}</strong>
+            </>
+          )}
+          {before && `, compared with ${timestampText(before.start)} to ${timestampText(before.end)}`}
         </p>
         {[...Map.groupBy(missing, ({ reason }) => reason)].map(([reason, parts]) => (
           <p class="quiet" key={reason}>

@@ -52,7 +52,11 @@ function SloList() {
       {loaded.value.value && (
         <p role="status">
           {counted(slos.length, "objective")}
-          {spent > 0 && <strong class="level is-error"> {spent} without error budget</strong>}
+          {spent > 0 && (
+            <>
+              , <strong class="level is-error">{spent} without error budget</strong>
+            </>
+          )}
         </p>
       )}
       <Split
@@ -88,7 +92,7 @@ const POINT_COLUMNS: readonly Column<Point>[] = [
   { head: "events", kind: "number", cell: ({ total }) => numberText(total) },
   { head: "bad", kind: "number", cell: ({ good, total }) => numberText(total - good) },
   { head: "good", kind: "number", cell: ({ sli }) => percent(sli) },
-  { head: "error budget left", kind: "number", cell: ({ budget_remaining: left }) => percent(left) },
+  { head: "error budget left", kind: "number", cell: ({ budget_remaining: left }) => percent(left, 3) },
 ];
 
 function SloPage({ id }: { readonly id: string }) {
@@ -142,7 +146,15 @@ function SloReport({ report }: { readonly report: Report }) {
             ["bad events", `${numberText(total - good)} of ${numberText(total)}; ${numberText(report.allowed_bad)} are allowed`],
             ["error budget left", <Budget left={report.budget_remaining} name={report.name} />],
             ["used up in", usedUpText(report)],
-            ...Object.entries(rates).map(([window, rate]) => [`burn rate, ${window}`, <BurnRate rate={rate} />] as const),
+            [
+              `burn rate (${Object.keys(rates).join(", ")})`,
+              Object.entries(rates).map(([window, rate], at) => (
+                <span key={window}>
+                  {at > 0 && ", "}
+                  <BurnRate rate={rate} />
+                </span>
+              )),
+            ],
           ]}
         />
       </div>
@@ -171,7 +183,7 @@ function Budget({ left, name }: { readonly left: number | null; readonly name: s
   return (
     <span class={left <= 0 ? "level is-error" : undefined}>
       <meter min={0} max={1} low={0.1} high={0.25} optimum={1} value={Math.max(0, left)} aria-label={`error budget of ${visible(name)}`} />{" "}
-      {percent(left)}
+      {percent(left, 3)}
     </span>
   );
 }
@@ -185,8 +197,8 @@ function targetText({ objective, window }: Pick<Listed, "objective" | "window">)
   return `${objective} % in ${window === "month" ? "a month" : window}`;
 }
 
-function percent(share: number | null): string {
-  return share === null ? "–" : `${Number((share * 100).toPrecision(5))} %`;
+function percent(share: number | null, digits = 5): string {
+  return share === null ? "–" : `${Number((share * 100).toPrecision(digits))} %`;
 }
 
 function numberText(value: number): string {
