@@ -30,9 +30,10 @@ async function helm(...args: string[]): Promise<string> {
 
 async function render(chart: string, values: string, ...more: string[]): Promise<Manifest[]> {
   const text = await helm("template", "t", chart, "-n", "telemetry", "-f", `${chart.replace(/.*\//, "")}/ci/${values}`, ...more);
-  return parseAllDocuments(text)
-    .map((document) => document.toJS() as Manifest)
-    .filter(Boolean);
+  const documents = parseAllDocuments(text);
+  // Keys that occur twice: Helm takes the last one, kustomize and Flux refuse them.
+  for (const { errors } of documents) if (errors[0]) throw errors[0];
+  return documents.map((document) => document.toJS() as Manifest).filter(Boolean);
 }
 
 const backend = (...more: string[]) => render("backend", "default-values.yaml", ...more);
@@ -126,6 +127,99 @@ describe("an installation of an earlier version", () => {
     const { data } = await admin.get<Manifest>("/api/v1/namespaces/telemetry/secrets/t-secrets", within());
     expect(data).toEqual({ MASTER_KEY: Buffer.from("of before").toString("base64") });
   });
+});
+
+/** Calls `visit` with every string, number and so on under `value`, with its key. */
+function eachLeaf(value: unknown, visit: (key: string, leaf: unknown) => void, key = ""): void {
+  if (typeof value !== "object" || value === null) visit(key, value);
+  else for (const [name, child] of Object.entries(value)) eachLeaf(child, visit, Array.isArray(value) ? key : name);
+}
+
+describe("names", () => {
+  test.each(["my.telemetry", `${"a".repeat(44)}.last-one`])("a release %s has objects whose names Kubernetes accepts", async (release) => {
+    for (const [chart, values] of [
+      ["backend", "distributed-values.yaml"],
+      ["cluster-agent", "everything-values.yaml"],
+    ] as const) {
+      const text = await helm("template", release, chart, "-n", "telemetry", "-f", `${chart}/ci/${values}`);
+      const all = parseAllDocuments(text).map((document) => document.toJS() as Manifest);
+      const services = all.filter((manifest) => manifest?.kind === "Service");
+      expect(services.length).toBeGreaterThan(0);
+      for (const { metadata } of services) expect(metadata.name).toMatch(/^[a-z][-a-z0-9]{0,61}[a-z0-9]$/);
+    }
+  });
+
+  const COMMON = "secrets.existingSecret firstInstallToken.existingSecret firstInstallToken.key tls.secretName";
+  const SCHEDULED = "serviceAccount.name priorityClassName";
+
+  test.each([
+    ["backend", "distributed-values.yaml", `${COMMON} ${SCHEDULED} distributed.connectionSecret distributed.api.persistence.storageClass`],
+    [
+      "backend",
+      "all-values.yaml",
+      `${COMMON} ${SCHEDULED} persistence.storageClass backup.existingClaim service.loadBalancerClass notification.smtp.existingSecret`,
+    ],
+    ["backend", "all-values.yaml", "persistence.existingClaim ingress.className ingress.host ingress.tlsSecretName"],
+    [
+      "cluster-agent",
+      "default-values.yaml",
+      `${SCHEDULED} installToken.existingSecret installToken.key identity.secretName identity.leaseName`,
+    ],
+    ["cluster-agent", "default-values.yaml", "backendCa.secret backendCa.key kubelet.ca.configMap kubelet.ca.key proxy.existingSecret"],
+  ])("of digits stay strings in %s with %s: %s", async (chart, values, named) => {
+    const digits = named.split(" ").map((name) => `${name}=123`);
+    const set = chart === "backend" ? "distributed.api.persistence.size=4Gi" : "rbac.create=true";
+    const flags = ["-f", `${chart}/ci/${values}`, "--set-string", digits.join(), "--set", `fullnameOverride=b,${set}`];
+    const text = await helm("template", "2024", chart, "-n", "1e3", ...flags);
+    const numbers: string[] = [];
+    for (const document of parseAllDocuments(text))
+      eachLeaf(document.toJS(), (key, leaf) => {
+        if (typeof leaf !== "string" && /name|key|host|instance|class/i.test(key)) numbers.push(`${key}: ${String(leaf)}`);
+      });
+    expect(numbers).toEqual([]);
+    expect(text.split('"123"').length).toBeGreaterThan(4);
+  });
+});
+
+describe("labels", () => {
+  test("that a policy requires are on every object and pod, also those of `helm test`", async () => {
+    for (const [chart, values] of [
+      ["backend", "all-values.yaml"],
+      ["backend", "distributed-values.yaml"],
+      ["cluster-agent", "everything-values.yaml"],
+    ] as const) {
+      const all = await render(chart, values, "--set", "commonLabels.cost=x,podLabels.unit=y");
+      const without = (labels: Record<string, string> | undefined) => labels?.["cost"] !== "x";
+      const objects = all.filter(({ kind, metadata }) => kind !== "CustomResourceDefinition" && without(metadata.labels));
+      expect(objects.map(({ kind, metadata }) => `${kind} ${metadata.name}`)).toEqual([]);
+      const pods = all.flatMap((manifest) => (manifest.kind === "Pod" ? manifest : (manifest["spec"]?.template ?? [])));
+      expect(pods.length).toBeGreaterThan(1);
+      for (const { metadata } of pods) expect(metadata.labels).toMatchObject({ cost: "x", unit: "y" });
+    }
+  });
+
+  test("of a ServiceMonitor replace those of the chart", async () => {
+    const labels = `serviceMonitor={"enabled":true,"labels":{"app.kubernetes.io/instance":"prometheus"}}`;
+    expect(one(await backend("--set-json", labels), "ServiceMonitor").metadata.labels["app.kubernetes.io/instance"]).toBe("prometheus");
+  });
+});
+
+test("a claim without a storage class has an empty one, and a host of an Ingress may be a wildcard", async () => {
+  const claim = one(await backend("--set", "persistence.storageClass=-"), "PersistentVolumeClaim");
+  expect(claim["spec"].storageClassName).toBe("");
+  const ingress = await backend("--set", "ingress.enabled=true,ingress.host=*.example.com,trustedProxies={10.0.0.1}");
+  expect(one(ingress, "Ingress")["spec"].rules[0].host).toBe("*.example.com");
+});
+
+test("with a quota of CPU limits, every container that the values cannot reach has one", async () => {
+  const all = await render("backend", "node-volume-values.yaml");
+  const agents = await agent();
+  const fixed = [
+    podOf(one(all, "Deployment")).initContainers[0],
+    one(all, "Pod")["spec"].containers[0],
+    one(agents, "Pod")["spec"].containers[0],
+  ];
+  for (const { resources } of fixed) expect(Object.keys(resources.limits)).toEqual(["cpu", "memory"]);
 });
 
 describe("GitOps", () => {
@@ -364,7 +458,8 @@ test("the Pods of `helm test` can be pulled and scheduled, pass the NetworkPolic
     expect(spec).toMatchObject({ imagePullSecrets: [{ name: "registry" }], nodeSelector: { disk: "ssd" } });
     expect(spec.containers[0].resources.limits).toBeDefined();
     const peers = one(all, "NetworkPolicy")["spec"].ingress.flatMap(({ from = [] }: { from?: object[] }) => from);
-    expect(peers).toContainEqual({ podSelector: { matchLabels: metadata.labels } });
+    const chosen = peers.map((peer: { podSelector?: { matchLabels: object } }) => peer.podSelector?.matchLabels ?? { none: true });
+    expect(chosen.some((labels: object) => Object.entries(labels).every(([name, value]) => metadata.labels[name] === value))).toBe(true);
   }
   expect((await agent("--set", "otlpService.enabled=false")).some(({ kind }) => kind === "Pod")).toBe(false);
 });

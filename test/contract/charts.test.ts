@@ -116,6 +116,13 @@ test.each([
   ],
   ["cluster-agent", "--set-string pools[0].nodeSelector.other=x", "/pools/0/nodeSelector", "maxProperties"],
   ["cluster-agent", "--set pools[0].collector.memoryMib=9000", "is less than the", "raise the limit"],
+  ["cluster-agent", "--set-json resources.limits.memory=104857600", "resources.limits.memory: 104857600 is less than", ""],
+  ["cluster-agent", "--set-string pools[1].name=gpu,pools[1].nodeSelector.other=x", "pools: two are named gpu", ""],
+  ["cluster-agent", "--set fullnameOverride=2024-agent", "fullnameOverride: set a name that begins with a letter", "2024-agent"],
+  ["cluster-agent", "--set podLabels.app\\.kubernetes\\.io/name=x", "podLabels: the chart sets app.kubernetes.io/name itself", ""],
+  ["cluster-agent", "--set pools[0].podLabels.atherops\\.io/pool=x", "podLabels: the chart sets atherops.io/pool itself", ""],
+  ["cluster-agent", "--set imagePullSecrets={registry}", "/imagePullSecrets/0", "want object"],
+  ["cluster-agent", "--set proxy=null", "missing property 'proxy'", ""],
   ["cluster-agent", "--set image.digest=sha256:12", "/image/digest", ""],
   ["cluster-agent", "--set-string image.repository=a@sha256:00,image.tag=1", "names a digest already", ""],
   ["backend", "--set ingress.enabled=true,ingress.host=b.example,trustedProxies=null", "trustedProxies is required", "ingress controller"],
@@ -135,6 +142,21 @@ test.each([
   ["backend", "--set mode=distributed", "openssl rand -base64 32", "secrets.existingSecret=t-secrets"],
   ["backend", "--set distributed.api.replicas=10", "distributed.api.autoscaling.maxReplicas: 6 is less than replicas (10)", ""],
   ["backend", "--set gateway.enabled=true", "gateway.parentRefs is required", ""],
+  ["backend", "--set fullnameOverride=2024-telemetry", "fullnameOverride: set a name that begins with a letter", "2024-telemetry"],
+  ["backend", `--set distributed.api.persistence.size=4Gi,fullnameOverride=${"n".repeat(49)}`, "is too long", "fullnameOverride"],
+  ["backend", "--set podLabels.app\\.kubernetes\\.io/component=x", "podLabels: the chart sets app.kubernetes.io/component itself", ""],
+  [
+    "backend",
+    "--set distributed.api.podLabels.app\\.kubernetes\\.io/name=x",
+    "podLabels: the chart sets app.kubernetes.io/name itself",
+    "",
+  ],
+  ["backend", "--set persistence.chown=true --api-versions security.openshift.io/v1", "persistence.chown: on OpenShift", "leave it false"],
+  ["backend", "--set persistence.size=50GB", "/persistence/size", "50GB"],
+  ["backend", "--set global.imageRegistry=https://registry.example.com", "/global/imageRegistry", ""],
+  ["backend", "--set networkPolicy.ingressFrom={10.0.0.0/8}", "/networkPolicy/ingressFrom/0", "want object"],
+  ["backend", "--set extraEnv.A.valueFrom.secretKeyRef.name=s", "/extraEnv/A", "'valueFrom' not allowed"],
+  ["backend", "--set tls=null", "missing property 'tls'", ""],
   ["backend", "--set-string extraEnv.OTLP_GRPC_LISTEN=x", "set the value ingestTokens.otlpGrpc instead", ""],
   ["backend", "--set extraEnv.MASTER_KEY_FILE=/x", "set the value secrets.existingSecret instead", ""],
   ["backend", "--set extraEnv.API_LISTEN=x", "extraEnv.API_LISTEN: the chart sets this variable itself", ""],
@@ -216,6 +238,18 @@ test.each(CHARTS)("%s accepts the values of a release without egress rules (helm
   const flags = ["--set", "networkPolicy.enabled=true,networkPolicy.egress=null"];
   const policy = (await manifests(chart, "default-values.yaml", ...flags)).find(({ kind }) => kind === "NetworkPolicy");
   expect(policy?.spec.policyTypes).toEqual(["Ingress"]);
+});
+
+/** As in `tls:` with `secretName:` and nothing after it, in a file of values. */
+test("the backend takes an empty value for the default", async () => {
+  const ingress = ["--set", "ingress.enabled=true,ingress.host=b.example,trustedProxies={10.0.0.1}"];
+  const emptied = ["tls.secretName", "ingress.tlsSecretName", "ingress.annotations", "secrets.existingSecret", "persistence.storageClass"];
+  const nulls = emptied.flatMap((name) => ["--set", `${name}=null`]);
+  expect(await rendered("backend", "default-values.yaml", ...ingress, ...nulls)).toBe(
+    await rendered("backend", "default-values.yaml", ...ingress),
+  );
+  const scaling = await manifests("backend", "distributed-values.yaml", "--set", "distributed.api.autoscaling=null");
+  expect(scaling.filter(({ kind, metadata }) => kind === "HorizontalPodAutoscaler" && metadata.name === "t-api")).toEqual([]);
 });
 
 test("backend accepts the values of a release without backups", async () => {
@@ -401,6 +435,7 @@ test("the cluster agent accepts the values of a release without host, kubelet au
     "extraVolumes",
     "extraVolumeMounts",
     "global",
+    "collector.extraConfig",
   ];
   const flags = none.flatMap((name) => ["--set", `${name}=null`]);
   expect(await rendered("cluster-agent", "default-values.yaml", ...flags)).toBe(await rendered("cluster-agent", "default-values.yaml"));

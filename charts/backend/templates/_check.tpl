@@ -1,6 +1,8 @@
 {{- /* Fails on settings with which the backend would not start, before a pod is created; and on an Ingress that would make all clients look
        like one. */ -}}
 {{- define "backend.check" -}}
+{{- $name := include "backend.name" . -}}
+{{- if not (regexMatch "^[a-z]" $name) }}{{ fail (printf "fullnameOverride: set a name that begins with a letter, because Services cannot be called %s, as the release is" $name) }}{{ end -}}
 {{- if and .Values.ingress.enabled (not .Values.trustedProxies) -}}
 {{- fail "trustedProxies is required with ingress.enabled: the addresses or CIDRs from which the ingress controller's pods connect (kubectl get pods -A -o wide shows them). Without it all clients have the controller's address, and one client that guesses passwords blocks everyone's login. A client at one of these addresses may claim any other address: list only those that the controller needs" -}}
 {{- end -}}
@@ -23,9 +25,13 @@
 {{- if and (ne .Values.service.type "ClusterIP") (not .Values.tls.secretName) (not .Values.service.allowPlainHttp) -}}
 {{- fail (printf "service.type=%s exposes passwords and telemetry without TLS: set tls.secretName, or service.allowPlainHttp=true if a load balancer in front ends TLS" .Values.service.type) -}}
 {{- end -}}
-{{- range $role := list "api" "alerting" }}{{ with index $.Values.distributed $role }}{{ if and .autoscaling.enabled (lt (int .autoscaling.maxReplicas) (int .replicas)) -}}
-{{- fail (printf "distributed.%s.autoscaling.maxReplicas: %v is less than replicas (%v)" $role .autoscaling.maxReplicas .replicas) -}}
-{{- end }}{{ end }}{{ end -}}
+{{- range $role := list "api" "alerting" }}{{ with index $.Values.distributed $role }}
+{{- if and (.autoscaling).enabled (lt (int .autoscaling.maxReplicas) (int .replicas)) }}{{ fail (printf "distributed.%s.autoscaling.maxReplicas: %v is less than replicas (%v)" $role .autoscaling.maxReplicas .replicas) }}{{ end -}}
+{{- if and (.persistence).size (gt (len $name) 48) }}{{ fail "distributed.api.persistence.size: the name of the release is too long for the pods of a StatefulSet: set fullnameOverride to at most 48 characters" }}{{ end -}}
+{{- include "backend.checkLabels" . -}}
+{{- end }}{{ end -}}
+{{- include "backend.checkLabels" .Values -}}
+{{- if and .Values.persistence.chown (include "backend.openshift" .) }}{{ fail "persistence.chown: on OpenShift, the pods have a user of the namespace's range, to which fsGroup gives the volume: leave it false" }}{{ end -}}
 {{- with (.Values.notification).smtp }}{{ if and .existingSecret (not .from) }}{{ fail "notification.smtp.from is required with notification.smtp.existingSecret: the sender's address" }}{{ end }}{{ end -}}
 {{- with .Values.ingestTokens }}
 {{- if and (or .overHttp .otlpGrpc) (not .enabled) }}{{ fail "ingestTokens.enabled is required with ingestTokens.overHttp and ingestTokens.otlpGrpc" }}{{ end -}}
@@ -52,6 +58,10 @@
 {{- with or (get $rows $name) (get $rows $variable) }}{{ fail (printf "extraEnv.%s: set the value %s instead" $name .value) }}{{ end -}}
 {{- if has $variable (list "API_LISTEN" "ALERTING_LISTEN" "HEALTH_LISTEN" "ALERTING_URL" "RULES_LISTEN" "SECRETS_FOLDER") }}{{ fail (printf "extraEnv.%s: the chart sets this variable itself" $name) }}{{ end -}}
 {{- end -}}
+{{- end }}
+
+{{- define "backend.checkLabels" -}}
+{{- range $name := list "podLabels" "commonLabels" }}{{ range $label, $_ := index $ $name }}{{ if regexMatch "^app\\.kubernetes\\.io/(name|instance|component)$" $label }}{{ fail (printf "%s: the chart sets %s itself" $name $label) }}{{ end }}{{ end }}{{ end -}}
 {{- end }}
 
 {{- define "backend.checkUrl" -}}

@@ -1,27 +1,26 @@
 {{- define "backend.name" -}}
-{{- .Values.fullnameOverride | default .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- .Values.fullnameOverride | default .Release.Name | replace "." "-" | trunc 50 | trimSuffix "-" -}}
 {{- end }}
 
 {{- /* Name, namespace and labels of an object. Takes a list: root, suffix of the name, further labels. */ -}}
 {{- define "backend.meta" -}}
 {{- $root := first . -}}
+{{- $labels := include "backend.labels" $root | fromYaml -}}
+{{- range slice . 2 }}{{ $labels = mergeOverwrite $labels (. | default dict) }}{{ end -}}
 name: {{ include "backend.name" $root }}{{ index . 1 }}
-namespace: {{ $root.Release.Namespace }}
-labels:
-  {{- include "backend.labels" $root | nindent 2 }}
-  {{- range slice . 2 }}{{ with . }}{{ toYaml . | nindent 2 }}{{ end }}{{ end }}
+namespace: {{ $root.Release.Namespace | quote }}
+labels: {{- toYaml $labels | nindent 2 }}
 {{- end }}
 
 {{- define "backend.selector" -}}
 app.kubernetes.io/name: atherops-backend
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "backend.labels" -}}
-{{ include "backend.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | replace "+" "_" | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 }}
+{{- $chart := printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 -}}
+{{- $own := dict "app.kubernetes.io/version" (.Chart.AppVersion | replace "+" "_") "app.kubernetes.io/managed-by" .Release.Service "helm.sh/chart" $chart -}}
+{{- mergeOverwrite (include "backend.selector" . | fromYaml) $own (.Values.commonLabels | default dict) | toYaml -}}
 {{- end }}
 
 {{- define "backend.secret" -}}
@@ -33,7 +32,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- if .Capabilities.APIVersions.Has "security.openshift.io/v1" }}true{{ end -}}
 {{- end }}
 
-{{- define "backend.scheme" -}}{{ ternary "https" "http" (ne .Values.tls.secretName "") }}{{- end }}
+{{- define "backend.scheme" -}}{{ ternary "http" "https" (empty .Values.tls.secretName) }}{{- end }}
 
 {{- /* A digest identifies one image: in the distributed form, it must be that of the lean image. */ -}}
 {{- define "backend.image" -}}

@@ -19,27 +19,27 @@
     defaultMode: 0440
     sources:
       # Without existingSecret, it is optional: the embedded form then generates its secrets in /data/secrets at the first start.
-      - secret: { name: {{ include "backend.secret" . }}{{ if not .Values.secrets.existingSecret }}, optional: true{{ end }} }
+      - secret: { name: {{ include "backend.secret" . | quote }}{{ if not .Values.secrets.existingSecret }}, optional: true{{ end }} }
       {{- with (.Values.firstInstallToken).existingSecret }}
       # Optional: nothing reads it after the first start.
-      - secret: { name: {{ . }}, optional: true, items: [{ key: {{ $.Values.firstInstallToken.key }}, path: FIRST_INSTALL_TOKEN }] }
+      - secret: { name: {{ . | quote }}, optional: true, items: [{ key: {{ $.Values.firstInstallToken.key | quote }}, path: FIRST_INSTALL_TOKEN }] }
       {{- end }}
       {{- with ((.Values.notification).smtp).existingSecret }}
-      - secret: { name: {{ . }}, items: [{ key: SMTP_URL, path: SMTP_URL }] }
+      - secret: { name: {{ . | quote }}, items: [{ key: SMTP_URL, path: SMTP_URL }] }
       {{- end }}
       {{- if eq .Values.mode "distributed" }}
-      - secret: { name: {{ .Values.distributed.connectionSecret }} }
+      - secret: { name: {{ .Values.distributed.connectionSecret | quote }} }
       {{- end }}
 {{- if .Values.tls.secretName }}
 - name: tls
-  secret: { secretName: {{ .Values.tls.secretName }}, defaultMode: 0440 }
+  secret: { secretName: {{ .Values.tls.secretName | quote }}, defaultMode: 0440 }
 {{- end }}
 {{- if eq .Values.mode "embedded" }}
 - name: data
-  persistentVolumeClaim: { claimName: {{ .Values.persistence.existingClaim | default (printf "%s-data" (include "backend.name" .)) }} }
+  persistentVolumeClaim: { claimName: {{ .Values.persistence.existingClaim | default (printf "%s-data" (include "backend.name" .)) | quote }} }
 {{- with (.Values.backup).existingClaim }}
 - name: backup
-  persistentVolumeClaim: { claimName: {{ . }} }
+  persistentVolumeClaim: { claimName: {{ . | quote }} }
 {{- end }}
 {{- end }}
 {{- with .Values.extraVolumes }}{{ toYaml . | nindent 0 }}{{ end }}
@@ -66,7 +66,7 @@ capabilities: { drop: [ALL] }
 {{- define "backend.podFields" -}}
 {{- $given := . -}}
 {{- range $name := .names }}{{ with index $given.values $name | default (index $given.root.Values $name) }}
-{{ $name }}: {{- if kindIs "string" . }} {{ . }}{{ else }}{{ toYaml . | nindent 2 }}{{ end }}
+{{ $name }}: {{- if kindIs "string" . }} {{ . | quote }}{{ else }}{{ toYaml . | nindent 2 }}{{ end }}
 {{- end }}{{ end }}
 {{- end }}
 
@@ -89,12 +89,12 @@ metadata:
   labels:
     {{- include "backend.selector" $root | nindent 4 }}
     app.kubernetes.io/component: {{ .role | default "all" }}
-    {{- with $values.podLabels | default $root.Values.podLabels }}{{ toYaml . | nindent 4 }}{{ end }}
+    {{- with merge (dict) ($values.podLabels | default $root.Values.podLabels | default dict) ($root.Values.commonLabels | default dict) }}{{ toYaml . | nindent 4 }}{{ end }}
   {{- with $podAnnotations }}
   annotations: {{- toYaml . | nindent 4 }}
   {{- end }}
 spec:
-  serviceAccountName: {{ $root.Values.serviceAccount.name | default (include "backend.name" $root) }}
+  serviceAccountName: {{ $root.Values.serviceAccount.name | default (include "backend.name" $root) | quote }}
   automountServiceAccountToken: false
   enableServiceLinks: false
   terminationGracePeriodSeconds: {{ $root.Values.terminationGracePeriodSeconds }}
@@ -119,7 +119,7 @@ spec:
         allowPrivilegeEscalation: false
         readOnlyRootFilesystem: true
         capabilities: { drop: [ALL], add: [CHOWN, DAC_READ_SEARCH] }
-      resources: { requests: { cpu: 10m, memory: 16Mi }, limits: { memory: 64Mi } }
+      resources: { requests: { cpu: 10m, memory: 16Mi }, limits: { cpu: 500m, memory: 64Mi } }
       volumeMounts:
         - { name: data, mountPath: /data }
     {{- end }}

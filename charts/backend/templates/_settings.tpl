@@ -19,7 +19,7 @@
 {{- /* What the chart sets in another way; null: not at all. Takes a dict: root, role. */ -}}
 {{- define "backend.ownEnv" -}}
 {{- $values := .root.Values -}}
-{{- $tls := ne $values.tls.secretName "" -}}
+{{- $tls := not (empty $values.tls.secretName) -}}
 {{- $embedded := eq $values.mode "embedded" -}}
 API_LISTEN: ":8080"
 ALERTING_LISTEN: ":8082"

@@ -20,10 +20,14 @@
 {{- include "agent.checkMemory" . -}}
 {{- if regexMatch "^/(|etc|usr|boot|run|home|root|var|var/lib|var/log|(proc|sys|dev|var/log/(pods|containers)|var/lib/(kubelet|containerd|containers|docker|etcd|rancher|cni))(/.*)?)$" (clean .Values.stateHostPath) }}{{ fail (printf "stateHostPath: %s belongs to the node: name a folder of the agents' own, such as /var/lib/atherops-agent" .Values.stateHostPath) }}{{ end -}}
 {{- if not .Values.collector.allowOtherExporters -}}
-{{- range $id, $_ := .Values.collector.extraConfig.exporters }}{{ if not (or (regexMatch "^debug(/.*)?$" $id) (regexMatch "^otlp_http/(atherops|atherops-metrics|files)$" $id)) -}}
+{{- range $id, $_ := (.Values.collector.extraConfig).exporters }}{{ if not (or (regexMatch "^debug(/.*)?$" $id) (regexMatch "^otlp_http/(atherops|atherops-metrics|files)$" $id)) -}}
 {{- fail (printf "collector.extraConfig adds the exporter %s: telemetry leaves the node through the signing proxy only; set collector.allowOtherExporters=true if it shall also go elsewhere" $id) -}}
 {{- end }}{{ end -}}
 {{- end -}}
+{{- if and .Values.otlpService.enabled (not (regexMatch "^[a-z]" (include "agent.name" .))) }}{{ fail (printf "fullnameOverride: set a name that begins with a letter, because a Service cannot be called %s" (include "agent.name" .)) }}{{ end -}}
+{{- $pools := list -}}
+{{- range .Values.pools }}{{ if has .name $pools }}{{ fail (printf "pools: two are named %s" .name) }}{{ end }}{{ $pools = append $pools .name }}{{ end -}}
+{{- range $values := concat (list .Values) (.Values.pools | default list) }}{{ range $name := list "podLabels" "commonLabels" }}{{ range $label, $_ := index $values $name }}{{ if regexMatch "^(app\\.kubernetes\\.io/(name|instance)|atherops\\.io/pool)$" $label }}{{ fail (printf "%s: the chart sets %s itself" $name $label) }}{{ end }}{{ end }}{{ end }}{{ end -}}
 {{- $rows := .Files.Get "settings.json" | fromJson -}}
 {{- range $name, $_ := .Values.extraEnv -}}
 {{- $variable := trimSuffix "_FILE" $name -}}
@@ -68,7 +72,8 @@
 {{- /* The node's collectors exit at their memory limits, so the pod's limit must hold these limits and the agent's own memory. The default
        limit also has space for 64 MiB of bodies in flight. */ -}}
 {{- define "agent.checkMemory" -}}
-{{- $text := dig "limits" "memory" "" .Values.resources | toString -}}
+{{- $memory := dig "limits" "memory" "" (.Values.resources | default dict) -}}
+{{- $text := ternary (int64 $memory) $memory (kindIs "float64" $memory) | toString -}}
 {{- $units := dict "" 1.0 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024.0 "Mi" 1048576.0 "Gi" 1073741824.0 "Ti" 1099511627776.0 -}}
 {{- $parts := regexFindAll "^[0-9.]+|(k|Ki|[MGT]i?)$" $text -1 -}}
 {{- if and $parts (regexMatch "^[0-9.]+(k|Ki|[MGT]i?)?$" $text) -}}

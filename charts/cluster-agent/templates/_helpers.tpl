@@ -1,26 +1,26 @@
 {{- define "agent.name" -}}
-{{- if .Values.fullnameOverride }}{{ .Values.fullnameOverride | trunc 50 | trimSuffix "-" }}{{ else if contains "cluster-agent" .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-cluster-agent" (.Release.Name | trunc 36 | trimSuffix "-") }}{{ end -}}
+{{- $release := .Release.Name | replace "." "-" -}}
+{{- if .Values.fullnameOverride }}{{ .Values.fullnameOverride | trunc 50 | trimSuffix "-" }}{{ else if contains "cluster-agent" $release }}{{ $release | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-cluster-agent" ($release | trunc 36 | trimSuffix "-") }}{{ end -}}
 {{- end }}
 
 {{- define "agent.selector" -}}
 app.kubernetes.io/name: cluster-agent
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "agent.labels" -}}
-{{ include "agent.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | replace "+" "_" | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 }}
+{{- $chart := printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 -}}
+{{- $own := dict "app.kubernetes.io/version" (.Chart.AppVersion | replace "+" "_") "app.kubernetes.io/managed-by" .Release.Service "helm.sh/chart" $chart -}}
+{{- mergeOverwrite (include "agent.selector" . | fromYaml) $own (.Values.commonLabels | default dict) | toYaml -}}
 {{- end }}
 
 {{- /* Name, namespace and labels of an object. Takes a list: root, suffix of the name, further labels. */ -}}
 {{- define "agent.meta" -}}
+{{- $labels := include "agent.labels" (first .) | fromYaml -}}
+{{- range slice . 2 }}{{ $labels = mergeOverwrite $labels (. | default dict) }}{{ end -}}
 name: {{ include "agent.name" (first .) }}{{ index . 1 }}
-namespace: {{ (first .).Release.Namespace }}
-labels:
-  {{- include "agent.labels" (first .) | nindent 2 }}
-  {{- range slice . 2 }}{{ with . }}{{ toYaml . | nindent 2 }}{{ end }}{{ end }}
+namespace: {{ (first .).Release.Namespace | quote }}
+labels: {{- toYaml $labels | nindent 2 }}
 {{- end }}
 
 {{- define "agent.serviceAccount" -}}
@@ -134,10 +134,10 @@ seLinuxOptions: { type: spc_t }
 
 {{- /* Without a folder of the node, an eviction loses the queue: requests cover what the pod may use. */ -}}
 {{- define "agent.resources" -}}
-{{- $resources := deepCopy .Values.resources -}}
+{{- $resources := deepCopy (.Values.resources | default dict) -}}
 {{- if eq (include "agent.hostAccess" .) "none" -}}
 {{- $disk := dict "ephemeral-storage" (printf "%vMi" (add (include "agent.stateMib" .) 256)) -}}
-{{- $memory := dig "limits" "memory" "" .Values.resources -}}
+{{- $memory := dig "limits" "memory" "" $resources -}}
 {{- $resources = merge (dict "requests" (ternary (dict "memory" $memory) dict (ne (toString $memory) ""))) $resources -}}
 {{- $resources = merge $resources (dict "requests" $disk "limits" $disk) -}}
 {{- end -}}

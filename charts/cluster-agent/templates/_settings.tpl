@@ -39,7 +39,7 @@ INSTALL_TOKEN_FILE: /run/secrets/install-token/token
 BACKEND_CA_FILE: /run/secrets/backend-ca/ca.crt
 {{- end }}
 {{- if .Values.proxy.existingSecret }}
-HTTPS_PROXY: { secretKeyRef: { name: {{ .Values.proxy.existingSecret }}, key: HTTPS_PROXY } }
+HTTPS_PROXY: { secretKeyRef: { name: {{ .Values.proxy.existingSecret | quote }}, key: HTTPS_PROXY } }
 {{- else if .Values.proxy.httpsProxy }}
 HTTPS_PROXY: {{ .Values.proxy.httpsProxy | quote }}
 {{- end }}
