@@ -76,6 +76,17 @@ test(".dockerignore includes what a build runs of hack/, with its imports", () =
   expect([...run].sort()).toEqual([...letIn].map(([, file = ""]) => file).sort());
 });
 
+/** Images on a registry contain all components of a distribution, of other versions than those that the tests run. */
+test("builds the agent's collector from the manifest with which the tests' collector is built", () => {
+  const collector = stagesOf("Dockerfile.agent").find(({ name }) => name === "collector");
+  expect(collector?.base).toMatch(/^golang:/);
+  expect(collector?.instructions).toContain("COPY hack/tools /tools");
+  expect(collector?.instructions.join("\n")).toContain("../otelcol-contrib/manifest.yaml");
+  expect(shipped("Dockerfile.agent").filter((line) => line.includes("otelcol"))).toContainEqual(
+    expect.stringMatching(/^COPY --from=collector \/otelcol-contrib /),
+  );
+});
+
 test("builds the backend with embedded engines without a target", () => {
   expect(shipped("Dockerfile.backend")).toEqual(shipped("Dockerfile.backend", "embedded"));
 });

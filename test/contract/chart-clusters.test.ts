@@ -414,6 +414,18 @@ test("egress rules let agents reach the pods that they scrape, and DNS of OpenSh
   expect((await egressOf())[0].ports).toContainEqual({ port: 5353, protocol: "UDP" });
 });
 
+test("the pages say what the defaults leave open", async () => {
+  const readme = (chart: string) => readFileSync(join(CHARTS, chart, "README.md"), "utf8");
+  // A policy without peers lets everyone in.
+  const [rule] = one(await backend("--set", "networkPolicy.enabled=true"), "NetworkPolicy")["spec"].ingress;
+  expect(rule).not.toHaveProperty("from");
+  expect(readme("backend")).toMatch(/^\| `networkPolicy\.enabled`.* Empty: all \|$/m);
+  // The root of the node holds every pod's Secrets.
+  const volumes = podOf(one(await agent(), "DaemonSet")).volumes as { hostPath?: { path: string } }[];
+  expect(volumes.flatMap(({ hostPath }) => hostPath?.path ?? [])).toContain("/");
+  expect(readme("cluster-agent")).toMatch(/every file of the node, including the Secrets of its pods and the kubelet's credentials/);
+});
+
 test("installs the alert rules of the charts unchanged", async () => {
   for (const [chart, values] of [
     ["backend", "distributed-values.yaml"],
