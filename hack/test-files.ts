@@ -49,15 +49,10 @@ export const SLOW = [
   "hack/testing/outcome",
 ].map((name) => `${name}.engine.test.ts`);
 
-/** Test files of several processes that take minutes although they are small, the longest first. */
-export const LONG = [
-  "contract/schemathesis",
-  "faults/backend-away",
-  "simulation/simulation",
-  "contract/tenant-mutants",
-  "start/npm-start",
-  "attacks/fuzz/fuzz",
-].map((name) => `test/${name}.test.ts`);
+/** Test files of several processes that take one to three minutes although they are small, the longest first. */
+export const LONG = ["contract/offboarding", "contract/schemathesis", "faults/backend-away", "contract/tenant-mutants"].map(
+  (name) => `test/${name}.test.ts`,
+);
 
 /** Options of vitest whose value is the next argument. */
 const WITH_VALUE = new Set(["-t", "--testNamePattern", "--project", "--reporter", "--testTimeout", "--maxWorkers"]);
