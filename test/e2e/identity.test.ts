@@ -1,6 +1,7 @@
 // Enrolment without a secret: the agents prove who they are with tokens that the real issuer of this cluster signs for their pods. Includes
 // kills during enrolment, before and after the organisation trusts the issuer (E2E_STORM=1: 30 of them), a deleted Secret, a replaced pod, a
 // second release and a service account that no rule permits. The tests depend on each other and run in order.
+import { execFileSync } from "node:child_process";
 import { randomInt } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -18,6 +19,8 @@ import {
   WAIT,
 } from "./installation.ts";
 
+/** A command that ends every process of the node and starts it again. */
+const REBOOT = process.env["E2E_REBOOT"];
 const KILLS = process.env["E2E_STORM"] ? 30 : 6;
 /** The agent is killed at a random time in its first seconds, in which it starts and enrols. */
 const LONGEST_LIFE_MS = 5000;
@@ -136,6 +139,18 @@ test("if Secret and agent are lost together, the cluster enrols again and stays 
   expect(await registrations()).toHaveLength(2);
   await eventually("online", async () => (await clusters())[0]?.online === true, 60_000);
   expect((await clusters()).map(({ cluster_id }) => cluster_id)).toEqual([before?.cluster_id]);
+});
+
+test.skipIf(!REBOOT)("a restarted node has the same key and no further registration (needs E2E_REBOOT)", { timeout: 600_000 }, async () => {
+  const [key, before, pod] = [await storedKey(), (await registrations()).length, await runningAgentPod()];
+  const restarts = async (): Promise<number> => (await get("pod", pod)).status.containerStatuses[0].restartCount;
+  const first = await restarts();
+  execFileSync("sh", ["-c", REBOOT ?? ""], { stdio: "ignore" });
+  await eventually("the agent's container again", async () => (await restarts()) > first, 300_000);
+  await rollout();
+  await eventually("online", async () => (await clusters())[0]?.online === true, 120_000);
+  expect(await storedKey()).toBe(key);
+  expect([(await clusters()).length, (await registrations()).length]).toEqual([1, before]);
 });
 
 test("a service account that no rule permits gets no key, and its log has the reason", async () => {
