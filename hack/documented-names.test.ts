@@ -14,7 +14,7 @@ import { agentMetrics, backendMetrics } from "./reference-pages.ts";
 const ROOT = join(import.meta.dirname, "..");
 const PAGES = filesOfRepository()
   .filter((file) => file.endsWith(".md") && !/^docs\/(?:adr|measurements)\/|^CHANGELOG/.test(file))
-  .map((file) => [file, readFileSync(join(ROOT, file), "utf8")] as const);
+  .map((file) => [file, readFileSync(join(ROOT, file), "utf8").replaceAll(/\\\n\s*/g, "")] as const);
 
 /** What `find` finds in the pages, each with its page. */
 function findIn(find: RegExp, isWrong: (found: RegExpMatchArray) => boolean): string[] {
@@ -25,10 +25,12 @@ function findIn(find: RegExp, isWrong: (found: RegExpMatchArray) => boolean): st
 
 const CLIENT = buildProgram({ settings: { sessionFile: "" } } as World);
 /** In an example or between backticks, up to a pipe, a comment or another command. */
-const CALL = /(?:^|`|-- |\| )(?:[\w"=:$/.-]+ )*?atherops (?!https:)(?<words>[^`|;&#()\n<>\\]+)/gm;
+const CALL = /(?:^|`|-- |\| )(?:[\w"=:$/.-]+ )*?atherops (?!https:)(?<words>[^`|;&#()\n]+)/gm;
+const WORD = /'[^']*'?|"[^"]*"?|[^\s'"]+/g;
 
-/** Whether a command or an option of this command line does not exist. */
-function isWrongCall(words: readonly string[]): boolean {
+/** Whether a command or an option of this command line does not exist, or an argument or option that it needs is missing. */
+function isWrongCall(line: string): boolean {
+  const words = line.replace(/ <(?![a-z-]+>).*/, "").match(WORD) ?? [];
   const first = words.findIndex((word, index) => !word.startsWith("-") && !/^--(?:url|profile|output)$/.test(words[index - 1] ?? ""));
   const chain: Command[] = [CLIENT];
   for (const word of first < 0 ? [] : words.slice(first)) {
@@ -36,21 +38,22 @@ function isWrongCall(words: readonly string[]): boolean {
     if (!next) break;
     chain.push(next);
   }
-  const known = new Set([
-    "--help",
-    "-h",
-    "--version",
-    "-V",
-    ...chain.flatMap((command) => command.options.flatMap(({ long, short }) => [long, short])),
-  ]);
-  const last = chain.at(-1);
-  const next = first < 0 ? "" : (words[first + chain.length - 1] ?? "");
-  const isUnknown = /^[a-z][a-z-]*$/.test(next) && last !== undefined && last.commands.length > 0 && last.registeredArguments.length === 0;
-  return isUnknown || words.some((word) => /^--?[a-z]/.test(word) && !known.has(word.split("=")[0] ?? ""));
+  const all = chain.flatMap((command) => command.options);
+  const find = (word = "") => all.find(({ long, short }) => word.startsWith("-") && [long, short].includes(word));
+  const last = chain.at(-1) ?? CLIENT;
+  const given = first < 0 ? [] : words.slice(first + chain.length - 1);
+  const isUnknown = /^[a-z][a-z-]*$/.test(given[0] ?? "") && last.commands.length > 0 && last.registeredArguments.length === 0;
+  const named = words.filter((word) => /^--?[a-z]/.test(word)).map((word) => word.split("=")[0] ?? "");
+  if (isUnknown || named.some((name) => find(name) === undefined && !/^(?:--help|-h|--version)$/.test(name))) return true;
+  // A command without arguments, or with `…`, is only mentioned.
+  if (given.length === 0 || given.includes("…")) return false;
+  const values = given.filter((word, index) => !word.startsWith("-") && find(given[index - 1])?.required !== true);
+  const isMissing = values.length < last.registeredArguments.filter(({ required }) => required).length;
+  return isMissing || last.options.some((option) => option.mandatory && !named.some((name) => find(name) === option));
 }
 
-test("commands and options of the client exist", () => {
-  expect(findIn(CALL, ({ groups }) => isWrongCall((groups?.["words"] ?? "").trim().split(/\s+/)))).toEqual([]);
+test("commands, options and arguments of the client exist and are complete", () => {
+  expect(findIn(CALL, ({ groups }) => isWrongCall(groups?.["words"] ?? ""))).toEqual([]);
 });
 
 test("metrics of agent and backend exist", () => {
