@@ -15,7 +15,7 @@ export interface SignalStatus {
   readonly accepted: number;
   /** Requests that the collector was asked to repeat. */
   readonly retried: number;
-  /** Requests that the backend permanently refused: their data is lost. */
+  /** Requests that the backend permanently refused: what it did not store of them is lost. */
   readonly refused: number;
   /**
    * Dropped metric points by reason (common/otlp-metrics/series-writer.ts, DropReason), and dropped records as `too_large`, `invalid` or

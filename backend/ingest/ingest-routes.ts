@@ -1,6 +1,6 @@
 // Defines the ingest routes of the three signals, whose requests are signed: who may send, and in which encoding. All protocols share their
-// handler. Invariants: a 204 means that the data is durable, in the engine or in the backend's journal on disk; no body is read before its
-// sender is authenticated.
+// handler. Invariants: a 204 means that the engine has the data, or the backend's journal on disk; no body is read before its sender is
+// authenticated.
 import { DROPPED_RECORDS_HEADER, formatDroppedRecords } from "../../common/protocol/dropped-records.ts";
 import type { IngestTokens } from "../auth/ingest-tokens/ingest-tokens.ts";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
