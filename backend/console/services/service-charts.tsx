@@ -85,12 +85,12 @@ function Figure({ title, unit, lines, shown, markers, exemplars, meanOf }: Figur
           )}
         </span>
       </figcaption>
-      {/* Without a legend, the plot takes the place of the legends beside it. */}
+      {/* A plot of one line is as high as that of latency with its longer legend. */}
       <Chart
         series={series}
         fromS={fromS}
         toS={toS}
-        heightPx={series.length > 1 ? HEIGHT_PX : "fill"}
+        heightPx={lines.length > 1 ? HEIGHT_PX : "fill"}
         unit={unit}
         exemplars={exemplars}
         markers={markers}
