@@ -10,12 +10,13 @@ import { adminPassword, backendPlace, login, startBackend } from "../fixtures/ba
 import { logInBy, LOOKS, openBrowser, openPage, type Screen } from "../fixtures/browser.ts";
 import { hostAgentPlace, startHostAgent } from "../fixtures/host-agent-process.ts";
 import { call, eventually, ROOT, temporaryFolder } from "../fixtures/processes.ts";
-import { CRASHING_POD, sendHeartbeats, startShopCluster } from "../fixtures/shop-cluster.ts";
-import { SHOWN, visit } from "../fixtures/shop-visits.ts";
+import { CRASHING_POD, sendHeartbeats, sendShopVisits, startShopCluster } from "../fixtures/shop-cluster.ts";
+import { DEPLOYED_AT, SHOWN, visit } from "../fixtures/shop-visits.ts";
 import { WebhookReceiver } from "../fixtures/webhook-receiver.ts";
 
 const HOUR_MS = 3_600_000;
 const SHOPPERS = 400;
+const WEEK_OF_VISITS = 4 * SHOPPERS;
 const HEARTBEAT_MS = 20_000;
 
 await using stack = new AsyncDisposableStack();
@@ -47,10 +48,20 @@ const agentPlace = await hostAgentPlace(folder.path, place.apiUrl, {
 const agent = await startHostAgent(agentPlace);
 stack.defer(async () => void (await agent.end()));
 const nowMs = Date.now();
+/** Visits of the last hour: after a deployment of stock in its last third, one of eight fails. */
 const visits = Array.from({ length: SHOPPERS }, (_, at) =>
-  visit(at, nowMs - HOUR_MS * ((SHOPPERS - at) / (SHOPPERS + 4)) ** 1.3, at === SHOPPERS - 1),
+  visit(at, nowMs - HOUR_MS * ((SHOPPERS - at) / (SHOPPERS + 4)) ** 1.3, at === SHOPPERS - 1, {
+    isFailing: at === SHOPPERS - 1 || (at > DEPLOYED_AT && at % 8 === 0),
+  }),
 );
 const cluster = await startShopCluster(place.apiUrl, await installToken(), visits.flat());
+/** The hour before, and then a minute with 15 visits every two hours of a week; some failed three days ago. */
+const earlier = Array.from({ length: WEEK_OF_VISITS }, (_, at) => {
+  const group = Math.floor((at - SHOPPERS) / 15);
+  const hoursAgo = at < SHOPPERS ? 1 + at / SHOPPERS : 3 + 2 * group;
+  const isFailing = at % 97 === 0 || (Math.abs(hoursAgo - 76) < 4 && at % 3 === 0);
+  return visit(1000 + at, nowMs - HOUR_MS * hoursAgo, false, { isFailing, version: "2.3.9" });
+});
 const heartbeats = setInterval(() => void sendHeartbeats(cluster), HEARTBEAT_MS);
 stack.defer(() => clearInterval(heartbeats));
 
@@ -96,18 +107,35 @@ const dashboard = await api("POST", "/api/dashboards", {
   ],
 });
 
-const WAITING_MS = 180_000;
+const WAITING_MS = 240_000;
 await eventually(
   "the service map has edges",
   async () => (await api<{ edges: object[] }>("GET", "/query/services/graph")).edges.length > 3,
   WAITING_MS,
 );
+// Not before, because the edges of a week take their time.
+for (let from = 0; from < WEEK_OF_VISITS; from += SHOPPERS) await sendShopVisits(cluster, earlier.slice(from, from + SHOPPERS).flat());
+const slo = await api("POST", "/alerting/slos", {
+  name: "Stock answers without an error",
+  objective: 97,
+  window: "7d",
+  indicator: { availability: { service: "stock" } },
+});
+const inTime = { service: "shop", operation: "GET /cart", below: "500ms" };
+await api("POST", "/alerting/slos", { name: "Carts load within 500 ms", objective: 80, window: "7d", indicator: { latency: inTime } });
+await api("POST", "/alerting/slos", { name: "Accounts", objective: 99.9, indicator: { availability: { service: "accounts" } } });
 await eventually(
   "a notification was delivered",
   async () => (await api<object[]>("GET", "/alerting/deliveries?status=delivered")).length > 0,
   WAITING_MS,
 );
 
+const slos = async () => await api<{ burn_rate: number | null; budget_remaining: number | null }[]>("GET", "/query/slos");
+await eventually(
+  "burn rates of all objectives are recorded",
+  async () => (await slos()).every(({ burn_rate: rate, budget_remaining: left }) => rate !== null && left !== null),
+  WAITING_MS,
+);
 await eventually("usage was counted", async () => (await api<object[]>("GET", "/api/usage")).length === 3, WAITING_MS);
 
 const hasHeading = (name: string) => async (page: Page) => await page.getByRole("heading", { name }).first().waitFor();
@@ -120,7 +148,7 @@ const SCREENS: readonly Screen[] = [
   ["kubernetes-workloads", "#/kubernetes?view=workload", hasText("2 of 2 ready")],
   ["kubernetes-nodes", "#/kubernetes?view=node", hasText("worker-3")],
   ["pod", `#/entity/${CRASHING_POD}?kind=pod&${IN_CLUSTER}&namespace=shop`, hasText("Last lines before it ended")],
-  ["logs", "#/logs", async (page) => await page.getByRole("row").filter({ hasText: "given up" }).click()],
+  ["logs", "#/logs", async (page) => await page.getByRole("row").filter({ hasText: "given up" }).first().click()],
   ["patterns", "#/logs?view=patterns", async (page) => await page.getByRole("button", { name: /^Only/ }).first().waitFor()],
   [
     "traces",
@@ -148,6 +176,9 @@ const SCREENS: readonly Screen[] = [
     `#/dashboards/${dashboard.id}?edit=1`,
     async (page) => await page.getByRole("button", { name: "Edit Memory by deployment" }).click(),
   ],
+  ["changes", "#/changes", hasText("errors of stock")],
+  ["slos", "#/slos", hasText("97 % in 7d")],
+  ["slo", `#/slos/${slo.id}`, hasChart],
   ["fleet", "#/fleet", hasText("worker-3")],
   ["add", "#/add?kind=cluster", hasHeading("Connect")],
   ["alert-rules", `#/alerts?rule=${rule.id}`, hasText("Container restarts")],
@@ -179,6 +210,8 @@ for (const [look, options] of review === undefined ? LOOKS.slice(0, 1) : LOOKS) 
   for (const [name, address, isThere] of SCREENS) {
     await page.goto(`/${address}`);
     await isThere(page).catch((error: Error) => complaints.push(`${name}: ${error.message}`));
+    // No row is drawn as one that the pointer is on.
+    await page.mouse.move(0, 0);
     // Charts and sparklines are drawn after their data arrived.
     await sleep(1500);
     const path = join(target, `${name}.png`);
