@@ -40,6 +40,8 @@ export const MAX_EXPRESSION_BYTES = 64 * 1024;
 export const MAX_METRIC_QUERY_MIB = 256;
 
 // victoria-metrics/expression-guard.ts
+/** Series selectors of a PromQL query; the engine may hold the series of all of them at once. */
+export const MAX_SELECTORS = 100;
 /** Window or offset of a query: 100 years. */
 export const MAX_DURATION_MS = 100 * 365 * 86_400_000;
 

@@ -62,6 +62,7 @@ describe("accepts what people and dashboards write", () => {
     labelsOf(3, (query) => `label_transform(${query}, "a", "-", "_")`),
     'label_graphite_group({__graphite__="a.*.c"}, 0, 2)',
     `sum(a{x=~"${"pod|".repeat(15_000)}"})`,
+    `sum by (x) (rate(a{y="z"}[5m] offset 1h)) / on (x) group_left max without (y) (b) > bool 0 ${"or c @ end() and {d='e'} ".repeat(49)}`,
   ])("%s", (expression) => {
     expect(refusalOf(expression)).toBeUndefined();
   });
@@ -117,6 +118,8 @@ describe("rejects what would crash the engine, with a reason that contains how t
     [`label_graphite_group(a${", 0".repeat(16)})`, /64 KiB/],
     [labelsOf(4, (query) => `label_uppercase(${query}, "x")`), /64 KiB/],
     ['label_replace(a, "x", alias(nan, "$1$1"), "y", "(.*)")', /label_replace with a query first, and strings after it/],
+    [`a${" or a".repeat(100)}`, /at most 100 series selectors/],
+    [`union(${Array.from({ length: 101 }, () => "{x='y'}").join()})`, /at most 100 series selectors/],
     ["a".repeat(64 * 1024 + 1), /longer than 65536 bytes/],
   ])("%s", (expression, reason) => {
     expect(refusalOf(expression)).toMatch(reason);

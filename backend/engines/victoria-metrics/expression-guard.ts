@@ -3,7 +3,7 @@
 // keywords used as names, strings next to operators, unusual names and braces; a time that overflows panics too, and a label of 64 KiB (label-growth.ts). Invariant: the printed
 // form of an accepted expression is valid, and its times do not overflow. Every rejected expression can be written in another form.
 import { expressionDurationMs } from "../../../common/duration.ts";
-import { MAX_DURATION_MS, MAX_EXPRESSION_BYTES } from "../engine-limits.ts";
+import { MAX_DURATION_MS, MAX_EXPRESSION_BYTES, MAX_SELECTORS } from "../engine-limits.ts";
 import { ExpressionError, tokenize, type Token } from "./expression-tokens.ts";
 import { LabelGrowth } from "./label-growth.ts";
 
@@ -56,6 +56,7 @@ class Guard {
   readonly #isSelector: boolean;
   readonly #open: Open[] = [];
   readonly #labels = new LabelGrowth();
+  #selectors = 0;
   #at = 0;
   /** A metric with the name of an aggregation, and a word that may follow it in the printed form. */
   #aggregation: string | undefined;
@@ -132,6 +133,13 @@ class Guard {
     if (OPERATORS.has(word) || word === "keep_metric_names") this.#operator ??= word;
     if (word === "with" && this.#word(1)?.text === "(") throw new ExpressionError("does not take WITH templates: write the expression out");
     if (WORDS.has(word) && !this.#isSelector && !this.#isInPlace(word)) throw onlyMatched(text, " there");
+    const after = this.#word(1);
+    if (!WORDS.has(word) && after?.text !== "(" && !GROUPING.has(after?.word ?? "")) this.#countSelector();
+  }
+
+  #countSelector(): void {
+    this.#selectors += 1;
+    if (this.#selectors > MAX_SELECTORS) throw new ExpressionError(`takes at most ${MAX_SELECTORS} series selectors`);
   }
 
   /** The engine slices by these values without checking them (promql/transform.go). */
@@ -190,6 +198,7 @@ class Guard {
     const before = this.#word(-1);
     // Other words are operators and modifiers: `a and {"b"}`.
     let names = before?.kind === "name" && (this.#isSelector || !WORDS.has(before.word)) ? 1 : 0;
+    if (names === 0) this.#countSelector();
     let [isOfNames, hasAlternatives] = [false, false];
     for (this.#at += 1; this.#word(0)?.text !== "}";) {
       const about = this.#filter();
