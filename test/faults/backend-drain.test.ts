@@ -1,5 +1,7 @@
 // What load balancers and probes of a cluster see of a backend that starts and ends: it is alive before its engines are open, and takes new
 // connections, over IPv4 and IPv6, for a while after SIGTERM. Clients with kept connections have left them before they close.
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { adminPassword, backendPlace, login } from "../fixtures/backend-process.ts";
 import { call, eventually, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
@@ -33,4 +35,21 @@ test("a backend without hosts in its addresses is alive before it is ready, and 
   // A second signal does not wait.
   void backend.end("SIGTERM");
   expect(await ended).toBe(0);
+});
+
+test("a backend is alive while an engine does not become ready", async () => {
+  using folder = temporaryFolder();
+  const engine = join(folder.path, "engine");
+  // Listens nowhere, and ends with the backend.
+  writeFileSync(engine, "#!/bin/sh\nwhile kill -0 $PPID; do sleep 0.2; done\n", { mode: 0o755 });
+  const place = await backendPlace(folder.path, { VICTORIA_METRICS_PATH: engine });
+  const backend = new TestProcess(["backend/main.ts", "serve"], place.env, place.logFile);
+  try {
+    await eventually("alive", async () => (await call("GET", `${place.healthUrl}/healthz`)).status === 200);
+    const { status, json } = await call("GET", `${place.healthUrl}/readyz`);
+    expect([status, json.status]).toEqual([503, "starting"]);
+  } finally {
+    // Not SIGTERM, which waits for the start.
+    await backend.end("SIGKILL");
+  }
 });
