@@ -26,7 +26,7 @@ export function telemetryParts({ spans, logs, metrics }: ChangeSources, orgId: s
   } satisfies Record<string, Part>;
 }
 
-export interface FoundChanges {
+interface FoundChanges {
   readonly changes: readonly Change[];
   readonly failures: readonly { readonly part: string; readonly error: unknown }[];
 }

@@ -25,15 +25,20 @@ test("a pattern is new only among records that were there before", () => {
 });
 
 test("services are not compared with a range without spans", async () => {
-  const points = (n: number): OperationPoints => ({ service: "shop", operation: "GET", kind: "SERVER", points: [[0, n, 0, [1], [n]]] });
-  const spansWith = (before: OperationPoints[]) =>
+  const at = (point: number): OperationPoints => ({
+    service: "shop",
+    operation: "GET",
+    kind: "SERVER",
+    points: [[point, 10 * point + 10, 0, [1], [9]]],
+  });
+  const spansWith = (found: OperationPoints[]) =>
     stub<SpanStore>({
-      operationPoints: async () => [before, [points(100)]],
+      operationPoints: async () => [found],
       graph: async () => Buffer.from("[]"),
       versionCounts: async () => Buffer.from("[]"),
       statistics: async () => Buffer.from("[]"),
     });
-  const find = async (before: OperationPoints[]) => await findTraceChanges(spansWith(before), "o", comparison, UNLIMITED);
-  expect((await find([points(10)])).map(({ kind }) => kind)).toContain("rate");
-  await expect(find([])).rejects.toThrow(NothingBefore);
+  const find = async (found: OperationPoints[]) => await findTraceChanges(spansWith(found), "o", comparison, UNLIMITED);
+  expect((await find([{ ...at(0), points: [...at(0).points, ...at(2 * POINTS - 1).points] }])).map(({ kind }) => kind)).toContain("rate");
+  await expect(find([at(2 * POINTS - 1)])).rejects.toThrow(NothingBefore);
 });

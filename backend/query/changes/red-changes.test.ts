@@ -8,20 +8,18 @@ const BUCKETS = Array.from({ length: 200 }, (_, at) => at);
 const COUNTS = BUCKETS.map(() => 10);
 const HOUR_MS = 3_600_000;
 
-const operations = (errors: number): OperationPoints[] =>
-  Array.from({ length: 100 }, (_, at) => ({
-    service: `service-${at}`,
-    operation: "get",
-    kind: "SERVER",
-    points: Array.from({ length: POINTS }, (_, point) => [point, 2000, errors, BUCKETS, COUNTS] as const),
-  }));
+const OPERATIONS = Array.from({ length: 100 }, (_, at): OperationPoints => ({
+  service: `service-${at}`,
+  operation: "get",
+  kind: "SERVER",
+  points: Array.from({ length: 2 * POINTS }, (_, point) => [point, 2000, point < POINTS ? 0 : 500, BUCKETS, COUNTS] as const),
+}));
 
 test("other work runs between the operations of a comparison", async () => {
-  const ranges = { before: operations(0), now: operations(500) };
   const comparison = { before: { startMs: 0, endMs: HOUR_MS }, now: { startMs: HOUR_MS, endMs: 2 * HOUR_MS } };
   let turns = 0;
   const timer = setInterval(() => (turns += 1), 1);
-  const changes = await findRedChanges({ entry: ranges, client: ranges }, [], comparison);
+  const changes = await findRedChanges({ entry: OPERATIONS, client: OPERATIONS }, [], comparison);
   clearInterval(timer);
   expect(changes).toHaveLength(100);
   expect(turns).toBeGreaterThan(3);

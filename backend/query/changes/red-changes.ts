@@ -6,11 +6,6 @@ import { BUCKETS_PER_DOUBLING, upperBoundMs } from "../../storage/traces/span-hi
 import { type Change, type Comparison, evidenceOf, figure, linkTo, POINTS, scoreOfRatio, WINDOWS, wholeOf, windowOf } from "./change.ts";
 import { compareCounts, compareProportions, discoveries, dispersionOfCounts, dispersionOfShares, sum } from "./statistics.ts";
 
-export interface RedRanges {
-  readonly before: readonly OperationPoints[];
-  readonly now: readonly OperationPoints[];
-}
-
 /** A service calls another one. */
 export interface Call {
   readonly client: string;
@@ -39,13 +34,16 @@ class Series {
   readonly errors = new Float64Array(POINTS);
   readonly buckets = Array.from({ length: POINTS }, () => new Map<number, number>());
 
-  add({ points }: OperationPoints): this {
-    for (const [point, calls, errors, keys, counts] of points) {
-      this.calls[point] = (this.calls[point] ?? 0) + calls;
-      this.errors[point] = (this.errors[point] ?? 0) + errors;
-      keys.forEach((bucket, at) => this.buckets[point]?.set(bucket, (this.buckets[point].get(bucket) ?? 0) + (counts[at] ?? 0)));
+  /** Adds the points from `first` on. */
+  constructor(operations: readonly OperationPoints[], first: number) {
+    for (const [point, calls, errors, keys, counts] of operations.flatMap(({ points }) => points)) {
+      const at = point - first;
+      const buckets = this.buckets[at];
+      if (!buckets) continue;
+      this.calls[at] = (this.calls[at] ?? 0) + calls;
+      this.errors[at] = (this.errors[at] ?? 0) + errors;
+      keys.forEach((bucket, key) => buckets.set(bucket, (buckets.get(bucket) ?? 0) + (counts[key] ?? 0)));
     }
-    return this;
   }
 
   /** The last points. */
@@ -87,15 +85,15 @@ interface Test {
  * because the durations of many operations take seconds.
  */
 export async function findRedChanges(
-  ranges: { entry: RedRanges; client: RedRanges },
+  { entry, client }: Readonly<Record<"entry" | "client", readonly OperationPoints[]>>,
   calls: readonly Call[],
   comparison: Comparison,
 ): Promise<Change[]> {
   const slices = new TimeSlices();
+  const services = [...Map.groupBy(entry, ({ service }) => service).values()];
   const pairs = [
-    ...(await pairsOf(slices, ranges.entry, true)),
-    ...(await pairsOf(slices, ranges.entry, false)),
-    ...(await pairsOf(slices, ranges.client, false)),
+    ...(await slices.map(services, (operations) => ({ ...newPair(operations), operation: undefined }))),
+    ...(await slices.map([...entry, ...client], (operation) => newPair([operation]))),
   ];
   const tests = await slices.map(pairs, (pair) => [...errorTests(pair), ...latencyTests(pair), ...rateTests(pair)]);
   const found = discoveries(tests.flat()).filter(isLarge);
@@ -104,22 +102,9 @@ export async function findRedChanges(
   return changes.map((change) => lowerIfExplained(change, changes, calls));
 }
 
-/** A pair for each operation or, if `isWhole`, for each service. */
-async function pairsOf(slices: TimeSlices, { before, now }: RedRanges, isWhole: boolean): Promise<Pair[]> {
-  const pairs = new Map<string, Pair>();
-  for (const [name, list] of [
-    ["before", before],
-    ["now", now],
-  ] as const) {
-    await slices.map(list, (points) => {
-      const { service, operation, kind } = points;
-      const key = isWhole ? service : JSON.stringify([service, operation, kind]);
-      const pair = pairs.get(key) ?? { service, operation: isWhole ? undefined : operation, kind, before: new Series(), now: new Series() };
-      pairs.set(key, pair);
-      pair[name].add(points);
-    });
-  }
-  return [...pairs.values()];
+function newPair(operations: readonly OperationPoints[]): Pair {
+  const { service, operation, kind } = operations[0] as OperationPoints;
+  return { service, operation, kind, before: new Series(operations, 0), now: new Series(operations, POINTS) };
 }
 
 function errorTests(pair: Pair): Test[] {

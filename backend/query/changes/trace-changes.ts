@@ -1,6 +1,7 @@
 // Reads changes from the spans of two ranges: services and operations that moved, versions that are new, and the attributes that
 // failed, slow or additional spans have in common. Invariant: attributes are compared for at most MAX_EXPLAINED services.
 import type { QueryOptions } from "../../admission/query-queue.ts";
+import type { OperationPoints } from "../../storage/traces/operation-points.ts";
 import { type MinuteRange, minutesOf } from "../../storage/traces/red.ts";
 import type { SpanStore } from "../../storage/traces/span-store.ts";
 import type { StatisticsFilter } from "../../storage/traces/span-statistics.ts";
@@ -20,7 +21,7 @@ import {
   type Span,
   wholeOf,
 } from "./change.ts";
-import { type Call, findRedChanges, type RedRanges } from "./red-changes.ts";
+import { type Call, findRedChanges } from "./red-changes.ts";
 import { compareProportions, sum } from "./statistics.ts";
 
 const MAX_EXPLAINED = 3;
@@ -51,16 +52,11 @@ export async function findTraceChanges(
   comparison: Comparison,
   options: QueryOptions,
 ): Promise<Change[]> {
-  const questions = (["entry", "client"] as const).flatMap((kind) =>
-    [comparison.before, comparison.now].map((range) => ({ ...minutesIn(range), kind, points: POINTS })),
-  );
-  const [before = [], now = [], clientBefore = [], clientNow = []] = await spans.operationPoints(orgId, questions, options);
-  const [entry, client] = [
-    { before, now },
-    { before: clientBefore, now: clientNow },
-  ];
-  if (entry.now.length > 0 && entry.before.length === 0) throw new NothingBefore();
-  if (entry.before.length === 0) return [];
+  const ranges = [minutesIn(comparison.before), minutesIn(comparison.now)];
+  const question = { kinds: ["entry", "client"] as const, ranges, points: POINTS };
+  const [entry = [], client = []] = await spans.operationPoints(orgId, question, options);
+  if (entry.length === 0) return [];
+  if (!entry.some(({ points }) => points.some(([point]) => point < POINTS))) throw new NothingBefore();
   const edges = JSON.parse((await spans.graph("listEdges", orgId, minutesIn(wholeOf(comparison)), options)).toString("utf8")) as Call[];
   const red = await findRedChanges({ entry, client }, edges, comparison);
   const versions = await findVersions(spans, orgId, { comparison, entry }, options);
@@ -81,10 +77,10 @@ function minutesIn(range: Span): MinuteRange {
 async function findVersions(
   spans: Pick<SpanStore, "versionCounts">,
   orgId: string,
-  { comparison, entry }: { comparison: Comparison; entry: RedRanges },
+  { comparison, entry }: { comparison: Comparison; entry: readonly OperationPoints[] },
   options: QueryOptions,
 ): Promise<Change[]> {
-  const calls = sum([...entry.before, ...entry.now].flatMap(({ points }) => points.map(([, n]) => n)));
+  const calls = sum(entry.flatMap(({ points }) => points.map(([, n]) => n)));
   const filter = { ...nanosecondRanges(comparison), oneOf: Math.ceil(calls / MAX_VERSION_SPANS) };
   const counts = JSON.parse((await spans.versionCounts(orgId, filter, options)).toString("utf8")) as VersionCount[];
   const known = new Set(counts.filter(({ before }) => before > 0).map(({ service, attribute }) => `${attribute} ${service}`));

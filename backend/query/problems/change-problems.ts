@@ -8,7 +8,7 @@ import { rankChanges } from "../changes/rank.ts";
 import { MAX_CHANGES, MAX_CHANGES_PART_MS, MAX_REMEMBERED_CHANGES, REMEMBERED_CHANGES_MS } from "../query-limits.ts";
 import type { Problem } from "./problem.ts";
 
-export interface RecentlyChanged {
+interface RecentlyChanged {
   readonly changes: readonly Change[];
   /** Parts that could not be compared. */
   readonly missing: readonly string[];

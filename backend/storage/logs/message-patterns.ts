@@ -10,7 +10,7 @@ import { pageConditions } from "../page.ts";
 import type { Matching } from "./matching.ts";
 import { splitByMinute, useOnlyGroupColumns } from "./minute-counts.ts";
 
-export interface PatternQuestion {
+interface PatternQuestion {
   readonly orgId: string;
   readonly conditions: readonly Sql[];
   readonly matching: Matching;

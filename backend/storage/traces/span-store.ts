@@ -18,7 +18,7 @@ import { readAllExemplars } from "./stored-exemplars.ts";
 import type { MinuteRange, RedFilter } from "./red.ts";
 import type { BodyClaims } from "../../replicas/body-claims.ts";
 import { jaegerSummaries, searchTraces, type TraceFilter } from "./search.ts";
-import { listOperationPoints, type OperationPoints } from "./operation-points.ts";
+import { listOperationPoints, type OperationPoints, type OperationQuestion } from "./operation-points.ts";
 import { operationRows } from "./operation-rows.ts";
 import { listOperations, listServices, readSeries } from "./services.ts";
 import { durationHeatmap, spanDifferences, spanFacets, type StatisticsFilter } from "./span-statistics.ts";
@@ -121,11 +121,9 @@ export class ClickHouseSpanStore implements AsyncDisposable {
     );
   }
 
-  /** Calls of all operations by point, for each question (operation-points.ts). Throws as `query` does. */
-  operationPoints(orgId: string, questions: readonly RedFilter[], options: QueryOptions = UNLIMITED): Promise<OperationPoints[][]> {
-    const { labelLimits } = options;
-    const limited = questions.map((filter) => ({ ...filter, labelLimits }));
-    return this.#clickhouse.read(orgId, options, (ask) => listOperationPoints(ask, orgId, limited, this.#copiesUntilS(orgId)));
+  /** Calls of all operations by point, for each kind (operation-points.ts). Throws as `query` does. */
+  operationPoints(orgId: string, question: OperationQuestion, options: QueryOptions = UNLIMITED): Promise<OperationPoints[][]> {
+    return this.#clickhouse.read(orgId, options, (ask) => listOperationPoints(ask, orgId, question, this.#copiesUntilS(orgId)));
   }
 
   /** Good and all calls for service level objectives (event-counts.ts). Throws as `query` does. */
