@@ -1,16 +1,15 @@
 // The console's screens Changes and SLOs in a real Chromium with a real backend, with real keys and clicks: what is different, how it is
 // compared, where its links lead, and error budgets. Names from senders are hostile.
-import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
-import { adminPassword } from "../fixtures/backend-process.ts";
-import { faultsOf, logInBy, LOOKS, openBrowser, openPage, openScreen, type Screen, settled } from "../fixtures/browser.ts";
+import { faultsOf, LOOKS, openScreen, type Screen, settled } from "../fixtures/browser.ts";
+import { consoleOfFile } from "../fixtures/console-of-file.ts";
 import { call, eventually, signedPost } from "../fixtures/processes.ts";
 
 const SERVICE = '<img src=x onerror=alert(1)>"}{';
 const SLO = "availability of <b>checkout</b>";
 const backend = backendOfFile({ EVALUATION_INTERVAL: "1s" });
-let browser: Browser;
+const ui = consoleOfFile(backend);
 let sloId: string;
 
 /** Calls of two hours, two a minute; those of the last 15 minutes fail. */
@@ -34,7 +33,6 @@ async function sendCalls(key: string): Promise<void> {
 }
 
 beforeAll(async () => {
-  browser = await openBrowser();
   const bearer = await backend.operator();
   const { json } = await call("POST", `${backend.apiUrl}/api/keys`, { bearer, body: { name: "sender" } });
   await sendCalls(json.api_key);
@@ -47,13 +45,6 @@ beforeAll(async () => {
     return typeof listed?.["budget_remaining"] === "number" && typeof listed["burn_rate"] === "number";
   });
 });
-afterAll(async () => await browser?.close());
-
-const openLoggedIn = async (options = {}) => {
-  const opened = await openPage(browser, backend.apiUrl, options, /status of 401/);
-  await logInBy(opened.page, "admin@localhost", adminPassword(backend.place));
-  return opened;
-};
 
 const SCREENS: readonly Screen[] = [
   [
@@ -70,16 +61,14 @@ const SCREENS: readonly Screen[] = [
 
 describe.each(LOOKS)("%s", (_name, options) => {
   test("the screens show their data, pass the accessibility check, and fit the window", async () => {
-    await using opened = await openLoggedIn(options);
+    const page = await ui.open(options);
     const slo: Screen = ["objective", `#/slos/${sloId}`, async (page) => await page.getByRole("table", { name: /^History/ }).waitFor()];
-    expect(await faultsOf(opened.page, [...SCREENS, slo])).toEqual([]);
-    expect(opened.complaints).toEqual([]);
+    expect(await faultsOf(page, [...SCREENS, slo])).toEqual([]);
   });
 });
 
 test("keys open Changes, which names the service that fails; a link leads to its failed spans, and Back to the list", async () => {
-  await using opened = await openLoggedIn();
-  const { page, complaints } = opened;
+  const page = await ui.open();
   await page.keyboard.press("g");
   await page.keyboard.press("c");
   await page.getByRole("heading", { name: "Changes", exact: true }).waitFor();
@@ -96,12 +85,10 @@ test("keys open Changes, which names the service that fails; a link leads to its
   await page.getByRole("row").filter({ hasText: "POST /pay" }).first().waitFor();
   await page.goBack();
   await problem.waitFor();
-  expect(complaints).toEqual([]);
 });
 
 test("a comparison with yesterday is chosen, kept in the address, and finds nothing to compare calls with", async () => {
-  await using opened = await openLoggedIn();
-  const { page, complaints } = opened;
+  const page = await ui.open();
   await openScreen(page, "#/changes");
   await page.getByLabel("compared with").selectOption("yesterday");
   await settled(page);
@@ -115,12 +102,10 @@ test("a comparison with yesterday is chosen, kept in the address, and finds noth
   await page.getByRole("heading", { name: "Changes", exact: true }).waitFor();
   await settled(page);
   expect(await page.getByLabel("compared with").inputValue()).toBe("yesterday");
-  expect(complaints).toEqual([]);
 });
 
 test("changes of one service are shown, and a click shows all", async () => {
-  await using opened = await openLoggedIn();
-  const { page, complaints } = opened;
+  const page = await ui.open();
   await openScreen(page, `#/changes?${new URLSearchParams({ service: "another" }).toString()}`);
   await page.getByText("Nothing changed that is more than chance").waitFor();
   await page.getByRole("link", { name: /show all/ }).click();
@@ -128,12 +113,11 @@ test("changes of one service are shown, and a click shows all", async () => {
     .getByRole("link", { name: /^errors of/ })
     .first()
     .waitFor();
-  expect(complaints).toEqual([]);
+  expect(ui.complaints()).toEqual([]);
 });
 
 test("keys open the objectives; a click opens one with its budget, burn rates and history", async () => {
-  await using opened = await openLoggedIn();
-  const { page, complaints } = opened;
+  const page = await ui.open();
   await page.keyboard.press("g");
   await page.keyboard.press("b");
   await page.getByRole("heading", { name: "Service level objectives" }).waitFor();
@@ -149,12 +133,10 @@ test("keys open the objectives; a click opens one with its budget, burn rates an
   expect(await page.locator("canvas").count()).toBe(1);
   await page.getByRole("link", { name: "Rules and alerts" }).click();
   await page.getByText(`SLO ${SLO}: burn rate 14.4 over 1h`).first().waitFor();
-  expect(complaints).toEqual([]);
 });
 
 test("an objective is created, changed and removed with the keyboard; what the form has no field for stays", async () => {
-  await using opened = await openLoggedIn();
-  const { page, complaints } = opened;
+  const page = await ui.open();
   const type = async (label: string | RegExp, text: string): Promise<void> => {
     await page.getByLabel(label, { exact: true }).focus();
     await page.keyboard.press("Control+a");
@@ -209,5 +191,4 @@ test("an objective is created, changed and removed with the keyboard; what the f
   await page.getByRole("dialog").getByRole("button", { name: "Remove" }).press("Enter");
   await page.getByRole("link", { name: SLO }).waitFor();
   expect(await listed()).toBeUndefined();
-  expect(complaints).toEqual([]);
 });

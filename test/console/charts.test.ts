@@ -1,23 +1,21 @@
 // Charts, dashboards and the explorer, with a real pointer and real keys in a real Chromium.
 import { randomUUID } from "node:crypto";
-import type { Browser, Locator, Page } from "playwright-core";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import type { Locator, Page } from "playwright-core";
+import { beforeAll, beforeEach, expect, test } from "vitest";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
-import { adminPassword } from "../fixtures/backend-process.ts";
-import { logInBy, openBrowser, openPage, openScreen, settled, violations, type WatchedPage } from "../fixtures/browser.ts";
+import { openScreen, settled, violations } from "../fixtures/browser.ts";
+import { consoleOfFile } from "../fixtures/console-of-file.ts";
 import { call, eventually, signedPost } from "../fixtures/processes.ts";
 import { visit, visitBodies } from "../fixtures/shop-visits.ts";
 
 const backend = backendOfFile();
+const ui = consoleOfFile(backend, { look: { viewport: { width: 1440, height: 900 } } });
 const MIB = 1024 ** 2;
 const MINUTES = 30;
-let browser: Browser;
 let token: string;
-let watched: WatchedPage;
 let page: Page;
 
 beforeAll(async () => {
-  browser = await openBrowser();
   token = await backend.operator();
   const { json } = await call("POST", `${backend.apiUrl}/api/clusters/register`, {
     bearer: await backend.installToken(token),
@@ -39,16 +37,8 @@ beforeAll(async () => {
     return answer.json.data.result.length === 3;
   });
 });
-afterAll(async () => await browser?.close());
 beforeEach(async () => {
-  // Before the login, there is no session.
-  watched = await openPage(browser, backend.apiUrl, { viewport: { width: 1440, height: 900 } }, /status of 401/);
-  ({ page } = watched);
-  await logInBy(page, "admin@localhost", adminPassword(backend.place));
-  return async () => {
-    expect(watched.complaints).toEqual([]);
-    await watched[Symbol.asyncDispose]();
-  };
+  page = await ui.open();
 });
 
 /** Three pods with constant memory, so that their order in a tooltip is known, and their restarts. */

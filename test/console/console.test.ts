@@ -4,23 +4,21 @@
 // all tests need one backend and agent.
 import { appendFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { adminPassword } from "../fixtures/backend-process.ts";
-import { faultsOf, logInBy, LOOKS, openBrowser, openPage, openScreen, violations, type Screen } from "../fixtures/browser.ts";
+import { faultsOf, LOOKS, openScreen, violations, type Screen } from "../fixtures/browser.ts";
+import { consoleOfFile } from "../fixtures/console-of-file.ts";
 import { hostAgentPlace, startHostAgent, type AgentPlace } from "../fixtures/host-agent-process.ts";
 import { call, eventually, type TestProcess } from "../fixtures/processes.ts";
 
-const EMAIL = "admin@localhost";
 const VIEWER = { email: "viewer@localhost", password: "only reading, thank you" };
 /** Markup, an escape sequence, a direction that would turn round what follows, and a line of a megabyte. */
 const HOSTILE = `<img src=x onerror=alert(1)><script>alert(2)</script> \u001b[31m \u202e gnp.exe ${"long ".repeat(200_000)}`;
 const TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736";
-const REFUSED = /status of 401/;
 
 const backend = backendOfFile();
-let browser: Browser;
+const ui = consoleOfFile(backend);
 let agent: TestProcess;
 let place: AgentPlace;
 let token: string;
@@ -61,7 +59,6 @@ async function sendTrace(): Promise<void> {
 }
 
 beforeAll(async () => {
-  browser = await openBrowser();
   token = await backend.operator();
   place = await hostAgentPlace(join(backend.dataDir, "..", "host"), backend.apiUrl, {
     INSTALL_TOKEN: await backend.installToken(token),
@@ -105,17 +102,9 @@ beforeAll(async () => {
   });
 });
 
-afterAll(async () => {
-  await browser?.close();
-  await agent?.end();
-});
+afterAll(async () => await agent?.end());
 
 const password = (): string => adminPassword(backend.place);
-const openLoggedIn = async (options = {}, expected = REFUSED) => {
-  const opened = await openPage(browser, backend.apiUrl, options, expected);
-  await logInBy(opened.page, EMAIL, password());
-  return opened;
-};
 
 const SCREENS: readonly Screen[] = [
   ["overview", "#/overview", async (page) => await page.getByText("Healthy:").waitFor()],
@@ -152,16 +141,13 @@ const SCREENS: readonly Screen[] = [
 
 describe.each(LOOKS)("%s", (_name, options) => {
   test("every screen shows its data, passes the accessibility check, and fits the window", async () => {
-    await using opened = await openLoggedIn(options);
-    const { page, complaints } = opened;
+    const page = await ui.open(options);
     expect(await faultsOf(page, SCREENS)).toEqual([]);
-    expect(complaints).toEqual([]);
   });
 });
 
 test("text from senders is never markup or a script, does not change the text direction, and a message of a megabyte stays on one line", async () => {
-  await using opened = await openLoggedIn();
-  const { page, complaints } = opened;
+  const page = await ui.open();
   await openScreen(page, "#/logs?q=onerror");
   const row = page.getByRole("row").first();
   await row.waitFor();
@@ -174,12 +160,10 @@ test("text from senders is never markup or a script, does not change the text di
   await openScreen(page, "#/alerts");
   await page.getByRole("link", { name: "<u>memory</u> is used" }).waitFor();
   expect(await page.locator("img[src=x], main b:not(.fold), main u, main i").count()).toBe(0);
-  expect(complaints).toEqual([]);
 });
 
 test("a letter that is typed as soon as the query line appears is kept", async () => {
-  await using opened = await openLoggedIn();
-  const { page } = opened;
+  const page = await ui.open();
   // Before the browser has painted the field: a quick user, on a slow machine.
   await page.evaluate(`new MutationObserver((_, observer) => {
     const field = document.querySelector("[role=combobox]");
@@ -198,8 +182,7 @@ test("a letter that is typed as soon as the query line appears is kept", async (
 });
 
 test("with the keyboard alone, a user gets from a log record to its trace and the failed span", async () => {
-  await using opened = await openLoggedIn();
-  const { page, complaints } = opened;
+  const page = await ui.open();
   await page.keyboard.press("g");
   await page.keyboard.press("l");
   await page.getByRole("heading", { name: "Logs" }).waitFor();
@@ -222,12 +205,10 @@ test("with the keyboard alone, a user gets from a log record to its trace and th
   await page.goBack();
   await page.getByRole("row").first().waitFor();
   expect(page.url()).toContain("q=deadlock");
-  expect(complaints).toEqual([]);
 });
 
 test("a key that is pressed as soon as a span appears moves on from that span", async () => {
-  await using opened = await openLoggedIn();
-  const { page } = opened;
+  const page = await ui.open();
   // Before the browser has painted the span: a quick user, on a slow machine.
   await page.evaluate(`new MutationObserver((_, observer) => {
     if (!document.querySelector("[role=row][aria-selected=true]")) return;
@@ -240,18 +221,16 @@ test("a key that is pressed as soon as a span appears moves on from that span", 
 });
 
 test("without a query, an empty result does not blame the query", async () => {
-  await using opened = await openLoggedIn();
-  const { page, complaints } = opened;
+  const page = await ui.open();
   await openScreen(page, "#/logs?from=2020-01-01T00:00:00Z&to=2020-01-01T01:00:00Z");
   await page.getByText("No records. Choose a longer time range, or check your agents in Fleet.").waitFor();
   await page.getByRole("main").getByRole("link", { name: "Fleet" }).click();
   await page.getByText("0 clusters, 1 host", { exact: true }).waitFor();
-  expect(complaints).toEqual([]);
+  expect(ui.complaints()).toEqual([]);
 });
 
 test("a field of a record filters or excludes its value, and the address contains the filter", async () => {
-  await using opened = await openLoggedIn();
-  const { page, complaints } = opened;
+  const page = await ui.open();
   await openScreen(page, "#/logs?q=application");
   await page.getByRole("row").first().click();
   await page.getByRole("button", { name: "Without log.file.name app.log" }).click();
@@ -259,12 +238,10 @@ test("a field of a record filters or excludes its value, and the address contain
   expect(new URLSearchParams(new URL(page.url()).hash.split("?")[1]).get("q")).toContain("-log.file.name:app.log");
   await page.goBack();
   await page.getByRole("row").first().waitFor();
-  expect(complaints).toEqual([]);
 });
 
 test("neighbours of a record are from its stream; more are loaded on demand", async () => {
-  await using opened = await openLoggedIn();
-  const { page, complaints } = opened;
+  const page = await ui.open();
   await openScreen(page, `#/logs?q=${encodeURIComponent('"line 100 of"')}`);
   await page.getByRole("row").first().click();
   await page.getByRole("button", { name: "Before and after" }).click();
@@ -282,12 +259,10 @@ test("neighbours of a record are from its stream; more are loaded on demand", as
   await context.getByRole("combobox", { name: "Stream or host" }).selectOption("same host");
   await context.getByText("line 99 of the application").waitFor();
   expect(await violations(page)).toEqual([]);
-  expect(complaints).toEqual([]);
 });
 
 test("a live tail shows new records, stops when paused, and resumes", async () => {
-  await using opened = await openLoggedIn();
-  const { page, complaints } = opened;
+  const page = await ui.open();
   await openScreen(page, "#/logs?q=live&live=1");
   const write = async (words: string): Promise<void> => {
     await otlp("/v1/logs", {
@@ -309,12 +284,10 @@ test("a live tail shows new records, stops when paused, and resumes", async () =
   await page.getByRole("row").filter({ hasText: "live three" }).waitFor();
   await page.getByRole("complementary", { name: "Record" }).getByText("live two").waitFor();
   expect(await page.getByRole("row", { selected: true }).textContent()).toContain("live two");
-  expect(complaints).toEqual([]);
 });
 
 test("if the session expires during work, the console asks for the password and keeps the typed input", async () => {
-  await using opened = await openLoggedIn();
-  const { page, complaints } = opened;
+  const page = await ui.open();
   await openScreen(page, "#/alerts?rule=new");
   await page.getByLabel("Name", { exact: true }).fill("typed before the end");
   await page.locator(".cm-content").fill("up == 0");
@@ -330,7 +303,6 @@ test("if the session expires during work, the console asks for the password and 
   await dialog.getByRole("button", { name: "Log in", exact: true }).click();
   await page.getByRole("link", { name: "typed before the end" }).waitFor();
   expect(await page.getByLabel("Name", { exact: true }).inputValue()).toBe("typed before the end");
-  expect(complaints).toEqual([]);
 });
 
 test("the group-by fields of a log rule can be changed in its form, and invalid fields are reported", async () => {
@@ -338,8 +310,7 @@ test("the group-by fields of a log rule can be changed in its form, and invalid 
   const body = { name: "errors of each", severity: "info", logs };
   const made = await call("POST", `${backend.apiUrl}/alerting/rules`, { bearer: token, body });
   expect(made.status).toBe(201);
-  await using opened = await openLoggedIn({}, /status of 40[01]/);
-  const { page, complaints } = opened;
+  const page = await ui.open({}, /status of 40[01]/);
   await openScreen(page, `#/alerts?rule=${made.json.id}`);
   const field = page.getByLabel(/^Group by, one field/);
   expect(await field.inputValue()).toBe("source");
@@ -351,12 +322,10 @@ test("the group-by fields of a log rule can be changed in its form, and invalid 
   await page.getByText("by (node, label.k8s.pod.name) > 1000000").first().waitFor();
   const rules = (await call("GET", `${backend.apiUrl}/alerting/rules`, { bearer: token })).json as { name: string; logs?: object }[];
   expect(rules.find(({ name }) => name === body.name)?.logs).toEqual({ ...logs, by: ["node", "label.k8s.pod.name"] });
-  expect(complaints).toEqual([]);
 });
 
 test("the page for a new cluster shows commands with the URL filled in", async () => {
-  await using opened = await openLoggedIn();
-  const { page, complaints } = opened;
+  const page = await ui.open();
   await openScreen(page, "#/add");
   await page.getByLabel("Name of the cluster").fill("north");
   await page.getByLabel(/URL of this backend/).fill("https://telemetry.example.com/");
@@ -374,12 +343,10 @@ test("the page for a new cluster shows commands with the URL filled in", async (
   });
   expect(registered.status).toBe(201);
   await page.getByText("Waiting for the first heartbeat …").waitFor();
-  expect(complaints).toEqual([]);
 });
 
 test("if the backend stops, the console says so, keeps its data, and continues when the backend is back", async () => {
-  await using opened = await openLoggedIn({}, /status of|ERR_CONNECTION_REFUSED|Failed to load/);
-  const { page, complaints } = opened;
+  const page = await ui.open({}, /status of|ERR_CONNECTION_REFUSED|Failed to load/);
   await openScreen(page, "#/fleet");
   await page.getByText(/1 host\b/).waitFor();
   await backend.end("SIGTERM");
@@ -389,5 +356,5 @@ test("if the backend stops, the console says so, keeps its data, and continues w
   await page.getByText(/The backend is unreachable/).waitFor({ state: "detached", timeout: 120_000 });
   await openScreen(page, "#/logs");
   await page.getByRole("row").first().waitFor();
-  expect(complaints).toEqual([]);
+  expect(ui.complaints()).toEqual([]);
 });

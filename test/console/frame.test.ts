@@ -1,21 +1,19 @@
 // The frame of the console with real keys and clicks: time range, refresh, account, sortable tables, the number of firing alerts, and the order
 // of requests on a slow line.
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { beforeAll, beforeEach, expect, test } from "vitest";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
-import { adminPassword } from "../fixtures/backend-process.ts";
-import { logInBy, openBrowser, openPage, openScreen, settled, violations, type WatchedPage } from "../fixtures/browser.ts";
+import { openScreen, settled, violations } from "../fixtures/browser.ts";
+import { consoleOfFile } from "../fixtures/console-of-file.ts";
 import { call, signedPost } from "../fixtures/processes.ts";
 
 // The firing alert must be evaluated soon.
 const backend = backendOfFile({ EVALUATION_INTERVAL: "2s" });
-let browser: Browser;
+const ui = consoleOfFile(backend, { expected: /status of (401|503)|ERR_FAILED/ });
 let token: string;
-let watched: WatchedPage;
 let page: Page;
 
 beforeAll(async () => {
-  browser = await openBrowser();
   token = await backend.operator();
   const { json } = await call("POST", `${backend.apiUrl}/api/keys`, { bearer: token, body: { name: "loader" } });
   const logRecords = Array.from({ length: 20 }, (_, at) => ({
@@ -31,15 +29,8 @@ beforeAll(async () => {
   ])
     await call("POST", `${backend.apiUrl}/api/users`, { bearer: token, body: { email: name, password: "only reading, thank you", role } });
 });
-afterAll(async () => await browser?.close());
 beforeEach(async () => {
-  watched = await openPage(browser, backend.apiUrl, {}, /status of (401|503)|ERR_FAILED/);
-  ({ page } = watched);
-  await logInBy(page, "admin@localhost", adminPassword(backend.place));
-  return async () => {
-    expect(watched.complaints).toEqual([]);
-    await watched[Symbol.asyncDispose]();
-  };
+  page = await ui.open();
 });
 
 const address = (): string => new URL(page.url()).hash;

@@ -2,21 +2,20 @@
 // and pods, command palette, saved views, patterns, analysis of traces, dashboards and ingest tokens. Names and texts from senders are
 // hostile. (Viewers, and the data of other organisations: roles.test.ts.)
 import { randomUUID } from "node:crypto";
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { sign } from "../../common/protocol/signature.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
-import { adminPassword } from "../fixtures/backend-process.ts";
-import { faultsOf, logInBy, LOOKS, openBrowser, openPage, openScreen, type Screen, violations } from "../fixtures/browser.ts";
+import { faultsOf, LOOKS, openScreen, type Screen, violations } from "../fixtures/browser.ts";
+import { consoleOfFile } from "../fixtures/console-of-file.ts";
 import { call, eventually, signedPost } from "../fixtures/processes.ts";
 
-const REFUSED = /status of 401/;
 const HOSTILE = '<img src=x onerror=alert(1)>"}{';
 const POD = 'cart-7f9c\u202e"><b>';
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const VIEWER = { email: "viewer@localhost", password: "only reading, thank you" };
 const backend = backendOfFile({ INGEST_TOKENS: "true" });
-let browser: Browser;
+const ui = consoleOfFile(backend);
 let token: string;
 let clusterKey: string;
 
@@ -32,7 +31,6 @@ const POD_ATTRIBUTES = {
 };
 
 beforeAll(async () => {
-  browser = await openBrowser();
   token = await backend.operator();
   clusterKey = await registerCluster();
   await sendMetrics();
@@ -43,7 +41,6 @@ beforeAll(async () => {
     ((await call("GET", `${backend.apiUrl}/query/services/graph`, { bearer: token })).json as { edges: object[] }).edges.length;
   await eventually("edges of the service map are computed", async () => (await edges()) > 0, 150_000);
 });
-afterAll(async () => await browser?.close());
 // A series that got no sample for five minutes is over, and a busy machine needs longer for this file.
 beforeEach(async () => await sendMetrics());
 
@@ -131,14 +128,6 @@ async function sendRecords(key: string): Promise<void> {
   );
 }
 
-const openAs = async (email: string, password: string, options = {}, expected = REFUSED) => {
-  const opened = await openPage(browser, backend.apiUrl, options, expected);
-  await logInBy(opened.page, email, password);
-  return opened;
-};
-const openLoggedIn = async (options = {}, expected = REFUSED) =>
-  await openAs("admin@localhost", adminPassword(backend.place), options, expected);
-
 const podAddress = (): string =>
   `#/entity/${encodeURIComponent(POD)}?${new URLSearchParams({ kind: "pod", cluster: "north", namespace: "shop" }).toString()}`;
 
@@ -176,21 +165,18 @@ const SCREENS: readonly Screen[] = [
 
 describe.each(LOOKS)("%s", (_name, options) => {
   test("every screen shows its data, passes the accessibility check, and fits the window", async () => {
-    await using opened = await openLoggedIn(options);
-    const { page, complaints } = opened;
+    const page = await ui.open(options);
     const hostile: Screen = [
       "hostile service",
       `#/services/${encodeURIComponent(HOSTILE)}`,
       async () => await page.getByText(/exemplars?:/).click(),
     ];
     expect(await faultsOf(page, [...SCREENS, hostile])).toEqual([]);
-    expect(complaints).toEqual([]);
   });
 });
 
 test("the service map shows calls, and the keyboard opens a service and its neighbours", async () => {
-  await using opened = await openLoggedIn();
-  const { page, complaints } = opened;
+  const page = await ui.open();
   await openScreen(page, "#/services");
   await page.getByRole("button", { name: "map" }).click();
   await page.getByRole("link", { name: "Service web" }).waitFor();
@@ -201,12 +187,10 @@ test("the service map shows calls, and the keyboard opens a service and its neig
   await page.getByRole("heading", { name: "web" }).waitFor();
   await calls.waitFor();
   expect(await calls.textContent()).not.toContain("postgresql:shop");
-  expect(complaints).toEqual([]);
 });
 
 test("a log record links to its pod, and the pod to its namespace, cluster and node with the agent error", async () => {
-  await using opened = await openLoggedIn();
-  const { page, complaints } = opened;
+  const page = await ui.open();
   await openScreen(page, "#/logs?q=refused");
   await page.getByRole("row").first().click();
   await page.getByRole("link", { name: /^Open pod/ }).click();
@@ -220,12 +204,11 @@ test("a log record links to its pod, and the pod to its namespace, cluster and n
   await page.getByRole("region", { name: "Agent" }).getByText(HOSTILE).waitFor();
   await page.getByRole("region", { name: "Pods" }).getByRole("link").first().click();
   await page.getByRole("heading", { name: /^pod/ }).waitFor();
-  expect(complaints).toEqual([]);
+  expect(ui.complaints()).toEqual([]);
 });
 
 test("the command palette finds screens, services, pods and dashboards by keyboard alone", async () => {
-  await using opened = await openLoggedIn();
-  const { page, complaints } = opened;
+  const page = await ui.open();
   const goTo = async (words: string, result: RegExp): Promise<void> => {
     await page.keyboard.press("Control+k");
     await page.getByRole("combobox", { name: "Search" }).fill(words);
@@ -243,12 +226,10 @@ test("the command palette finds screens, services, pods and dashboards by keyboa
   await page.getByRole("region", { name: "Agent" }).waitFor();
   await page.keyboard.press("Control+k");
   expect(await violations(page)).toEqual([]);
-  expect(complaints).toEqual([]);
 });
 
 test("a saved view opens its address for all users, and a viewer can neither create nor remove one", async () => {
-  await using opened = await openLoggedIn();
-  const { page, complaints } = opened;
+  const page = await ui.open();
   const name = `<u>errors</u> ${HOSTILE}`;
   await openScreen(page, "#/logs?q=level:error&from=6h");
   await page.getByRole("button", { name: "Views" }).click();
@@ -256,22 +237,20 @@ test("a saved view opens its address for all users, and a viewer can neither cre
   await page.getByRole("button", { name: "Create view" }).click();
   await page.getByRole("link", { name }).waitFor();
   expect(await violations(page)).toEqual([]);
-  await using viewed = await openAs(VIEWER.email, VIEWER.password);
-  await viewed.page.getByRole("button", { name: "Views" }).click();
-  await viewed.page.getByRole("link", { name }).waitFor();
-  expect(await viewed.page.getByRole("button", { name: /^(Save|Remove)/ }).count()).toBe(0);
-  await viewed.page.getByRole("link", { name }).click();
-  await viewed.page.getByRole("heading", { name: "Logs" }).waitFor();
-  expect(await viewed.page.getByRole("combobox", { name: "Query" }).inputValue()).toBe("level:error");
+  const viewed = await ui.openAs(VIEWER.email, VIEWER.password);
+  await viewed.getByRole("button", { name: "Views" }).click();
+  await viewed.getByRole("link", { name }).waitFor();
+  expect(await viewed.getByRole("button", { name: /^(Save|Remove)/ }).count()).toBe(0);
+  await viewed.getByRole("link", { name }).click();
+  await viewed.getByRole("heading", { name: "Logs" }).waitFor();
+  expect(await viewed.getByRole("combobox", { name: "Query" }).inputValue()).toBe("level:error");
   await page.getByRole("button", { name: /^Remove <u>/ }).click();
   await page.getByRole("dialog", { name: "Remove?" }).getByRole("button", { name: "Remove" }).click();
   await page.getByText("No saved views.").waitFor();
-  expect([...complaints, ...viewed.complaints]).toEqual([]);
 });
 
 test("a click on a pattern shows only its records, and a click on its minus excludes them", async () => {
-  await using opened = await openLoggedIn();
-  const { page, complaints } = opened;
+  const page = await ui.open();
   const count = async (): Promise<number> => await page.getByRole("row").count();
   await openScreen(page, "#/logs?q=source:cart&view=patterns");
   await page.getByRole("button", { name: /^Only GET/ }).click();
@@ -283,12 +262,10 @@ test("a click on a pattern shows only its records, and a click on its minus excl
   await openScreen(page, "#/logs?q=source:cart&view=patterns");
   await page.getByRole("button", { name: /^Only payment/ }).click();
   await eventually("signs of expressions are text", async () => (await count()) === 1);
-  expect(complaints).toEqual([]);
 });
 
 test("differences of slow spans link to a search for the attribute", async () => {
-  await using opened = await openLoggedIn();
-  const { page, complaints } = opened;
+  const page = await ui.open();
   await openScreen(page, "#/traces?differences=1");
   await page.getByLabel(/^Compare spans/).fill("500");
   await page.getByRole("button", { name: "Compare", exact: true }).click();
@@ -299,12 +276,11 @@ test("differences of slow spans link to a search for the attribute", async () =>
   await page.getByRole("button", { name: "Facets" }).click();
   await page.getByRole("button", { name: `Only service ${HOSTILE}` }).click();
   await eventually("the service is chosen", async () => (await page.getByRole("combobox", { name: "service" }).inputValue()) === HOSTILE);
-  expect(complaints).toEqual([]);
+  expect(ui.complaints()).toEqual([]);
 });
 
 test("a trace shows self time by operation, and its spans can be searched", async () => {
-  await using opened = await openLoggedIn();
-  const { page, complaints } = opened;
+  const page = await ui.open();
   await openScreen(page, `#/traces/${TRACE}`);
   await page.getByLabel("Spans with this in their service, operation or attributes").fill("postgresql");
   await eventually("one span is left", async () => (await page.getByRole("row").count()) === 1);
@@ -313,14 +289,12 @@ test("a trace shows self time by operation, and its spans can be searched", asyn
   expect(await first.textContent()).toContain("SELECT");
   await first.getByRole("button").click();
   await page.getByRole("complementary", { name: "Span" }).getByText("self time").waitFor();
-  expect(complaints).toEqual([]);
 });
 
 const panelTitles = async (page: Page): Promise<string[]> => await page.locator(".panel figcaption").allTextContents();
 
 test("a dashboard is created, changed, exported, imported and removed; an import from Grafana lists omitted parts", async () => {
-  await using opened = await openLoggedIn();
-  const { page, complaints } = opened;
+  const page = await ui.open({}, /status of (401|409)/);
   await openScreen(page, "#/dashboards");
   await page.getByRole("link", { name: "Create dashboard" }).click();
   await page.getByLabel("Name", { exact: true }).fill(HOSTILE);
@@ -357,12 +331,10 @@ test("a dashboard is created, changed, exported, imported and removed; an import
   await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click();
   await page.getByRole("heading", { name: "Dashboards", exact: true }).waitFor();
   await eventually("it is gone", async () => (await page.getByRole("link", { name: "from Grafana" }).count()) === 0);
-  expect(complaints.filter((words) => !words.includes("409"))).toEqual([]);
 });
 
 test("an ingest token is created with the environment of a program, and revoked", async () => {
-  await using opened = await openLoggedIn();
-  const { page, complaints } = opened;
+  const page = await ui.open();
   await openScreen(page, "#/settings?part=credentials");
   const tokens = page.getByRole("region", { name: /^Ingest tokens/ });
   await tokens.getByLabel("Name").fill("<b>ci</b>");
@@ -372,5 +344,5 @@ test("an ingest token is created with the environment of a program, and revoked"
   await tokens.getByRole("button", { name: "Remove <b>ci</b>" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click();
   await tokens.getByText("None.").waitFor();
-  expect(complaints).toEqual([]);
+  expect(ui.complaints()).toEqual([]);
 });

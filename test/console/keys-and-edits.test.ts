@@ -1,31 +1,21 @@
 // The keyboard and unsaved edits, with real keys in a real Chromium.
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { beforeAll, beforeEach, expect, test } from "vitest";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
-import { adminPassword } from "../fixtures/backend-process.ts";
-import { logInBy, openBrowser, openPage, openScreen, type WatchedPage } from "../fixtures/browser.ts";
+import { openScreen } from "../fixtures/browser.ts";
+import { consoleOfFile } from "../fixtures/console-of-file.ts";
 import { call } from "../fixtures/processes.ts";
 
 const backend = backendOfFile();
-let browser: Browser;
+const ui = consoleOfFile(backend);
 let token: string;
-let watched: WatchedPage;
 let page: Page;
 
 beforeAll(async () => {
-  browser = await openBrowser();
   token = await backend.operator();
 });
-afterAll(async () => await browser?.close());
 beforeEach(async () => {
-  // Before the login, there is no session.
-  watched = await openPage(browser, backend.apiUrl, {}, /status of 401/);
-  ({ page } = watched);
-  await logInBy(page, "admin@localhost", adminPassword(backend.place));
-  return async () => {
-    expect(watched.complaints).toEqual([]);
-    await watched[Symbol.asyncDispose]();
-  };
+  page = await ui.open();
 });
 
 /** Answers the next question of the browser. */

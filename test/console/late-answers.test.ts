@@ -1,30 +1,24 @@
 // Responses that arrive after the user has opened another screen, in a real Chromium with a real backend: a completed save does not switch
 // back to the earlier screen, and a notice about missing rows disappears with the next complete response.
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { beforeAll, expect, test } from "vitest";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { adminPassword } from "../fixtures/backend-process.ts";
-import { logInBy, openBrowser, openPage, openScreen } from "../fixtures/browser.ts";
+import { logInBy, openScreen } from "../fixtures/browser.ts";
+import { consoleOfFile } from "../fixtures/console-of-file.ts";
 import { call } from "../fixtures/processes.ts";
 
 const backend = backendOfFile({ NOTIFY_ALLOWED_NETWORKS: "127.0.0.1" });
-let browser: Browser;
+const ui = consoleOfFile(backend, { look: { viewport: { width: 1280, height: 800 } } });
 let dashboardId: string;
 
 beforeAll(async () => {
-  browser = await openBrowser();
   const body = { name: "kept", description: "", variables: [], panels: [] };
   const made = await call("POST", `${backend.apiUrl}/api/dashboards`, { bearer: await backend.operator(), body });
   expect(made.status).toBe(201);
   dashboardId = made.json.id as string;
 });
-afterAll(async () => await browser?.close());
 
-const openLoggedIn = async () => {
-  const opened = await openPage(browser, backend.apiUrl, { viewport: { width: 1280, height: 800 } }, /status of 401/);
-  await logInBy(opened.page, "admin@localhost", adminPassword(backend.place));
-  return opened;
-};
 const press = async (page: Page, name: string): Promise<void> =>
   await page.locator("main").getByRole("button", { name, exact: true }).click();
 
@@ -104,8 +98,7 @@ const SAVES: readonly Save[] = [
 ];
 
 test("a late response to a save does not navigate a user who has opened another screen", async () => {
-  await using opened = await openLoggedIn();
-  const { page, complaints } = opened;
+  const page = await ui.open();
   const pulledBack: string[] = [];
   for (const { name, address, path, send } of SAVES) {
     await openScreen(page, address());
@@ -131,12 +124,10 @@ test("a late response to a save does not navigate a user who has opened another 
     await page.unrouteAll();
   }
   expect(pulledBack).toEqual([]);
-  expect(complaints).toEqual([]);
 });
 
 test("the notice of an unavailable shard disappears with the next complete response", async () => {
-  await using opened = await openLoggedIn();
-  const { page, complaints } = opened;
+  const page = await ui.open();
   const notice = page.getByText("a shard of the log and trace store is unavailable");
   const isOfRecords = (url: URL): boolean => url.pathname === "/query/logs";
   await page.route(isOfRecords, async (route) => {
@@ -148,7 +139,7 @@ test("the notice of an unavailable shard disappears with the next complete respo
   await page.unroute(isOfRecords);
   await press(page, "Search");
   await notice.waitFor({ state: "detached" });
-  expect(complaints).toEqual([]);
+  expect(ui.complaints()).toEqual([]);
 });
 
 test("an edit is not saved into the organisation of a user who logged in in another tab, and is kept", async () => {
@@ -161,8 +152,7 @@ test("an edit is not saved into the organisation of a user who logged in in anot
   expect(made.status).toBe(201);
   const body = { name: "shared", description: "", variables: [], panels: [] };
   const { id } = (await call("POST", `${backend.apiUrl}/api/dashboards`, { bearer, body })).json as { id: string };
-  await using opened = await openLoggedIn();
-  const { page } = opened;
+  const page = await ui.open({}, /status of (401|409)/);
   await openScreen(page, `#/dashboards/${id}?edit=1`);
   const name = page.getByLabel("Name", { exact: true });
   await name.click();

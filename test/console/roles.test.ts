@@ -2,11 +2,11 @@
 // data of an organisation contains a word that only this organisation has. No screen shows the other organisation's word, and a viewer is
 // offered no change.
 import { randomUUID } from "node:crypto";
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { beforeAll, expect, test } from "vitest";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
-import { adminPassword } from "../fixtures/backend-process.ts";
-import { logInBy, openBrowser, openPage, openScreen, violations } from "../fixtures/browser.ts";
+import { openScreen, violations } from "../fixtures/browser.ts";
+import { consoleOfFile } from "../fixtures/console-of-file.ts";
 import { call, signedPost } from "../fixtures/processes.ts";
 
 const REFUSED = /status of (401|403|404)/;
@@ -15,7 +15,7 @@ const [OURS, THEIRS] = ["ourword", "theirword"];
 const VIEWER = { email: `viewer@${OURS}.example`, password: "only reading, thank you" };
 const NEIGHBOUR = { email: `admin@${THEIRS}.example`, password: "another organisation" };
 const backend = backendOfFile({ INGEST_TOKENS: "true", NOTIFY_ALLOWED_NETWORKS: "127.0.0.2" });
-let browser: Browser;
+const ui = consoleOfFile(backend, { look: { viewport: { width: 1440, height: 900 } }, expected: REFUSED });
 let screens: readonly string[];
 
 interface Made {
@@ -25,7 +25,6 @@ interface Made {
 }
 
 beforeAll(async () => {
-  browser = await openBrowser();
   const operator = await backend.operator();
   await api("/api/orgs", { name: "neighbour", admin: NEIGHBOUR }, operator);
   const { json } = await call("POST", `${backend.apiUrl}/api/auth/login`, { body: NEIGHBOUR });
@@ -34,7 +33,6 @@ beforeAll(async () => {
   await api("/api/users", { ...VIEWER, role: "viewer" }, operator);
   screens = addressesOf(ours);
 });
-afterAll(async () => await browser?.close());
 
 async function api(path: string, body: object, bearer: string) {
   const answer = await call("POST", `${backend.apiUrl}${path}`, { bearer, body });
@@ -149,47 +147,38 @@ async function shownAt(page: Page, address: string): Promise<string> {
 /** Without addresses that the reader opened: a screen may repeat what it was asked for. */
 const withoutAsked = (shown: string): string => shown.replaceAll(new RegExp(`${OURS}-(?:service|host)`, "g"), "");
 
-const openAs = async (email: string, password: string) => {
-  const opened = await openPage(browser, backend.apiUrl, { viewport: { width: 1440, height: 900 } }, REFUSED);
-  await logInBy(opened.page, email, password);
-  return opened;
-};
-
 test("an administrator of another organisation sees only its own data", { timeout: 300_000 }, async () => {
-  await using opened = await openAs(NEIGHBOUR.email, NEIGHBOUR.password);
+  const page = await ui.openAs(NEIGHBOUR.email, NEIGHBOUR.password);
   const faults: string[] = [];
   let own = 0;
   for (const address of screens) {
-    const shown = withoutAsked(await shownAt(opened.page, address));
+    const shown = withoutAsked(await shownAt(page, address));
     if (shown.includes(OURS)) faults.push(address);
     if (shown.includes(THEIRS)) own += 1;
   }
   expect(faults).toEqual([]);
   expect(own).toBeGreaterThan(15);
-  expect(opened.complaints).toEqual([]);
 });
 
 test("the operator sees the data of its own organisation only, and the names of all organisations", { timeout: 300_000 }, async () => {
-  await using opened = await openAs("admin@localhost", adminPassword(backend.place));
+  const page = await ui.open();
   const faults: string[] = [];
   for (const address of screens) {
-    const shown = await shownAt(opened.page, address);
+    const shown = await shownAt(page, address);
     // An operator reads the audit log of all organisations.
     if (shown.includes(THEIRS) && !address.includes("part=audit")) faults.push(address);
-    faults.push(...(await violations(opened.page)).map((violation) => `${address}: ${violation}`));
+    faults.push(...(await violations(page)).map((violation) => `${address}: ${violation}`));
   }
   expect(faults).toEqual([]);
-  await shownAt(opened.page, "#/settings?part=organisations");
-  await opened.page.getByRole("cell", { name: "neighbour" }).waitFor();
-  expect(opened.complaints).toEqual([]);
+  await shownAt(page, "#/settings?part=organisations");
+  await page.getByRole("cell", { name: "neighbour" }).waitFor();
 });
 
 // "Add query" adds an expression to a chart.
 const CHANGES = /^(Add(?! query$)|Create|Edit|Expire|Import|Invite|Make|New|Remove|Revoke|Rotate|Save|Send|Silence|Test)\b/;
 
 test("a viewer can read every screen, and can change only its own password", { timeout: 300_000 }, async () => {
-  await using opened = await openAs(VIEWER.email, VIEWER.password);
-  const { page } = opened;
+  const page = await ui.openAs(VIEWER.email, VIEWER.password);
   const faults: string[] = [];
   let own = 0;
   for (const address of screens) {
@@ -218,5 +207,4 @@ test("a viewer can read every screen, and can change only its own password", { t
   await form.getByText("Your other sessions have ended.").waitFor();
   await page.reload();
   await page.getByRole("region", { name: "Your password" }).waitFor();
-  expect(opened.complaints).toEqual([]);
 });

@@ -1,10 +1,11 @@
 // What is wrong, and where it leads, in a real Chromium with real clicks and keys: overview, Kubernetes, the page of an alert, the operator's
 // usage of all organisations, and credentials that are rotated or removed. A real backend has an hour of a shop with a pod that crashes.
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { beforeAll, beforeEach, expect, test } from "vitest";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { adminPassword } from "../fixtures/backend-process.ts";
-import { faultsOf, logInBy, LOOKS, openBrowser, openPage, openScreen, type Screen, type WatchedPage } from "../fixtures/browser.ts";
+import { faultsOf, LOOKS, openScreen, type Screen } from "../fixtures/browser.ts";
+import { consoleOfFile } from "../fixtures/console-of-file.ts";
 import { call, eventually } from "../fixtures/processes.ts";
 import { CRASHING_POD, startShopCluster } from "../fixtures/shop-cluster.ts";
 import { visit } from "../fixtures/shop-visits.ts";
@@ -18,16 +19,14 @@ const RULE = {
   annotations: { summary: "a pod restarts again and again", runbook_url: "https://runbooks.example/restarts" },
 };
 const backend = backendOfFile({ INGEST_TOKENS: "true", EVALUATION_INTERVAL: "5s" });
-let browser: Browser;
+const ui = consoleOfFile(backend, { look: { viewport: { width: 1440, height: 900 } } });
 let token: string;
 let ruleId: string;
-let watched: WatchedPage;
 let page: Page;
 
 const read = async (path: string) => (await call("GET", `${backend.apiUrl}${path}`, { bearer: token })).json;
 
 beforeAll(async () => {
-  browser = await openBrowser();
   token = await backend.operator();
   const nowMs = Date.now();
   const visits = Array.from({ length: 20 }, (_, at) => visit(at, nowMs - at * 120_000, false));
@@ -40,15 +39,8 @@ beforeAll(async () => {
   );
   await eventually("usage was counted", async () => (await read("/api/orgs/usage")).length > 0, 150_000);
 }, 300_000);
-afterAll(async () => await browser?.close());
 beforeEach(async () => {
-  watched = await openPage(browser, backend.apiUrl, { viewport: { width: 1440, height: 900 } }, /status of 401/);
-  ({ page } = watched);
-  await logInBy(page, "admin@localhost", adminPassword(backend.place));
-  return async () => {
-    expect(watched.complaints).toEqual([]);
-    await watched[Symbol.asyncDispose]();
-  };
+  page = await ui.open();
 });
 
 test("the overview leads from a pod that crashes to the last lines of its previous run in one click", async () => {
@@ -176,7 +168,6 @@ test("the dialog after a session has expired takes the password at once", async 
   await page.keyboard.press("Enter");
   await page.getByRole("dialog", { name: "Your session has expired" }).waitFor({ state: "detached" });
   expect(new URL(page.url()).hash).toContain("#/logs");
-  watched.complaints.splice(0, watched.complaints.length, ...watched.complaints.filter((text) => !text.includes("401")));
 });
 
 const SCREENS: readonly Screen[] = [
@@ -193,9 +184,7 @@ const SCREENS: readonly Screen[] = [
 ];
 
 test.each(LOOKS)("the screens of states have no fault in %s", async (_look, options) => {
-  await using opened = await openPage(browser, backend.apiUrl, options, /status of 401/);
-  await logInBy(opened.page, "admin@localhost", adminPassword(backend.place));
+  const opened = await ui.open(options);
   const screens = SCREENS.map(([name, address, isThere]): Screen => [name, address || `#/alerts/${ruleId}`, isThere]);
-  expect(await faultsOf(opened.page, screens)).toEqual([]);
-  expect(opened.complaints).toEqual([]);
+  expect(await faultsOf(opened, screens)).toEqual([]);
 });
