@@ -126,6 +126,7 @@ export class Disk {
   open(path: string, flags: string): number {
     const isNew = flags.includes("w");
     let node = this.#names.get(path);
+    if (!node && flags === "a") return this.open(path, "w");
     if (node && flags.includes("x")) throw new SystemError("EEXIST", "open", path);
     if (!node && !isNew) throw new SystemError("ENOENT", "open", path);
     if (isNew) {
@@ -220,6 +221,16 @@ export class Disk {
       names.delete(from);
       names.set(to, node);
     });
+  }
+
+  /** Writes a file of another program, which it syncs. Returns whether there is space. */
+  touch(path: string): boolean {
+    if (this.faults.isReadOnly || this.faults.freeBytes === 0) return false;
+    const empty = Buffer.alloc(0);
+    const node = this.#names.get(path) ?? { isFolder: false, cached: empty, synced: empty, writes: [], mtimeMs: 0 };
+    node.mtimeMs = this.#machine.wallMs;
+    for (const names of [this.#names, this.#syncedNames]) names.set(path, node);
+    return true;
   }
 
   remove(path: string, { force = false }: { force?: boolean } = {}): void {

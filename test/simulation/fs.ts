@@ -34,6 +34,11 @@ export function writeFileSync(path: string, data: Uint8Array | string, options: 
   }
 }
 
+/** Appends. */
+export function writeSync(fd: number, text: string): number {
+  return machine().disk.write(fd, Buffer.from(text), undefined);
+}
+
 export function readdirSync(path: string): string[] {
   return machine().disk.list(path);
 }
@@ -56,6 +61,10 @@ export function mkdirSync(path: string): void {
 
 export function renameSync(from: string, to: string): void {
   machine().disk.rename(from, to);
+}
+
+export function unlinkSync(path: string): void {
+  machine().disk.remove(path);
 }
 
 export function rmSync(path: string, options?: { force?: boolean }): void {

@@ -1,5 +1,7 @@
 // Runs the history of a seed, and shrinks a history that fails. The seed also chooses what is simulated: a backend with its journal, two
-// replicas that share a server, or the write path of metrics.
+// replicas that share a server, the write path of metrics, or an agent.
+import { AgentHistory } from "./agent-history.ts";
+import { drawAgentPlan } from "./agent-plan.ts";
 import { MetricHistory } from "./metric-history.ts";
 import { drawMetricPlan } from "./metric-plan.ts";
 import { drawPlan } from "./plan.ts";
@@ -11,14 +13,15 @@ interface History {
   readonly run: (kept?: ReadonlySet<number>) => Promise<Outcome>;
 }
 
-export type Kind = "backend" | "replicas" | "metrics";
+export type Kind = "backend" | "replicas" | "metrics" | "agent";
 
 export function kindOf(seed: number): Kind {
-  return (["backend", "backend", "backend", "replicas", "metrics"] as const)[seed % 5] ?? "backend";
+  return (["backend", "agent", "backend", "replicas", "metrics"] as const)[seed % 5] ?? "backend";
 }
 
 export function historyOf(seed: number): History {
   const kind = kindOf(seed);
+  if (kind === "agent") return ofPlan(drawAgentPlan(seed), (plan) => new AgentHistory(seed).run(plan));
   if (kind === "metrics") return ofPlan(drawMetricPlan(seed), (plan) => new MetricHistory(seed).run(plan));
   return ofPlan(drawPlan(seed), (plan) => new RowHistory(seed, kind === "replicas" ? 2 : 1).run(plan));
 }

@@ -12,6 +12,11 @@ const QUEUE = "backend/storage/write-path/insert-queue.ts";
 const STORED = "backend/storage/write-path/stored-days.ts";
 const METRICS = "backend/engines/victoria-metrics/journal.ts";
 const FILES = "common/files.ts";
+const LINES = "agent/proxy/file-lines.ts";
+const BATCHES = "agent/collector/files/stored-batches.ts";
+const UNANSWERED = "agent/collector/files/unanswered-requests.ts";
+const FORWARD = "agent/proxy/forward.ts";
+const PARTS = "agent/proxy/part-sender.ts";
 
 const mutant = (name: string, file: string, from: string, to: string): Mutant => ({ name, file, from, to });
 
@@ -123,7 +128,7 @@ export const MUTANTS: readonly Mutant[] = [
   mutant(
     "a claim is taken over without a query",
     ONCE,
-    "    if (await this.#isStored(batch, section.day)) return true;\n    await this.#claims.release",
+    "    if (await this.#isStored(batch, section.day, receivedS)) return true;\n    await this.#claims.release",
     "    await this.#claims.release",
   ),
   mutant("a claim counts as stored", ONCE, "    await this.#claims.release([claim]);\n    return false;", "    return true;"),
@@ -146,7 +151,7 @@ export const MUTANTS: readonly Mutant[] = [
     "if (await this.#isStored(batch, section.day)) return true;",
   ),
   mutant("a body that is in the journal twice is stored twice", STORED, "if (bodyHash !== undefined) known.add(key);", ""),
-  mutant("the lookup begins at the time of the rows", STORED, "Math.min(nowS, ...[", "Math.min(...["),
+  mutant("the lookup begins at the time of the rows", STORED, "Math.min(newestS, ...[", "Math.min(...["),
   mutant(
     "a flush does not wait for a running insert",
     QUEUE,
@@ -187,4 +192,75 @@ export const MUTANTS: readonly Mutant[] = [
     "    mkdirSync(folder, { mode });",
   ),
   mutant("a replaced file is not synced", FILES, '{ mode, flag: "wx", flush: true }', '{ mode, flag: "wx" }'),
+  mutant("delivered lines are not recorded", LINES, 'if (result.kind === "accepted") for (const batch of batches) stored.add(batch);', ""),
+  mutant(
+    "a request is not kept until it is answered",
+    LINES,
+    "const id = isKnown ? this.#begin(unanswered, batches, body) : undefined;",
+    "const id = isKnown && !unanswered ? this.#begin(unanswered, batches, body) : undefined;",
+  ),
+  mutant(
+    "an unanswered request is not sent again",
+    LINES,
+    "for (const unanswered of stored.unanswered.findOverlapping(fresh, body)) {",
+    "for (const unanswered of stored.unanswered.findOverlapping([], body)) {",
+  ),
+  mutant(
+    "a request is forgotten after any answer",
+    LINES,
+    "if (id !== undefined && isFinal(result)) unanswered.end(id);",
+    "if (id !== undefined) unanswered.end(id);",
+  ),
+  mutant("the same lines are sent in two requests at once", LINES, "for (const key of keys) this.#sending.set(key, sending);", ""),
+  mutant(
+    "repetitions within a request are not removed",
+    LINES,
+    "stored.has(batch) || stored.isRepeated(batch, readAtMs.get(key))",
+    "stored.has(batch)",
+  ),
+  mutant(
+    "a request without a response counts as delivered",
+    FORWARD,
+    "if (outcome instanceof UpstreamError) return retry(outcome.message);",
+    'if (outcome instanceof UpstreamError) return { kind: "accepted" };',
+  ),
+  mutant(
+    "503 is final",
+    FORWARD,
+    "return retry(`BACKEND_URL answered ${status} ${detail}`, retryAfterS);",
+    'return { kind: "refused", status, code: "unavailable", message: detail };',
+  ),
+  mutant(
+    "other batches of a refused request are dropped",
+    LINES,
+    "if (fresh.length < 2 || result.kind",
+    "if (fresh.length > 0 || result.kind",
+  ),
+  mutant(
+    "a part that is refused drops the others",
+    PARTS,
+    'if (result.kind === "refused") outcome = result;',
+    'if (result.kind === "refused") return result;',
+  ),
+  mutant(
+    "no period of doubt begins when a collector ends",
+    BATCHES,
+    "this.#doubts.push({ from: sinceMs - COMMIT_MS, to: Number.POSITIVE_INFINITY });",
+    "void sinceMs;",
+  ),
+  mutant("a period of doubt does not end", BATCHES, "if (doubt) doubt.to = this.#nowMs();", ""),
+  mutant("periods of doubt are mixed up", BATCHES, "isWithin(doubt, otherMs) && isWithin(doubt, readAtMs)", "isWithin(doubt, otherMs)"),
+  mutant(
+    "the end of a period of doubt is not on disk",
+    BATCHES,
+    "if (doubt) doubt.to = this.#nowMs();\n      this.#rewrite();",
+    "if (doubt) doubt.to = this.#nowMs();",
+  ),
+  mutant("unanswered requests are forgotten at a restart", UNANSWERED, "if (request) this.#all.set", "if (!request) this.#all.set"),
+  mutant(
+    "the key of a batch ignores offsets",
+    "agent/collector/files/file-batch.ts",
+    "at = hashed.writeDoubleLE(offset as number, at);",
+    "at = hashed.writeDoubleLE(0, at);",
+  ),
 ];

@@ -139,6 +139,17 @@ describe("lines that the backend has stored", () => {
     expect(stored.has(read())).toBe(false);
   });
 
+  test("are new after a later kill, if their offset was stored since an earlier one", () => {
+    starts();
+    stored.add(read());
+    pass(200);
+    remembers();
+    pass(60_000);
+    remembers();
+    starts();
+    expect(stored.has(read())).toBe(false);
+  });
+
   test("stay uncertain while one of two receivers has not finished its first pass", () => {
     remembers("audit");
     pass(10_000);

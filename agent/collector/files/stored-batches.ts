@@ -73,7 +73,7 @@ export class StoredBatches implements Disposable {
     this.#nowMs = options.nowMs ?? Date.now;
     this.#checkpoints = join(options.folder, "checkpoints");
     this.#path = join(options.folder, FILE);
-    this.unanswered = new UnansweredRequests(options.folder, this.#nowMs);
+    this.unanswered = new UnansweredRequests(options.folder, options.nowMs);
     this.#read();
     this.#rewrite();
   }
@@ -85,7 +85,7 @@ export class StoredBatches implements Disposable {
     if (lastDoubt?.to !== Number.POSITIVE_INFINITY) this.#beginDoubt(this.#offsetsSavedMs() ?? this.#startedMs);
     // The previous collector may still have written within this millisecond.
     this.#startedMs = this.#nowMs() + 1;
-    this.#append(`start ${this.#startedMs}`);
+    this.#rewrite();
     this.#watchOffsets();
   }
 
@@ -100,7 +100,9 @@ export class StoredBatches implements Disposable {
    */
   isRepeated({ readAtMs }: BatchId, otherMs: number | undefined): boolean {
     if (otherMs === undefined || otherMs === readAtMs) return otherMs !== undefined;
-    return this.#isInDoubt(otherMs) && this.#isInDoubt(readAtMs) && Math.min(otherMs, readAtMs) <= this.#startedMs;
+    return (
+      Math.min(otherMs, readAtMs) <= this.#startedMs && this.#doubts.some((doubt) => isWithin(doubt, otherMs) && isWithin(doubt, readAtMs))
+    );
   }
 
   /** Records that the backend has these lines. */
@@ -131,16 +133,11 @@ export class StoredBatches implements Disposable {
     this.#doubts.push({ from: sinceMs - COMMIT_MS, to: Number.POSITIVE_INFINITY });
     this.#doubts = this.#doubts.slice(-MAX_DOUBT_PERIODS);
     this.#settlingMs = undefined;
-    this.#append(`doubt ${sinceMs - COMMIT_MS}`);
-  }
-
-  #isInDoubt(readAtMs: number): boolean {
-    return this.#doubts.some(({ from, to }) => from <= readAtMs && readAtMs < to);
   }
 
   /** Also considers that the collector may exit now. `savedMs`: when it last saved offsets. */
   #mayBeReadAgain(readAtMs: number, savedMs = 0): boolean {
-    return this.#isInDoubt(readAtMs) || (readAtMs >= this.#startedMs && readAtMs >= savedMs - COMMIT_MS);
+    return this.#doubts.some((doubt) => isWithin(doubt, readAtMs)) || (readAtMs >= this.#startedMs && readAtMs >= savedMs - COMMIT_MS);
   }
 
   /** Ends the period of doubt when every file receiver has saved offsets. The first write, when a store is opened, does not count. */
@@ -155,7 +152,7 @@ export class StoredBatches implements Disposable {
       clearInterval(this.#watch);
       const doubt = this.#doubts.at(-1);
       if (doubt) doubt.to = this.#nowMs();
-      this.#append(`end ${this.#nowMs()}`);
+      this.#rewrite();
     }, this.#options.watchEveryMs ?? WATCH_EVERY_MS);
     this.#watch.unref();
   }
@@ -254,4 +251,8 @@ export class StoredBatches implements Disposable {
       );
     this.#isUnwritable = true;
   }
+}
+
+function isWithin({ from, to }: Doubt, readAtMs: number): boolean {
+  return from <= readAtMs && readAtMs < to;
 }

@@ -1,8 +1,8 @@
 // What is stored of unanswered requests, and for how long; their purpose is tested in proxy/file-lines.test.ts.
-import { mkdtempSync, readdirSync, rmSync, statSync, truncateSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, truncateSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import type { FileBatch } from "./file-batch.ts";
 import { UnansweredRequests } from "./unanswered-requests.ts";
 
@@ -62,4 +62,21 @@ test("ignores and removes a request whose write was interrupted by a kill", () =
   expect(unanswered.readBody(id)).toBeUndefined();
   expect(open().findOverlapping([batch("a")], Buffer.from("a"))).toEqual([]);
   expect(kept()).toEqual([]);
+});
+
+test("is no obstacle if the file of an answered request cannot be removed", () => {
+  const id = begin("a", "b");
+  rmSync(join(folder, "unanswered", id));
+  mkdirSync(join(folder, "unanswered", id));
+  expect(() => unanswered.end(id)).not.toThrow();
+  expect(open().findOverlapping([batch("a")], Buffer.from("a"))).toEqual([]);
+});
+
+test("finds a request although the clock was set forward by an hour since", () => {
+  const first = new UnansweredRequests(folder);
+  const id = first.begin([batch("a"), batch("b")], Buffer.from("a,b"));
+  vi.setSystemTime(Date.now() + 3_600_000);
+  onTestFinished(() => void vi.useRealTimers());
+  for (const one of [first, new UnansweredRequests(folder)])
+    expect(one.findOverlapping([batch("b")], Buffer.from("b")).map((found) => found.id)).toEqual([id]);
 });

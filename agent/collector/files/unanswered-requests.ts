@@ -3,7 +3,7 @@
 // arrives again, the identical request is sent first, so that the backend stores it once. Files are written without fsync, as in
 // stored-batches.ts: they survive kill -9, and a file that a power failure damaged is ignored.
 import { createHash } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, statSync, unlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { MAX_UNANSWERED_REQUESTS } from "../../agent-limits.ts";
 import type { FileBatch } from "./file-batch.ts";
@@ -26,12 +26,13 @@ export class UnansweredRequests {
   /** Requests by id, oldest first. */
   readonly #all = new Map<string, Unanswered & { readonly sinceMs: number }>();
 
-  constructor(stateFolder: string, nowMs: () => number) {
+  /** `nowMs`: a clock that cannot be set, because a request is forgotten by its age. */
+  constructor(stateFolder: string, nowMs = () => performance.now()) {
     this.#folder = join(stateFolder, FOLDER);
     this.#nowMs = nowMs;
     for (const name of this.#names()) {
       const request = this.#read(name);
-      if (request) this.#all.set(name, { id: name, batches: request.batches, sinceMs: request.sinceMs });
+      if (request) this.#all.set(name, { id: name, batches: request.batches, sinceMs: nowMs() });
       else this.end(name);
     }
   }
@@ -82,14 +83,13 @@ export class UnansweredRequests {
     }
   }
 
-  #read(name: string): { batches: readonly BatchId[]; body: Buffer; sinceMs: number } | undefined {
+  #read(name: string): { batches: readonly BatchId[]; body: Buffer } | undefined {
     try {
-      const file = join(this.#folder, name);
-      const bytes = readFileSync(file);
+      const bytes = readFileSync(join(this.#folder, name));
       const end = bytes.indexOf("\n");
       const batches = JSON.parse(bytes.toString("utf8", 0, end)) as BatchId[];
       const body = bytes.subarray(end + 1);
-      return hash(body) === name ? { batches, body, sinceMs: statSync(file).mtimeMs } : undefined;
+      return hash(body) === name ? { batches, body } : undefined;
     } catch {
       // At worst, lines are duplicated.
       return undefined;
@@ -114,8 +114,8 @@ export class UnansweredRequests {
 function unlinkIfThere(file: string): void {
   try {
     unlinkSync(file);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+  } catch {
+    // At worst, on a disk that cannot be written, the request is sent again after a restart.
   }
 }
 

@@ -76,9 +76,9 @@ export async function findStoredEntries(
   for (let at = 0; at < entries.length; at += MAX_KEYS_PER_STATEMENT) {
     const batch = entries.slice(at, at + MAX_KEYS_PER_STATEMENT);
     const firstRows = new Map(batch.map((entry) => [entry, firstRow(columns, entry.rows)]));
-    // The clock may have been set back since.
-    const nowS = Math.floor(Date.now() / 1000);
-    const sinceS = Math.max(0, Math.min(nowS, ...[...firstRows.values()].map(({ receivedS }) => receivedS)) - WINDOW_S);
+    // The clock may have been set back since, and forward again.
+    const newestS = Math.min(Math.floor(Date.now() / 1000), await readNewestMinutesS(clickhouse, name));
+    const sinceS = Math.max(0, Math.min(newestS, ...[...firstRows.values()].map(({ receivedS }) => receivedS)) - WINDOW_S);
     const hashes = batch.flatMap(({ bodyHash }) => (bodyHash === undefined ? [] : BigInt(bodyHash)));
     const ids = batch.flatMap((entry) => (entry.bodyHash === undefined ? (firstRows.get(entry)?.id ?? []) : []));
     const days = hashes.length === 0 ? [] : await readStoredDays(clickhouse, name, sinceS, sql`body_hash IN (${commaList(hashes)})`);
