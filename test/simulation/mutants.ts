@@ -16,7 +16,6 @@ const LINES = "agent/proxy/file-lines.ts";
 const BATCHES = "agent/collector/files/stored-batches.ts";
 const UNANSWERED = "agent/collector/files/unanswered-requests.ts";
 const FORWARD = "agent/proxy/forward.ts";
-const PARTS = "agent/proxy/part-sender.ts";
 
 const mutant = (name: string, file: string, from: string, to: string): Mutant => ({ name, file, from, to });
 
@@ -237,12 +236,6 @@ export const MUTANTS: readonly Mutant[] = [
     "if (fresh.length > 0 || result.kind",
   ),
   mutant(
-    "a part that is refused drops the others",
-    PARTS,
-    'if (result.kind === "refused") outcome = result;',
-    'if (result.kind === "refused") return result;',
-  ),
-  mutant(
     "no period of doubt begins when a collector ends",
     BATCHES,
     "this.#doubts.push({ from: sinceMs - COMMIT_MS, to: Number.POSITIVE_INFINITY });",
@@ -256,11 +249,10 @@ export const MUTANTS: readonly Mutant[] = [
     "if (doubt) doubt.to = this.#nowMs();\n      this.#rewrite();",
     "if (doubt) doubt.to = this.#nowMs();",
   ),
-  mutant("unanswered requests are forgotten at a restart", UNANSWERED, "if (request) this.#all.set", "if (!request) this.#all.set"),
   mutant(
-    "the key of a batch ignores offsets",
-    "agent/collector/files/file-batch.ts",
-    "at = hashed.writeDoubleLE(offset as number, at);",
-    "at = hashed.writeDoubleLE(0, at);",
+    "unanswered requests are forgotten at a restart",
+    UNANSWERED,
+    "if (request) this.#all.set",
+    'if (request && name === "") this.#all.set',
   ),
 ];

@@ -100,7 +100,7 @@ async function simulate(): Promise<void> {
     return { firstSeed: Number(values.seed) + taken - histories, histories };
   };
   const worker = async (): Promise<void> => {
-    using child = startChild(...(values.only === undefined ? [] : ["--only", values.only]));
+    using child = startChild();
     for (let job = nextJob(); job; job = nextJob()) {
       const report = await child.ask(job);
       totals.histories += report.histories;
@@ -157,7 +157,8 @@ interface Child extends Disposable {
 }
 
 function startChild(...args: string[]): Child {
-  const child = fork(import.meta.filename, args, { stdio: "inherit", execArgv: ["--no-warnings"] });
+  const only = values.only === undefined ? [] : ["--only", values.only];
+  const child = fork(import.meta.filename, [...only, ...args], { stdio: "inherit", execArgv: ["--no-warnings"] });
   const { promise: ended, reject } = Promise.withResolvers<never>();
   child.once("exit", (code) => reject(new Error(`a process of the simulation ended with ${code}`)));
   ended.catch(() => undefined);
