@@ -64,7 +64,7 @@ export class FileLines {
     if (fresh.length < 2 || result.kind === "accepted" || !isFinal(result)) return result;
     let refusal: ForwardResult | undefined;
     for (const batch of fresh) {
-      const answer = await send(batch.body, true);
+      const answer = await this.#sendRecorded(stored, [batch], batch.body, send);
       // Batches that were accepted so far are recognised when the request is repeated.
       if (!isFinal(answer)) return answer;
       if (answer.kind === "accepted") stored.add(batch);

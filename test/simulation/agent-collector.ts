@@ -83,7 +83,8 @@ export class Collector {
       for (const [index, file] of this.#files.entries())
         while (file.offset < file.lines.length) {
           while (this.#queue.length >= MAX_ENTRIES) await this.#machine.delay(POLL_MS);
-          this.#read(index, file);
+          // A pass ends where the file did.
+          if (!this.#read(index, file)) break;
           await this.#machine.delay(this.#machine.random.latencyMs(5));
         }
       if (!this.#machine.disk.touch(STORE)) continue;
@@ -93,7 +94,8 @@ export class Collector {
     }
   }
 
-  #read(index: number, file: LogFile): void {
+  /** Returns whether the batch is full. */
+  #read(index: number, file: LogFile): boolean {
     const { random, wallMs } = this.#machine;
     const lines = file.lines.slice(file.offset, file.offset + MAX_BATCH_LINES);
     if (file.offset + lines.length === file.lines.length && lines.length < MAX_BATCH_LINES)
@@ -108,6 +110,7 @@ export class Collector {
     this.#queue.push({ lines, body });
     file.offset += lines.length;
     file.readAtMs = this.#machine.nowMs;
+    return lines.length === MAX_BATCH_LINES;
   }
 
   async #send(): Promise<void> {
