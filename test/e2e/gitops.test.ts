@@ -30,7 +30,10 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  if (!process.env["E2E_KEEP"]) await removeNamespace();
+  if (process.env["E2E_KEEP"]) return;
+  await removeNamespace();
+  // Without Helm, nothing else removes what belongs to no namespace, and the next release of this name would be refused.
+  await kubectl(["delete", "clusterrole,clusterrolebinding", `${NAMESPACE}-agent-cluster-agent`, "--ignore-not-found"]);
 });
 
 async function applyRendered(): Promise<void> {
