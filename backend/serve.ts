@@ -114,12 +114,18 @@ export async function serve({ settings, secrets, roles }: Pick<Opening, "setting
     draining: () => end.draining.aborted,
     log,
   });
-  const running = await open({ settings, secrets, log, stack, draining: end.draining, stopping: end.stopping, roles, ownMetrics });
-  const alerting = roles.includes("alerting") ? await openAlerting(running) : undefined;
-  if (running.telemetry) await openApi(running, running.telemetry, alerting?.routes ?? []);
-  if (running.telemetry) openBackgroundJobs(running, running.telemetry);
-  await openBackups(running);
-  started = { checks: running.checks, notification: alerting?.notification };
+  try {
+    const running = await open({ settings, secrets, log, stack, draining: end.draining, stopping: end.stopping, roles, ownMetrics });
+    const alerting = roles.includes("alerting") ? await openAlerting(running) : undefined;
+    if (running.telemetry) await openApi(running, running.telemetry, alerting?.routes ?? []);
+    if (running.telemetry) openBackgroundJobs(running, running.telemetry);
+    await openBackups(running);
+    started = { checks: running.checks, notification: alerting?.notification };
+  } catch (error) {
+    if (!end.stopping.aborted) throw error;
+    log.info({ event: "backend.stopping", signal: String(end.stopping.reason) }, "shutting down before the start was complete");
+    return;
+  }
   end.hasStarted();
   log.info({ event: "backend.started", roles }, "started");
   limitHeapGrowth();

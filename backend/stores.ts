@@ -163,6 +163,7 @@ async function openMetrics(opening: RetainingOpening): Promise<OpenedMetrics> {
     passwordFile: join(settings.dataDir, "secrets", "engine-password"),
     isJournalSynced: settings.isMetricsJournalSynced,
     log,
+    stopping,
     onRestart: () => ownMetrics.restarted("victoria-metrics"),
   });
   stack.use(engine);
@@ -178,7 +179,7 @@ async function openMetrics(opening: RetainingOpening): Promise<OpenedMetrics> {
 }
 
 function openEvaluator(opening: Opening, engine: EmbeddedVictoriaMetrics, ownNotifierUrl: string): Promise<EmbeddedEvaluator> {
-  const { settings, ownMetrics, log } = opening;
+  const { settings, ownMetrics, log, stopping } = opening;
   return startEvaluator({
     candidates: settings.vmalertPath,
     dataDir: settings.dataDir,
@@ -190,6 +191,7 @@ function openEvaluator(opening: Opening, engine: EmbeddedVictoriaMetrics, ownNot
     metricsWriteUrl: engine.writeUrl,
     notifierUrls: [ownNotifierUrl, ...(settings.alertmanagerUrl === undefined ? [] : [settings.alertmanagerUrl])],
     log,
+    stopping,
     onRestart: () => ownMetrics.restarted("vmalert"),
   });
 }

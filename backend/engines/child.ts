@@ -31,6 +31,8 @@ export interface ChildOptions {
    */
   readonly loginUrl?: string;
   readonly log: Log;
+  /** Ends the first start, which can take minutes. */
+  readonly stopping?: AbortSignal;
   /** Called immediately after the child has exited without being stopped, before it is restarted. */
   readonly onExit?: () => void;
   readonly onRestart?: () => void;
@@ -70,7 +72,8 @@ const REMIND_MS = 300_000;
 
 /**
  * Ends an orphan of an earlier backend, starts the child and resolves once it is ready. Rejects, with nothing left running, if no candidate
- * can be executed, or if the child exits or is not ready in time; the message then contains its last lines of output, with secrets masked.
+ * can be executed, if the child exits or is not ready in time, or if `stopping` aborts. The message then contains its last lines of output,
+ * with secrets masked.
  */
 export async function superviseChild(options: ChildOptions): Promise<EngineChild> {
   const program = findProgram(options.name, options.candidates);
@@ -81,7 +84,8 @@ export async function superviseChild(options: ChildOptions): Promise<EngineChild
     options.log.warn({ event: "engine.orphan_ended", engine: options.name, pid: orphan }, "ended the engine of a killed backend");
   const child = new SupervisedChild(program, options, timing);
   try {
-    await child.start(AbortSignal.timeout(timing.readyTimeoutMs));
+    const timeLimit = AbortSignal.timeout(timing.readyTimeoutMs);
+    await child.start(options.stopping ? AbortSignal.any([options.stopping, timeLimit]) : timeLimit);
   } catch (error) {
     await child[Symbol.asyncDispose]();
     throw error;
@@ -152,6 +156,7 @@ class SupervisedChild implements EngineChild {
       const becomesReady = pollUntil(() => this.#answers(pollingSignal), READY_POLL_MS, pollingSignal);
       const result = await Promise.race([run.exited, becomesReady]);
       if (typeof result === "string") throw this.#failure(`exited before it was ready (${result})`);
+      if (this.#options.stopping?.aborted) throw this.#failure("was stopped before it was ready");
       if (!result) throw this.#failure(`is not ready after ${this.#timing.readyTimeoutMs / 1000} s`);
       this.#isReady = true;
     } finally {

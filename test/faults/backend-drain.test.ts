@@ -37,19 +37,15 @@ test("a backend without hosts in its addresses is alive before it is ready, and 
   expect(await ended).toBe(0);
 });
 
-test("a backend is alive while an engine does not become ready", async () => {
+test("a backend is alive while an engine does not become ready, and ends at SIGTERM", async () => {
   using folder = temporaryFolder();
   const engine = join(folder.path, "engine");
   // Listens nowhere, and ends with the backend.
   writeFileSync(engine, "#!/bin/sh\nwhile kill -0 $PPID; do sleep 0.2; done\n", { mode: 0o755 });
   const place = await backendPlace(folder.path, { VICTORIA_METRICS_PATH: engine });
-  const backend = new TestProcess(["backend/main.ts", "serve"], place.env, place.logFile);
-  try {
-    await eventually("alive", async () => (await call("GET", `${place.healthUrl}/healthz`)).status === 200);
-    const { status, json } = await call("GET", `${place.healthUrl}/readyz`);
-    expect([status, json.status]).toEqual([503, "starting"]);
-  } finally {
-    // Not SIGTERM, which waits for the start.
-    await backend.end("SIGKILL");
-  }
+  await using backend = new TestProcess(["backend/main.ts", "serve"], place.env, place.logFile);
+  await eventually("alive", async () => (await call("GET", `${place.healthUrl}/healthz`)).status === 200);
+  const { status, json } = await call("GET", `${place.healthUrl}/readyz`);
+  expect([status, json.status]).toEqual([503, "starting"]);
+  expect(await backend.end("SIGTERM")).toBe(0);
 });

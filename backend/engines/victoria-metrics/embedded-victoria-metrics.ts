@@ -25,6 +25,7 @@ export interface EmbeddedVictoriaMetricsOptions {
   /** False: acknowledged writes survive a crash of processes but not a power failure. Default true. */
   readonly isJournalSynced?: boolean;
   readonly log: Log;
+  readonly stopping?: AbortSignal;
   readonly onRestart?: () => void;
   readonly timing?: Partial<ChildTiming>;
   /** Delay before the first retry of writes that the engine refused during a replay. */
@@ -115,6 +116,7 @@ async function startOnFreePort(
         readyUrl: `${address}/health`,
         loginUrl: `${url}/metrics`,
         log: options.log,
+        stopping: options.stopping,
         onExit: events.onExit,
         onRestart: () => events.onRestart(url),
         timing: options.timing,

@@ -28,6 +28,7 @@ export interface EvaluatorOptions {
   /** Base URLs, as of an Alertmanager, to which alerts are sent. Each may contain user:password; if there are none, alerts are not sent. */
   readonly notifierUrls?: readonly string[];
   readonly log: Log;
+  readonly stopping?: AbortSignal;
   readonly onRestart?: () => void;
   readonly timing?: Partial<ChildTiming>;
 }
@@ -63,6 +64,7 @@ export async function startEvaluator(options: EvaluatorOptions): Promise<Embedde
     readyUrl: `${address}/health`,
     loginUrl: `${login.in(address)}/metrics`,
     log: options.log,
+    stopping: options.stopping,
     onRestart: options.onRestart,
     timing: options.timing,
   });
