@@ -66,6 +66,8 @@ export class StoredBatches implements Disposable {
   #lines = 0;
   #forgottenMs = 0;
   #isUnwritable = false;
+  /** The file does not have the latest periods of doubt. */
+  #isBehind = false;
   #watch: NodeJS.Timeout | undefined;
 
   constructor(options: StoredBatchesOptions) {
@@ -222,10 +224,11 @@ export class StoredBatches implements Disposable {
     const savedMs = this.#offsetsSavedMs();
     const old = [...this.#stored].slice(0, -MAX_RESENT_BATCHES);
     for (const [key, readAtMs] of old) if (!this.#mayBeReadAgain(readAtMs, savedMs)) this.#stored.delete(key);
-    if (isSettled || this.#file === undefined || this.#lines > this.#stored.size + SPARE_LINES) this.#rewrite();
+    if (isSettled || this.#isBehind || this.#lines > this.#stored.size + SPARE_LINES) this.#rewrite();
   }
 
   #rewrite(): void {
+    this.#isBehind = true;
     const lines = [
       `token ${this.token}`,
       `start ${this.#startedMs}`,
@@ -237,6 +240,7 @@ export class StoredBatches implements Disposable {
       if (this.#file !== undefined) closeSync(this.#file);
       this.#file = openSync(this.#path, "a", 0o600);
       this.#lines = lines.length;
+      this.#isBehind = false;
     } catch (error) {
       this.#warnUnwritable(error);
     }
