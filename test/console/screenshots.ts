@@ -47,6 +47,8 @@ const agentPlace = await hostAgentPlace(folder.path, place.apiUrl, {
 });
 const agent = await startHostAgent(agentPlace);
 stack.defer(async () => void (await agent.end()));
+/** Of the service that is deployed in the last hour. */
+const VERSION_BEFORE = "2.3.9";
 const nowMs = Date.now();
 /** Visits of the last hour: after a deployment of stock in its last third, one of eight fails. */
 const visits = Array.from({ length: SHOPPERS }, (_, at) =>
@@ -60,7 +62,7 @@ const earlier = Array.from({ length: WEEK_OF_VISITS }, (_, at) => {
   const group = Math.floor((at - SHOPPERS) / 15);
   const hoursAgo = at < SHOPPERS ? 1 + at / SHOPPERS : 3 + 2 * group;
   const isFailing = at % 97 === 0 || (Math.abs(hoursAgo - 76) < 4 && at % 3 === 0);
-  return visit(1000 + at, nowMs - HOUR_MS * hoursAgo, false, { isFailing, version: "2.3.9" });
+  return visit(1000 + at, nowMs - HOUR_MS * hoursAgo, false, { isFailing, version: VERSION_BEFORE });
 });
 const heartbeats = setInterval(() => void sendHeartbeats(cluster), HEARTBEAT_MS);
 stack.defer(() => clearInterval(heartbeats));

@@ -13,10 +13,10 @@ test("leaves out a series whose value is infinite", async () => {
   expect(new Set(changes.map(({ now }) => now))).toEqual(new Set([3]));
 });
 
-test("runs as many queries as docs/what-changed.md says", async () => {
+test("runs one query, as docs/what-changed.md says", async () => {
   const query = vi.fn(async () => ({ status: 200, pieces: [], body: Buffer.from('{"data":{"result":[]}}') }));
   const range = { startMs: 0, endMs: 3_600_000 };
   await findMetricChanges({ query }, "o", { before: range, now: range }, UNLIMITED);
   const page = readFileSync(join(import.meta.dirname, "../../../docs/what-changed.md"), "utf8");
-  expect(page).toContain(`and ${query.mock.calls.length} metric queries`);
+  expect([query.mock.calls.length, page.includes("and one metric query")]).toEqual([1, true]);
 });
