@@ -27,12 +27,12 @@ export interface Situation {
   readonly rotationWaitMs: number;
 }
 
-const NEW_TOKEN = 'create one (`atherops tokens create`) and set it with "helm upgrade"';
+const NEW_TOKEN = 'create one (`atherops tokens create`) and put it into the Secret of installToken, or set it with "helm upgrade"';
 
 /** Problems that only the operator can solve, and how. */
 const PROBLEMS = {
   secret_missing: `the Secret does not exist: "helm upgrade" creates it, empty; running agents write a key that they know back into it`,
-  no_install_token: `the cluster has no key, and this agent has no install token; ${NEW_TOKEN}`,
+  no_install_token: `the cluster has no key, and this agent has no install token (installToken is not set, or its Secret or the key in it does not exist); ${NEW_TOKEN}`,
   install_token_refused: `the backend refuses the install token (unknown, expired or used); ${NEW_TOKEN}`,
   key_refused: `the backend refuses the cluster's key (unknown or revoked), and there is no unused install token; ${NEW_TOKEN}; telemetry is kept on disk until then`,
 } as const;

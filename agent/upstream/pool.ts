@@ -186,7 +186,8 @@ const BROKEN_CONNECTION = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE", "UND
 
 function describeFailure(cause: unknown, backendUrl: string, isAborted: boolean): UpstreamError {
   const { code, message } = cause as { code?: string; message?: string };
-  const text = message || "connection failed";
+  // OpenSSL's own message has source files and a line break.
+  const text = code === "ERR_SSL_WRONG_VERSION_NUMBER" ? "the server answers without TLS" : message?.trim() || "connection failed";
   // Most of Node's messages contain their code; undici's do not.
   const reason = code && !text.includes(code) ? `${code}: ${text}` : text;
   return new UpstreamError(`no response from ${backendUrl}: ${isAborted ? "stopped waiting" : reason}`, BROKEN_CONNECTION.has(code ?? ""), {

@@ -274,7 +274,9 @@ describe("diagnose in a pod", () => {
       `warn: ${where} has no key yet | the agents enrol with INSTALL_TOKEN; see the running agent`,
     ]);
     expect((await diagnose(noToken)).of("credentials")).toEqual([
-      expect.stringMatching(/^fail: .* has no key, and there is no INSTALL_TOKEN \| create an install token \(`atherops tokens create`\)/),
+      expect.stringMatching(
+        /^fail: .* has no key, and there is no INSTALL_TOKEN \(it is not set, .*\) \| create an install token \(`atherops tokens create`\)/,
+      ),
     ]);
     const id = await enrolled("credentials");
     const good = await diagnose(noToken);

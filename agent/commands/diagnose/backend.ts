@@ -73,6 +73,8 @@ function adviceFor(error: unknown): string {
     return "the outgoing proxy rejects the connection: configure it to allow CONNECT to the backend's host and port, or add the host to NO_PROXY";
   if (codeOf(error) === "ECONNREFUSED")
     return "no server listens there: check host and port of BACKEND_URL (or HTTPS_PROXY), and that the server runs";
+  if (codeOf(error) === "ERR_SSL_WRONG_VERSION_NUMBER")
+    return "this port has no TLS: set BACKEND_URL to the https port, or to http:// with ALLOW_PLAIN_HTTP in a network that you trust";
   return "check BACKEND_URL, firewalls, HTTPS_PROXY and NO_PROXY";
 }
 

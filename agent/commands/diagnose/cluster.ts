@@ -24,7 +24,7 @@ import { certificateProblem, type Check, codeOf, type Finding, messageOf } from 
 const WITHIN_MS = 10_000;
 const OLD_AGENT = "atherops-agent";
 const NEW_TOKEN =
-  "create an install token (`atherops tokens create`) and set it in the chart (installToken); the running agents then enrol again";
+  "create an install token (`atherops tokens create`) and set it in the chart (installToken), or put it into its Secret; the running agents then enrol again";
 
 export function clusterChecks(
   { cluster, signals }: Settings,
@@ -87,7 +87,12 @@ async function checkSecret(
     }
     return [
       token === undefined
-        ? { name, status: "fail", detail: `${where} has no key, and there is no INSTALL_TOKEN`, advice: NEW_TOKEN }
+        ? {
+            name,
+            status: "fail",
+            detail: `${where} has no key, and there is no INSTALL_TOKEN (it is not set, or its Secret or the key in it does not exist)`,
+            advice: NEW_TOKEN,
+          }
         : {
             name,
             status: "warn",
