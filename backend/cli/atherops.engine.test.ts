@@ -253,7 +253,7 @@ test("shows clusters, their nodes, hosts and their configuration", async () => {
   const body = { node: "node-1", agent_version: "1.2.3", collector: { state: "running", restarts: 1 } };
   await backend.call("POST", "/heartbeat", { key: cluster.api_key, body });
   expect((await atherops("clusters")).out).toMatch(/^NAME +ONLINE +NODES [^]*prod-eu +true +1 /);
-  expect((await atherops("clusters nodes prod-eu")).out).toMatch(/node-1 +(?:true|false) +1\.2\.3 .*\{"state":"running","restarts":1\}/);
+  expect((await atherops("clusters nodes prod-eu")).out).toMatch(/node-1 +(?:true|false) +1\.2\.3 .*running, 1 restarts/);
   const host = await registerHost(backend, bearer, { hostname: "web-7" });
   expect((await atherops("hosts")).out).toMatch(/web-7 +false +1\.0\.0 +- +\d+ s ago +- +- of 0/);
   const fleet = await atherops("fleet");

@@ -51,7 +51,12 @@ function addClusters(program: Command, console: Console): void {
       const { nodes: reports } = await findCluster(console, cluster);
       type Config = { config?: { in_force: string | null; error: string | null } };
       const nodes = reports as (Row & Config)[];
-      const shown = nodes.map(({ config, ...node }) => ({ ...node, config: config?.in_force ?? "-", refused: config?.error ?? "" }));
+      const shown = nodes.map(({ config, ...node }) => ({
+        ...node,
+        collector: collectorText(node["collector"]),
+        config: config?.in_force ?? "-",
+        refused: config?.error ?? "",
+      }));
       console.print(console.json ? nodes : shown, ["name", "online", "agent_version", "last_heartbeat", "collector", "config", "refused"]);
     });
   clusters
