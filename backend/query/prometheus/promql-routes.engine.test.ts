@@ -300,7 +300,7 @@ test("errors have Prometheus' format without the engine's prefix, so that client
     { status: "error", errorType: "bad_data", error: expect.stringMatching(/^(?!error when executing).*unexpected token/) },
   ]);
   const execution = await get("/query_range", [
-    ["query", "label_replace(requests, 1)"],
+    ["query", "round(requests, 1, 2)"],
     ["start", String(NOW - 60)],
     ["end", String(NOW)],
     ["step", "30s"],
