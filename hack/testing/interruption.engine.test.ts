@@ -58,14 +58,14 @@ test(".ci/run stops in the stages that run side by side, ends their processes an
   copyFileSync(join(ROOT, ".ci/run"), join(root, ".ci/run"));
   // The test must not install Debian packages.
   writeFileSync(join(programs, "apt-get"), "#!/bin/sh\nexit 1\n", { mode: 0o755 });
-  const pids = ["rest", "e2e"].map((name) => join(folder.path, name));
-  const [rest, e2e] = pids.map(
+  const pids = ["engine", "e2e"].map((name) => join(folder.path, name));
+  const [engine, e2e] = pids.map(
     (pid) => `node -e "require('fs').writeFileSync('${pid}', String(process.pid) + ' '); setInterval(() => {}, 1000)"`,
   );
   const program = (path: string, line: string): void => writeFileSync(path, `#!/bin/sh\n${line}\n`, { mode: 0o755 });
   for (const name of ["up", "down"]) program(join(cluster, name), `echo the cluster is ${name}`);
   program(join(root, ".ci/e2e"), e2e ?? "");
-  const scripts = { test: "echo 1 passed, 0 failed", "test:rest": rest, "test:alone": "echo the next stage" };
+  const scripts = { test: "echo 1 passed, 0 failed", "test:engine": engine, "test:rest": "echo the next stage" };
   writeFileSync(join(root, "package.json"), JSON.stringify({ scripts }));
   for (const args of [
     ["init", "-q"],
