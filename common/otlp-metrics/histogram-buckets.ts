@@ -1,7 +1,7 @@
 // Converts OTLP histograms to the cumulative buckets of the text format. Invariants: bounds are strictly ascending; counts decrease only if
-// those of the sender do;
-// 64-bit counts stay exact; the bucket below each bucket with values ends where that one begins, because `histogram_quantile` interpolates
-// from the previous bound, or from 0. Source: OpenTelemetry specification, metrics/data-model.md, "Histogram" and "ExponentialHistogram".
+// those of the sender do; 64-bit counts stay exact; the bucket below each bucket with values ends where that one begins, because
+// `histogram_quantile` interpolates from the previous bound, or from 0. Source: OpenTelemetry specification, metrics/data-model.md, "Histogram"
+// and "ExponentialHistogram".
 import {
   type Buckets,
   type Double,

@@ -153,7 +153,7 @@ test.each([
   ],
   ["backend", "--set persistence.chown=true --api-versions security.openshift.io/v1", "persistence.chown: on OpenShift", "leave it false"],
   ["backend", "--set persistence.size=50GB", "/persistence/size", "50GB"],
-  ["backend", "--set global.imageRegistry=https://registry.example.com", "/global/imageRegistry", ""],
+  ["backend", "--set global.imageRegistry=https://images.example.com", "/global/imageRegistry", ""],
   ["backend", "--set networkPolicy.ingressFrom={10.0.0.0/8}", "/networkPolicy/ingressFrom/0", "want object"],
   ["backend", "--set extraEnv.A.valueFrom.secretKeyRef.name=s", "/extraEnv/A", "'valueFrom' not allowed"],
   ["backend", "--set tls=null", "missing property 'tls'", ""],

@@ -3,10 +3,11 @@
 // batch from its queue only after the response. If it exits earlier, the next collector reads the lines again, or sends the batch again in
 // another request.
 //
-// Invariant: a batch counts as stored only after the backend accepted it. A second batch with the same key is dropped only if it has the same
-// read time, or if both were read in a period of doubt: from the last save of offsets before a collector exited to the first save after the
-// next one started. So new content of an overwritten file is not mistaken for the old content. The list is written without fsync, like the
-// collector's own stores: it survives kill -9; a power failure may duplicate lines, but loses none.
+// Invariant: a batch counts as stored only after the backend accepted it. A second batch with the same key is dropped only if it has the
+// same read time, or if both were read in a period of doubt: from the last save of offsets before a collector exited to the first save
+// after the next one started. So new content of an overwritten file is not mistaken for the old content. Periods of doubt are written with
+// fsync, because lines would be lost without them. Batches are written without, like the collector's own stores: they survive kill -9, and
+// a power failure may duplicate lines.
 import { randomBytes } from "node:crypto";
 import { closeSync, openSync, readdirSync, readFileSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";

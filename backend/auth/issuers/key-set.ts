@@ -64,7 +64,7 @@ function toMember(key: Record<string, unknown>, name: string): [string, unknown]
 function isUsable(key: unknown): key is Record<string, unknown> {
   if (typeof key !== "object" || key === null) return false;
   const { kty, kid, use, n, e, crv, x, y, d } = key as Record<string, unknown>;
-  // Whoever has read a private key can sign.
+  // Anyone who has read a private key can sign with it.
   if (!isShort(kid) || d !== undefined || (use !== undefined && use !== "sig")) return false;
   if (kty === "RSA") return isShort(n, MAX_MODULUS_LENGTH) && n.length >= MIN_MODULUS_LENGTH && isShort(e, 6);
   return (kty === "EC" || kty === "OKP") && typeof crv === "string" && CURVES.has(crv) && isShort(x) && (y === undefined || isShort(y));

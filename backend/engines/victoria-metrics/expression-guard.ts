@@ -1,7 +1,8 @@
-// Rejects expressions that would crash VictoriaMetrics. Before it evaluates operators, the engine prints the parsed expression and parses it
-// again; if its own output is invalid, it panics, and no tenant has metrics until it restarts (metricsql v0.87, optimizer.go, Clone). Causes are
-// keywords used as names, strings next to operators, unusual names and braces; a time that overflows panics too, and a label of 64 KiB (label-growth.ts). Invariant: the printed
-// form of an accepted expression is valid, and its times do not overflow. Every rejected expression can be written in another form.
+// Rejects expressions that would crash VictoriaMetrics. Before it evaluates operators, the engine prints the parsed expression and parses
+// it again; if its own output is invalid, it panics, and no tenant has metrics until it restarts (metricsql v0.87, optimizer.go, Clone).
+// Causes are keywords used as names, strings next to operators, unusual names and braces; a time that overflows panics too, and a label of
+// 64 KiB (label-growth.ts). Invariant: the printed form of an accepted expression is valid, and its times do not overflow. Every rejected
+// expression can be written in another form.
 import { expressionDurationMs } from "../../../common/duration.ts";
 import { MAX_DURATION_MS, MAX_EXPRESSION_BYTES, MAX_SELECTORS } from "../engine-limits.ts";
 import { ExpressionError, tokenize, type Token } from "./expression-tokens.ts";
