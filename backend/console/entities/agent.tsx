@@ -31,7 +31,7 @@ export function AgentCard({ entity }: { entity: Entity }) {
     <section class="card" aria-label="Agent">
       <h2>Agent</h2>
       <Status of={loaded} empty={!agent && "No agent is registered under this name. The data came from another sender."}>
-        {agent && <AgentFacts agent={agent} atMs={atMs} />}
+        {agent && <AgentFacts agent={agent} isHost={entity.kind === "host"} atMs={atMs} />}
         {agent?.path !== undefined && mayWrite.value && (
           <RemoveButton label={`Remove ${entity.kind}`} path={agent.path} onRemoved={() => address("fleet")}>
             Its keys are revoked within 5 seconds, so its agents can send nothing more. Stored telemetry stays. To connect it again, install
@@ -55,7 +55,7 @@ function findAgent(entity: Entity, { clusters, hosts }: Awaited<ReturnType<typeo
   return node && { ...node, key_created_at: cluster.key_created_at };
 }
 
-function AgentFacts({ agent, atMs }: { agent: Agent; atMs: number }) {
+function AgentFacts({ agent, isHost, atMs }: { agent: Agent; isHost: boolean; atMs: number }) {
   const {
     online,
     agent_version: version,
@@ -86,7 +86,7 @@ function AgentFacts({ agent, atMs }: { agent: Agent; atMs: number }) {
         [
           "key",
           keyCreatedAt ? (
-            <span class={isOldKey(keyCreatedAt, atMs) ? "level is-warn" : ""} title={timestampText(keyCreatedAt)}>
+            <span class={!isHost && isOldKey(keyCreatedAt, atMs) ? "level is-warn" : ""} title={timestampText(keyCreatedAt)}>
               {ago(keyCreatedAt, atMs).replace(" ago", " old")}
             </span>
           ) : (

@@ -36,7 +36,7 @@ export function Fleet() {
           {counted(clusters.length, "cluster")}
           {nodes.length > 0 && `, ${counted(nodes.length, "node")}`}, {counted(hosts.length, "host")}
           <Silent clusters={clusters} hosts={hosts} />
-          <OldKeys members={[...clusters, ...hosts]} atMs={atMs} />
+          <OldKeys clusters={clusters} atMs={atMs} />
         </p>
         <CreateLink href={address("add")} text="Add cluster or host" />
       </div>
@@ -66,8 +66,8 @@ function countSilent(members: readonly { readonly online: boolean }[]): number {
   return members.filter(({ online }) => !online).length;
 }
 
-function OldKeys({ members, atMs }: { members: readonly { readonly key_created_at: string | null }[]; atMs: number }) {
-  const old = members.filter(({ key_created_at: at }) => isOldKey(at, atMs)).length;
+function OldKeys({ clusters, atMs }: { clusters: readonly Cluster[]; atMs: number }) {
+  const old = clusters.filter(({ key_created_at: at }) => isOldKey(at, atMs)).length;
   return old > 0 ? <strong class="level is-warn"> {counted(old, "old key")}</strong> : null;
 }
 
@@ -134,7 +134,7 @@ function Hosts({ hosts, atMs }: { hosts: readonly Host[]; atMs: number }) {
           },
           heartbeatColumn(atMs),
           { head: "version", cell: (host) => host.agent_version ?? "" },
-          { head: "key", cell: (host) => <KeyAge at={host.key_created_at} atMs={atMs} /> },
+          { head: "key", cell: (host) => <KeyAge at={host.key_created_at} atMs={atMs} isHost /> },
           { head: "collector", cell: ({ collector, config }) => <CollectorState collector={collector} configError={config.error} /> },
         ]}
       />
@@ -209,12 +209,13 @@ function CollectorReport({ collector }: { collector: Collector }) {
   );
 }
 
-function KeyAge({ at, atMs }: { at: string | null; atMs: number }) {
+function KeyAge({ at, atMs, isHost = false }: { at: string | null; atMs: number; isHost?: boolean }) {
   if (!at) return <span class="quiet">no key</span>;
+  const isOld = !isHost && isOldKey(at, atMs);
   return (
-    <span title={`created ${timestampText(at)}`} class={isOldKey(at, atMs) ? "level is-warn" : ""}>
+    <span title={`created ${timestampText(at)}`} class={isOld ? "level is-warn" : ""}>
       key {ago(at, atMs).replace(" ago", "")} old
-      {isOldKey(at, atMs) && ", not renewed"}
+      {isOld && ", not renewed"}
     </span>
   );
 }

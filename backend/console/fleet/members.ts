@@ -1,4 +1,4 @@
-// Reads the clusters and hosts of the fleet, and detects old keys.
+// Reads the clusters and hosts of the fleet, and detects old keys of clusters.
 import type { ApiResponses } from "../../client/api.ts";
 import { wholeList } from "../state/api.ts";
 
@@ -6,7 +6,7 @@ export type Cluster = ApiResponses["GET /api/clusters"][number];
 export type Host = ApiResponses["GET /api/v1/agents"][number];
 export type Collector = NonNullable<Host["collector"]>;
 
-/** Agents renew their key after 30 days by default (KEY_ROTATION_DAYS): a key of twice that age was not renewed. */
+/** The agents of a cluster renew its key after 30 days by default (KEY_ROTATION_DAYS): twice that age means that they did not. Hosts keep theirs. */
 const OLD_KEY_MS = 60 * 86_400_000;
 
 export async function readFleet(signal: AbortSignal): Promise<{ clusters: Cluster[]; hosts: Host[] }> {
@@ -14,6 +14,7 @@ export async function readFleet(signal: AbortSignal): Promise<{ clusters: Cluste
   return { clusters: mergeClusterPages(clusters.rows), hosts: silentFirst(hosts.rows) };
 }
 
+/** `keyCreatedAt`: of the key of a cluster. */
 export function isOldKey(keyCreatedAt: string | null, atMs: number): boolean {
   return keyCreatedAt !== null && atMs - Date.parse(keyCreatedAt) > OLD_KEY_MS;
 }

@@ -13,7 +13,7 @@ export type ProblemTables = Pick<EnrolmentTables, "hosts" | "clusters" | "cluste
 const MAX_ROWS = 500;
 const MAX_LISTED = 20;
 const DAY_MS = 86_400_000;
-/** Agents renew their key after 30 days by default: a key of twice that age was not renewed. */
+/** The agents of a cluster renew its key after 30 days by default: twice that age means that they did not. Hosts keep their keys. */
 const OLD_KEY_MS = 60 * DAY_MS;
 const EXPIRES_WITHIN_MS = 7 * DAY_MS;
 /** The shortest interval of heartbeats is longer than a third of this, so a younger heartbeat needs no look. */
@@ -100,24 +100,24 @@ function describeSilent(members: readonly Agent[]): Problem {
   };
 }
 
-/** Current keys of agents. */
+/** Current keys of clusters. */
 async function findOldKeys(db: Kysely<ProblemTables>, orgId: string, nowMs: number): Promise<Problem[]> {
   const rows = await db
     .selectFrom("api_keys")
-    .select(["node", "kind", "created_at"])
+    .select(["node", "created_at"])
     .where("org_id", "=", orgId)
-    .where("kind", "in", ["cluster", "host"])
+    .where("kind", "=", "cluster")
     .where("revoked_at", "is", null)
     .where("expires_at", "is", null)
     .where("created_at", "<", new Date(nowMs - OLD_KEY_MS))
     .orderBy("created_at")
     .limit(MAX_LISTED)
     .execute();
-  return rows.map(({ node, kind, created_at: at }) => ({
+  return rows.map(({ node, created_at: at }) => ({
     kind: "credential",
     severity: "warning",
     score: 55,
-    title: `the key of ${kind} ${node} was not renewed for ${Math.round((nowMs - at.getTime()) / DAY_MS)} days`,
+    title: `the key of cluster ${node} was not renewed for ${Math.round((nowMs - at.getTime()) / DAY_MS)} days`,
     detail: "agents renew it after 30 days by default",
     sinceMs: at.getTime() + OLD_KEY_MS / 2,
     action: "Fleet",

@@ -77,7 +77,7 @@ export function registerProblemsRoute(app: FastifyInstance, options: ProblemsRou
     summary: "What is wrong now, most important first",
     description:
       "Services that got worse in the last hour, new patterns of errors, pods whose memory grows, unhealthy pods and nodes, firing alerts, " +
-      "objectives that use up their error budget, disks that are or will be full; for users also silent agents, keys that were not renewed, " +
+      "objectives that use up their error budget, disks that are or will be full; for users also silent agents, keys of clusters that were not renewed, " +
       "and tokens that expire. The comparison with the hour before is up to a minute old.",
     query: { type: "object", properties: PARAMETERS },
     documented: { response: { 200: ANSWER } },

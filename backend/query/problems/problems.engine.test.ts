@@ -99,6 +99,15 @@ beforeAll(async () => {
         config_error: null,
       })
       .execute();
+  const oldKey = { org_id: ORG, ciphertext: "", master_key_id: "", created_at: new Date(nowMs - 90 * DAY_MS) };
+  for (const [kind, node] of [
+    ["cluster", "north"],
+    ["host", "db-1"],
+  ] as const)
+    await db
+      .insertInto("api_keys")
+      .values({ ...oldKey, id: randomUUID(), owner_id: randomUUID(), key_hash: node, kind, node })
+      .execute();
   const token = { org_id: ORG, created_by: "a@shop.example", created_at: new Date(nowMs) };
   for (const [name, days] of [
     ["grafana", 3],
@@ -138,7 +147,11 @@ test("lists what is wrong with cause, start and next screen, most important firs
     { title: "objective z uses its error budget too fast: burn rate above 1" },
   ]);
   expect(found("agent")).toMatchObject([{ title: "the agent of db-1 is silent", since: new Date(nowMs - 3_600_000).toISOString() }]);
-  expect(found("credential").map(({ title }) => title)).toEqual(["read token grafana expires in 3 days"]);
+  expect(found("credential").map(({ title }) => title)).toEqual([
+    "read token grafana expires in 3 days",
+    // Agents of hosts do not renew their keys.
+    "the key of cluster north was not renewed for 90 days",
+  ]);
   const [service] = found("service");
   expect(service?.detail).toMatch(/version/);
   expect(service?.since).toBeDefined();
