@@ -352,7 +352,11 @@ export const SETTINGS_TABLE = {
       isSecret: true,
       description: "The previous `JWT_SECRET` during a rotation; the backend uses it only to verify.",
     }),
-    jwtTtlMs: setting("JWT_TTL", duration({ min: 1000 }), { default: "15m", value: "jwtTtl", description: "Lifetime of a session." }),
+    jwtTtlMs: setting("JWT_TTL", duration({ min: 1000 }), {
+      default: "15m",
+      value: "jwtTtl",
+      description: "Lifetime of a session token, which programs and `atherops` get at a login. Browser sessions do not depend on it.",
+    }),
     isPasswordLogin: setting("PASSWORD_LOGIN", flag, {
       default: "true",
       description: "`false`: only the first user (`ADMIN_EMAIL`) may log in with a password. Requires `OIDC_ISSUER`.",

@@ -49,7 +49,7 @@ export const MAX_ISSUERS_BYTES_PER_ORG = 4 * 1024 * 1024;
 export const MAX_CACHED_ISSUERS = 2000;
 /** Enrolments with the tokens of an issuer within 48 hours. */
 export const MAX_ENROLMENTS_PER_ISSUER = 20_000;
-/** Tokens of issuers whose verification is cached until they expire; above this, the oldest is verified again. */
+/** Tokens of issuers whose verification is cached for five minutes, at most until they expire; above this, the oldest is verified again. */
 export const MAX_CACHED_IDENTITIES = 20_000;
 
 // lookup-cache.ts

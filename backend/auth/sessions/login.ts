@@ -172,7 +172,8 @@ const schemas = {
   get: {
     ...common,
     summary: "The session of this browser",
-    description: "`expires_at` is when the session ends if there are no more requests: after 12 hours, at most 7 days after the login.",
+    description:
+      "`expires_at` is when the session ends if there are no more requests: 11 to 12 hours after the last one, at most 7 days after the login.",
     response: { 200: SESSION_SCHEMA },
   },
   end: { ...common, summary: "Log this browser out; all replicas refuse the session within 5 seconds", response: NO_CONTENT },
