@@ -9,7 +9,10 @@ import { joinHostPort } from "../common/ip-networks.ts";
 export const ERROR_CODES = {
   malformed_request: [400, "the request is not valid HTTP/1.1; the message says what is wrong"],
   malformed_body: [400, "the body cannot be read: broken compression, JSON syntax, not UTF-8"],
-  invalid_payload: [400, "the OTLP document or the exposition text is invalid; the message names the field or the line"],
+  invalid_payload: [
+    400,
+    "the body is invalid, or on the paths of ingest tokens some of its records; the message names the field, the record or the line",
+  ],
   invalid_field: [400, "a field of a JSON body is missing, unknown or out of bounds; the message names it"],
   invalid_parameter: [400, "a query parameter is invalid; the message names it"],
   missing_idempotency_key: [400, "the Idempotency-Key header is missing or not a UUID"],

@@ -35,7 +35,7 @@ interface Line {
 export function addExportTelemetry(program: Command, console: Console): void {
   program
     .command("export-telemetry")
-    .description("all logs, spans and samples of your organisation, as files of JSON lines")
+    .description("logs, spans and samples of your organisation, of the last 30 days or since a time, as files of JSON lines")
     .requiredOption("--out <folder>", "gets logs.ndjson, spans.ndjson and metrics.ndjson")
     .option("--since <duration>", "how far back, such as 24h or 30d", "30d")
     .addHelpText(

@@ -21,7 +21,7 @@ const declaration = {
   ...endpoint("GET", "/api/audit", "admin", "accounts"),
   summary: "Audit log entries, newest first",
   description:
-    "Entries of your organisation; operators see all. Entries are kept for 90 days, at most the newest 200,000 per organisation. Pages have 500 entries; the Link header points to the next page.",
+    "Entries of your organisation; operators see all. Entries are kept for 90 days, of an organisation about the newest 200,000. Pages have 500 entries; the Link header points to the next page.",
   query: optionalSchema({
     ...CURSOR_QUERY.properties,
     org_id: { ...UUID_SCHEMA, description: "only this organisation; other organisations require the role operator" },

@@ -26,7 +26,7 @@ const describe = (summary: string, items: object) => ({
   limited: "filtered" as const,
   tag: "jaeger" as const,
   summary: `Jaeger's HTTP API: ${summary}`,
-  description: "The response is the same as in Jaeger, with integers for times in microseconds.",
+  description: "The response has the format of Jaeger, with integers for times in microseconds.",
   documented: { response: { 200: dataOf(items) } },
 });
 

@@ -115,7 +115,10 @@ const EDGE = {
     description: "empty or messaging: both services send spans; otherwise only the client does",
   },
   calls: { ...number, description: "spans of the server, or of the client if the server sends none" },
-  failed: { ...number, description: "calls of which the span of the server or of the client has the status ERROR" },
+  failed: {
+    ...number,
+    description: "calls that failed: the called span has the status ERROR, or the caller's, if it is a client or producer span",
+  },
   rate: FIGURES.rate,
   error_ratio: { ...number, description: "failed / calls" },
   p50_ms: number,

@@ -119,7 +119,7 @@ export function declareEndpoint(method: "GET" | "POST", name: QueryEndpoint): Ro
     ...endpoint(method, `${BASE}/${name === "label_values" ? "label/:name/values" : name}`, "reader", "metrics"),
     limited: "filtered",
     summary: `Prometheus HTTP API: ${name}, over the tenant's own metrics`,
-    description: "The response is the same as in Prometheus; parameters other than those of this endpoint are ignored.",
+    description: "The response has the format of Prometheus; parameters other than those of this endpoint are ignored.",
     ...(method === "POST" && FORM),
     documented: { ...(method === "POST" ? { query: optional, body: optional } : { query: parameters }), response: { 200: ANSWER } },
     ...ERRORS,
