@@ -10,10 +10,26 @@ export class ClientGoneError extends Error {
   }
 }
 
-/** Aborts with ClientGoneError when the client disconnects, including after the response. */
+/** A client that disconnects without a reset looks like one that has only closed its sending side and still reads. */
+const HALF_CLOSED_MS = 1000;
+
+/**
+ * Aborts with ClientGoneError when the client disconnects, including after the response, and `HALF_CLOSED_MS` after the client closed its
+ * sending side. So such a client gets the response of a short query, and the query of a client that has left ends soon.
+ */
 export function goneSignal(reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
-  reply.raw.once("close", () => gone.abort(new ClientGoneError()));
+  const abort = (): void => gone.abort(new ClientGoneError());
+  let timer: NodeJS.Timeout | undefined;
+  const { socket } = reply.request;
+  const abortLater = (): void => void (timer = setTimeout(abort, HALF_CLOSED_MS));
+  if (socket.readableEnded) abortLater();
+  else socket.once("end", abortLater);
+  reply.raw.once("close", () => {
+    clearTimeout(timer);
+    socket.off("end", abortLater);
+    abort();
+  });
   return gone.signal;
 }
 

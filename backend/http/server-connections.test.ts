@@ -6,6 +6,7 @@ import { temporaryFolder } from "../../test/fixtures/processes.ts";
 import { RawConnection } from "../../test/fixtures/raw-http.ts";
 import { createLog } from "../log.ts";
 import { closeRoutes, createApp } from "./app.ts";
+import { ClientGoneError, goneSignal } from "./http-client.ts";
 import { Connections } from "./server-connections.ts";
 
 const LIMIT = 8;
@@ -51,6 +52,11 @@ async function listening(overTls = false): Promise<void> {
   app.get("/passed-on", async (_request, reply) => await reply.type("application/json").send(Buffer.alloc(LARGE_BYTES, "x")));
   app.get("/small", async () => ({ text: "x".repeat(32 * 1024) }));
   app.get("/held", async () => await held.promise.then(() => ({ ok: true })));
+  app.get("/query", async (_request, reply) => {
+    const { promise, reject } = Promise.withResolvers<never>();
+    goneSignal(reply).addEventListener("abort", () => reject(new ClientGoneError()));
+    return await Promise.race([promise, held.promise.then(() => ({ ok: true }))]);
+  });
   await closeRoutes(app);
   await app.listen({ host: "127.0.0.1", port: 0 });
 }
@@ -219,4 +225,40 @@ test.each([
   expect((await other?.send(ask("blue", "/small")).answer())?.status).toBe(200);
   reader?.[Symbol.dispose]();
   await expect.poll(async () => (await second.send(ask("red", "/small")).answer()).status).toBe(200);
+});
+
+test.each(TRANSPORTS)("a client that closes its sending side gets its responses, then the connection ends: %s", async (_name, overTls) => {
+  await listening(overTls);
+  const body = JSON.stringify("x".repeat(200_000));
+  const post = `POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+  for (const requests of [
+    [ask(undefined, "/held")],
+    [ask(undefined, "/query")],
+    [post],
+    [ask(undefined, "/held"), post, ask()],
+    [ask("red", "/large")],
+  ]) {
+    held = Promise.withResolvers();
+    const connection = await newcomer();
+    const before = begun;
+    connection.send(requests.join("")).socket.end();
+    await expect.poll(() => begun).toBeGreaterThan(before);
+    await (await newcomer()).send(ask()).answer();
+    held.resolve();
+    for (const _ of requests) expect((await connection.answer()).status).toBe(200);
+    await connection.closed();
+  }
+  for (const unfinished of ["", "GET / HTT", ask().slice(0, -2), post.slice(0, -1)]) {
+    const connection = await newcomer();
+    connection.send(unfinished).socket.end();
+    await connection.closed();
+  }
+});
+
+test("a query ends soon after its client has closed its sending side, because the client may have left", async () => {
+  await listening();
+  const connection = await newcomer();
+  connection.send(ask(undefined, "/query")).socket.end();
+  expect((await connection.answer()).status).toBe(499);
+  await connection.closed();
 });

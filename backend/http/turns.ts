@@ -53,6 +53,8 @@ export function serveInTurns(server: Server, ownerOf: (socket: Socket) => string
     if (length === 1) hold(socket);
     if (length === 0) turns.enter(ownerOf(socket), () => run(line));
   });
+  // Without it, Node.js closes the connection of a client that has closed its sending side, although its request is being served.
+  Object.assign(server, { httpAllowHalfOpen: true });
   server.timeout = stallMs;
   // Node.js emits it for idle connections, too, and leaves closing them to this listener.
   server.on("timeout", (socket: Socket) => {
