@@ -4,7 +4,7 @@ import { signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { ApiResponses } from "../client/api.ts";
 import { Dialog, Facts, SenderText } from "./parts/common.tsx";
-import { Button, Tabs } from "./parts/controls.tsx";
+import { ButtonLink, Button, Tabs } from "./parts/controls.tsx";
 import { Icon, ICON_NAMES, type IconName, Logo } from "./parts/icons.tsx";
 import { Popover } from "./parts/popover.tsx";
 import { ZoneTabs } from "./parts/time-picker.tsx";
@@ -163,9 +163,7 @@ function AccountMenu({ onClose }: { onClose: () => void }) {
       <Tabs label="Theme" tabs={THEMES} chosen={colourScheme.value} onChoose={(scheme) => (colourScheme.value = scheme)} />
       <ZoneTabs />
       <div class="menu">
-        <a class="button" href={address("settings", { part: "users" })} onClick={onClose}>
-          Change password
-        </a>
+        <ButtonLink href={address("settings", { part: "users" })} onClick={onClose} text="Change password" />
         <Button onClick={() => (onClose(), (isHelpOpen.value = true))} text="Keyboard shortcuts" />
         <hr />
         <Button onClick={() => void logOut()} text="Log out" />

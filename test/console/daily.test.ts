@@ -246,7 +246,7 @@ test("the overview shows firing alerts, worse services and missing parts, and ea
   await page.getByRole("link", { name: "Alert: alert always on is firing", exact: true }).waitFor();
   const row = page.getByRole("row").filter({ hasText: "web" });
   await row.getByText("worse").waitFor();
-  expect(await page.getByRole("article", { name: "Not set up yet" }).textContent()).toContain("Notifications");
+  expect(await page.getByRole("region", { name: "Not set up yet" }).textContent()).toContain("Notifications");
   expect(await violations(page)).toEqual([]);
   await row.getByRole("link", { name: "71 %" }).click();
   await page.getByRole("heading", { name: "Traces" }).waitFor();
@@ -263,7 +263,7 @@ test("what agents send is not called missing before it has been counted", async 
   const usage: object[] = [];
   await page.route("**/api/usage?*", async (route) => await route.fulfill({ json: usage }));
   await page.goto("/");
-  const card = page.getByRole("article", { name: "Not set up yet" });
+  const card = page.getByRole("region", { name: "Not set up yet" });
   await card.getByText("Notifications").waitFor();
   expect(await card.getByText(/^(Logs|Metrics|Traces)$/).count()).toBe(0);
   usage.push({ day: "2026-01-01", signal: "logs", bytes: 1, records: 1 });

@@ -44,7 +44,7 @@ beforeEach(async () => {
 });
 
 test("the overview leads from a pod that crashes to the last lines of its previous run in one click", async () => {
-  const problem = page.getByRole("article", { name: "Problems" }).getByRole("listitem").filter({ hasText: "CrashLoopBackOff" });
+  const problem = page.getByRole("region", { name: "Problems" }).getByRole("listitem").filter({ hasText: "CrashLoopBackOff" });
   await problem.getByText("last ended with OOMKilled").waitFor();
   await problem.getByRole("link", { name: /^Last lines/ }).click();
   await page.getByRole("heading", { name: "Logs" }).waitFor();

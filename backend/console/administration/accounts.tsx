@@ -1,4 +1,5 @@
 // Manages the organisation's users and their roles, invitations, and the user's own password; for operators, also organisations.
+import { Card } from "../parts/layout.tsx";
 import { useSignal } from "@preact/signals";
 import type { ApiResponses } from "../../client/api.ts";
 import { Problem } from "../parts/common.tsx";
@@ -108,8 +109,7 @@ export function OwnPassword() {
   });
   const isChanged = useSignal(false);
   return (
-    <section class="card" aria-label="Your password">
-      <h2>Your password</h2>
+    <Card title="Your password">
       <form class="row" onSubmit={submitBy(send)}>
         <input type="email" name="email" autoComplete="username" value={user.value?.email} readOnly hidden />
         <Field label="Current password" name="current" type="password" autoComplete="current-password" required />
@@ -118,7 +118,7 @@ export function OwnPassword() {
         <Problem message={error} />
         {isChanged.value && <p role="status">Password changed. Your other sessions have ended.</p>}
       </form>
-    </section>
+    </Card>
   );
 }
 

@@ -1,5 +1,6 @@
 // Settings: users, credentials, usage with the limits, the audit log, and organisations for an operator. Each part is a table, with a form
 // if the role may write.
+import { Bar, Card } from "../parts/layout.tsx";
 import type { ApiResponses } from "../../client/api.ts";
 import { Status } from "../parts/common.tsx";
 import { type Column, Table } from "../parts/table.tsx";
@@ -42,10 +43,9 @@ export function Administration() {
     );
   return (
     <section class="screen narrow" aria-labelledby="title">
-      <div class="bar">
-        <h1 id="title">Settings</h1>
+      <Bar title="Settings">
         <Tabs label="Sections" tabs={shown} chosen={chosen?.[0]} onChoose={(part) => choose({ part })} />
-      </div>
+      </Bar>
       {!mayWrite.value && <p class="quiet">You can read these settings. To change them, you need the role admin.</p>}
       <Part />
     </section>
@@ -65,8 +65,7 @@ function Usage() {
   });
   const { used = [], limits } = loaded.value.value ?? {};
   return (
-    <section class="card" aria-label="Usage">
-      <h2>Usage by day</h2>
+    <Card title="Usage by day" label="Usage">
       {limits && (
         <p class="quiet">
           Limits: {amount(limits.bytes_per_second, "bytes")} and {amount(limits.records_per_second, "records")} per second,{" "}
@@ -76,7 +75,7 @@ function Usage() {
       <Status of={loaded} empty={used.length === 0 && "No data stored yet."}>
         <Table title="Usage" rows={used} columns={USAGE_COLUMNS} />
       </Status>
-    </section>
+    </Card>
   );
 }
 
@@ -101,12 +100,11 @@ function Audit() {
   const loaded = useLoaded("audit", async (signal) => (await page<Change[]>("/api/audit", { signal })).body);
   const changes = loaded.value.value ?? [];
   return (
-    <section class="card" aria-label="Audit">
-      <h2>Audit log</h2>
+    <Card title="Audit log" label="Audit">
       <Status of={loaded} empty={changes.length === 0 && "No changes yet."}>
         <Table title="Changes, newest first" rows={changes} columns={AUDIT_COLUMNS} />
       </Status>
-    </section>
+    </Card>
   );
 }
 

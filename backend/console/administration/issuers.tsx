@@ -1,5 +1,6 @@
 // Trusted issuers of the organisation: their tokens enrol clusters and hosts, send or read without a secret of this backend. A rule is added
 // to an issuer or removed from it by replacing the issuer.
+import { Card } from "../parts/layout.tsx";
 import { useSignal } from "@preact/signals";
 import type { ApiResponses } from "../../client/api.ts";
 import { Problem } from "../parts/common.tsx";
@@ -147,8 +148,7 @@ function AddIssuer({ onAdded }: { onAdded: () => void }) {
     onAdded();
   });
   return (
-    <section class="card" aria-label="Trust an issuer">
-      <h2>Trust an issuer</h2>
+    <Card title="Trust an issuer">
       <form class="row" onSubmit={submitBy(send)}>
         <Field label="Name" name="name" required autoComplete="off" />
         <Field label="Issuer (the claim iss)" name="issuer" required autoComplete="off" />
@@ -158,7 +158,7 @@ function AddIssuer({ onAdded }: { onAdded: () => void }) {
         <Button type="submit" class="primary" disabled={isBusy} text="Trust issuer" />
         <Problem message={error} />
       </form>
-    </section>
+    </Card>
   );
 }
 

@@ -1,4 +1,5 @@
 // Lists resources that users create and remove: users, keys, tokens, organisations. Invariant: read-only users see neither action.
+import { Card } from "../parts/layout.tsx";
 import { type Signal, useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { RemoveButton } from "../parts/removal.tsx";
@@ -100,14 +101,13 @@ export function ResourceList<R>(props: ResourceListProps<R>) {
   };
   return (
     <>
-      <section class="card" aria-label={title}>
-        <h2>{title}</h2>
+      <Card title={title}>
         <Status of={loaded} empty={rows.length === 0 && "None."}>
           <Table title={title} rows={rows} columns={removal && mayWrite.value ? [...columns, removalColumn] : columns} keyOf={idOf} />
         </Status>
         <Problem message={rotation.error} />
         {mayWrite.value && createForm && <CreateRow path={path} createForm={createForm} onCreated={showSecret} />}
-      </section>
+      </Card>
       {createForm?.secret && secret.value && (
         <>
           <CopyBlock label={createForm.secret.label} text={createForm.secret.textOf?.(secret.value) ?? secret.value} />

@@ -1,6 +1,8 @@
 // The page of an alert (`#/alerts/RULE`): its value with the threshold since it fired, its labels and the resource that they name, logs and
 // traces of that time, who was notified, and when it fired before. Messages to channels link to it. Invariant: the address contains the
 // labels, so the page also shows an alert that has ended; without labels, it shows all alerts of the rule.
+import { Bar, Card } from "../parts/layout.tsx";
+import { ButtonLink } from "../parts/controls.tsx";
 import { useEffect } from "preact/hooks";
 import { Chart } from "../metrics/chart.tsx";
 import { queryRange } from "../metrics/prometheus.ts";
@@ -10,7 +12,7 @@ import { ROUTED_ALERTS, type RoutedAlert } from "../notification/matchers.tsx";
 import { type Delivery, DELIVERIES, listChannels } from "../notification/resources.ts";
 import { Chip, SenderText, Status } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
-import { TimePicker, useScreenRange } from "../parts/time-picker.tsx";
+import { useScreenRange } from "../parts/time-picker.tsx";
 import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
@@ -47,13 +49,9 @@ export function AlertPage({ ruleId }: { ruleId: string }) {
   }, [startsAt, isOver]);
   return (
     <section class="screen alert" aria-labelledby="title">
-      <div class="bar">
-        <h1 id="title">
-          <SenderText text={data?.rule.name ?? "Alert"} />
-        </h1>
+      <Bar title={data?.rule.name ?? "Alert"} onNow={refresh}>
         {data && <State alerts={data.alerts} startsAt={startsAt} atMs={data.atMs} />}
-        <TimePicker onNow={refresh} />
-      </div>
+      </Bar>
       <Status of={loaded}>{data && <Parts data={data} labels={labels} ruleId={ruleId} range={range} requestKey={rangeKey} />}</Status>
     </section>
   );
@@ -185,21 +183,11 @@ function Actions({ rule, ruleId, labels, annotations, routed }: ActionsProps) {
         </a>
       )}
       {silencedBy !== undefined && (
-        <a class="button" href={address("alerts", { view: "silences", silence: silencedBy })}>
-          Silenced: open silence
-        </a>
+        <ButtonLink href={address("alerts", { view: "silences", silence: silencedBy })} text="Silenced: open silence" />
       )}
-      {silencedBy === undefined && mayWrite.value && (
-        <a class="button" href={address("alerts", silence)}>
-          Silence
-        </a>
-      )}
-      <a class="button" href={address("changes", { from, to })}>
-        What changed
-      </a>
-      <a class="button" href={address("alerts", { rule: ruleId })}>
-        {mayWrite.value ? "Edit rule" : "Rule"}
-      </a>
+      {silencedBy === undefined && mayWrite.value && <ButtonLink href={address("alerts", silence)} text="Silence" />}
+      <ButtonLink href={address("changes", { from, to })} text="What changed" />
+      <ButtonLink href={address("alerts", { rule: ruleId })} text={mayWrite.value ? "Edit rule" : "Rule"} />
     </p>
   );
 }
@@ -218,10 +206,7 @@ function ValueChart({ rule, labels, requestKey }: { rule: Rule; labels: Labels; 
   });
   const { range, series } = loaded.value.value ?? {};
   return (
-    <section class="card" aria-label="Value">
-      <h2>
-        <a href={address("metrics", { q: expression })}>Value</a>
-      </h2>
+    <Card title="Value" href={address("metrics", { q: expression })}>
       <p class="quiet">
         <code>{visible(rule.expr)}</code>
         {rule.for !== undefined && rule.for !== "0s" && ` for ${rule.for}`}
@@ -238,6 +223,6 @@ function ValueChart({ rule, labels, requestKey }: { rule: Rule; labels: Labels; 
           />
         )}
       </Status>
-    </section>
+    </Card>
   );
 }

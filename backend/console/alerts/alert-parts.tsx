@@ -1,4 +1,5 @@
 // The parts of an alert's page: its labels and the resource that they name, who was notified, other alerts of the rule, and logs and traces.
+import { Card } from "../parts/layout.tsx";
 import type { ApiResponses } from "../../client/api.ts";
 import { alertAddress } from "../../client/alert-address.ts";
 import { LogList, TraceList } from "../dashboards/panel.tsx";
@@ -47,8 +48,7 @@ interface RangeProps {
 export function LabelFacts({ labels, alerts, range }: RangeProps & { alerts: readonly Alert[] }) {
   const entity = findAlertEntity(labels);
   return (
-    <section class="card" aria-label="Labels">
-      <h2>Labels</h2>
+    <Card title="Labels">
       <Facts
         of={[
           entity && [entity.kind, <NameLink href={entityAddress(entity, range)} text={entity.name} />],
@@ -58,15 +58,14 @@ export function LabelFacts({ labels, alerts, range }: RangeProps & { alerts: rea
             .map(([name, value]) => [visible(name), <SenderText text={value} />] as const),
         ]}
       />
-    </section>
+    </Card>
   );
 }
 
 export function Notified({ data: { alerts, routed, deliveries, channels } }: { data: AlertData }) {
   const receivers = [...new Set(routed.flatMap((alert) => alert.receivers.map(({ name }) => name)))];
   return (
-    <section class="card" aria-label="Notified">
-      <h2>Notified</h2>
+    <Card title="Notified">
       <p>
         {receivers.length > 0 ? (
           <SenderText text={receivers.join(", ")} />
@@ -96,7 +95,7 @@ export function Notified({ data: { alerts, routed, deliveries, channels } }: { d
           ]}
         />
       )}
-    </section>
+    </Card>
   );
 }
 
@@ -109,8 +108,7 @@ export function SameRule({ alerts, atMs }: { alerts: readonly Alert[]; atMs: num
       .map(([name, value]) => `${name}=${value}`)
       .join(", ");
   return (
-    <section class="card" aria-label="Alerts of this rule">
-      <h2>Alerts of this rule</h2>
+    <Card title="Alerts of this rule">
       <Table
         title="Alerts of this rule"
         rows={alerts}
@@ -131,7 +129,7 @@ export function SameRule({ alerts, atMs }: { alerts: readonly Alert[]; atMs: num
           { head: "since", kind: "timestamp", cell: ({ activeAt }) => ago(activeAt, atMs) },
         ]}
       />
-    </section>
+    </Card>
   );
 }
 
@@ -146,20 +144,18 @@ export function Evidence({ rule, labels, requestKey, range }: RangeProps & { rul
   return (
     <>
       {logs && (
-        <section class="card" aria-label="Logs">
-          <h2>
-            <a href={address("logs", { q: logs, ...range })}>Logs of that time</a>
-          </h2>
+        <Card title="Logs of that time" label="Logs" href={address("logs", { q: logs, ...range })}>
           <LogList query={logs} requestKey={`${requestKey} ${logs}`} />
-        </section>
+        </Card>
       )}
       {traces && (
-        <section class="card" aria-label="Traces">
-          <h2>
-            <a href={address("traces", { attributes: traces, sort: "slowest", ...range })}>Slowest traces of that time</a>
-          </h2>
+        <Card
+          title="Slowest traces of that time"
+          label="Traces"
+          href={address("traces", { attributes: traces, sort: "slowest", ...range })}
+        >
           <TraceList query={traces} requestKey={`${requestKey} ${traces}`} />
-        </section>
+        </Card>
       )}
     </>
   );

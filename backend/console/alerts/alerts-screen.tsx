@@ -1,4 +1,5 @@
 // Alerts: rules, firing alerts, and who is notified. Each is its own view, which the address names.
+import { Bar } from "../parts/layout.tsx";
 import { Tabs } from "../parts/controls.tsx";
 import { Channels } from "../notification/channels.tsx";
 import { Deliveries } from "../notification/deliveries.tsx";
@@ -24,15 +25,14 @@ export function Alerts() {
   const [chosen, , View] = VIEWS.find(([name]) => name === route.value.query.get("view")) ?? VIEWS[0];
   return (
     <section class="screen alerts" aria-labelledby="title">
-      <div class="bar">
-        <h1 id="title">Alerts</h1>
+      <Bar title="Alerts">
         <Tabs
           label="Views"
           tabs={VIEWS}
           chosen={chosen}
           onChoose={(name) => go(address("alerts", { view: name === "rules" ? undefined : name }))}
         />
-      </div>
+      </Bar>
       <View />
     </section>
   );

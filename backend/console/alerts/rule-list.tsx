@@ -88,7 +88,7 @@ function State({ rule }: { rule: RuleWithStatus }) {
 
 function RuleSide({ rule, onChanged }: { rule: Rule; onChanged: () => void }) {
   return (
-    <Side label={rule.id ? "Rule" : "New rule"} title={rule.id ? rule.name : "New rule"} closeHref={address("alerts")}>
+    <Side label={rule.id ? "Rule" : "New rule"} title={rule.id ? rule.name : "New rule"} onClose={address("alerts")}>
       {rule.slo_id === undefined ? (
         <RuleEditor rule={rule} onSaved={onChanged} />
       ) : (

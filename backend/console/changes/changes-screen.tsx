@@ -1,11 +1,12 @@
 // What changed in the chosen range, compared with one before it, most important first. Invariant: a part that could not be compared is named,
 // so an empty list means that nothing changed.
+import { Bar } from "../parts/layout.tsx";
 import type { ApiResponses } from "../../client/api.ts";
 import { Chip, NameLink, Status } from "../parts/common.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { Select } from "../parts/controls.tsx";
 import { counted, visible } from "../parts/text.ts";
-import { TimePicker, useScreenRange } from "../parts/time-picker.tsx";
+import { useScreenRange } from "../parts/time-picker.tsx";
 import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { choose, route } from "../state/route.ts";
@@ -44,16 +45,14 @@ export function ChangesScreen() {
   const problems = changes.filter(({ severity }) => severity === "problem").length;
   return (
     <section class="screen" aria-labelledby="title">
-      <div class="bar">
-        <h1 id="title">Changes</h1>
+      <Bar title="Changes" onNow={refresh}>
         <Select aria-label="compared with" value={comparedWith} of={COMPARED_WITH} onChoose={(name) => choose({ with: name })} />
         {service !== undefined && (
           <a href="#" onClick={(event) => (event.preventDefault(), choose({ service: undefined }))}>
             of <bdi>{visible(service)}</bdi> only: show all
           </a>
         )}
-        <TimePicker onNow={refresh} />
-      </div>
+      </Bar>
       <Status of={loaded}>
         <p role="status">
           {counted(changes.length, "change")}

@@ -1,10 +1,11 @@
 // Dashboards: the list of those of the organisation and those included with the product, a dashboard with its panels, and its editor. Imports
 // read our own JSON and Grafana's.
+import { Bar, Card } from "../parts/layout.tsx";
 import { useSignal } from "@preact/signals";
 import type { ApiResponses } from "../../client/api.ts";
 import { NameLink, Problem, Status } from "../parts/common.tsx";
 import { type Column, Table } from "../parts/table.tsx";
-import { Button, CreateLink } from "../parts/controls.tsx";
+import { ButtonLink, Button, CreateLink } from "../parts/controls.tsx";
 import { saveFile } from "../parts/download.tsx";
 import { visible } from "../parts/text.ts";
 import { TimePicker, useScreenRange } from "../parts/time-picker.tsx";
@@ -46,19 +47,16 @@ function List() {
   const rows = loaded.value.value?.rows ?? [];
   return (
     <section class="screen narrow dashboards" aria-labelledby="title">
-      <div class="bar">
-        <h1 id="title">Dashboards</h1>
+      <Bar title="Dashboards">
         <CreateLink href={address("dashboards", {}, NEW)} text="Create dashboard" />
         {mayWrite.value && <Import />}
-      </div>
-      <section class="card" aria-label="Dashboards of your organisation">
-        <h2>Your organisation</h2>
+      </Bar>
+      <Card title="Your organisation" label="Dashboards of your organisation">
         <Status of={loaded} empty={rows.length === 0 && "No dashboards. Create one, import one from Grafana, or copy one of those below."}>
           <Table title="Dashboards of your organisation" rows={rows} columns={COLUMNS} />
         </Status>
-      </section>
-      <section class="card" aria-label="Dashboards included with AtherOps">
-        <h2>Included with AtherOps</h2>
+      </Card>
+      <Card title="Included with AtherOps" label="Dashboards included with AtherOps">
         <ul class="plain-list">
           {SHIPPED.map(({ id, title }) => (
             <li key={id}>
@@ -66,7 +64,7 @@ function List() {
             </li>
           ))}
         </ul>
-      </section>
+      </Card>
     </section>
   );
 }
@@ -134,14 +132,10 @@ function Shown({ id }: { id: string }) {
   const dashboard = loaded.value.value;
   return (
     <section class="screen dashboards" aria-labelledby="title">
-      <div class="bar">
-        <h1 id="title">
-          <bdi>{visible(dashboard?.name ?? "Dashboard")}</bdi>
-        </h1>
-        <TimePicker onNow={refresh} />
+      <Bar title={dashboard?.name ?? "Dashboard"} onNow={refresh}>
         {dashboard && <Actions id={id} dashboard={dashboard} />}
         <a href={address("dashboards")}>All dashboards</a>
-      </div>
+      </Bar>
       <Status of={loaded}>
         {dashboard && (
           <>
@@ -172,9 +166,7 @@ function Actions({ id, dashboard }: { id: string; dashboard: Dashboard }) {
           <Button disabled={isBusy} onClick={() => void send()} text="Copy" />
           {!isShipped && (
             <>
-              <a class="button" href={address("dashboards", { edit: "1" }, id)}>
-                Edit
-              </a>
+              <ButtonLink href={address("dashboards", { edit: "1" }, id)} text="Edit" />
               <RemoveButton
                 label="Remove"
                 class=""
@@ -208,11 +200,10 @@ function Edited({ id }: { id: string }) {
   };
   return (
     <section class="screen dashboards" aria-labelledby="title">
-      <div class="bar">
-        <h1 id="title">{id === NEW ? "New dashboard" : "Edit dashboard"}</h1>
+      <Bar title={id === NEW ? "New dashboard" : "Edit dashboard"}>
         <TimePicker />
         <a href={address("dashboards", {}, id === NEW ? undefined : id)}>Discard changes</a>
-      </div>
+      </Bar>
       <Status of={loaded}>{dashboard && <Editor dashboard={dashboard} save={save} />}</Status>
     </section>
   );

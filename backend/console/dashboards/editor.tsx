@@ -4,8 +4,7 @@ import { type Signal, useComputed, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { Problem } from "../parts/common.tsx";
 import { Button, Field } from "../parts/controls.tsx";
-import { Icon } from "../parts/icons.tsx";
-import { visible } from "../parts/text.ts";
+import { Side } from "../parts/side.tsx";
 import { submitBy, useSending } from "../state/sending.ts";
 import { useUnsaved } from "../state/unsaved.ts";
 import { useChoices } from "./board.tsx";
@@ -80,20 +79,14 @@ function PanelSide({ chosen: { key, panel }, panels, selected, onCopy }: PanelSi
   const set = (part: PanelChange): void =>
     void (panels.value = panels.peek().map((other) => (other.key === key ? { key, panel: changePanel(other.panel, part) } : other)));
   return (
-    <aside class="side" aria-label="Panel">
-      <header>
-        <h2>
-          <bdi>{visible(panel.title) || "New panel"}</bdi>
-        </h2>
-        <Button class="plain" aria-label="Close" onClick={() => (selected.value = undefined)} text={<Icon name="close" />} />
-      </header>
+    <Side label="Panel" title={panel.title || "New panel"} onClose={() => (selected.value = undefined)} takesFocus={false}>
       <PanelForm
         panel={panel}
         set={set}
         onRemove={() => (panels.value = panels.peek().filter((other) => other.key !== key))}
         onCopy={onCopy}
       />
-    </aside>
+    </Side>
   );
 }
 

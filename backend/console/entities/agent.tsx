@@ -1,4 +1,5 @@
 // The agent of a cluster, a node or a host: version, heartbeat, age of its key, and the state and last error of its collector.
+import { Card } from "../parts/layout.tsx";
 import { type Cluster, type Host, isOldKey, readFleet } from "../fleet/members.ts";
 import { Facts, SenderText, Status } from "../parts/common.tsx";
 import { RemoveButton } from "../parts/removal.tsx";
@@ -28,8 +29,7 @@ export function AgentCard({ entity }: { entity: Entity }) {
   );
   const { agent, atMs = 0 } = loaded.value.value ?? {};
   return (
-    <section class="card" aria-label="Agent">
-      <h2>Agent</h2>
+    <Card title="Agent">
       <Status of={loaded} empty={!agent && "No agent is registered under this name. The data came from another sender."}>
         {agent && <AgentFacts agent={agent} isHost={entity.kind === "host"} atMs={atMs} />}
         {agent?.path !== undefined && mayWrite.value && (
@@ -39,7 +39,7 @@ export function AgentCard({ entity }: { entity: Entity }) {
           </RemoveButton>
         )}
       </Status>
-    </section>
+    </Card>
   );
 }
 

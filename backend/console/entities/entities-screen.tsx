@@ -1,5 +1,6 @@
 // The page of one cluster, node, host, namespace, workload or pod: firing alerts, its agent, charts of its main metrics, its logs, events and
 // traces, and what runs in it.
+import { Bar, Card } from "../parts/layout.tsx";
 import type { ComponentChildren } from "preact";
 import { Panels } from "../dashboards/board.tsx";
 import { LogList, TraceList } from "../dashboards/panel.tsx";
@@ -7,7 +8,7 @@ import { readShipped } from "../dashboards/shipped.ts";
 import { FiringLinks, readFiringAlerts } from "./links.tsx";
 import { NameLink, Status } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
-import { TimePicker, useScreenRange } from "../parts/time-picker.tsx";
+import { useScreenRange } from "../parts/time-picker.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { address, route } from "../state/route.ts";
 import type { AddressRange } from "../state/time.ts";
@@ -31,14 +32,17 @@ function Page({ entity }: { entity: Entity }) {
   const { range, refresh, rangeKey: requestKey } = useScreenRange();
   return (
     <section class="screen entity" aria-labelledby="title">
-      <div class="bar">
-        <h1 id="title">
-          <span class="quiet">{entity.kind === "workload" ? (entity.workload ?? entity.kind) : entity.kind}</span>{" "}
-          <bdi>{visible(entity.name)}</bdi>
-        </h1>
+      <Bar
+        title={
+          <>
+            <span class="quiet">{entity.kind === "workload" ? (entity.workload ?? entity.kind) : entity.kind}</span>{" "}
+            <bdi>{visible(entity.name)}</bdi>
+          </>
+        }
+        onNow={refresh}
+      >
         <Parents entity={entity} range={range} />
-        <TimePicker onNow={refresh} />
-      </div>
+      </Bar>
       <Firing entity={entity} requestKey={requestKey} />
       {entity.kind === "pod" && <PodState entity={entity} range={range} requestKey={requestKey} />}
       {["cluster", "node", "host"].includes(entity.kind) && <AgentCard entity={entity} />}
@@ -128,11 +132,8 @@ function Traces({ entity, range, requestKey }: PartProps) {
 
 function Part({ title, href, children }: { title: string; href: string; children: ComponentChildren }) {
   return (
-    <section class="card" aria-label={title}>
-      <h2>
-        <a href={href}>{title}</a>
-      </h2>
+    <Card title={title} href={href}>
       {children}
-    </section>
+    </Card>
   );
 }

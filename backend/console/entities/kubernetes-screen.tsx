@@ -1,6 +1,7 @@
 // Kubernetes at a glance: pods, workloads, namespaces, nodes and clusters of the organisation, unhealthy ones first.
+import { Bar } from "../parts/layout.tsx";
 import { Tabs } from "../parts/controls.tsx";
-import { TimePicker, useScreenRange } from "../parts/time-picker.tsx";
+import { useScreenRange } from "../parts/time-picker.tsx";
 import { choose, route } from "../state/route.ts";
 import { OBJECT_KINDS } from "./cluster-objects.ts";
 import { ObjectList } from "./object-list.tsx";
@@ -11,16 +12,14 @@ export function KubernetesScreen() {
   const kind = OBJECT_KINDS.find(([name]) => name === query.get("view"))?.[0] ?? "pod";
   return (
     <section class="screen" aria-labelledby="title">
-      <div class="bar">
-        <h1 id="title">Kubernetes</h1>
+      <Bar title="Kubernetes" onNow={refresh}>
         <Tabs
           label="Objects"
           tabs={OBJECT_KINDS}
           chosen={kind}
           onChoose={(name) => choose({ view: name === "pod" ? undefined : name, by: undefined, name: undefined })}
         />
-        <TimePicker onNow={refresh} />
-      </div>
+      </Bar>
       <ObjectList kind={kind} range={range} requestKey={rangeKey} key={kind} />
     </section>
   );

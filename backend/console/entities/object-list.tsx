@@ -2,7 +2,7 @@
 // entity whose page it is part of.
 import { formatValue } from "../metrics/unit.ts";
 import { Chip, NameLink, Status } from "../parts/common.tsx";
-import { Checkbox } from "../parts/controls.tsx";
+import { ButtonLink, Checkbox } from "../parts/controls.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { shortNumber, visible } from "../parts/text.ts";
 import { useLoaded } from "../state/loaded.ts";
@@ -157,13 +157,7 @@ const WHY: Columns[number] = {
   head: "why",
   cell: (pod) => {
     const why = whyAddress(pod);
-    return (
-      why && (
-        <a class="button small" href={why.href} aria-label={`${why.text} of ${visible(pod.name)}`}>
-          {why.text}
-        </a>
-      )
-    );
+    return why && <ButtonLink class="small" href={why.href} aria-label={`${why.text} of ${visible(pod.name)}`} text={why.text} />;
   },
 };
 

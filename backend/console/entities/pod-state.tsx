@@ -1,4 +1,5 @@
 // The state of one pod: as in the list of pods, with the workload and node that it belongs to, and the log records that say why it failed.
+import { ButtonLink } from "../parts/controls.tsx";
 import { Chip, Facts, NameLink, Status } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { useLoaded } from "../state/loaded.ts";
@@ -37,9 +38,7 @@ function PodFacts({ pod, range }: { pod: ClusterObject; range: AddressRange }) {
         ]}
       />
       {why && (
-        <a class="button primary" href={why.href}>
-          {why.text === "Events" ? "Events of the pod" : "Last lines before it ended"}
-        </a>
+        <ButtonLink class="primary" href={why.href} text={why.text === "Events" ? "Events of the pod" : "Last lines before it ended"} />
       )}
     </div>
   );

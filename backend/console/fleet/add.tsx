@@ -1,5 +1,6 @@
 // Connects clusters, hosts, and programs without an agent (add-program.tsx). For a cluster or a host: creates a token, shows the commands with
 // everything filled in, and then waits for the first heartbeat and the first record.
+import { Bar } from "../parts/layout.tsx";
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { AddProgram, TokenForm } from "./add-program.tsx";
@@ -34,10 +35,9 @@ export function Connect() {
   if (!mayWrite.value) return <p class="empty">To connect clusters, hosts and programs, you need the role admin.</p>;
   return (
     <section class="screen narrow" aria-labelledby="title">
-      <div class="bar">
-        <h1 id="title">Connect</h1>
+      <Bar title="Connect">
         <a href={address("fleet")}>Fleet</a>
-      </div>
+      </Bar>
       {created.value ? (
         <Steps {...created.value} onAgain={() => (created.value = undefined)} />
       ) : (

@@ -1,4 +1,5 @@
 // Fleet: clusters with their nodes, and hosts; silent ones first.
+import { Bar } from "../parts/layout.tsx";
 import { useSignal } from "@preact/signals";
 import { useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
@@ -30,8 +31,7 @@ export function Fleet() {
   const nodes = clusters.flatMap((cluster) => cluster.nodes);
   return (
     <section class="screen fleet" aria-labelledby="title">
-      <div class="bar">
-        <h1 id="title">Fleet</h1>
+      <Bar title="Fleet">
         <p role="status">
           {counted(clusters.length, "cluster")}
           {nodes.length > 0 && `, ${counted(nodes.length, "node")}`}, {counted(hosts.length, "host")}
@@ -39,7 +39,7 @@ export function Fleet() {
           <OldKeys clusters={clusters} atMs={atMs} />
         </p>
         <CreateLink href={address("add")} text="Add cluster or host" />
-      </div>
+      </Bar>
       <ThisMachine onReady={loaded.reload} />
       <Status of={loaded} empty={clusters.length + hosts.length === 0 && <EmptyState />}>
         {clusters.map((cluster) => (

@@ -1,5 +1,5 @@
 // The explorer over the records of a log query.
-import { logQlFilter, logQlLabel, logQlOf, readAggregate } from "../metrics/aggregate.ts";
+import { logQlFilter, logQlOf, readAggregate } from "../metrics/aggregate.ts";
 import { Explorer } from "../metrics/explorer.tsx";
 import { LOKI } from "../metrics/prometheus.ts";
 import { call, type Query } from "../state/api.ts";
@@ -7,7 +7,7 @@ import { useLoaded } from "../state/loaded.ts";
 import { route } from "../state/route.ts";
 import { currentRange, rangeQuery } from "../state/time.ts";
 import type { Field } from "./query-field.tsx";
-import { formatFieldName, splitQuery } from "./query-line.ts";
+import { formatFieldName, logQlLabel, splitQuery } from "./query-line.ts";
 
 export function LogGroups({ line, parameters, requestKey }: { line: string; parameters: Query; requestKey: string }) {
   const aggregate = readAggregate(route.value.query, "source");

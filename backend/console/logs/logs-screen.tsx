@@ -1,13 +1,14 @@
 // The log explorer: a query, counts over time, fields with their values, the records, and a single record. All choices are in the address:
 // query, range, columns, scale, refresh and the record.
+import { Bar } from "../parts/layout.tsx";
 import { useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { Problem } from "../parts/common.tsx";
-import { Button, Toggle } from "../parts/controls.tsx";
+import { ButtonLink, Button, Toggle } from "../parts/controls.tsx";
 import { Download } from "../parts/download.tsx";
 import { AddToDashboard } from "../dashboards/add-to-dashboard.tsx";
 import { lazy } from "../parts/screens.tsx";
-import { TimePicker, useScreenRange } from "../parts/time-picker.tsx";
+import { useScreenRange } from "../parts/time-picker.tsx";
 import { call, page, type Query } from "../state/api.ts";
 import { stepKeys, useKeys } from "../state/keys.ts";
 import { useLoaded } from "../state/loaded.ts";
@@ -51,22 +52,18 @@ export function Logs() {
   const view = isLive ? undefined : (query.get("view") ?? undefined);
   return (
     <section class="screen logs" aria-labelledby="title">
-      <div class="bar">
-        <h1 id="title">Logs</h1>
+      <Bar title="Logs" onNow={refresh}>
         {!isMetric && (
           <>
             <Views isLive={isLive} hasFields={hasFields} view={view} />
             <Download name="logs" read={async () => await readDownload(parameters)} />
             {mayWrite.value && line !== "" && !isLogQl(line) && (
-              <a class="button" href={address("alerts", { rule: "new", logs: line })}>
-                Create alert rule
-              </a>
+              <ButtonLink href={address("alerts", { rule: "new", logs: line })} text="Create alert rule" />
             )}
           </>
         )}
         {view !== "group" && <AddToDashboard panel={{ kind: "timeseries", source: "logs", width: 6, queries: [{ query: line }] }} />}
-        <TimePicker onNow={refresh} />
-      </div>
+      </Bar>
       <QueryField
         line={line}
         problem={isMetric ? undefined : queryProblem(store.error.value)}

@@ -40,15 +40,3 @@ export function indentedJson(text: string): string | undefined {
     return undefined;
   }
 }
-
-/** The value of a field; line breaks, as in stack traces, are kept. */
-export function FieldText({ text, max }: { text: string; max: number }) {
-  const shown = text.slice(0, max);
-  return shown.includes("\n") ? (
-    <pre class="lines" tabIndex={0}>
-      <SenderText text={shown} />
-    </pre>
-  ) : (
-    <SenderText text={shown} />
-  );
-}

@@ -22,8 +22,9 @@ function logQlStage({ not, name, value, isCut }: Term): string {
   return `| ${logQlLabel(name)}${not ? "!=" : "="}${JSON.stringify(value)}`;
 }
 
-function logQlLabel(name: string): string {
-  const key = name.startsWith(LABEL) ? name.slice(LABEL.length) : (LOGQL_LABELS[name] ?? name);
+/** A field as GET /query/logs/fields names it or a user writes it, as a label of LogQL. */
+export function logQlLabel(field: string): string {
+  const key = LOGQL_LABELS[field] ?? field.replaceAll(/^"|"$/g, "").replace(/^label\./, "");
   return key.replace(/^\d/, "_$&").replace(/[^a-zA-Z0-9_]/g, "_");
 }
 

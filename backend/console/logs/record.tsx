@@ -5,15 +5,16 @@ import { around, timestampText } from "../state/time.ts";
 import { Context } from "./context.tsx";
 import { levelClass } from "./log-histogram.tsx";
 import { neighbourFilters } from "./neighbours.ts";
-import { FieldText, Message } from "./message.tsx";
+import { Message } from "./message.tsx";
 import { formatTerm, type Term } from "./query-line.ts";
 import { recordAddress } from "./record-address.ts";
 import type { LogRow } from "./log-rows.ts";
 import { findEntities } from "../entities/entity.ts";
 import { EntityLink, ServiceLink } from "../entities/links.tsx";
-import { Copy, SenderText } from "../parts/common.tsx";
+import { Copy } from "../parts/common.tsx";
 import { Button } from "../parts/controls.tsx";
-import { Icon } from "../parts/icons.tsx";
+import { FieldTable } from "../parts/field-table.tsx";
+import { Side } from "../parts/side.tsx";
 
 const AROUND_MS = 5 * 60_000;
 const TRACE_AROUND_MS = 30 * 60_000;
@@ -27,14 +28,13 @@ export function Record({ row, onFilter, onClose }: { row: LogRow; onFilter: (ter
     row.source && formatTerm({ not: false, name: "source", value: row.source }),
     row.node && formatTerm({ not: false, name: "node", value: row.node }),
   ];
+  const title = (
+    <>
+      <span class={`level ${levelClass(row.level)}`}>{row.level || "no level"}</span> {timestampText(row.timestamp)}
+    </>
+  );
   return (
-    <aside class="side" aria-label="Record">
-      <header>
-        <h2>
-          <span class={`level ${levelClass(row.level)}`}>{row.level || "no level"}</span> {timestampText(row.timestamp)}
-        </h2>
-        <Button class="plain" aria-label="Close" onClick={onClose} text={<Icon name="close" />} />
-      </header>
+    <Side label="Record" title={title} onClose={onClose} takesFocus={false}>
       <Message text={row.message} />
       <p class="links">
         <a href={address("logs", { q: neighbours.filter(Boolean).join(" "), ...around(at, 0, AROUND_MS) })}>Logs around this time</a>
@@ -50,7 +50,7 @@ export function Record({ row, onFilter, onClose }: { row: LogRow; onFilter: (ter
       </p>
       {isContextOpen.value && <Context row={row} key={`${row.timestamp} ${row.span_id} ${row.message.slice(0, DISTINCT_CHARACTERS)}`} />}
       <Fields row={row} onFilter={onFilter} />
-    </aside>
+    </Side>
   );
 }
 
@@ -62,39 +62,24 @@ function Fields({ row, onFilter }: { row: LogRow; onFilter: (term: Term) => void
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, value]) => [`label.${name}`, value] as const);
   const entities = findEntities(row.labels, row);
+  const filter = (not: boolean, name: string, value: string) => (
+    <Button
+      class="plain"
+      title={not ? "Without this" : "Only this"}
+      aria-label={`${not ? "Without" : "Only"} ${name.replace("label.", "")} ${value.slice(0, 40)}`}
+      onClick={() => onFilter({ not, name, value })}
+      text={not ? "−" : "+"}
+    />
+  );
   return (
-    <table class="fields">
-      <caption class="unseen">Fields</caption>
-      <tbody>
-        {[...columns.filter(([, value]) => value !== ""), ...labels].map(([name, value]) => (
-          <tr key={name}>
-            <th scope="row">
-              <SenderText text={name.replace(/^label\./, "")} />
-            </th>
-            <td>
-              <FieldText text={value} max={10_000} />
-              {name === "source" ? <ServiceLink service={value} /> : <EntityLink entity={entities.get(name.replace(/^label\./, ""))} />}
-            </td>
-            <td class="actions">
-              <Button
-                class="plain"
-                title="Only this"
-                aria-label={`Only ${name.replace("label.", "")} ${value.slice(0, 40)}`}
-                onClick={() => onFilter({ not: false, name, value })}
-                text="+"
-              />
-              <Button
-                class="plain"
-                title="Without this"
-                aria-label={`Without ${name.replace("label.", "")} ${value.slice(0, 40)}`}
-                onClick={() => onFilter({ not: true, name, value })}
-                text="−"
-              />
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <FieldTable
+      title="Fields"
+      of={[...columns.filter(([, value]) => value !== ""), ...labels]}
+      links={(name, value) =>
+        name === "source" ? <ServiceLink service={value} /> : <EntityLink entity={entities.get(name.replace(/^label\./, ""))} />
+      }
+      actions={(name, value) => [filter(false, name, value), filter(true, name, value)]}
+    />
   );
 }
 

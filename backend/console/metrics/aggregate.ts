@@ -1,6 +1,7 @@
 // What the explorer calculates over log records and spans: a function, of a field if it needs one, for each value of some fields. Builds
 // LogQL for records, and PromQL over the metrics of spans (traces_spanmetrics_…) for spans.
 import { isLogQl } from "../../client/query-syntax.ts";
+import { logQlLabel } from "../logs/query-line.ts";
 
 export const FUNCTIONS = ["count", "unique", "sum", "avg", "max", "p50", "p95", "p99"] as const;
 export type AggregateFunction = (typeof FUNCTIONS)[number];
@@ -13,8 +14,6 @@ export interface Aggregate {
 }
 
 const QUANTILES: Readonly<Record<string, number>> = { p50: 0.5, p95: 0.95, p99: 0.99 };
-/** Labels of LogQL whose names differ from those of the fields by more than other characters. */
-const LOGQL_LABELS: Readonly<Record<string, string>> = { source: "service_name", service: "service_name", scope: "scope_name" };
 const ALL_RECORDS = '{service_name=~".+"}';
 
 /** `by` of an address that groups by no field. */
@@ -25,12 +24,6 @@ export function readAggregate(query: URLSearchParams, defaultBy: string): Aggreg
   const of = FUNCTIONS.find((name) => name === query.get("of")) ?? "count";
   const by = query.has("by") ? query.getAll("by").filter((field) => field !== NO_GROUPS) : [defaultBy];
   return { of, field: query.get("field") ?? "", by: by.slice(0, 3) };
-}
-
-/** A field as GET /query/logs/fields or a user writes it, as a label of LogQL. */
-export function logQlLabel(field: string): string {
-  const key = field.replaceAll(/^"|"$/g, "").replace(/^label\./, "");
-  return (LOGQL_LABELS[field] ?? key).replace(/^\d/, "_$&").replace(/[^a-zA-Z0-9_]/g, "_");
 }
 
 /**

@@ -1,7 +1,8 @@
 // Metrics: questions in PromQL, typed or built, as a chart or a table; and which metrics have the most series.
+import { Bar } from "../parts/layout.tsx";
 import { AddToDashboard } from "../dashboards/add-to-dashboard.tsx";
 import { Download } from "../parts/download.tsx";
-import { TimePicker, useScreenRange } from "../parts/time-picker.tsx";
+import { useScreenRange } from "../parts/time-picker.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { currentRange, type Range } from "../state/time.ts";
@@ -29,9 +30,7 @@ export function Metrics() {
   const requestKey = `${query}\n${refreshKey}`;
   return (
     <section class="screen metrics" aria-labelledby="title">
-      <div class="bar">
-        <h1 id="title">Metrics</h1>
-        <TimePicker onNow={refresh} />
+      <Bar title="Metrics" onNow={refresh}>
         <Tabs
           label="Shown as"
           tabs={["chart", "table", "cardinality"]}
@@ -47,7 +46,7 @@ export function Metrics() {
             <Download name="metrics" read={async () => await readDownload(expressions)} />
           </>
         )}
-      </div>
+      </Bar>
       {view !== "cardinality" && (
         <Queries
           queries={expressions}

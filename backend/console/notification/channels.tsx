@@ -132,7 +132,7 @@ function ChannelSide({ channel, secret, onCreated, onChanged }: ChannelSideProps
     return address("alerts", { view: "channels", channel: stored.id });
   };
   return (
-    <Side label={channel ? "Channel" : "New channel"} title={channel?.name ?? "New channel"} closeHref={listHref}>
+    <Side label={channel ? "Channel" : "New channel"} title={channel?.name ?? "New channel"} onClose={listHref}>
       {secret !== undefined && (
         <>
           <CopyBlock label="Signing secret, not shown again" text={secret} />

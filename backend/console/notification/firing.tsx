@@ -1,5 +1,6 @@
 // Firing and pending alerts: since when, which channels are notified, and which silence mutes them. Invariant: firing alerts are listed
 // whether or not a channel is notified.
+import { ButtonLink } from "../parts/controls.tsx";
 import { alertAddress } from "../../client/alert-address.ts";
 import type { ApiResponses } from "../../client/api.ts";
 import { useLoaded } from "../state/loaded.ts";
@@ -82,9 +83,7 @@ function AlertName({ alert: { rule_id: ruleId, labels, annotations, activeAt }, 
     <>
       <NameLink href={alertAddress({ ruleId, labels, startsAt: activeAt })} text={alertname} />{" "}
       {mayWrite.value && !isSilenced && (
-        <a class="button small" href={address("alerts", silence)} aria-label={`Silence ${visible(alertname)}`}>
-          Silence
-        </a>
+        <ButtonLink class="small" href={address("alerts", silence)} aria-label={`Silence ${visible(alertname)}`} text="Silence" />
       )}
       {annotations["summary"] && (
         <p class="quiet">

@@ -105,7 +105,7 @@ function RouteSide({ route, routes, channels, onSaved, onChanged }: RouteSidePro
   const listHref = address("alerts", { view: "routes" });
   const title = route.is_default ? "Default route" : route.id ? `Route ${(route.position ?? 0) + 1}` : "New route";
   return (
-    <Side label={route.id ? "Route" : "New route"} title={title} closeHref={listHref}>
+    <Side label={route.id ? "Route" : "New route"} title={title} onClose={listHref}>
       <RouteForm
         route={route}
         others={routes.filter(({ id, is_default: isDefault }) => id !== route.id && !isDefault)}

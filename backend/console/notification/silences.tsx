@@ -102,7 +102,7 @@ function SilenceSide({ silence, onSaved, onChanged }: SilenceSideProps) {
   const state = silence?.status.state;
   const title = state === undefined ? "New silence" : state === "expired" ? "Recreate silence" : "Silence";
   return (
-    <Side label={silence ? "Silence" : "New silence"} title={title} closeHref={address("alerts", listParameters())}>
+    <Side label={silence ? "Silence" : "New silence"} title={title} onClose={address("alerts", listParameters())}>
       <SilenceForm silence={silence} matchers={route.value.query.get("matchers") ?? ""} onSaved={onSaved} />
       {silence && state !== "expired" && (
         <RemoveButton

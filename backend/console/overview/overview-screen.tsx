@@ -1,5 +1,7 @@
 // The landing page: a ranked list of problems, each with its cause, since when, and one next click; what is healthy in one line; what
 // changed; services; and what is not set up yet.
+import { Bar, Card } from "../parts/layout.tsx";
+import { ButtonLink } from "../parts/controls.tsx";
 import { bytesText } from "../../client/text.ts";
 import { ThisMachine } from "../fleet/this-machine.tsx";
 import { Chip, Status } from "../parts/common.tsx";
@@ -27,9 +29,7 @@ export function Overview() {
   const found = problems.value.value;
   return (
     <section class="screen overview" aria-labelledby="title">
-      <div class="bar">
-        <h1 id="title">Overview</h1>
-      </div>
+      <Bar title="Overview" />
       <ThisMachine onReady={reload} />
       <MissingSetUp setUp={setUp.value.value} agents={found?.totals["agents"]?.total} />
       <div class="problems-and-changes">
@@ -51,7 +51,7 @@ function ProblemList({ of, services, setUp }: ProblemListProps) {
   const { problems = [], total = 0, missing = [], totals = {}, atMs = 0 } = of.value.value ?? {};
   const isFiring = problems.some(({ kind }) => kind === "alert");
   return (
-    <article class="card" aria-label="Problems">
+    <section class="card" aria-label="Problems">
       <header>
         <h2>Problems</h2>
         {total > 0 && <Chip tone={problems.some(({ severity }) => severity === "critical") ? "error" : "warn"} text={String(total)} />}
@@ -73,7 +73,7 @@ function ProblemList({ of, services, setUp }: ProblemListProps) {
         )}
         <Healthy totals={totals} services={services} setUp={setUp} />
       </Status>
-    </article>
+    </section>
   );
 }
 
@@ -109,9 +109,7 @@ function Row({ problem: { severity, title, detail, since, action, link }, atMs }
       ) : (
         <span />
       )}
-      <a class="button small" href={link} aria-label={`${action}: ${visible(title)}`}>
-        {action}
-      </a>
+      <ButtonLink class="small" href={link} aria-label={`${action}: ${visible(title)}`} text={action} />
     </li>
   );
 }
@@ -155,10 +153,7 @@ function Healthy({
 
 function WhatChanged({ changes }: { changes: Problems["changes"] }) {
   return (
-    <article class="card" aria-label="What changed">
-      <h2>
-        <a href={address("changes")}>What changed</a>
-      </h2>
+    <Card title="What changed" href={address("changes")}>
       {changes.length === 0 ? (
         <p class="quiet">Nothing in the last hour that can explain a problem.</p>
       ) : (
@@ -173,7 +168,7 @@ function WhatChanged({ changes }: { changes: Problems["changes"] }) {
           ))}
         </ul>
       )}
-    </article>
+    </Card>
   );
 }
 
@@ -206,8 +201,7 @@ function MissingSetUp({ setUp, agents }: SetUpProps) {
   const missing = steps.filter(([isDone]) => !isDone);
   if (missing.length === 0 || !mayWrite.value) return null;
   return (
-    <article class="card" aria-label="Not set up yet">
-      <h2>Not set up yet</h2>
+    <Card title="Not set up yet">
       <ul class="plain-list">
         {missing.map(([, name, links]) => (
           <li key={name}>
@@ -220,17 +214,14 @@ function MissingSetUp({ setUp, agents }: SetUpProps) {
           </li>
         ))}
       </ul>
-    </article>
+    </Card>
   );
 }
 
 function Services({ of: loaded }: { of: Loaded<WorstServices> }) {
   const { services = [], count = 0 } = loaded.value.value ?? {};
   return (
-    <article class="card" aria-label="Services">
-      <h2>
-        <a href={address("services")}>Services in the last hour</a>
-      </h2>
+    <Card title="Services in the last hour" label="Services" href={address("services")}>
       <Status of={loaded} empty={count === 0 && "No spans in the last hour."}>
         <ServiceTable services={services} range={{ from: "1h", to: undefined }} />
         {count > services.length && (
@@ -239,6 +230,6 @@ function Services({ of: loaded }: { of: Loaded<WorstServices> }) {
           </p>
         )}
       </Status>
-    </article>
+    </Card>
   );
 }

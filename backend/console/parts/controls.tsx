@@ -27,14 +27,23 @@ export function Toggle({ isOn, onToggle, ...button }: ToggleProps) {
   return <Button {...button} aria-pressed={isOn} onClick={() => onToggle(!isOn)} />;
 }
 
-/** A link to the form for a new resource. Users who may only read do not see it. */
-export function CreateLink({ href, text }: { href: string; text: string }) {
-  if (!mayWrite.value) return null;
+interface LinkProps extends Omit<JSX.AnchorHTMLAttributes, "class"> {
+  readonly text: string;
+  readonly class?: string;
+}
+
+/** A link that looks like a button. */
+export function ButtonLink({ text, class: name = "", ...attributes }: LinkProps) {
   return (
-    <a class="button primary" href={href}>
+    <a {...attributes} class={`button ${name}`}>
       {text}
     </a>
   );
+}
+
+/** A link to the form for a new resource. Users who may only read do not see it. */
+export function CreateLink({ href, text }: { href: string; text: string }) {
+  return mayWrite.value ? <ButtonLink class="primary" href={href} text={text} /> : null;
 }
 
 function Label({ text, isRequired }: { text: string; isRequired: unknown }) {

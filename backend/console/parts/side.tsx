@@ -2,15 +2,18 @@
 // where it was when the panel closes.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
+import { SenderText } from "./common.tsx";
+import { Button } from "./controls.tsx";
 import { Icon } from "./icons.tsx";
-import { visible } from "./text.ts";
 
-export interface SideProps {
+interface SideProps {
   /** Label for screen readers. */
   readonly label: string;
-  readonly title: string;
-  /** The address without the panel. */
-  readonly closeHref: string;
+  readonly title: ComponentChildren;
+  /** The address without the panel, or what closes it. */
+  readonly onClose: string | (() => void);
+  /** Default: true. False for the details of rows that the user walks through by keys, which keep the focus. */
+  readonly takesFocus?: boolean;
   readonly children: ComponentChildren;
 }
 
@@ -24,12 +27,12 @@ export function Split({ side, children }: { side: ComponentChildren; children: C
   );
 }
 
-export function Side({ label, title, closeHref, children }: SideProps) {
+export function Side({ label, title, onClose, takesFocus = true, children }: SideProps) {
   const element = useRef<HTMLElement>(null);
   const previousFocus = useRef(document.activeElement);
   useEffect(() => {
     const [side, other] = [element.current, previousFocus.current];
-    if (!side) return undefined;
+    if (!side || !takesFocus) return undefined;
     // A form in the panel may already have taken the focus.
     if (!side.contains(document.activeElement)) side.focus();
     return () => {
@@ -39,12 +42,14 @@ export function Side({ label, title, closeHref, children }: SideProps) {
   return (
     <aside class="side" aria-label={label} tabIndex={-1} ref={element}>
       <header>
-        <h2>
-          <bdi>{visible(title)}</bdi>
-        </h2>
-        <a class="button plain" aria-label="Close" href={closeHref}>
-          <Icon name="close" />
-        </a>
+        <h2>{typeof title === "string" ? <SenderText text={title} /> : title}</h2>
+        {typeof onClose === "string" ? (
+          <a class="button plain" aria-label="Close" href={onClose}>
+            <Icon name="close" />
+          </a>
+        ) : (
+          <Button class="plain" aria-label="Close" onClick={onClose} text={<Icon name="close" />} />
+        )}
       </header>
       {children}
     </aside>

@@ -1,12 +1,13 @@
 // All services of a range, those that got worse first; and a single service with its charts and operations, optionally compared with
 // another service or an earlier range.
+import { Bar } from "../parts/layout.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { NameLink, Status } from "../parts/common.tsx";
 import { type Column, Table } from "../parts/table.tsx";
-import { Select, Tabs } from "../parts/controls.tsx";
+import { ButtonLink, Select, Tabs } from "../parts/controls.tsx";
 import { Download } from "../parts/download.tsx";
 import { lazy } from "../parts/screens.tsx";
-import { TimePicker, useScreenRange } from "../parts/time-picker.tsx";
+import { useScreenRange } from "../parts/time-picker.tsx";
 import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
@@ -26,15 +27,13 @@ export function Services() {
   const isMap = query.get("view") === "map";
   return (
     <section class="screen services" aria-labelledby="title">
-      <div class="bar">
-        <h1 id="title">{id ? <bdi>{visible(id)}</bdi> : "Services"}</h1>
+      <Bar title={id ? <bdi>{visible(id)}</bdi> : "Services"} onNow={refresh}>
         {id ? (
           <ServiceLinks service={id} range={range} />
         ) : (
           <Tabs label="Shown as" tabs={[["", "list"], "map"]} chosen={isMap ? "map" : ""} onChoose={(view) => choose({ view })} />
         )}
-        <TimePicker onNow={refresh} />
-      </div>
+      </Bar>
       {id ? (
         <OneService service={id} requestKey={requestKey} range={range} key={id} />
       ) : isMap ? (
@@ -69,21 +68,15 @@ function AllServices({ requestKey, range }: { requestKey: string; range: Address
 function ServiceLinks({ service, range }: { service: string; range: AddressRange }) {
   return (
     <>
-      <a class="button small" href={address("changes", { service, ...range })}>
-        Changes
-      </a>
-      <a class="button small" href={address("traces", { service, ...range })}>
-        Traces
-      </a>
-      <a class="button small" href={address("traces", { service, error: "true", ...range })}>
-        Traces with errors
-      </a>
-      <a class="button small" href={address("logs", { q: formatTerm({ not: false, name: "source", value: service }), ...range })}>
-        Logs
-      </a>
-      <a class="button small" href={address("services", range)}>
-        All services
-      </a>
+      <ButtonLink class="small" href={address("changes", { service, ...range })} text="Changes" />
+      <ButtonLink class="small" href={address("traces", { service, ...range })} text="Traces" />
+      <ButtonLink class="small" href={address("traces", { service, error: "true", ...range })} text="Traces with errors" />
+      <ButtonLink
+        class="small"
+        href={address("logs", { q: formatTerm({ not: false, name: "source", value: service }), ...range })}
+        text="Logs"
+      />
+      <ButtonLink class="small" href={address("services", range)} text="All services" />
     </>
   );
 }

@@ -1,5 +1,6 @@
 // Service level objectives: the list with error budgets and burn rates, and one objective with its history; both are edited in a panel next
 // to them. Invariant: a bar has the same figure as text next to it.
+import { Bar } from "../parts/layout.tsx";
 import type { ApiResponses } from "../../client/api.ts";
 import { Chart } from "../metrics/chart.tsx";
 import { Facts, NameLink, Status } from "../parts/common.tsx";
@@ -45,10 +46,9 @@ function SloList() {
   const spent = slos.filter(({ budget_remaining: left }) => left !== null && left <= 0).length;
   return (
     <section class="screen slos" aria-labelledby="title">
-      <div class="bar">
-        <h1 id="title">Service level objectives</h1>
+      <Bar title="Service level objectives">
         <CreateLink href={address("slos", { edit: "new" })} text="Create objective" />
-      </div>
+      </Bar>
       {loaded.value.value && (
         <p role="status">
           {counted(slos.length, "objective")}
@@ -62,7 +62,7 @@ function SloList() {
       <Split
         side={
           isEdited() && (
-            <Side label="New objective" title="New objective" closeHref={address("slos")}>
+            <Side label="New objective" title="New objective" onClose={address("slos")}>
               <SloForm />
             </Side>
           )
@@ -100,19 +100,16 @@ function SloPage({ id }: { readonly id: string }) {
   const report = loaded.value.value;
   return (
     <section class="screen slos" aria-labelledby="title">
-      <div class="bar">
-        <h1 id="title">
-          <bdi>{visible(report?.name ?? "Service level objective")}</bdi>
-        </h1>
+      <Bar title={report?.name ?? "Service level objective"}>
         <a href={address("slos")}>All objectives</a>
         <a href={address("alerts")}>Rules and alerts</a>
         <CreateLink href={address("slos", { edit: "1" }, id)} text="Edit" />
-      </div>
+      </Bar>
       <Split
         side={
           report &&
           isEdited() && (
-            <Side label="Objective" title="Edit objective" closeHref={address("slos", {}, id)}>
+            <Side label="Objective" title="Edit objective" onClose={address("slos", {}, id)}>
               <SloForm slo={report} onSaved={loaded.reload} />
               <RemoveButton label="Remove objective" path={`${SLOS}/${id}`} onRemoved={() => address("slos")}>
                 Its alert rules are removed, too. This cannot be undone.

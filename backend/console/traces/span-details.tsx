@@ -1,6 +1,5 @@
 // Shows a single span.
 import type { ComponentChildren } from "preact";
-import { FieldText } from "../logs/message.tsx";
 import { formatAttribute } from "./search.ts";
 import { address, route } from "../state/route.ts";
 import { around, timestampText, span as duration } from "../state/time.ts";
@@ -8,21 +7,15 @@ import { findEntities } from "../entities/entity.ts";
 import { EntityLink, ServiceLink } from "../entities/links.tsx";
 import { type Node, selfMs, type Tree } from "../../client/trace-tree.ts";
 import { SenderText } from "../parts/common.tsx";
-import { Button } from "../parts/controls.tsx";
-import { Icon } from "../parts/icons.tsx";
+import { FieldTable } from "../parts/field-table.tsx";
+import { Side } from "../parts/side.tsx";
 
 const MAX_EVENTS = 200;
 
 export function SpanDetails({ node, tree, onClose }: { node: Node; tree: Tree; onClose: () => void }) {
   const { span } = node;
   return (
-    <aside class="side" aria-label="Span">
-      <header>
-        <h2>
-          <SenderText text={span.Operation} />
-        </h2>
-        <Button class="plain" aria-label="Close" onClick={onClose} text={<Icon name="close" />} />
-      </header>
+    <Side label="Span" title={span.Operation} onClose={onClose} takesFocus={false}>
       <Pairs
         title="Span"
         pairs={[
@@ -61,7 +54,7 @@ export function SpanDetails({ node, tree, onClose }: { node: Node; tree: Tree; o
           </div>
         ))}
       </Section>
-    </aside>
+    </Side>
   );
 }
 
@@ -104,22 +97,15 @@ function Pairs({ title, pairs, isSearchable = false }: PairsProps) {
   const entities = findEntities(isSearchable ? Object.fromEntries(pairs) : {});
   if (shown.length === 0) return null;
   return (
-    <table class="fields">
-      {title && <caption>{title}</caption>}
-      <tbody>
-        {shown.map(([name, value]) => (
-          <tr key={name}>
-            <th scope="row">
-              <SenderText text={name} />
-            </th>
-            <td>
-              <FieldText text={value} max={10_000} />
-              {isSearchable && <SearchLink name={name} value={value} />}
-              {isSearchable ? <EntityLink entity={entities.get(name)} /> : name === "service" && <ServiceLink service={value} />}
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <FieldTable
+      title={title}
+      of={shown}
+      links={(name, value) => (
+        <>
+          {isSearchable && <SearchLink name={name} value={value} />}
+          {isSearchable ? <EntityLink entity={entities.get(name)} /> : name === "service" && <ServiceLink service={value} />}
+        </>
+      )}
+    />
   );
 }

@@ -1,4 +1,5 @@
 // Shows one trace: its spans as a waterfall, next to it the details of one span.
+import { Bar } from "../parts/layout.tsx";
 import { useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import { stepKeys, useKeys } from "../state/keys.ts";
@@ -12,7 +13,7 @@ import { buildTree, type Node, type Span, type Tree } from "../../client/trace-t
 import { serviceColours, Waterfall } from "./waterfall.tsx";
 import { Copy, Status } from "../parts/common.tsx";
 import { Tabs } from "../parts/controls.tsx";
-import { counted, visible } from "../parts/text.ts";
+import { counted } from "../parts/text.ts";
 import { wholeList } from "../state/api.ts";
 
 const MAX_PAGES = 10;
@@ -84,10 +85,7 @@ function TraceHeader({ id, tree, isTruncated }: { id: string; tree: Tree; isTrun
   const errors = tree.all.filter(({ span }) => span.Error).length;
   const services = new Set(tree.all.map(({ span }) => span.Service));
   return (
-    <div class="bar">
-      <h1 id="title">
-        <bdi>{visible(root?.Service ?? "")}</bdi> <bdi>{visible(root?.Operation ?? "")}</bdi>
-      </h1>
+    <Bar title={`${root?.Service ?? ""} ${root?.Operation ?? ""}`}>
       <span>{timestampText(tree.startMs)}</span>
       <strong>{duration(tree.durationMs)}</strong>
       <span>
@@ -97,7 +95,7 @@ function TraceHeader({ id, tree, isTruncated }: { id: string; tree: Tree; isTrun
       {errors > 0 && <span class="level is-error">{counted(errors, "error")}</span>}
       <code>{id}</code> <Copy text={id} />
       <a href={address("logs", { q: `trace_id:${id}`, ...around(tree.startMs, tree.durationMs) })}>Logs of this trace</a>
-    </div>
+    </Bar>
   );
 }
 

@@ -1,10 +1,11 @@
 // Search of traces: by service, operation, duration, errors and attributes.
+import { Bar } from "../parts/layout.tsx";
 import { submitBy } from "../state/sending.ts";
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { useLayoutEffect, useState } from "preact/hooks";
 import { List } from "../parts/list.tsx";
-import { TimePicker, useScreenRange } from "../parts/time-picker.tsx";
+import { useScreenRange } from "../parts/time-picker.tsx";
 import { stepKeys, useKeys } from "../state/keys.ts";
 import { address, choose, go, route } from "../state/route.ts";
 import { Facets } from "./analysis.tsx";
@@ -46,8 +47,7 @@ export function Traces() {
   }, [listKey, refreshKey]);
   return (
     <section class="screen traces" aria-labelledby="title">
-      <div class="bar">
-        <h1 id="title">Traces</h1>
+      <Bar title="Traces" onNow={refresh}>
         <Toggle text="Slowest first" isOn={isSlowestFirst} onToggle={(isOn) => choose({ sort: isOn ? "slowest" : "" })} />
         <Toggle text="Facets" isOn={hasFacets} onToggle={(isOn) => choose({ facets: isOn ? "1" : "" })} />
         <Toggle text="Heatmap" isOn={hasHeatmap} onToggle={(isOn) => choose({ heatmap: isOn ? "1" : "" })} />
@@ -56,8 +56,7 @@ export function Traces() {
         {!hasGroups && (
           <AddToDashboard panel={{ kind: "timeseries", source: "traces", width: 6, queries: [{ query: panelQuery(query) }] }} />
         )}
-        <TimePicker onNow={refresh} />
-      </div>
+      </Bar>
       <SearchForm query={query} />
       <Problem message={store.error.value} retry={refresh} shownSince={store.shownSince.value} />
       {hasHeatmap && <Heatmap {...analysis} />}

@@ -1,0 +1,47 @@
+// The fields of one record or span as a table. Invariant: a value is always shown as text, and at most MAX_CHARACTERS of it are drawn.
+import type { ComponentChildren } from "preact";
+import { SenderText } from "./common.tsx";
+
+const MAX_CHARACTERS = 10_000;
+
+interface FieldTableProps {
+  readonly title?: string | undefined;
+  /** Name and value of each field. */
+  readonly of: readonly (readonly [name: string, value: string])[];
+  /** Links next to a value. */
+  readonly links: (name: string, value: string) => ComponentChildren;
+  /** Buttons for a field. */
+  readonly actions?: (name: string, value: string) => ComponentChildren;
+}
+
+export function FieldTable({ title, of, links, actions }: FieldTableProps) {
+  return (
+    <table class="fields">
+      {title && <caption>{title}</caption>}
+      <tbody>
+        {of.map(([name, value]) => (
+          <tr key={name}>
+            <th scope="row">
+              <SenderText text={name.replace(/^label\./, "")} />
+            </th>
+            <td>
+              <Value text={value.slice(0, MAX_CHARACTERS)} />
+              {links(name, value)}
+            </td>
+            {actions && <td class="actions">{actions(name, value)}</td>}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+/** Line breaks, as in stack traces, are kept. */
+function Value({ text }: { text: string }) {
+  if (!text.includes("\n")) return <SenderText text={text} />;
+  return (
+    <pre class="lines" tabIndex={0}>
+      <SenderText text={text} />
+    </pre>
+  );
+}
