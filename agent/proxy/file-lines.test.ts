@@ -1,11 +1,11 @@
 // Requests with lines of files, through the proxy to a backend that keeps what reaches it. The tests report starts of the collector and
 // re-read lines themselves; test/faults/agent-killed.test.ts does it with a real collector.
-import { mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { pino } from "pino";
-import { afterEach, beforeEach, describe, expect, it, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, test, vi } from "vitest";
 import { encodeProtobuf } from "../../backend/ingest/otlp/protobuf/encode.fixture.ts";
 import { protobufToJson } from "../../backend/ingest/otlp/protobuf/to-json.ts";
 import { FILES_HEADER } from "../collector/files/file-batch.ts";
@@ -265,6 +265,14 @@ describe("lines of files", () => {
     const taken = takenUnless((texts) => (texts.includes("bad") ? errorAnswer(400, "malformed_body", KNOWS_PROTOBUF) : undefined));
     expect((await send(together(a, lines("c")), {}, next)).status).toBe(200);
     expect(taken).toEqual(["a", "c"]);
+  });
+
+  it("are recorded as stored before their request is removed, because the agent may be killed in between", async () => {
+    const { unanswered } = storedBatches;
+    const recorded: string[] = [];
+    vi.spyOn(unanswered, "end").mockImplementation(() => void recorded.push(readFileSync(join(folder, "stored-batches"), "utf8")));
+    expect((await send(together(lines("a"), lines("b")))).status).toBe(200);
+    expect(recorded.map((text) => text.match(/^batch /gm)?.length)).toEqual([2]);
   });
 
   it("are sent if the record of sent lines cannot be written, or is damaged", async () => {

@@ -59,28 +59,39 @@ export class FileLines {
       fresh = this.#notStored(stored, fresh);
       body = joinBatches(fresh);
     }
-    const result: ForwardResult = fresh.length === 0 ? { kind: "accepted" } : await this.#sendRecorded(stored, fresh, body, send);
-    if (result.kind === "accepted") for (const batch of batches) stored.add(batch);
+    if (fresh.length === 0) {
+      stored.add(batches);
+      return { kind: "accepted" };
+    }
+    const result = await this.#sendRecorded(stored, fresh, body, send, batches);
     if (fresh.length < 2 || result.kind === "accepted" || !isFinal(result)) return result;
     let refusal: ForwardResult | undefined;
     for (const batch of fresh) {
       const answer = await this.#sendRecorded(stored, [batch], batch.body, send);
       // Batches that were accepted so far are recognised when the request is repeated.
       if (!isFinal(answer)) return answer;
-      if (answer.kind === "accepted") stored.add(batch);
-      else refusal = answer;
+      if (answer.kind !== "accepted") refusal = answer;
     }
     return refusal ?? { kind: "accepted" };
   }
 
   /**
    * Records the request before it is sent, because a repetition can have other bytes: its batches may arrive in other requests, or the
-   * collector may read the lines again, with their attributes in another order.
+   * collector may read the lines again, with their attributes in another order. The request is removed only after its batches are recorded as
+   * stored: the agent may be killed in between. `known`: all batches that the backend has once it accepts `body`.
    */
-  async #sendRecorded({ unanswered }: StoredBatches, batches: readonly FileBatch[], body: Buffer, send: SendFiles): Promise<ForwardResult> {
+  async #sendRecorded(
+    stored: StoredBatches,
+    batches: readonly FileBatch[],
+    body: Buffer,
+    send: SendFiles,
+    known: readonly FileBatch[] = batches,
+  ): Promise<ForwardResult> {
+    const { unanswered } = stored;
     const isKnown = batches.some(({ key }) => key !== undefined);
     const id = isKnown ? this.#begin(unanswered, batches, body) : undefined;
     const result = await send(body, batches.length === 1);
+    if (result.kind === "accepted") stored.add(known);
     if (id !== undefined && isFinal(result)) unanswered.end(id);
     return result;
   }
@@ -100,7 +111,7 @@ export class FileLines {
     const body = stored.unanswered.readBody(id);
     const isSingleBatch = body !== undefined && parseFileRequest(body).length === 1;
     const result: ForwardResult = body ? await send(body, isSingleBatch) : { kind: "refused", status: 400, code: "lost", message: "" };
-    if (result.kind === "accepted") for (const { key, readAtMs } of batches) stored.add({ key, readAtMs });
+    if (result.kind === "accepted") stored.add(batches);
     if (isFinal(result)) stored.unanswered.end(id);
     return result;
   }

@@ -76,13 +76,13 @@ describe("lines that the backend has stored", () => {
 
   test("are recognised when the next collector reads them again, even after the agent was killed too", () => {
     pass(10_000);
-    stored.add(read());
+    stored.add([read()]);
     for (let kill = 0; kill < 3; kill++) {
       reopen();
       starts();
       const again = read();
       expect(stored.has(again)).toBe(true);
-      stored.add(again);
+      stored.add([again]);
     }
   });
 
@@ -94,7 +94,7 @@ describe("lines that the backend has stored", () => {
     const again = read();
     pass(60_000);
     expect(stored.has(first)).toBe(false);
-    stored.add(first);
+    stored.add([first]);
     expect(stored.has(again)).toBe(true);
     expect(stored.has(sameAgain)).toBe(true);
   });
@@ -103,29 +103,29 @@ describe("lines that the backend has stored", () => {
     pass(10_000);
     const first = read();
     starts();
-    stored.add(read());
+    stored.add([read()]);
     expect(stored.has(first)).toBe(true);
   });
 
   test("are new if the same collector reads them at the same offset, because the file was rewritten", () => {
     pass(10_000);
-    stored.add(read());
+    stored.add([read()]);
     pass(500);
     expect(stored.has(read())).toBe(false);
     starts();
     const again = read();
     expect(stored.has(again)).toBe(true);
-    stored.add(again);
+    stored.add([again]);
     pass(20);
     expect(stored.has(read())).toBe(false);
   });
 
   test("are new if their offset was stored before the kill", () => {
     pass(10_000);
-    stored.add(read());
+    stored.add([read()]);
     pass(5000);
     remembers();
-    stored.add(read("b"));
+    stored.add([read("b")]);
     starts();
     expect(stored.has(read())).toBe(false);
     expect(stored.has(read("b"))).toBe(true);
@@ -133,7 +133,7 @@ describe("lines that the backend has stored", () => {
 
   test("are new once the next collector has looked at all files", () => {
     pass(10_000);
-    stored.add(read());
+    stored.add([read()]);
     runs();
     pass(10);
     expect(stored.has(read())).toBe(false);
@@ -141,7 +141,7 @@ describe("lines that the backend has stored", () => {
 
   test("are new after a later kill, if their offset was stored since an earlier one", () => {
     starts();
-    stored.add(read());
+    stored.add([read()]);
     pass(200);
     remembers();
     pass(60_000);
@@ -153,7 +153,7 @@ describe("lines that the backend has stored", () => {
   test("stay uncertain while one of two receivers has not finished its first pass", () => {
     remembers("audit");
     pass(10_000);
-    stored.add(read());
+    stored.add([read()]);
     starts();
     remembers("audit");
     pass(1000);
@@ -169,11 +169,11 @@ describe("lines that the backend has stored", () => {
     const old = read();
     pass(60_000);
     remembers();
-    stored.add(old);
-    stored.add(read("b"));
+    stored.add([old]);
+    stored.add([read("b")]);
     pass(60_000);
     remembers();
-    stored.add(read("c"));
+    stored.add([read("c")]);
     starts();
     reopen();
     expect(stored.has(old)).toBe(true);
@@ -182,7 +182,7 @@ describe("lines that the backend has stored", () => {
 
   test("are never recognised without a key", () => {
     pass(10_000);
-    stored.add(read(null));
+    stored.add([read(null)]);
     starts();
     expect(stored.has(read(null))).toBe(false);
   });
@@ -192,7 +192,7 @@ describe("the record of stored lines", () => {
   test("is deleted when no collector can read them again, in memory and on disk", () => {
     runs();
     for (let i = 0; i < 12_000; i++) {
-      stored.add(read(`k${i}`));
+      stored.add([read(`k${i}`)]);
       nowMs += 10;
       if (i % 100 === 0) remembers();
     }
@@ -202,9 +202,9 @@ describe("the record of stored lines", () => {
 
   test("is limited, even if the collector stores no offsets for hours", () => {
     runs();
-    for (let i = 0; i < 2000; i++) stored.add(read(`k${i}`));
+    for (let i = 0; i < 2000; i++) stored.add([read(`k${i}`)]);
     pass(10_000);
-    stored.add(read("last"));
+    stored.add([read("last")]);
     const lines = readFileSync(join(folder, "stored-batches"), "utf8").split("\n").length;
     expect(lines).toBeLessThan(4000);
     starts();
@@ -215,17 +215,17 @@ describe("the record of stored lines", () => {
   test("is deleted ten minutes after the queue has sent later lines", () => {
     runs();
     pass(10_000);
-    stored.add(read());
+    stored.add([read()]);
     starts();
     const again = read();
     pass(500);
     remembers();
     pass(500);
-    stored.add(read("later"));
+    stored.add([read("later")]);
     expect(stored.has(again)).toBe(true);
     pass(601_000);
     remembers();
-    stored.add(read("much later"));
+    stored.add([read("much later")]);
     expect(stored.has(again)).toBe(false);
     reopen();
     expect(stored.has(again)).toBe(false);
@@ -248,11 +248,11 @@ describe("the record of stored lines", () => {
     rmSync(folder, { recursive: true });
     reopen();
     stored.collectorStarts();
-    stored.add(read());
+    stored.add([read()]);
     expect(existsSync(folder)).toBe(false);
     mkdirSync(join(folder, "checkpoints"), { recursive: true });
     pass(10_000);
-    stored.add(read());
+    stored.add([read()]);
     reopen();
     starts();
     expect(stored.has(read())).toBe(true);

@@ -108,19 +108,22 @@ export class StoredBatches implements Disposable {
     );
   }
 
-  /** Records that the backend has these lines. */
-  add({ key, readAtMs }: BatchId): void {
+  /** Records that the backend has the lines of these batches. */
+  add(batches: readonly BatchId[]): void {
     const nowMs = this.#nowMs();
-    if (key !== undefined) {
+    const settledFromMs = this.#doubts.at(-1)?.to ?? Number.POSITIVE_INFINITY;
+    const lines: string[] = [];
+    for (const { key, readAtMs } of batches) {
+      if (readAtMs >= settledFromMs) this.#settlingMs ??= nowMs;
+      if (key === undefined) continue;
       const lastReadMs = Math.max(readAtMs, this.#stored.get(key) ?? 0);
       this.#stored.delete(key);
       this.#stored.set(key, lastReadMs);
       const [oldest] = this.#stored.keys();
       if (this.#stored.size > (this.#options.maxBatches ?? MAX_STORED_BATCHES) && oldest !== undefined) this.#stored.delete(oldest);
-      this.#append(`batch ${lastReadMs} ${key}`);
+      lines.push(`batch ${lastReadMs} ${key}`);
     }
-    const last = this.#doubts.at(-1);
-    if (last && readAtMs >= last.to) this.#settlingMs ??= nowMs;
+    this.#append(lines);
     if (nowMs - this.#forgottenMs >= FORGET_EVERY_MS) this.#forget(nowMs);
   }
 
@@ -204,11 +207,11 @@ export class StoredBatches implements Disposable {
     }
   }
 
-  #append(line: string): void {
-    if (this.#file === undefined) return;
+  #append(lines: readonly string[]): void {
+    if (this.#file === undefined || lines.length === 0) return;
     try {
-      writeSync(this.#file, `${line}\n`);
-      this.#lines += 1;
+      writeSync(this.#file, `${lines.join("\n")}\n`);
+      this.#lines += lines.length;
       this.#isUnwritable = false;
     } catch (error) {
       this.#warnUnwritable(error);
