@@ -1,22 +1,35 @@
 // Everyday tasks in a real Chromium, with the clicks of each counted (docs/console.md), on a real backend with an hour of
 // telemetry of a small shop on Kubernetes. Also connects programs with the configuration on a page, and opens screens with hostile names.
 import { randomUUID } from "node:crypto";
-import type { Browser, Page } from "playwright-core";
+import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { authority } from "../../agent/upstream/outgoing-proxy.fixture.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { adminPassword, login } from "../fixtures/backend-process.ts";
-import { faultsOf, logInBy, LOOKS, openBrowser, openPage, openScreen, type Screen, violations } from "../fixtures/browser.ts";
+import { faultsOf, logInBy, LOOKS, openBrowser, openPage, openScreen, type Screen } from "../fixtures/browser.ts";
 import { INGEST_PATHS } from "../fixtures/otlp-load.ts";
-import { call, eventually, signedPost } from "../fixtures/processes.ts";
+import { call, eventually, signedPost, temporaryFolder } from "../fixtures/processes.ts";
 import { startShopCluster } from "../fixtures/shop-cluster.ts";
 import { visit } from "../fixtures/shop-visits.ts";
+import { WebhookReceiver } from "../fixtures/webhook-receiver.ts";
+import { CHANGING, HOSTILE_ADDRESS } from "./tasks/changing.ts";
+import { FINDING_OUT } from "./tasks/finding-out.ts";
+import { COUNTER } from "./tasks/steps.ts";
 
 const REFUSED = /status of 401/;
 const VISITS = 80;
 const HOUR_MS = 3_600_000;
 const HOSTILE_ORG = '<img src=x onerror=alert(1)>"}{';
-const HOSTILE_ADDRESS = '"><img/src=x/onerror=alert(1)>@x.example';
-const backend = backendOfFile({ INGEST_TOKENS: "true", EVALUATION_INTERVAL: "5s" });
+const TASKS = [...FINDING_OUT, ...CHANGING];
+const certificates = temporaryFolder();
+const trusted = authority(certificates.path, "trusted");
+const backend = backendOfFile({
+  INGEST_TOKENS: "true",
+  EVALUATION_INTERVAL: "5s",
+  NOTIFY_ALLOWED_NETWORKS: "127.0.0.1",
+  NOTIFY_CA_FILE: trusted.caFile,
+});
+let receiver: WebhookReceiver;
 let browser: Browser;
 let token: string;
 let other: { email: string; password: string };
@@ -29,11 +42,15 @@ const api = async (path: string, body: object, bearer = token) => {
 
 beforeAll(async () => {
   browser = await openBrowser();
+  receiver = await WebhookReceiver.start(trusted, (response) => response.writeHead(204).end());
   token = await backend.operator();
   const nowMs = Date.now();
   const visits = Array.from({ length: VISITS }, (_, at) => visit(at, nowMs - (HOUR_MS * (VISITS - at)) / (VISITS + 4), at === VISITS - 1));
   await startShopCluster(backend.apiUrl, await backend.installToken(token), visits.flat());
   await api("/alerting/rules", { name: "always on", expr: "vector(1) > 0", severity: "warning", for: "0s" });
+  const indicator = { availability: { service: "cart" } };
+  await api("/alerting/slos", { name: "Carts without an error", objective: 99.9, window: "month", indicator });
+  await api("/api/ingest-tokens", { name: "ci", ttl: "90d" });
   await api("/api/views", { name: "errors of the shop", address: "#/logs?q=level:error" });
   await api("/api/invitations", { email: HOSTILE_ADDRESS, role: "viewer" });
   other = { email: `second-${randomUUID()}@neighbour.example`, password: randomUUID() };
@@ -42,7 +59,11 @@ beforeAll(async () => {
   await eventually("the alert fires", async () => (await read("/alerting/alertmanager/api/v2/alerts")).length > 0, 150_000);
   await eventually("the service map has edges", async () => (await read("/query/services/graph")).edges.length > 2, 150_000);
 });
-afterAll(async () => await browser?.close());
+afterAll(async () => {
+  await browser?.close();
+  await receiver?.[Symbol.asyncDispose]();
+  certificates[Symbol.dispose]();
+});
 
 const openAs = async (email: string, password: string) => {
   const opened = await openPage(
@@ -55,354 +76,37 @@ const openAs = async (email: string, password: string) => {
   await logInBy(opened.page, email, password);
   return opened;
 };
-const openLoggedIn = async () => await openAs("admin@localhost", adminPassword(backend.place));
-
-/**
- * A click counts, and so does what is typed into one field or chosen in one list, with its Enter; and Ctrl-K. Playwright stops a click that
- * would hit another element than the one that it looked for, because the page has just moved, and tries again: such a click never bubbles.
- */
-const COUNTER = `
-  window.clicks = 0;
-  let field;
-  addEventListener("pointerdown", () => { window.clicks += 1; field = undefined; });
-  addEventListener("input", ({ target }) => { if (target !== field) window.clicks += 1; field = target; }, true);
-  addEventListener("keydown", ({ ctrlKey, key }) => { if (ctrlKey && key === "k") window.clicks += 1; }, true);
-`;
-
-interface Task {
-  readonly name: string;
-  readonly most: number;
-  readonly run: (page: Page) => Promise<unknown>;
-}
-
-const button = async (page: Page, name: string | RegExp): Promise<void> =>
-  await page
-    .getByRole("button", { name, exact: typeof name === "string" })
-    .first()
-    .click();
-const link = async (page: Page, name: string | RegExp): Promise<void> =>
-  await page
-    .locator("main")
-    .getByRole("link", { name, exact: typeof name === "string" })
-    .first()
-    .click();
-/** A link changes the screen after the click: until then, the screen before is shown. */
-const go = async (page: Page, screen: string): Promise<void> => {
-  await page
-    .getByRole("navigation", { name: "Screens" })
-    // The number of firing alerts follows the name.
-    .getByRole("link", { name: new RegExp(`^${screen}`) })
-    .click();
-  await page.getByRole("heading", { name: screen, exact: true, level: 1 }).waitFor();
-};
-const text = async (page: Page, words: string | RegExp): Promise<void> => await page.locator("main").getByText(words).first().waitFor();
-const heading = async (page: Page, name: string | RegExp): Promise<void> => await page.getByRole("heading", { name }).first().waitFor();
-/** A click into the middle of the row, far from the name. */
-const firstTrace = (page: Page) => page.getByRole("grid", { name: "Traces" }).getByRole("row").first();
-
-/** One silent node, and a cluster with an old key. */
-async function withSilentNode(page: Page, words: string): Promise<void> {
-  const ago = (ms: number): string => new Date(Date.now() - ms).toISOString();
-  const node = { name: "worker-9", online: false, agent_version: "0.1.0", last_heartbeat: ago(900_000), collector: null, config: {} };
-  const cluster = { cluster_id: randomUUID(), name: "north", online: true, last_heartbeat: ago(0), key_created_at: ago(90 * 86_400_000) };
-  await page.route("**/api/clusters", async (route) => await route.fulfill({ json: [{ ...cluster, nodes: [node] }] }));
-  await go(page, "Fleet");
-  await text(page, words);
-  await page.unroute("**/api/clusters");
-}
-
-const TASKS: readonly Task[] = [
-  {
-    name: "the slow request, and what it logged",
-    most: 3,
-    run: async (page) => {
-      await go(page, "Traces");
-      await button(page, "Slowest first");
-      await firstTrace(page).click();
-      await text(page, /lock wait timeout exceeded/);
-    },
-  },
-  {
-    name: "which service fails, and since when",
-    most: 1,
-    run: async (page) => {
-      await page.getByRole("table", { name: "Services" }).getByRole("row").nth(1).getByRole("link").first().click();
-      await page.getByRole("figure", { name: "Errors" }).locator("canvas").waitFor();
-    },
-  },
-  { name: "is a node silent", most: 1, run: async (page) => await withSilentNode(page, "silent: 1 node") },
-  { name: "which key is old", most: 1, run: async (page) => await withSilentNode(page, "1 old key") },
-  {
-    name: "the last lines of a container that crashes",
-    most: 1,
-    run: async (page) => {
-      await link(page, /^Last lines: .*CrashLoopBackOff/);
-      await text(page, /heap out of memory/);
-    },
-  },
-  {
-    name: "who restarts, since when",
-    most: 1,
-    run: async (page) => {
-      await go(page, "Kubernetes");
-      await page.getByRole("row").filter({ hasText: "OOMKilled" }).first().waitFor();
-    },
-  },
-  {
-    name: "an alert rule from a metric's chart",
-    most: 4,
-    run: async (page) => {
-      await go(page, "Metrics");
-      await page.locator(".cm-content").fill("system_cpu_load_average_1m");
-      await page.keyboard.press("Enter");
-      await link(page, "Create alert rule");
-      // The form has the focus, and a threshold to drag.
-      await page.locator("[name=name]:focus").waitFor();
-      await text(page, /^Valid\. .* series\.$/);
-      await page.keyboard.type("load");
-      await page.keyboard.press("Enter");
-      await page.getByRole("link", { name: "load", exact: true }).waitFor();
-    },
-  },
-  {
-    name: "silence what fires",
-    most: 3,
-    run: async (page) => {
-      await link(page, "Alert: alert always on is firing");
-      await link(page, "Silence");
-      await page.locator("[name=comment]:focus").waitFor();
-      await page.keyboard.type("being repaired");
-      await page.keyboard.press("Enter");
-      await page.getByRole("button", { name: "Expire silence" }).waitFor();
-    },
-  },
-  { name: "invite a colleague", most: 4, run: invite },
-  {
-    name: "a read token, and what Grafana needs",
-    most: 4,
-    run: async (page) => {
-      await go(page, "Settings");
-      await button(page, "Keys and tokens");
-      const tokens = page.getByRole("region", { name: /^Read tokens/ });
-      await tokens.getByLabel("Name").fill("grafana");
-      await tokens.getByRole("button", { name: "Create read token" }).click();
-      await text(page, /provisioning\/datasources/);
-    },
-  },
-  {
-    name: "the live tail of a pod",
-    most: 3,
-    run: async (page) => {
-      await go(page, "Logs");
-      await page.getByRole("combobox", { name: "Query" }).fill("k8s.pod.name:stock*");
-      await page.keyboard.press("Enter");
-      await button(page, "Live tail");
-      await text(page, /\d received$/);
-    },
-  },
-  {
-    name: "compare the latency of two services",
-    most: 3,
-    run: async (page) => {
-      await go(page, "Services");
-      await link(page, "shop");
-      await page.getByLabel("Compare with").selectOption("cart");
-      await page.getByRole("figure", { name: "Latency" }).getByText("service cart").waitFor();
-      expect(await violations(page)).toEqual([]);
-    },
-  },
-  {
-    name: "share a link",
-    most: 2,
-    run: async (page) => {
-      await go(page, "Logs");
-      // It is shown for two seconds.
-      await Promise.all([text(page, "Copied"), button(page, "Copy link")]);
-    },
-  },
-  {
-    name: "download what is shown",
-    most: 2,
-    run: async (page) => {
-      await go(page, "Logs");
-      const downloading = page.waitForEvent("download");
-      await page.getByLabel("Download").selectOption("csv");
-      expect((await downloading).suggestedFilename()).toBe("logs.csv");
-    },
-  },
-  {
-    name: "the most common values of a field",
-    most: 2,
-    run: async (page) => {
-      await go(page, "Logs");
-      const fields = page.getByRole("complementary", { name: "Fields" });
-      await fields.getByText("http.route").click();
-      await fields.getByRole("listitem").filter({ hasText: "/cart" }).first().waitFor();
-    },
-  },
-  {
-    name: "who calls whom",
-    most: 2,
-    run: async (page) => {
-      await go(page, "Services");
-      await button(page, "map");
-      await page.getByRole("link", { name: "Service cart" }).waitFor();
-    },
-  },
-  {
-    name: "everything of a pod from its log record",
-    most: 3,
-    run: async (page) => {
-      await go(page, "Logs");
-      await page.getByRole("row").filter({ hasText: "waited" }).first().click();
-      await page.getByRole("link", { name: /^Open pod/ }).click();
-      await heading(page, /^pod/);
-    },
-  },
-  {
-    name: "the state of a node's agent",
-    most: 2,
-    run: async (page) => {
-      await go(page, "Fleet");
-      await link(page, "worker-2");
-      await page.getByRole("region", { name: "Agent" }).getByText("1 restart").waitFor();
-    },
-  },
-  {
-    name: "open a service by its name",
-    most: 2,
-    run: async (page) => {
-      await page.keyboard.press("Control+k");
-      await page.getByRole("combobox", { name: "Search" }).waitFor();
-      await page.keyboard.type("service stock");
-      await page.getByRole("option", { name: /^stock/, selected: true }).waitFor();
-      await page.keyboard.press("Enter");
-      await heading(page, "stock");
-    },
-  },
-  {
-    name: "what most log lines have in common",
-    most: 2,
-    run: async (page) => {
-      await go(page, "Logs");
-      await button(page, "Patterns");
-      await page
-        .getByRole("button", { name: /^Only GET/ })
-        .first()
-        .waitFor();
-    },
-  },
-  {
-    name: "what failed requests have in common",
-    most: 2,
-    run: async (page) => {
-      await go(page, "Traces");
-      await button(page, "Differences");
-      await page
-        .getByRole("button", { name: /^Only / })
-        .first()
-        .waitFor();
-    },
-  },
-  {
-    name: "where the time of a request went",
-    most: 3,
-    run: async (page) => {
-      await go(page, "Traces");
-      await firstTrace(page).click();
-      await button(page, "flame graph and self time");
-      await page.getByRole("columnheader", { name: "self time" }).waitFor();
-    },
-  },
-  {
-    name: "keep a view for everybody",
-    most: 2,
-    run: async (page) => {
-      await button(page, "Views");
-      await page.locator("[name=name]:focus").waitFor();
-      await page.keyboard.type("where I look first");
-      await page.keyboard.press("Enter");
-      await page.getByRole("link", { name: "where I look first" }).waitFor();
-    },
-  },
-  {
-    name: "keep a chart",
-    most: 6,
-    run: async (page) => {
-      await go(page, "Dashboards");
-      await link(page, "Create dashboard");
-      await page.locator("input:focus").waitFor();
-      await page.keyboard.type("memory of pods");
-      await button(page, "Add panel");
-      await page.locator(".cm-content").fill("k8s_pod_memory_working_set_bytes");
-      await button(page, "Save");
-      await heading(page, "memory of pods");
-      await page.locator("canvas").first().waitFor();
-    },
-  },
-  {
-    name: "bring a dashboard from Grafana",
-    most: 2,
-    run: async (page) => {
-      await go(page, "Dashboards");
-      const panels = [{ type: "stat", title: "pods", targets: [{ expr: "count(k8s_pod_phase)" }], gridPos: { w: 6 } }];
-      const buffer = Buffer.from(JSON.stringify({ title: "from Grafana", schemaVersion: 39, panels }));
-      await page.getByLabel("Import JSON").setInputFiles({ name: "grafana.json", mimeType: "application/json", buffer });
-      await page
-        .getByRole("heading", { name: "from Grafana" })
-        .or(page.getByRole("link", { name: "from Grafana" }))
-        .first()
-        .waitFor();
-    },
-  },
-];
-
-/** The colleague also opens the link, chooses a password, and works as a viewer. */
-async function invite(page: Page): Promise<void> {
-  await go(page, "Settings");
-  const invitations = page.getByRole("region", { name: "Invitations" });
-  await invitations.getByText(HOSTILE_ADDRESS).waitFor();
-  await invitations.getByLabel("E-mail").fill("colleague@shop.example");
-  await invitations.getByRole("button", { name: "Create invitation" }).click();
-  const address = (await page.locator("figure", { hasText: "Send this link" }).locator("pre").textContent()) ?? "";
-  expect(await violations(page)).toEqual([]);
-  await using invited = await openPage(browser, backend.apiUrl, {}, REFUSED);
-  await invited.page.goto(address.slice(backend.apiUrl.length));
-  await invited.page.getByText(/with the role viewer/).waitFor();
-  expect(invited.page.url()).not.toContain("invitation");
-  expect(await invited.page.title()).toBe("Overview · AtherOps");
-  expect(await violations(invited.page)).toEqual([]);
-  await invited.page.getByLabel("Password").fill("chosen by the colleague");
-  await invited.page.getByRole("button", { name: "Create account" }).click();
-  await invited.page.getByRole("heading", { name: "Overview" }).waitFor();
-  await openScreen(invited.page, "#/settings");
-  await invited.page.getByRole("region", { name: "Your password" }).waitFor();
-  expect(await invited.page.getByRole("region", { name: "Invitations" }).count()).toBe(0);
-  expect(invited.complaints).toEqual([]);
-}
 
 test("every task needs at most its number of clicks, and the median is at most three", { timeout: 600_000 }, async () => {
-  await using opened = await openLoggedIn();
+  await using opened = await openAs("admin@localhost", adminPassword(backend.place));
   const { page, complaints } = opened;
-  const counts: Record<string, number> = {};
+  const done: { task: string; "of the 24": number | ""; clicks: number }[] = [];
   const faults: string[] = [];
   // A task that failed may leave a form with changes.
   page.on("dialog", async (dialog) => await dialog.accept());
-  for (const { name, most, run } of TASKS) {
+  for (const { name, first24, most, run } of TASKS) {
     await openScreen(page, "#/overview");
     await page.reload();
     await page.getByRole("table", { name: "Services" }).getByRole("link").first().waitFor();
     // All of them are tried, so that one run shows every fault.
-    await run(page).catch((error: Error) => void faults.push(`${name}: ${error.message}`));
+    const fault = await run(page, { browser, apiUrl: backend.apiUrl, webhook: receiver.url("hook") }).then(
+      () => undefined,
+      (error: Error) => error.message,
+    );
     const clicks = await page.evaluate<number>("window.clicks");
-    counts[name] = clicks;
+    if (fault !== undefined) faults.push(`${name}: ${fault}`);
+    else done.push({ task: name, "of the 24": first24 ?? "", clicks });
     if (clicks > most) faults.push(`${name}: ${clicks} clicks instead of ${most}`);
   }
-  console.table(counts);
+  const sorted = done.map(({ clicks }) => clicks).toSorted((a, b) => a - b);
+  const median = sorted[Math.floor(sorted.length / 2)];
+  const numbers = new Set(done.map((row) => row["of the 24"]).filter(Number));
+  console.table(done);
+  console.log(`${done.length} of ${TASKS.length} tasks, ${numbers.size} of 24; median of clicks ${median}, most ${sorted.at(-1)}`);
   expect(faults).toEqual([]);
-  const sorted = Object.values(counts).toSorted((a, b) => a - b);
-  expect(sorted).toHaveLength(TASKS.length);
-  expect(sorted[Math.floor(TASKS.length / 2)]).toBeLessThanOrEqual(3);
+  expect([...numbers].toSorted((a, b) => Number(a) - Number(b))).toEqual(Array.from({ length: 24 }, (_, at) => at + 1));
+  expect(TASKS.length).toBeGreaterThanOrEqual(36);
+  expect(median).toBeLessThanOrEqual(3);
   expect(await page.locator("img[src=x], img[src='x/onerror=alert(1)']").count()).toBe(0);
   expect(complaints).toEqual([]);
 });
@@ -449,7 +153,7 @@ test("an SDK, Prometheus and Grafana are connected with the configuration on the
   const urls = [...grafana.matchAll(/url: (\S+)/g)].map(([, url = ""], at) => `${url}${checks[at]}`);
   expect(await Promise.all(urls.map(async (url) => (await call("GET", url, { bearer })).status))).toEqual([200, 200, 200, 200]);
   const tokens = await call("GET", `${backend.apiUrl}/api/ingest-tokens`, { bearer: await backend.operator() });
-  expect(tokens.json.map(({ name }: { name: string }) => name).toSorted()).toEqual(["prometheus", "sdk"]);
+  expect(tokens.json.map(({ name }: { name: string }) => name).toSorted()).toEqual(expect.arrayContaining(["prometheus", "sdk"]));
   expect(complaints).toEqual([]);
 });
 
