@@ -95,7 +95,9 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
       reply.raw.once("finish", () => drainBody(request.raw, undefined, options.drainMs));
       return sendError(error, request, reply);
     },
-    ...(certificate ? { https: { ...serverOptions, ...certificate.pair, handshakeTimeout: headMs, allowHalfOpen: true } } : { http: serverOptions }),
+    ...(certificate
+      ? { https: { ...serverOptions, ...certificate.pair, handshakeTimeout: headMs, allowHalfOpen: true } }
+      : { http: serverOptions }),
   });
   validateStrictly(app);
   const outages = new OutageLog(options.log);

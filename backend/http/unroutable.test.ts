@@ -156,6 +156,19 @@ test.each([
   expect(handled).toBeLessThanOrEqual(2);
 });
 
+test.each([
+  ["Host", ["Host: y"], 400],
+  ["Authorization", ["Authorization: Bearer a", "authorization: Bearer b"], 400],
+  ["X-API-Key", ["X-API-Key: a", "X-API-Key: a"], 400],
+  ["Content-Type", ["Content-Type: application/json", "Content-Type: text/plain"], 400],
+  ["Content-Length", ["Content-Length: 2", "Content-Length: 2"], 400],
+  ["Content-Length next to Transfer-Encoding", ["Content-Length: 2", "Transfer-Encoding: chunked"], 400],
+  ["Transfer-Encoding", ["Transfer-Encoding: chunked", "Transfer-Encoding: identity"], 400],
+  ["X-Forwarded-For, which proxies may append to", ["X-Forwarded-For: 192.0.2.1", "X-Forwarded-For: 192.0.2.2"], 404],
+])("refuses a request with two values of %s", async (_name, headers, status) => {
+  expect((await exchange(app, head("POST /nowhere", ...headers) + "{}")).status).toBe(status);
+});
+
 test("answers a path of 60 KB", async () => {
   expect((await exchange(app, head(`GET /things/7?${"a".repeat(60_000)}`))).status).toBe(200);
 });

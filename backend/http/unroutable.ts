@@ -21,11 +21,36 @@ export function refuseUnroutable(
 ): void {
   const { headers, httpVersion } = request.raw;
   if (headers.host === undefined && httpVersion === "1.1") throw new ApiError("malformed_request", "the Host header is missing");
+  refuseRepeated(request.raw);
   if (!request.is404) return;
   const path = request.url.split("?")[0] ?? "";
   const allowed = [...(methods.size === 0 ? [] : (routes.get(path) ?? methods))].filter((method) => app.findRoute({ method, url: path }));
   if (allowed.length === 0) throw new ApiError("not_found", `path ${path.slice(0, 200)} not found; ${pathAdvice(app, methods, path)}`);
   throw notAllowed(allowed, request, reply);
+}
+
+/**
+ * A proxy could read another one of two values than Node.js, which takes the first. The headers of a signature are checked with it, and
+ * Node's parser refuses two lengths, and a length next to `Transfer-Encoding`.
+ */
+const SINGLE: ReadonlySet<string> = new Set([
+  "host",
+  "authorization",
+  "content-type",
+  "content-encoding",
+  "x-api-key",
+  "x-session-user",
+  "idempotency-key",
+]);
+
+function refuseRepeated({ headers, rawHeaders }: IncomingMessage): void {
+  if (rawHeaders.length === 2 * Object.keys(headers).length) return;
+  const seen = new Set<string>();
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = (rawHeaders[at] as string).toLowerCase();
+    if (seen.has(name) && SINGLE.has(name)) throw new ApiError("malformed_request", `the header ${name} is given more than once`);
+    seen.add(name);
+  }
 }
 
 /** Senders are often configured with a base URL that ends with a slash. */
