@@ -1,5 +1,5 @@
-// Describes the Prometheus HTTP API for /openapi.json: parameters, form, and the two forms of its errors. Invariant: it only describes; the
-// engine validates the parameters, so that the caller gets the engine's messages.
+// Describes the Prometheus HTTP API for /openapi.json: parameters, form, and the two forms of its errors. Invariant: it only describes;
+// promql-routes.ts and the engine validate the parameters, so that errors have Prometheus' form.
 import { endpoint, type RouteDeclaration } from "../../http/route.ts";
 import type { QueryEndpoint } from "../../storage/metrics/metric-store.ts";
 import { FORM } from "../page-route.ts";
@@ -12,16 +12,21 @@ const range = { start: text(TIME), end: text(TIME) };
 const limit = { type: "integer", minimum: 0, description: "maximum number of results; 0: all" };
 const timeout = text("a duration such as 10s; at most 30s");
 
-/** Endpoint → required parameters, and all parameters. */
-const PARAMETERS: Record<QueryEndpoint, { required: string[]; properties: Record<string, object> }> = {
-  query: { required: ["query"], properties: { query: text("PromQL or MetricsQL"), time: text(`${TIME}; default: now`), timeout } },
-  query_range: {
-    required: ["query"],
-    properties: { query: text("PromQL or MetricsQL"), ...range, step: text("a duration or seconds"), timeout },
-  },
-  series: { required: ["match[]"], properties: { "match[]": matchers, ...range, limit, timeout } },
-  labels: { required: [], properties: { "match[]": matchers, ...range, limit, timeout } },
-  label_values: { required: [], properties: { "match[]": matchers, ...range, limit, timeout } },
+/** An empty value counts as missing. */
+export const REQUIRED_PARAMETERS: Record<QueryEndpoint, readonly string[]> = {
+  query: ["query"],
+  query_range: ["query", "start", "end", "step"],
+  series: ["match[]"],
+  labels: [],
+  label_values: [],
+};
+
+const PARAMETERS: Record<QueryEndpoint, Record<string, object>> = {
+  query: { query: text("PromQL or MetricsQL"), time: text(`${TIME}; default: now`), timeout },
+  query_range: { query: text("PromQL or MetricsQL"), ...range, step: text("a duration or seconds"), timeout },
+  series: { "match[]": matchers, ...range, limit, timeout },
+  labels: { "match[]": matchers, ...range, limit, timeout },
+  label_values: { "match[]": matchers, ...range, limit, timeout },
 };
 
 /** The form of Prometheus' errors. */
@@ -113,8 +118,8 @@ export function declareMetadata(): RouteDeclaration {
 
 /** Declares an endpoint. The parameters of a POST are in the body, in the query string, or in both. */
 export function declareEndpoint(method: "GET" | "POST", name: QueryEndpoint): RouteDeclaration {
-  const parameters = { type: "object", ...PARAMETERS[name] };
-  const optional = { ...parameters, required: [] };
+  const optional = { type: "object", required: [], properties: PARAMETERS[name] };
+  const parameters = { ...optional, required: REQUIRED_PARAMETERS[name] };
   return {
     ...endpoint(method, `${BASE}/${name === "label_values" ? "label/:name/values" : name}`, "reader", "metrics"),
     limited: "filtered",

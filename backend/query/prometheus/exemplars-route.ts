@@ -1,7 +1,7 @@
 // Serves `query_exemplars` of the Prometheus HTTP API: links from series to traces, for series that senders write with remote write or
 // OTLP, and for the buckets of traces_spanmetrics_latency.
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { ApiError } from "../../errors.ts";
+import { ApiError, createParameterError } from "../../errors.ts";
 import type { ResponseBudget } from "../../http/response-budget.ts";
 import type { Route } from "../../http/route.ts";
 import { checkPatterns, isCostly } from "../../storage/logs/pattern.ts";
@@ -27,7 +27,9 @@ export function createExemplarsRoutes({ spans, answers }: ExemplarsRouteOptions)
       answers,
       ask: async (orgId, options) => {
         const parameters = new URLSearchParams([...formFields(request), ...urlParameters(request)]);
-        const selectors = readSelectors(parameters.get("query") ?? "");
+        const query = parameters.get("query");
+        if (!query) throw createParameterError("query", "is missing");
+        const selectors = readSelectors(query);
         const range = readRange(parameters);
         const data = selectors.length === 0 ? Buffer.from("[]") : await spans.exemplars(orgId, selectors, range, options);
         return [Buffer.from('{"status":"success","data":'), data, Buffer.from("}")];

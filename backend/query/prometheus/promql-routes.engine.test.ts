@@ -184,6 +184,9 @@ describe("hostile callers", () => {
       const answer = await get(path, [
         ["match[]", "up"],
         [name, query],
+        ["start", "1"],
+        ["end", "2"],
+        ["step", "1"],
       ]);
       expect([answer.statusCode, answer.json()]).toMatchObject([
         400,
@@ -239,7 +242,6 @@ test("Grafana's other requests are answered without the engine, which would retu
     [await get("/targets/metadata", [["limit", "100"]]), []],
     [await get("/query_exemplars", form), []],
     [await post("/query_exemplars", form), []],
-    [await app.inject({ method: "POST", url: `${BASE}/query_exemplars`, headers: { "x-org": "mine" } }), []],
   ] as const) {
     expect([answer.statusCode, answer.json()]).toEqual([200, { status: "success", data }]);
     expect(answer.headers["content-type"]).toMatch(/^application\/json/);
@@ -309,6 +311,39 @@ test("errors have Prometheus' format without the engine's prefix, so that client
     422,
     { status: "error", errorType: "execution", error: expect.not.stringContaining("error when executing query=") },
   ]);
+});
+
+test.each<[path: string, params: string, problem: string]>([
+  ["/query", "", "query: is missing"],
+  ["/query", "query=up&time=NaN", "time: must be"],
+  ["/query_range", "query=up&start=1&end=2", "step: is missing"],
+  ["/query_range", "query=up&start=1&end=2&step=", "step: is missing"],
+  ["/query_range", "query=up&start=1&step=1", "end: is missing"],
+  ["/query_range", "query=up&end=2&step=1", "start: is missing"],
+  ["/query_range", "query=up&start=2&end=1&step=1", "end: must not be before start"],
+  ["/query_range", "query=up&start=1&end=2&step=-1", "step: must be"],
+  ["/query_range", "query=up&start=1&end=2&step=0", "step: must be"],
+  ["/query_range", "query=up&start=1&end=2&step=NaN", "step: must be"],
+  ["/query_range", "query=up&start=1&end=Inf&step=1", "end: must be"],
+  ["/query_range", "query=up&step=0&step=1&start=1&end=2", "step: must be"],
+  ["/series", "", "match[]: is missing"],
+  ["/labels", "limit=-1", "limit: must be"],
+  ["/labels", "limit=ten", "limit: must be"],
+  ["/labels", "limit=1.5", "limit: must be"],
+  ["/labels", "limit=NaN", "limit: must be"],
+  ["/labels", "start=yesterday", "start: must be"],
+  ["/label/path/values", "limit=-1", "limit: must be"],
+  ["/label/path/values", "start=2&end=1", "end: must not be before start"],
+  ["/query_exemplars", "", "query: is missing"],
+])("refuses %s?%s as Prometheus does", async (path, params, problem) => {
+  const answers = [await get(path, [...new URLSearchParams(params)])];
+  if (!path.startsWith("/label/")) answers.push(await post(path, [...new URLSearchParams(params)]));
+  for (const answer of answers) {
+    expect([answer.statusCode, answer.json()]).toEqual([
+      400,
+      { status: "error", errorType: "bad_data", error: expect.stringContaining(problem) },
+    ]);
+  }
 });
 
 test("returns raw samples as application/json, like Prometheus", async () => {

@@ -2,13 +2,14 @@
 // listed here reach the engine, and none of the caller's headers; the tenant comes from the session or the read token.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { expressionDurationMs } from "../../../common/duration.ts";
-import { ApiError } from "../../errors.ts";
+import { ApiError, createParameterError } from "../../errors.ts";
 import type { ResponseBudget } from "../../http/response-budget.ts";
 import { addRoutes, type Route } from "../../http/route.ts";
 import type { Guards } from "../../http/request-identity.ts";
 import { addFormParser, answerReader, formFields, urlParameters } from "../page-route.ts";
 import { MAX_LABEL_LENGTH, MAX_QUERY_TIMEOUT_MS } from "../query-limits.ts";
-import { declareConstant, declareEndpoint } from "./api-description.ts";
+import { timeOf } from "../../storage/metrics/query-cost.ts";
+import { declareConstant, declareEndpoint, REQUIRED_PARAMETERS } from "./api-description.ts";
 import { answerPrometheusError, readEngineError } from "./prometheus-errors.ts";
 import { createExemplarsRoutes } from "./exemplars-route.ts";
 import { createMetadataRoute } from "./metadata-route.ts";
@@ -55,6 +56,7 @@ async function answer(
   label?: string,
 ): Promise<FastifyReply> {
   const params = forwardedParams(request);
+  checkParameters(endpoint, params);
   const text = endpoint === "query" ? answerString(params) : undefined;
   if (text) return reply.type("application/json").send(text);
   const inEngine = new URLSearchParams(params);
@@ -67,6 +69,20 @@ async function answer(
     // The engine sets application/stream+json for raw samples, which Prometheus does not.
     return answers.send(orgId, reply.code(result.status).type("application/json"), pieces);
   });
+}
+
+/**
+ * Refuses what Prometheus refuses (web/api/v1/api.go); the engine has a default for a missing step, and ignores other values. As in
+ * Prometheus, the first value of a repeated parameter counts. Throws ApiError invalid_parameter.
+ */
+function checkParameters(endpoint: QueryEndpoint, params: URLSearchParams): void {
+  const missing = REQUIRED_PARAMETERS[endpoint].find((name) => !params.get(name));
+  if (missing !== undefined) throw createParameterError(missing, "is missing");
+  const limit = params.get("limit");
+  if (limit && !/^\+?\d{1,15}$/.test(limit)) throw createParameterError("limit", "must be a whole number of at least 0");
+  const [start, end] = [timeOf("start", params, -Infinity), timeOf("end", params, Infinity)];
+  timeOf("time", params, 0);
+  if (end < start) throw createParameterError("end", "must not be before start");
 }
 
 /** The parameters of the query string and of a form that are forwarded: the listed names, and a timeout of at most 30 s. */

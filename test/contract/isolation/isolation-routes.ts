@@ -38,6 +38,7 @@ const constant = (path: string, rest: Rest = {}): IsolatedRoute => ({ path, show
 const refused = (path: string, of: (subject: Party) => string): IsolatedRoute => ({ path, of, shows: "nothing", status: 403 });
 const loki = (name: string, params: Record<string, string> = { query: ALL_STREAMS }): IsolatedRoute =>
   shown(`${LOKI}/${name}`, { of: () => query(`${LOKI}/${name}`, params) });
+const NOW_S = Math.floor(Date.now() / 1000);
 const prometheus = (name: string, params: Record<string, string>): IsolatedRoute =>
   shown(`${PROMETHEUS}/${name}`, { of: () => query(`${PROMETHEUS}/${name}`, params) });
 
@@ -175,7 +176,12 @@ const METRICS: readonly IsolatedRoute[] = [
   shown(`${PROMETHEUS}/label/{name}/values`, { of: () => `${PROMETHEUS}/label/__name__/values` }),
   prometheus("query", { query: `last_over_time(${ALL_SERIES}[1h])` }),
   prometheus("query_exemplars", { query: "traces_spanmetrics_latency_bucket" }),
-  prometheus("query_range", { query: `last_over_time(${ALL_SERIES}[1h])`, step: "60s" }),
+  prometheus("query_range", {
+    query: `last_over_time(${ALL_SERIES}[1h])`,
+    step: "60s",
+    start: String(NOW_S - 3600),
+    end: String(NOW_S + 60),
+  }),
   prometheus("series", { "match[]": ALL_SERIES }),
   constant(`${PROMETHEUS}/status/buildinfo`),
   constant(`${PROMETHEUS}/status/config`),

@@ -320,7 +320,7 @@ export const TELEMETRY_ROWS: Row[] = [
   ),
   ...(["GET", "POST"] as const).map((method): Row =>
     row(method, EXEMPLARS, "reader", () => [
-      asUser("of no series", method, () => red.token, 200),
+      asUser("of no series", method, () => red.token, 200, undefined, undefined, `${EXEMPLARS}?query=none`),
       asUser("of spans", method, () => red.token, 200, undefined, undefined, `${EXEMPLARS}?query=traces_spanmetrics_latency_bucket`),
       asUser(
         "start not a time",
@@ -329,9 +329,17 @@ export const TELEMETRY_ROWS: Row[] = [
         400,
         undefined,
         "start: must be seconds since 1970, or RFC 3339",
-        `${EXEMPLARS}?start=yesterday`,
+        `${EXEMPLARS}?query=up&start=yesterday`,
       ),
-      asUser("end before start", method, () => red.token, 400, undefined, "end: must not be before start", `${EXEMPLARS}?start=2&end=1`),
+      asUser(
+        "end before start",
+        method,
+        () => red.token,
+        400,
+        undefined,
+        "end: must not be before start",
+        `${EXEMPLARS}?query=up&start=2&end=1`,
+      ),
     ]),
   ),
   row("GET", METADATA, "reader", () => [
