@@ -7,6 +7,8 @@ export const MAX_BODY_BYTES = 32 * 1024 * 1024;
 // exposition/exposition.ts
 /** Size of a line of exposition text; the engine's own limit. */
 export const MAX_LINE_BYTES = 256 * 1024;
+/** Size of all label names and values of a series. The engine never finds a series of more than 64 KiB, and queries hold the labels in memory. */
+export const MAX_SERIES_LABEL_BYTES = 8 * 1024;
 
 // grpc/otlp-service.ts
 /** Size of a message of OTLP over gRPC, as it is sent. */

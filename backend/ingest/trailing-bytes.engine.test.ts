@@ -17,7 +17,7 @@ const NOW = Date.now();
 const TIME = BigInt(NOW) * 1_000_000n;
 const NO_KERNEL = { maxBodyBytes: 0, maxRowsBytes: 0 };
 const context = { orgId: "o", hostId: "h", node: "n", receivedAtMs: NOW, firstId: "1", retentionDays: 30 };
-const limits = { maxLabels: 40, maxNameBytes: 256, maxValueBytes: 4096, oldestMs: 0, newestMs: NOW + 1000 };
+const limits = { maxLabels: 40, maxNameBytes: 256, maxValueBytes: 4096, maxLabelBytes: 8192, oldestMs: 0, newestMs: NOW + 1000 };
 const JSON_BODIES = {
   logs: logsBody([logRecord(TIME, "message")]),
   traces: tracesBody([span(TIME, "5b8aa5a2d2c872e8321cf37308d69df2", "051581bf3cb55c13")]),

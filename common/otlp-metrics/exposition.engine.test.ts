@@ -174,7 +174,14 @@ function convert(document: MetricsDocument, reasons: string[] = []): Buffer[] {
 }
 
 it("writes no sample that the backend rejects or drops, except NaN", async () => {
-  const limits = { maxLabels: 37, maxNameBytes: 256, maxValueBytes: 4096, oldestMs: 0, newestMs: Number.MAX_SAFE_INTEGER };
+  const limits = {
+    maxLabels: 37,
+    maxNameBytes: 256,
+    maxValueBytes: 4096,
+    maxLabelBytes: 8192,
+    oldestMs: 0,
+    newestMs: Number.MAX_SAFE_INTEGER,
+  };
   for (const body of fc.sample(anyDocument, 80).flatMap((document) => convert(document))) {
     const text = body.toString("utf8");
     const { accepted, dropped } = await validateExposition(body, limits);

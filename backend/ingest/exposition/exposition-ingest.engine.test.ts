@@ -111,22 +111,27 @@ test("counts samples by reason that the engine would silently drop, and stores t
       `ahead 1 ${now + 3 * day}`,
       `many{${many}} 1`,
       `long{a="${"x".repeat(4097)}"} 1`,
+      // The engine would accept this one, and never find it.
+      `longest{${Array.from({ length: 20 }, (_, index) => `l${index}="${"x".repeat(4000)}"`).join(",")}} 1`,
+      `longer{a="${"x".repeat(4000)}",b="${"x".repeat(4000)}",c="${"x".repeat(184)}"} 1`,
+      `kept{a="${"x".repeat(4000)}",b="${"x".repeat(4000)}",c="${"x".repeat(180)}"} 1 ${now}`,
       `longname{${"a".repeat(257)}="x"} 1`,
       "nothing NaN",
     ].join("\n"),
   );
   expect(result).toEqual({
-    accepted: 2,
+    accepted: 3,
     dropped: {
       before_retention: 1,
       too_far_ahead: 1,
       too_many_labels: 1,
       too_long_label_value: 1,
       too_long_label_name: 1,
+      too_long_labels: 2,
       not_a_number: 1,
     },
   });
-  expect((await series("counted")).map(({ __name__ }) => __name__)).toEqual(["kept", "kept"]);
+  expect((await series("counted")).map(({ __name__ }) => __name__)).toEqual(["kept", "kept", "kept"]);
 });
 
 test("reads a timestamp of 0 as 1970, not as now", async () => {

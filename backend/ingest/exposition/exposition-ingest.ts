@@ -9,6 +9,7 @@ import { type ExpositionCounts, ExpositionError, validateExposition } from "./ex
 import type { SeriesLimits } from "./plain-lines.ts";
 import type { ActiveSeries } from "../../storage/metrics/active-series.ts";
 import type { MetricsStore } from "../../storage/metrics/metric-store.ts";
+import { MAX_SERIES_LABEL_BYTES } from "../ingest-limits.ts";
 
 export interface MetricsIngestOptions {
   /** Samples that are older than the organisation's retention are dropped and counted. */
@@ -64,7 +65,7 @@ async function validate(body: Buffer, limits: SeriesLimits): Promise<ExpositionC
 }
 
 /** The defaults of VictoriaMetrics, which silently drops samples beyond them: 40 labels, minus the three that this server adds. */
-const LABEL_LIMITS = { maxLabels: 37, maxNameBytes: 256, maxValueBytes: 4096 };
+const LABEL_LIMITS = { maxLabels: 37, maxNameBytes: 256, maxValueBytes: 4096, maxLabelBytes: MAX_SERIES_LABEL_BYTES };
 /** The default and minimum of the engine's `-futureRetention`. */
 const FUTURE_MS = 2 * 86_400_000;
 

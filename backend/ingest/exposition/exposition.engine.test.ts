@@ -10,6 +10,7 @@ const LIMITS: SeriesLimits = {
   maxLabels: 37,
   maxNameBytes: 256,
   maxValueBytes: 4096,
+  maxLabelBytes: 8192,
   oldestMs: NOW - 30 * DAY,
   newestMs: NOW + 2 * DAY,
 };

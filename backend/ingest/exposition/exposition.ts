@@ -4,7 +4,8 @@
 //
 // The grammar is the text format (names without quotes are ASCII, quoted names any UTF-8), plus OpenMetrics' exemplars, `# EOF` and times in
 // seconds. Three spellings that the format allows and the engine misreads are corrected in place, without moving a byte: a `+` before a
-// number, a comment or exemplar after the value (which the engine would search for labels), and a time of 0.
+// number, a comment or exemplar after the value (which the engine would search for labels), and a time of 0. Series with too long labels
+// become comments, too.
 //
 // A WebAssembly kernel validates lines in their usual spelling, many per call (plain-lines.ts); every other line is parsed here. The parser
 // is one file because its functions share the offset in the body.
@@ -17,6 +18,7 @@ export type DropReason =
   | "too_many_labels"
   | "too_long_label_name"
   | "too_long_label_value"
+  | "too_long_labels"
   | "not_a_number"
   | "before_retention"
   | "time_zero"
@@ -84,6 +86,7 @@ class Validation {
   /** End of the current line, without its line break. */
   #end = 0;
   #labels = 0;
+  #labelBytes = 0;
   /** Hash and position of each name of the line that is read so far. */
   readonly #names = new Int32Array(3 * MAX_NAMES);
   #nameCount = 0;
@@ -154,6 +157,7 @@ class Validation {
     if (this.#hasEnded) this.#fail("text after # EOF, which ends the text");
     if (bytes[start] === HASH) return void (this.#hasEnded = this.#isEndOfText(start));
     this.#labels = 0;
+    this.#labelBytes = 0;
     this.#nameCount = 0;
     this.#hasName = false;
     this.#tooLong = undefined;
@@ -203,20 +207,21 @@ class Validation {
   #count(timeMs: number | undefined): void {
     this.#samples += 1;
     const limits = this.#limits;
-    if (timeMs === 0) this.#dropTimeZero();
+    if (timeMs === 0) this.#dropLine("time_zero");
     else if (this.#labels > limits.maxLabels) this.#drop("too_many_labels");
     else if (this.#tooLong) this.#drop(this.#tooLong);
+    else if (this.#labelBytes > limits.maxLabelBytes) this.#dropLine("too_long_labels");
     else if (this.#isNaN) this.#drop("not_a_number");
     else if (timeMs === undefined) return;
     else if (timeMs < limits.oldestMs) this.#drop("before_retention");
     else if (timeMs > limits.newestMs) this.#drop("too_far_ahead");
   }
 
-  /** Turns the line into a comment, because the engine would replace a time of 0 by the current time. */
-  #dropTimeZero(): void {
+  /** Turns the line into a comment: the engine would replace a time of 0 by the current time, and store long labels. */
+  #dropLine(reason: DropReason): void {
     this.#bytes.fill(SPACE, this.#at, this.#end);
     this.#bytes[this.#at] = HASH;
-    this.#drop("time_zero");
+    this.#drop(reason);
   }
 
   #drop(reason: DropReason): void {
@@ -294,6 +299,7 @@ class Validation {
 
   #countLabel(nameBytes: number, valueBytes: number): void {
     this.#labels += 1;
+    this.#labelBytes += nameBytes + valueBytes;
     if (this.#tooLong) return;
     if (nameBytes > this.#limits.maxNameBytes) this.#tooLong = "too_long_label_name";
     else if (valueBytes > this.#limits.maxValueBytes) this.#tooLong = "too_long_label_value";

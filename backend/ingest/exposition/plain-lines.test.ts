@@ -15,6 +15,7 @@ const LIMITS: SeriesLimits = {
   maxLabels: 37,
   maxNameBytes: 256,
   maxValueBytes: 4096,
+  maxLabelBytes: 8192,
   oldestMs: NOW - 30 * 86_400_000,
   newestMs: NOW + 2 * 86_400_000,
 };
@@ -69,6 +70,13 @@ it("the kernel accepts lines as programs write them: samples, comments and empty
   expect(leftOf(WHOLE)).toBe(0);
   kernel.skip(0);
   expect([kernel.lines, kernel.samples]).toEqual([5, 3]);
+});
+
+it("counts the labels of a long line as the other reading does", async () => {
+  for (let length = 40; length < 60; length += 1) {
+    const labels = Array.from({ length: 20 }, (_, index) => `l${index}="${"x".repeat(length)}"`).join(",");
+    await compare(Buffer.from(`a_metric{${labels}} 1\n`), `${length} bytes a label`, { ...LIMITS, maxLabelBytes: 1000 });
+  }
 });
 
 it("random, odd and damaged texts have the same result", { timeout: 3_600_000 }, async () => {

@@ -20,6 +20,8 @@ export interface SeriesLimits {
   readonly maxLabels: number;
   readonly maxNameBytes: number;
   readonly maxValueBytes: number;
+  /** Names and values of all labels together. */
+  readonly maxLabelBytes: number;
   /** Older samples are dropped. */
   readonly oldestMs: number;
   /** Newer samples are dropped. */
@@ -28,7 +30,15 @@ export interface SeriesLimits {
 
 interface Exports {
   textAt(): number;
-  start(length: number, maxLabels: number, maxNameBytes: number, maxValueBytes: number, oldestMs: number, newestMs: number): void;
+  start(
+    length: number,
+    labels: number,
+    nameBytes: number,
+    valueBytes: number,
+    labelBytes: number,
+    oldestMs: number,
+    newestMs: number,
+  ): void;
   skipLines(from: number, length: number): number;
   lines(): number;
   samples(): number;
@@ -61,13 +71,14 @@ export class PlainLines {
   }
 
   /** Copies whole lines of UTF-8 into the kernel's memory. False if they do not fit. */
-  open(text: Uint8Array, { maxLabels, maxNameBytes, maxValueBytes, oldestMs, newestMs }: SeriesLimits): boolean {
+  open(text: Uint8Array, limits: SeriesLimits): boolean {
     const { length } = text;
     if (length > MAX_TEXT_BYTES) return false;
     const at = this.#exports.textAt();
     this.#memory.growTo(at + length + GUARD_BYTES);
     this.#memory.bytes().set(text, at);
-    this.#exports.start(length, maxLabels, maxNameBytes, maxValueBytes, oldestMs, newestMs);
+    const { maxLabels, maxNameBytes, maxValueBytes, maxLabelBytes, oldestMs, newestMs } = limits;
+    this.#exports.start(length, maxLabels, maxNameBytes, maxValueBytes, maxLabelBytes, oldestMs, newestMs);
     this.#length = length;
     return true;
   }

@@ -11,7 +11,7 @@ import type { WriteVersion } from "./write-request.ts";
 
 const NOW = 1_795_262_400_000;
 const HOUR = 3_600_000;
-const LIMITS = { maxLabels: 4, maxNameBytes: 20, maxValueBytes: 30, oldestMs: NOW - HOUR, newestMs: NOW + HOUR };
+const LIMITS = { maxLabels: 4, maxNameBytes: 20, maxValueBytes: 30, maxLabelBytes: 90, oldestMs: NOW - HOUR, newestMs: NOW + HOUR };
 const NAME = ["__name__", "up"] as const;
 const STALE = 0x7ff0_0000_0000_0002n;
 const SERIES: TestSeries = {
@@ -68,6 +68,7 @@ test.each([1, 2] as const)("counts by reason and omits samples that the engine w
         ],
         exemplars: 2,
       },
+      { labels: [NAME, ...["a", "b", "c"].map((name) => [name, "x".repeat(30)] as const)], samples: [[1, NOW]] },
       { labels: [NAME], histograms: 2 },
     ],
     version,
@@ -78,6 +79,7 @@ test.each([1, 2] as const)("counts by reason and omits samples that the engine w
       too_many_labels: 2,
       too_long_label_name: 1,
       too_long_label_value: 1,
+      too_long_labels: 1,
       not_a_number: 1,
       before_retention: 4,
       too_far_ahead: 1,
@@ -287,7 +289,7 @@ test.each([1, 2] as const)("counts exemplars beyond the limits, and stores their
 
 test("keeps at most 1 MiB of labels of a small request of 2.0 whose exemplars repeat a long series", () => {
   const value = "v".repeat(4000);
-  const limits = { ...LIMITS, maxValueBytes: 4096, maxLabels: 37 };
+  const limits = { ...LIMITS, maxValueBytes: 4096, maxLabelBytes: 200_000, maxLabels: 37 };
   const labels = [NAME, ...Array.from({ length: 36 }, (_, index) => [`l${index}`, value] as const)];
   const checked = check([{ labels, exemplars: Array.from({ length: 1000 }, () => ({ labels: TRACE, value: 1, timeMs: NOW })) }], 2, {
     limits,

@@ -178,7 +178,8 @@ class WriteCheck {
   /** The number of labels that have a value. Sets the fault of the series. Throws `batch_too_large`. */
   #checkLabels(): number {
     const { bytes, labels, labelCount } = this.#request;
-    const { maxNameBytes, maxValueBytes } = this.#task.limits;
+    const { maxNameBytes, maxValueBytes, maxLabelBytes } = this.#task.limits;
+    const before = this.#labelBytes;
     let count = 0;
     let isNamed = false;
     this.#tooLong = undefined;
@@ -200,6 +201,7 @@ class WriteCheck {
         this.#prefixes[slot / 4] = EXPORTED;
       }
     }
+    if (this.#labelBytes - before > maxLabelBytes) this.#tooLong ??= "too_long_labels";
     if (!isNamed) this.#request.fault = "it has no metric name (`__name__`)";
     const repeated = this.#repeatedName();
     if (repeated !== undefined) this.#request.fault = `the label ${JSON.stringify(repeated)} is given twice`;

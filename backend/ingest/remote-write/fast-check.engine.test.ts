@@ -16,7 +16,7 @@ const REQUESTS = Number(process.env["KERNEL_DOCUMENTS"] ?? 3000);
 const SEED = Number(process.env["KERNEL_SEED"] ?? 1);
 const NOW = 1_795_262_400_000;
 const HOUR = 3_600_000;
-const LIMITS = { maxLabels: 4, maxNameBytes: 20, maxValueBytes: 30, oldestMs: NOW - HOUR, newestMs: NOW + HOUR };
+const LIMITS = { maxLabels: 4, maxNameBytes: 20, maxValueBytes: 30, maxLabelBytes: 90, oldestMs: NOW - HOUR, newestMs: NOW + HOUR };
 const MIB = 1024 * 1024;
 const STALE = 0x7ff0_0000_0000_0002n;
 const hashKey = newHashKey();
@@ -108,6 +108,14 @@ it("accepts text exactly if it is UTF-8", () => {
     }
   }
   expect(wrong).toEqual([]);
+});
+
+it("counts the labels of a long series as the other check does", () => {
+  const accepted = Array.from({ length: 20 }, (_, length) => {
+    const labels = ["a", "b", "c"].map((name) => [name, "x".repeat(10 + length)] as const);
+    return compare(compressSnappy(encodeWrite([{ labels: [["__name__", "up"], ...labels], samples: [[1, NOW]] }])), `${length}`);
+  });
+  expect([accepted[0], accepted.at(-1)]).toEqual([true, false]);
 });
 
 it.each([

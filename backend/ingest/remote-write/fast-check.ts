@@ -27,7 +27,7 @@ export interface FastCheck {
 interface Exports {
   inputAt(): number;
   setKey(k0: number, k1: number): void;
-  setLimits(labels: number, nameBytes: number, valueBytes: number, oldestMs: number, newestMs: number): void;
+  setLimits(labels: number, nameBytes: number, valueBytes: number, labelBytes: number, oldestMs: number, newestMs: number): void;
   check(length: number, outputAt: number, outputLength: number, hashesAt: number, hashesEnd: number): number;
   hashesTo(): number;
 }
@@ -85,7 +85,8 @@ export class WriteKernel {
     const hashesEnd = hashesAt + (key ? Math.ceil(outputLength * HASHES_OF_OUTPUT) : 0);
     this.#memory.growTo(hashesEnd + GUARD_BYTES);
     this.#memory.bytes().set(body, inputAt);
-    exports.setLimits(limits.maxLabels, limits.maxNameBytes, limits.maxValueBytes, limits.oldestMs, limits.newestMs);
+    const { maxLabels, maxNameBytes, maxValueBytes, maxLabelBytes, oldestMs, newestMs } = limits;
+    exports.setLimits(maxLabels, maxNameBytes, maxValueBytes, maxLabelBytes, oldestMs, newestMs);
     if (key) exports.setKey(key.k0, key.k1);
     const accepted = exports.check(body.length, outputAt, outputLength, hashesAt, hashesEnd);
     if (accepted === 0) return undefined;

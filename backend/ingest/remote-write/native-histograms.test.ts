@@ -7,7 +7,14 @@ import { encodeHistogram, type TestHistogram, type TestSeries, writeBody } from 
 import { WriteRequest, type WriteVersion } from "./write-request.ts";
 
 const NOW = 1_800_000_000_000;
-const LIMITS = { maxLabels: 37, maxNameBytes: 256, maxValueBytes: 4096, oldestMs: NOW - 3_600_000, newestMs: NOW + 3_600_000 };
+const LIMITS = {
+  maxLabels: 37,
+  maxNameBytes: 256,
+  maxValueBytes: 4096,
+  maxLabelBytes: 8192,
+  oldestMs: NOW - 3_600_000,
+  newestMs: NOW + 3_600_000,
+};
 
 function check(series: readonly TestSeries[], version: WriteVersion = 1): CheckedWrite {
   return checkWrite({ body: writeBody(series, version), version, limits: LIMITS });

@@ -6,6 +6,7 @@ import { senderOf } from "../../http/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { endpoint, type Route } from "../../http/route.ts";
 import { type IngestResult, type IngestSignal, isExemplarReason } from "../ingest-handler.ts";
+import { MAX_SERIES_LABEL_BYTES } from "../ingest-limits.ts";
 import { notStored } from "../record-faults.ts";
 import { CONTENT_TYPES, contentTypeOf, type TokenRouteOptions } from "../ingest-routes.ts";
 
@@ -24,6 +25,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   before_retention: "before_retention: older than the retention",
   too_far_ahead: "too_far_ahead: set the sender's clock",
   too_many_labels: "too_many_labels: at most 37 with the name",
+  too_long_labels: `too_long_labels: at most ${MAX_SERIES_LABEL_BYTES} bytes in all names and values of a series`,
 };
 
 export function remoteWriteRoute(ingest: IngestSignal, { handler, ingestTokens }: TokenRouteOptions): Route {

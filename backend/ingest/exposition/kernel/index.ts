@@ -43,6 +43,7 @@ let newestMs: u64 = 0;
 let maxLabels: u32 = 0;
 let maxNameBytes: usize = 0;
 let maxValueBytes: usize = 0;
+let maxLabelBytes: usize = 0;
 let lineCount: u32 = 0;
 let sampleCount: u32 = 0;
 
@@ -60,11 +61,12 @@ export function samples(): u32 {
 }
 
 /** Call before reading a text of `length` bytes of UTF-8. */
-export function start(length: u32, labels: u32, nameBytes: u32, valueBytes: u32, oldest: f64, newest: f64): void {
+export function start(length: u32, labels: u32, nameBytes: u32, valueBytes: u32, labelBytes: u32, oldest: f64, newest: f64): void {
   memory.fill(TEXT + length, 0, GUARD);
   maxLabels = labels;
   maxNameBytes = nameBytes;
   maxValueBytes = valueBytes;
+  maxLabelBytes = labelBytes;
   oldestMs = oldest <= 0 ? 0 : <u64>oldest;
   newestMs = newest <= 0 ? 0 : <u64>newest;
 }
@@ -108,7 +110,8 @@ function sample(from: usize): usize {
   if (at == from || at - from > maxValueBytes || isDigit(load<u8>(from))) return NOT_TAKEN;
   if (load<u8>(at) == OPEN) {
     at = labels(at);
-    if (at == NOT_TAKEN) return NOT_TAKEN;
+    // With the punctuation, which may be too much, and then the full parser counts.
+    if (at == NOT_TAKEN || at - from > maxLabelBytes) return NOT_TAKEN;
   }
   if (load<u8>(at) != SPACE) return NOT_TAKEN;
   at = number(at + 1);

@@ -120,7 +120,7 @@ test("checks a small remote write request whose references repeat a long symbol 
   const series = bytesField(5, bytesField(1, Buffer.from([1, 2, ...Array<number>(250).fill(3)])));
   const body = compressSnappy(Buffer.concat([...symbols, ...Array<Buffer>(38).fill(series)]));
   expect(body.length).toBeLessThan(1024);
-  const limits = { maxLabels: 37, maxNameBytes: 256, maxValueBytes: 4096, oldestMs: 0, newestMs: Date.now() };
+  const limits = { maxLabels: 37, maxNameBytes: 256, maxValueBytes: 4096, maxLabelBytes: 8192, oldestMs: 0, newestMs: Date.now() };
   const before = process.threadCpuUsage();
   const refused = threads.checkWrite("org", { body, version: 2, limits }).catch((error: unknown) => error);
   const { user, system } = process.threadCpuUsage(before);

@@ -21,6 +21,7 @@ const STALE_MARKER: u64 = 0x7ff0000000000002;
 let maxLabels: u32 = 0;
 let maxNameBytes: u32 = 0;
 let maxValueBytes: u32 = 0;
+let maxLabelBytes: u32 = 0;
 let oldestMs: i64 = 0;
 let newestMs: i64 = 0;
 let isHashed: bool = false;
@@ -34,10 +35,11 @@ export function inputAt(): usize {
   return INPUT;
 }
 
-export function setLimits(labels: u32, nameBytes: u32, valueBytes: u32, oldest: f64, newest: f64): void {
+export function setLimits(labels: u32, nameBytes: u32, valueBytes: u32, labelBytes: u32, oldest: f64, newest: f64): void {
   maxLabels = labels;
   maxNameBytes = nameBytes;
   maxValueBytes = valueBytes;
+  maxLabelBytes = labelBytes;
   oldestMs = <i64>oldest;
   newestMs = <i64>newest;
 }
@@ -69,6 +71,7 @@ export function hashesTo(): usize {
 
 function series(at: usize, end: usize): void {
   let labels: u32 = 0;
+  let labelBytes: u32 = 0;
   let isNamed = false;
   let first: usize = 0;
   let last: usize = 0;
@@ -83,6 +86,8 @@ function series(at: usize, end: usize): void {
       count++;
     } else {
       if (number != 1) fallBack(UNUSUAL);
+      // With their framing, which may be too much, and then the slow path counts.
+      labelBytes += <u32>(at - content);
       if (label(content, at)) isNamed = true;
       if (labels == 0) first = nameAt;
       // The specification requires sorted names; others may be repeated.
@@ -93,7 +98,7 @@ function series(at: usize, end: usize): void {
       labels++;
     }
   }
-  if (!isNamed || labels > maxLabels || count == 0) fallBack(UNUSUAL);
+  if (!isNamed || labels > maxLabels || labelBytes > maxLabelBytes || count == 0) fallBack(UNUSUAL);
   samples += count;
   if (!isHashed) return;
   if (hashes >= hashesEnd) fallBack(UNUSUAL);
