@@ -5,6 +5,8 @@ import { isFirstWord, keyOf, levelOf, setLevel, setTime, takeText, TIME } from "
 import { nanoseconds, readKlogTime } from "./line-time";
 
 export const MAX_SEARCHED_BYTES: usize = 2048;
+/** Words of a logfmt line, pairs and others, that are searched. */
+const MAX_PAIRS: u32 = 256;
 /** A level is one of the first words of a line. */
 const MAX_WORDS_BYTES: usize = 160;
 const MAX_WORDS: u32 = 8;
@@ -65,7 +67,7 @@ function keyEndOf(at: usize, end: usize): usize {
 
 /** A value in quotes is one value, whatever it contains. */
 function readLogfmt(at: usize, end: usize): void {
-  while (at < end) {
+  for (let pair: u32 = 0; pair < MAX_PAIRS && at < end; pair++) {
     const name = at;
     at = wordEnd(at, end);
     if (at >= end) return;

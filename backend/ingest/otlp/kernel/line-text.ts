@@ -55,14 +55,17 @@ export let colourStop: usize = 0;
 export function withoutColours(at: usize, end: usize, to: usize, stop: usize): usize {
   while (at < stop) {
     if (load<u8>(at) == ESCAPE) {
-      const after = load<u8>(at, 1) == 0x5b ? sequenceEnd(at + 2, end) : 0;
+      const isStart = load<u8>(at, 1) == 0x5b;
+      const after = isStart ? sequenceEnd(at + 2, end) : 0;
       if (after != 0) {
         at = after;
         continue;
       }
-      store<u8>(to, ESCAPE);
-      to++;
-      at++;
+      // An incomplete start is text.
+      store<u16>(to, load<u16>(at));
+      const length: usize = isStart ? 2 : 1;
+      to += length;
+      at += length;
       continue;
     }
     const block = v128.load(at);
@@ -79,6 +82,7 @@ export function withoutColours(at: usize, end: usize, to: usize, stop: usize): u
 
 /** The end of the control sequence whose parameters are at `at`; 0 if it is incomplete. */
 function sequenceEnd(at: usize, end: usize): usize {
+  if (load<u8>(at) < 0x20) return 0;
   // Nearly all sequences are a few parameters and a letter.
   const others = ~i8x16.bitmask(i8x16.lt_u(i8x16.sub(v128.load(at), i8x16.splat(0x30)), i8x16.splat(16))) & 0xffff;
   if (others != 0) at += ctz(others);
