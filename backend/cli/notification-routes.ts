@@ -115,7 +115,9 @@ Examples:
   atherops routes update 2 --position 1 --match team=shop`;
 
 export function addRouteCommands(program: Command, console: Console): void {
-  const routes = program.command("routes").description("routes: which alerts go to which channels; the first matching route applies");
+  const routes = program
+    .command("routes")
+    .description("routes: which alerts go to which channels; the first matching route applies, and later ones after --continue");
   routes
     .command("list", { isDefault: true })
     .description("all routes in evaluation order, the default route last")

@@ -4,7 +4,6 @@
 // the watchdog (watchdog.ts); a file that disappears is counted as lost if the collector neither has it open nor can have opened it.
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
-import type logEvents from "../../../common/log-events.json";
 import { Loop } from "../../../common/loop.ts";
 import type { Log } from "../../log.ts";
 import { fileId } from "../files/link-name.ts";
@@ -176,8 +175,7 @@ export class UnreadFiles implements AsyncDisposable {
       const bytes = unreadBytes(size, stored.get(storedPath) ?? offsets.split(",").map(Number));
       if (bytes === 0) continue;
       this.#lost = { files: this.#lost.files + 1, bytes: this.#lost.bytes + bytes, lastMs: nowMs, path };
-      const event: keyof typeof logEvents = "log_files.lost";
-      this.#options.log.error({ event, file: path, bytes }, "a log file was removed before the collector had read it");
+      this.#options.log.error({ event: "log_files.lost", file: path, bytes }, "a log file was removed before the collector had read it");
     }
   }
 
@@ -192,9 +190,8 @@ export class UnreadFiles implements AsyncDisposable {
     const unread = this.paths();
     if (unread.length === 0 || this.#nowMs() - this.#warnedMs < WARN_AGAIN_MS) return;
     this.#warnedMs = this.#nowMs();
-    const event: keyof typeof logEvents = "log_files.unread";
     this.#options.log.warn(
-      { event, files: unread.slice(0, SHOWN_FILES), count: unread.length },
+      { event: "log_files.unread", files: unread.slice(0, SHOWN_FILES), count: unread.length },
       "log files grow, but the collector does not read them",
     );
   }
