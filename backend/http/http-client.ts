@@ -1,6 +1,7 @@
 // Describes the client of a request: the network it belongs to, the content codings that it accepts, and whether it is still connected.
 import { isIPv6 } from "node:net";
 import type { FastifyReply } from "fastify";
+import { MAX_CHOICES_LENGTH } from "./http-limits.ts";
 
 /** The client disconnected before it got a response. */
 export class ClientGoneError extends Error {
@@ -36,6 +37,7 @@ export function goneSignal(reply: FastifyReply): AbortSignal {
 /** `accepted`: its Accept-Encoding; `q=0` means that it does not accept a coding. */
 export function acceptsCoding(accepted = "", coding: string): boolean {
   return accepted
+    .slice(0, MAX_CHOICES_LENGTH)
     .split(",")
     .filter((entry) => !/;\s*q=0(?:\.0*)?\s*$/.test(entry))
     .some((entry) => entry.split(";", 1)[0]?.trim().toLowerCase() === coding);

@@ -5,6 +5,14 @@
 export const MAX_HEAD_BYTES = 64 * 1024;
 /** Length of a path parameter, longer than a request head, so that the response to a long id is the same as for any other unknown id. */
 export const MAX_PARAMETER_LENGTH = MAX_HEAD_BYTES;
+/** Parameters of a query string, each of which takes time and memory. */
+export const MAX_QUERY_PARAMETERS = 500;
+/** Characters of the query string of a request without a credential; the callback of a single sign-on has some thousand. */
+export const MAX_UNAUTHENTICATED_QUERY_LENGTH = 8 * 1024;
+
+// http-client.ts, openapi.ts, auth/sso/pages.ts
+/** Characters of a header with a list of choices (`Accept`, `Accept-Encoding`, `If-None-Match`) that are read. */
+export const MAX_CHOICES_LENGTH = 1024;
 
 // server-connections.ts, turns.ts
 /** Calls of an HTTP/2 connection at one time; pipelined requests of an HTTP/1.1 connection, which are served one after the other. */

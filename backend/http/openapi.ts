@@ -7,6 +7,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } fro
 import { ERROR_CODES } from "../errors.ts";
 import packageFile from "../package.json" with { type: "json" };
 import { acceptsCoding } from "./http-client.ts";
+import { MAX_CHOICES_LENGTH } from "./http-limits.ts";
 import { addRoutes, NO_GUARDS } from "./route.ts";
 import { objectSchema } from "./schemas.ts";
 
@@ -125,7 +126,10 @@ function prepareDocument(app: FastifyInstance): PreparedDocument {
 
 function sendDocument({ etag, identity, gzip }: PreparedDocument, { headers }: FastifyRequest, reply: FastifyReply): FastifyReply {
   void reply.header("etag", etag).header("cache-control", "no-cache").header("vary", "accept-encoding").type("application/json");
-  const known = headers["if-none-match"]?.split(",").map((tag) => tag.trim());
+  const known = headers["if-none-match"]
+    ?.slice(0, MAX_CHOICES_LENGTH)
+    .split(",")
+    .map((tag) => tag.trim());
   if (known?.some((tag) => tag === "*" || tag === etag || `W/${tag}` === etag)) return reply.code(304).send();
   if (!acceptsCoding(headers["accept-encoding"], "gzip")) return reply.send(identity);
   return reply.header("content-encoding", "gzip").send(gzip);

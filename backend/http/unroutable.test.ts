@@ -10,7 +10,11 @@ let handled = 0;
 
 beforeAll(async () => {
   app = await createApp({ log: createLog("silent"), headMs: 500, drainMs: 200 });
-  app.get("/things/:id", async () => ({ ok: true }));
+  app.addHook("onRequest", async (request) => {
+    const orgId = request.headers["x-org"];
+    if (typeof orgId === "string") request.user = { userId: "u", orgId, email: "e", role: "viewer", labelLimits: undefined };
+  });
+  app.get("/things/:id", async ({ query }) => ({ ok: true, ...(query as object) }));
   app.delete("/parts/:id", async () => ({ ok: true }));
   app.post("/parts/register", async () => ({ ok: true }));
   app.post("/things", async () => {
@@ -169,8 +173,19 @@ test.each([
   expect((await exchange(app, head("POST /nowhere", ...headers) + "{}")).status).toBe(status);
 });
 
-test("answers a path of 60 KB", async () => {
-  expect((await exchange(app, head(`GET /things/7?${"a".repeat(60_000)}`))).status).toBe(200);
+test.each([
+  ["of 60 KB with a credential", `a=${"b".repeat(60_000)}`, ["X-Org: red"], 200],
+  ["of 8 KB", `a=${"b".repeat(8000)}`, [], 200],
+  ["of 9 KB without a credential", `a=${"b".repeat(9000)}`, [], 431],
+  ["of 500 parameters", "a=b&".repeat(498) + "a=b", [], 200],
+  ["of 501 parameters", "a=b&".repeat(499) + "a=b", [], 400],
+])("reads a query string %s", async (_what, query, headers, status) => {
+  const answer = await exchange(app, head(`GET /things/7?${query}&c=%20d+e`, ...headers));
+  expect([answer.status, answer.body]).toEqual([status, expect.stringContaining(status === 200 ? '"c":" d e"' : "query string")]);
+});
+
+test("an unknown path with a long query string is 404", async () => {
+  expect((await exchange(app, head(`GET /nowhere?${"a=b&".repeat(10_000)}`))).status).toBe(404);
 });
 
 test("closes a connection that sends nothing", async () => {

@@ -6,6 +6,7 @@ import { createHash } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { ApiError } from "../../errors.ts";
 import { sendError, type ErrorBody } from "../../http/error-response.ts";
+import { MAX_CHOICES_LENGTH } from "../../http/http-limits.ts";
 import type { CliReturn } from "./attempt.ts";
 
 const STYLE = `:root { color-scheme: light dark; font: 1rem/1.5 system-ui, sans-serif; }
@@ -95,11 +96,14 @@ export function sendLoginError(error: unknown, request: FastifyRequest, reply: F
 /** Browsers name text/html; clients that accept anything do not. */
 export function prefersHtml(accept = ""): boolean {
   const weights = new Map(
-    accept.split(",").map((range) => {
-      const [type = "", ...parameters] = range.split(";").map((part) => part.trim().toLowerCase());
-      const weight = Number(parameters.find((parameter) => parameter.startsWith("q="))?.slice(2) ?? 1);
-      return [type, weight];
-    }),
+    accept
+      .slice(0, MAX_CHOICES_LENGTH)
+      .split(",")
+      .map((range) => {
+        const [type = "", ...parameters] = range.split(";").map((part) => part.trim().toLowerCase());
+        const weight = Number(parameters.find((parameter) => parameter.startsWith("q="))?.slice(2) ?? 1);
+        return [type, weight];
+      }),
   );
   return (weights.get("text/html") ?? 0) > (weights.get("application/json") ?? 0);
 }
