@@ -126,6 +126,19 @@ export const CATALOGUE: readonly Tool[] = [
     },
   },
   {
+    // Only for `npm run compliance -- --only alertmanager`: the newest version whose module contains its compiled user interface.
+    name: "alertmanager",
+    version: "0.31.1",
+    versionArgs: ["--version"],
+    release: undefined,
+    module: {
+      folder: "alertmanager",
+      package: "github.com/prometheus/alertmanager/cmd/alertmanager",
+      variables: ["github.com/prometheus/common/version.Version=0.31.1"],
+      takes: "3 minutes",
+    },
+  },
+  {
     // Only for `npm run bench -- questions`: the main branch of 2026-06-24, as modules.
     name: "victoria-logs",
     version: "1.51.1",

@@ -11,6 +11,7 @@ import type { Console } from "./output.ts";
 import { dashboardKind, viewKind } from "./dashboards.ts";
 import { channelKind } from "./channel-kind.ts";
 import { issuerKind } from "./issuer-commands.ts";
+import { inhibitRuleKind, timeIntervalKind } from "./named-settings.ts";
 import { routeKind } from "./notification-routes.ts";
 import { ruleKind } from "./rule-command.ts";
 import { silenceKind } from "./silences.ts";
@@ -18,7 +19,18 @@ import { sloKind } from "./slo-commands.ts";
 import { cell, type Row, visible } from "./text-table.ts";
 
 /** Resource kinds in order of dependency. */
-const KINDS: readonly Kind[] = [channelKind, routeKind, ruleKind, sloKind, silenceKind, dashboardKind, viewKind, issuerKind];
+const KINDS: readonly Kind[] = [
+  channelKind,
+  timeIntervalKind,
+  routeKind,
+  inhibitRuleKind,
+  ruleKind,
+  sloKind,
+  silenceKind,
+  dashboardKind,
+  viewKind,
+  issuerKind,
+];
 
 const HELP = `
 A file has a list for each kind of resource. Resources that are in no file stay unchanged, unless --prune is given. A second run makes no
@@ -26,16 +38,25 @@ changes. \`routes:\` is the complete, ordered list: routes that are not in it ar
 
   channels:
     - name: on-call
-      kind: pagerduty                   # webhook, slack, pagerduty or email
-      settings: {routing_key_file: pagerduty-key}   # webhook: url, slack: url_file, email: to
+      kind: pagerduty                   # webhook, slack, msteams, pagerduty, opsgenie or email
+      settings: {routing_key_file: pagerduty-key}   # webhook: url; slack, msteams: url_file; opsgenie: api_key_file; email: to
                                         # custom text, not for a webhook: title, text
       heartbeat: 1d                     # a missing heartbeat means that alerting is down; default never
   routes:
     - matchers: [severity="critical"]   # an alert must match all: =, !=, =~, !~
       channels: [on-call]
-      group_by: [alertname]             # default; also group_wait, group_interval, repeat_interval, continue
+      group_by: [alertname]             # default; also group_wait, group_interval, repeat_interval, continue,
+                                        # mute_time_intervals, active_time_intervals
     - default: true                     # takes unmatched alerts
       channels: []
+  time_intervals:
+    - name: nights
+      time_intervals: [{times: [{start_time: "22:00", end_time: "24:00"}], weekdays: ["monday:friday"], location: Europe/Berlin}]
+  inhibit_rules:
+    - name: cluster down
+      source_matchers: [alertname="ClusterDown"]    # while it fires, targets with the same cluster are not sent
+      target_matchers: [alertname="NodeDown"]
+      equal: [cluster]
   silences:
     - matchers: [instance=~"db-.*"]
       ends_at: 2026-12-01T06:00:00Z     # silences that have ended are ignored

@@ -7,10 +7,10 @@ import type { Client } from "./api-client.ts";
 import { readTextFile } from "./text-files.ts";
 import type { Row } from "./text-table.ts";
 
-export const CHANNEL_KINDS = ["webhook", "slack", "pagerduty", "email"];
+export const CHANNEL_KINDS = ["webhook", "slack", "msteams", "pagerduty", "opsgenie", "email"];
 export const CHANNELS = "/alerting/channels";
 /** Kind → the setting that is secret. */
-const SECRET: Readonly<Record<string, string>> = { slack: "url", pagerduty: "routing_key" };
+const SECRET: Readonly<Record<string, string>> = { slack: "url", msteams: "url", pagerduty: "routing_key", opsgenie: "api_key" };
 const CUSTOM_TEXTS = ["title", "text"];
 
 export const channelKind: Kind = {

@@ -107,6 +107,10 @@ test("creates a channel with its secret from a file, or prints the signing secre
   writeFileSync(file, "https://hooks.slack.com/services/x\n");
   expect((await atherops(`channels create team --kind slack --url-file ${file}`)).code).toBe(0);
   expect(written[1]?.body).toMatchObject({ kind: "slack", settings: { url: "https://hooks.slack.com/services/x" } });
+  writeFileSync(join(folder, "key"), "0-key-of-opsgenie-0\n");
+  expect((await atherops(`channels create ops --kind opsgenie --api-key-file ${join(folder, "key")} --region jsm`)).code).toBe(0);
+  expect(written.pop()?.body["settings"]).toEqual({ api_key: "0-key-of-opsgenie-0", region: "jsm" });
+  expect((await atherops("channels remove ops")).code).toBe(0);
   writeFileSync(join(folder, "text"), "{{ status }}\n");
   const own = ["--title", "{{ labels.team }}", "--text-file", join(folder, "text")];
   expect((await atherops(["channels", "create", "own", "--kind", "slack", "--url-file", file, ...own])).code).toBe(0);
@@ -122,7 +126,9 @@ test("creates a channel with its secret from a file, or prints the signing secre
 test.each([
   ["webhook", "--endpoint: is missing"],
   ["slack", "--url-file: is missing"],
+  ["msteams", "--url-file: is missing"],
   ["pagerduty", "--routing-key-file: is missing"],
+  ["opsgenie", "--api-key-file: is missing"],
   ["email", "--to: is missing"],
 ])("names the missing option for a channel of the kind %s", async (kind, words) => {
   const refused = await atherops(`channels create x --kind ${kind}`);

@@ -16,6 +16,7 @@ interface ChannelOptions {
   endpoint?: string;
   urlFile?: string;
   routingKeyFile?: string;
+  apiKeyFile?: string;
   region?: string;
   to?: string[];
   title?: string;
@@ -40,9 +41,12 @@ function addChannels(program: Command, console: Console): void {
     .description("create a channel; add a route to send alerts to it")
     .addOption(new Option("--kind <kind>", "type of receiver").choices(CHANNEL_KINDS).makeOptionMandatory())
     .option("--endpoint <url>", "webhook: its https:// URL")
-    .option("--url-file <file>", "Slack: a file with the URL of the incoming webhook, which is a secret")
+    .option("--url-file <file>", "Slack, Microsoft Teams: a file with the URL of the webhook, which is a secret")
     .option("--routing-key-file <file>", "PagerDuty: a file with the integration key")
-    .addOption(new Option("--region <region>", "PagerDuty: service region").choices(["us", "eu"]))
+    .option("--api-key-file <file>", "Opsgenie: a file with the key of an API integration")
+    .addOption(
+      new Option("--region <region>", "PagerDuty, Opsgenie: service region; jsm: Jira Service Management").choices(["us", "eu", "jsm"]),
+    )
     .option("--to <address>", "e-mail: address of a user of your organisation; repeatable", collect)
     .option("--title <template>", "custom title: '{{ labels.team }}: {{ count }} {{ status }}'; not for a webhook")
     .option("--text-file <file>", "file with a template for the custom text; not for a webhook")
@@ -97,17 +101,20 @@ function addChannelCalls(channels: Command, console: Console): void {
 }
 
 /** The option that this kind of channel requires, and its value. */
-function requiredOption({ kind, endpoint, urlFile, routingKeyFile, to }: ChannelOptions): readonly [option: string, value: unknown] {
-  if (kind === "slack") return ["--url-file", urlFile];
+function requiredOption(options: ChannelOptions): readonly [option: string, value: unknown] {
+  const { kind, endpoint, urlFile, routingKeyFile, apiKeyFile, to } = options;
+  if (kind === "slack" || kind === "msteams") return ["--url-file", urlFile];
   if (kind === "pagerduty") return ["--routing-key-file", routingKeyFile];
+  if (kind === "opsgenie") return ["--api-key-file", apiKeyFile];
   return kind === "email" ? ["--to", to] : ["--endpoint", endpoint];
 }
 
-function channelSettings({ endpoint, urlFile, routingKeyFile, region, to, title, textFile }: ChannelOptions): object {
+function channelSettings({ endpoint, urlFile, routingKeyFile, apiKeyFile, region, to, title, textFile }: ChannelOptions): object {
   return {
     ...(endpoint !== undefined && { url: endpoint }),
     ...(urlFile !== undefined && { url: readSecretFile(urlFile) }),
     ...(routingKeyFile !== undefined && { routing_key: readSecretFile(routingKeyFile) }),
+    ...(apiKeyFile !== undefined && { api_key: readSecretFile(apiKeyFile) }),
     ...(region !== undefined && { region }),
     ...(to && { to }),
     ...(title !== undefined && { title }),

@@ -34,7 +34,7 @@ export const routeKind: Kind = {
   isSame: (field, existing, desired) => DURATIONS.includes(field) && isSameDuration(existing, desired),
   toFile: ({ default: isDefault, ...resource }) => {
     if (!isDefault) return resource;
-    const { matchers: _matchers, continue: _continue, ...fields } = resource;
+    const { matchers: _matchers, continue: _continue, mute_time_intervals: _mute, active_time_intervals: _active, ...fields } = resource;
     return { default: true, ...fields };
   },
 };
@@ -72,6 +72,8 @@ function resourceOf(row: Row, names: ReadonlyMap<string, string>): Resource {
     group_interval: row["group_interval"],
     repeat_interval: row["repeat_interval"],
     continue: row["continue"],
+    mute_time_intervals: row["mute_time_intervals"],
+    active_time_intervals: row["active_time_intervals"],
   };
 }
 
@@ -89,6 +91,8 @@ function readRoute(fields: Fields): Resource {
     group_interval: fields.text("group_interval", "5m"),
     repeat_interval: fields.text("repeat_interval", "4h"),
     continue: fields.flag("continue", false),
+    mute_time_intervals: fields.list("mute_time_intervals"),
+    active_time_intervals: fields.list("active_time_intervals"),
   };
 }
 

@@ -35,6 +35,22 @@ export const MAX_TEMPLATE_VALUE_LENGTH = 300;
 /** Characters of a label or annotation in a message. */
 export const MAX_MESSAGE_VALUE_LENGTH = 300;
 
+// channels/msteams.ts
+/** Characters of a text in Microsoft Teams, which accepts 28 KB. */
+export const MAX_TEAMS_TEXT_LENGTH = 5000;
+/** Characters of a title in Microsoft Teams. */
+export const MAX_TEAMS_TITLE_LENGTH = 200;
+
+// channels/opsgenie.ts
+/** Characters of a message; Opsgenie's own limit. */
+export const MAX_OPSGENIE_MESSAGE_LENGTH = 130;
+/** Characters of a description; Opsgenie's own limit. */
+export const MAX_OPSGENIE_DESCRIPTION_LENGTH = 15_000;
+/** Characters of all details; Opsgenie's own limit. */
+export const MAX_OPSGENIE_DETAILS_LENGTH = 8000;
+/** Characters of a source; Opsgenie's own limit. */
+export const MAX_OPSGENIE_SOURCE_LENGTH = 100;
+
 // channels/pagerduty.ts
 /** Characters of a deduplication key; PagerDuty's own limit. */
 export const MAX_DEDUP_KEY_LENGTH = 255;
@@ -138,6 +154,18 @@ export const MAX_CHANNELS_PER_ROUTE = 20;
 export const MAX_GROUP_LABELS = 20;
 /** Text of one route. */
 export const MAX_ROUTE_BYTES = 8 * 1024;
+
+// routing/named-settings.ts
+/** Inhibition rules of an organisation. */
+export const MAX_INHIBIT_RULES = 50;
+/** Time intervals of an organisation. */
+export const MAX_TIME_INTERVALS = 50;
+/** Text of an inhibition rule or a time interval. */
+export const MAX_SETTING_BYTES = 8 * 1024;
+
+// routing/time-intervals.ts
+/** Ranges of a field of a time interval, and time intervals of a route. */
+export const MAX_TIME_RANGES = 20;
 
 // routing/silences.ts
 /** Text of one silence. */

@@ -59,7 +59,15 @@ export class RequestFailed extends Error {
 
 const TIMEOUT_MS = 10_000;
 /** Hosts that only their owners can redirect: a proxy gets the name instead of the address, because its rules contain names. */
-const WELL_KNOWN = new Set(["hooks.slack.com", "hooks.slack-gov.com", "events.pagerduty.com", "events.eu.pagerduty.com"]);
+const WELL_KNOWN = new Set([
+  "hooks.slack.com",
+  "hooks.slack-gov.com",
+  "events.pagerduty.com",
+  "events.eu.pagerduty.com",
+  "api.opsgenie.com",
+  "api.eu.opsgenie.com",
+  "api.atlassian.com",
+]);
 
 /** The dispatcher to use for a request, and the origin to send it to. */
 interface Connection extends AsyncDisposable {

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 export GOWORK=off GOFLAGS=
 
-VICTORIA_METRICS=v1.150.0 OTELCOL=v0.149.0 HELM=v4.3.1 KUBERNETES=v1.34.4 ETCD=v3.6.6 KIND=v0.33.0 NFPM=v2.45.1 CRANE=v0.22.1 LOKI=v3.7.8
+VICTORIA_METRICS=v1.150.0 OTELCOL=v0.149.0 HELM=v4.3.1 KUBERNETES=v1.34.4 ETCD=v3.6.6 KIND=v0.33.0 NFPM=v2.45.1 CRANE=v0.22.1 LOKI=v3.7.8 ALERTMANAGER=v0.31.1
 
 # pin FOLDER VERSION PACKAGE…: creates a module that only pins these programs.
 pin() {
@@ -25,6 +25,7 @@ helm() { pin helm "$HELM" helm.sh/helm/v4/cmd/helm; }
 etcd() { pin etcd "$ETCD" go.etcd.io/etcd/server/v3; }
 kind() { pin kind "$KIND" sigs.k8s.io/kind; }
 nfpm() { pin nfpm "$NFPM" github.com/goreleaser/nfpm/v2/cmd/nfpm; }
+alertmanager() { pin alertmanager "$ALERTMANAGER" github.com/prometheus/alertmanager/cmd/alertmanager; }
 crane() { pin crane "$CRANE" github.com/google/go-containerregistry/cmd/crane; }
 
 # `replace` lines of a go.mod apply only in the main module, so Loki's forks are repeated here. `-e`: tests of its dependencies import
@@ -73,6 +74,6 @@ collector() {
   rm -rf "$made"
 }
 
-for tool in "${@:-victoria_metrics helm etcd kind nfpm crane loki kubernetes otelcol}"; do
+for tool in "${@:-victoria_metrics helm etcd kind nfpm crane alertmanager loki kubernetes otelcol}"; do
   for one in $tool; do "$one"; done
 done

@@ -5,7 +5,7 @@ const HOSTILE = ["(a?){200}a{200}", "(((a*)*)*)*b", `${"(a|".repeat(200)}b${")".
 
 export const hostileMatchers: Attack = {
   group: "more",
-  what: "routes and silences whose twenty matchers are the costliest regular expressions, over 200 firing alerts",
+  what: "routes, silences and inhibition rules whose twenty matchers are the costliest regular expressions, over 200 firing alerts",
   everyMs: 2000,
   async prepare(attacker) {
     const { adminToken: bearer } = attacker.target;
@@ -22,6 +22,8 @@ export const hostileMatchers: Attack = {
     await attacker.many(5, 5, async () => {
       await attacker.call({ method: "POST", path: "/alerting/silences", bearer, body: silenced });
       await attacker.call({ method: "POST", path: "/alerting/routes", bearer, body: routed });
+      const inhibited = { name: attacker.serial(), source_matchers: routed.matchers, target_matchers: routed.matchers };
+      await attacker.call({ method: "POST", path: "/alerting/inhibit-rules", bearer, body: inhibited });
       const filter = encodeURIComponent(`wide=~"${value}"`);
       await attacker.call({ method: "GET", path: `/alerting/alertmanager/api/v2/alerts?filter=${filter}`, bearer });
     });

@@ -159,7 +159,10 @@ const SPECIFIC: Readonly<Record<string, Row>> = {
     logql.LOKI_LISTS.map((path) => `${LOKI}/${path.replace(/^(label|detected_field)\/\w+/, "$1/{name}")}`),
   ),
   "costly-tail": byReader(logql.costlyTail, [`${LOKI}/tail`, "protocol: websocket"]),
-  "hostile-matchers": byAdministrator(hostileMatchers, ["POST /alerting/silences", "POST /alerting/routes"]),
+  "hostile-matchers": byAdministrator(
+    hostileMatchers,
+    ["silences", "routes", "inhibit-rules"].map((list) => `POST /alerting/${list}`),
+  ),
   "hostile-templates": byAdministrator(hostileTemplates, ["POST /alerting/channels"]),
 };
 
@@ -168,7 +171,7 @@ const IN_BOTH = [
   "GET /query/logs/tail",
   "GET /query/prometheus/api/v1/series",
   "POST /query/prometheus/api/v1/series",
-  ...["channels", "routes", "silences"].map((list) => `POST /alerting/${list}`),
+  ...["channels", "routes", "silences", "inhibit-rules"].map((list) => `POST /alerting/${list}`),
 ];
 const specificRoutes = new Set(Object.values(SPECIFIC).flatMap(({ covers }) => covers));
 const otherRoutes = [...[...OPERATIONS.keys()].filter((route) => !specificRoutes.has(route)), ...IN_BOTH];

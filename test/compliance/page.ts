@@ -22,12 +22,11 @@ export interface PromqlComparison {
 
 const MAX_REASON = 160;
 
-/** `page` with `section` instead of the section that has the same heading. */
+/** `page` with `section` instead of the section that has the same heading, or at the end. */
 export function replaceSection(page: string, section: readonly string[]): string {
-  const start = page.indexOf(`\n${section[0]}\n`) + 1;
-  const end = page.indexOf("\n## ", start) + 1;
-  if (start === 0 || end === 0) throw new Error(`the page has no section "${section[0]}" with another one after it`);
-  return `${page.slice(0, start)}${section.join("\n")}\n${page.slice(end)}`;
+  const start = page.indexOf(`\n${section[0]}\n`) + 1 || page.length;
+  const end = page.indexOf("\n## ", start) + 1 || page.length;
+  return `${page.slice(0, start).trimEnd()}\n\n${section.join("\n").trim()}\n\n${page.slice(end)}`.trimEnd() + "\n";
 }
 
 export function promqlSection({ commit, prometheus, variants, ours, engineDiffers }: PromqlComparison): string[] {
@@ -50,7 +49,7 @@ export function promqlSection({ commit, prometheus, variants, ours, engineDiffer
     "|---|---|---|",
     ...[...Map.groupBy(differences, ({ template }) => template)].map(([template, found]) => {
       const count = `${found.length} of ${variants[template]}`;
-      return `| \`${escape(template)}\` | ${count} | ${firstOf(found)} |`;
+      return `| \`${escapeCell(template)}\` | ${count} | ${firstOf(found)} |`;
     }),
     "",
     "VictoriaMetrics calculates `rate` and `increase` from the sample before the window, so series begin earlier. It does not store NaN. Some functions keep the metric name in VictoriaMetrics and drop it in Prometheus. AtherOps drops it if such a call is the whole expression.",
@@ -59,7 +58,7 @@ export function promqlSection({ commit, prometheus, variants, ours, engineDiffer
 }
 
 function firstOf([first]: readonly Difference[]): string {
-  return first ? escape(reasonOf(first.why)) : "";
+  return first ? escapeCell(reasonOf(first.why)) : "";
 }
 
 export function receiverSection(commit: string, tests: readonly SuiteTest[]): string[] {
@@ -72,7 +71,7 @@ export function receiverSection(commit: string, tests: readonly SuiteTest[]): st
     ...(others.length > 0 ? ["| test | outcome | message |", "|---|---|---|"] : []),
     ...[...Map.groupBy(others, ({ name }) => name.replace(/(?:_returns_204|#00)?\/atherops$/, ""))].map(([name, runs]) => {
       const [{ outcome, why }] = runs as [SuiteTest, ...SuiteTest[]];
-      return `| ${escape(name)} (${runs.length}) | ${outcome} | ${escape(reasonOf(why))} |`;
+      return `| ${escapeCell(name)} (${runs.length}) | ${outcome} | ${escapeCell(reasonOf(why))} |`;
     }),
     "",
   ];
@@ -88,7 +87,8 @@ export function logqlSection(commit: string, examples: readonly LogqlExample[]):
     "| query | outcome | reason |",
     "|---|---|---|",
     ...others.map(
-      ({ query, outcome, why = "" }) => `| ${code(escape(query.replaceAll(/\s+/g, " ")))} | ${outcome} | ${escape(reasonOf(why))} |`,
+      ({ query, outcome, why = "" }) =>
+        `| ${code(escapeCell(query.replaceAll(/\s+/g, " ")))} | ${outcome} | ${escapeCell(reasonOf(why))} |`,
     ),
     "",
   ];
@@ -101,12 +101,12 @@ export function otlpSection(commit: string, examples: readonly ExampleResult[]):
     "",
     "| example | status | not stored |",
     "|---|---|---|",
-    ...examples.map(({ file, status, message }) => `| ${file} | ${status} | ${escape(message)} |`),
+    ...examples.map(({ file, status, message }) => `| ${file} | ${status} | ${escapeCell(message)} |`),
     "",
   ];
 }
 
-function reasonOf(why: string): string {
+export function reasonOf(why: string): string {
   return why.length > MAX_REASON ? `${why.slice(0, MAX_REASON)}…` : why;
 }
 
@@ -116,6 +116,6 @@ function code(text: string): string {
 }
 
 /** In a cell of a table. */
-function escape(text: string): string {
+export function escapeCell(text: string): string {
   return text.replaceAll("|", "\\|").replaceAll("\n", " ");
 }

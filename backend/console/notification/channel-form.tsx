@@ -68,11 +68,11 @@ function Settings({ kind, channel }: Pick<ChannelFormProps, "kind" | "channel">)
         defaultValue={channel?.settings.url}
       />
     );
-  if (kind === "slack")
+  if (kind === "slack" || kind === "msteams")
     return (
       <Field
         key={kind}
-        label={`URL of the incoming webhook, never shown again${keepHint}`}
+        label={`URL of the ${kind === "slack" ? "incoming" : "workflow's"} webhook, never shown again${keepHint}`}
         name="url"
         type="url"
         required={!channel}
@@ -92,17 +92,23 @@ function Settings({ kind, channel }: Pick<ChannelFormProps, "kind" | "channel">)
         defaultValue={(channel?.settings.to ?? []).join("\n")}
       />
     );
+  const isOpsgenie = kind === "opsgenie";
   return (
     <div class="stack" key={kind}>
       <Field
-        label={`Key of an Events API v2 integration, never shown again${keepHint}`}
-        name="routing_key"
+        label={`Key of an ${isOpsgenie ? "API" : "Events API v2"} integration, never shown again${keepHint}`}
+        name={isOpsgenie ? "api_key" : "routing_key"}
         required={!channel}
-        maxLength={64}
+        maxLength={isOpsgenie ? 100 : 64}
         autoComplete="off"
         spellcheck={false}
       />
-      <Select label="Region" name="region" of={["us", "eu"]} initial={channel?.settings.region ?? "us"} />
+      <Select
+        label={isOpsgenie ? "Region (jsm: Jira Service Management)" : "Region"}
+        name="region"
+        of={isOpsgenie ? ["us", "eu", "jsm"] : ["us", "eu"]}
+        initial={channel?.settings.region ?? "us"}
+      />
     </div>
   );
 }
@@ -134,8 +140,9 @@ function settingsOf(kind: ChannelKind, text: (name: string) => string): object {
   const optionalField = (name: string): object => (text(name).trim() === "" ? {} : { [name]: text(name).trim() });
   const customText = { ...optionalField("title"), ...optionalField("text") };
   if (kind === "webhook") return optionalField("url");
-  if (kind === "slack") return { ...optionalField("url"), ...customText };
+  if (kind === "slack" || kind === "msteams") return { ...optionalField("url"), ...customText };
   if (kind === "pagerduty") return { ...optionalField("routing_key"), region: text("region"), ...customText };
+  if (kind === "opsgenie") return { ...optionalField("api_key"), region: text("region"), ...customText };
   const to = text("to")
     .split(/[\s,]+/)
     .filter((address) => address !== "");

@@ -81,6 +81,7 @@ function RouteChannels({ route, names }: { route: NotificationRoute; names: Read
       {route.channel_ids.length === 0 && <span class="is-warn">none</span>}
       <bdi>{visible(route.channel_ids.map((id) => names.get(id) ?? id).join(", "))}</bdi>
       {route.continue && <span class="quiet"> then continues</span>}
+      {route.mute_time_intervals.length + route.active_time_intervals.length > 0 && <span class="quiet"> at certain times</span>}
     </>
   );
 }

@@ -5,7 +5,7 @@ import { call } from "../state/api.ts";
 
 export const CHANNELS = "/alerting/channels";
 
-export type ChannelKind = "webhook" | "slack" | "pagerduty" | "email";
+export type ChannelKind = ApiBodies["POST /alerting/channels"]["kind"];
 
 /** Replaces the standard title and text of messages; a webhook has no such setting. */
 export interface CustomText {
@@ -15,13 +15,15 @@ export interface CustomText {
 
 /** With the settings of all kinds; secrets are never returned. */
 export type Channel = Omit<ApiResponses["POST /alerting/channels"], "settings"> & {
-  readonly settings: Omit<ApiBodies["POST /alerting/channels"]["settings"], "routing_key">;
+  readonly settings: Omit<ApiBodies["POST /alerting/channels"]["settings"], "routing_key" | "api_key">;
 };
 
 export const KINDS: readonly (readonly [ChannelKind, string])[] = [
   ["webhook", "Webhook"],
   ["slack", "Slack"],
+  ["msteams", "Microsoft Teams"],
   ["pagerduty", "PagerDuty"],
+  ["opsgenie", "Opsgenie"],
   ["email", "E-mail"],
 ];
 
@@ -33,11 +35,13 @@ export function kindName(kind: ChannelKind): string {
   return KINDS.find(([name]) => name === kind)?.[1] ?? kind;
 }
 
-/** Where its messages go, as far as the API returns it: a Slack URL is a secret. */
+/** Where its messages go, as far as the API returns it: the URLs of Slack and Microsoft Teams are secrets. */
 export function targetText({ kind, settings }: Channel): string {
   if (kind === "email") return (settings.to ?? []).join(", ");
   if (kind === "pagerduty") return settings.region === "eu" ? "events.eu.pagerduty.com" : "events.pagerduty.com";
-  return settings.url ?? "Slack";
+  if (kind === "opsgenie" && settings.region === "jsm") return "Jira Service Management";
+  if (kind === "opsgenie") return settings.region === "eu" ? "api.eu.opsgenie.com" : "api.opsgenie.com";
+  return settings.url ?? kindName(kind);
 }
 
 export async function listChannels(signal: AbortSignal): Promise<Channel[]> {
@@ -58,6 +62,8 @@ export const NEW_ROUTE: NewRoute = {
   group_interval: "5m",
   repeat_interval: "4h",
   continue: false,
+  mute_time_intervals: [],
+  active_time_intervals: [],
   is_default: false,
 };
 

@@ -79,22 +79,45 @@ function PositionField({ route, others }: Pick<RouteFormProps, "route" | "others
         </select>
       </label>
       <Checkbox label="continue with the next routes" name="continue" defaultChecked={route.continue} />
+      <IntervalNames name="mute_time_intervals" label="Mute time intervals: nothing is sent in them" names={route.mute_time_intervals} />
+      <IntervalNames
+        name="active_time_intervals"
+        label="Active time intervals: nothing is sent outside"
+        names={route.active_time_intervals}
+      />
     </>
+  );
+}
+
+function IntervalNames({ name, label, names }: { name: string; label: string; names: readonly string[] }) {
+  return (
+    <Field label={`${label} (names, with commas)`} name={name} autoComplete="off" spellcheck={false} defaultValue={names.join(", ")} />
   );
 }
 
 /** Throws an Error whose message is shown to the user. */
 function typedRoute(form: HTMLFormElement, isDefault: boolean): object {
   const text = formReader(form);
+  const intervals = (name: string): string[] => splitNames(text(name), /\s*,\s*/);
   return {
     matchers: isDefault ? [] : parseMatchers(text("matchers")),
     channel_ids: new FormData(form).getAll("channel"),
-    group_by: text("group_by")
-      .split(/[\s,]+/)
-      .filter((label) => label !== ""),
+    group_by: splitNames(text("group_by"), /[\s,]+/),
     group_wait: text("group_wait").trim(),
     group_interval: text("group_interval").trim(),
     repeat_interval: text("repeat_interval").trim(),
-    ...(!isDefault && { continue: text("continue") !== "", position: Number(text("position")) }),
+    ...(!isDefault && {
+      continue: text("continue") !== "",
+      position: Number(text("position")),
+      mute_time_intervals: intervals("mute_time_intervals"),
+      active_time_intervals: intervals("active_time_intervals"),
+    }),
   };
+}
+
+function splitNames(text: string, separator: RegExp): string[] {
+  return text
+    .trim()
+    .split(separator)
+    .filter((name) => name !== "");
 }

@@ -74,6 +74,7 @@ export const TENANT_TABLES: Readonly<Record<string, Ownership>> = {
   channels: OWN,
   routes: OWN,
   silences: OWN,
+  notification_settings: OWN,
   alerts: OWN,
   alert_groups: OWN,
   deliveries: OWN,

@@ -4,6 +4,7 @@ import type { Selectable } from "kysely";
 import { MAX_ACTIVE_ALERTS_BYTES } from "../notification-limits.ts";
 import { compileMatchers } from "../model/matchers.ts";
 import type { StoredRoute } from "../routing/route-body.ts";
+import { createInhibitor, type InhibitRule } from "../routing/inhibition.ts";
 import { compileRoutes } from "../routing/plan.ts";
 import type { StoredSilence } from "../routing/silences.ts";
 import type { AlertsTable, NotificationDb } from "../model/notification-tables.ts";
@@ -26,6 +27,7 @@ export interface ActiveAlertsOptions {
   readonly routes: readonly StoredRoute[];
   /** Active silences. */
   readonly silences: readonly StoredSilence[];
+  readonly inhibitRules: readonly InhibitRule[];
   /** Id → name of enabled channels. */
   readonly channels: ReadonlyMap<string, string>;
   readonly filter: (alert: ActiveAlert) => boolean;
@@ -44,27 +46,21 @@ export async function findActiveAlerts(
   const compileSlices = new TimeSlices();
   const findRoutes = await compileRoutes(options.routes, compileSlices);
   const silencers = await compileSlices.map(options.silences, ({ id, matchers }) => ({ id, matches: compileMatchers(matchers) }));
+  const firing = options.inhibitRules.length === 0 ? [] : await firingAlerts(db, orgId, now).select(["fingerprint", "labels"]).execute();
+  const inhibitedBy = await createInhibitor(options.inhibitRules, firing, compileSlices);
   const nameBytes = new Map([...channels.values()].map((name) => [name, Buffer.byteLength(JSON.stringify({ name })) + 1]));
   const alerts: RoutedAlert[] = [];
   let sum = 0;
   for (let after = ""; ;) {
-    const rows = await db
-      .selectFrom("alerts")
-      .selectAll()
-      .where("org_id", "=", orgId)
-      .where("fingerprint", ">", after)
-      .where("ends_at", "is", null)
-      .where("expires_at", ">", now)
-      .orderBy("fingerprint")
-      .limit(PAGE_ROWS)
-      .execute();
+    const page = firingAlerts(db, orgId, now).selectAll().where("fingerprint", ">", after).orderBy("fingerprint");
+    const rows = await page.limit(PAGE_ROWS).execute();
     const slices = new TimeSlices();
     for (const row of rows) {
       if (slices.isOver) await slices.next();
       const routes = findRoutes(row.labels);
       const silencedBy = silencers.filter(({ matches }) => matches(row.labels)).map(({ id }) => id);
       const names = new Set(routes.flatMap(({ channelIds }) => channelIds.flatMap((id) => channels.get(id) ?? [])));
-      const alert = describeAlert(row, silencedBy, [...names]);
+      const alert = describeAlert(row, { silencedBy, inhibitedBy: inhibitedBy(row.labels) }, [...names]);
       if (!filter(alert)) continue;
       let bytes = row.bytes + FIXED_BYTES + SILENCE_BYTES * silencedBy.length;
       for (const name of names) bytes += nameBytes.get(name) ?? 0;
@@ -76,8 +72,17 @@ export async function findActiveAlerts(
   }
 }
 
-function describeAlert(row: Selectable<AlertsTable>, silencedBy: readonly string[], receivers: readonly string[]) {
-  const state: "active" | "suppressed" = silencedBy.length > 0 ? "suppressed" : "active";
+function firingAlerts(db: NotificationDb, orgId: string, now: Date) {
+  return db.selectFrom("alerts").where("org_id", "=", orgId).where("ends_at", "is", null).where("expires_at", ">", now);
+}
+
+function describeAlert(
+  row: Selectable<AlertsTable>,
+  { silencedBy, inhibitedBy }: { silencedBy: readonly string[]; inhibitedBy: string | undefined },
+  receivers: readonly string[],
+) {
+  const state: "active" | "suppressed" = silencedBy.length > 0 || inhibitedBy !== undefined ? "suppressed" : "active";
+  const mutedBy: readonly string[] = [];
   return {
     fingerprint: row.fingerprint,
     labels: row.labels,
@@ -87,6 +92,6 @@ function describeAlert(row: Selectable<AlertsTable>, silencedBy: readonly string
     endsAt: row.expires_at.toISOString(),
     generatorURL: "",
     receivers: receivers.map((name) => ({ name })),
-    status: { state, silencedBy, inhibitedBy: [], mutedBy: [] },
+    status: { state, silencedBy, inhibitedBy: inhibitedBy === undefined ? [] : [inhibitedBy], mutedBy },
   };
 }

@@ -5,6 +5,7 @@ import { ApiError } from "../../errors.ts";
 import { checkMatchers, compileMatchers, type Matcher, readMatcher, type RouteMatcher } from "../model/matchers.ts";
 import type { RouteDeclaration } from "../../http/route.ts";
 import { formatDuration } from "../../../common/duration.ts";
+import type { readNamedSettings } from "../routing/named-settings.ts";
 import type { StoredRoute } from "../routing/route-body.ts";
 
 /** Parses the repeatable parameter `filter`. Throws ApiError invalid_parameter. */
@@ -71,7 +72,11 @@ async function toAlertmanagerError(request: FastifyRequest, reply: FastifyReply,
 export const NO_RECEIVER = "none";
 
 /** The routes as an Alertmanager configuration: a route there has one receiver, so a route with several channels becomes several routes. */
-export function toAlertmanagerConfig(routes: readonly StoredRoute[], channels: ReadonlyMap<string, string>): object {
+export function toAlertmanagerConfig(
+  routes: readonly StoredRoute[],
+  channels: ReadonlyMap<string, string>,
+  { inhibitRules, timeIntervals }: Awaited<ReturnType<typeof readNamedSettings>>,
+): object {
   const namesOf = ({ channelIds }: StoredRoute): string[] => {
     const names = channelIds.flatMap((id) => channels.get(id) ?? []);
     return names.length === 0 ? [NO_RECEIVER] : names;
@@ -99,6 +104,14 @@ export function toAlertmanagerConfig(routes: readonly StoredRoute[], channels: R
       routes: [...childRoutes, ...defaultChildRoutes],
     },
     receivers: [...channels.values(), NO_RECEIVER].map((name) => ({ name })),
+    ...(inhibitRules.length > 0 && {
+      inhibit_rules: inhibitRules.map(({ source_matchers: source, target_matchers: target, equal }) => ({
+        source_matchers: source.map(matcherText),
+        target_matchers: target.map(matcherText),
+        equal,
+      })),
+    }),
+    ...(timeIntervals.size > 0 && { time_intervals: [...timeIntervals].map(([name, body]) => ({ name, ...body })) }),
   };
 }
 
@@ -106,11 +119,13 @@ function matcherText({ label, op, value }: RouteMatcher): string {
   return `${label}${op}${JSON.stringify(value)}`;
 }
 
-function describeTimes({ groupBy, waitMs, intervalMs, repeatMs }: StoredRoute): object {
+function describeTimes({ groupBy, waitMs, intervalMs, repeatMs, muteTimeIntervals, activeTimeIntervals }: StoredRoute): object {
   return {
     group_by: groupBy,
     group_wait: formatDuration(waitMs),
     group_interval: formatDuration(intervalMs),
     repeat_interval: formatDuration(repeatMs),
+    ...(muteTimeIntervals.length > 0 && { mute_time_intervals: muteTimeIntervals }),
+    ...(activeTimeIntervals.length > 0 && { active_time_intervals: activeTimeIntervals }),
   };
 }

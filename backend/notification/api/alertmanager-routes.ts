@@ -16,6 +16,8 @@ import { ALERTMANAGER_ERRORS, toAlertmanagerConfig, NO_RECEIVER, readFilters, re
 import { compileMatchers, type Labels } from "../model/matchers.ts";
 import type { RouteStore } from "../routing/route-store.ts";
 import { groupLabels } from "../routing/plan.ts";
+import { mutedBy, readNamedSettings } from "../routing/named-settings.ts";
+import type { StoredRoute } from "../routing/route-body.ts";
 import { type SilenceStore, silenceState } from "../routing/silences.ts";
 import { type RoutedAlert, type ActiveAlert, findActiveAlerts } from "./active-alerts.ts";
 import type { NotificationTables } from "../model/notification-tables.ts";
@@ -56,11 +58,11 @@ const flag = (description: string) => ({ type: "boolean", default: true, descrip
 const PARAMETERS = optionalSchema({
   filter: { type: "array", items: text, description: 'matchers such as severity="critical"; repeatable' },
   receiver: { type: "string", description: "a regular expression for the whole name of a receiver" },
-  active: flag("alerts that are not silenced"),
+  active: flag("alerts that are neither silenced nor inhibited"),
   silenced: flag("alerts that are silenced"),
-  inhibited: flag("there are none"),
+  inhibited: flag("alerts that are inhibited"),
   unprocessed: flag("there are none"),
-  muted: flag("there are none"),
+  muted: flag("groups whose route does not notify now, because of its time intervals"),
 });
 const STATUS_RESPONSE = objectSchema({
   cluster: { type: "object", additionalProperties: true },
@@ -112,7 +114,9 @@ export function createAlertmanagerRoutes(options: AlertmanagerOptions): Route[] 
   return bindHandlers(ALERTMANAGER_ROUTES, {
     status: async (request: FastifyRequest) => {
       const { orgId } = readerOf(request);
-      const original = JSON.stringify(toAlertmanagerConfig(await routes.list(orgId), await readChannelNames(db, orgId)), undefined, 2);
+      const settings = await readNamedSettings(tenantDatabase(db, orgId), orgId);
+      const config = toAlertmanagerConfig(await routes.list(orgId), await readChannelNames(db, orgId), settings);
+      const original = JSON.stringify(config, undefined, 2);
       return { cluster: { status: "disabled", peers: [] }, versionInfo: VERSION, config: { original }, uptime: startedAt };
     },
     receivers: async (request: FastifyRequest) =>
@@ -124,9 +128,15 @@ export function createAlertmanagerRoutes(options: AlertmanagerOptions): Route[] 
     groups: async (request: FastifyRequest, reply: FastifyReply) => {
       const filter = visibleTo(request, readAlertFilter(request));
       const receiver = readReceiver(request);
+      const showsMuted = readFlag(request, "muted");
       return await sendQueued(request, reply, async (orgId) => {
         const alerts = await findAlerts(options, reply, orgId, filter);
-        const { groups, isCut } = groupAlerts(alerts, await readChannelNames(db, orgId), receiver);
+        const { timeIntervals } = await readNamedSettings(tenantDatabase(db, orgId), orgId);
+        const mutedByOf = (route: StoredRoute) => mutedBy(route, timeIntervals, new Date(nowMs()));
+        const shown = showsMuted
+          ? alerts
+          : alerts.map((alert) => ({ ...alert, routes: alert.routes.filter((route) => mutedByOf(route).length === 0) }));
+        const { groups, isCut } = groupAlerts(shown, await readChannelNames(db, orgId), receiver, mutedByOf);
         if (isCut) warnIncomplete(reply);
         return groups;
       });
@@ -147,11 +157,17 @@ function visibleTo(request: FastifyRequest, filter: (alert: ActiveAlert) => bool
 function readAlertFilter(request: FastifyRequest): (alert: ActiveAlert) => boolean {
   const matches = compileMatchers(readFilters(request));
   const receiver = readReceiver(request);
-  for (const name of ["inhibited", "unprocessed", "muted"]) readFlag(request, name);
-  const isShown = { active: readFlag(request, "active"), suppressed: readFlag(request, "silenced") };
+  for (const name of ["unprocessed", "muted"]) readFlag(request, name);
+  const isShown = createStateFilter(request);
   const hasReceiver = (receivers: ActiveAlert["receivers"]) =>
     receivers.length === 0 ? receiver(NO_RECEIVER) : receivers.some(({ name }) => receiver(name));
-  return ({ labels, status, receivers }) => isShown[status.state] && hasReceiver(receivers) && matches(labels);
+  return ({ labels, status, receivers }) => isShown(status) && hasReceiver(receivers) && matches(labels);
+}
+
+function createStateFilter(request: FastifyRequest): (status: ActiveAlert["status"]) => boolean {
+  const shows = { active: readFlag(request, "active"), silenced: readFlag(request, "silenced"), inhibited: readFlag(request, "inhibited") };
+  return ({ state, silencedBy, inhibitedBy }) =>
+    state === "active" ? shows.active : (shows.silenced || silencedBy.length === 0) && (shows.inhibited || inhibitedBy.length === 0);
 }
 
 async function findAlerts(
@@ -162,7 +178,9 @@ async function findAlerts(
 ): Promise<RoutedAlert[]> {
   const now = new Date(nowMs());
   const active = (await silences.list(orgId)).filter((silence) => silenceState(silence, now.getTime()) === "active");
-  const query = { orgId, now, routes: await routes.list(orgId), silences: active, channels: await readChannelNames(db, orgId), filter };
+  const { inhibitRules } = await readNamedSettings(tenantDatabase(db, orgId), orgId);
+  const channels = await readChannelNames(db, orgId);
+  const query = { orgId, now, routes: await routes.list(orgId), silences: active, inhibitRules, channels, filter };
   const { alerts, isCut } = await findActiveAlerts(tenantDatabase(db, orgId), query);
   if (isCut) warnIncomplete(reply);
   return alerts;
@@ -187,6 +205,7 @@ function groupAlerts(
   alerts: readonly RoutedAlert[],
   channels: ReadonlyMap<string, string>,
   isReceiver: (name: string) => boolean,
+  mutedByOf: (route: StoredRoute) => readonly string[],
 ): { readonly groups: Group[]; readonly isCut: boolean } {
   const groups = new Map<string, Group>();
   const findReceivers = createReceiverLookup(channels, isReceiver);
@@ -202,7 +221,7 @@ function groupAlerts(
         sum += bytes + (known ? 0 : Buffer.byteLength(key));
         if (sum > MAX_ACTIVE_ALERTS_BYTES) return { groups: [...groups.values()], isCut: true };
         const group = known ?? { labels, receiver: { name }, alerts: [] };
-        group.alerts.push(alert);
+        group.alerts.push({ ...alert, status: { ...alert.status, mutedBy: mutedByOf(route) } });
         groups.set(key, group);
       }
     }

@@ -153,10 +153,12 @@ describeOnEachStore((store) => {
     expect((await call("POST", `/${slack.id}/rotate`)).statusCode).toBe(409);
   });
 
-  test("never returns Slack's URL and PagerDuty's key, and keeps them if they are omitted", async () => {
+  test("never returns a secret URL or a key, and keeps them if they are omitted", async () => {
     const key = "k".repeat(32);
     for (const [kind, settings, shown, secret, other] of [
       ["slack", { url }, {}, url, { url: url.replace("hidden", "other") }],
+      ["msteams", { url }, {}, url, { url: url.replace("hidden", "other") }],
+      ["opsgenie", { api_key: key, region: "jsm" }, { region: "jsm" }, key, { api_key: "K-".repeat(18), region: "us" }],
       ["pagerduty", { routing_key: key, region: "eu" }, { region: "eu" }, key, { routing_key: "K".repeat(32), region: "us" }],
     ] as const) {
       const name = randomUUID();
@@ -192,6 +194,12 @@ describeOnEachStore((store) => {
     [{ kind: "slack", settings: { url: "https://10.0.0.1/" } }, /^settings.url: is an address/],
     [{ kind: "pagerduty", settings: {} }, /^settings.routing_key: is required/],
     [{ kind: "pagerduty", settings: { routing_key: "short" } }, /routing_key/],
+    [{ kind: "pagerduty", settings: { routing_key: "k".repeat(32), region: "jsm" } }, /^settings.region: must be us or eu/],
+    [{ kind: "msteams", settings: {} }, /^settings.url: is required/],
+    [{ kind: "msteams", settings: { url: "https://10.0.0.1/workflows/x" } }, /^settings.url: is an address/],
+    [{ kind: "opsgenie", settings: {} }, /^settings.api_key: is required/],
+    [{ kind: "opsgenie", settings: { api_key: "k/../".repeat(8) } }, /api_key/],
+    [{ kind: "opsgenie", settings: { api_key: "k".repeat(36), region: "jsm" }, heartbeat: "1d" }, /^heartbeat: must be null/],
     [{ kind: "email", settings: { to: ["any@evil.example"] } }, /^settings.to: any@evil.example is neither/],
     [{ kind: "email", settings: { to: ["any@partner.example,any@evil.example"] } }, /to/],
     [{ kind: "email", settings: { to: [] } }, /to/],

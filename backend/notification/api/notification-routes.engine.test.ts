@@ -74,9 +74,102 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
   }
 
   async function emptied(org: Org): Promise<void> {
-    for (const table of ["routes", "silences", "deliveries", "alerts", "channels", "notification_turns"] as const)
+    for (const table of ["routes", "silences", "notification_settings", "deliveries", "alerts", "channels", "notification_turns"] as const)
       await db().deleteFrom(table).where("org_id", "=", org.orgId).execute();
   }
+
+  describe("inhibition rules and time intervals", () => {
+    const inhibitRule = {
+      name: "cluster down",
+      source_matchers: [{ label: "alertname", op: "=", value: "ClusterDown" }],
+      target_matchers: [{ label: "alertname", op: "=~", value: "Node.*" }],
+      equal: ["cluster"],
+    };
+    const weekend = { name: "weekend", time_intervals: [{ weekdays: ["saturday", "sunday"], location: "Europe/Berlin" }] };
+
+    test("are created, replaced, listed by name and deleted; a viewer only reads them, and another organisation has its own", async () => {
+      await emptied(red);
+      for (const [path, body, changed] of [
+        ["/inhibit-rules", inhibitRule, { ...inhibitRule, equal: [] }],
+        ["/time-intervals", weekend, { ...weekend, time_intervals: [{ weekdays: ["sunday"] }] }],
+      ] as const) {
+        const created = await call("POST", path, body);
+        expect(created).toMatchObject({ status: 201, json: { ...body, created_at: at(0) } });
+        expect(await call("POST", path, body)).toMatchObject({ status: 409, json: { error: "conflict" } });
+        const { id } = created.json;
+        expect(await call("PUT", `${path}/${id}`, changed)).toMatchObject({ status: 200, json: { id, ...changed } });
+        expect((await call("GET", path, undefined, viewer)).json).toEqual([{ id, ...changed, created_at: at(0) }]);
+        expect((await call("GET", path, undefined, blue.token)).json).toEqual([]);
+        expect(await call("PUT", `${path}/${id}`, changed, viewer)).toMatchObject({ status: 403 });
+        expect(await call("PUT", `${path}/${id}`, changed, blue.token)).toMatchObject({ status: 404 });
+        expect(await call("DELETE", `${path}/${id}`, undefined, blue.token)).toMatchObject({ status: 404 });
+        expect(await call("DELETE", `${path}/${id}`)).toMatchObject({ status: 204 });
+        expect((await call("GET", path)).json).toEqual([]);
+      }
+    });
+
+    test.each([
+      ["/inhibit-rules", { ...inhibitRule, source_matchers: [] }, "source_matchers"],
+      ["/inhibit-rules", { ...inhibitRule, target_matchers: [{ label: "a", op: "=~", value: "(" }] }, "matchers[0].value"],
+      ["/inhibit-rules", { ...inhibitRule, equal: ["a b"] }, "equal"],
+      ["/time-intervals", { name: "x", time_intervals: [{ weekdays: ["friday:monday"] }] }, "time_intervals[0]"],
+      ["/time-intervals", { name: "x", time_intervals: [{ times: [{ start_time: "9:00", end_time: "10:00" }] }] }, "start_time"],
+      ["/time-intervals", { name: "x", time_intervals: [{ location: "Mars/Olympus" }] }, "time_intervals[0]"],
+      ["/time-intervals", { name: "x", time_intervals: [{ hours: ["1:2"] }] }, "hours"],
+    ])("%s refuses %j", async (path, body, field) => {
+      const refused = await call("POST", path, body);
+      expect([refused.status, refused.json.message]).toEqual([400, expect.stringContaining(field)]);
+    });
+
+    test("a route names time intervals that exist, which then keep their name; the default route has none", async () => {
+      await emptied(red);
+      const { json } = await call("POST", "/time-intervals", weekend);
+      expect(await call("POST", "/routes", only("a", { mute_time_intervals: ["nights"] }))).toMatchObject({
+        status: 400,
+        json: { message: "mute_time_intervals[0]: not a time interval of this organisation" },
+      });
+      const route = await call("POST", "/routes", only("a", { active_time_intervals: ["weekend"] }));
+      expect(route.json).toMatchObject({ mute_time_intervals: [], active_time_intervals: ["weekend"] });
+      expect(await call("DELETE", `/time-intervals/${json.id}`)).toMatchObject({ status: 409 });
+      expect(await call("PUT", `/time-intervals/${json.id}`, { ...weekend, name: "other" })).toMatchObject({ status: 409 });
+      const [, last] = await routes();
+      const asDefault = { matchers: [], mute_time_intervals: ["weekend"] };
+      expect(await call("PUT", `/routes/${String(last?.["id"])}`, asDefault)).toMatchObject({ status: 400 });
+      const config = JSON.parse((await call("GET", `${V2}/status`)).json.config.original);
+      expect(config).toMatchObject({ time_intervals: [weekend], route: { routes: [{ active_time_intervals: ["weekend"] }] } });
+      await call("DELETE", `/routes/${route.json.id}`);
+      expect(await call("DELETE", `/time-intervals/${json.id}`)).toMatchObject({ status: 204 });
+    });
+
+    test("Alertmanager's API names the alert that inhibits, and the time intervals that mute a group", async () => {
+      await emptied(red);
+      const pager = await channel(red, "pager");
+      await call("POST", "/inhibit-rules", inhibitRule);
+      await call("POST", "/time-intervals", { name: "always", time_intervals: [{}] });
+      await call("POST", "/routes", { ...only("night"), channel_ids: [pager], mute_time_intervals: ["always"] });
+      await alert(red, "0000000000000001", { alertname: "ClusterDown", cluster: "a" });
+      await alert(red, "0000000000000002", { alertname: "NodeDown", cluster: "a" });
+      await alert(red, "0000000000000003", { alertname: "Other", severity: "night" });
+      const states = async (query = "") =>
+        ((await call("GET", `${V2}/alerts${query}`)).json as { labels: Record<string, string>; status: object }[]).map(
+          ({ labels, status }) => [labels["alertname"], status],
+        );
+      const plain = { state: "active", silencedBy: [], inhibitedBy: [], mutedBy: [] };
+      expect(await states()).toEqual([
+        ["ClusterDown", plain],
+        ["NodeDown", { ...plain, state: "suppressed", inhibitedBy: ["0000000000000001"] }],
+        ["Other", plain],
+      ]);
+      expect((await states("?inhibited=false")).map(([name]) => name)).toEqual(["ClusterDown", "Other"]);
+      expect((await states("?active=false")).map(([name]) => name)).toEqual(["NodeDown"]);
+      const groups = async (query = "") =>
+        ((await call("GET", `${V2}/alerts/groups${query}`)).json as { alerts: { status: { mutedBy: string[] } }[] }[]).flatMap(
+          ({ alerts }) => alerts.map(({ status }) => status.mutedBy),
+        );
+      expect((await groups()).filter((names) => names.length > 0)).toEqual([["always"]]);
+      expect((await groups("?muted=false")).flat()).toEqual([]);
+    });
+  });
 
   describe("routes", () => {
     test("start with the default one, which has no channels and no matchers, and cannot be removed", async () => {
@@ -93,6 +186,8 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
         group_interval: "5m",
         repeat_interval: "4h",
         continue: false,
+        mute_time_intervals: [],
+        active_time_intervals: [],
         is_default: true,
         created_at: at(0),
       });

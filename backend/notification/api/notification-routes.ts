@@ -1,9 +1,12 @@
-// The HTTP routes of notification, except those for channels: notification routes, silences, deliveries, and Alertmanager's API.
+// The HTTP routes of notification, except those for channels: notification routes, silences, inhibition
+// rules, time intervals, deliveries, and Alertmanager's API.
 import type { Kysely } from "kysely";
 import type { ResponseBudget } from "../../http/response-budget.ts";
 import { bindHandlers, endpoint, type Route, type RouteDeclaration } from "../../http/route.ts";
 import { ALERTMANAGER_ROUTES, createAlertmanagerRoutes } from "./alertmanager-routes.ts";
 import { CHANNEL_ROUTES } from "./channel-routes.ts";
+import { createNamedSettingRoutes, INHIBIT_RULE_ROUTES, TIME_INTERVAL_ROUTES } from "./named-setting-routes.ts";
+import { NamedSettings } from "../routing/named-settings.ts";
 import { RouteStore } from "../routing/route-store.ts";
 import { createSilenceRoutes, SILENCE_ROUTES } from "./silence-routes.ts";
 import { SilenceStore } from "../routing/silences.ts";
@@ -127,6 +130,8 @@ export interface NotificationRoutesOptions {
 export const NOTIFICATION_DECLARATIONS: readonly RouteDeclaration[] = [
   NOTIFICATION_ROUTE_ROUTES,
   SILENCE_ROUTES,
+  INHIBIT_RULE_ROUTES,
+  TIME_INTERVAL_ROUTES,
   DELIVERY_ROUTES,
   ALERTMANAGER_ROUTES,
   CHANNEL_ROUTES,
@@ -138,6 +143,8 @@ export function createNotificationRoutes({ db, responses, nowMs = Date.now, page
   return [
     ...createNotificationRouteRoutes(routes),
     ...createSilenceRoutes(silences, nowMs),
+    ...createNamedSettingRoutes("inhibit_rule", new NamedSettings(db, "inhibit_rule", nowMs)),
+    ...createNamedSettingRoutes("time_interval", new NamedSettings(db, "time_interval", nowMs)),
     ...createDeliveryRoutes(db, pageRows),
     ...createAlertmanagerRoutes({ db, routes, silences, nowMs, responses }),
   ];

@@ -13,6 +13,7 @@ import {
 import { MAX_CHANNEL_URL_LENGTH, MAX_RECIPIENTS, MAX_TEXT_TEMPLATE_LENGTH, MAX_TITLE_TEMPLATE_LENGTH } from "../notification-limits.ts";
 import { EMAIL_ADDRESS, type Email } from "./email.ts";
 import { findTemplateProblem } from "./message-template.ts";
+import { OPSGENIE_REGIONS } from "./opsgenie.ts";
 import type { ChannelKind } from "../model/message.ts";
 import type { Outgoing } from "../../outgoing/outgoing.ts";
 
@@ -47,10 +48,20 @@ const SETTINGS = {
     type: "string",
     minLength: 1,
     maxLength: MAX_CHANNEL_URL_LENGTH,
-    description: "for a webhook or Slack: https://…, not an internal address; Slack's URL is a secret and never returned",
+    description:
+      "for a webhook, Slack or Microsoft Teams: https://…, not an internal address; except a webhook's, it is a secret and never returned",
   },
   routing_key: { type: "string", pattern: "^[A-Za-z0-9]{20,64}$", description: "for PagerDuty; a secret and never returned" },
-  region: { type: "string", enum: ["us", "eu"], description: "of PagerDuty" },
+  api_key: {
+    type: "string",
+    pattern: "^[A-Za-z0-9-]{20,100}$",
+    description: "for Opsgenie: the key of an API integration; a secret and never returned",
+  },
+  region: {
+    type: "string",
+    enum: OPSGENIE_REGIONS,
+    description: "of PagerDuty or Opsgenie; jsm, only for Opsgenie: the same API of Jira Service Management",
+  },
   title: {
     type: "string",
     minLength: 1,
@@ -74,7 +85,9 @@ const SETTINGS = {
 const SETTINGS_BY_KIND: Readonly<Record<ChannelKind, readonly (keyof typeof SETTINGS)[]>> = {
   webhook: ["url"],
   slack: ["url", "title", "text"],
+  msteams: ["url", "title", "text"],
   pagerduty: ["routing_key", "region", "title", "text"],
+  opsgenie: ["api_key", "region", "title", "text"],
   email: ["to", "title", "text"],
 };
 const KINDS = Object.keys(SETTINGS_BY_KIND) as ChannelKind[];
@@ -122,16 +135,22 @@ export async function checkChannel(orgId: string, body: ChannelBody, { outgoing,
     throw invalidField(`settings.${unknown}`, `not a setting of the kind ${kind}; its settings are ${SETTINGS_BY_KIND[kind].join(", ")}`);
   const templates = checkTemplates(settings);
   if (kind === "webhook") return { ...common, settings: { url: checkUrl(settings["url"], outgoing).href }, secret: undefined };
-  if (kind === "slack") {
+  if (kind === "slack" || kind === "msteams") {
     const url = settings["url"] === undefined ? undefined : checkUrl(settings["url"], outgoing);
     return { ...common, settings: templates, secret: url?.href };
   }
-  if (kind === "pagerduty") {
-    const { routing_key: secret, region = "us" } = settings as { routing_key?: string; region?: string };
-    return { ...common, settings: { region, ...templates }, secret };
+  if (kind === "pagerduty" || kind === "opsgenie") {
+    const { routing_key, api_key, region = "us" } = settings as { routing_key?: string; api_key?: string; region?: string };
+    if (region === "jsm") checkJiraServiceManagement(body);
+    return { ...common, settings: { region, ...templates }, secret: routing_key ?? api_key };
   }
   const to = await checkRecipients(orgId, settings["to"] as string[] | undefined, email);
   return { ...common, settings: { to, ...templates }, secret: undefined };
+}
+
+function checkJiraServiceManagement({ kind, heartbeat }: ChannelBody): void {
+  if (kind !== "opsgenie") throw invalidField("settings.region", "must be us or eu");
+  if (heartbeat !== null) throw invalidField("heartbeat", "must be null: the API key of Jira Service Management cannot ping a heartbeat");
 }
 
 function checkTemplates(settings: ChannelBody["settings"]): { title?: string; text?: string } {

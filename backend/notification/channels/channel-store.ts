@@ -8,7 +8,7 @@ import { ApiError } from "../../errors.ts";
 import { notFound, invalidField } from "../../http/schemas.ts";
 import { MAX_CHANNELS_PER_ORG } from "../notification-limits.ts";
 import { type CheckedChannel } from "./channel-settings.ts";
-import type { OpenChannel } from "../model/message.ts";
+import type { ChannelKind, OpenChannel } from "../model/message.ts";
 import { newSigningSecret } from "./webhook.ts";
 import type { ChannelsTable, NotificationTables } from "../model/notification-tables.ts";
 import { changeOrganisation } from "../model/organisation-rows.ts";
@@ -202,10 +202,17 @@ function columnsOf({ name, settings, enabled, heartbeatSeconds }: CheckedChannel
   return { name, settings: JSON.stringify(settings), enabled, heartbeat_seconds: heartbeatSeconds };
 }
 
-/** The secret of a new channel; e-mail channels have none. */
-function requireSecret({ kind, secret }: CheckedChannel): string {
-  if (kind === "slack" && secret === undefined) throw invalidField("settings.url", "is required: the URL of the incoming webhook");
-  if (kind === "pagerduty" && secret === undefined)
-    throw invalidField("settings.routing_key", "is required: the integration key of an Events API v2 integration");
-  return secret ?? "";
+/** Kind → the setting that is its secret, and what that is. A webhook's secret is generated, e-mail channels have none. */
+const REQUIRED_SECRETS: Readonly<Partial<Record<ChannelKind, readonly [setting: string, meaning: string]>>> = {
+  slack: ["url", "the URL of the incoming webhook"],
+  msteams: ["url", "the URL of a workflow that starts when a Teams webhook request is received"],
+  pagerduty: ["routing_key", "the integration key of an Events API v2 integration"],
+  opsgenie: ["api_key", "the key of an API integration"],
+};
+
+/** The secret of a new channel. */
+function requireSecret({ kind, secret = "" }: CheckedChannel): string {
+  const required = REQUIRED_SECRETS[kind];
+  if (required && secret === "") throw invalidField(`settings.${required[0]}`, `is required: ${required[1]}`);
+  return secret;
 }

@@ -3,6 +3,8 @@ import { describe, expect, test } from "vitest";
 import { buildEmail } from "./email.ts";
 import { alertOf, HOSTILE, messageOf } from "../model/message.fixture.ts";
 import { oneLine, defaultTitle } from "./message-template.ts";
+import { teamsBody } from "./msteams.ts";
+import { opsgenieRequest } from "./opsgenie.ts";
 import { pagerDutyEvent } from "./pagerduty.ts";
 import { slackBody } from "./slack.ts";
 import { webhookBody } from "./webhook.ts";
@@ -118,6 +120,105 @@ describe("Slack", () => {
     expect(attachments[0].text).toMatch(/…$/);
     const short = messageOf({ alerts: Array.from({ length: 30 }, () => alertOf()), truncatedAlerts: 5 });
     expect(read(short).attachments[0].text).toMatch(/and 25 more$/);
+  });
+});
+
+describe("Microsoft Teams", () => {
+  const read = (message = messageOf()) => JSON.parse(teamsBody(message));
+  const run = (block: { inlines: [{ text: string; color?: string }] }) => block.inlines[0];
+
+  test("gets a message with one Adaptive Card: the title, each alert's own labels, and links to the console", () => {
+    const { type, attachments } = read();
+    expect([type, attachments.length]).toEqual(["message", 1]);
+    expect(attachments[0]).toMatchObject({ contentType: "application/vnd.microsoft.card.adaptive", contentUrl: null });
+    const { content } = attachments[0];
+    expect(content).toMatchObject({ type: "AdaptiveCard", version: "1.2", msteams: { width: "Full" } });
+    expect(content.body.map((block: Parameters<typeof run>[0]) => run(block).text)).toEqual([
+      "[FIRING:1] HighLoad",
+      "Load of node-1 is 12\ninstance=node-1",
+      "Blue",
+    ]);
+    expect(content.actions).toEqual([
+      {
+        type: "Action.OpenUrl",
+        title: "Console",
+        url: "https://telemetry.example/#/alerts/11111111-1111-4111-8111-111111111111?at=2026-11-22T10%3A00%3A00.000Z",
+      },
+      { type: "Action.OpenUrl", title: "What changed", url: CHANGES },
+    ]);
+    expect(read({ ...messageOf(), externalUrl: "" }).attachments[0].content.actions).toEqual([]);
+  });
+
+  test("shows the severity as a colour", () => {
+    const colourOf = (message = messageOf()) => run(read(message).attachments[0].content.body[0]).color;
+    const critical = messageOf({ alerts: [alertOf({ labels: { severity: "critical" } })] });
+    const info = messageOf({ alerts: [alertOf({ labels: {} })] });
+    expect([critical, messageOf(), info, resolved].map(colourOf)).toEqual(["Attention", "Warning", "Accent", "Good"]);
+  });
+
+  test("shows values as plain text, in blocks that have no Markdown", () => {
+    const { body } = read(hostile).attachments[0].content;
+    for (const { type, inlines } of body) expect([type, inlines[0].type]).toEqual(["RichTextBlock", "TextRun"]);
+    expect(run(body[1]).text).toContain("<!channel> <@U1> <https://evil.example|click> & *bold* <b>x</b>  Bcc:");
+  });
+
+  test("is below 28 KB with any text, and has the number of omitted alerts", () => {
+    const wide = messageOf({ alerts: many.alerts.map((alert) => ({ ...alert, annotations: { summary: "\u20ac".repeat(5000) } })) });
+    for (const message of [many, wide, hostile]) expect(Buffer.byteLength(teamsBody(message))).toBeLessThan(28_000);
+    const custom = { title: "\u20ac".repeat(8000), text: '"'.repeat(8000) };
+    expect(Buffer.byteLength(teamsBody(many, custom))).toBeLessThan(28_000);
+    const short = messageOf({ alerts: Array.from({ length: 30 }, () => alertOf()), truncatedAlerts: 5 });
+    expect(run(read(short).attachments[0].content.body[1]).text).toMatch(/and 25 more$/);
+  });
+});
+
+describe("Opsgenie", () => {
+  const read = (message = messageOf()) => {
+    const { url, body } = opsgenieRequest(message, "us");
+    return { url: url.href, body: JSON.parse(body) };
+  };
+
+  test("gets an alert with alias, priority, details and links, which is closed by the same alias", () => {
+    const { url, body } = read();
+    expect(url).toBe("https://api.opsgenie.com/v2/alerts");
+    expect(body).toEqual({
+      message: "[FIRING:1] HighLoad",
+      alias: expect.stringMatching(/^[0-9a-f]{64}$/),
+      description: `Load of node-1 is 12\ninstance=node-1\n\nConsole: https://telemetry.example/#/alerts/11111111-1111-4111-8111-111111111111?at=2026-11-22T10%3A00%3A00.000Z\n\nWhat changed: ${CHANGES}`,
+      details: { alertname: "HighLoad", severity: "warning" },
+      source: "Blue",
+      priority: "P3",
+    });
+    expect(read(resolved)).toEqual({
+      url: `https://api.opsgenie.com/v2/alerts/${body.alias}/close?identifierType=alias`,
+      body: { source: "Blue" },
+    });
+    expect(read(messageOf({ groupKey: "another" })).body.alias).not.toBe(body.alias);
+  });
+
+  test("has the address of its region, and the priority of the highest severity", () => {
+    expect(opsgenieRequest(messageOf(), "eu").url.href).toBe("https://api.eu.opsgenie.com/v2/alerts");
+    expect(opsgenieRequest(messageOf(), "jsm").url.href).toBe("https://api.atlassian.com/jsm/ops/integration/v2/alerts");
+    const critical = messageOf({ alerts: [alertOf(), alertOf({ labels: { severity: "critical" } })] });
+    const info = messageOf({ alerts: [alertOf({ labels: {} })] });
+    expect([critical, info].map((message) => read(message).body.priority)).toEqual(["P1", "P5"]);
+  });
+
+  test("stays within the limits of Opsgenie", () => {
+    const labels = Object.fromEntries(Array.from({ length: 60 }, (_, n) => [`label_${n}`, "v".repeat(500)]));
+    const { body } = read({ ...many, commonLabels: labels, org: { id: "o", name: "n".repeat(300) } });
+    expect(JSON.stringify(body.details).length).toBeLessThan(8500);
+    expect(Object.keys(body.details).length).toBeGreaterThan(20);
+    expect([body.source.length, body.description.length <= 15_000]).toEqual([100, true]);
+    const custom = { title: "t".repeat(500), text: "x".repeat(8000) };
+    expect(JSON.parse(opsgenieRequest(messageOf(), "us", custom).body)).toMatchObject({ message: `${"t".repeat(129)}…` });
+    const { message, details } = read(hostile).body;
+    expect([message.length <= 130, JSON.stringify([message, details])]).toEqual([true, expect.not.stringMatching(/\\r|\\n|\u202e/)]);
+  });
+
+  test("pings a heartbeat of the channel's name, which creates no alert", () => {
+    const heartbeat = messageOf({ purpose: "heartbeat", alerts: [], receiver: "on call/../x" });
+    expect(read(heartbeat)).toEqual({ url: "https://api.opsgenie.com/v2/heartbeats/on%20call%2F..%2Fx/ping", body: {} });
   });
 });
 

@@ -21,9 +21,13 @@ const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-
 
 /** Converts to one line of at most `maxLength` characters. */
 export function oneLine(text: string, maxLength: number): string {
-  const line = text.replace(UNPRINTABLE, " ").toWellFormed().trim();
-  if (line.length <= maxLength) return line;
-  const cut = line.slice(0, maxLength - 1);
+  return truncate(text.replace(UNPRINTABLE, " ").toWellFormed().trim(), maxLength);
+}
+
+/** The beginning of the text, with an ellipsis if it has more than `maxLength` characters. */
+export function truncate(text: string, maxLength: number): string {
+  if (text.length <= maxLength) return text;
+  const cut = text.slice(0, maxLength - 1);
   return `${cut.isWellFormed() ? cut : cut.slice(0, -1)}…`;
 }
 
@@ -48,6 +52,17 @@ export function alertTexts(alert: MessageAlert, { commonLabels }: Message): { su
     labels: oneLine(differing.map(([label, value]) => `${label}=${value}`).join(", "), MAX_MESSAGE_VALUE_LENGTH),
     description: oneLine(annotations["description"] ?? "", MAX_MESSAGE_VALUE_LENGTH),
   };
+}
+
+/** A paragraph for each alert of the default text, and the number of omitted alerts. */
+export function alertParagraphs(message: Message): string[] {
+  const shown = message.alerts.slice(0, SHOWN_ALERTS).map((alert) => {
+    const { summary, labels, description } = alertTexts(alert, message);
+    const head = message.status === "firing" && alert.status === "resolved" ? `resolved: ${summary}` : summary;
+    return [head, labels, description].filter(Boolean).join("\n");
+  });
+  const remainder = remainderText(message);
+  return remainder === undefined ? shown : [...shown, remainder];
 }
 
 /** The sentence at the end of a message that does not show all alerts. */
@@ -77,6 +92,15 @@ export function changesLink({ externalUrl, purpose, alerts }: Pick<Message, "ext
   return `${externalUrl.replace(/\/+$/, "")}/${consoleAddress("changes", { from, to })}`;
 }
 
+/** Both links with their texts; none if the address of the console is not configured. */
+export function consoleLinks(message: Message): { readonly href: string; readonly text: string }[] {
+  const [console, changes] = [consoleLink(message), changesLink(message)];
+  return [
+    ...(console === undefined ? [] : [{ href: console, text: "Console" }]),
+    ...(changes === undefined ? [] : [{ href: changes, text: "What changed" }]),
+  ];
+}
+
 /** The rule of all alerts of the message, if they share one. */
 export function commonRule({ alerts }: Message): string | undefined {
   const rules = new Set(alerts.map(({ ruleId }) => ruleId));
@@ -89,8 +113,6 @@ export function highestSeverity({ alerts }: Message): "critical" | "warning" | "
   const severities = new Set((firing.length > 0 ? firing : alerts).map(({ labels }) => labels["severity"]));
   return severities.has("critical") ? "critical" : severities.has("warning") ? "warning" : "info";
 }
-
-const CUT = "…";
 
 /** Texts that replace a channel's default ones. */
 export interface CustomTexts {
@@ -184,9 +206,7 @@ function renderParts(read: readonly Part[], message: Message): string {
     if (!isList(part)) add(part, common);
     else for (const alert of shown) for (const inner of part.each) if (!isList(inner)) add(inner, alert);
   }
-  if (text.length <= MAX_MESSAGE_TEXT_LENGTH) return text.trim();
-  const cut = text.slice(0, MAX_MESSAGE_TEXT_LENGTH - CUT.length);
-  return `${cut.isWellFormed() ? cut : cut.slice(0, -1)}${CUT}`;
+  return text.length <= MAX_MESSAGE_TEXT_LENGTH ? text.trim() : truncate(text, MAX_MESSAGE_TEXT_LENGTH);
 }
 
 function isList(part: Part): part is { readonly each: readonly Part[] } {

@@ -5,8 +5,7 @@ import { MAX_DEDUP_KEY_LENGTH, MAX_SUMMARY_LENGTH } from "../notification-limits
 import {
   remainderText,
   alertTexts,
-  changesLink,
-  consoleLink,
+  consoleLinks,
   oneLine,
   type CustomTexts,
   highestSeverity,
@@ -30,14 +29,9 @@ export function pagerDutyEvent(
   const origin = region === "eu" ? "https://events.eu.pagerduty.com" : "https://events.pagerduty.com";
   const summary = custom.title === undefined ? defaultTitle(message, MAX_SUMMARY_LENGTH) : oneLine(custom.title, MAX_SUMMARY_LENGTH);
   const source = oneLine(message.org.name, 200) || "atherops";
-  const link = consoleLink(message);
-  const changes = changesLink(message);
-  const links =
-    link === undefined
-      ? {}
-      : { links: [{ href: link, text: "Console" }, ...(changes === undefined ? [] : [{ href: changes, text: "What changed" }])] };
+  const links = consoleLinks(message);
   if (message.purpose === "heartbeat") {
-    const body = { routing_key: routingKey, payload: { summary, source }, ...links };
+    const body = { routing_key: routingKey, payload: { summary, source }, links };
     return { url: new URL("/v2/change/enqueue", origin), body: JSON.stringify(body) };
   }
   const isFiring = message.status === "firing";
@@ -48,8 +42,8 @@ export function pagerDutyEvent(
     ...(isFiring && {
       payload: buildPayload(message, { summary, source, text: custom.text }),
       client: "AtherOps",
-      ...(link && { client_url: link }),
-      ...links,
+      client_url: links[0]?.href,
+      links,
     }),
   };
   return { url: new URL("/v2/enqueue", origin), body: JSON.stringify(body) };

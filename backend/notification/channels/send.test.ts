@@ -114,7 +114,40 @@ test("posts Slack's format to the secret URL", async () => {
   expect(JSON.parse(seen[0]?.body ?? "")).toMatchObject({ text: "[FIRING:1] HighLoad" });
 });
 
-test("sends PagerDuty events to its own host name only", async () => {
+test("posts an Adaptive Card to the secret URL of Microsoft Teams, and returns no text of that host", async () => {
+  const { seen, port } = await receiver([202, 400], "sig=secret is wrong");
+  const teams = channel("msteams", {}, `https://127.0.0.1:${port}/workflows/x?sig=secret`);
+  expect(await sender()(teams, messageOf(), alive)).toEqual({ delivered: true, httpStatus: 202 });
+  expect(seen[0]?.url).toBe("/workflows/x?sig=secret");
+  expect(JSON.parse(seen[0]?.body ?? "")).toMatchObject({ type: "message", attachments: [{ content: { type: "AdaptiveCard" } }] });
+  const refused = await sender()(teams, messageOf(), alive);
+  expect(refused).toMatchObject({ delivered: false, retry: false, error: "the receiver responded with status 400" });
+  const closed = sender({ outgoing: new Outgoing({ allowedNetworks: [] }) });
+  expect(await closed(teams, messageOf(), alive)).toMatchObject({ delivered: false, retry: false });
+  expect(seen).toHaveLength(2);
+});
+
+test("posts Opsgenie's key as a header, and never in the URL or the body", async () => {
+  const posts: Parameters<Outgoing["post"]>[0][] = [];
+  const outgoing = Object.assign(new Outgoing({ allowedNetworks: [] }), {
+    post: async (post: (typeof posts)[0]) => {
+      posts.push(post);
+      return { status: 422, text: '{"message":"Key format is not valid!"}', retryAfterMs: undefined };
+    },
+  });
+  const key = "eb243592-faa2-4ba2-a551-1afdf565c889";
+  for (const region of ["us", "eu", "jsm"]) {
+    const outcome = await sender({ outgoing })(channel("opsgenie", { region }, key), messageOf(), alive);
+    expect(outcome).toMatchObject({ delivered: false, retry: false, error: expect.stringContaining("Key format is not valid!") });
+  }
+  expect(posts.map(({ url }) => url.host)).toEqual(["api.opsgenie.com", "api.eu.opsgenie.com", "api.atlassian.com"]);
+  for (const { url, body, headers } of posts) {
+    expect(headers).toMatchObject({ authorization: `GenieKey ${key}`, "content-type": "application/json" });
+    expect(url.href + body).not.toContain(key);
+  }
+});
+
+test("sends PagerDuty and Opsgenie requests to their own host names only", async () => {
   const proxy = await outgoingProxy(1, "403 Forbidden");
   open.push(proxy.close);
   const send = sender({ outgoing: new Outgoing({ allowedNetworks: [], httpsProxy: `http://127.0.0.1:${proxy.port}` }) });
@@ -123,7 +156,10 @@ test("sends PagerDuty events to its own host name only", async () => {
       delivered: false,
       retry: true,
     });
-  expect(proxy.asked).toEqual(["CONNECT events.pagerduty.com:443", "CONNECT events.eu.pagerduty.com:443"]);
+  for (const region of ["us", "eu", "jsm"])
+    expect(await send(channel("opsgenie", { region }, "k".repeat(36)), messageOf(), alive)).toMatchObject({ retry: true });
+  const hosts = ["events.pagerduty.com", "events.eu.pagerduty.com", "api.opsgenie.com", "api.eu.opsgenie.com", "api.atlassian.com"];
+  expect(proxy.asked).toEqual(hosts.map((host) => `CONNECT ${host}:443`));
 });
 
 describe("an e-mail", () => {

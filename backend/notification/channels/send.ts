@@ -4,6 +4,8 @@ import type { Email } from "./email.ts";
 import type { OpenChannel, Outcome, Send } from "../model/message.ts";
 import { oneLine, renderTemplates } from "./message-template.ts";
 import { type Outgoing, type PostResponse, RequestFailed } from "../../outgoing/outgoing.ts";
+import { teamsBody } from "./msteams.ts";
+import { OPSGENIE_REGIONS, opsgenieRequest } from "./opsgenie.ts";
 import { pagerDutyEvent } from "./pagerduty.ts";
 import { signatureHeaders, webhookBody } from "./webhook.ts";
 import { slackBody } from "./slack.ts";
@@ -16,7 +18,8 @@ export interface SendOptions {
 }
 
 /** Responses of these hosts are sentences for the user who configured the channel; those of other hosts may contain anything. */
-const HOSTS_WITH_MESSAGES = /^(?:hooks\.slack(?:-gov)?\.com|events(?:\.eu)?\.pagerduty\.com)$/;
+const HOSTS_WITH_MESSAGES =
+  /^(?:hooks\.slack(?:-gov)?\.com|events(?:\.eu)?\.pagerduty\.com|api(?:\.eu)?\.opsgenie\.com|api\.atlassian\.com)$/;
 const JSON_TYPE = { "content-type": "application/json", "user-agent": "atherops" };
 
 export function createSend({ outgoing, email, now = Date.now }: SendOptions): Send {
@@ -37,6 +40,13 @@ export function createSend({ outgoing, email, now = Date.now }: SendOptions): Se
     },
     slack: async (channel, message, signal) =>
       await post(toUrl(channel.secret), slackBody(message, renderTemplates(channel.settings, message)), signal),
+    msteams: async (channel, message, signal) =>
+      await post(toUrl(channel.secret), teamsBody(message, renderTemplates(channel.settings, message)), signal),
+    opsgenie: async (channel, message, signal) => {
+      const region = OPSGENIE_REGIONS.find((known) => known === channel.settings["region"]) ?? "us";
+      const { url, body } = opsgenieRequest(message, region, renderTemplates(channel.settings, message));
+      return await post(url, body, signal, { authorization: `GenieKey ${channel.secret}` });
+    },
     pagerduty: async (channel, message, signal) => {
       const region = channel.settings["region"] === "eu" ? "eu" : "us";
       const { url, body } = pagerDutyEvent(message, {

@@ -2,17 +2,7 @@
 // part of a label or an annotation becomes markup: no link, no mention of a person or a channel, no bold text; Slack fetches no URL that a
 // value contains.
 import { MAX_SLACK_TEXT_LENGTH, MAX_SLACK_TITLE_LENGTH } from "../notification-limits.ts";
-import {
-  remainderText,
-  alertTexts,
-  changesLink,
-  consoleLink,
-  oneLine,
-  type CustomTexts,
-  highestSeverity,
-  SHOWN_ALERTS,
-  defaultTitle,
-} from "./message-template.ts";
+import { alertParagraphs, changesLink, consoleLink, oneLine, type CustomTexts, highestSeverity, defaultTitle } from "./message-template.ts";
 import type { Message } from "../model/message.ts";
 
 const COLOURS = { critical: "#d40e0d", warning: "#e8a317", info: "#3b82f6" } as const;
@@ -20,15 +10,9 @@ const RESOLVED = "#2e9e44";
 
 /** `custom`: the channel's own texts. */
 export function slackBody(message: Message, custom: CustomTexts = {}): string {
-  const shown = message.alerts.slice(0, SHOWN_ALERTS).map((alert) => {
-    const { summary, labels, description } = alertTexts(alert, message);
-    const head = message.status === "firing" && alert.status === "resolved" ? `resolved: ${summary}` : summary;
-    return [head, labels, description].filter(Boolean).join("\n");
-  });
-  const remainder = remainderText(message);
   const text =
     custom.text === undefined
-      ? joinParagraphs([...shown, ...(remainder ? [remainder] : [])], MAX_SLACK_TEXT_LENGTH)
+      ? joinParagraphs(alertParagraphs(message), MAX_SLACK_TEXT_LENGTH)
       : truncateEscaped(custom.text, MAX_SLACK_TEXT_LENGTH);
   const link = consoleLink(message);
   const changes = changesLink(message);

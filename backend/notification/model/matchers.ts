@@ -2,7 +2,7 @@
 // validates them when they are saved, `compileMatchers` makes the function that runs for each alert. A missing label counts as empty. A
 // regular expression matches the whole value and runs in RE2; one that was validated takes at most about 40 µs per alert.
 import { RE2JS } from "re2js";
-import { invalidField } from "../../http/schemas.ts";
+import { closedSchema, invalidField } from "../../http/schemas.ts";
 import { branchesOf, partsOf, stepsOf } from "../../storage/logs/pattern.ts";
 import { plainValues } from "../../query/loki/regex.ts";
 import { MAX_EXPRESSION_PARTS, MAX_EXPRESSION_STEPS, MAX_MATCHERS, MAX_MATCHER_LENGTH } from "../notification-limits.ts";
@@ -26,6 +26,12 @@ export interface RouteMatcher {
 }
 
 export const OPERATORS = ["=", "!=", "=~", "!~"] as const;
+/** JSON schema of a RouteMatcher. */
+export const MATCHER_SCHEMA = closedSchema({
+  label: { type: "string" },
+  op: { type: "string", enum: OPERATORS },
+  value: { type: "string" },
+});
 const NAME = /^[a-zA-Z_][a-zA-Z0-9_]{0,127}$/;
 const INVALID_CHARACTERS = /[\u0000\ud800-\udfff]/u;
 

@@ -4,7 +4,7 @@
 // come first.
 import { MAX_ALERTS_PER_MESSAGE, MAX_MESSAGE_BYTES } from "../notification-limits.ts";
 
-export type ChannelKind = "webhook" | "slack" | "pagerduty" | "email";
+export type ChannelKind = "webhook" | "slack" | "msteams" | "pagerduty" | "opsgenie" | "email";
 
 /** Fields of a channel that every user of the organisation may read. */
 export interface Channel {
@@ -35,6 +35,7 @@ export interface Alert {
   /** Undefined while it fires. */
   readonly endsAt: Date | undefined;
   readonly status: "firing" | "resolved";
+  /** By a silence or by another alert. */
   readonly silenced: boolean;
 }
 

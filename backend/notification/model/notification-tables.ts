@@ -34,8 +34,20 @@ export interface RoutesTable {
   group_interval_seconds: number;
   repeat_interval_seconds: number;
   continue: boolean;
+  mute_time_intervals: ColumnType<readonly string[], string | undefined, string>;
+  active_time_intervals: ColumnType<readonly string[], string | undefined, string>;
   /** At most one per organisation. */
   is_default: boolean;
+  created_at: Date;
+}
+
+/** Inhibition rules and time intervals. */
+export interface NotificationSettingsTable {
+  id: string;
+  org_id: string;
+  kind: "inhibit_rule" | "time_interval";
+  name: string;
+  body: Json<object>;
   created_at: Date;
 }
 
@@ -110,6 +122,7 @@ export interface NotificationTables {
   channels: ChannelsTable;
   routes: RoutesTable;
   silences: SilencesTable;
+  notification_settings: NotificationSettingsTable;
   alerts: AlertsTable;
   alert_groups: AlertGroupsTable;
   deliveries: DeliveriesTable;

@@ -16,6 +16,7 @@ import {
   writeStates,
 } from "./alert-rows.ts";
 import { composeMessage } from "../model/message.ts";
+import { mutedBy, readNamedSettings } from "./named-settings.ts";
 import { readRoutes } from "./route-store.ts";
 import { newDelivery } from "../delivery/delivery-store.ts";
 import type { CompletedUntil } from "../intake/evaluations.ts";
@@ -119,9 +120,13 @@ async function runLocked(
   const alerts = await readAlerts(db, orgId, { now, completedUntil });
   const silences = await db.selectFrom("silences").selectAll().where("org_id", "=", orgId).where("ends_at", ">", now).execute();
   const states = await readStates(db, orgId);
+  const routes = await readRoutes(db, orgId);
+  const { inhibitRules, timeIntervals } = await readNamedSettings(db, orgId);
   const planned = await plan({
     alerts,
-    routes: await readRoutes(db, orgId),
+    routes,
+    inhibitRules,
+    mutedRouteIds: new Set(routes.filter((route) => mutedBy(route, timeIntervals, now).length > 0).map(({ id }) => id)),
     channelIds: new Set(channels.keys()),
     silences: silences.filter(({ starts_at }) => starts_at <= now).map(({ matchers }) => matchers),
     states,

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { MAX_PENDING_PER_CHANNEL } from "../notification-limits.ts";
 import type { Alert } from "../model/message.ts";
-import { plan, type PlanInput } from "./plan.ts";
+import { plan, type PlanInput, stateKey } from "./plan.ts";
 
 const NOW = new Date("2026-11-22T09:00:00Z");
 
@@ -35,6 +35,8 @@ function input({ alerts, routes, channels }: { alerts: number; routes: number; c
     })),
     channelIds: new Set(channelIds),
     silences: [],
+    inhibitRules: [],
+    mutedRouteIds: new Set<string>(),
     states: new Map(),
     pendingGroups: new Set(),
     pendingOf: new Map(),
@@ -77,4 +79,27 @@ test("stops planning for a channel whose messages are not delivered, and continu
   const channels = messages.map(({ group }) => group.channelId);
   expect(channels.filter((id) => id === "channel 0")).toHaveLength(1);
   expect(channels.filter((id) => id === "channel 1")).toHaveLength(3);
+});
+
+test("sends nothing for a muted route, and plans it again at the next minute", async () => {
+  const given = { ...input({ alerts: 1, routes: 2, channels: 1 }), now: new Date("2026-11-22T09:00:20Z") };
+  const muted = await plan({ ...given, mutedRouteIds: new Set(["route 0"]) });
+  expect(muted.messages.map(({ group }) => group.routeId)).toEqual(["route 1"]);
+  expect(muted.nextAt).toEqual(new Date("2026-11-22T09:01:00Z"));
+  const states = new Map(
+    muted.changed.map(({ group, state }) => [stateKey(group.routeId, group.channelId, group.groupKey), { group, ...state }]),
+  );
+  const later = await plan({ ...given, states, now: new Date("2026-11-22T09:01:00Z") });
+  expect(later.messages.map(({ group }) => group.routeId)).toEqual(["route 0"]);
+});
+
+test("an inhibited alert is not sent, and its source is", async () => {
+  const given = input({ alerts: 2, routes: 1, channels: 1 });
+  const rule = {
+    source_matchers: [{ label: "n", op: "=", value: "0" }],
+    target_matchers: [{ label: "n", op: "=", value: "1" }],
+    equal: ["alertname"],
+  } as const;
+  const { messages } = await plan({ ...given, inhibitRules: [rule] });
+  expect(messages.map(({ firing }) => firing.map(({ labels }) => labels["n"]))).toEqual([["0"]]);
 });

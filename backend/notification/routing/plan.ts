@@ -4,13 +4,14 @@
 // limit waits for the next pass.
 import { MAX_GROUP_MEMBERS_PER_ORG, MAX_GROUPS_PER_ORG, MAX_MESSAGES_PER_PASS, MAX_PENDING_PER_CHANNEL } from "../notification-limits.ts";
 import { type GroupState, type GroupTimes, planGroup } from "./group-state.ts";
+import { createInhibitor, type InhibitRule } from "./inhibition.ts";
 import { compileMatchers, type Labels, type Matcher, toMatcher } from "../model/matchers.ts";
 import type { Alert } from "../model/message.ts";
 import { TimeSlices } from "../../../common/time-slices.ts";
 import { createHash } from "node:crypto";
 import type { StoredRoute } from "./route-body.ts";
 
-export type Route = Omit<StoredRoute, "position" | "createdAt">;
+export type Route = Omit<StoredRoute, "position" | "createdAt" | "muteTimeIntervals" | "activeTimeIntervals">;
 
 /** Returns a function that finds the routes of an alert by its labels. `routes`: in order. */
 export async function compileRoutes<R extends Pick<Route, "matchers" | "continues" | "isDefault">>(
@@ -56,6 +57,9 @@ export interface PlanInput<A extends Alert> {
   readonly channelIds: ReadonlySet<string>;
   /** Silences in force. */
   readonly silences: readonly (readonly Matcher[])[];
+  readonly inhibitRules: readonly InhibitRule[];
+  /** Ids of routes that do not notify at `now`, because of their time intervals. */
+  readonly mutedRouteIds: ReadonlySet<string>;
   /** States by `stateKey`. */
   readonly states: ReadonlyMap<string, StoredGroup>;
   /** Messages in delivery: of a group, by `stateKey`; of a channel, their number. */
@@ -96,7 +100,7 @@ export interface Plan<A> {
   readonly hasMore: boolean;
   /** Groups, and alerts in groups, that exceeded a limit. */
   readonly refused: number;
-  /** CPU time for matching alerts with routes and silences. */
+  /** CPU time for matching alerts with routes, silences and inhibition rules. */
   readonly busyMs: number;
 }
 
@@ -131,9 +135,11 @@ export async function plan<A extends Alert>(input: PlanInput<A>): Promise<Plan<A
     }
     const { state, send } = planGroup(before, alerts, times, now);
     const pending = pendingOf.get(group.channelId) ?? 0;
-    const hasCapacity = messages.length < MAX_MESSAGES_PER_PASS && pending < MAX_PENDING_PER_CHANNEL;
+    const isMuted = input.mutedRouteIds.has(group.routeId);
+    const hasCapacity = !isMuted && messages.length < MAX_MESSAGES_PER_PASS && pending < MAX_PENDING_PER_CHANNEL;
     const next = send && hasCapacity ? send.notified : state;
-    if (send && hasCapacity) {
+    if (send && isMuted) nextMs = Math.min(nextMs, nextMinuteMs(now));
+    else if (send && hasCapacity) {
       messages.push({ key, group, firing: send.firing, resolved: send.resolved });
       pendingOf.set(group.channelId, pending + 1);
     } else if (send && pending < MAX_PENDING_PER_CHANNEL) hasMore = true;
@@ -158,6 +164,11 @@ export async function plan<A extends Alert>(input: PlanInput<A>): Promise<Plan<A
   };
 }
 
+/** Time intervals end with a minute. */
+function nextMinuteMs(now: Date): number {
+  return (Math.floor(now.getTime() / 60_000) + 1) * 60_000;
+}
+
 /** All current groups, including remembered ones without alerts if their channel and route still exist. */
 async function collectGroups<A extends Alert>(
   input: PlanInput<A>,
@@ -166,13 +177,16 @@ async function collectGroups<A extends Alert>(
   const slices = new TimeSlices();
   const findRoutes = await compileRoutes(routes, slices);
   const silencers = await slices.map(silences, compileMatchers);
+  const firing = alerts.filter(({ status }) => status === "firing");
+  const inhibitedBy = await createInhibitor(input.inhibitRules, firing, slices);
   const members = new Map<string, GroupMembers<A>>();
   let freeGroups = MAX_GROUPS_PER_ORG - states.size;
   let freeMembers = MAX_GROUP_MEMBERS_PER_ORG;
   let refused = 0;
   for (const alert of alerts) {
     if (slices.isOver) await slices.next();
-    const member = { ...alert, silenced: silencers.some((matches) => matches(alert.labels)) };
+    const isSuppressed = silencers.some((matches) => matches(alert.labels)) || inhibitedBy(alert.labels) !== undefined;
+    const member = { ...alert, silenced: isSuppressed };
     for (const route of findRoutes(alert.labels)) {
       const enabledIds = route.channelIds.filter((id) => channelIds.has(id));
       if (freeMembers <= 0) refused += enabledIds.length;

@@ -2,8 +2,8 @@
 // cheap, and times that the dispatcher can keep; whether its channels exist is checked when it is stored.
 import { durationWanted, durationWithin, formatDuration } from "../../../common/duration.ts";
 import { closedSchema, objectSchema, parseUuid, TIME_SCHEMA, UUID_SCHEMA, invalidField } from "../../http/schemas.ts";
-import { MAX_CHANNELS_PER_ROUTE, MAX_GROUP_LABELS, MAX_MATCHERS, MAX_ROUTE_BYTES } from "../notification-limits.ts";
-import { checkMatchers, toMatcher, OPERATORS, type RouteMatcher } from "../model/matchers.ts";
+import { MAX_CHANNELS_PER_ROUTE, MAX_GROUP_LABELS, MAX_MATCHERS, MAX_ROUTE_BYTES, MAX_TIME_RANGES } from "../notification-limits.ts";
+import { checkMatchers, MATCHER_SCHEMA, type RouteMatcher, toMatcher } from "../model/matchers.ts";
 
 export interface RouteBody {
   readonly matchers: readonly RouteMatcher[];
@@ -13,6 +13,8 @@ export interface RouteBody {
   readonly group_interval: string;
   readonly repeat_interval: string;
   readonly continue: boolean;
+  readonly mute_time_intervals: readonly string[];
+  readonly active_time_intervals: readonly string[];
   readonly position?: number;
 }
 
@@ -26,6 +28,9 @@ export interface CheckedRoute {
   readonly intervalMs: number;
   readonly repeatMs: number;
   readonly continues: boolean;
+  /** Names of time intervals, like the next list. */
+  readonly muteTimeIntervals: readonly string[];
+  readonly activeTimeIntervals: readonly string[];
   /** Index among the routes; undefined: last, or unchanged. */
   readonly position: number | undefined;
 }
@@ -42,13 +47,19 @@ const WAIT = { minMs: 0, maxMs: 3_600_000 };
 const INTERVAL = { minMs: 5000, maxMs: DAY_MS };
 const REPEAT = { minMs: 60_000, maxMs: 30 * DAY_MS };
 
-const MATCHER = closedSchema({ label: { type: "string" }, op: { type: "string", enum: OPERATORS }, value: { type: "string" } });
 const duration = (defaultValue: string, description: string) => ({ type: "string", maxLength: 50, default: defaultValue, description });
+const intervalNames = (description: string) => ({
+  type: "array",
+  maxItems: MAX_TIME_RANGES,
+  items: { type: "string", maxLength: 200 },
+  default: [],
+  description,
+});
 const PROPERTIES = {
   matchers: {
     type: "array",
     maxItems: MAX_MATCHERS,
-    items: MATCHER,
+    items: MATCHER_SCHEMA,
     description: "an alert's labels must match all of them, as in Alertmanager; none: every alert",
   },
   channel_ids: {
@@ -69,6 +80,8 @@ const PROPERTIES = {
   group_interval: duration("5m", "how long a group waits after a message before changes are sent"),
   repeat_interval: duration("4h", "how long until unchanged alerts are sent again"),
   continue: { type: "boolean", default: false, description: "true: later routes are evaluated too" },
+  mute_time_intervals: intervalNames("in these time intervals, nothing is sent"),
+  active_time_intervals: intervalNames("if there are any: outside of these time intervals, nothing is sent"),
 };
 
 /** JSON schema of a body of create and replace. */
@@ -101,6 +114,8 @@ export function validateRoute(body: RouteBody): CheckedRoute {
     intervalMs: readPeriod("group_interval", body.group_interval, INTERVAL),
     repeatMs: readPeriod("repeat_interval", body.repeat_interval, REPEAT),
     continues: body.continue,
+    muteTimeIntervals: [...new Set(body.mute_time_intervals)],
+    activeTimeIntervals: [...new Set(body.active_time_intervals)],
     position: body.position,
   };
 }
@@ -116,6 +131,8 @@ export function describeRoute(route: StoredRoute): Record<string, unknown> {
     group_interval: formatDuration(route.intervalMs),
     repeat_interval: formatDuration(route.repeatMs),
     continue: route.continues,
+    mute_time_intervals: route.muteTimeIntervals,
+    active_time_intervals: route.activeTimeIntervals,
     is_default: route.isDefault,
     created_at: route.createdAt.toISOString(),
   };

@@ -7,6 +7,7 @@ import { notFound, invalidField } from "../../http/schemas.ts";
 import { MAX_ROUTES } from "../notification-limits.ts";
 import { toMatcher } from "../model/matchers.ts";
 import { changeOrganisation, checkExpressions } from "../model/organisation-rows.ts";
+import { readNamedSettings } from "./named-settings.ts";
 import { type CheckedRoute, type StoredRoute } from "./route-body.ts";
 import type { NotificationDb, NotificationTables, RoutesTable } from "../model/notification-tables.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
@@ -20,6 +21,8 @@ const DEFAULT: CheckedRoute = {
   intervalMs: 300_000,
   repeatMs: 4 * 3_600_000,
   continues: false,
+  muteTimeIntervals: [],
+  activeTimeIntervals: [],
   position: undefined,
 };
 
@@ -47,7 +50,7 @@ export class RouteStore {
       if (rows.length > MAX_ROUTES)
         throw new ApiError("limit_reached", `an organisation has at most ${MAX_ROUTES} routes: remove one first`);
       const row = { id: randomUUID(), org_id: orgId, position: rows.length, is_default: false, created_at: now, ...columnsOf(route) };
-      await checkChannels(trx, orgId, route);
+      await checkReferences(trx, orgId, route);
       await trx.insertInto("routes").values(row).execute();
       await checkExpressions(trx, orgId, now, route.matchers.map(toMatcher));
       return await moveRoute(trx, orgId, row.id, route.position);
@@ -61,8 +64,10 @@ export class RouteStore {
       if (!before) throw notFound("route");
       if (before.is_default && route.matchers.length > 0)
         throw invalidField("matchers", "the default route takes unmatched alerts, and has no matchers");
+      if (before.is_default && route.muteTimeIntervals.length + route.activeTimeIntervals.length > 0)
+        throw invalidField("mute_time_intervals", "the default route has no time intervals, as in Alertmanager: add a route before it");
       if (before.is_default && route.continues) throw invalidField("continue", "the default route is the last one");
-      await checkChannels(trx, orgId, route);
+      await checkReferences(trx, orgId, route);
       await trx.updateTable("routes").set(columnsOf(route)).where("org_id", "=", orgId).where("id", "=", id).execute();
       await checkExpressions(trx, orgId, now, route.matchers.map(toMatcher));
       return await moveRoute(trx, orgId, id, before.is_default ? undefined : route.position);
@@ -119,10 +124,18 @@ async function moveRoute(
   return toRoute({ ...moved, position: ordered.indexOf(moved) });
 }
 
-async function checkChannels(trx: Transaction<NotificationTables>, orgId: string, { channelIds }: CheckedRoute): Promise<void> {
+async function checkReferences(trx: Transaction<NotificationTables>, orgId: string, route: CheckedRoute): Promise<void> {
   const known = await findChannelIds(trx, orgId);
-  const at = channelIds.findIndex((id) => !known.has(id));
+  const at = route.channelIds.findIndex((id) => !known.has(id));
   if (at >= 0) throw invalidField(`channel_ids[${at}]`, "not a channel of this organisation");
+  const { timeIntervals } = await readNamedSettings(trx, orgId);
+  for (const [field, names] of [
+    ["mute_time_intervals", route.muteTimeIntervals],
+    ["active_time_intervals", route.activeTimeIntervals],
+  ] as const) {
+    const unknown = names.findIndex((name) => !timeIntervals.has(name));
+    if (unknown >= 0) throw invalidField(`${field}[${unknown}]`, "not a time interval of this organisation");
+  }
 }
 
 async function findChannelIds(db: NotificationDb, orgId: string): Promise<ReadonlySet<string>> {
@@ -149,6 +162,8 @@ function columnsOf(route: CheckedRoute) {
     group_interval_seconds: route.intervalMs / 1000,
     repeat_interval_seconds: route.repeatMs / 1000,
     continue: route.continues,
+    mute_time_intervals: JSON.stringify(route.muteTimeIntervals),
+    active_time_intervals: JSON.stringify(route.activeTimeIntervals),
   };
 }
 
@@ -163,6 +178,8 @@ function toRoute(row: Row): StoredRoute {
     intervalMs: row.group_interval_seconds * 1000,
     repeatMs: row.repeat_interval_seconds * 1000,
     continues: row.continue,
+    muteTimeIntervals: row.mute_time_intervals,
+    activeTimeIntervals: row.active_time_intervals,
     isDefault: row.is_default,
     createdAt: row.created_at,
   };

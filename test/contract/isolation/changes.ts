@@ -185,15 +185,23 @@ async function beat({ apiUrl }: Served, path: string, key: string, node: string)
 const dashboard = (): object => ({ name: name(), description: "", variables: [], panels: [] });
 const view = (): object => ({ name: name(), address: "#/logs" });
 const slo = (): object => ({ name: name(), objective: 99.9, indicator: { availability: { service: "checkout" } } });
+const inhibitRule = (): object => ({
+  name: name(),
+  source_matchers: [{ label: "alertname", op: "=", value: "ClusterDown" }],
+  target_matchers: [{ label: "alertname", op: "=", value: "NodeDown" }],
+});
+const timeInterval = (): object => ({ name: name(), time_intervals: [{ weekdays: ["sunday"] }] });
 const named = (): object => ({ name: name() });
 
 /** A valid body of each route that creates something for an administrator. */
 export const CREATED = {
   "/alerting/channels": channel,
+  "/alerting/inhibit-rules": inhibitRule,
   "/alerting/routes": route,
   "/alerting/rules": rule,
   "/alerting/silences": silence,
   "/alerting/slos": slo,
+  "/alerting/time-intervals": timeInterval,
   "/api/dashboards": dashboard,
   "/api/ingest-tokens": named,
   "/api/install-tokens": () => ({}),
@@ -211,6 +219,8 @@ const newIngestToken = making("/api/ingest-tokens");
 const newIssuer = making("/api/issuers");
 const newRoute = making("/alerting/routes");
 const newRule = making("/alerting/rules");
+const newInhibitRule = making("/alerting/inhibit-rules");
+const newTimeInterval = making("/alerting/time-intervals");
 const newSilence = making("/alerting/silences");
 const newSlo = making("/alerting/slos");
 const newUser = making("/api/users", "user_id");
@@ -230,6 +240,10 @@ export const CHANGES: readonly Change[] = [
   { route: "PUT /alerting/routes/{id}", make: newRoute, body: route, foreign: 404, owner: 200 },
   { route: "DELETE /alerting/rules/{id}", make: newRule, foreign: 404, owner: 204 },
   { route: "PUT /alerting/rules/{id}", make: newRule, body: rule, foreign: 404, owner: 200 },
+  { route: "DELETE /alerting/inhibit-rules/{id}", make: newInhibitRule, foreign: 404, owner: 204 },
+  { route: "PUT /alerting/inhibit-rules/{id}", make: newInhibitRule, body: inhibitRule, foreign: 404, owner: 200 },
+  { route: "DELETE /alerting/time-intervals/{id}", make: newTimeInterval, foreign: 404, owner: 204 },
+  { route: "PUT /alerting/time-intervals/{id}", make: newTimeInterval, body: timeInterval, foreign: 404, owner: 200 },
   { route: "DELETE /alerting/silences/{id}", make: newSilence, foreign: 404, owner: 204 },
   { route: "DELETE /alerting/slos/{id}", make: newSlo, foreign: 404, owner: 204 },
   { route: "PUT /alerting/slos/{id}", make: newSlo, body: slo, foreign: 404, owner: 200 },

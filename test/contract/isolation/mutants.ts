@@ -28,6 +28,7 @@ const FILES = [
     "api/notification-routes",
     "channels/channel-store",
     "model/organisation-rows",
+    "routing/named-settings",
     "routing/route-store",
     "routing/silences",
   ].map((name) => `notification/${name}.ts`),

@@ -179,7 +179,11 @@ async function makeAlerting(admin: Admin, word: string) {
   const settings = { url: `https://127.0.0.2:1/${word}` };
   const { id: channelId } = await admin.made("/alerting/channels", { name: `${word}-channel`, kind: "webhook", settings });
   const matchers = [{ label: "who", op: "=", value: word }];
-  const times = { group_wait: "1s", group_interval: "5s" };
+  const interval = `${word}-interval`;
+  await admin.made("/alerting/time-intervals", { name: interval, time_intervals: [{ years: ["1970"] }] });
+  const inhibition = { name: `${word}-inhibition`, source_matchers: [{ label: "other", op: "=", value: word }], target_matchers: matchers };
+  await admin.made("/alerting/inhibit-rules", inhibition);
+  const times = { group_wait: "1s", group_interval: "5s", mute_time_intervals: [interval] };
   const { id: routeId } = await admin.made("/alerting/routes", { matchers, channel_ids: [channelId], ...times });
   const rule = {
     name: `${word}-rule`,

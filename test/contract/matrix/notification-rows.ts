@@ -11,7 +11,7 @@ const silence = (): object => ({
 });
 
 export function notificationRows(): Row[] {
-  return [...routeRows(), ...silenceRows(), ...alertmanagerRows("/alerting/alertmanager/api/v2")];
+  return [...routeRows(), ...namedSettingRows(), ...silenceRows(), ...alertmanagerRows("/alerting/alertmanager/api/v2")];
 }
 
 function routeRows(): Row[] {
@@ -25,6 +25,22 @@ function routeRows(): Row[] {
     row("GET", "/alerting/deliveries", "viewer", () => [
       found("the org's deliveries"),
       answers("a status that there is not", (url) => call("GET", `${url}?status=lost`, { bearer: red.token }), 400, "invalid_parameter"),
+    ]),
+  ];
+}
+
+function namedSettingRows(): Row[] {
+  const matchers = [{ label: "alertname", op: "=", value: "Down" }];
+  const inhibitRule = { name: "down", source_matchers: matchers, target_matchers: matchers };
+  const weekend = { name: "weekend", time_intervals: [{ weekdays: ["saturday:saturday", "sunday"] }] };
+  return [
+    row("POST", "/alerting/inhibit-rules", "admin", () => [
+      creates("a good rule", inhibitRule),
+      invalidBody("no target", { ...inhibitRule, target_matchers: [] }),
+    ]),
+    row("POST", "/alerting/time-intervals", "admin", () => [
+      creates("a good interval", weekend),
+      invalidBody("an unknown day", { ...weekend, time_intervals: [{ weekdays: ["someday"] }] }),
     ]),
   ];
 }
