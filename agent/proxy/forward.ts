@@ -172,6 +172,8 @@ function wholeNumber(text: string | undefined): number | undefined {
 
 /** Parses `{"error": code, "message": text}`. Both are truncated, because they are logged. */
 function parseError(body: string): { code: string | undefined; message: string } {
+  // A success has no body; the exception would cost more than the rest of this file.
+  if (body === "") return { code: undefined, message: "" };
   try {
     const { error, message } = JSON.parse(body) as { error?: unknown; message?: unknown };
     const isCode = typeof error === "string" && /^[a-z_]{1,64}$/.test(error);

@@ -28,7 +28,8 @@ export class WireReader {
 
   /** Calls `visit` for each field of the message in this range; `visit` may read a nested message. */
   message(start: number, end: number, visit: () => void): void {
-    const [at, limit] = [this.#at, this.#limit];
+    const at = this.#at;
+    const limit = this.#limit;
     this.#at = start;
     this.#limit = end;
     try {
@@ -52,8 +53,11 @@ export class WireReader {
   /** The current field as a number up to 2^53, positive or negative. Throws for another wire type, whose length has no limit. */
   integer(): number {
     this.expect(VARINT, "a number");
-    const low = this.bytes[this.start] as number;
-    return low < 0x80 ? low : Number(BigInt.asIntN(64, this.#bigVarint(this.start)));
+    // Seven bytes are less than 2^49.
+    if (this.end - this.start > 7) return Number(BigInt.asIntN(64, this.#bigVarint(this.start)));
+    let value = 0;
+    for (let at = this.end - 1; at >= this.start; at -= 1) value = value * 0x80 + ((this.bytes[at] as number) & 0x7f);
+    return value;
   }
 
   double(): number {
@@ -89,6 +93,7 @@ export class WireReader {
 
   /** The low 32 bits, as an unsigned number. */
   #varint(): number {
+    if (this.#at < this.#limit && (this.bytes[this.#at] as number) < 0x80) return this.bytes[this.#at++] as number;
     let value = 0;
     for (let shift = 0; shift < 70; shift += 7) {
       if (this.#at >= this.#limit) throw malformed("it ends within a number");

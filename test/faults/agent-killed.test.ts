@@ -9,6 +9,8 @@ import { call, eventually, temporaryFolder, type TestProcess } from "../fixtures
 
 /** KILLS=10 for more of each kind. */
 const KILLS = Number(process.env["KILLS"] ?? 2);
+/** UPGRADE_FROM=FOLDER: a checkout of another commit (test/fixtures/host-agent-process.ts), whose agent fills the queue. */
+const UPGRADE_FROM = process.env["UPGRADE_FROM"];
 const FILES = ["one", "two"];
 /** Maximum number of lines of a file that the collector reads into one batch. */
 const BATCH_LINES = 100;
@@ -143,6 +145,17 @@ const KINDS: Record<string, () => Promise<void>> = {
     agent = await startHostAgent(place);
     sink.away = false;
   },
+  ...(UPGRADE_FROM !== undefined && {
+    "the agent of another release is upgraded while its queue is full": async () => {
+      await agent.end();
+      agent = await startHostAgent(place, UPGRADE_FROM);
+      await inTheMiddle();
+      await fillQueue();
+      await agent.end();
+      agent = await startHostAgent(place);
+      sink.away = false;
+    },
+  }),
   "the agent alone is killed while its queue is full": async () => {
     await fillQueue();
     await agent.end("SIGKILL");

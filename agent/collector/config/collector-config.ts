@@ -245,9 +245,9 @@ const UNBATCHED: Component = { min_size: 0, flush_timeout: "200ms" };
  * New lines of all files are batched for at most one second. An entry leaves the disk queue after the response to its request
  * (exporterhelper v0.149, partition_batcher.go); after a crash, the proxy recognises entries in whatever request they arrive
  * (agent/collector/files). Batches are not larger, because entries stay in flight until the response to their batch, and the queue rewrites
- * its list of in-flight entries on every state change.
+ * its list of in-flight entries on every state change (docs/adr/0053-queue-in-the-collector.md).
  */
-const BATCHED: Component = { min_size: 32_768, flush_timeout: "1s" };
+const BATCHED: Component = { min_size: 262_144, flush_timeout: "1s" };
 
 export function proxyUrl({ host, port }: ListenAddress): string {
   return `http://${joinHostPort(host, port)}`;

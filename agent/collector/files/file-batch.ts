@@ -59,9 +59,9 @@ interface Line {
   /** The field of a text that begins with NUL bytes or a byte order mark. */
   hole: FieldRange | undefined;
   path: string | undefined;
-  /** Offset of the record's own time in the request. */
+  /** Offsets in the request of the record's own time, and of when it was read. */
   timeAt: number | undefined;
-  readAtMs: number;
+  readAt: number | undefined;
 }
 
 /** `body`: a request of the collector, OTLP/protobuf. Throws BodyError. */
@@ -75,7 +75,9 @@ export function parseFileRequest(body: Buffer, counts: LineCounts = { split: 0, 
       if (isHole(line, body)) counts.holes += 1;
       else if (line.text !== undefined && line.text[1] - line.text[0] >= MAX_FILE_LINE_BYTES) counts.split += 1;
     }
-    return { body: withoutOffsets(body, resource, scopes), key: computeKey(body, lines), readAtMs: lines[0]?.readAtMs ?? Number.NaN };
+    const readAt = lines[0]?.readAt;
+    const readAtMs = readAt === undefined ? Number.NaN : Math.floor(Number(body.readBigUInt64LE(readAt)) / 1e6);
+    return { body: withoutOffsets(body, resource, scopes), key: computeKey(body, lines), readAtMs };
   });
 }
 
@@ -110,7 +112,7 @@ function readLine(reader: WireReader, range: FieldRange, file: FileAttributes): 
     hole: undefined,
     path: file.path,
     timeAt: undefined,
-    readAtMs: Number.NaN,
+    readAt: undefined,
   };
   reader.message(range.start, range.end, () => {
     const { field, tagStart, start, end } = reader;
@@ -136,7 +138,7 @@ function readLine(reader: WireReader, range: FieldRange, file: FileAttributes): 
       if (isOffset || isCopy) line.offsets.push({ tagStart, start, end });
     } else if (reader.wireType === FIXED64) {
       if (field === LOG_RECORD.time) line.timeAt = start;
-      else if (field === LOG_RECORD.observedTime) line.readAtMs = Math.floor(Number(reader.bytes.readBigUInt64LE(start)) / 1e6);
+      else if (field === LOG_RECORD.observedTime) line.readAt = start;
     }
   });
   return line;
@@ -149,14 +151,20 @@ function readAttribute(reader: WireReader, key: Buffer, visit: () => void, { sta
   // The collector writes the value first.
   reader.message(start, end, () => {
     if (reader.field === KEY_VALUE.value) value = [reader.start, reader.end];
-    else if (reader.field === KEY_VALUE.key)
-      hasKey = reader.end - reader.start === key.length && key.equals(reader.bytes.subarray(reader.start, reader.end));
+    else if (reader.field === KEY_VALUE.key) hasKey = isEqual(key, reader);
   });
   if (hasKey && value)
     reader.message(...value, () => {
       if (reader.field === ANY_VALUE.string || reader.field === ANY_VALUE.int) visit();
     });
   return hasKey;
+}
+
+/** For short keys, a call of Buffer costs more than the comparison. */
+function isEqual(key: Buffer, { bytes, start, end }: WireReader): boolean {
+  if (end - start !== key.length) return false;
+  for (let at = 0; at < key.length; at += 1) if (key[at] !== bytes[start + at]) return false;
+  return true;
 }
 
 function isHole({ hole, text }: Line, body: Buffer): boolean {

@@ -9,6 +9,8 @@ export class Sink implements AsyncDisposable {
   /** Bytes of request bodies. */
   bodyBytes = 0;
   requests = 0;
+  /** Called with each body and its Content-Encoding. */
+  onBody: ((body: Buffer, encoding: string) => void) | undefined;
   readonly #server: ReturnType<typeof createServer>;
   readonly #sockets: Set<Socket>;
   #closedBytes = 0;
@@ -31,9 +33,14 @@ export class Sink implements AsyncDisposable {
       });
     });
     server.on("request", (request: IncomingMessage, response: ServerResponse) => {
-      request.on("data", (chunk: Buffer) => (this.bodyBytes += chunk.length));
+      const chunks: Buffer[] = [];
+      request.on("data", (chunk: Buffer) => {
+        this.bodyBytes += chunk.length;
+        if (this.onBody) chunks.push(chunk);
+      });
       request.on("end", () => {
         this.requests += 1;
+        this.onBody?.(Buffer.concat(chunks), request.headers["content-encoding"] ?? "");
         answer(request.url ?? "", response);
       });
     });
