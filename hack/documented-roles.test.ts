@@ -31,8 +31,8 @@ const SECTIONS: readonly { routes: RegExp; sentence: string; read: string; chang
     change: "admin",
   },
   {
-    routes: /\/alerting\/(?:routes|deliveries)/,
-    sentence: "Reading notification routes and deliveries needs a session;",
+    routes: /\/alerting\/(?:routes|inhibit-rules|time-intervals|deliveries)/,
+    sentence: "Reading notification routes, inhibition rules, time intervals and deliveries needs a session;",
     read: "viewer",
     change: "admin",
   },

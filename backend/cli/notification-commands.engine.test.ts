@@ -51,7 +51,8 @@ beforeAll(async () => {
 });
 beforeEach(async () => {
   written = [];
-  for (const table of ["routes", "silences", "deliveries", "alerts", "channels"] as const) await db().deleteFrom(table).execute();
+  for (const table of ["routes", "silences", "notification_settings", "deliveries", "alerts", "channels"] as const)
+    await db().deleteFrom(table).execute();
 });
 afterAll(async () => {
   await evaluator[Symbol.asyncDispose]();
@@ -245,6 +246,32 @@ test("applies one file with all of it once, and exports the same", async () => {
   const common = yaml.replace(', text: "{{ status }}"', "");
   expect(await atherops("apply -f -", common)).toMatchObject({ code: 0, err: "0 created, 1 changed, 0 removed, 6 unchanged\n" });
   expect((await atherops("export")).out).not.toContain("status }}");
+});
+
+const INTERVALS = `
+time_intervals:
+  - name: nights
+    time_intervals: [{times: [{start_time: "22:00", end_time: "24:00"}], weekdays: ["monday:friday"]}]
+routes:
+  - {matchers: [severity=warning], mute_time_intervals: [nights]}
+inhibit_rules:
+  - {name: cluster down, source_matchers: [alertname=ClusterDown], target_matchers: ['alertname=~"Node.*"'], equal: [cluster]}
+`;
+
+test("applies time intervals before the routes that name them, and inhibition rules, once, and exports the same", async () => {
+  const applied = await atherops("apply -f -", INTERVALS);
+  expect(applied).toMatchObject({ code: 0, err: "3 created, 0 changed, 0 removed, 0 unchanged\n" });
+  const exported = await atherops("export time_intervals routes inhibit_rules");
+  expect(exported.out).toContain("mute_time_intervals:\n      - nights");
+  for (const yaml of [INTERVALS, exported.out])
+    expect(await atherops("apply -f -", yaml)).toMatchObject({ code: 0, err: expect.stringMatching(/^0 created, 0 changed, 0 removed/) });
+  const changed = await atherops("apply -f -", INTERVALS.replace("equal: [cluster]", "equal: []"));
+  expect(changed.out).toBe('inhibition rule cluster down changed\n  equal: ["cluster"] -> []\n');
+  const unknown = await atherops("apply -f -", "routes: [{matchers: [a=b], mute_time_intervals: [days]}]");
+  expect(unknown).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("mute_time_intervals[0]: not a time interval of this organisation"),
+  });
 });
 
 test("replaces all routes except the default with those of a file, whose channels must exist", async () => {

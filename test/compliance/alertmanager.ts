@@ -89,10 +89,11 @@ export async function runAlertmanager(folder: string): Promise<AlertmanagerResul
 async function startPlainReceiver() {
   const received: { body: unknown; atMs: number }[] = [];
   const server = createServer((request, response) => {
-    void Array.fromAsync(request as AsyncIterable<Buffer>).then((parts) => {
+    void (async () => {
+      const parts = await Array.fromAsync(request as AsyncIterable<Buffer>);
       received.push({ body: JSON.parse(Buffer.concat(parts).toString()), atMs: Date.now() });
       response.end();
-    });
+    })();
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
   return {
@@ -218,6 +219,6 @@ function reduceMessage({ receiver, status, groupLabels, commonLabels, commonAnno
 }
 
 function plainText(texts: Texts): string {
-  const entries = Object.entries(texts).filter(([name]) => !ADDED.includes(name));
-  return JSON.stringify(Object.fromEntries(entries.toSorted()));
+  const names = Object.keys(texts).filter((name) => !ADDED.includes(name));
+  return JSON.stringify(Object.fromEntries(names.toSorted().map((name) => [name, texts[name]])));
 }

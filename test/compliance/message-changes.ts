@@ -67,7 +67,7 @@ function readMessages(messages: readonly ReceivedMessage[]): { changes: Change[]
   let [repetitions, repeatsResolved] = [0, false];
   for (const { atS, alerts } of messages) {
     const changed = alerts.filter((text) => {
-      const [state = "", alert = ""] = split(text);
+      const [state, alert] = split(text);
       const isNew = known.get(alert) !== state;
       repeatsResolved ||= !isNew && state === "resolved";
       known.set(alert, state);

@@ -16,8 +16,7 @@ import { ALERTMANAGER_ERRORS, toAlertmanagerConfig, NO_RECEIVER, readFilters, re
 import { compileMatchers, type Labels } from "../model/matchers.ts";
 import type { RouteStore } from "../routing/route-store.ts";
 import { groupLabels } from "../routing/plan.ts";
-import { mutedBy, readNamedSettings } from "../routing/named-settings.ts";
-import type { StoredRoute } from "../routing/route-body.ts";
+import { findMutedRoutes, readNamedSettings } from "../routing/named-settings.ts";
 import { type SilenceStore, silenceState } from "../routing/silences.ts";
 import { type RoutedAlert, type ActiveAlert, findActiveAlerts } from "./active-alerts.ts";
 import type { NotificationTables } from "../model/notification-tables.ts";
@@ -132,11 +131,9 @@ export function createAlertmanagerRoutes(options: AlertmanagerOptions): Route[] 
       return await sendQueued(request, reply, async (orgId) => {
         const alerts = await findAlerts(options, reply, orgId, filter);
         const { timeIntervals } = await readNamedSettings(tenantDatabase(db, orgId), orgId);
-        const mutedByOf = (route: StoredRoute) => mutedBy(route, timeIntervals, new Date(nowMs()));
-        const shown = showsMuted
-          ? alerts
-          : alerts.map((alert) => ({ ...alert, routes: alert.routes.filter((route) => mutedByOf(route).length === 0) }));
-        const { groups, isCut } = groupAlerts(shown, await readChannelNames(db, orgId), receiver, mutedByOf);
+        const muted = findMutedRoutes(await routes.list(orgId), timeIntervals, new Date(nowMs()));
+        const shown = showsMuted ? alerts : alerts.map((alert) => ({ ...alert, routes: alert.routes.filter(({ id }) => !muted.has(id)) }));
+        const { groups, isCut } = groupAlerts(shown, await readChannelNames(db, orgId), receiver, muted);
         if (isCut) warnIncomplete(reply);
         return groups;
       });
@@ -205,7 +202,7 @@ function groupAlerts(
   alerts: readonly RoutedAlert[],
   channels: ReadonlyMap<string, string>,
   isReceiver: (name: string) => boolean,
-  mutedByOf: (route: StoredRoute) => readonly string[],
+  muted: ReadonlyMap<string, readonly string[]>,
 ): { readonly groups: Group[]; readonly isCut: boolean } {
   const groups = new Map<string, Group>();
   const findReceivers = createReceiverLookup(channels, isReceiver);
@@ -221,7 +218,7 @@ function groupAlerts(
         sum += bytes + (known ? 0 : Buffer.byteLength(key));
         if (sum > MAX_ACTIVE_ALERTS_BYTES) return { groups: [...groups.values()], isCut: true };
         const group = known ?? { labels, receiver: { name }, alerts: [] };
-        group.alerts.push({ ...alert, status: { ...alert.status, mutedBy: mutedByOf(route) } });
+        group.alerts.push({ ...alert, status: { ...alert.status, mutedBy: muted.get(route.id) ?? [] } });
         groups.set(key, group);
       }
     }

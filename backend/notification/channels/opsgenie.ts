@@ -16,12 +16,12 @@ const ORIGINS = {
   eu: "https://api.eu.opsgenie.com",
   jsm: "https://api.atlassian.com/jsm/ops/integration",
 } as const;
-export type OpsgenieRegion = keyof typeof ORIGINS;
+type OpsgenieRegion = keyof typeof ORIGINS;
 export const OPSGENIE_REGIONS = Object.keys(ORIGINS) as OpsgenieRegion[];
 
 const PRIORITIES = { critical: "P1", warning: "P3", info: "P5" } as const;
 
-export interface OpsgenieRequest {
+interface OpsgenieRequest {
   readonly url: URL;
   readonly body: string;
 }

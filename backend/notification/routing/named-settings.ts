@@ -21,7 +21,7 @@ import type { InhibitRule } from "./inhibition.ts";
 import type { StoredRoute } from "./route-body.ts";
 import { checkTimeInterval, compileTimeIntervals, TIME_INTERVAL_SCHEMA, type TimeInterval } from "./time-intervals.ts";
 
-export interface Bodies {
+interface Bodies {
   inhibit_rule: InhibitRule;
   time_interval: { readonly time_intervals: readonly TimeInterval[] };
 }
@@ -70,7 +70,7 @@ export const SETTINGS = {
   },
 } as const;
 
-export type StoredSetting<K extends SettingKind> = Named<K> & { readonly id: string; readonly created_at: string };
+type StoredSetting<K extends SettingKind> = Named<K> & { readonly id: string; readonly created_at: string };
 
 export class NamedSettings<K extends SettingKind> {
   readonly #db: Kysely<NotificationTables>;
@@ -142,15 +142,18 @@ export async function readNamedSettings(db: NotificationDb, orgId: string) {
   return { inhibitRules: bodies("inhibit_rule").map(([, rule]) => rule), timeIntervals: new Map(bodies("time_interval")) };
 }
 
-/** Names of the time intervals because of which the route does not notify at this time. */
-export function mutedBy(
-  { muteTimeIntervals, activeTimeIntervals }: Pick<StoredRoute, "muteTimeIntervals" | "activeTimeIntervals">,
+/** Ids of routes that do not notify at this time → the names of the time intervals that are the reason. Evaluates each interval once. */
+export function findMutedRoutes(
+  routes: readonly Pick<StoredRoute, "id" | "muteTimeIntervals" | "activeTimeIntervals">[],
   intervals: ReadonlyMap<string, Bodies["time_interval"]>,
   at: Date,
-): readonly string[] {
-  const contains = (name: string): boolean => compileTimeIntervals(intervals.get(name)?.time_intervals ?? [])(at);
-  const muting = muteTimeIntervals.filter(contains);
-  return muting.length > 0 || activeTimeIntervals.some(contains) ? muting : activeTimeIntervals;
+): ReadonlyMap<string, readonly string[]> {
+  const current = new Set([...intervals].flatMap(([name, body]) => (compileTimeIntervals(body.time_intervals)(at) ? [name] : [])));
+  const mutedBy = routes.map(({ id, muteTimeIntervals: mute, activeTimeIntervals: active }) => {
+    const muting = mute.filter((name) => current.has(name));
+    return [id, muting.length > 0 || active.some((name) => current.has(name)) ? muting : active] as const;
+  });
+  return new Map(mutedBy.filter(([, names]) => names.length > 0));
 }
 
 function selectRows(db: NotificationDb, orgId: string) {

@@ -16,7 +16,7 @@ import {
   writeStates,
 } from "./alert-rows.ts";
 import { composeMessage } from "../model/message.ts";
-import { mutedBy, readNamedSettings } from "./named-settings.ts";
+import { findMutedRoutes, readNamedSettings } from "./named-settings.ts";
 import { readRoutes } from "./route-store.ts";
 import { newDelivery } from "../delivery/delivery-store.ts";
 import type { CompletedUntil } from "../intake/evaluations.ts";
@@ -126,7 +126,7 @@ async function runLocked(
     alerts,
     routes,
     inhibitRules,
-    mutedRouteIds: new Set(routes.filter((route) => mutedBy(route, timeIntervals, now).length > 0).map(({ id }) => id)),
+    mutedRouteIds: new Set(findMutedRoutes(routes, timeIntervals, now).keys()),
     channelIds: new Set(channels.keys()),
     silences: silences.filter(({ starts_at }) => starts_at <= now).map(({ matchers }) => matchers),
     states,

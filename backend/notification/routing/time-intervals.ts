@@ -34,7 +34,7 @@ export const TIME_INTERVAL_SCHEMA = closedSchema([], {
   days_of_month: ranges("such as `1:5`; `-1` is the last day"),
   months: ranges("such as `january:march` or `1:3`"),
   years: ranges("such as `2026:2028`"),
-  location: { type: "string", maxLength: 64, default: "UTC", description: "IANA time zone such as `Europe/Berlin`" },
+  location: { type: "string", maxLength: 64, description: "IANA time zone such as `Europe/Berlin`; without it: UTC" },
 });
 
 const WEEKDAYS = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
@@ -120,7 +120,7 @@ function minuteOf(clockTime: string): number {
 }
 
 interface ZonedTime {
-  /** Of the day. */
+  /** Since midnight. */
   readonly minute: number;
   /** 0: Sunday. */
   readonly weekday: number;
@@ -129,11 +129,17 @@ interface ZonedTime {
   readonly year: number;
 }
 
+/** By time zone in lower case, of which there are about 600: creating one takes 0.1 to 3 ms, and a pass evaluates many intervals. */
+const FORMATS = new Map<string, Intl.DateTimeFormat>();
+
 function zonedTime(location: string): (at: Date) => ZonedTime {
   // Intl also accepts offsets, which Alertmanager does not.
   if (!/^[A-Za-z]/.test(location)) throw new Error(`${JSON.stringify(location)} is not a time zone`);
   const digits = { year: "numeric", month: "numeric", day: "numeric", hour: "numeric", minute: "numeric" } as const;
-  const format = new Intl.DateTimeFormat("en-US", { timeZone: location, hourCycle: "h23", weekday: "long", ...digits });
+  const create = () => new Intl.DateTimeFormat("en-US", { timeZone: location, hourCycle: "h23", weekday: "long", ...digits });
+  const zone = location.toLowerCase();
+  const format = FORMATS.get(zone) ?? create();
+  FORMATS.set(zone, format);
   return (at) => {
     const parts = Object.fromEntries(format.formatToParts(at).map(({ type, value }) => [type, value]));
     return {
