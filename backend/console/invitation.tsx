@@ -3,7 +3,7 @@
 import type { ApiResponses } from "../client/api.ts";
 import { Problem } from "./parts/common.tsx";
 import { Button, Field } from "./parts/controls.tsx";
-import { Logo } from "./parts/icons.tsx";
+import { Brand } from "./parts/icons.tsx";
 import { visible } from "./parts/text.ts";
 import { call } from "./state/api.ts";
 import { useLoaded } from "./state/loaded.ts";
@@ -19,10 +19,7 @@ export function InvitationPage({ token }: { token: string }) {
   return (
     <main class="center">
       <section class="card login">
-        <h1 class="brand">
-          <Logo />
-          AtherOps
-        </h1>
+        <Brand />
         <Problem message={loaded.error.value} />
         {shown && (
           <form class="stack" onSubmit={submitBy(send)}>

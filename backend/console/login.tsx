@@ -1,7 +1,7 @@
 // Login: a page at first; a dialog above the current screen when a session has ended.
 import { Dialog, Problem } from "./parts/common.tsx";
 import { Button, Field } from "./parts/controls.tsx";
-import { Logo } from "./parts/icons.tsx";
+import { Brand } from "./parts/icons.tsx";
 import { submitBy, formReader, useSending } from "./state/sending.ts";
 import { logIn, logOut, refusedLink, user, useSettings } from "./state/session.ts";
 
@@ -9,10 +9,7 @@ export function LoginPage() {
   return (
     <main class="center">
       <section class="card login">
-        <h1 class="brand">
-          <Logo />
-          AtherOps
-        </h1>
+        <Brand />
         <Problem message={refusedLink.value} />
         <LoginForm />
       </section>

@@ -1,13 +1,15 @@
 // `npm run screenshots`: a picture of every screen of the console in docs/screenshots, from a real backend with the metrics of a real host
-// agent, and an hour of a small shop on Kubernetes. `npm run screenshots -- FOLDER` takes them in light, in dark and as a phone shows them,
-// for a review, and changes nothing in docs. They stay true by being taken again after a change of a screen.
+// agent, and an hour of a small shop on Kubernetes. `npm run screenshots -- FOLDER [LOOK …]` takes them for a review: at 1440, 1280 and 390 px,
+// in light and dark, and also screens without data, while they load, after an error, and with hostile names. It changes nothing in docs. A
+// LOOK is such as `390-dark` or `states`; without one, all are taken. They stay true by being taken again after a change of a screen.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Page } from "playwright-core";
+import type { BrowserContextOptions, Page } from "playwright-core";
 import { authority } from "../../agent/upstream/outgoing-proxy.fixture.ts";
 import { adminPassword, backendPlace, login, startBackend } from "../fixtures/backend-process.ts";
-import { logInBy, LOOKS, openBrowser, openPage, type Screen } from "../fixtures/browser.ts";
+import { logInBy, LOOKS, openBrowser, openPage, type Screen, settled } from "../fixtures/browser.ts";
+import { hostileOrganisation } from "../fixtures/hostile-organisation.ts";
 import { hostAgentPlace, startHostAgent } from "../fixtures/host-agent-process.ts";
 import { call, eventually, ROOT, temporaryFolder } from "../fixtures/processes.ts";
 import { CRASHING_POD, sendHeartbeats, sendShopVisits, startShopCluster } from "../fixtures/shop-cluster.ts";
@@ -140,6 +142,28 @@ await eventually(
 );
 await eventually("usage was counted", async () => (await api<object[]>("GET", "/api/usage")).length === 3, WAITING_MS);
 
+const EMPTY = { email: "empty@neighbour.example", password: "an organisation without data" };
+await api("POST", "/api/orgs", { name: "Nothing yet", admin: EMPTY });
+
+const SCREENS_OF_STATES = [
+  ["overview", "#/overview"],
+  ["changes", "#/changes"],
+  ["services", "#/services"],
+  ["service-map", "#/services?view=map"],
+  ["kubernetes", "#/kubernetes"],
+  ["logs", "#/logs"],
+  ["patterns", "#/logs?view=patterns"],
+  ["traces", "#/traces?facets=1&heatmap=1"],
+  ["metrics", "#/metrics?q=up"],
+  ["dashboards", "#/dashboards"],
+  ["dashboard", "#/dashboards/shipped-node"],
+  ["alert-rules", "#/alerts"],
+  ["alerts-firing", "#/alerts?view=firing"],
+  ["slos", "#/slos"],
+  ["fleet", "#/fleet"],
+  ["users", "#/settings?part=users"],
+] as const;
+
 const hasHeading = (name: string) => async (page: Page) => await page.getByRole("heading", { name }).first().waitFor();
 const hasText = (text: string) => async (page: Page) => await page.getByText(text).first().waitFor();
 const hasChart = async (page: Page): Promise<unknown> => await page.locator("canvas").first().waitFor();
@@ -200,26 +224,87 @@ const SCREENS: readonly Screen[] = [
   ["invitation", `#/invitation/${invited.token}`, hasText("You are invited")],
 ];
 
-const review = process.argv[2];
+const [review, ...chosenLooks] = process.argv.slice(2);
+const isWanted = (look: string): boolean => chosenLooks.length === 0 || chosenLooks.includes(look);
 const browser = await openBrowser();
 stack.defer(async () => await browser.close());
-for (const [look, options] of review === undefined ? LOOKS.slice(0, 1) : LOOKS) {
-  const target = review === undefined ? join(ROOT, "docs", "screenshots") : join(review, look.replace("a ", ""));
+
+interface Shots {
+  readonly target: string;
+  readonly options: BrowserContextOptions;
+  readonly screens: readonly Screen[];
+  readonly email?: string;
+  readonly password?: string;
+  /** Called after the login. */
+  readonly prepare?: ((page: Page) => Promise<unknown>) | undefined;
+  /** The screens stay as they are while they load. */
+  readonly isUnanswered?: boolean;
+  /** Messages that the browser may log. */
+  readonly expected?: RegExp;
+}
+
+async function take(shots: Shots): Promise<void> {
+  const { target, options, screens, email = "admin@localhost", password = adminPassword(place) } = shots;
+  const { prepare, isUnanswered = false, expected = /401/ } = shots;
   mkdirSync(target, { recursive: true });
-  await using opened = await openPage(browser, place.apiUrl, options, /401/);
+  await using opened = await openPage(browser, place.apiUrl, options, expected);
   const { page, complaints } = opened;
-  await logInBy(page, "admin@localhost", adminPassword(place));
-  for (const [name, address, isThere] of SCREENS) {
+  await logInBy(page, email, password);
+  await prepare?.(page);
+  // Another fragment alone would not load the page again.
+  if (prepare) await page.goto("about:blank");
+  for (const [name, address, isThere] of screens) {
     await page.goto(`/${address}`);
     await isThere(page).catch((error: Error) => complaints.push(`${name}: ${error.message}`));
     // No row is drawn as one that the pointer is on.
     await page.mouse.move(0, 0);
+    if (!isUnanswered) await settled(page);
     // Charts and sparklines are drawn after their data arrived.
-    await sleep(1500);
+    await sleep(500);
     const path = join(target, `${name}.png`);
     await page.screenshot({ path });
     console.log(path);
   }
-  for (const complaint of complaints) console.error(`${look}: ${complaint}`);
+  for (const complaint of complaints) console.error(`${target}: ${complaint}`);
   if (complaints.length > 0) process.exitCode = 1;
+}
+
+if (review === undefined) {
+  const [[, options] = ["", {}]] = LOOKS;
+  await take({ target: join(ROOT, "docs", "screenshots"), options, screens: SCREENS });
+} else {
+  for (const [width, height] of [
+    [1440, 900],
+    [1280, 800],
+    [390, 800],
+  ] as const)
+    for (const colorScheme of ["light", "dark"] as const) {
+      const look = `${width}-${colorScheme}`;
+      if (isWanted(look))
+        await take({ target: join(review, look), options: { colorScheme, viewport: { width, height } }, screens: SCREENS });
+    }
+  if (isWanted("states")) await takeStates(review);
+}
+
+/** Screens in the states that a full one does not show. */
+async function takeStates(folder: string): Promise<void> {
+  const options = { colorScheme: "light", viewport: { width: 1280, height: 800 } } as const;
+  const screens = SCREENS_OF_STATES.map(([name, address]): Screen => [name, address, async () => undefined]);
+  const DATA = /\/(query|alerting|api\/(?!auth))/;
+  await take({ target: join(folder, "empty"), options, screens, ...EMPTY });
+  await take({ target: join(folder, "hostile"), options, screens, ...(await hostileOrganisation(place.apiUrl, token)) });
+  await take({
+    target: join(folder, "loading"),
+    options,
+    screens,
+    isUnanswered: true,
+    prepare: async (page) => await page.route(DATA, () => undefined),
+  });
+  await take({
+    target: join(folder, "error"),
+    options,
+    screens,
+    prepare: async (page) => await page.route(DATA, async (route) => await route.abort()),
+    expected: /401|ERR_FAILED/,
+  });
 }

@@ -1,14 +1,13 @@
 // Everyday tasks in a real Chromium, with the clicks of each counted (docs/console.md), on a real backend with an hour of
 // telemetry of a small shop on Kubernetes. Also connects programs with the configuration on a page, and opens screens with hostile names.
-import { randomUUID } from "node:crypto";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { authority } from "../../agent/upstream/outgoing-proxy.fixture.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
-import { adminPassword, login } from "../fixtures/backend-process.ts";
+import { adminPassword } from "../fixtures/backend-process.ts";
 import { faultsOf, logInBy, LOOKS, openBrowser, openPage, openScreen, type Screen } from "../fixtures/browser.ts";
-import { INGEST_PATHS } from "../fixtures/otlp-load.ts";
-import { call, eventually, signedPost, temporaryFolder } from "../fixtures/processes.ts";
+import { CALLED, HOSTILE_TRACE, hostileOrganisation } from "../fixtures/hostile-organisation.ts";
+import { call, eventually, temporaryFolder } from "../fixtures/processes.ts";
 import { startShopCluster } from "../fixtures/shop-cluster.ts";
 import { visit } from "../fixtures/shop-visits.ts";
 import { WebhookReceiver } from "../fixtures/webhook-receiver.ts";
@@ -19,7 +18,6 @@ import { COUNTER } from "./tasks/steps.ts";
 const REFUSED = /status of 401/;
 const VISITS = 80;
 const HOUR_MS = 3_600_000;
-const HOSTILE_ORG = '<img src=x onerror=alert(1)>"}{';
 const TASKS = [...FINDING_OUT, ...CHANGING];
 const certificates = temporaryFolder();
 const trusted = authority(certificates.path, "trusted");
@@ -32,12 +30,10 @@ const backend = backendOfFile({
 let receiver: WebhookReceiver;
 let browser: Browser;
 let token: string;
-let other: { email: string; password: string };
 
-const api = async (path: string, body: object, bearer = token) => {
-  const answer = await call("POST", `${backend.apiUrl}${path}`, { bearer, body });
+const api = async (path: string, body: object): Promise<void> => {
+  const answer = await call("POST", `${backend.apiUrl}${path}`, { bearer: token, body });
   expect(answer.status, answer.text).toBe(201);
-  return answer.json;
 };
 
 beforeAll(async () => {
@@ -53,8 +49,6 @@ beforeAll(async () => {
   await api("/api/ingest-tokens", { name: "ci", ttl: "90d" });
   await api("/api/views", { name: "errors of the shop", address: "#/logs?q=level:error" });
   await api("/api/invitations", { email: HOSTILE_ADDRESS, role: "viewer" });
-  other = { email: `second-${randomUUID()}@neighbour.example`, password: randomUUID() };
-  await api("/api/orgs", { name: HOSTILE_ORG, admin: other });
   const read = async (path: string) => (await call("GET", `${backend.apiUrl}${path}`, { bearer: token })).json;
   await eventually("the alert fires", async () => (await read("/alerting/alertmanager/api/v2/alerts")).length > 0, 150_000);
   await eventually("the service map has edges", async () => (await read("/query/services/graph")).edges.length > 2, 150_000);
@@ -158,54 +152,15 @@ test("an SDK, Prometheus and Grafana are connected with the configuration on the
 });
 
 test("long and hostile names from senders do not widen a screen", async () => {
-  const bearer = await login(backend.apiUrl, other.email, other.password);
-  const { api_key: key } = await api("/api/keys", { name: "sender" }, bearer);
-  const long = `${HOSTILE_ORG} \u202e gnp.exe ${"name-without-end".repeat(10)}`.slice(0, 200);
-  const names = [long, "calls it"];
-  const traceId = "1".repeat(32);
-  const at = (ms: number): string => `${Date.now() - 60_000 + ms}000000`;
-  const attributes = (pairs: Record<string, string>) =>
-    Object.entries(pairs).map(([name, stringValue]) => ({ key: name, value: { stringValue } }));
-  const resource = (name: string) => ({ attributes: attributes({ "service.name": name, "k8s.pod.name": long }) });
-  const trace = `Error\n    at ${"frame/".repeat(60)}\n`;
-  const resourceSpans = names.map((name, index) => {
-    const ids = { traceId, spanId: `${index + 1}`.repeat(16), parentSpanId: index === 0 ? "2".repeat(16) : "" };
-    const span = {
-      ...ids,
-      name: long,
-      kind: 2,
-      startTimeUnixNano: at(index),
-      endTimeUnixNano: at(90_000_000),
-      attributes: attributes({ [long]: long }),
-    };
-    return { resource: resource(name), scopeSpans: [{ spans: [span] }] };
-  });
-  const record = {
-    timeUnixNano: at(0),
-    traceId,
-    body: { stringValue: long },
-    attributes: attributes({ [long]: long, "exception.stacktrace": trace }),
-  };
-  const resourceLogs = [{ resource: resource(long), scopeLogs: [{ logRecords: [record] }] }];
-  const earlierMs = Date.now() - 120_000;
-  const metrics = `many_bytes{name=${JSON.stringify(long)}} 1e300 ${earlierMs}\nmany_bytes{name="x"} 1e-9 ${earlierMs}\n`;
-  for (const [path, body, type] of [
-    [INGEST_PATHS.spans, JSON.stringify({ resourceSpans }), "application/json"],
-    [INGEST_PATHS.logs, JSON.stringify({ resourceLogs }), "application/json"],
-    ["/ingest", metrics, "text/plain"],
-  ] as const)
-    expect((await signedPost(backend.apiUrl, path, key, body, { "content-type": type })).status).toBe(204);
-  // The metrics engine shows the first sample of a series some seconds after it has it.
-  const stored = `${backend.apiUrl}/query/prometheus/api/v1/series?match[]=many_bytes`;
-  await eventually("the series are there", async () => (await call("GET", stored, { bearer })).json.data.length === 2, 150_000);
+  const other = await hostileOrganisation(backend.apiUrl, token);
   const screens: readonly Screen[] = [
-    ["services", "#/services", async (page) => await page.getByRole("link", { name: "calls it" }).waitFor()],
-    ["service", `#/services/${encodeURIComponent("calls it")}`, async (page) => await page.getByLabel("Compare with").waitFor()],
+    ["services", "#/services", async (page) => await page.getByRole("link", { name: CALLED }).waitFor()],
+    ["service", `#/services/${encodeURIComponent(CALLED)}`, async (page) => await page.getByLabel("Compare with").waitFor()],
     ["record", "#/logs", async (page) => await page.getByRole("row").filter({ hasText: "onerror" }).click()],
-    ["trace", `#/traces/${traceId}`, async (page) => await page.getByText("25 h 0 min").first().waitFor()],
+    ["trace", `#/traces/${HOSTILE_TRACE}`, async (page) => await page.getByText("25 h 0 min").first().waitFor()],
     [
       "flame graph",
-      `#/traces/${traceId}?view=flame`,
+      `#/traces/${HOSTILE_TRACE}?view=flame`,
       async (page) => await page.getByRole("cell", { name: "25 h 0 min" }).first().waitFor(),
     ],
     ["metrics", "#/metrics?q=many_bytes", async (page) => await page.getByRole("cell", { name: "1e+300 B" }).first().waitFor()],

@@ -3,10 +3,10 @@
 // labels, so the page also shows an alert that has ended; without labels, it shows all alerts of the rule.
 import { Bar, Card } from "../parts/layout.tsx";
 import { ButtonLink } from "../parts/controls.tsx";
-import { useEffect } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import { Chart } from "../metrics/chart.tsx";
 import { queryRange } from "../metrics/prometheus.ts";
-import { unitOfQuery } from "../metrics/unit.ts";
+import { formatValue, unitOfQuery } from "../metrics/unit.ts";
 import { formatMatchers, labelsKey, matchersOf } from "../notification/matcher.ts";
 import { ROUTED_ALERTS, type RoutedAlert } from "../notification/matchers.tsx";
 import { type Delivery, DELIVERIES, listChannels } from "../notification/resources.ts";
@@ -128,7 +128,7 @@ function Parts({ data, labels: wanted, ruleId, range, requestKey }: PartsProps) 
     <>
       <Summary annotations={annotations} />
       <Actions rule={rule} ruleId={ruleId} labels={labels} annotations={annotations} routed={data.routed} />
-      {rule.logs === undefined && <ValueChart rule={rule} labels={wanted} requestKey={requestKey} />}
+      {rule.logs === undefined && <ValueChart rule={rule} alerts={alerts} labels={wanted} requestKey={requestKey} />}
       <div class="cards">
         <LabelFacts labels={labels} alerts={alerts} range={range} />
         <Notified data={data} />
@@ -192,8 +192,15 @@ function Actions({ rule, ruleId, labels, annotations, routed }: ActionsProps) {
   );
 }
 
-/** The compared value with the threshold, or when the condition was met. */
-function ValueChart({ rule, labels, requestKey }: { rule: Rule; labels: Labels; requestKey: string }) {
+interface ValueChartProps {
+  readonly rule: Rule;
+  readonly alerts: readonly Alert[];
+  readonly labels: Labels;
+  readonly requestKey: string;
+}
+
+/** The compared value with the threshold and when it was crossed, or when the condition was met. */
+function ValueChart({ rule, alerts, labels, requestKey }: ValueChartProps) {
   const compared = splitComparison(rule.expr);
   const expression = compared?.left ?? rule.expr;
   const loaded = useLoaded(`${expression} ${JSON.stringify(labels)} ${requestKey}`, async (signal) => {
@@ -205,10 +212,16 @@ function ValueChart({ rule, labels, requestKey }: { rule: Rule; labels: Labels; 
     return { range, series: series.length > 0 ? series : all };
   });
   const { range, series } = loaded.value.value ?? {};
+  const unit = unitOfQuery(expression);
+  const began = earliest(alerts);
+  const markers = useMemo(
+    () => (began === undefined ? [] : [{ atS: Date.parse(began) / 1000, kind: "alert" as const, text: "began" }]),
+    [began],
+  );
   return (
     <Card title="Value" href={address("metrics", { q: expression })}>
       <p class="quiet">
-        <code>{visible(rule.expr)}</code>
+        {alerts.length === 1 && <span class="figure">{formatValue(Number(alerts[0]?.value), unit)}</span>} <code>{visible(rule.expr)}</code>
         {rule.for !== undefined && rule.for !== "0s" && ` for ${rule.for}`}
       </p>
       <Status of={loaded} empty={series?.length === 0 && "The expression has no values in this time range."}>
@@ -218,7 +231,8 @@ function ValueChart({ rule, labels, requestKey }: { rule: Rule; labels: Labels; 
             fromS={range.fromMs / 1000}
             toS={range.toMs / 1000}
             thresholds={compared && [{ value: compared.threshold, severity: rule.severity }]}
-            unit={unitOfQuery(expression)}
+            unit={unit}
+            markers={markers}
             heightPx={220}
           />
         )}

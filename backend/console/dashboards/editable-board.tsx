@@ -13,6 +13,10 @@ export interface DraftPanel {
   readonly panel: Panel;
 }
 
+export function changeDraft(panels: Signal<readonly DraftPanel[]>, key: number, part: PanelChange): void {
+  panels.value = panels.peek().map((other) => (other.key === key ? { key, panel: changePanel(other.panel, part) } : other));
+}
+
 interface EditableBoardProps {
   readonly panels: Signal<readonly DraftPanel[]>;
   /** The key of the selected panel. */
@@ -24,8 +28,7 @@ interface EditableBoardProps {
 export function EditableBoard({ panels, selected, chosen }: EditableBoardProps) {
   const board = useRef<HTMLDivElement>(null);
   const { rangeKey: requestKey } = useScreenRange();
-  const put = (key: number, part: PanelChange): void =>
-    void (panels.value = panels.peek().map((other) => (other.key === key ? { key, panel: changePanel(other.panel, part) } : other)));
+  const put = (key: number, part: PanelChange): void => changeDraft(panels, key, part);
   const moveTo = (key: number, to: number): void =>
     void (panels.value = moved(
       panels.peek(),

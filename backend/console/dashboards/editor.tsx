@@ -8,8 +8,8 @@ import { Side } from "../parts/side.tsx";
 import { submitBy, useSending } from "../state/sending.ts";
 import { useUnsaved } from "../state/unsaved.ts";
 import { useChoices } from "./board.tsx";
-import { changePanel, type Chosen, type Dashboard, type Panel, type PanelChange } from "./dashboard.ts";
-import { type DraftPanel, EditableBoard } from "./editable-board.tsx";
+import type { Chosen, Dashboard, Panel } from "./dashboard.ts";
+import { changeDraft, type DraftPanel, EditableBoard } from "./editable-board.tsx";
 import { PanelForm } from "./panel-form.tsx";
 import { VariablesForm } from "./variables-form.tsx";
 
@@ -76,13 +76,11 @@ interface PanelSideProps {
 
 /** The form of the selected panel. */
 function PanelSide({ chosen: { key, panel }, panels, selected, onCopy }: PanelSideProps) {
-  const set = (part: PanelChange): void =>
-    void (panels.value = panels.peek().map((other) => (other.key === key ? { key, panel: changePanel(other.panel, part) } : other)));
   return (
     <Side label="Panel" title={panel.title || "New panel"} onClose={() => (selected.value = undefined)} takesFocus={false}>
       <PanelForm
         panel={panel}
-        set={set}
+        set={(part) => changeDraft(panels, key, part)}
         onRemove={() => (panels.value = panels.peek().filter((other) => other.key !== key))}
         onCopy={onCopy}
       />

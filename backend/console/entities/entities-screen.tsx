@@ -1,7 +1,6 @@
 // The page of one cluster, node, host, namespace, workload or pod: firing alerts, its agent, charts of its main metrics, its logs, events and
 // traces, and what runs in it.
 import { Bar, Card } from "../parts/layout.tsx";
-import type { ComponentChildren } from "preact";
 import { Panels } from "../dashboards/board.tsx";
 import { LogList, TraceList } from "../dashboards/panel.tsx";
 import { readShipped } from "../dashboards/shipped.ts";
@@ -109,13 +108,13 @@ function Logs({ entity, range, requestKey }: PartProps) {
   const [logs, events] = [logQuery(entity), eventQuery(entity)];
   return (
     <>
-      <Part title="Newest logs" href={address("logs", { q: logs, ...range })}>
+      <Card title="Newest logs" href={address("logs", { q: logs, ...range })}>
         <LogList query={logs} requestKey={`${requestKey} ${logs}`} />
-      </Part>
+      </Card>
       {events !== undefined && (
-        <Part title="Newest Kubernetes events" href={address("logs", { q: events, ...range })}>
+        <Card title="Newest Kubernetes events" href={address("logs", { q: events, ...range })}>
           <LogList query={events} requestKey={`${requestKey} ${events}`} />
-        </Part>
+        </Card>
       )}
     </>
   );
@@ -124,16 +123,8 @@ function Logs({ entity, range, requestKey }: PartProps) {
 function Traces({ entity, range, requestKey }: PartProps) {
   const query = traceQuery(entity);
   return (
-    <Part title="Slowest traces" href={address("traces", { attributes: query, sort: "slowest", ...range })}>
+    <Card title="Slowest traces" href={address("traces", { attributes: query, sort: "slowest", ...range })}>
       <TraceList query={query} requestKey={`${requestKey} ${query}`} />
-    </Part>
-  );
-}
-
-function Part({ title, href, children }: { title: string; href: string; children: ComponentChildren }) {
-  return (
-    <Card title={title} href={href}>
-      {children}
     </Card>
   );
 }

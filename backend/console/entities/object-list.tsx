@@ -6,7 +6,7 @@ import { ButtonLink, Checkbox } from "../parts/controls.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { shortNumber, visible } from "../parts/text.ts";
 import { useLoaded } from "../state/loaded.ts";
-import { choose, route } from "../state/route.ts";
+import { address, choose, route } from "../state/route.ts";
 import type { AddressRange } from "../state/time.ts";
 import { type ClusterObject, entityOf, OBJECT_KINDS, type ObjectKind, readObjects, TONES, whyAddress } from "./cluster-objects.ts";
 import { type Entity, entityAddress } from "./entity.ts";
@@ -47,11 +47,19 @@ export function ObjectList({ kind, within, range, requestKey }: ObjectListProps)
             {total > 0 && `of ${total}`}
           </p>
         )}
+        {!within && kind === "pod" && <States of={objects} typed={typed} />}
         {total > FILTERED_FROM && <Filter title={title} typed={typed} onlyUnhealthy={onlyUnhealthy} />}
       </header>
       <Status
         of={loaded}
-        empty={total === 0 && `No agent reported a ${kind} ${range.to === undefined ? "in the last minutes" : "at that time"}.`}
+        empty={
+          total === 0 && (
+            <>
+              No agent reported a {kind} {range.to === undefined ? "in the last minutes" : "at that time"}.{" "}
+              {!within && <a href={address("add", { kind: "cluster" })}>Connect a cluster</a>}
+            </>
+          )
+        }
       >
         {(rows.length > MAX_SHOWN || truncated) && (
           <p class="quiet">The first {MAX_SHOWN} are shown. Type a part of the name, or open a cluster or namespace, to see the others.</p>
@@ -66,6 +74,27 @@ export function ObjectList({ kind, within, range, requestKey }: ObjectListProps)
         />
       </Status>
     </section>
+  );
+}
+
+/** How many objects are in each state, those with problems first; a click shows only these. */
+function States({ of, typed }: { of: readonly ClusterObject[]; typed: string }) {
+  const states = [...Map.groupBy(of, ({ state }) => state)];
+  if (states.length < 2) return null;
+  return (
+    <span class="filters" role="group" aria-label="States">
+      {states.map(([state, { length, 0: first }]) => (
+        <button
+          type="button"
+          key={state}
+          class={`chip ${first ? `is-${TONES[first.health]}` : ""}`}
+          aria-pressed={typed === state}
+          onClick={() => choose({ name: typed === state ? "" : state }, { replace: true })}
+        >
+          {length} {visible(state)}
+        </button>
+      ))}
+    </span>
   );
 }
 

@@ -1,5 +1,5 @@
 // Fleet: clusters with their nodes, and hosts; silent ones first.
-import { Bar } from "../parts/layout.tsx";
+import { Bar, Card } from "../parts/layout.tsx";
 import { useSignal } from "@preact/signals";
 import { useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
@@ -118,10 +118,7 @@ function ClusterCard({ cluster, atMs }: { cluster: Cluster; atMs: number }) {
 
 function Hosts({ hosts, atMs }: { hosts: readonly Host[]; atMs: number }) {
   return (
-    <article class="card">
-      <header>
-        <h2>Hosts</h2>
-      </header>
+    <Card title="Hosts">
       <Table
         title="Hosts"
         rows={hosts.slice(0, MAX_HOSTS)}
@@ -138,7 +135,7 @@ function Hosts({ hosts, atMs }: { hosts: readonly Host[]; atMs: number }) {
           { head: "collector", cell: ({ collector, config }) => <CollectorState collector={collector} configError={config.error} /> },
         ]}
       />
-    </article>
+    </Card>
   );
 }
 
@@ -188,23 +185,19 @@ interface CollectorStateProps {
 }
 
 function CollectorState({ collector, configError }: CollectorStateProps) {
+  const { state = "unknown", restarts = 0, failing = [], queue_percent: queuePercent = 0, last_error: lastError } = collector ?? {};
   return (
     <>
-      {collector ? <CollectorReport collector={collector} /> : <span class="quiet">not reported</span>}
-      {configError && <Problem message={visible(configError)} />}
-    </>
-  );
-}
-
-function CollectorReport({ collector }: { collector: Collector }) {
-  const { state, restarts = 0, failing = [], queue_percent: queuePercent = 0, last_error: lastError } = collector;
-  return (
-    <>
-      <span class={state === "running" ? "" : "level is-error"}>{visible(state ?? "unknown")}</span>
+      {collector ? (
+        <span class={state === "running" ? "" : "level is-error"}>{visible(state)}</span>
+      ) : (
+        <span class="quiet">not reported</span>
+      )}
       {restarts > 0 && <span class="quiet"> {counted(restarts, "restart")}</span>}
       {failing.length > 0 && <span class="level is-error"> not delivered: {failing.map(visible).join(", ")}</span>}
       {queuePercent >= 25 && <span class="level is-warn"> disk queue {queuePercent}% full</span>}
       {lastError && <span class="quiet last-error"> {visible(lastError.slice(0, 300))}</span>}
+      {configError && <Problem message={visible(configError)} />}
     </>
   );
 }

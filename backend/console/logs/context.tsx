@@ -1,6 +1,6 @@
 // Shows the records just before and just after a record, of its stream or of its whole host; more are loaded on demand.
 import { useSignal } from "@preact/signals";
-import { type Loaded, useLoaded } from "../state/loaded.ts";
+import { useLoaded } from "../state/loaded.ts";
 import { timeText, day } from "../state/time.ts";
 import { levelClass } from "./log-histogram.tsx";
 import { rowsBeyond, neighbourFilters, SCOPES, type Scope, type Side, sideRange } from "./neighbours.ts";
@@ -55,15 +55,23 @@ function NeighbourRows({ row, side, scope }: { row: LogRow; side: Side; scope: S
     async (signal) => await readNeighbours(row, side, scope, wanted.peek(), spanMs, signal),
   );
   const { rows = [], hasMore = false } = loaded.value.value ?? {};
+  const isBusy = loaded.busy.value;
   const more = (
-    <More
-      side={side}
-      loaded={loaded}
-      onMore={hasMore && wanted.value < MAX_ROWS ? () => (wanted.value *= GROWTH_FACTOR) : undefined}
-      nothing={rows.length === 0 ? `No records in ${spanText} ${side} this one.` : undefined}
-      farther={hasMore ? undefined : farther?.[1]}
-      onFarther={() => void reach.value++}
-    />
+    <div class="more">
+      <Problem message={loaded.error.value} retry={loaded.reload} />
+      {!loaded.value.value && isBusy && <span class="quiet">Loading …</span>}
+      {loaded.value.value && rows.length === 0 && (
+        <span class="quiet">
+          No records in {spanText} {side} this one.
+        </span>
+      )}
+      {hasMore && wanted.value < MAX_ROWS && (
+        <Button class="small" disabled={isBusy} onClick={() => (wanted.value *= GROWTH_FACTOR)} text={`More ${side}`} />
+      )}
+      {loaded.value.value && !hasMore && farther && (
+        <Button class="small" disabled={isBusy} onClick={() => void reach.value++} text={`Search ${farther[1]} ${side}`} />
+      )}
+    </div>
   );
   const lines = rows.map((other, at) => <Line key={at} row={other} />);
   return side === "before" ? (
@@ -76,30 +84,6 @@ function NeighbourRows({ row, side, scope }: { row: LogRow; side: Side; scope: S
       {lines}
       {more}
     </>
-  );
-}
-
-interface MoreProps {
-  readonly side: Side;
-  readonly loaded: Loaded<Neighbours>;
-  readonly onMore: (() => void) | undefined;
-  readonly nothing: string | undefined;
-  /** The next longer distance to search, if there is one. */
-  readonly farther: string | undefined;
-  readonly onFarther: () => void;
-}
-
-function More({ side, loaded, onMore, nothing, farther, onFarther }: MoreProps) {
-  return (
-    <div class="more">
-      <Problem message={loaded.error.value} retry={loaded.reload} />
-      {loaded.value.value === undefined && loaded.busy.value && <span class="quiet">Loading …</span>}
-      {loaded.value.value && nothing && <span class="quiet">{nothing}</span>}
-      {onMore && <Button class="small" disabled={loaded.busy.value} onClick={onMore} text={`More ${side}`} />}
-      {loaded.value.value && farther && (
-        <Button class="small" disabled={loaded.busy.value} onClick={onFarther} text={`Search ${farther} ${side}`} />
-      )}
-    </div>
   );
 }
 

@@ -88,6 +88,7 @@ interface RecordsProps extends ViewsProps {
 function Records({ store, line, requestKey, isLive, hasFields, view, refresh }: RecordsProps) {
   const parameters = queryParameters(line);
   const isRefused = store.error.value !== undefined && store.shownSince.value === undefined;
+  const areFieldsShown = hasFields && !isLive && !isRefused;
   // Stages of LogQL change records; any other query finds them as they are stored.
   const [chosen, setChosen] = useChosenRecord(store, isLogQl(line) ? parameters : {});
   const filter = (term: Term): void => choose({ q: addTerm(line, term), record: undefined });
@@ -100,13 +101,13 @@ function Records({ store, line, requestKey, isLive, hasFields, view, refresh }: 
         <Problem message={store.error.value} retry={refresh} shownSince={store.shownSince.value} />
       )}
       {isLive ? <Tail store={store} /> : !isRefused && <Counts requestKey={requestKey} parameters={parameters} line={line} />}
-      <div class={`split ${chosen ? "with-side" : ""} ${hasFields && !isLive ? "with-fields" : ""}`}>
-        {hasFields && !isLive && !isRefused && (
+      <div class={`split ${chosen ? "with-side" : ""} ${areFieldsShown ? "with-fields" : ""}`}>
+        {areFieldsShown && (
           <Fields requestKey={requestKey} parameters={parameters} columns={columns} onTerm={filter} onColumn={toggleColumn} />
         )}
         {view === "group" ? (
           <LogGroups line={line} parameters={parameters} requestKey={requestKey} />
-        ) : view === "patterns" ? (
+        ) : view === "patterns" && !isRefused ? (
           <Patterns
             requestKey={requestKey}
             parameters={parameters}

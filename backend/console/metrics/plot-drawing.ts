@@ -2,16 +2,17 @@
 import type uPlot from "uplot";
 import { visible } from "../parts/text.ts";
 
-/** Something that happened at a time: a `version` that was deployed, or an `event`. */
+/** Something that happened at a time: a `version` that was deployed, an `alert` that began, or an `event`. */
 export interface Marker {
   readonly atS: number;
-  readonly kind: "version" | "event";
+  readonly kind: "version" | "alert" | "event";
   readonly text: string;
 }
 
 const DIAMOND_PX = 4;
 const LABEL_HEIGHT_PX = 14;
 const MAX_LABEL = 16;
+const COLOURS: Readonly<Record<Marker["kind"], string>> = { version: "--accent", alert: "--error", event: "--warn" };
 
 export function drawThreshold(plot: uPlot, value: number, colour: string): void {
   const y = plot.valToPos(value, "y", true);
@@ -25,8 +26,8 @@ export function drawThreshold(plot: uPlot, value: number, colour: string): void 
   });
 }
 
-/** Lines at the times of markers; the labels of versions are above the lines, if they have room there. */
-export function drawMarkers(plot: uPlot, markers: readonly Marker[], colours: { line: string; label: string; event: string }): void {
+/** Lines at the times of markers; labels, which events do not have, are above the lines if they have room there. */
+export function drawMarkers(plot: uPlot, markers: readonly Marker[], read: (property: string) => string): void {
   const { left, top, width, height } = plot.bbox;
   let free = left;
   for (const { atS, kind, text } of markers.toSorted((a, b) => a.atS - b.atS)) {
@@ -34,8 +35,7 @@ export function drawMarkers(plot: uPlot, markers: readonly Marker[], colours: { 
     if (x < left || x > left + width) continue;
     draw(plot, ({ ctx }) => {
       const px = devicePixelRatio;
-      [ctx.strokeStyle, ctx.fillStyle, ctx.lineWidth] =
-        kind === "version" ? [colours.line, colours.line, px] : [colours.event, colours.event, px];
+      [ctx.strokeStyle, ctx.fillStyle, ctx.lineWidth] = [read(COLOURS[kind]), read(COLOURS[kind]), px];
       ctx.setLineDash([3 * px, 3 * px]);
       line(ctx, x, top, x, top + height);
       if (kind === "event") return triangle(ctx, x, top, 4 * px);
@@ -48,7 +48,7 @@ export function drawMarkers(plot: uPlot, markers: readonly Marker[], colours: { 
       ctx.beginPath();
       ctx.roundRect(start, top - (LABEL_HEIGHT_PX + 3) * px, labelWidth, LABEL_HEIGHT_PX * px, 7 * px);
       ctx.fill();
-      [ctx.fillStyle, ctx.textBaseline, ctx.textAlign] = [colours.label, "middle", "left"];
+      [ctx.fillStyle, ctx.textBaseline, ctx.textAlign] = [read("--on-accent"), "middle", "left"];
       ctx.fillText(label, start + 5 * px, top - (LABEL_HEIGHT_PX / 2 + 2.5) * px);
     });
   }

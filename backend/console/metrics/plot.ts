@@ -98,7 +98,7 @@ export function plotOptions(props: PlotProps, read: (property: string) => string
       draw: [
         (plot) => {
           for (const { value, severity = "critical" } of thresholds) drawThreshold(plot, value, read(THRESHOLD_COLOURS[severity]));
-          drawMarkers(plot, markers, { line: read("--accent"), label: read("--on-accent"), event: read("--warn") });
+          drawMarkers(plot, markers, read);
           for (const mark of exemplarMarks(props)) drawDiamond(plot, mark.exemplar.atS, mark.value, read("--text"));
         },
       ],

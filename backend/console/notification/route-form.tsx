@@ -1,5 +1,5 @@
 // The form of a route. Invariants: the default route has neither matchers nor a position; the backend validates the input.
-import { Checkbox, Field } from "../parts/controls.tsx";
+import { Checkbox, Field, Select } from "../parts/controls.tsx";
 import { SavingForm } from "../parts/saving-form.tsx";
 import { parseMatchers, formatMatchers, formatVisibleMatcher } from "./matcher.ts";
 import { MatchersField } from "./matchers.tsx";
@@ -34,11 +34,13 @@ export function RouteForm({ route, others, channels, onSaved }: RouteFormProps) 
         <legend>Channels to notify</legend>
         {channels.length === 0 && <p class="quiet">No channels.</p>}
         {channels.map(({ id, name, enabled }) => (
-          <label class="check" key={id}>
-            <input type="checkbox" name="channel" value={id} defaultChecked={route.channel_ids.includes(id)} />
-            <bdi>{visible(name)}</bdi>
-            {!enabled && " (disabled)"}
-          </label>
+          <Checkbox
+            key={id}
+            label={`${visible(name)}${enabled ? "" : " (disabled)"}`}
+            name="channel"
+            value={id}
+            defaultChecked={route.channel_ids.includes(id)}
+          />
         ))}
       </fieldset>
       <Field
@@ -63,21 +65,14 @@ function Duration({ name, label, value }: { name: string; label: string; value: 
 }
 
 function PositionField({ route, others }: Pick<RouteFormProps, "route" | "others">) {
+  const names = [
+    ...others.map(({ matchers }) => matchers.map(formatVisibleMatcher).join(" ").slice(0, 60) || "all alerts"),
+    "the default route",
+  ];
+  const positions = names.map((name, at) => [String(at), `${at + 1}, before ${name}`] as const);
   return (
     <>
-      <label>
-        Position
-        <select name="position">
-          {others.map((other, at) => (
-            <option key={other.id} value={at} selected={at === route.position}>
-              {at + 1}, before {visible(other.matchers.map(formatVisibleMatcher).join(" ").slice(0, 60)) || "all alerts"}
-            </option>
-          ))}
-          <option value={others.length} selected={(route.position ?? others.length) >= others.length}>
-            {others.length + 1}, before the default route
-          </option>
-        </select>
-      </label>
+      <Select label="Position" name="position" of={positions} initial={String(Math.min(route.position ?? others.length, others.length))} />
       <Checkbox label="continue with the next routes" name="continue" defaultChecked={route.continue} />
       <IntervalNames name="mute_time_intervals" label="Mute time intervals: nothing is sent in them" names={route.mute_time_intervals} />
       <IntervalNames

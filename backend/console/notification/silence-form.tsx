@@ -53,15 +53,15 @@ export function SilenceForm({ silence, matchers, onSaved }: SilenceFormProps) {
     <SavingForm label={isNew ? "Create" : "Save"} saved="Saved." save={save} takesFocus={isNew}>
       <MatchersField initial={silence ? formatMatchers(silence.matchers.map(fromSilence)) : matchers} />
       {state !== "active" && (
-        <label>
-          Start (empty: now)
-          <Moment ms={startMs.value} onMs={(ms) => (startMs.value = ms)} />
-        </label>
+        <Field {...MOMENT} label="Start (empty: now)" value={textOf(startMs.value)} onDone={(text) => (startMs.value = fieldMs(text))} />
       )}
-      <label>
-        End
-        <Moment ms={endMs.value} onMs={(ms) => (endMs.value = ms ?? endMs.peek())} isRequired />
-      </label>
+      <Field
+        {...MOMENT}
+        label="End"
+        required
+        value={textOf(endMs.value)}
+        onDone={(text) => (endMs.value = fieldMs(text) ?? endMs.peek())}
+      />
       <div role="group" aria-label="Duration" class="tabs">
         {LENGTHS.map(([words, ms]) => (
           <Button key={words} onClick={() => (endMs.value = (startMs.peek() ?? Date.now()) + ms)} text={words} />
@@ -72,20 +72,5 @@ export function SilenceForm({ silence, matchers, onSaved }: SilenceFormProps) {
   );
 }
 
-interface MomentProps {
-  readonly ms: number | undefined;
-  readonly onMs: (ms: number | undefined) => void;
-  readonly isRequired?: boolean;
-}
-
-function Moment({ ms, onMs, isRequired = false }: MomentProps) {
-  return (
-    <input
-      type="datetime-local"
-      step="1"
-      required={isRequired}
-      value={ms === undefined ? "" : forField(ms)}
-      onChange={(event) => onMs(fieldMs(event.currentTarget.value))}
-    />
-  );
-}
+const MOMENT = { type: "datetime-local", step: "1" };
+const textOf = (ms: number | undefined): string => (ms === undefined ? "" : forField(ms));

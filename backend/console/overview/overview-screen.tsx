@@ -71,7 +71,7 @@ function ProblemList({ of, services, setUp }: ProblemListProps) {
             No one is notified: <a href={address("alerts", { view: "channels", channel: "new" })}>create a channel</a>.
           </p>
         )}
-        <Healthy totals={totals} services={services} setUp={setUp} />
+        <Healthy problems={problems} totals={totals} services={services} setUp={setUp} />
       </Status>
     </section>
   );
@@ -115,33 +115,27 @@ function Row({ problem: { severity, title, detail, since, action, link }, atMs }
 }
 
 /** What is healthy, and how much was stored today, in one line. */
-function Healthy({
-  totals,
-  services,
-  setUp,
-}: {
-  totals: Problems["totals"];
-  services: WorstServices | undefined;
-  setUp: SetUp | undefined;
-}) {
+function Healthy({ problems, totals, services, setUp }: Omit<ProblemListProps, "of"> & Pick<Problems, "problems" | "totals">) {
   const worse = services?.services.filter((service) => service.worse > 0).length ?? 0;
-  const parts = [
-    ["services", address("services"), services?.count, worse],
+  // Each service has at most one problem. What is listed above is not counted as healthy here.
+  const failing = problems.filter(({ kind }) => kind === "service").length;
+  const badNodes = new Set(problems.filter(({ link }) => link.includes("kind=node")).map(({ link }) => link)).size;
+  const all = [
+    ["services", address("services"), services?.count, Math.max(worse, failing)],
     ["pods", address("kubernetes"), totals["pods"]?.total, totals["pods"]?.with_problem],
-    ["nodes", address("kubernetes", { view: "node" }), totals["nodes"]?.total, totals["nodes"]?.with_problem],
+    ["nodes", address("kubernetes", { view: "node" }), totals["nodes"]?.total, badNodes],
     ["agents", address("fleet"), totals["agents"]?.total, totals["agents"]?.with_problem],
   ] as const;
+  const parts = all.filter(([, , total = 0]) => total > 0);
+  if (parts.length === 0 && !setUp?.volume.length) return null;
   return (
     <p class="healthy">
-      Healthy:
-      {parts.map(
-        ([name, href, total = 0, bad = 0]) =>
-          total > 0 && (
-            <a href={href} key={name}>
-              <strong>{total - bad}</strong> of {total} {name}
-            </a>
-          ),
-      )}
+      {parts.length > 0 && "Healthy:"}
+      {parts.map(([name, href, total = 0, bad = 0]) => (
+        <a href={href} key={name}>
+          <strong>{total - bad}</strong> of {total} {name}
+        </a>
+      ))}
       {setUp && setUp.volume.length > 0 && (
         <a href={address("settings", { part: "usage" })}>
           stored today: {setUp.volume.map(({ signal, bytes }) => `${bytesText(bytes)} of ${signal}`).join(", ")}

@@ -1,8 +1,10 @@
 // Every component in every state, in both themes, at `#/parts`. For people who change the console: no link of the navigation leads here.
 import type { ComponentChildren } from "preact";
-import { Chip, Copy, Problem, Skeleton, Status } from "./common.tsx";
+import { Share } from "../entities/object-list.tsx";
+import { Chip, Copy, NameLink, Problem, Skeleton, Status } from "./common.tsx";
 import { Button, Checkbox, Field, Select, Tabs, TextArea, Toggle } from "./controls.tsx";
 import { Icon, ICON_NAMES, Logo } from "./icons.tsx";
+import { Bar, Card } from "./layout.tsx";
 import { Popover } from "./popover.tsx";
 import { Sparkline } from "./sparkline.tsx";
 import { Table } from "./table.tsx";
@@ -11,9 +13,9 @@ import { signal } from "@preact/signals";
 const nothing = (): void => undefined;
 const SERIES = Array.from({ length: 12 }, (_, at) => at);
 const ROWS = [
-  { id: "payment", state: "error", errors: 0.045, memory: 99 },
-  { id: "checkout", state: "warn", errors: 0.002, memory: 71 },
-  { id: "catalog", state: "good", errors: 0, memory: 44 },
+  { id: "payment", state: "error", memory: 99 },
+  { id: "checkout", state: "warn", memory: 71 },
+  { id: "catalog", state: "good", memory: 44 },
 ] as const;
 const FAILED = {
   value: signal(undefined),
@@ -26,13 +28,13 @@ const FAILED = {
 export function Gallery() {
   return (
     <section class="screen" aria-labelledby="title">
-      <div class="bar">
-        <h1 id="title">Components</h1>
-      </div>
+      <Bar title="Components" />
       <div class="cards">
         {(["light", "dark"] as const).map((scheme) => (
           <div class="gallery" style={{ colorScheme: scheme }} key={scheme} data-theme={scheme}>
-            <Parts />
+            <Controls />
+            <Marks />
+            <States />
           </div>
         ))}
       </div>
@@ -42,20 +44,9 @@ export function Gallery() {
 
 function Part({ title, children }: { title: string; children: ComponentChildren }) {
   return (
-    <section class="card">
-      <h2>{title}</h2>
+    <Card title={title}>
       <div class="links">{children}</div>
-    </section>
-  );
-}
-
-function Parts() {
-  return (
-    <>
-      <Controls />
-      <Marks />
-      <States />
-    </>
+    </Card>
   );
 }
 
@@ -124,39 +115,24 @@ function Marks() {
 function States() {
   return (
     <>
-      <section class="card">
-        <h2>Table</h2>
+      <Card title="Table">
         <Table
           title="Services"
           rows={ROWS}
           columns={[
-            { head: "service", kind: "name", order: ({ id }) => id, cell: ({ id }) => <a href="#/parts">{id}</a> },
+            { head: "service", kind: "name", cell: ({ id }) => <NameLink href="#/parts" text={id} /> },
             { head: "state", cell: ({ state }) => <Chip tone={state} text={state} /> },
-            { head: "errors", kind: "number", order: ({ errors }) => errors, cell: ({ errors }) => `${(errors * 100).toFixed(1)} %` },
             { head: "last hour", cell: () => <Sparkline values={[1, 1, 2, 1, 6, 5, 6]} label="errors" colour="is-error" /> },
-            {
-              head: "memory",
-              kind: "number",
-              order: ({ memory }) => memory,
-              cell: ({ memory, state }) => (
-                <>
-                  {memory} %
-                  <span class={`meter is-${state}`}>
-                    <span style={{ width: `${memory}%` }} />
-                  </span>
-                </>
-              ),
-            },
+            { head: "memory", kind: "number", order: ({ memory }) => memory, cell: ({ memory }) => <Share of={memory / 100} /> },
           ]}
         />
-      </section>
-      <section class="card">
-        <h2>Empty, loading, error</h2>
+      </Card>
+      <Card title="Empty, loading, error">
         <div class="empty">No records match. Change the query, or choose a longer time range.</div>
         <Skeleton lines={3} />
         <Status of={FAILED} />
         <Problem message="The backend is unreachable." shownSince={0} retry={nothing} />
-      </section>
+      </Card>
     </>
   );
 }

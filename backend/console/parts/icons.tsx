@@ -54,6 +54,16 @@ export function Icon({ name, class: more = "" }: { name: IconName; class?: strin
   );
 }
 
+/** The heading of a page before the login. */
+export function Brand() {
+  return (
+    <h1 class="brand">
+      <Logo />
+      AtherOps
+    </h1>
+  );
+}
+
 /** The product's mark: a pulse that becomes a trace. `icon.svg` is the same picture. */
 export function Logo() {
   return (

@@ -9,8 +9,8 @@ export type NodeKind = Graph["nodes"][number]["kind"];
 
 /** A larger map is unreadable; the table below it lists every call. */
 export const MAX_NODES = 120;
-export const NODE_WIDTH_PX = 168;
-export const NODE_HEIGHT_PX = 40;
+export const NODE_WIDTH_PX = 184;
+export const NODE_HEIGHT_PX = 52;
 const COLUMN_PX = NODE_WIDTH_PX + 96;
 const ROW_PX = NODE_HEIGHT_PX + 24;
 const MARGIN_PX = 12;

@@ -19,20 +19,24 @@ import {
   type PlacedEdge,
   type PlacedNode,
 } from "./map-layout.ts";
-import { rateText, shareText } from "./service.ts";
+import { rateText, readServices, type Service, shareText } from "./service.ts";
 
 /** Characters of a name that fit into a box. */
-const NAME_LENGTH = 20;
+const NAME_LENGTH = 22;
 const MAX_ROWS = 200;
 const MIN_ERROR_RATIO = 0.01;
 
 /** The whole map, or only the callers and callees of one service. */
 export function ServiceMap({ requestKey, range, service }: { requestKey: string; range: AddressRange; service?: string }) {
-  const loaded = useLoaded(
-    requestKey,
-    async (signal) => await call<Graph>("/query/services/graph", { query: rangeQuery(currentRange()), signal }),
-  );
-  const graph = loaded.value.value;
+  const loaded = useLoaded(requestKey, async (signal) => {
+    const { fromMs, toMs } = currentRange();
+    const [graph, services] = await Promise.all([
+      call<Graph>("/query/services/graph", { query: rangeQuery({ fromMs, toMs }), signal }),
+      readServices(fromMs, toMs, signal, 1),
+    ]);
+    return { graph, services: new Map(services.map((one) => [one.service, one])) };
+  });
+  const { graph, services = NO_FIGURES } = loaded.value.value ?? {};
   const edges = useMemo(() => (graph ? (service === undefined ? graph.edges : neighbourhood(graph, service)) : []), [graph, service]);
   return (
     <section class="service-map" aria-label="Service map">
@@ -41,14 +45,25 @@ export function ServiceMap({ requestKey, range, service }: { requestKey: string;
         of={loaded}
         empty={edges.length === 0 && "No calls between services in this time range. New calls appear after about a minute."}
       >
-        <Picture edges={edges} range={range} service={service} />
+        <Picture edges={edges} services={services} range={range} service={service} />
         <Calls edges={edges} range={range} />
       </Status>
     </section>
   );
 }
 
-function Picture({ edges, range, service }: { edges: readonly Edge[]; range: AddressRange; service: string | undefined }) {
+/** How often a service is called, and what comes of it. */
+type Figures = Pick<Service, "rate" | "error_ratio" | "p95_ms">;
+const NO_FIGURES: ReadonlyMap<string, Figures> = new Map();
+
+interface PictureProps {
+  readonly edges: readonly Edge[];
+  readonly services: ReadonlyMap<string, Figures>;
+  readonly range: AddressRange;
+  readonly service: string | undefined;
+}
+
+function Picture({ edges, services, range, service }: PictureProps) {
   const layout = useMemo(() => layOut(edges), [edges]);
   const pointed = useSignal<string | undefined>(undefined);
   const max = Math.max(...edges.map(({ rate }) => rate));
@@ -64,8 +79,9 @@ function Picture({ edges, range, service }: { edges: readonly Edge[]; range: Add
                 viewBox="0 0 8 8"
                 refX="7"
                 refY="4"
-                markerWidth="7"
-                markerHeight="7"
+                markerWidth="9"
+                markerHeight="9"
+                markerUnits="userSpaceOnUse"
                 orient="auto"
               >
                 <path d="M0 0 L8 4 L0 8 z" class={`arrow ${colour}`} />
@@ -88,7 +104,12 @@ function Picture({ edges, range, service }: { edges: readonly Edge[]; range: Add
               onFocusIn={() => (pointed.value = node.key)}
               onFocusOut={() => (pointed.value = undefined)}
             >
-              <Box node={node} range={range} isCentre={node.kind === "service" && node.name === service} />
+              <Box
+                node={node}
+                figures={node.kind === "service" ? services.get(node.name) : figuresOf(node, edges)}
+                range={range}
+                isCentre={node.kind === "service" && node.name === service}
+              />
             </g>
           ))}
         </svg>
@@ -100,9 +121,27 @@ function Picture({ edges, range, service }: { edges: readonly Edge[]; range: Add
   );
 }
 
-function Box({ node, range, isCentre }: { node: PlacedNode; range: AddressRange; isCentre: boolean }) {
+/** The calls of all services to a database, queue or host, which is no service itself. */
+function figuresOf({ kind, name }: PlacedNode, edges: readonly Edge[]): Figures | undefined {
+  const calls = edges.filter(({ connection, server }) => connection === kind && server === name);
+  const [slowest] = calls.toSorted((a, b) => (b.p95_ms ?? 0) - (a.p95_ms ?? 0));
+  const rate = calls.reduce((sum, edge) => sum + edge.rate, 0);
+  const errors = calls.reduce((sum, edge) => sum + edge.rate * edge.error_ratio, 0);
+  return slowest && { rate, error_ratio: rate === 0 ? 0 : errors / rate, p95_ms: slowest.p95_ms };
+}
+
+interface BoxProps {
+  readonly node: PlacedNode;
+  readonly figures: Figures | undefined;
+  readonly range: AddressRange;
+  readonly isCentre: boolean;
+}
+
+/** Its edge is red if its calls fail. */
+function Box({ node, figures, range, isCentre }: BoxProps) {
   const name = visible(node.name);
   const shown = name.length > NAME_LENGTH ? `${name.slice(0, NAME_LENGTH - 1)}…` : name;
+  const isFailing = figures !== undefined && figures.error_ratio >= MIN_ERROR_RATIO;
   const box = (
     <>
       <title>{node.kind === "service" ? name : `${name}, ${node.kind}`}</title>
@@ -112,16 +151,14 @@ function Box({ node, range, isCentre }: { node: PlacedNode; range: AddressRange;
         width={NODE_WIDTH_PX}
         height={NODE_HEIGHT_PX}
         rx={node.kind === "service" ? 6 : NODE_HEIGHT_PX / 2}
-        class={`box ${isCentre ? "is-centre" : ""}`}
+        class={`box ${isCentre ? "is-centre" : ""} ${isFailing ? "is-failing" : ""}`}
       />
-      <text x={node.x + NODE_WIDTH_PX / 2} y={node.y + (node.kind === "service" ? 25 : 18)} class="name">
+      <text x={node.x + NODE_WIDTH_PX / 2} y={node.y + 22} class="name">
         {shown}
       </text>
-      {node.kind !== "service" && (
-        <text x={node.x + NODE_WIDTH_PX / 2} y={node.y + 33} class="kind">
-          {node.kind}
-        </text>
-      )}
+      <text x={node.x + NODE_WIDTH_PX / 2} y={node.y + 39} class={`figures ${isFailing ? "is-error" : ""}`}>
+        {figures ? `${rateText(figures.rate)} · ${shareText(figures.error_ratio)} · ${latency(figures.p95_ms)}` : node.kind}
+      </text>
     </>
   );
   if (node.kind !== "service") return <g>{box}</g>;
@@ -134,7 +171,7 @@ function Box({ node, range, isCentre }: { node: PlacedNode; range: AddressRange;
 
 function Call({ placed: { edge, from, to }, max, isFaded }: { placed: PlacedEdge; max: number; isFaded: boolean }) {
   const colour = edge.error_ratio >= MIN_ERROR_RATIO ? "is-error" : "is-plain";
-  const width = 1 + 4 * Math.sqrt(max > 0 ? edge.rate / max : 0);
+  const width = 1 + 2 * Math.sqrt(max > 0 ? edge.rate / max : 0);
   return (
     <path
       d={pathOf(from, to)}

@@ -7,7 +7,6 @@ import type { Marker } from "../metrics/plot-drawing.ts";
 import { changeText, figuresOf } from "../metrics/plot-data.ts";
 import type { Series } from "../metrics/prometheus.ts";
 import { formatValue, type Unit } from "../metrics/unit.ts";
-import { useMarkers } from "../metrics/markers.ts";
 import type { Point } from "./service.ts";
 
 const HEIGHT_PX = 180;
@@ -22,17 +21,16 @@ const LATENCY: readonly Line[] = [
 ];
 
 interface ServiceChartsProps {
-  readonly service: string;
-  readonly requestKey: string;
   readonly points: readonly Point[];
   readonly compared: { readonly name: string; readonly points: readonly Point[] } | undefined;
   readonly fromS: number;
   readonly toS: number;
   readonly exemplars: readonly Exemplar[];
+  /** Versions that were deployed. */
+  readonly markers: readonly Marker[] | undefined;
 }
 
-export function ServiceCharts({ service, requestKey, exemplars, ...shown }: ServiceChartsProps) {
-  const markers = useMarkers({ service }, `${service} ${requestKey}`);
+export function ServiceCharts({ exemplars, markers, ...shown }: ServiceChartsProps) {
   return (
     <div class="charts">
       <Figure title="Calls" unit="reqps" lines={RATE} shown={shown} markers={markers} />

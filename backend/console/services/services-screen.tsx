@@ -14,6 +14,7 @@ import { address, choose, route } from "../state/route.ts";
 import { type AddressRange, currentRange, rangeQuery, span } from "../state/time.ts";
 import { formatTerm } from "../logs/query-line.ts";
 import { ExemplarList, readExemplars } from "../metrics/exemplars.tsx";
+import { useMarkers } from "../metrics/markers.ts";
 import { type Operation, type Point, rateText, readServices, shareText, worstFirst } from "./service.ts";
 import { ServiceMap } from "./map.tsx";
 import { ServiceTable } from "./service-table.tsx";
@@ -54,7 +55,7 @@ function AllServices({ requestKey, range }: { requestKey: string; range: Address
   const services = loaded.value.value ?? [];
   const worse = services.filter((service) => service.worse > 0).length;
   return (
-    <Status of={loaded} empty={services.length === 0 && "No spans in this time range. Send traces with an OpenTelemetry SDK."}>
+    <Status of={loaded} empty={services.length === 0 && <NoSpans />}>
       <p role="status">
         {counted(services.length, "service")}
         {worse > 0 && <strong class="level is-error"> {worse} worse than in the previous time range</strong>}{" "}
@@ -62,6 +63,14 @@ function AllServices({ requestKey, range }: { requestKey: string; range: Address
       </p>
       <ServiceTable services={services} range={range} />
     </Status>
+  );
+}
+
+function NoSpans() {
+  return (
+    <>
+      No spans in this time range. Choose a longer one, or <a href={address("add", { kind: "sdk" })}>connect an OpenTelemetry SDK</a>.
+    </>
   );
 }
 
@@ -131,6 +140,8 @@ function latencyQuery(service: string): string {
 function OneService({ service, requestKey, range }: { service: string; requestKey: string; range: AddressRange }) {
   const path = `/query/services/${encodeURIComponent(service)}`;
   const chosen = route.value.query.get("with") ?? "";
+  // Asked for together with the charts, so that they are not drawn twice.
+  const markers = useMarkers({ service }, `${service} ${requestKey}`);
   const loaded = useLoaded(`${service} ${requestKey} ${chosen}`, async (signal) => {
     const range = currentRange();
     const [points, operations, exemplars] = await Promise.all([
@@ -151,7 +162,7 @@ function OneService({ service, requestKey, range }: { service: string; requestKe
           <div class="row">
             <Compared service={service} requestKey={requestKey} />
           </div>
-          <ServiceCharts service={service} requestKey={requestKey} {...shown} />
+          <ServiceCharts markers={markers} {...shown} />
           <ExemplarList exemplars={shown.exemplars} />
           <Operations service={service} operations={shown.operations} range={range} />
           <ServiceMap requestKey={requestKey} range={range} service={service} />

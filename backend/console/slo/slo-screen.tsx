@@ -40,9 +40,10 @@ const COLUMNS: readonly Column<Listed>[] = [
   { head: "used up in", cell: usedUpText },
 ];
 
+/** With the least error budget first. */
 function SloList() {
   const loaded = useLoaded("slos", (signal) => call<Listed[]>("/query/slos", { signal }), { refreshMs: REFRESH_MS });
-  const slos = loaded.value.value ?? [];
+  const slos = (loaded.value.value ?? []).toSorted((a, b) => (a.budget_remaining ?? 2) - (b.budget_remaining ?? 2));
   const spent = slos.filter(({ budget_remaining: left }) => left !== null && left <= 0).length;
   return (
     <section class="screen slos" aria-labelledby="title">

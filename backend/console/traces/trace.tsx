@@ -71,7 +71,15 @@ function TraceView({ id, tree, isTruncated }: { id: string; tree: Tree; isTrunca
         {isFlame ? (
           <FlameGraph tree={tree} colours={colours} chosenId={chosenId ?? undefined} />
         ) : (
-          <Waterfall tree={tree} rows={rows} at={at} collapsed={collapsed.value} onChoose={chooseSpan} onToggle={toggle} />
+          <Waterfall
+            tree={tree}
+            rows={rows}
+            colours={colours}
+            at={at}
+            collapsed={collapsed.value}
+            onChoose={chooseSpan}
+            onToggle={toggle}
+          />
         )}
         {chosen && <SpanDetails node={chosen} tree={tree} onClose={() => chooseSpan(undefined)} />}
       </div>

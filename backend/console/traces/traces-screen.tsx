@@ -25,6 +25,10 @@ const SpanGroups = lazy(async () => (await import("./span-groups.tsx")).SpanGrou
 
 type FoundTrace = ApiResponses["GET /query/traces/search"][number];
 
+const DURATIONS = [
+  ["min", "from"],
+  ["max", "to"],
+] as const;
 const ROW_PX = 44;
 const PAGE_ROWS = 100;
 
@@ -41,6 +45,8 @@ export function Traces() {
   const analysis = { requestKey: `${searched}${refreshKey}`, parameters };
   const [store] = useState(() => new PagedRows<FoundTrace>("/query/traces/search"));
   const listKey = `${searched} ${isSlowestFirst}`;
+  // Its message is enough: the parts below would repeat it.
+  const isRefused = store.error.value !== undefined && store.shownSince.value === undefined;
   useLayoutEffect(() => {
     void store.show(listKey, { ...parameters, order: isSlowestFirst ? "duration" : undefined, limit: PAGE_ROWS });
     return () => store.stop();
@@ -59,9 +65,9 @@ export function Traces() {
       </Bar>
       <SearchForm query={query} />
       <Problem message={store.error.value} retry={refresh} shownSince={store.shownSince.value} />
-      {hasHeatmap && <Heatmap {...analysis} />}
-      <div class={`split ${hasFacets ? "with-fields" : ""}`}>
-        {hasFacets && <Facets {...analysis} />}
+      {hasHeatmap && !isRefused && <Heatmap {...analysis} />}
+      <div class={`split ${hasFacets && !isRefused ? "with-fields" : ""}`}>
+        {hasFacets && !isRefused && <Facets {...analysis} />}
         {hasGroups ? (
           <SpanGroups requestKey={analysis.requestKey} />
         ) : hasDifferences ? (
@@ -96,8 +102,18 @@ function SearchForm({ query }: { query: URLSearchParams }) {
         initial={query.get("operation") ?? ""}
         choices={operationsOf(known, service)}
       />
-      <DurationField name="min" label="from" query={query} />
-      <DurationField name="max" label="to" query={query} />
+      {DURATIONS.map(([name, label]) => (
+        <Field
+          key={name}
+          label={label}
+          name={name}
+          inputMode="numeric"
+          size={5}
+          placeholder="ms"
+          pattern="\d+(\.\d+)?"
+          defaultValue={query.get(name) ?? ""}
+        />
+      ))}
       <Field
         label="attributes"
         name="attributes"
@@ -109,24 +125,7 @@ function SearchForm({ query }: { query: URLSearchParams }) {
       />
       <Checkbox label="errors" name="error" value="true" defaultChecked={query.get("error") === "true"} />
       <Button type="submit" class="primary" text="Search" />
-      <Problem message={services.error.value} retry={services.reload} />
     </form>
-  );
-}
-
-function DurationField({ name, label, query }: { name: string; label: string; query: URLSearchParams }) {
-  const initial = query.get(name) ?? "";
-  return (
-    <Field
-      label={label}
-      name={name}
-      type="text"
-      inputMode="numeric"
-      size={5}
-      placeholder="ms"
-      pattern="\d+(\.\d+)?"
-      defaultValue={initial}
-    />
   );
 }
 

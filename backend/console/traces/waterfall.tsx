@@ -1,7 +1,6 @@
 // Draws spans on a common time axis, one per row.
 import { colourOf } from "../metrics/series-colour.ts";
 import { Button } from "../parts/controls.tsx";
-import { useMemo } from "preact/hooks";
 import { List } from "../parts/list.tsx";
 import { span as duration } from "../state/time.ts";
 import type { Node, Tree } from "../../client/trace-tree.ts";
@@ -13,14 +12,14 @@ const MAX_INDENTED_DEPTH = 24;
 export interface WaterfallProps {
   readonly tree: Tree;
   readonly rows: readonly Node[];
+  readonly colours: ReadonlyMap<string, string>;
   readonly at: number;
   readonly collapsed: ReadonlySet<Node>;
   readonly onChoose: (node: Node) => void;
   readonly onToggle: (node: Node) => void;
 }
 
-export function Waterfall({ tree, rows, at, collapsed, onChoose, onToggle }: WaterfallProps) {
-  const colours = useMemo(() => serviceColours(tree), [tree]);
+export function Waterfall({ tree, rows, colours, at, collapsed, onChoose, onToggle }: WaterfallProps) {
   return (
     <div class="waterfall">
       <div class="axis" aria-hidden="true">

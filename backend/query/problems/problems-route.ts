@@ -86,7 +86,7 @@ export function registerProblemsRoute(app: FastifyInstance, options: ProblemsRou
       return answerReader(request, reply, answers, async (orgId, queryOptions) => {
         queryOptions.admit?.();
         const found = await findProblems(request, { ...options, recent }, orgId, queryOptions);
-        const ranked = found.problems.toSorted((a, b) => b.score - a.score || (a.title < b.title ? -1 : 1));
+        const ranked = found.problems.toSorted(byImportance);
         const answer = {
           problems: ranked.slice(0, request.query.limit).map(answered),
           total: ranked.length,
@@ -104,6 +104,12 @@ export function registerProblemsRoute(app: FastifyInstance, options: ProblemsRou
       });
     },
   });
+}
+
+/** What is critical first: a service whose users get errors comes before a disk that is nearly full. */
+function byImportance(a: Problem, b: Problem): number {
+  const critical = Number(b.severity === "critical") - Number(a.severity === "critical");
+  return critical || b.score - a.score || (a.title < b.title ? -1 : 1);
 }
 
 interface Found extends Problems {

@@ -48,7 +48,7 @@ const BASE = "/query/prometheus/api/v1";
 
 /** Declares an endpoint that always returns `data`, and accepts any parameters. */
 export function declareConstant(path: string, summary: string, data: object): RouteDeclaration {
-  const response = { ...ANSWER, properties: { ...ANSWER.properties, data: { const: data } } };
+  const response = { ...ANSWER, properties: { ...ANSWER.properties, data: constantSchema(data) } };
   return {
     ...endpoint("GET", `${BASE}/${path}`, "reader", "metrics"),
     limited: "filtered",
@@ -129,4 +129,14 @@ export function declareEndpoint(method: "GET" | "POST", name: QueryEndpoint): Ro
     documented: { ...(method === "POST" ? { query: optional, body: optional } : { query: parameters }), response: { 200: ANSWER } },
     ...ERRORS,
   };
+}
+
+/** Names each constant by itself, because generators of clients know no constant objects. */
+function constantSchema(data: object): object {
+  if (Array.isArray(data)) return { type: "array", items: {}, maxItems: 0 };
+  const properties = Object.entries(data as Record<string, unknown>).map(([name, value]) => [
+    name,
+    typeof value === "object" && value !== null ? constantSchema(value) : { const: value },
+  ]);
+  return { type: "object", required: Object.keys(data), properties: Object.fromEntries(properties), additionalProperties: false };
 }
