@@ -34,7 +34,7 @@ export function Administration() {
   if (limits)
     return (
       <section class="screen narrow" aria-labelledby="title">
-        <h1 id="title">Settings</h1>
+        <Bar title="Settings" />
         <p class="quiet">
           You can read telemetry with {limitsText(limits)}. The settings of the organisation need an account without limits.
         </p>
@@ -53,9 +53,7 @@ export function Administration() {
 }
 
 type DayUsage = ApiResponses["GET /api/usage"][number];
-
 type Limits = ApiResponses["GET /api/limits"];
-
 type Change = ApiResponses["GET /api/audit"][number];
 
 function Usage() {

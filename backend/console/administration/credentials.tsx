@@ -8,11 +8,8 @@ import { LIMITS_FIELD, limitsOf, limitsText } from "./label-limits.tsx";
 import { timeColumn, ResourceList } from "./resource-list.tsx";
 
 type Key = ApiResponses["GET /api/keys"][number];
-
 type InstallToken = ApiResponses["GET /api/install-tokens"][number];
-
 type IngestToken = ApiResponses["GET /api/ingest-tokens"][number];
-
 type ReadToken = ApiResponses["GET /api/read-tokens"][number];
 
 const NAME = { name: "name", label: "Name" };

@@ -20,13 +20,8 @@ const MAX_HOSTS = 1000;
 type Node = Cluster["nodes"][number];
 
 export function Fleet() {
-  const loaded = useLoaded(
-    "fleet",
-    async (signal) => {
-      return { ...(await readFleet(signal)), atMs: Date.now() };
-    },
-    { refreshMs: REFRESH_MS },
-  );
+  const read = async (signal: AbortSignal) => ({ ...(await readFleet(signal)), atMs: Date.now() });
+  const loaded = useLoaded("fleet", read, { refreshMs: REFRESH_MS });
   const { clusters = [], hosts = [], atMs = 0 } = loaded.value.value ?? {};
   const nodes = clusters.flatMap((cluster) => cluster.nodes);
   return (

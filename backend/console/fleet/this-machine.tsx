@@ -10,15 +10,11 @@ export function ThisMachine({ onReady }: { onReady: () => void }) {
   return useSettings().value.value?.isLocalStart ? <WaitsFor onReady={onReady} /> : null;
 }
 
-interface StartState {
-  readonly waits_for: string | null;
-}
-
 function WaitsFor({ onReady }: { onReady: () => void }) {
   const loaded = useLoaded(
     "start",
     async (signal) => {
-      const state = await call<StartState>("/console/start.json", { signal });
+      const state = await call<{ readonly waits_for: string | null }>("/console/start.json", { signal });
       if (loaded.value.peek()?.waits_for && !state.waits_for) onReady();
       return state;
     },

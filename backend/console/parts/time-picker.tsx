@@ -2,7 +2,7 @@
 // presets, recent ranges and the time zone; and a link with absolute times.
 import { signal, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { address, choose, route } from "../state/route.ts";
+import { changedAddress, choose, route } from "../state/route.ts";
 import { refreshPart } from "../state/loaded.ts";
 import {
   type AddressRange,
@@ -203,10 +203,8 @@ function Ends({ range, onRange }: { range: Range; onRange: (range: { from: strin
 
 /** Copies the address of this screen with absolute times, so that it shows the same data tomorrow. */
 function CopyLink({ fromMs, toMs }: { fromMs: number; toMs: number }) {
-  const { screen, id, query } = route.value;
   const absolute = { from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString(), refresh: undefined, live: undefined };
-  const lists = { column: query.getAll("column") };
-  const target = address(screen, { ...Object.fromEntries(query), ...lists, ...absolute }, id);
+  const target = changedAddress(route.value, absolute);
   return <Copy text={`${location.origin}${location.pathname}${target}`} label="Copy link" icon="link" />;
 }
 

@@ -2,7 +2,7 @@
 import type { ApiResponses } from "../../client/api.ts";
 import { call, wholeList } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
-import { route } from "../state/route.ts";
+import { changedAddress, route } from "../state/route.ts";
 import { formReader } from "../state/sending.ts";
 import { mayWrite } from "../state/session.ts";
 import { Dialog, Status } from "./common.tsx";
@@ -17,7 +17,9 @@ export function Views({ onClose }: { onClose: () => void }) {
   const loaded = useLoaded("views", async (signal) => await wholeList<View>("/api/views", signal));
   const rows = loaded.value.value?.rows ?? [];
   const save = async (form: HTMLFormElement): Promise<void> => {
-    await call("/api/views", { method: "POST", body: { name: formReader(form)("name").trim(), address: addressNow() } });
+    // Without the chosen record, which is deleted after its retention.
+    const address = changedAddress(route.peek(), { record: undefined });
+    await call("/api/views", { method: "POST", body: { name: formReader(form)("name").trim(), address } });
     form.reset();
     loaded.reload();
   };
@@ -53,13 +55,4 @@ export function Views({ onClose }: { onClose: () => void }) {
       )}
     </Dialog>
   );
-}
-
-/** Contains all choices except the chosen record, which is deleted after its retention. */
-function addressNow(): string {
-  const { screen, id, query } = route.peek();
-  const parameters = new URLSearchParams(query);
-  parameters.delete("record");
-  const search = parameters.size > 0 ? `?${parameters}` : "";
-  return `#/${screen}${id ? `/${encodeURIComponent(id)}` : ""}${search}`;
 }

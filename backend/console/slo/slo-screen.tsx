@@ -52,7 +52,7 @@ function SloList() {
       </Bar>
       {loaded.value.value && (
         <p role="status">
-          {counted(slos.length, "objective")}
+          {counted(slos.length, "objective")}, with figures of the last four minutes
           {spent > 0 && (
             <>
               , <strong class="level is-error">{spent} without error budget</strong>

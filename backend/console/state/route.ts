@@ -45,11 +45,15 @@ export function go(to: string, { replace = false } = {}): void {
   fragment.value = to;
 }
 
+/** The address of the same screen with the given parameters changed. All others stay, also those that occur several times. */
+export function changedAddress({ screen, id, query }: Route, changed: ConsoleQuery): string {
+  const before = Object.fromEntries([...new Set(query.keys())].map((name) => [name, query.getAll(name)]));
+  return consoleAddress(screen, { ...before, ...changed }, id);
+}
+
 /** Changes the given parameters of this screen and keeps all others. */
 export function choose(changed: ConsoleQuery, options?: { replace?: boolean }): void {
-  const { screen, id, query } = route.peek();
-  const before = Object.fromEntries([...new Set(query.keys())].map((name) => [name, query.getAll(name)]));
-  go(consoleAddress(screen, { ...before, ...changed }, id), options);
+  go(changedAddress(route.peek(), changed), options);
 }
 
 function decodeSegment(segment: string): string {
