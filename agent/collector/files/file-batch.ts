@@ -2,7 +2,7 @@
 // mark of UTF-8, and the NUL bytes of holes, which a file has if its program keeps its offset after the file was truncated. Invariants: two
 // batches have the same key only if they contain the same lines at the same offsets in files of the same name; offsets never leave the node.
 // Lines that are read again differ in attribute order and read time, so comparing bytes is not enough.
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import {
   ANY_VALUE,
   type FieldRange,
@@ -216,27 +216,25 @@ const LINE_HEAD_BYTES = 24;
 
 function computeKey(body: Buffer, lines: readonly Line[]): string | undefined {
   let bytes = 0;
-  for (const { offset, text, path } of lines) {
+  let paths = "";
+  let last: string | undefined;
+  for (const [index, { offset, text, path }] of lines.entries()) {
     if (offset === undefined || text === undefined || path === undefined) return undefined;
     bytes += LINE_HEAD_BYTES + text[1] - text[0];
+    // Consecutive lines have the same path.
+    if (path !== last) paths += `${index} ${path.replace(ROTATED, ".log")}\n`;
+    last = path;
   }
   if (lines.length === 0) return undefined;
   // Hashed at once: a call per value would cost as much as everything else.
-  const hashed = Buffer.allocUnsafe(bytes);
-  let at = 0;
-  let paths = "";
-  let last: string | undefined;
-  for (const [index, { offset, text, path, timeAt }] of lines.entries()) {
+  const hashed = Buffer.allocUnsafe(Buffer.byteLength(paths) + bytes);
+  let at = hashed.write(paths);
+  for (const { offset, text, timeAt } of lines) {
     const [start, end] = text as [number, number];
     at = hashed.writeDoubleLE(offset as number, at);
     at = hashed.writeDoubleLE(end - start, at);
-    if (timeAt === undefined) hashed.fill(0, at, at + 8);
-    else body.copy(hashed, at, timeAt, timeAt + 8);
-    at += 8;
+    at = timeAt === undefined ? hashed.writeDoubleLE(0, at) : at + body.copy(hashed, at, timeAt, timeAt + 8);
     at += body.copy(hashed, at, start, end);
-    // Consecutive lines have the same path.
-    if (path !== last) paths += `${index} ${path?.replace(ROTATED, ".log")}\n`;
-    last = path;
   }
-  return createHash("sha256").update(paths).update(hashed).digest("base64url").slice(0, KEY_LENGTH);
+  return hash("sha256", hashed, "base64url").slice(0, KEY_LENGTH);
 }

@@ -2,7 +2,7 @@
 // has the request, and the collector may send its batches in other requests or read its lines again. Invariant: if a batch of such a request
 // arrives again, the identical request is sent first, so that the backend stores it once. Files are written without fsync, as in
 // stored-batches.ts: they survive kill -9, and a file that a power failure damaged is ignored.
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { MAX_UNANSWERED_REQUESTS } from "../../agent-limits.ts";
@@ -39,7 +39,7 @@ export class UnansweredRequests {
 
   /** Call before `body`, which consists of these batches, is sent. Throws system errors; the request is then not kept. */
   begin(batches: readonly BatchId[], body: Buffer): string {
-    const id = hash(body);
+    const id = hashOf(body);
     if (this.#all.has(id)) return id;
     const ids = batches.filter(({ key }) => key !== undefined).map(({ key, readAtMs }): BatchId => ({ key, readAtMs }));
     this.#write(id, Buffer.concat([Buffer.from(`${JSON.stringify(ids)}\n`), body]));
@@ -60,7 +60,7 @@ export class UnansweredRequests {
     const keys = new Set(batches.map(({ key }) => key));
     const overlapping = [...this.#all.values()].filter((request) => request.batches.some(({ key }) => keys.has(key)));
     if (overlapping.length === 0) return [];
-    const bodyHash = hash(body);
+    const bodyHash = hashOf(body);
     return overlapping.filter(({ id }) => id !== bodyHash);
   }
 
@@ -89,7 +89,7 @@ export class UnansweredRequests {
       const end = bytes.indexOf("\n");
       const batches = JSON.parse(bytes.toString("utf8", 0, end)) as BatchId[];
       const body = bytes.subarray(end + 1);
-      return hash(body) === name ? { batches, body } : undefined;
+      return hashOf(body) === name ? { batches, body } : undefined;
     } catch {
       // At worst, lines are duplicated.
       return undefined;
@@ -119,6 +119,6 @@ function unlinkIfThere(file: string): void {
   }
 }
 
-function hash(body: Buffer): string {
-  return createHash("sha256").update(body).digest("hex");
+function hashOf(body: Buffer): string {
+  return hash("sha256", body);
 }
