@@ -158,7 +158,8 @@ export const BOTH = {
         "Size of each disk queue: for metrics, for traces, for logs of applications, and for lines of files. All queues together use at most half of the available disk space, which is the free space plus the space that they already use. If a queue is full, files are not read and requests from applications are refused.",
     }),
     otelcolPath: setting("OTELCOL_PATH", text, {
-      description: "Path of the collector. Default: `otelcol-contrib` on `PATH`, then the tool cache of hack/fetch-tools.ts.",
+      description:
+        "Path of the collector. Default: `otelcol-contrib` on `PATH` (host agent: `otelcol-host` first), then the tool cache of hack/fetch-tools.ts. Images and packages set it.",
     }),
     collectorConfigFile: setting("COLLECTOR_CONFIG_FILE", file, {
       value: "collector.extraConfig",
@@ -223,7 +224,8 @@ export const CLUSTER = group("Cluster agent", {
   leaseName: setting("LEASE_NAME", text, {
     default: "cluster-agent",
     value: "identity.leaseName",
-    description: "The Lease whose holder enrols, rotates the key and collects for the whole cluster.",
+    description:
+      "The Lease whose holder enrols and rotates the key. The holder of the Lease with this name and `-collection` collects for the whole cluster.",
   }),
   keyRotationDays: setting("KEY_ROTATION_DAYS", integer({ min: 0 }), {
     default: "30",

@@ -73,7 +73,8 @@ export const SETTINGS_TABLE = {
     otlpGrpc: setting("OTLP_GRPC_LISTEN", address, {
       value: "ingestTokens.otlpGrpc",
       valueDefault: "false",
-      description: "OTLP over gRPC, usually `:4317`, with the certificate of the API. Requires `INGEST_TOKENS`. Unset: no listener.",
+      description:
+        "OTLP over gRPC, usually `:4317`, with the certificate of the API if it has one. Requires `INGEST_TOKENS`. Unset: no listener.",
     }),
   }),
   ...group("Engines", {
@@ -337,7 +338,8 @@ export const SETTINGS_TABLE = {
     masterKey: setting("MASTER_KEY", base64(32), {
       isSecret: true,
       value: "secrets.existingSecret",
-      description: "Encrypts API keys at rest. Required with an external engine; otherwise generated.",
+      description:
+        "Encrypts API keys and the secrets of notification channels at rest. Required with an external engine; otherwise generated.",
     }),
     masterPreviousKey: setting("MASTER_PREVIOUS_KEY", base64(32), {
       isSecret: true,

@@ -33,7 +33,7 @@ const QUEUE_LIMITS = {
 
 const names = (description: string) => ({ type: "array", items: { type: "string" }, description });
 const RULES_QUERY = optionalSchema({
-  type: { type: "string", enum: ["alert", "record"], description: "there are no recording rules" },
+  type: { type: "string", enum: ["alert", "record"], description: "only alert: recording rules are not listed" },
   "rule_name[]": names("only rules with these names; repeatable"),
   "rule_group[]": names("only rules of these groups; repeatable"),
   "file[]": names("only rules of these files; repeatable"),

@@ -35,7 +35,11 @@ export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {
   const counter = <Label extends string>(name: string, labelNames: Label[], help: string) =>
     new Counter({ name: `atherops_${name}_total`, help, labelNames, registers });
   const accepted = counter("ingest_records_accepted", ["signal"], "Stored records, by signal.");
-  const dropped = counter("ingest_records_dropped", ["signal", "reason"], "Well-formed records that were dropped, by signal and reason.");
+  const dropped = counter(
+    "ingest_records_dropped",
+    ["signal", "reason"],
+    "Records, samples and exemplars of accepted requests that were not stored, by signal and reason.",
+  );
   const rejected = counter(
     "ingest_requests_rejected",
     ["signal", "reason"],
@@ -73,7 +77,7 @@ export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {
     registry,
     /** Records of a body that was stored and acknowledged with 204. */
     accepted: (signal: Signal, records: number) => accepted.inc({ signal }, records),
-    /** Well-formed records that could not be stored, by reason; the rest of their body was stored. */
+    /** Records that were not stored, by reason; the rest of their body was stored. */
     dropped: (signal: Signal, reason: string, records: number) => dropped.inc({ signal, reason }, records),
     /** A body that was rejected as a whole, by error code. */
     rejected: (signal: Signal, code: string) => rejected.inc({ signal, reason: code }),

@@ -62,7 +62,7 @@ export const CHANNEL_ROUTES = {
   test: {
     ...endpoint("POST", "/channels/:id/test", "admin", "alerting"),
     summary:
-      "Send a test message now on the path of alerts, at most 10 per minute; 200 also if it is not delivered: error contains the reason",
+      "Send a test message now on the path of alerts, at most 10 per minute of an organisation in each replica; 200 also if it is not delivered: error contains the reason",
     documented: { response: { 200: TEST_SCHEMA } },
   },
   rotate: {

@@ -49,7 +49,8 @@ const DELIVERY_SCHEMA = {
 const DELIVERY_ROUTES = {
   list: {
     ...endpoint("GET", "/deliveries", "viewer", "alerting"),
-    summary: "Messages of the last 30 days, newest first, in pages of 500; the Link header points to the next page",
+    summary:
+      "Messages of the last 30 days, at most the newest 10,000, newest first, in pages of 500; the Link header points to the next page",
     query: optionalSchema({
       ...CURSOR_QUERY.properties,
       status: STATUS,

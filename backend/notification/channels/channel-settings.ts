@@ -49,7 +49,7 @@ const SETTINGS = {
     minLength: 1,
     maxLength: MAX_CHANNEL_URL_LENGTH,
     description:
-      "for a webhook, Slack or Microsoft Teams: https://…, not an internal address; except a webhook's, it is a secret and never returned",
+      "for a webhook, Slack or Microsoft Teams: https://…, not an internal address unless the operator allows it; except a webhook's, it is a secret and never returned",
   },
   routing_key: { type: "string", pattern: "^[A-Za-z0-9]{20,64}$", description: "for PagerDuty; a secret and never returned" },
   api_key: {

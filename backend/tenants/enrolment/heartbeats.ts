@@ -80,7 +80,7 @@ export function offlineAfterMs(intervalS: number): number {
 
 const HEARTBEAT_ROUTE = {
   method: "POST",
-  description: "The body is optional and informational.",
+  description: "The body is optional.",
   bodyIsOptional: true,
   tag: "enrolment",
   body: HEARTBEAT_SCHEMA,

@@ -44,7 +44,7 @@ function addRegistration<Body>(app: FastifyInstance, deps: EnrolmentDeps, regist
     errors: ["conflict", "forbidden"],
     summary: `Register a ${noun} with an install token, or a token of a trusted issuer`,
     description:
-      "Needs the Idempotency-Key header. The same token, or another one of the same subject, with the same Idempotency-Key returns the same key until it has signed a request.",
+      "Needs the Idempotency-Key header. The same token, or another one of the same subject, with the same Idempotency-Key returns the same key until it has signed a request, for at most 24 hours.",
     body: closedSchema(required, properties),
     response: { 201: objectSchema({ [idField]: UUID_SCHEMA, api_key: { type: "string" }, key_created_at: TIME_SCHEMA }) },
     handler: async (request: FastifyRequest, reply: FastifyReply) => {

@@ -45,7 +45,7 @@ const retentionSchema = objectSchema({
   log_rules: LOG_RULES,
 });
 const meaning =
-  "Days by the time of the record. Logs and spans are removed in whole days, at most 28 hours after they expire. log_rules set a shorter retention for log records of a source, a level, or both. Metrics: older samples are refused, and queries do not reach further back; the installation's METRICS_RETENTION deletes them.";
+  "Days by the time of the record. Logs and spans are removed in whole days, at most 28 hours after they expire. log_rules set a shorter retention for log records of a source, a level, or both. Metrics: older samples are dropped when they arrive, and only lookback windows reach further back; the installation's METRICS_RETENTION deletes them.";
 
 const ROUTES = {
   own: {
@@ -64,7 +64,7 @@ const ROUTES = {
   set: {
     ...endpoint("PUT", "/api/orgs/:id/retention", "operator", "accounts"),
     summary: "Set how long an organisation's telemetry is kept",
-    description: `${meaning} A null or missing value means the setting of the installation. The tables are raised before a longer retention is stored; if that fails, the response is 502 and nothing changes. Ingest and queries follow within 5 seconds; a shorter retention reaches the tables within an hour.`,
+    description: `${meaning} A null or missing number means the setting of the installation; without log_rules there are none. The tables are raised before a longer retention is stored; if that fails, the response is 502 and nothing changes. Ingest and queries follow within 5 seconds; a shorter retention reaches the tables within an hour.`,
     params: ID_PARAMS,
     body: closedSchema([], {
       logs_days: SETTABLE,

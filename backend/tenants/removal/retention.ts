@@ -68,7 +68,7 @@ export class OrgRetention {
     await tables.raise({ logs: this.defaults.logsDays, traces: this.defaults.tracesDays }).catch((err: unknown) => {
       log.error(
         { event: "clickhouse.retention_not_set", err },
-        "cannot raise the retention of tables: older records are refused until it is",
+        "cannot raise the retention of tables: older records are dropped until it is",
       );
     });
     await this.#readKept();
