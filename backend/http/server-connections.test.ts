@@ -236,7 +236,7 @@ test.each(TRANSPORTS)("a client that closes its sending side gets its responses,
     [ask(undefined, "/query")],
     [post],
     [ask(undefined, "/held"), post, ask()],
-    [ask("red", "/large")],
+    [ask("red", "/small")],
   ]) {
     held = Promise.withResolvers();
     const connection = await newcomer();
