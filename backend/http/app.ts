@@ -35,7 +35,7 @@ import type { Log } from "../log.ts";
 import { describeApi } from "./openapi.ts";
 import { ResponseBudget, type ResponseBudgetOptions } from "./response-budget.ts";
 import { ServedCertificate } from "./listeners.ts";
-import { serveInTurns, shakeHandsInTurns } from "./turns.ts";
+import { serveInTurns, beginInTurns } from "./turns.ts";
 import { handleClientError, handleServerEvents, notAllowed, refuseUnroutable } from "./unroutable.ts";
 import { routeUpgrades, wantsWebSocket } from "./websocket.ts";
 
@@ -124,7 +124,7 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
   app.addHook("onClose", async () => outages[Symbol.dispose]());
   if (app.server instanceof TlsServer) {
     certificate?.watch(app.server);
-    shakeHandsInTurns(app.server, headMs);
+    beginInTurns(app.server, headMs);
   }
   app.addHook("onClose", async () => certificate?.[Symbol.dispose]());
   recordRoutes(app);

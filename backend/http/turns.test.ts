@@ -14,7 +14,7 @@ import { exchange, RawConnection } from "../../test/fixtures/raw-http.ts";
 import { listenInternally } from "./internal-listener.ts";
 import { createLog } from "../log.ts";
 import { closeRoutes, createApp, type AppOptions } from "./app.ts";
-import { shakeHandsInTurns } from "./turns.ts";
+import { beginInTurns } from "./turns.ts";
 import { acceptWebSocket } from "./websocket.ts";
 
 let app: FastifyInstance;
@@ -194,7 +194,7 @@ test("begins few TLS handshakes in a turn of the event loop, however many connec
     begun += 1;
     for (const until = performance.now() + 15; performance.now() < until;);
   });
-  shakeHandsInTurns(server as TlsServer, 1000);
+  beginInTurns(server as TlsServer, 1000);
   const count = (): void => {
     [most, before] = [Math.max(most, begun - before), begun];
     if (begun < 20) setImmediate(count);

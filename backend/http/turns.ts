@@ -4,6 +4,7 @@
 // wait in lines, one for each owner, which take turns; a connection that does not take its response is closed.
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import type { Http2Server } from "node:http2";
 import type { Server as TlsServer } from "node:tls";
 import { networkOf } from "./http-client.ts";
 import { MAX_REQUESTS_PER_CONNECTION, MAX_RESPONSE_STALL_MS } from "./http-limits.ts";
@@ -93,10 +94,10 @@ export function isServing(socket: Socket): boolean {
 }
 
 /**
- * Begins few TLS handshakes in each turn, when the first bytes have arrived: one takes more than a millisecond, and hundreds of connections
- * can begin it at once. Call before other listeners for connections are added.
+ * Begins few connections of TLS or HTTP/2 in each turn, when the first bytes have arrived: a handshake, or the calls in the first packet,
+ * take milliseconds, and hundreds of connections can begin at once. Call before listeners that need connections when they are accepted.
  */
-export function shakeHandsInTurns(server: TlsServer, withinMs: number): void {
+export function beginInTurns(server: Http2Server | TlsServer, withinMs: number): void {
   const listeners = server.listeners("connection");
   const turns = new Turns();
   server.removeAllListeners("connection").on("connection", (socket: Socket) => {

@@ -3,6 +3,7 @@
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { type ClientHttp2Session, connect, constants, type ClientHttp2Stream } from "node:http2";
+import { connect as connectTcp } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
@@ -21,6 +22,7 @@ import { bytesField } from "../otlp/answers.ts";
 import { GrpcServer } from "./grpc-server.ts";
 import { otlpMethods } from "./otlp-service.ts";
 
+const [HEADERS, RST_STREAM, SETTINGS, PING] = [1, 3, 4, 6];
 const LOGS = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
 const MIB = 1024 * 1024;
 const ownMetrics = createOwnMetrics({ defaults: false });
@@ -221,6 +223,41 @@ test("rejects a client that goes on after its message, and closes the call", asy
   if (!stream.closed) await once(stream, "close");
   expect(stream.rstCode).toBe(constants.NGHTTP2_NO_ERROR);
 }, 5000);
+
+test("disconnects a client that cancels its calls at once", async () => {
+  const frame = (type: number, flags: number, stream: number, payload: Buffer): Buffer => {
+    const head = Buffer.alloc(9);
+    head.writeUIntBE(payload.length, 0, 3);
+    head.set([type, flags], 3);
+    head.writeUInt32BE(stream, 5);
+    return Buffer.concat([head, payload]);
+  };
+  const text = (value: string): Buffer => Buffer.concat([Buffer.from([value.length]), Buffer.from(value)]);
+  const fields = { ":method": "POST", ":scheme": "http", ":path": LOGS, ":authority": "x", "content-type": "application/grpc" };
+  // Literal fields without indexing (RFC 7541, 6.2.2).
+  const block = Buffer.concat(Object.entries(fields).flatMap(([name, value]) => [Buffer.from([0]), text(name), text(value)]));
+  /** Whether the connection still answers after so many calls. */
+  const isServedAfter = async (count: number): Promise<boolean> => {
+    const ids = Array.from({ length: count }, (_, index) => 2 * index + 1);
+    const calls = ids.flatMap((id) => [frame(HEADERS, 4, id, block), frame(RST_STREAM, 0, id, Buffer.from([0, 0, 0, 8]))]);
+    const opening = [Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), frame(SETTINGS, 0, 0, Buffer.alloc(0))];
+    const socket = connectTcp(server.port, "127.0.0.1").on("error", () => undefined);
+    const [first, second] = [Buffer.alloc(8, 1), Buffer.alloc(8, 2)];
+    let received = Buffer.alloc(0);
+    let pings = 1;
+    socket.on("data", (bytes) => {
+      received = Buffer.concat([received, bytes]);
+      // The first one is answered together with the calls in any case.
+      if (pings === 1 && received.includes(first)) socket.write(frame(PING, 0, 0, second), () => (pings = 2));
+      if (received.includes(second)) socket.destroy();
+    });
+    socket.write(Buffer.concat([...opening, ...calls, frame(PING, 0, 0, first)]));
+    await once(socket, "close");
+    return received.includes(second);
+  };
+  expect(await isServedAfter(100)).toBe(true);
+  expect(await isServedAfter(400)).toBe(false);
+});
 
 test("disconnects a client that sends no call", async () => {
   const session = connect(`http://${address}`);

@@ -20,7 +20,7 @@ import { type Connections, UNAUTHENTICATED_IDLE_S } from "../../http/server-conn
 import { limitPieces } from "../../http/counted-request.ts";
 import { MAX_REQUESTS_PER_CONNECTION } from "../../http/http-limits.ts";
 import { type CertificateFiles, ServedCertificate } from "../../http/listeners.ts";
-import { shakeHandsInTurns } from "../../http/turns.ts";
+import { beginInTurns } from "../../http/turns.ts";
 import type { Log } from "../../log.ts";
 import { failureTrailers, frameMessage } from "./grpc-messages.ts";
 
@@ -66,6 +66,9 @@ const LIMITS = {
   maxHeaderListPairs: 64,
   maxSessionInvalidFrames: 32,
   maxSessionRejectedStreams: 32,
+  // Each costs as much as a call, also before it is authenticated.
+  streamResetBurst: 128,
+  streamResetRate: 33,
   settings: {
     maxConcurrentStreams: MAX_REQUESTS_PER_CONNECTION,
     maxHeaderListSize: 16 * 1024,
@@ -103,14 +106,12 @@ export class GrpcServer implements AsyncDisposable {
     this.#server = this.#certificate
       ? createSecureServer({ ...LIMITS, ...this.#certificate.pair, handshakeTimeout: HANDSHAKE_MS })
       : createServer(LIMITS);
-    if ("setSecureContext" in this.#server) {
-      this.#certificate?.watch(this.#server);
-      shakeHandsInTurns(this.#server, HANDSHAKE_MS);
-    }
     const server = this.#server;
-    this.#connections.watch(server);
+    if ("setSecureContext" in server) this.#certificate?.watch(server);
     // Runs before node:http2 creates the session of the connection, because the session only exposes another socket object.
     server.prependListener(this.#certificate ? "secureConnection" : "connection", (socket: Socket) => (this.#socket = socket));
+    beginInTurns(server, HANDSHAKE_MS);
+    this.#connections.watch(server);
     server.on("session", (session) => this.#watch(session));
     server.on("stream", (stream, headers) => void this.#handleCall(stream, headers));
     // Safe to ignore: a client that breaks its connection or the protocol affects no other.
