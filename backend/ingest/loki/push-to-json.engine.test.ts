@@ -67,6 +67,19 @@ test("converts both encodings to the rows of the same OTLP document", () => {
   expect(rowsOf("logs", lokiToJson("loki_protobuf", pushBody(STREAMS), noFaults()))).toEqual(expected);
 });
 
+test("takes numbers and booleans as labels, as Loki does", () => {
+  const stream = '{"app":"shop","pid":42,"share":0.5,"debug":true,"none":null}';
+  const body = Buffer.from(`{"streams":[{"stream":${stream},"values":[["${T}","x"]]}]}`);
+  const [row] = rowsOf("logs", lokiToJson("loki_json", body, noFaults()));
+  expect(Object.fromEntries(JSON.parse(row?.["labels"] ?? "[]"))).toEqual({
+    app: "shop",
+    pid: "42",
+    share: "0.5",
+    debug: "true",
+    none: "null",
+  });
+});
+
 test("the first name of a level in Loki's order is the level, the others are attributes", () => {
   const streams: PushStream[] = [
     { stream: { severity: "SEV1", level: "info", Lvl: "" }, values: [[T, "x"]] },
@@ -135,7 +148,9 @@ test.each([
   ["a stream without labels", json([{ stream: {}, values }]), "left out"],
   ["a label without a name", json([{ stream: { a: "b", "": "c" }, values }]), "left out"],
   ["a label name that Loki rejects", json([{ stream: { "a-b": "c" }, values }]), "left out"],
-  ["a label that is a number", json([{ stream: { a: 1 }, values }]), "left out"],
+  ["a label that is an object", json([{ stream: { a: {} }, values }]), "left out"],
+  ["a label that is a list", json([{ stream: { a: [] }, values }]), "left out"],
+  ["a label that is a number of 17 digits", json([{ stream: { a: 1e17 }, values }]), "left out"],
   ["values that are an object", json([{ stream: { a: "b" }, values: { length: 5 } }]), "left out"],
   ["a time that is a number", json([{ stream: { a: "b" }, values: [[1, "x"]] }]), "left out"],
   ["a time that is no number", json([{ stream: { a: "b" }, values: [["now", "x"]] }]), "left out"],

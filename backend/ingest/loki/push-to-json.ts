@@ -153,7 +153,7 @@ function readJson(push: Uint8Array, writer: LogsWriter, faults: RecordFaults): v
         const { stream: labels, values } = asObject(stream, "");
         if (!Array.isArray(values)) throw new FieldError("values", "must be a list");
         entries = values;
-        writer.stream(textPairs(labels, "stream"));
+        writer.stream(textPairs(withTexts(asObject(labels, "stream")), "stream"));
       },
     );
     if (!isRead) continue;
@@ -179,6 +179,17 @@ function parseJson(push: Uint8Array): object {
     if (cause instanceof SyntaxError) throw new ApiError("malformed_body", "the body is not JSON", { cause });
     throw cause;
   }
+}
+
+/**
+ * Loki takes the labels of a stream as texts whatever they are: some senders have numbers and booleans, such as `"pid": 42`. The parser does
+ * not keep all digits of larger numbers.
+ */
+function withTexts(labels: object): object {
+  if (Object.values(labels).every((value) => typeof value === "string")) return labels;
+  const isScalar = (value: unknown): boolean =>
+    value === null || typeof value === "boolean" || (typeof value === "number" && Math.abs(value) <= Number.MAX_SAFE_INTEGER);
+  return Object.fromEntries(Object.entries(labels).map(([name, value]) => [name, isScalar(value) ? String(value) : (value as unknown)]));
 }
 
 function textPairs(value: unknown, at: string): Pairs {
