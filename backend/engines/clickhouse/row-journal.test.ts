@@ -1,7 +1,8 @@
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
-import { type JournalEntry, type RecoveredEntry, RowJournal } from "./row-journal.ts";
+import { readSegments } from "../append-log/append-log.ts";
+import { entryOf, type JournalEntry, type RecoveredEntry, RowJournal } from "./row-journal.ts";
 
 function entry(number: number, bodyHash: string | undefined = `${number}`): JournalEntry {
   const bytes = new Uint8Array(40).fill(number);
@@ -25,6 +26,11 @@ async function recovered(journal: RowJournal): Promise<RecoveredEntry[]> {
   return (await Array.fromAsync(journal.recovered(), ({ entries }) => entries)).flat();
 }
 
+/** The hosts of the entries on disk. */
+async function hosts(folder: string): Promise<string[]> {
+  return (await Array.fromAsync(readSegments(folder))).flatMap(({ records }) => records.map((record) => entryOf(record).hostId));
+}
+
 it("recovers the entries of an earlier process once, and keeps each segment until all of them are settled", async () => {
   const folder = newFolder();
   {
@@ -40,10 +46,35 @@ it("recovers the entries of an earlier process once, and keeps each segment unti
   ] as const)
     expect({ ...found?.entry, rows: { ...found?.entry.rows, bytes: new Uint8Array(found?.entry.rows.bytes ?? []) } }).toEqual(expected);
   expect([others, await recovered(journal)]).toEqual([[], []]);
-  const hosts = async () => (await recovered(new RowJournal(folder))).map((one) => one.entry.hostId);
+  await expect.poll(() => hosts(folder)).toEqual(["host-3", "host-1", "host-2"]);
   first?.journaled.settle();
-  expect(await hosts()).toEqual(["host-1", "host-2", "host-3"]);
   second?.journaled.settle();
-  await expect.poll(hosts).toEqual(["host-3"]);
   journaled.settle();
+});
+
+it("writes the entries of an earlier process again, because they may be only in the page cache", async () => {
+  const folder = newFolder();
+  {
+    await using earlier = new RowJournal(folder);
+    await earlier.append(entry(1));
+  }
+  let syncs = 0;
+  await using journal = new RowJournal(folder, { sync: async () => void (syncs += 1) });
+  await recovered(journal);
+  expect(syncs).toBe(1);
+  await expect.poll(() => hosts(folder)).toEqual(["host-1"]);
+});
+
+it("keeps the entries of an earlier process where they are if they cannot be written again", async () => {
+  const folder = newFolder();
+  {
+    await using earlier = new RowJournal(folder);
+    await earlier.append(entry(1));
+  }
+  await using journal = new RowJournal(folder, { sync: () => Promise.reject(new Error("EIO")) });
+  const [found] = await recovered(journal);
+  expect(found?.entry.hostId).toBe("host-1");
+  await expect.poll(() => hosts(folder)).toEqual(["host-1"]);
+  found?.journaled.settle();
+  await expect.poll(() => hosts(folder)).toEqual([]);
 });

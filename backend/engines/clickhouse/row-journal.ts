@@ -73,8 +73,7 @@ export class RowJournal implements AsyncDisposable {
         continue;
       }
       const { records, ...state } = content;
-      const journaled = this.#journaled(segment);
-      yield { path, ...state, entries: records.map((record) => ({ entry: entryOf(record), journaled })) };
+      yield { path, ...state, entries: await Promise.all(records.map((record) => this.#appendAgain(entryOf(record), segment))) };
       if (records.length === 0) this.#log.remove(segment);
     }
   }
@@ -95,6 +94,21 @@ export class RowJournal implements AsyncDisposable {
   /** Finishes pending writes. Entries that are not settled remain for the next process. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#log[Symbol.asyncDispose]();
+  }
+
+  /**
+   * A record that was read may be only in the page cache: the process was killed before its fsync, or the fsync failed, which the kernel reports
+   * once. If it cannot be written again, it stays as it is.
+   */
+  async #appendAgain(entry: JournalEntry, segment: Segment): Promise<RecoveredEntry> {
+    const earlier = this.#journaled(segment);
+    try {
+      const journaled = await this.append(entry);
+      earlier.settle();
+      return { entry, journaled };
+    } catch {
+      return { entry, journaled: earlier };
+    }
   }
 
   #journaled(segment: Segment): JournaledEntry {

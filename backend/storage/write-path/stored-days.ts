@@ -90,8 +90,8 @@ export async function findStoredEntries(
       const { orgId, hostId, bodyHash, day } = entry;
       const key = bodyHash === undefined ? keyOf(orgId, String(firstRows.get(entry)?.id)) : keyOf(orgId, hostId, bodyHash, day);
       if (known.has(key)) stored.add(entry);
-      // A failure in between can leave the same body in the journal twice.
-      if (bodyHash !== undefined) known.add(key);
+      // A failure in between can leave the same body in the journal twice, and a start writes it again.
+      known.add(key);
     }
   }
   return stored;
