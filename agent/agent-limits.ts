@@ -59,8 +59,8 @@ export const MAX_GONE_FILES = 1000;
 export const MAX_OPEN_FILES = 20_000;
 
 // collector/files/stored-batches.ts
-/** Batches of a log file that are remembered, of 100 lines each: 5 million lines. */
-export const MAX_STORED_BATCHES = 50_000;
+/** Stored lines of log files that are remembered until the collector has saved their offsets; the collector stores these after each pass. */
+export const MAX_STORED_LINES = 500_000;
 /** Batches that a killed collector may send again: about 880 of the smallest ones in each of six requests. */
 export const MAX_RESENT_BATCHES = 6000;
 /** Periods around an unclean end of the collector in which lines may have been read twice. */

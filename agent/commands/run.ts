@@ -9,7 +9,7 @@ import { logFileRules } from "../collector/files/log-paths.ts";
 import { LogFiles } from "../collector/files/log-files.ts";
 import type { LogFileRules } from "../collector/files/open-files.ts";
 import { EffectiveConfig } from "../collector/effective-config.ts";
-import { FILES_TOKEN_VARIABLE } from "../collector/config/collector-config.ts";
+import { FILES_TOKEN_VARIABLE, START_VARIABLE } from "../collector/config/collector-config.ts";
 import { collectorProgram, collectorVariables } from "../collector/supervision/process.ts";
 import { type Adjustment, RemoteConfigLoop } from "../collector/config/remote-config.ts";
 import { readOffsets } from "../collector/supervision/stored-offsets.ts";
@@ -111,7 +111,10 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
   const env = { ...collectorVariables(settings), ...pods?.env, [FILES_TOKEN_VARIABLE]: storedBatches.token };
   const logFiles = settings.host && started.use(openLogFiles(identitySettings, settings.host, log));
   const endsWithAgent = settings.host !== undefined;
-  const onStart = (): void => [storedBatches, pods?.monitors].forEach((part) => part?.collectorStarts());
+  const onStart = (): Record<string, string> => {
+    pods?.monitors?.collectorStarts();
+    return { [START_VARIABLE]: String(storedBatches.collectorStarts()) };
+  };
   const supervisor = new Supervisor({ program: otelcol, stateDir, memoryMib, stopGraceMs, env, endsWithAgent, onStart, log });
   parts.supervisor = started.use(supervisor);
   watchLogFiles(identitySettings, logFiles, { supervisor, parts, log }, started);

@@ -8,7 +8,7 @@ import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, it, test, vi } from "vitest";
 import { encodeProtobuf } from "../../backend/ingest/otlp/protobuf/encode.fixture.ts";
 import { protobufToJson } from "../../backend/ingest/otlp/protobuf/to-json.ts";
-import { FILES_HEADER } from "../collector/files/file-batch.ts";
+import { FILES_HEADER, START_ATTRIBUTE } from "../collector/files/file-batch.ts";
 import { StoredBatches } from "../collector/files/stored-batches.ts";
 import { accept, type Answer, closeAll, errorAnswer, open, post, type Received, startBackend, startWith } from "./proxy.fixture.ts";
 import type { Proxy } from "./server.ts";
@@ -18,6 +18,7 @@ const KNOWS_PROTOBUF = { "accept-post": "application/x-protobuf" };
 
 let folder: string;
 let nowMs: number;
+let start: number;
 let storedBatches: StoredBatches;
 let backend: Awaited<ReturnType<typeof startBackend>>;
 let proxy: Proxy;
@@ -26,7 +27,7 @@ beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), "atherops-file-lines-"));
   nowMs = 1_763_714_400_000;
   storedBatches = new StoredBatches({ folder, log: pino({ level: "silent" }), nowMs: () => nowMs });
-  storedBatches.collectorStarts();
+  start = storedBatches.collectorStarts();
   nowMs += 1000;
   backend = await startBackend();
   proxy = await startWith(backend.url, { storedBatches, compression: "gzip" });
@@ -57,7 +58,8 @@ function bodyWith(order: (attributes: object[]) => object[], texts: string[]): s
       { key: "log.file.name", value: { stringValue: "x.log" } },
     ]),
   }));
-  return JSON.stringify({ resourceLogs: [{ resource: {}, scopeLogs: [{ scope: {}, logRecords }] }] });
+  const attributes = [{ key: START_ATTRIBUTE, value: { intValue: String(start) } }];
+  return JSON.stringify({ resourceLogs: [{ resource: { attributes }, scopeLogs: [{ scope: {}, logRecords }] }] });
 }
 
 function send(body: string | Buffer, headers: Record<string, string> = {}, to: Proxy = proxy): ReturnType<typeof post> {
@@ -75,14 +77,14 @@ function encode(json: string): Buffer {
 async function agentOn(stateFolder: string): Promise<Proxy> {
   const stored = new StoredBatches({ folder: stateFolder, log: pino({ level: "silent" }), nowMs: () => nowMs });
   open.push({ [Symbol.asyncDispose]: async () => Promise.resolve(stored[Symbol.dispose]()) });
-  stored.collectorStarts();
+  start = stored.collectorStarts();
   nowMs += 1000;
   return await startWith(backend.url, { storedBatches: stored, compression: "gzip" });
 }
 
 function killCollector(): void {
   nowMs += 1000;
-  storedBatches.collectorStarts();
+  start = storedBatches.collectorStarts();
   nowMs += 1000;
 }
 
@@ -131,7 +133,8 @@ describe("lines of files", () => {
     expect(first.url).toBe("/ingest/logs/otlp");
     expect(first.headers).toMatchObject({ "content-encoding": "gzip" });
     expect(first.headers[FILES_HEADER]).toBeUndefined();
-    const withoutOffsets = body.replaceAll(/\{"key":"log.file.record_offset","value":\{"intValue":"\d+"\}\},/g, "");
+    const withoutStart = body.replace(/\{"key":"atherops.collector_start","value":\{"intValue":"\d+"\}\}/, "");
+    const withoutOffsets = withoutStart.replaceAll(/\{"key":"log.file.record_offset","value":\{"intValue":"\d+"\}\},/g, "");
     expect(gunzipSync(first.body)).toEqual(encode(withoutOffsets));
     expect(first.headers).toMatchObject({ "content-type": "application/x-protobuf" });
     expect(textOf(second)).toContain('"stringValue":"c"');
@@ -152,7 +155,7 @@ describe("lines of files", () => {
     expect(await send(lines("a", "b"))).toMatchObject({ status: 200, body: "{}" });
     expect(backend.received).toHaveLength(1);
     await send(lines("a", "b", "c"));
-    expect(backend.received).toHaveLength(2);
+    expect(backend.received.map(linesOf)).toEqual([["a", "b"], ["c"]]);
   });
 
   it.each([
@@ -272,7 +275,7 @@ describe("lines of files", () => {
     const recorded: string[] = [];
     vi.spyOn(unanswered, "end").mockImplementation(() => void recorded.push(readFileSync(join(folder, "stored-batches"), "utf8")));
     expect((await send(together(lines("a"), lines("b")))).status).toBe(200);
-    expect(recorded.map((text) => text.match(/^batch /gm)?.length)).toEqual([2]);
+    expect(recorded.map((text) => text.match(/"lines":\[\d/g)?.length)).toEqual([2]);
   });
 
   it("are sent if the record of sent lines cannot be written, or is damaged", async () => {

@@ -4,19 +4,27 @@
 import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { Logger } from "pino";
-import { type FileBatch, joinBatches, parseFileRequest, FILES_HEADER } from "../collector/files/file-batch.ts";
+import { type BatchId, type FileBatch, joinBatches, parseFileRequest, FILES_HEADER } from "../collector/files/file-batch.ts";
 import type { StoredBatches } from "../collector/files/stored-batches.ts";
-import type { Unanswered, UnansweredRequests } from "../collector/files/unanswered-requests.ts";
+import type { Unanswered } from "../collector/files/unanswered-requests.ts";
 import { type ForwardResult, isFinal } from "./forward.ts";
 
 /** Sends a body; one that is too large is split only if it is a single batch. */
 type SendFiles = (body: Buffer, isSingleBatch: boolean) => Promise<ForwardResult>;
 
+/** What of a batch is sent. */
+type Sent = Pick<FileBatch, "identity" | "body">;
+
+/** A request that is being sent. */
+interface Sending {
+  readonly batches: readonly BatchId[];
+  readonly done: Promise<unknown>;
+}
+
 export class FileLines {
   readonly #stored: StoredBatches | undefined;
   readonly #log: Logger;
-  /** Requests that are being sent, by the keys of their batches. */
-  readonly #sending = new Map<string, Promise<unknown>>();
+  readonly #sending = new Set<Sending>();
 
   constructor(stored: StoredBatches | undefined, log: Logger) {
     this.#stored = stored;
@@ -28,39 +36,33 @@ export class FileLines {
    */
   async sendOnce(request: IncomingMessage, batches: readonly FileBatch[], sendBody: SendFiles): Promise<ForwardResult> {
     const send: SendFiles = async (body, isSingleBatch) => (body.length === 0 ? { kind: "accepted" } : sendBody(body, isSingleBatch));
+    const stored = this.#stored;
     // Any program on this machine can send to the proxy, but lines are omitted only for the collector.
-    if (this.#stored === undefined || !isToken(request.headers[FILES_HEADER], this.#stored.token)) return send(joinBatches(batches), true);
-    const keys = new Set(batches.flatMap(({ key }) => key ?? []));
+    if (stored === undefined || !isToken(request.headers[FILES_HEADER], stored.token)) return send(joinBatches(batches), true);
+    const identities = identitiesOf(batches);
+    const findSending = (): Sending | undefined => [...this.#sending].find((other) => stored.mayShareLines(identities, other.batches));
     // Lines that were read twice may arrive in concurrent requests.
-    for (let concurrent = this.#findSending(keys); concurrent; concurrent = this.#findSending(keys)) await concurrent.catch(() => {});
-    const sending = this.#sendNew(this.#stored, batches, send);
-    for (const key of keys) this.#sending.set(key, sending);
+    for (let other = findSending(); other; other = findSending()) await other.done.catch(() => {});
+    const sending = { batches: identities, done: this.#sendNew(stored, batches, send) };
+    this.#sending.add(sending);
     try {
-      return await sending;
+      return await sending.done;
     } finally {
-      for (const key of keys) this.#sending.delete(key);
+      this.#sending.delete(sending);
     }
-  }
-
-  #findSending(keys: ReadonlySet<string>): Promise<unknown> | undefined {
-    for (const key of keys) {
-      const sending = this.#sending.get(key);
-      if (sending) return sending;
-    }
-    return undefined;
   }
 
   async #sendNew(stored: StoredBatches, batches: readonly FileBatch[], send: SendFiles): Promise<ForwardResult> {
     let fresh = this.#notStored(stored, batches);
     let body = joinBatches(fresh);
-    for (const unanswered of stored.unanswered.findOverlapping(fresh, body)) {
+    for (const unanswered of stored.unanswered.find((others) => stored.mayShareLines(identitiesOf(fresh), others), body)) {
       const result = await this.#sendAgain(stored, unanswered, send);
       if (!isFinal(result)) return result;
-      fresh = this.#notStored(stored, fresh);
+      fresh = this.#notStored(stored, batches);
       body = joinBatches(fresh);
     }
     if (fresh.length === 0) {
-      stored.add(batches);
+      stored.add(identitiesOf(batches));
       return { kind: "accepted" };
     }
     const result = await this.#sendRecorded(stored, fresh, body, send, batches);
@@ -82,28 +84,17 @@ export class FileLines {
    */
   async #sendRecorded(
     stored: StoredBatches,
-    batches: readonly FileBatch[],
+    batches: readonly Sent[],
     body: Buffer,
     send: SendFiles,
-    known: readonly FileBatch[] = batches,
+    known: readonly Sent[] = batches,
   ): Promise<ForwardResult> {
-    const { unanswered } = stored;
-    const isKnown = batches.some(({ key }) => key !== undefined);
-    const id = isKnown ? this.#begin(unanswered, batches, body) : undefined;
+    const identities = identitiesOf(batches);
+    const id = identities.length > 0 ? stored.unanswered.begin(identities, body) : undefined;
     const result = await send(body, batches.length === 1);
-    if (result.kind === "accepted") stored.add(known);
-    if (id !== undefined && isFinal(result)) unanswered.end(id);
+    if (result.kind === "accepted") stored.add(identitiesOf(known));
+    if (id !== undefined && isFinal(result)) stored.unanswered.end(id);
     return result;
-  }
-
-  #begin(unanswered: UnansweredRequests, batches: readonly FileBatch[], body: Buffer): string | undefined {
-    try {
-      return unanswered.begin(batches, body);
-    } catch (error) {
-      // At worst, lines are duplicated, and only if the agent is killed now.
-      this.#log.debug({ event: "collector.checkpoint_failed", err: (error as Error).message }, "cannot record a request with log lines");
-      return undefined;
-    }
   }
 
   /** Sends an unanswered request again. If it is refused, the backend has none of its lines. */
@@ -117,21 +108,28 @@ export class FileLines {
   }
 
   /** Also removes repetitions within the request, because lines from the queue and lines that were read again may arrive together. */
-  #notStored(stored: StoredBatches, batches: readonly FileBatch[]): FileBatch[] {
-    const readAtMs = new Map<string, number>();
-    return batches.filter((batch) => {
-      const { key } = batch;
-      if (key === undefined) return true;
-      const isStored = stored.has(batch) || stored.isRepeated(batch, readAtMs.get(key));
-      if (!isStored) readAtMs.set(key, batch.readAtMs);
-      else
+  #notStored(stored: StoredBatches, batches: readonly FileBatch[]): Sent[] {
+    const inRequest = new Map<number, BatchId>();
+    return batches.flatMap((batch): Sent[] => {
+      const { identity } = batch;
+      if (!identity) return [batch];
+      const { lines, readAtMs } = identity;
+      const repeated = new Set(stored.has(identity) ? lines : lines.filter((line) => stored.isRepeated(line, identity, inRequest)));
+      if (repeated.size > 0)
         this.#log.debug(
-          { event: "collector.lines_already_stored", read_at: new Date(batch.readAtMs).toISOString() },
+          { event: "collector.lines_already_stored", read_at: new Date(readAtMs).toISOString(), lines: repeated.size },
           "the backend has these lines; the collector read them again",
         );
-      return !isStored;
+      const fresh = repeated.size === 0 ? lines : lines.filter((line) => !repeated.has(line));
+      for (const line of fresh) inRequest.set(line, identity);
+      if (fresh.length === 0) return [];
+      return [fresh === lines ? batch : { identity: { ...identity, lines: fresh }, body: batch.without(repeated) }];
     });
   }
+}
+
+function identitiesOf(batches: readonly Sent[]): BatchId[] {
+  return batches.flatMap(({ identity }) => identity ?? []);
 }
 
 function isToken(value: string | string[] | undefined, token: string): boolean {

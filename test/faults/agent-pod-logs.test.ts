@@ -7,7 +7,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { configFromSettings } from "../../agent/collector/config/config-from-settings.ts";
-import { FILES_TOKEN_VARIABLE } from "../../agent/collector/config/collector-config.ts";
+import { FILES_TOKEN_VARIABLE, START_VARIABLE } from "../../agent/collector/config/collector-config.ts";
 import { compareLines, Sink } from "../../agent/collector/supervision/sink.fixture.ts";
 import { Supervisor } from "../../agent/collector/supervision/supervisor.ts";
 import { type Proxy, startProxy } from "../../agent/proxy/server.ts";
@@ -71,7 +71,7 @@ beforeEach(async () => {
     memoryMib: 200,
     stopGraceMs: 10_000,
     env: { [FILES_TOKEN_VARIABLE]: storedBatches.token },
-    onStart: () => storedBatches.collectorStarts(),
+    onStart: () => ({ [START_VARIABLE]: String(storedBatches.collectorStarts()) }),
     log,
     timing: { firstBackoffMs: 20, maxBackoffMs: 20 },
   });

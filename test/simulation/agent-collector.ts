@@ -40,12 +40,13 @@ export class Collector {
   readonly #deliver: (body: Buffer, answered: Answered) => void;
   readonly #queue: Entry[] = [];
   readonly #inFlight = new Set<Entry>();
-  /** Lines of batches that ended where the file did: after a kill they may be cut otherwise. */
-  readonly cutLines = new Set<string>();
+  /** When each line was first read. */
+  readonly readMs = new Map<string, number>();
   /** When the running collector first stored its offsets. */
   firstStoredMs = Number.POSITIVE_INFINITY;
   lastStoredMs = 0;
   #process = 0;
+  #start = 0;
 
   constructor(options: { machine: Machine; files: readonly LogFile[]; deliver: (body: Buffer, answered: Answered) => void }) {
     this.#machine = options.machine;
@@ -61,7 +62,9 @@ export class Collector {
     return this.#queue.length === 0 && this.#files.every(({ lines, storedOffset }) => storedOffset === lines.length);
   }
 
-  start(): void {
+  /** `number`: of the start, from the agent. */
+  start(number: number): void {
+    this.#start = number;
     this.#process = this.#machine.spawn();
     for (const file of this.#files) file.offset = file.storedOffset;
     this.#inFlight.clear();
@@ -98,13 +101,13 @@ export class Collector {
   #read(index: number, file: LogFile): boolean {
     const { random, wallMs } = this.#machine;
     const lines = file.lines.slice(file.offset, file.offset + MAX_BATCH_LINES);
-    if (file.offset + lines.length === file.lines.length && lines.length < MAX_BATCH_LINES)
-      for (const line of lines) this.cutLines.add(line);
+    for (const line of lines) if (!this.readMs.has(line)) this.readMs.set(line, this.#machine.nowMs);
     const body = encodeBatch({
       path: `/var/log/${index}.log`,
       offset: file.offset,
       lines,
       readAtMs: wallMs,
+      start: this.#start,
       isReversed: random.chance(0.5),
     });
     this.#queue.push({ lines, body });

@@ -36,6 +36,8 @@ const RESPONSE_TIMEOUT_MS = 25_000;
 const LONGEST_DELAY_MS = 60_000;
 /** StoredBatches may take a file that is written again this soon for the same lines. */
 const REWRITTEN_AFTER_MS = 2000;
+/** An account that could not be written is written again after five seconds, and a request until it is answered. */
+const RECORDED_AFTER_MS = 30_000;
 const CREDENTIAL = { id: "agent", apiKey: "key", keyCreatedAt: "" };
 const LOG = { debug() {}, info() {}, warn() {}, error() {} } as never;
 
@@ -52,8 +54,8 @@ export class AgentHistory {
   readonly #hits: Record<string, number> = {};
   #agent: Agent | undefined;
   #fault: NetworkFault | undefined;
-  #powerCuts = 0;
-  #clockSteps = 0;
+  /** The last time at which an agent started without the whole account. */
+  #accountLostMs = Number.NEGATIVE_INFINITY;
   #problem: string | undefined;
 
   constructor(seed: number) {
@@ -90,7 +92,7 @@ export class AgentHistory {
         // Its collector runs on until the next agent ends it, or ends with it.
         return this.#end(step, number % 2 === 0);
       case "power cut":
-        this.#powerCuts += 1;
+        this.#accountLostMs = this.#machine.nowMs;
         this.#end(step, true);
         return this.#disk.powerCut();
       case "stop":
@@ -123,7 +125,6 @@ export class AgentHistory {
 
   #setClock(byMs: number): void {
     this.#machine.clock.aheadMs += byMs;
-    if (byMs !== 0) this.#clockSteps += 1;
   }
 
   #write(index: number, count: number): void {
@@ -153,6 +154,7 @@ export class AgentHistory {
     this.#startCollector(20, process);
     this.#machine.enter(process, () => {
       const stored = new StoredBatches({ folder: "/state", log: LOG });
+      if (this.#machine.nowMs - this.#disk.lastHitMs < RECORDED_AFTER_MS) this.#accountLostMs = this.#machine.nowMs;
       this.#agent = { process, stored, lines: new FileLines(stored, LOG), parts: new PartSender(() => undefined), requests: new Set() };
     });
   }
@@ -161,10 +163,12 @@ export class AgentHistory {
     this.#machine.outside(afterMs, () => {
       if (this.#agent?.process !== process || this.#collector.isRunning) return;
       this.#say("collector starts");
+      const { stored } = this.#agent;
+      let number = 0;
       this.#machine.outside(1, () => {
-        if (this.#agent?.process === process) this.#collector.start();
+        if (this.#agent?.process === process) this.#collector.start(number);
       });
-      this.#machine.enter(process, () => this.#agent?.stored.collectorStarts());
+      this.#machine.enter(process, () => (number = stored.collectorStarts()));
     });
   }
 
@@ -230,6 +234,7 @@ export class AgentHistory {
   #request(body: Buffer, signal: AbortSignal): Promise<UpstreamAnswer> {
     const { random, running } = this.#machine;
     const { promise, resolve, reject } = Promise.withResolvers<UpstreamAnswer>();
+    const lines = findLines(body);
     const fail = (wasConnected: boolean): void => reject(new UpstreamError("simulated", wasConnected));
     const inAgent = (ms: number, run: () => void): void =>
       this.#machine.outside(ms, () => {
@@ -237,7 +242,7 @@ export class AgentHistory {
       });
     const arrive = (ms: number, isAnswered: boolean): void =>
       this.#machine.outside(ms, () => {
-        const answer = this.#receive(body);
+        const answer = this.#receive(body, lines);
         if (isAnswered) inAgent(random.latencyMs(20), () => resolve(answer));
       });
     signal.addEventListener("abort", () => fail(false), { once: true });
@@ -267,9 +272,8 @@ export class AgentHistory {
     return promise;
   }
 
-  #receive(body: Buffer): UpstreamAnswer {
+  #receive(body: Buffer, lines: readonly string[]): UpstreamAnswer {
     const headers = { "accept-post": "application/x-protobuf" };
-    const lines = findLines(body);
     if (lines.some(isInvalid)) return { status: 400, headers, body: JSON.stringify({ error: "invalid_field", message: "simulated" }) };
     const hash = createHash("sha256").update(body).digest("hex");
     const isKnown = this.#machine.nowMs - (this.#known.get(hash) ?? Number.NEGATIVE_INFINITY) < KNOWN_MS;
@@ -299,16 +303,13 @@ export class AgentHistory {
   }
 
   #audit(): void {
-    const { cutLines } = this.#collector;
-    const isAccountLost = this.#powerCuts > 0 || this.#clockSteps > 0 || Object.keys(this.#disk.hits).length > 0;
+    const accountLostMs = Math.max(this.#accountLostMs, this.#disk.lastFailedReadMs);
     for (const [line, written] of this.#written) {
       const stored = this.#stored.get(line) ?? 0;
       if (isInvalid(line)) continue;
-      // The account compares times, so it may take new lines for the old ones of the same file.
-      const isUncertain = this.#clockSteps > 0 && written > 1 && stored > 0;
-      if (stored < written && !isUncertain) return this.#fail(`line ${line} is missing: stored ${stored} of ${written} times`);
-      if (stored > written && !isAccountLost && !cutLines.has(line))
-        return this.#fail(`line ${line} is stored ${stored} of ${written} times`);
+      if (stored < written) return this.#fail(`line ${line} is missing: stored ${stored} of ${written} times`);
+      const wasForgotten = (this.#collector.readMs.get(line) ?? 0) <= accountLostMs;
+      if (stored > written && !wasForgotten) return this.#fail(`line ${line} is stored ${stored} of ${written} times`);
     }
   }
 

@@ -12,14 +12,19 @@ interface Batch {
   readonly offset: number;
   readonly lines: readonly string[];
   readonly readAtMs: number;
+  /** Number of the collector's start. */
+  readonly start: number;
   /** The order of attributes differs each time that a line is read. */
   readonly isReversed: boolean;
 }
 
 /** One resource of an ExportLogsServiceRequest. */
-export function encodeBatch({ path, offset, lines, readAtMs, isReversed }: Batch): Buffer {
+export function encodeBatch({ path, offset, lines, readAtMs, start, isReversed }: Batch): Buffer {
   const inOrder = (...parts: Buffer[]): Buffer[] => (isReversed ? parts.toReversed() : parts);
-  const resource = inOrder(attribute("log.file.path", text(path)), attribute("host.name", text("host")));
+  const resource = [
+    ...inOrder(attribute("log.file.path", text(path)), attribute("host.name", text("host"))),
+    attribute("atherops.collector_start", field(3, VARINT, varint(start))),
+  ];
   const records = lines.map((line, index) => {
     const attributes = inOrder(
       attribute("log.file.record_offset", field(3, VARINT, varint(offset + index))),

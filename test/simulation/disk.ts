@@ -7,6 +7,7 @@ import type { Random } from "./random.ts";
 /** The machine that the disk belongs to. */
 export interface DiskHost {
   readonly random: Random;
+  readonly nowMs: number;
   readonly wallMs: number;
 }
 
@@ -62,6 +63,9 @@ export class Disk {
   readonly faults: DiskFaults = { freeBytes: undefined, isReadOnly: false, failing: { write: 0, sync: 0, read: 0 }, slowness: 1 };
   /** How often each fault was met by a call. */
   readonly hits: Record<string, number> = {};
+  /** When a fault was last met, and when a read last failed, in the time of the host. */
+  lastHitMs = Number.NEGATIVE_INFINITY;
+  lastFailedReadMs = Number.NEGATIVE_INFINITY;
 
   constructor(machine: DiskHost, root: string) {
     this.#machine = machine;
@@ -302,6 +306,8 @@ export class Disk {
 
   #hit(fault: string): void {
     this.hits[fault] = (this.hits[fault] ?? 0) + 1;
+    this.lastHitMs = this.#machine.nowMs;
+    if (fault === "failed read") this.lastFailedReadMs = this.lastHitMs;
   }
 }
 

@@ -197,7 +197,7 @@ export const MUTANTS: readonly Mutant[] = [
     "    mkdirSync(folder, { mode });",
   ),
   mutant("a replaced file is not synced", FILES, '{ mode, flag: "wx", flush: true }', '{ mode, flag: "wx" }'),
-  mutant("delivered lines are not recorded", LINES, 'if (result.kind === "accepted") stored.add(known);', ""),
+  mutant("delivered lines are not recorded", LINES, 'if (result.kind === "accepted") stored.add(identitiesOf(known));', ""),
   mutant(
     "a request is not kept until it is answered",
     LINES,

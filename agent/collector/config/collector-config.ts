@@ -2,7 +2,7 @@
 // send only to the signing proxy; data that was acknowledged to an application or read from a file is in a disk queue and is retried
 // without limit; component ids never change, because queue and checkpoint files carry them (renaming one orphans its data).
 import { joinHostPort } from "../../../common/ip-networks.ts";
-import { FILES_HEADER } from "../files/file-batch.ts";
+import { FILES_HEADER, START_ATTRIBUTE } from "../files/file-batch.ts";
 import type { Compression, ListenAddress, LogLevel, Signal } from "../../settings.ts";
 import { MAX_BATCH_BYTES } from "../../agent-limits.ts";
 import { CHECKPOINT_STORAGE, type Component, type Fragment, type FragmentPipeline } from "./fragments/fragment.ts";
@@ -80,6 +80,8 @@ export const HEALTH_PORT_VARIABLE = "ATHEROPS_COLLECTOR_HEALTH_PORT";
 export const METRICS_PORT_VARIABLE = "ATHEROPS_COLLECTOR_METRICS_PORT";
 /** Token by which the proxy recognises the collector's own requests with log file lines. */
 export const FILES_TOKEN_VARIABLE = "ATHEROPS_FILES_TOKEN";
+/** Number of the collector's start, which batches of files have (agent/collector/files/stored-batches.ts); 0 while it is validated. */
+export const START_VARIABLE = "ATHEROPS_COLLECTOR_START";
 /** The kubeconfig of the collector; on a node it points to the agent (agent/pods/relay.ts). */
 export const KUBECONFIG_VARIABLE = "KUBECONFIG";
 /** The URL at which the agent serves scrape jobs of monitors and their targets (agent/monitors). */
@@ -98,6 +100,7 @@ export const EXPANDED_REFERENCES = [
   HEALTH_PORT_VARIABLE,
   METRICS_PORT_VARIABLE,
   FILES_TOKEN_VARIABLE,
+  `${START_VARIABLE}:-0`,
   KUBECONFIG_VARIABLE,
   ALLOCATOR_VARIABLE,
   EVENTS_FROM_VARIABLE,
@@ -112,6 +115,7 @@ export const FILES_EXPORTER = "otlp_http/files";
 /** All our exporters; each sends to the proxy. */
 export const EXPORTERS: readonly string[] = [EXPORTER, METRICS_EXPORTER, FILES_EXPORTER];
 export const QUEUE_STORAGE = "file_storage/queue";
+const START_PROCESSOR = "resource/start";
 
 export function collectorConfig(input: CollectorInput): CollectorConfig {
   const has = (signal: Signal): boolean => input.signals.includes(signal);
@@ -146,6 +150,9 @@ function joinFragments(input: CommonInput, parts: readonly (Fragment | undefined
     processors: {
       memory_limiter: { check_interval: "1s", limit_mib: input.memoryMib, spike_limit_mib: Math.floor(input.memoryMib / 5) },
       "resource/node": { attributes: Object.entries(input.resource).map(([key, value]) => ({ key, value, action: "insert" })) },
+      ...(exporters.has(FILES_EXPORTER) && {
+        [START_PROCESSOR]: { attributes: [{ key: START_ATTRIBUTE, value: `\${env:${START_VARIABLE}:-0}`, action: "insert" }] },
+      }),
       ...(Object.assign({}, ...fragments.map((fragment) => fragment.processors)) as Record<string, Component>),
       ...editProcessors(input.edits, input.signals),
     },
@@ -171,6 +178,7 @@ function joinFragments(input: CommonInput, parts: readonly (Fragment | undefined
                 ...processors,
                 "resource/node",
                 ...editProcessorIds(parseSignal(id), input.edits),
+                ...(blocks ? [START_PROCESSOR] : []),
               ],
               exporters: [chooseExporter(pipeline)],
             },

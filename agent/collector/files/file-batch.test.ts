@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { bytesField, encodeProtobuf } from "../../../backend/ingest/otlp/protobuf/encode.fixture.ts";
 import { BYTES, WireReader } from "../../../common/protobuf/wire-reader.ts";
 import { BodyError } from "../../../common/otlp-metrics/document.ts";
-import { type FileBatch, joinBatches, parseFileRequest } from "./file-batch.ts";
+import { type BatchId, type FileBatch, joinBatches, parseFileRequest, START_ATTRIBUTE } from "./file-batch.ts";
 
 interface Line {
   readonly text?: string;
@@ -45,8 +45,8 @@ function forwarded(body: Buffer): Buffer {
   return joinBatches(parseFileRequest(body));
 }
 
-function keyOf(...lines: Line[]): string | undefined {
-  return batchOf(request(...lines)).key;
+function keysOf(...lines: Line[]): BatchId["lines"] | undefined {
+  return batchOf(request(...lines)).identity?.lines;
 }
 
 /** Messages begin with a tag and a length, which are control characters. */
@@ -85,7 +85,7 @@ describe("a batch that leaves the node", () => {
 
   test("is empty if it has only holes, and is still identified", () => {
     const [batch] = parseFileRequest(request({ text: "\0\0", offset: 0 }, { text: "\0", offset: 2 }));
-    expect(batch).toMatchObject({ body: Buffer.alloc(0), key: expect.any(String) });
+    expect(batch).toMatchObject({ body: Buffer.alloc(0), identity: { lines: [expect.any(Number), expect.any(Number)] } });
   });
 
   test("counts lines that the collector split", () => {
@@ -131,6 +131,26 @@ describe("a batch that leaves the node", () => {
     expect(kept?.body).toHaveLength(body.length);
   });
 
+  test("has the number of the collector's start, which does not leave the node", () => {
+    const text = (key: string, stringValue: string): object => ({ key, value: { stringValue } });
+    const encode = (...attributes: object[]): Buffer =>
+      encodeProtobuf("logs", { resourceLogs: [{ ...resourceLogs([{ offset: 0 }]), resource: { attributes } }] });
+    for (const value of [{ intValue: "7" }, { stringValue: "7" }]) {
+      const batch = batchOf(encode(text("a", "b"), { key: START_ATTRIBUTE, value }, text("c", "d")));
+      expect(batch.identity?.start).toBe(7);
+      expect(batch.body).toEqual(forwarded(encode(text("a", "b"), text("c", "d"))));
+    }
+    expect(batchOf(encode()).identity?.start).toBe(0);
+  });
+
+  test("can be built without some of its lines", () => {
+    const lines: Line[] = TEXTS.map((text, index) => ({ text, offset: index * 100 }));
+    const batch = batchOf(request(...lines));
+    const [, second, , fourth] = batch.identity?.lines ?? [];
+    const rest = lines.filter((_, index) => index !== 1 && index !== 3).map(({ text = "" }): Line => ({ text }));
+    expect(batch.without(new Set([second ?? 0, fourth ?? 0]))).toEqual(request(...rest));
+  });
+
   test("is refused if it has so many parts that they need more memory than their bytes", () => {
     expect(() => parseFileRequest(Buffer.alloc(1_100_000, "0a00", "hex"))).toThrow(expect.objectContaining({ kind: "too_large" }));
   });
@@ -149,12 +169,12 @@ describe("lines are recognised", () => {
 
   test("if they are read at another time, with their attributes in another order", () => {
     const again = LINES.map((line): Line => ({ ...line, readAt: "1763714999000000000", turned: true }));
-    expect(keyOf(...again)).toBe(keyOf(...LINES));
-    expect(batchOf(request(...again)).readAtMs).toBe(1_763_714_999_000);
+    expect(keysOf(...again)).toEqual(keysOf(...LINES));
+    expect(batchOf(request(...again)).identity?.readAtMs).toBe(1_763_714_999_000);
   });
 
   test.each(["/var/log/x.log.1", "/var/log/x.log.20261122-070000"])("after their file is renamed to %s", (path) => {
-    expect(keyOf(...LINES.map((line): Line => ({ ...line, path })))).toBe(keyOf(...LINES));
+    expect(keysOf(...LINES.map((line): Line => ({ ...line, path })))).toEqual(keysOf(...LINES));
   });
 
   const OTHERS: [string, Line][] = [
@@ -164,12 +184,16 @@ describe("lines are recognised", () => {
     ["a time of its own", { text: "two", offset: 14, time: "1763714400000000000" }],
   ];
   test.each(OTHERS)("not if they have %s", (_, other) => {
-    expect(keyOf(LINES[0] ?? {}, other)).not.toBe(keyOf(...LINES));
+    const [first, second] = keysOf(LINES[0] ?? {}, other) ?? [];
+    expect(first).toBe(keysOf(...LINES)?.[0]);
+    expect(second).not.toBe(keysOf(...LINES)?.[1]);
   });
 
-  test("not if a line is missing or added", () => {
-    const keys = [keyOf(...LINES), keyOf(LINES[0] ?? {}), keyOf(...LINES, { text: "three", offset: 18 })];
-    expect(new Set(keys).size).toBe(3);
+  test("in whatever batch they are", () => {
+    const [first, second] = LINES;
+    expect([...(keysOf(first ?? {}) ?? []), ...(keysOf(second ?? {}, { text: "three", offset: 18 }) ?? [])].slice(0, 2)).toEqual(
+      keysOf(...LINES),
+    );
   });
 
   test("by an agent of another version, because the keys are on disk", () => {
@@ -177,7 +201,7 @@ describe("lines are recognised", () => {
       { text: 'eins "zwei" ü 𝄞', offset: 0, path: "/var/log/x.log.1" },
       { text: "", offset: 9, path: "/var/log/x.log.1" },
     ];
-    expect(keyOf(...placed)).toBe("pv1CpzPiHY-xH_3ZdKoH");
+    expect(keysOf(...placed)).toEqual([7_442_002_710_393_166, 194_166_914_162_697]);
   });
 
   test("whatever the order of the fields of a message is, because the collector writes the last one first", () => {
@@ -192,12 +216,12 @@ describe("lines are recognised", () => {
       return Buffer.concat(fields.toReversed());
     };
     const [first, second] = LINES.toReversed();
-    expect(keyOf(...LINES)).toBe(batchOf(turnedFields(request(first ?? {}, second ?? {}), 5)).key);
+    expect(keysOf(...LINES)).toEqual(batchOf(turnedFields(request(first ?? {}, second ?? {}), 5)).identity?.lines);
   });
 
   test("not if a line has no offset or is no text", () => {
-    expect(keyOf(...LINES, { text: "three" })).toBeUndefined();
-    expect(keyOf(...LINES, { offset: 18, body: { kvlistValue: { values: [] } } })).toBeUndefined();
+    expect(keysOf(...LINES, { text: "three" })).toBeUndefined();
+    expect(keysOf(...LINES, { offset: 18, body: { kvlistValue: { values: [] } } })).toBeUndefined();
   });
 });
 
@@ -214,8 +238,8 @@ describe("batches of several files in one request", () => {
 
   test("are recognised individually, as if each was sent alone", () => {
     const batches = parseFileRequest(together);
-    expect(batches.map(({ key }) => key)).toEqual(BATCHES.map((lines) => keyOf(...lines)));
-    expect(batches.map(({ readAtMs }) => readAtMs)).toEqual([1_763_714_400_123, 1_763_714_401_000, 1_763_714_400_123]);
+    expect(batches.map(({ identity }) => identity?.lines)).toEqual(BATCHES.map((lines) => keysOf(...lines)));
+    expect(batches.map(({ identity }) => identity?.readAtMs)).toEqual([1_763_714_400_123, 1_763_714_401_000, undefined]);
   });
 
   test("are byte-identical, whether they leave together, in part or in another batch", () => {
@@ -247,6 +271,6 @@ describe("batches of several files in one request", () => {
         },
       ],
     });
-    expect(batchOf(hoisted).key).toBe(keyOf(...lines));
+    expect(batchOf(hoisted).identity?.lines).toEqual(keysOf(...lines));
   });
 });

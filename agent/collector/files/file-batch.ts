@@ -1,8 +1,8 @@
-// Splits a request with log file lines into its batches, identifies each batch and its read time, and removes file offsets, the byte order
+// Splits a request with log file lines into its batches, identifies each line and who read it when, and removes file offsets, the byte order
 // mark of UTF-8, and the NUL bytes of holes, which a file has if its program keeps its offset after the file was truncated. Invariants: two
-// batches have the same key only if they contain the same lines at the same offsets in files of the same name; offsets never leave the node.
-// Lines that are read again differ in attribute order and read time, so comparing bytes is not enough.
-import { hash } from "node:crypto";
+// lines have the same key only if they have the same text and time at the same offset in files of the same name; neither offsets nor the
+// number of the collector's start leave the node. Lines that are read again differ in attribute order and read time, and are cut into other
+// batches, so comparing bytes is not enough.
 import {
   ANY_VALUE,
   type FieldRange,
@@ -22,14 +22,32 @@ import { MAX_FILE_LINE_BYTES, MAX_REQUEST_PARTS } from "../../agent-limits.ts";
 /** Header of requests with log file lines; its value is the token that the agent gave to its collector. */
 export const FILES_HEADER = "x-atherops-files";
 
+/** The resource attribute with the number of the collector's start in which a line was read; the proxy removes it. */
+export const START_ATTRIBUTE = "atherops.collector_start";
+
+/** Who read lines, and when. */
+export interface Read {
+  /** Number of the collector's start; 0 if the batch does not have it. */
+  readonly start: number;
+  /** When the first line was read; Unix milliseconds, rounded down. */
+  readonly readAtMs: number;
+}
+
+/** A batch whose lines have offsets. */
+export interface BatchId extends Read {
+  readonly id: string;
+  /** The key of each line. */
+  readonly lines: readonly number[];
+}
+
 /** The lines of one entry of the collector's disk queue. A request may contain several batches. */
 export interface FileBatch {
   /** Undefined if a record of the batch has no file offset. */
-  readonly key: string | undefined;
-  /** When the first line was read; Unix milliseconds, rounded down. */
-  readonly readAtMs: number;
+  readonly identity: BatchId | undefined;
   /** The batch as a request, without the offsets of its lines; the requests of several batches can be joined. Empty if no line is left. */
   readonly body: Buffer;
+  /** Builds the body without some of the lines, which are given by their keys. */
+  without(omitted: ReadonlySet<number>): Buffer;
 }
 
 export interface LineCounts {
@@ -44,7 +62,7 @@ const ROTATED = /\.log(?:\.1|\.\d{8}-\d{6})$/;
 const PATH = Buffer.from("log.file.path");
 const NAME = Buffer.from("log.file.name");
 const OFFSET = Buffer.from("log.file.record_offset");
-const KEY_LENGTH = 20;
+const START = Buffer.from(START_ATTRIBUTE);
 const NO_BYTES = Buffer.alloc(0);
 /** For the tags and lengths of the messages that contain the records. */
 const SPARE_BYTES = 64;
@@ -62,6 +80,8 @@ interface Line {
   /** Offsets in the request of the record's own time, and of when it was read. */
   timeAt: number | undefined;
   readAt: number | undefined;
+  /** Not a number until it is computed. */
+  key: number;
 }
 
 /** `body`: a request of the collector, OTLP/protobuf. Throws BodyError. */
@@ -75,13 +95,23 @@ export function parseFileRequest(body: Buffer, counts: LineCounts = { split: 0, 
       if (isHole(line, body)) counts.holes += 1;
       else if (line.text !== undefined && line.text[1] - line.text[0] >= MAX_FILE_LINE_BYTES) counts.split += 1;
     }
+    const keys = computeKeys(body, lines);
     const readAt = lines[0]?.readAt;
-    const readAtMs = readAt === undefined ? Number.NaN : Math.floor(Number(body.readBigUInt64LE(readAt)) / 1e6);
-    return { body: withoutOffsets(body, resource, scopes), key: computeKey(body, lines), readAtMs };
+    const readAtMs = readAt === undefined ? 0 : Math.floor(Number(body.readBigUInt64LE(readAt)) / 1e6);
+    const build = (isOmitted: (line: Line) => boolean): Buffer => withoutOffsets(body, { ...resource, file, lines: scopes, isOmitted });
+    return {
+      identity: keys && identify(file.start ?? 0, readAtMs, keys),
+      body: build((line) => isHole(line, body)),
+      without: (omitted) => build((line) => isHole(line, body) || omitted.has(line.key)),
+    };
   });
 }
 
-export function joinBatches(batches: readonly FileBatch[]): Buffer {
+function identify(start: number, readAtMs: number, lines: readonly number[]): BatchId {
+  return { id: `${start} ${readAtMs} ${lines[0]} ${lines.at(-1)}`, start, readAtMs, lines };
+}
+
+export function joinBatches(batches: readonly Pick<FileBatch, "body">[]): Buffer {
   const [first, ...others] = batches;
   return first && others.length === 0 ? first.body : Buffer.concat(batches.map(({ body }) => body));
 }
@@ -90,15 +120,21 @@ export function joinBatches(batches: readonly FileBatch[]): Buffer {
 interface FileAttributes {
   path?: string;
   name?: string;
+  start?: number;
+  /** The attribute with the number of the collector's start. */
+  startAt?: FieldRange;
 }
 
 function readFile(reader: WireReader, { start, end }: FieldRange): FileAttributes {
   const file: FileAttributes = {};
   reader.message(start, end, () => {
     if (reader.field !== RESOURCE.attributes) return;
-    const attribute = { start: reader.start, end: reader.end };
+    const { tagStart, start: from, end: to } = reader;
+    const attribute = { tagStart, start: from, end: to };
     const isPath = readAttribute(reader, PATH, () => (file.path = reader.text()), attribute);
-    if (!isPath) readAttribute(reader, NAME, () => (file.name = reader.text()), attribute);
+    if (isPath || readAttribute(reader, NAME, () => (file.name = reader.text()), attribute)) return;
+    const setStart = (): void => void (file.start = reader.wireType === VARINT ? reader.integer() : Number(reader.text()));
+    if (readAttribute(reader, START, setStart, attribute)) file.startAt = attribute;
   });
   return file;
 }
@@ -113,6 +149,7 @@ function readLine(reader: WireReader, range: FieldRange, file: FileAttributes): 
     path: file.path,
     timeAt: undefined,
     readAt: undefined,
+    key: Number.NaN,
   };
   reader.message(range.start, range.end, () => {
     const { field, tagStart, start, end } = reader;
@@ -178,17 +215,32 @@ function firstText(body: Buffer, [start, end]: readonly [number, number]): numbe
   return at + 3 <= end && body[at] === 0xef && body[at + 1] === 0xbb && body[at + 2] === 0xbf ? at + 3 : at;
 }
 
-function withoutOffsets(body: Buffer, { rest, scopes, bytes }: ResourceFields, lines: readonly (readonly Line[])[]): Buffer {
-  if (scopes.length > 0 && lines.every((list) => list.length > 0 && list.every((line) => isHole(line, body)))) return NO_BYTES;
+interface Contents extends ResourceFields {
+  readonly file: FileAttributes;
+  /** Lines by scope. */
+  readonly lines: readonly (readonly Line[])[];
+  readonly isOmitted: (line: Line) => boolean;
+}
+
+function withoutOffsets(body: Buffer, { rest, resource, scopes, bytes, file, lines, isOmitted }: Contents): Buffer {
+  if (scopes.length > 0 && lines.every((list) => list.length > 0 && list.every(isOmitted))) return NO_BYTES;
   const writer = new WireWriter(bytes + SPARE_BYTES * (scopes.length + 1));
   const end = writer.position;
   for (const [index, scope] of [...scopes.entries()].toReversed()) {
     const scopeEnd = writer.position;
-    for (const line of (lines[index] ?? []).toReversed()) if (!isHole(line, body)) copyLine(writer, body, line);
+    for (const line of (lines[index] ?? []).toReversed()) if (!isOmitted(line)) copyLine(writer, body, line);
     for (const { tagStart, end: fieldEnd } of scope.rest.toReversed()) writer.copy(body, tagStart, fieldEnd);
     writer.field(RESOURCE_RECORDS.scopes, scopeEnd);
   }
-  for (const { tagStart, end: fieldEnd } of rest.toReversed()) writer.copy(body, tagStart, fieldEnd);
+  for (const field of rest.toReversed()) {
+    if (field !== resource || !file.startAt) writer.copy(body, field.tagStart, field.end);
+    else {
+      const resourceEnd = writer.position;
+      writer.copy(body, file.startAt.end, field.end);
+      writer.copy(body, field.start, file.startAt.tagStart);
+      writer.field(RESOURCE_RECORDS.resource, resourceEnd);
+    }
+  }
   writer.field(REQUEST.resources, end);
   return writer.take();
 }
@@ -211,30 +263,61 @@ function copyLine(writer: WireWriter, body: Buffer, { range, offsets, hole, text
   writer.field(SCOPE_RECORDS.records, recordEnd);
 }
 
-/** Offset, length and time of each line, in front of its text. */
+/** The hash of the path, the offset and the time of a line, in front of its text. */
 const LINE_HEAD_BYTES = 24;
 
-function computeKey(body: Buffer, lines: readonly Line[]): string | undefined {
-  let bytes = 0;
-  let paths = "";
-  let last: string | undefined;
-  for (const [index, { offset, text, path }] of lines.entries()) {
-    if (offset === undefined || text === undefined || path === undefined) return undefined;
-    bytes += LINE_HEAD_BYTES + text[1] - text[0];
-    // Consecutive lines have the same path.
-    if (path !== last) paths += `${index} ${path.replace(ROTATED, ".log")}\n`;
-    last = path;
-  }
+function computeKeys(body: Buffer, lines: readonly Line[]): readonly number[] | undefined {
   if (lines.length === 0) return undefined;
-  // Hashed at once: a call per value would cost as much as everything else.
-  const hashed = Buffer.allocUnsafe(Buffer.byteLength(paths) + bytes);
-  let at = hashed.write(paths);
-  for (const { offset, text, timeAt } of lines) {
-    const [start, end] = text as [number, number];
-    at = hashed.writeDoubleLE(offset as number, at);
-    at = hashed.writeDoubleLE(end - start, at);
-    at = timeAt === undefined ? hashed.writeDoubleLE(0, at) : at + body.copy(hashed, at, timeAt, timeAt + 8);
-    at += body.copy(hashed, at, start, end);
+  const keys: number[] = [];
+  const head = Buffer.alloc(LINE_HEAD_BYTES);
+  let last: string | undefined;
+  for (const line of lines) {
+    const { offset, text, path, timeAt } = line;
+    if (offset === undefined || text === undefined || path === undefined) return undefined;
+    // Consecutive lines have the same path.
+    if (path !== last) {
+      const name = Buffer.from(path.replace(ROTATED, ".log"));
+      head.writeDoubleLE(new Hash().add(name, 0, name.length).value());
+    }
+    last = path;
+    head.writeDoubleLE(offset, 8);
+    if (timeAt === undefined) head.fill(0, 16);
+    else body.copy(head, 16, timeAt, timeAt + 8);
+    line.key = new Hash().add(head, 0, LINE_HEAD_BYTES).add(body, text[0], text[1]).value();
+    keys.push(line.key);
   }
-  return hash("sha256", hashed, "base64url").slice(0, KEY_LENGTH);
+  return keys;
+}
+
+/** A hash of 53 bits, computed here because a call of a native function for each line would cost more. Only equal offsets of a file are compared. */
+class Hash {
+  #a = 0xdeadbeef | 0;
+  #b = 0x41c6ce57;
+
+  add(bytes: Buffer, start: number, end: number): this {
+    let [a, b] = [this.#a ^ (end - start), this.#b];
+    let at = start;
+    for (; at + 4 <= end; at += 4) {
+      const word = bytes.readInt32LE(at);
+      a = Math.imul(a ^ word, 0x9e3779b1);
+      b = Math.imul(b ^ word, 0x5f356495);
+      a ^= a >>> 15;
+      b ^= b >>> 13;
+    }
+    for (; at < end; at += 1) {
+      const byte = bytes[at] as number;
+      a = Math.imul(a ^ byte, 0x9e3779b1);
+      b = Math.imul(b ^ byte, 0x5f356495);
+    }
+    this.#a = a;
+    this.#b = b;
+    return this;
+  }
+
+  value(): number {
+    let [a, b] = [this.#a, this.#b];
+    a = Math.imul(a ^ (a >>> 16), 0x85ebca6b) ^ Math.imul(b ^ (b >>> 13), 0xc2b2ae35);
+    b = Math.imul(b ^ (b >>> 16), 0x85ebca6b) ^ Math.imul(a ^ (a >>> 13), 0xc2b2ae35);
+    return 2 ** 32 * (b & 0x1fffff) + (a >>> 0);
+  }
 }

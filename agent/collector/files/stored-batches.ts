@@ -1,20 +1,22 @@
-// Remembers which batches of log file lines the backend has stored, so that lines which the collector reads or sends again are not stored
-// twice. The collector saves file offsets only after it has polled all files (pkg/stanza v0.149, fileconsumer/file.go, poll), and removes a
-// batch from its queue only after the response. If it exits earlier, the next collector reads the lines again, or sends the batch again in
-// another request.
+// Remembers which lines of log files the backend has stored, so that lines which the collector reads or sends again are not stored twice. The
+// collector saves file offsets only after it has polled all files (pkg/stanza v0.149, fileconsumer/file.go, poll), and removes a batch from
+// its queue only after the response. If it exits earlier, the next collector reads the lines again, cut into other batches, or sends the
+// batch again in another request.
 //
-// Invariant: a batch counts as stored only after the backend accepted it. A second batch with the same key is dropped only if it has the
-// same read time, or if both were read in a period of doubt: from the last save of offsets before a collector exited to the first save
-// after the next one started. So new content of an overwritten file is not mistaken for the old content. Periods of doubt are written with
-// fsync, because lines would be lost without them. Batches are written without, like the collector's own stores: they survive kill -9, and
-// a power failure may duplicate lines.
+// Each batch has the number of the collector's start in which it was read. Invariant: lines count as stored only after the backend accepted
+// them, and are dropped only if the same batch was stored, or if a collector of another start has read the same lines, both in a period of
+// doubt: from the last save of offsets before a collector exited to the first save after the next one started. So new content of an
+// overwritten file is not mistaken for the old content. Times are compared only within one start of the collector, because the clock can be
+// set. Periods of doubt are written with fsync, because lines would be lost without them. Lines are written without, like the collector's
+// own stores: they survive kill -9, and a power failure may duplicate lines.
 import { randomBytes } from "node:crypto";
 import { closeSync, openSync, readdirSync, readFileSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { writeDurably } from "../../../common/files.ts";
 import type { Log } from "../../log.ts";
-import { MAX_DOUBT_PERIODS, MAX_RESENT_BATCHES, MAX_STORED_BATCHES } from "../../agent-limits.ts";
-import { type BatchId, UnansweredRequests } from "./unanswered-requests.ts";
+import { MAX_DOUBT_PERIODS, MAX_RESENT_BATCHES, MAX_STORED_LINES } from "../../agent-limits.ts";
+import type { BatchId, Read } from "./file-batch.ts";
+import { UnansweredRequests } from "./unanswered-requests.ts";
 
 export interface StoredBatchesOptions {
   /** State folder, which contains the collector's `checkpoints`. */
@@ -22,31 +24,56 @@ export interface StoredBatchesOptions {
   readonly log: Log;
   readonly nowMs?: () => number;
   readonly watchEveryMs?: number;
-  readonly maxBatches?: number;
+  readonly maxLines?: number;
 }
 
-/** A period whose lines may be read twice, in Unix milliseconds; `to` is infinite until offsets are saved again. */
+/** A batch that the backend has, and how often the offsets had been saved before. */
+interface StoredBatch extends BatchId {
+  readonly saves: number;
+}
+
+/** Lines that a collector read between these times. */
+interface Span {
+  readonly start: number;
+  readonly fromMs: number;
+  readonly toMs: number;
+}
+
+/**
+ * A period whose lines may be read twice: the end of one start of the collector, the beginning of a later one, and those between them, which
+ * saved no offsets. `to` is undefined until offsets are saved again.
+ */
 interface Doubt {
-  readonly from: number;
-  to: number;
+  readonly from: Span;
+  to?: Span;
 }
 
 const FILE = "stored-batches";
+/** An entry of the file: all lines before the previous entry of this kind are saved. */
+const SAVED = "saved";
 /**
  * A commit of offsets writes several pages; a collector that is killed during it may have changed the file's time without saving the
  * offsets.
  */
 const COMMIT_MS = 1000;
-const FORGET_EVERY_MS = 5000;
 /** The queue is first in, first out except for retries: after this time, everything that was read in a period of doubt has arrived. */
 const SETTLED_AFTER_MS = 600_000;
 const WATCH_EVERY_MS = 500;
-/** A collector that has not opened an offset store within this time does not read files. */
-const OPENS_WITHIN_MS = 300_000;
+const WRITE_AGAIN_MS = 1000;
 /** How long opening a store may write to it; the first poll of files comes 200 ms later. */
 const OPENED_WITHIN_MS = 100;
-/** The file is rewritten when this many of its lines are obsolete. */
-const SPARE_LINES = 10_000;
+/** The file is rewritten when it has this many entries, and twice as many as then. */
+const MIN_ENTRIES = 4000;
+
+/** The first line of the file; the others are batches and notes that offsets were saved. */
+interface State {
+  readonly token: string;
+  readonly start: number;
+  readonly stores: readonly (readonly [name: string, atMs: number])[];
+  readonly doubts: readonly Doubt[];
+  /** To which the clock was set back since offsets were saved. */
+  readonly setBackToMs?: number | undefined;
+}
 
 export class StoredBatches implements Disposable {
   /** Proves that a request comes from this agent's collector. It stays the same after a restart. */
@@ -56,19 +83,35 @@ export class StoredBatches implements Disposable {
   readonly #nowMs: () => number;
   readonly #checkpoints: string;
   readonly #path: string;
-  /** Key → when its lines were last read, in the order of storing. */
-  readonly #stored = new Map<string, number>();
+  /** The batch in which each line that may be read again was last read. */
+  readonly #lines = new Map<number, StoredBatch>();
+  /** Batches that may be sent again. */
+  readonly #sent = new Set<string>();
+  /** How often the offsets were seen to be saved. */
+  #saves = 0;
   #doubts: Doubt[] = [];
-  /** When the current collector started. */
+  /** The number of the collector's last start. */
+  #start = 0;
+  /** Times of the offset stores when the collector started, when it had opened them, and when they were last seen to be saved. */
+  #storesAtStart = new Map<string, number>();
+  readonly #opened = new Map<string, number>();
+  #saved = new Map<string, number>();
+  /**
+   * When the collector started, the highest time of the clock since offsets were saved or else since then, and the lowest one to which it was
+   * set back. An agent that has just started does not know the clock of the last collector.
+   */
   #startedMs = 0;
-  /** When the first batch arrived that was read after the last period of doubt. */
+  #highestMs = Number.NEGATIVE_INFINITY;
+  #setBackToMs: number | undefined;
+  /** When the first batch arrived that was read after the last period of doubt; does not follow the wall clock. */
   #settlingMs: number | undefined;
   #file: number | undefined;
-  #lines = 0;
-  #forgottenMs = 0;
+  #entries = 0;
+  #maxEntries = MIN_ENTRIES;
   #isUnwritable = false;
-  /** The file does not have the latest periods of doubt. */
+  /** The file does not have the latest changes, and when it was last rewritten. */
   #isBehind = false;
+  #rewrittenMs = Number.NEGATIVE_INFINITY;
   #watch: NodeJS.Timeout | undefined;
 
   constructor(options: StoredBatchesOptions) {
@@ -81,50 +124,55 @@ export class StoredBatches implements Disposable {
     this.#rewrite();
   }
 
-  /** Call before each start of a collector, while none runs. */
-  collectorStarts(): void {
-    const lastDoubt = this.#doubts.at(-1);
-    // If the last collector never saved offsets, the open period of doubt already covers what it read.
-    if (lastDoubt?.to !== Number.POSITIVE_INFINITY) this.#beginDoubt(this.#offsetsSavedMs() ?? this.#startedMs);
-    // The previous collector may still have written within this millisecond.
-    this.#startedMs = this.#nowMs() + 1;
+  /** Call before each start of a collector, while none runs. Returns the number of the start. */
+  collectorStarts(): number {
+    const nowMs = this.#nowMs();
+    this.#noteClock(nowMs);
+    const stores = this.#stores();
+    // Without a record of the last collector, lines are rather duplicated than lost. If it never saved offsets, the open period of doubt
+    // already covers what it read.
+    if (this.#start > 0 && (this.#doubts.length === 0 || this.#doubts.at(-1)?.to)) this.#beginDoubt(this.#unsaved(stores, nowMs));
+    // The time makes the number unique even if the last one could not be written.
+    this.#start = Math.max(this.#start + 1, Math.floor(nowMs / 1000));
+    this.#storesAtStart = stores;
+    this.#opened.clear();
+    this.#saved = new Map();
+    this.#startedMs = this.#highestMs = nowMs;
+    this.#setBackToMs = undefined;
     this.#rewrite();
-    this.#watchOffsets();
+    clearInterval(this.#watch);
+    this.#watch = setInterval(() => this.#watchOffsets(), this.#options.watchEveryMs ?? WATCH_EVERY_MS);
+    this.#watch.unref();
+    return this.#start;
   }
 
-  /** True if the backend already has these lines. */
+  /** True if the backend has this batch, and the collector sends it again. */
   has(batch: BatchId): boolean {
-    return batch.key !== undefined && this.isRepeated(batch, this.#stored.get(batch.key));
+    return this.#sent.has(batch.id);
   }
 
-  /**
-   * Returns whether a batch repeats the one with the same key that was read at `otherMs`: it was sent again, or read again by a later
-   * collector. One collector reads no offset twice, so lines that it reads again are new.
-   */
-  isRepeated({ readAtMs }: BatchId, otherMs: number | undefined): boolean {
-    if (otherMs === undefined || otherMs === readAtMs) return otherMs !== undefined;
-    return (
-      Math.min(otherMs, readAtMs) <= this.#startedMs && this.#doubts.some((doubt) => isWithin(doubt, otherMs) && isWithin(doubt, readAtMs))
-    );
+  /** True if the backend has a line of this batch, and the collector has read it again. `others`: of the same request. */
+  isRepeated(line: number, batch: Read, others?: ReadonlyMap<number, Read>): boolean {
+    return this.#areSame(batch, this.#lines.get(line)) || this.#areSame(batch, others?.get(line));
+  }
+
+  /** Whether requests with these batches may have lines in common. */
+  mayShareLines(batches: readonly BatchId[], others: readonly BatchId[]): boolean {
+    const ids = new Set(batches.map(({ id }) => id));
+    if (others.some(({ id }) => ids.has(id))) return true;
+    const lines = new Map<number, Read>();
+    for (const batch of batches) if (this.#isInDoubt(batch)) for (const line of batch.lines) lines.set(line, batch);
+    return lines.size > 0 && others.some((batch) => batch.lines.some((line) => this.#areSame(batch, lines.get(line))));
   }
 
   /** Records that the backend has the lines of these batches. */
   add(batches: readonly BatchId[]): void {
-    const nowMs = this.#nowMs();
-    const settledFromMs = this.#doubts.at(-1)?.to ?? Number.POSITIVE_INFINITY;
-    const lines: string[] = [];
-    for (const { key, readAtMs } of batches) {
-      if (readAtMs >= settledFromMs) this.#settlingMs ??= nowMs;
-      if (key === undefined) continue;
-      const lastReadMs = Math.max(readAtMs, this.#stored.get(key) ?? 0);
-      this.#stored.delete(key);
-      this.#stored.set(key, lastReadMs);
-      const [oldest] = this.#stored.keys();
-      if (this.#stored.size > (this.#options.maxBatches ?? MAX_STORED_BATCHES) && oldest !== undefined) this.#stored.delete(oldest);
-      lines.push(`batch ${lastReadMs} ${key}`);
+    const last = this.#doubts.at(-1);
+    for (const batch of batches) {
+      this.#remember(batch);
+      if (last?.to && batch.start >= last.to.start && !isWithin(last, batch)) this.#settlingMs ??= performance.now();
     }
-    this.#append(lines);
-    if (nowMs - this.#forgottenMs >= FORGET_EVERY_MS) this.#forget(nowMs);
+    this.#append(batches);
   }
 
   [Symbol.dispose](): void {
@@ -133,68 +181,139 @@ export class StoredBatches implements Disposable {
     this.#file = undefined;
   }
 
+  // ---- lines
+
+  #remember(batch: BatchId): void {
+    this.#sent.add(batch.id);
+    deleteOldest(this.#sent, MAX_RESENT_BATCHES);
+    if (batch.start !== this.#start && !this.#isInDoubt(batch)) return;
+    const stored = { ...batch, saves: this.#saves };
+    for (const line of batch.lines) {
+      const other = this.#lines.get(line);
+      if (!other || isBefore(other, batch)) this.#lines.set(line, stored);
+    }
+    deleteOldest(this.#lines, this.#options.maxLines ?? MAX_STORED_LINES);
+  }
+
+  /** One collector reads no offset twice, so the lines of another batch of it are new. */
+  #areSame(read: Read, other: Read | undefined): boolean {
+    if (!other || other.start === read.start) return other?.readAtMs === read.readAtMs;
+    return this.#doubts.some((doubt) => isWithin(doubt, other) && isWithin(doubt, read));
+  }
+
+  #isInDoubt(read: Read): boolean {
+    return this.#doubts.some((doubt) => isWithin(doubt, read));
+  }
+
+  /** Lines that were stored before the last save but one cannot be read again. Returns false if there is nothing to remember. */
+  #offsetsSaved(): boolean {
+    let isNeeded = false;
+    for (const [line, batch] of this.#lines) {
+      if (batch.start !== this.#start || this.#isInDoubt(batch)) continue;
+      isNeeded = true;
+      if (batch.saves < this.#saves) this.#lines.delete(line);
+    }
+    this.#saves += 1;
+    return isNeeded;
+  }
+
   // ---- periods of doubt
 
-  #beginDoubt(sinceMs: number): void {
-    this.#doubts.push({ from: sinceMs - COMMIT_MS, to: Number.POSITIVE_INFINITY });
+  #noteClock(nowMs: number): void {
+    const wasSetBack = nowMs < this.#highestMs;
+    this.#highestMs = Math.max(this.#highestMs, nowMs);
+    if (!wasSetBack || (this.#setBackToMs ?? Number.POSITIVE_INFINITY) <= nowMs) return;
+    this.#setBackToMs = nowMs;
+    this.#rewrite();
+  }
+
+  #beginDoubt(from: Span): void {
+    this.#doubts.push({ from });
     this.#doubts = this.#doubts.slice(-MAX_DOUBT_PERIODS);
     this.#settlingMs = undefined;
   }
 
-  /** Also considers that the collector may exit now. `savedMs`: when it last saved offsets. */
-  #mayBeReadAgain(readAtMs: number, savedMs = 0): boolean {
-    return this.#doubts.some((doubt) => isWithin(doubt, readAtMs)) || (readAtMs >= this.#startedMs && readAtMs >= savedMs - COMMIT_MS);
+  /** What the last collector read and may not have saved. */
+  #unsaved(stores: ReadonlyMap<string, number>, nowMs: number): Span {
+    const start = this.#start;
+    const used = this.#usedStores(stores).map(([, atMs]) => Math.floor(atMs));
+    if (used.length === 0) return { start, fromMs: 0, toMs: Number.MAX_SAFE_INTEGER };
+    // The clock was set back while the agent did not run.
+    const wasSetBack = this.#startedMs === 0 && Math.max(...used) > nowMs;
+    return {
+      start,
+      fromMs: Math.min(...used, this.#setBackToMs ?? Number.POSITIVE_INFINITY) - COMMIT_MS,
+      toMs: wasSetBack ? Number.MAX_SAFE_INTEGER : this.#highestMs + COMMIT_MS,
+    };
   }
 
   /** Ends the period of doubt when every file receiver has saved offsets. The first write, when a store is opened, does not count. */
   #watchOffsets(): void {
-    clearInterval(this.#watch);
-    const opened = new Map<string, number>();
-    this.#watch = setInterval(() => {
-      const stores = this.#stores();
-      if (stores.length === 0 && this.#nowMs() - this.#startedMs > OPENS_WITHIN_MS) clearInterval(this.#watch);
-      for (const [name, atMs] of stores) if (!opened.has(name)) opened.set(name, atMs);
-      if (stores.length === 0 || !stores.every(([name, atMs]) => atMs > (opened.get(name) ?? 0) + OPENED_WITHIN_MS)) return;
-      clearInterval(this.#watch);
-      const doubt = this.#doubts.at(-1);
-      if (doubt) doubt.to = this.#nowMs();
-      this.#rewrite();
-    }, this.#options.watchEveryMs ?? WATCH_EVERY_MS);
-    this.#watch.unref();
+    const nowMs = this.#nowMs();
+    this.#noteClock(nowMs);
+    if (this.#settlingMs !== undefined && performance.now() - this.#settlingMs > SETTLED_AFTER_MS) this.#settle();
+    const used = this.#usedStores(this.#stores());
+    for (const [name, atMs] of used) if (!this.#opened.has(name)) this.#opened.set(name, atMs);
+    const isSaved = ([name, atMs]: [string, number]): boolean =>
+      Math.abs(atMs - (this.#opened.get(name) ?? 0)) > OPENED_WITHIN_MS && atMs !== this.#saved.get(name);
+    if (used.length > 0 && used.every(isSaved)) this.#noteSave(new Map(used), nowMs);
+    if (this.#isBehind && Math.abs(nowMs - this.#rewrittenMs) >= WRITE_AGAIN_MS) this.#rewrite();
   }
 
-  /** Offsets of all lines that were read before this time are saved; undefined if no file receiver has run. */
-  #offsetsSavedMs(): number | undefined {
-    const stores = this.#stores();
-    return stores.length === 0 ? undefined : Math.min(...stores.map(([, atMs]) => Math.floor(atMs)));
-  }
-
-  /** Name and last write of the offset stores that the current or last collector uses. Unused stores are older. */
-  #stores(): [string, number][] {
-    try {
-      return readdirSync(this.#checkpoints)
-        .filter((name) => /^receiver_filelog_(?!.*\.(damaged|backup)$)/.test(name))
-        .map((name): [string, number] => [name, statSync(join(this.#checkpoints, name)).mtimeMs])
-        .filter(([, atMs]) => atMs >= this.#startedMs);
-    } catch {
-      // Without the list, the agent remembers more batches than necessary.
-      return [];
+  #noteSave(stores: Map<string, number>, nowMs: number): void {
+    this.#saved = stores;
+    const doubt = this.#doubts.at(-1);
+    if (doubt && !doubt.to) {
+      const fromMs = Math.min(this.#startedMs, this.#setBackToMs ?? Number.POSITIVE_INFINITY);
+      // If the clock was set back, lines may have been read after the highest time that was seen.
+      doubt.to = { start: this.#start, fromMs, toMs: nowMs < this.#highestMs ? this.#highestMs + COMMIT_MS : nowMs };
+      this.#isBehind = true;
     }
+    this.#highestMs = nowMs;
+    if (this.#setBackToMs !== undefined) this.#isBehind = true;
+    this.#setBackToMs = undefined;
+    if (this.#isBehind) this.#rewrite();
+    if (this.#offsetsSaved()) this.#append([SAVED]);
+  }
+
+  #settle(): void {
+    this.#doubts = [];
+    this.#settlingMs = undefined;
+    for (const [line, { start }] of this.#lines) if (start !== this.#start) this.#lines.delete(line);
+    this.#rewrite();
+  }
+
+  /** Name and last write of the collector's offset stores. */
+  #stores(): Map<string, number> {
+    try {
+      const names = readdirSync(this.#checkpoints).filter((name) => /^receiver_filelog_(?!.*\.(damaged|backup)$)/.test(name));
+      return new Map(names.map((name): [string, number] => [name, statSync(join(this.#checkpoints, name)).mtimeMs]));
+    } catch {
+      // Without the list, more lines are remembered than necessary.
+      return new Map();
+    }
+  }
+
+  /** Those that were written since the collector started. */
+  #usedStores(stores: ReadonlyMap<string, number>): [string, number][] {
+    return [...stores].filter(([name, atMs]) => atMs !== this.#storesAtStart.get(name));
   }
 
   // ---- on disk
 
   #read(): void {
-    for (const line of this.#text().split("\n").slice(0, -1)) {
-      const [word, value = "", key] = line.split(" ");
-      if (word === "token" && value.length === this.token.length) this.token = value;
-      const atMs = Number(value);
-      if (!Number.isFinite(atMs)) continue;
-      const doubt = this.#doubts.at(-1);
-      if (word === "start") this.#startedMs = atMs;
-      if (word === "doubt") this.#doubts.push({ from: atMs, to: Number.POSITIVE_INFINITY });
-      if (word === "end" && doubt) doubt.to = atMs;
-      if (word === "batch" && key !== undefined) this.#stored.set(key, atMs);
+    const [state, ...entries] = this.#text().split("\n").slice(0, -1).map(parse);
+    const { token, start, stores, doubts, setBackToMs } = (state ?? {}) as Partial<State>;
+    // A file of another version, or one that a power failure damaged.
+    if (token?.length !== this.token.length || start === undefined || !stores || !doubts) return;
+    Object.assign(this, { token });
+    this.#start = start;
+    this.#storesAtStart = new Map(stores);
+    this.#doubts = [...doubts];
+    this.#setBackToMs = setBackToMs;
+    for (const entry of entries) {
+      if (entry === SAVED) this.#offsetsSaved();
+      else if (entry && Array.isArray((entry as BatchId).lines)) this.#remember(entry as BatchId);
     }
   }
 
@@ -207,43 +326,40 @@ export class StoredBatches implements Disposable {
     }
   }
 
-  #append(lines: readonly string[]): void {
-    if (this.#file === undefined || lines.length === 0) return;
+  #append(entries: readonly (BatchId | typeof SAVED)[]): void {
+    if (this.#file === undefined || entries.length === 0) return;
     try {
-      writeSync(this.#file, `${lines.join("\n")}\n`);
-      this.#lines += lines.length;
+      writeSync(this.#file, entries.map((entry) => `${JSON.stringify(entry)}\n`).join(""));
+      this.#entries += entries.length;
       this.#isUnwritable = false;
     } catch (error) {
+      this.#isBehind = true;
       this.#warnUnwritable(error);
     }
-  }
-
-  #forget(nowMs: number): void {
-    this.#forgottenMs = nowMs;
-    const isSettled = this.#settlingMs !== undefined && nowMs - this.#settlingMs > SETTLED_AFTER_MS;
-    if (isSettled) {
-      this.#doubts = [];
-      this.#settlingMs = undefined;
-    }
-    const savedMs = this.#offsetsSavedMs();
-    const old = [...this.#stored].slice(0, -MAX_RESENT_BATCHES);
-    for (const [key, readAtMs] of old) if (!this.#mayBeReadAgain(readAtMs, savedMs)) this.#stored.delete(key);
-    if (isSettled || this.#isBehind || this.#lines > this.#stored.size + SPARE_LINES) this.#rewrite();
+    if (this.#entries > this.#maxEntries) this.#rewrite();
   }
 
   #rewrite(): void {
     this.#isBehind = true;
-    const lines = [
-      `token ${this.token}`,
-      `start ${this.#startedMs}`,
-      ...this.#doubts.flatMap(({ from, to }) => [`doubt ${from}`, ...(Number.isFinite(to) ? [`end ${to}`] : [])]),
-      ...[...this.#stored].map(([key, readAtMs]) => `batch ${readAtMs} ${key}`),
-    ];
+    this.#rewrittenMs = this.#nowMs();
+    const state: State = {
+      token: this.token,
+      start: this.#start,
+      stores: [...this.#storesAtStart],
+      doubts: this.#doubts,
+      setBackToMs: this.#setBackToMs,
+    };
+    const batches = [...new Set(this.#lines.values())];
+    const ids = new Set(batches.map(({ id }) => id));
+    const sent = [...this.#sent].filter((id) => !ids.has(id)).map((id): BatchId => ({ id, start: 0, readAtMs: 0, lines: [] }));
+    const isLatest = ({ saves }: StoredBatch): boolean => saves === this.#saves;
+    const entries = [state, ...sent, ...batches.filter((batch) => !isLatest(batch)), SAVED, ...batches.filter(isLatest)];
     try {
-      writeDurably(this.#path, lines.map((line) => `${line}\n`).join(""));
+      writeDurably(this.#path, entries.map((entry) => `${JSON.stringify(entry)}\n`).join(""));
       if (this.#file !== undefined) closeSync(this.#file);
       this.#file = openSync(this.#path, "a", 0o600);
-      this.#lines = lines.length;
+      this.#entries = entries.length;
+      this.#maxEntries = Math.max(MIN_ENTRIES, 2 * entries.length);
       this.#isBehind = false;
     } catch (error) {
       this.#warnUnwritable(error);
@@ -255,12 +371,33 @@ export class StoredBatches implements Disposable {
     if (!this.#isUnwritable)
       this.#options.log.warn(
         { event: "collector.checkpoint_failed", err: (error as Error).message },
-        `cannot record sent lines in ${FILE}; if the agent or the collector is killed, some lines may arrive twice`,
+        `cannot record sent lines in ${FILE}; if the agent is killed, some lines may arrive twice`,
       );
     this.#isUnwritable = true;
   }
 }
 
-function isWithin({ from, to }: Doubt, readAtMs: number): boolean {
-  return from <= readAtMs && readAtMs < to;
+function parse(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return undefined;
+  }
+}
+
+function isBefore(a: Read, b: Read): boolean {
+  return a.start < b.start || (a.start === b.start && a.readAtMs < b.readAtMs);
+}
+
+function isWithin({ from, to }: Doubt, { start, readAtMs }: Read): boolean {
+  if (start === from.start) return from.fromMs <= readAtMs && readAtMs <= from.toMs;
+  if (start === to?.start) return to.fromMs <= readAtMs && readAtMs < to.toMs;
+  return from.start < start && (!to || start < to.start);
+}
+
+function deleteOldest<Key>(keys: Set<Key> | Map<Key, unknown>, limit: number): void {
+  for (const key of keys.keys()) {
+    if (keys.size <= limit) return;
+    keys.delete(key);
+  }
 }

@@ -1,14 +1,13 @@
 // Stores requests with log file lines until they are answered. If the agent is killed before the answer, it cannot know whether the backend
 // has the request, and the collector may send its batches in other requests or read its lines again. Invariant: if a batch of such a request
 // arrives again, the identical request is sent first, so that the backend stores it once. Files are written without fsync, as in
-// stored-batches.ts: they survive kill -9, and a file that a power failure damaged is ignored.
+// stored-batches.ts: they survive kill -9, and a file that a power failure damaged is ignored. A request that the disk does not take is kept
+// in memory.
 import { hash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { MAX_UNANSWERED_REQUESTS } from "../../agent-limits.ts";
-import type { FileBatch } from "./file-batch.ts";
-
-export type BatchId = Pick<FileBatch, "key" | "readAtMs">;
+import type { BatchId } from "./file-batch.ts";
 
 export interface Unanswered {
   /** Hash of its body. */
@@ -24,7 +23,7 @@ export class UnansweredRequests {
   readonly #folder: string;
   readonly #nowMs: () => number;
   /** Requests by id, oldest first. */
-  readonly #all = new Map<string, Unanswered & { readonly sinceMs: number }>();
+  readonly #all = new Map<string, Unanswered & { readonly sinceMs: number; readonly body?: Buffer | undefined }>();
 
   /** `nowMs`: a clock that cannot be set, because a request is forgotten by its age. */
   constructor(stateFolder: string, nowMs = () => performance.now()) {
@@ -37,13 +36,12 @@ export class UnansweredRequests {
     }
   }
 
-  /** Call before `body`, which consists of these batches, is sent. Throws system errors; the request is then not kept. */
+  /** Call before `body`, which consists of these batches, is sent. */
   begin(batches: readonly BatchId[], body: Buffer): string {
     const id = hashOf(body);
     if (this.#all.has(id)) return id;
-    const ids = batches.filter(({ key }) => key !== undefined).map(({ key, readAtMs }): BatchId => ({ key, readAtMs }));
-    this.#write(id, Buffer.concat([Buffer.from(`${JSON.stringify(ids)}\n`), body]));
-    this.#all.set(id, { id, batches: ids, sinceMs: this.#nowMs() });
+    const isWritten = this.#write(id, Buffer.concat([Buffer.from(`${JSON.stringify(batches)}\n`), body]));
+    this.#all.set(id, { id, batches, sinceMs: this.#nowMs(), body: isWritten ? undefined : body });
     this.#forgetOld();
     return id;
   }
@@ -54,32 +52,35 @@ export class UnansweredRequests {
     unlinkIfThere(join(this.#folder, id));
   }
 
-  /** Returns requests that contain a batch with the key of one of `batches`, except the request with this `body`. */
-  findOverlapping(batches: readonly BatchId[], body: Buffer): Unanswered[] {
+  /** Returns the requests whose batches match, except the request with this `body`. */
+  find(matches: (batches: readonly BatchId[]) => boolean, body: Buffer): Unanswered[] {
     this.#forgetOld();
-    const keys = new Set(batches.map(({ key }) => key));
-    const overlapping = [...this.#all.values()].filter((request) => request.batches.some(({ key }) => keys.has(key)));
-    if (overlapping.length === 0) return [];
+    const found = [...this.#all.values()].filter(({ batches }) => matches(batches));
+    if (found.length === 0) return [];
     const bodyHash = hashOf(body);
-    return overlapping.filter(({ id }) => id !== bodyHash);
+    return found.filter(({ id }) => id !== bodyHash);
   }
 
   /** Undefined if the file is incomplete. */
   readBody(id: string): Buffer | undefined {
-    return this.#read(id)?.body;
+    return this.#all.get(id)?.body ?? this.#read(id)?.body;
   }
 
-  /** Written in place: its name is the hash of the body, so an incomplete file is recognised. */
-  #write(id: string, content: Buffer): void {
+  /** Written in place: its name is the hash of the body, so an incomplete file is recognised. Returns whether it was written. */
+  #write(id: string, content: Buffer): boolean {
     const file = join(this.#folder, id);
-    const write = (): void => writeFileSync(file, content, { mode: 0o600 });
     try {
-      write();
-    } catch (error) {
+      try {
+        writeFileSync(file, content, { mode: 0o600 });
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+        mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+        writeFileSync(file, content, { mode: 0o600 });
+      }
+      return true;
+    } catch {
       unlinkIfThere(file);
-      if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
-      mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
-      write();
+      return false;
     }
   }
 

@@ -15,8 +15,8 @@ import type { Signal } from "../../settings.ts";
 
 export interface SupervisorOptions extends Omit<CollectorProcessOptions, "configFile"> {
   readonly stateDir: string;
-  /** Called before each start, while no collector runs. */
-  readonly onStart?: () => void;
+  /** Called before each start, while no collector runs. Returns environment variables of this start. */
+  readonly onStart?: () => Readonly<Record<string, string>>;
   readonly timing?: Partial<SupervisorTiming>;
   readonly random?: () => number;
 }
@@ -238,13 +238,13 @@ export class Supervisor implements AsyncDisposable {
   /** One run of the collector. Returns how long to wait before the next. */
   async #run(signal: AbortSignal): Promise<number> {
     this.#set({ state: "starting", pid: null });
-    this.#options.onStart?.();
+    const started = this.#options.onStart?.();
     const readiness = this.#readiness;
     const queues = new QueueSpace(this.#config ?? "");
     const noSpace = await queues.prepare(this.#options.log);
     if (noSpace !== undefined) return this.#waitForSpace(noSpace, readiness);
     const queueBytes = queues.updateLimitBytes();
-    const env = { ...this.#options.env, ...(queueBytes !== undefined && { [QUEUE_BYTES_VARIABLE]: String(queueBytes) }) };
+    const env = { ...this.#options.env, ...started, ...(queueBytes !== undefined && { [QUEUE_BYTES_VARIABLE]: String(queueBytes) }) };
     const child = await CollectorProcess.start({ ...this.#options, env, configFile: this.#files.path }, signal);
     this.#process = child;
     const files = this.#files;
