@@ -125,18 +125,18 @@ export class PolicyResources implements AsyncDisposable {
     const pending = outdated.map((policy) => {
       // The version is part of the key, because each change of a policy needs a new status.
       const key = `${pathOf(policy)} ${policy.version}`;
-      return { policy, key, atMs: this.#due.get(key) ?? Date.now() + delayMs() };
+      return { policy, key, atMs: this.#due.get(key) ?? performance.now() + delayMs() };
     });
     this.#due = new Map(pending.map(({ key, atMs }) => [key, atMs]));
     // Writes at most one status per second, that of the policy that is due first, so that policies whose status cannot be written do not
     // block others.
     const [next] = pending.toSorted((a, b) => a.atMs - b.atMs);
-    if (!next || next.atMs > Date.now()) return;
+    if (!next || next.atMs > performance.now()) return;
     try {
       await writeStatus(api, next.policy, signal);
     } catch (error) {
       if (signal.aborted) return;
-      this.#due.set(next.key, Date.now() + delayMs());
+      this.#due.set(next.key, performance.now() + delayMs());
       failed(error);
     }
   }

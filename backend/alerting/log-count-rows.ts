@@ -1,6 +1,7 @@
 // Schedules in the database when the records of log rules are counted. Invariants: one replica at a time counts a rule; the more an
 // organisation's counts cost, the longer its next one waits, on any replica; a count for a condition that has changed since is not stored.
 import { type Kysely, sql, type Transaction } from "kysely";
+import { hasCome } from "../engines/relational/due.ts";
 import type { LogCondition, LogGroup } from "./log-condition.ts";
 
 export interface LogCountsTable {
@@ -34,6 +35,8 @@ export interface DueCount {
 
 /** Longer than a count takes, including its wait for a slot. */
 export const CLAIM_MS = 20_000;
+/** A count is due at most this long after the one before: the longest interval, and the pauses of other rules. */
+const MAX_DUE_MS = 900_000;
 /** An organisation's counts may use at most 1/10 of wall-clock time. */
 const SHARE = 10;
 
@@ -56,8 +59,8 @@ export async function claimDue(
       eb
         .selectFrom("log_counts")
         .select("rule_id")
-        .where("due_at", "<=", now)
-        .where((or) => or.or([or("locked_until", "is", null), or("locked_until", "<=", now)]))
+        .where(hasCome("due_at", now, MAX_DUE_MS))
+        .where((or) => or.or([or("locked_until", "is", null), hasCome("locked_until", now, CLAIM_MS)]))
         .$if(busy.length > 0, (query) => query.where("org_id", "not in", busy))
         .$if(belowMs !== undefined, (query) => query.where("took_ms", "<", belowMs ?? 0))
         .orderBy("due_at")

@@ -530,6 +530,20 @@ describeOnEachStore((engine) => {
       counter = startCounter();
     });
 
+    test("a rule that was due or claimed before the clock was set back by an hour is counted", async () => {
+      const { bearer } = await org();
+      await counter?.[Symbol.asyncDispose]();
+      const [due, claimed] = [await create(bearer, body()), await create(bearer, body())];
+      await counts().updateTable("log_counts").set({ due_at: null }).where("rule_id", "not in", [due, claimed]).execute();
+      const inAnHour = new Date(Date.now() + 3_600_000);
+      await counts().updateTable("log_counts").set({ due_at: inAnHour }).where("rule_id", "=", due).execute();
+      await counts().updateTable("log_counts").set({ locked_until: inAnHour }).where("rule_id", "=", claimed).execute();
+      const claims = [await claimDue(counts(), new Date(), { busy: [] }), await claimDue(counts(), new Date(), { busy: [] })];
+      expect(claims.flatMap((claim) => claim?.ruleId ?? []).sort()).toEqual([due, claimed].sort());
+      expect(await claimDue(counts(), new Date(), { busy: [] })).toBeUndefined();
+      counter = startCounter();
+    });
+
     test("rotates the organisation's rules after a count, with as many statements for fifty as for one", async () => {
       const [{ orgId }, { orgId: other }] = [await org(), await org()];
       await counter?.[Symbol.asyncDispose]();

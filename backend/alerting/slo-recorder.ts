@@ -7,6 +7,7 @@ import type { Kysely } from "kysely";
 import { Loop, settleWithin } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { ClickHouse } from "../engines/clickhouse/clickhouse-client.ts";
+import { hasCome } from "../engines/relational/due.ts";
 import { ApiError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import { filterOf } from "../query/native/log-filter-parameters.ts";
@@ -46,6 +47,8 @@ const MAX_LOGS_S = 6 * HOUR_S;
 /** Minutes between late ones are counted again up to this gap, because each range costs several queries. */
 const MAX_GAP_S = HOUR_S;
 const CLAIM_MS = 2 * MAX_RECORD_MS;
+/** An objective is due at most this long after its last minute was recorded. */
+const MAX_DUE_MS = 900_000;
 /** Rows that were received shortly before a count may have been committed after it. */
 const OVERLAP_S = 15;
 const BUDGET_EVERY_MS = 240_000;
@@ -250,8 +253,8 @@ async function claimDue(db: Kysely<AlertingTables>, now: Date, busy: readonly st
       eb
         .selectFrom("slos")
         .select("id")
-        .where("due_at", "<=", now)
-        .where((or) => or.or([or("locked_until", "is", null), or("locked_until", "<=", now)]))
+        .where(hasCome("due_at", now, MAX_DUE_MS))
+        .where((or) => or.or([or("locked_until", "is", null), hasCome("locked_until", now, CLAIM_MS)]))
         .$if(busy.length > 0, (query) => query.where("org_id", "not in", busy))
         .orderBy("due_at")
         .orderBy("id")

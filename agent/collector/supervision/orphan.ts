@@ -50,9 +50,9 @@ async function end({ pid, startTicks }: ProcessId, graceMs: number, log: Log): P
   if (!isRunning()) return;
   log.warn({ event: "collector.orphan_ended", collector_pid: pid }, "stopping the collector of a killed agent");
   process.kill(pid, (await hasFullQueue(pid)) ? "SIGKILL" : "SIGTERM");
-  const killAt = Date.now() + graceMs;
+  const killAt = performance.now() + graceMs;
   while (isRunning()) {
-    if (Date.now() > killAt) process.kill(pid, "SIGKILL");
+    if (performance.now() > killAt) process.kill(pid, "SIGKILL");
     await pause(50);
   }
 }
