@@ -2,39 +2,26 @@
 // response of 400 or above has a code of errors.ts, even if no route matched; if the head of a request is refused, its body is not read;
 // connections, requests per connection and bodies are limited.
 import { randomUUID } from "node:crypto";
+import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import { parse } from "node:querystring";
 import { Server as TlsServer } from "node:tls";
 import { Ajv, type ValidateFunction } from "ajv";
 import addFormats from "ajv-formats";
-import {
-  fastify,
-  type FastifyInstance,
-  type FastifyReply,
-  type FastifyRequest,
-  type HTTPMethods,
-  LogController,
-  type RawServerDefault,
-} from "fastify";
+import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, LogController, type RawServerDefault } from "fastify";
 import { orgOf } from "./request-identity.ts";
 import { networkOf } from "./http-client.ts";
 import { Connections, UNAUTHENTICATED_IDLE_S } from "./server-connections.ts";
 import { CountedRequest } from "./counted-request.ts";
 import { sendError } from "./error-response.ts";
 import { ApiError } from "../errors.ts";
-import {
-  MAX_HEAD_BYTES,
-  MAX_HELD_ANONYMOUS_RESPONSE_BYTES,
-  MAX_PARAMETER_LENGTH,
-  MAX_QUERY_PARAMETERS,
-  MAX_UNAUTHENTICATED_QUERY_LENGTH,
-} from "./http-limits.ts";
+import { MAX_HEAD_BYTES, MAX_HELD_ANONYMOUS_RESPONSE_BYTES, MAX_PARAMETER_LENGTH } from "./http-limits.ts";
 import { OutageLog, RequestLog } from "./outage-log.ts";
 import { drainBody, isLongBody, SMALL_BODY_BYTES, SmallBodies } from "./small-bodies.ts";
 import type { Log } from "../log.ts";
 import { describeApi } from "./openapi.ts";
 import { ResponseBudget, type ResponseBudgetOptions } from "./response-budget.ts";
 import { ServedCertificate } from "./listeners.ts";
+import { keepText, readQuery, withoutUnreadQuery } from "./query-string.ts";
 import { serveInTurns, beginInTurns } from "./turns.ts";
 import { handleClientError, handleServerEvents, notAllowed, refuseUnroutable } from "./unroutable.ts";
 import { routeUpgrades, wantsWebSocket } from "./websocket.ts";
@@ -88,6 +75,7 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
     requireHostHeader: false,
     shouldUpgradeCallback: wantsWebSocket,
     IncomingMessage: CountedRequest,
+    allowHalfOpen: true,
   };
   const app = fastify<RawServerDefault>({
     loggerInstance: options.log,
@@ -104,19 +92,14 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
     return503OnClosing: false,
     trustProxy: options.trustedProxies?.length ? [...options.trustedProxies] : false,
     genReqId: readRequestId,
-    rewriteUrl(this: FastifyInstance, { url = "", method = "" }) {
-      return withoutUnreadQuery(this, url, method);
-    },
-    // `readQuery` parses it later: 60 KB of parameters take 10 ms, which a request without a credential should not cost.
-    routerOptions: { maxParamLength: MAX_PARAMETER_LENGTH, querystringParser: (text) => text as unknown as Record<string, unknown> },
+    rewriteUrl,
+    routerOptions: { maxParamLength: MAX_PARAMETER_LENGTH, querystringParser: keepText },
     clientErrorHandler: handleClientError,
     frameworkErrors: (error, request, reply) => {
       reply.raw.once("finish", () => drainBody(request.raw, undefined, options.drainMs));
       return sendError(error, request, reply);
     },
-    ...(certificate
-      ? { https: { ...serverOptions, ...certificate.pair, handshakeTimeout: headMs, allowHalfOpen: true } }
-      : { http: serverOptions }),
+    ...(certificate ? { https: { ...serverOptions, ...certificate.pair, handshakeTimeout: headMs } } : { http: serverOptions }),
   });
   validateStrictly(app);
   const outages = new OutageLog(options.log);
@@ -203,7 +186,7 @@ function limitRequests(app: FastifyInstance, options: AppOptions): void {
       connections.authenticated(request.raw.socket, orgId);
       request.isConnectionBusy = true;
     }
-    readQuery(request, orgId === undefined ? MAX_UNAUTHENTICATED_QUERY_LENGTH : MAX_HEAD_BYTES);
+    readQuery(request, orgId !== undefined);
     done();
   });
   app.addHook("onSend", (request, reply, payload, done) => {
@@ -218,24 +201,6 @@ function limitRequests(app: FastifyInstance, options: AppOptions): void {
     drainBody(request.raw, orgOf(request), options.drainMs);
     done();
   });
-}
-
-const LONG_QUERY_CHARACTERS = 1000;
-
-/** Fastify's own router for unknown paths has no setting for its parser of query strings, so that it gets no long one. */
-function withoutUnreadQuery(app: FastifyInstance, url: string, method: string): string {
-  const path = url.length > LONG_QUERY_CHARACTERS ? url.split("?", 1)[0] : undefined;
-  return path === undefined || app.findRoute({ method: method as HTTPMethods, url: path }) ? url : path;
-}
-
-/** Replaces the text of the query string by its parameters. Throws ApiError invalid_parameter and head_too_large. */
-function readQuery(request: FastifyRequest, maxLength: number): void {
-  const text = request.query as string;
-  if (text.length > maxLength)
-    throw new ApiError("head_too_large", `without a credential, a query string has at most ${maxLength} characters`);
-  if (text.split("&", MAX_QUERY_PARAMETERS + 1).length > MAX_QUERY_PARAMETERS)
-    throw new ApiError("invalid_parameter", `a query string has at most ${MAX_QUERY_PARAMETERS} parameters`);
-  request.query = parse(text, "&", "=", { maxKeys: 0 });
 }
 
 /** A refused body that is long is not read to its end: the client learns from the response that the connection closes, as in a drain. */
@@ -314,6 +279,10 @@ function compileOnFirstUse(ajv: Ajv, schema: object): ValidateFunction {
     return isValid;
   }) as ValidateFunction;
   return validate;
+}
+
+function rewriteUrl(this: FastifyInstance, request: IncomingMessage): string {
+  return withoutUnreadQuery(this, request);
 }
 
 function readRequestId(request: { headers: Record<string, string | string[] | undefined> }): string {

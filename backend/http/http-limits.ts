@@ -5,6 +5,8 @@
 export const MAX_HEAD_BYTES = 64 * 1024;
 /** Length of a path parameter, longer than a request head, so that the response to a long id is the same as for any other unknown id. */
 export const MAX_PARAMETER_LENGTH = MAX_HEAD_BYTES;
+
+// query-string.ts
 /** Parameters of a query string, each of which takes time and memory. */
 export const MAX_QUERY_PARAMETERS = 500;
 /** Characters of the query string of a request without a credential; the callback of a single sign-on has some thousand. */

@@ -187,9 +187,11 @@ function parseJson(push: Uint8Array): object {
  */
 function withTexts(labels: object): object {
   if (Object.values(labels).every((value) => typeof value === "string")) return labels;
-  const isScalar = (value: unknown): boolean =>
-    value === null || typeof value === "boolean" || (typeof value === "number" && Math.abs(value) <= Number.MAX_SAFE_INTEGER);
   return Object.fromEntries(Object.entries(labels).map(([name, value]) => [name, isScalar(value) ? String(value) : (value as unknown)]));
+}
+
+function isScalar(value: unknown): boolean {
+  return value === null || typeof value === "boolean" || (typeof value === "number" && Math.abs(value) <= Number.MAX_SAFE_INTEGER);
 }
 
 function textPairs(value: unknown, at: string): Pairs {
