@@ -266,7 +266,7 @@ test("applies time intervals before the routes that name them, and inhibition ru
   for (const yaml of [INTERVALS, exported.out])
     expect(await atherops("apply -f -", yaml)).toMatchObject({ code: 0, err: expect.stringMatching(/^0 created, 0 changed, 0 removed/) });
   const changed = await atherops("apply -f -", INTERVALS.replace("equal: [cluster]", "equal: []"));
-  expect(changed.out).toBe('inhibition rule cluster down changed\n  equal: ["cluster"] -> []\n');
+  expect(changed.out).toContain('inhibition rule cluster down changed\n  equal: ["cluster"] -> []\n');
   const unknown = await atherops("apply -f -", "routes: [{matchers: [a=b], mute_time_intervals: [days]}]");
   expect(unknown).toMatchObject({
     code: 1,

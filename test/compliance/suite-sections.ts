@@ -78,7 +78,7 @@ export function jaegerSection(commit: string, tests: readonly JaegerTest[]): str
     ...failed.map(({ name, why = "" }) => `| ${escapeCell(name)} | ${escapeCell(reasonOf(why))} |`),
     "",
     "- A trace has at most 10,000 spans in a response, and a warning if it has more; `GetLargeTrace` has 10,008.",
-    "- All others search for attributes of events, links or scopes. AtherOps searches the attributes of spans and resources, which have indexes.",
+    "- All others search for attributes of events, links or scopes. AtherOps searches only the attributes of spans and resources.",
     "",
   ];
 }
