@@ -9,7 +9,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { parse, stringify } from "yaml";
-import { freePorts } from "../fixtures/processes.ts";
+import { call, eventually, freePorts } from "../fixtures/processes.ts";
 import { create, type Product, startProduct } from "./product.ts";
 
 export const ADAPTATIONS = [
@@ -17,6 +17,7 @@ export const ADAPTATIONS = [
   "Rules are grouped by their label `rulegroup`: an organisation's rules are one group, named `rules`.",
   "Sent alerts are forwarded once a minute, with an `endsAt` two minutes later: vmalert posts each alert at every evaluation, because the notification resolves alerts by evaluation; the test expects `-rule.resendDelay=1m`.",
   "The annotations `template_test` and `template_query_test` are removed from the test: templates print only values of the alert, so `query`, `define`, `title`, `match` and others are rejected.",
+  "The test begins right after an evaluation: a sample can be queried about a second after its write, so one that is written just before an evaluation may count for the next one.",
 ] as const;
 
 export interface AlertGeneratorResult {
@@ -27,6 +28,7 @@ export interface AlertGeneratorResult {
 }
 
 const ADDED_LABELS = new Set(["severity", "rule_id", "org_id", "alertgroup", "host_id", "node"]);
+const INTERVAL_MS = 30_000;
 const RESEND_MS = 59_000;
 const LATER_MS = 120_000;
 
@@ -42,7 +44,7 @@ export async function runAlertGenerator(suite: string, folder: string): Promise<
   const [port = 0] = await freePorts(1);
   const gateway = new Gateway(port);
   await using _listening = await gateway.listen();
-  const env = { ALERTMANAGER_URL: gateway.url, EVALUATION_INTERVAL: "30s", NOTIFY_ALLOWED_NETWORKS: "127.0.0.1" };
+  const env = { ALERTMANAGER_URL: gateway.url, EVALUATION_INTERVAL: `${INTERVAL_MS}ms`, NOTIFY_ALLOWED_NETWORKS: "127.0.0.1" };
   await using product = await startProduct(folder, env);
   gateway.product = product;
   const sources = join(folder, "alert_generator");
@@ -74,7 +76,9 @@ export async function runAlertGenerator(suite: string, folder: string): Promise<
     }),
   );
   const names = groups.map(({ name }) => name);
-  return readResult(names, await runTester(sources, config, folder));
+  const program = buildTester(sources, folder);
+  await nextEvaluation(product);
+  return readResult(names, await runTester(program, config));
 }
 
 interface SuiteGroup {
@@ -100,12 +104,16 @@ async function createRule({ place, tenant }: Product, rule: SuiteGroup["rules"][
   await create(`${place.alertingUrl}/rules`, tenant, body);
 }
 
-async function runTester(sources: string, config: string, folder: string): Promise<string> {
+function buildTester(sources: string, folder: string): string {
   const program = join(folder, "alert-generator-tester");
   const env = { ...process.env, GOWORK: "off", CGO_ENABLED: "0" };
   const options = { cwd: sources, env, encoding: "utf8" } as const;
   const build = spawnSync("go", ["build", "-o", program, "./cmd/alert_generator_compliance_tester"], options);
   if (build.status !== 0) throw new Error(`the tests of alert generators cannot be built: ${build.stderr}`);
+  return program;
+}
+
+async function runTester(program: string, config: string): Promise<string> {
   const child = spawn(program, [`-config-file=${config}`], { stdio: ["ignore", "pipe", "pipe"] });
   let output = "";
   for (const stream of [child.stdout, child.stderr])
@@ -115,6 +123,17 @@ async function runTester(sources: string, config: string, folder: string): Promi
     });
   await once(child, "close");
   return output;
+}
+
+/** Resolves when the rules were evaluated again. */
+async function nextEvaluation({ place, readToken }: Product): Promise<void> {
+  const read = async (): Promise<string> => {
+    const { status, text } = await call("GET", `${place.apiUrl}/query/prometheus/api/v1/rules`, { bearer: readToken });
+    if (status !== 200) throw new Error(`rules: ${status} ${text}`);
+    return /"lastEvaluation":"[^"]+"/.exec(text)?.[0] ?? "";
+  };
+  const before = await read();
+  await eventually("the rules are evaluated", async () => (await read()) !== before, 2 * INTERVAL_MS);
 }
 
 function readResult(groups: readonly string[], output: string): AlertGeneratorResult {

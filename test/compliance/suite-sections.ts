@@ -37,6 +37,8 @@ export function alertGeneratorSection(commit: string, { groups, passed, failed }
     ...(failed.size > 0 ? ["| rule group | first message |", "|---|---|"] : []),
     ...[...failed].map(([name, why]) => `| ${name} | ${escapeCell(reasonOf(why))} |`),
     ...(failed.size > 0 ? [""] : []),
+    "`NewAlerts_OrderCheck` has a rule that reads the series `ALERTS` of the rule before it. Prometheus evaluates the rules of a group one after the other and stores `ALERTS` in between; vmalert evaluates two rules of an organisation at a time and writes `ALERTS` in the background, so the second rule fires one evaluation later.",
+    "",
     "The tests run with these adaptations, each of which is a difference from Prometheus:",
     ...ADAPTATIONS.map((adaptation) => `- ${adaptation}`),
     "",
