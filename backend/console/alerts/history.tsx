@@ -2,7 +2,7 @@
 import type { ApiResponses } from "../../client/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { timestampText, span } from "../state/time.ts";
-import { RULES } from "./console-rule.ts";
+import { formatPairs, RULES } from "./console-rule.ts";
 import { Status } from "../parts/common.tsx";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
@@ -41,13 +41,7 @@ export function RuleHistory({ id }: { id: string }) {
                 <li key={at}>
                   <span class={`level ${period.state === "firing" ? "is-error" : "is-warn"}`}>{period.state}</span>{" "}
                   {timestampText(period.start)} for {span(Date.parse(period.end) - Date.parse(period.start))}{" "}
-                  <bdi class="quiet">
-                    {visible(
-                      Object.entries(period.labels)
-                        .map(([name, value]) => `${name}=${value}`)
-                        .join(" "),
-                    )}
-                  </bdi>
+                  <bdi class="quiet">{visible(formatPairs(period.labels).replaceAll("\n", " "))}</bdi>
                 </li>
               ))}
             </ul>

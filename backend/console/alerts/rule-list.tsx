@@ -2,14 +2,14 @@
 import { RemoveButton } from "../parts/removal.tsx";
 import { Side, Split } from "../parts/side.tsx";
 import { useLoaded } from "../state/loaded.ts";
-import { address, route } from "../state/route.ts";
+import { address, choose, route } from "../state/route.ts";
 import { ago } from "../state/time.ts";
 import { RuleEditor } from "./editor.tsx";
 import { RuleHistory } from "./history.tsx";
 import { newRule, RULES, type Rule, type RuleStatus } from "./console-rule.ts";
 import { NameLink, Problem, Status } from "../parts/common.tsx";
 import { type Column, Table } from "../parts/table.tsx";
-import { CreateLink } from "../parts/controls.tsx";
+import { Checkbox, CreateLink } from "../parts/controls.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { mayWrite } from "../state/session.ts";
@@ -26,6 +26,10 @@ export function Rules() {
   const id = route.value.query.get("rule");
   const chosen = id === "new" ? newRule(route.value.query) : rules.find((rule) => rule.id === id);
   const count = (state: string): number => rules.filter(({ status }) => status?.state === state).length;
+  // Each objective has four, which nobody edits.
+  const generated = rules.filter(({ slo_id, status }) => slo_id !== undefined && status?.state === "inactive");
+  const areAllShown = route.value.query.get("all") !== null;
+  const shown = areAllShown ? rules : rules.filter((rule) => !generated.includes(rule));
   return (
     <>
       <div class="bar">
@@ -33,11 +37,18 @@ export function Rules() {
           {counted(rules.length, "rule")}, <strong class={count("firing") > 0 ? "level is-error" : ""}>{count("firing")} firing</strong>,{" "}
           {count("pending")} pending
         </p>
+        {generated.length > 0 && (
+          <Checkbox
+            label={`Show ${counted(generated.length, "inactive rule")} of objectives`}
+            checked={areAllShown}
+            onChange={() => choose({ all: areAllShown ? undefined : "1" })}
+          />
+        )}
         <CreateLink href={address("alerts", { rule: "new" })} text="Create rule" />
       </div>
       <Split side={chosen && <RuleSide rule={chosen} key={chosen.id} onChanged={loaded.reload} />}>
         <Status of={loaded} empty={rules.length === 0 && <EmptyState />}>
-          <Table title="Alert rules" rows={rules} columns={COLUMNS} isChosen={(rule) => rule.id === id} />
+          <Table title="Alert rules" rows={shown} columns={COLUMNS} isChosen={(rule) => rule.id === id} />
         </Status>
       </Split>
     </>

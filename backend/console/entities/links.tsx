@@ -6,22 +6,22 @@ import { alertAddress } from "../../client/alert-address.ts";
 import type { ApiResponses } from "../../client/api.ts";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
+import type { AddressRange } from "../state/time.ts";
 
 export function EntityLink({ entity }: { entity: Entity | undefined }) {
-  if (!entity) return null;
-  const { from, to } = Object.fromEntries(route.value.query);
-  return (
-    <a class="only" href={entityAddress(entity, { from, to })} aria-label={`Open ${entity.kind} ${entity.name.slice(0, 60)}`}>
-      {entity.kind}
-    </a>
-  );
+  return entity ? <PageLink kind={entity.kind} name={entity.name} hrefIn={(range) => entityAddress(entity, range)} /> : null;
 }
 
 export function ServiceLink({ service }: { service: string }) {
+  return <PageLink kind="service" name={service} hrefIn={(range) => address("services", range, service)} />;
+}
+
+/** The page shows the same range. */
+function PageLink({ kind, name, hrefIn }: { kind: string; name: string; hrefIn: (range: AddressRange) => string }) {
   const { from, to } = Object.fromEntries(route.value.query);
   return (
-    <a class="only" href={address("services", { from, to }, service)} aria-label={`Open service ${service.slice(0, 60)}`}>
-      service
+    <a class="only" href={hrefIn({ from, to })} aria-label={`Open ${kind} ${name.slice(0, 60)}`}>
+      {kind}
     </a>
   );
 }

@@ -103,7 +103,7 @@ function SloPage({ id }: { readonly id: string }) {
     <section class="screen slos" aria-labelledby="title">
       <Bar title={report?.name ?? "Service level objective"}>
         <a href={address("slos")}>All objectives</a>
-        <a href={address("alerts")}>Rules and alerts</a>
+        <a href={address("alerts", { all: "1" })}>Rules and alerts</a>
         <CreateLink href={address("slos", { edit: "1" }, id)} text="Edit" />
       </Bar>
       <Split
