@@ -15,6 +15,7 @@ let nowMs: number;
 
 interface Problem {
   readonly kind: string;
+  readonly severity: string;
   readonly title: string;
   readonly detail?: string;
   readonly since?: string;
@@ -162,6 +163,11 @@ test("lists what is wrong with cause, start and next screen, most important firs
     agents: { total: 2, with_problem: 1 },
   });
   expect(changes.length).toBeGreaterThan(0);
+  const severities = problems.map(({ severity }) => severity);
+  expect(severities).toEqual([
+    ...severities.filter((severity) => severity === "critical"),
+    ...severities.filter((severity) => severity !== "critical"),
+  ]);
   const titles = problems.map(({ title }) => title);
   expect(titles.findIndex((title) => title.includes("CrashLoopBackOff"))).toBeLessThan(
     titles.findIndex((title) => title.includes("expires")),

@@ -1,28 +1,39 @@
-// Frames of the browser's own trace while something happens: when each was drawn, and which ones it left out for want of time.
+// Frames of a page while something happens: the times at which the browser lets the page draw, which are late if the page is busy.
 import type { Page } from "playwright-core";
 import { quantile } from "../../fixtures/measure.ts";
 
-const CATEGORIES = ["disabled-by-default-devtools.timeline.frame", "disabled-by-default-devtools.timeline", "devtools.timeline"];
 const SPEED_PX_PER_S = 1000;
 const FRAME_MS = 1000 / 60;
-const LONG_TASK_MS = 50;
+/** Times of vertical synchronisation vary by a fraction of a millisecond. */
+const TOLERANCE_MS = 1;
 
-interface TraceEvent {
-  readonly name: string;
-  /** Microseconds. */
-  readonly ts: number;
-  readonly dur?: number;
-  readonly args?: { readonly hasPartialUpdate?: boolean };
-}
+const BEGIN = `
+  window.frameTimes = [];
+  window.isCounting = true;
+  requestAnimationFrame(function next(time) {
+    window.frameTimes.push(time);
+    if (window.isCounting) requestAnimationFrame(next);
+  });
+`;
 
-/** The frames that are drawn until `act` ends. */
+/** The frames until `act` ends. */
 export async function framesDuring(page: Page, act: () => Promise<unknown>): Promise<Record<string, string>> {
-  const chromium = page.context().browser();
-  if (!chromium) throw new Error("the page belongs to no browser");
-  await chromium.startTracing(page, { categories: CATEGORIES, screenshots: false });
+  await page.evaluate(BEGIN);
   await act();
-  const { traceEvents } = JSON.parse((await chromium.stopTracing()).toString()) as { traceEvents: TraceEvent[] };
-  return framesOf(traceEvents);
+  const times = await page.evaluate<number[]>("(window.isCounting = false, window.frameTimes)");
+  const betweenMs = times
+    .slice(1)
+    .map((ms, index) => ms - (times[index] ?? ms))
+    .toSorted((a, b) => a - b);
+  const spanMs = (times.at(-1) ?? 0) - (times[0] ?? 0);
+  const over = (ms: number): string => String(betweenMs.filter((each) => each > ms + TOLERANCE_MS).length);
+  return {
+    frames: String(times.length),
+    "frames a second": ((betweenMs.length * 1000) / spanMs).toFixed(1),
+    "between two, p50 / p99 / most, ms": [0.5, 0.99, 1].map((part) => quantile(betweenMs, part).toFixed(1)).join(" / "),
+    "over 16.7 ms": over(FRAME_MS),
+    "over 33 ms": over(2 * FRAME_MS),
+  };
 }
 
 /** The browser's own gesture of a wheel, down for half of the time and up again. */
@@ -40,30 +51,4 @@ export async function scroll(page: Page, selector: string, seconds: number): Pro
       gestureSourceType: "mouse",
     });
   await session.detach();
-}
-
-function framesOf(events: readonly TraceEvent[]): Record<string, string> {
-  const drawn = events
-    .filter(({ name }) => name === "DrawFrame")
-    .map(({ ts }) => ts / 1000)
-    .toSorted((a, b) => a - b);
-  const betweenMs = drawn
-    .slice(1)
-    .map((ms, index) => ms - (drawn[index] ?? ms))
-    .toSorted((a, b) => a - b);
-  const spanMs = (drawn.at(-1) ?? 0) - (drawn[0] ?? 0);
-  const dropped = events.filter(({ name }) => name === "DroppedFrame");
-  const tasks = events.filter(({ name, dur = 0 }) => name === "RunTask" && dur > LONG_TASK_MS * 1000);
-  return {
-    frames: String(drawn.length),
-    "frames a second": (((drawn.length - 1) * 1000) / spanMs).toFixed(1),
-    "between two, p50 / p99 / most, ms": [0.5, 0.99, 1].map((part) => quantile(betweenMs, part).toFixed(1)).join(" / "),
-    // Times of vertical synchronisation vary by a fraction of a millisecond.
-    "over 16.7 ms": String(betweenMs.filter((ms) => ms > FRAME_MS + 1).length),
-    "over 33 ms": String(betweenMs.filter((ms) => ms > 2 * FRAME_MS + 1).length),
-    // The compositor drew what it had; what the page had to say came a frame later.
-    "without the page's part": String(dropped.filter(({ args }) => args?.hasPartialUpdate).length),
-    "left out": String(dropped.filter(({ args }) => !args?.hasPartialUpdate).length),
-    [`tasks above ${LONG_TASK_MS} ms`]: String(tasks.length),
-  };
 }
