@@ -61,7 +61,8 @@ interface Edit {
 }
 
 const named = (page: Page): Locator => page.getByLabel("Name", { exact: true }).first();
-const inRegion = (region: RegExp | string, label: string) => (page: Page) => page.getByRole("region", { name: region }).getByLabel(label);
+const inRegion = (region: RegExp | string, label: string) => (page: Page) =>
+  page.getByRole("region", { name: region }).getByLabel(label, { exact: true });
 const typeInto = async (page: Page, field: Locator, text: string): Promise<void> => {
   await field.click();
   await page.keyboard.press("Control+a");
