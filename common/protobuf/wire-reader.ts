@@ -28,16 +28,32 @@ export class WireReader {
 
   /** Calls `visit` for each field of the message in this range; `visit` may read a nested message. */
   message(start: number, end: number, visit: () => void): void {
-    const at = this.#at;
-    const limit = this.#limit;
-    this.#at = start;
-    this.#limit = end;
-    try {
-      while (this.#next()) visit();
-    } finally {
-      this.#at = at;
-      this.#limit = limit;
+    for (let at = start; at < end;) {
+      at = this.next(at, end);
+      visit();
     }
+  }
+
+  /** Reads the field at `at` of a message that ends at `limit`; returns where the field ends. */
+  next(at: number, limit: number): number {
+    this.#at = at;
+    this.#limit = limit;
+    this.tagStart = at;
+    const tag = this.#varint();
+    this.field = tag >>> 3;
+    this.wireType = tag & 7;
+    if (this.field === 0) throw malformed("a field has the number 0");
+    this.start = this.#at;
+    if (this.wireType === BYTES) {
+      const length = this.#varint();
+      this.start = this.#at;
+      this.#skip(length);
+    } else if (this.wireType === VARINT) this.#varint();
+    else if (this.wireType === FIXED64) this.#skip(8);
+    else if (this.wireType === FIXED32) this.#skip(4);
+    else throw malformed(`the wire type ${this.wireType} is not supported`);
+    this.end = this.#at;
+    return this.end;
   }
 
   /** Throws unless the current field has this wire type. */
@@ -62,27 +78,6 @@ export class WireReader {
 
   double(): number {
     return this.#view.getFloat64(this.start, true);
-  }
-
-  /** Reads the next field of the message; returns false at its end. */
-  #next(): boolean {
-    if (this.#at >= this.#limit) return false;
-    this.tagStart = this.#at;
-    const tag = this.#varint();
-    this.field = tag >>> 3;
-    this.wireType = tag & 7;
-    if (this.field === 0) throw malformed("a field has the number 0");
-    this.start = this.#at;
-    if (this.wireType === BYTES) {
-      const length = this.#varint();
-      this.start = this.#at;
-      this.#skip(length);
-    } else if (this.wireType === VARINT) this.#varint();
-    else if (this.wireType === FIXED64) this.#skip(8);
-    else if (this.wireType === FIXED32) this.#skip(4);
-    else throw malformed(`the wire type ${this.wireType} is not supported`);
-    this.end = this.#at;
-    return true;
   }
 
   #bigVarint(from: number): bigint {

@@ -115,9 +115,15 @@ interface Row {
   readonly peakMb: number;
 }
 
+/** A collector whose disk is full may be restarting. */
+function sumOver({ processes }: Sender, read: (pid: number) => number): number {
+  return Object.values(processes())
+    .filter((pid) => pid > 0 && existsSync(`/proc/${pid}`))
+    .reduce((sum, pid) => sum + read(pid), 0);
+}
+
 async function measure(sender: Sender, file: RotatedFile, arrivals: Arrivals, rate: number, disk: SmallDisk | undefined): Promise<Row> {
-  const cpu = (): number => Object.values(sender.processes()).reduce((sum, pid) => sum + cpuMs(pid), 0);
-  const [startedAt, firstCpu, first, doubledBefore] = [performance.now(), cpu(), file.written, arrivals.doubled];
+  const [startedAt, firstCpu, first, doubledBefore] = [performance.now(), sumOver(sender, cpuMs), file.written, arrivals.doubled];
   const lostBefore = file.written - arrivals.count;
   const ticks = (Number(values.seconds) * 1000) / TICK_MS;
   for (let tick = 1; tick <= ticks; tick += 1) {
@@ -128,9 +134,9 @@ async function measure(sender: Sender, file: RotatedFile, arrivals: Arrivals, ra
     await sleep(Math.max(0, startedAt + tick * TICK_MS - performance.now()));
   }
   const behindS = (file.written - lostBefore - arrivals.count) / rate;
-  const cpuMsPerS = ((cpu() - firstCpu) * 1000) / (performance.now() - startedAt);
+  const cpuMsPerS = ((sumOver(sender, cpuMs) - firstCpu) * 1000) / (performance.now() - startedAt);
   while (arrivals.count < file.written - lostBefore && performance.now() - arrivals.lastAtMs < QUIET_MS) await sleep(TICK_MS);
-  const peakMb = Object.values(sender.processes()).reduce((sum, pid) => sum + peakResidentMb(pid), 0);
+  const peakMb = sumOver(sender, peakResidentMb);
   return { lost: file.written - arrivals.count - lostBefore, doubled: arrivals.doubled - doubledBefore, behindS, cpuMsPerS, peakMb };
 }
 

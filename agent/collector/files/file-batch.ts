@@ -127,16 +127,24 @@ interface FileAttributes {
 
 function readFile(reader: WireReader, { start, end }: FieldRange): FileAttributes {
   const file: FileAttributes = {};
-  reader.message(start, end, () => {
-    if (reader.field !== RESOURCE.attributes) return;
-    const { tagStart, start: from, end: to } = reader;
-    const attribute = { tagStart, start: from, end: to };
-    const isPath = readAttribute(reader, PATH, () => (file.path = reader.text()), attribute);
-    if (isPath || readAttribute(reader, NAME, () => (file.name = reader.text()), attribute)) return;
-    const setStart = (): void => void (file.start = reader.wireType === VARINT ? reader.integer() : Number(reader.text()));
-    if (readAttribute(reader, START, setStart, attribute)) file.startAt = attribute;
-  });
+  for (let at = start; at < end;) {
+    at = reader.next(at, end);
+    if (reader.field !== RESOURCE.attributes) continue;
+    const attribute = { tagStart: reader.tagStart, start: reader.start, end: reader.end };
+    const key = readAttribute(reader);
+    const isText = reader.field === ANY_VALUE.string;
+    if (key === PATH && isText) file.path = reader.text();
+    else if (key === NAME && isText) file.name = reader.text();
+    else if (key === START && (isText || isInteger(reader))) {
+      file.start = isText ? Number(reader.text()) : reader.integer();
+      file.startAt = attribute;
+    }
+  }
   return file;
+}
+
+function isInteger({ field, wireType }: WireReader): boolean {
+  return field === ANY_VALUE.int && wireType === VARINT;
 }
 
 function readLine(reader: WireReader, range: FieldRange, file: FileAttributes): Line {
@@ -151,50 +159,53 @@ function readLine(reader: WireReader, range: FieldRange, file: FileAttributes): 
     readAt: undefined,
     key: Number.NaN,
   };
-  reader.message(range.start, range.end, () => {
+  for (let at = range.start; at < range.end;) {
+    at = reader.next(at, range.end);
     const { field, tagStart, start, end } = reader;
     if (field === LOG_RECORD.body) {
-      line.text = undefined;
-      reader.message(start, end, () => {
-        line.text = reader.field === ANY_VALUE.string ? [reader.start, reader.end] : undefined;
-      });
-      line.hole = undefined;
-      if (line.text !== undefined && firstText(reader.bytes, line.text) > line.text[0]) line.hole = { tagStart, start, end };
+      readValue(reader, start, end);
+      line.text = reader.field === ANY_VALUE.string ? [reader.start, reader.end] : undefined;
+      const hasHole = line.text !== undefined && firstText(reader.bytes, line.text) > line.text[0];
+      line.hole = hasHole ? { tagStart, start, end } : undefined;
     } else if (field === LOG_RECORD.attributes) {
-      const attribute = { start, end };
-      const setOffset = (): void => {
-        if (reader.wireType === VARINT) line.offset = reader.integer();
-      };
-      const isOffset = readAttribute(reader, OFFSET, setOffset, attribute);
-      // Conditions on the node need path and name of each record; the resource has them, too.
-      let name: string | undefined;
-      const isCopy =
-        !isOffset &&
-        ((readAttribute(reader, PATH, () => (line.path = reader.text()), attribute) && line.path === file.path) ||
-          (readAttribute(reader, NAME, () => (name = reader.text()), attribute) && name !== undefined && name === file.name));
-      if (isOffset || isCopy) line.offsets.push({ tagStart, start, end });
+      if (isOnlyOnNode(reader, readAttribute(reader), line, file)) line.offsets.push({ tagStart, start, end });
     } else if (reader.wireType === FIXED64) {
       if (field === LOG_RECORD.time) line.timeAt = start;
       else if (field === LOG_RECORD.observedTime) line.readAt = start;
     }
-  });
+  }
   return line;
 }
 
-/** Calls `visit` at the value, text or integer, of an attribute with this key. Returns whether it has this key. */
-function readAttribute(reader: WireReader, key: Buffer, visit: () => void, { start, end }: Pick<FieldRange, "start" | "end">): boolean {
-  let hasKey = false;
-  let value: [number, number] | undefined;
+/** Takes the offset and path of a line. Conditions on the node need path and name of each record; the resource has them, too. */
+function isOnlyOnNode(reader: WireReader, key: Buffer | undefined, line: Line, file: FileAttributes): boolean {
+  const text = (key === PATH || key === NAME) && reader.field === ANY_VALUE.string ? reader.text() : undefined;
+  if (key === OFFSET && isInteger(reader)) line.offset = reader.integer();
+  if (key === PATH) line.path = text ?? line.path;
+  return key === OFFSET || (text !== undefined && text === (key === PATH ? file.path : file.name));
+}
+
+const KEYS = [OFFSET, PATH, NAME, START];
+
+/** Which of KEYS the attribute at the reader has; the reader is then at its value. */
+function readAttribute(reader: WireReader): Buffer | undefined {
+  const { start, end } = reader;
+  let key: Buffer | undefined;
+  let [valueStart, valueEnd] = [0, 0];
   // The collector writes the value first.
-  reader.message(start, end, () => {
-    if (reader.field === KEY_VALUE.value) value = [reader.start, reader.end];
-    else if (reader.field === KEY_VALUE.key) hasKey = isEqual(key, reader);
-  });
-  if (hasKey && value)
-    reader.message(...value, () => {
-      if (reader.field === ANY_VALUE.string || reader.field === ANY_VALUE.int) visit();
-    });
-  return hasKey;
+  for (let at = start; at < end;) {
+    at = reader.next(at, end);
+    if (reader.field === KEY_VALUE.value) [valueStart, valueEnd] = [reader.start, reader.end];
+    else if (reader.field === KEY_VALUE.key) key = KEYS.find((name) => isEqual(name, reader));
+  }
+  if (key !== undefined) readValue(reader, valueStart, valueEnd);
+  return key;
+}
+
+/** Moves the reader to the last field of an AnyValue; its number is 0 if there is none. */
+function readValue(reader: WireReader, start: number, end: number): void {
+  reader.field = 0;
+  for (let at = start; at < end;) at = reader.next(at, end);
 }
 
 /** For short keys, a call of Buffer costs more than the comparison. */
