@@ -46,7 +46,9 @@ export function drawPlan(seed: number): Step[] {
     withSlowInserts(random, fault),
   );
   const queries = Array.from({ length: random.whole(0, 4) }, (): Step => ({ kind: "query", atMs: at() }));
-  const steps = [...bodies, ...faults, ...queries].toSorted((a, b) => a.atMs - b.atMs);
+  // Its own generator, so that other histories stay as they are.
+  const lost = faults.filter(({ kind }) => kind === "failed fsync").flatMap(({ atMs }) => drawLostPages(new Random(seed ^ 0xf5), atMs));
+  const steps = [...bodies, ...faults, ...lost, ...queries].toSorted((a, b) => a.atMs - b.atMs);
   // Some processes have run for longer than bodies are recognised.
   return random.chance(0.2) ? steps.map((step) => ({ ...step, atMs: step.atMs + LONG_MS })) : steps;
 }
@@ -108,6 +110,18 @@ function withSlowInserts(random: Random, step: Step): Step[] {
   const atMs = Math.max(0, step.atMs - 1000);
   const bodies = Array.from({ length: 3 }, () => drawBody(random, atMs + random.whole(0, 900)));
   return [{ kind: "engine", atMs, forMs: 2000, fault: "slow" }, ...bodies, step];
+}
+
+/** Around a failed fsync: its process is killed, the next one reads what is only in the page cache, and then the power fails. */
+function drawLostPages(random: Random, atMs: number): Step[] {
+  if (random.chance(0.5)) return [];
+  const bodies = Array.from({ length: 3 }, () => drawBody(random, atMs + random.whole(0, 300)));
+  return [
+    { kind: "engine", atMs: Math.max(0, atMs - 500), forMs: 15_000, fault: "unavailable" },
+    ...bodies,
+    { kind: "kill", atMs: atMs + random.whole(300, 3000), downMs: random.whole(1, 1000), clockMs: 0 },
+    { kind: "power cut", atMs: atMs + random.whole(4000, 10_000), downMs: random.whole(1, 1000), clockMs: 0 },
+  ];
 }
 
 function drawDown(random: Random): { downMs: number; clockMs: number } {

@@ -32,7 +32,7 @@ interface StoredBatch extends BatchId {
   readonly saves: number;
 }
 
-/** Lines that a collector read between these times. */
+/** What a collector read between these times. */
 interface Span {
   readonly start: number;
   readonly fromMs: number;
@@ -177,8 +177,7 @@ export class StoredBatches implements Disposable {
 
   [Symbol.dispose](): void {
     clearInterval(this.#watch);
-    if (this.#file !== undefined) closeSync(this.#file);
-    this.#file = undefined;
+    this.#file = this.#file === undefined ? undefined : void closeSync(this.#file);
   }
 
   // ---- lines
@@ -350,8 +349,7 @@ export class StoredBatches implements Disposable {
       setBackToMs: this.#setBackToMs,
     };
     const batches = [...new Set(this.#lines.values())];
-    const ids = new Set(batches.map(({ id }) => id));
-    const sent = [...this.#sent].filter((id) => !ids.has(id)).map((id): BatchId => ({ id, start: 0, readAtMs: 0, lines: [] }));
+    const sent = [...this.#sent].map((id): BatchId => ({ id, start: 0, readAtMs: 0, lines: [] }));
     const isLatest = ({ saves }: StoredBatch): boolean => saves === this.#saves;
     const entries = [state, ...sent, ...batches.filter((batch) => !isLatest(batch)), SAVED, ...batches.filter(isLatest)];
     try {
