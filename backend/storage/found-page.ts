@@ -23,7 +23,7 @@ export interface Selection {
   readonly from?: Sql;
   /** See `blockRows` of Ask (engines/clickhouse/clickhouse-client.ts); set together with `from`. */
   readonly blockRows?: number | undefined;
-  /** The conditions match a large part of all rows, so the first minute of the page's range probably fills the page. */
+  /** The first minute of the page's range may fill the page (see mayBeDense in logs/minute-counts.ts). */
   readonly isDense?: boolean;
 }
 
@@ -42,8 +42,8 @@ export function queryPage(
 }
 
 /**
- * The same within a running query. If the first minute probably fills the page, it is read first: for a longer range the engine reads the
- * ends of many parts, which takes half as long again for 2 million rows in 8 parts.
+ * The same within a running query. If the first minute may fill the page, it is read first: for a longer range the engine reads the ends of
+ * many parts, which takes half as long again for 2 million rows in 8 parts.
  */
 export async function readPageRows(ask: Ask, orgId: string, query: PageQuery): Promise<PageResult> {
   const firstMinute = query.isDense ? firstMinuteOf(query.page) : undefined;

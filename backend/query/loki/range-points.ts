@@ -3,7 +3,7 @@
 import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
 import { readPageRows } from "../../storage/found-page.ts";
-import { minutesAround, useOnlyGroupColumns } from "../../storage/logs/minute-counts.ts";
+import { mayBeDense, minutesAround } from "../../storage/logs/minute-counts.ts";
 import { type Cursor, pageConditions } from "../../storage/page.ts";
 import { LINE_BLOCK_ROWS, MAX_CELLS, MAX_CELL_BYTES } from "../query-limits.ts";
 import { aggregateSql, type Cell, cellStatement, labelReader, minuteSources } from "./cell-statement.ts";
@@ -180,7 +180,7 @@ export async function* records({ ask, orgId, budget }: QueryContext, query: Reco
       blockRows: matching.blockRows,
       page,
       maxPageBytes: PAGE_BYTES,
-      isDense: rows <= DENSE_ROWS && useOnlyGroupColumns(conditions),
+      isDense: rows <= DENSE_ROWS && mayBeDense(conditions),
     });
     budget.begin();
     bytes += found.json.length;

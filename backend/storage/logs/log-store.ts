@@ -11,7 +11,7 @@ import { fields, histogram, type RangeFilter } from "./counts.ts";
 import { LOG_COLUMNS } from "../table-columns.ts";
 import { matchingIn, recordConditions, type RecordFilter, refusePattern } from "./filter.ts";
 import { findPatterns } from "./message-patterns.ts";
-import { usesOnlyGroupColumns } from "./minute-counts.ts";
+import { mayBeDense } from "./minute-counts.ts";
 import { type ComparedPatterns, comparePatterns } from "./pattern-points.ts";
 import { type Arrived, Tail } from "./tail.ts";
 
@@ -73,15 +73,15 @@ export class ClickHouseLogStore implements AsyncDisposable {
   /** LogRows, newest first. Throws ApiError as ClickHouse.read does, and invalid_parameter that names an invalid regular expression. */
   async query(orgId: string, filter: LogFilter, options: QueryOptions = UNLIMITED): Promise<PageResult> {
     const { from, blockRows } = matchingIn(filter);
-    const { range: _range, limit: _limit, after: _after, oldestFirst: _oldestFirst, ...records } = filter;
+    const conditions = recordConditions(filter);
     const selection = {
       table: "logs" as const,
       columns: LOG_FIELDS,
       sizes: LOG_SIZES,
-      conditions: recordConditions(filter),
+      conditions,
       from,
       blockRows,
-      isDense: usesOnlyGroupColumns(records),
+      isDense: mayBeDense(conditions),
     };
     return await this.#read(orgId, filter, options, (ask) => readPageRows(ask, orgId, { ...selection, page: filter }));
   }

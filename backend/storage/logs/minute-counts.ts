@@ -81,6 +81,17 @@ export function useOnlyGroupColumns(expressions: readonly Sql[]): boolean {
   return expressions.every(({ text }) => !COLUMNS_OF_ROWS.test(text.replaceAll(LITERAL, "")));
 }
 
+/**
+ * Whether the newest minute of a range may fill a page: the conditions use columns of groups, or are texts and patterns that the index of
+ * words cannot find, for which the engine otherwise searches all records of the range.
+ */
+export function mayBeDense(conditions: readonly Sql[]): boolean {
+  return conditions.every(({ text }) => {
+    const code = text.replaceAll(LITERAL, "");
+    return !code.includes("hasToken(") && !COLUMNS_OF_ROWS.test(code.replaceAll(/\bmessage\b/g, ""));
+  });
+}
+
 /** The start of the minute that contains `time`, in nanoseconds since 1970. */
 export function minuteOf(time: bigint): bigint {
   return time - (((time % MINUTE_NS) + MINUTE_NS) % MINUTE_NS);

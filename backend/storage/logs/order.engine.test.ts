@@ -47,8 +47,8 @@ test("pages of a long range contain the records of every minute and of the futur
   );
   const range = `start=${new Date(Date.now() - 7_200_000).toISOString()}&end=${new Date(Date.now() + 3_600_000).toISOString()}`;
   const newest = ages.map((age) => `age ${age}`);
-  for (const limit of [1, 2, 3, 500]) {
-    expect([limit, await read("green", `${range}&limit=${limit}`, "")]).toEqual([limit, newest]);
-    expect([limit, await read("green", `${range}&limit=${limit}&order=oldest`, "")]).toEqual([limit, newest.toReversed()]);
+  for (const page of ["limit=1", "limit=2", "limit=3", "limit=500", "limit=2&q=age", "limit=2&regex=^age"]) {
+    expect([page, await read("green", `${range}&${page}`, "")]).toEqual([page, newest]);
+    expect([page, await read("green", `${range}&${page}&order=oldest`, "")]).toEqual([page, newest.toReversed()]);
   }
 });
