@@ -38,7 +38,7 @@ export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {
   const dropped = counter(
     "ingest_records_dropped",
     ["signal", "reason"],
-    "Records, samples and exemplars of accepted requests that were not stored, by signal and reason.",
+    "Records, samples and exemplars that were left out while the rest of their request was stored, by signal and reason.",
   );
   const rejected = counter(
     "ingest_requests_rejected",

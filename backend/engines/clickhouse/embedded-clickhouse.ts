@@ -228,7 +228,7 @@ class Pool {
 const MIB = 1024 * 1024;
 const MIN_CACHE_BYTES = 8 * MIB;
 /**
- * The engine's caches as parts of the memory limit, together 4 %; the default is 5 GiB for marks alone. Each is large
+ * The engine's caches as parts of the memory limit, together 4.3 %; the default is 5 GiB for marks alone. Each is large
  * enough that a query does not read its marks twice. Primary keys are in memory with their parts, and columns are not cached.
  */
 const CACHE_PARTS = {
