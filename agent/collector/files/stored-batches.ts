@@ -177,7 +177,8 @@ export class StoredBatches implements Disposable {
 
   [Symbol.dispose](): void {
     clearInterval(this.#watch);
-    this.#file = this.#file === undefined ? undefined : void closeSync(this.#file);
+    if (this.#file !== undefined) closeSync(this.#file);
+    this.#file = undefined;
   }
 
   // ---- lines

@@ -19,8 +19,10 @@ const MAX_HOSTS = 1000;
 
 type Node = Cluster["nodes"][number];
 
+/** With the time of the answer, to which ages refer. */
+const read = async (signal: AbortSignal) => ({ ...(await readFleet(signal)), atMs: Date.now() });
+
 export function Fleet() {
-  const read = async (signal: AbortSignal) => ({ ...(await readFleet(signal)), atMs: Date.now() });
   const loaded = useLoaded("fleet", read, { refreshMs: REFRESH_MS });
   const { clusters = [], hosts = [], atMs = 0 } = loaded.value.value ?? {};
   const nodes = clusters.flatMap((cluster) => cluster.nodes);
