@@ -29,6 +29,8 @@ const { values } = parseArgs({
   },
 });
 const TICK_MS = 100;
+/** V8 compiles, and connections are made. */
+const WARM_UP_RATE = 2000;
 const MAX_FILE_BYTES = 10 * 1024 * 1024;
 const KEPT_FILES = 4;
 const MAX_RESIDENT_MB = (1024 * 1024 * 1024) / 1e6;
@@ -159,6 +161,7 @@ for (const [name, start] of Object.entries(starts)) {
   for (const pid of Object.values(sender.processes())) execFileSync("taskset", ["-a", "-p", "-c", "1", String(pid)]);
   const arrivals = new Arrivals(sender);
   const file = new RotatedFile(sender.logFolder);
+  await measure(sender, file, arrivals, WARM_UP_RATE, undefined);
   for (const rate of values.rates.split(",").map(Number)) {
     const { lost, doubled, behindS, cpuMsPerS, peakMb } = await measure(sender, file, arrivals, rate, disk);
     const row = { lost, doubled, "behind at the end, s": behindS, "CPU ms/s": cpuMsPerS, "peak resident MB": peakMb };
