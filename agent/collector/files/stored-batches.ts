@@ -6,9 +6,8 @@
 // Each batch has the number of the collector's start in which it was read. Invariant: lines count as stored only after the backend accepted
 // them, and are dropped only if the same batch was stored, or if a collector of another start has read the same lines, both in a period of
 // doubt: from the last save of offsets before a collector exited to the first save after the next one started. So new content of an
-// overwritten file is not mistaken for the old content. Times are compared only within one start of the collector, because the clock can be
-// set. Periods of doubt are written with fsync, because lines would be lost without them. Lines are written without, like the collector's
-// own stores: they survive kill -9, and a power failure may duplicate lines.
+// overwritten file is not mistaken for the old content. Times are compared only within one start, because the clock can be set. Periods of
+// doubt are written with fsync, because lines would be lost without them; lines are not, so a power failure may duplicate them.
 import { randomBytes } from "node:crypto";
 import { closeSync, openSync, readdirSync, readFileSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
@@ -62,7 +61,7 @@ const WATCH_EVERY_MS = 500;
 const WRITE_AGAIN_MS = 1000;
 /** How long opening a store may write to it; the first poll of files comes 200 ms later. */
 const OPENED_WITHIN_MS = 100;
-/** The file is rewritten when it has this many entries, and twice as many as then. */
+/** Entries at which the file is rewritten; later at twice as many as it had then. */
 const MIN_ENTRIES = 4000;
 
 /** The first line of the file; the others are batches and notes that offsets were saved. */
@@ -103,7 +102,7 @@ export class StoredBatches implements Disposable {
   #startedMs = 0;
   #highestMs = Number.NEGATIVE_INFINITY;
   #setBackToMs: number | undefined;
-  /** When the first batch arrived that was read after the last period of doubt; does not follow the wall clock. */
+  /** When the first batch arrived that was read after the last period of doubt; of `performance`. */
   #settlingMs: number | undefined;
   #file: number | undefined;
   #entries = 0;
@@ -365,7 +364,6 @@ export class StoredBatches implements Disposable {
     }
   }
 
-  /** Only logs the failure: its worst consequence is duplicated lines. */
   #warnUnwritable(error: unknown): void {
     if (!this.#isUnwritable)
       this.#options.log.warn(
