@@ -232,6 +232,24 @@ describe("lines that the backend has stored", () => {
   });
 });
 
+test("lines in the queue of an earlier agent, which numbered no starts, are recognised when they are read again", () => {
+  stored[Symbol.dispose]();
+  writeFileSync(join(folder, "stored-batches"), "token of-the-earlier-agent\nbatch 1 key\n");
+  remembers();
+  pass(5000);
+  start = 0;
+  const queued = read();
+  pass(1000);
+  stored = open();
+  starts();
+  stored.add([queued]);
+  expect(known(read())).toEqual([1]);
+  pass(200);
+  remembers();
+  pass(200);
+  expect(known(read())).toEqual([]);
+});
+
 describe("the record of stored lines", () => {
   test("is deleted when no collector can read them again, in memory and on disk", () => {
     runs();

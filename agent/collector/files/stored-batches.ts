@@ -91,6 +91,8 @@ export class StoredBatches implements Disposable {
   #doubts: Doubt[] = [];
   /** The number of the collector's last start. */
   #start = 0;
+  /** The last collector wrote no numbers; its batches have the number 0. */
+  #isUpgrade = false;
   /** Times of the offset stores when the collector started, when it had opened them, and when they were last seen to be saved. */
   #storesAtStart = new Map<string, number>();
   readonly #opened = new Map<string, number>();
@@ -130,9 +132,11 @@ export class StoredBatches implements Disposable {
     const stores = this.#stores();
     // Without a record of the last collector, lines are rather duplicated than lost. If it never saved offsets, the open period of doubt
     // already covers what it read.
-    if (this.#start > 0 && (this.#doubts.length === 0 || this.#doubts.at(-1)?.to)) this.#beginDoubt(this.#unsaved(stores, nowMs));
+    if ((this.#start > 0 || this.#isUpgrade) && (this.#doubts.length === 0 || this.#doubts.at(-1)?.to))
+      this.#beginDoubt(this.#unsaved(stores, nowMs));
     // The time makes the number unique even if the last one could not be written.
     this.#start = Math.max(this.#start + 1, Math.floor(nowMs / 1000));
+    this.#isUpgrade = false;
     this.#storesAtStart = stores;
     this.#opened.clear();
     this.#saved = new Map();
@@ -304,7 +308,10 @@ export class StoredBatches implements Disposable {
     const [state, ...entries] = this.#text().split("\n").slice(0, -1).map(parse);
     const { token, start, stores, doubts, setBackToMs } = (state ?? {}) as Partial<State>;
     // A file of another version, or one that a power failure damaged.
-    if (token?.length !== this.token.length || start === undefined || !stores || !doubts) return;
+    if (token?.length !== this.token.length || start === undefined || !stores || !doubts) {
+      this.#isUpgrade = state !== undefined || entries.length > 0;
+      return;
+    }
     Object.assign(this, { token });
     this.#start = start;
     this.#storesAtStart = new Map(stores);

@@ -60,6 +60,14 @@ test("stores requests with mode 0600, limited in number, and deletes them when t
   expect(kept()).toEqual([]);
 });
 
+test("ignores and removes a request of an earlier agent, which wrote no lines", () => {
+  const id = begin("a");
+  const file = join(folder, "unanswered", id);
+  writeFileSync(file, `${JSON.stringify([{ key: "a", readAtMs: 1 }])}\na`);
+  expect(find(open(), ["a"], "b")).toEqual([]);
+  expect(kept()).toEqual([]);
+});
+
 test("ignores and removes a request whose write was interrupted by a kill", () => {
   const id = begin("a", "b");
   const file = join(folder, "unanswered", id);

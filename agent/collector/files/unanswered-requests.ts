@@ -90,7 +90,8 @@ export class UnansweredRequests {
       const end = bytes.indexOf("\n");
       const batches = JSON.parse(bytes.toString("utf8", 0, end)) as BatchId[];
       const body = bytes.subarray(end + 1);
-      return hashOf(body) === name ? { batches, body } : undefined;
+      // An earlier agent did not write the lines.
+      return hashOf(body) === name && batches.every(({ lines }) => Array.isArray(lines)) ? { batches, body } : undefined;
     } catch {
       // At worst, lines are duplicated.
       return undefined;
