@@ -225,7 +225,7 @@ test("no edit is written into another organisation, and each is kept and can be 
     await page.locator("#main").waitFor();
     await openScreen(page, edit.address());
     if (edit.collection === "/api/views") await page.getByTitle("Saved views").click();
-    const typed = edit.value ?? TYPED;
+    const typed = edit.value ?? `${edit.name}, ${TYPED}`;
     await edit.also?.(page);
     await typeInto(page, edit.field(page), typed);
     const form = page.locator("form", { has: page.getByRole("button", { name: edit.button, exact: true }) }).first();
