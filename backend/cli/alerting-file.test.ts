@@ -8,6 +8,7 @@ import { readInput } from "./text-files.ts";
 import { dashboardKind, viewKind } from "./dashboards.ts";
 import { channelKind } from "./channel-kind.ts";
 import { issuerKind } from "./issuer-commands.ts";
+import { inhibitRuleKind, timeIntervalKind } from "./named-settings.ts";
 import { routeKind } from "./notification-routes.ts";
 import { ruleKind } from "./rule-command.ts";
 import { silenceKind } from "./silences.ts";
@@ -123,7 +124,8 @@ describe("the plan of changes", () => {
 });
 
 describe("the documented example", () => {
-  const kinds = [channelKind, routeKind, ruleKind, sloKind, silenceKind, dashboardKind, viewKind, issuerKind];
+  const notification = [channelKind, timeIntervalKind, routeKind, inhibitRuleKind];
+  const kinds = [...notification, ruleKind, sloKind, silenceKind, dashboardKind, viewKind, issuerKind];
   const text = (path: string): string => readFileSync(join(import.meta.dirname, path), "utf8");
   const shown = (where: string): string[] => {
     if (where === "help") return [/\n( {2}channels:\n[^]*?)\nExamples:/.exec(text("apply-commands.ts"))?.[1] ?? ""];

@@ -8,7 +8,11 @@ import { HashQueue, LoginBackoff } from "./password.ts";
 import { stub } from "../../../test/fixtures/stub.ts";
 
 const client = (ip: string, orgId?: string) => stub<FastifyRequest>({ ip, user: orgId === undefined ? undefined : { orgId } });
-const waiting = () => stub<FastifyReply>({ raw: new EventEmitter() });
+const waiting = () =>
+  stub<FastifyReply>({
+    raw: new EventEmitter(),
+    request: stub<FastifyRequest>({ socket: stub<FastifyRequest["socket"]>(new EventEmitter()) }),
+  });
 
 test("an organisation that sets hundreds of passwords delays a login by a few hashes", async () => {
   const queue = new HashQueue();
