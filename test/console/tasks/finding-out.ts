@@ -8,7 +8,7 @@ import { button, firstTrace, go, heading, link, query, type Task, text, type } f
 /** One silent node, and a cluster with an old key. */
 async function withSilentNode(page: Page, words: string): Promise<void> {
   const ago = (ms: number): string => new Date(Date.now() - ms).toISOString();
-  const node = { name: "worker-9", online: false, agent_version: "1.4.2", last_heartbeat: ago(900_000), collector: null, config: {} };
+  const node = { name: "worker-9", online: false, agent_version: "1.4", last_heartbeat: ago(900_000), collector: null, config: {} };
   const cluster = { cluster_id: randomUUID(), name: "north", online: true, last_heartbeat: ago(0), key_created_at: ago(90 * 86_400_000) };
   await page.route("**/api/clusters", async (route) => await route.fulfill({ json: [{ ...cluster, nodes: [node] }] }));
   await go(page, "Fleet");
