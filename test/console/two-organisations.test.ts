@@ -190,7 +190,15 @@ const EDITS: readonly Edit[] = [
 /** What the console changes without a form whose input could be lost: by a button, or by a choice in a list. */
 const WITHOUT_A_FORM = ["/api/users", "/api/clusters", "/api/v1/agents"];
 /** What has no form in the console, and what reads. */
-const NOT_IN_THE_CONSOLE = ["/api/accounts", "/alerting/alertmanager", "/mcp", "/query/loki", "/query/prometheus"];
+const NOT_IN_THE_CONSOLE = [
+  "/api/accounts",
+  "/alerting/alertmanager",
+  "/alerting/inhibit-rules",
+  "/alerting/time-intervals",
+  "/mcp",
+  "/query/loki",
+  "/query/prometheus",
+];
 
 test("each kind of object that a session may write is tried", async () => {
   const written = (await declaredRoutes()).filter(

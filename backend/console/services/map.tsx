@@ -142,6 +142,7 @@ function Box({ node, figures, range, isCentre }: BoxProps) {
   const name = visible(node.name);
   const shown = name.length > NAME_LENGTH ? `${name.slice(0, NAME_LENGTH - 1)}…` : name;
   const isFailing = figures !== undefined && figures.error_ratio >= MIN_ERROR_RATIO;
+  const facts = figures ? `${rateText(figures.rate)} · ${shareText(figures.error_ratio)} · ${latency(figures.p95_ms)}` : node.kind;
   const box = (
     <>
       <title>{node.kind === "service" ? name : `${name}, ${node.kind}`}</title>
@@ -154,16 +155,16 @@ function Box({ node, figures, range, isCentre }: BoxProps) {
         class={`box ${isCentre ? "is-centre" : ""} ${isFailing ? "is-failing" : ""}`}
       />
       <text x={node.x + NODE_WIDTH_PX / 2} y={node.y + 22} class="name">
-        {shown}
+        {`${shown} `}
       </text>
       <text x={node.x + NODE_WIDTH_PX / 2} y={node.y + 39} class={`figures ${isFailing ? "is-error" : ""}`}>
-        {figures ? `${rateText(figures.rate)} · ${shareText(figures.error_ratio)} · ${latency(figures.p95_ms)}` : node.kind}
+        {facts}
       </text>
     </>
   );
   if (node.kind !== "service") return <g>{box}</g>;
   return (
-    <a href={address("services", { ...range }, node.name)} aria-label={`Service ${name}`}>
+    <a href={address("services", { ...range }, node.name)} aria-label={`Service ${shown} ${facts}`}>
       {box}
     </a>
   );

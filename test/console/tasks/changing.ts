@@ -12,7 +12,7 @@ const ALERTING: readonly Task[] = [
   {
     name: "an alert rule from a metric's chart",
     first24: 7,
-    most: 4,
+    most: 5,
     run: async (page) => {
       await go(page, "Metrics");
       await type(page, page.locator(".cm-content"), "system_cpu_load_average_1m");
@@ -80,7 +80,7 @@ const DASHBOARDS: readonly Task[] = [
   {
     name: "a dashboard with a variable and two panels",
     first24: 9,
-    most: 11,
+    most: 13,
     run: async (page) => {
       await go(page, "Dashboards");
       await link(page, "Create dashboard");
@@ -101,7 +101,7 @@ const DASHBOARDS: readonly Task[] = [
   },
   {
     name: "keep a chart",
-    most: 6,
+    most: 7,
     run: async (page) => {
       await go(page, "Dashboards");
       await link(page, "Create dashboard");
