@@ -15,15 +15,15 @@ export class ClientGoneError extends Error {
 const HALF_CLOSED_MS = 1000;
 
 /**
- * Aborts with ClientGoneError when the client disconnects, including after the response, and `HALF_CLOSED_MS` after the client closed its
+ * Aborts with ClientGoneError when the client disconnects, including after the response, and `halfClosedMs` after the client closed its
  * sending side. So such a client gets the response of a short query, and the query of a client that has left ends soon.
  */
-export function goneSignal(reply: FastifyReply): AbortSignal {
+export function goneSignal(reply: FastifyReply, halfClosedMs = HALF_CLOSED_MS): AbortSignal {
   const gone = new AbortController();
   const abort = (): void => gone.abort(new ClientGoneError());
   let timer: NodeJS.Timeout | undefined;
   const { socket } = reply.request;
-  const abortLater = (): void => void (timer = setTimeout(abort, HALF_CLOSED_MS));
+  const abortLater = (): void => void (timer = setTimeout(abort, halfClosedMs));
   if (socket.readableEnded) abortLater();
   else socket.once("end", abortLater);
   reply.raw.once("close", () => {

@@ -33,15 +33,7 @@ export function refuseUnroutable(
  * A proxy could read another one of two values than Node.js, which takes the first. The headers of a signature are checked with it, and
  * Node's parser refuses two lengths, and a length next to `Transfer-Encoding`.
  */
-const SINGLE: ReadonlySet<string> = new Set([
-  "host",
-  "authorization",
-  "content-type",
-  "content-encoding",
-  "x-api-key",
-  "x-session-user",
-  "idempotency-key",
-]);
+const SINGLE: ReadonlySet<string> = new Set(["host", "authorization", "content-type", "x-api-key", "x-session-user", "idempotency-key"]);
 
 function refuseRepeated({ headers, rawHeaders }: IncomingMessage): void {
   if (rawHeaders.length === 2 * Object.keys(headers).length) return;

@@ -59,7 +59,8 @@ export class TailRoute {
     this.counts.enter(orgId);
     if (reply.raw.closed) this.counts.leave(orgId);
     else reply.raw.once("close", () => this.counts.leave(orgId));
-    return { orgId, signal: AbortSignal.any([goneSignal(reply), this.stopping.signal]) };
+    // A tail has no end for which a client that closed its sending side could wait, and its slot is needed when it comes back.
+    return { orgId, signal: AbortSignal.any([goneSignal(reply, 0), this.stopping.signal]) };
   }
 
   /** Reads the first records, and returns them with what tailStream needs to continue. */
