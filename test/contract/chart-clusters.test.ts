@@ -419,7 +419,7 @@ test("the pages say what the defaults leave open", async () => {
   // A policy without peers lets everyone in.
   const [rule] = one(await backend("--set", "networkPolicy.enabled=true"), "NetworkPolicy")["spec"].ingress;
   expect(rule).not.toHaveProperty("from");
-  expect(readme("backend")).toMatch(/^\| `networkPolicy\.enabled`.* Empty: all \|$/m);
+  expect(readme("backend")).toMatch(/^\| `networkPolicy\.enabled`.* Empty: all\. .*\|$/m);
   // The root of the node holds every pod's Secrets.
   const volumes = podOf(one(await agent(), "DaemonSet")).volumes as { hostPath?: { path: string } }[];
   expect(volumes.flatMap(({ hostPath }) => hostPath?.path ?? [])).toContain("/");
