@@ -121,8 +121,8 @@ test("a viewer's slow queries, beyond the queue's limit, delay no other user's, 
   expect(Math.max(...order), `answers of the loud viewer during a round: ${order.join(", ")}`).toBeLessThan(18);
   left.abort();
   await Promise.all([...slow, ...loops]);
-  // The organisation's queue and the engine are empty again.
-  expect(nameOf(await ask(loud, "/query/logs?limit=1"))).toBe("200");
+  // The organisation's queue and the engine are empty again, a second after the connections have ended.
+  await eventually("a query is answered", async () => nameOf(await ask(loud, "/query/logs?limit=1")) === "200", 20_000);
   const idle = async () => {
     const text = await (await fetch(`${backend.healthUrl}/metrics`)).text();
     const found = text.match(/^atherops_queries_(?:running|waiting)\{store="logs"\} 0$/gm);
