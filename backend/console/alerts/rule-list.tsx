@@ -26,7 +26,7 @@ export function Rules() {
   const id = route.value.query.get("rule");
   const chosen = id === "new" ? newRule(route.value.query) : rules.find((rule) => rule.id === id);
   const count = (state: string): number => rules.filter(({ status }) => status?.state === state).length;
-  // Each objective has four, which nobody edits.
+  // Each objective has four, which users do not edit.
   const generated = rules.filter(({ slo_id, status }) => slo_id !== undefined && status?.state === "inactive");
   const areAllShown = route.value.query.get("all") !== null;
   const shown = areAllShown ? rules : rules.filter((rule) => !generated.includes(rule));

@@ -61,7 +61,7 @@ async function fill(dataDir: string, orgId: string, logs: number): Promise<void>
   await mergesEnd(clickhouse);
 }
 
-/** They would go on beside the first questions; not for longer than somebody waits. Between two readings the engine looks for the next one. */
+/** Merges would continue during the first questions. The wait is limited. Between two readings, the engine looks for the next merge. */
 async function mergesEnd(clickhouse: ClickHouse): Promise<void> {
   const endMs = performance.now() + LONGEST_MERGES_MS;
   for (let quiet = 0; quiet < 5; await sleep(300)) {
