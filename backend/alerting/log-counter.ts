@@ -126,7 +126,7 @@ export class LogCounter implements AsyncDisposable {
 
   /** Organisations that must not start another count now. */
   #busy(): string[] {
-    for (const [orgId, untilMs] of this.#pausedUntil) if (untilMs <= this.#nowMs()) this.#pausedUntil.delete(orgId);
+    for (const [orgId, untilMs] of this.#pausedUntil) if (untilMs <= performance.now()) this.#pausedUntil.delete(orgId);
     return [...this.#runningCounts().map(({ orgId }) => orgId), ...this.#pausedUntil.keys()];
   }
 
@@ -172,7 +172,7 @@ export class LogCounter implements AsyncDisposable {
     const busyMs = Math.ceil(endedMs - (count.startedAtMs ?? began));
     const nowMs = this.#nowMs();
     // Set here as well, because the row may have been deleted, and a rule that was written meanwhile is due at once.
-    this.#pausedUntil.set(due.orgId, nowMs + pauseMs(busyMs));
+    this.#pausedUntil.set(due.orgId, performance.now() + pauseMs(busyMs));
     const result: CountResult = {
       ...found,
       now: new Date(nowMs),

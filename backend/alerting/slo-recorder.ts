@@ -89,7 +89,7 @@ export class SloRecorder implements AsyncDisposable {
   async #step(): Promise<number> {
     const { pollMs = POLL_MS } = this.#options;
     const nowMs = this.#nowMs();
-    for (const [orgId, untilMs] of this.#pausedUntil) if (untilMs <= nowMs) this.#pausedUntil.delete(orgId);
+    for (const [orgId, untilMs] of this.#pausedUntil) if (untilMs <= performance.now()) this.#pausedUntil.delete(orgId);
     for (const [key, atMs] of this.#budgetAtMs) if (nowMs - atMs >= BUDGET_EVERY_MS) this.#budgetAtMs.delete(key);
     while (this.#running.size < MAX_RECORDED_SLOS) {
       const row = await claimDue(this.#options.db, new Date(nowMs), [...this.#running.keys(), ...this.#pausedUntil.keys()]);
@@ -115,8 +115,9 @@ export class SloRecorder implements AsyncDisposable {
       error: this.#errorText(error),
     }));
     if (this.#stopping.signal.aborted) return await settle(this.#options.db, row, { locked_until: null });
-    const pausedUntilMs = this.#nowMs() + pauseMs(performance.now() - began);
-    this.#pausedUntil.set(row.org_id, pausedUntilMs);
+    const pause = pauseMs(performance.now() - began);
+    this.#pausedUntil.set(row.org_id, performance.now() + pause);
+    const pausedUntilMs = this.#nowMs() + pause;
     const isBehind = done.counted_until !== undefined && done.counted_until !== null && done.counted_until.getTime() < nowS * 1000;
     // Five seconds after the minute, most of its events have arrived.
     const dueMs = isBehind ? pausedUntilMs : Math.max(pausedUntilMs, (nowS + MINUTE_S + 5) * 1000);

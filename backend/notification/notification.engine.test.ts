@@ -398,6 +398,29 @@ describeOnEachStore((store) => {
     expect(second?.status).toBe("resolved");
   });
 
+  test("notifies, retries and sends heartbeats on time after the clock was set back by an hour", async () => {
+    const org = await notifiedOrg(database.tables(), { waitSeconds: 0, heartbeatSeconds: 600 });
+    await start();
+    await post([fires(org, "a")]);
+    await messages(2);
+    answer = async () => ({ delivered: false, retry: true, error: "no answer in time" });
+    pass(600_000);
+    const attempts = async () =>
+      (await database.tables<Tables>().selectFrom("deliveries").select("attempts").where("status", "=", "pending").execute())[0];
+    await eventually("a heartbeat waits for its second attempt", async () => (await attempts())?.attempts === 1);
+    answer = async () => ({ delivered: true, httpStatus: 200 });
+    pass(-3600_000);
+    await messages(3);
+    await post([fires(org, "a"), fires(org, "b")]);
+    await settled(org);
+    pass(300_000);
+    await eventually("the group's change", async () => sent.some((message) => hosts(message).includes("b firing")));
+    const heartbeats = () => sent.filter(({ purpose }) => purpose === "heartbeat").length;
+    const before = heartbeats();
+    pass(300_000);
+    await eventually("the next heartbeat", async () => heartbeats() > before);
+  });
+
   test("sends a heartbeat to its channel once per interval, and none while nothing is evaluated", async () => {
     await notifiedOrg(database.tables(), { heartbeatSeconds: 3600 });
     await start();

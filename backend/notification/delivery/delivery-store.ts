@@ -1,6 +1,7 @@
 // Stores messages to be delivered. Invariants: one replica at a time claims a message, and another can claim it only after the first has
 // been silent for CLAIM_MS; only the replica that holds the claim writes the result of an attempt.
 import type { Transaction } from "kysely";
+import { hasCome, latestOf } from "../../engines/relational/due.ts";
 import { MAX_MESSAGES_PER_MINUTE } from "../notification-limits.ts";
 import type { Message } from "../model/message.ts";
 import { markDue, type NotificationDb, type NotificationTables } from "../model/notification-tables.ts";
@@ -23,6 +24,8 @@ export interface ClaimedDelivery {
  * replica.
  */
 export const CLAIM_MS = 45_000;
+/** A message waits at most this long for its next attempt: the longest backoff, and then for the limit of its organisation. */
+const MAX_WAIT_MS = 360_000;
 const MINUTE_MS = 60_000;
 
 /** The row of a message that is to be sent now. `routeId` is null for heartbeats. */
@@ -63,14 +66,17 @@ export async function findWaitingChannels(
     .selectFrom("deliveries")
     .select(({ fn }) => ["org_id", "channel_id", fn.min("next_at").as("next_at")])
     .where("status", "=", "pending")
-    .where((eb) => eb.or([eb("locked_until", "is", null), eb("locked_until", "<=", now)]))
+    .where((eb) => eb.or([eb("locked_until", "is", null), hasCome("locked_until", now, CLAIM_MS)]))
     .$if(busy.length > 0, (query) => query.where("org_id", "not in", busy))
     .groupBy(["org_id", "channel_id"])
     .orderBy("next_at")
     .limit(limit)
     .execute();
-  // SQLite does not know the type of computed columns.
-  return rows.map((row) => ({ orgId: row.org_id, channelId: row.channel_id, nextAt: new Date(row.next_at) }));
+  return rows.map((row) => {
+    // SQLite does not know the type of computed columns.
+    const nextAt = new Date(row.next_at);
+    return { orgId: row.org_id, channelId: row.channel_id, nextAt: nextAt > latestOf(now, MAX_WAIT_MS) ? now : nextAt };
+  });
 }
 
 /** Undefined if there is none, or if the organisation has reached its limit for this minute. */
@@ -91,8 +97,8 @@ export async function claim(
           .where("org_id", "=", orgId)
           .where("channel_id", "=", channelId)
           .where("status", "=", "pending")
-          .where("next_at", "<=", now)
-          .where((or) => or.or([or("locked_until", "is", null), or("locked_until", "<=", now)]))
+          .where(hasCome("next_at", now, MAX_WAIT_MS))
+          .where((or) => or.or([or("locked_until", "is", null), hasCome("locked_until", now, CLAIM_MS)]))
           .orderBy("next_at")
           .orderBy("created_at")
           .limit(1)

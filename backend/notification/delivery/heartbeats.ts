@@ -57,7 +57,8 @@ function isDue(
   { heartbeat_seconds: seconds, last_heartbeat_at: last }: { heartbeat_seconds: number | null; last_heartbeat_at: Date | null },
   now: Date,
 ): boolean {
-  return seconds !== null && (last === null || now.getTime() - last.getTime() >= seconds * 1000);
+  // A last heartbeat in the future was sent before the clock was set back.
+  return seconds !== null && (last === null || Math.abs(now.getTime() - last.getTime()) >= seconds * 1000);
 }
 
 /** False if another replica created it, or if the previous one is still being delivered. */

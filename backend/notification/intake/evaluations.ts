@@ -78,7 +78,7 @@ export class CompletedEvaluations {
   async read(orgId: string, ruleIds: readonly string[]): Promise<CompletedUntil | undefined> {
     const nowMs = this.#nowMs();
     for (const [id, { readMs }] of this.#orgs) if (Math.abs(nowMs - readMs) > FORGET_AFTER_MS) this.#orgs.delete(id);
-    if (nowMs < this.#pausedUntilMs) return undefined;
+    if (performance.now() < this.#pausedUntilMs) return undefined;
     try {
       const evaluated = await this.#evaluator.evaluatedAt(orgId, ruleIds);
       const before = this.#orgs.get(orgId)?.rules;
@@ -88,7 +88,7 @@ export class CompletedEvaluations {
       return (ruleId) => rules.get(ruleId)?.completedMs ?? (requested.has(ruleId) ? Number.POSITIVE_INFINITY : Number.NEGATIVE_INFINITY);
     } catch {
       // EvaluatorWatch logs that vmalert does not respond.
-      this.#pausedUntilMs = nowMs + PAUSE_AFTER_FAILURE_MS;
+      this.#pausedUntilMs = performance.now() + PAUSE_AFTER_FAILURE_MS;
       return undefined;
     }
   }

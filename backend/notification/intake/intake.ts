@@ -2,6 +2,7 @@
 // due in the same transaction; an unchanged repetition writes nothing; the alerts of an organisation are limited.
 import type { Transaction } from "kysely";
 import type { AlertingTables } from "../../alerting/alert-rule-table.ts";
+import { latestOf } from "../../engines/relational/due.ts";
 import { MAX_ALERTS_PER_ORG, MAX_ALERT_BYTES_PER_ORG, MAX_ALERT_LIFE_MS } from "../notification-limits.ts";
 import { splitAlerts, readAlert, type PostedAlert } from "./posted-alerts.ts";
 import { markDue, type NotificationDb, type NotificationTables } from "../model/notification-tables.ts";
@@ -96,7 +97,9 @@ function planWrite(
   if (isOver && (!wasFiring || !mayEnd)) return undefined;
   const expiresMs = isOver ? nowMs : Math.min(endsMs, nowMs + MAX_ALERT_LIFE_MS);
   const lifeMs = expiresMs - nowMs;
-  if (!isOver && wasFiring && before.expires_at.getTime() - nowMs > lifeMs / 2) return undefined;
+  const isStoredLongEnough =
+    before && before.expires_at.getTime() - nowMs > lifeMs / 2 && before.expires_at <= latestOf(new Date(nowMs), lifeMs);
+  if (!isOver && wasFiring && isStoredLongEnough) return undefined;
   const row: Row = {
     org_id: alert.orgId,
     fingerprint: alert.fingerprint,

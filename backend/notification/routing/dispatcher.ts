@@ -3,10 +3,11 @@
 // repeated.
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
+import { hasCome } from "../../engines/relational/due.ts";
 import type { Log } from "../../log.ts";
 import { MAX_PASS_CANDIDATES } from "../notification-limits.ts";
 import type { ChannelsInUse } from "../model/channels-in-use.ts";
-import { runPass, type PassOptions } from "./organisation-pass.ts";
+import { MAX_DUE_MS, PASS_LOCK_MS, runPass, type PassOptions } from "./organisation-pass.ts";
 
 export interface DispatcherOptions extends PassOptions {
   readonly inUse: Pick<ChannelsInUse, "orgs">;
@@ -87,8 +88,8 @@ export class Dispatcher implements AsyncDisposable {
     const rows = await db
       .selectFrom("notification_turns")
       .select("org_id")
-      .where("due_at", "<=", now)
-      .where((eb) => eb.or([eb("locked_until", "is", null), eb("locked_until", "<=", now)]))
+      .where(hasCome("due_at", now, MAX_DUE_MS))
+      .where((eb) => eb.or([eb("locked_until", "is", null), hasCome("locked_until", now, PASS_LOCK_MS)]))
       .orderBy("due_at")
       .limit(MAX_PASS_CANDIDATES)
       .execute();

@@ -39,6 +39,15 @@ test("delays a change of a notified group for its interval, and further changes 
   expect(send?.firing).toHaveLength(2);
 });
 
+test("delays a change by the interval at most after the clock was set back", () => {
+  const alerts = [alert("a", at(0)), alert("b", at(10))];
+  const { state } = planGroup(sent({ a: "notified" }, 3600), alerts, times, at(10));
+  expect(state).toEqual({ firing: { a: "notified" }, lastSentAt: at(10), nextAt: at(310) });
+  expect(planGroup(state, alerts, times, at(310)).send?.firing).toHaveLength(2);
+  const waiting = { firing: {}, lastSentAt: null, nextAt: at(3630) };
+  expect(planGroup(waiting, alerts, times, at(10)).state?.nextAt).toEqual(at(40));
+});
+
 test("repeats a notification only after the repeat interval", () => {
   const state = sent({ a: "notified" }, 0);
   for (const seconds of [1, 300, 14_399]) expect(planGroup(state, [alert("a", at(0))], times, at(seconds)).send).toBeUndefined();

@@ -27,11 +27,12 @@ export interface GroupPlan<A extends GroupAlert> {
 
 /** `alerts`: all alerts of the group, whatever their status. */
 export function planGroup<A extends GroupAlert>(
-  before: GroupState | undefined,
+  stored: GroupState | undefined,
   alerts: readonly A[],
   times: GroupTimes,
   now: Date,
 ): GroupPlan<A> {
+  const before = stored && withoutFuture(stored, times, now);
   const notified = before?.firing ?? {};
   const firing = alerts.filter((alert) => alert.status === "firing" && !alert.silenced);
   const fresh = firing.filter(({ fingerprint }) => notified[fingerprint] !== "notified");
@@ -53,15 +54,22 @@ export function planGroup<A extends GroupAlert>(
       send: { firing, resolved, notified: { firing: next, lastSentAt: now, nextAt: after(now, untilMs) } },
     };
   }
-  const stored = keepNotified(notified, alerts, silencedStates);
-  if (Object.keys(stored).length > 0 || fresh.length > 0) {
+  const kept = keepNotified(notified, alerts, silencedStates);
+  if (Object.keys(kept).length > 0 || fresh.length > 0) {
     const later = nextAt > now ? nextAt : repeatAfter(lastSentAt, times, now);
-    return { state: { firing: stored, lastSentAt, nextAt: later } };
+    return { state: { firing: kept, lastSentAt, nextAt: later } };
   }
   // Until then, alerts that fire again continue the group.
   if (lastSentAt && now < after(lastSentAt, times.intervalMs))
     return { state: { firing: {}, lastSentAt, nextAt: after(lastSentAt, times.intervalMs) } };
   return { state: undefined };
+}
+
+/** If the clock was set back, the last message was sent in the future: no time is further ahead than if it had been sent now. */
+function withoutFuture({ firing, lastSentAt, nextAt }: GroupState, { waitMs, intervalMs, repeatMs }: GroupTimes, now: Date): GroupState {
+  const longestMs = lastSentAt ? Math.max(waitMs, intervalMs, repeatMs) : waitMs;
+  const earliest = (a: Date, b: Date): Date => (a < b ? a : b);
+  return { firing, lastSentAt: lastSentAt && earliest(lastSentAt, now), nextAt: earliest(nextAt, after(now, longestMs)) };
 }
 
 function nextPassAt(before: GroupState | undefined, fresh: readonly GroupAlert[], hasChanges: boolean, times: GroupTimes, now: Date): Date {

@@ -3,6 +3,7 @@
 // if a pass fails or its replica ends, the organisation becomes due again when the lock expires.
 import { randomUUID } from "node:crypto";
 import { sql, type Transaction } from "kysely";
+import { hasCome } from "../../engines/relational/due.ts";
 import { MAX_ALERTS_PER_MESSAGE } from "../notification-limits.ts";
 import {
   deleteStates,
@@ -36,7 +37,9 @@ export interface PassOptions {
 }
 
 /** Longer than any pass takes. */
-const PASS_LOCK_MS = 60_000;
+export const PASS_LOCK_MS = 60_000;
+/** An organisation is due at most this long after a pass. */
+export const MAX_DUE_MS = 900_000;
 /**
  * After a pass, its organisation pauses for the longest of these times: MIN_PAUSE_MS; PAUSE_FACTOR times the CPU time of the pass; and
  * PAUSE_FACTOR times its total time, but at most MAX_PAUSE_PER_ALERT_MS per alert.
@@ -62,7 +65,7 @@ export async function runPass(options: PassOptions, orgId: string): Promise<numb
   const { nextAt, alerts, busyMs } = await runLocked(options, orgId, new Map(channels.map(({ id, name }) => [id, name])), lockedUntil);
   const longPauseMs = Math.min(PAUSE_FACTOR * (performance.now() - began), MAX_PAUSE_PER_ALERT_MS * alerts);
   const pauseMs = Math.max(MIN_PAUSE_MS, PAUSE_FACTOR * busyMs, longPauseMs);
-  const dueAt = nextAt && new Date(Math.max(nextAt.getTime(), nowMs() + pauseMs));
+  const dueAt = nextAt && new Date(Math.min(Math.max(nextAt.getTime(), nowMs() + pauseMs), nowMs() + MAX_DUE_MS));
   await release(db, orgId, lockedUntil, dueAt);
   return pauseMs;
 }
@@ -80,8 +83,8 @@ async function claim(db: NotificationDb, orgId: string, now: Date, lockedUntil: 
     .updateTable("notification_turns")
     .set({ due_at: lockedUntil, locked_until: lockedUntil })
     .where("org_id", "=", orgId)
-    .where("due_at", "<=", now)
-    .where((eb) => eb.or([eb("locked_until", "is", null), eb("locked_until", "<=", now)]))
+    .where(hasCome("due_at", now, MAX_DUE_MS))
+    .where((eb) => eb.or([eb("locked_until", "is", null), hasCome("locked_until", now, PASS_LOCK_MS)]))
     .returning("org_id")
     .executeTakeFirst();
   return row !== undefined;

@@ -1,5 +1,6 @@
 // Claims of jobs that only one replica may run at a time, in the database that replicas share.
 import type { Kysely } from "kysely";
+import { hasCome } from "../../engines/relational/due.ts";
 
 export interface ClaimTables {
   job_claims: { name: string; claimed_until: Date };
@@ -12,7 +13,10 @@ export async function claimJob(db: Kysely<ClaimTables>, name: string, nowMs: num
     .insertInto("job_claims")
     .values({ name, claimed_until })
     .onConflict((conflict) =>
-      conflict.column("name").doUpdateSet({ claimed_until }).where("job_claims.claimed_until", "<=", new Date(nowMs)),
+      conflict
+        .column("name")
+        .doUpdateSet({ claimed_until })
+        .where(hasCome("job_claims.claimed_until", new Date(nowMs), forMs)),
     )
     .returning("name")
     .executeTakeFirst();
