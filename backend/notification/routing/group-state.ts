@@ -68,7 +68,6 @@ export function planGroup<A extends GroupAlert>(
 /** If the clock was set back, the last message was sent in the future: no time is further ahead than if it had been sent now. */
 function withoutFuture({ firing, lastSentAt, nextAt }: GroupState, { waitMs, intervalMs, repeatMs }: GroupTimes, now: Date): GroupState {
   const longestMs = lastSentAt ? Math.max(waitMs, intervalMs, repeatMs) : waitMs;
-  const earliest = (a: Date, b: Date): Date => (a < b ? a : b);
   return { firing, lastSentAt: lastSentAt && earliest(lastSentAt, now), nextAt: earliest(nextAt, after(now, longestMs)) };
 }
 
@@ -91,6 +90,10 @@ function keepNotified(notified: NotifiedAlerts, alerts: readonly GroupAlert[], s
 function repeatAfter(lastSentAt: Date | null, { repeatMs }: GroupTimes, now: Date): Date {
   const repeatAt = after(lastSentAt ?? now, repeatMs);
   return repeatAt > now ? repeatAt : after(now, repeatMs);
+}
+
+function earliest(a: Date, b: Date): Date {
+  return a < b ? a : b;
 }
 
 function after(date: Date, ms: number): Date {
