@@ -123,6 +123,19 @@ describe("lines that the backend has stored", () => {
     expect(known(read())).toEqual([1]);
   });
 
+  test("are recognised if they were read between a save of offsets and a step of the clock right after it, or after both", () => {
+    pass(10_000);
+    remembers();
+    nowMs += 50;
+    const before = read(1);
+    nowMs -= 61_000;
+    const after = read(2);
+    pass(200);
+    stored.add([before, after]);
+    starts();
+    expect(known(read(1, 2))).toEqual([1, 2]);
+  });
+
   test("are recognised if the clock is set back while the next collector reads them", () => {
     pass(10_000);
     stored.add([read()]);

@@ -104,6 +104,8 @@ export class StoredBatches implements Disposable {
   #startedMs = 0;
   #highestMs = Number.NEGATIVE_INFINITY;
   #setBackToMs: number | undefined;
+  /** When the clock was last read. */
+  #lookedMs = Number.NEGATIVE_INFINITY;
   /** When the first batch arrived that was read after the last period of doubt; of `performance`. */
   #settlingMs: number | undefined;
   #file: number | undefined;
@@ -224,6 +226,7 @@ export class StoredBatches implements Disposable {
 
   #noteClock(nowMs: number): void {
     const wasSetBack = nowMs < this.#highestMs;
+    this.#lookedMs = nowMs;
     this.#highestMs = Math.max(this.#highestMs, nowMs);
     if (!wasSetBack || (this.#setBackToMs ?? Number.POSITIVE_INFINITY) <= nowMs) return;
     this.#setBackToMs = nowMs;
@@ -253,17 +256,18 @@ export class StoredBatches implements Disposable {
   /** Ends the period of doubt when every file receiver has saved offsets. The first write, when a store is opened, does not count. */
   #watchOffsets(): void {
     const nowMs = this.#nowMs();
+    const wasJustSetBack = nowMs < this.#lookedMs;
     this.#noteClock(nowMs);
     if (this.#settlingMs !== undefined && performance.now() - this.#settlingMs > SETTLED_AFTER_MS) this.#settle();
     const used = this.#usedStores(this.#stores());
     for (const [name, atMs] of used) if (!this.#opened.has(name)) this.#opened.set(name, atMs);
     const isSaved = ([name, atMs]: [string, number]): boolean =>
       Math.abs(atMs - (this.#opened.get(name) ?? 0)) > OPENED_WITHIN_MS && atMs !== this.#saved.get(name);
-    if (used.length > 0 && used.every(isSaved)) this.#noteSave(new Map(used), nowMs);
+    if (used.length > 0 && used.every(isSaved)) this.#noteSave(new Map(used), nowMs, wasJustSetBack);
     if (this.#isBehind && Math.abs(nowMs - this.#rewrittenMs) >= WRITE_AGAIN_MS) this.#rewrite();
   }
 
-  #noteSave(stores: Map<string, number>, nowMs: number): void {
+  #noteSave(stores: Map<string, number>, nowMs: number, wasJustSetBack: boolean): void {
     this.#saved = stores;
     const doubt = this.#doubts.at(-1);
     if (doubt && !doubt.to) {
@@ -272,9 +276,12 @@ export class StoredBatches implements Disposable {
       doubt.to = { start: this.#start, fromMs, toMs: nowMs < this.#highestMs ? this.#highestMs + COMMIT_MS : nowMs };
       this.#isBehind = true;
     }
-    this.#highestMs = nowMs;
-    if (this.#setBackToMs !== undefined) this.#isBehind = true;
-    this.#setBackToMs = undefined;
+    // If the clock was set back since the last look, lines may have been read after the save by the clock of before.
+    if (!wasJustSetBack) {
+      this.#highestMs = nowMs;
+      if (this.#setBackToMs !== undefined) this.#isBehind = true;
+      this.#setBackToMs = undefined;
+    }
     if (this.#isBehind) this.#rewrite();
     if (this.#offsetsSaved()) this.#append([SAVED]);
   }
