@@ -225,7 +225,7 @@ export const SETTINGS_TABLE = {
       unit: "series",
       value: "quota.activeSeries",
       description:
-        "Maximum number of active series per organisation. A series is active for 30 to 60 minutes after its last sample; the count is accurate to about 2 %. 0: unlimited.",
+        "Maximum number of active series per organisation. A series is active for 30 to 60 minutes after its last sample, and counts once for each KiB that its labels begin; the count is accurate to about 2 %. 0: unlimited.",
     }),
     ingestMemoryMib: setting("INGEST_MEMORY_MIB", integer({ min: 64 }), {
       default: "512",

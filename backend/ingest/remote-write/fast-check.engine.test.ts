@@ -118,6 +118,22 @@ it("counts the labels of a long series as the other check does", () => {
   expect([accepted[0], accepted.at(-1)]).toEqual([true, false]);
 });
 
+it("hashes a long series as often as the other check does: once for each KiB that its labels begin", () => {
+  const limits = { ...LIMITS, maxValueBytes: 8000, maxLabelBytes: 8192 };
+  const counts = [500, 994, 995, 996, 997, 2018, 2019, 2020, 2021, 7000].map((length) => {
+    const labels = [["__name__", "up"] as const, ["job", "x".repeat(length)] as const];
+    const write = [{ labels, samples: [[1, NOW]] as const }];
+    const fast = kernel.check(compressSnappy(encodeWrite(write)), limits, hashKey)?.seriesHashes;
+    for (const version of [1, 2] as const) {
+      const body = compressSnappy(encodeWrite(write, version));
+      expect(checkSlowPath({ body, version, limits, hashKey }).seriesHashes, `${length}`).toEqual(fast);
+    }
+    return new Set(fast).size;
+  });
+  expect(counts).toEqual(counts.toSorted((a, b) => a - b));
+  expect([counts[0], counts.at(-1), kernel.traps]).toEqual([1, 7, 0]);
+});
+
 it.each([
   ["a literal of 2^32 bytes", Buffer.from([1, 63 << 2, 0xff, 0xff, 0xff, 0xff, 0x0a])],
   ["a copy from before the beginning", Buffer.from([8, 0, 0x0a, (3 << 2) | 2, 2, 0])],

@@ -64,6 +64,21 @@ test("counts a series once, however often and whenever it is sent, and one of an
   expect(await admit("red", '{"quoted name"} 1\n{"quoted name",x="1"} 1')).toBe(5);
 });
 
+test("counts a series once for each KiB of its labels that it begins", async () => {
+  const { admit, refusal } = counted({ red: 1e9, blue: 1000 });
+  const long = (bytes: number, count = 1): string =>
+    Array.from({ length: count }, (_, index) => {
+      const head = `a{number="${index}",text="`;
+      return `${head}${"x".repeat(bytes - head.length - 2)}"} 1\n`;
+    }).join("");
+  expect(await admit("red", long(1024))).toBe(1);
+  expect(await admit("red", long(1024))).toBe(1);
+  expect(await admit("red", long(1025))).toBe(3);
+  expect(await admit("red", long(8000))).toBe(11);
+  await refusal("blue", long(8000, 200));
+  expect(await admit("blue", long(8000, 100))).toBeGreaterThan(700);
+});
+
 test("counts a whole body of many slices, and yields to the event loop", async () => {
   const { admit } = counted({ red: 1e9 });
   const text = many(0, 20_000);

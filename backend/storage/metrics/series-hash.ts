@@ -34,7 +34,10 @@ export function eachSeries(
     const found = text.indexOf(NEWLINE, at);
     const end = found < 0 ? text.length : found;
     while (at < end && isBlank(text[at])) at += 1;
-    if (at < end && text[at] !== HASH) visit(hashOf(text, at, seriesEnd(text, at, end), key));
+    if (at < end && text[at] !== HASH) {
+      const seriesTo = seriesEnd(text, at, end);
+      countParts(hashOf(text, at, seriesTo, key), seriesTo - at, visit);
+    }
     at = end + 1;
   }
   return at;
@@ -50,6 +53,24 @@ function seriesEnd(text: Buffer, from: number, end: number): number {
   let at = from;
   while (at < end && !isBlank(text[at])) at += 1;
   return at;
+}
+
+const PART_BYTES = 1024;
+
+/**
+ * Visits the hash of a series of so many bytes, and another one for each further KiB that it begins: the engine's memory for a series grows
+ * with its labels, so a long one counts as several.
+ */
+export function countParts(hash: number, bytes: number, visit: (hash: number) => void): void {
+  visit(hash);
+  for (let left = bytes - PART_BYTES; left > 0; left -= PART_BYTES) visit((hash = nextHash(hash)));
+}
+
+function nextHash(hash: number): number {
+  let next = (hash + 0x9e3779b9) | 0;
+  next = Math.imul(next ^ (next >>> 16), 0x85ebca6b);
+  next = Math.imul(next ^ (next >>> 13), 0xc2b2ae35);
+  return next ^ (next >>> 16);
 }
 
 /** HalfSipHash of the bytes from `from` up to `to`: one round for each four bytes, one for the rest, three at the end. */

@@ -4,7 +4,7 @@
 import { fallBack, UNUSUAL } from "../../kernel/bytes";
 import { BYTES, checkText, content, expect, field, FIXED64, integer, number, VARINT, wireType } from "../../kernel/wire";
 import { decompress } from "./snappy";
-import { hashOf } from "./series-hash";
+import { hashOf, nextHash, PART_BYTES } from "./series-hash";
 
 export { setKey } from "./series-hash";
 
@@ -101,9 +101,14 @@ function series(at: usize, end: usize): void {
   if (!isNamed || labels > maxLabels || labelBytes > maxLabelBytes || count == 0) fallBack(UNUSUAL);
   samples += count;
   if (!isHashed) return;
-  if (hashes >= hashesEnd) fallBack(UNUSUAL);
-  store<u32>(hashes, hashOf(first, last));
-  hashes += 4;
+  let hash = hashOf(first, last);
+  for (let part: usize = 0; ; part += PART_BYTES) {
+    if (hashes >= hashesEnd) fallBack(UNUSUAL);
+    store<u32>(hashes, hash);
+    hashes += 4;
+    if (part + PART_BYTES >= last - first) return;
+    hash = nextHash(hash);
+  }
 }
 
 /** The name of the last label. */

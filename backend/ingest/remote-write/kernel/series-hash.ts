@@ -1,4 +1,5 @@
-// Hashes a series as `hashOf` of backend/storage/metrics/series-hash.ts does: HalfSipHash-1-3 with the key of the organisation.
+// Hashes a series as `hashOf` and `countParts` of backend/storage/metrics/series-hash.ts do: HalfSipHash-1-3 with the key of the
+// organisation.
 
 let k0: u32 = 0;
 let k1: u32 = 0;
@@ -32,6 +33,16 @@ export function hashOf(from: usize, to: usize): u32 {
     v0 ^= word;
   }
   return v1 ^ v3;
+}
+
+export const PART_BYTES: u32 = 1024;
+
+/** The hash for the next KiB of a long series. */
+export function nextHash(hash: u32): u32 {
+  let next = hash + 0x9e3779b9;
+  next = (next ^ (next >> 16)) * 0x85ebca6b;
+  next = (next ^ (next >> 13)) * 0xc2b2ae35;
+  return next ^ (next >> 16);
 }
 
 /** The bytes after the last whole word, and the length. */
