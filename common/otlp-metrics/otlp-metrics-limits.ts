@@ -14,8 +14,8 @@ export const MAX_CACHED_NAMES = 20_000;
 export const MAX_CACHED_LENGTH = 1024;
 
 // document.ts
-/** Objects of a JSON body, which take about 400 MB; the largest batch of the collector has less than a million. */
-export const MAX_JSON_OBJECTS = 3_000_000;
+/** Objects of a JSON body, which take about 200 MB; the largest batch of the collector has less than a million. */
+export const MAX_JSON_OBJECTS = 1_500_000;
 
 /** Approximate number of different keys in a JSON body: OTLP has about fifty, and millions would occupy a thread for many seconds. */
 export const MAX_JSON_KEYS = 20_000;

@@ -10,4 +10,4 @@ export const MAX_PROTOBUF_DEPTH = 100;
 
 // decode-request.ts
 /** Messages, and elements of lists of numbers, of a protobuf body that becomes objects; the largest batch of the collector has less than a million. */
-export const MAX_PROTOBUF_OBJECTS = 3_000_000;
+export const MAX_PROTOBUF_OBJECTS = 2_000_000;

@@ -39,6 +39,7 @@ function nested(levels: number): Buffer {
 const booleans = (bytes: number): Buffer => logOf(bytesField(5, bytesField(5, filled(bytes, Buffer.from([0x0a, 0x02, 0x10, 0x01])))));
 
 const HOSTILE_BODIES: readonly (() => Buffer)[] = [
+  () => filled(31 * MIB, Buffer.from([0x0a, 0])),
   () => bytesField(1, bytesField(2, filled(31 * MIB, Buffer.from([0x12, 0])))),
   () => booleans(31 * MIB),
   () => booleans(4 * MIB),
@@ -55,7 +56,7 @@ async function hostileBody(turn: number): Promise<Buffer> {
 /** The same bodies with a signature. */
 export const signedOtlpBodies: Attack = {
   group: "more",
-  what: "signed protobuf: 31 MiB of empty records or booleans in a few kB, 5,000 levels, lengths beyond the end, 4 MiB of escapes",
+  what: "signed protobuf: 31 MiB of empty resources, records or booleans in a few kB, 5,000 levels, lengths beyond the end, 4 MiB of escapes",
   everyMs: 3000,
   async wave(attacker, turn) {
     const body = await hostileBody(turn);

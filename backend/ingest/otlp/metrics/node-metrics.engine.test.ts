@@ -55,11 +55,11 @@ test("text that is not UTF-8 is stored with replacement characters, as the colle
   expect(convertHere(body).lines).toBe('m{a="x\uFFFD\uFFFD\uFFFDy"} 1 1763714400123\n');
 });
 
-test("rejects a body of more than three million messages, or numbers in lists", () => {
+test("rejects a body of more than two million messages, or numbers in lists", () => {
   const tooLarge = expect.objectContaining({ kind: "too_large" });
-  const empty = Buffer.alloc(2 * 3_000_001);
+  const empty = Buffer.alloc(2 * 2_000_001);
   for (let at = 0; at < empty.length; at += 2) empty[at] = 0x0a;
   expect(() => decodeRequest("logs", empty)).toThrow(tooLarge);
-  const point = bytesField(1, bytesField(8, bytesField(2, Buffer.alloc(3_000_001))));
+  const point = bytesField(1, bytesField(8, bytesField(2, Buffer.alloc(2_000_001))));
   expect(() => decodeRequest("metrics", bytesField(1, bytesField(2, bytesField(2, bytesField(10, point)))))).toThrow(tooLarge);
 });
