@@ -140,6 +140,7 @@ const SPECIFIC: Readonly<Record<string, Row>> = {
   "small-frames": byReader(floods.smallFrames(), [`${LOKI}/tail`, "protocol: websocket"]),
   "tiny-frames": byToken(http2.tinyFrames, ["protocol: gRPC"]),
   continuations: byAnybody(http2.continuations, ["protocol: gRPC"]),
+  "cancelled-calls": byAnybody(http2.cancelledCalls, ["protocol: gRPC"]),
   "window-updates": byAnybody(http2.windowUpdates, ["protocol: gRPC"]),
   "template-reader": byReader(logql.templateReader),
   "template-nest": byReader(logql.templateNest),

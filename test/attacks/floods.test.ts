@@ -61,6 +61,7 @@ const ATTACKS: Readonly<Record<string, (to: FloodedServer) => Attack>> = {
   "TLS handshakes, and records of one byte": ({ tlsUrl }) => floods.tlsRecords(tlsUrl),
   "HTTP/2 frames of one byte": () => http2.tinyFrames,
   "endless HTTP/2 headers": () => http2.continuations,
+  "calls over HTTP/2 that are cancelled at once": () => http2.cancelledCalls,
   "endless HTTP/2 window updates": () => http2.windowUpdates,
 };
 

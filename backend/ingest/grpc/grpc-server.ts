@@ -67,7 +67,7 @@ const LIMITS = {
   maxSessionInvalidFrames: 32,
   maxSessionRejectedStreams: 32,
   // Each costs as much as a call, also before it is authenticated.
-  streamResetBurst: 128,
+  streamResetBurst: 64,
   streamResetRate: 33,
   settings: {
     maxConcurrentStreams: MAX_REQUESTS_PER_CONNECTION,
