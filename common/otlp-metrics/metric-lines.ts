@@ -1,7 +1,7 @@
 // Converts one metric's points to lines: determines their kind and name, and the function that writes them. Invariant: data that cannot be
 // represented is counted by reason.
 import { BoundsText } from "./histogram-buckets.ts";
-import { isCumulative, isDelta, listOf, type Metric, type Point } from "./document.ts";
+import { isCumulative, isDelta, listOf, type Metric, type Point, ShapeError } from "./document.ts";
 import { MAX_CACHED_LENGTH, MAX_CACHED_NAMES, MAX_METRIC_NAME_LENGTH } from "./otlp-metrics-limits.ts";
 import { metricName, type NamedAs } from "./prometheus-names.ts";
 import type { OnDrop, SeriesWriter } from "./series-writer.ts";
@@ -25,11 +25,14 @@ export class MetricLines {
     this.#drop = onDrop;
   }
 
-  /** Undefined if the points cannot be represented, or if there are none. */
+  /** Undefined if the points cannot be represented, or if there are none. Throws ShapeError if points may be in a field that is not known. */
   writing(metric: Metric, writer: SeriesWriter): Writing | undefined {
     const { gauge, sum, histogram, exponentialHistogram, summary } = metric;
     const points = listOf<Point>((gauge ?? sum ?? histogram ?? exponentialHistogram ?? summary)?.dataPoints, "dataPoints");
-    if (points.length === 0) return undefined;
+    if (points.length === 0) {
+      refuseUnknownPoints(metric);
+      return undefined;
+    }
     const temporality = (sum ?? histogram ?? exponentialHistogram)?.aggregationTemporality;
     if (!gauge && !summary && !isCumulative(temporality)) {
       this.#drop(isDelta(temporality) ? "delta" : "unspecified_temporality", points.length);
@@ -57,6 +60,24 @@ export class MetricLines {
     if (names.size >= MAX_CACHED_NAMES) names.clear();
     names.set(name, { unit, result });
     return result;
+  }
+}
+
+const KINDS: ReadonlySet<string> = new Set(["gauge", "sum", "histogram", "exponentialHistogram", "summary"] satisfies (keyof Metric)[]);
+
+/**
+ * Throws ShapeError if a metric without points has a list where points could be, such as `intGauge` of an early OTLP: a success must not mean
+ * that nothing was understood.
+ */
+function refuseUnknownPoints(metric: object): void {
+  for (const [kind, data] of Object.entries(metric) as [string, unknown][]) {
+    if (data === null || data === undefined || kind === "metadata") continue;
+    const isKnown = KINDS.has(kind);
+    const isMessage = typeof data === "object" && !Array.isArray(data);
+    if (isKnown && !isMessage) throw new ShapeError(`${kind} must be an object`);
+    const lists = isMessage ? Object.entries(data).filter(([, value]) => Array.isArray(value) && value.length > 0) : [];
+    const [list] = lists.filter(([name]) => !isKnown || name !== "dataPoints");
+    if (list) throw new ShapeError(isKnown ? `${kind}.${list[0]} is not known: points are dataPoints` : `${kind} is not a kind of metric`);
   }
 }
 

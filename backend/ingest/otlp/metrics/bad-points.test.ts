@@ -39,10 +39,27 @@ test.each<[string, unknown, number]>([
   ["that is null", null, 1],
   ["whose name is a number", gauge([point(1), point(2)], 5), 2],
   ["whose points are no list", gauge({ length: 3 }), 1],
+  ["of an unknown kind", { name: "a", counter: { dataPoints: [point(1)] } }, 1],
+  ["of a kind of an early OTLP", { name: "a", intGauge: { dataPoints: [{ timeUnixNano: T, value: "1" }] } }, 1],
+  ["whose kind is a list", { name: "a", gauge: [point(1)] }, 1],
+  ["whose kind is a text", { name: "a", gauge: "x" }, 1],
+  ["whose points have another name", { name: "a", gauge: { points: [point(1)] } }, 1],
   ["whose points have their name in protobuf", { name: "a", gauge: { data_points: [point(1)] } }, 1],
 ])("a metric %s drops its points", (_name, bad, points) => {
   const converted = convert(documentOf(bad, gauge(GOOD)));
   expect([text(converted), converted.dropped]).toEqual([EXPECTED, { invalid_record: points }]);
+});
+
+test("a metric without points is no fault, whatever else it has", () => {
+  const metadata = [attribute("prometheus.type", { stringValue: "gauge" })];
+  const empty = [
+    { name: "a" },
+    { name: "a", gauge: null },
+    { name: "a", gauge: {}, metadata },
+    { name: "a", sum: { dataPoints: [] }, future: {} },
+  ];
+  const converted = convert(documentOf(...empty, gauge(GOOD)));
+  expect([text(converted), converted.dropped]).toEqual([EXPECTED, {}]);
 });
 
 test("a resource with an attribute of a wrong type drops its points", () => {
