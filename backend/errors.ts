@@ -62,7 +62,7 @@ export const ERROR_CODES = {
     "the organisation has too many running queries or unread responses, or the slot of this query went to another organisation; see Retry-After",
   ],
   login_backoff: [429, "too many failed logins, wrong current passwords or invalid invitations; see Retry-After"],
-  head_too_large: [431, "path, query and headers exceed 64 KiB"],
+  head_too_large: [431, "path, query and headers exceed 64 KiB, or, without a credential, the query 8,192 characters"],
   internal: [500, "unexpected failure; the cause is logged under the request id"],
   storage_unavailable: [502, "a storage engine cannot be reached; see Retry-After"],
   unavailable: [

@@ -53,7 +53,7 @@ const US_OF_A_CORE = 1_000_000;
  * New lines of all files are sent in one request when they reach this size, or one second after the first of them
  * (agent/collector/config/collector-config.ts).
  */
-const GATHERED_BYTES = 32_768;
+const GATHERED_BYTES = 262_144;
 /** Planned utilisation of a core, which leaves room for bursts and queries. */
 const MAX_CPU_SHARE = 0.6;
 /** Share of the memory limit that VictoriaMetrics may use for metrics; queries and merges need the rest. */
