@@ -117,7 +117,7 @@ export function addApplyCommands(program: Command, console: Console): void {
     .action(async (options: ApplyOptions) => await apply(console, options));
   program
     .command("export")
-    .description("print your organisation's alerting, dashboards and saved views as YAML for apply")
+    .description("print your organisation's alerting, dashboards, saved views and trusted issuers as YAML for apply")
     .argument("[sections...]", `of ${sections.join(", ")}; default all`)
     .addHelpText("after", "\nExamples:\n  atherops export > alerting.yaml\n  atherops export rules | less")
     .action(async (requested: string[]) => await exportAll(console, requested));

@@ -125,7 +125,7 @@ function channelSettings({ endpoint, urlFile, routingKeyFile, apiKeyFile, region
 function addDeliveries(program: Command, console: Console): void {
   program
     .command("deliveries")
-    .description("messages of the last 30 days and their results, newest first")
+    .description("messages of the last 30 days, at most 10,000, and their results, newest first")
     .addOption(new Option("--status <status>", "only messages with this status").choices(["pending", "delivered", "failed"]))
     .option("--channel <channel>", "only messages to this channel (by name or id)")
     .addOption(new Option("--limit <rows>", "maximum number of messages").default("100", "100"))
