@@ -29,6 +29,8 @@ test("names all fields of a message, and of each alert in a list", () => {
       "https://telemetry.example/#/alerts/11111111-1111-4111-8111-111111111111?label=team%3Dshop&at=2026-11-22T10%3A00%3A00.000Z",
     ].join("\n"),
   );
+  const changes = "{{ changes_url }}";
+  expect([findTemplateProblem(changes, "text"), text(changes)]).toEqual([undefined, expect.stringContaining("/#/changes?from=2026-11-22T09")]);
   expect(text("{{{ labels.team }}}")).toBe("{shop}");
   expect(renderTemplates({ title: " {{ labels.nothing }}", text: "{{ annotations.nothing }}\n" }, two)).toEqual({});
   expect(text("[{{ labels.nothing }}{{ annotations.toString }}{{ labels.constructor }}{{ labels.__proto__ }}]")).toBe("[]");
@@ -36,7 +38,7 @@ test("names all fields of a message, and of each alert in a list", () => {
 
 describe("rejects", () => {
   test.each([
-    ["{{ nothing }}", /unknown placeholder .*: use status, count, title, organisation, channel, url, labels\.<name>/],
+    ["{{ nothing }}", /unknown placeholder .*: use status, count, title, organisation, channel, url, changes_url, labels\.<name>/],
     ["{{ constructor }}", /unknown placeholder/],
     ["{{ __proto__ }}", /unknown placeholder/],
     ["{{ labels }}", /unknown placeholder/],

@@ -129,7 +129,7 @@ interface Scope {
 }
 type Part = string | { readonly name: string } | { readonly each: readonly Part[] };
 
-const MESSAGE_VALUES = ["status", "count", "title", "organisation", "channel", "url"];
+const MESSAGE_VALUES = ["status", "count", "title", "organisation", "channel", "url", "changes_url"];
 const ALERT_VALUES = ["status", "starts_at", "ends_at"];
 const NAMED = /^(?:labels|annotations)\.[a-zA-Z_][a-zA-Z0-9_]*$/;
 /** Controls except tab and line feed, and characters that change the direction of text; a template must not contain them. */
