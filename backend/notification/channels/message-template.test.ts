@@ -30,7 +30,10 @@ test("names all fields of a message, and of each alert in a list", () => {
     ].join("\n"),
   );
   const changes = "{{ changes_url }}";
-  expect([findTemplateProblem(changes, "text"), text(changes)]).toEqual([undefined, expect.stringContaining("/#/changes?from=2026-11-22T09")]);
+  expect([findTemplateProblem(changes, "text"), text(changes)]).toEqual([
+    undefined,
+    expect.stringContaining("/#/changes?from=2026-11-22T09"),
+  ]);
   expect(text("{{{ labels.team }}}")).toBe("{shop}");
   expect(renderTemplates({ title: " {{ labels.nothing }}", text: "{{ annotations.nothing }}\n" }, two)).toEqual({});
   expect(text("[{{ labels.nothing }}{{ annotations.toString }}{{ labels.constructor }}{{ labels.__proto__ }}]")).toBe("[]");
