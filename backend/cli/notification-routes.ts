@@ -126,10 +126,7 @@ export function addRouteCommands(program: Command, console: Console): void {
     .command("list", { isDefault: true })
     .description("all routes in evaluation order, the default route last")
     .action(async () => {
-      const all = await listRoutes(console.client());
-      const rows = all.map(({ id, name, resource }) => ({ route: name, ...resource, id }));
-      const shown = rows.map((row) => ({ ...row, ...joinLists(row) }));
-      console.print(console.json ? rows : shown, COLUMNS);
+      printRoutes(console, await listRoutes(console.client()));
     });
   withOptions(routes.command("add").description("add a route, before the default route or at a position"))
     .option("--position <number>", "its position, from 1")
@@ -163,7 +160,32 @@ Examples:
       });
       console.note(`route ${route} changed`);
     });
+  routes
+    .command("test <labels...>")
+    .description("which routes an alert with these labels takes, such as `severity=critical team=shop`; nothing is sent")
+    .action(async (pairs: string[]) => {
+      const labels = Object.fromEntries(pairs.map(typedLabel));
+      const client = console.client();
+      const taken = await client.call<Row[]>("POST", `${ROUTES}/test`, { body: { labels } });
+      const ids = new Set(taken.map(({ id }) => id));
+      printRoutes(
+        console,
+        (await listRoutes(client)).filter(({ id }) => ids.has(id)),
+      );
+    });
   addRemovalByName(routes, console, routeKind, "remove a route (position or id)");
+}
+
+function printRoutes(console: Console, routes: readonly Existing[]): void {
+  const rows = routes.map(({ id, name, resource }) => ({ route: name, ...resource, id }));
+  console.print(console.json ? rows : rows.map((row) => ({ ...row, ...joinLists(row) })), COLUMNS);
+}
+
+/** Throws WrongUsage. */
+function typedLabel(pair: string): readonly [name: string, value: string] {
+  const at = pair.indexOf("=");
+  if (at < 1) throw new WrongUsage(`${pair} is no label: write name=value, such as severity=critical`);
+  return [pair.slice(0, at), pair.slice(at + 1)];
 }
 
 function withOptions(command: Command): Command {

@@ -22,6 +22,13 @@ test("matches every word, including the kind", () => {
   expect(names("service nope")).toEqual([]);
 });
 
+test("finds letters in their order, after names that contain the text", () => {
+  expect(names("ctlgs")).toEqual(["catalogs"]);
+  expect(names("lgs")).toEqual(["Logs", "catalogs", "logs-7f9"]);
+  expect(names("ogs")).toEqual(["Logs", "catalogs", "logs-7f9"]);
+  expect(names("sgol")).toEqual([]);
+});
+
 test("offers at most twenty", () => {
   expect(
     findTargets(

@@ -39,6 +39,8 @@ export const SCREEN_TARGETS: readonly Target[] = [
   ["Alerts: firing", address("alerts", { view: "firing" })],
   ["Alerts: silences", address("alerts", { view: "silences" })],
   ["Alerts: routes", address("alerts", { view: "routes" })],
+  ["Alerts: inhibition rules", address("alerts", { view: "inhibition" })],
+  ["Alerts: time intervals", address("alerts", { view: "intervals" })],
   ["Alerts: channels", address("alerts", { view: "channels" })],
   ["Alerts: deliveries", address("alerts", { view: "deliveries" })],
   ["Settings: users", address("settings", { part: "users" })],
@@ -67,15 +69,26 @@ export function traceTarget(typed: string): Target[] {
   return /^[0-9a-f]{16,32}$/.test(id) ? [{ kind: "trace", name: `Trace ${id}`, href: address("traces", {}, id) }] : [];
 }
 
-/** Returns targets whose name or kind contains every typed word; those whose name begins with the first word come first. */
+/** True if the text has all letters of the word in their order, such as `pymt` of `payment`. */
+function hasLetters(text: string, word: string): boolean {
+  let at = -1;
+  return Array.from(word).every((letter) => (at = text.indexOf(letter, at + 1)) >= 0);
+}
+
+/**
+ * Targets whose name or kind has every typed word: first an equal name, then names that begin with the first word, then those that contain
+ * all words, then those that only have their letters in order.
+ */
 export function findTargets(targets: readonly Target[], typed: string): Target[] {
   const words = typed.toLowerCase().split(/\s+/).filter(Boolean);
   const [first = ""] = words;
   return targets
     .flatMap((target) => {
       const name = target.name.toLowerCase();
-      const isFound = words.every((word) => name.includes(word) || target.kind.includes(word));
-      return isFound ? [{ target, rank: name === typed.toLowerCase() ? 0 : name.startsWith(first) ? 1 : 2 }] : [];
+      const missing = words.filter((word) => !name.includes(word) && !target.kind.includes(word));
+      if (!missing.every((word) => hasLetters(name, word))) return [];
+      const rank = name === typed.toLowerCase() ? 0 : missing.length > 0 ? 3 : name.startsWith(first) ? 1 : 2;
+      return [{ target, rank }];
     })
     .toSorted((a, b) => a.rank - b.rank || a.target.name.length - b.target.name.length)
     .slice(0, MAX_RESULTS)

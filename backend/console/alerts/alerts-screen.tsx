@@ -4,6 +4,8 @@ import { Tabs } from "../parts/controls.tsx";
 import { Channels } from "../notification/channels.tsx";
 import { Deliveries } from "../notification/deliveries.tsx";
 import { Firing } from "../notification/firing.tsx";
+import { InhibitRules } from "../notification/inhibition.tsx";
+import { TimeIntervals } from "../notification/time-intervals.tsx";
 import { Routes } from "../notification/notification-routes.tsx";
 import { Silences } from "../notification/silences.tsx";
 import { address, go, route } from "../state/route.ts";
@@ -15,6 +17,8 @@ const VIEWS = [
   ["firing", "Firing", Firing],
   ["silences", "Silences", Silences],
   ["routes", "Routes", Routes],
+  ["inhibition", "Inhibition", InhibitRules],
+  ["intervals", "Time intervals", TimeIntervals],
   ["channels", "Channels", Channels],
   ["deliveries", "Deliveries", Deliveries],
 ] as const;

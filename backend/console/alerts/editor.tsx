@@ -7,7 +7,6 @@ import { PromqlField } from "../metrics/promql-field.tsx";
 import { ThresholdChart } from "../metrics/threshold-chart.tsx";
 import { formatValue, unitOfQuery } from "../metrics/unit.ts";
 import { useLoaded, useDebounced } from "../state/loaded.ts";
-import { address } from "../state/route.ts";
 import {
   splitComparison,
   splitLines,
@@ -21,25 +20,30 @@ import {
   RULES,
   type Rule,
 } from "./console-rule.ts";
+import { RECEIVER, ReceiverField, saveReceiver, useReceivers } from "./receiver.tsx";
 import { Problem } from "../parts/common.tsx";
 import { Checkbox, Field, Select, TextArea } from "../parts/controls.tsx";
 import { SavingForm } from "../parts/saving-form.tsx";
 import { visible } from "../parts/text.ts";
-import { call } from "../state/api.ts";
+import { call, saveResource } from "../state/api.ts";
 import { formReader } from "../state/sending.ts";
 import { mayWrite } from "../state/session.ts";
 
 const DAY_MS = 86_400_000;
 const MAX_DRAWN = 20;
 
-export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: () => void }) {
+export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: (saved: Rule) => string }) {
   const expr = useSignal(rule.expr);
+  const labels = useSignal(labelsText(rule.name, rule.severity, formatPairs(rule.labels)));
+  const receivers = useReceivers(rule.name);
   const save = async (form: HTMLFormElement): Promise<string | undefined> => {
     const { expr: typedExpr, ...typed } = typedRule(form, expr.peek());
     const body = { ...typed, ...(rule.logs ? { logs: typedCondition(form, rule.logs) } : { expr: typedExpr }) };
-    const saved = await call<Rule>(rule.id ? `${RULES}/${rule.id}` : RULES, { method: rule.id ? "PUT" : "POST", body });
-    onSaved();
-    return saved.id && address("alerts", { rule: saved.id });
+    const saved = await saveResource<Rule>(RULES, rule.id, body);
+    const receiver = formReader(form)(RECEIVER);
+    if (receivers.value.peek()) await saveReceiver(typed.name, receiver, receivers.value.peek()?.own);
+    receivers.reload();
+    return onSaved(saved);
   };
   return (
     <SavingForm
@@ -49,21 +53,34 @@ export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: () => void 
       takesFocus={!rule.id}
       refusal={mayWrite.value ? undefined : "To change rules, you need the role admin."}
     >
-      <Field label="Name" name="name" required maxLength={200} defaultValue={rule.name} />
-      {rule.logs ? (
-        <Counted logs={rule.logs} expr={rule.expr} />
-      ) : (
-        <>
-          <div class="label">
-            Expression
-            <PromqlField label="Expression" value={expr.value} onChange={(text) => (expr.value = text)} />
-          </div>
-          <Validation expr={expr.value} isTyped={expr.value !== rule.expr} onExpr={(text) => (expr.value = text)} />
-        </>
-      )}
-      <Choices rule={rule} />
+      <div class="stack" onInput={({ currentTarget }) => (labels.value = typedLabels(currentTarget.closest("form")))}>
+        <Field label="Name" name="name" required maxLength={200} defaultValue={rule.name} />
+        {rule.logs ? (
+          <Counted logs={rule.logs} expr={rule.expr} />
+        ) : (
+          <>
+            <div class="label">
+              Expression
+              <PromqlField label="Expression" value={expr.value} onChange={(text) => (expr.value = text)} />
+            </div>
+            <Validation expr={expr.value} isTyped={expr.value !== rule.expr} onExpr={(text) => (expr.value = text)} />
+          </>
+        )}
+        <Choices rule={rule} />
+      </div>
+      <ReceiverField of={receivers} labels={labels.value} />
     </SavingForm>
   );
+}
+
+/** Labels of an alert of the rule, without those of the series: one name=value per line. */
+function labelsText(name: string, severity: string, labels: string): string {
+  return `alertname=${name}\nseverity=${severity}\n${labels}`;
+}
+
+function typedLabels(form: HTMLFormElement | null): string {
+  const text = form ? formReader(form) : () => "";
+  return labelsText(text("name"), text("severity"), text("labels"));
 }
 
 /** Which log records are counted, and how many of them fire the rule. Other filters than the query stay as they are. */

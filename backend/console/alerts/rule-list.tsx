@@ -1,15 +1,14 @@
 // The rules with their live state, and one rule with its editor and history.
-import { RemoveButton } from "../parts/removal.tsx";
-import { Side, Split } from "../parts/side.tsx";
+import { EditableList } from "../parts/editable-list.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { ago } from "../state/time.ts";
 import { RuleEditor } from "./editor.tsx";
 import { RuleHistory } from "./history.tsx";
 import { newRule, RULES, type Rule, type RuleStatus } from "./console-rule.ts";
-import { NameLink, Problem, Status } from "../parts/common.tsx";
-import { type Column, Table } from "../parts/table.tsx";
-import { Checkbox, CreateLink } from "../parts/controls.tsx";
+import { NameLink, Problem } from "../parts/common.tsx";
+import type { Column } from "../parts/table.tsx";
+import { Checkbox } from "../parts/controls.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { mayWrite } from "../state/session.ts";
@@ -23,35 +22,57 @@ type RuleWithStatus = Rule & { readonly status: RuleStatus | undefined };
 export function Rules() {
   const loaded = useLoaded("rules", async (signal) => await readRules(signal), { refreshMs: REFRESH_MS });
   const rules = loaded.value.value ?? [];
-  const id = route.value.query.get("rule");
-  const chosen = id === "new" ? newRule(route.value.query) : rules.find((rule) => rule.id === id);
   const count = (state: string): number => rules.filter(({ status }) => status?.state === state).length;
   // Each objective has four, which users do not edit.
   const generated = rules.filter(({ slo_id, status }) => slo_id !== undefined && status?.state === "inactive");
   const areAllShown = route.value.query.get("all") !== null;
   const shown = areAllShown ? rules : rules.filter((rule) => !generated.includes(rule));
   return (
-    <>
-      <div class="bar">
-        <p role="status">
+    <EditableList
+      noun="rule"
+      list={{}}
+      loaded={loaded}
+      rows={shown}
+      all={rules}
+      title="Alert rules"
+      columns={COLUMNS}
+      status={
+        <>
           {counted(rules.length, "rule")}, <strong class={count("firing") > 0 ? "level is-error" : ""}>{count("firing")} firing</strong>,{" "}
           {count("pending")} pending
-        </p>
-        {generated.length > 0 && (
+        </>
+      }
+      extras={
+        generated.length > 0 && (
           <Checkbox
             label={`Show ${counted(generated.length, "inactive rule")} of objectives`}
             checked={areAllShown}
             onChange={() => choose({ all: areAllShown ? undefined : "1" })}
           />
-        )}
-        <CreateLink href={address("alerts", { rule: "new" })} text="Create rule" />
-      </div>
-      <Split side={chosen && <RuleSide rule={chosen} key={chosen.id} onChanged={loaded.reload} />}>
-        <Status of={loaded} empty={rules.length === 0 && <EmptyState />}>
-          <Table title="Alert rules" rows={shown} columns={COLUMNS} isChosen={(rule) => rule.id === id} />
-        </Status>
-      </Split>
-    </>
+        )
+      }
+      empty={rules.length === 0 && <EmptyState />}
+      headingOf={({ name }) => name}
+      removal={({ id, name, slo_id }) =>
+        slo_id === undefined && {
+          path: `${RULES}/${id}`,
+          text: visible(`${name} is no longer evaluated. This cannot be undone.`),
+        }
+      }
+      isFormReadable
+      form={(rule, saved) => (
+        <>
+          {rule?.slo_id === undefined ? (
+            <RuleEditor rule={rule ?? newRule(route.value.query)} onSaved={(stored) => saved({ ...stored, status: rule?.status })} />
+          ) : (
+            <p>
+              Generated for a <a href={address("slos", {}, rule.slo_id)}>service level objective</a>: change the objective, not this rule.
+            </p>
+          )}
+          {rule?.id && <RuleHistory id={rule.id} />}
+        </>
+      )}
+    />
   );
 }
 
@@ -94,26 +115,6 @@ function State({ rule }: { rule: RuleWithStatus }) {
       {state}
       {active > 1 ? ` (${active})` : ""}
     </span>
-  );
-}
-
-function RuleSide({ rule, onChanged }: { rule: Rule; onChanged: () => void }) {
-  return (
-    <Side label={rule.id ? "Rule" : "New rule"} title={rule.id ? rule.name : "New rule"} onClose={address("alerts")}>
-      {rule.slo_id === undefined ? (
-        <RuleEditor rule={rule} onSaved={onChanged} />
-      ) : (
-        <p>
-          Generated for a <a href={address("slos", {}, rule.slo_id)}>service level objective</a>: change the objective, not this rule.
-        </p>
-      )}
-      {rule.id && <RuleHistory id={rule.id} />}
-      {rule.id && rule.slo_id === undefined && mayWrite.value && (
-        <RemoveButton label="Remove rule" path={`${RULES}/${rule.id}`} onRemoved={() => (onChanged(), address("alerts"))}>
-          <bdi>{visible(rule.name)}</bdi> is no longer evaluated. This cannot be undone.
-        </RemoveButton>
-      )}
-    </Side>
   );
 }
 

@@ -20,10 +20,11 @@ export interface LogTableProps {
   readonly chosen: LogRow | undefined;
   readonly columns: readonly string[];
   readonly onChoose: (row: LogRow) => void;
-  readonly onColumn: (name: string) => void;
+  /** Called with the columns in their new order, or without the removed one. */
+  readonly onColumns: (columns: readonly string[]) => void;
 }
 
-export function LogTable({ store, chosen, columns, onChoose, onColumn }: LogTableProps) {
+export function LogTable({ store, chosen, columns, onChoose, onColumns }: LogTableProps) {
   const rows = store.rows.value;
   // The position changes when new rows are inserted before it.
   const chosenAt = useMemo(() => (chosen ? rows.indexOf(chosen) : -1), [rows, chosen]);
@@ -36,16 +37,8 @@ export function LogTable({ store, chosen, columns, onChoose, onColumn }: LogTabl
         <span class="time">time</span>
         <span class="severity">level</span>
         <span class="from">service</span>
-        {columns.map((name) => (
-          <span class="cell" key={name}>
-            <bdi>{visible(formatFieldName(name))}</bdi>
-            <Button
-              class="plain"
-              aria-label={`Remove the column ${visible(formatFieldName(name))}`}
-              onClick={() => onColumn(name)}
-              text={<Icon name="close" />}
-            />
-          </span>
+        {columns.map((name, at) => (
+          <ColumnHead key={name} name={name} at={at} columns={columns} onColumns={onColumns} />
         ))}
         <span>message</span>
       </div>
@@ -64,6 +57,44 @@ export function LogTable({ store, chosen, columns, onChoose, onColumn }: LogTabl
         }}
       />
     </div>
+  );
+}
+
+/** The head is dragged to another column, or moved by the arrow keys. */
+function ColumnHead({ name, at, columns, onColumns }: { name: string; at: number } & Pick<LogTableProps, "columns" | "onColumns">) {
+  const title = visible(formatFieldName(name));
+  const moveTo = (place: number, moved = name): void => onColumns(columns.filter((other) => other !== moved).toSpliced(place, 0, moved));
+  return (
+    <span
+      class="cell"
+      draggable
+      onDragStart={(event) => event.dataTransfer?.setData("text/plain", name)}
+      onDragOver={(event) => event.preventDefault()}
+      onDrop={(event) => {
+        event.preventDefault();
+        const moved = event.dataTransfer?.getData("text/plain") ?? "";
+        if (columns.includes(moved)) moveTo(at, moved);
+      }}
+    >
+      <Button
+        class="plain"
+        aria-label={`Column ${title}: move it with the arrow keys`}
+        title={`${title}: drag it, or press an arrow key, to move the column`}
+        onKeyDown={({ key, currentTarget: button }) => {
+          if (key !== "ArrowLeft" && key !== "ArrowRight") return;
+          moveTo(Math.max(0, at + (key === "ArrowLeft" ? -1 : 1)));
+          // The browser takes the focus from an element that moves.
+          setTimeout(() => button.focus());
+        }}
+        text={<bdi>{title}</bdi>}
+      />
+      <Button
+        class="plain"
+        aria-label={`Remove the column ${title}`}
+        onClick={() => onColumns(columns.filter((other) => other !== name))}
+        text={<Icon name="close" />}
+      />
+    </span>
   );
 }
 

@@ -93,8 +93,9 @@ function Records({ store, line, requestKey, isLive, hasFields, view, refresh }: 
   const [chosen, setChosen] = useChosenRecord(store, isLogQl(line) ? parameters : {});
   const filter = (term: Term): void => choose({ q: addTerm(line, term), record: undefined });
   const columns = route.value.query.getAll("column").slice(0, MAX_COLUMNS);
+  const setColumns = (column: readonly string[]): void => choose({ column: column.slice(0, MAX_COLUMNS) });
   const toggleColumn = (name: string): void =>
-    choose({ column: columns.includes(name) ? columns.filter((other) => other !== name) : [...columns, name].slice(0, MAX_COLUMNS) });
+    setColumns(columns.includes(name) ? columns.filter((other) => other !== name) : [...columns, name]);
   return (
     <>
       {queryProblem(store.error.value) === undefined && (
@@ -114,7 +115,7 @@ function Records({ store, line, requestKey, isLive, hasFields, view, refresh }: 
             onCondition={(condition) => choose({ q: addCondition(line, condition), view: undefined, record: undefined })}
           />
         ) : (
-          <LogTable store={store} chosen={chosen} columns={columns} onChoose={setChosen} onColumn={toggleColumn} />
+          <LogTable store={store} chosen={chosen} columns={columns} onChoose={setChosen} onColumns={setColumns} />
         )}
         {chosen && <Record row={chosen} onFilter={filter} onClose={() => setChosen(undefined)} />}
       </div>

@@ -1,4 +1,4 @@
-// Actions for a channel: send a test, generate a new signing secret, remove it.
+// Actions for a channel: send a test, generate a new signing secret.
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { RemoveButton } from "../parts/removal.tsx";
@@ -14,15 +14,14 @@ export interface ChannelActionsProps {
   readonly channel: Channel;
   /** Called with a new signing secret. */
   readonly onSecret: (secret: string) => void;
-  readonly onRemoved: () => string;
 }
 
-export function ChannelActions({ channel, onSecret, onRemoved }: ChannelActionsProps) {
+export function ChannelActions({ channel, onSecret }: ChannelActionsProps) {
   return (
     <>
       <Test id={channel.id} />
-      <div class="row">
-        {channel.kind === "webhook" && (
+      {channel.kind === "webhook" && (
+        <p class="row">
           <RemoveButton
             label="Rotate signing secret"
             class=""
@@ -33,11 +32,8 @@ export function ChannelActions({ channel, onSecret, onRemoved }: ChannelActionsP
             The new secret is shown once. For 24 hours, messages are signed with both secrets: configure the new one in the receiver within
             this time.
           </RemoveButton>
-        )}
-        <RemoveButton label="Remove channel" path={`${CHANNELS}/${channel.id}`} onRemoved={onRemoved}>
-          <bdi>{visible(channel.name)}</bdi> receives no more notifications. This cannot be undone.
-        </RemoveButton>
-      </div>
+        </p>
+      )}
       {channel.secret_rotated_at && <p class="quiet">The signing secret was rotated {timestampText(channel.secret_rotated_at)}.</p>}
     </>
   );

@@ -4,7 +4,7 @@ import { Checkbox, Field, Select, Tabs, TextArea } from "../parts/controls.tsx";
 import { SavingForm } from "../parts/saving-form.tsx";
 import { choose } from "../state/route.ts";
 import { type Channel, type ChannelKind, CHANNELS, KINDS, type CustomText } from "./resources.ts";
-import { call } from "../state/api.ts";
+import { saveResource } from "../state/api.ts";
 import { formReader } from "../state/sending.ts";
 
 export interface ChannelFormProps {
@@ -25,11 +25,7 @@ export function ChannelForm({ channel, kind, onSaved }: ChannelFormProps) {
       enabled: text("enabled") !== "",
       heartbeat: text("heartbeat").trim() || null,
     };
-    return onSaved(
-      channel
-        ? await call<Channel>(`${CHANNELS}/${channel.id}`, { method: "PUT", body })
-        : await call<Channel>(CHANNELS, { method: "POST", body }),
-    );
+    return onSaved(await saveResource(CHANNELS, channel?.id, body));
   };
   return (
     <>

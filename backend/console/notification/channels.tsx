@@ -1,11 +1,12 @@
 // Channels: where notifications are sent, and the result of the last one. Invariant: users who may only read see only the list.
 import { useSignal } from "@preact/signals";
-import { Side, Split } from "../parts/side.tsx";
+import { EditableList, EditLink } from "../parts/editable-list.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { address, route } from "../state/route.ts";
 import { ago } from "../state/time.ts";
 import {
   type Channel,
+  CHANNELS,
   listChannels,
   DELIVERIES,
   type Delivery,
@@ -18,9 +19,8 @@ import {
 import { ChannelActions } from "./channel-actions.tsx";
 import { ChannelForm } from "./channel-form.tsx";
 import { DeliveryError, DeliveryState } from "./deliveries.tsx";
-import { CopyBlock, NameLink, Status } from "../parts/common.tsx";
-import { type Column, Table } from "../parts/table.tsx";
-import { CreateLink } from "../parts/controls.tsx";
+import { CopyBlock } from "../parts/common.tsx";
+import type { Column } from "../parts/table.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { mayWrite } from "../state/session.ts";
@@ -38,38 +38,45 @@ interface ChannelsData {
 
 export function Channels() {
   const loaded = useLoaded("channels", readChannels, { refreshMs: REFRESH_MS });
-  // Contains a secret that is shown only once.
-  const created = useSignal<Channel | undefined>(undefined);
+  /** The signing secret, which the API returns only once. */
+  const secret = useSignal<{ readonly id: string; readonly text: string | undefined } | undefined>(undefined);
+  const keepSecret = ({ id, signing_secret: text }: Pick<Channel, "id" | "signing_secret">): void => void (secret.value = { id, text });
   const { channels = [] } = loaded.value.value ?? {};
-  const id = route.value.query.get("channel");
-  const chosen = [...channels, created.value].find((channel) => channel?.id === id);
-  const isOpen = mayWrite.value && (chosen !== undefined || id === "new");
   return (
-    <>
-      <div class="bar">
-        <p role="status">{counted(channels.length, "channel")}</p>
-        <CreateLink href={address("alerts", { view: "channels", channel: "new" })} text="Create channel" />
-      </div>
-      <Split
-        side={
-          isOpen && (
-            <ChannelSide
-              channel={chosen}
-              key={id}
-              secret={created.value?.id === id ? created.value?.signing_secret : undefined}
-              onCreated={(channel) => (created.value = channel)}
-              onChanged={loaded.reload}
-            />
-          )
-        }
-      >
-        <Status of={loaded} empty={channels.length === 0 && <EmptyState />}>
-          {loaded.value.value && (
-            <Table title="Channels" rows={channels} columns={columnsFor(loaded.value.value)} isChosen={(channel) => channel.id === id} />
+    <EditableList
+      noun="channel"
+      list={{ view: "channels" }}
+      loaded={loaded}
+      rows={channels}
+      title="Channels"
+      columns={loaded.value.value ? columnsFor(loaded.value.value) : []}
+      status={counted(channels.length, "channel")}
+      empty={channels.length === 0 && <EmptyState />}
+      headingOf={({ name }) => name}
+      removal={({ id, name }) => ({
+        path: `${CHANNELS}/${id}`,
+        text: visible(`${name} receives no more notifications. This cannot be undone.`),
+      })}
+      form={(channel, saved) => (
+        <>
+          {channel && secret.value?.id === channel.id && secret.value.text !== undefined && (
+            <>
+              <CopyBlock label="Signing secret, not shown again" text={secret.value.text} />
+              <p class="quiet">The receiver verifies messages with it, using any Standard Webhooks library.</p>
+            </>
           )}
-        </Status>
-      </Split>
-    </>
+          <ChannelForm
+            channel={channel}
+            kind={channel?.kind ?? parseKind(route.value.query.get("kind"))}
+            onSaved={(stored) => {
+              if (!channel) keepSecret(stored);
+              return saved(stored);
+            }}
+          />
+          {channel && <ChannelActions channel={channel} onSecret={(text) => keepSecret({ id: channel.id, signing_secret: text })} />}
+        </>
+      )}
+    />
   );
 }
 
@@ -99,7 +106,9 @@ function columnsFor({ last, used, atMs }: ChannelsData): Column<Channel>[] {
 function Name({ channel: { id, name, enabled }, isUsed }: { channel: Channel; isUsed: boolean }) {
   return (
     <>
-      {mayWrite.value ? <NameLink href={address("alerts", { view: "channels", channel: id })} text={name} /> : <bdi>{visible(name)}</bdi>}
+      <EditLink href={address("alerts", { view: "channels", channel: id })}>
+        <bdi>{visible(name)}</bdi>
+      </EditLink>
       {!enabled && <span class="quiet"> disabled</span>}
       {enabled && !isUsed && <span class="is-warn"> no route uses it</span>}
     </>
@@ -114,40 +123,6 @@ function LastDelivery({ delivery, atMs }: { delivery: Delivery | undefined; atMs
       <a href={address("alerts", { view: "deliveries", channel: delivery.channel_id })}>{ago(delivery.created_at, atMs)}</a>{" "}
       <DeliveryError of={delivery} />
     </>
-  );
-}
-
-interface ChannelSideProps {
-  readonly channel: Channel | undefined;
-  readonly secret: string | undefined;
-  readonly onCreated: (channel: Channel) => void;
-  readonly onChanged: () => void;
-}
-
-function ChannelSide({ channel, secret, onCreated, onChanged }: ChannelSideProps) {
-  const listHref = address("alerts", { view: "channels" });
-  const saved = (stored: Channel): string => {
-    if (!channel) onCreated(stored);
-    onChanged();
-    return address("alerts", { view: "channels", channel: stored.id });
-  };
-  return (
-    <Side label={channel ? "Channel" : "New channel"} title={channel?.name ?? "New channel"} onClose={listHref}>
-      {secret !== undefined && (
-        <>
-          <CopyBlock label="Signing secret, not shown again" text={secret} />
-          <p class="quiet">The receiver verifies messages with it, using any Standard Webhooks library.</p>
-        </>
-      )}
-      <ChannelForm channel={channel} kind={channel?.kind ?? parseKind(route.value.query.get("kind"))} onSaved={saved} />
-      {channel && (
-        <ChannelActions
-          channel={channel}
-          onSecret={(secret) => onCreated({ ...channel, signing_secret: secret })}
-          onRemoved={() => (onChanged(), listHref)}
-        />
-      )}
-    </Side>
   );
 }
 

@@ -16,6 +16,11 @@ export function parseMatchers(text: string): Matcher[] {
     .map(parseMatcher);
 }
 
+/** Names that a user typed with commas between them. */
+export function splitNames(text: string): string[] {
+  return text.split(/[\s,]+/).filter(Boolean);
+}
+
 export function formatMatchers(matchers: readonly Matcher[]): string {
   return matchers.map(formatVisibleMatcher).join("\n");
 }

@@ -27,14 +27,21 @@ export function Matchers({ of }: { of: readonly Matcher[] }) {
   );
 }
 
-/** `none`: describes the effect of an empty list. */
-export function MatchersField({ initial, none }: { initial: string; none?: string }) {
+interface MatchersFieldProps {
+  readonly initial: string;
+  /** The effect of an empty list; without it, the list must not be empty. */
+  readonly none?: string;
+  readonly label?: string;
+  readonly name?: string;
+}
+
+export function MatchersField({ initial, none, label = "Matchers", name = "matchers" }: MatchersFieldProps) {
   const text = useSignal(initial);
   return (
     <>
       <TextArea
-        label={`Matchers, one per line; all must match${none ? `; empty: ${none}` : ""}`}
-        name="matchers"
+        label={`${label}, one per line; all must match${none ? `; empty: ${none}` : ""}`}
+        name={name}
         rows={Math.min(8, Math.max(3, initial.split("\n").length))}
         required={!none}
         spellcheck={false}

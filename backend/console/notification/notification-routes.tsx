@@ -1,58 +1,66 @@
 // Routes in evaluation order: which alerts are sent to which channels. Invariants: the default route is last; users who may only
 // read see only the list.
-import { useSignal } from "@preact/signals";
-import { RemoveButton } from "../parts/removal.tsx";
-import { Side, Split } from "../parts/side.tsx";
 import { useLoaded } from "../state/loaded.ts";
-import { address, route as currentRoute } from "../state/route.ts";
+import { address } from "../state/route.ts";
 import { Matchers } from "./matchers.tsx";
 import { RouteForm } from "./route-form.tsx";
-import { type Channel, listChannels, NEW_ROUTE, type NewRoute, type NotificationRoute, ROUTES } from "./resources.ts";
-import { CreateLink } from "../parts/controls.tsx";
-import { Status } from "../parts/common.tsx";
-import { type Column, Table } from "../parts/table.tsx";
+import { RouteTest } from "./route-test.tsx";
+import { type Channel, listChannels, NEW_ROUTE, type NotificationRoute, ROUTES, TIME_INTERVALS, type TimeInterval } from "./resources.ts";
+import { EditableList, EditLink } from "../parts/editable-list.tsx";
+import type { Column } from "../parts/table.tsx";
 import { visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
-import { mayWrite } from "../state/session.ts";
 
 const REFRESH_MS = 10_000;
 
 interface RoutesData {
   readonly routes: readonly NotificationRoute[];
   readonly channels: readonly Channel[];
+  /** Names of time intervals. */
+  readonly intervals: readonly string[];
 }
 
 export function Routes() {
   const loaded = useLoaded("routes", readRoutes, { refreshMs: REFRESH_MS });
-  const created = useSignal<NotificationRoute | undefined>(undefined);
-  const { routes = [], channels = [] } = loaded.value.value ?? {};
-  const id = currentRoute.value.query.get("route");
-  const chosen = id === "new" ? NEW_ROUTE : [...routes, created.value].find((route) => route?.id === id);
-  const isOpen = mayWrite.value && loaded.value.value !== undefined && chosen !== undefined;
-  const saved = (route: NotificationRoute): string => {
-    created.value = route;
-    loaded.reload();
-    return address("alerts", { view: "routes", route: route.id });
-  };
+  const { routes = [], channels = [], intervals = [] } = loaded.value.value ?? {};
   return (
-    <>
-      <div class="bar">
-        <p role="status">Each alert is sent to the channels of the first route whose matchers all match.</p>
-        <CreateLink href={address("alerts", { view: "routes", route: "new" })} text="Create route" />
-      </div>
-      <Split
-        side={isOpen && <RouteSide route={chosen} key={id} routes={routes} channels={channels} onSaved={saved} onChanged={loaded.reload} />}
-      >
-        <Status of={loaded}>
-          <Table title="Routes in evaluation order" rows={routes} columns={columnsFor(channels)} isChosen={(route) => route.id === id} />
+    <EditableList
+      noun="route"
+      list={{ view: "routes" }}
+      loaded={loaded}
+      rows={routes}
+      title="Routes in evaluation order"
+      columns={columnsFor(channels)}
+      status="Each alert is sent to the channels of the first route whose matchers all match."
+      note={
+        <>
           <MissingChannels routes={routes} channels={channels} />
-        </Status>
-      </Split>
-    </>
+          <RouteTest channels={channels} />
+        </>
+      }
+      headingOf={(route) => (route.is_default ? "Default route" : `Route ${route.position + 1}`)}
+      removal={({ id, is_default: isDefault }) =>
+        !isDefault && {
+          path: `${ROUTES}/${id}`,
+          text: "Its alerts are then sent to the next matching route. This cannot be undone.",
+        }
+      }
+      form={(route, saved) =>
+        loaded.value.value && (
+          <RouteForm
+            route={route ?? NEW_ROUTE}
+            others={routes.filter(({ id, is_default: isDefault }) => id !== route?.id && !isDefault)}
+            channels={channels}
+            intervals={intervals}
+            onSaved={saved}
+          />
+        )
+      }
+    />
   );
 }
 
-function MissingChannels({ routes, channels }: RoutesData) {
+function MissingChannels({ routes, channels }: Omit<RoutesData, "intervals">) {
   if (channels.length === 0)
     return (
       <p class="empty">
@@ -88,7 +96,7 @@ function RouteChannels({ route, names }: { route: NotificationRoute; names: Read
 
 function RouteMatchers({ route }: { route: NotificationRoute }) {
   const shown = route.is_default ? "unmatched alerts" : route.matchers.length === 0 ? "all alerts" : <Matchers of={route.matchers} />;
-  return mayWrite.value ? <a href={address("alerts", { view: "routes", route: route.id })}>{shown}</a> : <>{shown}</>;
+  return <EditLink href={address("alerts", { view: "routes", route: route.id })}>{shown}</EditLink>;
 }
 
 function groupingText(labels: readonly string[]): string {
@@ -96,33 +104,11 @@ function groupingText(labels: readonly string[]): string {
   return labels.includes("...") ? "all labels" : labels.join(", ");
 }
 
-interface RouteSideProps extends RoutesData {
-  readonly route: NewRoute & Partial<NotificationRoute>;
-  readonly onSaved: (route: NotificationRoute) => string;
-  readonly onChanged: () => void;
-}
-
-function RouteSide({ route, routes, channels, onSaved, onChanged }: RouteSideProps) {
-  const listHref = address("alerts", { view: "routes" });
-  const title = route.is_default ? "Default route" : route.id ? `Route ${(route.position ?? 0) + 1}` : "New route";
-  return (
-    <Side label={route.id ? "Route" : "New route"} title={title} onClose={listHref}>
-      <RouteForm
-        route={route}
-        others={routes.filter(({ id, is_default: isDefault }) => id !== route.id && !isDefault)}
-        channels={channels}
-        onSaved={onSaved}
-      />
-      {route.id && !route.is_default && (
-        <RemoveButton label="Remove route" path={`${ROUTES}/${route.id}`} onRemoved={() => (onChanged(), listHref)}>
-          Its alerts are then sent to the next matching route. This cannot be undone.
-        </RemoveButton>
-      )}
-    </Side>
-  );
-}
-
 async function readRoutes(signal: AbortSignal): Promise<RoutesData> {
-  const [routes, channels] = await Promise.all([call<NotificationRoute[]>(ROUTES, { signal }), listChannels(signal)]);
-  return { routes, channels };
+  const [routes, channels, intervals] = await Promise.all([
+    call<NotificationRoute[]>(ROUTES, { signal }),
+    listChannels(signal),
+    call<TimeInterval[]>(TIME_INTERVALS, { signal }),
+  ]);
+  return { routes, channels, intervals: intervals.map(({ name }) => name) };
 }

@@ -67,6 +67,10 @@ export const NEW_ROUTE: NewRoute = {
   is_default: false,
 };
 
+export const TIME_INTERVALS = "/alerting/time-intervals";
+
+export type TimeInterval = ApiResponses["GET /alerting/time-intervals"][number];
+
 export const DELIVERIES = "/alerting/deliveries";
 
 export type Delivery = ApiResponses["GET /alerting/deliveries"][number];

@@ -3,11 +3,12 @@
 import { useMemo } from "preact/hooks";
 import { useSignal } from "@preact/signals";
 import { NameLink, Status } from "../parts/common.tsx";
+import { Tabs } from "../parts/controls.tsx";
 import { Table } from "../parts/table.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
-import { address } from "../state/route.ts";
+import { address, choose, route } from "../state/route.ts";
 import { type AddressRange, currentRange, rangeQuery, span } from "../state/time.ts";
 import {
   type Edge,
@@ -25,6 +26,15 @@ import { rateText, readServices, type Service, shareText } from "./service.ts";
 const NAME_LENGTH = 22;
 const MAX_ROWS = 200;
 const MIN_ERROR_RATIO = 0.01;
+const NORMAL = "100";
+const SIZES = [
+  ["fit", "Fit"],
+  ["50", "50 %"],
+  ["75", "75 %"],
+  [NORMAL, "100 %"],
+  ["150", "150 %"],
+  ["200", "200 %"],
+] as const;
 
 /** The whole map, or only the callers and callees of one service. */
 export function ServiceMap({ requestKey, range, service }: { requestKey: string; range: AddressRange; service?: string }) {
@@ -66,11 +76,30 @@ interface PictureProps {
 function Picture({ edges, services, range, service }: PictureProps) {
   const layout = useMemo(() => layOut(edges), [edges]);
   const pointed = useSignal<string | undefined>(undefined);
+  const at = Math.max(
+    0,
+    SIZES.findIndex(([known]) => known === (route.value.query.get("size") ?? NORMAL)),
+  );
+  const [size] = SIZES[at] ?? [NORMAL];
+  const factor = Number(size) / 100;
+  const resize = (chosen: string = size): void => choose({ size: chosen === NORMAL ? undefined : chosen }, { replace: true });
+  /** With Ctrl, as in the browser, and as a pinch on a touch pad arrives. */
+  const zoomByWheel = (event: WheelEvent): void => {
+    if (!event.ctrlKey) return;
+    event.preventDefault();
+    resize(SIZES[at + (event.deltaY < 0 ? 1 : -1)]?.[0]);
+  };
   const max = Math.max(...edges.map(({ rate }) => rate));
   return (
     <>
-      <div class="wide" tabIndex={0} role="group" aria-label="Map">
-        <svg width={layout.widthPx} height={layout.heightPx} viewBox={`0 0 ${layout.widthPx} ${layout.heightPx}`}>
+      <Tabs label="Size of the map" tabs={SIZES} chosen={size} onChoose={resize} />
+      <div class="wide" tabIndex={0} role="group" aria-label="Map" onWheel={zoomByWheel}>
+        <svg
+          {...(size === "fit"
+            ? { width: "100%", style: { maxWidth: `${layout.widthPx}px` } }
+            : { width: layout.widthPx * factor, height: layout.heightPx * factor })}
+          viewBox={`0 0 ${layout.widthPx} ${layout.heightPx}`}
+        >
           <defs>
             {["is-plain", "is-error"].map((colour) => (
               <marker

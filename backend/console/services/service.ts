@@ -9,7 +9,8 @@ export type Operation = ApiResponses["GET /query/services/{service}/operations"]
 export type ServiceFigures = Pick<Service, "calls" | "error_ratio" | "p95_ms">;
 
 /** Minimum changes that count: the factor of p95, and the difference in the share of errors. */
-const [WORSE_LATENCY, WORSE_ERRORS] = [1.5, 0.01];
+export const WORSE_LATENCY = 1.5;
+const WORSE_ERRORS = 0.01;
 /** With fewer calls, changes are not significant. */
 const MIN_CALLS = 10;
 /** Standard errors by which shares of errors differ; by chance, 1 of 700 comparisons does. */

@@ -11,11 +11,12 @@ import { useScreenRange } from "../parts/time-picker.tsx";
 import { call } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
-import { type AddressRange, currentRange, rangeQuery, span } from "../state/time.ts";
+import { type AddressRange, currentRange, type Range, rangeQuery, span } from "../state/time.ts";
 import { formatTerm } from "../logs/query-line.ts";
 import { ExemplarList, readExemplars } from "../metrics/exemplars.tsx";
 import { useMarkers } from "../metrics/markers.ts";
-import { type Operation, type Point, rateText, readServices, shareText, worstFirst } from "./service.ts";
+import { changeText } from "../metrics/plot-data.ts";
+import { type Operation, type Point, rateText, readServices, shareText, WORSE_LATENCY, worstFirst } from "./service.ts";
 import { ServiceMap } from "./map.tsx";
 import { ServiceTable } from "./service-table.tsx";
 import { RunsOn } from "./runs-on.tsx";
@@ -100,19 +101,25 @@ const EARLIER: Readonly<Record<string, (spanMs: number) => number>> = {
 const OTHER_SERVICE = "service ";
 
 /** Calls of `service`, without the last interval if it has not ended yet. */
-async function readPoints(service: string, { fromMs, toMs }: { fromMs: number; toMs: number }, signal: AbortSignal): Promise<Point[]> {
-  const query = rangeQuery({ fromMs, toMs });
+async function readPoints(service: string, range: Pick<Range, "fromMs" | "toMs">, signal: AbortSignal): Promise<Point[]> {
+  const query = rangeQuery(range);
   const points = await call<Point[]>(`/query/services/${encodeURIComponent(service)}/timeseries`, { query, signal });
   return points.filter(({ end }) => Date.parse(end) <= Date.now());
 }
 
-/** Points to compare with, in the same order but at the times of the current range. */
-async function readComparedPoints(service: string, chosen: string, points: readonly Point[], signal: AbortSignal): Promise<Point[]> {
+async function readOperations(service: string, range: Pick<Range, "fromMs" | "toMs">, signal: AbortSignal): Promise<Operation[]> {
+  return await call<Operation[]>(`/query/services/${encodeURIComponent(service)}/operations`, { query: rangeQuery(range), signal });
+}
+
+/** Operations and points to compare with; the points are in the same order but at the times of the current range. */
+async function readCompared(service: string, chosen: string, points: readonly Point[], signal: AbortSignal) {
   const { fromMs, toMs } = currentRange();
   const backMs = EARLIER[chosen]?.(toMs - fromMs) ?? 0;
-  const comparedService = chosen.startsWith(OTHER_SERVICE) ? chosen.slice(OTHER_SERVICE.length) : service;
-  const found = await readPoints(comparedService, { fromMs: fromMs - backMs, toMs: toMs - backMs }, signal);
-  return found.slice(0, points.length).map((point, at) => ({ ...point, start: points[at]?.start ?? point.start }));
+  const other = chosen.startsWith(OTHER_SERVICE) ? chosen.slice(OTHER_SERVICE.length) : service;
+  const range = { fromMs: fromMs - backMs, toMs: toMs - backMs };
+  const [found, operations] = await Promise.all([readPoints(other, range, signal), readOperations(other, range, signal)]);
+  const moved = found.slice(0, points.length).map((point, at) => ({ ...point, start: points[at]?.start ?? point.start }));
+  return { name: visible(chosen), points: moved, operations };
 }
 
 function Compared({ service, requestKey }: { service: string; requestKey: string }) {
@@ -138,7 +145,6 @@ function latencyQuery(service: string): string {
 }
 
 function OneService({ service, requestKey, range }: { service: string; requestKey: string; range: AddressRange }) {
-  const path = `/query/services/${encodeURIComponent(service)}`;
   const chosen = route.value.query.get("with") ?? "";
   // Asked for together with the charts, so that they are not drawn twice.
   const markers = useMarkers({ service }, `${service} ${requestKey}`);
@@ -146,10 +152,10 @@ function OneService({ service, requestKey, range }: { service: string; requestKe
     const range = currentRange();
     const [points, operations, exemplars] = await Promise.all([
       readPoints(service, range, signal),
-      call<Operation[]>(`${path}/operations`, { query: rangeQuery(range), signal }),
+      readOperations(service, range, signal),
       readExemplars([latencyQuery(service)], range, signal),
     ]);
-    const compared = chosen ? { name: visible(chosen), points: await readComparedPoints(service, chosen, points, signal) } : undefined;
+    const compared = chosen ? await readCompared(service, chosen, points, signal) : undefined;
     return { points, compared, operations, exemplars, fromS: range.fromMs / 1000, toS: range.toMs / 1000 };
   });
   const shown = loaded.value.value;
@@ -164,7 +170,7 @@ function OneService({ service, requestKey, range }: { service: string; requestKe
           </div>
           <ServiceCharts markers={markers} {...shown} />
           <ExemplarList exemplars={shown.exemplars} />
-          <Operations service={service} operations={shown.operations} range={range} />
+          <Operations service={service} operations={shown.operations} compared={shown.compared?.operations} range={range} />
           <ServiceMap requestKey={requestKey} range={range} service={service} />
         </>
       )}
@@ -176,32 +182,68 @@ function latencyColumn(head: string, latency: (row: Operation) => number | null)
   return { head, kind: "number", order: latency, cell: (row) => durationText(latency(row)) };
 }
 
-function Operations({ service, operations, range }: { service: string; operations: readonly Operation[]; range: AddressRange }) {
+/** The difference to the same operation in what the service is compared with. A figure that grew by half is red, except the rate. */
+function changeColumn(head: string, of: (row: Operation) => number | null, before: ReadonlyMap<string, Operation>): Column<Operation> {
+  const figures = (row: Operation): readonly [now: number, before: number] => {
+    const earlier = before.get(operationKey(row));
+    return [of(row) ?? Number.NaN, (earlier && of(earlier)) ?? Number.NaN];
+  };
+  const growth = ([now, earlier]: readonly [number, number]): number => (now === earlier ? 1 : now / earlier);
+  return {
+    head,
+    kind: "number",
+    order: (row) => growth(figures(row)) || 0,
+    class: (row) => (head !== "Δ rate" && growth(figures(row)) >= WORSE_LATENCY ? "is-error" : "quiet"),
+    cell: (row) => (before.has(operationKey(row)) ? changeText(...figures(row)) || "–" : "new"),
+  };
+}
+
+const operationKey = ({ operation, kind }: Operation): string => `${operation} ${kind}`;
+
+interface OperationsProps {
+  readonly service: string;
+  readonly operations: readonly Operation[];
+  readonly compared: readonly Operation[] | undefined;
+  readonly range: AddressRange;
+}
+
+function Operations({ service, operations, compared, range }: OperationsProps) {
+  const before = new Map(compared?.map((row) => [operationKey(row), row]));
+  const ended = compared?.filter((row) => !operations.some((other) => operationKey(other) === operationKey(row))) ?? [];
+  const change = (head: string, of: (row: Operation) => number | null) => (compared ? [changeColumn(head, of, before)] : []);
   const tracesOf = (operation: string, error?: string): string => address("traces", { service, operation, error, ...range });
   return (
-    <Table
-      title="Operations"
-      rows={operations}
-      keyOf={({ operation, kind }) => `${operation} ${kind}`}
-      columns={[
-        { head: "operation", kind: "name", cell: ({ operation }) => <NameLink href={tracesOf(operation)} text={operation} /> },
-        { head: "kind", cell: ({ kind }) => kind.toLowerCase() },
-        { head: "rate", kind: "number", order: ({ rate }) => rate, cell: ({ rate }) => rateText(rate) },
-        {
-          head: "errors",
-          kind: "number",
-          order: ({ error_ratio: errors }) => errors,
-          cell: ({ operation, error_ratio: errors }) => (
-            <a class={errors > 0 ? "level is-error" : ""} href={tracesOf(operation, "true")}>
-              {shareText(errors)}
-            </a>
-          ),
-        },
-        latencyColumn("p50", (row) => row.p50_ms),
-        latencyColumn("p95", (row) => row.p95_ms),
-        latencyColumn("p99", (row) => row.p99_ms),
-      ]}
-    />
+    <>
+      <Table
+        title="Operations"
+        rows={operations}
+        keyOf={operationKey}
+        columns={[
+          { head: "operation", kind: "name", cell: ({ operation }) => <NameLink href={tracesOf(operation)} text={operation} /> },
+          { head: "kind", cell: ({ kind }) => kind.toLowerCase() },
+          { head: "rate", kind: "number", order: ({ rate }) => rate, cell: ({ rate }) => rateText(rate) },
+          ...change("Δ rate", (row) => row.rate),
+          {
+            head: "errors",
+            kind: "number",
+            order: ({ error_ratio: errors }) => errors,
+            cell: ({ operation, error_ratio: errors }) => (
+              <a class={errors > 0 ? "level is-error" : ""} href={tracesOf(operation, "true")}>
+                {shareText(errors)}
+              </a>
+            ),
+          },
+          ...change("Δ errors", (row) => row.error_ratio),
+          latencyColumn("p50", (row) => row.p50_ms),
+          latencyColumn("p95", (row) => row.p95_ms),
+          ...change("Δ p95", (row) => row.p95_ms),
+          latencyColumn("p99", (row) => row.p99_ms),
+        ]}
+      />
+      {ended.length > 0 && (
+        <p class="quiet">Called only in what it is compared with: {visible(ended.map((row) => row.operation).join(", "))}.</p>
+      )}
+    </>
   );
 }
 

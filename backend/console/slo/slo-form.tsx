@@ -7,7 +7,7 @@ import { OtherFilters } from "../alerts/editor.tsx";
 import { Checkbox, ChoiceField, Field, Select, TextArea } from "../parts/controls.tsx";
 import { SavingForm } from "../parts/saving-form.tsx";
 import { operationsOf, useServices } from "../services/known-services.ts";
-import { call } from "../state/api.ts";
+import { saveResource } from "../state/api.ts";
 import { address } from "../state/route.ts";
 import { formReader } from "../state/sending.ts";
 
@@ -37,8 +37,7 @@ export function SloForm({ slo, onSaved }: { slo?: Slo | undefined; onSaved?: () 
   const initial: Indicator = slo?.indicator ?? {};
   const kind = useSignal<Kind>(KINDS.find(([name]) => initial[name])?.[0] ?? "availability");
   const save = async (form: HTMLFormElement): Promise<string> => {
-    const path = slo ? `${SLOS}/${slo.id}` : SLOS;
-    const saved = await call<Slo>(path, { method: slo ? "PUT" : "POST", body: typedSlo(form, kind.peek(), initial) });
+    const saved = await saveResource<Slo>(SLOS, slo?.id, typedSlo(form, kind.peek(), initial));
     onSaved?.();
     return address("slos", {}, saved.id);
   };

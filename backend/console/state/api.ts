@@ -61,6 +61,11 @@ export async function call<T>(path: string, options: Call = {}): Promise<T> {
   return (await page<T>(path, options)).body;
 }
 
+/** Replaces the resource with this id, or creates one without it. */
+export async function saveResource<T>(path: string, id: string | undefined, body: unknown): Promise<T> {
+  return await call<T>(id ? `${path}/${id}` : path, { method: id ? "PUT" : "POST", body });
+}
+
 /** Throws ApiFailure. A GET that the backend rejects because of its load is retried after the time in `Retry-After`. */
 export async function page<T>(path: string, options: Call = {}): Promise<Page<T>> {
   for (let tries = 1; ; tries++) {

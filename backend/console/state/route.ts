@@ -34,7 +34,11 @@ export { consoleAddress as address };
 function isSameScreen(one: string, other: string): boolean {
   const [a, b] = [parseRoute(one), parseRoute(other)];
   const isKept = (name: string): boolean => a.query.get(name) === b.query.get(name);
-  return a.screen === b.screen && a.id === b.id && ["view", "rule", "edit", "channel", "route", "silence"].every(isKept);
+  return (
+    a.screen === b.screen &&
+    a.id === b.id &&
+    ["view", "rule", "edit", "channel", "route", "silence", "inhibition_rule", "time_interval"].every(isKept)
+  );
 }
 
 /** Opens a URL within the console. `replace`: does not add an entry to the browser's history. */

@@ -217,6 +217,9 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
         ["b", 2],
         [undefined, 3],
       ]);
+      const taken = async (severity: string) => (await call("POST", "/routes/test", { labels: { severity } }, viewer)).json;
+      expect(await taken("a")).toMatchObject([{ id: a.json.id, channel_ids: [id] }]);
+      expect(await taken("other")).toMatchObject([{ is_default: true }]);
       await db().updateTable("notification_turns").set({ due_at: null }).where("org_id", "=", red.orgId).execute();
       expect((await call("PUT", `/routes/${a.json.id}`, only("A", { position: 50 }))).json).toMatchObject({ position: 2, channel_ids: [] });
       expect(await dueAt(red)).toEqual(new Date(START));

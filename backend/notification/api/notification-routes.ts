@@ -7,14 +7,19 @@ import { ALERTMANAGER_ROUTES, createAlertmanagerRoutes } from "./alertmanager-ro
 import { CHANNEL_ROUTES } from "./channel-routes.ts";
 import { createNamedSettingRoutes, INHIBIT_RULE_ROUTES, TIME_INTERVAL_ROUTES } from "./named-setting-routes.ts";
 import { NamedSettings } from "../routing/named-settings.ts";
+import { compileRoutes } from "../routing/plan.ts";
 import { RouteStore } from "../routing/route-store.ts";
 import { createSilenceRoutes, SILENCE_ROUTES } from "./silence-routes.ts";
 import { SilenceStore } from "../routing/silences.ts";
+import type { Labels } from "../model/matchers.ts";
 import type { NotificationTables } from "../model/notification-tables.ts";
+import { MAX_GROUP_LABELS } from "../notification-limits.ts";
 import type { FastifyReply, FastifyRequest } from "fastify";
+import { TimeSlices } from "../../../common/time-slices.ts";
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf } from "../../http/request-identity.ts";
 import {
+  closedSchema,
   listResponse,
   NO_CONTENT,
   OPTIONAL_TIME_SCHEMA,
@@ -89,6 +94,14 @@ const NOTIFICATION_ROUTE_ROUTES = {
     body: ROUTE_BODY_SCHEMA,
     documented: { response: { 201: ROUTE_SCHEMA } },
   },
+  test: {
+    ...endpoint("POST", "/routes/test", "viewer", "alerting"),
+    summary: "The routes that an alert with these labels would take, in order",
+    body: closedSchema({
+      labels: { type: "object", maxProperties: MAX_GROUP_LABELS * 2, additionalProperties: { type: "string", maxLength: 1000 } },
+    }),
+    documented: { response: { 200: { type: "array", items: ROUTE_SCHEMA } } },
+  },
   replace: {
     ...endpoint("PUT", "/routes/:id", "admin", "alerting"),
     summary: "Replace a whole route; the matchers of the default route cannot change",
@@ -105,6 +118,10 @@ function createNotificationRouteRoutes(table: RouteStore): Route[] {
       const route = await table.create(callerOf(request).orgId, validateRoute(request.body));
       audit(request, "route.create", { route_id: route.id });
       return await reply.code(201).send(describeRoute(route));
+    },
+    test: async (request: FastifyRequest<{ Body: { readonly labels: Labels } }>) => {
+      const findRoutes = await compileRoutes(await table.list(callerOf(request).orgId), new TimeSlices());
+      return findRoutes(request.body.labels).map(describeRoute);
     },
     replace: async (request: FastifyRequest<{ Body: RouteBody }>) => {
       const route = await table.replace(callerOf(request).orgId, readId(request, "route"), validateRoute(request.body));

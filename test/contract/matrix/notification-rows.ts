@@ -22,6 +22,9 @@ function routeRows(): Row[] {
       invalidBody("an unknown field", { ...route(), receiver: "x" }),
       invalidBody("no duration", { ...route(), group_wait: "soon" }),
     ]),
+    row("POST", "/alerting/routes/test", "viewer", () => [
+      asUser("invented labels", "POST", () => red.token, 200, { labels: { severity: "critical" } }),
+    ]),
     row("GET", "/alerting/deliveries", "viewer", () => [
       found("the org's deliveries"),
       answers("a status that there is not", (url) => call("GET", `${url}?status=lost`, { bearer: red.token }), 400, "invalid_parameter"),

@@ -1,0 +1,58 @@
+// Whom a rule notifies, in its form: the routes decide, or the rule has a route of its own, which names it by the label alertname.
+// Invariant: the route is changed only after the rule was saved, and only if the user chose another channel or name.
+import { TakenRoutes } from "../notification/route-test.tsx";
+import { type Channel, type NotificationRoute, ROUTES, listChannels } from "../notification/resources.ts";
+import { Status } from "../parts/common.tsx";
+import { Select } from "../parts/controls.tsx";
+import { call, saveResource } from "../state/api.ts";
+import { type Loaded, useLoaded } from "../state/loaded.ts";
+
+export interface Receivers {
+  readonly channels: readonly Channel[];
+  /** The rule's own route. */
+  readonly own: NotificationRoute | undefined;
+}
+
+/** `ruleName`: empty for a new rule. */
+export function useReceivers(ruleName: string): Loaded<Receivers> {
+  return useLoaded(`receivers of ${ruleName}`, async (signal) => {
+    const [channels, routes] = await Promise.all([listChannels(signal), call<NotificationRoute[]>(ROUTES, { signal })]);
+    return { channels, own: routes.find((route) => ruleName !== "" && isOwn(route, ruleName)) };
+  });
+}
+
+function isOwn({ matchers: [first, ...more] }: NotificationRoute, ruleName: string): boolean {
+  return first?.label === "alertname" && first.op === "=" && first.value === ruleName && more.length === 0;
+}
+
+/** The name of the select below in its form. */
+export const RECEIVER = "receiver";
+
+/** `labels`: those of an alert of this rule, one name=value per line. */
+export function ReceiverField({ of, labels }: { of: Loaded<Receivers>; labels: string }) {
+  const { channels = [], own } = of.value.value ?? {};
+  const names = channels.map(({ id, name }) => [id, name] as const);
+  return (
+    <fieldset>
+      <legend>Who is notified</legend>
+      <Status of={of}>
+        <Select label="Channel" name={RECEIVER} of={[["", "as the routes say"], ...names]} initial={own?.channel_ids[0] ?? ""} />
+        {!own && <TakenRoutes typed={labels} channels={channels} />}
+      </Status>
+    </fieldset>
+  );
+}
+
+/** Creates, changes or removes the rule's own route. */
+export async function saveReceiver(ruleName: string, channelId: string, own: NotificationRoute | undefined): Promise<void> {
+  if (own && channelId === "") return await call<void>(`${ROUTES}/${own.id}`, { method: "DELETE" });
+  if (channelId === "" || (own?.channel_ids[0] === channelId && isOwn(own, ruleName))) return;
+  const matchers = [{ label: "alertname", op: "=", value: ruleName }];
+  const {
+    id,
+    is_default: _default,
+    created_at: _created,
+    ...body
+  } = own ?? { id: undefined, position: 0, is_default: false, created_at: "" };
+  await saveResource(ROUTES, id, { ...body, matchers, channel_ids: [channelId] });
+}
