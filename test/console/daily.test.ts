@@ -181,6 +181,22 @@ test("fields show values with percentages; a click filters, excludes or adds a c
   expect(await page.getByRole("combobox", { name: "Query" }).inputValue()).toBe('burst -http.route:"/cart" level:info');
 });
 
+test("columns are moved by dragging their heads, and by the arrow keys", async () => {
+  const page = await ui.open();
+  await openScreen(page, "#/logs?q=burst&column=label.http.route&column=source&column=level");
+  const order = async (): Promise<string[]> => new URLSearchParams(page.url().split("?")[1]).getAll("column");
+  const head = (name: string) => page.getByRole("button", { name: `Column ${name}: move it with the arrow keys` });
+  await head("http.route").dragTo(head("level"));
+  await expect.poll(order).toEqual(["source", "level", "label.http.route"]);
+  await head("http.route").focus();
+  await page.keyboard.press("ArrowLeft");
+  await expect.poll(order).toEqual(["source", "label.http.route", "level"]);
+  await expect.poll(() => page.evaluate("document.activeElement.textContent")).toBe("http.route");
+  await page.keyboard.press("ArrowLeft");
+  await expect.poll(order).toEqual(["label.http.route", "source", "level"]);
+  expect(await rows(page).first().getByRole("gridcell").nth(3).textContent()).toMatch(/^\/(cart|pay)/);
+});
+
 test("the address of a record opens in another tab, with indented JSON and a stack trace in lines", async () => {
   const page = await ui.open();
   await openScreen(page, "#/logs?q=refused");

@@ -173,6 +173,8 @@ test("the search finds actions and a trace by its id", async () => {
     await page.getByRole("option", { selected: true }).waitFor();
     await page.keyboard.press("Enter");
   };
+  await find("drk thm");
+  await expect.poll(() => page.evaluate("document.documentElement.dataset.scheme")).toBe("dark");
   await find("light theme");
   await expect.poll(() => page.evaluate("document.documentElement.dataset.scheme")).toBe("light");
   await find("4bf92f3577b34da6a3ce929d0e0e4736");
@@ -192,6 +194,40 @@ test("the data of the first screen is requested before the session is checked", 
   await asked;
   confirm();
   await expect.poll(() => page.getByRole("row").filter({ hasText: "record 3" }).count()).toBe(1);
+});
+
+/** A round trip of the slow line. */
+const ROUND_TRIP_MS = 3000;
+
+/** When each request of a reload starts; times of connections do not count. */
+async function startsOnASlowLine(hasCache: boolean): Promise<number[]> {
+  const session = await page.context().newCDPSession(page);
+  await session.send("Network.enable");
+  await session.send("Network.setCacheDisabled", { cacheDisabled: !hasCache });
+  await session.send("Network.emulateNetworkConditions", {
+    offline: false,
+    latency: ROUND_TRIP_MS,
+    downloadThroughput: -1,
+    uploadThroughput: -1,
+  });
+  await page.reload();
+  await page
+    .getByText("No problems.")
+    .or(page.getByRole("region", { name: "Problems" }).getByRole("listitem"))
+    .first()
+    .waitFor();
+  await settled(page);
+  const measured = await page.evaluate<{ starts: number[]; shownMs: number }>(
+    "({ starts: performance.getEntriesByType('resource').map((entry) => entry.startTime), shownMs: performance.now() })",
+  );
+  console.log(`first screen after ${Math.round(measured.shownMs)} ms ${hasCache ? "with" : "without"} a cache`);
+  return measured.starts;
+}
+
+test("on a line of three seconds, the first screen takes two round trips after its document, and one if its files are cached", async () => {
+  const within = (trips: number) => (at: number) => at < (trips + 1) * ROUND_TRIP_MS;
+  expect((await startsOnASlowLine(false)).filter((at) => !within(2)(at))).toEqual([]);
+  expect((await startsOnASlowLine(true)).filter((at) => !within(1)(at))).toEqual([]);
 });
 
 test("the page names every file that its first screen needs", async () => {

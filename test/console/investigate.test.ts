@@ -6,7 +6,7 @@ import type { Page } from "playwright-core";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { sign } from "../../common/protocol/signature.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
-import { faultsOf, LOOKS, openScreen, type Screen, violations } from "../fixtures/browser.ts";
+import { faultsOf, LOOKS, openScreen, type Screen, shiftsOnHover, violations } from "../fixtures/browser.ts";
 import { consoleOfFile } from "../fixtures/console-of-file.ts";
 import { call, eventually, signedPost } from "../fixtures/processes.ts";
 
@@ -173,6 +173,49 @@ describe.each(LOOKS)("%s", (_name, options) => {
     ];
     expect(await faultsOf(page, [...SCREENS, hostile])).toEqual([]);
   });
+});
+
+test("nothing moves while the pointer is over anything on any screen", async () => {
+  const page = await ui.open();
+  const moved: string[] = [];
+  for (const [name, address, isThere] of SCREENS) {
+    await openScreen(page, address);
+    await isThere(page);
+    const shifts = await shiftsOnHover(page);
+    if (shifts.length > 0) moved.push(`${name}: ${shifts.join("; ")}`);
+  }
+  expect(moved).toEqual([]);
+});
+
+test("the map gets another size by a button and by Ctrl with the wheel, in the address too", async () => {
+  const page = await ui.open();
+  await openScreen(page, "#/services?view=map");
+  const picture = page.getByRole("group", { name: "Map" }).locator("svg").first();
+  const width = async (): Promise<number> => Math.round((await picture.boundingBox())?.width ?? 0);
+  await picture.waitFor();
+  const before = await width();
+  await page.getByRole("button", { name: "200 %" }).click();
+  await expect.poll(width).toBe(2 * before);
+  expect(page.url()).toContain("size=200");
+  await picture.hover();
+  await page.keyboard.down("Control");
+  await page.mouse.wheel(0, 100);
+  await page.keyboard.up("Control");
+  await expect.poll(width).toBe(1.5 * before);
+});
+
+test("the operations of a service have their difference to what it is compared with", async () => {
+  const page = await ui.open();
+  await openScreen(page, "#/services/web");
+  const operations = page.getByRole("table", { name: "Operations" });
+  await operations.waitFor();
+  expect(await operations.getByRole("columnheader", { name: "Δ p95" }).count()).toBe(0);
+  await page.getByLabel("Compare with").selectOption({ label: HOSTILE });
+  await page.getByText("Called only in what it is compared with: <b>load</b>").waitFor();
+  expect(await operations.getByRole("row").nth(1).textContent()).toContain("new");
+  await openScreen(page, "#/services/web?with=service+web");
+  await operations.getByRole("columnheader", { name: "Δ p95" }).waitFor();
+  expect(await operations.getByRole("row").nth(1).getByText("±0 %").count()).toBe(3);
 });
 
 test("the service map shows calls, and the keyboard opens a service and its neighbours", async () => {

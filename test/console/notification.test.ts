@@ -57,6 +57,10 @@ beforeAll(async () => {
   const { id } = await api<{ id: string }>("POST", "/channels", { name: "<i>bot</i>", kind: "webhook", settings: { url } });
   const times = { group_wait: "0s", group_interval: "5s" };
   await api("POST", "/routes", { matchers: [{ label: "severity", op: "=~", value: "critical|warning" }], channel_ids: [id], ...times });
+  const matchers = [{ label: "alertname", op: "=", value: "<i>down</i>" }];
+  await api("POST", "/inhibit-rules", { name: "<i>down</i>", source_matchers: matchers, target_matchers: matchers });
+  const office = [{ times: [{ start_time: "09:00", end_time: "17:00" }], weekdays: ["monday:friday"] }];
+  await api("POST", "/time-intervals", { name: "office", time_intervals: office });
   await api("POST", "/silences", {
     matchers: [{ name: "alertname", value: "planned", isRegex: false, isEqual: true }],
     endsAt: new Date(Date.now() + 3_600_000).toISOString(),
@@ -95,6 +99,10 @@ const SCREENS: readonly Screen[] = [
   ["silence", view("silences", "&silence=new"), async (page) => await page.getByText("Matches 2 firing alerts").waitFor()],
   ["routes", view("routes"), async (page) => await page.getByText("unmatched alerts").waitFor()],
   ["route", view("routes", "&route=new"), async (page) => await page.getByText("Matches 2 firing alerts").waitFor()],
+  ["inhibition", view("inhibition"), async (page) => await page.getByRole("link", { name: "<i>down</i>" }).waitFor()],
+  ["inhibition rule", view("inhibition", "&inhibition_rule=new"), async (page) => await page.getByLabel(/^do not send/).waitFor()],
+  ["intervals", view("intervals"), async (page) => await page.getByText("09:00-17:00 monday:friday").waitFor()],
+  ["interval", view("intervals", "&time_interval=new"), async (page) => await page.getByLabel("Weekdays").waitFor()],
   ["channels", view("channels"), async (page) => await page.getByText("delivered", { exact: true }).waitFor()],
   ["channel", view("channels", "&channel=new"), async (page) => await page.getByLabel("URL, https://…").waitFor()],
   ["mail", view("channels", "&channel=new&kind=email"), async (page) => await page.getByLabel("Text (empty: default)").waitFor()],
@@ -231,6 +239,104 @@ test("a route is created at the first position and removed; errors are shown", a
   await page.getByRole("button", { name: "Remove route" }).click();
   await page.getByRole("button", { name: "Remove", exact: true }).click();
   await eventually("the route is gone", async () => (await page.getByRole("row").count()) === 3);
+});
+
+test("an inhibition rule is created, changed and removed with real keys", async () => {
+  const page = await ui.open();
+  await openScreen(page, view("inhibition"));
+  await page.getByRole("link", { name: "Create inhibition rule" }).click();
+  await page.getByLabel("Name", { exact: true }).and(page.locator(":focus")).waitFor();
+  await page.keyboard.type("cluster is down");
+  await page.getByLabel(/^While an alert fires/).click();
+  await page.keyboard.type('alertname="ClusterDown"');
+  await page.getByLabel(/^do not send/).click();
+  await page.keyboard.type("severity=critical");
+  await page.getByText("Matches 1 firing alert: always").waitFor();
+  await page.getByLabel(/^if these labels/).click();
+  await page.keyboard.type("k8s_cluster_name, region");
+  await page.keyboard.press("Enter");
+  const side = page.getByRole("complementary", { name: "Inhibition rule", exact: true });
+  await side.getByRole("heading", { name: "cluster is down" }).waitFor();
+  const stored = async () => (await api<{ name: string }[]>("GET", "/inhibit-rules")).find(({ name }) => name === "cluster is down");
+  expect(await stored()).toMatchObject({
+    source_matchers: [{ label: "alertname", op: "=", value: "ClusterDown" }],
+    target_matchers: [{ label: "severity", op: "=", value: "critical" }],
+    equal: ["k8s_cluster_name", "region"],
+  });
+  await side.getByLabel(/^if these labels/).click();
+  await page.keyboard.press("Control+a");
+  await page.keyboard.type("region");
+  await side.getByRole("button", { name: "Save" }).click();
+  await side.getByText("Saved.").waitFor();
+  expect(await stored()).toMatchObject({ equal: ["region"] });
+  await side.getByRole("button", { name: "Remove inhibition rule" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click();
+  await side.waitFor({ state: "detached" });
+  expect(await stored()).toBeUndefined();
+});
+
+test("a time interval is created with real keys, chosen in a route, and then not removed", async () => {
+  const page = await ui.open();
+  await openScreen(page, view("intervals"));
+  await page.getByRole("link", { name: "Create time interval" }).click();
+  await page.getByLabel("Name", { exact: true }).and(page.locator(":focus")).waitFor();
+  await page.keyboard.type("nights");
+  await page.getByLabel("From-to").click();
+  await page.keyboard.type("00:00-06:00, 22:00-24:00");
+  await page.getByLabel("Time zone").click();
+  await page.keyboard.type("Europe/Berlin");
+  await page.getByRole("button", { name: "Add other times" }).click();
+  await page.getByLabel("Weekdays").nth(1).click();
+  await page.keyboard.type("saturday, sunday");
+  await page.getByRole("button", { name: "Create", exact: true }).click();
+  await page.getByText("00:00-06:00, 22:00-24:00 Europe/Berlin; saturday, sunday").waitFor();
+  await openScreen(page, view("routes", "&route=new"));
+  await page.getByLabel(/^Matchers/).click();
+  await page.keyboard.type("team=nobody");
+  await page.getByRole("group", { name: "Nothing is sent in" }).getByLabel("nights").click();
+  await page.getByRole("button", { name: "Create", exact: true }).click();
+  await page.getByRole("button", { name: "Remove route" }).waitFor();
+  await openScreen(page, view("intervals"));
+  await page.getByRole("link", { name: "nights" }).click();
+  const remove = async (): Promise<void> => {
+    await page.getByRole("button", { name: "Remove time interval" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click();
+  };
+  await remove();
+  await page.getByRole("dialog").getByRole("alert").waitFor();
+  for (const { id, matchers } of await api<{ id: string; matchers: { value: string }[] }[]>("GET", "/routes"))
+    if (matchers[0]?.value === "nobody") await api("DELETE", `/routes/${id}`);
+  await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click();
+  await eventually("it is gone", async () => (await page.getByRole("link", { name: "nights" }).count()) === 0);
+});
+
+test("labels of an invented alert show who would be notified, and a rule gets a receiver of its own in its form", async () => {
+  const page = await ui.open();
+  await openScreen(page, view("routes"));
+  const card = page.getByRole("region", { name: "Who would be notified?" });
+  await card.getByText("<i>bot</i>").waitFor();
+  await card.getByRole("textbox").click();
+  await page.keyboard.press("Control+a");
+  await page.keyboard.type("severity=info");
+  await card.getByText("by the default route").waitFor();
+  await openScreen(page, "#/alerts?rule=new&expr=vector(1)");
+  const form = page.getByRole("complementary", { name: "New rule" });
+  await form.getByLabel("Name", { exact: true }).click();
+  await page.keyboard.type("own receiver");
+  await form.getByLabel("Severity").selectOption("info");
+  await form.getByText("by the default route").waitFor();
+  await form.getByLabel("Channel").selectOption("<i>bot</i>");
+  await form.getByRole("button", { name: "Create" }).click();
+  await page.getByRole("complementary", { name: "Rule", exact: true }).waitFor();
+  const own = async () =>
+    (await api<{ matchers: object[]; channel_ids: string[] }[]>("GET", "/routes")).find(({ matchers: [first] }) =>
+      JSON.stringify(first).includes("own receiver"),
+    );
+  expect(await own()).toMatchObject({ channel_ids: [expect.any(String)] });
+  await page.getByLabel("Channel").selectOption("as the routes say");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("Saved. The rule is evaluated").waitFor();
+  await expect.poll(own).toBeUndefined();
 });
 
 test("deliveries are filtered, and the address contains the filter", async () => {

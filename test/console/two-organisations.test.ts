@@ -115,6 +115,25 @@ const EDITS: readonly Edit[] = [
     value: 'team="typed"',
     button: "Save",
   },
+  {
+    collection: "/alerting/inhibit-rules",
+    name: "an inhibition rule",
+    address: () => "#/alerts?view=inhibition&inhibition_rule=new",
+    field: named,
+    also: async (page) => {
+      await typeInto(page, page.getByLabel(/^While an alert fires/), "team=typed");
+      await typeInto(page, page.getByLabel(/^do not send/), "team=typed");
+    },
+    button: "Create",
+  },
+  {
+    collection: "/alerting/time-intervals",
+    name: "a time interval",
+    address: () => "#/alerts?view=intervals&time_interval=new",
+    field: named,
+    also: async (page) => await typeInto(page, page.getByLabel("Weekdays"), "monday"),
+    button: "Create",
+  },
   { collection: "/alerting/slos", name: "an objective", address: () => `#/slos/${ids["slo"]}?edit=1`, field: named, button: "Save" },
   {
     collection: "/api/invitations",
@@ -190,15 +209,7 @@ const EDITS: readonly Edit[] = [
 /** What the console changes without a form whose input could be lost: by a button, or by a choice in a list. */
 const WITHOUT_A_FORM = ["/api/users", "/api/clusters", "/api/v1/agents"];
 /** What has no form in the console, and what reads. */
-const NOT_IN_THE_CONSOLE = [
-  "/api/accounts",
-  "/alerting/alertmanager",
-  "/alerting/inhibit-rules",
-  "/alerting/time-intervals",
-  "/mcp",
-  "/query/loki",
-  "/query/prometheus",
-];
+const NOT_IN_THE_CONSOLE = ["/api/accounts", "/alerting/alertmanager", "/mcp", "/query/loki", "/query/prometheus"];
 
 test("each kind of object that a session may write is tried", async () => {
   const written = (await declaredRoutes()).filter(

@@ -11,17 +11,22 @@ import { choose, route } from "../state/route.ts";
 
 type OrgUsage = ApiResponses["GET /api/orgs/usage"][number];
 
-const DAYS = ["1", "7", "30", "90"] as const;
+const DAYS = [
+  ["1", "today"],
+  ["7", "7 days"],
+  ["30", "30 days"],
+  ["90", "90 days"],
+] as const;
 
 export function UsageOfAll() {
-  const days = DAYS.find((known) => known === route.value.query.get("days")) ?? "30";
+  const days = DAYS.find(([known]) => known === route.value.query.get("days"))?.[0] ?? "30";
   const loaded = useLoaded(`usage of ${days}`, async (signal) => await call<OrgUsage[]>("/api/orgs/usage", { query: { days }, signal }));
   const rows = loaded.value.value ?? [];
   return (
     <section class="card" aria-label="Usage of all organisations">
       <header>
         <h2>Usage of all organisations</h2>
-        <Select label="Days" of={DAYS} value={days} onChoose={(chosen) => choose({ days: chosen })} />
+        <Select aria-label="Days" class="push" of={DAYS} value={days} onChoose={(chosen) => choose({ days: chosen })} />
       </header>
       <p class="quiet">
         Shares of limits are of the average rate since the first of these days. Set a limit with <code>atherops limits set</code>.

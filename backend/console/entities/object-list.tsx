@@ -136,7 +136,7 @@ function columnsFor(kind: ObjectKind, within: Entity | undefined, range: Address
   return [
     nameColumn,
     STATE,
-    ...(kind === "pod" ? [LAST_REASON, WHY] : []),
+    ...(kind === "pod" ? [LAST_REASON] : []),
     ...(kind === "cluster" ? [count("nodes", ({ nodes }) => nodes)] : []),
     ...(kind === "pod" ? [] : [count("pods", ({ pods }) => pods)]),
     RESTARTS,
@@ -179,14 +179,14 @@ const RESTARTS: Columns[number] = {
 const LAST_REASON: Columns[number] = {
   head: "last reason",
   order: ({ last_reason: reason }) => reason,
-  cell: ({ last_reason: reason }) => visible(reason ?? "–"),
-};
-
-const WHY: Columns[number] = {
-  head: "why",
   cell: (pod) => {
     const why = whyAddress(pod);
-    return why && <ButtonLink class="small" href={why.href} aria-label={`${why.text} of ${visible(pod.name)}`} text={why.text} />;
+    return (
+      <>
+        {visible(pod.last_reason ?? (why ? "" : "–"))}{" "}
+        {why && <ButtonLink class="small" href={why.href} aria-label={`${why.text} of ${visible(pod.name)}`} text={why.text} />}
+      </>
+    );
   },
 };
 

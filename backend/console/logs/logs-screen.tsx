@@ -88,9 +88,11 @@ interface RecordsProps extends ViewsProps {
 function Records({ store, line, requestKey, isLive, hasFields, view, refresh }: RecordsProps) {
   const parameters = queryParameters(line);
   const isRefused = store.error.value !== undefined && store.shownSince.value === undefined;
-  const areFieldsShown = hasFields && !isLive && !isRefused;
   // Stages of LogQL change records; any other query finds them as they are stored.
   const [chosen, setChosen] = useChosenRecord(store, isLogQl(line) ? parameters : {});
+  // Next to a record, which has all its fields, the messages need the room.
+  const hasRoom = !chosen || matchMedia("(min-width: 1600px)").matches;
+  const areFieldsShown = hasFields && !isLive && !isRefused && hasRoom;
   const filter = (term: Term): void => choose({ q: addTerm(line, term), record: undefined });
   const columns = route.value.query.getAll("column").slice(0, MAX_COLUMNS);
   const setColumns = (column: readonly string[]): void => choose({ column: column.slice(0, MAX_COLUMNS) });

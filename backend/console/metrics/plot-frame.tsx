@@ -120,11 +120,15 @@ function TimeAxis({ fromMs, toMs }: Pick<PlotFrameProps, "fromMs" | "toMs">) {
   const format = axisTime(fromMs, toMs);
   return (
     <div class="plot-times" aria-hidden="true">
-      {timeTicks(fromMs, toMs, TIME_TICKS, offsetMs).map((at) => (
-        <span key={at} style={{ left: `${((at - fromMs) / (toMs - fromMs)) * 100}%` }}>
-          {format(at)}
-        </span>
-      ))}
+      {timeTicks(fromMs, toMs, TIME_TICKS, offsetMs)
+        .map((at) => [at, (at - fromMs) / (toMs - fromMs)] as const)
+        // Those at the ends would be cut off.
+        .filter(([, place]) => Math.abs(place - 0.5) < 0.48)
+        .map(([at, place]) => (
+          <span key={at} style={{ left: `${place * 100}%` }}>
+            {format(at)}
+          </span>
+        ))}
     </div>
   );
 }

@@ -52,7 +52,8 @@ export function plotOptions(props: PlotProps, read: (property: string) => string
   const look = { stroke: read("--quiet"), font: FONT, ticks: { show: false } };
   return {
     ...size,
-    padding: [markers.length > 0 ? 20 : 8, 8, 0, 0],
+    // On the right is half of the last time, which would be cut off.
+    padding: [markers.length > 0 ? 20 : 8, 20, 0, 0],
     legend: { show: false },
     tzDate: (ts) => (utc.peek() ? uPlot.tzDate(new Date(ts * 1000), "Etc/UTC") : new Date(ts * 1000)),
     scales: { x: { min: fromS, max: toS }, y: { range: (_plot, low, high) => shownRange(low, high, axis, props) } },

@@ -34,7 +34,8 @@ export function Side({ label, title, onClose, takesFocus = true, children }: Sid
     const [side, other] = [element.current, previousFocus.current];
     if (!side || !takesFocus) return undefined;
     // A form in the panel may already have taken the focus.
-    if (!side.contains(document.activeElement)) side.focus();
+    // On a phone, the panel is below the list; beside it, the page stays where it is.
+    if (!side.contains(document.activeElement)) side.focus({ preventScroll: matchMedia("(min-width: 1024px)").matches });
     return () => {
       if (side.contains(document.activeElement) && other instanceof HTMLElement && other.isConnected) other.focus();
     };

@@ -92,7 +92,7 @@ function Picture({ edges, services, range, service }: PictureProps) {
   const max = Math.max(...edges.map(({ rate }) => rate));
   return (
     <>
-      <Tabs label="Size of the map" tabs={SIZES} chosen={size} onChoose={resize} />
+      {service === undefined && <Tabs label="Size of the map" tabs={SIZES} chosen={size} onChoose={resize} />}
       <div class="wide" tabIndex={0} role="group" aria-label="Map" onWheel={zoomByWheel}>
         <svg
           {...(size === "fit"

@@ -23,9 +23,13 @@ export function ServiceTable({ services, range }: ServiceTableProps) {
       {text}
     </a>
   );
-  const trendColumn = (head: string, values: (row: Row) => readonly (number | null)[], colour?: string): Column<Row> => ({
+  // Red only where something failed.
+  const trendColumn = (head: string, values: (row: Row) => readonly (number | null)[], isBad = false): Column<Row> => ({
     head: <span class="unseen">{head} over time</span>,
-    cell: (row) => <Sparkline values={finished(values(row))} label={`${head} of ${visible(row.service)}`} {...(colour && { colour })} />,
+    cell: (row) => {
+      const colour = isBad && values(row).some(Boolean) ? "is-error" : isBad ? "is-other" : "is-info";
+      return <Sparkline values={finished(values(row))} label={`${head} of ${visible(row.service)}`} colour={colour} />;
+    },
   });
   return (
     <Table
@@ -57,14 +61,14 @@ export function ServiceTable({ services, range }: ServiceTableProps) {
           order: ({ error_ratio: ratio }) => ratio,
           cell: ({ service, error_ratio: ratio }) => link({ service, error: "true" }, shareText(ratio), ratio > 0),
         },
-        trendColumn("errors", ({ series }) => series.errors, "is-error"),
+        trendColumn("errors", ({ series }) => series.errors, true),
         {
           head: "p95",
           kind: "number",
           order: ({ p95_ms: ms }) => ms,
           cell: ({ service, p95_ms: ms }) => link({ service, sort: "slowest" }, ms === null ? "–" : span(ms)),
         },
-        trendColumn("p95", ({ series }) => series.p95_ms, "is-warn"),
+        trendColumn("p95", ({ series }) => series.p95_ms),
       ]}
     />
   );
