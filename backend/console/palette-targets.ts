@@ -138,14 +138,8 @@ async function podTargets(signal: AbortSignal): Promise<Target[]> {
   return kinds.flat().map((entity) => ({ kind: entity.kind, name: entity.name, href: entityAddress(entity) }));
 }
 
-interface SavedRow {
-  readonly id: string;
-  readonly name: string;
-  readonly address?: string;
-}
-
 async function savedTargets(kind: string, path: string, signal: AbortSignal): Promise<Target[]> {
-  const { rows } = await wholeList<SavedRow>(path, signal);
+  const { rows } = await wholeList<{ id: string; name: string; address?: string }>(path, signal);
   return rows.map(({ id, name, address: saved }) => ({ kind, name, href: saved ?? address("dashboards", {}, id) }));
 }
 

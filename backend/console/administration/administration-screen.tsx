@@ -4,7 +4,7 @@ import { Bar, Card } from "../parts/layout.tsx";
 import type { ApiResponses } from "../../client/api.ts";
 import { Status } from "../parts/common.tsx";
 import { type Column, Table } from "../parts/table.tsx";
-import { Tabs } from "../parts/controls.tsx";
+import { Tabs, Select } from "../parts/controls.tsx";
 import { bytesText } from "../../client/text.ts";
 import { call, page } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
@@ -15,7 +15,7 @@ import { Organisations, OwnPassword, Users } from "./accounts.tsx";
 import { Credentials } from "./credentials.tsx";
 import { Issuers } from "./issuers.tsx";
 import { limitsText } from "./label-limits.tsx";
-import { UsageOfAll } from "./usage-of-all.tsx";
+import { Share } from "../entities/object-list.tsx";
 
 export function Administration() {
   const parts = [
@@ -122,3 +122,59 @@ function detailsText(subject: Change["subject"]): string {
     .map((pair) => pair.join(" "))
     .join(", ");
 }
+
+type OrgUsage = ApiResponses["GET /api/orgs/usage"][number];
+
+const DAYS = [
+  ["1", "today"],
+  ["7", "7 days"],
+  ["30", "30 days"],
+  ["90", "90 days"],
+] as const;
+
+function UsageOfAll() {
+  const days = DAYS.find(([known]) => known === route.value.query.get("days"))?.[0] ?? "30";
+  const loaded = useLoaded(`usage of ${days}`, async (signal) => await call<OrgUsage[]>("/api/orgs/usage", { query: { days }, signal }));
+  const rows = loaded.value.value ?? [];
+  return (
+    <section class="card" aria-label="Usage of all organisations">
+      <header>
+        <h2>Usage of all organisations</h2>
+        <Select aria-label="Days" class="push" of={DAYS} value={days} onChoose={(chosen) => choose({ days: chosen })} />
+      </header>
+      <p class="quiet">
+        Shares of limits are of the average rate since the first of these days. Set a limit with <code>atherops limits set</code>.
+      </p>
+      <Status of={loaded} empty={rows.length === 0 && "No organisation stored data in these days."}>
+        <Table title="Usage of all organisations" rows={rows} columns={COLUMNS} keyOf={(row) => `${row.org_id} ${row.signal}`} />
+      </Status>
+    </section>
+  );
+}
+
+/** The share of a limit of the organisation. */
+function share(
+  head: string,
+  of: "bytes_share" | "records_share" | "series_share",
+  limit: keyof OrgUsage["limits"],
+  unit: string,
+): Column<OrgUsage> {
+  const title = ({ limits }: OrgUsage): string => (limits[limit] === 0 ? "unlimited" : `of ${limits[limit].toLocaleString("en")} ${unit}`);
+  return { head, kind: "number", order: (row) => row[of], cell: (row) => <Share of={row[of] ?? undefined} title={title(row)} /> };
+}
+
+const COLUMNS: readonly Column<OrgUsage>[] = [
+  { head: "organisation", kind: "name", order: ({ name }) => name, cell: ({ name }) => name },
+  { head: "signal", order: ({ signal }) => signal, cell: ({ signal }) => signal },
+  { head: "data", kind: "number", order: ({ bytes }) => bytes, cell: ({ bytes }) => bytesText(bytes) },
+  { head: "records", kind: "number", order: ({ records }) => records, cell: ({ records }) => records.toLocaleString("en") },
+  {
+    head: "of all",
+    kind: "number",
+    order: ({ share_of_all: of }) => of,
+    cell: ({ share_of_all: of }) => <Share of={of} isLimit={false} />,
+  },
+  share("of bytes limit", "bytes_share", "bytes_per_second", "bytes per second"),
+  share("of records limit", "records_share", "records_per_second", "records per second"),
+  share("of series limit", "series_share", "active_series", "active series"),
+];

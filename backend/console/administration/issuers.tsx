@@ -100,11 +100,11 @@ function ruleText({ claims, permit, name, name_claim, signals, label_limits }: R
 function RuleFields() {
   return (
     <>
-      <Field label="Claim" name="claim" required placeholder="sub" autoComplete="off" />
-      <Field label="Value of the claim, * for any characters" name="pattern" required autoComplete="off" />
+      <Field label="Claim" name="claim" required placeholder="sub" />
+      <Field label="Value of the claim, * for any characters" name="pattern" required />
       <Select label="Permits to" name="permit" of={PERMISSIONS} />
-      <Field label="Name of the cluster, host or node (optional)" name="as" autoComplete="off" />
-      <Field label={`${LIMITS_FIELD.label}, to read`} name="limits" placeholder={LIMITS_FIELD.placeholder} autoComplete="off" />
+      <Field label="Name of the cluster, host or node (optional)" name="as" />
+      <Field label={`${LIMITS_FIELD.label}, to read`} name="limits" placeholder={LIMITS_FIELD.placeholder} />
     </>
   );
 }
@@ -150,10 +150,10 @@ function AddIssuer({ onAdded }: { onAdded: () => void }) {
   return (
     <Card title="Trust an issuer">
       <form class="row" onSubmit={submitBy(send)}>
-        <Field label="Name" name="name" required autoComplete="off" />
-        <Field label="Issuer (the claim iss)" name="issuer" required autoComplete="off" />
-        <Field label="Audience (optional)" name="audience" placeholder="atherops:<id of your organisation>" autoComplete="off" />
-        <TextArea label="Public keys as JSON (optional, by default they are fetched)" name="jwks" rows={3} spellcheck={false} />
+        <Field label="Name" name="name" required />
+        <Field label="Issuer (the claim iss)" name="issuer" required />
+        <Field label="Audience (optional)" name="audience" placeholder="atherops:<id of your organisation>" />
+        <TextArea label="Public keys as JSON (optional, by default they are fetched)" name="jwks" rows={3} />
         <RuleFields />
         <Button type="submit" class="primary" disabled={isBusy} text="Trust issuer" />
         <Problem message={error} />

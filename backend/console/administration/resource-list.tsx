@@ -144,7 +144,7 @@ function CreateRow({ path, createForm: { label, fields, bodyOf }, onCreated }: C
             type={type}
             required={!isOptional}
             placeholder={placeholder}
-            autoComplete={type === "password" ? "new-password" : "off"}
+            {...(type === "password" && { autoComplete: "new-password" })}
           />
         ),
       )}

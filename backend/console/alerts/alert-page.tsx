@@ -192,15 +192,8 @@ function Actions({ rule, ruleId, labels, annotations, routed }: ActionsProps) {
   );
 }
 
-interface ValueChartProps {
-  readonly rule: Rule;
-  readonly alerts: readonly Alert[];
-  readonly labels: Labels;
-  readonly requestKey: string;
-}
-
 /** The compared value with the threshold and when it was crossed, or when the condition was met. */
-function ValueChart({ rule, alerts, labels, requestKey }: ValueChartProps) {
+function ValueChart({ rule, alerts, labels, requestKey }: { rule: Rule; alerts: readonly Alert[]; labels: Labels; requestKey: string }) {
   const compared = splitComparison(rule.expr);
   const expression = compared?.left ?? rule.expr;
   const loaded = useLoaded(`${expression} ${JSON.stringify(labels)} ${requestKey}`, async (signal) => {

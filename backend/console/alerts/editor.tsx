@@ -92,7 +92,7 @@ function Counted({ logs: { filter, window, operator, threshold, by = [] }, expr 
           <code>{visible(expr)}</code>
         </p>
       )}
-      <TextArea label="Log query" name="query" rows={2} spellcheck={false} defaultValue={filter?.query} />
+      <TextArea label="Log query" name="query" rows={2} defaultValue={filter?.query} />
       <OtherFilters of={filter} />
       <div class="row">
         <Select label="Number of records" name="operator" of={[">", ">=", "<", "<=", "==", "!="]} initial={operator} />

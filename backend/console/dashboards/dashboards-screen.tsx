@@ -102,7 +102,7 @@ function Import() {
       {omitted.value.length > 0 && (
         <div class="card" role="status">
           <p>Imported without:</p>
-          <ul>
+          <ul class="periods">
             {omitted.value.map((words, at) => (
               <li key={at}>
                 <bdi>{visible(words)}</bdi>

@@ -8,10 +8,9 @@ import { Side } from "../parts/side.tsx";
 import { submitBy, useSending } from "../state/sending.ts";
 import { useUnsaved } from "../state/unsaved.ts";
 import { useChoices } from "./board.tsx";
-import type { Chosen, Dashboard, Panel } from "./dashboard.ts";
+import type { Chosen, Dashboard, Panel, Variable } from "./dashboard.ts";
 import { changeDraft, type DraftPanel, EditableBoard } from "./editable-board.tsx";
 import { PanelForm } from "./panel-form.tsx";
-import { VariablesForm } from "./variables-form.tsx";
 
 const NOTHING: Chosen = {};
 const NEW_PANEL: Panel = { title: "", kind: "timeseries", source: "metrics", width: 6, queries: [{ query: "" }] };
@@ -90,4 +89,60 @@ function PanelSide({ chosen: { key, panel }, panels, selected, onCopy }: PanelSi
 
 function isWithoutQuery({ kind, source, queries }: Panel): boolean {
   return kind !== "text" && source === "metrics" && queries.every(({ query }) => query.trim() === "");
+}
+
+interface VariablesFormProps {
+  readonly variables: readonly Variable[];
+  readonly onVariables: (variables: readonly Variable[]) => void;
+}
+
+function VariablesForm({ variables, onVariables }: VariablesFormProps) {
+  const set = (at: number, variable: Variable | undefined): void =>
+    onVariables(variables.flatMap((other, index) => (index === at ? (variable ? [variable] : []) : [other])));
+  return (
+    <fieldset>
+      <legend>Variables</legend>
+      {variables.map((variable, at) => (
+        <VariableRow variable={variable} set={(changed) => set(at, changed)} key={at} />
+      ))}
+      <Button
+        class="small"
+        onClick={() => onVariables([...variables, { name: `variable${variables.length + 1}`, values: [] }])}
+        text="Add variable"
+      />
+    </fieldset>
+  );
+}
+
+function VariableRow({ variable, set }: { variable: Variable; set: (changed: Variable | undefined) => void }) {
+  return (
+    <div class="filters">
+      <Field label="Name" size={10} required pattern="\w{1,50}" value={variable.name} onType={(name) => set({ ...variable, name })} />
+      <Field
+        label="Values, separated by commas"
+        value={variable.values?.join(", ") ?? ""}
+        onDone={(text) => set({ name: variable.name, values: listOf(text) })}
+      />
+      <Field
+        label="or values of label"
+        size={12}
+        value={variable.label ?? ""}
+        onDone={(label) => set({ name: variable.name, query: variable.query ?? "", label })}
+      />
+      <Field
+        label="in PromQL query"
+        size={30}
+        value={variable.query ?? ""}
+        onDone={(query) => set({ name: variable.name, label: variable.label ?? "", query })}
+      />
+      <Button class="small" aria-label={`Remove variable ${variable.name}`} onClick={() => set(undefined)} text="Remove" />
+    </div>
+  );
+}
+
+function listOf(text: string): string[] {
+  return text
+    .split(",")
+    .map((value) => value.trim())
+    .filter(Boolean);
 }

@@ -213,45 +213,31 @@ function ratio(used: number | undefined, of: number | undefined): number | undef
   return used === undefined || !of ? undefined : used / of;
 }
 
-function share(head: string, of: (row: ClusterObject) => number | undefined, title: (row: ClusterObject) => string): Columns[number] {
-  return { head, kind: "number", order: of, cell: (row) => <Share of={of(row)} title={title(row)} /> };
+type ShareName = "cpu_share" | "memory_share" | "disk_share";
+
+/** `of`: the field with the share, or two whose ratio it is. */
+function share(head: string, of: ShareName | readonly [ShareOf, ShareOf], title: (row: ClusterObject) => string): Columns[number] {
+  const valueOf = (row: ClusterObject): number | undefined => (typeof of === "string" ? row[of] : ratio(row[of[0]], row[of[1]]));
+  return { head, kind: "number", order: valueOf, cell: (row) => <Share of={valueOf(row)} title={title(row)} /> };
 }
+
+type ShareOf = "cpu" | "cpu_request" | "cores";
 
 const cores = (value: number | undefined): string => `${value === undefined ? "unknown" : shortNumber(value)} cores`;
 const bytes = (value: number | undefined): string => (value === undefined ? "unknown" : formatValue(value, "bytes"));
 
 const USAGE: Columns = [
-  share(
-    "CPU of request",
-    ({ cpu, cpu_request: request }) => ratio(cpu, request),
-    ({ cpu, cpu_request: request }) => `${cores(cpu)} of ${cores(request)} requested`,
-  ),
+  share("CPU of request", ["cpu", "cpu_request"], (row) => `${cores(row.cpu)} of ${cores(row.cpu_request)} requested`),
   share(
     "memory of limit",
-    ({ memory_share: of }) => of,
-    ({ memory, memory_limit: limit }) => `${bytes(memory)}, limit ${bytes(limit)}; the share is of the fullest container`,
+    "memory_share",
+    (row) => `${bytes(row.memory)}, limit ${bytes(row.memory_limit)}; the share is of the fullest container`,
   ),
 ];
 
 const NODE_USAGE: Columns = [
-  share(
-    "CPU",
-    ({ cpu_share: of }) => of,
-    ({ cores: all }) => `of ${cores(all)}`,
-  ),
-  share(
-    "CPU requested",
-    ({ cpu_request: request, cores: all }) => ratio(request, all),
-    ({ cpu_request: request, cores: all }) => `${cores(request)} of ${cores(all)}`,
-  ),
-  share(
-    "memory",
-    ({ memory_share: of }) => of,
-    ({ memory }) => `${bytes(memory)} by pods`,
-  ),
-  share(
-    "fullest disk",
-    ({ disk_share: of }) => of,
-    () => "",
-  ),
+  share("CPU", "cpu_share", (row) => `of ${cores(row.cores)}`),
+  share("CPU requested", ["cpu_request", "cores"], (row) => `${cores(row.cpu_request)} of ${cores(row.cores)}`),
+  share("memory", "memory_share", (row) => `${bytes(row.memory)} by pods`),
+  share("fullest disk", "disk_share", () => ""),
 ];

@@ -39,7 +39,7 @@ export function AddProgram({ kind }: { kind: ProgramKind }) {
   if (created.value) return <Configuration kind={kind} {...created.value} />;
   return (
     <TokenForm program={PROGRAMS[kind]} create={create}>
-      <Field label="Token name" name="name" required defaultValue={kind} autoComplete="off" />
+      <Field label="Token name" name="name" required defaultValue={kind} />
     </TokenForm>
   );
 }

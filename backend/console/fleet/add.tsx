@@ -66,7 +66,6 @@ function AddForm({ kind, onCreated }: { kind: "cluster" | "host"; onCreated: (ta
           required
           pattern="[a-z0-9]([a-z0-9\-]{0,61}[a-z0-9])?"
           title="lower-case letters, digits and dashes"
-          autoComplete="off"
         />
       )}
     </TokenForm>

@@ -176,12 +176,7 @@ function NodeConfig({ config: { in_force: version, error } }: Pick<Node, "config
   );
 }
 
-interface CollectorStateProps {
-  readonly collector: Collector | null;
-  readonly configError?: string | null;
-}
-
-function CollectorState({ collector, configError }: CollectorStateProps) {
+function CollectorState({ collector, configError }: { collector: Collector | null; configError?: string | null }) {
   const { state = "unknown", restarts = 0, failing = [], queue_percent: queuePercent = 0, last_error: lastError } = collector ?? {};
   return (
     <>

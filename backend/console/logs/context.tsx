@@ -25,11 +25,6 @@ const REACHES = [
 ] as const;
 const MAX_LINE_CHARACTERS = 400;
 
-interface Neighbours {
-  readonly rows: readonly LogRow[];
-  readonly hasMore: boolean;
-}
-
 export function Context({ row }: { row: LogRow }) {
   const scope = useSignal<Scope>("stream");
   return (
@@ -107,7 +102,7 @@ async function readNeighbours(
   wanted: number,
   spanMs: number,
   signal: AbortSignal,
-): Promise<Neighbours> {
+): Promise<{ rows: readonly LogRow[]; hasMore: boolean }> {
   const limit = Math.min(wanted + 2, PAGE_ROWS);
   const query = { ...neighbourFilters(row, scope), ...sideRange(row, side, spanMs), limit };
   const all: LogRow[] = [];

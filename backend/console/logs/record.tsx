@@ -5,16 +5,16 @@ import { around, timestampText } from "../state/time.ts";
 import { Context } from "./context.tsx";
 import { levelClass } from "./log-histogram.tsx";
 import { neighbourFilters } from "./neighbours.ts";
-import { Message } from "./message.tsx";
 import { formatTerm, type Term } from "./query-line.ts";
 import { recordAddress } from "./record-address.ts";
 import type { LogRow } from "./log-rows.ts";
 import { findEntities } from "../entities/entity.ts";
 import { EntityLink, ServiceLink } from "../entities/links.tsx";
-import { Copy } from "../parts/common.tsx";
-import { Button } from "../parts/controls.tsx";
+import { Copy, SenderText } from "../parts/common.tsx";
+import { Button, Toggle } from "../parts/controls.tsx";
 import { FieldTable } from "../parts/field-table.tsx";
 import { Side } from "../parts/side.tsx";
+import { useEffect } from "preact/hooks";
 
 const AROUND_MS = 5 * 60_000;
 const TRACE_AROUND_MS = 30 * 60_000;
@@ -97,4 +97,41 @@ function streamQuery(row: LogRow): string {
     .filter(([, value]) => value !== "")
     .map(([name, value]) => formatTerm({ not: false, name, value }))
     .join(" ");
+}
+
+/** More is shown on demand. */
+const SHOWN = 20_000;
+const LONGEST_JSON = 200_000;
+
+/** Invariant: it is always shown as text, and at most SHOWN characters are drawn until the user asks for the rest. */
+function Message({ text }: { text: string }) {
+  const isWhole = useSignal(false);
+  const isRaw = useSignal(false);
+  useEffect(() => void ((isWhole.value = false), (isRaw.value = false)), [text]);
+  const indented = indentedJson(text);
+  const full = indented !== undefined && !isRaw.value ? indented : text;
+  const shown = isWhole.value ? full : full.slice(0, SHOWN);
+  return (
+    <div class="message-whole">
+      <pre tabIndex={0}>
+        <SenderText text={shown} />
+      </pre>
+      <Copy text={text} label="Copy message" />
+      {indented !== undefined && <Toggle class="small" text="Raw" isOn={isRaw.value} onToggle={(isOn) => (isRaw.value = isOn)} />}
+      {shown.length < full.length && (
+        <Button class="small" onClick={() => (isWhole.value = true)} text={`Show all ${full.length.toLocaleString("en")} characters`} />
+      )}
+    </div>
+  );
+}
+
+/** Undefined if the text is not a JSON object or array. */
+function indentedJson(text: string): string | undefined {
+  const trimmed = text.trim();
+  if (trimmed.length > LONGEST_JSON || !/^[{[]/.test(trimmed)) return undefined;
+  try {
+    return JSON.stringify(JSON.parse(trimmed), undefined, 2);
+  } catch {
+    return undefined;
+  }
 }

@@ -16,19 +16,13 @@ type Described = Metadata[string][number];
 
 const BUCKETS = /_bucket$/;
 
-interface BuilderProps {
-  readonly query: string;
-  readonly metadata: Loaded<Metadata>;
-  readonly onBuilt: (query: string) => void;
-}
-
 /** Type, unit and help of all metrics, for all builders of the screen; not requested while no builder is shown. */
 export function useMetadata(isShown: boolean): Loaded<Metadata> {
   const ask = async (signal: AbortSignal) => (await call<{ data: Metadata }>(`${PROMETHEUS}/metadata`, { signal })).data;
   return useLoaded(isShown ? "metadata" : undefined, ask);
 }
 
-export function Builder({ query, metadata, onBuilt }: BuilderProps) {
+export function Builder({ query, metadata, onBuilt }: { query: string; metadata: Loaded<Metadata>; onBuilt: (query: string) => void }) {
   const built = query === "" ? firstQuery("", undefined) : parseQuery(query);
   const labels = useLoaded(
     built?.metric ? `labels ${built.metric}` : undefined,
@@ -71,14 +65,8 @@ function onlyMatch(typed: string, names: readonly string[]): string {
   return (others.length === 0 && typed && match) || typed;
 }
 
-interface PartsProps {
-  readonly built: Built;
-  readonly labels: readonly string[];
-  readonly onChange: (part: Partial<Built>) => void;
-}
-
 /** Fields for filters, change and combination of the metric. */
-function Parts({ built, labels, onChange }: PartsProps) {
+function Parts({ built, labels, onChange }: { built: Built; labels: readonly string[]; onChange: (part: Partial<Built>) => void }) {
   const { change, window, combination, by, metric } = built;
   return (
     <>

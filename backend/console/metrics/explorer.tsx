@@ -11,10 +11,10 @@ import { useLoaded } from "../state/loaded.ts";
 import { choose } from "../state/route.ts";
 import { currentRange, type Range } from "../state/time.ts";
 import { type Aggregate, type AggregateFunction, FUNCTIONS, NO_GROUPS } from "./aggregate.ts";
-import { GroupTable } from "./group-table.tsx";
-import { queryInstant, queryRange } from "./prometheus.ts";
+import { queryInstant, queryRange, type Instant } from "./prometheus.ts";
 import { SeriesChart } from "./series-chart.tsx";
-import type { Unit } from "./unit.ts";
+import { type Unit, formatValue } from "./unit.ts";
+import { Table } from "../parts/table.tsx";
 
 const POINTS = 60;
 const MAX_GROUPS_DRAWN = 20;
@@ -166,4 +166,37 @@ function problemOf(build: () => string): string | undefined {
   } catch (error) {
     return errorMessage(error);
   }
+}
+
+const MAX_ROWS = 500;
+
+interface GroupTableProps {
+  readonly groups: readonly Instant[];
+  readonly by: readonly string[];
+  /** What the values are. */
+  readonly of: string;
+  readonly labelOf: (field: string) => string;
+  readonly unit: Unit | undefined;
+}
+
+function GroupTable({ groups, by, of, labelOf, unit }: GroupTableProps) {
+  return (
+    <Table
+      title="Groups, largest first"
+      rows={groups.slice(0, MAX_ROWS)}
+      columns={[
+        ...by.map((field) => ({
+          head: visible(field),
+          kind: "name" as const,
+          cell: ({ labels }: Instant) => <bdi>{visible(labels[labelOf(field)] || "(none)")}</bdi>,
+        })),
+        {
+          head: visible(of),
+          kind: "number",
+          cell: ({ value }) =>
+            unit === undefined ? Number(value).toLocaleString("en", { maximumFractionDigits: 3 }) : formatValue(Number(value), unit),
+        },
+      ]}
+    />
+  );
 }

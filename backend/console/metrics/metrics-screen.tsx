@@ -6,14 +6,17 @@ import { useScreenRange } from "../parts/time-picker.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
 import { currentRange, type Range } from "../state/time.ts";
-import { Cardinality } from "./cardinality.tsx";
 import { readExemplars } from "./exemplars.tsx";
 import { queryInstant, queryRange, type Series } from "./prometheus.ts";
-import { LETTERS, Queries } from "./queries.tsx";
 import { InstantTable, SeriesChart } from "./series-chart.tsx";
 import { unitOfQuery } from "./unit.ts";
 import { Status } from "../parts/common.tsx";
 import { Button, Tabs } from "../parts/controls.tsx";
+import { call } from "../state/api.ts";
+import { useSignal } from "@preact/signals";
+import { mayWrite } from "../state/session.ts";
+import { Builder, useMetadata } from "./builder-fields.tsx";
+import { PromqlField } from "./promql-field.tsx";
 
 const EXAMPLES = [
   ["memory by state", "sum by (state) (system_memory_usage_bytes)"],
@@ -132,4 +135,83 @@ function Now({ queries, requestKey }: ResultsProps) {
     return (await ofEach(queries, async (query) => await queryInstant(query, atMs, signal))).flat();
   });
   return <InstantTable of={loaded} empty="No series match at this time." />;
+}
+
+const CARDINALITY = 'topk(30, count by (__name__) ({__name__!=""}))';
+
+function Cardinality() {
+  const loaded = useLoaded("cardinality", async (signal) => await queryInstant(CARDINALITY, Date.now(), signal));
+  return (
+    <>
+      <ActiveSeries />
+      <p class="quiet">Metrics of your organisation with the most series in the last few minutes.</p>
+      <InstantTable of={loaded} empty="No series." heads={["metric", "series"]} />
+    </>
+  );
+}
+
+/** The number of active series next to its limit; the backend counts them only if there is a limit. */
+function ActiveSeries() {
+  const loaded = useLoaded("active series", async (signal) => {
+    const limits = await call<{ active_series: number }>("/api/limits", { signal });
+    const usage = await call<{ active_series: number | null }[]>("/api/usage", { query: { days: 1 }, signal });
+    return { limit: limits.active_series, max: Math.max(0, ...usage.map(({ active_series: series }) => series ?? 0)) };
+  });
+  const { limit, max = 0 } = loaded.value.value ?? {};
+  return (
+    <Status of={loaded}>
+      {limit === 0 && <p class="quiet">The number of active series is not limited.</p>}
+      {limit !== undefined && limit > 0 && (
+        <p>
+          <label class="gauge">
+            Peak active series today: {max.toLocaleString("en")} of {limit.toLocaleString("en")} allowed
+            <meter min={0} max={limit} high={limit * 0.8} optimum={0} value={max} />
+          </label>
+        </p>
+      )}
+    </Status>
+  );
+}
+
+/** Names of the queries of a chart, which has at most as many queries as there are letters. */
+const LETTERS = "ABCDEFGH";
+
+interface QueriesProps {
+  readonly queries: readonly string[];
+  readonly hasBuilder: boolean;
+  /** All of them, without empty ones. */
+  readonly onQueries: (queries: readonly string[]) => void;
+  readonly onBuilt: (queries: readonly string[]) => void;
+}
+
+function Queries({ queries, hasBuilder, onQueries, onBuilt }: QueriesProps) {
+  const isAdding = useSignal(false);
+  const isBuilderShown = hasBuilder || queries.length === 0;
+  const metadata = useMetadata(isBuilderShown);
+  const shown = queries.length === 0 || isAdding.value ? [...queries, ""] : queries;
+  const changed = (at: number, text: string): string[] => {
+    isAdding.value = false;
+    return shown.toSpliced(at, 1, text.trim()).filter(Boolean);
+  };
+  return (
+    <div class="queries">
+      {shown.map((query, at) => {
+        const name = shown.length > 1 ? ` ${LETTERS[at]}` : "";
+        return (
+          <div key={at} role="group" aria-label={`Query${name}`}>
+            <div class="bar">
+              {name && <strong>{LETTERS[at]}</strong>}
+              <PromqlField label={`PromQL${name}`} value={query} onEnter={(text) => onQueries(changed(at, text))} />
+              {mayWrite.value && query !== "" && <a href={address("alerts", { rule: "new", expr: query })}>Create alert rule</a>}
+              {name && <Button class="plain" aria-label={`Remove query${name}`} onClick={() => onQueries(changed(at, ""))} text="✕" />}
+            </div>
+            {isBuilderShown && <Builder query={query} metadata={metadata} onBuilt={(text) => onBuilt(changed(at, text))} />}
+          </div>
+        );
+      })}
+      {queries.length > 0 && !isAdding.value && queries.length < LETTERS.length && (
+        <Button class="small" onClick={() => (isAdding.value = true)} text="Add query" />
+      )}
+    </div>
+  );
 }

@@ -9,11 +9,6 @@ import { colourProperty } from "./series-colour.ts";
 import { axisTime } from "./time-axis.ts";
 import { formatValue, type Unit } from "./unit.ts";
 
-interface Threshold {
-  readonly value: number;
-  readonly severity?: "info" | "warning" | "critical" | undefined;
-}
-
 /** How series are drawn: `stepped` for states, `bars` for counts of intervals. */
 export type Shape = "lines" | "stepped" | "bars";
 
@@ -28,7 +23,7 @@ export interface PlotProps {
   /** Default: `stepped` for whole numbers. */
   readonly shape?: Shape | undefined;
   readonly isStacked?: boolean | undefined;
-  readonly thresholds?: readonly Threshold[] | undefined;
+  readonly thresholds?: readonly { value: number; severity?: "info" | "warning" | "critical" | undefined }[] | undefined;
   readonly markers?: readonly Marker[] | undefined;
   readonly exemplars?: readonly Exemplar[] | undefined;
 }

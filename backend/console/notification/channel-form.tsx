@@ -31,7 +31,7 @@ export function ChannelForm({ channel, kind, onSaved }: ChannelFormProps) {
     <>
       {!channel && <Tabs label="Kind" tabs={KINDS} chosen={kind} onChoose={(name) => choose({ kind: name }, { replace: true })} />}
       <SavingForm label={channel ? "Save" : "Create"} saved="Saved." save={save} takesFocus={!channel}>
-        <Field label="Name" name="name" required maxLength={200} autoComplete="off" defaultValue={channel?.name} />
+        <Field label="Name" name="name" required maxLength={200} defaultValue={channel?.name} />
         <Settings kind={kind} channel={channel} />
         {kind !== "webhook" && <CustomTextFields texts={channel?.settings ?? {}} />}
         <Field
@@ -40,7 +40,6 @@ export function ChannelForm({ channel, kind, onSaved }: ChannelFormProps) {
           size={8}
           maxLength={40}
           placeholder="1d"
-          autoComplete="off"
           defaultValue={channel?.heartbeat ?? ""}
         />
         <Checkbox label="enabled" name="enabled" defaultChecked={channel?.enabled ?? true} />
@@ -52,18 +51,7 @@ export function ChannelForm({ channel, kind, onSaved }: ChannelFormProps) {
 function Settings({ kind, channel }: Pick<ChannelFormProps, "kind" | "channel">) {
   const keepHint = channel ? " (empty: unchanged)" : "";
   if (kind === "webhook")
-    return (
-      <Field
-        key={kind}
-        label="URL, https://…"
-        name="url"
-        type="url"
-        required
-        maxLength={2000}
-        autoComplete="off"
-        defaultValue={channel?.settings.url}
-      />
-    );
+    return <Field key={kind} label="URL, https://…" name="url" type="url" required maxLength={2000} defaultValue={channel?.settings.url} />;
   if (kind === "slack" || kind === "msteams")
     return (
       <Field
@@ -73,8 +61,6 @@ function Settings({ kind, channel }: Pick<ChannelFormProps, "kind" | "channel">)
         type="url"
         required={!channel}
         maxLength={2000}
-        autoComplete="off"
-        spellcheck={false}
       />
     );
   if (kind === "email")
@@ -96,8 +82,6 @@ function Settings({ kind, channel }: Pick<ChannelFormProps, "kind" | "channel">)
         name={isOpsgenie ? "api_key" : "routing_key"}
         required={!channel}
         maxLength={isOpsgenie ? 100 : 64}
-        autoComplete="off"
-        spellcheck={false}
       />
       <Select
         label={isOpsgenie ? "Region (jsm: Jira Service Management)" : "Region"}
@@ -116,7 +100,6 @@ function CustomTextFields({ texts }: { texts: CustomText }) {
         label="Title (empty: default)"
         name="title"
         maxLength={500}
-        autoComplete="off"
         placeholder="{{ labels.team }}: {{ count }} {{ status }}"
         defaultValue={texts.title}
       />

@@ -3,7 +3,7 @@ import { useSignal } from "@preact/signals";
 import { EditableList, EditLink } from "../parts/editable-list.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { address, route } from "../state/route.ts";
-import { ago } from "../state/time.ts";
+import { ago, timestampText } from "../state/time.ts";
 import {
   type Channel,
   CHANNELS,
@@ -16,14 +16,17 @@ import {
   ROUTES,
   targetText,
 } from "./resources.ts";
-import { ChannelActions } from "./channel-actions.tsx";
 import { ChannelForm } from "./channel-form.tsx";
 import { DeliveryError, DeliveryState } from "./deliveries.tsx";
-import { CopyBlock } from "../parts/common.tsx";
+import { CopyBlock, Problem } from "../parts/common.tsx";
 import type { Column } from "../parts/table.tsx";
 import { counted, visible } from "../parts/text.ts";
 import { call } from "../state/api.ts";
 import { mayWrite } from "../state/session.ts";
+import type { ApiResponses } from "../../client/api.ts";
+import { RemoveButton } from "../parts/removal.tsx";
+import { Button } from "../parts/controls.tsx";
+import { useSending } from "../state/sending.ts";
 
 const REFRESH_MS = 10_000;
 
@@ -106,9 +109,7 @@ function columnsFor({ last, used, atMs }: ChannelsData): Column<Channel>[] {
 function Name({ channel: { id, name, enabled }, isUsed }: { channel: Channel; isUsed: boolean }) {
   return (
     <>
-      <EditLink href={address("alerts", { view: "channels", channel: id })}>
-        <bdi>{visible(name)}</bdi>
-      </EditLink>
+      <EditLink href={address("alerts", { view: "channels", channel: id })} text={name} />
       {!enabled && <span class="quiet"> disabled</span>}
       {enabled && !isUsed && <span class="is-warn"> no route uses it</span>}
     </>
@@ -135,4 +136,56 @@ async function readChannels(signal: AbortSignal): Promise<ChannelsData> {
   ]);
   const last = new Map(deliveries.toReversed().map((delivery) => [delivery.channel_id, delivery]));
   return { channels, last, used: new Set(routes.flatMap(({ channel_ids: ids }) => ids)), atMs: Date.now() };
+}
+
+interface ChannelActionsProps {
+  readonly channel: Channel;
+  /** Called with a new signing secret. */
+  readonly onSecret: (secret: string) => void;
+}
+
+function ChannelActions({ channel, onSecret }: ChannelActionsProps) {
+  return (
+    <>
+      <Test id={channel.id} />
+      {channel.kind === "webhook" && (
+        <p class="row">
+          <RemoveButton
+            label="Rotate signing secret"
+            class=""
+            path={`${CHANNELS}/${channel.id}/rotate`}
+            method="POST"
+            onRemoved={(response) => onSecret((response as { signing_secret: string }).signing_secret)}
+          >
+            The new secret is shown once. For 24 hours, messages are signed with both secrets: configure the new one in the receiver within
+            this time.
+          </RemoveButton>
+        </p>
+      )}
+      {channel.secret_rotated_at && <p class="quiet">The signing secret was rotated {timestampText(channel.secret_rotated_at)}.</p>}
+    </>
+  );
+}
+
+type TestResult = ApiResponses["POST /alerting/channels/{id}/test"];
+
+/** Sends a message through the same path as alerts, and shows the receiver's response. */
+function Test({ id }: { id: string }) {
+  const result = useSignal<TestResult | undefined>(undefined);
+  const { send, isBusy, error } = useSending(async () => {
+    result.value = undefined;
+    result.value = await call<TestResult>(`${CHANNELS}/${id}/test`, { method: "POST" });
+  });
+  const { delivered, status, error: reason } = result.value ?? {};
+  return (
+    <section aria-label="Test" class="test">
+      <Button onClick={() => void send()} text="Send test" />
+      <p role="status">
+        {isBusy && "Sending …"}
+        {delivered === true && <span class="is-good">{status ? `Delivered: the receiver answered ${status}.` : "Delivered."}</span>}
+      </p>
+      {delivered === false && <Problem message={`Not delivered: ${visible(reason ?? `the receiver answered ${status}`)}`} />}
+      <Problem message={error} />
+    </section>
+  );
 }

@@ -4,7 +4,7 @@ import { Field } from "../parts/controls.tsx";
 import { EditableList, EditLink } from "../parts/editable-list.tsx";
 import { SavingForm } from "../parts/saving-form.tsx";
 import type { Column } from "../parts/table.tsx";
-import { counted, visible } from "../parts/text.ts";
+import { counted } from "../parts/text.ts";
 import { call, saveResource } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
@@ -20,11 +20,7 @@ const COLUMNS: readonly Column<InhibitRule>[] = [
     head: "rule",
     kind: "name",
     order: ({ name }) => name,
-    cell: ({ id, name }) => (
-      <EditLink href={address("alerts", { view: "inhibition", inhibition_rule: id })}>
-        <bdi>{visible(name)}</bdi>
-      </EditLink>
-    ),
+    cell: ({ id, name }) => <EditLink href={address("alerts", { view: "inhibition", inhibition_rule: id })} text={name} />,
   },
   { head: "while this fires", cell: ({ source_matchers: of }) => <Matchers of={of} /> },
   { head: "these are not sent", cell: ({ target_matchers: of }) => <Matchers of={of} /> },
@@ -59,14 +55,12 @@ function RuleForm({ rule, onSaved }: { rule: InhibitRule | undefined; onSaved: (
   };
   return (
     <SavingForm label={rule ? "Save" : "Create"} saved="Saved." save={save} takesFocus={!rule}>
-      <Field label="Name" name="name" required maxLength={200} autoComplete="off" defaultValue={rule?.name} />
+      <Field label="Name" name="name" required maxLength={200} defaultValue={rule?.name} />
       <MatchersField name="source" label="While an alert fires that matches" initial={formatMatchers(rule?.source_matchers ?? [])} />
       <MatchersField name="target" label="do not send alerts that match" initial={formatMatchers(rule?.target_matchers ?? [])} />
       <Field
         label="if these labels have the same value in both (names, with commas)"
         name="equal"
-        autoComplete="off"
-        spellcheck={false}
         placeholder="k8s_cluster_name"
         defaultValue={rule?.equal.join(", ")}
       />

@@ -44,7 +44,6 @@ export function MatchersField({ initial, none, label = "Matchers", name = "match
         name={name}
         rows={Math.min(8, Math.max(3, initial.split("\n").length))}
         required={!none}
-        spellcheck={false}
         placeholder={'severity="critical"\ninstance=~"db-.*"'}
         defaultValue={initial}
         onInput={(event) => (text.value = event.currentTarget.value)}

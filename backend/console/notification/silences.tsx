@@ -3,14 +3,18 @@
 import { EditableList, EditLink } from "../parts/editable-list.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { address, choose, route } from "../state/route.ts";
-import { timestampText } from "../state/time.ts";
-import { fromSilence } from "../../client/matcher.ts";
-import { Matchers } from "./matchers.tsx";
-import { type Silence, SilenceForm, SILENCES } from "./silence-form.tsx";
-import { Checkbox } from "../parts/controls.tsx";
+import { timestampText, fieldMs, forField } from "../state/time.ts";
+import { fromSilence, toSilence } from "../../client/matcher.ts";
+import { Matchers, MatchersField } from "./matchers.tsx";
+import { Checkbox, Button, Field } from "../parts/controls.tsx";
 import type { Column } from "../parts/table.tsx";
 import { call } from "../state/api.ts";
 import { mayWrite } from "../state/session.ts";
+import type { ApiResponses } from "../../client/api.ts";
+import { useSignal } from "@preact/signals";
+import { SavingForm } from "../parts/saving-form.tsx";
+import { parseMatchers, formatMatchers } from "./matcher.ts";
+import { formReader } from "../state/sending.ts";
 
 const REFRESH_MS = 10_000;
 const COLOUR = { active: "is-warn", pending: "is-info", expired: "is-other" } as const;
@@ -75,14 +79,76 @@ function EmptyState() {
 }
 
 function SilenceMatchers({ silence: { id, matchers } }: { silence: Silence }) {
-  return (
-    <EditLink href={address("alerts", { ...listParameters(), silence: id })}>
-      <Matchers of={matchers.map(fromSilence)} />
-    </EditLink>
-  );
+  return <EditLink href={address("alerts", { ...listParameters(), silence: id })} text={<Matchers of={matchers.map(fromSilence)} />} />;
 }
 
 /** Parameters of the address that the list and an open silence share. */
 function listParameters(): Record<string, string | undefined> {
   return { view: "silences", ended: route.value.query.get("ended") ?? undefined };
 }
+
+const SILENCES = "/alerting/silences";
+
+type Silence = ApiResponses["GET /alerting/silences"][number];
+
+const HOUR_MS = 3_600_000;
+const LENGTHS = [
+  ["1 h", HOUR_MS],
+  ["2 h", 2 * HOUR_MS],
+  ["8 h", 8 * HOUR_MS],
+  ["1 day", 24 * HOUR_MS],
+  ["1 week", 168 * HOUR_MS],
+] as const;
+
+interface SilenceFormProps {
+  /** Undefined: a new silence. An expired one is created again. */
+  readonly silence: Silence | undefined;
+  /** Typed matchers of a new silence. */
+  readonly matchers: string;
+  /** Returns the address of the saved one. */
+  readonly onSaved: (silence: Silence) => string;
+}
+
+/** Invariants: a silence has an end and a reason; times are in the time zone of the console. */
+function SilenceForm({ silence, matchers, onSaved }: SilenceFormProps) {
+  const state = silence?.status.state;
+  const isNew = state === undefined || state === "expired";
+  /** Undefined: now. */
+  const startMs = useSignal(state === "pending" ? Date.parse(silence?.startsAt ?? "") : undefined);
+  const endMs = useSignal(isNew ? Date.now() + 2 * HOUR_MS : Date.parse(silence?.endsAt ?? ""));
+  const save = async (form: HTMLFormElement): Promise<string> => {
+    const text = formReader(form);
+    const body = {
+      ...(silence && !isNew && { id: silence.id }),
+      matchers: parseMatchers(text("matchers")).map(toSilence),
+      ...(startMs.value !== undefined && { startsAt: new Date(startMs.value).toISOString() }),
+      endsAt: new Date(endMs.value).toISOString(),
+      comment: text("comment"),
+    };
+    return onSaved(await call<Silence>(SILENCES, { method: "POST", body }));
+  };
+  return (
+    <SavingForm label={isNew ? "Create" : "Save"} saved="Saved." save={save} takesFocus={isNew}>
+      <MatchersField initial={silence ? formatMatchers(silence.matchers.map(fromSilence)) : matchers} />
+      {state !== "active" && (
+        <Field {...MOMENT} label="Start (empty: now)" value={textOf(startMs.value)} onDone={(text) => (startMs.value = fieldMs(text))} />
+      )}
+      <Field
+        {...MOMENT}
+        label="End"
+        required
+        value={textOf(endMs.value)}
+        onDone={(text) => (endMs.value = fieldMs(text) ?? endMs.peek())}
+      />
+      <div role="group" aria-label="Duration" class="tabs">
+        {LENGTHS.map(([words, ms]) => (
+          <Button key={words} onClick={() => (endMs.value = (startMs.peek() ?? Date.now()) + ms)} text={words} />
+        ))}
+      </div>
+      <Field label="Comment" name="comment" required maxLength={2000} defaultValue={silence?.comment} />
+    </SavingForm>
+  );
+}
+
+const MOMENT = { type: "datetime-local", step: "1" };
+const textOf = (ms: number | undefined): string => (ms === undefined ? "" : forField(ms));

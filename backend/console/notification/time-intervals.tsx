@@ -4,7 +4,7 @@ import { Button, Field } from "../parts/controls.tsx";
 import { EditableList, EditLink } from "../parts/editable-list.tsx";
 import { SavingForm } from "../parts/saving-form.tsx";
 import type { Column } from "../parts/table.tsx";
-import { counted, visible } from "../parts/text.ts";
+import { counted } from "../parts/text.ts";
 import { call, saveResource } from "../state/api.ts";
 import { useLoaded } from "../state/loaded.ts";
 import { address } from "../state/route.ts";
@@ -26,11 +26,7 @@ const COLUMNS: readonly Column<TimeInterval>[] = [
     head: "time interval",
     kind: "name",
     order: ({ name }) => name,
-    cell: ({ id, name }) => (
-      <EditLink href={address("alerts", { view: "intervals", time_interval: id })}>
-        <bdi>{visible(name)}</bdi>
-      </EditLink>
-    ),
+    cell: ({ id, name }) => <EditLink href={address("alerts", { view: "intervals", time_interval: id })} text={name} />,
   },
   { head: "contains", cell: ({ time_intervals: all }) => all.map(timesText).join("; ") },
 ];
@@ -65,7 +61,7 @@ function IntervalForm({ interval, onSaved }: { interval: TimeInterval | undefine
   };
   return (
     <SavingForm label={interval ? "Save" : "Create"} saved="Saved." save={save} takesFocus={!interval}>
-      <Field label="Name" name="name" required maxLength={200} autoComplete="off" defaultValue={interval?.name} />
+      <Field label="Name" name="name" required maxLength={200} defaultValue={interval?.name} />
       <p class="quiet">An empty field contains every time. Lists have commas, and ranges a colon.</p>
       {parts.value.map((part, at) => (
         <fieldset key={at}>
@@ -83,7 +79,7 @@ function IntervalForm({ interval, onSaved }: { interval: TimeInterval | undefine
 }
 
 function TimesField({ value, ...field }: { name: string; label: string; placeholder: string; value: string | undefined }) {
-  return <Field {...field} autoComplete="off" spellcheck={false} defaultValue={value} />;
+  return <Field {...field} defaultValue={value} />;
 }
 
 function timeRanges(part: Times): string | undefined {

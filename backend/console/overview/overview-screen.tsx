@@ -166,11 +166,6 @@ function WhatChanged({ changes }: { changes: Problems["changes"] }) {
   );
 }
 
-interface SetUpProps {
-  readonly setUp: SetUp | undefined;
-  readonly agents: number | undefined;
-}
-
 type Link = readonly [words: string, href: string];
 const connect = (words: string, kind: string): Link => [words, address("add", { kind })];
 const TO_CLUSTER = connect("Kubernetes cluster", "cluster");
@@ -179,7 +174,7 @@ const TO_SDK = connect("OpenTelemetry SDK", "sdk");
 const TO_PROMETHEUS = connect("Prometheus", "prometheus");
 
 /** Lists what is not set up yet, each with links that set it up. */
-function MissingSetUp({ setUp, agents }: SetUpProps) {
+function MissingSetUp({ setUp, agents }: { setUp: SetUp | undefined; agents: number | undefined }) {
   if (!setUp || agents === undefined) return null;
   const { rules, channels, signals } = setUp;
   // What is stored is counted once a minute, so at first nothing is known of what agents send.

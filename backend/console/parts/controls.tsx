@@ -58,11 +58,15 @@ interface FieldProps extends Omit<JSX.InputHTMLAttributes, "label" | "onInput" |
   readonly onDone?: (text: string) => void;
 }
 
+/** Most fields are for names and expressions, which a browser can neither complete nor spell. */
+const PLAIN = { autoComplete: "off", spellcheck: false } as const;
+
 export function Field({ label, onType, onDone, ...attributes }: FieldProps) {
   return (
     <label>
       <Label text={label} isRequired={attributes.required} />
       <input
+        {...PLAIN}
         {...attributes}
         onInput={(event) => onType?.(event.currentTarget.value)}
         onChange={(event) => onDone?.(event.currentTarget.value)}
@@ -91,11 +95,10 @@ export function ChoiceField({ label, isLabelHidden = false, choices, initial, on
     <label>
       {isLabelHidden ? <span class="unseen">{label}</span> : <Label text={label} isRequired={attributes.required} />}
       <input
+        {...PLAIN}
         {...attributes}
         type="text"
         list={id}
-        autoComplete="off"
-        spellcheck={false}
         value={typed.value}
         onInput={(event) => {
           typed.value = event.currentTarget.value;
@@ -116,7 +119,7 @@ export function TextArea({ label, ...attributes }: Labelled<JSX.TextareaHTMLAttr
   return (
     <label>
       <Label text={label} isRequired={attributes.required} />
-      <textarea {...attributes} />
+      <textarea {...PLAIN} {...attributes} />
     </label>
   );
 }

@@ -6,7 +6,7 @@ import type { ConsoleQuery } from "../../client/console-address.ts";
 import type { Loaded } from "../state/loaded.ts";
 import { address, route } from "../state/route.ts";
 import { mayWrite } from "../state/session.ts";
-import { Status } from "./common.tsx";
+import { SenderText, Status } from "./common.tsx";
 import { CreateLink } from "./controls.tsx";
 import { RemoveButton } from "./removal.tsx";
 import { Side, Split } from "./side.tsx";
@@ -89,6 +89,7 @@ export function EditableList<R extends { readonly id?: string }>(props: Editable
 }
 
 /** A link to the form of a row, for users who may open it. */
-export function EditLink({ href, children }: { href: string; children: ComponentChildren }) {
-  return mayWrite.value ? <a href={href}>{children}</a> : <>{children}</>;
+export function EditLink({ href, text }: { href: string; text: ComponentChildren }) {
+  const shown = typeof text === "string" ? <SenderText text={text} /> : text;
+  return mayWrite.value ? <a href={href}>{shown}</a> : <>{shown}</>;
 }

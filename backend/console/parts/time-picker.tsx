@@ -175,8 +175,6 @@ function TypedRange({ onRange }: { onRange: (range: { from: string; to: string |
         data-first
         placeholder="30m, yesterday, 14:00 to 15:00"
         aria-invalid={problem.value !== undefined}
-        spellcheck={false}
-        autoComplete="off"
       />
       <Problem message={problem.value} />
     </form>

@@ -182,13 +182,14 @@ function latencyColumn(head: string, latency: (row: Operation) => number | null)
   return { head, kind: "number", order: latency, cell: (row) => durationText(latency(row)) };
 }
 
+const growth = ([now, earlier]: readonly [number, number]): number => (now === earlier ? 1 : now / earlier);
+
 /** The difference to the same operation in what the service is compared with. A figure that grew by half is red, except the rate. */
 function changeColumn(head: string, of: (row: Operation) => number | null, before: ReadonlyMap<string, Operation>): Column<Operation> {
   const figures = (row: Operation): readonly [now: number, before: number] => {
     const earlier = before.get(operationKey(row));
     return [of(row) ?? Number.NaN, (earlier && of(earlier)) ?? Number.NaN];
   };
-  const growth = ([now, earlier]: readonly [number, number]): number => (now === earlier ? 1 : now / earlier);
   return {
     head,
     kind: "number",

@@ -44,7 +44,7 @@ export function SloForm({ slo, onSaved }: { slo?: Slo | undefined; onSaved?: () 
   const isCalls = kind.value === "availability" || kind.value === "latency";
   return (
     <SavingForm label={slo ? "Save" : "Create"} save={save} takesFocus={!slo}>
-      <Field label="Name" name="name" required maxLength={100} autoComplete="off" defaultValue={slo?.name} />
+      <Field label="Name" name="name" required maxLength={100} defaultValue={slo?.name} />
       <Select label="Counts" of={KINDS} value={kind.value} onChoose={(chosen) => (kind.value = chosen)} />
       {isCalls ? (
         <CallFields initial={initial} isLatency={kind.value === "latency"} />
@@ -103,10 +103,10 @@ function RatioFields({ initial: { promql, logs }, kind }: { initial: Indicator; 
   const which = (promql ?? logs)?.good ? "good" : "bad";
   const field = (part: "total" | "good" | "bad", name: string, label: string) =>
     kind === "promql" ? (
-      <TextArea label={label} name={name} rows={3} required spellcheck={false} placeholder={EXAMPLES[part]} defaultValue={promql?.[part]} />
+      <TextArea label={label} name={name} rows={3} required placeholder={EXAMPLES[part]} defaultValue={promql?.[part]} />
     ) : (
       <>
-        <TextArea label={label} name={name} rows={2} spellcheck={false} placeholder="source:gateway" defaultValue={logs?.[part]?.query} />
+        <TextArea label={label} name={name} rows={2} placeholder="source:gateway" defaultValue={logs?.[part]?.query} />
         <OtherFilters of={logs?.[part]} />
       </>
     );

@@ -3,17 +3,12 @@ import type { ApiResponses } from "../../client/api.ts";
 
 type Difference = ApiResponses["GET /query/traces/differences"][number];
 
-interface DifferenceGroup {
-  readonly name: string;
-  readonly rows: readonly Difference[];
-}
-
 const [MAX_GROUPS, MAX_VALUES] = [18, 4];
 /** A smaller difference of shares is not worth a row. */
 const MIN_DIFFERENCE = 0.01;
 
 /** `isOfErrors`: failed spans are compared, so their status says nothing new. */
-export function groupDifferences(all: readonly Difference[], isOfErrors: boolean): DifferenceGroup[] {
+export function groupDifferences(all: readonly Difference[], isOfErrors: boolean): { name: string; rows: readonly Difference[] }[] {
   const informative = all.filter(
     ({ name, compared_share: share, others_share: others }) =>
       !(isOfErrors && name === "status") && Math.abs(share - others) >= MIN_DIFFERENCE,
