@@ -1,5 +1,6 @@
 // Draws the service map: a box per service, database, queue and external host, a line per kind of call between two of them; below it, a
 // table with the same calls in numbers. Services are links, so the map can be used by keyboard too.
+import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import { useSignal } from "@preact/signals";
 import { NameLink, Status } from "../parts/common.tsx";
@@ -13,6 +14,7 @@ import { type AddressRange, currentRange, rangeQuery, span } from "../state/time
 import {
   type Edge,
   type Graph,
+  type Layout,
   layOut,
   neighbourhood,
   NODE_HEIGHT_PX,
@@ -76,10 +78,64 @@ interface PictureProps {
 function Picture({ edges, services, range, service }: PictureProps) {
   const layout = useMemo(() => layOut(edges), [edges]);
   const pointed = useSignal<string | undefined>(undefined);
-  const at = Math.max(
-    0,
-    SIZES.findIndex(([known]) => known === (route.value.query.get("size") ?? NORMAL)),
+  const max = Math.max(...edges.map(({ rate }) => rate));
+  return (
+    <>
+      <Sized layout={layout} isResizable={service === undefined}>
+        <defs>
+          {["is-plain", "is-error"].map((colour) => (
+            <marker
+              id={`arrow-${colour}`}
+              key={colour}
+              viewBox="0 0 8 8"
+              refX="7"
+              refY="4"
+              markerWidth="9"
+              markerHeight="9"
+              markerUnits="userSpaceOnUse"
+              orient="auto"
+            >
+              <path d="M0 0 L8 4 L0 8 z" class={`arrow ${colour}`} />
+            </marker>
+          ))}
+        </defs>
+        {layout.edges.map((placed) => (
+          <Call
+            key={`${placed.from.key} ${placed.to.key} ${placed.edge.connection}`}
+            placed={placed}
+            max={max}
+            isFaded={pointed.value !== undefined && placed.from.key !== pointed.value && placed.to.key !== pointed.value}
+          />
+        ))}
+        {layout.nodes.map((node) => (
+          <g
+            key={node.key}
+            onMouseEnter={() => (pointed.value = node.key)}
+            onMouseLeave={() => (pointed.value = undefined)}
+            onFocusIn={() => (pointed.value = node.key)}
+            onFocusOut={() => (pointed.value = undefined)}
+          >
+            <Box
+              node={node}
+              figures={node.kind === "service" ? services.get(node.name) : figuresOf(node, edges)}
+              range={range}
+              isCentre={node.kind === "service" && node.name === service}
+            />
+          </g>
+        ))}
+      </Sized>
+      {layout.omitted > 0 && (
+        <p class="quiet">{counted(layout.omitted, "node")} with fewer calls not shown. Open a service to see its neighbours.</p>
+      )}
+    </>
   );
+}
+
+/** The picture in the size that the address names. */
+function Sized({ layout, isResizable, children }: { layout: Layout; isResizable: boolean; children: ComponentChildren }) {
+  const wanted = route.value.query.get("size") ?? NORMAL;
+  const found = SIZES.findIndex(([known]) => known === wanted);
+  const at = found < 0 ? SIZES.findIndex(([known]) => known === NORMAL) : found;
   const [size] = SIZES[at] ?? [NORMAL];
   const factor = Number(size) / 100;
   const resize = (chosen: string = size): void => choose({ size: chosen === NORMAL ? undefined : chosen }, { replace: true });
@@ -89,63 +145,17 @@ function Picture({ edges, services, range, service }: PictureProps) {
     event.preventDefault();
     resize(SIZES[at + (event.deltaY < 0 ? 1 : -1)]?.[0]);
   };
-  const max = Math.max(...edges.map(({ rate }) => rate));
+  const { widthPx, heightPx } = layout;
+  const shown =
+    size === "fit" ? { width: "100%", style: { maxWidth: `${widthPx}px` } } : { width: widthPx * factor, height: heightPx * factor };
   return (
     <>
-      {service === undefined && <Tabs label="Size of the map" tabs={SIZES} chosen={size} onChoose={resize} />}
+      {isResizable && <Tabs label="Size of the map" tabs={SIZES} chosen={size} onChoose={resize} />}
       <div class="wide" tabIndex={0} role="group" aria-label="Map" onWheel={zoomByWheel}>
-        <svg
-          {...(size === "fit"
-            ? { width: "100%", style: { maxWidth: `${layout.widthPx}px` } }
-            : { width: layout.widthPx * factor, height: layout.heightPx * factor })}
-          viewBox={`0 0 ${layout.widthPx} ${layout.heightPx}`}
-        >
-          <defs>
-            {["is-plain", "is-error"].map((colour) => (
-              <marker
-                id={`arrow-${colour}`}
-                key={colour}
-                viewBox="0 0 8 8"
-                refX="7"
-                refY="4"
-                markerWidth="9"
-                markerHeight="9"
-                markerUnits="userSpaceOnUse"
-                orient="auto"
-              >
-                <path d="M0 0 L8 4 L0 8 z" class={`arrow ${colour}`} />
-              </marker>
-            ))}
-          </defs>
-          {layout.edges.map((placed) => (
-            <Call
-              key={`${placed.from.key} ${placed.to.key} ${placed.edge.connection}`}
-              placed={placed}
-              max={max}
-              isFaded={pointed.value !== undefined && placed.from.key !== pointed.value && placed.to.key !== pointed.value}
-            />
-          ))}
-          {layout.nodes.map((node) => (
-            <g
-              key={node.key}
-              onMouseEnter={() => (pointed.value = node.key)}
-              onMouseLeave={() => (pointed.value = undefined)}
-              onFocusIn={() => (pointed.value = node.key)}
-              onFocusOut={() => (pointed.value = undefined)}
-            >
-              <Box
-                node={node}
-                figures={node.kind === "service" ? services.get(node.name) : figuresOf(node, edges)}
-                range={range}
-                isCentre={node.kind === "service" && node.name === service}
-              />
-            </g>
-          ))}
+        <svg {...shown} viewBox={`0 0 ${widthPx} ${heightPx}`}>
+          {children}
         </svg>
       </div>
-      {layout.omitted > 0 && (
-        <p class="quiet">{counted(layout.omitted, "node")} with fewer calls not shown. Open a service to see its neighbours.</p>
-      )}
     </>
   );
 }
