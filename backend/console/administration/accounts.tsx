@@ -1,14 +1,10 @@
 // Manages the organisation's users and their roles, invitations, and the user's own password; for operators, also organisations.
-import { Card } from "../parts/layout.tsx";
+import { Card, Problem, Button, Field, Select } from "../parts/index.ts";
 import { useSignal } from "@preact/signals";
 import type { ApiResponses } from "../../client/api.ts";
-import { Problem } from "../parts/common.tsx";
-import { Button, Field, Select } from "../parts/controls.tsx";
-import { call } from "../state/api.ts";
-import { submitBy, formReader, useSending } from "../state/sending.ts";
+import { call, submitBy, formReader, useSending, isOperator, mayWrite, user } from "../state/index.ts";
 import { LIMITS_FIELD, LimitsCell, limitsOf, limitsText } from "./label-limits.tsx";
 import { timeColumn, ResourceList } from "./resource-list.tsx";
-import { isOperator, mayWrite, user } from "../state/session.ts";
 
 type User = ApiResponses["GET /api/users"][number];
 type Invitation = ApiResponses["GET /api/invitations"][number];

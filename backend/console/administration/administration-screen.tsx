@@ -1,16 +1,9 @@
 // Settings: users, credentials, usage with the limits, the audit log, and organisations for an operator. Each part is a table, with a form
 // if the role may write.
-import { Bar, Card } from "../parts/layout.tsx";
+import { Bar, Card, Status, type Column, Table, Tabs, Select } from "../parts/index.ts";
 import type { ApiResponses } from "../../client/api.ts";
-import { Status } from "../parts/common.tsx";
-import { type Column, Table } from "../parts/table.tsx";
-import { Tabs, Select } from "../parts/controls.tsx";
 import { bytesText } from "../../client/text.ts";
-import { call, page } from "../state/api.ts";
-import { useLoaded } from "../state/loaded.ts";
-import { choose, route } from "../state/route.ts";
-import { isOperator, mayWrite, user } from "../state/session.ts";
-import { timestampText } from "../state/time.ts";
+import { call, page, useLoaded, choose, route, isOperator, mayWrite, user, timestampText } from "../state/index.ts";
 import { Organisations, OwnPassword, Users } from "./accounts.tsx";
 import { Credentials } from "./credentials.tsx";
 import { Issuers } from "./issuers.tsx";

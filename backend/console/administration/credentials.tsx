@@ -1,8 +1,7 @@
 // Credentials of the organisation: read tokens, ingest tokens, keys for direct ingest and install tokens. A secret is shown once, when it is
 // created.
 import type { ApiResponses } from "../../client/api.ts";
-import { CopyBlock } from "../parts/common.tsx";
-import { dataSources, sdkEnvironment } from "../parts/snippets.ts";
+import { CopyBlock, dataSources, sdkEnvironment } from "../parts/index.ts";
 import { timestampText } from "../state/time.ts";
 import { LIMITS_FIELD, limitsOf, limitsText } from "./label-limits.tsx";
 import { timeColumn, ResourceList } from "./resource-list.tsx";

@@ -1,14 +1,9 @@
 // Trusted issuers of the organisation: their tokens enrol clusters and hosts, send or read without a secret of this backend. A rule is added
 // to an issuer or removed from it by replacing the issuer.
-import { Card } from "../parts/layout.tsx";
+import { Card, Problem, Button, Field, Select, TextArea, visible } from "../parts/index.ts";
 import { useSignal } from "@preact/signals";
 import type { ApiResponses } from "../../client/api.ts";
-import { Problem } from "../parts/common.tsx";
-import { Button, Field, Select, TextArea } from "../parts/controls.tsx";
-import { visible } from "../parts/text.ts";
-import { call } from "../state/api.ts";
-import { formReader, submitBy, useSending } from "../state/sending.ts";
-import { mayWrite } from "../state/session.ts";
+import { call, formReader, submitBy, useSending, mayWrite } from "../state/index.ts";
 import { LIMITS_FIELD, limitsOf, limitsText } from "./label-limits.tsx";
 import { ResourceList, timeColumn } from "./resource-list.tsx";
 

@@ -1,11 +1,8 @@
 // The limits of a reader to values of labels: as a field of forms, and as a column that administrators change.
 import { useSignal } from "@preact/signals";
 import { formatLabelLimits, type LabelLimits, parseLabelLimits } from "../../client/limited-labels.ts";
-import { Problem } from "../parts/common.tsx";
-import { Button, Field } from "../parts/controls.tsx";
-import { visible } from "../parts/text.ts";
-import { call } from "../state/api.ts";
-import { formReader, submitBy, useSending } from "../state/sending.ts";
+import { Problem, Button, Field, visible } from "../parts/index.ts";
+import { call, formReader, submitBy, useSending } from "../state/index.ts";
 
 export const LIMITS_FIELD = {
   name: "limits",

@@ -1,17 +1,8 @@
 // Lists resources that users create and remove: users, keys, tokens, organisations. Invariant: read-only users see neither action.
-import { Card } from "../parts/layout.tsx";
+import { Card, RemoveButton, CopyBlock, Problem, Status, type Column, Table, Button, Field, Select, visible } from "../parts/index.ts";
 import { type Signal, useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { RemoveButton } from "../parts/removal.tsx";
-import { useLoaded } from "../state/loaded.ts";
-import { CopyBlock, Problem, Status } from "../parts/common.tsx";
-import { type Column, Table } from "../parts/table.tsx";
-import { Button, Field, Select } from "../parts/controls.tsx";
-import { visible } from "../parts/text.ts";
-import { call, wholeList } from "../state/api.ts";
-import { submitBy, useSending } from "../state/sending.ts";
-import { mayWrite } from "../state/session.ts";
-import { timestampText } from "../state/time.ts";
+import { useLoaded, call, wholeList, submitBy, useSending, mayWrite, timestampText } from "../state/index.ts";
 
 /** `none`: shown for a row without the time. */
 export function timeColumn<R>(head: string, at: (row: R) => string | null, none = "not yet"): Column<R> {

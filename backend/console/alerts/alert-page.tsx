@@ -1,8 +1,7 @@
 // The page of an alert (`#/alerts/RULE`): its value with the threshold since it fired, its labels and the resource that they name, logs and
 // traces of that time, who was notified, and when it fired before. Messages to channels link to it. Invariant: the address contains the
 // labels, so the page also shows an alert that has ended; without labels, it shows all alerts of the rule.
-import { Bar, Card } from "../parts/layout.tsx";
-import { ButtonLink } from "../parts/controls.tsx";
+import { Bar, Card, ButtonLink, Chip, SenderText, Status, visible, useScreenRange } from "../parts/index.ts";
 import { useEffect, useMemo } from "preact/hooks";
 import { Chart } from "../metrics/chart.tsx";
 import { queryRange } from "../metrics/prometheus.ts";
@@ -10,14 +9,7 @@ import { formatValue, unitOfQuery } from "../metrics/unit.ts";
 import { formatMatchers, labelsKey, matchersOf } from "../notification/matcher.ts";
 import { ROUTED_ALERTS, type RoutedAlert } from "../notification/matchers.tsx";
 import { type Delivery, DELIVERIES, listChannels } from "../notification/resources.ts";
-import { Chip, SenderText, Status } from "../parts/common.tsx";
-import { visible } from "../parts/text.ts";
-import { useScreenRange } from "../parts/time-picker.tsx";
-import { call } from "../state/api.ts";
-import { useLoaded } from "../state/loaded.ts";
-import { address, choose, route } from "../state/route.ts";
-import { mayWrite } from "../state/session.ts";
-import { type AddressRange, ago, currentRange, timestampText } from "../state/time.ts";
+import { call, useLoaded, address, choose, route, mayWrite, type AddressRange, ago, currentRange, timestampText } from "../state/index.ts";
 import { type Alert, type AlertData, commonLabels, Evidence, type Labels, LabelFacts, Notified, SameRule } from "./alert-parts.tsx";
 import { RULES, type Rule, splitComparison } from "./console-rule.ts";
 import { RuleHistory } from "./history.tsx";

@@ -1,5 +1,5 @@
 // The parts of an alert's page: its labels and the resource that they name, who was notified, other alerts of the rule, and logs and traces.
-import { Card } from "../parts/layout.tsx";
+import { Card, Chip, Facts, NameLink, SenderText, Table, visible } from "../parts/index.ts";
 import type { ApiResponses } from "../../client/api.ts";
 import { alertAddress } from "../../client/alert-address.ts";
 import { LogList, TraceList } from "../dashboards/panel.tsx";
@@ -9,11 +9,7 @@ import { DeliveryError, DeliveryState } from "../notification/deliveries.tsx";
 import { labelsKey } from "../notification/matcher.ts";
 import type { RoutedAlert } from "../notification/matchers.tsx";
 import type { Delivery } from "../notification/resources.ts";
-import { Chip, Facts, NameLink, SenderText } from "../parts/common.tsx";
-import { Table } from "../parts/table.tsx";
-import { visible } from "../parts/text.ts";
-import { address } from "../state/route.ts";
-import { type AddressRange, ago, timestampText } from "../state/time.ts";
+import { address, type AddressRange, ago, timestampText } from "../state/index.ts";
 import { formatAttribute } from "../traces/search.ts";
 import type { Rule } from "./console-rule.ts";
 

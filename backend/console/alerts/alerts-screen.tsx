@@ -1,6 +1,5 @@
 // Alerts: rules, firing alerts, and who is notified. Each is its own view, which the address names.
-import { Bar } from "../parts/layout.tsx";
-import { Tabs, Checkbox } from "../parts/controls.tsx";
+import { Bar, Tabs, Checkbox, EditableList, NameLink, Problem, type Column, counted, visible } from "../parts/index.ts";
 import { Channels } from "../notification/channels.tsx";
 import { Deliveries } from "../notification/deliveries.tsx";
 import { Firing } from "../notification/firing.tsx";
@@ -8,19 +7,11 @@ import { InhibitRules } from "../notification/inhibition.tsx";
 import { TimeIntervals } from "../notification/time-intervals.tsx";
 import { Routes } from "../notification/notification-routes.tsx";
 import { Silences } from "../notification/silences.tsx";
-import { address, go, route, choose } from "../state/route.ts";
+import { address, go, route, choose, useLoaded, ago, call, mayWrite } from "../state/index.ts";
 import { AlertPage } from "./alert-page.tsx";
-import { EditableList } from "../parts/editable-list.tsx";
-import { useLoaded } from "../state/loaded.ts";
-import { ago } from "../state/time.ts";
 import { RuleEditor } from "./editor.tsx";
 import { RuleHistory } from "./history.tsx";
 import { newRule, RULES, type Rule, type RuleStatus } from "./console-rule.ts";
-import { NameLink, Problem } from "../parts/common.tsx";
-import type { Column } from "../parts/table.tsx";
-import { counted, visible } from "../parts/text.ts";
-import { call } from "../state/api.ts";
-import { mayWrite } from "../state/session.ts";
 
 const VIEWS = [
   ["rules", "Rules", Rules],

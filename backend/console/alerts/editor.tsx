@@ -6,7 +6,7 @@ import { queryRange } from "../metrics/prometheus.ts";
 import { PromqlField } from "../metrics/promql-field.tsx";
 import { ThresholdChart } from "../metrics/threshold-chart.tsx";
 import { formatValue, unitOfQuery } from "../metrics/unit.ts";
-import { useLoaded, useDebounced } from "../state/loaded.ts";
+import { useLoaded, useDebounced, call, saveResource, formReader, mayWrite } from "../state/index.ts";
 import {
   splitComparison,
   splitLines,
@@ -21,13 +21,7 @@ import {
   type Rule,
 } from "./console-rule.ts";
 import { RECEIVER, ReceiverField, saveReceiver, useReceivers } from "./receiver.tsx";
-import { Problem } from "../parts/common.tsx";
-import { Checkbox, Field, Select, TextArea } from "../parts/controls.tsx";
-import { SavingForm } from "../parts/saving-form.tsx";
-import { visible } from "../parts/text.ts";
-import { call, saveResource } from "../state/api.ts";
-import { formReader } from "../state/sending.ts";
-import { mayWrite } from "../state/session.ts";
+import { Problem, Checkbox, Field, Select, TextArea, SavingForm, visible } from "../parts/index.ts";
 
 const DAY_MS = 86_400_000;
 const MAX_DRAWN = 20;

@@ -1,11 +1,8 @@
 // When a rule was pending or firing, in the last day.
 import type { ApiResponses } from "../../client/api.ts";
-import { useLoaded } from "../state/loaded.ts";
-import { timestampText, span } from "../state/time.ts";
+import { useLoaded, timestampText, span, call } from "../state/index.ts";
 import { formatPairs, RULES } from "./console-rule.ts";
-import { Status } from "../parts/common.tsx";
-import { visible } from "../parts/text.ts";
-import { call } from "../state/api.ts";
+import { Status, visible } from "../parts/index.ts";
 
 type Period = ApiResponses["GET /alerting/rules/{id}/history"][number];
 

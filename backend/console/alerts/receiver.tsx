@@ -2,10 +2,8 @@
 // Invariant: the route is changed only after the rule was saved, and only if the user chose another channel or name.
 import { TakenRoutes } from "../notification/route-test.tsx";
 import { type Channel, type NotificationRoute, ROUTES, listChannels } from "../notification/resources.ts";
-import { Status } from "../parts/common.tsx";
-import { Select } from "../parts/controls.tsx";
-import { call, saveResource } from "../state/api.ts";
-import { type Loaded, useLoaded } from "../state/loaded.ts";
+import { Status, Select } from "../parts/index.ts";
+import { call, saveResource, type Loaded, useLoaded } from "../state/index.ts";
 
 export interface Receivers {
   readonly channels: readonly Channel[];

@@ -1,16 +1,8 @@
 // What changed in the chosen range, compared with one before it, most important first. Invariant: a part that could not be compared is named,
 // so an empty list means that nothing changed.
-import { Bar } from "../parts/layout.tsx";
+import { Bar, Chip, NameLink, Status, type Column, Table, Select, counted, visible, useScreenRange } from "../parts/index.ts";
 import type { ApiResponses } from "../../client/api.ts";
-import { Chip, NameLink, Status } from "../parts/common.tsx";
-import { type Column, Table } from "../parts/table.tsx";
-import { Select } from "../parts/controls.tsx";
-import { counted, visible } from "../parts/text.ts";
-import { useScreenRange } from "../parts/time-picker.tsx";
-import { call } from "../state/api.ts";
-import { useLoaded } from "../state/loaded.ts";
-import { choose, route } from "../state/route.ts";
-import { currentRange, rangeQuery, timestampText } from "../state/time.ts";
+import { call, useLoaded, choose, route, currentRange, rangeQuery, timestampText } from "../state/index.ts";
 
 type Changes = ApiResponses["GET /query/changes"];
 type Change = Changes["changes"][number];

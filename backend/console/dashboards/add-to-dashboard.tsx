@@ -1,14 +1,8 @@
 // Adds what a screen shows as a panel to a dashboard, which is chosen in a dialog, or created.
 import { useSignal } from "@preact/signals";
 import type { ApiBodies, ApiResponses } from "../../client/api.ts";
-import { Dialog, Status } from "../parts/common.tsx";
-import { Button, Field, Select } from "../parts/controls.tsx";
-import { SavingForm } from "../parts/saving-form.tsx";
-import { call, wholeList } from "../state/api.ts";
-import { useLoaded } from "../state/loaded.ts";
-import { address } from "../state/route.ts";
-import { formReader } from "../state/sending.ts";
-import { mayWrite } from "../state/session.ts";
+import { Dialog, Status, Button, Field, Select, SavingForm } from "../parts/index.ts";
+import { call, wholeList, useLoaded, address, formReader, mayWrite } from "../state/index.ts";
 import type { Dashboard, Panel } from "./dashboard.ts";
 
 type Listed = ApiResponses["GET /api/dashboards"][number];

@@ -1,12 +1,8 @@
 // The panels of a dashboard with its variables. The chosen values are in the address: `var-NAME`.
 import { useMarkers } from "../metrics/markers.ts";
 import { PROMETHEUS, queryRange } from "../metrics/prometheus.ts";
-import { Problem } from "../parts/common.tsx";
-import { Select } from "../parts/controls.tsx";
-import { visible } from "../parts/text.ts";
-import { type Loaded, useLoaded } from "../state/loaded.ts";
-import { choose, route } from "../state/route.ts";
-import { currentRange } from "../state/time.ts";
+import { Problem, Select, visible } from "../parts/index.ts";
+import { type Loaded, useLoaded, choose, route, currentRange } from "../state/index.ts";
 import { type Chosen, type Dashboard, fillVariables, type Panel, type Variable } from "./dashboard.ts";
 import { PanelView } from "./panel.tsx";
 

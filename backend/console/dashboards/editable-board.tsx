@@ -1,8 +1,7 @@
 // The panels of a dashboard that is edited: a click selects one, its handles move and resize it, with the pointer or the arrow keys.
 import type { Signal } from "@preact/signals";
 import { useRef } from "preact/hooks";
-import { visible } from "../parts/text.ts";
-import { useScreenRange } from "../parts/time-picker.tsx";
+import { visible, useScreenRange } from "../parts/index.ts";
 import { changePanel, type Chosen, type Panel, type PanelChange } from "./dashboard.ts";
 import { COLUMNS, moved, resized } from "./layout.ts";
 import { PanelView } from "./panel.tsx";

@@ -2,11 +2,8 @@
 // to them. Changes are sent when the dashboard is saved.
 import { type Signal, useComputed, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { Problem } from "../parts/common.tsx";
-import { Button, Field } from "../parts/controls.tsx";
-import { Side } from "../parts/side.tsx";
-import { submitBy, useSending } from "../state/sending.ts";
-import { useUnsaved } from "../state/unsaved.ts";
+import { Problem, Button, Field, Side } from "../parts/index.ts";
+import { submitBy, useSending, useUnsaved } from "../state/index.ts";
 import { useChoices } from "./board.tsx";
 import type { Chosen, Dashboard, Panel, Variable } from "./dashboard.ts";
 import { changeDraft, type DraftPanel, EditableBoard } from "./editable-board.tsx";

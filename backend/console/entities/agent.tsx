@@ -1,13 +1,7 @@
 // The agent of a cluster, a node or a host: version, heartbeat, age of its key, and the state and last error of its collector.
-import { Card } from "../parts/layout.tsx";
+import { Card, Facts, SenderText, Status, RemoveButton, counted, visible } from "../parts/index.ts";
 import { type Cluster, type Host, isOldKey, readFleet } from "../fleet/members.ts";
-import { Facts, SenderText, Status } from "../parts/common.tsx";
-import { RemoveButton } from "../parts/removal.tsx";
-import { counted, visible } from "../parts/text.ts";
-import { useLoaded } from "../state/loaded.ts";
-import { address } from "../state/route.ts";
-import { mayWrite } from "../state/session.ts";
-import { ago, timestampText } from "../state/time.ts";
+import { useLoaded, address, mayWrite, ago, timestampText } from "../state/index.ts";
 import type { Entity } from "./entity.ts";
 
 const REFRESH_MS = 10_000;

@@ -1,21 +1,15 @@
 // The page of one cluster, node, host, namespace, workload or pod: firing alerts, its agent, charts of its main metrics, its logs, events and
 // traces, and what runs in it.
-import { Bar, Card } from "../parts/layout.tsx";
+import { Bar, Card, NameLink, Status, Chip, Facts, visible, useScreenRange, ButtonLink } from "../parts/index.ts";
 import { Panels } from "../dashboards/board.tsx";
 import { LogList, TraceList } from "../dashboards/panel.tsx";
 import { readShipped } from "../dashboards/shipped.ts";
 import { FiringLinks, readFiringAlerts } from "./links.tsx";
-import { NameLink, Status, Chip, Facts } from "../parts/common.tsx";
-import { visible } from "../parts/text.ts";
-import { useScreenRange } from "../parts/time-picker.tsx";
-import { useLoaded } from "../state/loaded.ts";
-import { address, route } from "../state/route.ts";
-import type { AddressRange } from "../state/time.ts";
+import { useLoaded, address, route, type AddressRange } from "../state/index.ts";
 import { AgentCard } from "./agent.tsx";
 import { dashboardOf, type Entity, entityAddress, parseEntity, eventQuery, isAbout, logQuery, traceQuery } from "./entity.ts";
 import { type ObjectKind, type ClusterObject, readObjects, TONES, whyAddress } from "./cluster-objects.ts";
 import { ObjectList, Share } from "./object-list.tsx";
-import { ButtonLink } from "../parts/controls.tsx";
 
 export function EntityScreen() {
   const { id, query } = route.value;

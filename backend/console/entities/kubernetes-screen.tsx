@@ -1,7 +1,5 @@
 // Kubernetes at a glance: pods, workloads, namespaces, nodes and clusters of the organisation, unhealthy ones first.
-import { Bar } from "../parts/layout.tsx";
-import { Tabs } from "../parts/controls.tsx";
-import { useScreenRange } from "../parts/time-picker.tsx";
+import { Bar, Tabs, useScreenRange } from "../parts/index.ts";
 import { choose, route } from "../state/route.ts";
 import { OBJECT_KINDS } from "./cluster-objects.ts";
 import { ObjectList } from "./object-list.tsx";

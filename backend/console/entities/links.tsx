@@ -1,12 +1,10 @@
 // Links pages about one resource: from a field of a record or span to the page of the pod, node or service that it names, and from that
 // page to the firing alerts about it.
-import { address, route } from "../state/route.ts";
+import { address, route, call, type AddressRange } from "../state/index.ts";
 import { type Entity, entityAddress } from "./entity.ts";
 import { alertAddress } from "../../client/alert-address.ts";
 import type { ApiResponses } from "../../client/api.ts";
 import { visible } from "../parts/text.ts";
-import { call } from "../state/api.ts";
-import type { AddressRange } from "../state/time.ts";
 
 export function EntityLink({ entity }: { entity: Entity | undefined }) {
   return entity ? <PageLink kind={entity.kind} name={entity.name} hrefIn={(range) => entityAddress(entity, range)} /> : null;

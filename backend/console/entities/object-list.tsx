@@ -1,13 +1,8 @@
 // A list of clusters, namespaces, workloads, nodes or pods with their state, unhealthy ones first: of the whole organisation, or of the
 // entity whose page it is part of.
 import { formatValue } from "../metrics/unit.ts";
-import { Chip, NameLink, Status } from "../parts/common.tsx";
-import { ButtonLink, Checkbox } from "../parts/controls.tsx";
-import { type Column, Table } from "../parts/table.tsx";
-import { shortNumber, visible } from "../parts/text.ts";
-import { useLoaded } from "../state/loaded.ts";
-import { address, choose, route } from "../state/route.ts";
-import type { AddressRange } from "../state/time.ts";
+import { Chip, NameLink, Status, ButtonLink, Checkbox, type Column, Table, shortNumber, visible } from "../parts/index.ts";
+import { useLoaded, address, choose, route, type AddressRange } from "../state/index.ts";
 import { type ClusterObject, entityOf, OBJECT_KINDS, type ObjectKind, readObjects, TONES, whyAddress } from "./cluster-objects.ts";
 import { type Entity, entityAddress } from "./entity.ts";
 

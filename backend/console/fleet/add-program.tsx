@@ -3,14 +3,8 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import type { ApiResponses } from "../../client/api.ts";
-import { CopyBlock, Problem } from "../parts/common.tsx";
-import { Field } from "../parts/controls.tsx";
-import { SavingForm } from "../parts/saving-form.tsx";
-import { dataSources, remoteWrite, SDK_STARTS, sdkEnvironment } from "../parts/snippets.ts";
-import { ApiFailure, call, wholeList } from "../state/api.ts";
-import { useLoaded } from "../state/loaded.ts";
-import { address } from "../state/route.ts";
-import { formReader } from "../state/sending.ts";
+import { CopyBlock, Problem, Field, SavingForm, dataSources, remoteWrite, SDK_STARTS, sdkEnvironment } from "../parts/index.ts";
+import { ApiFailure, call, wholeList, useLoaded, address, formReader } from "../state/index.ts";
 
 const POLL_MS = 3000;
 const TOKENS_DISABLED = "Ingest tokens are disabled. Start the backend with INGEST_TOKENS=true.";

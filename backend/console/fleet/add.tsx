@@ -1,16 +1,10 @@
 // Connects clusters, hosts, and programs without an agent (add-program.tsx). For a cluster or a host: creates a token, shows the commands with
 // everything filled in, and then waits for the first heartbeat and the first record.
-import { Bar } from "../parts/layout.tsx";
+import { Bar, CopyBlock, Problem, Button, Field, Tabs } from "../parts/index.ts";
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { AddProgram, TokenForm } from "./add-program.tsx";
-import { useLoaded } from "../state/loaded.ts";
-import { address, choose, route } from "../state/route.ts";
-import { timestampText } from "../state/time.ts";
-import { CopyBlock, Problem } from "../parts/common.tsx";
-import { Button, Field, Tabs } from "../parts/controls.tsx";
-import { call } from "../state/api.ts";
-import { mayWrite } from "../state/session.ts";
+import { useLoaded, address, choose, route, timestampText, call, mayWrite } from "../state/index.ts";
 
 const POLL_MS = 3000;
 const KINDS = [

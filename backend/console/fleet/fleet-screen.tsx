@@ -1,17 +1,10 @@
 // Fleet: clusters with their nodes, and hosts; silent ones first.
-import { Bar, Card } from "../parts/layout.tsx";
+import { Bar, Card, NameLink, Problem, Status, type Column, Table, CreateLink, counted, visible } from "../parts/index.ts";
 import { useSignal } from "@preact/signals";
-import { useLoaded } from "../state/loaded.ts";
-import { address } from "../state/route.ts";
-import { ago, timestampText } from "../state/time.ts";
+import { useLoaded, address, ago, timestampText, mayWrite } from "../state/index.ts";
 import { type Entity, entityAddress } from "../entities/entity.ts";
 import { type Cluster, type Collector, type Host, isOldKey, readFleet } from "./members.ts";
 import { ThisMachine } from "./this-machine.tsx";
-import { NameLink, Problem, Status } from "../parts/common.tsx";
-import { type Column, Table } from "../parts/table.tsx";
-import { CreateLink } from "../parts/controls.tsx";
-import { counted, visible } from "../parts/text.ts";
-import { mayWrite } from "../state/session.ts";
 
 const REFRESH_MS = 10_000;
 const MAX_NODES = 200;

@@ -1,8 +1,6 @@
 // Shows what this machine's agent is still waiting for, with `npm start`.
-import { useLoaded } from "../state/loaded.ts";
+import { useLoaded, call, useSettings } from "../state/index.ts";
 import { visible } from "../parts/text.ts";
-import { call } from "../state/api.ts";
-import { useSettings } from "../state/session.ts";
 
 const REFRESH_MS = 2000;
 

@@ -1,14 +1,10 @@
 // Shows the records just before and just after a record, of its stream or of its whole host; more are loaded on demand.
 import { useSignal } from "@preact/signals";
-import { useLoaded } from "../state/loaded.ts";
-import { timeText, day } from "../state/time.ts";
+import { useLoaded, timeText, day, page } from "../state/index.ts";
 import { levelClass } from "./log-histogram.tsx";
 import { rowsBeyond, neighbourFilters, SCOPES, type Scope, type Side, sideRange } from "./neighbours.ts";
 import type { LogRow } from "./log-rows.ts";
-import { Problem } from "../parts/common.tsx";
-import { Button, Select } from "../parts/controls.tsx";
-import { visible } from "../parts/text.ts";
-import { page } from "../state/api.ts";
+import { Problem, Button, Select, visible } from "../parts/index.ts";
 
 const FIRST_ROWS = 5;
 const GROWTH_FACTOR = 4;

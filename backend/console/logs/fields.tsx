@@ -1,11 +1,7 @@
 // The fields of the matching records, each with its most frequent values and their share. A click filters by a value, excludes it, or shows
 // the field as a column.
-import { Problem } from "../parts/common.tsx";
-import { Button } from "../parts/controls.tsx";
-import { visible } from "../parts/text.ts";
-import { call, type Query } from "../state/api.ts";
-import { type Loaded, useLoaded } from "../state/loaded.ts";
-import { rangeQuery, currentRange } from "../state/time.ts";
+import { Problem, Button, visible } from "../parts/index.ts";
+import { call, type Query, type Loaded, useLoaded, rangeQuery, currentRange } from "../state/index.ts";
 import type { Field } from "./query-field.tsx";
 import { chosenFields, type Term, formatFieldName } from "./query-line.ts";
 import { queryProblem } from "./log-rows.ts";

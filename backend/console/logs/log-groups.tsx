@@ -2,10 +2,7 @@
 import { logQlFilter, logQlOf, readAggregate } from "../metrics/aggregate.ts";
 import { Explorer } from "../metrics/explorer.tsx";
 import { LOKI } from "../metrics/prometheus.ts";
-import { call, type Query } from "../state/api.ts";
-import { useLoaded } from "../state/loaded.ts";
-import { route } from "../state/route.ts";
-import { currentRange, rangeQuery } from "../state/time.ts";
+import { call, type Query, useLoaded, route, currentRange, rangeQuery } from "../state/index.ts";
 import type { Field } from "./query-field.tsx";
 import { formatFieldName, logQlLabel, splitQuery } from "./query-line.ts";
 

@@ -3,8 +3,7 @@
 import type { ApiResponses } from "../../client/api.ts";
 import { PlotFrame, type Point, type Tip } from "../metrics/plot-frame.tsx";
 import { countTicks } from "../metrics/ticks.ts";
-import { Toggle } from "../parts/controls.tsx";
-import { shortNumber } from "../parts/text.ts";
+import { Toggle, shortNumber } from "../parts/index.ts";
 import { showRange } from "../state/time.ts";
 
 export type Bucket = ApiResponses["GET /query/logs/histogram"][number];

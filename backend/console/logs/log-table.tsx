@@ -1,12 +1,7 @@
 // The lines of the log explorer: time, level, service, chosen fields, message.
-import { Button } from "../parts/controls.tsx";
-import { Icon } from "../parts/icons.tsx";
+import { Button, Icon, Skeleton, List, visible } from "../parts/index.ts";
 import { useMemo } from "preact/hooks";
-import { Skeleton } from "../parts/common.tsx";
-import { List } from "../parts/list.tsx";
-import { visible } from "../parts/text.ts";
-import { address, route } from "../state/route.ts";
-import { timeText, day } from "../state/time.ts";
+import { address, route, timeText, day } from "../state/index.ts";
 import { levelClass } from "./log-histogram.tsx";
 import { formatFieldName } from "./query-line.ts";
 import type { LogRow, LogRows } from "./log-rows.ts";

@@ -1,14 +1,9 @@
 // The log explorer: a query, counts over time, fields with their values, the records, and a single record. All choices are in the address:
 // query, range, columns, scale, refresh and the record.
-import { Bar } from "../parts/layout.tsx";
+import { Bar, Problem, ButtonLink, Button, Toggle, Download, lazy, useScreenRange } from "../parts/index.ts";
 import { useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { Problem } from "../parts/common.tsx";
-import { ButtonLink, Button, Toggle } from "../parts/controls.tsx";
-import { Download } from "../parts/download.tsx";
 import { AddToDashboard } from "../dashboards/add-to-dashboard.tsx";
-import { lazy } from "../parts/screens.tsx";
-import { useScreenRange } from "../parts/time-picker.tsx";
 import { call, page, type Query } from "../state/api.ts";
 import { stepKeys, useKeys } from "../state/keys.ts";
 import { useLoaded } from "../state/loaded.ts";

@@ -1,10 +1,7 @@
 // The patterns of the matching messages, most frequent first: a click shows only their records or excludes them.
-import { Button } from "../parts/controls.tsx";
+import { Button, visible } from "../parts/index.ts";
 import type { ApiResponses } from "../../client/api.ts";
-import { visible } from "../parts/text.ts";
-import { call, type Query } from "../state/api.ts";
-import { useLoaded } from "../state/loaded.ts";
-import { currentRange, rangeQuery } from "../state/time.ts";
+import { call, type Query, useLoaded, currentRange, rangeQuery } from "../state/index.ts";
 import { Refusal } from "./fields.tsx";
 import { patternCondition } from "./query-line.ts";
 

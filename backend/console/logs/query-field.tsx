@@ -4,8 +4,7 @@ import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { formatFieldName, formatTerm } from "./query-line.ts";
-import { call } from "../state/api.ts";
-import { currentRange, rangeQuery } from "../state/time.ts";
+import { call, currentRange, rangeQuery } from "../state/index.ts";
 
 export type Field = ApiResponses["GET /query/logs/fields"][number];
 

@@ -1,7 +1,6 @@
 // Shows a single record: its message, its fields with buttons to filter by them, its neighbours, its trace.
 import { useSignal } from "@preact/signals";
-import { address } from "../state/route.ts";
-import { around, timestampText } from "../state/time.ts";
+import { address, around, timestampText } from "../state/index.ts";
 import { Context } from "./context.tsx";
 import { levelClass } from "./log-histogram.tsx";
 import { neighbourFilters } from "./neighbours.ts";
@@ -10,10 +9,7 @@ import { recordAddress } from "./record-address.ts";
 import type { LogRow } from "./log-rows.ts";
 import { findEntities } from "../entities/entity.ts";
 import { EntityLink, ServiceLink } from "../entities/links.tsx";
-import { Copy, SenderText } from "../parts/common.tsx";
-import { Button, Toggle } from "../parts/controls.tsx";
-import { FieldTable } from "../parts/field-table.tsx";
-import { Side } from "../parts/side.tsx";
+import { Copy, SenderText, Button, Toggle, FieldTable, Side } from "../parts/index.ts";
 import { useEffect } from "preact/hooks";
 
 const AROUND_MS = 5 * 60_000;

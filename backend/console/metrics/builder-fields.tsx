@@ -1,12 +1,8 @@
 // Fields of the builder for metric, filters, change and combination, next to the resulting expression.
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
-import { Problem } from "../parts/common.tsx";
-import { Button, ChoiceField, MAX_CHOICES, Select } from "../parts/controls.tsx";
-import { visible } from "../parts/text.ts";
-import { call } from "../state/api.ts";
-import { type Loaded, useLoaded } from "../state/loaded.ts";
-import { currentRange } from "../state/time.ts";
+import { Problem, Button, ChoiceField, MAX_CHOICES, Select, visible } from "../parts/index.ts";
+import { call, type Loaded, useLoaded, currentRange } from "../state/index.ts";
 import { type Built, CHANGES, COMBINATIONS, type Filter, firstQuery, OPERATORS, parseQuery, formatQuery } from "./builder.ts";
 import { PROMETHEUS } from "./prometheus.ts";
 

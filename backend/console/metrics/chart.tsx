@@ -3,8 +3,7 @@
 import { signal, useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import uPlot from "uplot";
-import { go } from "../state/route.ts";
-import { timestampText, utc } from "../state/time.ts";
+import { go, timestampText, utc } from "../state/index.ts";
 import { type Exemplar, exemplarAddress, exemplarText } from "./exemplars.tsx";
 import { Legend } from "./legend.tsx";
 import { exemplarMarks, plotOptions, type PlotProps } from "./plot.ts";

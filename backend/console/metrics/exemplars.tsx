@@ -1,9 +1,7 @@
 // Exemplars: links from a chart of latencies to slow traces in it. The backend has them for the buckets of traces_spanmetrics_latency.
 import type { ApiResponses } from "../../client/api.ts";
 import { counted, visible } from "../parts/text.ts";
-import { call } from "../state/api.ts";
-import { address } from "../state/route.ts";
-import { timestampText, type Range, span } from "../state/time.ts";
+import { call, address, timestampText, type Range, span } from "../state/index.ts";
 import { PROMETHEUS } from "./prometheus.ts";
 
 type Answer = ApiResponses["GET /query/prometheus/api/v1/query_exemplars"];

@@ -2,19 +2,12 @@
 // value of some fields; as a chart and a table. The choices are in the address: `of`, `field`, `by`.
 import { useSignal } from "@preact/signals";
 import { AddToDashboard } from "../dashboards/add-to-dashboard.tsx";
-import { Problem, Status } from "../parts/common.tsx";
-import { Button, ChoiceField, Select } from "../parts/controls.tsx";
-import { Icon } from "../parts/icons.tsx";
-import { visible } from "../parts/text.ts";
-import { errorMessage } from "../state/api.ts";
-import { useLoaded } from "../state/loaded.ts";
-import { choose } from "../state/route.ts";
-import { currentRange, type Range } from "../state/time.ts";
+import { Problem, Status, Button, ChoiceField, Select, Icon, visible, Table } from "../parts/index.ts";
+import { errorMessage, useLoaded, choose, currentRange, type Range } from "../state/index.ts";
 import { type Aggregate, type AggregateFunction, FUNCTIONS, NO_GROUPS } from "./aggregate.ts";
 import { queryInstant, queryRange, type Instant } from "./prometheus.ts";
 import { SeriesChart } from "./series-chart.tsx";
 import { type Unit, formatValue } from "./unit.ts";
-import { Table } from "../parts/table.tsx";
 
 const POINTS = 60;
 const MAX_GROUPS_DRAWN = 20;

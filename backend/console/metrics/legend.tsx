@@ -1,8 +1,7 @@
 // The legend of a chart: its series with their figures, sortable. A click on a name shows only that series, with Ctrl or Shift also that
 // one; the pointer on a row highlights its line.
 import { useSignal } from "@preact/signals";
-import { type Column, SortedTable } from "../parts/table.tsx";
-import { visible } from "../parts/text.ts";
+import { type Column, SortedTable, visible } from "../parts/index.ts";
 import { changeText, type Figures, figuresOf } from "./plot-data.ts";
 import type { Series } from "./prometheus.ts";
 import { colourProperty } from "./series-colour.ts";

@@ -1,20 +1,12 @@
 // Metrics: questions in PromQL, typed or built, as a chart or a table; and which metrics have the most series.
-import { Bar } from "../parts/layout.tsx";
+import { Bar, Download, useScreenRange, Status, Button, Tabs } from "../parts/index.ts";
 import { AddToDashboard } from "../dashboards/add-to-dashboard.tsx";
-import { Download } from "../parts/download.tsx";
-import { useScreenRange } from "../parts/time-picker.tsx";
-import { useLoaded } from "../state/loaded.ts";
-import { address, choose, route } from "../state/route.ts";
-import { currentRange, type Range } from "../state/time.ts";
+import { useLoaded, address, choose, route, currentRange, type Range, call, mayWrite } from "../state/index.ts";
 import { readExemplars } from "./exemplars.tsx";
 import { queryInstant, queryRange, type Series } from "./prometheus.ts";
 import { InstantTable, SeriesChart } from "./series-chart.tsx";
 import { unitOfQuery } from "./unit.ts";
-import { Status } from "../parts/common.tsx";
-import { Button, Tabs } from "../parts/controls.tsx";
-import { call } from "../state/api.ts";
 import { useSignal } from "@preact/signals";
-import { mayWrite } from "../state/session.ts";
 import { Builder, useMetadata } from "./builder-fields.tsx";
 import { PromqlField } from "./promql-field.tsx";
 

@@ -1,9 +1,6 @@
 // Shows the results of queries: series as a chart, and values at one moment as a table.
-import { NameLink, Problem, Status } from "../parts/common.tsx";
-import { Table } from "../parts/table.tsx";
-import { type Loaded, useLoaded } from "../state/loaded.ts";
-import { address } from "../state/route.ts";
-import { currentRange, type Range } from "../state/time.ts";
+import { NameLink, Problem, Status, Table } from "../parts/index.ts";
+import { type Loaded, useLoaded, address, currentRange, type Range } from "../state/index.ts";
 import { Chart } from "./chart.tsx";
 import { type Exemplar, ExemplarList } from "./exemplars.tsx";
 import type { Shape } from "./plot.ts";

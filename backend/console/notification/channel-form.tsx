@@ -1,11 +1,8 @@
 // The form of a channel. Invariants: a secret is written and never read back; an empty field keeps the stored one. All other settings are
 // sent each time, because omitted ones are removed.
-import { Checkbox, Field, Select, Tabs, TextArea } from "../parts/controls.tsx";
-import { SavingForm } from "../parts/saving-form.tsx";
-import { choose } from "../state/route.ts";
+import { Checkbox, Field, Select, Tabs, TextArea, SavingForm } from "../parts/index.ts";
+import { choose, saveResource, formReader } from "../state/index.ts";
 import { type Channel, type ChannelKind, CHANNELS, KINDS, type CustomText } from "./resources.ts";
-import { saveResource } from "../state/api.ts";
-import { formReader } from "../state/sending.ts";
 
 export interface ChannelFormProps {
   /** Undefined: a new channel. */

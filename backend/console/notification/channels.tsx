@@ -1,9 +1,7 @@
 // Channels: where notifications are sent, and the result of the last one. Invariant: users who may only read see only the list.
 import { useSignal } from "@preact/signals";
-import { EditableList, EditLink } from "../parts/editable-list.tsx";
-import { useLoaded } from "../state/loaded.ts";
-import { address, route } from "../state/route.ts";
-import { ago, timestampText } from "../state/time.ts";
+import { EditableList, EditLink, CopyBlock, Problem, type Column, counted, visible, RemoveButton, Button } from "../parts/index.ts";
+import { useLoaded, address, route, ago, timestampText, call, mayWrite, useSending } from "../state/index.ts";
 import {
   type Channel,
   CHANNELS,
@@ -18,15 +16,7 @@ import {
 } from "./resources.ts";
 import { ChannelForm } from "./channel-form.tsx";
 import { DeliveryError, DeliveryState } from "./deliveries.tsx";
-import { CopyBlock, Problem } from "../parts/common.tsx";
-import type { Column } from "../parts/table.tsx";
-import { counted, visible } from "../parts/text.ts";
-import { call } from "../state/api.ts";
-import { mayWrite } from "../state/session.ts";
 import type { ApiResponses } from "../../client/api.ts";
-import { RemoveButton } from "../parts/removal.tsx";
-import { Button } from "../parts/controls.tsx";
-import { useSending } from "../state/sending.ts";
 
 const REFRESH_MS = 10_000;
 

@@ -1,14 +1,8 @@
 // Deliveries of the last 30 days, newest first: which message went to which channel, and whether it was delivered.
 import { useSignal } from "@preact/signals";
-import { useLoaded } from "../state/loaded.ts";
-import { address, choose, route } from "../state/route.ts";
-import { timestampText } from "../state/time.ts";
+import { useLoaded, address, choose, route, timestampText, call, wholeList } from "../state/index.ts";
 import { listChannels, DELIVERIES, type Delivery } from "./resources.ts";
-import { NameLink, Status } from "../parts/common.tsx";
-import { type Column, Table } from "../parts/table.tsx";
-import { Button, Select } from "../parts/controls.tsx";
-import { counted, visible } from "../parts/text.ts";
-import { call, wholeList } from "../state/api.ts";
+import { NameLink, Status, type Column, Table, Button, Select, counted, visible } from "../parts/index.ts";
 
 const REFRESH_MS = 10_000;
 const REMOVED_CHANNEL = "removed channel";

@@ -1,19 +1,12 @@
 // Firing and pending alerts: since when, which channels are notified, and which silence mutes them. Invariant: firing alerts are listed
 // whether or not a channel is notified.
-import { ButtonLink } from "../parts/controls.tsx";
+import { ButtonLink, NameLink, SenderText, Problem, Status, type Column, Table, visible } from "../parts/index.ts";
 import { alertAddress } from "../../client/alert-address.ts";
 import type { ApiResponses } from "../../client/api.ts";
-import { useLoaded } from "../state/loaded.ts";
-import { address } from "../state/route.ts";
-import { ago } from "../state/time.ts";
+import { useLoaded, address, ago, call, mayWrite } from "../state/index.ts";
 import { type Channel, listChannels } from "./resources.ts";
 import { labelsKey, matchersOf, formatMatchers } from "./matcher.ts";
 import { ROUTED_ALERTS, type RoutedAlert } from "./matchers.tsx";
-import { NameLink, SenderText, Problem, Status } from "../parts/common.tsx";
-import { type Column, Table } from "../parts/table.tsx";
-import { visible } from "../parts/text.ts";
-import { call } from "../state/api.ts";
-import { mayWrite } from "../state/session.ts";
 
 const REFRESH_MS = 10_000;
 const MAX_SHOWN = 500;

@@ -1,14 +1,7 @@
 // Inhibition rules: while an alert that matches the source fires, alerts that match the target are not sent.
 import type { ApiResponses } from "../../client/api.ts";
-import { Field } from "../parts/controls.tsx";
-import { EditableList, EditLink } from "../parts/editable-list.tsx";
-import { SavingForm } from "../parts/saving-form.tsx";
-import type { Column } from "../parts/table.tsx";
-import { counted } from "../parts/text.ts";
-import { call, saveResource } from "../state/api.ts";
-import { useLoaded } from "../state/loaded.ts";
-import { address } from "../state/route.ts";
-import { formReader } from "../state/sending.ts";
+import { Field, EditableList, EditLink, SavingForm, type Column, counted } from "../parts/index.ts";
+import { call, saveResource, useLoaded, address, formReader } from "../state/index.ts";
 import { formatMatchers, parseMatchers, splitNames } from "./matcher.ts";
 import { Matchers, MatchersField } from "./matchers.tsx";
 

@@ -1,12 +1,10 @@
 // Shows matchers, and the field for them, which lists the firing alerts that match what the user types.
-import { TextArea } from "../parts/controls.tsx";
+import { TextArea, counted, visible } from "../parts/index.ts";
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
-import { useLoaded, useDebounced } from "../state/loaded.ts";
+import { useLoaded, useDebounced, call } from "../state/index.ts";
 import { formatMatcher, type Matcher } from "../../client/matcher.ts";
 import { parseMatchers, formatVisibleMatcher } from "./matcher.ts";
-import { counted, visible } from "../parts/text.ts";
-import { call } from "../state/api.ts";
 
 export const ROUTED_ALERTS = "/alerting/alertmanager/api/v2/alerts";
 

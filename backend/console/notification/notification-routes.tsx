@@ -1,7 +1,6 @@
 // Routes in evaluation order: which alerts are sent to which channels. Invariants: the default route is last; users who may only
 // read see only the list.
-import { useLoaded } from "../state/loaded.ts";
-import { address } from "../state/route.ts";
+import { useLoaded, address, call, saveResource, formReader } from "../state/index.ts";
 import { Matchers, MatchersField } from "./matchers.tsx";
 import { RouteTest } from "./route-test.tsx";
 import {
@@ -14,14 +13,8 @@ import {
   type TimeInterval,
   type NewRoute,
 } from "./resources.ts";
-import { EditableList, EditLink } from "../parts/editable-list.tsx";
-import type { Column } from "../parts/table.tsx";
-import { visible } from "../parts/text.ts";
-import { call, saveResource } from "../state/api.ts";
-import { Checkbox, Field, Select } from "../parts/controls.tsx";
-import { SavingForm } from "../parts/saving-form.tsx";
+import { EditableList, EditLink, type Column, visible, Checkbox, Field, Select, SavingForm } from "../parts/index.ts";
 import { parseMatchers, formatMatchers, formatVisibleMatcher, splitNames } from "./matcher.ts";
-import { formReader } from "../state/sending.ts";
 
 const REFRESH_MS = 10_000;
 

@@ -1,20 +1,12 @@
 // Silences: active, pending, and those that expired in the last days. Invariants: the address of a new silence may contain its matchers, so
 // that an alert can link to the form that silences it; users who may only read see just the list.
-import { EditableList, EditLink } from "../parts/editable-list.tsx";
-import { useLoaded } from "../state/loaded.ts";
-import { address, choose, route } from "../state/route.ts";
-import { timestampText, fieldMs, forField } from "../state/time.ts";
+import { EditableList, EditLink, Checkbox, Button, Field, type Column, SavingForm } from "../parts/index.ts";
+import { useLoaded, address, choose, route, timestampText, fieldMs, forField, call, mayWrite, formReader } from "../state/index.ts";
 import { fromSilence, toSilence } from "../../client/matcher.ts";
 import { Matchers, MatchersField } from "./matchers.tsx";
-import { Checkbox, Button, Field } from "../parts/controls.tsx";
-import type { Column } from "../parts/table.tsx";
-import { call } from "../state/api.ts";
-import { mayWrite } from "../state/session.ts";
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
-import { SavingForm } from "../parts/saving-form.tsx";
 import { parseMatchers, formatMatchers } from "./matcher.ts";
-import { formReader } from "../state/sending.ts";
 
 const REFRESH_MS = 10_000;
 const COLOUR = { active: "is-warn", pending: "is-info", expired: "is-other" } as const;

@@ -1,14 +1,7 @@
 // Time intervals, which routes name: outside of its active ones, and in its mute ones, a route sends nothing.
 import { useSignal } from "@preact/signals";
-import { Button, Field } from "../parts/controls.tsx";
-import { EditableList, EditLink } from "../parts/editable-list.tsx";
-import { SavingForm } from "../parts/saving-form.tsx";
-import type { Column } from "../parts/table.tsx";
-import { counted } from "../parts/text.ts";
-import { call, saveResource } from "../state/api.ts";
-import { useLoaded } from "../state/loaded.ts";
-import { address } from "../state/route.ts";
-import { formReader } from "../state/sending.ts";
+import { Button, Field, EditableList, EditLink, SavingForm, type Column, counted } from "../parts/index.ts";
+import { call, saveResource, useLoaded, address, formReader } from "../state/index.ts";
 import { splitNames } from "./matcher.ts";
 import { type TimeInterval, TIME_INTERVALS } from "./resources.ts";
 

@@ -1,17 +1,10 @@
 // The landing page: a ranked list of problems, each with its cause, since when, and one next click; what is healthy in one line; what
 // changed; services; and what is not set up yet.
-import { Bar, Card } from "../parts/layout.tsx";
-import { ButtonLink } from "../parts/controls.tsx";
+import { Bar, Card, ButtonLink, Chip, Status, visible, useRefresh } from "../parts/index.ts";
 import { bytesText } from "../../client/text.ts";
 import { ThisMachine } from "../fleet/this-machine.tsx";
-import { Chip, Status } from "../parts/common.tsx";
-import { visible } from "../parts/text.ts";
-import { useRefresh } from "../parts/time-picker.tsx";
 import { ServiceTable } from "../services/service-table.tsx";
-import { type Loaded, useLoaded } from "../state/loaded.ts";
-import { address } from "../state/route.ts";
-import { mayWrite } from "../state/session.ts";
-import { ago, timestampText, timeText } from "../state/time.ts";
+import { type Loaded, useLoaded, address, mayWrite, ago, timestampText, timeText } from "../state/index.ts";
 import { type Problem, type Problems, readProblems, readSetUp, readWorstServices, type SetUp, type WorstServices } from "./read.ts";
 
 const REFRESH_MS = 30_000;

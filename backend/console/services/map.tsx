@@ -3,14 +3,8 @@
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import { useSignal } from "@preact/signals";
-import { NameLink, Status } from "../parts/common.tsx";
-import { Tabs } from "../parts/controls.tsx";
-import { Table } from "../parts/table.tsx";
-import { counted, visible } from "../parts/text.ts";
-import { call } from "../state/api.ts";
-import { useLoaded } from "../state/loaded.ts";
-import { address, choose, route } from "../state/route.ts";
-import { type AddressRange, currentRange, rangeQuery, span } from "../state/time.ts";
+import { NameLink, Status, Tabs, Table, counted, visible } from "../parts/index.ts";
+import { call, useLoaded, address, choose, route, type AddressRange, currentRange, rangeQuery, span } from "../state/index.ts";
 import {
   type Edge,
   type Graph,

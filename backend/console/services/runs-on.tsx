@@ -3,9 +3,7 @@ import type { ApiResponses } from "../../client/api.ts";
 import { type Entity, entityAddress } from "../entities/entity.ts";
 import { FiringLinks, readFiringAlerts } from "../entities/links.tsx";
 import { visible } from "../parts/text.ts";
-import { call } from "../state/api.ts";
-import { useLoaded } from "../state/loaded.ts";
-import { type AddressRange, currentRange, rangeQuery } from "../state/time.ts";
+import { call, useLoaded, type AddressRange, currentRange, rangeQuery } from "../state/index.ts";
 
 type Facet = ApiResponses["GET /query/traces/facets"][number];
 

@@ -1,10 +1,6 @@
 // Services with rate, errors, p95 and their trends. Every figure links to the items that it counts.
-import { Sparkline } from "../parts/sparkline.tsx";
-import { Chip, NameLink } from "../parts/common.tsx";
-import { type Column, Table } from "../parts/table.tsx";
-import { visible } from "../parts/text.ts";
-import { address } from "../state/route.ts";
-import { type AddressRange, span } from "../state/time.ts";
+import { Sparkline, Chip, NameLink, type Column, Table, visible } from "../parts/index.ts";
+import { address, type AddressRange, span } from "../state/index.ts";
 import { rateText, type Service, shareText } from "./service.ts";
 
 export interface ServiceTableProps {

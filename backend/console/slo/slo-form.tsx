@@ -4,12 +4,9 @@ import type { ApiBodies, ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { formatPairs, type LogFilter, otherFilters, parsePairs, withQuery } from "../alerts/console-rule.ts";
 import { OtherFilters } from "../alerts/editor.tsx";
-import { Checkbox, ChoiceField, Field, Select, TextArea } from "../parts/controls.tsx";
-import { SavingForm } from "../parts/saving-form.tsx";
+import { Checkbox, ChoiceField, Field, Select, TextArea, SavingForm } from "../parts/index.ts";
 import { operationsOf, useServices } from "../services/known-services.ts";
-import { saveResource } from "../state/api.ts";
-import { address } from "../state/route.ts";
-import { formReader } from "../state/sending.ts";
+import { saveResource, address, formReader } from "../state/index.ts";
 
 export const SLOS = "/alerting/slos";
 

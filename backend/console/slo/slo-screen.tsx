@@ -9,11 +9,7 @@ import { RemoveButton } from "../parts/removal.tsx";
 import { Side, Split } from "../parts/side.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { counted, visible } from "../parts/text.ts";
-import { call } from "../state/api.ts";
-import { useLoaded } from "../state/loaded.ts";
-import { address, route } from "../state/route.ts";
-import { mayWrite } from "../state/session.ts";
-import { timestampText } from "../state/time.ts";
+import { call, useLoaded, address, route, mayWrite, timestampText } from "../state/index.ts";
 import { indicatorText, SloForm, SLOS } from "./slo-form.tsx";
 
 type Listed = ApiResponses["GET /query/slos"][number];

@@ -1,10 +1,7 @@
 // The most frequent values of the matching spans (facets). A click on a value searches for it.
 import type { ApiResponses } from "../../client/api.ts";
-import { Status } from "../parts/common.tsx";
-import { visible } from "../parts/text.ts";
-import { call, type Query } from "../state/api.ts";
-import { useLoaded } from "../state/loaded.ts";
-import { choose, route } from "../state/route.ts";
+import { Status, visible } from "../parts/index.ts";
+import { call, type Query, useLoaded, choose, route } from "../state/index.ts";
 import { addAttribute } from "./search.ts";
 
 type Facet = ApiResponses["GET /query/traces/facets"][number];

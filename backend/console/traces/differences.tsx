@@ -1,13 +1,8 @@
 // How slow or failed spans differ from the others: the values of each attribute, with their shares in both, largest difference first. Values
 // that restate the condition, such as the status of failed spans, are left out.
 import type { ApiResponses } from "../../client/api.ts";
-import { Status } from "../parts/common.tsx";
-import { Button, Field } from "../parts/controls.tsx";
-import { visible } from "../parts/text.ts";
-import { call } from "../state/api.ts";
-import { useLoaded } from "../state/loaded.ts";
-import { choose, route } from "../state/route.ts";
-import { formReader, submitBy } from "../state/sending.ts";
+import { Status, Button, Field, visible } from "../parts/index.ts";
+import { call, useLoaded, choose, route, formReader, submitBy } from "../state/index.ts";
 import { type AnalysisProps, nameOf, Value } from "./analysis.tsx";
 import { groupDifferences } from "./difference-groups.ts";
 

@@ -1,10 +1,8 @@
 // Shows a trace as a flame graph, and where its time was spent: operations by self time. The table has the same content as the graph, for
 // keyboards and screen readers.
 import { useMemo } from "preact/hooks";
-import { Table } from "../parts/table.tsx";
-import { visible } from "../parts/text.ts";
-import { choose } from "../state/route.ts";
-import { span as duration } from "../state/time.ts";
+import { Table, visible } from "../parts/index.ts";
+import { choose, span as duration } from "../state/index.ts";
 import type { Tree } from "../../client/trace-tree.ts";
 import { shareText } from "../services/service.ts";
 import { flameFrames, type OperationTime, operationTimes } from "./flame.ts";

@@ -4,10 +4,7 @@ import type { ApiResponses } from "../../client/api.ts";
 import { PlotFrame, type Point, type Tip } from "../metrics/plot-frame.tsx";
 import { durationTicks } from "../metrics/ticks.ts";
 import { Status } from "../parts/common.tsx";
-import { call } from "../state/api.ts";
-import { useLoaded } from "../state/loaded.ts";
-import { choose } from "../state/route.ts";
-import { span } from "../state/time.ts";
+import { call, useLoaded, choose, span } from "../state/index.ts";
 import type { AnalysisProps } from "./analysis.tsx";
 
 type HeatmapPoint = ApiResponses["GET /query/traces/heatmap"][number];

@@ -1,14 +1,11 @@
 // Shows a single span.
 import type { ComponentChildren } from "preact";
 import { formatAttribute } from "./search.ts";
-import { address, route } from "../state/route.ts";
-import { around, timestampText, span as duration } from "../state/time.ts";
+import { address, route, around, timestampText, span as duration } from "../state/index.ts";
 import { findEntities } from "../entities/entity.ts";
 import { EntityLink, ServiceLink } from "../entities/links.tsx";
 import { type Node, selfMs, type Tree } from "../../client/trace-tree.ts";
-import { SenderText } from "../parts/common.tsx";
-import { FieldTable } from "../parts/field-table.tsx";
-import { Side } from "../parts/side.tsx";
+import { SenderText, FieldTable, Side } from "../parts/index.ts";
 
 const MAX_EVENTS = 200;
 

@@ -1,5 +1,5 @@
 // Shows one trace: its spans as a waterfall, next to it the details of one span.
-import { Bar } from "../parts/layout.tsx";
+import { Bar, Copy, Status, Problem, Tabs, counted, visible } from "../parts/index.ts";
 import { useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import { stepKeys, useKeys } from "../state/keys.ts";
@@ -10,9 +10,6 @@ import { FlameGraph } from "./flame-graph.tsx";
 import { SpanDetails } from "./span-details.tsx";
 import { buildTree, type Node, type Span, type Tree } from "../../client/trace-tree.ts";
 import { serviceColours, Waterfall } from "./waterfall.tsx";
-import { Copy, Status, Problem } from "../parts/common.tsx";
-import { Tabs } from "../parts/controls.tsx";
-import { counted, visible } from "../parts/text.ts";
 import { wholeList, call } from "../state/api.ts";
 import { recordAddress } from "../logs/record-address.ts";
 import { levelClass } from "../logs/log-histogram.tsx";

@@ -1,10 +1,8 @@
 // Draws spans on a common time axis, one per row.
 import { colourOf } from "../metrics/series-colour.ts";
-import { Button } from "../parts/controls.tsx";
-import { List } from "../parts/list.tsx";
+import { Button, List, counted, visible } from "../parts/index.ts";
 import { span as duration } from "../state/time.ts";
 import type { Node, Tree } from "../../client/trace-tree.ts";
-import { counted, visible } from "../parts/text.ts";
 
 const ROW_PX = 26;
 const MAX_INDENTED_DEPTH = 24;
