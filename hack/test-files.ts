@@ -26,7 +26,6 @@ export const SLOW = [
   "backend/ingest/otlp/file-lines-random",
   "backend/ingest/otlp/file-lines-utf8",
   "backend/ingest/otlp/metrics/node-metrics",
-  "backend/ingest/otlp/otlp-any-document",
   "backend/ingest/otlp/otlp-decoder",
   "backend/ingest/otlp/otlp-decoder-memory",
   "backend/ingest/otlp/otlp-documents",

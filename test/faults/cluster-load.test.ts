@@ -1,5 +1,5 @@
-// The cluster agents' identity and proxies with a real backend and a real kube-apiserver: twenty agents act as one cluster, and a rotation
-// under load loses no record, duplicates none, and is not noticed by the collectors.
+// The cluster agents' identity and proxies with a real backend and a real kube-apiserver: twenty agents act as one cluster, a rotation
+// under load loses no record, duplicates none, and is not noticed by the collectors, and two releases in one cluster do not harm each other.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -112,6 +112,27 @@ it.for<{ step: Step; of: string }>([
   expect(next.refusals).toEqual([]);
   expect((await call("GET", `${backend.apiUrl}/api/clusters`, { bearer: tenant.token })).json).toMatchObject([{ online: true }]);
   await eventually("the Secret is in order", async () => (await crashing.secret()).pendingRotation === undefined);
+});
+
+it("a second release is rejected by name, uses no token, does not affect the first one's key, and enrols once the first is gone", async () => {
+  const tenant = await backend.tenant("two-releases");
+  const newToken = async () => await backend.installToken(tenant.token);
+  await using north = await IdentityCluster.start(kube, backend.folder, backend.apiUrl);
+  await using other = await IdentityCluster.start(kube, backend.folder, backend.apiUrl);
+  const first = north.agent("first", { installToken: await newToken(), intervalS: 5 });
+  const key = await first.signing();
+  const late = other.agent("late", { installToken: await newToken(), intervalS: 5 });
+  await eventually("it says who has the cluster", async () =>
+    late.log.includes(`another installation of the agent (${north.namespace}/cluster-agent-credentials) has this cluster's key`),
+  );
+  const before = first.events.length;
+  await eventually("the first goes on", async () => first.events.length > before + 10);
+  expect([first.signsWith, first.refusals, late.signsWith]).toEqual([key, [], undefined]);
+  await first.end("SIGTERM");
+  const taken = await late.signing(() => true, 60_000);
+  expect(taken).not.toBe(key);
+  await eventually("it says that all is well", async () => late.log.includes("the cluster's identity has recovered"));
+  expect((await call("GET", `${backend.apiUrl}/api/clusters`, { bearer: tenant.token })).json).toHaveLength(1);
 });
 
 it("no log contains a key or a token", () => {

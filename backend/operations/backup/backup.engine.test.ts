@@ -1,4 +1,4 @@
-// Backup and restore of DATA_DIR, with the embedded relational store; with all engines: test/contract/backup.test.ts.
+// Backup and restore of DATA_DIR, with the embedded relational store; with all engines: test/faults/backup-while-running.test.ts.
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

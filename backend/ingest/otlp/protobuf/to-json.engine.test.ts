@@ -1,108 +1,12 @@
-// The same telemetry as JSON and as protobuf becomes the same rows and series, and hostile protobuf is refused with a code, within its limits.
+// Valid protobuf in any form becomes OTLP/JSON, and hostile protobuf is refused with a code, within its limits. That both encodings become the
+// same rows and series: same-rows, fast-protobuf and node-metrics.
 import { describe, expect, test } from "vitest";
 import { ApiError } from "../../../errors.ts";
 import { CONTEXT, rowsOf } from "../decoded-rows.fixture.ts";
-import { asJson } from "../decode-body.ts";
-import { convertMetrics } from "../metrics/convert-metrics.ts";
 import { openOtlpDecoder } from "../otlp-decoder.ts";
-import { document, Random } from "../random-documents.fixture.ts";
+import { Random } from "../random-documents.fixture.ts";
 import { bytesField, encodeProtobuf, varint } from "./encode.fixture.ts";
 import { protobufToJson } from "./to-json.ts";
-
-const DOCUMENTS = 300;
-
-/** The random documents may have a name of an enumeration, or an id of the wrong length: their JSON is refused, or is no protobuf. */
-const parse = (text: string): object | undefined => {
-  try {
-    return JSON.parse(text) as object;
-  } catch {
-    return undefined;
-  }
-};
-
-test.each(["logs", "traces"] as const)("random documents of %s become the same rows from both encodings", (signal) => {
-  const random = new Random(7);
-  for (let index = 0; index < DOCUMENTS; index += 1) {
-    const json = parse(document(random, signal)) ?? {};
-    const body = encodeProtobuf(signal, json);
-    const { body: transcoded } = asJson({ signal, body, encoding: "protobuf", context: CONTEXT });
-    expect(rowsOf(signal, Buffer.from(transcoded)), `document ${index}`).toEqual(rowsOf(signal, json));
-  }
-});
-
-const T = "1795262400123456789";
-const point = { timeUnixNano: T, attributes: [{ key: "code", value: { intValue: "200" } }] };
-const METRICS = {
-  resourceMetrics: [
-    {
-      resource: {
-        attributes: [
-          { key: "service.name", value: { stringValue: "shop" } },
-          { key: "host.ip", value: { stringValue: "::1" } },
-        ],
-      },
-      scopeMetrics: [
-        {
-          metrics: [
-            {
-              name: "temperature",
-              unit: "Cel",
-              gauge: {
-                dataPoints: [
-                  { ...point, asDouble: -0.5 },
-                  { timeUnixNano: T, asInt: "-9007199254740993" },
-                ],
-              },
-            },
-            { name: "requests", unit: "1", sum: { isMonotonic: true, aggregationTemporality: 2, dataPoints: [{ ...point, asInt: "7" }] } },
-            { name: "delta", sum: { isMonotonic: true, aggregationTemporality: 1, dataPoints: [{ ...point, asInt: "7" }] } },
-            {
-              name: "latency",
-              unit: "s",
-              histogram: {
-                aggregationTemporality: 2,
-                dataPoints: [{ ...point, count: "6", sum: 1.5, bucketCounts: ["1", "2", "3"], explicitBounds: [0.1, 1e9] }],
-              },
-            },
-            {
-              name: "sizes",
-              exponentialHistogram: {
-                aggregationTemporality: 2,
-                dataPoints: [
-                  {
-                    ...point,
-                    count: "9",
-                    sum: 12,
-                    scale: -2,
-                    zeroCount: "1",
-                    positive: { offset: -3, bucketCounts: ["2", "300"] },
-                    negative: { offset: 1, bucketCounts: ["1"] },
-                  },
-                ],
-              },
-            },
-            {
-              name: "times",
-              summary: { dataPoints: [{ ...point, count: "2", sum: 3, quantileValues: [{ quantile: 0.5, value: Number.NaN }] }] },
-            },
-          ],
-        },
-      ],
-    },
-  ],
-};
-
-test("metrics of every kind become the same series from both encodings, and delta is counted", () => {
-  const json = JSON.stringify(METRICS, (_key, value: unknown) => (Number.isNaN(value) ? "NaN" : value));
-  const read = ({ texts, dropped }: ReturnType<typeof convertMetrics>) => [Buffer.concat(texts).toString(), dropped];
-  const fromJson = read(convertMetrics({ body: Buffer.from(json) }));
-  const [text, dropped] = read(convertMetrics({ body: encodeProtobuf("metrics", METRICS), encoding: "protobuf" }));
-  expect([text, dropped]).toEqual(fromJson);
-  expect(dropped).toEqual({ delta: 1 });
-  for (const series of ["temperature_celsius{", "requests_total{", "latency_seconds_bucket{", "sizes_bucket{", "times{", "target_info{"])
-    expect(text).toContain(series);
-  expect(text).toContain("-9007199254740993");
-});
 
 describe("protobuf in any valid form", () => {
   const record = encodeRecord({ severityText: "WARN" });
