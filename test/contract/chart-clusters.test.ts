@@ -233,14 +233,6 @@ describe("GitOps", () => {
     ]);
   });
 
-  test("the agents may create a missing Lease, and reach objects without a name in no other way", async () => {
-    const { rules } = one(await agent(), "Role") as unknown as {
-      rules: { resources: string[]; resourceNames?: string[]; verbs: string[] }[];
-    };
-    const unnamed = rules.filter(({ resourceNames }) => resourceNames === undefined);
-    expect(unnamed).toEqual([{ apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["create"] }]);
-  });
-
   test("a new version of a chart does not restart its pods", async () => {
     using folder = temporaryFolder();
     for (const chart of ["backend", "cluster-agent"]) {

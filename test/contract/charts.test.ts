@@ -467,18 +467,6 @@ test("NOTES of the backend show how to open its console, unless it is off", asyn
   expect(off).not.toContain("onsole");
 });
 
-test("renders RBAC only for the features that are on", async () => {
-  const rulesOf = async (values: string): Promise<string> =>
-    JSON.stringify((await manifests("cluster-agent", values)).filter(({ kind }) => kind === "ClusterRole"));
-  expect(await rulesOf("default-values.yaml")).toContain("nodes/metrics");
-  const forDiagnose = '"resources":["daemonsets"],"verbs":["list"]';
-  expect(await rulesOf("default-values.yaml")).not.toContain(forDiagnose);
-  expect(await rulesOf("default-values.yaml")).toMatch(/"deployments".*"jobs".*"events"/);
-  expect(await rulesOf("traces-only-values.yaml")).not.toMatch(/nodes|deployments|events/);
-  expect(await rulesOf("everything-values.yaml")).not.toMatch(/"nodes"|deployments|events/);
-  expect(await rulesOf("everything-values.yaml")).toContain(forDiagnose);
-});
-
 test("the backend's pods meet the pod security standard restricted; the agent's exceptions are the listed ones", async () => {
   for (const values of valuesOf("backend")) {
     for (const { kind, spec } of await manifests("backend", values)) {
@@ -516,16 +504,4 @@ test("the backend's pods meet the pod security standard restricted; the agent's 
 test("the default memory limit covers the agent, its collectors and bodies in progress", async () => {
   const [limit] = /(?<=limits:\n\s+memory: )\d+(?=Mi)/.exec(await rendered("cluster-agent", "default-values.yaml")) ?? [];
   expect(Number(limit)).toBeGreaterThan(400 + 200 + 110 + 64);
-});
-
-test.each([
-  ["default-values.yaml", ["list", "watch"]],
-  ["traces-only-values.yaml", undefined],
-])("with %s namespaces may be listed only if the cluster's state needs it, and pods never read by name", async (values, verbs) => {
-  const [role] = (await manifests("cluster-agent", values)).filter(({ kind }) => kind === "ClusterRole") as (Manifest & {
-    rules: { resources: string[]; resourceNames?: string[]; verbs: string[] }[];
-  })[];
-  const everywhere = role?.rules.filter(({ resourceNames }) => resourceNames === undefined) ?? [];
-  expect(everywhere.find(({ resources }) => resources.includes("namespaces"))?.verbs).toEqual(verbs);
-  expect(everywhere.filter(({ resources }) => resources.includes("pods")).map((rule) => rule.verbs)).toEqual([["list", "watch"]]);
 });

@@ -34,7 +34,7 @@ beforeAll(async () => {
   kube = stack.use(await KubeApiServer.start(folder.path));
   await kube.installChart(NAMESPACE);
   const server = createServer((request, response) => {
-    const ofPod = request.url === "/stats" ? "orders_total 7\n" : PODS.map(usageOf).join("");
+    const ofPod = request.url === "/stats" ? "orders_total 7\n" : `${PODS.map(usageOf).join("")}machine_cpu_cores 2\n`;
     response.writeHead(200, { "content-type": "text/plain; version=0.0.4" }).end(ofPod);
   });
   server.listen(0, SCRAPED);
@@ -84,6 +84,14 @@ const PODS: readonly PodOfTest[] = [
     annotations: { "example.com/owner": "ann", "example.com/other": "y" },
   },
   { name: "agent-x1", ip: "127.0.0.63", owner: owner("DaemonSet", "agent"), annotations: { "atherops.io/logs": "false" } },
+  // A hash of nine characters, as a quarter of all Deployments have, and a name that only looks like one.
+  {
+    name: "web-shop-7d9c5b6f4-vwxyz",
+    ip: "127.0.0.70",
+    owner: owner("ReplicaSet", "web-shop-7d9c5b6f4"),
+    labels: { "pod-template-hash": "7d9c5b6f4" },
+  },
+  { name: "bare-2-vwxyz", ip: "127.0.0.71", owner: owner("ReplicaSet", "bare-2") },
   { name: "report-28", ip: "127.0.0.64", owner: owner("Job", "report"), phase: "Succeeded" },
   { name: "bare", ip: SCRAPED, annotations: { "prometheus.io/scrape": "true", "prometheus.io/path": "/stats" } },
   { name: "on-the-host", ip: "127.0.0.67", hostNetwork: true, labels: { team: "b" } },
@@ -155,6 +163,12 @@ test("pods of every kind get the same attributes from agent and API server", asy
   expect(ofFiles(asksAgent).join()).toContain('["k8s.deployment.name","web"],');
   expect(ofFiles(asksAgent).join()).toContain('["k8s.pod.label.team","a"]');
   expect(ofUsage(asksAgent).join()).toContain('["k8s.statefulset.name","db"]');
+  expect(ofUsage(asksAgent).find((resource) => resource.includes('"web-shop-'))).toContain('["k8s.deployment.name","web-shop"]');
+  expect(ofUsage(asksAgent).find((resource) => resource.includes('"bare-2-'))).not.toContain("k8s.deployment.name");
+  expect(ofFiles(asksAgent).find((resource) => resource.includes('"db-0"'))).toContain('["k8s.pod.annotation.example.com/owner","ann"]');
+  const all = (["logs", "metrics"] as const).flatMap((signal) => asksAgent.resources(signal, () => true)).join();
+  expect(all).not.toMatch(/template.hash|label\.other|example\.com\/other/);
+  expect(ofUsage(asksAgent).filter((resource) => !resource.includes("k8s.pod.name"))).toHaveLength(1);
 });
 
 test("a pod that is created, changes, or reuses another's name and address, soon has its attributes from both", async () => {
