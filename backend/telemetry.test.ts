@@ -59,7 +59,7 @@ function telemetry() {
   return { opened, calls, break: (broken: boolean) => (isBroken = broken), pass: (ms: number) => (nowMs += ms) };
 }
 
-test("opens nothing until it is needed, counts no query, and is not reported as unavailable", async () => {
+test("the log engine is not opened until it is needed, counts no query until then, and is not reported as unavailable", async () => {
   const { opened, calls } = telemetry();
   await opened.clickhouse.ping();
   expect(opened.clickhouse.reads).toEqual({ running: 0, waiting: 0 });
@@ -67,7 +67,7 @@ test("opens nothing until it is needed, counts no query, and is not reported as 
   expect(calls).toEqual([]);
 });
 
-test("many concurrent requests open it once, and it closes with the backend", async () => {
+test("the log engine is opened once by many concurrent requests, and closes with the backend", async () => {
   const { opened, calls } = telemetry();
   await Promise.all([opened.logStore.insert(BATCH), opened.spanStore.insert(BATCH), opened.logStore.insert(BATCH)]);
   await opened.clickhouse.ping();
@@ -77,7 +77,7 @@ test("many concurrent requests open it once, and it closes with the backend", as
   expect(calls.at(-1)).toBe("closed");
 });
 
-test("reports storage_unavailable if it cannot be opened, to readiness too, and retries after five seconds, not before", async () => {
+test("a log engine that cannot be opened is storage_unavailable, for readiness too, and is tried again after five seconds, not before", async () => {
   const { opened, calls, ...world } = telemetry();
   world.break(true);
   const refusal = { code: "storage_unavailable", retryAfterS: 5, cause: new Error("no room") };
@@ -94,7 +94,7 @@ test("reports storage_unavailable if it cannot be opened, to readiness too, and 
   expect(calls).toEqual(["opened", "opened", "ping", "logs"]);
 });
 
-test("a stopping backend opens nothing any more", async () => {
+test("the log engine is not opened by a backend that stops", async () => {
   const { opened, calls } = telemetry();
   await opened[Symbol.asyncDispose]();
   await expect(opened.logStore.insert(BATCH)).rejects.toMatchObject({ code: "unavailable" });

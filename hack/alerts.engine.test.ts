@@ -52,7 +52,7 @@ test("every alert has a unique name", () => {
   expect(names.length).toBeGreaterThan(15);
 });
 
-describe.each(RULES)("%s (%s)", (_name, _file, rule) => {
+describe.each(RULES)("the alert %s of the chart %s", (_name, _file, rule) => {
   const used = rule.expr.match(/\b(?:atherops|otelcol)_\w+/g) ?? [];
 
   test("queries existing metrics", () => {

@@ -101,7 +101,7 @@ async function atherops(args: string | readonly string[], input = ""): Promise<R
 
 const rowsOf = async (command: string): Promise<Record<string, unknown>[]> => JSON.parse((await atherops(`--json ${command}`)).out);
 
-test("creates a channel with its secret from a file, or prints the signing secret", async () => {
+test("`channels create` reads a secret from a file, or prints the signing secret", async () => {
   const made = await atherops("channels create bot --kind webhook --endpoint https://bot.example/x");
   expect([made.out, made.err]).toEqual(["whsec_abc\n", "channel bot created; its signing secret is not shown again\n"]);
   const file = join(folder, "slack-url");
@@ -136,7 +136,7 @@ test.each([
   expect([refused.code, refused.err, written]).toEqual([2, expect.stringContaining(words), []]);
 });
 
-test("adds, moves, changes and removes routes by position", async () => {
+test("`routes` adds, moves, changes and removes routes by position", async () => {
   await atherops("channels create bot --kind webhook --endpoint https://bot.example/x");
   expect((await atherops("routes add --match severity=info --channel bot")).err).toBe("route 1 added\n");
   const critical = 'routes add --match severity="critical" --match team=~a|b --group-by team,severity --position 1'.split(" ");
@@ -162,7 +162,7 @@ test("adds, moves, changes and removes routes by position", async () => {
   expect((await atherops("routes add --match nonsense")).err).toContain("--match: nonsense is no matcher: write severity=");
 });
 
-test("adds a silence with a reason and an end, lists it, and ends it", async () => {
+test("`silences` adds a silence with a reason and an end, lists it, and ends it", async () => {
   const made = await atherops(["silences", "add", "alertname=Down", 'instance=~"db-.*"', "--for", "4h", "--comment", "being repaired"]);
   expect(made.err).toMatch(/^silenced until \d{4}-.*Z: alertname="Down", instance=~"db-\.\*"\n$/);
   const [silence] = await rowsOf("silences");
@@ -175,7 +175,7 @@ test("adds a silence with a reason and an end, lists it, and ends it", async () 
   expect((await atherops("silences add a=b")).code).toBe(2);
 });
 
-test("prints alerts and deliveries with names of channels, without terminal control sequences", async () => {
+test("`alerts` and `deliveries` print names of channels, without terminal control sequences", async () => {
   await atherops("channels create bot --kind webhook --endpoint https://bot.example/x");
   await atherops("routes add --match severity=critical --channel bot");
   const [channel] = await rowsOf("channels");
@@ -219,7 +219,7 @@ silences:
   - {matchers: [a=b], ends_at: "2026-01-01T00:00:00Z", comment: over}
 `;
 
-test("applies one file with all of it once, and exports the same", async () => {
+test("`apply` creates the channels, routes, silences and rules of a file once, and `export` prints a file that changes nothing", async () => {
   writeFileSync(join(folder, "secret"), "https://hooks.slack.com/services/x\n");
   const yaml = FILE.replace("SECRET", join(folder, "secret")).replace("END", new Date(Date.now() + 3600_000).toISOString());
   const dry = await atherops("apply -f - --dry-run", yaml);
@@ -258,7 +258,7 @@ inhibit_rules:
   - {name: cluster down, source_matchers: [alertname=ClusterDown], target_matchers: ['alertname=~"Node.*"'], equal: [cluster]}
 `;
 
-test("applies time intervals before the routes that name them, and inhibition rules, once, and exports the same", async () => {
+test("`apply` creates time intervals before the routes that name them, and inhibition rules, once, and `export` prints a file that changes nothing", async () => {
   const applied = await atherops("apply -f -", INTERVALS);
   expect(applied).toMatchObject({ code: 0, err: "3 created, 0 changed, 0 removed, 0 unchanged\n" });
   const exported = await atherops("export time_intervals routes inhibit_rules");
@@ -274,7 +274,7 @@ test("applies time intervals before the routes that name them, and inhibition ru
   });
 });
 
-test("replaces all routes except the default with those of a file, whose channels must exist", async () => {
+test("`apply` replaces all routes except the default with those of a file, whose channels must exist", async () => {
   await atherops("channels create bot --kind webhook --endpoint https://bot.example/x");
   for (const severity of ["info", "critical"]) await atherops(`routes add --match severity=${severity} --channel bot`);
   const applied = await atherops("apply -f -", "routes: [{matchers: [severity=critical], channels: [bot]}]");

@@ -196,7 +196,7 @@ test("OTLP over gRPC is closed by default", async () => {
   expect(await rendered("backend", "default-values.yaml")).not.toMatch(/4317|INGEST_TOKENS/);
 });
 
-test("accepts durations of several units, and http within one cluster", async () => {
+test("the cluster agent accepts durations of several units, and http within one cluster if it is allowed", async () => {
   const flags = ["--set", "metricsInterval=1m30s", "--set", "backendUrl=http://telemetry:8080", "--set", "allowPlainHttp=true"];
   expect(await rendered("cluster-agent", "default-values.yaml", ...flags)).toContain('"1m30s"');
 });
@@ -357,7 +357,7 @@ async function agentPod(values: string, ...more: string[]): Promise<Manifest["sp
 const hostPathsOf = (pod: { volumes: { hostPath?: { path: string } }[] }): string[] =>
   pod.volumes.flatMap(({ hostPath }) => hostPath?.path ?? []).sort();
 
-test("mounts of the node what hostAccess sets; with none the pods meet the pod security standard restricted", async () => {
+test("the cluster agent mounts of its node what hostAccess sets; with none its pods meet the pod security standard restricted", async () => {
   expect(hostPathsOf(await agentPod("default-values.yaml"))).toEqual(["/", "/var/lib/atherops-agent", "/var/log/pods"]);
   expect(hostPathsOf(await agentPod("proc-values.yaml"))).toEqual(["/proc", "/sys", "/var/lib/atherops-agent", "/var/log/pods"]);
   const pod = await agentPod("no-host-values.yaml");
@@ -375,7 +375,7 @@ test("mounts of the node what hostAccess sets; with none the pods meet the pod s
   expect(pod.hostNetwork ?? false).toBe(false);
 });
 
-test("merges security contexts over the chart's own; on OpenShift sets the SELinux type that reads a node's files", async () => {
+test("the cluster agent's security context has the values' fields over the chart's own; on OpenShift the SELinux type that reads a node's files", async () => {
   const type = ["--set", "securityContext.seLinuxOptions.type=super_t"];
   const own = (await agentPod("default-values.yaml")).containers[0].securityContext;
   expect(own).not.toHaveProperty("seLinuxOptions");
@@ -415,7 +415,7 @@ test("on OpenShift the SecurityContextConstraints allow what the pods need, for 
   expect(without.filter(({ kind }) => kind === "SecurityContextConstraints")).toEqual([]);
 });
 
-test("mounts the kubelet's authority where the agent's settings expect it", async () => {
+test("the kubelet's authority is mounted where the agent's settings expect it", async () => {
   for (const values of ["no-host-values.yaml", "everything-values.yaml"]) {
     const { containers, volumes } = await agentPod(values);
     const path = containers[0].env.find(({ name }: { name: string }) => name === "KUBELET_TLS").value as string;

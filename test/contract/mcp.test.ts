@@ -95,7 +95,7 @@ const CALLS: Readonly<Record<string, () => readonly [given: Record<string, unkno
   fleet_problems: () => [{}, "problems of agents"],
 };
 
-test("every tool is tried here, is described, and only reads", async () => {
+test("every MCP tool is tried in this file, has a description, and is marked as read-only", async () => {
   const client = await connect(redToken);
   const { tools } = await client.listTools();
   expect(tools.map(({ name }) => name).sort()).toEqual(Object.keys(CALLS).sort());

@@ -65,7 +65,7 @@ it("a rotation under load with five agents loses and repeats no record, and retu
   expect(agents.flatMap((agent) => agent.refusals)).toEqual([]);
 });
 
-it("neither does one with an unavailable API server before the new key is stored, and two silently broken watches", async () => {
+it("a rotation loses and repeats no record if the API server is unavailable before the new key is stored, and two watches broke silently", async () => {
   const tenant = await backend.tenant("rotating");
   const own = await backend.installToken(tenant.token);
   await using rotating = await IdentityCluster.start(kube, backend.folder, backend.apiUrl);

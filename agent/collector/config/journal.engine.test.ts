@@ -58,36 +58,39 @@ async function seen(message: string): Promise<void> {
 const arrived = (message: string): Promise<SinkRecord> =>
   eventually(`"${message.slice(0, 40)}" arrives`, () => sink.records.find(({ body }) => body === message));
 
-test.skipIf(!canRunJournald)("parses unit, level and time of an entry, and the level and time in its message (needs root)", async () => {
-  const trace = "0af7651916cd43dd8448eb211c80319c";
-  const json = JSON.stringify({ level: "debug", msg: "a", trace_id: trace });
-  const long = "ä".repeat(10_000);
-  const before = Date.now();
-  journald.write({ message: "disk is full", priority: 3, identifier: "app", unit: "shop.service" });
-  journald.write({ message: json, priority: 6, identifier: "app", unit: "shop.service" });
-  journald.write({ message: long, priority: 4, identifier: "app" });
-  const [plain, said, large] = [await arrived("disk is full"), await arrived(json), await arrived(long)];
-  expect(plain).toMatchObject({
-    severityText: "ERROR",
-    resource: { "service.name": "shop.service" },
-    attributes: { "systemd.unit": "shop.service", "syslog.identifier": "app" },
-  });
-  expect(plain.attributes["process.pid"]).toMatch(/^\d+$/);
-  expect(Number(plain.timeUnixNano) / 1e6).toBeGreaterThanOrEqual(before - 1);
-  expect(Number(plain.timeUnixNano) / 1e6).toBeLessThanOrEqual(Date.now());
-  expect(said).toMatchObject({ severityText: "DEBUG", traceId: trace });
-  expect(large).toMatchObject({ severityText: "WARN", resource: { "service.name": "app" } });
-  expect(sink.lines).not.toContain("from before the first start");
-});
+test.skipIf(!canRunJournald)(
+  "the collector parses unit, level and time of a journal entry, and the level and time in its message (needs root)",
+  async () => {
+    const trace = "0af7651916cd43dd8448eb211c80319c";
+    const json = JSON.stringify({ level: "debug", msg: "a", trace_id: trace });
+    const long = "ä".repeat(10_000);
+    const before = Date.now();
+    journald.write({ message: "disk is full", priority: 3, identifier: "app", unit: "shop.service" });
+    journald.write({ message: json, priority: 6, identifier: "app", unit: "shop.service" });
+    journald.write({ message: long, priority: 4, identifier: "app" });
+    const [plain, said, large] = [await arrived("disk is full"), await arrived(json), await arrived(long)];
+    expect(plain).toMatchObject({
+      severityText: "ERROR",
+      resource: { "service.name": "shop.service" },
+      attributes: { "systemd.unit": "shop.service", "syslog.identifier": "app" },
+    });
+    expect(plain.attributes["process.pid"]).toMatch(/^\d+$/);
+    expect(Number(plain.timeUnixNano) / 1e6).toBeGreaterThanOrEqual(before - 1);
+    expect(Number(plain.timeUnixNano) / 1e6).toBeLessThanOrEqual(Date.now());
+    expect(said).toMatchObject({ severityText: "DEBUG", traceId: trace });
+    expect(large).toMatchObject({ severityText: "WARN", resource: { "service.name": "app" } });
+    expect(sink.lines).not.toContain("from before the first start");
+  },
+);
 
-test.skipIf(!canRunJournald)("excludes entries of the agent's own unit (needs root)", async () => {
+test.skipIf(!canRunJournald)("the collector excludes journal entries of the agent's own unit (needs root)", async () => {
   journald.write({ message: "sent a line", priority: 6, identifier: "node", unit: "atherops-otel-agent.service" });
   journald.write({ message: "after it", priority: 6, identifier: "app" });
   await arrived("after it");
   expect(sink.lines).not.toContain("sent a line");
 });
 
-test.skipIf(!canRunJournald)("reads entries that were written while no collector ran, each once (needs root)", async () => {
+test.skipIf(!canRunJournald)("the collector reads journal entries that were written while none ran, each once (needs root)", async () => {
   await collector[Symbol.asyncDispose]();
   const messages = Array.from({ length: 20 }, (_, i) => `while it is away ${i}`);
   for (const message of messages) journald.write({ message, priority: 6, identifier: "app" });
@@ -99,7 +102,7 @@ test.skipIf(!canRunJournald)("reads entries that were written while no collector
   expect(sink.lines.filter((line) => line === "disk is full")).toHaveLength(1);
 });
 
-test("logs at startup that journalctl is missing, and what to do", () => {
+test("an agent without journalctl logs at its start what is missing, and what to do", () => {
   const env = { BACKEND_URL: "https://b.example", JOURNALD: "true", JOURNALCTL_PATH: "/nowhere/journalctl" };
   const { settings } = readSettings("host", env);
   expect(() => collectorProgram(settings)).toThrow(SettingsError);

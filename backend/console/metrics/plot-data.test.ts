@@ -48,6 +48,6 @@ test.each([
   [0, 0, "±0 %"],
   [5, 0, "new"],
   [Number.NaN, 1, ""],
-])("%d after %d is %s", (now, before, words) => {
+])("the change to %d from %d is shown as %j", (now, before, words) => {
   expect(changeText(now, before)).toBe(words);
 });

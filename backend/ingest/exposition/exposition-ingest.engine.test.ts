@@ -79,7 +79,7 @@ test("a body cannot set the node name of a key without one, and an org is never 
   await expect(withKey(keyOf(""))).rejects.toThrow("without org_id");
 });
 
-test("keeps names that look like request parameters as names", async () => {
+test("a label whose name looks like a request parameter is stored as a label", async () => {
   await ingest("odd", 'up{extra_label="org_id=victim",timestamp="5"} 1\n');
   await createExpositionIngest(store, KEPT)(keyOf("odd", { node: "a=b&extra_label=org_id=victim" }), Buffer.from("other 1\n"), {
     receivedAt: new Date(),
@@ -98,7 +98,7 @@ test("rejects a body with the number of its bad line, and stores nothing of it",
   expect(await series("careful")).toEqual([]);
 });
 
-test("counts samples by reason that the engine would silently drop, and stores the rest", async () => {
+test("samples that the engine would silently drop are counted by reason, and the rest of their body is stored", async () => {
   const now = Date.now();
   const day = 86_400_000;
   const many = Array.from({ length: 37 }, (_, index) => `l${index}="v"`).join(",");
@@ -134,7 +134,7 @@ test("counts samples by reason that the engine would silently drop, and stores t
   expect((await series("counted")).map(({ __name__ }) => __name__)).toEqual(["kept", "kept", "kept"]);
 });
 
-test("reads a timestamp of 0 as 1970, not as now", async () => {
+test("a sample with the timestamp 0 is of 1970, not of now", async () => {
   const lines = ["zero 1 0", 'zero{spelled="00"} 1 00', "zero 1 -0.0", "zero 1 0.0004", 'zero{a="b"} 1 0 # {trace_id="x"} 1', "now 1"];
   expect(await ingest("epoch", lines.join("\r\n"))).toEqual({ accepted: 1, dropped: { time_zero: 5 } });
   expect((await series("epoch")).map(({ __name__ }) => __name__)).toEqual(["now"]);
@@ -194,7 +194,7 @@ test("huge bodies of one organisation wait for each other, and not those of othe
   expect(writes.slice(4)).toEqual(["red", "red"]);
 });
 
-test("sends three large bodies of an organisation at a time, so that the engine stays busy, and leaves slots to others", async () => {
+test("the engine gets three large bodies of an organisation at a time, so that it stays busy and has slots for others", async () => {
   const { writes, answer, send } = heldStore();
   const large = () => bodyOf(1.2 * 1024 * 1024);
   const flood = Array.from({ length: 5 }, () => send("red", large()));
