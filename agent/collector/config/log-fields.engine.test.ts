@@ -7,120 +7,52 @@ import { startCollector } from "../../../test/fixtures/collector.ts";
 import { eventually, freeAddresses, temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { startLogFiles } from "./render.fixture.ts";
 import { markOf, withLine } from "../../../backend/ingest/otlp/file-lines.ts";
+import { type LogLine, logLines } from "../../../backend/ingest/otlp/log-lines.fixture.ts";
 import type { Json } from "../../../backend/ingest/json-message.ts";
 import { readSettings } from "../../settings.ts";
 import { configFromSettings } from "./config-from-settings.ts";
 import { Sink, type SinkRecord } from "../supervision/sink.fixture.ts";
 
 const NOW_MS = Date.now();
-/** The container runtime's time of a line, and the application's. */
+/** The container runtime's time of a line. */
 const WRITTEN_MS = NOW_MS - 60_000;
-const SAID_MS = NOW_MS - 95_123;
-const said = new Date(SAID_MS).toISOString();
-const TRACE = "0af7651916cd43dd8448eb211c80319c";
-const SPAN = "b7ad6b7169203331";
-const klogTime = `${said.slice(5, 7)}${said.slice(8, 10)} ${said.slice(11, 23)}456`;
-const nginxTime = new Date(WRITTEN_MS).toISOString().slice(0, 19).replaceAll("-", "/").replace("T", " ");
+const near = new Date(NOW_MS - 95_123).toISOString();
+const klogTime = `${near.slice(5, 7)}${near.slice(8, 10)} ${near.slice(11, 23)}456`;
 
-interface Row {
-  readonly line: string;
-  readonly level?: "TRACE" | "DEBUG" | "INFO" | "WARN" | "ERROR" | "FATAL";
-  /** Else the runtime's. */
-  readonly timeMs?: number;
-  readonly traceId?: string;
-  readonly spanId?: string;
-}
-
-const traced = { timeMs: SAID_MS, traceId: TRACE, spanId: SPAN };
-const json = (value: object): string => JSON.stringify(value);
-
-const ROWS: Readonly<Record<string, Row>> = {
-  pino: {
-    line: json({ level: 50, time: SAID_MS, pid: 1, hostname: "h", trace_id: TRACE, span_id: SPAN, msg: "a" }),
-    level: "ERROR",
-    ...traced,
-  },
-  zap: { line: json({ level: "warn", ts: SAID_MS / 1000, caller: "a/b.go:1", msg: "a" }), level: "WARN", timeMs: SAID_MS },
-  "logrus-json": { line: json({ level: "warning", msg: "a", time: said.replace("Z", "+00:00") }), level: "WARN", timeMs: SAID_MS },
-  "logrus-text": { line: `time="${said}" level=fatal msg="a b" trace_id=${TRACE} span_id=${SPAN}`, level: "FATAL", ...traced },
-  "logrus-coloured": { line: "\u001b[31mERRO\u001b[0m[0007] a b                     \u001b[31mx\u001b[0m=y", level: "ERROR" },
-  "log4j2-ecs": {
-    line: json({ "@timestamp": said, "log.level": "ERROR", message: "a", "trace.id": TRACE, "span.id": SPAN }),
-    level: "ERROR",
-    ...traced,
-  },
-  "log4j2-json": {
-    line: json({
-      instant: { epochSecond: Math.floor(SAID_MS / 1000), nanoOfSecond: 0 },
-      level: "FATAL",
-      loggerName: "x",
-      contextMap: { trace_id: TRACE, span_id: SPAN },
-    }),
-    level: "FATAL",
-    ...traced,
-    timeMs: Math.floor(SAID_MS / 1000) * 1000,
-  },
-  "log4j2-pattern": { line: `${said.slice(0, 23).replace("T", " ").replace(".", ",")} [main] ERROR com.example.App - a`, level: "ERROR" },
-  "spring-boot": { line: `${said.slice(0, 23)}+02:00  WARN 1 --- [nio-8080-exec-1] c.e.App  : a`, level: "WARN" },
-  "python-logging": { line: `${said.slice(0, 23).replace("T", " ").replace(".", ",")} - root - CRITICAL - a`, level: "FATAL" },
-  "python-basic": { line: "WARNING:root:a", level: "WARN" },
-  ecs: { line: json({ "@timestamp": said, log: { level: "debug" }, trace: { id: TRACE }, span: { id: SPAN } }), level: "DEBUG", ...traced },
-  "opentelemetry-attributes": {
-    line: json({ attributes: { trace_id: TRACE, span_id: SPAN }, time: said, level: "info" }),
-    level: "INFO",
-    ...traced,
-  },
-  "opentelemetry-nested": { line: json({ otel: { trace_id: TRACE, span_id: SPAN }, time: said, level: "info" }), level: "INFO", ...traced },
-  datadog: { line: json({ "dd.trace_id": TRACE, "dd.span_id": SPAN, time: said, level: "info" }), level: "INFO", ...traced },
-  "google-cloud": {
-    line: json({
-      "logging.googleapis.com/trace": `projects/p/traces/${TRACE}`,
-      "logging.googleapis.com/spanId": SPAN,
-      time: said,
-      severity: "INFO",
-    }),
-    level: "INFO",
-    ...traced,
-  },
-  klog: { line: `E${klogTime}       1 leader.go:12] "a" err="b"`, level: "ERROR", timeMs: SAID_MS },
-  "klog-elsewhere": { line: 'I0101 00:00:00.123456       1 leader.go:12] "a"', level: "INFO" },
-  logfmt: {
-    line: `ts=${said} caller=main.go:1 level=debug traceID=${TRACE} msg="level=error of another"`,
-    level: "DEBUG",
-    ...traced,
-    spanId: "",
-  },
-  "nginx-error": { line: `${nginxTime} [crit] 31#31: *1 open() failed`, level: "FATAL" },
-  "nginx-access": { line: '10.0.0.1 - - [22/Nov/2026:10:00:00 +0000] "GET /error HTTP/1.1" 500 12 "-" "curl"' },
-  "rust-coloured": { line: `\u001b[2m${said}\u001b[0m \u001b[33m WARN\u001b[0m \u001b[2mapp\u001b[0m: a`, level: "WARN" },
-  "coloured-json": { line: `\u001b[32m${json({ level: "error", msg: "a" })}\u001b[0m`, level: "ERROR" },
-  "long-json": {
-    line: json({ msg: "ä".repeat(10_000), level: "error", time: said, trace_id: TRACE, span_id: SPAN }),
-    level: "ERROR",
-    ...traced,
-  },
-  "too-long-json": { line: json({ msg: "x".repeat(70_000), level: "error" }) },
-  "long-text": { line: `${said.slice(0, 19)} ERROR ${"x".repeat(20_000)}`, level: "ERROR" },
-  // What must not be taken for something else.
-  "broken-json": { line: '{"level":"error","msg":"a' },
-  "json-of-other-types": {
-    line: json({ level: { is: "error" }, time: [1], trace_id: 7, span_id: null, trace: "x", instant: 3, log: "x" }),
-  },
-  "level-within": { line: json({ msg: '"level":"error"', request: { level: "error", trace_id: TRACE } }) },
-  "unknown-level": { line: json({ level: "42", msg: "a" }) },
-  "time-of-another-day": { line: json({ level: "info", time: "2001-01-01T00:00:00Z" }), level: "INFO" },
-  "time-ahead": { line: json({ level: "info", time: new Date(NOW_MS + 3_600_000).toISOString() }), level: "INFO" },
-  "time-without-zone": { line: json({ level: "info", time: "2026-11-22 10:00:00" }), level: "INFO" },
-  "no-trace": { line: json({ trace_id: "0".repeat(32), span_id: "x" }) },
-  "deep-json": { line: `${'{"a":'.repeat(12_000)}1${"}".repeat(12_000)}` },
-  "free-text": { line: "the level=error of the river, ERROR or not" },
-  "odd-logfmt": { line: 'level="high" msg="unbalanced' },
-  escape: { line: "\u001b[" },
-  brace: { line: "{" },
+/** The others are forms that only the backend reads. */
+const NAMES = [
+  ...["pino", "zap", "logrus, JSON", "logrus, text", "logrus, coloured", "log4j2, ECS", "log4j2, JSON", "log4j2, pattern", "spring boot"],
+  ...[
+    "python logging",
+    "python basic",
+    "ECS",
+    "attributes, nested",
+    "otel, nested",
+    "datadog, dotted",
+    "google cloud",
+    "klog, another time",
+  ],
+  ...[
+    "logfmt",
+    "nginx, error log",
+    "nginx, access log",
+    "rust, coloured",
+    "JSON, coloured",
+    "JSON, long",
+    "JSON, its level too far",
+    "text, long",
+  ],
+  ...["JSON, broken", "JSON, other types", "JSON, a level within", "JSON, an unknown level", "JSON, another day", "JSON, ahead"],
+  ...["JSON, without a zone", "JSON, no trace", "JSON, deep", "free text", "odd logfmt", "escape", "brace"],
+];
+const all = logLines(NOW_MS);
+const ROWS: Readonly<Record<string, LogLine>> = {
+  ...Object.fromEntries(NAMES.map((name) => [name.toLowerCase().replaceAll(/\W+/g, "-"), all[name] as LogLine])),
+  klog: { line: `E${klogTime}       1 leader.go:12] "a" err="b"`, level: "error", time: `${Date.parse(near)}000000` },
 };
 
 const STACK_TRACE = [
-  `${said.slice(0, 23).replace("T", " ")} [main] ERROR com.example.App - it broke`,
+  `${near.slice(0, 23).replace("T", " ")} [main] ERROR com.example.App - it broke`,
   "java.lang.IllegalStateException: broken",
   "\tat com.example.App.main(App.java:7)",
   "Caused by: java.io.IOException: disk",
@@ -128,7 +60,7 @@ const STACK_TRACE = [
 ];
 
 /** Lines of a pod that does not match `multilineStart`. */
-const UNLIKE = ["klog", "pino", "nginx-access", "logrus-coloured", "free-text", "logfmt", "long-json"] as const;
+const UNLIKE = ["klog", "pino", "nginx-access-log", "logrus-coloured", "free-text", "logfmt", "json-long"] as const;
 
 let folder: ReturnType<typeof temporaryFolder>;
 const running: AsyncDisposable[] = [];
@@ -144,7 +76,7 @@ beforeAll(async () => {
     write(join("files", `${name}.log`), [line], false);
   }
   write(join("pods", "shop_java_0b5a3c1e-0000-4000-8000-000000000001", "app", "0.log"), [...STACK_TRACE, ...STACK_TRACE], true);
-  const unlike = UNLIKE.map((name) => (ROWS[name] as Row).line);
+  const unlike = UNLIKE.map((name) => (ROWS[name] as LogLine).line);
   write(join("pods", "shop_unlike_0b5a3c1e-0000-4000-8000-000000000001", "app", "0.log"), [...unlike, ...unlike], true);
   write(join("files", "unwanted.log"), ["of a file that DROP_LOGS names"], false);
   const rows = Object.keys(ROWS).length;
@@ -221,23 +153,23 @@ async function run(kind: Kind, count: number): Promise<void> {
 
 /** The backend sets only the number. */
 function levelOf({ severityText, severityNumber = 0 }: SinkRecord): string | undefined {
-  return severityText ?? ["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"][Math.floor((severityNumber - 1) / 4)];
+  return severityText?.toLowerCase() ?? ["trace", "debug", "info", "warn", "error", "fatal"][Math.floor((severityNumber - 1) / 4)];
 }
 
 describe.each(KINDS)("on a %s", (kind) => {
   test.each(Object.keys(ROWS))("%s", (name) => {
-    const { line, level, timeMs, traceId = "", spanId = "" } = ROWS[name] as Row;
+    const { line, level, time, trace = "", span = "" } = ROWS[name] as LogLine;
     const [record, ...others] = records[kind].get(name) ?? [];
     expect(others).toEqual([]);
     expect(record?.body).toBe(line);
-    const saidMs = timeMs ?? (kind.startsWith("cluster") ? WRITTEN_MS : undefined);
+    const saidMs = time === undefined ? (kind.startsWith("cluster") ? WRITTEN_MS : undefined) : Number(time) / 1e6;
     expect({
       level: record && levelOf(record),
       timeMs: record?.timeUnixNano === undefined ? undefined : Math.round(Number(record.timeUnixNano) / 1e6),
-      traceId: record?.traceId,
-      spanId: record?.spanId,
+      trace: record?.traceId,
+      span: record?.spanId,
       attributes: Object.keys(record?.attributes ?? {}).filter((key) => key.startsWith("atherops")),
-    }).toEqual({ level, timeMs: saidMs, traceId, spanId, attributes: [] });
+    }).toEqual({ level, timeMs: saidMs, trace, span, attributes: [] });
   });
 });
 
@@ -249,19 +181,19 @@ test("DROP_LOGS can name the file of a line, which is an attribute of the resour
 test("joins a stack trace into one record by multilineStart, with the level of its first line", () => {
   const traces = records.cluster.get("java") ?? [];
   expect(traces.map((record) => [record.body, levelOf(record)])).toEqual([
-    [STACK_TRACE.join("\n"), "ERROR"],
-    [STACK_TRACE.join("\n"), "ERROR"],
+    [STACK_TRACE.join("\n"), "error"],
+    [STACK_TRACE.join("\n"), "error"],
   ]);
 });
 
 test("keeps each line separate for a pod that writes no line that matches multilineStart", () => {
   const expected = UNLIKE.map((name) => {
-    const { line, level, timeMs = WRITTEN_MS, traceId = "" } = ROWS[name] as Row;
-    return { body: line, level, timeMs, traceId };
+    const { line, level, time = `${WRITTEN_MS}000000`, trace = "" } = ROWS[name] as LogLine;
+    return { body: line, level, timeMs: Number(time) / 1e6, trace };
   });
   const actual = (records.cluster.get("unlike") ?? []).map((record) => {
     const { body, timeUnixNano, traceId } = record;
-    return { body, level: levelOf(record), timeMs: Math.round(Number(timeUnixNano) / 1e6), traceId };
+    return { body, level: levelOf(record), timeMs: Math.round(Number(timeUnixNano) / 1e6), trace: traceId };
   });
   expect(actual).toEqual([...expected, ...expected]);
 });
