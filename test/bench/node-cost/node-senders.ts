@@ -35,7 +35,7 @@ export async function startLoneCollector(
   writeFileSync(configFile, configFromSettings(settings).replace(links, `${place.logFolder}/*.log`));
   const [health = 0, metrics = 0] = await freePorts(2);
   const env = collectorEnvironment({ env: goEnv, memoryMib: settings.collectorMemoryMib }, health, metrics);
-  const started = startProgram(await toolPath("otelcol-contrib"), ["--config", configFile, FEATURE_GATES], env);
+  const started = startProgram(await toolPath("otelcol-host"), ["--config", configFile, FEATURE_GATES], env);
   await eventually("the lone collector is healthy", async () => (await fetch(`http://127.0.0.1:${health}/`)).ok);
   return started;
 }
