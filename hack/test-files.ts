@@ -53,9 +53,6 @@ export const LONG = ["contract/offboarding", "contract/schemathesis", "faults/ba
   (name) => `test/${name}.test.ts`,
 );
 
-/** They begin last: they use the port of a kubelet, which a cluster on the same machine has until its tests have ended (.ci/run). */
-export const LAST = ["faults/agent-kubernetes", "faults/cluster-diagnose"].map((name) => `test/${name}.test.ts`);
-
 /** Options of vitest whose value is the next argument. */
 const WITH_VALUE = new Set(["-t", "--testNamePattern", "--project", "--reporter", "--testTimeout", "--maxWorkers"]);
 

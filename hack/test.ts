@@ -5,8 +5,7 @@
 //   npm test                       types, lint, format, unit tests, and the contract from end to end with one backend and one agent
 //   npm run test:full              the same, and the tests with engines, with several processes, of faults and of load
 //   npm run test:engine            the tests with engines alone
-//   npm run test:system            the tests with several processes and of faults
-//   npm run test:alone             what measures pace or memory under full load: nothing else may run on the machine
+//   npm run test:rest              what `npm test` and test:engine leave out of it: no cluster and nothing else may run on the machine
 //   npm run test:e2e               the end-to-end suite. Where a container engine runs: on a kind cluster, with the images built and loaded
 //                                  (hack/kind-up). Else on the cluster that KUBECONFIG names, whose nodes have the images
 //                                  atherops-agent:VERSION, atherops-backend:VERSION and atherops-backend:VERSION-lean of package.json
@@ -43,11 +42,11 @@ const CHECKS: Readonly<Record<string, string[][]>> = {
 
 /** A stage is one of CHECKS, a project of vitest.config.ts, or the programs that the following stages run, which can take long to build. */
 const QUICK = [...Object.keys(CHECKS), "unit", "programs for npm start", "smoke"];
+const REST = ["system", "alone"];
 const STAGES: Readonly<Record<string, readonly string[]>> = {
-  "--full": [...QUICK, "programs", "engine", "system", "alone"],
+  "--full": [...QUICK, "programs", "engine", ...REST],
   "--engine": ["programs", "engine"],
-  "--system": ["programs", "system"],
-  "--alone": ["programs", "alone"],
+  "--rest": ["programs", ...REST],
   "--e2e": ["programs", "e2e"],
 };
 

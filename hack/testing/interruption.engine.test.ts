@@ -65,7 +65,7 @@ test(".ci/run stops in the stages that run side by side, ends their processes an
   const program = (path: string, line: string): void => writeFileSync(path, `#!/bin/sh\n${line}\n`, { mode: 0o755 });
   for (const name of ["up", "down"]) program(join(cluster, name), `echo the cluster is ${name}`);
   program(join(root, ".ci/e2e"), e2e ?? "");
-  const scripts = { test: "echo 1 passed, 0 failed", "test:engine": engine, "test:system": "echo the next stage" };
+  const scripts = { test: "echo 1 passed, 0 failed", "test:engine": engine, "test:rest": "echo the next stage" };
   writeFileSync(join(root, "package.json"), JSON.stringify({ scripts }));
   for (const args of [
     ["init", "-q"],
