@@ -16,7 +16,7 @@ import { collectorPid, hostAgentPlace, startBundledAgent } from "../fixtures/hos
 import { imageStart } from "../fixtures/image-start.ts";
 import { cpuMs, peakResidentMb, report } from "../fixtures/measure.ts";
 import { call, temporaryFolder } from "../fixtures/processes.ts";
-import { fill, type FleetKey, PASSWORD } from "./fleet/fill.ts";
+import { fill, type FleetKey, PASSWORD } from "./steady-memory/fill.ts";
 import { Connections } from "./steady-memory/idle-connections.ts";
 import { AgentTraffic, CollectorTraffic, recordsSent, type Traffic } from "./steady-memory/traffic.ts";
 import { MemoryWatch } from "./steady-memory/watch.ts";

@@ -3,7 +3,7 @@
 import { CLUSTER_HEARTBEAT_PATH, HOST_HEARTBEAT_PATH } from "../../../common/protocol/enrolment.ts";
 import { sign } from "../../../common/protocol/signature.ts";
 import { INGEST_PATHS, LoadBody, metricsBody } from "../../fixtures/otlp-load.ts";
-import type { FleetKey } from "../fleet/fill.ts";
+import type { FleetKey } from "./fill.ts";
 
 const SIZES = [10, 20, 50];
 const SIGNALS = ["logs", "spans", "metrics"] as const;
