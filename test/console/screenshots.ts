@@ -91,6 +91,26 @@ await api("POST", "/alerting/rules", {
   expr: "k8s_node_condition_ready == 0",
   for: "5m",
 });
+const inCluster = { label: "k8s_cluster_name", op: "=~", value: ".+" };
+await api("POST", "/alerting/inhibit-rules", {
+  name: "Cluster is down",
+  source_matchers: [{ label: "alertname", op: "=", value: "Cluster down" }],
+  target_matchers: [inCluster, { label: "severity", op: "=~", value: "warning|info" }],
+  equal: ["k8s_cluster_name"],
+});
+const nights = await api("POST", "/alerting/time-intervals", {
+  name: "Nights and weekends",
+  time_intervals: [
+    {
+      times: [
+        { start_time: "00:00", end_time: "07:00" },
+        { start_time: "22:00", end_time: "24:00" },
+      ],
+      location: "Europe/Berlin",
+    },
+    { weekdays: ["saturday", "sunday"], location: "Europe/Berlin" },
+  ],
+});
 await api("POST", "/alerting/silences", {
   matchers: [{ name: "k8s_node_name", value: "worker-3", isRegex: false, isEqual: true }],
   endsAt: new Date(nowMs + HOUR_MS).toISOString(),
@@ -211,7 +231,9 @@ const SCREENS: readonly Screen[] = [
   ["alerts-firing", "#/alerts?view=firing", async (page) => await page.getByRole("link", { name: "Silence Container restarts" }).waitFor()],
   ["alert", `#/alerts/${rule.id}?label=k8s_deployment_name%3Dcart`, hasChart],
   ["silences", "#/alerts?view=silences", hasText("Kernel update")],
-  ["routes", "#/alerts?view=routes", hasText("on-call")],
+  ["routes", "#/alerts?view=routes", hasText("by route 1")],
+  ["inhibition", "#/alerts?view=inhibition", hasText("Cluster is down")],
+  ["intervals", `#/alerts?view=intervals&time_interval=${nights.id}`, hasText("22:00-24:00")],
   ["channels", "#/alerts?view=channels", hasText("on-call")],
   ["deliveries", "#/alerts?view=deliveries", hasText("Container restarts")],
   ["users", "#/settings?part=users", hasText("oncall@shop.example")],
