@@ -1,7 +1,7 @@
 // The panels of a dashboard that is edited: a click selects one, its handles move and resize it, with the pointer or the arrow keys.
 import type { Signal } from "@preact/signals";
 import { useRef } from "preact/hooks";
-import { visible, useScreenRange } from "../parts/index.ts";
+import { visible, useScreenRange, Button } from "../parts/index.ts";
 import { changePanel, type Chosen, type Panel, type PanelChange } from "./dashboard.ts";
 import { COLUMNS, moved, resized } from "./layout.ts";
 import { PanelView } from "./panel.tsx";
@@ -105,8 +105,7 @@ const ARROWS: Readonly<Record<string, readonly [across: number, down: number]>> 
 function Handle({ name, class: className, text, onArrow, onDrag }: HandleProps) {
   const start = useRef<DragStart>();
   return (
-    <button
-      type="button"
+    <Button
       class={`plain handle ${className}`}
       aria-label={`${name}, with the arrow keys`}
       title={`${name}: drag, or press an arrow key`}
@@ -123,9 +122,8 @@ function Handle({ name, class: className, text, onArrow, onDrag }: HandleProps) 
       onPointerMove={(event) => start.current && onDrag(event, start.current)}
       onPointerUp={() => (start.current = undefined)}
       onPointerCancel={() => (start.current = undefined)}
-    >
-      {text}
-    </button>
+      text={text}
+    />
   );
 }
 

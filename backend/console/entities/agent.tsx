@@ -1,7 +1,8 @@
 // The agent of a cluster, a node or a host: version, heartbeat, age of its key, and the state and last error of its collector.
-import { Card, Facts, SenderText, Status, RemoveButton, counted, visible } from "../parts/index.ts";
-import { type Cluster, type Host, isOldKey, readFleet } from "../fleet/members.ts";
-import { useLoaded, address, mayWrite, ago, timestampText } from "../state/index.ts";
+import { Card, Facts, Status, RemoveButton, counted, visible } from "../parts/index.ts";
+import { CollectorState, Heartbeat, KeyAge } from "../fleet/fleet-screen.tsx";
+import { type Cluster, type Host, readFleet } from "../fleet/members.ts";
+import { useLoaded, address, mayWrite } from "../state/index.ts";
 import type { Entity } from "./entity.ts";
 
 const REFRESH_MS = 10_000;
@@ -50,25 +51,12 @@ function findAgent(entity: Entity, { clusters, hosts }: Awaited<ReturnType<typeo
 }
 
 function AgentFacts({ agent, isHost, atMs }: { agent: Agent; isHost: boolean; atMs: number }) {
-  const {
-    online,
-    agent_version: version,
-    last_heartbeat: lastHeartbeat,
-    key_created_at: keyCreatedAt,
-    collector,
-    configError,
-    nodes,
-  } = agent;
+  const { online, agent_version: version, last_heartbeat: heartbeat, key_created_at: keyCreatedAt, collector, configError, nodes } = agent;
   const silent = nodes?.filter((node) => !node.online).length ?? 0;
   return (
     <Facts
       of={[
-        [
-          "heartbeat",
-          <span class={online ? "" : "level is-error"} title={lastHeartbeat ? timestampText(lastHeartbeat) : ""}>
-            {online ? ago(lastHeartbeat, atMs) : `silent, ${ago(lastHeartbeat, atMs)}`}
-          </span>,
-        ],
+        ["heartbeat", <Heartbeat online={online} at={heartbeat} atMs={atMs} />],
         nodes && [
           "nodes",
           <>
@@ -77,25 +65,8 @@ function AgentFacts({ agent, isHost, atMs }: { agent: Agent; isHost: boolean; at
           </>,
         ],
         version && ["version", visible(version)],
-        [
-          "key",
-          keyCreatedAt ? (
-            <span class={!isHost && isOldKey(keyCreatedAt, atMs) ? "level is-warn" : ""} title={timestampText(keyCreatedAt)}>
-              {ago(keyCreatedAt, atMs).replace(" ago", " old")}
-            </span>
-          ) : (
-            "none"
-          ),
-        ],
-        collector && [
-          "collector",
-          <>
-            <span class={collector.state === "running" ? "" : "level is-error"}>{visible(collector.state ?? "unknown")}</span>
-            {(collector.restarts ?? 0) > 0 && `, ${counted(collector.restarts ?? 0, "restart")}`}
-          </>,
-        ],
-        collector?.last_error && ["last error", <SenderText class="level is-error" text={collector.last_error.slice(0, 2000)} />],
-        configError && ["configuration", <SenderText class="level is-error" text={configError} />],
+        ["key", <KeyAge at={keyCreatedAt} atMs={atMs} isHost={isHost} />],
+        (collector || configError) && ["collector", <CollectorState collector={collector} configError={configError ?? null} />],
       ]}
     />
   );

@@ -1,7 +1,7 @@
 // A list of clusters, namespaces, workloads, nodes or pods with their state, unhealthy ones first: of the whole organisation, or of the
 // entity whose page it is part of.
 import { formatValue } from "../metrics/unit.ts";
-import { Chip, NameLink, Status, ButtonLink, Checkbox, type Column, Table, shortNumber, visible } from "../parts/index.ts";
+import { Chip, NameLink, Status, ButtonLink, Checkbox, type Column, Table, shortNumber, visible, Button } from "../parts/index.ts";
 import { useLoaded, address, choose, route, type AddressRange } from "../state/index.ts";
 import { type ClusterObject, entityOf, OBJECT_KINDS, type ObjectKind, readObjects, TONES, whyAddress } from "./cluster-objects.ts";
 import { type Entity, entityAddress } from "./entity.ts";
@@ -79,15 +79,13 @@ function States({ of, typed }: { of: readonly ClusterObject[]; typed: string }) 
   return (
     <span class="filters" role="group" aria-label="States">
       {states.map(([state, { length, 0: first }]) => (
-        <button
-          type="button"
+        <Button
           key={state}
           class={`chip ${first ? `is-${TONES[first.health]}` : ""}`}
           aria-pressed={typed === state}
           onClick={() => choose({ name: typed === state ? "" : state }, { replace: true })}
-        >
-          {length} {visible(state)}
-        </button>
+          text={`${length} ${visible(state)}`}
+        />
       ))}
     </span>
   );

@@ -86,7 +86,9 @@ function ClusterCard({ cluster, atMs }: { cluster: Cluster; atMs: number }) {
           <Name isOn={cluster.online} of={{ kind: "cluster", name }} />
         </h2>
         <span>last heartbeat {ago(cluster.last_heartbeat, atMs)}</span>
-        <KeyAge at={cluster.key_created_at} atMs={atMs} />
+        <span>
+          key <KeyAge at={cluster.key_created_at} atMs={atMs} />
+        </span>
         <span>{counted(nodes.length, "node")}</span>
         {silent > 0 && <strong class="level is-error">{silent} silent</strong>}
         <a href={address("logs", { q: `host_id:${cluster.cluster_id}` })}>logs</a>
@@ -133,14 +135,17 @@ function heartbeatColumn(atMs: number): Column<Pick<Host, "online" | "last_heart
   return {
     head: "last heartbeat",
     kind: "timestamp",
-    class: ({ online }) => (online ? "" : "level is-error"),
-    cell: ({ online, last_heartbeat: at }) => (
-      <span title={at ? timestampText(at) : ""}>
-        {!online && "silent, "}
-        {ago(at, atMs)}
-      </span>
-    ),
+    cell: ({ online, last_heartbeat: at }) => <Heartbeat online={online} at={at} atMs={atMs} />,
   };
+}
+
+export function Heartbeat({ online, at, atMs }: { online: boolean; at: string | null; atMs: number }) {
+  return (
+    <span class={online ? "" : "level is-error"} title={at ? timestampText(at) : ""}>
+      {!online && "silent, "}
+      {ago(at, atMs)}
+    </span>
+  );
 }
 
 function NodeTable({ cluster, nodes, atMs }: { cluster: string; nodes: readonly Node[]; atMs: number }) {
@@ -169,7 +174,7 @@ function NodeConfig({ config: { in_force: version, error } }: Pick<Node, "config
   );
 }
 
-function CollectorState({ collector, configError }: { collector: Collector | null; configError?: string | null }) {
+export function CollectorState({ collector, configError }: { collector: Collector | null; configError?: string | null }) {
   const { state = "unknown", restarts = 0, failing = [], queue_percent: queuePercent = 0, last_error: lastError } = collector ?? {};
   return (
     <>
@@ -187,12 +192,12 @@ function CollectorState({ collector, configError }: { collector: Collector | nul
   );
 }
 
-function KeyAge({ at, atMs, isHost = false }: { at: string | null; atMs: number; isHost?: boolean }) {
-  if (!at) return <span class="quiet">no key</span>;
+export function KeyAge({ at, atMs, isHost = false }: { at: string | null; atMs: number; isHost?: boolean }) {
+  if (!at) return <span class="quiet">none</span>;
   const isOld = !isHost && isOldKey(at, atMs);
   return (
     <span title={`created ${timestampText(at)}`} class={isOld ? "level is-warn" : ""}>
-      key {ago(at, atMs).replace(" ago", "")} old
+      {ago(at, atMs).replace(" ago", "")} old
       {isOld && ", not renewed"}
     </span>
   );

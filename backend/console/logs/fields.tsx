@@ -85,14 +85,12 @@ function Values({ field: { name, values, total }, onTerm }: { field: CountedFiel
     <ul>
       {values.slice(0, SHOWN_VALUES).map(({ value, count }) => (
         <li key={value}>
-          <button
-            type="button"
+          <Button
             class="plain value"
             aria-label={`Only ${name} ${visible(value)}`}
             onClick={() => onTerm({ not: false, name, value, isCut: isCut(value) })}
-          >
-            <bdi>{visible(value) || "(empty)"}</bdi>
-          </button>
+            text={<bdi>{visible(value) || "(empty)"}</bdi>}
+          />
           <span class="quiet number" title={count.toLocaleString("en")}>
             {percent(count, total)}
           </span>

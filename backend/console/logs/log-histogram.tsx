@@ -3,7 +3,7 @@
 import type { ApiResponses } from "../../client/api.ts";
 import { PlotFrame, type Point, type Tip } from "../metrics/plot-frame.tsx";
 import { countTicks } from "../metrics/ticks.ts";
-import { Toggle, shortNumber } from "../parts/index.ts";
+import { Toggle, shortNumber, Button } from "../parts/index.ts";
 import { showRange } from "../state/time.ts";
 
 export type Bucket = ApiResponses["GET /query/logs/histogram"][number];
@@ -39,16 +39,14 @@ export function Histogram({ buckets, scale, onScale, isChosen, onLevel }: Histog
       <figcaption>
         <span class="legend" role="group" aria-label="Levels">
           {levels.map((level) => (
-            <button
-              type="button"
+            <Button
               key={level}
               class={`small level ${levelClass(level)}`}
               aria-pressed={isChosen(level)}
               title={`Only ${level || "records without a level"}`}
               onClick={() => onLevel(level)}
-            >
-              {level || "none"} {sum(buckets.map(({ counts }) => counts[level] ?? 0)).toLocaleString("en")}
-            </button>
+              text={`${level || "none"} ${sum(buckets.map(({ counts }) => counts[level] ?? 0)).toLocaleString("en")}`}
+            />
           ))}
         </span>
         <Toggle class="small" text="log scale" isOn={shown === "log"} onToggle={(isOn) => onScale(isOn ? "log" : "linear")} />

@@ -41,16 +41,14 @@ export function Patterns({ requestKey, parameters, onCondition }: PatternsProps)
             <li key={pattern}>
               <span class="number">{count.toLocaleString("en")}</span>
               <meter min={0} max={max} value={count} aria-label="compared with the most frequent pattern" />
-              <button
-                type="button"
+              <Button
                 class="plain value"
                 disabled={condition === undefined}
                 title={visible(example.slice(0, DRAWN))}
                 aria-label={`Only ${visible(pattern.slice(0, DRAWN)) || "(empty)"}`}
                 onClick={() => condition && onCondition(condition)}
-              >
-                <bdi dir="ltr">{visible(pattern.slice(0, DRAWN)) || "(empty)"}</bdi>
-              </button>
+                text={<bdi dir="ltr">{visible(pattern.slice(0, DRAWN)) || "(empty)"}</bdi>}
+              />
               {condition && (
                 <Button
                   class="plain"

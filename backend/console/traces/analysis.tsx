@@ -1,6 +1,6 @@
 // The most frequent values of the matching spans (facets). A click on a value searches for it.
 import type { ApiResponses } from "../../client/api.ts";
-import { Status, visible } from "../parts/index.ts";
+import { Status, visible, Button } from "../parts/index.ts";
 import { call, type Query, useLoaded, choose, route } from "../state/index.ts";
 import { addAttribute } from "./search.ts";
 
@@ -29,15 +29,13 @@ export const nameOf = (name: string): string => visible(name.replace(/^attribute
 
 export function Value({ name, value }: { name: string; value: string }) {
   return (
-    <button
-      type="button"
+    <Button
       class="plain value"
       disabled={searchFor(name, value) === undefined}
       aria-label={`Only ${nameOf(name)} ${visible(value)}`}
       onClick={() => choose(searchFor(name, value) ?? {})}
-    >
-      <bdi>{visible(value) || "(empty)"}</bdi>
-    </button>
+      text={<bdi>{visible(value) || "(empty)"}</bdi>}
+    />
   );
 }
 
