@@ -42,6 +42,8 @@ export interface DeclaredRoute {
   readonly access: Exclude<Access, RouteGuard> | Pick<RouteGuard, "security">;
   /** What a caller with limits to values of labels gets. */
   readonly limited: "filtered" | "refused";
+  /** A body with a field that its schema does not have is refused. */
+  readonly isBodyClosed: boolean;
 }
 
 /** The routes of docs/openapi.json as their code declares them, for the tests of every route; `isHidden`: those that it does not contain. */
@@ -52,12 +54,18 @@ export async function declaredRoutes(isHidden = false): Promise<DeclaredRoute[]>
       hide = false,
       security = [],
       documented,
-    } = (schema ?? {}) as { hide?: boolean; security?: Record<string, unknown>[] } & FastifySchema;
+      body,
+    } = (schema ?? {}) as {
+      hide?: boolean;
+      security?: Record<string, unknown>[];
+      body?: { additionalProperties?: boolean };
+    } & FastifySchema;
     if (hide !== isHidden) return;
     const { access = "anyone" } = (onRequest ?? {}) as Partial<Pick<DeclaredRoute, "access">>;
     const guarded = onRequest && access === "anyone" ? { security: security.flatMap(Object.keys) as RouteGuard["security"] } : access;
-    for (const each of [method].flat())
-      routes.push({ method: each, path: url.replaceAll(/:(\w+)/g, "{$1}"), access: guarded, limited: documented?.limited ?? "refused" });
+    const path = url.replaceAll(/:(\w+)/g, "{$1}");
+    const rest = { access: guarded, limited: documented?.limited ?? "refused", isBodyClosed: body?.additionalProperties === false };
+    for (const each of [method].flat()) routes.push({ method: each, path, ...rest });
   });
   await app.close();
   return routes;

@@ -120,7 +120,9 @@ describeOnEachStore((store) => {
     { name: "x", ttl: "soon" },
     { name: "x", ttl: "0" },
     { name: "x", ttl: "59s" },
+    { name: "x", ttl: "366d" },
     { name: "x", ttl: 90 },
+    {},
     { name: "" },
     { name: "a\nb" },
   ])("rejects %j as a read token", async (body) => {

@@ -299,6 +299,8 @@ describeOnEachStore((store) => {
       [{ email: "no-at-sign", password: "long enough", role: "viewer" }],
       [{ email: "a b@c", password: "long enough", role: "viewer" }],
       [{ email: "a@b", password: "long enough" }],
+      [{ email: "a@b", password: "short", role: "viewer" }],
+      [{ email: "a@b", password: "long enough", role: "root" }],
       [{ email: "a@b", password: "long enough", role: "viewer", org_id: "x" }],
     ])("rejects a new user like %j with 400", async (body) => {
       expect(brief(await backend.call("POST", "/api/users", { bearer: org.token, body }))).toEqual([400, "invalid_field"]);

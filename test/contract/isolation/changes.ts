@@ -122,7 +122,8 @@ const silence = (): object => ({
   comment: "being repaired",
 });
 const invited = (): object => ({ email: `${randomUUID()}@changed.example`, role: "viewer" });
-const user = () => ({ email: `${randomUUID()}@changed.example`, password: randomUUID(), role: "viewer" });
+const orgAdmin = () => ({ email: `${randomUUID()}@changed.example`, password: randomUUID() });
+const user = () => ({ ...orgAdmin(), role: "viewer" });
 
 interface Enrolment {
   readonly path: string;
@@ -267,7 +268,7 @@ export const CHANGES: readonly Change[] = [
   { route: "PUT /api/issuers/{id}", make: newIssuer, body: () => issuerOf(name()), foreign: 404, owner: 200 },
   { route: "DELETE /api/keys/{id}", make: making("/api/keys", "key_id"), foreign: 404, owner: 204 },
   { route: "DELETE /api/invitations/{id}", make: making("/api/invitations", "invitation_id"), foreign: 404, owner: 204 },
-  { route: "POST /api/orgs/{id}/admins", make: organisation, body: user, foreign: 403 },
+  { route: "POST /api/orgs/{id}/admins", make: organisation, body: orgAdmin, foreign: 403 },
   { route: "DELETE /api/orgs/{id}", make: organisation, foreign: 403 },
   { route: "PUT /api/orgs/{id}/retention", make: organisation, body: () => ({ logs_days: 1 }), foreign: 403 },
   { route: "PUT /api/orgs/{id}/limits", make: organisation, body: () => ({ bytes_per_second: 1 }), foreign: 403 },
