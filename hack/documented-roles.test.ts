@@ -30,6 +30,7 @@ const SECTIONS: readonly { routes: RegExp; sentence: string; read: string; chang
     read: "reader",
     change: "admin",
   },
+  { routes: /POST \/alerting\/routes\/test/, sentence: "alert with these `labels` takes; any role may ask", read: "", change: "viewer" },
   {
     routes: /\/alerting\/(?:routes|inhibit-rules|time-intervals|deliveries)/,
     sentence: "Reading notification routes, inhibition rules, time intervals and deliveries needs a session;",

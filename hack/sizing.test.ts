@@ -24,9 +24,9 @@ function row(page: string, table: string, nodes: string): string[] {
 describe("the calculated tables of docs/sizing.md", () => {
   test("sum a node's figures", () => {
     const node = { line_bytes: 1024, spans: 0, span_requests: 0, series: 3000, interval_s: 30, heartbeat_s: 30 };
-    // Lines go in requests of 32 KiB, and metrics are three requests each half minute.
+    // Lines go in requests of 256 KiB, and metrics are three requests each half minute.
     const busy = row(withFigures({ ...node, lines: 1000 }), "load", "100");
-    expect(busy.slice(1, 8)).toEqual(["100", "3,135", "100,000", "0", "10,000", "300,000", "3.3"]);
+    expect(busy.slice(1, 8)).toEqual(["100", "401", "100,000", "0", "10,000", "300,000", "3.3"]);
     // With a line every ten seconds, each line is a separate request, sent one second after it was written.
     expect(row(withFigures({ ...node, lines: 0.1 }), "load", "1,000")[2]).toBe("191");
     expect(row(withFigures({ ...node, lines: 9 }), "load", "1,000")[2]).toBe("1,000");
