@@ -9,15 +9,13 @@ import { ButtonLink, Button, CreateLink } from "../parts/controls.tsx";
 import { saveFile } from "../parts/download.tsx";
 import { visible } from "../parts/text.ts";
 import { TimePicker, useScreenRange } from "../parts/time-picker.tsx";
-import { lazy } from "../parts/screens.tsx";
 import { call, wholeList, useLoaded, address, route, useSending, mayWrite, timestampText } from "../state/index.ts";
 import { RemoveButton } from "../parts/removal.tsx";
 import { Board } from "./board.tsx";
 import type { Dashboard } from "./dashboard.ts";
 import { readDashboardFile } from "./grafana.ts";
 import { readShipped, SHIPPED, SHIPPED_PREFIX } from "./shipped.ts";
-
-const Editor = lazy(async () => (await import("./editor.tsx")).Editor);
+import { Editor } from "./editor.tsx";
 
 type Listed = ApiResponses["GET /api/dashboards"][number];
 

@@ -1,6 +1,6 @@
 // The log explorer: a query, counts over time, fields with their values, the records, and a single record. All choices are in the address:
 // query, range, columns, scale, refresh and the record.
-import { Bar, Problem, ButtonLink, Button, Toggle, Download, lazy, useScreenRange } from "../parts/index.ts";
+import { Bar, Problem, ButtonLink, Button, Toggle, Download, useScreenRange } from "../parts/index.ts";
 import { useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { AddToDashboard } from "../dashboards/add-to-dashboard.tsx";
@@ -20,10 +20,9 @@ import { Record } from "./record.tsx";
 import { findRecord, recordAddress } from "./record-address.ts";
 import { type LogRow, LogRows, queryParameters, queryProblem } from "./log-rows.ts";
 import { LogTable } from "./log-table.tsx";
+import { LogGroups } from "./log-groups.tsx";
+import { LogQlChart } from "../metrics/series-chart.tsx";
 
-/** Loaded on demand, because it needs the chart library. */
-const LogGroups = lazy(async () => (await import("./log-groups.tsx")).LogGroups);
-const LogQlChart = lazy(async () => (await import("../metrics/series-chart.tsx")).LogQlChart);
 const MAX_DOWNLOADED = 10_000;
 const MAX_COLUMNS = 6;
 

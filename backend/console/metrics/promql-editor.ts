@@ -6,8 +6,6 @@ import { EditorState, Prec } from "@codemirror/state";
 import { EditorView, keymap } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { PromQLExtension } from "@prometheus-io/codemirror-promql";
-import { PROMETHEUS } from "./prometheus.ts";
-import { sessionHeaders } from "../state/api.ts";
 
 export interface Editor {
   show(text: string): void;
@@ -20,6 +18,9 @@ export interface EditorOptions {
   readonly text: string;
   readonly onChange: (text: string) => void;
   readonly onEnter: (text: string) => void;
+  /** Where completions are asked for; passed, because a module that this file shares with others would be another file of the bundle. */
+  readonly url: string;
+  readonly headers: () => Record<string, string>;
 }
 
 const colours = HighlightStyle.define([
@@ -42,9 +43,9 @@ const look = EditorView.theme({
 });
 
 /** Opens the editor within `container`, in its own shadow root. */
-export function openEditor(container: HTMLElement, { label, text, onChange, onEnter }: EditorOptions): Editor {
+export function openEditor(container: HTMLElement, { label, text, onChange, onEnter, url, headers }: EditorOptions): Editor {
   const root = container.shadowRoot ?? container.attachShadow({ mode: "open" });
-  const promql = new PromQLExtension().setComplete({ remote: { fetchFn: ask, url: PROMETHEUS.replace("/api/v1", "") } });
+  const promql = new PromQLExtension().setComplete({ remote: { fetchFn: asking(headers), url } });
   const enter = (view: EditorView): boolean => {
     onEnter(view.state.doc.toString());
     return true;
@@ -81,10 +82,11 @@ export function openEditor(container: HTMLElement, { label, text, onChange, onEn
 }
 
 /** Completion sends requests with the headers that a session needs. */
-async function ask(input: RequestInfo, init?: RequestInit): Promise<Response> {
-  return await fetch(input, {
-    ...init,
-    headers: { ...Object.fromEntries(new Headers(init?.headers)), ...sessionHeaders("") },
-    credentials: "same-origin",
-  });
+function asking(headers: EditorOptions["headers"]) {
+  return async (input: RequestInfo, init?: RequestInit): Promise<Response> =>
+    await fetch(input, {
+      ...init,
+      headers: { ...Object.fromEntries(new Headers(init?.headers)), ...headers() },
+      credentials: "same-origin",
+    });
 }

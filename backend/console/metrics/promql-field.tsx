@@ -1,6 +1,8 @@
 // A field for PromQL. The editor with completion is loaded when a field is first shown; until then, or if that fails, it is a plain text
 // area. It is in a shadow root, because the editor brings its own styles, which the page's policy forbids in the document.
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { sessionHeaders } from "../state/api.ts";
+import { PROMETHEUS } from "./prometheus.ts";
 import type { Editor } from "./promql-editor.ts";
 
 export interface PromqlFieldProps {
@@ -29,6 +31,8 @@ export function PromqlField({ label, value, onChange, onEnter }: PromqlFieldProp
           text: typed.value,
           onChange: (text) => handlers.current.onChange?.(text),
           onEnter: (text) => handlers.current.onEnter?.(text),
+          url: PROMETHEUS.replace("/api/v1", ""),
+          headers: () => sessionHeaders(""),
         });
         typed.hidden = true;
         if (hadFocus) editor.current.focus();

@@ -10,7 +10,6 @@ export * from "./list.tsx";
 export * from "./popover.tsx";
 export * from "./removal.tsx";
 export * from "./saving-form.tsx";
-export * from "./screens.tsx";
 export * from "./side.tsx";
 export * from "./snippets.ts";
 export * from "./sparkline.tsx";

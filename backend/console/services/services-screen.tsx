@@ -6,7 +6,6 @@ import { NameLink, Status } from "../parts/common.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { ButtonLink, Select, Tabs } from "../parts/controls.tsx";
 import { Download } from "../parts/download.tsx";
-import { lazy } from "../parts/screens.tsx";
 import { useScreenRange } from "../parts/time-picker.tsx";
 import { call, useLoaded, address, choose, route, type AddressRange, currentRange, type Range, rangeQuery, span } from "../state/index.ts";
 import { formatTerm } from "../logs/query-line.ts";
@@ -17,8 +16,7 @@ import { type Operation, type Point, rateText, readServices, shareText, WORSE_LA
 import { ServiceMap } from "./map.tsx";
 import { ServiceTable } from "./service-table.tsx";
 import { RunsOn } from "./runs-on.tsx";
-
-const ServiceCharts = lazy(async () => (await import("./service-charts.tsx")).ServiceCharts);
+import { ServiceCharts } from "./service-charts.tsx";
 
 export function Services() {
   const { id, query } = route.value;

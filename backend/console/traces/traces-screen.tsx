@@ -16,12 +16,10 @@ import { around, currentRange, timestampText, rangeQuery, span } from "../state/
 import { Problem, Skeleton } from "../parts/common.tsx";
 import { Button, Checkbox, ChoiceField, Field, Toggle } from "../parts/controls.tsx";
 import { AddToDashboard } from "../dashboards/add-to-dashboard.tsx";
-import { lazy } from "../parts/screens.tsx";
 import { operationsOf, useServices } from "../services/known-services.ts";
 import { counted, visible } from "../parts/text.ts";
 import { PagedRows } from "../state/paged-rows.ts";
-
-const SpanGroups = lazy(async () => (await import("./span-groups.tsx")).SpanGroups);
+import { SpanGroups } from "./span-groups.tsx";
 
 type FoundTrace = ApiResponses["GET /query/traces/search"][number];
 
