@@ -35,7 +35,7 @@ export function LogTable({ store, chosen, columns, onChoose, onColumns }: LogTab
         {columns.map((name, at) => (
           <ColumnHead key={name} name={name} at={at} columns={columns} onColumns={onColumns} />
         ))}
-        <span>message</span>
+        <span class="text">message</span>
       </div>
       <List
         label="Log records"
