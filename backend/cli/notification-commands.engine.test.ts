@@ -151,6 +151,9 @@ test("`routes` adds, moves, changes and removes routes by position", async () =>
     ["default", "-", "bot", "alertname", "30s", "5m", "4h", "false"],
     [""],
   ]);
+  expect(await rowsOf("routes test severity=info team=other")).toMatchObject([{ route: "2", channels: ["bot"] }]);
+  expect(await rowsOf("routes test severity=none")).toMatchObject([{ route: "default" }]);
+  expect((await atherops("routes test severity")).err).toContain("severity is no label: write name=value");
   expect((await atherops("routes remove 1")).code).toBe(0);
   expect(await rowsOf("routes")).toMatchObject([{ route: "1", matchers: ['severity="info"'] }, { route: "default" }]);
   expect((await atherops("routes add --channel missing")).err).toContain("channel missing not found");
