@@ -165,7 +165,8 @@ async function history(rule: Rule, request: FastifyRequest<HistoryRoute>, option
   const { start, end, limit } = request.query;
   const endMs = end === undefined ? (options.now ?? Date.now)() : Date.parse(end);
   const startMs = start === undefined ? endMs - HISTORY_MS : Date.parse(start);
-  if (Number.isNaN(endMs)) throw new ApiError("invalid_parameter", "end: must be an RFC 3339 time");
+  // The engine takes no earlier end.
+  if (!(endMs >= 0)) throw new ApiError("invalid_parameter", "end: must be an RFC 3339 time since 1970");
   if (Number.isNaN(startMs) || startMs > endMs) throw new ApiError("invalid_parameter", "start: must be an RFC 3339 time before end");
   const question = { orgId: rule.orgId, ruleId: rule.id, startMs, endMs, limit: Math.min(limit, 500), intervalMs: options.intervalMs };
   return await alertHistory(options.metrics, { ...question, labelLimits: readerOf(request).labelLimits });

@@ -136,7 +136,8 @@ async function readObjects(
   options: QueryOptions,
 ): Promise<ClusterObjects> {
   const atMs = time === undefined ? Date.now() : Date.parse(time);
-  if (!Number.isFinite(atMs)) throw new ApiError("invalid_parameter", "time: must be RFC 3339");
+  // The engine takes no earlier time.
+  if (!(atMs >= 0)) throw new ApiError("invalid_parameter", "time: must be an RFC 3339 time since 1970");
   const columns = { ...POD_COLUMNS, ...WORKLOAD_COLUMNS, ...((kind === "node" || kind === "cluster") && NODE_COLUMNS) };
   const { cells, isTruncated } = await readCells(metrics, orgId, { columns, scope: { cluster, namespace }, atMs, options });
   const matching = (await buildPods(cells, readOwners(cells))).filter(

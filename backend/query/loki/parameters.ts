@@ -57,8 +57,8 @@ export function readTimeRange(parameters: RequestParameters, nowNs: bigint): Tim
 }
 
 export function readDuration(name: string, text: string): bigint {
-  const seconds = parseNumber(text);
-  const ns = seconds === undefined || !Number.isFinite(seconds) ? parseDuration(text, true) : BigInt(Math.round(seconds * 1e9));
+  const number = (parseNumber(text) ?? Number.NaN) * 1e9;
+  const ns = Number.isFinite(number) ? BigInt(Math.round(number)) : parseDuration(text, true);
   if (ns === undefined || ns <= 0n)
     throw createParameterError(name, "must be a positive duration such as 5m, or a positive number of seconds");
   return ns;
