@@ -196,13 +196,15 @@ describeOnEachStore((store) => {
         return bound(target, name);
       },
     });
-    await using trail = new AuditTrail({ db: flaky, log: createLog("silent"), now: () => clock.ms, waiting: 3 });
+    await using trail = new AuditTrail({ db: flaky, log: createLog("silent"), now: () => clock.ms, waiting: 6 });
     for (let at = 0; at < 9; at++) trail.add({ ...entry, action: "away", orgId: org.orgId, subject: { at } });
+    // Entries of one organisation do not displace those of another.
+    trail.add({ ...entry, action: "away", orgId: undefined, subject: { at: "other" } });
     await refused.promise;
     isAway = false;
     await trail.settled();
     const rows = await db().selectFrom("audit_log").selectAll().where("action", "=", "away").execute();
-    expect(new Set(rows.map(({ subject }) => subject["at"]))).toEqual(new Set([0, 1, 2]));
+    expect(new Set(rows.map(({ subject }) => subject["at"]))).toEqual(new Set([0, 1, 2, "other"]));
   });
 });
 

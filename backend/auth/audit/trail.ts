@@ -1,5 +1,5 @@
 // Writes entries of the audit log in batches, and declares its table, where entries expire but are never changed. Invariant: pending
-// entries are limited in number and bytes. Entries of unauthenticated clients (failed logins) are limited per organisation: beyond the rate
+// entries are limited in number and bytes, and organisations share the number by the rule of admission/share.ts. Entries of unauthenticated clients (failed logins) are limited per organisation: beyond the rate
 // only their number is stored, so an attack on one organisation cannot hide an attack on another. Entries that are not stored are still in
 // the log of the process.
 import { randomUUID } from "node:crypto";
@@ -10,6 +10,7 @@ import type { AuditEntry } from "../audit-log.ts";
 import { writeRows } from "../../engines/relational/bulk-rows.ts";
 import { Batcher } from "../../engines/batcher.ts";
 import type { Log } from "../../log.ts";
+import { mayTake } from "../../admission/share.ts";
 import { MAX_AUDIT_ENTRIES_PER_ORG, MAX_SUBJECT_BYTES, MAX_WAITING_AUDIT_ENTRIES } from "../auth-limits.ts";
 
 export interface AuditTable {
@@ -61,8 +62,9 @@ export class AuditTrail implements AsyncDisposable {
   readonly #now: () => number;
   readonly #outage: Outage;
   readonly #batcher: Batcher<AuditRow>;
-  /** Rows that are not written yet. */
+  /** Rows that are not written yet, in total and of each organisation. */
   #waiting = 0;
+  readonly #waitingOf = new Map<string, number>();
   readonly #stopping = new AbortController();
   readonly #written = new Map<string, number>();
   /** Buckets by the account's organisation; logins without an account share one bucket. */
@@ -88,13 +90,14 @@ export class AuditTrail implements AsyncDisposable {
   add(entry: AuditEntry): void {
     const { waiting = MAX_WAITING_AUDIT_ENTRIES } = this.#options;
     const isFailedLogin = entry.action === "login.failed" || entry.action === "login.refused";
-    const omitted = isFailedLogin ? this.#admitFailedLogin(entry.orgId ?? "") : 0;
+    const owner = entry.orgId ?? "";
+    const omitted = isFailedLogin ? this.#admitFailedLogin(owner) : 0;
     if (omitted === undefined) return;
-    if (this.#waiting >= waiting) {
+    if (!mayTake(1, { limit: waiting, used: this.#waiting, own: this.#waitingOf.get(owner) ?? 0 })) {
       this.#dropped += 1;
       return;
     }
-    this.#waiting += 1;
+    this.#countWaiting(owner, 1);
     void this.#batcher.add(this.#buildRow(entry, omitted > 0 ? { omitted_before: omitted } : {}));
   }
 
@@ -106,6 +109,13 @@ export class AuditTrail implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stopping.abort();
     await this.#batcher.flush();
+  }
+
+  #countWaiting(owner: string, change: 1 | -1): void {
+    this.#waiting += change;
+    const own = (this.#waitingOf.get(owner) ?? 0) + change;
+    if (own === 0) this.#waitingOf.delete(owner);
+    else this.#waitingOf.set(owner, own);
   }
 
   /** The number of entries that were omitted since the last stored one; undefined if this one is omitted too. */
@@ -165,7 +175,7 @@ export class AuditTrail implements AsyncDisposable {
         await sleep(RETRY_MS, undefined, { signal: this.#stopping.signal, ref: false }).catch(() => undefined);
       }
     }
-    this.#waiting -= rows.length;
+    for (const { org_id: orgId } of rows) this.#countWaiting(orgId ?? "", -1);
     if (this.#hasGivenUp) return;
     try {
       await this.#expire(rows);

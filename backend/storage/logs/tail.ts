@@ -2,6 +2,7 @@
 // OVERLAP_MS after later ones; one read returns a bounded number of rows and bytes, and covers at most the last hour of record times.
 import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
+import { mayTake } from "../../admission/share.ts";
 import { ApiError, TooLargeError } from "../../errors.ts";
 import { firstIdAt, idsWithin, receivedAtMsOf } from "../ids.ts";
 import {
@@ -130,7 +131,8 @@ export class Tail {
   }
 }
 
-// Counts the open tails per organisation and in total. Invariant: neither limit is exceeded, and closed tails are not counted.
+// Counts the open tails per organisation and in total. Invariant: neither limit is exceeded, organisations share the total by the rule of
+// admission/share.ts, and closed tails are not counted.
 
 const RETRY_AFTER_S = 5;
 
@@ -151,8 +153,9 @@ export class TailCounts {
       const message = `this organisation has ${this.perOrg} tails under way: close one, or ask /query/logs`;
       throw new ApiError("too_many_queries", message, { retryAfterS: RETRY_AFTER_S });
     }
-    const total = [...this.#counts.values()].reduce((sum, count) => sum + count, 0);
-    if (total >= this.#inAll) throw new ApiError("unavailable", "there are too many tails: try again", { retryAfterS: RETRY_AFTER_S });
+    const used = [...this.#counts.values()].reduce((sum, count) => sum + count, 0);
+    if (!mayTake(1, { limit: this.#inAll, used, own: orgCount }))
+      throw new ApiError("unavailable", "there are too many tails: try again", { retryAfterS: RETRY_AFTER_S });
     this.#counts.set(orgId, orgCount + 1);
   }
 
