@@ -65,6 +65,15 @@ const CHUNKED = `${HEAD}Transfer-Encoding: chunked\r\n\r\n`;
 const SMALL_CHUNKS = "1\r\n \r\n".repeat(20_000);
 const GET = (path: string, org?: string) => `GET ${path} HTTP/1.1\r\nHost: x\r\n${org ? `X-Org: ${org}\r\n` : ""}\r\n`;
 
+test("ends the connection of a client that has closed its sending side after the last of many pipelined refusals", async () => {
+  await listening();
+  using connection = await RawConnection.open(app);
+  connection.send(GET("/unknown").repeat(6)).socket.end();
+  for (let count = 0; count < 6; count += 1) expect((await connection.answer()).status).toBe(404);
+  // An idle connection stays open for five seconds.
+  await connection.closed();
+}, 4000);
+
 test("rejects a body in chunks of one byte, and closes its connection", async () => {
   await listening();
   using connection = await RawConnection.open(app);

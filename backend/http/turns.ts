@@ -39,7 +39,8 @@ export function serveInTurns(server: Server, ownerOf: (socket: Socket) => string
     const { socket, requests, isClosing } = line;
     if (requests.length === 1) release(socket, requests[0]?.[0]);
     if (requests.length > 0) turns.wait(ownerOf(socket), () => run(line));
-    else if (isClosing) socket.destroySoon();
+    // Node.js may have marked a response that had already ended as the last one of a client that has closed its sending side.
+    else if (isClosing || socket.readableEnded) socket.destroySoon();
   };
   server.removeAllListeners("request").on("request", (request, response) => {
     const { socket } = request;
