@@ -12,7 +12,7 @@ import { fileLines } from "./file-lines.ts";
 import * as floods from "./floods.ts";
 import * as http2 from "./http2-frames.ts";
 import { heartbeatFlood, mintedCredentials, ruleChurn } from "./more-accounts.ts";
-import { bombs, deepAndWide, drippingBodies, largestBodies, logFlood, newSeries, wideDays } from "./more-bodies.ts";
+import { bombs, deepAndWide, drippingBodies, largestBodies, logFlood, longSeries, newSeries, wideDays } from "./more-bodies.ts";
 import { allConnections, loginFlood, pipelined, silentConnections } from "./more-connections.ts";
 import { costlyExpressions, costlyRules, largeLogQueries, longHistories, wideLabels } from "./more-queries.ts";
 import { otlpBodies, otlpMetrics, otlpSenders, signedOtlpBodies } from "./attack-bodies.ts";
@@ -80,6 +80,7 @@ const SPECIFIC: Readonly<Record<string, Row>> = {
   "log-flood": byKey(logFlood, [LOGS]),
   "wide-days": byKey(wideDays, [LOGS]),
   "new-series": byKey(newSeries, [METRICS]),
+  "long-series": byKey(longSeries, [METRICS]),
   "deep-and-wide": byKey(deepAndWide, [LOGS]),
   bombs: byKey(bombs, [LOGS, TRACES, METRICS, "encoding: gzip", "encoding: zstd"]),
   "dripping-bodies": byKey(drippingBodies, ["protocol: slow bodies"]),

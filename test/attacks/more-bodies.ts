@@ -81,6 +81,18 @@ export const newSeries: Attack = {
   },
 };
 
+export const longSeries: Attack = {
+  group: "more",
+  what: "2,000 new series with labels of almost 8 KiB: the engine's memory for series grows with their bytes",
+  everyMs: 2000,
+  async wave(attacker) {
+    const serial = attacker.serial();
+    const labels = Array.from({ length: 8 }, (_, index) => `l${index}="${serial}${"x".repeat(950)}"`).join(",");
+    const lines = Array.from({ length: 2000 }, (_, index) => `m{i="${index}",${labels}} 1\n`);
+    await post(attacker, METRICS, await zipped(lines.join(""), { level: 1 }), "gzip");
+  },
+};
+
 export const deepAndWide: Attack = {
   group: "more",
   what: "one span of 100,000 links, events or attributes; values nested 5,000 deep; 50,000 different keys; a source for each record",
