@@ -1,7 +1,7 @@
 // Writes entries of the audit log in batches, and declares its table, where entries expire but are never changed. Invariant: pending
-// entries are limited in number and bytes, and organisations share the number by the rule of admission/share.ts. Entries of unauthenticated clients (failed logins) are limited per organisation: beyond the rate
-// only their number is stored, so an attack on one organisation cannot hide an attack on another. Entries that are not stored are still in
-// the log of the process.
+// entries are limited in number and bytes, and organisations share the number by the rule of admission/share.ts. Entries of
+// unauthenticated clients (failed logins) are limited per organisation: beyond the rate only their number is stored, so an attack on one
+// organisation cannot hide an attack on another. Entries that are not stored are still in the log of the process.
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type ColumnType, type Insertable, type Kysely, sql } from "kysely";
