@@ -63,7 +63,7 @@ const env = { ...image.libraries, LOGS_RETENTION_DAYS: "1", TRACES_RETENTION_DAY
 /** Variables of the backend only, for comparisons: NODE_OPTIONS, MALLOC_ARENA_MAX. */
 const ownEnv = Object.fromEntries(values.env.map((text) => [text.slice(0, text.indexOf("=")), text.slice(text.indexOf("=") + 1)]));
 const place = await backendPlace(folder.path, { ...env, ...ownEnv, MASTER_KEY: randomBytes(32).toString("base64") });
-const keys = await fill(place, { keys: agents, orgs: ORGS, rules: 0 });
+const keys = await fill(place, { keys: agents, orgs: ORGS });
 const program = values.sources ? "backend/main.ts" : await bundledBackend(folder.path);
 const backend = stack.use(await startBackend(place, [], program, image.flags));
 const { proxy, agentPids } = agentShare > 0 ? await startedAgent(keys[0] as FleetKey) : { proxy: undefined, agentPids: () => ({}) };

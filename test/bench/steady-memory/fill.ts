@@ -1,5 +1,5 @@
-// Fills an empty accounts store for the benchmark `steady-memory` before a backend opens it: organisations, each with an administrator, clusters
-// and hosts in equal numbers with a key each, and rules. Creating them through the API would take an hour, because of the password hashes.
+// Fills an empty accounts store before a backend opens it: organisations, each with an administrator, and clusters and hosts in equal
+// numbers with a key each. Creating them through the API would take an hour, because of the password hashes.
 import { createHash, randomUUID } from "node:crypto";
 import { hashPassword } from "../../../backend/auth/sessions/password.ts";
 import { openDatabase } from "../../../backend/engines/relational/database.ts";
@@ -10,10 +10,9 @@ import { createLog } from "../../../backend/log.ts";
 import type { BackendPlace } from "../../fixtures/backend-process.ts";
 import type { AllTables } from "../../fixtures/filled-accounts.ts";
 
-export interface FleetSize {
+interface FleetSize {
   readonly keys: number;
   readonly orgs: number;
-  readonly rules: number;
 }
 
 export interface FleetKey {
@@ -45,8 +44,6 @@ export async function fill({ env, dataDir }: BackendPlace, size: FleetSize): Pro
       await inserted(rows.clusters, (some) => trx.insertInto("clusters").values(some).execute());
       await inserted(rows.hosts, (some) => trx.insertInto("hosts").values(some).execute());
       await inserted(rows.apiKeys, (some) => trx.insertInto("api_keys").values(some).execute());
-      await inserted(rows.rules, (some) => trx.insertInto("rules").values(some).execute());
-      await inserted(rows.ruleSets, (some) => trx.insertInto("rule_sets").values(some).execute());
     });
   return keys;
 }
@@ -56,7 +53,7 @@ async function inserted<Row>(rows: readonly Row[], insert: (some: readonly Row[]
   for (let from = 0; from < rows.length; from += ROWS_OF_A_STATEMENT) await insert(rows.slice(from, from + ROWS_OF_A_STATEMENT));
 }
 
-async function rowsOf({ keys: keyCount, orgs: orgCount, rules: ruleCount }: FleetSize, masterKeys: MasterKeys) {
+async function rowsOf({ keys: keyCount, orgs: orgCount }: FleetSize, masterKeys: MasterKeys) {
   const passwordHash = await hashPassword(PASSWORD);
   const at = new Date();
   const orgs = Array.from({ length: orgCount }, () => randomUUID()).map((id) => ({ id, name: `org ${id}`, created_at: at }));
@@ -81,8 +78,6 @@ async function rowsOf({ keys: keyCount, orgs: orgCount, rules: ruleCount }: Flee
       kind === "host" ? [{ ...owner, ...NEW_HOST, hostname: name, machine_id: uid }] : [],
     ),
     apiKeys: minted.map(({ row }) => row),
-    rules: Array.from({ length: ruleCount }, (_, index) => rule(orgs[index % orgCount]?.id ?? "", index)),
-    ruleSets: ruleCount > 0 ? orgs.map(({ id }) => ({ org_id: id, revision: 1 })) : [],
     keys: owners.map(({ kind, owner }, index): FleetKey => {
       return { kind, ownerId: owner.id, admin: emailOf(owner.org_id), apiKey: minted[index]?.rawKey ?? "" };
     }),
@@ -102,9 +97,4 @@ function ownerOf(index: number, orgCount: number, orgId: string, at: Date) {
 
 function emailOf(orgId: string): string {
   return `admin@${orgId}.example`;
-}
-
-function rule(org_id: string, index: number) {
-  const text = { name: `rule ${index}`, severity: "warning" as const, expr: `sum by (node) (up) > ${index}`, for_duration: "1m" };
-  return { id: randomUUID(), org_id, ...text, enabled: true, labels: "{}", annotations: "{}", revision: 1, created_at: new Date() };
 }
