@@ -1,18 +1,13 @@
-// Runs the steps of docs/from-one-to-many.md unchanged if the engines are available here; the others are checked with ClickHouse's own
-// parser.
+// Runs ClickHouse's steps of docs/from-one-to-many.md unchanged; those that cannot run here are checked with its own parser. (The other
+// steps: test/contract/from-one-to-many.test.ts.)
 import { mkdirSync, readdirSync, readFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { execa } from "execa";
 import { expect, test } from "vitest";
-import { startVictoriaMetrics } from "../backend/engines/victoria-metrics/embedded-victoria-metrics.ts";
-import { createLog } from "../backend/log.ts";
-import { startTestEngine } from "../test/fixtures/metrics-engine.ts";
 import { pageCode, runShell, statementsOf } from "../test/fixtures/page-code.ts";
-import { freePorts, ROOT, temporaryFolder } from "../test/fixtures/processes.ts";
-import { toolPath } from "./fetch-tools.ts";
+import { ROOT, temporaryFolder } from "../test/fixtures/processes.ts";
 
 const PAGE = "docs/from-one-to-many.md";
-const log = createLog("silent");
 
 const SQL = pageCode(PAGE, "Logs and spans", "sql").map(statementsOf);
 
@@ -95,37 +90,3 @@ test("parses each statement of the page that cannot run here", async () => {
   expect(wrong).toEqual({ refused: expect.stringContaining("Syntax error") });
   expect(answers.flatMap((answer, at) => ("refused" in answer ? [`${statements[at]}: ${answer.refused}`] : []))).toEqual([]);
 });
-
-test("exports and imports samples of the embedded engine, with their organisation", async () => {
-  using folder = temporaryFolder();
-  const program = await toolPath("victoria-metrics");
-  const options = { candidates: [program], dataDir: folder.path, retention: "30d", passwordFile: join(folder.path, "password"), log };
-  const at = Date.now() - 60_000;
-  {
-    await using old = await startVictoriaMetrics(options);
-    const lines = ["a", "b"].map((org) => `carried{org_id="${org}"} 42 ${at}\n`);
-    await ask(old.writeUrl, "/api/v1/import/prometheus", { method: "POST", body: lines.join("") });
-  }
-  await using target = await startTestEngine();
-  const [port] = await freePorts(1);
-  const [code] = pageCode(PAGE, "Metrics", "sh");
-  const script = code.replaceAll("127.0.0.1:8428", `127.0.0.1:${port}`);
-  const env = { DATA_DIR: folder.path, METRICS_WRITE_URL: target.writeUrl, PATH: `${dirname(program)}:${process.env["PATH"]}` };
-  await runShell(script, env);
-  await target.flush();
-  const exported = await (await ask(target.queryUrl, `/api/v1/export?match[]=carried`)).text();
-  const series = exported
-    .trim()
-    .split("\n")
-    .map((line) => JSON.parse(line) as { metric: object; values: number[]; timestamps: number[] });
-  const expected = ["a", "b"].map((org) => ({ metric: { __name__: "carried", org_id: org }, values: [42], timestamps: [at] }));
-  expect(series.toSorted((one, other) => JSON.stringify(one).localeCompare(JSON.stringify(other)))).toEqual(expected);
-});
-
-async function ask(base: string, path: string, init: RequestInit = {}): Promise<Response> {
-  const { username, password, origin } = new URL(base);
-  const login = username ? { authorization: `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}` } : {};
-  const answer = await fetch(`${origin}${path}`, { ...init, headers: login });
-  if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
-  return answer;
-}

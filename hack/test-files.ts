@@ -43,6 +43,7 @@ export const SLOW = [
   "hack/bootstrap",
   "hack/bundle",
   "hack/console",
+  "hack/from-one-to-many",
   "hack/kernel",
   "hack/testing/interruption",
   "hack/testing/outcome",
