@@ -19,9 +19,7 @@ beforeAll(async () => {
   tenant = await backend.tenant("load");
 });
 
-function enginePid(): number {
-  return backend.enginePid("victoria-metrics");
-}
+const enginePids = (): number[] => [backend.enginePid("victoria-metrics"), backend.enginePid("vmalert")];
 
 /** Waits until some more bodies of each signal are acknowledged. */
 async function moreOf(senders: Senders, bodies: number): Promise<void> {
@@ -37,12 +35,13 @@ test(
     await using senders = new Senders({ apiUrl: backend.apiUrl, tenant });
     for (let kill = 0; kill < KILLS; kill += 1) {
       await moreOf(senders, 2 + kill);
-      const orphan = enginePid();
+      const orphans = enginePids();
       await backend.end("SIGKILL");
-      expect(isAlive(orphan)).toBe(true);
+      expect(orphans.map(isAlive)).toEqual([true, true]);
       await backend.start();
-      expect(enginePid()).not.toBe(orphan);
-      expect(isAlive(orphan)).toBe(false);
+      expect(orphans.map(isAlive)).toEqual([false, false]);
+      expect(enginePids().map(isAlive)).toEqual([true, true]);
+      expect(backend.log).toContain("ended the engine of a killed backend");
     }
     await moreOf(senders, 5);
     await senders.finish();
@@ -67,7 +66,7 @@ test("killing backend and metrics engine together loses no acknowledged data", a
   const numbers = Array.from({ length: 500 }, (_, index) => String(index));
   const body = numbers.map((n) => `numbered{n="${n}"} 1 ${Date.now()}\n`).join("");
   expect((await signedPost(backend.apiUrl, "/ingest", tenant.apiKey, body)).status).toBe(204);
-  const engine = enginePid();
+  const engine = backend.enginePid("victoria-metrics");
   backend.child.kill("SIGKILL");
   process.kill(engine, "SIGKILL");
   await backend.end();

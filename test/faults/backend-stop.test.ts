@@ -98,16 +98,6 @@ test("a second start on the same data directory is rejected with one sentence an
   expect((await call("GET", `${backend.healthUrl}/readyz`)).status).toBe(200);
 });
 
-test("after SIGKILL, the next start stops the leftover engines before it starts its own", async () => {
-  const orphans = enginePids();
-  await backend.end("SIGKILL");
-  expect(orphans.map(isAlive)).toEqual([true, true]);
-  await backend.start();
-  expect(orphans.map(isAlive)).toEqual([false, false]);
-  expect(enginePids().map(isAlive)).toEqual([true, true]);
-  expect(backend.log).toContain("ended the engine of a killed backend");
-});
-
 test("an engine that cannot start ends the start with one sentence, and the started engines are stopped", async () => {
   using elsewhere = temporaryFolder();
   const { env, dataDir, logFile } = await backendPlace(elsewhere.path, { VMALERT_PATH: "/nowhere/vmalert" });
