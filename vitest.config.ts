@@ -14,7 +14,7 @@ const SYSTEM = "test/{attacks,console,contract,faults,simulation,start}/**/*.tes
 const ALONE = [
   "test/faults/{backend-memory,hostile-bodies}.test.ts",
   // How long others wait while one tenant takes all it can.
-  "test/attacks/{attacks,shares}.test.ts",
+  "test/attacks/{attacks,floods,shares}.test.ts",
 ];
 
 // Test files and the programs that they start reuse the code that V8 compiled for earlier ones: a start of the backend takes half the CPU time.
