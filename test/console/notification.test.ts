@@ -330,8 +330,8 @@ test("labels of an invented alert show who would be notified, and a rule gets a 
   await form.getByRole("button", { name: "Create" }).click();
   await page.getByRole("complementary", { name: "Rule", exact: true }).waitFor();
   const own = async () =>
-    (await api<{ matchers: object[]; channel_ids: string[] }[]>("GET", "/routes")).find(({ matchers: [first] }) =>
-      JSON.stringify(first).includes("own receiver"),
+    (await api<{ matchers: object[]; channel_ids: string[] }[]>("GET", "/routes")).find(({ matchers }) =>
+      JSON.stringify(matchers).includes("own receiver"),
     );
   expect(await own()).toMatchObject({ channel_ids: [expect.any(String)] });
   await page.getByLabel("Channel").selectOption("as the routes say");
