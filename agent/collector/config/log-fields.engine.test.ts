@@ -7,7 +7,7 @@ import { startCollector } from "../../../test/fixtures/collector.ts";
 import { eventually, freeAddresses, temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { startLogFiles } from "./render.fixture.ts";
 import { markOf, withLine } from "../../../backend/ingest/otlp/file-lines.ts";
-import { type LogLine, logLines } from "../../../backend/ingest/otlp/log-lines.fixture.ts";
+import { type LogLine, logLines } from "../../../test/fixtures/log-lines.ts";
 import type { Json } from "../../../backend/ingest/json-message.ts";
 import { readSettings } from "../../settings.ts";
 import { configFromSettings } from "./config-from-settings.ts";
@@ -21,30 +21,12 @@ const klogTime = `${near.slice(5, 7)}${near.slice(8, 10)} ${near.slice(11, 23)}4
 
 /** The others are forms that only the backend reads. */
 const NAMES = [
-  ...["pino", "zap", "logrus, JSON", "logrus, text", "logrus, coloured", "log4j2, ECS", "log4j2, JSON", "log4j2, pattern", "spring boot"],
-  ...[
-    "python logging",
-    "python basic",
-    "ECS",
-    "attributes, nested",
-    "otel, nested",
-    "datadog, dotted",
-    "google cloud",
-    "klog, another time",
-  ],
-  ...[
-    "logfmt",
-    "nginx, error log",
-    "nginx, access log",
-    "rust, coloured",
-    "JSON, coloured",
-    "JSON, long",
-    "JSON, its level too far",
-    "text, long",
-  ],
-  ...["JSON, broken", "JSON, other types", "JSON, a level within", "JSON, an unknown level", "JSON, another day", "JSON, ahead"],
-  ...["JSON, without a zone", "JSON, no trace", "JSON, deep", "free text", "odd logfmt", "escape", "brace"],
-];
+  "pino; zap; logrus, JSON; logrus, text; logrus, coloured; log4j2, ECS; log4j2, JSON; log4j2, pattern; spring boot",
+  "python logging; python basic; ECS; attributes, nested; otel, nested; datadog, dotted; google cloud; klog, another time",
+  "logfmt; nginx, error log; nginx, access log; rust, coloured; JSON, coloured; JSON, long; JSON, its level too far",
+  "text, long; JSON, broken; JSON, other types; JSON, a level within; JSON, an unknown level; JSON, another day",
+  "JSON, ahead; JSON, without a zone; JSON, no trace; JSON, deep; free text; odd logfmt; escape; brace",
+].flatMap((names) => names.split("; "));
 const all = logLines(NOW_MS);
 const ROWS: Readonly<Record<string, LogLine>> = {
   ...Object.fromEntries(NAMES.map((name) => [name.toLowerCase().replaceAll(/\W+/g, "-"), all[name] as LogLine])),

@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { CONTEXT } from "./decoded-rows.fixture.ts";
 import { CONTAINER_LINES, containerLine, LINES, storedLine, WRITTEN_NS } from "./file-lines.fixture.ts";
-import { type LogLine, logLines } from "./log-lines.fixture.ts";
+import { type LogLine, logLines } from "../../../test/fixtures/log-lines.ts";
 
 const READ_NS = String(BigInt(CONTEXT.receivedAtMs) * 1_000_000n);
 const ROWS = logLines(CONTEXT.receivedAtMs);
