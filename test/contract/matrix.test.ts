@@ -27,6 +27,9 @@ const BY_HAND: Row[] = [
   row("POST", "/alerting/rules/validate", "viewer", () => [
     asUser("an expression", "POST", () => viewer, 200, { name: "rule", severity: "warning", expr: "up == 0" }),
   ]),
+  row("POST", "/alerting/routes/test", "viewer", () => [
+    asUser("invented labels", "POST", () => viewer, 200, { labels: { severity: "critical" } }),
+  ]),
 ];
 
 const nameOf = ({ method, path }: Pick<Row, "method" | "path">): string => `${method} ${path}`;
