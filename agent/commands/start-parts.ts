@@ -10,7 +10,7 @@ import { type AgentIdentity, readMachineId } from "../identity/identity.ts";
 import { type ClusterSettings, readEnrolmentToken, type Settings } from "../settings.ts";
 import { usesPodRelay, clusterConfigFromSettings } from "../collector/config/config-from-settings.ts";
 import { ALLOCATOR_VARIABLE, EVENTS_FROM_VARIABLE, KUBECONFIG_VARIABLE } from "../collector/config/collector-config.ts";
-import { OPT_OUT_ANNOTATION } from "../collector/config/fragments/kubernetes-attributes.ts";
+import { HASH_LABEL, OPT_OUT_ANNOTATION } from "../collector/config/fragments/kubernetes-attributes.ts";
 import { POD_POLICY_ANNOTATIONS } from "../collector/config/fragments/pod-log-policies.ts";
 import { SCRAPE_ANNOTATIONS } from "../collector/config/fragments/scraped-pods.ts";
 import { type KnownPods, knownPods, relayedPods } from "../collector/known-pods.ts";
@@ -94,7 +94,7 @@ export function keptPodFields(
   const policies = logPolicies ? POD_POLICY_ANNOTATIONS : [OPT_OUT_ANNOTATION];
   // Monitors and policies can select pods by any label.
   return {
-    labels: prometheusOperator || logPolicies ? "all" : podLabels,
+    labels: prometheusOperator || logPolicies ? "all" : [HASH_LABEL, ...podLabels],
     annotations: [...policies, ...SCRAPE_ANNOTATIONS, ...podAnnotations],
   };
 }

@@ -171,7 +171,7 @@ test("joins a stack trace into one record by multilineStart, with the level of i
 test("keeps each line separate for a pod that writes no line that matches multilineStart", () => {
   const expected = UNLIKE.map((name) => {
     const { line, level, time = `${WRITTEN_MS}000000`, trace = "" } = ROWS[name] as LogLine;
-    return { body: line, level, timeMs: Number(time) / 1e6, trace };
+    return { body: line, level, timeMs: Math.round(Number(time) / 1e6), trace };
   });
   const actual = (records.cluster.get("unlike") ?? []).map((record) => {
     const { body, timeUnixNano, traceId } = record;

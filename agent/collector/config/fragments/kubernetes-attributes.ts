@@ -60,7 +60,7 @@ const WORKLOADS = ["k8s.deployment.name", "k8s.statefulset.name", "k8s.daemonset
  * encodes a number below 2^32, one character per decimal digit, so it is shorter for a quarter of all Deployments. The pod has the hash as
  * a label, and in its name.
  */
-const HASH_LABEL = "pod-template-hash";
+export const HASH_LABEL = "pod-template-hash";
 const HASH = 'resource.attributes["k8s.pod.template_hash"]';
 const POD = 'resource.attributes["k8s.pod.name"]';
 const DEPLOYMENT = 'resource.attributes["k8s.deployment.name"]';
