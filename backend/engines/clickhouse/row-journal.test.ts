@@ -65,6 +65,22 @@ it("writes the entries of an earlier process again, because they may be only in 
   await expect.poll(() => hosts(folder)).toEqual(["host-1"]);
 });
 
+it("writes the entries of an earlier process again when the disk takes them again, a second after it failed", async () => {
+  const folder = newFolder();
+  {
+    await using earlier = new RowJournal(folder);
+    await earlier.append(entry(1));
+  }
+  let syncs = 0;
+  const sync = async (): Promise<void> => {
+    if ((syncs += 1) === 1) throw new Error("EIO");
+  };
+  await using journal = new RowJournal(folder, { sync });
+  const [found] = await recovered(journal);
+  expect(syncs).toBe(2);
+  found?.journaled.settle();
+});
+
 it("keeps the entries of an earlier process where they are if they cannot be written again", async () => {
   const folder = newFolder();
   {

@@ -1,12 +1,17 @@
 // Journals the rows of a table: rows are acknowledged once they are on disk here, and inserted into the table later, many at once.
 // Invariant: rows that are read back may already be in the table, so the reader has to look them up in the table first.
 import type { Deletions } from "../append-log/dead-letters.ts";
+import { setTimeout as sleep } from "node:timers/promises";
 import { crc32 } from "node:zlib";
 import { AppendLog, type LogCalls, type Segment, type SegmentContent } from "../append-log/append-log.ts";
 import type { LogRecord } from "../append-log/record.ts";
 import type { NativeColumns, NativeRows } from "./native-block.ts";
 
 const SEGMENT_BYTES = 16 * 1024 * 1024;
+/** How often a start tries to write a record again. */
+const WRITE_AGAIN_TRIES = 4;
+/** The log accepts nothing for a second after a failure. */
+const WRITE_AGAIN_MS = 1100;
 
 /** The rows of one request body that belong to one day, in ClickHouse's insert format, and the fields that identify them in the table. */
 export interface JournalEntry {
@@ -45,6 +50,8 @@ export class RowJournal implements AsyncDisposable {
   readonly #log: AppendLog;
   /** Segments of earlier processes that were not read yet. */
   #earlierSegments: readonly Segment[];
+  /** Records could not be written again in all tries; those of later segments are tried once, so that a full disk does not delay the start. */
+  #isUnwritable = false;
 
   constructor(folder: string, calls?: Partial<LogCalls>) {
     this.#log = new AppendLog(folder, { segmentBytes: SEGMENT_BYTES, calls });
@@ -98,16 +105,20 @@ export class RowJournal implements AsyncDisposable {
 
   /**
    * A record that was read may be only in the page cache: the process was killed before its fsync, or the fsync failed, which the kernel reports
-   * once. If it cannot be written again, it stays as it is.
+   * once. If it cannot be written again, because the disk is full or read-only, it stays as it is.
    */
   async #appendAgain(entry: JournalEntry, segment: Segment): Promise<RecoveredEntry> {
     const earlier = this.#journaled(segment);
-    try {
-      const journaled = await this.append(entry);
-      earlier.settle();
-      return { entry, journaled };
-    } catch {
-      return { entry, journaled: earlier };
+    for (let tries = 1; ; tries += 1) {
+      try {
+        const journaled = await this.append(entry);
+        earlier.settle();
+        return { entry, journaled };
+      } catch {
+        this.#isUnwritable ||= tries === WRITE_AGAIN_TRIES;
+        if (this.#isUnwritable) return { entry, journaled: earlier };
+        await sleep(WRITE_AGAIN_MS);
+      }
     }
   }
 
