@@ -144,7 +144,7 @@ describe.each(KINDS)("on a %s", (kind) => {
     const [record, ...others] = records[kind].get(name) ?? [];
     expect(others).toEqual([]);
     expect(record?.body).toBe(line);
-    const saidMs = time === undefined ? (kind.startsWith("cluster") ? WRITTEN_MS : undefined) : Number(time) / 1e6;
+    const saidMs = time === undefined ? (kind.startsWith("cluster") ? WRITTEN_MS : undefined) : Math.round(Number(time) / 1e6);
     expect({
       level: record && levelOf(record),
       timeMs: record?.timeUnixNano === undefined ? undefined : Math.round(Number(record.timeUnixNano) / 1e6),
