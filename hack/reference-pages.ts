@@ -230,7 +230,7 @@ ClickHouse evaluates the parts of a query that SQL can express exactly, for any 
 | part of a query | in ClickHouse |
 |---|---|
 | selectors; line filters except pattern filters; label filters that compare stored labels with texts | always, unless a stage before them changes the line or the label |
-| label filters that compare numbers, or labels that the stages below read | in range aggregations |
+| label filters that compare numbers, or labels that the stages below read with texts (not with regular expressions) | in range aggregations |
 | \`json\` | in range aggregations \`by\` named labels: members of the outermost object, and \`json x="a.b"\` if the path consists of field names |
 | \`logfmt\` | in range aggregations \`by\` named labels, without flags and without a list of labels |
 | \`unwrap\`, with \`duration\` and \`bytes\` | of attributes, and of labels that the stages above read |

@@ -82,7 +82,7 @@ function settingsPage(title: string, file: string, intro: string, table: Table):
 function errorsPage(): string {
   const rows = Object.entries(ERROR_CODES).map(([name, [status, meaning]]) => `| ${status} | \`${name}\` | ${cell(meaning)} |`);
   const intro =
-    'Every response of 400 and above is `{"error": "<code>", "message": "<what is wrong and what to do>"}`. This list of codes is complete. The Prometheus query routes return 400, 422 and 503 in Prometheus\' format. The `message` of a response describes the specific cause. For a 503, see [the contract](../contract.md#503-unavailable). A 413 without this body comes from a proxy between client and backend, such as an Ingress with `proxy-body-size`.';
+    'Every response of 400 and above is `{"error": "<code>", "message": "<what is wrong and what to do>"}`. This list of codes is complete. Some routes have the formats of their protocols: [OTLP with ingest tokens](../contract.md#otlp-with-ingest-tokens) returns `google.rpc.Status` (in JSON with the field `error`), the Prometheus query routes return 400, 422 and 503 in Prometheus\' format, `amtool` gets only the message, and [single sign-on](../contract.md#single-sign-on) shows browsers a page. The `message` of a response describes the specific cause. For a 503, see [the contract](../contract.md#503-unavailable). A 413 in none of these formats comes from a proxy between client and backend, such as an Ingress with `proxy-body-size`.';
   return `# Error codes\n${generatedFrom("backend/errors.ts")}\n\n${intro}\n\n| status | code | when |\n|---|---|---|\n${rows.join("\n")}\n`;
 }
 

@@ -37,7 +37,7 @@ export const MAX_ISSUER_RESPONSE_BYTES = 128 * 1024;
 export const MAX_ISSUER_KEYS = 64;
 /** Base64url characters of an RSA modulus: 4,096 bits. */
 export const MAX_MODULUS_LENGTH = 683;
-/** Characters of an issuer, and of the URL of its keys. */
+/** Characters of an issuer; the URL of its keys may have twice as many. */
 export const MAX_ISSUER_URL_LENGTH = 500;
 
 // issuers/trusted-issuers.ts

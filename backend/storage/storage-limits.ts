@@ -112,7 +112,7 @@ export const MAX_SEARCH_PAGE_BYTES = 16 * 1024 * 1024;
 export const MAX_LISTED_SERVICES = 100;
 
 // traces/span-fields.ts
-/** Size of the attributes of one span; parsed JSON takes about twenty times its bytes, and a query may take 400 MB. */
+/** JSON of the events of one span, and of its links; more are left out, because parsed JSON takes about twenty times its bytes. */
 export const MAX_SPAN_JSON_BYTES = 4 * 1024 * 1024;
 
 // traces/span-operations.ts
