@@ -5,7 +5,7 @@
 export const MAX_AUDIT_ENTRIES_PER_ORG = 200_000;
 /** Entries that wait to be written; further ones are dropped and counted. */
 export const MAX_WAITING_AUDIT_ENTRIES = 5_000;
-/** Text of an entry; longer text is cut. */
+/** Details of an entry as JSON; longer ones are replaced by their length. */
 export const MAX_SUBJECT_BYTES = 4096;
 
 // label-limits-schema.ts

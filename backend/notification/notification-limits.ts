@@ -80,7 +80,7 @@ export const MAX_ERROR_LENGTH = 500;
 export const MAX_DELIVERIES_PER_ORG = 10_000;
 
 // intake/evaluations.ts
-/** Groups in one request by name; if there are more, all are requested. */
+/** Rules in one request by id; if there are more, all of the organisation are requested. */
 export const MAX_NAMED_GROUPS = 50;
 
 // intake/intake-listener.ts
@@ -112,7 +112,7 @@ export const MAX_ALERT_ANNOTATIONS = 32;
 export const MAX_ALERT_ANNOTATION_LENGTH = 2048;
 
 // model/matchers.ts
-/** Matchers of a route or a silence. */
+/** Matchers of a route or a silence, and of each side of an inhibition rule. */
 export const MAX_MATCHERS = 20;
 /** Characters of a matcher's value, and of a label that an expression reads. */
 export const MAX_MATCHER_LENGTH = 1000;
@@ -128,7 +128,7 @@ export const MAX_ALERTS_PER_MESSAGE = 100;
 export const MAX_MESSAGE_BYTES = 64 * 1024;
 
 // model/organisation-rows.ts
-/** Expressions in routes and active silences: each is evaluated for every alert. */
+/** Expressions in routes, inhibition rules and silences that have not ended: each is evaluated for every alert. */
 export const MAX_EXPRESSIONS_PER_ORG = 100;
 
 // routing/dispatcher.ts
@@ -170,7 +170,7 @@ export const MAX_TIME_RANGES = 20;
 // routing/silences.ts
 /** Text of one silence. */
 export const MAX_SILENCE_BYTES = 4096;
-/** Duration of a silence. */
+/** A silence ends at most so long after it was created or changed. */
 export const MAX_SILENCE_MS = 366 * 86_400_000;
 /** Silences of an organisation; the same number of ended ones is kept. */
 export const MAX_SILENCES_PER_ORG = 500;

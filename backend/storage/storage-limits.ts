@@ -94,7 +94,7 @@ export const MAX_LIMIT = 500;
 // traces/operation-points.ts
 /** Characters of names of services, sources and operations in a comparison of two ranges; senders may send longer ones. */
 export const MAX_COMPARED_NAME_CHARACTERS = 256;
-/** Operations that a comparison of two ranges reads, those with most calls first. */
+/** Operations that a comparison of two ranges reads, of entry and of client spans each, those with most calls first. */
 export const MAX_COMPARED_OPERATIONS = 500;
 
 // traces/jaeger-spans.ts
