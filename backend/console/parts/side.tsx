@@ -34,7 +34,7 @@ export function Side({ label, title, onClose, takesFocus = true, children }: Sid
     const [side, other] = [element.current, previousFocus.current];
     if (!side || !takesFocus) return undefined;
     // A form in the panel may already have taken the focus.
-    // On a phone, the panel is below the list; beside it, the page stays where it is.
+    // On a phone, the panel is below the list, so the page scrolls to it. On wider screens, it is next to the list.
     if (!side.contains(document.activeElement)) side.focus({ preventScroll: matchMedia("(min-width: 1024px)").matches });
     return () => {
       if (side.contains(document.activeElement) && other instanceof HTMLElement && other.isConnected) other.focus();
