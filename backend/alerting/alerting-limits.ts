@@ -70,8 +70,8 @@ export const MAX_RULE_BYTES = 16 * 1024;
 export const MAX_ALERT_BYTES = 64 * 1024;
 
 // slo.ts
-/** Bytes of an expression of an objective: vmalert evaluates it for seven windows. */
-export const MAX_SLO_EXPRESSION_BYTES = 1000;
+/** Characters of an expression of an objective: vmalert evaluates it for seven windows. */
+export const MAX_SLO_EXPRESSION_CHARACTERS = 1000;
 
 // slo-table.ts
 /** Objectives of an organisation; each has four rules, which count as rules of the organisation. */

@@ -6,7 +6,7 @@ import { durationMs } from "../../common/duration.ts";
 import { closedSchema, invalidField, nameSchema, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import { FILTER_SCHEMA, type FilterParameters } from "../query/native/log-filter-parameters.ts";
 import { BUCKETS_PER_DOUBLING } from "../storage/traces/span-histogram.ts";
-import { MAX_LOG_RULE_FILTERS, MAX_SLO_EXPRESSION_BYTES } from "./alerting-limits.ts";
+import { MAX_LOG_RULE_FILTERS, MAX_SLO_EXPRESSION_CHARACTERS } from "./alerting-limits.ts";
 import { checkFilter } from "./log-condition.ts";
 import { checkText, EXCEPT_LINES } from "./rule-text.ts";
 
@@ -57,7 +57,7 @@ export interface Slo extends SloBody {
 const text = (maxLength: number, description: string) => ({ type: "string", minLength: 1, maxLength, description });
 const CALLS = { service: text(256, "service.name"), operation: text(256, "name of the span; default: all operations") };
 const EXPRESSION = text(
-  MAX_SLO_EXPRESSION_BYTES,
+  MAX_SLO_EXPRESSION_CHARACTERS,
   "PromQL that counts events in `[$window]`, such as increase(http_requests_total[$window])",
 );
 const FILTER = { ...FILTER_SCHEMA, maxProperties: MAX_LOG_RULE_FILTERS, description: "filters as in GET /query/logs" };
