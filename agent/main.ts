@@ -69,7 +69,9 @@ function commands(identity: Identity): Command {
     });
   program
     .command("render")
-    .description("print the collector's effective configuration, and let the collector validate it")
+    .description(
+      "print the node collector's configuration, without remote configuration and log policies, and let the collector validate it",
+    )
     .option("--quiet", "print only errors")
     .action(async ({ quiet }: { quiet?: boolean }) => {
       const { configFromSettings } = await import("./collector/config/config-from-settings.ts");

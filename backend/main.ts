@@ -59,7 +59,7 @@ program
   .description("create or update the tables on every shard of CLICKHOUSE_URL, before a shard is added")
   .addHelpText(
     "after",
-    "\nExample:\n  CLICKHOUSE_URL=http://old:8123/atherops,http://new:8123/atherops atherops-backend prepare-clickhouse",
+    "\nNeeds the other settings of the backend too, such as CLICKHOUSE_CLUSTER and MASTER_KEY. Example:\n  CLICKHOUSE_URL=http://old:8123/atherops,http://new:8123/atherops atherops-backend prepare-clickhouse",
   )
   .action(async () => {
     const { settings, secrets } = readSettings();

@@ -8,8 +8,10 @@ import type { Console } from "./output.ts";
 
 /** Finds a resource by name, otherwise by id. Throws Problem. */
 export async function findExisting(kind: Kind, client: Client, nameOrId: string): Promise<Existing> {
-  const { noun, section } = kind;
-  const all = await kind.list(client);
+  return findIn(await kind.list(client), kind, nameOrId);
+}
+
+export function findIn(all: readonly Existing[], { noun, section }: Kind, nameOrId: string): Existing {
   const match = all.find(({ name }) => name === nameOrId) ?? all.find(({ id }) => id === nameOrId);
   if (!match) throw new Problem(`${noun} ${nameOrId} not found: \`atherops ${section}\` lists all`);
   return match;

@@ -157,6 +157,8 @@ test("`routes` adds, moves, changes and removes routes by position", async () =>
   expect((await atherops("routes remove 1")).code).toBe(0);
   expect(await rowsOf("routes")).toMatchObject([{ route: "1", matchers: ['severity="info"'] }, { route: "default" }]);
   expect((await atherops("routes add --channel missing")).err).toContain("channel missing not found");
+  const [{ id: botId } = {}] = await rowsOf("channels");
+  expect((await atherops(`routes update default --channel ${String(botId)}`)).err).toBe("route default changed\n");
   expect((await atherops(["routes", "update", "1", "--match", ""])).err).toBe("route 1 changed\n");
   expect(await rowsOf("routes")).toMatchObject([{ route: "1", matchers: [] }, { route: "default" }]);
   expect((await atherops(["routes", "add", "--match", "", "--channel", "bot"])).code).toBe(2);
@@ -196,6 +198,11 @@ test("`alerts` and `deliveries` print names of channels, without terminal contro
   expect((await atherops("alerts --channel bot")).out.trim().split("\n")).toHaveLength(2);
   expect((await atherops("alerts")).out.trim().split("\n")).toHaveLength(3);
   expect((await atherops("alerts --silenced")).out).toBe("none\n");
+  await atherops("silences add alertname=Slow --for 1h --comment x");
+  const file = join(folder, "inhibit.yaml");
+  writeFileSync(file, "inhibit_rules: [{name: slow, source_matchers: [alertname=Slow], target_matchers: [severity=critical]}]\n");
+  expect((await atherops(`apply -f ${file}`)).code).toBe(0);
+  expect((await rowsOf("alerts --silenced")).map(({ labels }) => labels)).toEqual([{ alertname: "Slow" }]);
   const row = { id: randomUUID(), org_id: org.orgId, channel_id: String(channel?.["id"]), group_key: "k", rule_ids: "[]", message: null };
   const outcome = { status: "failed" as const, attempts: 7, http_status: 500, error: "it said 500", next_at: new Date() };
   await db()

@@ -143,14 +143,14 @@ function addDeliveries(program: Command, console: Console): void {
 
 interface RoutedAlert extends Row {
   labels: Record<string, string>;
-  status: { state: string };
+  status: { state: string; silencedBy: string[] };
   receivers: { name: string }[];
 }
 
 function addAlerts(program: Command, console: Console): void {
   program
     .command("alerts")
-    .description("firing alerts, their channels, and whether they are silenced")
+    .description("firing alerts and their channels; `suppressed`: silenced or inhibited")
     .addArgument(new Argument("[matchers...]", "such as severity=critical or team!=shop; all must match"))
     .option("--silenced", "only silenced alerts")
     .option("--channel <name>", "only alerts of this channel (name or id)")
@@ -164,7 +164,9 @@ function addAlerts(program: Command, console: Console): void {
       const receiver =
         channel && (await findExisting(channelKind, client, channel)).name.replaceAll(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`);
       const query = { filter, receiver, ...(silenced && { active: "false" }) };
-      const rows = await client.call<RoutedAlert[]>("GET", "/alerting/alertmanager/api/v2/alerts", { query });
+      const all = await client.call<RoutedAlert[]>("GET", "/alerting/alertmanager/api/v2/alerts", { query });
+      // Without active alerts, the response still has inhibited ones.
+      const rows = silenced ? all.filter(({ status }) => status.silencedBy.length > 0) : all;
       const shown = rows.map(({ labels, status, receivers, startsAt }) => {
         const { alertname, severity, ...otherLabels } = labels;
         const channels = receivers.map(({ name }) => name).join(", ");

@@ -7,9 +7,9 @@ import { Problem, WrongUsage } from "./cli-error.ts";
 import { formatMatcher, type Matcher } from "../client/matcher.ts";
 import { Fields, isSameDuration, readMatcher, typedMatcher } from "./alerting-fields.ts";
 import type { Console } from "./output.ts";
-import { listChannels } from "./channel-kind.ts";
+import { channelKind, listChannels } from "./channel-kind.ts";
 import type { Client } from "./api-client.ts";
-import { addRemovalByName, findExisting, collect } from "./named-resources.ts";
+import { addRemovalByName, collect, findExisting, findIn } from "./named-resources.ts";
 import type { Row } from "./text-table.ts";
 
 const ROUTES = "/alerting/routes";
@@ -53,12 +53,8 @@ async function listRoutes(client: Client): Promise<Existing[]> {
 /** The body in the API's form. Throws Problem if a channel does not exist. */
 async function toBody(client: Client, resource: Resource): Promise<object> {
   const { matchers, channels, default: _, ...rest } = resource;
-  const ids = new Map((await listChannels(client)).map(({ id, name }) => [name, id]));
-  const channel_ids = (channels as string[]).map((name) => {
-    const id = ids.get(name);
-    if (id === undefined) throw new Problem(`channel ${name} not found: \`atherops channels\` lists all`);
-    return id;
-  });
+  const all = await listChannels(client);
+  const channel_ids = (channels as string[]).map((nameOrId) => findIn(all, channelKind, nameOrId).id);
   return { ...rest, matchers: (matchers as string[]).map((text) => readMatcher(text, "matchers")), channel_ids };
 }
 

@@ -98,9 +98,12 @@ export function buildProgram(world: World): Command {
     .version(packageFile.version)
     .option("--url <address>", "URL of the backend; default: ATHEROPS_URL, then the URL of the last login, then http://127.0.0.1:8080")
     .addOption(new Option("-o, --output <format>", "format of the result").choices(OUTPUTS).conflicts(["json"]))
-    .option("--json", "the same as --output json: an array, or one object per line for logs and traces")
+    .option("--json", "the same as --output json: an array, or one object per line for logs, spans and traces")
     .option("--profile <name>", "use the session with this name; default: ATHEROPS_PROFILE")
-    .option("--link", "also print the URL of the console's screen with the same range and query, on stderr; default on a terminal")
+    .option(
+      "--link",
+      "also print the URL of the console's screen with the same range and query, on stderr; default for tables on a terminal",
+    )
     .option("--no-link", "do not print it")
     .option("--allow-plain-http", "allow sending the session to another machine over plain HTTP")
     .addHelpText("after", EXAMPLES)
@@ -182,7 +185,7 @@ function addLogin(program: Command, console: Console): void {
 Examples:
   atherops login --url https://telemetry.example.com --email me@example.com
   atherops login < DATA_DIR/secrets/admin-password          the first login to an embedded backend
-  ATHEROPS_PASSWORD_FILE=/run/secrets/pw atherops login     later commands renew the session
+  ATHEROPS_PASSWORD_FILE=/run/secrets/pw atherops login     later commands with this variable renew the session
   atherops login --sso --url https://telemetry.example.com  prints a URL to open in a browser, and waits
 
 A session from --sso is not renewed: when it expires, log in again. For unattended programs, \`atherops read-tokens create\` creates a
@@ -235,7 +238,10 @@ const SESSION_FILE = /^session-(.+)\.json$/;
 /** The session file of a profile; without a profile, `sessionFile` itself. Throws WrongUsage. */
 function profileSessionFile(sessionFile: string, profile: string | undefined): string {
   if (profile === undefined) return sessionFile;
-  if (!PROFILE_NAME.test(profile)) throw new WrongUsage(`--profile ${profile}: must be letters, digits, dots and dashes, at most 50`);
+  if (!PROFILE_NAME.test(profile))
+    throw new WrongUsage(
+      `--profile ${profile}: must be at most 50 letters, digits, dots, dashes and _, and begin with a letter, digit or _`,
+    );
   return join(dirname(sessionFile), `session-${profile}.json`);
 }
 

@@ -49,7 +49,9 @@ export function addIngestTokenCommands(program: Command, console: Console): void
     });
   tokens
     .command("create <name>")
-    .description("create a token; prints only the token to stdout; <name> becomes the `node` of all data that it sends")
+    .description(
+      "create a token; prints only the token to stdout; <name> becomes the `node` of its data, unless --host or --cluster is given",
+    )
     .option("--signals <list>", "signals that it may send: metrics, logs, traces, separated by commas; default all")
     .option("--host <id>", "store its data as that of this host")
     .option("--cluster <id>", "store its data as that of this cluster")
