@@ -4,7 +4,7 @@
 {{- $name := include "backend.name" . -}}
 {{- if not (regexMatch "^[a-z]" $name) }}{{ fail (printf "fullnameOverride: set a name that begins with a letter, because Services cannot be called %s, as the release is" $name) }}{{ end -}}
 {{- if and .Values.ingress.enabled (not .Values.trustedProxies) -}}
-{{- fail "trustedProxies is required with ingress.enabled: the addresses or CIDRs from which the ingress controller's pods connect (kubectl get pods -A -o wide shows them). Without it all clients have the controller's address, and one client that guesses passwords blocks everyone's login. A client at one of these addresses may claim any other address: list only those that the controller needs" -}}
+{{- fail "trustedProxies is required with ingress.enabled: the addresses or CIDRs from which the ingress controller's pods connect (kubectl get pods -A -o wide shows them). Without it all clients have the controller's address, and a client that guesses an account's password delays every login to that account. A client at one of these addresses may claim any other address: list only those that the controller needs" -}}
 {{- end -}}
 {{- range .Values.trustedProxies }}{{ if not (regexMatch "^([0-9]{1,3}(\\.[0-9]{1,3}){3}(/([0-9]|[12][0-9]|3[0-2]))?|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*(/([0-9]{1,2}|1[01][0-9]|12[0-8]))?|loopback|linklocal|uniquelocal)$" .) -}}
 {{- fail (printf "trustedProxies: %q is not an address or CIDR, such as 10.0.0.0/8" .) -}}
