@@ -123,7 +123,7 @@ function parseNumber(fields: readonly string[], option: string, text: string | u
 function addAudit(program: Command, console: Console): void {
   program
     .command("audit")
-    .description("audit log of changes, newest first; for operators, of all organisations")
+    .description("audit log of changes and logins, newest first; for operators, of all organisations")
     .option("--action <action>", "only entries with this action, such as login.failed or key.revoke")
     .option("--organisation <organisation>", "only of this organisation (name or id), as operator")
     .option("--limit <number>", "maximum number of entries", "100")

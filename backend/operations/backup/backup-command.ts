@@ -5,8 +5,8 @@ import type { Command } from "commander";
 import { readSettings, SettingsError } from "../../settings.ts";
 
 const BACKUP_HELP = `
-The backend may keep running or be stopped. The backup contains all data that the backend acknowledged before the command started. The
-backup gets its final name only once it is complete, verified and synced to disk.
+The backend may keep running or be stopped. The backup contains all data of the embedded engines that the backend acknowledged before the
+command started. It gets its final name only once it is complete, verified and synced to disk.
 
 Examples:
   DATA_DIR=/var/lib/atherops atherops-backend backup /backup/atherops-$(date +%F)
@@ -16,7 +16,8 @@ Examples:
 separate folder for each installation. With BACKUP_EVERY, the backend does the same on a schedule.`;
 
 const RESTORE_HELP = `
-Stop the backend first, or set another DATA_DIR. docs/backup.md explains what to do about keys and hosts that are newer than the backup.
+Stop the backend first, or set another DATA_DIR. Run it as the backend's user, to whom the restored files then belong.
+docs/backup.md explains what to do about keys and hosts that are newer than the backup.
 
 Example:
   DATA_DIR=/var/lib/atherops atherops-backend restore /backup/atherops-2026-11-21`;
