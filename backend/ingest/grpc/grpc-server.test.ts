@@ -3,12 +3,12 @@
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { type ClientHttp2Session, connect, constants, type ClientHttp2Stream } from "node:http2";
-import { connect as connectTcp } from "node:net";
+import { connect as connectTcp, type Socket } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import { Client, compressionAlgorithms, credentials, Metadata, type ServiceError } from "@grpc/grpc-js";
-import { afterAll, beforeEach, expect, test } from "vitest";
+import { afterAll, beforeEach, expect, test, vi } from "vitest";
 import type { Sender } from "../../http/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { Connections } from "../../http/server-connections.ts";
@@ -22,7 +22,7 @@ import { bytesField } from "../otlp/answers.ts";
 import { GrpcServer } from "./grpc-server.ts";
 import { otlpMethods } from "./otlp-service.ts";
 
-const [HEADERS, RST_STREAM, SETTINGS, PING] = [1, 3, 4, 6];
+const [DATA, HEADERS, RST_STREAM, SETTINGS, PING] = [0, 1, 3, 4, 6];
 const LOGS = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
 const MIB = 1024 * 1024;
 const ownMetrics = createOwnMetrics({ defaults: false });
@@ -224,23 +224,49 @@ test("rejects a client that goes on after its message, and closes the call", asy
   expect(stream.rstCode).toBe(constants.NGHTTP2_NO_ERROR);
 }, 5000);
 
-test("disconnects a client that cancels its calls at once", async () => {
-  const frame = (type: number, flags: number, stream: number, payload: Buffer): Buffer => {
-    const head = Buffer.alloc(9);
-    head.writeUIntBE(payload.length, 0, 3);
-    head.set([type, flags], 3);
-    head.writeUInt32BE(stream, 5);
-    return Buffer.concat([head, payload]);
-  };
+const frame = (type: number, flags: number, stream: number, payload: Buffer): Buffer => {
+  const head = Buffer.alloc(9);
+  head.writeUIntBE(payload.length, 0, 3);
+  head.set([type, flags], 3);
+  head.writeUInt32BE(stream, 5);
+  return Buffer.concat([head, payload]);
+};
+const [END_STREAM, END_HEADERS] = [1, 4];
+const OPENING = Buffer.concat([Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), frame(SETTINGS, 0, 0, Buffer.alloc(0))]);
+/** Literal fields without indexing (RFC 7541, 6.2.2). */
+const fields = (headers: Readonly<Record<string, string>>): Buffer => {
   const text = (value: string): Buffer => Buffer.concat([Buffer.from([value.length]), Buffer.from(value)]);
-  const fields = { ":method": "POST", ":scheme": "http", ":path": LOGS, ":authority": "x", "content-type": "application/grpc" };
-  // Literal fields without indexing (RFC 7541, 6.2.2).
-  const block = Buffer.concat(Object.entries(fields).flatMap(([name, value]) => [Buffer.from([0]), text(name), text(value)]));
+  return Buffer.concat(Object.entries(headers).flatMap(([name, value]) => [Buffer.from([0]), text(name), text(value)]));
+};
+const CALL = { ":method": "POST", ":scheme": "http", ":path": LOGS, ":authority": "x", "content-type": "application/grpc" };
+
+test("disconnects a client that sends its message in frames of one byte, and stores nothing", async () => {
+  const message = Buffer.concat([Buffer.from([0, 0, 0, 4, 0]), Buffer.alloc(1024, "text")]);
+  const send = async (bytes: number): Promise<Socket> => {
+    const pieces = Array.from({ length: Math.ceil(message.length / bytes) }, (_, at) =>
+      frame(DATA, (at + 1) * bytes < message.length ? 0 : END_STREAM, 1, message.subarray(at * bytes, (at + 1) * bytes)),
+    );
+    const socket = connectTcp(server.port, "127.0.0.1").on("error", () => undefined);
+    const head = frame(HEADERS, END_HEADERS, 1, fields({ ...CALL, "x-api-key": "good" }));
+    socket.write(Buffer.concat([OPENING, head, frame(PING, 0, 0, Buffer.alloc(8))]));
+    // The call has begun when the server answers the ping.
+    await once(socket, "data");
+    socket.resume().write(Buffer.concat(pieces));
+    return socket;
+  };
+  await once(await send(1), "close");
+  expect(received).toEqual([]);
+  const served = await send(100);
+  await vi.waitFor(() => expect(received).toEqual([message.subarray(5)]), { timeout: 30_000 });
+  served.destroy();
+});
+
+test("disconnects a client that cancels its calls at once", async () => {
+  const block = fields(CALL);
   /** Whether the connection still answers after so many calls. */
   const isServedAfter = async (count: number): Promise<boolean> => {
     const ids = Array.from({ length: count }, (_, index) => 2 * index + 1);
-    const calls = ids.flatMap((id) => [frame(HEADERS, 4, id, block), frame(RST_STREAM, 0, id, Buffer.from([0, 0, 0, 8]))]);
-    const opening = [Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), frame(SETTINGS, 0, 0, Buffer.alloc(0))];
+    const calls = ids.flatMap((id) => [frame(HEADERS, END_HEADERS, id, block), frame(RST_STREAM, 0, id, Buffer.from([0, 0, 0, 8]))]);
     const socket = connectTcp(server.port, "127.0.0.1").on("error", () => undefined);
     const [first, second] = [Buffer.alloc(8, 1), Buffer.alloc(8, 2)];
     let received = Buffer.alloc(0);
@@ -251,7 +277,7 @@ test("disconnects a client that cancels its calls at once", async () => {
       if (pings === 1 && received.includes(first)) socket.write(frame(PING, 0, 0, second), () => (pings = 2));
       if (received.includes(second)) socket.destroy();
     });
-    socket.write(Buffer.concat([...opening, ...calls, frame(PING, 0, 0, first)]));
+    socket.write(Buffer.concat([OPENING, ...calls, frame(PING, 0, 0, first)]));
     await once(socket, "close");
     return received.includes(second);
   };

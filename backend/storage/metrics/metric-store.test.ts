@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { readdirSync } from "node:fs";
+import { linkSync, readdirSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -98,15 +98,26 @@ test("reports the engine's health while every connection is busy", async () => {
   await Promise.all(writes);
 });
 
+const outsideJournal = (dataDir: string) =>
+  new OutsideJournal({ dataDir, port: 1, writeUrl: "http://127.0.0.1:1", isSynced: false, log: createLog("silent") });
+
+test("erases the dead letters of deleted organisations in the journal of an external engine", async () => {
+  using folder = temporaryFolder();
+  await using journal = outsideJournal(folder.path);
+  await using cluster = await clusterAnswering(end(204), { outsideJournal: journal });
+  await cluster.store.write(IDENTITY, Buffer.from("up 1\n"), 0);
+  const files = join(folder.path, "metrics-outside-journal", "1");
+  const deadLetters = join(files, "dead-letters");
+  const [segment = ""] = readdirSync(files).filter((name) => name.endsWith(".journal"));
+  linkSync(join(files, segment), join(deadLetters, "1-0.damaged"));
+  expect(await cluster.store.eraseDeadLetters(new Map([["other", Date.now()]]))).toBe(0);
+  expect(await cluster.store.eraseDeadLetters(new Map([[IDENTITY.orgId, Date.now()]]))).toBe(1);
+  expect(readdirSync(deadLetters)).toEqual([]);
+});
+
 test("releases the journal of an external engine once it is on disk, without further writes", async () => {
   using folder = temporaryFolder();
-  await using journal = new OutsideJournal({
-    dataDir: folder.path,
-    port: 1,
-    writeUrl: "http://127.0.0.1:1",
-    isSynced: false,
-    log: createLog("silent"),
-  });
+  await using journal = outsideJournal(folder.path);
   await using cluster = await clusterAnswering(end(200, '{"status":"success"}'), { outsideJournal: journal });
   const isKept = (): boolean => readdirSync(join(folder.path, "metrics-outside-journal", "1")).some((name) => name.endsWith(".journal"));
   await cluster.store.write(IDENTITY, Buffer.from("up 1\n"), 0);
