@@ -275,6 +275,25 @@ test("an inhibition rule is created, changed and removed with real keys", async 
   expect(await stored()).toBeUndefined();
 });
 
+test("the list of firing alerts says which ones no channel gets because of inhibition or a time interval", async () => {
+  const label = (name: string, value: string): object => ({ label: name, op: "=", value });
+  const [source_matchers, target_matchers] = [[label("alertname", "always")], [label("severity", "warning")]];
+  const rule = await api<{ id: string }>("POST", "/inhibit-rules", { name: "shop", source_matchers, target_matchers });
+  const interval = await api<{ id: string }>("POST", "/time-intervals", { name: "all day", time_intervals: [{}] });
+  const muted = { matchers: [label("team", "shop")], channel_ids: [], mute_time_intervals: ["all day"] };
+  const route = await api<{ id: string }>("POST", "/routes", { ...muted, position: 0 });
+  const page = await ui.open();
+  await openScreen(page, view("firing"));
+  await page.getByRole("row", { name: "always" }).getByRole("link", { name: "muted by all day" }).click();
+  await page.getByRole("link", { name: "all day" }).waitFor();
+  await openScreen(page, view("firing"));
+  await page.getByRole("row", { name: HOSTILE_SHOWN }).getByRole("link", { name: "inhibited" }).click();
+  await page.getByRole("link", { name: "shop", exact: true }).waitFor();
+  await api("DELETE", `/routes/${route.id}`);
+  await api("DELETE", `/time-intervals/${interval.id}`);
+  await api("DELETE", `/inhibit-rules/${rule.id}`);
+});
+
 test("a time interval is created with real keys, chosen in a route, and then not removed", async () => {
   const page = await ui.open();
   await openScreen(page, view("intervals"));

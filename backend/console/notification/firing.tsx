@@ -103,13 +103,12 @@ function Labels({ labels }: { labels: Readonly<Record<string, string>> }) {
 
 function NotifiedChannels({ alert, routed }: { alert: Alert; routed: RoutedAlert | undefined }) {
   if (!routed) return <span class="quiet">{alert.state === "pending" ? "once it fires" : "–"}</span>;
-  const [silencedBy] = routed.status.silencedBy;
-  if (silencedBy !== undefined)
-    return (
-      <>
-        none: <a href={address("alerts", { view: "silences", silence: silencedBy })}>silenced</a>
-      </>
-    );
+  const { silencedBy, inhibitedBy, mutedBy } = routed.status;
+  const [silence] = silencedBy;
+  if (silence !== undefined) return <NotNotified because="silenced" href={address("alerts", { view: "silences", silence })} />;
+  if (inhibitedBy.length > 0) return <NotNotified because="inhibited" href={address("alerts", { view: "inhibition" })} />;
+  if (mutedBy.length > 0)
+    return <NotNotified because={`muted by ${mutedBy.map(visible).join(", ")}`} href={address("alerts", { view: "intervals" })} />;
   if (routed.receivers.length === 0)
     return (
       <span class="is-warn">
@@ -117,6 +116,14 @@ function NotifiedChannels({ alert, routed }: { alert: Alert; routed: RoutedAlert
       </span>
     );
   return <SenderText text={routed.receivers.map(({ name }) => name).join(", ")} />;
+}
+
+function NotNotified({ because, href }: { because: string; href: string }) {
+  return (
+    <>
+      none: <a href={href}>{because}</a>
+    </>
+  );
 }
 
 /** Firing before pending alerts, each with the latest first. */

@@ -122,16 +122,17 @@ export function createAlertmanagerRoutes(options: AlertmanagerOptions): Route[] 
       [...(await readChannelNames(db, readerOf(request).orgId)).values()].map((name) => ({ name })),
     alerts: async (request: FastifyRequest, reply: FastifyReply) => {
       const filter = visibleTo(request, readAlertFilter(request));
-      return await sendQueued(request, reply, async (orgId) => (await findAlerts(options, reply, orgId, filter)).map(({ alert }) => alert));
+      return await sendQueued(request, reply, async (orgId) => {
+        const { alerts, muted } = await findAlerts(options, reply, orgId, filter);
+        return alerts.map((each) => withMutes(each, muted));
+      });
     },
     groups: async (request: FastifyRequest, reply: FastifyReply) => {
       const filter = visibleTo(request, readAlertFilter(request));
       const receiver = readReceiver(request);
       const showsMuted = readFlag(request, "muted");
       return await sendQueued(request, reply, async (orgId) => {
-        const alerts = await findAlerts(options, reply, orgId, filter);
-        const { timeIntervals } = await readNamedSettings(tenantDatabase(db, orgId), orgId);
-        const muted = findMutedRoutes(await routes.list(orgId), timeIntervals, new Date(nowMs()));
+        const { alerts, muted } = await findAlerts(options, reply, orgId, filter);
         const shown = showsMuted ? alerts : alerts.map((alert) => ({ ...alert, routes: alert.routes.filter(({ id }) => !muted.has(id)) }));
         const { groups, isCut } = groupAlerts(shown, await readChannelNames(db, orgId), receiver, muted);
         if (isCut) warnIncomplete(reply);
@@ -172,21 +173,31 @@ async function findAlerts(
   reply: FastifyReply,
   orgId: string,
   filter: (alert: ActiveAlert) => boolean,
-): Promise<RoutedAlert[]> {
+): Promise<{ readonly alerts: readonly RoutedAlert[]; readonly muted: MutedRoutes }> {
   const now = new Date(nowMs());
   const active = (await silences.list(orgId)).filter((silence) => silenceState(silence, now.getTime()) === "active");
-  const { inhibitRules } = await readNamedSettings(tenantDatabase(db, orgId), orgId);
+  const { inhibitRules, timeIntervals } = await readNamedSettings(tenantDatabase(db, orgId), orgId);
   const channels = await readChannelNames(db, orgId);
-  const query = { orgId, now, routes: await routes.list(orgId), silences: active, inhibitRules, channels, filter };
+  const all = await routes.list(orgId);
+  const query = { orgId, now, routes: all, silences: active, inhibitRules, channels, filter };
   const { alerts, isCut } = await findActiveAlerts(tenantDatabase(db, orgId), query);
   if (isCut) warnIncomplete(reply);
-  return alerts;
+  return { alerts, muted: findMutedRoutes(all, timeIntervals, now) };
+}
+
+/** With the time intervals because of which no route sends the alert now; without them if one does. */
+function withMutes({ alert, routes }: RoutedAlert, muted: MutedRoutes): ActiveAlert {
+  if (!routes.every(({ id }) => muted.has(id))) return alert;
+  const mutedBy = [...new Set(routes.flatMap(({ id }) => muted.get(id) ?? []))];
+  return { ...alert, status: { ...alert.status, mutedBy } };
 }
 
 /** A header, because Alertmanager's response format cannot express it. */
 function warnIncomplete(reply: FastifyReply): void {
   void reply.header("warning", '299 - "the response is truncated: filter the alerts"');
 }
+
+type MutedRoutes = ReturnType<typeof findMutedRoutes>;
 
 interface Group {
   readonly labels: Labels;
@@ -202,7 +213,7 @@ function groupAlerts(
   alerts: readonly RoutedAlert[],
   channels: ReadonlyMap<string, string>,
   isReceiver: (name: string) => boolean,
-  muted: ReadonlyMap<string, readonly string[]>,
+  muted: MutedRoutes,
 ): { readonly groups: Group[]; readonly isCut: boolean } {
   const groups = new Map<string, Group>();
   const findReceivers = createReceiverLookup(channels, isReceiver);

@@ -158,7 +158,7 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
       expect(await states()).toEqual([
         ["ClusterDown", plain],
         ["NodeDown", { ...plain, state: "suppressed", inhibitedBy: ["0000000000000001"] }],
-        ["Other", plain],
+        ["Other", { ...plain, mutedBy: ["always"] }],
       ]);
       expect((await states("?inhibited=false")).map(([name]) => name)).toEqual(["ClusterDown", "Other"]);
       expect((await states("?active=false")).map(([name]) => name)).toEqual(["NodeDown"]);
