@@ -66,6 +66,10 @@ describe("rejects", () => {
     expect(text(template)).toBeUndefined();
   });
 
+  test("no template with exactly the permitted placeholders", () => {
+    expect(findTemplateProblem("{{status}}".repeat(100), "text")).toBeUndefined();
+  });
+
   test("a list in a title", () => {
     expect(findTemplateProblem("{{#alerts}}x{{/alerts}}", "title")).toMatch(/only in the text/);
     expect(findTemplateProblem("{{ labels.team }}: {{ count }}", "title")).toBeUndefined();

@@ -161,7 +161,7 @@ export function renderTemplates({ title, text }: Readonly<Record<string, unknown
 function parseTemplate(template: string, field: "title" | "text"): readonly Part[] | string {
   if (NOT_ALLOWED.test(template) || !template.isWellFormed()) return "contains a control character";
   const pieces = template.split(/\{\{([^{}]*)\}\}/);
-  if (pieces.length > 2 * MAX_TEMPLATE_PLACEHOLDERS) return `has more than ${MAX_TEMPLATE_PLACEHOLDERS} placeholders`;
+  if (pieces.length > 2 * MAX_TEMPLATE_PLACEHOLDERS + 1) return `has more than ${MAX_TEMPLATE_PLACEHOLDERS} placeholders`;
   const all: Part[] = [];
   let each: Part[] | undefined;
   for (const [index, piece] of pieces.entries()) {
