@@ -3,13 +3,13 @@
 // collector/supervision/child-log.ts
 /** Characters of one line of the collector's output; the rest of the line is dropped. */
 export const MAX_LINE_LENGTH = 64 * 1024;
-/** A line that is too long is cut up to this many characters earlier, so that no secret is cut in two and left unmasked. */
+/** A line that is too long is cut up to this many characters earlier, so that no secret of this length is cut in two and left unmasked. */
 export const MAX_SECRET_LENGTH = 8 * 1024;
 /** Characters of output that are shown as the reason of the collector's exit. */
 export const MAX_REASON_LENGTH = 2000;
 
 // collector/config/collector-config.ts
-/** Protobuf bytes of one batch, far below the backend's 32 MiB, also as JSON. */
+/** Protobuf bytes of one batch. */
 export const MAX_BATCH_BYTES = 4_000_000;
 
 // collector/supervision/queue-space.ts
@@ -23,11 +23,11 @@ export const MIN_QUEUE_BYTES = 1024 * 1024;
 export const MAX_METADATA_BYTES = 1024 * 1024;
 
 // collector/config/fragments/otlp-receiver.ts
-/** Attributes of a point that are kept if its metric has the name of one of the agent's metrics; a series has at most 35 labels. */
+/** Attributes of a point that are kept if its metric has the name of one of the agent's metrics, with the one that the agent adds. */
 export const MAX_CLAIMED_ATTRIBUTES = 16;
 
 // collector/config/fragments/log-fields.ts
-/** A longer JSON line is not parsed for fields by the collector, which parses lines only if a condition or an overlay needs their fields. */
+/** The collector does not parse a JSON line of this size or more for fields. */
 export const MAX_PARSED_LINE_BYTES = 65_536;
 
 // collector/supervision/child-log.ts, outages
@@ -49,25 +49,28 @@ export const MAX_VALIDATION_OUTPUT = 1_000_000;
 export const MAX_NAME_BYTES = 255;
 
 // collector/config/fragments/host-logs.ts
-/** Bytes at the beginning of a file by which the collector identifies it. Of files that begin with the same bytes, it reads only one. */
+/**
+ * Bytes at the beginning of a host's log file by which the collector identifies it. Of files that begin with the same bytes, it reads only
+ * one.
+ */
 export const FINGERPRINT_BYTES = 4096;
 
 // collector/files/log-files.ts
-/** Deleted files that stay open; their disk space is freed only when they are closed. */
+/** Deleted or rotated log files of a host that stay open until they are read; disk space of deleted ones is freed only when they are closed. */
 export const MAX_GONE_FILES = 1000;
-/** Log files that are open at one time. */
+/** Log files of a host that are open at one time; fewer if the process may open fewer. */
 export const MAX_OPEN_FILES = 20_000;
 
 // collector/files/stored-batches.ts
 /** Stored lines of log files that are remembered until the collector has saved their offsets; the collector stores these after each pass. */
 export const MAX_STORED_LINES = 500_000;
-/** Batches that a killed collector may send again: about 880 of the smallest ones in each of six requests. */
+/** Stored batches of log lines that are remembered, because a killed collector may send them again. */
 export const MAX_RESENT_BATCHES = 6000;
 /** Periods around an unclean end of the collector in which lines may have been read twice. */
 export const MAX_DOUBT_PERIODS = 32;
 
 // collector/files/file-batch.ts
-/** The collector splits a longer line of a file; the agent counts such lines. */
+/** The collector splits a longer line of a file into records; the agent counts those of this size. */
 export const MAX_FILE_LINE_BYTES = 1024 * 1024;
 /** Resources, scopes and records of a request that is split; the collector sends far fewer in one batch. */
 export const MAX_REQUEST_PARTS = 500_000;
@@ -77,7 +80,7 @@ export const MAX_REQUEST_PARTS = 500_000;
 export const MAX_UNANSWERED_REQUESTS = 64;
 
 // pods/relay.ts
-/** Connections to the pod relay; about ten components of the collector have one or two each. */
+/** Connections to the pod relay. */
 export const MAX_RELAY_CONNECTIONS = 64;
 /** Additional connections if monitors are scraped, because the collector reads the targets of all jobs at once. */
 export const MAX_TARGETS_CONNECTIONS = 1024;
@@ -108,11 +111,14 @@ export const MAX_POD_TARGETS_CHARACTERS = 256 * 1024;
 export const MAX_NODE_TARGETS_CHARACTERS = 8 * 1024 * 1024;
 
 // kubernetes/object-watch.ts
-/** Bytes of one page of a list of monitors or Services; a larger page is requested again as smaller pages. */
+/** Bytes of one page of a list of monitors, Services, namespaces or LogPolicy objects; a larger page is requested again as smaller pages. */
 export const MAX_MONITOR_PAGE_BYTES = 4 * 1024 * 1024;
-/** Characters of JSON of all monitors, or of all Services, of one namespace; further objects are ignored. */
+/** Characters of JSON of all monitors of one kind, or of all Services, of one namespace; further objects are ignored. */
 export const MAX_NAMESPACE_OBJECT_CHARACTERS = 2 * 1024 * 1024;
-/** Characters of JSON of all objects of one kind; if it is exceeded, objects of the largest namespaces are ignored. */
+/**
+ * Characters of JSON of all monitors of one kind, all Services, or all LogPolicy objects; if it is exceeded, objects of the largest
+ * namespaces are ignored.
+ */
 export const MAX_OBJECT_CHARACTERS = 8 * 1024 * 1024;
 
 // policies/policy-values.ts
@@ -139,11 +145,11 @@ export const MAX_SELECTOR_CHARACTERS = 4096;
 // policies/log-rates.ts
 /** Namespaces for which bytes that rate limits dropped are counted separately. */
 export const MAX_RATE_NAMESPACES = 100;
-/** Log files of one pod whose growth is measured; the kubelet keeps five per container. */
+/** Files and folders of one pod that are read to measure how its logs grow. */
 export const MAX_RATED_FILES = 1000;
 
 // collector/config/fragments/pod-log-policies.ts
-/** A line of a pod with redaction by annotation is cut to this size, because each character could become four. */
+/** A line of a pod with redaction by annotation or LogPolicy is cut to this size, because each character could become four. */
 export const MAX_REDACTED_LINE_BYTES = 65_536;
 
 // pods/node-pods.ts
@@ -169,5 +175,5 @@ export const MAX_PARTLY_SENT_BATCHES = 64;
 export const MAX_BODY_BYTES = 32 * 1024 * 1024;
 /** Decompressed bodies that the proxy reads or splits before it forwards them. */
 export const MAX_JSON_BODY_BYTES = 2 * MAX_BODY_BYTES;
-/** Connections to the proxy; the collector has about twenty, and other programs on the machine may open more. */
+/** Connections to the proxy. */
 export const MAX_PROXY_CONNECTIONS = 512;

@@ -24,11 +24,11 @@ export const MAX_NAMED_RULES = 20;
 // log-condition.ts
 /** Fields by which a log rule groups records. */
 export const MAX_GROUP_FIELDS = 2;
-/** Filters of a log rule. */
+/** Filters of a log rule, and of each count of log records of an objective. */
 export const MAX_LOG_RULE_FILTERS = 50;
-/** Values of all filters of a log rule: each is a condition of the statement, of which the engine reads 256 KiB. */
+/** Values of all these filters: each is a condition of the statement, of which the engine reads 256 KiB. */
 export const MAX_LOG_RULE_VALUES = 50;
-/** Characters of the name of a field in a log rule. */
+/** Characters of the name of a label in these filters. */
 export const MAX_FIELD_NAME_CHARACTERS = 200;
 /** Groups of one log rule, recent ones included: each is a series. */
 export const MAX_GROUPS_PER_RULE = 50;
@@ -54,17 +54,17 @@ export const MAX_NAMED_GROUPS = 20;
 export const MAX_REASON_LENGTH = 300;
 
 // rule-groups.ts
-/** A rule with more instances fails. */
+/** A rule with more instances fails; the limit is lower if large alerts would exceed the limits of bytes below. */
 export const MAX_INSTANCES_PER_RULE = 5000;
-/** Memory of all alerts of an organisation in vmalert, which all organisations share. */
+/** Estimated memory of all alerts of an organisation in vmalert, which organisations share. */
 export const MAX_ALERTS_BYTES_PER_ORG = 256 * 1024 * 1024;
-/** Memory of all alerts of one rule, which its status reads. */
+/** Estimated memory of all alerts of one rule, which its status reads. */
 export const MAX_ALERTS_BYTES_PER_RULE = 16 * 1024 * 1024;
 
 // alert-rule.ts
 /** Longest `for` of a rule. */
 export const MAX_FOR_MS = 366 * 86_400_000;
-/** Text of a rule: vmalert reads the rules of all organisations whenever one changes. */
+/** Text of a rule: vmalert reads all its rules whenever one changes. */
 export const MAX_RULE_BYTES = 16 * 1024;
 /** One alert in vmalert, which keeps one per matching series. */
 export const MAX_ALERT_BYTES = 64 * 1024;
@@ -74,7 +74,7 @@ export const MAX_ALERT_BYTES = 64 * 1024;
 export const MAX_SLO_EXPRESSION_CHARACTERS = 1000;
 
 // slo-table.ts
-/** Objectives of an organisation; each has four rules, which count as rules of the organisation. */
+/** Objectives of an organisation; each with alerts has four rules, which count as rules of the organisation. */
 export const MAX_SLOS_PER_ORG = 100;
 
 // slo-recorder.ts

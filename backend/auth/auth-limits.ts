@@ -57,7 +57,7 @@ export const MAX_CACHED_IDENTITIES = 20_000;
 export const MAX_IDS_PER_LOOKUP = 500;
 /** Concurrent checks: one that hangs on a broken connection does not hide that the database is back. */
 export const MAX_CACHE_CHECKS = 4;
-/** Rows of one cache of keys, tokens or users. */
+/** Rows of one cache of keys, tokens, browser sessions or trusted issuers. */
 export const MAX_CACHED_ROWS = 50_000;
 /** Ids of one check statement, which takes the database about 10 ms. */
 export const MAX_IDS_PER_CHECK = 10_000;
@@ -67,7 +67,7 @@ export const MAX_UNKNOWN_IDS = 5_000;
 // sessions/browser-session.ts
 /** Age of a browser session. */
 export const MAX_SESSION_AGE_S = 7 * 86_400;
-/** Browser sessions of a user; above this, the oldest sessions are removed. */
+/** Browser sessions of a user, and separately logins that wait for a second factor; above this, the oldest are removed. */
 export const MAX_SESSIONS_PER_USER = 100;
 
 // sessions/login.ts

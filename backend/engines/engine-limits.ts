@@ -10,7 +10,7 @@ export const MAX_DEAD_LETTER_FILES = 10_000;
 // clickhouse/clickhouse-client.ts
 /** Time of all statements of one query. */
 export const MAX_READ_S = 15;
-/** Concurrent queries of one organisation; others wait. */
+/** Concurrent queries of one organisation, or 1 if there are fewer than three slots; others wait. */
 export const MAX_READS_PER_ORG = 2;
 /** Queries of one organisation that wait; further ones are refused. */
 export const MAX_WAITING_READS_PER_ORG = 16;

@@ -1,9 +1,9 @@
 // The limits of backend/http/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its name.
 
 // app.ts
-/** Path, query and headers of a request: Grafana's Loki data source sends queries of many kilobytes in the path. */
+/** Path, query and headers of a request over HTTP/1.1: Grafana's Loki data source sends queries of many kilobytes in the path. */
 export const MAX_HEAD_BYTES = 64 * 1024;
-/** Length of a path parameter, longer than a request head, so that the response to a long id is the same as for any other unknown id. */
+/** Length of a path parameter, that of a request head, so that the response to a long id is the same as for any other unknown id. */
 export const MAX_PARAMETER_LENGTH = MAX_HEAD_BYTES;
 
 // query-string.ts
@@ -35,7 +35,7 @@ export const MIN_BODY_PIECE_BYTES = 128;
 export const FREE_BODY_PIECES_PER_SECOND = 200;
 
 // request-identity.ts
-/** Longer Authorization headers are ignored; a token of an issuer has up to 3,000 characters, and Basic auth adds a user name. */
+/** Longer Authorization headers are ignored. */
 export const MAX_AUTHORIZATION_LENGTH = 8192;
 
 // response-budget.ts
@@ -54,7 +54,7 @@ export const MAX_HELD_ANONYMOUS_RESPONSE_BYTES = 64 * 1024 * 1024;
 // small-bodies.ts
 /** A refused body is read and discarded up to this size; a larger one is not read, and its connection is closed. */
 export const MAX_DRAINED_BYTES = 256 * 1024;
-/** Refused bodies that are read and discarded at one time: each delays new connections; with 200, by 16 s. Further clients may see a reset. */
+/** Refused bodies that are read and discarded at one time. Further clients may see a reset. */
 export const MAX_DRAINING_BODIES = 64;
 /** The same for clients without a credential. */
 export const MAX_DRAINING_UNAUTHENTICATED = 16;

@@ -29,7 +29,7 @@ export const MAX_STRUCTURED_METADATA = 128;
 export const MAX_FAULTS = 100_000;
 
 // otlp/batch.ts
-/** JSON tokens of one record; at worst, they take 60 MiB while they are read. */
+/** JSON tokens of one record, resource or scope; at worst, they take 60 MiB while they are read. */
 export const MAX_TOKENS_AT_ONCE = 256 * 1024;
 /** Resources and scopes of a body. */
 export const MAX_RESOURCES_AND_SCOPES = 100_000;

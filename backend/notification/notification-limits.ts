@@ -26,13 +26,13 @@ export const MAX_SMTP_RESPONSE_BYTES = 64 * 1024;
 export const MAX_TITLE_TEMPLATE_LENGTH = 500;
 /** Characters of the template of a text. */
 export const MAX_TEXT_TEMPLATE_LENGTH = 4000;
-/** Characters of a rendered text; no kind of channel accepts more. */
+/** Characters of a text that a template writes; a kind of channel may accept fewer. */
 export const MAX_MESSAGE_TEXT_LENGTH = 8000;
 /** Placeholders of a template. */
 export const MAX_TEMPLATE_PLACEHOLDERS = 100;
 /** Characters of a value in a rendered template. */
 export const MAX_TEMPLATE_VALUE_LENGTH = 300;
-/** Characters of a label or annotation in a message. */
+/** Characters of an alert's summary, its description, and its differing labels together, except in webhooks. */
 export const MAX_MESSAGE_VALUE_LENGTH = 300;
 
 // channels/msteams.ts
@@ -68,7 +68,7 @@ export const MAX_SLACK_TITLE_LENGTH = 200;
 export const MAX_MESSAGES_PER_MINUTE = 60;
 
 // delivery/outbox.ts
-/** Deliveries that one pass reads. */
+/** Channels with waiting messages that one pass reads. */
 export const MAX_DELIVERY_CANDIDATES = 1000;
 /** Failing channels that are remembered. */
 export const MAX_FAILING_CHANNELS = 10_000;
@@ -84,11 +84,11 @@ export const MAX_DELIVERIES_PER_ORG = 10_000;
 export const MAX_NAMED_GROUPS = 50;
 
 // intake/intake-listener.ts
-/** Size of a request with alerts from vmalert, larger than the alerts of one rule, escaped as JSON. */
+/** Size of a request with alerts from vmalert. */
 export const MAX_POSTED_ALERTS_BYTES = 32 * 1024 * 1024;
 /** Requests with alerts that wait to be stored. */
 export const MAX_WAITING_POSTS = 1000;
-/** Connections from vmalert, which evaluates rules of many organisations concurrently. */
+/** Connections from the embedded vmalert. */
 export const MAX_INTAKE_CONNECTIONS = 512;
 
 // intake/intake.ts
@@ -118,13 +118,13 @@ export const MAX_MATCHERS = 20;
 export const MAX_MATCHER_LENGTH = 1000;
 /** Repetitions, alternatives and classes of an expression: with more, the states of RE2 double with each. */
 export const MAX_EXPRESSION_STEPS = 12;
-/** Characters, classes and groups of all expressions, each as often as it is repeated: RE2JS compiles so many in about 10 ms. */
+/** Characters, classes and groups of all expressions of a list of matchers, each as often as it is repeated. */
 export const MAX_EXPRESSION_PARTS = 2000;
 
 // model/message.ts
 /** Alerts that one message lists. */
 export const MAX_ALERTS_PER_MESSAGE = 100;
-/** Text of one message. */
+/** JSON of the alerts that one message lists; the first one is always listed. */
 export const MAX_MESSAGE_BYTES = 64 * 1024;
 
 // model/organisation-rows.ts
@@ -146,11 +146,11 @@ export const MAX_PENDING_PER_CHANNEL = 200;
 export const MAX_MESSAGES_PER_PASS = 100;
 
 // routing/route-body.ts
-/** Routes of an organisation. */
+/** Routes of an organisation, without the default route. */
 export const MAX_ROUTES = 100;
 /** Channels of one route. */
 export const MAX_CHANNELS_PER_ROUTE = 20;
-/** Labels by which a route groups alerts. */
+/** Labels by which a route groups alerts, and `equal` labels of an inhibition rule. */
 export const MAX_GROUP_LABELS = 20;
 /** Text of one route. */
 export const MAX_ROUTE_BYTES = 8 * 1024;
@@ -164,13 +164,13 @@ export const MAX_TIME_INTERVALS = 50;
 export const MAX_SETTING_BYTES = 8 * 1024;
 
 // routing/time-intervals.ts
-/** Ranges of a field of a time interval, and time intervals of a route. */
+/** Ranges of a field of a time interval, and entries of each list of time intervals. */
 export const MAX_TIME_RANGES = 20;
 
 // routing/silences.ts
-/** Text of one silence. */
+/** Matchers and comment of one silence. */
 export const MAX_SILENCE_BYTES = 4096;
 /** A silence ends at most so long after it was created or changed. */
 export const MAX_SILENCE_MS = 366 * 86_400_000;
-/** Silences of an organisation; the same number of ended ones is kept. */
+/** Silences of an organisation that have not ended; at most as many ended ones are kept. */
 export const MAX_SILENCES_PER_ORG = 500;

@@ -20,7 +20,7 @@ export const MAX_HEALTH_CONNECTIONS = 256;
 export const MAX_CAUSES = 4;
 /** Errors of an AggregateError that are logged. */
 export const MAX_ERRORS = 5;
-/** Characters of a text in a log message. */
+/** Characters of the message, and of the stack, of an error that is logged. */
 export const MAX_LOG_TEXT_LENGTH = 10_000;
 
 // ../replicas/body-claims.ts

@@ -8,7 +8,7 @@ export const MAX_CHANGES = 100;
 export const MAX_CHANGES_HOURS = 24;
 /** The shortest such range. */
 export const MIN_CHANGES_MINUTES = 10;
-/** Time of each of the parts of a comparison: traces, logs and metrics. */
+/** Time of each part of a comparison, such as traces, logs and metrics. */
 export const MAX_CHANGES_PART_MS = 10_000;
 
 // changes/metric-changes.ts
@@ -40,7 +40,7 @@ export const MAX_EXEMPLAR_QUERY_BYTES = 64 * 1024;
 export const MAX_EXEMPLAR_SELECTORS = 20;
 
 // kubernetes/cluster-state.ts
-/** Series of one read of the state of Kubernetes objects; a pod has up to 12. */
+/** Series of one read of the state of Kubernetes objects. */
 export const MAX_KUBERNETES_SERIES = 60_000;
 
 // kubernetes/kubernetes-route.ts
@@ -50,9 +50,9 @@ export const MAX_KUBERNETES_ROWS = 5000;
 export const MAX_OBJECT_NAME_LENGTH = 253;
 
 // loki/cell-statement.ts
-/** Cells (series × window) of one statement. */
+/** Cells (series × window) of one range aggregation that ClickHouse evaluates. */
 export const MAX_CELLS = 200_000;
-/** Overlapping windows that count one record while each window is a cell of its own. */
+/** Overlapping windows of `quantile_over_time` in ClickHouse; with more, the sandbox evaluates it. */
 export const MAX_WINDOWS_PER_RECORD = 16n;
 
 // loki/label-queries.ts
@@ -68,7 +68,7 @@ export const MAX_LABEL_ANSWER_BYTES = 16 * 1024 * 1024;
 export const MAX_ANSWERED_SERIES = 500;
 /** Characters of labels that label_replace creates, which are kept as long as the query runs. */
 export const MAX_REPLACED_LABEL_CHARACTERS = 8 * 1024 * 1024;
-/** Size of one response of the Loki API. */
+/** A response of the Loki API with log entries ends, with a warning, after the entry that exceeds this size. */
 export const MAX_LOKI_ANSWER_BYTES = 16 * 1024 * 1024;
 
 // loki/label-sql.ts
@@ -82,11 +82,11 @@ export const MAX_LABEL_CONDITION_BYTES = 1024 * 1024;
 // loki/endpoints.ts
 /** Series of one response with volumes. */
 export const MAX_VOLUMES = 5000;
-/** Points of one response of `index/volume_range`: steps times series. */
+/** Points of one response of `index/volume_range`: steps times `limit`. */
 export const MAX_VOLUME_POINTS = 200_000;
 
 // loki/grammar.ts
-/** Digits of a number in a query; BigInt is slow for very many. */
+/** Digits of a number of a duration; BigInt is slow for very many. */
 export const MAX_NUMBER_DIGITS = 100;
 /** Characters of a LogQL query. */
 export const MAX_QUERY_CHARACTERS = 64 * 1024;
@@ -94,7 +94,7 @@ export const MAX_QUERY_CHARACTERS = 64 * 1024;
 export const MAX_QUERY_DEPTH = 400;
 
 // loki/pipeline.ts
-/** Label sets for which the result of a filter is cached. */
+/** Label values for which the result of a regular expression of a filter is cached. */
 export const MAX_REMEMBERED_LABELS = 10_000;
 
 // loki/parameters.ts
@@ -119,17 +119,17 @@ export const LINE_BLOCK_ROWS = 256;
 export const MAX_JSON_DEPTH = 100;
 
 // loki/points.ts
-/** Series of all range aggregations of a query, by the memory that they need. */
+/** Series of one range aggregation of a LogQL query. */
 export const MAX_QUERY_SERIES = 20_000;
-/** Points of all range aggregations of a query. */
+/** Points of one range aggregation that counts or sums: series times steps. */
 export const MAX_QUERY_POINTS = 5_000_000;
 
 // loki/range-points.ts
-/** Size of the cells that the engine returns for one query. */
+/** Size of the cells that the engine returns for one statement. */
 export const MAX_CELL_BYTES = 32 * 1024 * 1024;
 
 // loki/regex.ts
-/** Characters that the stages of a query process per record: 0.3 s for the slowest functions. */
+/** Characters that the stages of a query process per record. */
 export const MAX_STAGE_CHARACTERS = 32 * 1024 * 1024;
 /** Characters of a line or attribute that stages read; by default Loki accepts no longer lines. */
 export const MAX_STAGE_TEXT_CHARACTERS = 256 * 1024;
@@ -153,7 +153,7 @@ export const MAX_TEMPLATE_CHARACTERS = 1024 * 1024;
 export const MAX_DECIMALS = 100;
 /** Digits of an integer in a template; BigInt is slow for very many. */
 export const MAX_INTEGER_DIGITS = 100;
-/** Characters of a printf verb. */
+/** Width and precision of a printf verb. */
 export const MAX_VERB_WIDTH = 10_000;
 
 // loki/template.ts
@@ -171,7 +171,7 @@ export const MAX_TOOL_TEXT_CHARACTERS = 600;
 export const MAX_ROUTE_ANSWER_BYTES = 4 * 1024 * 1024;
 
 // native/log-counts-routes.ts
-/** Buckets of a histogram of log records. */
+/** Value of `buckets` in a histogram of log records; the response may have one more. */
 export const MAX_BUCKETS = 500;
 
 // native/log-filter-parameters.ts
@@ -181,7 +181,7 @@ export const MAX_SEARCH_WORDS = 50;
 // prometheus/metadata-route.ts
 /** Metric names from which one metadata response is derived. */
 export const MAX_METADATA_NAMES = 10_000;
-/** Size of these names; if they are larger, metadata is empty. */
+/** Size of these names as JSON; if they are larger, metadata is empty. */
 export const MAX_METADATA_BYTES = 1024 * 1024;
 
 // prometheus/promql-routes.ts
@@ -189,7 +189,7 @@ export const MAX_METADATA_BYTES = 1024 * 1024;
 export const MAX_QUERY_TIMEOUT_MS = 30_000;
 /** Size of a query that is sent as a form. */
 export const MAX_FORM_BYTES = 256 * 1024;
-/** Characters of a label name in a path. */
+/** Characters of a label name in a path, and of the parameter `metric` of metadata. */
 export const MAX_LABEL_LENGTH = 256;
 
 // sandbox/sandbox-process.ts

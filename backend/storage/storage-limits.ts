@@ -36,15 +36,15 @@ export const MAX_CUT_MINUTES = 600;
 export const MAX_PATTERN_CHARACTERS = 1000;
 /** Classes and repetitions in all regular expressions, each as often as it is repeated. */
 export const MAX_PATTERN_STEPS = 50;
-/** Instructions of a compiled regular expression; RE2JS takes about 4 µs for each. */
+/** Characters, classes and groups of one regular expression, each as often as it is repeated; each further one counts as a repetition. */
 export const MAX_PATTERN_PARTS = 2000;
-/** Repetitions `{n,m}` in a regular expression; the engine's own limit. */
+/** Largest n and m of a repetition `{n,m}` in a regular expression; the engine's own limit. */
 export const MAX_PATTERN_REPEATS = 1000;
 
 // logs/tail.ts
-/** Live tails of one organisation. */
+/** Live tails of one organisation in one process. */
 export const MAX_TAILS_PER_ORG = 8;
-/** Live tails of all organisations. */
+/** Live tails of all organisations in one process. */
 export const MAX_TAILS = 128;
 /** Delay of a tail; one that falls further behind skips records. */
 export const MAX_TAIL_LAG_MS = 5 * 60_000;
@@ -68,15 +68,15 @@ export const MAX_REMEMBERED_ORGS = 10_000;
 // metrics/query-cost.ts
 /** Values that subqueries pass to their functions per series, over all points. */
 export const MAX_SUBQUERY_VALUES = 50_000_000;
-/** Nested functions that write their argument twice: each level doubles the expression. */
+/** Calls in a metrics query of functions that write their argument twice: each level doubles the expression. */
 export const MAX_DOUBLING = 4;
-/** Nesting of subqueries in a metrics query, which is a recursion here and a loop in the engine. */
+/** Nesting of subqueries in a metrics query. */
 export const MAX_METRIC_QUERY_DEPTH = 100;
 
 // metrics/metric-store.ts
-/** Concurrent metric queries; the default of `METRICS_QUERY_SLOTS`. */
+/** Concurrent metric queries of one process; the default of `METRICS_QUERY_SLOTS`. */
 export const MAX_METRIC_QUERIES = 3;
-/** Concurrent metric queries of one organisation. */
+/** Concurrent metric queries of one organisation, or half of `METRICS_QUERY_SLOTS` if that is more. */
 export const DEFAULT_METRIC_QUERIES_PER_ORG = 2;
 /** Queries of one organisation that wait; a dashboard requests all its panels at once. */
 export const MAX_WAITING_METRIC_QUERIES_PER_ORG = 64;
@@ -112,7 +112,7 @@ export const MAX_SEARCH_PAGE_BYTES = 16 * 1024 * 1024;
 export const MAX_LISTED_SERVICES = 100;
 
 // traces/span-fields.ts
-/** JSON of the events of one span, and of its links; more are left out, because parsed JSON takes about twenty times its bytes. */
+/** JSON of the events of one span, and of its links; if it is larger, all of them are left out. */
 export const MAX_SPAN_JSON_BYTES = 4 * 1024 * 1024;
 
 // traces/span-operations.ts

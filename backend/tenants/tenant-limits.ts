@@ -28,7 +28,7 @@ export const MAX_WAITING_HEARTBEATS = 2000;
 // enrolment/heartbeats.ts
 /** Longest interval that an agent may announce. */
 export const MAX_HEARTBEAT_INTERVAL_S = 3600;
-/** Characters of a text in a heartbeat. */
+/** Characters of the collector's last error in a heartbeat; a longer one is cut. */
 export const MAX_HEARTBEAT_TEXT_LENGTH = 1000;
 /** Characters of the name of an installation, `<namespace>/<Secret>`. */
 export const MAX_INSTALLATION_LENGTH = 400;

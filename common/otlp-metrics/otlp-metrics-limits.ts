@@ -2,11 +2,11 @@
 // its name.
 
 // histogram-buckets.ts
-/** Wider histograms are made coarser until they fit: each bucket is a series. */
+/** Buckets of an exponential histogram. Wider ones are made coarser until they fit: each bucket is a series. */
 export const MAX_BUCKETS = 160;
 
 // metric-lines.ts
-/** Length of a metric name of OTLP; a metric with a longer one is dropped. */
+/** Length of the Prometheus name of a metric of OTLP; a metric with a longer one is dropped. */
 export const MAX_METRIC_NAME_LENGTH = 240;
 /** Converted names that are cached; the cache is emptied when it is full, because applications may create names without end. */
 export const MAX_CACHED_NAMES = 20_000;
@@ -14,7 +14,7 @@ export const MAX_CACHED_NAMES = 20_000;
 export const MAX_CACHED_LENGTH = 1024;
 
 // document.ts
-/** Objects of a JSON body, which take about 200 MB; the largest batch of the collector has less than a million. */
+/** Objects and lists of a JSON body, which take about 200 MB. */
 export const MAX_JSON_OBJECTS = 1_500_000;
 
 /** Approximate number of different keys in a JSON body: OTLP has about fifty, and millions would occupy a thread for many seconds. */
@@ -25,13 +25,19 @@ export const MAX_JSON_KEYS = 20_000;
 export const MAX_REQUESTS_PER_BODY = 8;
 
 // prometheus-names.ts
-/** Length of a label name; VictoriaMetrics drops samples with a label name of more than 256 bytes. */
+/** Length of a label name; longer ones are cut. VictoriaMetrics drops samples with a label name of more than 256 bytes. */
 export const MAX_LABEL_NAME_LENGTH = 240;
-/** Size of a label value. VictoriaMetrics never finds a series whose labels exceed 64 KiB in total; 35 labels of this size do not. */
+/**
+ * Size of a label value; longer ones are cut. VictoriaMetrics never finds a series whose labels exceed 64 KiB in total; 35 labels of this size
+ * do not.
+ */
 export const MAX_LABEL_VALUE_BYTES = 1024;
 
 // series-labels.ts
-/** Labels of a sample. VictoriaMetrics allows 40; the metric name, three labels of the backend, and `le` or `quantile` are the other five. */
+/**
+ * Labels of a sample; labels of the resource that do not fit are left out, and a point with more labels of its own is dropped. VictoriaMetrics
+ * allows 40; the metric name, three labels of the backend, and `le` or `quantile` are the other five.
+ */
 export const MAX_LABELS = 35;
 /** Attribute names whose label names are cached. */
 export const MAX_CACHED_KEYS = 10_000;
