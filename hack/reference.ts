@@ -92,7 +92,7 @@ function logEventsPage(): string {
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
     .map(([event, [meaning = "", action = ""]]) => `| \`${event}\` | ${levels(event)} | ${cell(meaning)} | ${cell(action)} |`);
   const intro =
-    "Logs are JSON lines. The field `event` identifies a message and stays the same when its text changes, so search for it: `jq 'select(.event == \"journal.torn_tail\")'`. Debug messages are logged only with `LOG_LEVEL=debug`.";
+    "Logs are JSON lines. The field `event` identifies a message and stays the same when its text changes, so search for it: `jq 'select(.event == \"journal.torn_tail\")'`. Debug messages are logged only with `LOG_LEVEL=debug`. Two kinds of lines have no `event`: those of the collector, which the agent logs with `component` `collector`, and errors that end a program, which are plain text.";
   return `# Log events\n${generatedFrom("common/log-events.json")}\n\n${intro}\n\n| event | level | meaning | what to do |\n|---|---|---|---|\n${rows.join("\n")}\n`;
 }
 
