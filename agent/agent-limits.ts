@@ -13,7 +13,7 @@ export const MAX_REASON_LENGTH = 2000;
 export const MAX_BATCH_BYTES = 4_000_000;
 
 // collector/supervision/queue-space.ts
-/** Share of the disk space that all disk queues together may use; the space is what is free plus what the queues occupy. */
+/** Share of the disk space that all disk queues of one collector together may use; the space is what is free plus what the queues occupy. */
 export const QUEUE_DISK_SHARE = 0.5;
 /** Minimum size of each disk queue, even on a full disk; a smaller queue would accept no data. */
 export const MIN_QUEUE_BYTES = 1024 * 1024;

@@ -70,8 +70,7 @@ export const BOTH = {
     compression: setting("COMPRESSION", oneOf(["gzip", "none", "zstd"]), {
       default: "zstd",
       value: "compression",
-      description:
-        "Compression of requests to the backend. For log lines, gzip needs 2 µs more CPU per line than zstd, and 20% more bytes.",
+      description: "Compression of requests to the backend. zstd needs less CPU and fewer bytes than gzip.",
     }),
   }),
   ...group("Collection", {
@@ -104,7 +103,7 @@ export const BOTH = {
       default: "",
       value: "redact",
       description:
-        "Regular expressions; matching text in log lines, attributes and span names is replaced by `****`. The node compares each line with each of them, and the collector parses the container runtime's format, level, time and trace of each line before that.",
+        "Regular expressions; matching text in log lines, in attributes, and in names, status messages and events of spans is replaced by `****`. Paths of log files are not changed. The node compares each line with each of them, and the collector parses the container runtime's format, level, time and trace of each line before that.",
     }),
     dropMetrics: setting("DROP_METRICS", lines, {
       default: "",
@@ -155,7 +154,7 @@ export const BOTH = {
       unit: "MiB",
       value: "collector.queueMib",
       description:
-        "Size of each disk queue: for metrics, for traces, for logs of applications, and for lines of files. All queues together use at most half of the available disk space, which is the free space plus the space that they already use. If a queue is full, files are not read and requests from applications are refused.",
+        "Size of each disk queue: for metrics, for traces, for logs of applications, and for lines of files and the journal. The second collector, which collects for the whole cluster, has two more. The queues of one collector together use at most half of the available disk space, which is the free space plus the space that they already use. If a queue is full, files are not read, requests from applications are refused, and metrics that the collector itself collects are lost.",
     }),
     otelcolPath: setting("OTELCOL_PATH", text, {
       description:
@@ -163,7 +162,8 @@ export const BOTH = {
     }),
     collectorConfigFile: setting("COLLECTOR_CONFIG_FILE", file, {
       value: "collector.extraConfig",
-      description: "YAML that is merged into the collector's configuration; see agent/collector/config/render.ts.",
+      description:
+        "YAML that is merged into the configuration of the collector of each node, not of the second one; see agent/collector/config/render.ts.",
     }),
     allowOtherExporters: setting("ALLOW_OTHER_EXPORTERS", flag, {
       default: "false",
@@ -174,7 +174,7 @@ export const BOTH = {
       default: "400",
       unit: "MiB",
       value: "collector.memoryMib",
-      description: "The collector refuses new data while it uses more memory than this.",
+      description: "Memory of the collector. While it uses more than 80 % of this, it refuses new data, except lines of files.",
     }),
     collectorStopGraceMs: setting("COLLECTOR_STOP_GRACE", duration({ min: 0 }), {
       default: "35s",
@@ -183,7 +183,7 @@ export const BOTH = {
     logLevel: setting("LOG_LEVEL", oneOf(LOG_LEVELS), {
       default: "info",
       value: "logLevel",
-      description: "Level of the agent's log. The collector's log is one level less verbose, for example `warn` for `info`.",
+      description: "Level of the agent's log. The collector's level is `info` for `debug`, `warn` for `info`, and otherwise the same.",
     }),
   }),
 };
@@ -202,7 +202,10 @@ export const HOST = group("Host agent", {
     default: "false",
     description: "Also reads systemd's journal, beginning with entries after the first start with this setting.",
   }),
-  journaldUnits: setting("JOURNALD_UNITS", list, { default: "", description: "Reads only these units, for example `nginx`." }),
+  journaldUnits: setting("JOURNALD_UNITS", list, {
+    default: "",
+    description: "With `JOURNALD`: reads only these units, for example `nginx`.",
+  }),
   journalctlPath: setting("JOURNALCTL_PATH", path, { default: "/usr/bin/journalctl", description: "Path of the program `journalctl`." }),
 });
 
@@ -231,7 +234,7 @@ export const CLUSTER = group("Cluster agent", {
     default: "30",
     unit: "days",
     value: "keyRotationDays",
-    description: "Maximum age of the cluster's key: the agent rotates an older key. 0: the agent never rotates a key because of its age.",
+    description: "The agent rotates the cluster's key at this age. 0: the agent never rotates a key because of its age.",
   }),
   excludeNamespaces: setting("EXCLUDE_NAMESPACES", list, {
     default: "",
@@ -242,7 +245,7 @@ export const CLUSTER = group("Cluster agent", {
     default: "verify",
     value: "kubelet.tls",
     description:
-      "How the kubelet's certificate is verified: `verify` uses the cluster's certificate authority; a PEM file contains a different one.",
+      "How the kubelet's certificate is verified: `verify` uses the cluster's certificate authority; a PEM file contains a different one; `skip`: it is not verified.",
   }),
   trustOtlpIdentity: setting("TRUST_OTLP_IDENTITY", flag, {
     default: "false",
@@ -250,7 +253,10 @@ export const CLUSTER = group("Cluster agent", {
     description:
       "Accepts the pod, namespace, node and cluster that OTLP senders claim. Use it if OTLP arrives through gateways or service meshes, or from pods in the host's network. Otherwise, the sender's address identifies its pod.",
   }),
-  hostRoot: setting("HOST_ROOT", text, { default: "/hostfs", description: "Mount point of the node's root file system." }),
+  hostRoot: setting("HOST_ROOT", text, {
+    default: "/hostfs",
+    description: "Mount point of the node's root file system, from which host metrics are read.",
+  }),
   clusterState: setting("CLUSTER_STATE", flag, {
     default: "false",
     value: "clusterState.enabled",
@@ -284,7 +290,7 @@ export const CLUSTER = group("Cluster agent", {
     default: "true",
     value: "podRelay.enabled",
     description:
-      "The agent watches the pods of its node once for all components of the collector. `false`: each component watches the API server, up to six watches per node.",
+      "The agent watches the pods of its node once for all components of the collector. `false`: each component watches the API server itself.",
   }),
   logPolicies: setting("LOG_POLICIES", flag, {
     default: "false",
@@ -311,7 +317,7 @@ export const CLUSTER = group("Cluster agent", {
     default: "200",
     unit: "MiB",
     value: "clusterCollector.memoryMib",
-    description: "Memory limit of the second collector, which collects state and events and runs on one node.",
+    description: "The same as `COLLECTOR_MEMORY_MIB`, for the second collector, which collects state and events and runs on one node.",
   }),
   hostAccess: setting("HOST_ACCESS", oneOf(["full", "proc", "none"]), {
     default: "full",

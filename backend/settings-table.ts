@@ -44,7 +44,7 @@ export const SETTINGS_TABLE = {
     tlsCertFile: setting("TLS_CERT_FILE", file, {
       value: "tls.secretName",
       description:
-        "Certificate of the API and alerting listeners. Requires `TLS_KEY_FILE`. The backend reloads both files when they change.",
+        "Certificate of the API and alerting listeners, and of OTLP over gRPC. Requires `TLS_KEY_FILE`. The backend reloads both files when they change.",
     }),
     tlsKeyFile: setting("TLS_KEY_FILE", file, { value: "tls.secretName", description: "Private key of `TLS_CERT_FILE`." }),
     trustedProxies: setting("TRUSTED_PROXIES", proxies, {
@@ -117,7 +117,7 @@ export const SETTINGS_TABLE = {
       default: "0",
       unit: "ms",
       description:
-        "Only with an external ClickHouse: minimum time between two inserts into the same table of the same shard by one backend replica, as long as fewer than 1,000 rows are waiting to be inserted. Requests take up to this much longer, and ClickHouse merges fewer parts.",
+        "Only with an external ClickHouse: minimum time between two inserts into the same table of the same shard by one backend replica, as long as fewer than 1,000 rows are waiting to be inserted. Bodies with more than 8 MiB of rows are inserted at once. Requests take up to this much longer, and ClickHouse merges fewer parts.",
     }),
     clickhouseQuerySlots: setting("CLICKHOUSE_QUERY_SLOTS", integer({ min: 1 }), {
       default: "8",
@@ -144,7 +144,7 @@ export const SETTINGS_TABLE = {
     metricsQuerySlots: setting("METRICS_QUERY_SLOTS", integer({ min: 1 }), {
       default: "3",
       description:
-        "Concurrent metrics queries in one backend replica; set more for a VictoriaMetrics cluster. One organisation can use at most half of this number (or 2, if that is more) in all replicas together.",
+        "Concurrent metrics queries in one backend replica; set more for a VictoriaMetrics cluster. With an external VictoriaMetrics, one organisation can use at most half of this number (or 2, if that is more) in all replicas together; with the embedded one, at most 2, or 1 on a machine with fewer than 3 cores.",
     }),
     metricsWriteUrl: setting("METRICS_WRITE_URL", url(), {
       value: "distributed.metrics.writeUrl",
@@ -173,13 +173,15 @@ export const SETTINGS_TABLE = {
       default: "30",
       unit: "days",
       value: "retention.logsDays",
-      description: "How long logs are kept, counted from the timestamp of each record.",
+      description:
+        "How long logs are kept, counted from the timestamp of each record, unless an operator has set another time for the organisation.",
     }),
     tracesRetentionDays: setting("TRACES_RETENTION_DAYS", integer({ min: 1 }), {
       default: "30",
       unit: "days",
       value: "retention.tracesDays",
-      description: "How long traces are kept, counted from the timestamp of each span.",
+      description:
+        "How long traces are kept, counted from the timestamp of each span, unless an operator has set another time for the organisation.",
     }),
     metricsRetention: setting("METRICS_RETENTION", retention, {
       default: "30d",
@@ -238,11 +240,13 @@ export const SETTINGS_TABLE = {
     evaluationIntervalMs: setting("EVALUATION_INTERVAL", duration({ min: 1000 }), {
       default: "15s",
       value: "evaluation.interval",
-      description: "Time between two evaluations of a rule. The window of a log rule must be at least twice as long.",
+      description:
+        "Time between two evaluations of a rule; an external vmalert needs the same `-evaluationInterval`. The window of a log rule must be at least twice as long.",
     }),
     evaluationDelayMs: setting("EVALUATION_DELAY", duration({ min: 0 }), {
       default: "0s",
-      description: "Rules are evaluated for a time that is this long before the current time. If samples arrive late, set a few seconds.",
+      description:
+        "The embedded vmalert evaluates rules for a time that is this long before the current time. If samples arrive late, set a few seconds.",
     }),
     evaluatorListen: setting("EVALUATOR_LISTEN", listen("0.0.0.0"), {
       default: "127.0.0.1:8880",
@@ -251,7 +255,7 @@ export const SETTINGS_TABLE = {
     evaluatorQueryUrl: setting("EVALUATOR_QUERY_URL", urls, {
       value: "distributed.vmalert.queryUrl",
       description:
-        "URL of an external vmalert. If several share the rules, list their URLs, separated by commas. Default: the embedded vmalert; with external engines, `http://localhost:8880`.",
+        "URL of an external vmalert. If several share the rules, list their URLs, separated by commas. Default: the embedded vmalert; with an external VictoriaMetrics, `http://localhost:8880`.",
     }),
     rulesListen: setting("RULES_LISTEN", address, {
       description: "Internal listener that serves the rules to an external vmalert, for example `:8083`.",
@@ -272,7 +276,8 @@ export const SETTINGS_TABLE = {
       description: "An Alertmanager that the embedded vmalert also sends alerts to.",
     }),
     alertingUrl: setting("ALERTING_URL", url(), {
-      description: "URL to which the API forwards `/alerting/`. Default: the alerting listener of this process.",
+      description:
+        "URL of the alerting listener of another process, to which the API forwards `/alerting/`. Unset: this process serves these routes itself, if it has the role `alerting`.",
     }),
   }),
   ...group("Notifications", {
@@ -324,7 +329,7 @@ export const SETTINGS_TABLE = {
       isSecret: true,
       value: "secrets.existingSecret",
       description:
-        "Password of the first user. If it is unset and all engines are embedded, the backend generates one and keeps it in `DATA_DIR/secrets`.",
+        "Password of the first user. If it and `DATABASE_URL` are unset, the backend generates one at its first start and keeps it in `DATA_DIR/secrets`.",
     }),
     secretsFolder: setting("SECRETS_FOLDER", path, {
       description: "Folder with a file for each secret that is not in the environment, named like its setting. Files may be missing.",
@@ -361,7 +366,8 @@ export const SETTINGS_TABLE = {
     }),
     isPasswordLogin: setting("PASSWORD_LOGIN", flag, {
       default: "true",
-      description: "`false`: only the first user (`ADMIN_EMAIL`) may log in with a password. Requires `OIDC_ISSUER`.",
+      description:
+        "`false`: only the oldest operator with a password, at first the user `ADMIN_EMAIL`, may log in with a password. Requires `OIDC_ISSUER`.",
     }),
     oidcIssuer: setting("OIDC_ISSUER", issuer, { description: "Identity provider for single sign-on, `https://…`. Unset: none." }),
     oidcClientId: setting("OIDC_CLIENT_ID", text, {

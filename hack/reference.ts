@@ -35,7 +35,7 @@ export async function pages(): Promise<Record<string, string>> {
     "docs/reference/agent-settings.md": settingsPage(
       "Settings of the agent",
       "agent/settings-table.ts",
-      "In a cluster, the chart sets them from its values. The table lists the chart's default if it differs.",
+      "In a cluster, the chart sets them from the values in the tables, which list the chart's default if it differs.",
       AGENT_TABLE,
     ),
     "docs/reference/backend-settings.md": settingsPage(

@@ -76,7 +76,7 @@ export const MAX_METRIC_QUERY_DEPTH = 100;
 // metrics/metric-store.ts
 /** Concurrent metric queries of one process; the default of `METRICS_QUERY_SLOTS`. */
 export const MAX_METRIC_QUERIES = 3;
-/** Concurrent metric queries of one organisation, or half of `METRICS_QUERY_SLOTS` if that is more. */
+/** Concurrent metric queries of one organisation; `METRICS_QUERY_SLOTS` describes when there are more or fewer. */
 export const DEFAULT_METRIC_QUERIES_PER_ORG = 2;
 /** Queries of one organisation that wait; a dashboard requests all its panels at once. */
 export const MAX_WAITING_METRIC_QUERIES_PER_ORG = 64;
