@@ -16,13 +16,13 @@ export const READ_AT_SCRAPE = {
   dead_letters: "Journal entries that the embedded engine permanently refused, since the start; the log names their files.",
   rows_dropped: "Acknowledged rows that were lost because dead letters were full, since the start.",
   auth_stale_seconds:
-    "Seconds for which the backend has accepted keys, sessions and read tokens from memory, because the account database does not respond; 0: it responds.",
+    "Seconds for which the backend has accepted keys, sessions and tokens from memory, because the account database does not respond; 0: it has not accepted any.",
   backup_last_timestamp_seconds: "Start time of the newest complete backup in BACKUP_FOLDER; 0: there is none. Only with BACKUP_EVERY.",
   evaluator_in_step:
     "0 while a changed rule has waited for vmalert for more than 5 s, or while the backend cannot read the rules or reach vmalert; otherwise 1.",
   evaluator_up: "1 while vmalert responds, so rules are evaluated.",
   notification_working: "1 while alerts are dispatched and messages about them are sent.",
-  notification_attempts_in_flight: "Messages about alerts that are being sent.",
+  notification_attempts_in_flight: "Messages to channels that are being sent.",
 } as const;
 
 export type OwnMetrics = ReturnType<typeof createOwnMetrics>;
@@ -43,7 +43,7 @@ export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {
   const rejected = counter(
     "ingest_requests_rejected",
     ["signal", "reason"],
-    "Ingest bodies that were refused as a whole, by signal and error code.",
+    "Ingest requests that were answered with an error, also before their body was read, by signal and error code.",
   );
   const latency = new Histogram({
     name: "atherops_http_request_duration_seconds",
@@ -61,7 +61,7 @@ export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {
   const attempts = counter(
     "notification_attempts",
     ["result"],
-    "Attempts to send a message about alerts, by result: delivered, retried (later), failed (permanently).",
+    "Attempts to send a message to a channel, by result: delivered, retried (later), failed (permanently).",
   );
   const droppedAlerts = counter(
     "notification_alerts_dropped",
