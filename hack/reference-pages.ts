@@ -225,20 +225,22 @@ export function logqlPage(): string {
 Example: \`curl -G -H "Authorization: Bearer $TOKEN" --data-urlencode 'query=sum by (level) (count_over_time({service_name="shop"} | json [5m]))' $URL/query/loki/loki/api/v1/query\`. [The contract](../contract.md#loki) lists routes, labels and limits.
 
 ## Where a query is evaluated
-ClickHouse evaluates the parts of a query that SQL can express exactly, for any number of records. A sandbox process evaluates all other parts record by record, for at most 200,000 records.
+ClickHouse evaluates the parts of a query that SQL can express exactly, for any number of records that it reads in 15 seconds. A sandbox process evaluates all other parts record by record, for at most 200,000 records, 128 MiB and 5 seconds of CPU.
 
 | part of a query | in ClickHouse |
 |---|---|
-| selectors; line filters except pattern filters; label filters that compare stored labels with texts | always, unless a stage before them changes the line or the label |
+| selectors | always |
+| line filters, except pattern filters | unless \`line_format\`, \`unpack\` or \`decolorize\` precedes them |
+| label filters that compare stored labels with texts | unless \`label_format\`, \`drop\` or \`keep\` precedes them; after \`json\`, \`logfmt\`, \`regexp\`, \`pattern\` or \`unpack\`, only those of \`service_name\`, \`host_id\`, \`node\` and \`detected_level\` |
 | label filters that compare numbers, or labels that the stages below read with texts (not with regular expressions) | in range aggregations |
-| \`json\` | in range aggregations \`by\` named labels: members of the outermost object, and \`json x="a.b"\` if the path consists of field names |
-| \`logfmt\` | in range aggregations \`by\` named labels, without flags and without a list of labels |
+| \`json\` | in range aggregations whose result has only named labels, such as \`sum by (…)\`, or none: members of the outermost object, and \`json x="a.b"\` if the path consists of field names |
+| \`logfmt\` | in such range aggregations, without flags and without a list of labels |
 | \`unwrap\`, with \`duration\` and \`bytes\` | of attributes, and of labels that the stages above read |
-| \`drop\`, \`keep\` | without values, after the stages above |
-| range aggregations | all but \`rate_counter\` |
-| \`regexp\`, \`pattern\`, \`unpack\`, \`line_format\`, \`label_format\`, \`decolorize\` | never |
+| \`drop\`, \`keep\` | in range aggregations (\`keep\`: in those with named labels or none), without values, after the stages above |
+| range aggregations | all but \`rate_counter\`, and \`quantile_over_time\` with more than 16 overlapping windows |
+| \`regexp\`, \`pattern\`, \`unpack\`, \`line_format\`, \`label_format\`, \`decolorize\` | never; a stage on which the result of a range aggregation does not depend is left out |
 
-The sandbox evaluates the whole query if its range contains a record with a truncated JSON line, a repeated key, an object whose members would become the same label, a line above 4 KiB, more than 6 labels of the line, or a number such as \`1.50\` whose text the query needs.
+The sandbox evaluates a whole range aggregation if it uses more than 6 labels of the line, or if its range contains a record that SQL might read differently. Examples are a truncated JSON line, a repeated key, an object whose members would become the same label, a line above 4 KiB, and a number such as \`1.50\` whose text the query needs.
 
 ## Template functions
 \`line_format\` and \`label_format\` accept Go templates with fields, variables, \`{{if}}\` and these functions:
@@ -252,6 +254,6 @@ A query with one of these elements fails with 400 \`invalid_parameter\`, and the
 |---|---|
 ${[...functions, ...actions].join("\n")}
 
-Outside templates: \`ip()\`, \`approx_topk\`, an \`offset\` after \`unwrap\`, and label filters with only a space between them: write \`and\` or a comma.
+Outside templates: \`ip()\`, \`approx_topk\`, the experimental \`variants\`, an \`offset\` between \`unwrap\` and the range (write it after the range), and label filters with only a space between them (write \`and\` or a comma).
 `;
 }
