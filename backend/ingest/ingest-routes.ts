@@ -52,7 +52,7 @@ export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutes
           body,
           response: {
             204: {
-              description: "the data is stored, with embedded engines on disk: docs/from-one-to-many.md, What a 204 means",
+              description: STORED,
               type: "null",
             },
           },
@@ -122,6 +122,8 @@ function prepareIngestScope(scope: FastifyInstance, ownMetrics: OwnMetrics): voi
   });
 }
 
+/** Description of a successful response. */
+export const STORED = "the data is stored, with embedded engines on disk: docs/from-one-to-many.md, What a 204 means";
 export const CONTENT_TYPES = { json: "application/json", protobuf: "application/x-protobuf" } as const;
 
 /**

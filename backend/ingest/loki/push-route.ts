@@ -7,7 +7,7 @@ import { ApiError } from "../../errors.ts";
 import { endpoint, type Route } from "../../http/route.ts";
 import type { IngestResult, IngestSignal } from "../ingest-handler.ts";
 import { notStored } from "../record-faults.ts";
-import { CONTENT_TYPES, contentTypeOf, type TokenRouteOptions } from "../ingest-routes.ts";
+import { CONTENT_TYPES, contentTypeOf, STORED, type TokenRouteOptions } from "../ingest-routes.ts";
 import type { LokiEncoding } from "./push-to-json.ts";
 
 const { protobuf: PROTOBUF, json: JSON_TYPE } = CONTENT_TYPES;
@@ -21,7 +21,7 @@ export function lokiPushRoute(ingest: IngestSignal, { handler, ingestTokens }: T
     bodyIsOptional: true,
     documented: {
       body: { description: "JSON may be compressed with gzip or zstd", type: "object" },
-      response: { 204: { description: "durable", type: "null" } },
+      response: { 204: { description: STORED, type: "null" } },
     },
     errors: ["forbidden", "not_found", "over_quota", "unsupported_encoding"],
     config: { signal: "logs" },

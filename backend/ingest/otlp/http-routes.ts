@@ -7,7 +7,7 @@ import { sendError } from "../../http/error-response.ts";
 import { endpoint, type Route } from "../../http/route.ts";
 import type { Signal } from "../../operations/own-metrics.ts";
 import type { IngestSignal } from "../ingest-handler.ts";
-import { CONTENT_TYPES, contentTypeOf, type TokenRouteOptions } from "../ingest-routes.ts";
+import { CONTENT_TYPES, contentTypeOf, STORED, type TokenRouteOptions } from "../ingest-routes.ts";
 import { errorBody, type OtlpEncoding, successBody } from "./answers.ts";
 
 const MESSAGES: Readonly<Record<Signal, string>> = { logs: "Logs", traces: "Trace", metrics: "Metrics" };
@@ -22,7 +22,7 @@ export function otlpRoute(signal: Signal, ingest: IngestSignal, { handler, inges
     bodyIsOptional: true,
     documented: {
       body: { description: "compressed with gzip or zstd, or uncompressed", type: "object" },
-      response: { 200: { description: "durable; `partialSuccess` counts records that were not stored", type: "object" } },
+      response: { 200: { description: `${STORED}; \`partialSuccess\` counts records that were not stored`, type: "object" } },
     },
     errors: ["forbidden", "not_found", "over_quota", "unsupported_encoding"],
     config: { signal },

@@ -8,7 +8,7 @@ import { endpoint, type Route } from "../../http/route.ts";
 import { type IngestResult, type IngestSignal, isExemplarReason } from "../ingest-handler.ts";
 import { MAX_SERIES_LABEL_BYTES } from "../ingest-limits.ts";
 import { notStored } from "../record-faults.ts";
-import { CONTENT_TYPES, contentTypeOf, type TokenRouteOptions } from "../ingest-routes.ts";
+import { CONTENT_TYPES, contentTypeOf, STORED, type TokenRouteOptions } from "../ingest-routes.ts";
 
 const MESSAGES: Readonly<Record<string, "remote_write" | "remote_write_2">> = {
   "": "remote_write",
@@ -38,7 +38,7 @@ export function remoteWriteRoute(ingest: IngestSignal, { handler, ingestTokens }
     documented: {
       body: { description: "compressed with Snappy", type: "object" },
       response: {
-        204: { description: "the data is stored, with embedded engines on disk: docs/from-one-to-many.md, What a 204 means", type: "null" },
+        204: { description: STORED, type: "null" },
       },
     },
     errors: ["forbidden", "not_found", "over_quota", "unsupported_encoding"],

@@ -33,7 +33,7 @@ const TEST_SCHEMA = objectSchema({
 });
 const ROTATION_SCHEMA = objectSchema({
   signing_secret: { type: "string" },
-  previous_until: { ...TIME_SCHEMA, description: "messages carry both signatures" },
+  previous_until: { ...TIME_SCHEMA, description: "until then, messages carry both signatures" },
 });
 
 export const CHANNEL_ROUTES = {
@@ -62,7 +62,7 @@ export const CHANNEL_ROUTES = {
   test: {
     ...endpoint("POST", "/channels/:id/test", "admin", "alerting"),
     summary:
-      "Send a test message now on the path of alerts, at most 10 per minute of an organisation in each replica; 200 also if it is not delivered: error contains the reason",
+      "Send a test message now on the path of alerts, without retries, at most 10 per minute of an organisation in each replica; 200 also if it is not delivered: error contains the reason",
     documented: { response: { 200: TEST_SCHEMA } },
   },
   rotate: {

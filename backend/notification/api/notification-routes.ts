@@ -104,7 +104,7 @@ const NOTIFICATION_ROUTE_ROUTES = {
   },
   replace: {
     ...endpoint("PUT", "/routes/:id", "admin", "alerting"),
-    summary: "Replace a whole route; the matchers of the default route cannot change",
+    summary: "Replace a whole route; the default route has no matchers and no time intervals, and does not continue",
     body: ROUTE_BODY_SCHEMA,
     documented: { response: { 200: ROUTE_SCHEMA } },
   },

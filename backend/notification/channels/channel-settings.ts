@@ -121,7 +121,7 @@ export const CHANNEL_SCHEMA = objectSchema(
     last_heartbeat_at: OPTIONAL_TIME_SCHEMA,
     secret_rotated_at: OPTIONAL_TIME_SCHEMA,
     created_at: TIME_SCHEMA,
-    signing_secret: { type: "string", description: "for a webhook: whsec_…, returned only here" },
+    signing_secret: { type: "string", description: "for a webhook: whsec_…, returned only when the channel is created" },
   },
 );
 

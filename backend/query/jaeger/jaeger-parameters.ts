@@ -22,6 +22,10 @@ const DEFAULT_LIMIT = 20;
 const HOUR_NS = 3_600_000_000_000n;
 const text = (description: string) => ({ type: "string", description });
 
+/** Summaries of the routes of both APIs. */
+export const FOUND_TRACES = "traces, newest first, each with its first 100 spans, or with its first one if that is more than 16 MiB";
+export const ONE_TRACE = "one trace; beyond 10,000 spans or 8 MiB it is cut, with a warning";
+
 /** Each parameter is validated below, because some have several forms. */
 export const JAEGER_PARAMETERS = {
   service: text("service.name of the sender"),

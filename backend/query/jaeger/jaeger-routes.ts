@@ -8,9 +8,11 @@ import { answerJson, type JsonQuery } from "../page-route.ts";
 import { registerJaegerMetrics } from "./jaeger-metrics.ts";
 import { registerJaegerV3Routes } from "./jaeger-v3.ts";
 import {
+  FOUND_TRACES,
   JAEGER_PARAMETERS,
   type JaegerParameters,
   milliseconds,
+  ONE_TRACE,
   readJaegerSearch,
   readTraceId,
   TRACE_ID_PARAMETER,
@@ -80,7 +82,7 @@ export function registerJaegerRoutes(app: FastifyInstance, options: TraceRouteOp
 
   addRoute(app, guards, {
     path: `${BASE}/traces`,
-    ...describe("traces, newest first, each with its first 100 spans", TRACE),
+    ...describe(FOUND_TRACES, TRACE),
     documented: { query: { type: "object", properties: JAEGER_PARAMETERS }, response: { 200: dataOf(TRACE) } },
     handler: async (request: FastifyRequest<{ Querystring: JaegerParameters }>, reply: FastifyReply) => {
       const filter = readJaegerSearch(request.query, now());
@@ -90,7 +92,7 @@ export function registerJaegerRoutes(app: FastifyInstance, options: TraceRouteOp
 
   addRoute(app, guards, {
     path: `${BASE}/traces/:trace_id`,
-    ...describe("one trace", TRACE),
+    ...describe(ONE_TRACE, TRACE),
     params: { type: "object", properties: { trace_id: TRACE_ID_PARAMETER } },
     handler: async (request: FastifyRequest<{ Params: { trace_id: string } }>, reply: FastifyReply) => {
       const traceId = readTraceId(request.params.trace_id);

@@ -9,7 +9,7 @@ import type { TraceFilter } from "../../storage/traces/search.ts";
 import { MAX_TRACES } from "../query-limits.ts";
 import { answerJson, type JsonQuery } from "../page-route.ts";
 import type { TraceRouteOptions } from "../route-parts.ts";
-import { duration, parseTags, readLimit, readTags, readTraceId, TRACE_ID_PARAMETER } from "./jaeger-parameters.ts";
+import { duration, FOUND_TRACES, ONE_TRACE, parseTags, readLimit, readTags, readTraceId, TRACE_ID_PARAMETER } from "./jaeger-parameters.ts";
 
 const BASE = "/query/jaeger/api/v3";
 const DEFAULT_DEPTH = 100;
@@ -68,7 +68,7 @@ export function registerJaegerV3Routes(app: FastifyInstance, { store, answers, g
           return wrapList("operations", [await store.operationKinds(orgId, service, kind, options)]);
         },
     ),
-    route("traces", "traces, newest first, each with its first 100 spans", { query: SEARCH_PARAMETERS, answer: TRACES }, (request) => {
+    route("traces", FOUND_TRACES, { query: SEARCH_PARAMETERS, answer: TRACES }, (request) => {
       const filter = readSearch(request.query as Query);
       return async (orgId, options) => resultOf(await store.jaegerSearch(orgId, filter, "otlp", options));
     }),
@@ -81,7 +81,7 @@ export function registerJaegerV3Routes(app: FastifyInstance, { store, answers, g
         return async (orgId, options) => wrapList("summaries", [await store.jaegerSummaries(orgId, filter, options)]);
       },
     ),
-    route("traces/:trace_id", "one trace", { answer: TRACES }, ({ params }) => {
+    route("traces/:trace_id", ONE_TRACE, { answer: TRACES }, ({ params }) => {
       const traceId = readTraceId((params as { trace_id: string }).trace_id);
       return async (orgId, options) => resultOf((await store.jaegerTrace(orgId, traceId, "otlp", options)) ?? []);
     }),

@@ -38,25 +38,26 @@ const TIME_RANGE = {
   since: textSchema("a duration before the end"),
 };
 export const QUERY = textSchema("LogQL");
+const IGNORED = textSchema("ignored");
 const SELECTOR = textSchema('a selector, such as {service_name="shop"}');
 const LIMIT_AND_DIRECTION = {
-  limit: textSchema("entries; 100 by default, at most 5000"),
-  direction: textSchema("backward (newest first) or forward"),
+  limit: textSchema("entries of a log query; 100 by default, at most 5000"),
+  direction: textSchema("of a log query: backward (newest first, the default) or forward"),
 };
-const STEP = textSchema("a duration, or seconds");
+const STEP = textSchema("a duration, or seconds; by default the range divided by 250, at least 1 s");
 const SELECTION = { ...TIME_RANGE, query: SELECTOR };
 const VOLUMES = {
   ...SELECTION,
-  limit: textSchema("100 by default"),
-  targetLabels: textSchema("label names, separated by commas"),
-  aggregateBy: textSchema("labels or series"),
+  limit: textSchema(`100 by default, at most ${MAX_VOLUMES}`),
+  targetLabels: textSchema("at most 20 label names, separated by commas"),
+  aggregateBy: textSchema("labels, or series (the default)"),
 };
 const FIELDS = {
   ...TIME_RANGE,
   query: QUERY,
   limit: textSchema("maximum number of results; 1000 by default, at most 5000"),
-  line_limit: textSchema("records to read; 1000 by default"),
-  step: textSchema("ignored"),
+  line_limit: textSchema("records to read; 1000 by default, at most 5000"),
+  step: IGNORED,
 };
 
 /** Endpoints by path. */
@@ -64,7 +65,7 @@ export const ENDPOINTS: ReadonlyMap<string, Endpoint> = new Map(
   Object.entries<Endpoint>({
     query: {
       summary: "an instant metric query",
-      parameters: { query: QUERY, time: textSchema(`${TIME}; default now`), ...LIMIT_AND_DIRECTION },
+      parameters: { query: QUERY, time: textSchema(`${TIME}; default now`), limit: IGNORED, direction: IGNORED },
       async answer(parameters, { context, nowNs }) {
         const query = requiredQuery(parameters);
         if (query.kind === "log")
@@ -128,7 +129,7 @@ export const ENDPOINTS: ReadonlyMap<string, Endpoint> = new Map(
     },
     "index/volume_range": {
       summary: "bytes per label set over time",
-      parameters: { ...VOLUMES, step: STEP },
+      parameters: { ...VOLUMES, aggregateBy: textSchema("only series"), step: STEP },
       async answer(parameters, { context, nowNs }) {
         const { perLabelName, ...request } = readVolumeRequest(parameters, nowNs);
         if (perLabelName) throw createParameterError("aggregateBy", "only series is supported in a range");

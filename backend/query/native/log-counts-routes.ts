@@ -113,8 +113,8 @@ export function registerCountRoutes(
     limited: "filtered",
     summary: "The fields of log records and their values",
     description:
-      `Reads the newest ${SAMPLED_RECORDS} matching records: at most ${MAX_COUNTED_FIELDS} fields and ${MAX_COUNTED_VALUES} values of each, most ` +
-      "frequent first. Filters as in GET /query/logs.",
+      `Reads the newest ${SAMPLED_RECORDS} matching records: at most ${MAX_COUNTED_FIELDS} fields, labels last, and the most ` +
+      `frequent ${MAX_COUNTED_VALUES} values of each. Filters as in GET /query/logs.`,
     query: FIELDS_SCHEMA,
     response: { 200: { type: "array", items: FIELD_SCHEMA } },
     handler: async (request, reply) => {

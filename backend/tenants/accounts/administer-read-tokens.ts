@@ -36,7 +36,7 @@ const ROUTES = {
     ...endpoint("POST", "/api/read-tokens", "admin", "accounts"),
     summary: "Create a read token (limit: 5,000 per organisation)",
     description:
-      "A read token grants access to /query/, to POST /mcp, and to GET requests for alert rules, silences and Alertmanager's API. Send it as a bearer token or as the password of Basic auth. It stays valid if its creator is removed.",
+      "A read token grants access to /query/, to POST /mcp, and to GET requests for alert rules, silences, service level objectives, and the APIs of Prometheus and Alertmanager for alerts. Send it as a bearer token or as the password of Basic auth. It stays valid if its creator is removed.",
     body: closedSchema(["name"], {
       name: nameSchema(200),
       ttl: { type: "string", maxLength: 40, default: "90d", description: "a duration such as 12h, 90d or 1y; at most 365 days" },

@@ -29,13 +29,18 @@ const ROUTES = {
     summary: "Create an install token, which registers one cluster or host; at most 5,000 unused ones",
     bodyIsOptional: true,
     body: closedSchema([], {
-      ttl: { type: "string", pattern: "^[1-9][0-9]{0,7}[smhd]$", default: "24h", description: "a duration such as 30m, 24h or 7d" },
+      ttl: {
+        type: "string",
+        pattern: "^[1-9][0-9]{0,7}[smhd]$",
+        default: "24h",
+        description: "a duration such as 30m, 24h or 7d; at most 365 days",
+      },
     }),
     response: { 201: objectSchema({ id: UUID_SCHEMA, token: { type: "string" }, expires_at: TIME_SCHEMA }) },
   },
   list: {
     ...endpoint("GET", "/api/install-tokens", "viewer", "enrolment"),
-    summary: "Install tokens of your organisation, newest first",
+    summary: "The newest 1,000 install tokens of your organisation, newest first",
     response: listResponse({ id: UUID_SCHEMA, created_at: TIME_SCHEMA, expires_at: TIME_SCHEMA, used_at: OPTIONAL_TIME_SCHEMA }),
   },
   remove: {
