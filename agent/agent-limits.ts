@@ -165,7 +165,7 @@ export const MAX_SMALL_PIECES_BYTES = 16 * 1024;
 export const MAX_RETRY_AFTER_S = 300;
 
 // proxy/part-sender.ts
-/** Invalid records for which the proxy splits a request, so that its other records are delivered; with more, the rest of the request is lost. */
+/** Invalid records for which the proxy splits a request, so that its other records are delivered; parts with further ones are lost as a whole. */
 export const MAX_INVALID_RECORDS = 64;
 /** Batches for which the agent remembers which parts were delivered. */
 export const MAX_PARTLY_SENT_BATCHES = 64;

@@ -167,7 +167,7 @@ export async function limitsPage(): Promise<string> {
   return `# Limits
 <!-- Generated from agent/agent-limits.ts and {backend,common}/*/*-limits.ts by \`npm run reference\`; change it there. -->
 
-Every input has a limit. This page lists limits that are constants; the [OpenAPI descriptions](../openapi.json) name those of a single route. Operators set others with the [settings of the backend](backend-settings.md) and [of the agent](agent-settings.md). [The contract](../contract.md) describes the limits that clients can reach. Processes that evaluate LogQL have their own limits in \`backend/query/sandbox/sandbox-limits.ts\`.
+Every input has a limit. This page lists limits that are constants. Unless a description says otherwise, limits of what runs at the same time, waits or is kept in memory apply to one process. The [OpenAPI descriptions](../openapi.json) name those of a single route. Operators set others with the [settings of the backend](backend-settings.md) and [of the agent](agent-settings.md). [The contract](../contract.md) describes the limits that clients can reach. Processes that evaluate LogQL have their own limits in \`backend/query/sandbox/sandbox-limits.ts\`.
 ${sections.join("")}`;
 }
 

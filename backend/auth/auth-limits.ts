@@ -3,7 +3,7 @@
 // audit/trail.ts
 /** Only the newest entries of an organisation are kept. */
 export const MAX_AUDIT_ENTRIES_PER_ORG = 200_000;
-/** Entries that wait to be written; further ones are dropped and counted. */
+/** Entries that wait to be written, of which those of one organisation may be half; further ones are dropped and counted. */
 export const MAX_WAITING_AUDIT_ENTRIES = 5_000;
 /** Details of an entry as JSON; longer ones are replaced by their length. */
 export const MAX_SUBJECT_BYTES = 4096;

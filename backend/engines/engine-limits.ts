@@ -2,17 +2,17 @@
 // name.
 
 // append-log/dead-letters.ts
-/** Disk space of dead letters; damaged segments take at most half of it. */
+/** Disk space of the dead letters of one journal; damaged segments take at most half of it. */
 export const MAX_DEAD_LETTER_BYTES = 128 * 1024 * 1024;
-/** Files of dead letters; small files cost the file system more than their bytes. */
+/** Files of dead letters of one journal; small files cost the file system more than their bytes. */
 export const MAX_DEAD_LETTER_FILES = 10_000;
 
 // clickhouse/clickhouse-client.ts
 /** Time of all statements of one query. */
 export const MAX_READ_S = 15;
-/** Concurrent queries of one organisation, or 1 if there are fewer than three slots; others wait. */
+/** Concurrent log and trace queries of one organisation in all replicas together, or 1 if there are fewer than three slots; others wait. */
 export const MAX_READS_PER_ORG = 2;
-/** Queries of one organisation that wait; further ones are refused. */
+/** Log and trace queries of one organisation that wait; further ones are refused. */
 export const MAX_WAITING_READS_PER_ORG = 16;
 /** Time that acknowledged rows wait for the engine before it counts as unavailable. */
 export const MAX_FAILING_S = 30;

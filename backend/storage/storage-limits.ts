@@ -42,9 +42,9 @@ export const MAX_PATTERN_PARTS = 2000;
 export const MAX_PATTERN_REPEATS = 1000;
 
 // logs/tail.ts
-/** Live tails of one organisation in one process. */
+/** Live tails of one organisation, at each of the two routes for tails. */
 export const MAX_TAILS_PER_ORG = 8;
-/** Live tails of all organisations in one process. */
+/** Live tails of all organisations, at each of these routes. */
 export const MAX_TAILS = 128;
 /** Delay of a tail; one that falls further behind skips records. */
 export const MAX_TAIL_LAG_MS = 5 * 60_000;
@@ -74,7 +74,7 @@ export const MAX_DOUBLING = 4;
 export const MAX_METRIC_QUERY_DEPTH = 100;
 
 // metrics/metric-store.ts
-/** Concurrent metric queries of one process; the default of `METRICS_QUERY_SLOTS`. */
+/** Concurrent metric queries; the default of `METRICS_QUERY_SLOTS`. */
 export const MAX_METRIC_QUERIES = 3;
 /** Concurrent metric queries of one organisation; `METRICS_QUERY_SLOTS` describes when there are more or fewer. */
 export const DEFAULT_METRIC_QUERIES_PER_ORG = 2;

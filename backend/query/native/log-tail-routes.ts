@@ -27,7 +27,7 @@ export function registerTailRoute(app: FastifyInstance, options: LogRouteOptions
     summary: "Log records as they arrive",
     description:
       `An endless response, with a comment after 15 s without an event. Filters as in GET /query/logs; records whose own time is more than an hour ago are ` +
-      `left out. The Last-Event-ID header resumes after an event. An organisation can have at most ${tails.counts.perOrg} tails in each replica; a tail ends when ` +
+      `left out. The Last-Event-ID header resumes after an event. An organisation can have at most ${tails.counts.perOrg} such tails in each replica; a tail ends when ` +
       "its session or token becomes invalid.",
     query: SCHEMA,
     headers: optionalSchema({ "last-event-id": { type: "string", description: "the id of the last event that was read" } }),
