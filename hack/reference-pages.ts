@@ -237,7 +237,7 @@ ClickHouse evaluates the parts of a query that SQL can express exactly, for any 
 | \`logfmt\` | in such range aggregations, without flags and without a list of labels |
 | \`unwrap\`, with \`duration\` and \`bytes\` | of attributes, and of labels that the stages above read |
 | \`drop\`, \`keep\` | in range aggregations (\`keep\`: in those with named labels or none), without values, after the stages above |
-| range aggregations | all but \`rate_counter\`, and \`quantile_over_time\` with more than 16 overlapping windows |
+| range aggregations | all but \`rate_counter\`, and, in range queries, \`quantile_over_time\` with more than 16 overlapping windows |
 | \`regexp\`, \`pattern\`, \`unpack\`, \`line_format\`, \`label_format\`, \`decolorize\` | never; a stage on which the result of a range aggregation does not depend is left out |
 
 The sandbox evaluates a whole range aggregation if it uses more than 6 labels of the line, or if its range contains a record that SQL might read differently. Examples are a truncated JSON line, a repeated key, an object whose members would become the same label, a line above 4 KiB, and a number such as \`1.50\` whose text the query needs.

@@ -33,7 +33,7 @@ const QUEUE_LIMITS = {
 
 const names = (description: string) => ({ type: "array", items: { type: "string" }, description });
 const RULES_QUERY = optionalSchema({
-  type: { type: "string", enum: ["alert", "record"], description: "only alert: recording rules are not listed" },
+  type: { type: "string", enum: ["alert", "record"], description: "for record, the list is empty: recording rules are not listed" },
   "rule_name[]": names("only rules with these names; repeatable"),
   "rule_group[]": names("only rules of these groups; repeatable"),
   "file[]": names("only rules of these files; repeatable"),
@@ -94,7 +94,7 @@ function successSchema(data: Record<string, object>): object {
 export const PROMETHEUS_ROUTES = {
   rules: {
     ...endpoint("GET", "/prometheus/api/v1/rules", "reader", "alerting"),
-    summary: "Prometheus HTTP API: rules, those that are enabled with their live state",
+    summary: "Prometheus HTTP API: the enabled rules with their live state",
     documented: { query: RULES_QUERY, response: { 200: successSchema({ groups: { type: "array", items: GROUP_SCHEMA } }) } },
   },
   alerts: {

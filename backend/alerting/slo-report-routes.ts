@@ -28,14 +28,22 @@ const optionalFigure = { type: ["number", "null"] } as const;
 const FIGURES = {
   sli: { ...optionalFigure, description: "share of good events; null without events" },
   budget_remaining: { ...figure, description: "unused share of the error budget; below 0 if more is used" },
-  exhausted_in_s: { ...optionalFigure, description: "seconds until the budget is used up at the burn rate of the last hour; null: never" },
+  exhausted_in_s: {
+    ...optionalFigure,
+    description: "seconds until the budget is used up at the burn rate of the last hour; null: never, or not in this month",
+  },
 };
 const STATE = { error: { type: ["string", "null"], description: "why its events are not counted" } };
 const LISTED = objectSchema({
   ...SLO_PROPERTIES,
   ...FIGURES,
-  budget_remaining: { ...optionalFigure, description: "null until it is calculated; updated every few minutes" },
-  burn_rate: { ...optionalFigure, description: "of the last hour" },
+  sli: { ...optionalFigure, description: "share of good events; null without events, and as `budget_remaining`" },
+  budget_remaining: { ...optionalFigure, description: "updated every few minutes; null if it was not calculated in the last 15 minutes" },
+  burn_rate: { ...optionalFigure, description: "of the last hour; null if it was not calculated in the last 15 minutes" },
+  exhausted_in_s: {
+    ...optionalFigure,
+    description: `${FIGURES.exhausted_in_s.description}, or \`budget_remaining\` or \`burn_rate\` is null`,
+  },
   ...STATE,
 });
 const EVENTS = { good: figure, total: figure };

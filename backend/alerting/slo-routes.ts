@@ -28,7 +28,7 @@ const ROUTES = {
   create: {
     ...slos,
     ...endpoint("POST", "/slos", "admin"),
-    summary: "Create a service level objective and its burn rate rules",
+    summary: "Create a service level objective and, unless `alerts` is false, its burn rate rules",
     description: "docs/slo.md describes the fields.",
     errors: ["conflict"],
     body: SLO_BODY_SCHEMA,

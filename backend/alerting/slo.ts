@@ -93,7 +93,7 @@ const PROPERTIES = {
     default: "ignore",
     description: "what a minute without events counts as: nothing, or one bad event (not for promql)",
   },
-  alerts: { type: "boolean", default: true, description: "whether burn rate rules are generated" },
+  alerts: { type: "boolean", default: true, description: "whether the burn rates have alert rules; they are recorded in any case" },
   labels: {
     type: "object",
     maxProperties: 10,

@@ -88,9 +88,12 @@ const ROW = {
 } as const;
 const ANSWER = objectSchema({
   objects: { type: "array", items: ROW },
-  total: described(figure, "objects that match"),
+  total: described(figure, "objects that match, of those that were read"),
   health: objectSchema({ bad: figure, warning: figure, ok: figure }),
-  truncated: described({ type: "boolean" }, "true: there are more objects than one request reads; choose a cluster or namespace"),
+  truncated: described(
+    { type: "boolean" },
+    "true: more objects match than `limit`, or there are more than one request reads; choose a cluster or namespace",
+  ),
 });
 
 export interface ClusterObjects {

@@ -82,14 +82,14 @@ interface RedRoute {
 const ROUTES: readonly RedRoute[] = [
   {
     path: "/query/services",
-    summary: "Services by name, with their operations and kinds, rate, errors and latency",
+    summary: "Services by name, also those without calls in the range, with their operations and kinds, rate, errors and latency",
     parameters: { start, end, points, kind },
     items: SERVICES,
     ask: "listServices",
   },
   {
     path: "/query/services/:service/operations",
-    summary: "Operations of a service, most calls first, with rate, errors and latency",
+    summary: "Operations of a service, most calls first, with rate, errors and latency; at most 1,000",
     parameters: { start, end, kind: { ...kind, default: "all" } },
     items: OPERATIONS,
     ask: "listOperations",
@@ -104,7 +104,7 @@ const ROUTES: readonly RedRoute[] = [
 ];
 
 const DESCRIPTION =
-  "The range is extended to whole minutes. Calls and errors are exact; a quantile is accurate to within 19 %. Figures are kept for at least 395 days, also if spans are not.";
+  "The range is extended to whole minutes. Calls and errors are exact as long as the spans are kept; a quantile is accurate to within 19 %. Summaries keep the figures for at least 395 days, but not for users with label limits.";
 
 const EDGE = {
   client: text,

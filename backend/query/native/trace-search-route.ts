@@ -41,7 +41,7 @@ export const SPAN_PARAMETERS = {
   error: { type: "boolean", default: false, description: "true: only spans whose status is ERROR" },
   where: {
     anyOf: [text, { type: "array", items: text }],
-    description: "a comparison with an attribute, repeatable: key=value, key!=value, key>=500, key<0.5, key (exists), !key",
+    description: "a comparison with an attribute, repeatable up to 20 times: key=value, key!=value, key>=500, key<0.5, key (exists), !key",
     examples: ["http.response.status_code>=500"],
   },
 } as const;
@@ -76,7 +76,7 @@ export function registerSearchRoute(app: FastifyInstance, { store, answers, guar
     limited: "filtered",
     summary: "Traces, newest, slowest, or with most errors or spans first",
     description:
-      'Finds traces with a span that matches service, operation, error, each comparison of where and each label.<key>=<value> (repeatable). A Link header with rel="next" leads to the next page.',
+      'Finds traces with a span in the range that matches service, operation, error, each comparison of where and each label.<key>=<value> (repeatable). A Link header with rel="next" leads to the next page.',
     query: QUERY_SCHEMA,
     response: { 200: { type: "array", items: TRACE_SCHEMA } },
     handler: async (request: FastifyRequest<{ Querystring: SearchParameters }>, reply: FastifyReply) => {

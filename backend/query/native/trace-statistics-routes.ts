@@ -39,7 +39,8 @@ const ROUTES: readonly StatisticsRoute[] = [
   {
     path: "/query/traces/facets",
     summary: "Fields of matching spans with their most frequent values",
-    description: "Reads the newest 20,000 matching spans: at most 100 fields, and 20 values of each.",
+    description:
+      "Reads the newest 20,000 matching spans: at most 100 fields, and 20 values of each. Names and values above 256 characters are left out.",
     parameters: {},
     response: rows({
       name: text,
@@ -58,9 +59,9 @@ const ROUTES: readonly StatisticsRoute[] = [
   },
   {
     path: "/query/traces/differences",
-    summary: "Attributes that differ between slow or failed spans and the others",
+    summary: "Fields and attributes that differ between slow or failed spans and the others",
     description:
-      "Compares spans that took at least slower_than_ms with the other matching spans; without slower_than_ms, it compares spans with an error.",
+      "Compares the newest 10,000 matching spans that took at least slower_than_ms with the newest 10,000 others; without slower_than_ms, it compares spans with an error. At most 50 values, the largest difference first; names and values above 256 characters are left out.",
     parameters: {
       slower_than_ms: {
         ...text,

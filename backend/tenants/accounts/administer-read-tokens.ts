@@ -34,7 +34,7 @@ const TTL = { minMs: 60_000, maxMs: MAX_READ_TOKEN_TTL_MS };
 const ROUTES = {
   create: {
     ...endpoint("POST", "/api/read-tokens", "admin", "accounts"),
-    summary: "Create a read token (limit: 5,000 per organisation)",
+    summary: "Create a read token; at most 5,000, with those that are listed after they expired",
     description:
       "A read token grants access to /query/, to POST /mcp, and to GET requests for alert rules, silences, service level objectives, and the APIs of Prometheus and Alertmanager for alerts. Send it as a bearer token or as the password of Basic auth. It stays valid if its creator is removed.",
     body: closedSchema(["name"], {

@@ -51,7 +51,8 @@ const ROUTES = {
   create: {
     ...endpoint("POST", "/api/ingest-tokens", "admin", "ingest tokens"),
     errors: ["not_found"] as const,
-    summary: "Create an ingest token, which programs use to send telemetry without a signature; at most 5,000 tokens",
+    summary:
+      "Create an ingest token, which programs use to send telemetry without a signature; at most 5,000, with those that are listed after they expired, and previous secrets",
     body: closedSchema(["name"], {
       name: { ...NAME, description: `${NAME.description}; becomes \`node\` of the data, unless \`host\` or \`cluster\` is set` },
       signals: { type: "array", minItems: 1, uniqueItems: true, items: { enum: SIGNALS }, description: "all three by default" },
@@ -87,13 +88,17 @@ const ROUTES = {
       created_at: { ...TIME_SCHEMA, description: "of the current secret" },
       expires_at: OPTIONAL_TIME_SCHEMA,
       last_used_at: { ...OPTIONAL_TIME_SCHEMA, description: "of the current secret, within a minute" },
-      previous_valid_until: { ...OPTIONAL_TIME_SCHEMA, description: "the secret before the last rotation is accepted until then" },
+      previous_valid_until: {
+        ...OPTIONAL_TIME_SCHEMA,
+        description: "the secret before the last rotation is accepted until then, unless it expires before",
+      },
       previous_last_used_at: OPTIONAL_TIME_SCHEMA,
     }),
   },
   rotate: {
     ...endpoint("POST", "/api/ingest-tokens/:id/rotate", "admin", "ingest tokens"),
-    summary: "Replace the secret of an ingest token; the previous one is accepted until the overlap ends",
+    summary:
+      "Replace the secret of an ingest token; the current one is accepted until the overlap ends or it expires, and older ones are refused",
     params: ID_PARAMS,
     bodyIsOptional: true,
     body: closedSchema([], {

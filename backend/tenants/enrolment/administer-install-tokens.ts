@@ -26,7 +26,7 @@ import { type OrgTable, tenantDatabase } from "../../engines/relational/tenant-d
 const ROUTES = {
   create: {
     ...endpoint("POST", "/api/install-tokens", "admin", "enrolment"),
-    summary: "Create an install token, which registers one cluster or host; at most 5,000 unused ones",
+    summary: "Create an install token, which registers one cluster or host; at most 5,000 unused ones, with those that expired",
     bodyIsOptional: true,
     body: closedSchema([], {
       ttl: {

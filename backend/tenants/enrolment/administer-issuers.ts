@@ -60,7 +60,7 @@ interface IssuerBody {
 
 const STORED = objectSchema({ id: UUID_SCHEMA, name: { type: "string" }, audience: { type: "string" } });
 const DESCRIPTION =
-  "The backend fetches the keys once before it answers, and refuses an issuer whose keys it cannot fetch. It sends requests only over https, to public addresses and those in NOTIFY_ALLOWED_NETWORKS.";
+  "Without `jwks`, the backend fetches the keys once before it answers, and refuses an issuer whose keys it cannot fetch. It sends requests only over https, to public addresses and those in NOTIFY_ALLOWED_NETWORKS.";
 
 const ROUTES = {
   create: {
