@@ -26,7 +26,9 @@ const PARAMETERS = {
   groupByOperation: { type: "boolean", description: "true: a series for each operation" },
   endTs: text("milliseconds since 1970; default now"),
   lookback: text("milliseconds before endTs; default one hour"),
-  step: text("milliseconds; at least, and by default, a minute"),
+  step: text(
+    `milliseconds; at least, and by default, a minute; rounded to whole minutes, and longer if there were more than ${MAX_POINTS} points`,
+  ),
   ratePer: text("ignored: a point covers its own step"),
 };
 const QUANTILE = text("above 0, at most 1; required");
@@ -58,7 +60,7 @@ export function registerJaegerMetrics(app: FastifyInstance, { store, answers, gu
     ...endpoint("GET", `/query/jaeger/api/metrics/${name}`, "reader", "jaeger"),
     limited: "filtered" as const,
     summary: `Jaeger's HTTP API: ${FAMILIES[name].summary}, by service or operation`,
-    description: "Covers whole minutes, without the current one.",
+    description: "Covers whole minutes, without the one that endTs is in.",
     documented: {
       query: { type: "object", properties: { ...PARAMETERS, ...(name === "latencies" && { quantile: QUANTILE }) } },
       response: { 200: METRICS },

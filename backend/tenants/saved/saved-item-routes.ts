@@ -50,7 +50,7 @@ const text = (maxLength: number) => ({ type: "string", maxLength }) as const;
 const QUERY = closedSchema(["query"], {
   query: {
     ...text(MAX_SAVED_QUERY_LENGTH),
-    description: "PromQL, a log query, or comparisons with attributes, as `source` says; contains `$variable`",
+    description: "PromQL, a log query, or comparisons with attributes, as `source` says; may contain `$variable`",
   },
   legend: { ...text(200), description: "name of a series; `{{label}}` is the value of a label" },
 });
