@@ -289,6 +289,7 @@ test("the list of firing alerts says which ones no channel gets because of inhib
   await openScreen(page, view("firing"));
   await page.getByRole("row", { name: HOSTILE_SHOWN }).getByRole("link", { name: "inhibited" }).click();
   await page.getByRole("link", { name: "shop", exact: true }).waitFor();
+  expect(new URL(page.url()).hash).toBe(view("inhibition"));
   await api("DELETE", `/routes/${route.id}`);
   await api("DELETE", `/time-intervals/${interval.id}`);
   await api("DELETE", `/inhibit-rules/${rule.id}`);
