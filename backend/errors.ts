@@ -7,8 +7,8 @@ import { joinHostPort } from "../common/ip-networks.ts";
 
 /** code → [HTTP status, description]. */
 export const ERROR_CODES = {
-  malformed_request: [400, "the request is not valid HTTP/1.1; the message says what is wrong"],
-  malformed_body: [400, "the body cannot be read: broken compression, JSON syntax, not UTF-8"],
+  malformed_request: [400, "the request is not valid HTTP/1.1, or repeats a header that has one value; the message says what is wrong"],
+  malformed_body: [400, "the body cannot be read: cut off, broken compression, JSON syntax, not UTF-8, or a Content-Type other than JSON"],
   invalid_payload: [
     400,
     "the body is invalid, or on the paths of ingest tokens some of its records; the message names the field, the record or the line",
@@ -22,26 +22,29 @@ export const ERROR_CODES = {
   malformed_header: [401, "a signature header is malformed or repeated"],
   stale_timestamp: [401, "X-Timestamp is more than 5 minutes from the server's clock: check the sender's clock"],
   unknown_key: [401, "no key has this hash"],
-  revoked_key: [401, "the key was revoked, or its overlap after a rotation has ended"],
+  revoked_key: [401, "the key was revoked, or its overlap after a rotation or a new enrolment has ended"],
   bad_signature: [401, "the signature does not match the method, path and timestamp under this key"],
   invalid_token: [
     401,
-    "the session, read token or ingest token is missing, expired, removed or from another installation: log in again, or ask for another token",
+    "the session or the token is missing, expired, replaced, removed or not of this installation: log in again, or ask for another token",
   ],
-  invalid_credentials: [401, "unknown e-mail, wrong password, or an invitation that is not valid"],
+  invalid_credentials: [
+    401,
+    "unknown e-mail, wrong password, a user who may not use a password, or an invitation or link that is not valid",
+  ],
   login_refused: [401, "the identity provider refused this login; the message says why: start again"],
-  invalid_install_token: [401, "the install token is unknown, expired or used"],
+  invalid_install_token: [401, "the install token is unknown, expired or used, or the token of an issuer is not accepted"],
   wrong_key_kind: [403, "this key may not use this endpoint"],
-  forbidden: [403, "the user's role, or the kind of token, does not allow this; the message says why"],
+  forbidden: [403, "the caller may not do this: its role, kind of token, limits, network or missing TLS; the message says why"],
   not_found: [404, "the resource does not exist in this organisation, the path does not exist, or the feature is not enabled"],
   method_not_allowed: [405, "see the Allow header"],
-  request_timeout: [408, "the head or the body of the request arrives too slowly"],
+  request_timeout: [408, "the head of the request arrives too slowly, or, except on ingest, its body"],
   conflict: [409, "the name is taken, or the state does not allow it"],
   session_changed: [409, "the browser's session belongs to another user than the one that X-Session-User names"],
-  limit_reached: [409, "the limit is reached; delete one first"],
+  limit_reached: [409, "the organisation or cluster has as many of these as it may; delete one first"],
   cluster_in_use: [409, "another installation of the agent has this cluster's key and is alive; the message names it"],
   host_in_use: [409, "another host with the same machine id has a key and is alive; the message names it and says what to do"],
-  rotation_in_progress: [409, "the last rotation is more recent than the overlap"],
+  rotation_in_progress: [409, "the last rotation is less than 5 minutes ago, or the key was replaced; see Retry-After"],
   body_too_large: [
     413,
     "the body exceeds its limit: 32 MiB on ingest, compressed or decompressed; at most 256 KiB on other routes, and the message states it",
@@ -49,7 +52,7 @@ export const ERROR_CODES = {
   batch_too_large: [413, "the body has too many records or values, or they need too much memory once decoded: send smaller batches"],
   unsupported_encoding: [
     415,
-    "this route does not accept the Content-Encoding or the Content-Type; the message names those that it accepts",
+    "this route of ingest does not accept the Content-Encoding or the Content-Type; the message names those that it accepts",
   ],
   expectation_failed: [417, "the Expect header is not 100-continue"],
   idempotency_key_reused: [422, "this Idempotency-Key was used with another body"],
@@ -59,32 +62,39 @@ export const ERROR_CODES = {
   ],
   too_many_queries: [
     429,
-    "the organisation has too many running queries or unread responses, or the slot of this query went to another organisation; see Retry-After",
+    "the organisation has too many running queries, tails or unread responses, or the slot of this query went to another organisation; see Retry-After",
   ],
-  login_backoff: [429, "too many failed logins, wrong current passwords or invalid invitations; see Retry-After"],
-  head_too_large: [431, "path, query and headers exceed 64 KiB, or, without a credential, the query 8,192 characters"],
-  internal: [500, "unexpected failure; the cause is logged under the request id"],
-  storage_unavailable: [502, "a storage engine cannot be reached; see Retry-After"],
+  login_backoff: [429, "too many failed or concurrent logins, wrong current passwords or invalid invitations; see Retry-After"],
+  head_too_large: [431, "path, query and headers exceed 64 KiB, or the query 8,192 characters on a route that needs no login"],
+  internal: [
+    500,
+    "unexpected failure, or on alerting routes the database or vmalert is unavailable; the cause is logged under the request id",
+  ],
+  storage_unavailable: [502, "a storage engine or the account database cannot be reached; see Retry-After"],
   unavailable: [
     503,
-    "the backend is draining, a memory or queue limit is reached, or a service that it needs is unreachable; see the message and Retry-After",
+    "the backend is draining, a memory or queue limit is reached, the body arrives too slowly, or a service that it needs is unreachable; see the message and Retry-After",
   ],
 } as const satisfies Record<string, readonly [number, string]>;
 
 export type ErrorCode = keyof typeof ERROR_CODES;
 
+/** Senders repeat a request after these statuses, so that each has Retry-After, and RetryInfo in gRPC. */
+const RETRIED: ReadonlySet<number> = new Set([429, 502, 503]);
+const RETRY_AFTER_S = 5;
+
 /** An error that becomes a response. The client sees `message`: it names what is wrong and what to do, and contains no secret. */
 export class ApiError extends Error {
   readonly code: ErrorCode;
   readonly status: number;
-  /** Sent as `Retry-After`, whole seconds. */
+  /** Sent as `Retry-After`, whole seconds. 429, 502 and 503 always have it. */
   readonly retryAfterS: number | undefined;
   constructor(code: ErrorCode, message: string, options: { cause?: unknown; retryAfterS?: number } = {}) {
     super(message, { cause: options.cause });
     this.name = "ApiError";
     this.code = code;
     this.status = ERROR_CODES[code][0];
-    this.retryAfterS = options.retryAfterS;
+    this.retryAfterS = options.retryAfterS ?? (RETRIED.has(this.status) ? RETRY_AFTER_S : undefined);
   }
 }
 

@@ -2,7 +2,7 @@ import { Agent, request as send } from "node:http";
 import type { AddressInfo } from "node:net";
 import { pino } from "pino";
 import { expect, test } from "vitest";
-import { ApiError } from "../errors.ts";
+import { ApiError, ERROR_CODES, type ErrorCode } from "../errors.ts";
 import { createLog } from "../log.ts";
 import { closeRoutes, createApp, listRoutes } from "./app.ts";
 
@@ -94,6 +94,12 @@ test("logs data that an engine rejects with the cause, which the response does n
   const answer = await app.inject("/refused");
   expect([answer.statusCode, answer.body.includes("too many labels")]).toEqual([400, false]);
   expect(lines.join("")).toContain("too many labels");
+});
+
+test("every error after which clients repeat a request has Retry-After, also if its cause names no time", () => {
+  const codes = Object.entries(ERROR_CODES).flatMap(([code, [status]]) => ([429, 502, 503].includes(status) ? [code as ErrorCode] : []));
+  expect(codes.filter((code) => new ApiError(code, "").retryAfterS === undefined)).toEqual([]);
+  expect(new ApiError("internal", "").retryAfterS).toBeUndefined();
 });
 
 test("Retry-After is whole seconds, rounded up", async () => {

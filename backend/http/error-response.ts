@@ -6,7 +6,7 @@ import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyError, FastifyReply, FastifyRequest } from "fastify";
 import { STATUS_CODES } from "../../common/http.ts";
-import { ApiError, ERROR_CODES } from "../errors.ts";
+import { ApiError } from "../errors.ts";
 import { ClientGoneError } from "./http-client.ts";
 import { closeUnread, stopParser } from "./turns.ts";
 
@@ -66,7 +66,7 @@ function asApiError(error: unknown): ApiError {
   if (code === "FST_ERR_BAD_URL") return new ApiError("not_found", "the path is not a valid URL path");
   if (code === "FST_ERR_CTP_INVALID_MEDIA_TYPE") return new ApiError("malformed_body", "send the body as `Content-Type: application/json`");
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) return new ApiError("malformed_body", message.slice(0, 300));
-  return new ApiError("internal", ERROR_CODES.internal[1], { cause: error });
+  return new ApiError("internal", "unexpected failure; the cause is logged under the request id", { cause: error });
 }
 
 function describeValidation(error: FastifyError): string {
