@@ -24,7 +24,8 @@ export function readQuery(request: FastifyRequest, isAuthenticated: boolean): vo
   const text = request.query as string;
   if (!isAuthenticated && text.length > MAX_UNAUTHENTICATED_QUERY_LENGTH)
     throw new ApiError("head_too_large", `without a credential, a query string has at most ${MAX_UNAUTHENTICATED_QUERY_LENGTH} characters`);
-  if (text.split("&", MAX_QUERY_PARAMETERS + 1).length > MAX_QUERY_PARAMETERS)
+  const isSender = (request.signingKey ?? request.ingestSender) !== undefined; // The query string of telemetry is ignored.
+  if (!isSender && text.split("&", MAX_QUERY_PARAMETERS + 1).length > MAX_QUERY_PARAMETERS)
     throw new ApiError("invalid_parameter", `a query string has at most ${MAX_QUERY_PARAMETERS} parameters`);
-  request.query = parse(text, "&", "=", { maxKeys: 0 });
+  request.query = parse(text, "&", "=", { maxKeys: MAX_QUERY_PARAMETERS });
 }

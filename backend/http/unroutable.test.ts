@@ -13,6 +13,9 @@ beforeAll(async () => {
   app.addHook("onRequest", async (request) => {
     const orgId = request.headers["x-org"];
     if (typeof orgId === "string") request.user = { userId: "u", orgId, email: "e", role: "viewer", labelLimits: undefined };
+    const keyId = request.headers["x-key"];
+    if (typeof keyId === "string")
+      request.signingKey = { keyId, kind: "host", orgId: "red", hostId: "h", node: "n", createdAt: new Date(0) };
   });
   app.get("/things/:id", async ({ query }) => ({ ok: true, ...(query as object) }));
   app.delete("/parts/:id", async () => ({ ok: true }));
@@ -182,6 +185,11 @@ test.each([
 ])("reads a query string %s", async (_what, query, headers, status) => {
   const answer = await exchange(app, head(`GET /things/7?${query}&c=%20d+e`, ...headers));
   expect([answer.status, answer.body]).toEqual([status, expect.stringContaining(status === 200 ? '"c":" d e"' : "query string")]);
+});
+
+test("a sender's query string is ignored, however many parameters it has", async () => {
+  const answer = await exchange(app, head(`POST /things?${"a=b&".repeat(10_000)}`, "X-Key: k", "Content-Length: 0"));
+  expect(answer.status).toBe(200);
 });
 
 test("an unknown path with a long query string is 404", async () => {
