@@ -190,13 +190,13 @@ function registerRotation(app: FastifyInstance, { db, guards, ingestTokens, now 
       const ttlMs = ttl === undefined ? undefined : readDurationMs("ttl", ttl, TTL, EXAMPLE);
       const { token: secret, hash } = newIngestToken();
       const at = new Date(now());
-      const { row, changed } = await tenantDatabase(db, orgId)
+      const { row, retiresAt, changed } = await tenantDatabase(db, orgId)
         .transaction()
         .execute((trx) => rotate(trx, orgId, id, { hash, at, overlapMs, ttlMs }));
       ingestTokens.forget(...changed);
       audit(request, "ingest_token.rotate", { ingest_token_id: id, name: row.name, overlap });
-      const previous = new Date(at.getTime() + overlapMs).toISOString();
-      return { id, name: row.name, token: secret, expires_at: row.expires_at?.toISOString() ?? null, previous_valid_until: previous };
+      const expiresAt = row.expires_at?.toISOString() ?? null;
+      return { id, name: row.name, token: secret, expires_at: expiresAt, previous_valid_until: retiresAt.toISOString() };
     },
   });
 }

@@ -92,25 +92,26 @@ export interface Rotation {
   readonly ttlMs: number | undefined;
 }
 
-/** Returns the new current secret, and the hashes of those that are no longer valid or end now. Throws `not_found`. */
+/** Returns the new current secret, when the previous one ends, and the hashes of the secrets that changed. Throws `not_found`. */
 export async function rotate(
   trx: Trx,
   orgId: string,
   id: string,
   { hash, at, overlapMs, ttlMs }: Rotation,
-): Promise<{ row: IngestTokenRow; changed: string[] }> {
+): Promise<{ row: IngestTokenRow; retiresAt: Date; changed: string[] }> {
   const rows = await trx.selectFrom("ingest_tokens").selectAll().where("id", "=", id).where("org_id", "=", orgId).forUpdate().execute();
   const current = rows.find((row) => row.retires_at === null);
   if (!current) throw notFound("ingest token");
   const older = rows.filter((row) => row !== current).map((row) => row.token_hash);
   if (older.length > 0) await trx.deleteFrom("ingest_tokens").where("org_id", "=", orgId).where("token_hash", "in", older).execute();
-  const retires = { retires_at: new Date(at.getTime() + overlapMs) };
+  const retiresAt = new Date(Math.min(at.getTime() + overlapMs, current.expires_at?.getTime() ?? Infinity));
+  const retires = { retires_at: retiresAt };
   await trx.updateTable("ingest_tokens").set(retires).where("org_id", "=", orgId).where("token_hash", "=", current.token_hash).execute();
   const lifetimeMs = ttlMs ?? (current.expires_at && current.expires_at.getTime() - current.created_at.getTime());
   const expires = lifetimeMs === null ? null : new Date(at.getTime() + lifetimeMs);
   const row = { ...current, token_hash: hash, created_at: at, expires_at: expires, retires_at: null, last_used_at: null };
   await insertWithinLimit(trx, row);
-  return { row, changed: [current.token_hash, ...older] };
+  return { row, retiresAt, changed: [current.token_hash, ...older] };
 }
 
 /** Removes all secrets of a token and returns them. */

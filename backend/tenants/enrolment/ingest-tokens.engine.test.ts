@@ -156,6 +156,14 @@ describeOnEachStore((store) => {
     for (const on of [backend, replica]) expect(brief(await send(bearer(last.token), { on }))).toEqual([401, "invalid_token"]);
   });
 
+  test("after a rotation the previous secret is accepted no longer than its own lifetime, and the response says so", async () => {
+    const token = await created({ ttl: "1h" });
+    const rotated = await backend.call("POST", `/api/ingest-tokens/${token.id}/rotate`, { bearer: red.token, body: { overlap: "24h" } });
+    expect(rotated.json()).toMatchObject({ previous_valid_until: token.expires_at });
+    expect(await listed(token.id)).toMatchObject({ previous_valid_until: token.expires_at });
+    await remove(token);
+  });
+
   test("shows its last use within a minute", async () => {
     const token = await created();
     expect(await listed(token.id)).toMatchObject({ last_used_at: null });
