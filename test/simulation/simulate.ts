@@ -26,7 +26,7 @@ const MUTANT_HISTORIES = 20_000;
 /** Each found a fault of the product. They mean something else once histories are drawn otherwise. */
 const KEPT_SEEDS = [
   77_010_633, 300_024_550, 1181, 8877, 2576, 12_651, 500_026_331, 910_026_636, 910_036_746, 910_057_521, 910_086_536, 910_088_171,
-  400_028_156, 400_020_071, 1_000_001_947, 30_391, 31_171, 31_416, 31_931, 32_956, 36_356, 40_101, 5_015_521,
+  400_028_156, 400_020_071, 1_000_001_947, 30_391, 31_171, 31_416, 31_931, 32_956, 36_356, 40_101, 5_015_521, 60_007_590,
 ];
 
 interface Job {
@@ -66,6 +66,7 @@ async function runJobs(mutantName: string | undefined): Promise<void> {
   const { kindOf, runSeed } = await import("./history.ts");
   let unhandled: string | undefined;
   process.on("unhandledRejection", (error) => (unhandled = error instanceof Error ? error.message : "a rejection"));
+  process.once("disconnect", () => process.exit());
   process.on("message", async ({ firstSeed, histories }: Job) => {
     const hits: Record<string, number> = {};
     const problems: { seed: number; problem: string }[] = [];
@@ -82,7 +83,8 @@ async function runJobs(mutantName: string | undefined): Promise<void> {
       if (problem !== undefined) problems.push({ seed, problem });
       if (problem !== undefined && mutantName !== undefined) break;
     }
-    process.send?.({ histories: done, events, hits, problems } satisfies Report);
+    // The parent may have ended.
+    process.send?.({ histories: done, events, hits, problems } satisfies Report, undefined, undefined, () => undefined);
   });
 }
 

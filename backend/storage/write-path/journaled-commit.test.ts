@@ -262,6 +262,24 @@ it("continues to replay rows that an engine did not accept at the start", async 
   await store.close();
 });
 
+it("stores an entry once that is in two segments, also if the engine fails during the recovery", async () => {
+  const first = opened({ calls: NO_DISK_WAIT });
+  await first.commit.add(entry(1));
+  const second = opened({ folder: first.folder, calls: NO_DISK_WAIT });
+  await second.commit.add(entry(1));
+  expect(await kept(first.folder)).toEqual([1, 1]);
+  await using next = opened({ folder: first.folder, calls: NO_DISK_WAIT });
+  let failures = 1;
+  next.engine.insert = () => {
+    failures -= 1;
+    if (failures >= 0) throw AWAY;
+  };
+  await next.commit.recover();
+  await expect.poll(() => next.commit.bytes).toBe(0);
+  expect(next.table).toEqual([1]);
+  for (const store of [first, second]) await store.close();
+});
+
 it("keeps rows of a version with other columns as dead letters, and stores the rest", async () => {
   const store = opened();
   await store.commit.add({ ...entry(1), columnsId: 8 });

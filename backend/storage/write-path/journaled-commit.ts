@@ -45,6 +45,7 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
   readonly #journalOutage: Outage;
   readonly #loop: Loop;
   readonly #adding = new Set<Promise<void>>();
+  #recovering: Promise<unknown> = Promise.resolve();
   #bytes = 0;
   /** Pending bytes of each organisation that has any. */
   readonly #bytesByOrg = new Map<string, number>();
@@ -60,7 +61,11 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
     this.#engineOutage = createEngineOutage(options);
     this.#journalOutage = createJournalOutage(options);
     this.#loop = new Loop({
-      step: () => this.#replayPending(),
+      step: async () => {
+        // A failure can leave an entry in two segments. Committed at the same time, neither would be found in the table.
+        await this.#recovering;
+        return await this.#replayPending();
+      },
       failed: (error) => this.#engineOutage.failed(error),
       backoffMs: options.backoffMs ?? BACKOFF_MS,
     });
@@ -102,6 +107,23 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
    * rows.
    */
   async recover(): Promise<Omit<JournalEntry, "columnsId" | "rows">[]> {
+    const recovering = this.#recover();
+    this.#recovering = recovering.catch(() => undefined);
+    return await recovering;
+  }
+
+  /** Commits acknowledged rows. Rows that the engine does not accept stay in the journal for the next process. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    const { commit, log, table } = this.#options;
+    await Promise.allSettled(this.#adding);
+    await commit[Symbol.asyncDispose]();
+    await this.#loop[Symbol.asyncDispose]();
+    if (this.#replay.length > 0) await this.#replayPending().catch((error: unknown) => this.#engineOutage.failed(error));
+    if (this.#replay.length > 0)
+      log.error({ event: "journal.rows_kept", table, bodies: this.#replay.length }, "journal keeps rows that the engine did not accept");
+  }
+
+  async #recover(): Promise<Omit<JournalEntry, "columnsId" | "rows">[]> {
     const { journal, log, table, columnsId, convert } = this.#options;
     const recovered: Omit<JournalEntry, "columnsId" | "rows">[] = [];
     for await (const segment of journal.recovered()) {
@@ -121,17 +143,6 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
       }
     }
     return recovered;
-  }
-
-  /** Commits acknowledged rows. Rows that the engine does not accept stay in the journal for the next process. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    const { commit, log, table } = this.#options;
-    await Promise.allSettled(this.#adding);
-    await commit[Symbol.asyncDispose]();
-    await this.#loop[Symbol.asyncDispose]();
-    if (this.#replay.length > 0) await this.#replayPending().catch((error: unknown) => this.#engineOutage.failed(error));
-    if (this.#replay.length > 0)
-      log.error({ event: "journal.rows_kept", table, bodies: this.#replay.length }, "journal keeps rows that the engine did not accept");
   }
 
   async #add(entry: JournalEntry): Promise<void> {
