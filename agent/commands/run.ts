@@ -115,7 +115,8 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
     pods?.monitors?.collectorStarts();
     return { [START_VARIABLE]: String(storedBatches.collectorStarts()) };
   };
-  const supervisor = new Supervisor({ program: otelcol, stateDir, memoryMib, stopGraceMs, env, endsWithAgent, onStart, log });
+  const onExit = (): void => storedBatches.collectorEnded();
+  const supervisor = new Supervisor({ program: otelcol, stateDir, memoryMib, stopGraceMs, env, endsWithAgent, onStart, onExit, log });
   parts.supervisor = started.use(supervisor);
   watchLogFiles(identitySettings, logFiles, { supervisor, parts, log }, started);
   const applyAdjustment = (adjustment: Adjustment): void => {

@@ -33,6 +33,8 @@ const MAX_REQUEST_ENTRIES = 3;
 const SENDERS = 2;
 const BATCH_MS = 300;
 const RETRY_MS = 1000;
+/** StoredBatches looks every 500 ms, and takes what is stored within 100 ms after the first store that it sees for the same. */
+export const SEEN_AFTER_MS = 600;
 
 export class Collector {
   readonly #machine: Machine;
@@ -42,8 +44,9 @@ export class Collector {
   readonly #inFlight = new Set<Entry>();
   /** When each line was first read. */
   readonly readMs = new Map<string, number>();
-  /** When the running collector first stored its offsets. */
-  firstStoredMs = Number.POSITIVE_INFINITY;
+  /** When the running collector first stored its offsets, and when it did so again after the agent had looked. */
+  #firstStoredMs = Number.POSITIVE_INFINITY;
+  storedAgainMs = Number.POSITIVE_INFINITY;
   lastStoredMs = 0;
   #process = 0;
   #start = 0;
@@ -68,7 +71,7 @@ export class Collector {
     this.#process = this.#machine.spawn();
     for (const file of this.#files) file.offset = file.storedOffset;
     this.#inFlight.clear();
-    this.firstStoredMs = Number.POSITIVE_INFINITY;
+    this.#firstStoredMs = this.storedAgainMs = Number.POSITIVE_INFINITY;
     this.#machine.disk.touch(STORE);
     this.#machine.enter(this.#process, () => {
       void this.#poll();
@@ -93,7 +96,8 @@ export class Collector {
       if (!this.#machine.disk.touch(STORE)) continue;
       for (const file of this.#files) file.storedOffset = file.offset;
       this.lastStoredMs = this.#machine.nowMs;
-      this.firstStoredMs = Math.min(this.firstStoredMs, this.lastStoredMs);
+      this.#firstStoredMs = Math.min(this.#firstStoredMs, this.lastStoredMs);
+      if (this.lastStoredMs - this.#firstStoredMs >= SEEN_AFTER_MS) this.storedAgainMs = Math.min(this.storedAgainMs, this.lastStoredMs);
     }
   }
 

@@ -12,7 +12,7 @@ import { forward, type ForwardResult, isFinal } from "../../agent/proxy/forward.
 import { mayAcceptParts, PartSender } from "../../agent/proxy/part-sender.ts";
 import type { UpstreamAnswer } from "../../agent/http-pool.ts";
 import { UpstreamError } from "../../agent/upstream/pool.ts";
-import { type Answered, CHECKPOINTS, Collector, type LogFile } from "./agent-collector.ts";
+import { type Answered, CHECKPOINTS, Collector, type LogFile, SEEN_AFTER_MS } from "./agent-collector.ts";
 import { type AgentStep, FILES, type NetworkFault } from "./agent-plan.ts";
 import { findLines } from "./agent-rows.ts";
 import { Disk } from "./disk.ts";
@@ -139,8 +139,8 @@ export class AgentHistory {
   #rewrite(file: LogFile): void {
     const isRead = this.#collector.isRunning && file.storedOffset === file.lines.length;
     const { nowMs } = this.#machine;
-    const { firstStoredMs, lastStoredMs } = this.#collector;
-    if (!isRead || nowMs - firstStoredMs < REWRITTEN_AFTER_MS || lastStoredMs - file.readAtMs < REWRITTEN_AFTER_MS) return;
+    const { storedAgainMs, lastStoredMs } = this.#collector;
+    if (!isRead || nowMs - storedAgainMs < SEEN_AFTER_MS || lastStoredMs - file.readAtMs < REWRITTEN_AFTER_MS) return;
     Object.assign(file, { lines: [], storedOffset: 0, offset: 0 });
     this.#hit("file written again");
   }
@@ -175,7 +175,8 @@ export class AgentHistory {
   #endCollector(downMs: number): void {
     if (!this.#collector.isRunning || !this.#agent) return;
     this.#collector.kill();
-    const { process, requests } = this.#agent;
+    const { process, requests, stored } = this.#agent;
+    this.#machine.enter(process, () => stored.collectorEnded());
     for (const request of requests)
       this.#machine.outside(OUTCOME_WITHIN_MS, () => {
         if (this.#machine.isAlive(process)) this.#machine.enter(process, () => request.abort.abort());

@@ -214,6 +214,35 @@ describe("lines that the backend has stored", () => {
     expect(known(read())).toEqual([]);
   });
 
+  test("are new if the clock is set back after their collector had ended", () => {
+    const rewritten = read();
+    pass(10_000);
+    remembers();
+    pass(200);
+    stored.collectorEnded();
+    nowMs -= 3_600_000;
+    pass(200);
+    starts();
+    stored.add([rewritten]);
+    expect(known(read())).toEqual([]);
+  });
+
+  test("are new if their offset was stored, and the clock then gave later lines of that collector the same time", () => {
+    starts();
+    stored.add([read()]);
+    for (const stepMs of [0, 0, 0, -10_000, 0]) {
+      pass(1000);
+      nowMs += stepMs;
+      pass(200);
+      remembers();
+      pass(200);
+    }
+    reopen();
+    nowMs += 3_600_000;
+    starts();
+    expect(known(read())).toEqual([]);
+  });
+
   test("stay uncertain while one of two receivers has not finished its first pass", () => {
     remembers("audit");
     pass(10_000);

@@ -29,6 +29,8 @@ export interface StoredBatchesOptions {
 /** A batch that the backend has, and how often the offsets had been saved before. */
 interface StoredBatch extends BatchId {
   readonly saves: number;
+  /** Its offsets were saved by the collector that read it. */
+  isSaved?: boolean;
 }
 
 /** What a collector read between these times. */
@@ -127,8 +129,8 @@ export class StoredBatches implements Disposable {
     this.#rewrite();
   }
 
-  /** Call before each start of a collector, while none runs. Returns the number of the start. */
-  collectorStarts(): number {
+  /** Call when a collector has ended: where the clock is set from then on does not matter for what it read. */
+  collectorEnded(): void {
     const nowMs = this.#nowMs();
     this.#noteClock(nowMs);
     const stores = this.#stores();
@@ -136,12 +138,20 @@ export class StoredBatches implements Disposable {
     // already covers what it read.
     if ((this.#start > 0 || this.#isUpgrade) && (this.#doubts.length === 0 || this.#doubts.at(-1)?.to))
       this.#beginDoubt(this.#unsaved(stores, nowMs));
-    // The time makes the number unique even if the last one could not be written.
-    this.#start = Math.max(this.#start + 1, Math.floor(nowMs / 1000));
-    this.#isUpgrade = false;
     this.#storesAtStart = stores;
     this.#opened.clear();
     this.#saved = new Map();
+    this.#rewrite();
+  }
+
+  /** Call before each start of a collector, while none runs. Returns the number of the start. */
+  collectorStarts(): number {
+    // The agent may have been killed before it.
+    this.collectorEnded();
+    const nowMs = this.#nowMs();
+    // The time makes the number unique even if the last one could not be written.
+    this.#start = Math.max(this.#start + 1, Math.floor(nowMs / 1000));
+    this.#isUpgrade = false;
     this.#startedMs = this.#highestMs = nowMs;
     this.#setBackToMs = undefined;
     this.#rewrite();
@@ -214,9 +224,12 @@ export class StoredBatches implements Disposable {
   #offsetsSaved(): boolean {
     let isNeeded = false;
     for (const [line, batch] of this.#lines) {
-      if (batch.start !== this.#start || this.#isInDoubt(batch)) continue;
+      if (batch.start !== this.#start || batch.isSaved) continue;
       isNeeded = true;
-      if (batch.saves < this.#saves) this.#lines.delete(line);
+      if (batch.saves >= this.#saves) continue;
+      // The collector before may have read it, too.
+      if (this.#isInDoubt(batch)) batch.isSaved = true;
+      else this.#lines.delete(line);
     }
     this.#saves += 1;
     return isNeeded;
@@ -289,7 +302,7 @@ export class StoredBatches implements Disposable {
   #settle(): void {
     this.#doubts = [];
     this.#settlingMs = undefined;
-    for (const [line, { start }] of this.#lines) if (start !== this.#start) this.#lines.delete(line);
+    for (const [line, { start, isSaved }] of this.#lines) if (start !== this.#start || isSaved) this.#lines.delete(line);
     this.#rewrite();
   }
 
@@ -400,8 +413,8 @@ function isBefore(a: Read, b: Read): boolean {
   return a.start < b.start || (a.start === b.start && a.readAtMs < b.readAtMs);
 }
 
-function isWithin({ from, to }: Doubt, { start, readAtMs }: Read): boolean {
-  if (start === from.start) return from.fromMs <= readAtMs && readAtMs <= from.toMs;
+function isWithin({ from, to }: Doubt, { start, readAtMs, isSaved }: Read & { isSaved?: boolean }): boolean {
+  if (start === from.start) return !isSaved && from.fromMs <= readAtMs && readAtMs <= from.toMs;
   if (start === to?.start) return to.fromMs <= readAtMs && readAtMs < to.toMs;
   return from.start < start && (!to || start < to.start);
 }

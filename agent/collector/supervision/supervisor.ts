@@ -17,6 +17,7 @@ export interface SupervisorOptions extends Omit<CollectorProcessOptions, "config
   readonly stateDir: string;
   /** Called before each start, while no collector runs. Returns environment variables of this start. */
   readonly onStart?: () => Readonly<Record<string, string>>;
+  readonly onExit?: () => void;
   readonly timing?: Partial<SupervisorTiming>;
   readonly random?: () => number;
 }
@@ -254,6 +255,7 @@ export class Supervisor implements AsyncDisposable {
     const { killReason, wasHealthy } = await this.#watch(child, readiness, queues);
     const exit = await child.exited;
     this.#process = undefined;
+    this.#options.onExit?.();
     // Safe if the record remains: it names a process that has ended.
     this.#recordIfPossible("the collector's exit", () => files.onDisk(() => forgetChild(files.recordFile)));
     const isOver = (): boolean => signal.aborted || this.#readiness !== readiness;
