@@ -45,6 +45,16 @@ export interface SlosTable {
   counted_until: Date | null;
   received_until: Date | null;
   error: string | null;
+  revision: Generated<number>;
+  refused: Generated<string | null>;
+}
+
+/** A rule, or an objective with its recording rules. */
+export interface Stored {
+  readonly table: "rules" | "slos";
+  readonly orgId: string;
+  readonly id: string;
+  readonly revision: number;
 }
 
 export interface AlertingTables {
@@ -133,17 +143,27 @@ export class RuleTable {
     return rows.map((row) => ({ orgId: row.org_id, revision: row.revision }));
   }
 
-  /** Records why the evaluator rejects this revision of a rule; does nothing if the rule has changed since. */
-  async refuse(rule: Rule, reason: string): Promise<void> {
-    await this.#change(rule.orgId, "", (trx) =>
-      trx.updateTable("rules").set({ refused: reason }).where("id", "=", rule.id).where("revision", "=", rule.revision).execute(),
+  /** Records why the evaluator rejects this revision; does nothing if it has changed since. */
+  async refuse({ table, orgId, id, revision }: Stored, reason: string): Promise<void> {
+    await this.#change(orgId, "", (trx) =>
+      // Both tables have these columns.
+      trx
+        .updateTable(table as "rules")
+        .set({ refused: reason })
+        .where("id", "=", id)
+        .where("revision", "=", revision)
+        .execute(),
     );
   }
 
-  /** Allows another try of the oldest rule that was rejected for this reason. Returns whether there was one. */
+  /** Allows another try of the oldest rule, or else objective, that was rejected for this reason. Returns whether there was one. */
   async readmit(reason: string): Promise<boolean> {
+    return (await this.#readmitOf("rules", reason)) || (await this.#readmitOf("slos" as "rules", reason));
+  }
+
+  async #readmitOf(table: "rules", reason: string): Promise<boolean> {
     const withheld = await this.#db
-      .selectFrom("rules")
+      .selectFrom(table)
       .select(["id", "org_id"])
       .where("refused", "=", reason)
       .orderBy("created_at")
@@ -151,7 +171,7 @@ export class RuleTable {
       .executeTakeFirst();
     if (!withheld) return false;
     await this.#change(withheld.org_id, "", (trx, revision) =>
-      trx.updateTable("rules").set({ refused: null, revision }).where("id", "=", withheld.id).where("refused", "=", reason).execute(),
+      trx.updateTable(table).set({ refused: null, revision }).where("id", "=", withheld.id).where("refused", "=", reason).execute(),
     );
     return true;
   }

@@ -6,6 +6,8 @@ import { Reconciler } from "./reconciler.ts";
 import type { CheckedRule, Rule } from "./alert-rule.ts";
 import { RuleSets, type RuleSet } from "./rule-groups.ts";
 import { RuleTable, type AlertingTables } from "./alert-rule-table.ts";
+import type { SloBody } from "./slo.ts";
+import { SloTable } from "./slo-table.ts";
 
 const body = (name: string, more: Partial<CheckedRule> = {}): CheckedRule => ({
   name,
@@ -17,6 +19,16 @@ const body = (name: string, more: Partial<CheckedRule> = {}): CheckedRule => ({
   labels: {},
   annotations: {},
   ...more,
+});
+const objective = (name: string, total: string): SloBody => ({
+  name,
+  description: "",
+  objective: 99.9,
+  window: "30d",
+  indicator: { promql: { total, bad: "increase(errors[$window])" } },
+  no_traffic: "ignore",
+  alerts: false,
+  labels: {},
 });
 const SOON = { timeout: 60_000, interval: 100 };
 vi.setConfig({ testTimeout: 180_000 });
@@ -47,6 +59,29 @@ describe.each([
     const repaired = await service.call("PUT", `/rules/${bad.id}`, `${one}:admin`, { name: "bad", severity: "info", expr: "metric == 1" });
     expect(repaired.statusCode).toBe(200);
     await vi.waitFor(async () => expect(await status(service, one, bad.id)).toHaveProperty("last_eval"), SOON);
+  });
+
+  test("is found if it records the burn rates of an objective of an organisation without other rules", async () => {
+    await using service = await alertingApp(options);
+    const db = service.database.tables<AlertingTables>();
+    const [one, two] = [await service.makeOrg(), await service.makeOrg()];
+    const slos = new SloTable(db);
+    const bad = await slos.create(one, objective("bad", "sum((requests[$window]"));
+    const good = await slos.create(one, objective("good", "increase(requests[$window])"));
+    const other = await new RuleTable(db).create(two, body("of another"));
+    const read = async (id: string) => (await slos.list(one)).find((slo) => slo.id === id);
+    await vi.waitFor(async () => {
+      expect(await status(service, two, other.id)).toHaveProperty("last_eval");
+      expect(await read(bad.id)).toMatchObject({ error: expect.stringMatching(/rejects/) });
+    }, SOON);
+    await vi.waitFor(async () => {
+      const loaded = await (await fetch(`${service.evaluator.url}/api/v1/rules`)).text();
+      expect([loaded.includes(good.id), loaded.includes(bad.id)]).toEqual([true, false]);
+    }, SOON);
+    expect(await read(good.id)).toMatchObject({ error: undefined });
+
+    await slos.replace(one, bad.id, objective("repaired", "increase(requests[$window])"));
+    await vi.waitFor(async () => expect(await (await fetch(`${service.evaluator.url}/api/v1/rules`)).text()).toContain(bad.id), SOON);
   });
 });
 
@@ -101,7 +136,13 @@ test("the rules listener accepts alerts with their own password only, because vm
 function standIn(editsOf: string) {
   const stored = new Map<string, number>();
   const loaded = new Map<string, number>();
-  const setOf = (orgId: string, revision: number): RuleSet => ({ orgId, revision, rules: [{ id: orgId, revision } as Rule], text: orgId });
+  const setOf = (orgId: string, revision: number): RuleSet => ({
+    orgId,
+    revision,
+    rules: [{ id: orgId, revision } as Rule],
+    slos: [],
+    text: orgId,
+  });
   return {
     stored,
     loaded,

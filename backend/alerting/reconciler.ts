@@ -6,13 +6,12 @@
 // replica may run a reconciler.
 import { Loop, pause } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
-import type { Evaluator } from "../engines/vmalert/vmalert-shards.ts";
+import { type Evaluator, SECOND_GROUP } from "../engines/vmalert/vmalert-shards.ts";
 import type { Log } from "../log.ts";
 import { MAX_NAMED_GROUPS } from "./alerting-limits.ts";
-import { groupOf, revisionOf, type RuleSet, type RuleSets } from "./rule-groups.ts";
+import { revisionOf, type RuleSet, type RuleSets, suspectsOf } from "./rule-groups.ts";
 import type { DryRun } from "../engines/vmalert/dry-run.ts";
-import type { Rule } from "./alert-rule.ts";
-import type { RuleTable } from "./alert-rule-table.ts";
+import type { RuleTable, Stored } from "./alert-rule-table.ts";
 
 export interface ReconcilerOptions {
   readonly ruleSets: Pick<RuleSets, "read">;
@@ -172,7 +171,7 @@ export class Reconciler implements AsyncDisposable {
       const batch = behind.slice(at, at + MAX_NAMED_GROUPS);
       const loaded = await this.#loadedRevisions(batch);
       for (const set of batch) {
-        this.#recordLoaded(set, loaded.get(set.orgId) ?? (set.rules.length === 0 ? set.revision : -1));
+        this.#recordLoaded(set, loaded.get(groupNameOf(set)) ?? (set.text === "" ? set.revision : -1));
       }
     }
   }
@@ -188,12 +187,14 @@ export class Reconciler implements AsyncDisposable {
   }
 
   /**
-   * One rule of each organisation represents its group, so that the response stays small. The response does not contain removed groups.
+   * One rule of each organisation represents its groups, so that the response stays small. The response does not contain removed groups.
    */
   async #loadedRevisions(sets: readonly RuleSet[]): Promise<ReadonlyMap<string, number>> {
-    const orgIds = sets.map(({ orgId }) => orgId);
-    const labels = sets.flatMap(({ orgId, rules }) => (rules[0] ? [{ org_id: orgId, rule_id: rules[0].id }] : [{ org_id: orgId }]));
-    const groups = await this.#options.evaluator.groups({ groups: orgIds, labels, withoutAlerts: true });
+    const labels = sets.map(({ orgId, rules: [rule], slos: [slo] }) => ({
+      org_id: orgId,
+      ...(rule ? { rule_id: rule.id } : slo && { slo_id: slo.id }),
+    }));
+    const groups = await this.#options.evaluator.groups({ groups: sets.map(groupNameOf), labels, withoutAlerts: true });
     return new Map(groups.map((group) => [group.name, revisionOf(group) ?? -1]));
   }
 
@@ -219,6 +220,10 @@ export class Reconciler implements AsyncDisposable {
   }
 }
 
+function groupNameOf({ orgId, rules, slos }: RuleSet): string {
+  return rules.length === 0 && slos.length > 0 ? orgId + SECOND_GROUP : orgId;
+}
+
 /**
  * Reason shown to users for a withheld rule that was not yet tried separately. The database stores it, and `tryNext` compares it, so a changed
  * text would leave rules that are waiting during an upgrade without a trial.
@@ -240,7 +245,7 @@ export class Quarantine {
 
   /** Call after a rejected reload: `missing` was not loaded, `confirmed` are the revisions that were loaded before. */
   async withhold(missing: readonly RuleSet[], confirmed: ReadonlyMap<string, number>): Promise<void> {
-    const suspects = missing.flatMap((set) => set.rules.filter((rule) => rule.revision > (confirmed.get(set.orgId) ?? 0)));
+    const suspects = missing.flatMap((set) => suspectsOf(set).filter(({ revision }) => revision > (confirmed.get(set.orgId) ?? 0)));
     const { dryRun } = this.#options;
     if (dryRun) return void (await Promise.all(suspects.map((rule) => this.#tryInDryRun(rule, dryRun))));
     const [suspect] = suspects;
@@ -257,12 +262,12 @@ export class Quarantine {
     return this.#options.dryRun === undefined && (await this.#options.table.readmit(WITHHELD));
   }
 
-  async #tryInDryRun(rule: Rule, dryRun: DryRun): Promise<void> {
-    const refusal = await dryRun.check(groupOf(rule.orgId, rule.revision, [rule]));
+  async #tryInDryRun(rule: ReturnType<typeof suspectsOf>[number], dryRun: DryRun): Promise<void> {
+    const refusal = await dryRun.check(rule.group());
     if (refusal !== undefined) await this.#refuse(rule, `the evaluator rejects this rule: ${refusal.slice(0, 300)}`);
   }
 
-  async #refuse(rule: Rule, reason: string): Promise<void> {
+  async #refuse(rule: Stored, reason: string): Promise<void> {
     this.#options.log.error({ event: "evaluator.rule_withheld", org_id: rule.orgId, rule_id: rule.id, reason }, "withheld a rule");
     await this.#options.table.refuse(rule, reason);
   }

@@ -7,14 +7,17 @@ import { rawAnnotations, REVISION_ANNOTATION } from "./alert-annotations.ts";
 import { MAX_ALERTS_BYTES_PER_ORG, MAX_ALERTS_BYTES_PER_RULE, MAX_INSTANCES_PER_RULE } from "./alerting-limits.ts";
 import { countedExpression } from "./log-condition.ts";
 import { alertBytes, type CheckedRule, type Rule } from "./alert-rule.ts";
-import type { RuleTable } from "./alert-rule-table.ts";
+import type { RuleTable, Stored } from "./alert-rule-table.ts";
 import { recordingGroup } from "./slo-rules.ts";
-import type { SloTable } from "./slo-table.ts";
+import type { SloTable, StoredSlo } from "./slo-table.ts";
 
 /** Concurrent evaluations per organisation: with more, one tenant could use the whole engine. */
 const CONCURRENCY = 2;
 /** Timeout of one expression; the engine enforces it. */
 const QUERY_TIMEOUT = "10s";
+
+/** The interval of a group that is not evaluated. */
+const DRY_RUN_MS = 60_000;
 
 /** Argument of every query that identifies the revision of an organisation's rules in the evaluator; the engine ignores it. */
 const REVISION_PARAM = "rule_set_revision";
@@ -73,8 +76,25 @@ export interface RuleSet {
   readonly revision: number;
   /** Rules that are enabled and not rejected. */
   readonly rules: readonly Rule[];
+  /** Objectives whose recording rules are not rejected. */
+  readonly slos: readonly StoredSlo[];
   /** Empty if there are no rules. */
   readonly text: string;
+}
+
+/** What the evaluator may refuse of a set, each with a group of only its rules. */
+export function suspectsOf({ rules, slos }: RuleSet): (Stored & { readonly group: () => RuleGroup })[] {
+  return [
+    ...rules.map((rule) => ({ ...storedOf("rules", rule), group: () => groupOf(rule.orgId, rule.revision, [rule]) })),
+    ...slos.map((slo) => ({
+      ...storedOf("slos", slo),
+      group: () => recordingGroup(groupOf(slo.orgId, slo.revision, []), [slo], DRY_RUN_MS),
+    })),
+  ];
+}
+
+function storedOf(table: Stored["table"], { orgId, id, revision }: Omit<Stored, "table">): Stored {
+  return { table, orgId, id, revision };
 }
 
 export class RuleSets {
@@ -114,8 +134,8 @@ export class RuleSets {
   // The rules may be newer than the revision that was read before them; the next read then finds that revision and reads again.
   async #readSet(orgId: string, revision: number): Promise<RuleSet> {
     const rules = (await this.#table.list(orgId)).filter((rule) => rule.enabled && rule.refused === undefined);
-    const slos = await this.#slos.list(orgId);
+    const slos = (await this.#slos.list(orgId)).filter(({ refused }) => refused === undefined);
     const recording = slos.length === 0 ? "" : renderGroup(recordingGroup(groupOf(orgId, revision, []), slos, this.#recordingIntervalMs));
-    return { orgId, revision, rules, text: (rules.length === 0 ? "" : renderGroup(groupOf(orgId, revision, rules))) + recording };
+    return { orgId, revision, rules, slos, text: (rules.length === 0 ? "" : renderGroup(groupOf(orgId, revision, rules))) + recording };
   }
 }

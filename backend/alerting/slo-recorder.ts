@@ -3,7 +3,7 @@
 // Invariants: a repeated count is harmless, because counts of a minute only grow and the metrics store keeps the largest value of a time; one
 // objective of an organisation is counted at a time, and the organisation then pauses in proportion to the time of the count.
 import { UNLIMITED } from "../admission/query-queue.ts";
-import type { Kysely } from "kysely";
+import type { Kysely, Selectable } from "kysely";
 import { Loop, settleWithin } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { ClickHouse } from "../engines/clickhouse/clickhouse-client.ts";
@@ -32,7 +32,7 @@ export interface SloRecorderOptions {
   readonly pollMs?: number;
 }
 
-type Row = SlosTable;
+type Row = Selectable<SlosTable>;
 interface Minutes {
   readonly startS: number;
   readonly endS: number;

@@ -3,6 +3,7 @@
 // and its window, so its alerts keep their state when the objective changes; an alert reads only recorded burn rates.
 import { createHash } from "node:crypto";
 import type { RuleGroup } from "../engines/vmalert/rule-files.ts";
+import { SECOND_GROUP } from "../engines/vmalert/vmalert-shards.ts";
 import { burnRateQuery, type Slo } from "./slo.ts";
 import type { RuleBody } from "./alert-rule.ts";
 
@@ -65,7 +66,7 @@ type RecordedSlo = Pick<Slo, "id" | "orgId" | "definition" | "name" | "labels" |
 export function recordingGroup(base: RuleGroup, slos: readonly RecordedSlo[], intervalMs: number): RuleGroup {
   return {
     ...base,
-    name: `${base.name}-slo`,
+    name: base.name + SECOND_GROUP,
     // Late events would stay invisible in cached results.
     params: { ...base.params, nocache: ["1"] },
     limit: 1,

@@ -1,7 +1,7 @@
 // The service level objectives of organisations in the database, with the rules that are generated for them. Invariant: an objective and its
 // rules change in one transaction, and every statement names the organisation.
 import { randomUUID } from "node:crypto";
-import type { Kysely, Transaction } from "kysely";
+import type { Kysely, Selectable, Transaction } from "kysely";
 import { invalidField, notFound } from "../http/schemas.ts";
 import { tenantDatabase } from "../engines/relational/tenant-database.ts";
 import { requireUniqueName } from "../engines/relational/row-limits.ts";
@@ -12,6 +12,12 @@ import { definitionOf, type Slo, type SloBody } from "./slo.ts";
 import { burnRateRules } from "./slo-rules.ts";
 
 const NOUN = "service level objective";
+
+export interface StoredSlo extends Slo {
+  readonly revision: number;
+  /** Why the evaluator refused its recording rules. */
+  readonly refused: string | undefined;
+}
 
 export class SloTable {
   readonly #db: Kysely<AlertingTables>;
@@ -25,7 +31,7 @@ export class SloTable {
   }
 
   /** By name. */
-  async list(orgId: string): Promise<Slo[]> {
+  async list(orgId: string): Promise<StoredSlo[]> {
     return (await this.#rows(orgId).orderBy("name").orderBy("id").execute()).map(sloOf);
   }
 
@@ -48,7 +54,7 @@ export class SloTable {
         throw invalidField("slos", `an organisation has at most ${MAX_SLOS_PER_ORG} service level objectives: delete one first`);
       const now = new Date();
       const times = { created_at: now, defined_at: now, due_at: now };
-      const row = { id: randomUUID(), org_id: orgId, ...times, ...columnsOfSlo(body), ...UNCOUNTED };
+      const row = { id: randomUUID(), org_id: orgId, revision, ...times, ...columnsOfSlo(body), ...UNCOUNTED };
       return await writeRules(trx, await trx.insertInto("slos").values(row).returningAll().executeTakeFirstOrThrow(), revision);
     });
   }
@@ -62,7 +68,13 @@ export class SloTable {
       const isRedefined = columns.definition !== before.definition;
       const row = await trx
         .updateTable("slos")
-        .set({ ...columns, due_at: new Date(), ...(isRedefined && { defined_at: new Date(), locked_until: null, ...UNCOUNTED }) })
+        .set({
+          ...columns,
+          revision,
+          refused: null,
+          due_at: new Date(),
+          ...(isRedefined && { defined_at: new Date(), locked_until: null, ...UNCOUNTED }),
+        })
         .where("org_id", "=", orgId)
         .where("id", "=", id)
         .returningAll()
@@ -93,7 +105,7 @@ export class SloTable {
 const UNCOUNTED = { counted_until: null, received_until: null, error: null } as const;
 
 /** Writes the generated rules; without `alerts`, removes them. Their ids stay, so alerts keep their state. */
-async function writeRules(trx: Transaction<AlertingTables>, row: SlosTable, revision: number): Promise<Slo> {
+async function writeRules(trx: Transaction<AlertingTables>, row: Selectable<SlosTable>, revision: number): Promise<Slo> {
   const slo = sloOf(row);
   const { orgId, id } = slo;
   const existing = await trx.selectFrom("rules").select("id").where("org_id", "=", orgId).where("slo_id", "=", id).execute();
@@ -117,7 +129,9 @@ function columnsOfSlo(slo: SloBody) {
   return { name, body: JSON.stringify(body), definition: definitionOf(slo) };
 }
 
-export function sloOf({ id, org_id, name, body, definition, defined_at, created_at, error }: SlosTable): Slo {
+export function sloOf({ id, org_id, name, body, definition, defined_at, created_at, ...row }: Selectable<SlosTable>): StoredSlo {
   const fields = JSON.parse(body) as Omit<SloBody, "name">;
-  return { ...fields, id, orgId: org_id, name, definition, definedAt: defined_at, createdAt: created_at, error: error ?? undefined };
+  const refused = row.refused ?? undefined;
+  const state = { error: refused ?? row.error ?? undefined, refused, revision: row.revision };
+  return { ...fields, id, orgId: org_id, name, definition, definedAt: defined_at, createdAt: created_at, ...state };
 }

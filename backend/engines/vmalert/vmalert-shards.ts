@@ -17,8 +17,12 @@ export interface Shard {
   readonly count: number;
 }
 
+/** Ends the name of a second group with the same rules file, which is in the same shard. */
+export const SECOND_GROUP = "-slo";
+
 export function isInShard(group: string, { index, count }: Shard): boolean {
-  return count === 1 || createHash("sha256").update(group).digest().readUInt32BE(0) % count === index;
+  const first = group.endsWith(SECOND_GROUP) ? group.slice(0, -SECOND_GROUP.length) : group;
+  return count === 1 || createHash("sha256").update(first).digest().readUInt32BE(0) % count === index;
 }
 
 /** `i/n`; undefined if invalid. */
