@@ -90,6 +90,7 @@ export const MUTANTS: readonly Mutant[] = [
     "if (!(error instanceof ApiError)) return",
   ),
   mutant("a failed replay forgets its batch", COMMIT, "        this.#replay = batch.concat(this.#replay);\n", ""),
+  mutant("failed entries are replayed during the recovery", COMMIT, "        await this.#recovering;\n", ""),
   mutant(
     "journaled bodies are not recognised after a restart",
     ONCE,
@@ -252,8 +253,10 @@ export const MUTANTS: readonly Mutant[] = [
     "toMs: nowMs < this.#highestMs ? this.#highestMs + COMMIT_MS : nowMs };",
   ),
   mutant("lines of one collector count as read again", BATCHES, "if (!other || other.start === read.start) return", "if (!other) return"),
-  mutant("lines are forgotten when offsets are saved once", BATCHES, "if (batch.saves < this.#saves)", "if (batch.saves <= this.#saves)"),
-  mutant("lines that offsets cover are never forgotten", BATCHES, "if (batch.saves < this.#saves)", "if (batch.saves < 0)"),
+  mutant("lines are forgotten when offsets are saved once", BATCHES, "if (batch.saves >= this.#saves)", "if (batch.saves > this.#saves)"),
+  mutant("lines that offsets cover are never forgotten", BATCHES, "if (batch.saves >= this.#saves)", "if (batch.saves >= 0)"),
+  mutant("a period of doubt is too long", BATCHES, "const OPENED_WITHIN_MS = 100;", "const OPENED_WITHIN_MS = 5000;"),
+  mutant("lines whose offsets were saved stay uncertain", BATCHES, "return !isSaved && from", "return from"),
   mutant("a clock that is set back is not noticed", BATCHES, "    this.#setBackToMs = nowMs;\n", ""),
   mutant("the number of the collector's start is not increased", BATCHES, "Math.max(this.#start + 1, Math.floor(nowMs / 1000))", "1"),
   mutant(
