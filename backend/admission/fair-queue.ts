@@ -128,6 +128,12 @@ export class FairQueue {
     }
   }
 
+  /** As `run`, for work that another function ends: resolves with the function that releases the slot, once. */
+  async enter(orgId: string, signal: AbortSignal | undefined): Promise<() => void> {
+    const job = await this.#acquire(orgId, signal, undefined);
+    return () => this.#release(orgId, job);
+  }
+
   async #acquire(orgId: string, signal: AbortSignal | undefined, rank: number | undefined): Promise<Job> {
     signal?.throwIfAborted();
     const org = this.#orgs.get(orgId) ?? { jobs: new Set<Job>(), ending: 0, waiting: [] };

@@ -3,6 +3,7 @@
 // is limited, and concurrent requests with the same id share one lookup. One statement per REFRESH_MS checks all used rows for changes.
 // Older rows, up to STALE_MS, are used only while the database does not respond. A row that cannot be decoded fails only the calls that
 // asked for it.
+import { NO_OWNER, runFor } from "../admission/request-owner.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 import { DatabaseOutage, isDatabaseUnreachable } from "./database-outage.ts";
 import { MAX_CACHE_CHECKS, MAX_CACHED_ROWS, MAX_IDS_PER_CHECK, MAX_IDS_PER_LOOKUP, MAX_UNKNOWN_IDS } from "./auth-limits.ts";
@@ -70,7 +71,7 @@ export class LookupCache<T> {
   find(id: string): T | undefined | Promise<T | undefined> {
     const nowMs = this.#now();
     const found = this.#find(id, nowMs);
-    if (this.#checks < MAX_CACHE_CHECKS && nowMs - this.#checkedMs >= REFRESH_MS) void this.#check(nowMs);
+    if (this.#checks < MAX_CACHE_CHECKS && nowMs - this.#checkedMs >= REFRESH_MS) void runFor(NO_OWNER, () => this.#check(nowMs));
     return found;
   }
 

@@ -1,6 +1,7 @@
 // Collects items while a write is under way and writes them together with the next one (group commit). A single item is written without
 // delay. Invariant: `add` settles with the outcome of a write that began after the call.
 import { setImmediate, setTimeout as sleep } from "node:timers/promises";
+import { NO_OWNER, runFor } from "../admission/request-owner.ts";
 
 export interface BatcherOptions<Item, Result> {
   /** Writes a batch and returns one result per item, in order; nothing if `Result` is void. A rejection rejects each `add` of the batch. */
@@ -65,7 +66,8 @@ export class Batcher<Item, Result = void> {
     if (this.#isStarting || this.#running >= (this.#options.concurrency ?? 1)) return;
     this.#isStarting = true;
     this.#running += 1;
-    void this.#run();
+    // The first item of a batch must not decide for whom the others wait.
+    void runFor(NO_OWNER, () => this.#run());
   }
 
   /** Never rejects. */

@@ -21,6 +21,10 @@ export const MAX_FAILING_S = 30;
 /** Memory of one read: a page of 16 MiB or one row of 32 MiB fits, and reads run concurrently in one process. */
 export const MAX_READ_MEMORY_BYTES = 400_000_000;
 
+// relational/fair-driver.ts
+/** Statements of one organisation that wait for a connection to the relational store; further ones are refused. */
+export const MAX_WAITING_STATEMENTS_PER_ORG = 1000;
+
 // relational/row-limits.ts
 /** Rows of each kind per organisation, for kinds without a limit of their own; a list of this length has a few megabytes. */
 export const MAX_ROWS_PER_ORG = 5000;

@@ -8,6 +8,7 @@ import { Server as TlsServer } from "node:tls";
 import { Ajv, type ValidateFunction } from "ajv";
 import addFormats from "ajv-formats";
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, LogController, type RawServerDefault } from "fastify";
+import { NO_OWNER, runFor } from "../admission/request-owner.ts";
 import { orgOf } from "./request-identity.ts";
 import { networkOf } from "./http-client.ts";
 import { Connections, UNAUTHENTICATED_IDLE_S } from "./server-connections.ts";
@@ -187,7 +188,7 @@ function limitRequests(app: FastifyInstance, options: AppOptions): void {
       request.isConnectionBusy = true;
     }
     readQuery(request, orgId !== undefined);
-    done();
+    runFor(orgId ?? NO_OWNER, done);
   });
   app.addHook("onSend", (request, reply, payload, done) => {
     announceClose(request, reply, options.draining?.aborted ?? false);

@@ -8,7 +8,7 @@ import type { Log } from "../../log.ts";
 
 export interface PoolOptions {
   log: Log;
-  /** Connections of one replica; when all are in use, statements wait. */
+  /** Connections of one replica; when all are in use, statements wait (relational/fair-driver.ts). */
   poolSize?: number;
   /** The name under which PostgreSQL lists the connections. */
   applicationName?: string;
@@ -16,6 +16,7 @@ export interface PoolOptions {
 
 /** The name under which PostgreSQL lists the connections of a running backend. */
 export const APPLICATION_NAME = "atherops-backend";
+export const POOL_SIZE = 10;
 const CONNECT_TIMEOUT_MS = 5_000;
 const STATEMENT_TIMEOUT_MS = 30_000;
 
@@ -26,7 +27,11 @@ export function postgresDialect(url: string, options: PoolOptions): PostgresDial
   return new PostgresDialect({ pool: primaryOf(pools) });
 }
 
-function openPool(url: string, { log, poolSize = 10, applicationName = APPLICATION_NAME }: PoolOptions, mustBePrimary: boolean): Pool {
+function openPool(
+  url: string,
+  { log, poolSize = POOL_SIZE, applicationName = APPLICATION_NAME }: PoolOptions,
+  mustBePrimary: boolean,
+): Pool {
   const pool = new Pool({
     ...(mustBePrimary && { verify: refuseReadOnly }),
     connectionString: url,

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { type Dialect, Kysely, sql, type Transaction } from "kysely";
 import type { Log } from "../../log.ts";
 import type { PoolOptions } from "../postgres/dialect.ts";
-import { SqliteThreadDialect } from "../sqlite/dialect.ts";
+import { SQLITE_CONNECTIONS, SqliteThreadDialect } from "../sqlite/dialect.ts";
 import { ACCOUNTS_FILE, ACCOUNTS_MADE, openSqlite, requireNewFolder } from "../sqlite/open.ts";
 import { ReportingDialect } from "./unreachable.ts";
 
@@ -30,8 +30,8 @@ export interface DatabaseOptions extends PoolOptions {
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   if (options.url) {
     // Imported only if it is used, because the driver consists of a hundred files.
-    const { postgresDialect } = await import("../postgres/dialect.ts");
-    return databaseOf("postgresql", postgresDialect(options.url, options));
+    const { POOL_SIZE, postgresDialect } = await import("../postgres/dialect.ts");
+    return databaseOf("postgresql", postgresDialect(options.url, options), options.poolSize ?? POOL_SIZE);
   }
   const { dataDir, log } = options;
   const file = join(dataDir, ACCOUNTS_FILE);
@@ -42,11 +42,11 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
 /** Opens the embedded store in one file, which is created if it does not exist. */
 export async function openAccountsFile(file: string, log: Log): Promise<Database> {
   const thread = await openSqlite(file, log);
-  return databaseOf("sqlite", new SqliteThreadDialect(thread), thread);
+  return databaseOf("sqlite", new SqliteThreadDialect(thread), SQLITE_CONNECTIONS, thread);
 }
 
-function databaseOf(engine: Database["engine"], dialect: Dialect, opened?: AsyncDisposable): Database {
-  const db = new Kysely<unknown>({ dialect: new ReportingDialect(dialect) });
+function databaseOf(engine: Database["engine"], dialect: Dialect, connections: number, opened?: AsyncDisposable): Database {
+  const db = new Kysely<unknown>({ dialect: new ReportingDialect(dialect, { connections }) });
   return {
     engine,
     tables: <T>() => db as Kysely<T>,

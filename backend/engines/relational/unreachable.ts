@@ -3,6 +3,7 @@
 // errors of the statement itself pass unchanged.
 import type { AbortableOperationOptions, CompiledQuery, DatabaseConnection, Dialect, Driver, Kysely, QueryResult } from "kysely";
 import { ApiError } from "../../errors.ts";
+import { shareConnections, type SharedConnections } from "./fair-driver.ts";
 
 const RETRY_AFTER_S = 2;
 /**
@@ -43,14 +44,16 @@ function reported(error: unknown): unknown {
   });
 }
 
-/** Wraps another dialect and turns connection failures into ApiError. */
+/** Wraps another dialect: shares its connections between organisations, and turns connection failures into ApiError. */
 export class ReportingDialect implements Dialect {
   readonly #inner: Dialect;
-  constructor(inner: Dialect) {
+  readonly #shared: SharedConnections;
+  constructor(inner: Dialect, shared: SharedConnections) {
     this.#inner = inner;
+    this.#shared = shared;
   }
   createDriver(): Driver {
-    return reportingDriver(this.#inner.createDriver());
+    return reportingDriver(shareConnections(this.#inner.createDriver(), this.#shared));
   }
   createAdapter() {
     return this.#inner.createAdapter();

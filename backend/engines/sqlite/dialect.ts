@@ -1,6 +1,6 @@
-// Connects Kysely to SQLite on its thread. Invariants: the statements of a transaction run together; other statements wait for its end, for
-// at most as long as for a connection of PostgreSQL; a statement that PostgreSQL accepts is accepted here, except for row locks, which a
-// single connection does not need.
+// Connects Kysely to SQLite on its thread. Invariants: there is one connection, so the statements of a transaction run together, and other
+// statements wait for its end (relational/fair-driver.ts); a statement that PostgreSQL accepts is accepted here, except for row locks, which
+// a single connection does not need.
 import {
   CompiledQuery,
   type DatabaseConnection,
@@ -13,19 +13,17 @@ import {
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from "kysely";
-import { type RunningThread, NO_TURN, SqliteFailure, type StoreThread } from "./store-thread.ts";
+import type { RunningThread, StoreThread } from "./store-thread.ts";
 
-const TURN_TIMEOUT_MS = 5_000;
+export const SQLITE_CONNECTIONS = 1;
 
 export class SqliteThreadDialect implements Dialect {
   readonly #thread: StoreThread;
-  readonly #turnTimeoutMs: number;
-  constructor(thread: StoreThread, turnTimeoutMs = TURN_TIMEOUT_MS) {
+  constructor(thread: StoreThread) {
     this.#thread = thread;
-    this.#turnTimeoutMs = turnTimeoutMs;
   }
   createDriver(): Driver {
-    return new ThreadDriver(this.#thread, this.#turnTimeoutMs);
+    return new ThreadDriver(this.#thread);
   }
   createAdapter() {
     return new OneTurnAdapter();
@@ -39,7 +37,7 @@ export class SqliteThreadDialect implements Dialect {
   }
 }
 
-/** The driver's own queue has a time limit; Kysely's has none. */
+/** The queue of fair-driver.ts is fair and has a time limit; Kysely's is neither. */
 class OneTurnAdapter extends SqliteAdapter {
   override get supportsMultipleConnections(): boolean {
     return true;
@@ -57,28 +55,18 @@ class LocklessCompiler extends SqliteQueryCompiler {
 
 class ThreadDriver implements Driver {
   readonly #thread: StoreThread;
-  readonly #turns: Turns;
 
-  constructor(thread: StoreThread, turnTimeoutMs: number) {
+  constructor(thread: StoreThread) {
     this.#thread = thread;
-    this.#turns = new Turns(turnTimeoutMs);
   }
 
   async init(): Promise<void> {}
 
   async acquireConnection(): Promise<DatabaseConnection> {
-    await this.#turns.take();
-    try {
-      return new ThreadConnection(await this.#thread.running());
-    } catch (error) {
-      this.#turns.give();
-      throw error;
-    }
+    return new ThreadConnection(await this.#thread.running());
   }
 
-  async releaseConnection(): Promise<void> {
-    this.#turns.give();
-  }
+  async releaseConnection(): Promise<void> {}
 
   async beginTransaction(connection: DatabaseConnection): Promise<void> {
     await connection.executeQuery(CompiledQuery.raw("begin immediate"));
@@ -119,44 +107,5 @@ class ThreadConnection implements DatabaseConnection {
   // oxlint-disable-next-line require-yield -- kysely's own signature
   async *streamQuery(): AsyncIterableIterator<never> {
     throw new Error("the accounts store has no streams");
-  }
-}
-
-/** A first-in, first-out queue for one transaction at a time. A caller that waits too long gets an error. */
-class Turns {
-  readonly #timeoutMs: number;
-  readonly #waiting = new Set<() => void>();
-  #taken = false;
-
-  constructor(timeoutMs: number) {
-    this.#timeoutMs = timeoutMs;
-  }
-
-  async take(): Promise<void> {
-    if (!this.#taken) {
-      this.#taken = true;
-      return;
-    }
-    await new Promise<void>((resolve, reject) => {
-      const mine = (): void => {
-        clearTimeout(timer);
-        resolve();
-      };
-      const timer = setTimeout(() => {
-        this.#waiting.delete(mine);
-        reject(new SqliteFailure("the accounts store was busy for too long", NO_TURN));
-      }, this.#timeoutMs);
-      this.#waiting.add(mine);
-    });
-  }
-
-  give(): void {
-    const [next] = this.#waiting;
-    if (!next) {
-      this.#taken = false;
-      return;
-    }
-    this.#waiting.delete(next);
-    next();
   }
 }

@@ -35,8 +35,6 @@ const SQLSTATE: Record<number, string> = {
 const THREAD_LOST = "08006";
 /** The thread does not respond in time. */
 export const TOO_LONG = "57014";
-/** Other transactions occupied the store for too long. */
-export const NO_TURN = "55P03";
 
 const SQLITE_IOERR = 10;
 

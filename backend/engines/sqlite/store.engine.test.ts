@@ -7,6 +7,7 @@ import { DatabaseSync } from "node:sqlite";
 import { Kysely, sql } from "kysely";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createLog } from "../../log.ts";
+import { runFor } from "../../admission/request-owner.ts";
 import { ReportingDialect } from "../relational/unreachable.ts";
 import { SqliteThreadDialect } from "./dialect.ts";
 import { ACCOUNTS_FILE, openSqlite } from "./open.ts";
@@ -30,21 +31,21 @@ class Store implements AsyncDisposable {
   readonly #thread: StoreThread;
   readonly lines: string[];
 
-  private constructor(thread: StoreThread, lines: string[], turnTimeoutMs?: number) {
+  private constructor(thread: StoreThread, lines: string[], waitMs?: number) {
     this.#thread = thread;
     this.lines = lines;
-    this.db = new Kysely<Tables>({ dialect: new ReportingDialect(new SqliteThreadDialect(thread, turnTimeoutMs)) });
+    this.db = new Kysely<Tables>({ dialect: new ReportingDialect(new SqliteThreadDialect(thread), { connections: 1, waitMs }) });
   }
 
-  static async open(options: { statementTimeoutMs?: number; turnTimeoutMs?: number } = {}): Promise<Store> {
+  static async open(options: { statementTimeoutMs?: number; waitMs?: number } = {}): Promise<Store> {
     const lines: string[] = [];
     const log = createLog("info", "test", { write: (line) => void lines.push(line) });
     {
       await using unbounded = new Store(await openSqlite(join(dataDir, ACCOUNTS_FILE), log), lines);
       await sql`CREATE TABLE IF NOT EXISTS kept (id integer PRIMARY KEY, text text NOT NULL)`.execute(unbounded.db);
     }
-    const { turnTimeoutMs, ...bounds } = options;
-    return new Store(new StoreThread({ file: join(dataDir, ACCOUNTS_FILE), log, ...bounds }), lines, turnTimeoutMs);
+    const { waitMs, ...bounds } = options;
+    return new Store(new StoreThread({ file: join(dataDir, ACCOUNTS_FILE), log, ...bounds }), lines, waitMs);
   }
 
   async ids(): Promise<number[]> {
@@ -182,7 +183,7 @@ describe("a statement", () => {
 
 describe("a transaction", () => {
   test("delays others no longer than its time limit", async () => {
-    await using store = await Store.open({ turnTimeoutMs: 50 });
+    await using store = await Store.open({ waitMs: 50 });
     const finish = Promise.withResolvers<void>();
     const begun = Promise.withResolvers<void>();
     const transaction = store.db.transaction().execute(async (trx) => {
@@ -195,6 +196,19 @@ describe("a transaction", () => {
     finish.resolve();
     await transaction;
     expect(await store.ids()).toEqual([1]);
+  });
+
+  test("of one organisation waits for one statement of another, however many of those wait", async () => {
+    await using store = await Store.open();
+    const order: string[] = [];
+    const add = async (orgId: string, id: number): Promise<void> => {
+      await runFor(orgId, () => store.add(id));
+      order.push(orgId);
+    };
+    const others = Array.from({ length: 50 }, (_, index) => add("busy", index));
+    await add("idle", 50);
+    expect(order.indexOf("idle")).toBeLessThan(3);
+    await Promise.all(others);
   });
 
   test("runs after the previous one, however many start together", async () => {
