@@ -107,6 +107,8 @@ export const MAX_ENDED_ATTEMPTS = 10_000;
 // sso/provider.ts
 /** A response of the identity provider. */
 export const MAX_PROVIDER_RESPONSE_BYTES = 1024 * 1024;
+/** HTTP chunks of such a response, each of which takes time. */
+export const MAX_PROVIDER_RESPONSE_PIECES = 4096;
 
 // sso/sign-in.ts
 /** Further groups of a user are ignored; providers list only a limited number in a claim. */

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { type Authority, authority } from "../../../agent/upstream/outgoing-proxy.fixture.ts";
-import { Outgoing } from "../../outgoing/outgoing.ts";
+import { Outgoing, RequestFailed } from "../../outgoing/outgoing.ts";
 import { testIssuer } from "./issuer.fixture.ts";
 import { createFetchKeys } from "./key-set.ts";
 
@@ -54,10 +54,7 @@ async function fetched(
   const lookup = async () => [(addresses.length > 1 ? addresses.shift() : addresses[0]) ?? ""];
   const outgoing = new Outgoing({ allowedNetworks, caFile: trusted.caFile, lookup });
   const before = process.cpuUsage();
-  const result = await createFetchKeys(
-    outgoing,
-    timeoutMs,
-  )(url).then(
+  const result = await createFetchKeys(outgoing, timeoutMs)(url, "organisation").then(
     (keys) => keys.map(({ kid }) => kid),
     (error: Error) => error.message,
   );
@@ -83,6 +80,11 @@ const ENDLESS: RequestListener = (_request, response) => {
     if (!response.destroyed) response.once("drain", more);
   };
   more();
+};
+
+const inBytes: RequestListener = (_request, response) => {
+  for (let sent = 0; sent < 100_000; sent += 1) response.write(" ");
+  response.end("{}");
 };
 
 const LONG_HEAD = `HTTP/1.1 200 OK\r\nx: ${"a".repeat(1024 * 1024)}\r\n\r\n`;
@@ -113,6 +115,7 @@ const CASES: readonly [string, (url: string) => Record<string, RequestListener>,
   ["answers without end", () => ({ [DISCOVERY]: ENDLESS }), "more than 131072 bytes"],
   ["has keys without end", withKeys(ENDLESS), "more than 131072 bytes"],
   ["has a header of 1 MB", () => ({ [DISCOVERY]: (_request, { socket }) => socket?.write(LONG_HEAD) }), "HEADERS_OVERFLOW"],
+  ["answers in chunks of one byte", () => ({ [DISCOVERY]: inBytes }), "another issuer than its URL"],
   ["has 10,000 keys", withKeys(json({ keys: Array.from({ length: 10_000 }, () => ({})) })), "more than 64 keys"],
   ["has no usable key", withKeys(json({ keys: [{ kty: "oct", kid: "a", k: "YQ" }] })), "no public key"],
   ["publishes its private key", withKeys(json({ keys: [{ ...rsa(2048), d: "AQAB" }] })), "no public key"],
@@ -164,4 +167,23 @@ test("an issuer whose name has a private address after its metadata was read get
 test("an issuer that resolves to a private address gets no request", async () => {
   const { result, requests } = await fetched((url) => ({ [DISCOVERY]: metadata(url) }), { allowedNetworks: [] });
   expect([result, requests]).toEqual([expect.stringContaining("no address that requests may be sent to"), []]);
+});
+
+test("at most four issuers of one organisation are asked at one time, and others do not wait for them", async () => {
+  let [asked, mostAsked] = [0, 0];
+  const answer = Promise.withResolvers<void>();
+  const get = async (url: URL) => {
+    if (url.hostname === "other.example") throw new RequestFailed("no such host", false);
+    asked += 1;
+    mostAsked = Math.max(mostAsked, asked);
+    await answer.promise;
+    asked -= 1;
+    return { status: 404, body: Buffer.alloc(0) };
+  };
+  const fetchKeys = createFetchKeys({ get });
+  const slow = Array.from({ length: 20 }, (_, index) => fetchKeys(`https://slow-${index}.example`, "slow").catch(() => undefined));
+  await expect(fetchKeys("https://other.example", "other")).rejects.toThrow("no such host");
+  answer.resolve();
+  await Promise.all(slow);
+  expect(mostAsked).toBe(4);
 });

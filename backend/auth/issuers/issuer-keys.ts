@@ -9,11 +9,10 @@ const REFRESH_AFTER_MS = 3_600_000;
 const RETRY_AFTER_MS = 30_000;
 
 export interface IssuerKeysOptions {
-  readonly issuer: string;
   readonly keys: readonly JWK[];
   /** When the keys were fetched; undefined if an administrator gave them. */
   readonly fetchedMs: number | undefined;
-  readonly fetchKeys: FetchKeys;
+  readonly fetchKeys: () => ReturnType<FetchKeys>;
   /** Stores and reports the result of a request. */
   readonly onFetched: (keys: readonly JWK[]) => void;
   readonly onFailed: (error: unknown) => void;
@@ -63,7 +62,7 @@ export class IssuerKeys {
 
   async #fetch(nowMs: number): Promise<void> {
     try {
-      const keys = await this.#options.fetchKeys(this.#options.issuer);
+      const keys = await this.#options.fetchKeys();
       this.#use(keys);
       this.#fetchedMs = nowMs;
       this.#options.onFetched(keys);

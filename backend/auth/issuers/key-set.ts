@@ -2,6 +2,7 @@
 // Discovery 1.0). Invariants: requests follow the rules of backend/outgoing (https, permitted addresses, no redirects); bytes, time and
 // the number of keys are limited; only the public members of keys are kept.
 import type { JWK } from "jose";
+import { FairQueue } from "../../admission/fair-queue.ts";
 import type { Outgoing } from "../../outgoing/outgoing.ts";
 import { RequestFailed } from "../../outgoing/outgoing.ts";
 import { MAX_ISSUER_KEYS, MAX_ISSUER_RESPONSE_BYTES, MAX_ISSUER_URL_LENGTH, MAX_MODULUS_LENGTH } from "../auth-limits.ts";
@@ -17,20 +18,26 @@ export class KeysUnavailable extends Error {
   override readonly name = "KeysUnavailable";
 }
 
-export type FetchKeys = (issuer: string) => Promise<readonly JWK[]>;
+/** `orgId`: the organisation that trusts the issuer. Throws KeysUnavailable. */
+export type FetchKeys = (issuer: string, orgId: string) => Promise<readonly JWK[]>;
+
+/** Issuers that are asked at one time: each answer takes CPU time, and the organisation that trusts a slow one chose it. */
+const QUEUE_LIMITS = { running: 16, perOrg: 4, waitingPerOrg: 64, fullMessage: "too many issuers of this organisation are being asked" };
 
 export function createFetchKeys(outgoing: Pick<Outgoing, "get">, timeoutMs = TIMEOUT_MS): FetchKeys {
-  return async (issuer) => {
-    const signal = AbortSignal.timeout(timeoutMs);
-    const read = async (url: string) => await readJson(outgoing, url, signal);
-    const metadata = await read(`${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`);
-    if (metadata["issuer"] !== issuer) throw new KeysUnavailable("its metadata has another issuer than its URL");
-    const uri = metadata["jwks_uri"];
-    if (typeof uri !== "string") throw new KeysUnavailable("its metadata has no jwks_uri");
-    const keys = readKeySet(await read(uri));
-    if (keys.length === 0) throw new KeysUnavailable("its key set has no public key with a key id that can verify signatures");
-    return keys;
-  };
+  const queue = new FairQueue(QUEUE_LIMITS);
+  return async (issuer, orgId) =>
+    await queue.run(orgId, undefined, async () => {
+      const signal = AbortSignal.timeout(timeoutMs);
+      const read = async (url: string) => await readJson(outgoing, url, signal);
+      const metadata = await read(`${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`);
+      if (metadata["issuer"] !== issuer) throw new KeysUnavailable("its metadata has another issuer than its URL");
+      const uri = metadata["jwks_uri"];
+      if (typeof uri !== "string") throw new KeysUnavailable("its metadata has no jwks_uri");
+      const keys = readKeySet(await read(uri));
+      if (keys.length === 0) throw new KeysUnavailable("its key set has no public key with a key id that can verify signatures");
+      return keys;
+    });
 }
 
 async function readJson(outgoing: Pick<Outgoing, "get">, text: string, signal: AbortSignal): Promise<Record<string, unknown>> {

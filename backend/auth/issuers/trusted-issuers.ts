@@ -104,8 +104,8 @@ export class TrustedIssuers {
   }
 
   /** The keys of an issuer, as its administrator sees them. Throws KeysUnavailable. */
-  async fetchKeys(issuer: string): Promise<readonly JWK[]> {
-    return await this.#options.fetchKeys(issuer);
+  async fetchKeys(issuer: string, orgId: string): Promise<readonly JWK[]> {
+    return await this.#options.fetchKeys(issuer, orgId);
   }
 
   /** A change by this replica takes effect here immediately. */
@@ -170,7 +170,7 @@ export class TrustedIssuers {
         "cannot fetch the keys of a trusted issuer, using the last ones",
       );
     const fetchedMs = row.keys_fetched_at?.getTime();
-    const options = { issuer: row.issuer, keys, fetchedMs, fetchKeys, onFetched, onFailed, now: this.#now };
+    const options = { keys, fetchedMs, fetchKeys: () => fetchKeys(row.issuer, orgId), onFetched, onFailed, now: this.#now };
     const rules = JSON.parse(row.rules) as IssuerRule[];
     const issuer = { row, rules, keys: new IssuerKeys(options), loggedMs: Number.NEGATIVE_INFINITY };
     if (this.#opened.size >= MAX_CACHED_ISSUERS) this.#opened.delete(this.#opened.keys().next().value as string);

@@ -19,7 +19,7 @@ import {
 import { Agent, type Dispatcher, fetch, ProxyAgent, type RequestInit } from "undici";
 import { isLoopback } from "../../../common/ip-networks.ts";
 import { isExempt } from "../../../common/no-proxy.ts";
-import { MAX_PROVIDER_RESPONSE_BYTES } from "../auth-limits.ts";
+import { MAX_PROVIDER_RESPONSE_BYTES, MAX_PROVIDER_RESPONSE_PIECES } from "../auth-limits.ts";
 import { type Attempt, challengeOf } from "./attempt.ts";
 
 const TIMEOUT_S = 10;
@@ -154,6 +154,7 @@ function boundedFetch(options: ProviderOptions): CustomFetch {
       bytes += chunk.byteLength;
       if (bytes > MAX_PROVIDER_RESPONSE_BYTES) throw new ProviderUnavailable(`its response exceeds ${MAX_PROVIDER_RESPONSE_BYTES} bytes`);
       chunks.push(chunk);
+      if (chunks.length > MAX_PROVIDER_RESPONSE_PIECES) throw new ProviderUnavailable("its response arrives in too many small pieces");
     }
     return new Response(Buffer.concat(chunks), { status: response.status, headers: [...response.headers] });
   };

@@ -237,7 +237,7 @@ async function toRow({ issuers, now }: EnrolmentDeps, request: BodyRequest): Pro
   if (organisationOf(audience) !== orgId)
     throw invalidField("audience", `must contain the id of your organisation, ${orgId}, and no other id before it`);
   checkRules(rules);
-  const keys = jwks ? readGivenKeys(jwks) : await fetchKeys(issuers, issuer);
+  const keys = jwks ? readGivenKeys(jwks) : await fetchKeys(issuers, issuer, orgId);
   const at = new Date(now());
   return {
     name,
@@ -287,10 +287,10 @@ function readGivenKeys(jwks: object): object[] {
   }
 }
 
-async function fetchKeys(issuers: EnrolmentDeps["issuers"], issuer: string): Promise<readonly object[]> {
+async function fetchKeys(issuers: EnrolmentDeps["issuers"], issuer: string, orgId: string): Promise<readonly object[]> {
   if (!URL.canParse(issuer)) throw invalidField("issuer", "must be a URL, or send its keys as `jwks`");
   try {
-    return await issuers.fetchKeys(issuer);
+    return await issuers.fetchKeys(issuer, orgId);
   } catch (cause) {
     if (!(cause instanceof KeysUnavailable)) throw cause;
     throw invalidField(
