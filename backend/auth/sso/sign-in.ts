@@ -59,14 +59,17 @@ async function findBySubject(
   return await db.selectFrom("users").selectAll().where("sso_issuer", "=", issuer).where("sso_subject", "=", subject).executeTakeFirst();
 }
 
-function isUnchanged(row: UserRow, { orgId, role, labelLimits, ...identity }: ProviderIdentity): boolean {
+function isUnchanged(row: UserRow, identity: ProviderIdentity): boolean {
   const email = claimableEmail(identity);
-  const isSame = row.org_id === orgId && row.role === role && row.label_limits === limitsAfter(row, labelLimits);
+  const isSame = row.org_id === identity.orgId && row.role === identity.role && row.label_limits === limitsAfter(row, identity);
   return isSame && (email === undefined || row.email === email);
 }
 
-function limitsAfter(row: Pick<UserRow, "label_limits"> | undefined, granted: ProviderIdentity["labelLimits"]): string | null {
-  return granted === undefined ? (row?.label_limits ?? null) : writeLabelLimits(granted);
+/** Only viewers have limits, and those that the user had are about the telemetry of that organisation. */
+function limitsAfter(row: UserRow | undefined, { orgId, role, labelLimits: granted }: ProviderIdentity): string | null {
+  if (role !== "viewer") return null;
+  if (granted !== undefined) return writeLabelLimits(granted);
+  return row?.org_id === orgId ? row.label_limits : null;
 }
 
 /** Undefined if there is no usable address. */
@@ -81,12 +84,12 @@ function claimableEmail(identity: Pick<ProviderIdentity, "email" | "isEmailVerif
 }
 
 async function updateUser(trx: Transaction<AccountTables>, row: UserRow, identity: ProviderIdentity): Promise<SignedIn> {
-  const { orgId, role, labelLimits } = identity;
+  const { orgId, role } = identity;
   const isMoved = row.org_id !== orgId;
   if (isMoved) await requireUserCapacity(trx, orgId);
   if (isMoved || RANK[role] < RANK[row.role]) await requireOtherAdmins(trx, row, isMoved ? undefined : role);
   const email = await freeEmail(trx, row, claimableEmail(identity));
-  const label_limits = limitsAfter(row, labelLimits);
+  const label_limits = limitsAfter(row, identity);
   const set = { org_id: orgId, role, label_limits, email, session_epoch: row.session_epoch + Number(isMoved) };
   await trx.updateTable("users").set(set).where("id", "=", row.id).execute();
   return { user: { ...row, ...set }, change: findChange(row, set), before: row };
@@ -107,7 +110,7 @@ async function freeEmail(trx: Transaction<AccountTables>, row: UserRow, email = 
 }
 
 async function createOrLink(trx: Transaction<AccountTables>, identity: ProviderIdentity, now: Date): Promise<SignedIn> {
-  const { issuer: sso_issuer, subject: sso_subject, orgId, role, labelLimits } = identity;
+  const { issuer: sso_issuer, subject: sso_subject, orgId, role } = identity;
   const email = usableEmail(identity);
   if (email === undefined)
     throw new ApiError("forbidden", "the identity provider sent no verified e-mail address: ask an operator to check OIDC_SCOPES");
@@ -119,7 +122,7 @@ async function createOrLink(trx: Transaction<AccountTables>, identity: ProviderI
       "the identity provider sent no email_verified: an operator can allow this (OIDC_ALLOW_UNVERIFIED_EMAIL)",
     );
   await requireUserCapacity(trx, orgId);
-  const label_limits = limitsAfter(undefined, labelLimits);
+  const label_limits = limitsAfter(undefined, identity);
   const user = await insertUser(
     trx,
     { org_id: orgId, email, role, label_limits, password_hash: NO_PASSWORD, sso_issuer, sso_subject },
@@ -129,16 +132,13 @@ async function createOrLink(trx: Transaction<AccountTables>, identity: ProviderI
 }
 
 /** Turns a user with a password into one without. Operators keep theirs, to log in while the provider is unreachable. */
-async function linkUser(
-  trx: Transaction<AccountTables>,
-  row: UserRow,
-  { issuer, subject, orgId, role, labelLimits, isEmailVerified }: ProviderIdentity,
-): Promise<SignedIn> {
+async function linkUser(trx: Transaction<AccountTables>, row: UserRow, identity: ProviderIdentity): Promise<SignedIn> {
+  const { issuer, subject, orgId, role, isEmailVerified } = identity;
   if (row.role === "operator" || row.org_id !== orgId || row.sso_issuer !== null || isEmailVerified !== true)
     throw new ApiError("conflict", "a user with this e-mail address exists and cannot be linked to you: an operator can remove it");
   if (RANK[role] < RANK[row.role]) await requireOtherAdmins(trx, row, role);
   const identified = { sso_issuer: issuer, sso_subject: subject, password_hash: NO_PASSWORD, session_epoch: row.session_epoch + 1 };
-  const set = { ...identified, role, label_limits: limitsAfter(row, labelLimits) };
+  const set = { ...identified, role, label_limits: limitsAfter(row, identity) };
   await trx.updateTable("users").set(set).where("id", "=", row.id).execute();
   return { user: { ...row, ...set }, change: "user.link", before: row };
 }

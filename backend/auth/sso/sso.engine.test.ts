@@ -126,6 +126,20 @@ describeOnEachStore((store) => {
       expect(brief(await get("/api/users", cookiesOf(done)))).toEqual([401, "invalid_token"]);
     });
 
+    test("removes the limits of a viewer who becomes an administrator or moves to another organisation", async () => {
+      const email = `${randomUUID()}@example.com`;
+      const subject = randomUUID();
+      for (const [group, label_limits] of [
+        ["shop", SHOP],
+        ["owners", null],
+        ["shop", SHOP],
+        ["others", null],
+      ] as const) {
+        const done = await login(await person({ email, groups: [group] }, subject));
+        expect([done.statusCode, done.json()], group).toMatchObject([200, { email, label_limits }]);
+      }
+    });
+
     test("sets the limits of the group; a group without limits keeps them, and one with null removes them", async () => {
       const email = `${randomUUID()}@example.com`;
       const subject = randomUUID();
