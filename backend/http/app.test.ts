@@ -1,7 +1,7 @@
 import { Agent, request as send } from "node:http";
 import type { AddressInfo } from "node:net";
 import { pino } from "pino";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { ApiError, ERROR_CODES, type ErrorCode } from "../errors.ts";
 import { createLog } from "../log.ts";
 import { closeRoutes, createApp, listRoutes } from "./app.ts";
@@ -160,4 +160,17 @@ test("a client that retries on its connection does not delay a stop", async () =
   await stopping;
   agent.destroy();
   expect(statuses).toEqual([503, "ECONNREFUSED"]);
+});
+
+test("a start may take longer than Fastify's ten seconds", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout"] });
+  const app = await createApp({ log: createLog("silent") });
+  const prepared = Promise.withResolvers<void>();
+  app.addHook("onReady", async () => await prepared.promise);
+  const started = app.ready();
+  await vi.advanceTimersByTimeAsync(60_000);
+  vi.useRealTimers();
+  prepared.resolve();
+  await expect(started).resolves.toBe(app);
+  await app.close();
 });

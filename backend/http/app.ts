@@ -87,9 +87,10 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
     // Bodies have a minimum speed instead (small-bodies.ts, ingest/body.ts); the head of a request has `headMs`.
     requestTimeout: 0,
     keepAliveTimeout: 75_000,
+    // The platform's probes decide how long a start may take: on a machine with little CPU, a password hash alone takes seconds.
+    pluginTimeout: 0,
     forceCloseConnections: "idle",
-    // Fastify's own 503 has no error code and no Retry-After. Requests on keep-alive connections get a normal response, then the connection
-    // is closed.
+    // Fastify's own 503 has no error code and no Retry-After; keep-alive connections are closed after a normal response.
     return503OnClosing: false,
     trustProxy: options.trustedProxies?.length ? [...options.trustedProxies] : false,
     genReqId: readRequestId,

@@ -8,7 +8,7 @@ import { IncomingMessage } from "../../common/http.ts";
 import { ApiError } from "../errors.ts";
 import { respondAndClose } from "./error-response.ts";
 import { FREE_BODY_PIECES, FREE_BODY_PIECES_PER_SECOND, MIN_BODY_PIECE_BYTES } from "./http-limits.ts";
-import { closeUnread, hold, isServing, release } from "./turns.ts";
+import { closeUnread, hold, isServing, release, stopParser } from "./turns.ts";
 
 const PIECES_PER_TURN = 64;
 
@@ -41,7 +41,7 @@ export function limitPieces(stream: Readable, cutOff: () => void): void {
 }
 
 export class CountedRequest extends IncomingMessage {
-  /** Called when a reader wants the first bytes. */
+  /** Called when a reader wants the first bytes, or when they have arrived. */
   onFirstRead: (() => void) | undefined;
   readonly #count = new PieceCount();
   #piecesOfTurn = 0;
@@ -52,19 +52,30 @@ export class CountedRequest extends IncomingMessage {
     if (!this.#count.add(piece.length)) {
       this.pause();
       // The rest of a refused body: its response was sent.
-      if (isServing(socket)) respondAndClose(socket, tooSmall());
-      else closeUnread(socket);
+      if (!isServing(socket)) closeUnread(socket);
+      else if (isServing(socket, this)) respondAndClose(socket, tooSmall());
+      else {
+        // A response would count as that of an earlier request.
+        stopParser(socket);
+        socket.destroy();
+      }
       return false;
     }
+    // A client that sends its body does not wait for 100 Continue, but Node.js closes its connection after the response if none was sent.
+    this.#agreeToBody();
     this.#piecesOfTurn += 1;
     if (this.#piecesOfTurn === PIECES_PER_TURN) this.#waitForTurn(socket);
     return super.push(piece);
   }
 
   override _read(size: number): void {
+    this.#agreeToBody();
+    super._read(size);
+  }
+
+  #agreeToBody(): void {
     this.onFirstRead?.();
     this.onFirstRead = undefined;
-    super._read(size);
   }
 
   /** Called for a body that is never read. Node's own would discard it without counting. */

@@ -266,6 +266,30 @@ test("closes the connection for an upgrade behind an unanswered request", async 
 });
 
 test.each([
+  ["an unknown expectation", "POST / HTTP/1.1\r\nHost: x\r\nExpect: x\r\nContent-Length: 1\r\n\r\n"],
+  ["a tunnel", "CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n"],
+  ["no HTTP", "x\r\n\r\n"],
+  ["a chunk without a size", `${CHUNKED}zz\r\n`],
+])("a request gets its own response, not the error of what was sent behind it: %s", async (_what, next) => {
+  await listening();
+  using connection = await RawConnection.open(app);
+  connection.send(GET("/never") + next);
+  for (let count = 0; count < 3; count++) await exchange(app, GET("/"));
+  ended.resolve();
+  expect((await connection.answer()).status).toBe(200);
+  await connection.closed();
+});
+
+test("keeps the connection of a client that asked for 100 Continue and did not wait for it, behind an unanswered request", async () => {
+  await listening();
+  using connection = await RawConnection.open(app);
+  connection.send(`${GET("/never")}${HEAD}Expect: 100-continue\r\nContent-Length: 2\r\n\r\n{}${GET("/")}`);
+  for (let count = 0; count < 3; count++) await exchange(app, GET("/"));
+  ended.resolve();
+  for (const status of [200, 100, 200, 200]) expect((await connection.answer()).status).toBe(status);
+});
+
+test.each([
   ["pongs", (socket: WebSocket) => socket.pong()],
   ["messages", (socket: WebSocket) => socket.send("x")],
 ])("accepts a few %s of a WebSocket client, and disconnects it with 1008 if it continues", async (_what, send) => {

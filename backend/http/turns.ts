@@ -72,12 +72,13 @@ export function enterTurn(server: Server, socket: Socket, work: () => void): voi
 }
 
 /**
- * Reads nothing more, and closes the connection when the requests that have arrived whole have their responses. False if there are none, or
- * the last one is incomplete.
+ * Reads nothing more, and closes the connection when the requests that have arrived whole have their responses. False if there are none:
+ * only then may the caller respond to what came last, because a client takes the next response for that of its first request.
  */
 export function closeAfterServing(socket: Socket): boolean {
   const line = lines.get(socket);
-  if (!line?.requests.at(-1)?.[0].complete) return false;
+  if (!line?.requests[0]?.[0].complete) return false;
+  if (!line.requests.at(-1)?.[0].complete) line.requests.pop();
   line.isClosing = true;
   stopParser(socket);
   hold(socket);
@@ -89,9 +90,10 @@ export function ignoreErrors(socket: Socket): void {
   socket.on("error", () => undefined);
 }
 
-/** True while the connection has unanswered requests. */
-export function isServing(socket: Socket): boolean {
-  return (lines.get(socket)?.requests.length ?? 0) > 0;
+/** True while the connection has unanswered requests; with `request`, while that one is the next to be answered. */
+export function isServing(socket: Socket, request?: IncomingMessage): boolean {
+  const first = lines.get(socket)?.requests[0]?.[0];
+  return first !== undefined && (request ?? first) === first;
 }
 
 /**

@@ -65,7 +65,7 @@ export function notAllowed(allowed: Iterable<string>, request: FastifyRequest, r
 /** Responds in cases in which Node's HTTP server would send its own response, or none. */
 export function handleServerEvents(server: Server): void {
   server.on("checkExpectation", (request: IncomingMessage) => {
-    respondAndClose(request.socket, new ApiError("expectation_failed", "the only supported value of Expect is 100-continue"));
+    refuse(request.socket, new ApiError("expectation_failed", "the only supported value of Expect is 100-continue"));
   });
   server.on("checkContinue", (request: CountedRequest, response: ServerResponse) => {
     request.onFirstRead = () => {
@@ -75,8 +75,13 @@ export function handleServerEvents(server: Server): void {
   });
   server.on("connect", (_request: IncomingMessage, socket: Socket) => {
     ignoreErrors(socket);
-    respondAndClose(socket, new ApiError("method_not_allowed", "CONNECT is not allowed: this is not a proxy"), { allow: "GET, POST" });
+    refuse(socket, new ApiError("method_not_allowed", "CONNECT is not allowed: this is not a proxy"), { allow: "GET, POST" });
   });
+}
+
+/** Refuses what came last, and closes the connection. Earlier requests get their own responses, and this one none. */
+function refuse(socket: Socket, error: ApiError, headers?: Record<string, string>): void {
+  if (!closeAfterServing(socket)) respondAndClose(socket, error, headers);
 }
 
 /** The errors of Node's HTTP parser. */
@@ -93,8 +98,7 @@ export function handleClientError(error: ClientError, socket: Socket): void {
   if (code === "ECONNRESET" || code === "EPIPE" || code.startsWith("ERR_SSL") || code.startsWith("ERR_TLS")) socket.destroy();
   // The parser fails again with each TLS record that arrives after the response.
   else if (!socket.writable) return;
-  // The error is in what follows requests that have arrived whole: these get their own responses.
-  else if (!closeAfterServing(socket)) respondAndClose(socket, asApiError(error));
+  else refuse(socket, asApiError(error));
 }
 
 const TLS_HANDSHAKE = 0x16;
