@@ -69,15 +69,7 @@ export interface AppOptions {
 export async function createApp(options: AppOptions): Promise<FastifyInstance> {
   const { headMs = HEAD_MS } = options;
   const certificate = options.tls && new ServedCertificate(options.tls, { log: options.log });
-  const serverOptions = {
-    headersTimeout: headMs,
-    connectionsCheckingInterval: headMs / 5,
-    maxHeaderSize: MAX_HEAD_BYTES,
-    requireHostHeader: false,
-    shouldUpgradeCallback: wantsWebSocket,
-    IncomingMessage: CountedRequest,
-    allowHalfOpen: true,
-  };
+  const serverOptions = serverOptionsWith(headMs);
   const app = fastify<RawServerDefault>({
     loggerInstance: options.log,
     logController: new LogController({ disableRequestLogging: true }),
@@ -129,6 +121,18 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
   app.setErrorHandler(sendError);
   if (options.openApiTitle) await describeApi(app, options.openApiTitle);
   return app;
+}
+
+function serverOptionsWith(headMs: number) {
+  return {
+    headersTimeout: headMs,
+    connectionsCheckingInterval: headMs / 5,
+    maxHeaderSize: MAX_HEAD_BYTES,
+    requireHostHeader: false,
+    shouldUpgradeCallback: wantsWebSocket,
+    IncomingMessage: CountedRequest,
+    allowHalfOpen: true,
+  };
 }
 
 /** Call once, after the last route. From then on, an unknown method on a known path returns 405 with `Allow`. */
