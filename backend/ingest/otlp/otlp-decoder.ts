@@ -7,10 +7,10 @@
 // Invariants: each body gets one result, even if decoding it kills its thread; memory for the rows of a body is reserved before they are
 // built; the queues are fair, so however many bodies of one organisation wait, the next body of another organisation is not behind them.
 import { availableParallelism } from "node:os";
-import { setImmediate as yieldToEventLoop } from "node:timers/promises";
 import { freeBuffer } from "../../../common/http.ts";
 import { ApiError } from "../../errors.ts";
 import { FairQueue } from "../../admission/fair-queue.ts";
+import { mainThread } from "../../admission/main-thread.ts";
 import { ByteBudget, type Reservation } from "../../admission/byte-budget.ts";
 import { MAX_DECODER_THREADS, MAX_ROWS_BYTES, MAX_WAITING_BODIES_PER_ORG } from "../ingest-limits.ts";
 import type { KernelLimits } from "./fast-decode.ts";
@@ -86,7 +86,6 @@ function createQueue(slots: number): FairQueue {
 class QueuedDecoder implements OtlpDecoder {
   /** Enough for two of the largest bodies of different organisations. */
   readonly #rows = new ByteBudget(2 * MAX_ROWS_BYTES);
-  readonly #mainThreadQueue = createQueue(1);
   readonly #threadQueue: FairQueue;
   /** Large bodies pass this queue first, so that they occupy at most one thread. */
   readonly #largeQueue = createQueue(1);
@@ -106,7 +105,7 @@ class QueuedDecoder implements OtlpDecoder {
   }
 
   get queued(): number {
-    return this.#mainThreadQueue.waiting + this.#threadQueue.waiting + this.#largeQueue.waiting;
+    return mainThread.waiting + this.#threadQueue.waiting + this.#largeQueue.waiting;
   }
 
   get heldBytes(): number {
@@ -154,32 +153,10 @@ class QueuedDecoder implements OtlpDecoder {
     const onThread = () => this.#threadQueue.run(orgId, undefined, () => this.#decodeOnThread(task, reservation));
     const isKnown = task.encoding === undefined || task.encoding === "protobuf";
     const isForKernel = isKnown && !isTried && task.body.byteLength <= MAX_KERNEL_BYTES;
-    const decoded = isForKernel ? await this.#decodeWithKernel(task, reservation) : undefined;
+    const withKernel = () => decodeInline(task, validateFast(task, INLINE_LIMITS), reservation);
+    const decoded = isForKernel ? await mainThread.run(orgId, withKernel) : undefined;
     if (decoded) return decoded;
     return await (decompressedBytes(task) > LARGE_BYTES ? this.#largeQueue.run(orgId, undefined, onThread) : onThread());
-  }
-
-  /**
-   * Decodes on this thread; undefined if the kernel does not accept the body. The slot is kept until the next turn of the event loop, so
-   * that other work runs in between.
-   */
-  async #decodeWithKernel(task: DecodeTask, reservation: Reservation): Promise<DecodedBody | undefined> {
-    const { promise, resolve, reject } = Promise.withResolvers<DecodedBody | undefined>();
-    const slot = this.#mainThreadQueue.run(task.context.orgId, undefined, async () => {
-      try {
-        const validated = validateFast(task, INLINE_LIMITS);
-        if (validated) reservation.add(validated.neededBytes);
-        const decoded = validated?.rows();
-        if (decoded) freeBuffer(task.body);
-        if (validated && decoded) reservation.add(rowsBytes(decoded) - validated.neededBytes);
-        resolve(decoded);
-      } catch (error) {
-        reject(error);
-      }
-      await yieldToEventLoop();
-    });
-    slot.catch(reject);
-    return promise;
   }
 
   async #decodeOnThread(task: DecodeTask, reservation: Reservation): Promise<DecodedBody> {

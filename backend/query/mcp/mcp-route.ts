@@ -2,6 +2,7 @@
 // routes of this backend with the credential of the request, so a tool has the tenant, the rights and the limits of that credential; what a
 // request holds in memory counts in the budget for responses, and its queries end when its client disconnects.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { mainThread } from "../../admission/main-thread.ts";
 import { type Guards, readerOf } from "../../http/request-identity.ts";
 import { goneSignal } from "../../http/http-client.ts";
 import type { ResponseBudget } from "../../http/response-budget.ts";
@@ -52,7 +53,8 @@ export function registerMcpRoute(app: FastifyInstance, { answers, guards, public
         body: JSON.stringify(request.body),
         signal: goneSignal(reply),
       });
-      const answer = await (await open(request)).fetch(asked, { parsedBody: request.body });
+      const mcp = await open(request);
+      const answer = await mainThread.run(orgId, () => mcp.fetch(asked, { parsedBody: request.body }));
       const type = answer.headers.get("content-type");
       if (type !== null) void reply.type(type);
       return answers.send(orgId, reply.code(answer.status), [Buffer.from(await answer.text())]);
