@@ -23,8 +23,8 @@ const TARGET = join(ROOT, "backend", "http", "console");
 const DRAFT = `${TARGET}.draft`;
 const BEFORE = `${TARGET}.before`;
 const MANIFEST = "files.json";
-/** The chunk of the screens is loaded with the page, so that the first screen does not wait for the console's own script. */
-const SCREENS = "all-screens-";
+/** On `globalThis`: file name → exports of the script that is inlined in the page instead of served as this file. */
+const INLINED = "atheropsInlined";
 const TYPES = {
   ".js": "text/javascript; charset=utf-8",
   ".css": "text/css; charset=utf-8",
@@ -91,6 +91,10 @@ async function bundle() {
     absWorkingDir: SOURCES,
     entryPoints: { console: "main.tsx" },
     outdir: TARGET,
+    // Scripts inside the page are not in the folder of the files that they import.
+    publicPath: "/console",
+    // Part of the hashed names: files are cached without expiry, and another version of this file can write others from the same sources.
+    banner: { js: `/*${hashOwnSource()}*/` },
     write: false,
     bundle: true,
     splitting: true,
@@ -108,27 +112,60 @@ async function bundle() {
     logLevel: "silent",
   });
   const files = Object.fromEntries(outputFiles.map(({ path, contents }) => [basename(path), Buffer.from(contents)]));
-  const entry = Object.entries(metafile.outputs).find(([, { entryPoint }]) => entryPoint === "main.tsx");
-  if (!entry?.[1].cssBundle) throw new Error("the console's bundle has no style sheet");
-  const page = readFileSync(join(SOURCES, "index.html"), "utf8");
-  const screens = Object.keys(metafile.outputs).filter((path) => basename(path).startsWith(SCREENS));
-  const early = new Set([entry[0], ...screens].flatMap((path) => [basename(path), ...staticImports(metafile.outputs, path)]));
-  early.delete(basename(entry[0]));
-  const fill = {
-    script: basename(entry[0]),
-    style: basename(entry[1].cssBundle),
-    preloads: [...early].map((name) => `<link rel="modulepreload" href="/console/${name}" />`).join("\n    "),
-  };
-  const filled = page.replace(/\{\{(\w+)\}\}/g, (_, name) => fill[name]);
   const icon = readFileSync(join(SOURCES, "icon.svg"));
   return {
-    ...files,
+    ...inlineFirst(files, metafile.outputs),
     "icon.svg": icon,
-    "index.html": Buffer.from(filled),
     "LICENSES.txt": Buffer.from(
       [...readLicences(SOURCES, Object.keys(metafile.inputs)).map(({ section }) => section), iconsLicence()].join("\n"),
     ),
   };
+}
+
+function hashOwnSource() {
+  return createHash("sha256")
+    .update(readFileSync(fileURLToPath(import.meta.url)))
+    .digest("hex")
+    .slice(0, 8);
+}
+
+/**
+ * Moves the style sheet, the first script and what it imports into the page: on a slow line, the first paint and the first requests for data
+ * do not wait for another round trip. The other files get what they share with the first script from `INLINED`.
+ */
+function inlineFirst(files, outputs) {
+  const [path, { cssBundle } = {}] = Object.entries(outputs).find(([, { entryPoint }]) => entryPoint === "main.tsx") ?? [];
+  if (!cssBundle) throw new Error("the console's bundle has no style sheet");
+  const inlined = [...staticImports(outputs, path), basename(path)];
+  const scripts = inlined.map(
+    (name) => `<script type="module">${shareExports(name, importInlined(files[name].toString(), inlined))}</script>`,
+  );
+  const fill = { style: `<style>${files[basename(cssBundle)]}</style>`, scripts: scripts.join("\n    ") };
+  const page = readFileSync(join(SOURCES, "index.html"), "utf8").replace(/\{\{(\w+)\}\}/g, (_, name) => fill[name]);
+  if (page.includes("<!--") || page.split(/<\/(?:script|style)/i).length !== scripts.length + 2)
+    throw new Error("the console's script or style sheet contains an end tag or a comment of HTML");
+  const isServed = (name) => !inlined.includes(name) && name !== basename(cssBundle);
+  const served = Object.entries(files).filter(([name]) => isServed(name));
+  const rewritten = served.map(([name, text]) => [
+    name,
+    name.endsWith(".js") ? Buffer.from(importInlined(text.toString(), inlined)) : text,
+  ]);
+  return { ...Object.fromEntries(rewritten), "index.html": Buffer.from(page) };
+}
+
+/** Replaces static imports of inlined scripts. */
+function importInlined(script, inlined) {
+  return script.replace(/import\{([^}]*)\}from"\/console\/([^"]+)"/g, (statement, names, file) =>
+    inlined.includes(file) ? `const{${names.replaceAll(" as ", ":")}}=${INLINED}["${file}"]` : statement,
+  );
+}
+
+/** Replaces the exports of an inlined script. Their values never change after it has run, which the linter checks. */
+function shareExports(file, script) {
+  return script.replace(/export\{([^}]*)\};\s*$/, (_, names) => {
+    const fields = names.split(",").map((name) => name.split(" as ").toReversed().join(":"));
+    return `(globalThis.${INLINED}??={})["${file}"]={${fields}};`;
+  });
 }
 
 /** The icons in parts/icons.tsx are copies. */
@@ -136,11 +173,10 @@ function iconsLicence() {
   return `${"=".repeat(80)}\nlucide 1.62.0, icons (ISC)\n\n${readFileSync(join(SOURCES, "parts", "lucide-license.txt"), "utf8")}`;
 }
 
-/** Names of the files that `output` imports statically, and those that they import. */
-function staticImports(outputs, output, found = new Set()) {
-  for (const { path, kind } of outputs[output]?.imports ?? [])
-    if (kind === "import-statement" && !found.has(path)) staticImports(outputs, path, found.add(path));
-  return [...found].map((path) => basename(path));
+/** Names of the files that `output` imports statically, each after those that it imports itself. */
+function staticImports(outputs, output) {
+  const imported = outputs[output].imports.filter(({ kind }) => kind === "import-statement");
+  return [...new Set(imported.flatMap(({ path }) => [...staticImports(outputs, path), basename(path)]))];
 }
 
 function write(folder, name, contents) {

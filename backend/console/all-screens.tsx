@@ -1,4 +1,4 @@
-// All screens, in one file of the bundle: with HTTP/1.1, a browser asks for six files at a time, so on a slow line each part that is loaded
+// All screens but the overview, in one file of the bundle: with HTTP/1.1, a browser asks for six files at a time, so on a slow line each part that is loaded
 // by itself costs more than its size. Only the editor of PromQL, which is as large as everything else, is loaded by its field.
 import type { FunctionComponent } from "preact";
 import { Administration } from "./administration/administration-screen.tsx";
@@ -11,7 +11,6 @@ import { Connect } from "./fleet/add.tsx";
 import { Fleet } from "./fleet/fleet-screen.tsx";
 import { Logs } from "./logs/logs-screen.tsx";
 import { Metrics } from "./metrics/metrics-screen.tsx";
-import { Overview } from "./overview/overview-screen.tsx";
 import { Gallery } from "./parts/gallery.tsx";
 import { Services } from "./services/services-screen.tsx";
 import { SloScreen } from "./slo/slo-screen.tsx";
@@ -25,7 +24,6 @@ export { Views } from "./parts/views.tsx";
 
 /** Screens by the first part of their addresses. */
 const SCREENS = new Map<string, FunctionComponent>([
-  ["overview", Overview],
   ["changes", ChangesScreen],
   ["services", Services],
   ["kubernetes", KubernetesScreen],

@@ -16,6 +16,7 @@ import { effect } from "@preact/signals";
 import { render } from "preact";
 import { LoginDialog, LoginPage } from "./login.tsx";
 import { Help, Navigation } from "./navigation.tsx";
+import { Overview } from "./overview/overview-screen.tsx";
 import { Problem } from "./parts/common.tsx";
 import { Boundary, lazy } from "./parts/screens.tsx";
 import { shardWarnings } from "./state/api.ts";
@@ -27,7 +28,8 @@ import { pageTitle } from "./state/screens.ts";
 import { guardUnload } from "./state/unsaved.ts";
 import { findSession, invitation, logInByLink, openInvitation, problem, user } from "./state/session.ts";
 
-// One file, which the page loads together with this one (hack/console.mjs): on a slow line, a round trip costs more than its size.
+// This script and the overview are inside the page (hack/console.mjs), all other screens are one file: on a slow line, a round trip costs more
+// than its size.
 const screens = async () => await import("./all-screens.tsx");
 const InvitationPage = lazy(async () => (await screens()).InvitationPage);
 const Palette = lazy(async () => (await screens()).Palette);
@@ -49,7 +51,7 @@ function Console() {
       <main id="main" tabIndex={-1} data-loading={loadingAttribute}>
         <Problem message={Object.values(shardWarnings.value)[0]} />
         <Boundary of={`${route.value.screen}/${route.value.id ?? ""}`}>
-          <Screen />
+          {route.value.screen === "overview" ? <Overview /> : <Screen />}
         </Boundary>
       </main>
       {isHelpOpen.value && <Help />}
@@ -76,8 +78,8 @@ effect(() => {
   shardWarnings.value = {};
 });
 if (route.peek().screen !== "login") void findSession();
-// Loads the code of the screens while the backend checks the session. If that fails, the screen shows the error when it is drawn.
-Screen.preload();
 const app = document.querySelector("#app") as HTMLElement;
 app.textContent = "";
 render(<Console />, app);
+// After the requests of the overview, because with HTTP/1.1 a browser sends six at a time; another screen has begun to load its code.
+Screen.preload();

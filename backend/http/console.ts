@@ -1,6 +1,8 @@
 // Serves the console, built by hack/console.mjs: the page at `/`, its files under /console/. Invariants: all files are read once, at start,
-// and served from memory; the content security policy forbids other origins, and turning text into markup or script; the page is never
-// cached, while its files have hashed names and are cached without expiry.
+// and served from memory; the content security policy forbids other origins, turning text into markup or script, and inline scripts and styles
+// other than those of the build, by their hashes; a cached page is used only after the server has confirmed it, while its files have hashed
+// names and are cached without expiry.
+import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { acceptsCoding } from "./http-client.ts";
@@ -10,17 +12,30 @@ import { ApiError } from "../errors.ts";
 
 const FOLDER = new URL("./console/", import.meta.url);
 const PAGE = "index.html";
-const POLICY = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "connect-src 'self'",
-  "img-src 'self' data:",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-  "require-trusted-types-for 'script'",
-].join("; ");
+
+/** The content security policy of the page, whose inline scripts and styles are allowed by their hashes. */
+function policyOf(page: string): string {
+  const hashes = (element: "script" | "style"): string =>
+    Array.from(
+      page.matchAll(new RegExp(`<${element}\\b[^>]*>(.*?)</${element}>`, "gs")),
+      ([, text = ""]) => ` 'sha256-${sha256(text)}'`,
+    ).join("");
+  return [
+    "default-src 'none'",
+    `script-src 'self'${hashes("script")}`,
+    `style-src 'self'${hashes("style")}`,
+    "connect-src 'self'",
+    "img-src 'self' data:",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+    "require-trusted-types-for 'script'",
+  ].join("; ");
+}
+
+function sha256(text: string): string {
+  return createHash("sha256").update(text).digest("base64");
+}
 
 interface ServedFile {
   readonly type: string;
@@ -62,6 +77,10 @@ export interface ConsoleOptions {
 
 export function registerConsole(app: FastifyInstance, files: ReadonlyMap<string, ServedFile>, options: ConsoleOptions): void {
   const { guards, hasSingleSignOn, start } = options;
+  const page = files.get(PAGE)?.bodies.identity.toString() ?? "";
+  const policy = policyOf(page);
+  // Weak, because the page has the same one in each content coding.
+  const etag = `W/"${sha256(`${policy} ${page}`)}"`;
   const settings: ConsoleSettings = { hasSingleSignOn, isLocalStart: start !== undefined };
   addRoute(app, guards, {
     ...endpoint("GET", "/console/settings.json", "anyone"),
@@ -78,8 +97,9 @@ export function registerConsole(app: FastifyInstance, files: ReadonlyMap<string,
   addRoute(app, guards, {
     ...endpoint("GET", "/", "anyone"),
     handler: async (request, reply) => {
-      void reply.header("content-security-policy", POLICY);
-      return await send(files.get(PAGE), request, reply, "no-store");
+      void reply.header("content-security-policy", policy).header("etag", etag);
+      if (request.headers["if-none-match"] === etag) void reply.code(304);
+      return await send(files.get(PAGE), request, reply, "no-cache");
     },
   });
   addRoute(app, guards, {
