@@ -22,7 +22,7 @@ export function InvitationPage({ token }: { token: string }) {
         <Brand />
         <Problem message={loaded.error.value} />
         {shown && (
-          <form class="stack" onSubmit={submitBy(send)}>
+          <form class="stack" data-unguarded onSubmit={submitBy(send)}>
             <p>
               You are invited to join <bdi>{visible(shown.org)}</bdi> with the role {shown.role}. Choose a password of at least 8
               characters.

@@ -25,7 +25,7 @@ import { loadingAttribute } from "./state/loaded.ts";
 import { isHelpOpen, isPaletteOpen, isViewsOpen, listenToKeys } from "./state/keys.ts";
 import { go, route } from "./state/route.ts";
 import { pageTitle } from "./state/screens.ts";
-import { guardUnload } from "./state/unsaved.ts";
+import { guardEdits } from "./state/unsaved.ts";
 import { findSession, invitation, logInByLink, openInvitation, problem, user } from "./state/session.ts";
 
 // This script and the overview are inside the page (hack/console.mjs), all other screens are one file: on a slow line, a round trip costs more
@@ -66,7 +66,7 @@ const before = sessionStorage.getItem("atherops.at");
 sessionStorage.removeItem("atherops.at");
 if (before && !location.hash) go(before, { replace: true });
 listenToKeys();
-guardUnload();
+guardEdits();
 // In a new tab at once; later if the link is pasted into the address of an open tab.
 effect(() => {
   const { screen, id } = route.value;

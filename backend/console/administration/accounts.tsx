@@ -1,8 +1,8 @@
 // Manages the organisation's users and their roles, invitations, and the user's own password; for operators, also organisations.
-import { Card, Problem, Button, Field, Select } from "../parts/index.ts";
+import { Card, Problem, Field, SavingForm, Select } from "../parts/index.ts";
 import { useSignal } from "@preact/signals";
 import type { ApiResponses } from "../../client/api.ts";
-import { call, submitBy, formReader, useSending, isOperator, mayWrite, user } from "../state/index.ts";
+import { call, formReader, useSending, isOperator, mayWrite, user } from "../state/index.ts";
 import { LIMITS_FIELD, LimitsCell, limitsOf, limitsText } from "./label-limits.tsx";
 import { timeColumn, ResourceList } from "./resource-list.tsx";
 
@@ -95,25 +95,20 @@ function Invitations() {
   );
 }
 
+async function changePassword(form: HTMLFormElement): Promise<void> {
+  const typed = formReader(form);
+  await call("/api/auth/password", { method: "PUT", body: { current: typed("current"), password: typed("password") } });
+  form.reset();
+}
+
 export function OwnPassword() {
-  const { send, isBusy, error } = useSending(async (form: HTMLFormElement) => {
-    isChanged.value = false;
-    const typed = formReader(form);
-    await call("/api/auth/password", { method: "PUT", body: { current: typed("current"), password: typed("password") } });
-    form.reset();
-    isChanged.value = true;
-  });
-  const isChanged = useSignal(false);
   return (
     <Card title="Your password">
-      <form class="row" onSubmit={submitBy(send)}>
+      <SavingForm layout="row" label="Change password" saved="Password changed. Your other sessions have ended." save={changePassword}>
         <input type="email" name="email" autoComplete="username" value={user.value?.email} readOnly hidden />
         <Field label="Current password" name="current" type="password" autoComplete="current-password" required />
         <Field label="New password" name="password" type="password" autoComplete="new-password" required minLength={8} maxLength={256} />
-        <Button type="submit" disabled={isBusy} text="Change password" />
-        <Problem message={error} />
-        {isChanged.value && <p role="status">Password changed. Your other sessions have ended.</p>}
-      </form>
+      </SavingForm>
     </Card>
   );
 }

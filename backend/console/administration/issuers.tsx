@@ -1,9 +1,9 @@
 // Trusted issuers of the organisation: their tokens enrol clusters and hosts, send or read without a secret of this backend. A rule is added
 // to an issuer or removed from it by replacing the issuer.
-import { Card, Problem, Button, Field, Select, TextArea, visible } from "../parts/index.ts";
+import { Card, Problem, Button, Field, SavingForm, Select, TextArea, visible } from "../parts/index.ts";
 import { useSignal } from "@preact/signals";
 import type { ApiResponses } from "../../client/api.ts";
-import { call, formReader, submitBy, useSending, mayWrite } from "../state/index.ts";
+import { call, formReader, useSending, mayWrite } from "../state/index.ts";
 import { LIMITS_FIELD, limitsOf, limitsText } from "./label-limits.tsx";
 import { ResourceList, timeColumn } from "./resource-list.tsx";
 
@@ -48,12 +48,13 @@ export function Issuers() {
 function Rules({ of: issuer, onChanged }: { of: Issuer; onChanged: () => void }) {
   const rules = issuer.rules as unknown as readonly Rule[];
   const isAdding = useSignal(false);
-  const { send, isBusy, error } = useSending(async (replaced: readonly Rule[]) => {
+  const replace = async (replaced: readonly Rule[]): Promise<void> => {
     const { name, issuer: url, audience, jwks } = issuer;
     await call(`${PATH}/${issuer.id}`, { method: "PUT", body: { name, issuer: url, audience, jwks, rules: replaced } });
     isAdding.value = false;
     onChanged();
-  });
+  };
+  const { send, isBusy, error } = useSending(replace);
   return (
     <>
       <ul class="plain-list">
@@ -75,7 +76,16 @@ function Rules({ of: issuer, onChanged }: { of: Issuer; onChanged: () => void })
       {mayWrite.value && !isAdding.value && (
         <Button class="small" text="Add rule" aria-label={`Add rule to ${visible(issuer.name)}`} onClick={() => (isAdding.value = true)} />
       )}
-      {isAdding.value && <AddRule onAdd={async (rule) => await send([...rules, rule])} onCancel={() => (isAdding.value = false)} />}
+      {isAdding.value && (
+        <SavingForm
+          layout="row"
+          label="Save rule"
+          save={async (form) => await replace([...rules, readRule(formReader(form))])}
+          onCancel={() => (isAdding.value = false)}
+        >
+          <RuleFields />
+        </SavingForm>
+      )}
       <Problem message={error} />
     </>
   );
@@ -115,20 +125,8 @@ function readRule(typed: (name: string) => string): Rule {
   };
 }
 
-function AddRule({ onAdd, onCancel }: { onAdd: (rule: Rule) => Promise<unknown>; onCancel: () => void }) {
-  const { send, isBusy, error } = useSending(async (form: HTMLFormElement) => void (await onAdd(readRule(formReader(form)))));
-  return (
-    <form class="row" onSubmit={submitBy(send)}>
-      <RuleFields />
-      <Button type="submit" class="small" disabled={isBusy} text="Save rule" />
-      <Button class="small" text="Cancel" onClick={onCancel} />
-      <Problem message={error} />
-    </form>
-  );
-}
-
 function AddIssuer({ onAdded }: { onAdded: () => void }) {
-  const { send, isBusy, error } = useSending(async (form: HTMLFormElement) => {
+  const save = async (form: HTMLFormElement): Promise<void> => {
     const typed = formReader(form);
     const [audience, keys] = [typed("audience").trim(), typed("jwks").trim()];
     const body = {
@@ -141,18 +139,16 @@ function AddIssuer({ onAdded }: { onAdded: () => void }) {
     await call(PATH, { method: "POST", body });
     form.reset();
     onAdded();
-  });
+  };
   return (
     <Card title="Trust an issuer">
-      <form class="row" onSubmit={submitBy(send)}>
+      <SavingForm layout="row" label="Trust issuer" save={save}>
         <Field label="Name" name="name" required />
         <Field label="Issuer (the claim iss)" name="issuer" required />
         <Field label="Audience (optional)" name="audience" placeholder="atherops:<id of your organisation>" />
         <TextArea label="Public keys as JSON (optional, by default they are fetched)" name="jwks" rows={3} />
         <RuleFields />
-        <Button type="submit" class="primary" disabled={isBusy} text="Trust issuer" />
-        <Problem message={error} />
-      </form>
+      </SavingForm>
     </Card>
   );
 }

@@ -1,8 +1,8 @@
 // The limits of a reader to values of labels: as a field of forms, and as a column that administrators change.
 import { useSignal } from "@preact/signals";
 import { formatLabelLimits, type LabelLimits, parseLabelLimits } from "../../client/limited-labels.ts";
-import { Problem, Button, Field, visible } from "../parts/index.ts";
-import { call, formReader, submitBy, useSending } from "../state/index.ts";
+import { Button, Field, SavingForm, visible } from "../parts/index.ts";
+import { call, formReader } from "../state/index.ts";
 
 export const LIMITS_FIELD = {
   name: "limits",
@@ -32,12 +32,12 @@ interface LimitsCellProps {
 
 export function LimitsCell({ limits, name, path, onChanged }: LimitsCellProps) {
   const isOpen = useSignal(false);
-  const { send, isBusy, error } = useSending(async (form: HTMLFormElement) => {
+  const save = async (form: HTMLFormElement): Promise<void> => {
     const { label_limits = null } = limitsOf(formReader(form)("limits"));
     await call(path ?? "", { method: "PUT", body: { label_limits } });
     isOpen.value = false;
     onChanged();
-  });
+  };
   if (!path) return <>{limitsText(limits)}</>;
   if (!isOpen.value)
     return (
@@ -47,11 +47,8 @@ export function LimitsCell({ limits, name, path, onChanged }: LimitsCellProps) {
       </>
     );
   return (
-    <form class="row" onSubmit={submitBy(send)}>
+    <SavingForm layout="row" label="Save" save={save} onCancel={() => (isOpen.value = false)}>
       <Field label={`Limits of ${name}`} name="limits" defaultValue={formatLabelLimits(limits)} placeholder={LIMITS_FIELD.placeholder} />
-      <Button type="submit" class="small" disabled={isBusy} text="Save" />
-      <Button class="small" text="Cancel" onClick={() => (isOpen.value = false)} />
-      <Problem message={error} />
-    </form>
+    </SavingForm>
   );
 }

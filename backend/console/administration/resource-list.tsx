@@ -1,8 +1,21 @@
 // Lists resources that users create and remove: users, keys, tokens, organisations. Invariant: read-only users see neither action.
-import { Card, RemoveButton, CopyBlock, Problem, Status, type Column, Table, Button, Field, Select, visible } from "../parts/index.ts";
+import {
+  Card,
+  RemoveButton,
+  CopyBlock,
+  Problem,
+  Status,
+  type Column,
+  Table,
+  Button,
+  Field,
+  SavingForm,
+  Select,
+  visible,
+} from "../parts/index.ts";
 import { type Signal, useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { useLoaded, call, wholeList, submitBy, useSending, mayWrite, timestampText } from "../state/index.ts";
+import { useLoaded, call, wholeList, useSending, mayWrite, timestampText } from "../state/index.ts";
 
 /** `none`: shown for a row without the time. */
 export function timeColumn<R>(head: string, at: (row: R) => string | null, none = "not yet"): Column<R> {
@@ -117,13 +130,13 @@ interface CreateRowProps {
 
 /** A form in one line. */
 function CreateRow({ path, createForm: { label, fields, bodyOf }, onCreated }: CreateRowProps) {
-  const { send, error } = useSending(async (form: HTMLFormElement) => {
+  const save = async (form: HTMLFormElement): Promise<void> => {
     const typed = Object.fromEntries(new FormData(form)) as Record<string, string>;
     onCreated(await call(path, { method: "POST", body: bodyOf?.(typed) ?? typed }));
     form.reset();
-  });
+  };
   return (
-    <form class="row" onSubmit={submitBy(send)}>
+    <SavingForm layout="row" label={label} save={save}>
       {fields.map(({ name, label: fieldLabel, type = "text", choices, isOptional, placeholder }) =>
         choices ? (
           <Select key={name} label={fieldLabel} name={name} of={choices} />
@@ -139,8 +152,6 @@ function CreateRow({ path, createForm: { label, fields, bodyOf }, onCreated }: C
           />
         ),
       )}
-      <Button type="submit" class="primary" text={label} />
-      <Problem message={error} />
-    </form>
+    </SavingForm>
   );
 }

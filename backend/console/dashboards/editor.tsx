@@ -1,9 +1,9 @@
 // Edits a dashboard in place: its panels as readers see them, with handles to move and resize them, and the form of the selected panel next
 // to them. Changes are sent when the dashboard is saved.
 import { type Signal, useComputed, useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { Problem, Button, Field, Side } from "../parts/index.ts";
-import { submitBy, useSending, useUnsaved } from "../state/index.ts";
+import { submitBy, useSending, noteEdit } from "../state/index.ts";
 import { useChoices } from "./board.tsx";
 import type { Chosen, Dashboard, Panel, Variable } from "./dashboard.ts";
 import { changeDraft, type DraftPanel, EditableBoard } from "./editable-board.tsx";
@@ -16,12 +16,12 @@ export function Editor({ dashboard, save }: { dashboard: Dashboard; save: (chang
   const head = useSignal({ name: dashboard.name, description: dashboard.description, variables: dashboard.variables });
   const panels = useSignal<readonly DraftPanel[]>(dashboard.panels.map((panel, key) => ({ key, panel })));
   const selected = useSignal<number | undefined>(undefined);
-  const unsaved = useUnsaved();
+  const element = useRef<HTMLFormElement>(null);
   const edited = useComputed(() => [head.value, panels.value]);
   useEffect(() => {
     if (dashboard.name === "") document.querySelector<HTMLElement>("[data-first]")?.focus();
     const initial = edited.peek();
-    return edited.subscribe((changed) => void (changed !== initial && unsaved.changed()));
+    return edited.subscribe((changed) => void (changed !== initial && noteEdit(element.current)));
   }, []);
   const { send, isBusy, error } = useSending(async () => {
     const all = panels.peek();
@@ -30,7 +30,7 @@ export function Editor({ dashboard, save }: { dashboard: Dashboard; save: (chang
       selected.value = all[empty]?.key;
       throw new Error(`Panel ${empty + 1} has no query. Enter one, or remove the panel.`);
     }
-    return await unsaved.save(() => save({ ...head.peek(), panels: all.map(({ panel }) => panel) }));
+    return await save({ ...head.peek(), panels: all.map(({ panel }) => panel) });
   });
   const change = (part: Partial<Dashboard>): void => void (head.value = { ...head.peek(), ...part });
   const insert = (panel: Panel): void => {
@@ -42,7 +42,7 @@ export function Editor({ dashboard, save }: { dashboard: Dashboard; save: (chang
   const choices = useChoices(variables);
   const chosen = panels.value.find(({ key }) => key === selected.value);
   return (
-    <form class="stack dashboard-editor" onSubmit={submitBy(() => send())}>
+    <form class="stack dashboard-editor" ref={element} onSubmit={submitBy(() => send())}>
       <div class="filters">
         <Field label="Name" data-first required maxLength={100} value={name} onType={(text) => change({ name: text })} />
         <Field label="Description" size={40} maxLength={1000} value={description} onType={(text) => change({ description: text })} />

@@ -1,7 +1,19 @@
 // Silences: active, pending, and those that expired in the last days. Invariants: the address of a new silence may contain its matchers, so
 // that an alert can link to the form that silences it; users who may only read see just the list.
 import { EditableList, EditLink, Checkbox, Button, Field, type Column, SavingForm } from "../parts/index.ts";
-import { useLoaded, address, choose, route, timestampText, fieldMs, forField, call, mayWrite, formReader } from "../state/index.ts";
+import {
+  useLoaded,
+  address,
+  choose,
+  route,
+  timestampText,
+  fieldMs,
+  forField,
+  call,
+  mayWrite,
+  formReader,
+  noteEdit,
+} from "../state/index.ts";
 import { fromSilence, toSilence } from "../../client/matcher.ts";
 import { Matchers, MatchersField } from "./matchers.tsx";
 import type { ApiResponses } from "../../client/api.ts";
@@ -134,7 +146,14 @@ function SilenceForm({ silence, matchers, onSaved }: SilenceFormProps) {
       />
       <div role="group" aria-label="Duration" class="tabs">
         {LENGTHS.map(([words, ms]) => (
-          <Button key={words} onClick={() => (endMs.value = (startMs.peek() ?? Date.now()) + ms)} text={words} />
+          <Button
+            key={words}
+            onClick={({ currentTarget }) => {
+              endMs.value = (startMs.peek() ?? Date.now()) + ms;
+              noteEdit(currentTarget);
+            }}
+            text={words}
+          />
         ))}
       </div>
       <Field label="Comment" name="comment" required maxLength={2000} defaultValue={silence?.comment} />

@@ -5,6 +5,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { Loaded } from "../state/loaded.ts";
 import { timeText } from "../state/time.ts";
+import { mayLeave } from "../state/unsaved.ts";
 import { Icon, type IconName } from "./icons.tsx";
 import { visible } from "./text.ts";
 
@@ -74,6 +75,13 @@ export function Status({ of, empty, children }: StatusProps) {
 /** A native modal dialog; Escape closes it. An element with `data-first` gets the focus. */
 export function Dialog({ title, onClose, children }: { title: string; onClose?: () => void; children: ComponentChildren }) {
   const element = useRef<HTMLDialogElement>(null);
+  const close = (): void => {
+    const dialog = element.current;
+    if (!dialog?.isConnected) return;
+    if (onClose && mayLeave(dialog)) onClose();
+    // A browser closes a dialog at the second Escape without asking.
+    else if (!dialog.open) dialog.showModal();
+  };
   useEffect(() => {
     const dialog = element.current;
     if (dialog && !dialog.open) dialog.showModal();
@@ -86,12 +94,13 @@ export function Dialog({ title, onClose, children }: { title: string; onClose?: 
       aria-label={title}
       onCancel={(event) => {
         event.preventDefault();
-        onClose?.();
+        close();
       }}
+      onClose={close}
     >
       <header>
         <h2>{title}</h2>
-        {onClose && <Button class="plain" aria-label="Close" onClick={onClose} text={<Icon name="close" />} />}
+        {onClose && <Button class="plain" aria-label="Close" onClick={close} text={<Icon name="close" />} />}
       </header>
       {children}
     </dialog>

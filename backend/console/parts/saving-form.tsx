@@ -5,7 +5,6 @@ import { useEffect, useRef } from "preact/hooks";
 import { Problem } from "./common.tsx";
 import { Button } from "./controls.tsx";
 import { submitBy, useSending } from "../state/sending.ts";
-import { useUnsaved } from "../state/unsaved.ts";
 
 export interface SavingFormProps {
   /** Label of the button. */
@@ -18,31 +17,32 @@ export interface SavingFormProps {
   readonly refusal?: string | undefined;
   /** Focus the first field that must be filled in, for a form that the user has just opened. */
   readonly takesFocus?: boolean;
+  /** Shows a button that closes the form without a question. */
+  readonly onCancel?: () => void;
+  /** `row`: a form in one line. */
+  readonly layout?: "stack" | "row";
   readonly children: ComponentChildren;
 }
 
-export function SavingForm({ label, saved, save, refusal, takesFocus, children }: SavingFormProps) {
+export function SavingForm({ label, saved, save, refusal, takesFocus, onCancel, layout = "stack", children }: SavingFormProps) {
   const element = useRef<HTMLFormElement>(null);
   const isSaved = useSignal(false);
-  const unsaved = useUnsaved();
   const { send, error } = useSending(async (form: HTMLFormElement) => {
-    const next = await unsaved.save(() => save(form));
+    isSaved.value = false;
+    const next = await save(form);
     isSaved.value = true;
     return next;
   });
-  const onInput = (): void => {
-    isSaved.value = false;
-    unsaved.changed();
-  };
   useEffect(() => {
     const fields = [...(element.current?.querySelectorAll<HTMLInputElement | HTMLTextAreaElement>("input, textarea") ?? [])];
     if (takesFocus) (fields.find(({ required, value }) => required && value === "") ?? fields[0])?.focus();
   }, []);
   return (
-    <form class="stack" ref={element} onInput={onInput} onSubmit={submitBy(send)}>
+    <form class={layout} ref={element} onInput={() => (isSaved.value = false)} onSubmit={submitBy(send)}>
       {children}
       <Problem message={error} />
       {refusal ? <p class="quiet">{refusal}</p> : <Button type="submit" class="primary" text={label} />}
+      {onCancel && <Button onClick={onCancel} text="Cancel" />}
       {saved && isSaved.value && <p role="status">{saved}</p>}
     </form>
   );

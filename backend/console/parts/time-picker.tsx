@@ -168,7 +168,7 @@ function TypedRange({ onRange }: { onRange: (range: { from: string; to: string |
     if (typed) onRange(typed);
   };
   return (
-    <form onSubmit={submitBy(take)}>
+    <form data-unguarded onSubmit={submitBy(take)}>
       <Field
         label="Time range"
         name="range"
@@ -190,7 +190,7 @@ function Ends({ range, onRange }: { range: Range; onRange: (range: { from: strin
     if (fromMs < toMs) onRange({ from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString() });
   };
   return (
-    <form class="stack" onSubmit={submitBy(take)}>
+    <form data-unguarded class="stack" onSubmit={submitBy(take)}>
       <Field label="From" name="from" type="datetime-local" step={1} required defaultValue={forField(range.fromMs)} />
       <Field label="To" name="to" type="datetime-local" step={1} required defaultValue={forField(range.toMs)} />
       <Problem message={problem.value} />

@@ -5,6 +5,7 @@ import { useLoaded } from "../state/loaded.ts";
 import { changedAddress, route } from "../state/route.ts";
 import { formReader } from "../state/sending.ts";
 import { mayWrite } from "../state/session.ts";
+import { mayLeave } from "../state/unsaved.ts";
 import { Dialog, Status } from "./common.tsx";
 import { Field } from "./controls.tsx";
 import { RemoveButton } from "./removal.tsx";
@@ -30,7 +31,10 @@ export function Views({ onClose }: { onClose: () => void }) {
           {rows.map((view) => (
             <li key={view.id}>
               {/* The backend stores only addresses within the console. */}
-              <a href={view.address.startsWith("#/") ? view.address : "#/"} onClick={onClose}>
+              <a
+                href={view.address.startsWith("#/") ? view.address : "#/"}
+                onClick={(event) => (mayLeave() ? onClose() : event.preventDefault())}
+              >
                 <bdi>{visible(view.name)}</bdi>
               </a>
               {mayWrite.value && (

@@ -30,15 +30,14 @@ function parseRoute(hash: string): Route {
 
 export { consoleAddress as address };
 
+/** Parameters of the address that name what a form edits. */
+const FORM_PARAMETERS = ["view", "part", "rule", "edit", "channel", "route", "silence", "inhibition_rule", "time_interval"] as const;
+
 /** Whether both show the same resource in the same view, so that a form on it stays. */
 function isSameScreen(one: string, other: string): boolean {
   const [a, b] = [parseRoute(one), parseRoute(other)];
   const isKept = (name: string): boolean => a.query.get(name) === b.query.get(name);
-  return (
-    a.screen === b.screen &&
-    a.id === b.id &&
-    ["view", "rule", "edit", "channel", "route", "silence", "inhibition_rule", "time_interval"].every(isKept)
-  );
+  return a.screen === b.screen && a.id === b.id && FORM_PARAMETERS.every(isKept) && (a.screen !== "add" || isKept("kind"));
 }
 
 /** Opens a URL within the console. `replace`: does not add an entry to the browser's history. */

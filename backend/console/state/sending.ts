@@ -4,9 +4,11 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { errorMessage } from "./api.ts";
 import { go } from "./route.ts";
+import { sendEdits } from "./unsaved.ts";
 
 export interface Sending<A extends unknown[]> {
-  readonly send: (...args: A) => Promise<void>;
+  /** Resolves to false if it failed. */
+  readonly send: (...args: A) => Promise<boolean>;
   readonly isBusy: boolean;
   /** Why the last attempt failed. */
   readonly error: string | undefined;
@@ -18,16 +20,18 @@ export function useSending<A extends unknown[]>(work: (...args: A) => Promise<st
   const isBusy = useSignal(false);
   const isShown = useRef(true);
   useEffect(() => () => void (isShown.current = false), []);
-  const send = async (...args: A): Promise<void> => {
-    if (isBusy.peek()) return;
+  const send = async (...args: A): Promise<boolean> => {
+    if (isBusy.peek()) return true;
     isBusy.value = true;
     error.value = undefined;
     try {
       const next = await work(...args);
       // Back would open the form of a resource that now exists, or a removed one.
       if (next && isShown.current) go(next, { replace: true });
+      return true;
     } catch (failure) {
       error.value = errorMessage(failure);
+      return false;
     } finally {
       isBusy.value = false;
     }
@@ -39,7 +43,7 @@ export function useSending<A extends unknown[]>(work: (...args: A) => Promise<st
 export function submitBy(send: (form: HTMLFormElement) => unknown) {
   return (event: Event & { readonly currentTarget: HTMLFormElement }): void => {
     event.preventDefault();
-    send(event.currentTarget);
+    void sendEdits(event.currentTarget, send);
   };
 }
 

@@ -7,6 +7,7 @@ import { type Loaded, useLoaded } from "./loaded.ts";
 import { address, go } from "./route.ts";
 import { readStored, store } from "./stored.ts";
 import { ApiFailure, call, errorMessage, setPageUser } from "./api.ts";
+import { mayLeave } from "./unsaved.ts";
 
 export type SessionUser = ApiResponses["GET /api/auth/session"];
 
@@ -97,6 +98,7 @@ export async function acceptInvitation(token: string, password: string): Promise
 }
 
 export async function logOut(): Promise<void> {
+  if (!mayLeave()) return;
   await call("/api/auth/session", { method: "DELETE" }).catch(() => undefined);
   store(LAST_USER, undefined);
   location.hash = "";

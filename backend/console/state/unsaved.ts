@@ -1,51 +1,41 @@
-// Forms with edits that are not saved. Invariant: while there is one, nothing that leaves its screen happens without a question: a link, the
-// browser's buttons, a reload, or closing the tab.
-import { useEffect, useState } from "preact/hooks";
+// Forms with edits that are not saved. Invariant: while there is one, nothing that loses it happens without a question: a link, the browser's
+// buttons, closing its dialog, a reload, or closing the tab. This holds for every form without its help, except those with `data-unguarded`,
+// whose text is a question, or a password of a login.
 
 const QUESTION = "Discard your unsaved changes?";
 
-const edited = new Set<object>();
+const edited = new Set<HTMLFormElement>();
 
-export interface Unsaved {
-  /** Call at each edit. */
-  readonly changed: () => void;
-  /** Sends the edits. The user may leave the screen during the request without a question. */
-  readonly save: <T>(send: () => Promise<T>) => Promise<T>;
+export function guardEdits(): void {
+  document.addEventListener("input", ({ target }) => {
+    const form = target instanceof Element ? target.closest("form") : null;
+    if (form && form.dataset["unguarded"] === undefined) edited.add(form);
+  });
+  window.addEventListener("beforeunload", (event) => {
+    if (editedIn(document).length > 0) event.preventDefault();
+  });
 }
 
-/** The edits of one form, while it is shown. */
-export function useUnsaved(): Unsaved {
-  const form = useForm();
-  const changed = (): void => void edited.add(form);
-  return {
-    changed,
-    async save(send) {
-      edited.delete(form);
-      try {
-        return await send();
-      } catch (error) {
-        changed();
-        throw error;
-      }
-    },
-  };
+/** Reports an edit without typing, such as a click on a button of the form or a drag. */
+export function noteEdit(within: Element | null): void {
+  within?.dispatchEvent(new Event("input", { bubbles: true }));
 }
 
-function useForm(): object {
-  const [form] = useState(() => ({}));
-  useEffect(() => () => void edited.delete(form), []);
-  return form;
+/** Sends the edits of a form; `send` resolves to false if that failed. The user may leave it during the request without a question. */
+export async function sendEdits(form: HTMLFormElement, send: (form: HTMLFormElement) => unknown): Promise<void> {
+  const wasEdited = edited.delete(form);
+  if ((await send(form)) === false && wasEdited) edited.add(form);
 }
 
-/** True if there are no unsaved edits, or the user discards them. */
-export function mayLeave(): boolean {
-  if (edited.size > 0 && !confirm(QUESTION)) return false;
-  edited.clear();
+/** True if there are no unsaved edits in this part of the page, or the user discards them. */
+export function mayLeave(within: Node = document): boolean {
+  const forms = editedIn(within);
+  if (forms.length > 0 && !confirm(QUESTION)) return false;
+  for (const form of forms) edited.delete(form);
   return true;
 }
 
-export function guardUnload(): void {
-  window.addEventListener("beforeunload", (event) => {
-    if (edited.size > 0) event.preventDefault();
-  });
+function editedIn(within: Node): HTMLFormElement[] {
+  for (const form of edited) if (!form.isConnected) edited.delete(form);
+  return [...edited].filter((form) => within.contains(form));
 }

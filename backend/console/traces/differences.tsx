@@ -18,7 +18,7 @@ export function Differences({ requestKey, parameters }: AnalysisProps) {
   const { groups = [], compared = "" } = loaded.value.value ?? {};
   return (
     <section class="card differences" aria-label="Differences">
-      <form class="filters" onSubmit={submitBy((form) => choose({ slower: formReader(form)("slower") }))}>
+      <form data-unguarded class="filters" onSubmit={submitBy((form) => choose({ slower: formReader(form)("slower") }))}>
         <Field
           label="Compare spans of at least, in ms"
           name="slower"

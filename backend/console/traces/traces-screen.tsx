@@ -84,6 +84,7 @@ function SearchForm({ query }: { query: URLSearchParams }) {
   const known = services.value.value ?? [];
   return (
     <form
+      data-unguarded
       class="search"
       // Other parameters of the address, such as the order, keep what is typed.
       key={JSON.stringify(searchParameters(query))}
