@@ -358,6 +358,16 @@ test("labels of an invented alert show who would be notified, and a rule gets a 
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByText("Saved. The rule is evaluated").waitFor();
   await expect.poll(own).toBeUndefined();
+  await page.getByLabel("Channel").selectOption("<i>bot</i>");
+  await page.getByRole("button", { name: "Save" }).click();
+  await expect.poll(own).toMatchObject({ channel_ids: [expect.any(String)] });
+  await page.getByRole("button", { name: "Remove rule" }).click();
+  const dialog = page.getByRole("dialog", { name: "Remove rule?" });
+  await expect.poll(() => dialog.getByLabel("Remove its route to <i>bot</i> too").isChecked()).toBe(true);
+  expect(await violations(page)).toEqual([]);
+  await dialog.getByRole("button", { name: "Remove" }).click();
+  await dialog.waitFor({ state: "detached" });
+  expect(await own()).toBeUndefined();
 });
 
 test("deliveries are filtered, and the address contains the filter", async () => {

@@ -1,5 +1,5 @@
 // Alerts: rules, firing alerts, and who is notified. Each is its own view, which the address names.
-import { Bar, Tabs, Checkbox, EditableList, NameLink, Problem, type Column, counted, visible } from "../parts/index.ts";
+import { Bar, Tabs, Checkbox, EditableList, NameLink, Problem, type Column, counted } from "../parts/index.ts";
 import { Channels } from "../notification/channels.tsx";
 import { Deliveries } from "../notification/deliveries.tsx";
 import { Firing } from "../notification/firing.tsx";
@@ -11,7 +11,8 @@ import { address, go, route, choose, useLoaded, ago, call, mayWrite } from "../s
 import { AlertPage } from "./alert-page.tsx";
 import { RuleEditor } from "./editor.tsx";
 import { RuleHistory } from "./history.tsx";
-import { newRule, RULES, type Rule, type RuleStatus } from "./console-rule.ts";
+import { useRemoval } from "./receiver.tsx";
+import { newRule, RULES, type Rule, type RuleStatus, type RuleWithStatus } from "./console-rule.ts";
 
 const VIEWS = [
   ["rules", "Rules", Rules],
@@ -47,11 +48,10 @@ const REFRESH_MS = 10_000;
 const CONCURRENT_REQUESTS = 6;
 const MAX_STATUS_REQUESTS = 200;
 
-type RuleWithStatus = Rule & { readonly status: RuleStatus | undefined };
-
 function Rules() {
   const loaded = useLoaded("rules", async (signal) => await readRules(signal), { refreshMs: REFRESH_MS });
   const rules = loaded.value.value ?? [];
+  const removal = useRemoval(rules);
   const count = (state: string): number => rules.filter(({ status }) => status?.state === state).length;
   // Each objective has four, which users do not edit.
   const generated = rules.filter(({ slo_id, status }) => slo_id !== undefined && status?.state === "inactive");
@@ -83,12 +83,7 @@ function Rules() {
       }
       empty={rules.length === 0 && <EmptyState />}
       headingOf={({ name }) => name}
-      removal={({ id, name, slo_id }) =>
-        slo_id === undefined && {
-          path: `${RULES}/${id}`,
-          text: visible(`${name} is no longer evaluated. This cannot be undone.`),
-        }
-      }
+      removal={removal}
       isFormReadable
       form={(rule, saved) => (
         <>

@@ -14,6 +14,7 @@ export type Rule = ApiBodies["POST /alerting/rules"] & {
 };
 
 export type RuleStatus = ApiResponses["GET /alerting/rules/{id}/status"];
+export type RuleWithStatus = Rule & { readonly status: RuleStatus | undefined };
 
 export const NEW_RULE: Rule = { name: "", expr: "", for: "5m", severity: "warning", enabled: true, labels: {}, annotations: {} };
 

@@ -8,9 +8,15 @@ import { address, route } from "../state/route.ts";
 import { mayWrite } from "../state/session.ts";
 import { SenderText, Status } from "./common.tsx";
 import { CreateLink } from "./controls.tsx";
-import { RemoveButton } from "./removal.tsx";
+import { RemoveButton, type RemoveButtonProps } from "./removal.tsx";
 import { Side, Split } from "./side.tsx";
 import { type Column, Table } from "./table.tsx";
+
+export interface Removal extends Pick<RemoveButtonProps, "path" | "before"> {
+  readonly label?: string;
+  /** The consequences. */
+  readonly text: ComponentChildren;
+}
 
 export interface EditableListProps<R> {
   /** `channel`; without spaces, it is also the parameter of the address. */
@@ -33,7 +39,7 @@ export interface EditableListProps<R> {
   /** `saved`: call it with the stored row; returns its address. */
   readonly form: (row: R | undefined, saved: (stored: R) => string) => ComponentChildren;
   readonly headingOf: (row: R) => string;
-  readonly removal: (row: R) => { readonly label?: string; readonly path: string; readonly text: ComponentChildren } | false | undefined;
+  readonly removal: (row: R) => Removal | false | undefined;
   readonly isFormReadable?: boolean;
 }
 
@@ -71,7 +77,12 @@ export function EditableList<R extends { readonly id?: string }>(props: Editable
             >
               {form(chosen, saved)}
               {removal && (
-                <RemoveButton label={removal.label ?? `Remove ${noun}`} path={removal.path} onRemoved={() => (loaded.reload(), listHref)}>
+                <RemoveButton
+                  label={removal.label ?? `Remove ${noun}`}
+                  path={removal.path}
+                  before={removal.before}
+                  onRemoved={() => (loaded.reload(), listHref)}
+                >
                   {removal.text}
                 </RemoveButton>
               )}

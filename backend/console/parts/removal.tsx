@@ -15,6 +15,8 @@ export interface RemoveButtonProps {
   readonly class?: string;
   readonly path: string;
   readonly method?: "DELETE" | "POST";
+  /** Runs before the request, which is not sent if it throws. */
+  readonly before?: (() => Promise<void>) | undefined;
   /** The consequences. */
   readonly children: ComponentChildren;
   /** Called with the response; returns the address to open, if any. */
@@ -27,11 +29,13 @@ export function RemoveButton({
   class: name = "danger",
   path,
   method = "DELETE",
+  before,
   children,
   onRemoved,
 }: RemoveButtonProps) {
   const isConfirming = useSignal(false);
   const { send, error } = useSending(async () => {
+    await before?.();
     const response = await call(path, { method });
     isConfirming.value = false;
     return onRemoved(response);
