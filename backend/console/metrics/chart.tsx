@@ -119,15 +119,18 @@ function showValues(plot: uPlot, element: HTMLElement, props: PlotProps): () => 
     onMove: () => {
       const { left = -1, top = -1, idx } = plot.cursor;
       if (left < 0 || idx === null || idx === undefined) return tooltip.hide();
-      const { left: x, top: y } = plot.over.getBoundingClientRect();
       const exemplar = exemplarAt(plot, props, left, top);
-      plot.over.style.cursor = exemplar ? "pointer" : "";
       const near = (props.markers ?? []).filter(({ atS }) => Math.abs(plot.valToPos(atS, "x") - left) <= NEAR_PX);
       const notes = [
         ...near.map(({ text, atS }) => `${text}, ${timestampText(atS * 1000)}`),
         ...(exemplar ? [`Click to open ${exemplarText(exemplar)}`] : []),
       ];
-      tooltip.show(x + left, y + top, plot.data[0][idx] as number, { rows: rowsAt(props, values, idx, nearestLine), notes });
+      // The library keeps the position, so it is not read from the page at each move.
+      const { left: x, top: y } = plot.rect;
+      tooltip.show(x + left, y + top, [idx, nearestLine, ...notes].join(), plot.data[0][idx] as number, () => {
+        plot.over.style.cursor = exemplar ? "pointer" : "";
+        return { rows: rowsAt(props, values, idx, nearestLine), notes };
+      });
     },
   });
   const click = ({ offsetX, offsetY }: MouseEvent): void => {

@@ -65,7 +65,7 @@ export function PlotFrame({
     const point = pointOf(event);
     if (drag.value) drag.value = { ...drag.value, to: point };
     const tip = tipAt(point);
-    if (tip) tooltip.current?.show(event.clientX, event.clientY, tip.atMs / 1000, tip);
+    if (tip) tooltip.current?.show(event.clientX, event.clientY, JSON.stringify(tip), tip.atMs / 1000, () => tip);
   };
   const finish = (): void => {
     const chosen = drag.value;

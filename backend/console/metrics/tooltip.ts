@@ -1,5 +1,6 @@
 // The tooltip of a chart: the time at the pointer, the values there, largest first, and what happened then. It is drawn above the page, so
-// nothing moves when it appears. Invariant: names of senders are set as text.
+// nothing moves when it appears. Invariants: names of senders are set as text; while the pointer stays at the same values, the tooltip moves
+// without a layout of the page.
 import type uPlot from "uplot";
 import { timestampText } from "../state/time.ts";
 import { visible } from "../parts/text.ts";
@@ -16,8 +17,17 @@ const MAX_ROWS = 12;
 const MAX_NAME = 60;
 const DISTANCE_PX = 14;
 
+export interface TooltipContent {
+  readonly rows: readonly TooltipRow[];
+  /** Lines below the time. */
+  readonly notes: readonly string[];
+}
+
 export class Tooltip {
   readonly #element = document.createElement("div");
+  /** The key of the shown content. */
+  #key: string | undefined;
+  #size = { width: 0, height: 0 };
 
   constructor(parent: HTMLElement) {
     this.#element.className = "tooltip";
@@ -26,8 +36,17 @@ export class Tooltip {
     parent.append(this.#element);
   }
 
-  /** `x` and `y`: the pointer within the window. `notes`: lines below the time. */
-  show(x: number, y: number, atS: number, { rows, notes }: { rows: readonly TooltipRow[]; notes: readonly string[] }): void {
+  /** `x` and `y`: the pointer within the window. The content is built when `key` changes. */
+  show(x: number, y: number, key: string, atS: number, content: () => TooltipContent): void {
+    if (key !== this.#key) this.#fill(atS, content());
+    this.#key = key;
+    const { width, height } = this.#size;
+    const left = x + DISTANCE_PX + width > innerWidth ? x - DISTANCE_PX - width : x + DISTANCE_PX;
+    const top = Math.min(y + DISTANCE_PX, innerHeight - height - 4);
+    this.#element.style.transform = `translate(${Math.max(4, Math.round(left))}px, ${Math.max(4, Math.round(top))}px)`;
+  }
+
+  #fill(atS: number, { rows, notes }: TooltipContent): void {
     const sorted = rows.toSorted((a, b) => b.value - a.value);
     // The line at the pointer is listed even if many others are larger.
     const nearest = sorted.findIndex(({ isNearest }) => isNearest);
@@ -40,15 +59,13 @@ export class Tooltip {
       ...listed.map(rowElement),
       ...(rest > 0 ? [part("div", "tooltip-note", `and ${rest} more`)] : []),
     );
-    if (!this.#element.matches(":popover-open")) this.#element.showPopover();
-    const { offsetWidth: width, offsetHeight: height } = this.#element;
-    const left = x + DISTANCE_PX + width > innerWidth ? x - DISTANCE_PX - width : x + DISTANCE_PX;
-    this.#element.style.left = `${Math.max(4, left)}px`;
-    this.#element.style.top = `${Math.max(4, Math.min(y + DISTANCE_PX, innerHeight - height - 4))}px`;
+    if (this.#key === undefined) this.#element.showPopover();
+    this.#size = { width: this.#element.offsetWidth, height: this.#element.offsetHeight };
   }
 
   hide(): void {
-    if (this.#element.matches(":popover-open")) this.#element.hidePopover();
+    if (this.#key !== undefined) this.#element.hidePopover();
+    this.#key = undefined;
   }
 
   remove(): void {

@@ -1,5 +1,6 @@
 // The landing page: a ranked list of problems, each with its cause, since when, and one next click; what is healthy in one line; what
 // changed; services; and what is not set up yet.
+import { useMemo } from "preact/hooks";
 import { Bar, Card, ButtonLink, Chip, Status, visible, useRefresh } from "../parts/index.ts";
 import { bytesText } from "../../client/text.ts";
 import { ThisMachine } from "../fleet/this-machine.tsx";
@@ -11,6 +12,7 @@ const REFRESH_MS = 30_000;
 /** More are behind a button. */
 const SHOWN = 12;
 
+/** Each part reads what it shows, so that a response draws that part alone. */
 export function Overview() {
   const problems = useLoaded("problems", readProblems, { refreshMs: REFRESH_MS });
   const services = useLoaded("services of the last hour", readWorstServices, { refreshMs: 2 * REFRESH_MS });
@@ -19,25 +21,26 @@ export function Overview() {
     for (const part of [problems, services, setUp]) part.reload();
   };
   useRefresh(reload);
-  const found = problems.value.value;
   return (
     <section class="screen overview" aria-labelledby="title">
       <Bar title="Overview" />
       <ThisMachine onReady={reload} />
-      <MissingSetUp setUp={setUp.value.value} agents={found?.totals["agents"]?.total} />
+      <MissingSetUp of={setUp} problems={problems} />
       <div class="problems-and-changes">
-        <ProblemList of={problems} services={services.value.value} setUp={setUp.value.value} />
-        {found && <WhatChanged changes={found.changes} />}
+        <ProblemList of={problems} services={services} setUp={setUp} />
+        <WhatChanged of={problems} />
       </div>
       <Services of={services} />
     </section>
   );
 }
 
+type LoadedProblems = Loaded<Problems & { readonly atMs: number }>;
+
 interface ProblemListProps {
-  readonly of: Loaded<Problems & { readonly atMs: number }>;
-  readonly services: WorstServices | undefined;
-  readonly setUp: SetUp | undefined;
+  readonly of: LoadedProblems;
+  readonly services: Loaded<WorstServices>;
+  readonly setUp: Loaded<SetUp>;
 }
 
 function ProblemList({ of, services, setUp }: ProblemListProps) {
@@ -59,12 +62,12 @@ function ProblemList({ of, services, setUp }: ProblemListProps) {
           </details>
         )}
         {missing.length > 0 && <p class="is-warn">Not checked, because they could not be read: {missing.join(", ")}.</p>}
-        {isFiring && setUp?.channels === 0 && (
+        {isFiring && setUp.value.value?.channels === 0 && (
           <p class="is-warn">
             No one is notified: <a href={address("alerts", { view: "channels", channel: "new" })}>create a channel</a>.
           </p>
         )}
-        <Healthy problems={problems} totals={totals} services={services} setUp={setUp} />
+        <Healthy problems={problems} totals={totals} services={services.value.value} setUp={setUp.value.value} />
       </Status>
     </section>
   );
@@ -107,8 +110,13 @@ function Row({ problem: { severity, title, detail, since, action, link }, atMs }
   );
 }
 
+interface HealthyProps extends Pick<Problems, "problems" | "totals"> {
+  readonly services: WorstServices | undefined;
+  readonly setUp: SetUp | undefined;
+}
+
 /** What is healthy, and how much was stored today, in one line. */
-function Healthy({ problems, totals, services, setUp }: Omit<ProblemListProps, "of"> & Pick<Problems, "problems" | "totals">) {
+function Healthy({ problems, totals, services, setUp }: HealthyProps) {
   const worse = services?.services.filter((service) => service.worse > 0).length ?? 0;
   // Each service has at most one problem. What is listed above is not counted as healthy here.
   const failing = problems.filter(({ kind }) => kind === "service").length;
@@ -138,7 +146,9 @@ function Healthy({ problems, totals, services, setUp }: Omit<ProblemListProps, "
   );
 }
 
-function WhatChanged({ changes }: { changes: Problems["changes"] }) {
+function WhatChanged({ of }: { of: LoadedProblems }) {
+  const { changes } = of.value.value ?? {};
+  if (!changes) return null;
   return (
     <Card title="What changed" href={address("changes")}>
       {changes.length === 0 ? (
@@ -167,9 +177,10 @@ const TO_SDK = connect("OpenTelemetry SDK", "sdk");
 const TO_PROMETHEUS = connect("Prometheus", "prometheus");
 
 /** Lists what is not set up yet, each with links that set it up. */
-function MissingSetUp({ setUp, agents }: { setUp: SetUp | undefined; agents: number | undefined }) {
-  if (!setUp || agents === undefined) return null;
-  const { rules, channels, signals } = setUp;
+function MissingSetUp({ of, problems }: { of: Loaded<SetUp>; problems: LoadedProblems }) {
+  const agents = problems.value.value?.totals["agents"]?.total;
+  if (!of.value.value || agents === undefined) return null;
+  const { rules, channels, signals } = of.value.value;
   // What is stored is counted once a minute, so at first nothing is known of what agents send.
   const has = (signal: string): boolean => signals.has(signal) || (signals.size === 0 && agents > 0);
   const steps: [boolean, string, Link[]][] = [
@@ -200,12 +211,17 @@ function MissingSetUp({ setUp, agents }: { setUp: SetUp | undefined; agents: num
   );
 }
 
+const LAST_HOUR = { from: "1h", to: undefined };
+const NONE: WorstServices["services"] = [];
+
 function Services({ of: loaded }: { of: Loaded<WorstServices> }) {
-  const { services = [], count = 0 } = loaded.value.value ?? {};
+  const { services = NONE, count = 0 } = loaded.value.value ?? {};
+  // Its lines are drawn again only with new data.
+  const table = useMemo(() => <ServiceTable services={services} range={LAST_HOUR} />, [services]);
   return (
     <Card title="Services in the last hour" label="Services" href={address("services")}>
       <Status of={loaded} empty={count === 0 && "No spans in the last hour."}>
-        <ServiceTable services={services} range={{ from: "1h", to: undefined }} />
+        {table}
         {count > services.length && (
           <p>
             <a href={address("services")}>All {count} services</a>
