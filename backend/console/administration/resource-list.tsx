@@ -1,18 +1,6 @@
 // Lists resources that users create and remove: users, keys, tokens, organisations. Invariant: read-only users see neither action.
-import {
-  Card,
-  RemoveButton,
-  CopyBlock,
-  Problem,
-  Status,
-  type Column,
-  Table,
-  Button,
-  Field,
-  SavingForm,
-  Select,
-  visible,
-} from "../parts/index.ts";
+import { Card, RemoveButton, CopyBlock, Problem, Status, Table, Button, Field, SavingForm, Select, visible } from "../parts/index.ts";
+import type { Column } from "../parts/index.ts";
 import { type Signal, useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useLoaded, call, wholeList, useSending, mayWrite, timestampText } from "../state/index.ts";

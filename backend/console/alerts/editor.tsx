@@ -8,19 +8,8 @@ import { PromqlField } from "../metrics/promql-field.tsx";
 import { ThresholdChart } from "../metrics/threshold-chart.tsx";
 import { formatValue, unitOfQuery } from "../metrics/unit.ts";
 import { useLoaded, useDebounced, call, saveResource, formReader, mayWrite, noteEdit } from "../state/index.ts";
-import {
-  splitComparison,
-  splitLines,
-  withQuery,
-  withThreshold,
-  type LogCondition,
-  type LogFilter,
-  otherFilters,
-  parsePairs,
-  formatPairs,
-  RULES,
-  type Rule,
-} from "./console-rule.ts";
+import { splitComparison, splitLines, withQuery, withThreshold, otherFilters, parsePairs, formatPairs, RULES } from "./console-rule.ts";
+import type { LogCondition, LogFilter, Rule } from "./console-rule.ts";
 import { RECEIVER, ReceiverField, saveReceiver, useReceivers } from "./receiver.tsx";
 import { Problem, Checkbox, Field, Select, TextArea, SavingForm, visible } from "../parts/index.ts";
 

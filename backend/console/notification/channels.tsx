@@ -2,18 +2,8 @@
 import { useSignal } from "@preact/signals";
 import { EditableList, EditLink, CopyBlock, Problem, type Column, counted, visible, RemoveButton, Button } from "../parts/index.ts";
 import { useLoaded, address, route, ago, timestampText, call, mayWrite, useSending } from "../state/index.ts";
-import {
-  type Channel,
-  CHANNELS,
-  listChannels,
-  DELIVERIES,
-  type Delivery,
-  kindName,
-  parseKind,
-  type NotificationRoute,
-  ROUTES,
-  targetText,
-} from "./resources.ts";
+import { CHANNELS, listChannels, DELIVERIES, kindName, parseKind, ROUTES, targetText } from "./resources.ts";
+import type { Channel, Delivery, NotificationRoute } from "./resources.ts";
 import { ChannelForm } from "./channel-form.tsx";
 import { DeliveryError, DeliveryState } from "./deliveries.tsx";
 import type { ApiResponses } from "../../client/api.ts";

@@ -3,16 +3,8 @@
 import { useLoaded, address, call, saveResource, formReader } from "../state/index.ts";
 import { Matchers, MatchersField } from "./matchers.tsx";
 import { RouteTest } from "./route-test.tsx";
-import {
-  type Channel,
-  listChannels,
-  NEW_ROUTE,
-  type NotificationRoute,
-  ROUTES,
-  TIME_INTERVALS,
-  type TimeInterval,
-  type NewRoute,
-} from "./resources.ts";
+import { listChannels, NEW_ROUTE, ROUTES, TIME_INTERVALS } from "./resources.ts";
+import type { Channel, NotificationRoute, TimeInterval, NewRoute } from "./resources.ts";
 import { EditableList, EditLink, type Column, visible, Checkbox, Field, Select, SavingForm } from "../parts/index.ts";
 import { parseMatchers, formatMatchers, formatVisibleMatcher, splitNames } from "./matcher.ts";
 

@@ -1,19 +1,8 @@
 // Silences: active, pending, and those that expired in the last days. Invariants: the address of a new silence may contain its matchers, so
 // that an alert can link to the form that silences it; users who may only read see just the list.
 import { EditableList, EditLink, Checkbox, Button, Field, type Column, SavingForm } from "../parts/index.ts";
-import {
-  useLoaded,
-  address,
-  choose,
-  route,
-  timestampText,
-  fieldMs,
-  forField,
-  call,
-  mayWrite,
-  formReader,
-  noteEdit,
-} from "../state/index.ts";
+import { useLoaded, address, choose, route, call, mayWrite, formReader, noteEdit } from "../state/index.ts";
+import { fieldMs, forField, timestampText } from "../state/time.ts";
 import { fromSilence, toSilence } from "../../client/matcher.ts";
 import { Matchers, MatchersField } from "./matchers.tsx";
 import type { ApiResponses } from "../../client/api.ts";

@@ -4,19 +4,8 @@ import { signal, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { changedAddress, choose, route } from "../state/route.ts";
 import { refreshPart } from "../state/loaded.ts";
-import {
-  type AddressRange,
-  currentRange,
-  fieldMs,
-  forField,
-  type Range,
-  RELATIVE_RANGES,
-  showRange,
-  timestampText,
-  utc,
-  zoneName,
-  zoom,
-} from "../state/time.ts";
+import { currentRange, fieldMs, forField, RELATIVE_RANGES, showRange, timestampText, utc, zoneName, zoom } from "../state/time.ts";
+import type { AddressRange, Range } from "../state/time.ts";
 import { submitBy, formReader } from "../state/sending.ts";
 import { readStored, store } from "../state/stored.ts";
 import { durationMs, typedRange } from "../state/typed-range.ts";

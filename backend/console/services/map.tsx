@@ -5,17 +5,8 @@ import { useMemo } from "preact/hooks";
 import { useSignal } from "@preact/signals";
 import { NameLink, Status, Tabs, Table, counted, visible } from "../parts/index.ts";
 import { call, useLoaded, address, choose, route, type AddressRange, currentRange, rangeQuery, span } from "../state/index.ts";
-import {
-  type Edge,
-  type Graph,
-  type Layout,
-  layOut,
-  neighbourhood,
-  NODE_HEIGHT_PX,
-  NODE_WIDTH_PX,
-  type PlacedEdge,
-  type PlacedNode,
-} from "./map-layout.ts";
+import { layOut, neighbourhood, NODE_HEIGHT_PX, NODE_WIDTH_PX } from "./map-layout.ts";
+import type { Edge, Graph, Layout, PlacedEdge, PlacedNode } from "./map-layout.ts";
 import { rateText, readServices, type Service, shareText } from "./service.ts";
 
 /** Characters of a name that fit into a box. */
