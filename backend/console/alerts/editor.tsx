@@ -1,13 +1,12 @@
 // The editor of a rule. The backend validates the expression while the user types, and a chart shows its values of the last day.
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
-import { useRef } from "preact/hooks";
 import { Chart } from "../metrics/chart.tsx";
 import { queryRange } from "../metrics/prometheus.ts";
 import { PromqlField } from "../metrics/promql-field.tsx";
 import { ThresholdChart } from "../metrics/threshold-chart.tsx";
 import { formatValue, unitOfQuery } from "../metrics/unit.ts";
-import { useLoaded, useDebounced, call, saveResource, formReader, mayWrite, noteEdit } from "../state/index.ts";
+import { useLoaded, useDebounced, call, saveResource, formReader, mayWrite } from "../state/index.ts";
 import { splitComparison, splitLines, withQuery, withThreshold, otherFilters, parsePairs, formatPairs, RULES } from "./console-rule.ts";
 import type { LogCondition, LogFilter, Rule } from "./console-rule.ts";
 import { RECEIVER, ReceiverField, saveReceiver, useReceivers } from "./receiver.tsx";
@@ -20,11 +19,6 @@ export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: (saved: Rul
   const expr = useSignal(rule.expr);
   const labels = useSignal(labelsText(rule.name, rule.severity, formatPairs(rule.labels)));
   const receivers = useReceivers(rule.name);
-  const fields = useRef<HTMLDivElement>(null);
-  const change = (text: string): void => {
-    expr.value = text;
-    noteEdit(fields.current);
-  };
   const save = async (form: HTMLFormElement): Promise<string | undefined> => {
     const { expr: typedExpr, ...typed } = typedRule(form, expr.peek());
     const body = { ...typed, ...(rule.logs ? { logs: typedCondition(form, rule.logs) } : { expr: typedExpr }) };
@@ -42,7 +36,7 @@ export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: (saved: Rul
       takesFocus={!rule.id}
       refusal={mayWrite.value ? undefined : "To change rules, you need the role admin."}
     >
-      <div class="stack" ref={fields} onInput={({ currentTarget }) => (labels.value = typedLabels(currentTarget.closest("form")))}>
+      <div class="stack" onInput={({ currentTarget }) => (labels.value = typedLabels(currentTarget.closest("form")))}>
         <Field label="Name" name="name" required maxLength={200} defaultValue={rule.name} />
         {rule.logs ? (
           <Counted logs={rule.logs} expr={rule.expr} />
@@ -52,7 +46,7 @@ export function RuleEditor({ rule, onSaved }: { rule: Rule; onSaved: (saved: Rul
               Expression
               <PromqlField label="Expression" value={expr.value} onChange={(text) => (expr.value = text)} />
             </div>
-            <Validation expr={expr.value} isTyped={expr.value !== rule.expr} onExpr={change} />
+            <Validation expr={expr.value} isTyped={expr.value !== rule.expr} onExpr={(text) => (expr.value = text)} />
           </>
         )}
         <Choices rule={rule} />

@@ -14,10 +14,7 @@ const COMPARED_WITH = [
 ] as const;
 
 const COLUMNS: readonly Column<Change>[] = [
-  {
-    head: "severity",
-    cell: ({ severity }) => <Chip tone={severity === "problem" ? "error" : undefined} text={severity} />,
-  },
+  { head: "severity", cell: ({ severity }) => <Chip tone={severity === "problem" ? "error" : undefined} text={severity} /> },
   { head: "what", kind: "name", cell: ({ title, link }) => <NameLink href={fragmentOf(link)} text={title} /> },
   { head: "kind", class: "word", cell: ({ kind }) => kind },
   { head: "since", kind: "timestamp", cell: ({ since }) => (since === undefined ? "" : timestampText(since)) },

@@ -35,11 +35,7 @@ export interface PanelProps {
   readonly requestKey: string;
   readonly markers?: readonly Marker[] | undefined;
   /** Set while the dashboard is edited. */
-  readonly editing?: {
-    readonly isSelected: boolean;
-    readonly onSelect: () => void;
-    readonly handles: ComponentChildren;
-  };
+  readonly editing?: { readonly isSelected: boolean; readonly onSelect: () => void; readonly handles: ComponentChildren };
 }
 
 export function PanelView({ panel, chosen, requestKey, markers, editing }: PanelProps) {

@@ -1,15 +1,34 @@
-// The page of one cluster, node, host, namespace, workload or pod: firing alerts, its agent, charts of its main metrics, its logs, events and
-// traces, and what runs in it.
-import { Bar, Card, NameLink, Status, Chip, Facts, visible, useScreenRange, ButtonLink } from "../parts/index.ts";
+// Kubernetes at a glance: lists of its objects, unhealthy ones first; and the page of one cluster, node, host, namespace, workload or pod:
+// firing alerts, its agent, charts of its main metrics, its logs, events and traces, and what runs in it.
+import { Bar, Tabs, Card, NameLink, Status, Chip, Facts, visible, useScreenRange, ButtonLink } from "../parts/index.ts";
 import { Panels } from "../dashboards/board.tsx";
 import { LogList, TraceList } from "../dashboards/panel.tsx";
 import { readShipped } from "../dashboards/shipped.ts";
 import { FiringLinks, readFiringAlerts } from "./links.tsx";
-import { useLoaded, address, route, type AddressRange } from "../state/index.ts";
+import { useLoaded, address, choose, route, type AddressRange } from "../state/index.ts";
 import { AgentCard } from "./agent.tsx";
 import { dashboardOf, type Entity, entityAddress, parseEntity, eventQuery, isAbout, logQuery, traceQuery } from "./entity.ts";
-import { type ObjectKind, type ClusterObject, readObjects, TONES, whyAddress } from "./cluster-objects.ts";
+import { OBJECT_KINDS, type ObjectKind, type ClusterObject, readObjects, TONES, whyAddress } from "./cluster-objects.ts";
 import { ObjectList, Share } from "./object-list.tsx";
+
+export function KubernetesScreen() {
+  const { query } = route.value;
+  const { range, refresh, rangeKey } = useScreenRange();
+  const kind = OBJECT_KINDS.find(([name]) => name === query.get("view"))?.[0] ?? "pod";
+  return (
+    <section class="screen" aria-labelledby="title">
+      <Bar title="Kubernetes" onNow={refresh}>
+        <Tabs
+          label="Objects"
+          tabs={OBJECT_KINDS}
+          chosen={kind}
+          onChoose={(name) => choose({ view: name === "pod" ? undefined : name, by: undefined, name: undefined })}
+        />
+      </Bar>
+      <ObjectList kind={kind} range={range} requestKey={rangeKey} key={kind} />
+    </section>
+  );
+}
 
 export function EntityScreen() {
   const { id, query } = route.value;

@@ -1,6 +1,7 @@
 // A chart whose threshold can be dragged, or moved with the arrow keys.
 import { useRef } from "preact/hooks";
 import type uPlot from "uplot";
+import { noteEdit } from "../state/unsaved.ts";
 import { Chart, type ChartProps } from "./chart.tsx";
 import { formatValue } from "./unit.ts";
 
@@ -40,8 +41,7 @@ export function ThresholdChart({ threshold, onThreshold, ...chart }: ThresholdCh
       hadFocus.current = document.activeElement === handle;
       show(next);
       latest.current(next);
-      // For the form that the chart is in: it has an edit that is not saved.
-      handle.dispatchEvent(new Event("input", { bubbles: true }));
+      noteEdit(handle);
     };
     listen(handle, {
       onDrag: (clientY) => show(rounded(plot.posToVal(clientY - plot.over.getBoundingClientRect().top, "y"), plot)),

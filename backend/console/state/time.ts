@@ -41,10 +41,7 @@ export function around(startMs: number, tookMs: number, marginMs = 60_000): { fr
 }
 
 /** The parameters `from` and `to` of an address. */
-export type AddressRange = {
-  readonly from?: string | undefined;
-  readonly to?: string | undefined;
-};
+export type AddressRange = { readonly from?: string | undefined; readonly to?: string | undefined };
 
 /** Changes the range around its middle: half as long, or twice as long. */
 export function zoom({ fromMs, toMs }: Range, factor: number): void {
