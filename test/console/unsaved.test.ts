@@ -1,4 +1,5 @@
 // What is typed into a form is never lost without a question: every form of the console, with real keys in a real Chromium.
+import { generateKeyPairSync } from "node:crypto";
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Locator, Page } from "playwright-core";
@@ -10,7 +11,8 @@ import { call } from "../fixtures/processes.ts";
 
 const QUESTION = "Discard your unsaved changes?";
 const backend = backendOfFile({ INGEST_TOKENS: "true" });
-const ui = consoleOfFile(backend);
+// A refused save.
+const ui = consoleOfFile(backend, { expected: /status of 40[01]/ });
 let page: Page;
 
 beforeAll(async () => {
@@ -18,8 +20,14 @@ beforeAll(async () => {
   const post = async (path: string, body: object): Promise<void> =>
     expect((await call("POST", `${backend.apiUrl}${path}`, { bearer, body })).status).toBe(201);
   await post("/api/users", { email: "bea@shop.example", password: "only reading, thank you", role: "viewer" });
+  const key = {
+    ...generateKeyPairSync("ec", { namedCurve: "P-256" }).publicKey.export({ format: "jwk" }),
+    kid: "1",
+    alg: "ES256",
+    use: "sig",
+  };
   const rules = [{ claims: { sub: "ci" }, permit: "send" }];
-  await post("/api/issuers", { name: "ci", issuer: "https://ci.example", jwks: { keys: [] }, rules });
+  await post("/api/issuers", { name: "ci", issuer: "https://ci.example", jwks: { keys: [key] }, rules });
 });
 beforeEach(async () => {
   page = await ui.open();
