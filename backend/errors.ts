@@ -14,7 +14,10 @@ export const ERROR_CODES = {
     "the body is invalid, or on the paths of ingest tokens some of its records; the message names the field, the record or the line",
   ],
   invalid_field: [400, "a field of a JSON body is missing, unknown or out of bounds; the message names it"],
-  invalid_parameter: [400, "a query parameter is invalid; the message names it"],
+  invalid_parameter: [
+    400,
+    "a parameter of the query string, the path or a form, or a header, is invalid, or the answer would be too large; the message says which",
+  ],
   missing_idempotency_key: [400, "the Idempotency-Key header is missing or not a UUID"],
   query_too_expensive: [400, "the query exceeds its limit of time, memory or points; the message says what to change"],
   unstorable: [400, "a storage engine refuses this content; sending it again will not help"],
@@ -35,7 +38,10 @@ export const ERROR_CODES = {
   login_refused: [401, "the identity provider refused this login; the message says why: start again"],
   invalid_install_token: [401, "the install token is unknown, expired or used, or the token of an issuer is not accepted"],
   wrong_key_kind: [403, "this key may not use this endpoint"],
-  forbidden: [403, "the caller may not do this: its role, kind of token, limits, network or missing TLS; the message says why"],
+  forbidden: [
+    403,
+    "the caller may not do this, for example because of its role, kind of token, limits, network or missing TLS; the message says why",
+  ],
   not_found: [404, "the resource does not exist in this organisation, the path does not exist, or the feature is not enabled"],
   method_not_allowed: [405, "see the Allow header"],
   request_timeout: [408, "the head of the request arrives too slowly, or, except on ingest, its body"],

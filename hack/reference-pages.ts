@@ -233,8 +233,8 @@ ClickHouse evaluates the parts of a query that SQL can express exactly, for any 
 | line filters, except pattern filters | unless \`line_format\`, \`unpack\` or \`decolorize\` precedes them |
 | label filters that compare stored labels with texts | unless \`label_format\`, \`drop\` or \`keep\` precedes them; after \`json\`, \`logfmt\`, \`regexp\`, \`pattern\` or \`unpack\`, only those of \`service_name\`, \`host_id\`, \`node\` and \`detected_level\` |
 | label filters that compare numbers, or labels that the stages below read with texts (not with regular expressions) | in range aggregations |
-| \`json\` | in range aggregations whose result has only named labels, such as \`sum by (…)\`, or none: members of the outermost object, and \`json x="a.b"\` if the path consists of field names |
-| \`logfmt\` | in such range aggregations, without flags and without a list of labels |
+| \`json\` | in range aggregations whose result has only named labels, such as \`sum by (…)\`, or none, if it is the only parser and no \`drop\` or \`keep\` precedes it: members of the outermost object, and \`json x="a.b"\` if the path consists of field names and \`x\` is not \`level\` |
+| \`logfmt\` | as \`json\`, without flags and without a list of labels |
 | \`unwrap\`, with \`duration\` and \`bytes\` | of attributes, and of labels that the stages above read |
 | \`drop\`, \`keep\` | in range aggregations (\`keep\`: in those with named labels or none), without values, after the stages above |
 | range aggregations | all but \`rate_counter\`, and, in range queries, \`quantile_over_time\` with more than 16 overlapping windows |

@@ -85,9 +85,9 @@ export const MAX_SUCCEEDED_PAIRS = 10_000;
 export const MAX_LOGINS_IN_FLIGHT = 4;
 /** Password hashes at one time; each takes a core and much memory. */
 export const MAX_RUNNING_HASHES = 2;
-/** Logins of one client that wait for a hash. */
+/** Requests of one organisation, or without a login of one network, that wait for a password hash. */
 export const MAX_WAITING_HASHES_PER_CLIENT = 256;
-/** Logins that wait for a hash. */
+/** Requests that wait for a password hash: logins, and requests that set or check a password. */
 export const MAX_WAITING_HASHES = 2048;
 
 // sessions/session.ts

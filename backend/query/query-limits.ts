@@ -141,7 +141,7 @@ export const MAX_REGEX_STEPS = 100;
 export const MAX_REGEX_MS_PER_RECORD = 1000;
 /** Estimated time of one regular expression for one text if its automaton does not fit into memory. */
 export const MAX_REGEX_MS_PER_TEXT = 500;
-/** Compiled regular expressions that are cached; each remembers the texts that it matched. */
+/** Compiled regular expressions that are cached; each keeps the states of its automaton that the texts needed. */
 export const MAX_CACHED_EXPRESSIONS = 8;
 
 // loki/template-functions.ts

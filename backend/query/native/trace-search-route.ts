@@ -52,7 +52,12 @@ const QUERY_SCHEMA = {
     ...SPAN_PARAMETERS,
     min_duration_ms: duration("duration of the trace within the range"),
     max_duration_ms: duration("duration of the trace within the range"),
-    order: { type: "string", enum: TRACE_ORDERS, default: "time", description: "over all traces of the range, largest or newest first" },
+    order: {
+      type: "string",
+      enum: TRACE_ORDERS,
+      default: "time",
+      description: "over all traces of the range, by their spans in the range, largest or newest first",
+    },
     ...PAGE_PARAMETERS,
   },
   // Other names are rejected by name (page-route.ts).
