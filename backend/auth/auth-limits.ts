@@ -67,7 +67,7 @@ export const MAX_UNKNOWN_IDS = 5_000;
 // sessions/browser-session.ts
 /** Age of a browser session. */
 export const MAX_SESSION_AGE_S = 7 * 86_400;
-/** Browser sessions of a user, and separately logins that wait for a second factor; above this, the oldest are removed. */
+/** Browser sessions of a user, and separately logins of `atherops login --sso` that wait for confirmation; above this, the oldest are removed. */
 export const MAX_SESSIONS_PER_USER = 100;
 
 // sessions/login.ts
@@ -79,7 +79,7 @@ export const MAX_PROXIES = 5;
 export const MAX_LOGIN_WAIT_MS = 15 * 60_000;
 /** Pairs of client and user whose failures are remembered. */
 export const MAX_LOGIN_PAIRS = 50_000;
-/** Pairs whose last login succeeded. */
+/** Pairs that have logged in before; above this, the one whose last successful login is the oldest is forgotten. */
 export const MAX_SUCCEEDED_PAIRS = 10_000;
 /** Concurrent attempts of one pair. */
 export const MAX_LOGINS_IN_FLIGHT = 4;

@@ -193,7 +193,7 @@ function withOptions(command: Command): Command {
       "alerts with the same values of these labels share a message, such as alertname,team; ... is all labels; default of a new route: alertname",
       collectNames,
     )
-    .option("--wait <duration>", "how long the first message of a group waits for more alerts; default of a new route: 30s")
+    .option("--wait <duration>", "how long a message waits for more new or resolved alerts; default of a new route: 30s")
     .option("--interval <duration>", "minimum time until a change of a group is sent; default of a new route: 5m")
     .option("--repeat <duration>", "how often an unchanged firing group is sent again; default of a new route: 4h")
     .option("--continue", "later routes are evaluated too");

@@ -76,7 +76,7 @@ const PROPERTIES = {
     default: ["alertname"],
     description: "alerts with the same values of these labels are sent in one message; `...`: all labels; none: all alerts of the route",
   },
-  group_wait: duration("30s", "how long a new group waits for more alerts"),
+  group_wait: duration("30s", "how long a message waits for more new or resolved alerts"),
   group_interval: duration("5m", "how long a group waits after a message before changes are sent"),
   repeat_interval: duration("4h", "how long until unchanged alerts are sent again"),
   continue: { type: "boolean", default: false, description: "true: later routes are evaluated too" },
