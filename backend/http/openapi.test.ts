@@ -105,7 +105,7 @@ test("an error response is documented once: operations refer to it, and it lists
     expect(shared).toHaveProperty([$ref.split("/").at(-1) ?? ""]);
   }
   expect(shared["Error403"]).toMatchObject({
-    description: expect.stringContaining("forbidden: the user's role"),
+    description: expect.stringContaining("forbidden: the caller may not do this"),
     content: { "application/json": { schema: { properties: { error: { enum: ["wrong_key_kind", "forbidden"] } } } } },
   });
   // An operation that repeats them has about 6 kB.
