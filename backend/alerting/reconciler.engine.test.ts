@@ -20,15 +20,15 @@ const body = (name: string, more: Partial<CheckedRule> = {}): CheckedRule => ({
   annotations: {},
   ...more,
 });
-const objective = (name: string, total: string): SloBody => ({
+const objective = (name: string, labels: SloBody["labels"] = {}): SloBody => ({
   name,
   description: "",
   objective: 99.9,
   window: "30d",
-  indicator: { promql: { total, bad: "increase(errors[$window])" } },
+  indicator: { promql: { total: "increase(requests[$window])", bad: "increase(errors[$window])" } },
   no_traffic: "ignore",
   alerts: false,
-  labels: {},
+  labels,
 });
 const SOON = { timeout: 60_000, interval: 100 };
 vi.setConfig({ testTimeout: 180_000 });
@@ -66,8 +66,8 @@ describe.each([
     const db = service.database.tables<AlertingTables>();
     const [one, two] = [await service.makeOrg(), await service.makeOrg()];
     const slos = new SloTable(db);
-    const bad = await slos.create(one, objective("bad", "sum((requests[$window]"));
-    const good = await slos.create(one, objective("good", "increase(requests[$window])"));
+    const bad = await slos.create(one, objective("bad", { __name__: "of another metric" }));
+    const good = await slos.create(one, objective("good"));
     const other = await new RuleTable(db).create(two, body("of another"));
     const read = async (id: string) => (await slos.list(one)).find((slo) => slo.id === id);
     await vi.waitFor(async () => {
@@ -80,7 +80,7 @@ describe.each([
     }, SOON);
     expect(await read(good.id)).toMatchObject({ error: undefined });
 
-    await slos.replace(one, bad.id, objective("repaired", "increase(requests[$window])"));
+    await slos.replace(one, bad.id, objective("repaired"));
     await vi.waitFor(async () => expect(await (await fetch(`${service.evaluator.url}/api/v1/rules`)).text()).toContain(bad.id), SOON);
   });
 });

@@ -114,6 +114,20 @@ describe("lines that the backend has stored", () => {
     expect(known(read())).toEqual([1]);
   });
 
+  test("are recognised if their collector outlived the agent, and read them after the clock was set back", () => {
+    pass(10_000);
+    remembers();
+    pass(200);
+    stored[Symbol.dispose]();
+    nowMs -= 3_600_000;
+    const byOrphan = read();
+    pass(1000);
+    stored = open();
+    starts();
+    stored.add([byOrphan]);
+    expect(known(read())).toEqual([1]);
+  });
+
   test("are recognised if the clock is set back before a collector is killed that cannot save offsets", () => {
     pass(10_000);
     nowMs -= 3_600_000;

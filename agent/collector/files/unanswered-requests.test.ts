@@ -93,9 +93,12 @@ test("finds a request although the clock was set forward by an hour since", () =
   for (const one of [first, new UnansweredRequests(folder)]) expect(find(one, ["b"], "b")).toEqual([id]);
 });
 
-test("keeps a request in memory that the disk does not take", () => {
+test("keeps a request in memory that the disk does not take, until it is repeated and the disk takes it", () => {
   writeFileSync(join(folder, "unanswered"), "");
   const id = begin("a", "b");
   expect([find(unanswered, ["b"], "b"), unanswered.readBody(id)?.toString()]).toEqual([[id], "a,b"]);
   expect(find(open(), ["b"], "b")).toEqual([]);
+  rmSync(join(folder, "unanswered"));
+  expect(begin("a", "b")).toBe(id);
+  expect(find(open(), ["b"], "b")).toEqual([id]);
 });

@@ -39,9 +39,11 @@ export class UnansweredRequests {
   /** Call before `body`, which consists of these batches, is sent. */
   begin(batches: readonly BatchId[], body: Buffer): string {
     const id = hashOf(body);
-    if (this.#all.has(id)) return id;
+    const known = this.#all.get(id);
+    if (known && !known.body) return id;
+    // The disk may take a request when it is repeated.
     const isWritten = this.#write(id, Buffer.concat([Buffer.from(`${JSON.stringify(batches)}\n`), body]));
-    this.#all.set(id, { id, batches, sinceMs: this.#nowMs(), body: isWritten ? undefined : body });
+    this.#all.set(id, { id, batches, sinceMs: known?.sinceMs ?? this.#nowMs(), body: isWritten ? undefined : body });
     this.#forgetOld();
     return id;
   }
