@@ -8,7 +8,7 @@ import { Server as TlsServer } from "node:tls";
 import { Ajv, type ValidateFunction } from "ajv";
 import addFormats from "ajv-formats";
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, LogController, type RawServerDefault } from "fastify";
-import { NO_OWNER, runFor } from "../admission/request-owner.ts";
+import { runFor } from "../admission/request-owner.ts";
 import { orgOf } from "./request-identity.ts";
 import { networkOf } from "./http-client.ts";
 import { Connections, UNAUTHENTICATED_IDLE_S } from "./server-connections.ts";
@@ -193,7 +193,7 @@ function limitRequests(app: FastifyInstance, options: AppOptions): void {
       request.isConnectionBusy = true;
     }
     readQuery(request, orgId !== undefined);
-    runFor(orgId ?? NO_OWNER, done);
+    runFor(orgId ?? networkOf(request.ip), done);
   });
   app.addHook("onSend", (request, reply, payload, done) => {
     announceClose(request, reply, options.draining?.aborted ?? false);

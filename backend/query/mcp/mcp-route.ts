@@ -41,7 +41,6 @@ export function registerMcpRoute(app: FastifyInstance, { answers, guards, public
     documented: { response: { 200: { type: "object", additionalProperties: true } } },
     handler: async (request: FastifyRequest, reply: FastifyReply) => {
       const { orgId } = readerOf(request);
-      answers.admit(orgId, reply);
       const headers = new Headers(
         [...CREDENTIALS, ...PROTOCOL].flatMap((name) =>
           [request.headers[name] ?? []].flat().map((value): [string, string] => [name, value]),
@@ -54,7 +53,10 @@ export function registerMcpRoute(app: FastifyInstance, { answers, guards, public
         signal: goneSignal(reply),
       });
       const mcp = await open(request);
-      const answer = await mainThread.run(orgId, () => mcp.fetch(asked, { parsedBody: request.body }));
+      const answer = await mainThread.run(orgId, () => {
+        answers.admit(orgId, reply);
+        return mcp.fetch(asked, { parsedBody: request.body });
+      });
       const type = answer.headers.get("content-type");
       if (type !== null) void reply.type(type);
       return answers.send(orgId, reply.code(answer.status), [Buffer.from(await answer.text())]);
