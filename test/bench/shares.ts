@@ -1,7 +1,8 @@
 // `npm run bench -- shares [--kinds sandbox,PromQL] [--others 1,2,3,10] [--seconds 20] [--checkout DIR] [--out FILE]`: how long an idle
 // organisation's queries, bodies and pages take while others are as busy as they may be with one shared resource, one after the other:
-// slots of LogQL, log reads and PromQL, memory of responses that are read slowly, memory of bodies that are sent slowly. `--checkout`: the
-// backend of another checkout, measured by this program. Target: p99 of 500 ms on two quiet cores, and no error.
+// slots of LogQL, log reads and PromQL, memory of responses that are read slowly, memory of bodies that are sent slowly, this process's
+// thread, and the account database. `--checkout`: the backend of another checkout, measured by this program. Target: p99 of 500 ms on two
+// quiet cores, and no error.
 import { writeFileSync } from "node:fs";
 import { loadavg } from "node:os";
 import { join, resolve } from "node:path";

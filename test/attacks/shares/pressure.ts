@@ -6,30 +6,15 @@ import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
-import { type Agent, request } from "undici";
+import { request } from "undici";
 import { sign } from "../../../common/protocol/signature.ts";
 import type { Tenant } from "../../fixtures/backend-process.ts";
 import { attribute, record } from "../queries.ts";
+import { type Busy, keepCalling, type Pressure } from "./busy.ts";
+import { MORE_PRESSURES } from "./more-pressures.ts";
 
 /** The settings of the backend that the pressures assume. */
 export const SETTINGS = { INGEST_MEMORY_MIB: "64", JWT_TTL: "2h" };
-
-export interface Busy {
-  readonly apiUrl: string;
-  readonly tenant: Tenant;
-  readonly agent: Agent;
-  readonly over: AbortSignal;
-  /** Number of organisations that are busy. */
-  readonly others: number;
-  /** Counts how often each answer came. */
-  readonly count: (answer: string) => void;
-}
-
-interface Pressure {
-  readonly what: string;
-  /** Runs until `over` aborts. */
-  readonly run: (busy: Busy) => Promise<unknown>;
-}
 
 const zipped = promisify(gzip);
 const LOKI = "/query/loki/loki/api/v1";
@@ -89,7 +74,8 @@ export const PRESSURES = {
     what: "bodies that declare 32 MiB, send 1.1 MB and then 20 kB/s, 128 of all organisations together",
     run: (busy) => keepOpen(busy, Math.ceil(128 / busy.others), sendSlowly),
   },
-} as const satisfies Record<string, Pressure>;
+  ...MORE_PRESSURES,
+} satisfies Record<string, Pressure>;
 
 export type PressureName = keyof typeof PRESSURES;
 
@@ -101,21 +87,8 @@ function costlyPromql(): string {
 }
 
 /** `atOnce` queries at all times. */
-async function keepAsking({ apiUrl, tenant, agent, over, count }: Busy, atOnce: number, pathOf: () => string): Promise<void> {
-  const one = async (): Promise<void> => {
-    while (!over.aborted) {
-      try {
-        const headers = { authorization: `Bearer ${tenant.token}` };
-        const answer = await request(apiUrl + pathOf(), { headers, dispatcher: agent, signal: over });
-        const text = await answer.body.text();
-        count(`${answer.statusCode} ${/"error":\s*"(\w+)"/.exec(text)?.[1] ?? ""}`.trim());
-        if (answer.statusCode >= 400) await sleep(100, undefined, { signal: over });
-      } catch (error) {
-        if (!over.aborted) count(`no answer ${(error as Error).name}`);
-      }
-    }
-  };
-  await Promise.all(Array.from({ length: atOnce }, one));
+async function keepAsking(busy: Busy, atOnce: number, pathOf: () => string): Promise<void> {
+  await keepCalling(busy, atOnce, () => ({ path: pathOf() }));
 }
 
 const STEP_MS = 500;

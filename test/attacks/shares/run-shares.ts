@@ -8,6 +8,7 @@ import { adminPassword, backendPlace, login, makeTenant, startBackend, type Tena
 import { quantile } from "../../fixtures/measure.ts";
 import { temporaryFolder } from "../../fixtures/processes.ts";
 import { attribute } from "../queries.ts";
+import type { Pressure } from "./busy.ts";
 import { prepare, PRESSURES, type PressureName, SETTINGS } from "./pressure.ts";
 
 export interface Fared {
@@ -37,6 +38,7 @@ const LOGS = "/ingest/logs/otlp";
 
 interface Backend {
   readonly apiUrl: string;
+  readonly healthUrl: string;
   readonly pid: number;
   /** The operator's session. */
   readonly operator: string;
@@ -46,14 +48,17 @@ interface Backend {
 export class Shares implements AsyncDisposable {
   readonly #stack: AsyncDisposableStack;
   readonly #apiUrl: string;
+  readonly #healthUrl: string;
   readonly #pid: number;
   readonly #operator: string;
   readonly #others: readonly Tenant[];
   #measured = 0;
+  readonly #prepared = new Set<string>();
 
-  private constructor(stack: AsyncDisposableStack, { apiUrl, pid, operator }: Backend, others: readonly Tenant[]) {
+  private constructor(stack: AsyncDisposableStack, { apiUrl, healthUrl, pid, operator }: Backend, others: readonly Tenant[]) {
     this.#stack = stack;
     this.#apiUrl = apiUrl;
+    this.#healthUrl = healthUrl;
     this.#pid = pid;
     this.#operator = operator;
     this.#others = others;
@@ -71,7 +76,7 @@ export class Shares implements AsyncDisposable {
       await prepare(place.apiUrl, tenant);
       tenants.push(tenant);
     }
-    return new Shares(stack.move(), { apiUrl: place.apiUrl, pid: backend.child.pid ?? 0, operator }, tenants);
+    return new Shares(stack.move(), { apiUrl: place.apiUrl, healthUrl: place.healthUrl, pid: backend.child.pid ?? 0, operator }, tenants);
   }
 
   /** Threads of libuv's pool. */
@@ -85,6 +90,7 @@ export class Shares implements AsyncDisposable {
     // One that has used nothing in the last minute.
     const probed = this.#probes(await makeTenant(this.#apiUrl, this.#operator, `idle${this.#measured}`));
     await probed["body of 1 kB"]?.();
+    await this.#prepare(kind, others);
     const over = new AbortController();
     const answers: Record<string, number> = {};
     const count = (answer: string): void => void (answers[answer] = (answers[answer] ?? 0) + 1);
@@ -107,6 +113,15 @@ export class Shares implements AsyncDisposable {
     await this.#stack.disposeAsync();
   }
 
+  async #prepare(kind: PressureName, others: number): Promise<void> {
+    const { prepare: prepareKind }: Pressure = PRESSURES[kind];
+    for (const tenant of prepareKind ? this.#others.slice(0, others) : []) {
+      const name = `${kind} ${tenant.orgId}`;
+      if (!this.#prepared.has(name)) await prepareKind?.({ apiUrl: this.#apiUrl, tenant });
+      this.#prepared.add(name);
+    }
+  }
+
   #probes({ token, apiKey }: Tenant): Record<string, () => Promise<string>> {
     const get = (path: string) => ask(this.#apiUrl + path, { headers: { authorization: `Bearer ${token}` } });
     const post = (bytes: number) => {
@@ -120,6 +135,8 @@ export class Shares implements AsyncDisposable {
       PromQL: () => get("/query/prometheus/api/v1/query?query=up"),
       "body of 1 kB": () => post(1000),
       "body of 300 kB": () => post(300_000),
+      "saved views": () => get("/api/views"),
+      health: () => ask(`${this.#healthUrl}/healthz`, {}),
     };
   }
 }
