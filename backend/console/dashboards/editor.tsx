@@ -3,7 +3,7 @@
 import { type Signal, useComputed, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { Problem, Button, Field, Side } from "../parts/index.ts";
-import { submitBy, useSending, noteEdit } from "../state/index.ts";
+import { submitBy, useSending, markEdited } from "../state/index.ts";
 import { useChoices } from "./board.tsx";
 import type { Chosen, Dashboard, Panel, Variable } from "./dashboard.ts";
 import { changeDraft, type DraftPanel, EditableBoard } from "./editable-board.tsx";
@@ -21,7 +21,7 @@ export function Editor({ dashboard, save }: { dashboard: Dashboard; save: (chang
   useEffect(() => {
     if (dashboard.name === "") document.querySelector<HTMLElement>("[data-first]")?.focus();
     const initial = edited.peek();
-    return edited.subscribe((changed) => void (changed !== initial && noteEdit(element.current)));
+    return edited.subscribe((changed) => void (changed !== initial && markEdited(element.current)));
   }, []);
   const { send, isBusy, error } = useSending(async () => {
     const all = panels.peek();

@@ -8,15 +8,18 @@ const edited = new Set<HTMLFormElement>();
 
 export function guardEdits(): void {
   document.addEventListener("input", ({ target }) => {
-    const form = target instanceof Element ? target.closest("form") : null;
-    if (form && form.dataset["unguarded"] === undefined) edited.add(form);
+    markEdited(target instanceof Element ? target.closest("form") : null);
   });
   window.addEventListener("beforeunload", (event) => {
     if (editedIn(document).length > 0) event.preventDefault();
   });
 }
 
-/** Reports an edit without typing, such as a click on a button of the form or a drag. */
+export function markEdited(form: HTMLFormElement | null): void {
+  if (form && form.dataset["unguarded"] === undefined) edited.add(form);
+}
+
+/** Reports an edit of a field without typing, such as a click on a button next to it or a drag. */
 export function noteEdit(within: Element | null): void {
   within?.dispatchEvent(new Event("input", { bubbles: true }));
 }
