@@ -7,20 +7,26 @@ const FRAME_MS = 1000 / 60;
 /** Times of vertical synchronisation vary by a fraction of a millisecond. */
 const TOLERANCE_MS = 1;
 
-const BEGIN = `
-  window.frameTimes = [];
-  window.isCounting = true;
+// A loop ends when the next one begins or its times are taken: two would count each frame twice.
+const BEGIN = `{
+  const times = (window.frameTimes = []);
   requestAnimationFrame(function next(time) {
-    window.frameTimes.push(time);
-    if (window.isCounting) requestAnimationFrame(next);
+    if (window.frameTimes !== times) return;
+    times.push(time);
+    requestAnimationFrame(next);
   });
-`;
+}`;
+const END = `{
+  const times = window.frameTimes;
+  window.frameTimes = undefined;
+  times;
+}`;
 
 /** The frames until `act` ends. */
 export async function framesDuring(page: Page, act: () => Promise<unknown>): Promise<Record<string, string>> {
   await page.evaluate(BEGIN);
   await act();
-  const times = await page.evaluate<number[]>("(window.isCounting = false, window.frameTimes)");
+  const times = await page.evaluate<number[]>(END);
   const betweenMs = times
     .slice(1)
     .map((ms, index) => ms - (times[index] ?? ms))
