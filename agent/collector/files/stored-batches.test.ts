@@ -114,13 +114,17 @@ describe("lines that the backend has stored", () => {
     expect(known(read())).toEqual([1]);
   });
 
-  test("are recognised if their collector outlived the agent, and read them after the clock was set back", () => {
+  test.each([
+    ["set back", [-3_600_000, 0]],
+    ["set forward and back again", [3_600_000, -61_000]],
+  ])("are recognised if their collector outlived the agent, and the clock was %s before it read them", (_, [beforeMs = 0, afterMs = 0]) => {
     pass(10_000);
     remembers();
     pass(200);
     stored[Symbol.dispose]();
-    nowMs -= 3_600_000;
+    nowMs += beforeMs;
     const byOrphan = read();
+    nowMs += afterMs;
     pass(1000);
     stored = open();
     starts();

@@ -256,11 +256,11 @@ export class StoredBatches implements Disposable {
   #unsaved(stores: ReadonlyMap<string, number>, nowMs: number): Span {
     const start = this.#start;
     const used = this.#usedStores(stores).map(([, atMs]) => Math.floor(atMs));
-    // The clock was set back while the agent did not run, but perhaps the collector, which then read lines at any time.
-    const wasSetBack = this.#startedMs === 0 && Math.max(...used) > nowMs;
-    if (used.length === 0 || wasSetBack) return { start, fromMs: 0, toMs: Number.MAX_SAFE_INTEGER };
-    const fromMs = Math.min(...used, this.#setBackToMs ?? Number.POSITIVE_INFINITY) - COMMIT_MS;
-    return { start, fromMs, toMs: this.#highestMs + COMMIT_MS };
+    // While no agent ran, the collector may have run on, and the clock may have been set.
+    const isJustStarted = this.#startedMs === 0;
+    const toMs = isJustStarted ? Number.MAX_SAFE_INTEGER : this.#highestMs + COMMIT_MS;
+    if (used.length === 0 || (isJustStarted && Math.max(...used) > nowMs)) return { start, fromMs: 0, toMs: Number.MAX_SAFE_INTEGER };
+    return { start, fromMs: Math.min(...used, this.#setBackToMs ?? Number.POSITIVE_INFINITY) - COMMIT_MS, toMs };
   }
 
   /** Ends the period of doubt when every file receiver has saved offsets. The first write, when a store is opened, does not count. */
