@@ -36,8 +36,8 @@ const RESPONSE_TIMEOUT_MS = 25_000;
 const LONGEST_DELAY_MS = 60_000;
 /** StoredBatches may take a file that is written again this soon for the same lines. */
 const REWRITTEN_AFTER_MS = 2000;
-/** An account that could not be written is written again after five seconds, and a request until it is answered. */
-const RECORDED_AFTER_MS = 30_000;
+/** How long after a failure a request is written again, when it is repeated, and everything else. */
+const RECORDED_AFTER_MS = { request: 30_000, other: 3000 } as const;
 const CREDENTIAL = { id: "agent", apiKey: "key", keyCreatedAt: "" };
 const LOG = { debug() {}, info() {}, warn() {}, error() {} } as never;
 
@@ -165,7 +165,10 @@ export class AgentHistory {
     this.#startCollector(20, process);
     this.#machine.enter(process, () => {
       const stored = new StoredBatches({ folder: "/state", log: LOG });
-      if (this.#machine.nowMs - this.#disk.lastHitMs < RECORDED_AFTER_MS) this.#accountLostMs = this.#machine.nowMs;
+      const { nowMs } = this.#machine;
+      const isLost = ([path, atMs]: [string, number]): boolean =>
+        nowMs - atMs < RECORDED_AFTER_MS[path.includes("/unanswered") ? "request" : "other"];
+      if ([...this.#disk.hitMs].some(isLost)) this.#accountLostMs = nowMs;
       this.#agent = { process, stored, lines: new FileLines(stored, LOG), parts: new PartSender(() => undefined), requests: new Set() };
     });
   }

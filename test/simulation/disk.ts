@@ -63,8 +63,8 @@ export class Disk {
   readonly faults: DiskFaults = { freeBytes: undefined, isReadOnly: false, failing: { write: 0, sync: 0, read: 0 }, slowness: 1 };
   /** How often each fault was met by a call. */
   readonly hits: Record<string, number> = {};
-  /** When a fault was last met, and when a read last failed, in the time of the host. */
-  lastHitMs = Number.NEGATIVE_INFINITY;
+  /** When a fault was last met by each path, and when a read last failed, in the time of the host. */
+  readonly hitMs = new Map<string, number>();
   lastFailedReadMs = Number.NEGATIVE_INFINITY;
 
   constructor(machine: DiskHost, root: string) {
@@ -155,7 +155,7 @@ export class Disk {
     const { freeBytes } = this.faults;
     const length = freeBytes === undefined ? bytes.length : Math.min(bytes.length, freeBytes);
     if (length < bytes.length) {
-      this.#hit("disk full");
+      this.#hit("disk full", path);
       if (length === 0) throw new SystemError("ENOSPC", "write", path);
     }
     if (freeBytes !== undefined) this.faults.freeBytes = freeBytes - length;
@@ -167,7 +167,7 @@ export class Disk {
     const { path, node } = this.#opened(fd, "fsync");
     if (this.faults.failing.sync > 0) {
       this.faults.failing.sync -= 1;
-      this.#hit("failed fsync");
+      this.#hit("failed fsync", path);
       // The kernel reports a lost page once: the cache keeps it, the disk never gets it. Or it was written before the failure.
       if (this.#machine.random.chance(0.5)) node.writes = [];
       throw new SystemError("EIO", "fsync", path);
@@ -288,11 +288,11 @@ export class Disk {
 
   #refuseChanges(call: string, path: string): void {
     if (this.faults.isReadOnly) {
-      this.#hit("read-only");
+      this.#hit("read-only", path);
       throw new SystemError("EROFS", call, path);
     }
     if (call !== "write" && call !== "rm" && this.faults.freeBytes === 0) {
-      this.#hit("disk full");
+      this.#hit("disk full", path);
       throw new SystemError("ENOSPC", call, path);
     }
   }
@@ -300,14 +300,14 @@ export class Disk {
   #failNext(call: "write" | "read", path: string): void {
     if (this.faults.failing[call] === 0) return;
     this.faults.failing[call] -= 1;
-    this.#hit(`failed ${call}`);
+    this.#hit(`failed ${call}`, path);
     throw new SystemError("EIO", call, path);
   }
 
-  #hit(fault: string): void {
+  #hit(fault: string, path: string): void {
     this.hits[fault] = (this.hits[fault] ?? 0) + 1;
-    this.lastHitMs = this.#machine.nowMs;
-    if (fault === "failed read") this.lastFailedReadMs = this.lastHitMs;
+    this.hitMs.set(path, this.#machine.nowMs);
+    if (fault === "failed read") this.lastFailedReadMs = this.#machine.nowMs;
   }
 }
 

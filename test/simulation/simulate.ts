@@ -15,7 +15,7 @@ cuts and failures; nothing that was acknowledged may be missing or stored twice.
   --minutes N      runs until this time is over instead
   --only KINDS     of backend, replicas, metrics, agent, with commas: leaves out the seeds of other histories
   --processes N    default: the number of cores
-  --mutants        for each fault in mutants.ts, the first seed that finds it, up to --histories (default 20,000)
+  --mutants        for each fault in mutants.ts, the first seed that finds it, of the kept ones and up to --histories (default 20,000)
   --mutant NAME    only this one
   --help`;
 
@@ -140,15 +140,16 @@ async function printHistory(seed: number): Promise<void> {
 async function findMutants(limit: number): Promise<void> {
   const mutants = MUTANTS.filter(({ name }) => values.mutant === undefined || name === values.mutant);
   const left = mutants.values();
+  const jobs = [
+    ...KEPT_SEEDS.map((firstSeed): Job => ({ firstSeed, histories: 1 })),
+    ...Array.from({ length: Math.ceil(limit / CHUNK) }, (_, at): Job => ({ firstSeed: 1 + at * CHUNK, histories: CHUNK })),
+  ];
   let missed = 0;
   const worker = async (): Promise<void> => {
     for (const { name } of left) {
       using child = startChild("--mutant", name);
       let found: Report["problems"][number] | undefined;
-      for (let done = 0; done < limit && !found; done += CHUNK) {
-        const report = await child.ask({ firstSeed: 1 + done, histories: Math.min(CHUNK, limit - done) });
-        [found] = report.problems;
-      }
+      for (const job of jobs) if (!found) [found] = (await child.ask(job)).problems;
       if (!found) missed += 1;
       console.log(found ? `found: ${name}: seed ${found.seed}, ${found.problem.slice(0, 120)}` : `MISSED: ${name}`);
     }
