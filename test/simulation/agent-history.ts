@@ -54,6 +54,8 @@ export class AgentHistory {
   readonly #hits: Record<string, number> = {};
   #agent: Agent | undefined;
   #fault: NetworkFault | undefined;
+  /** When the last agent ended. */
+  #endedMs = 0;
   /** The last time at which an agent started without the whole account. */
   #accountLostMs = Number.NEGATIVE_INFINITY;
   /** When the clock was last set back, and when it last was so that times of a collector cannot be told apart. */
@@ -165,10 +167,9 @@ export class AgentHistory {
     this.#startCollector(20, process);
     this.#machine.enter(process, () => {
       const stored = new StoredBatches({ folder: "/state", log: LOG });
-      const { nowMs } = this.#machine;
       const isLost = ([path, atMs]: [string, number]): boolean =>
-        nowMs - atMs < RECORDED_AFTER_MS[path.includes("/unanswered") ? "request" : "other"];
-      if ([...this.#disk.hitMs].some(isLost)) this.#accountLostMs = nowMs;
+        this.#endedMs - atMs < RECORDED_AFTER_MS[path.includes("/unanswered") ? "request" : "other"];
+      if ([...this.#disk.hitMs].some(isLost)) this.#accountLostMs = this.#machine.nowMs;
       this.#agent = { process, stored, lines: new FileLines(stored, LOG), parts: new PartSender(() => undefined), requests: new Set() };
     });
   }
@@ -203,6 +204,7 @@ export class AgentHistory {
     this.#setClock(clockMs);
     if (clockMs < 0) this.#mixedTimesMs = this.#machine.nowMs;
     if (!this.#agent) return;
+    this.#endedMs = this.#machine.nowMs;
     this.#machine.kill(this.#agent.process);
     this.#disk.closeAll();
     for (const { answered } of this.#agent.requests) answered(undefined);
