@@ -6,8 +6,12 @@ import { FairQueue } from "./fair-queue.ts";
 const MAX_WAITING_PER_ORG = 256;
 const RETRY_AFTER_S = 1;
 
-class MainThread {
-  readonly #queue = new FairQueue({ running: 1, waitingPerOrg: MAX_WAITING_PER_ORG, retryAfterS: RETRY_AFTER_S });
+export class OnePerTurn {
+  readonly #queue: FairQueue;
+
+  constructor(waitingPerOrg: number) {
+    this.#queue = new FairQueue({ running: 1, waitingPerOrg, retryAfterS: RETRY_AFTER_S });
+  }
 
   get waiting(): number {
     return this.#queue.waiting;
@@ -32,5 +36,5 @@ class MainThread {
   }
 }
 
-/** The only one, because there is one thread. */
-export const mainThread = new MainThread();
+/** For all short work. Slices of long work have their own queue (time-slices.ts): they would wait for all short work of their organisation. */
+export const mainThread = new OnePerTurn(MAX_WAITING_PER_ORG);

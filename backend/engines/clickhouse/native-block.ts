@@ -1,7 +1,8 @@
 // Combines the rows of many request bodies into one block of ClickHouse's Native format (docs: "Native", src/Formats/NativeReader.cpp).
 // Invariant: pure; sections of one table always have the same columns in the same order.
 import { sizeOf } from "../pieces.ts";
-import { TimeSlices } from "../../../common/time-slices.ts";
+import { NO_OWNER } from "../../admission/request-owner.ts";
+import { TimeSlices } from "../../admission/time-slices.ts";
 import {
   type Column,
   DictionaryColumn,
@@ -111,7 +112,8 @@ export async function nativeBlock(columns: NativeColumns, sections: readonly Nat
     streamIndex += 1;
     return streamsOf.map((streams) => streams[streamIndex] as Uint8Array);
   };
-  const slices = new TimeSlices();
+  // A block has the rows of several organisations.
+  const slices = new TimeSlices({ owner: NO_OWNER });
   const structure: string[] = [];
   const pieces: (readonly Uint8Array[])[] = [[varints(columns.length, count)]];
   for (const [name, type] of columns) {

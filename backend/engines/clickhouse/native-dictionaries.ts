@@ -1,7 +1,7 @@
 // Joins the dictionaries of many sections into one LowCardinality(String) of ClickHouse's Native format
 // (SerializationLowCardinality.cpp), so that the engine hashes each string once instead of once per row. Invariant: the block has the
 // strings of its sections in their order.
-import type { TimeSlices } from "../../../common/time-slices.ts";
+import type { TimeSlices } from "../../admission/time-slices.ts";
 import { encodedStrings, latin1 } from "./native-columns.ts";
 
 /** Flags: the block has its own, complete dictionary. The width of the numbers is added: 0 for 8 bits, 2 for 32. */

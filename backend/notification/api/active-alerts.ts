@@ -8,7 +8,7 @@ import { createInhibitor, type InhibitRule } from "../routing/inhibition.ts";
 import { compileRoutes } from "../routing/plan.ts";
 import type { StoredSilence } from "../routing/silences.ts";
 import type { AlertsTable, NotificationDb } from "../model/notification-tables.ts";
-import { TimeSlices } from "../../../common/time-slices.ts";
+import { TimeSlices } from "../../admission/time-slices.ts";
 
 /** In the format of Alertmanager. */
 export type ActiveAlert = ReturnType<typeof describeAlert>;

@@ -15,7 +15,7 @@ import type { Labels } from "../model/matchers.ts";
 import type { NotificationTables } from "../model/notification-tables.ts";
 import { MAX_GROUP_LABELS } from "../notification-limits.ts";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { TimeSlices } from "../../../common/time-slices.ts";
+import { TimeSlices } from "../../admission/time-slices.ts";
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf } from "../../http/request-identity.ts";
 import {

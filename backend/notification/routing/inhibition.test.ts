@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { TimeSlices } from "../../../common/time-slices.ts";
+import { TimeSlices } from "../../admission/time-slices.ts";
 import type { Labels } from "../model/matchers.ts";
 import { createInhibitor, type InhibitRule } from "./inhibition.ts";
 

@@ -1,7 +1,7 @@
 // Inhibition as in Alertmanager: while an alert fires that matches the source of a rule, alerts that match its target are not sent, if the
 // labels in `equal` have the same values; a missing label counts as empty. Invariant: an alert that matches both sides is not inhibited by
 // another one that does, so that no alert inhibits itself.
-import type { TimeSlices } from "../../../common/time-slices.ts";
+import type { TimeSlices } from "../../admission/time-slices.ts";
 import { compileMatchers, type Labels, type RouteMatcher, toMatcher } from "../model/matchers.ts";
 
 export interface InhibitRule {

@@ -7,7 +7,7 @@ import { type GroupState, type GroupTimes, planGroup } from "./group-state.ts";
 import { createInhibitor, type InhibitRule } from "./inhibition.ts";
 import { compileMatchers, type Labels, type Matcher, toMatcher } from "../model/matchers.ts";
 import type { Alert } from "../model/message.ts";
-import { TimeSlices } from "../../../common/time-slices.ts";
+import { TimeSlices } from "../../admission/time-slices.ts";
 import { createHash } from "node:crypto";
 import type { StoredRoute } from "./route-body.ts";
 

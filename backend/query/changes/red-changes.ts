@@ -1,6 +1,6 @@
 // Finds services and operations whose rate, errors or latency moved, from calls by interval of two ranges. Invariant: a service is
 // reported once for each of the three figures, with the operation that moved most; a change that a called service explains ranks below it.
-import { TimeSlices } from "../../../common/time-slices.ts";
+import { TimeSlices } from "../../admission/time-slices.ts";
 import type { OperationPoints } from "../../storage/traces/operation-points.ts";
 import { BUCKETS_PER_DOUBLING, upperBoundMs } from "../../storage/traces/span-histogram.ts";
 import { type Change, type Comparison, evidenceOf, figure, linkTo, POINTS, scoreOfRatio, WINDOWS, wholeOf, windowOf } from "./change.ts";

@@ -1,6 +1,6 @@
 // Builds the rows of pods from the columns of cluster-state.ts, and judges their health as `kubectl get pods` shows it: the reason of a
 // container that waits or ended, else the phase.
-import { TimeSlices } from "../../../common/time-slices.ts";
+import { TimeSlices } from "../../admission/time-slices.ts";
 import { type Cell, type Labels, WORKLOAD_KINDS, type WorkloadKind } from "./cluster-state.ts";
 
 /** `bad`: it does not work; `warning`: it may recover by itself, or restarted in the last hour. */
