@@ -62,7 +62,7 @@ const rules: Prepare = async (busy) => {
 /** As many expressions as an organisation may have. */
 const routes: Prepare = async (busy) => {
   const matchers = Array.from({ length: 10 }, (_, index) => ({ label: `l${index}`, op: "=~", value: `(a|b${index})*c.*[a-z]+d` }));
-  for (let index = 0; index < 9; index += 1) await store(busy, "/alerting/routes", { name: `r${index}`, matchers, channels: [] });
+  for (let index = 0; index < 9; index += 1) await store(busy, "/alerting/routes", { matchers, channel_ids: [] });
 };
 
 const LONG_LABELS = Object.fromEntries(Array.from({ length: 30 }, (_, index) => [`l${index}`, "ab".repeat(500)]));
@@ -78,7 +78,7 @@ const DASHBOARD = {
     kind: "timeseries",
     source: "metrics",
     width: 6,
-    queries: Array.from({ length: 10 }, () => ({ query: text(900) })),
+    queries: Array.from({ length: 10 }, () => ({ query: text(200) })),
   })),
 };
 const LARGE_DASHBOARD = Buffer.from(JSON.stringify(DASHBOARD));
@@ -117,7 +117,7 @@ export const MORE_PRESSURES = {
       })),
   },
   dashboards: {
-    what: "20 dashboards of 0.9 MB at once that are replaced",
+    what: "20 dashboards of 0.2 MB at once that are replaced",
     prepare: dashboard,
     run: (busy) => keepCalling(busy, 20, () => replaced(busy)),
   },
