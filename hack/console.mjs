@@ -1,7 +1,8 @@
-// Builds the console, backend/console, into backend/http/console: files with hashed names, each also compressed, and files.json that lists
-// them. Invariants: it is built only if its sources, its packages or this file have changed; a half-written folder never replaces a complete
-// one; concurrent builds run one after the other; no test file is included. It is plain JavaScript for any Node >= 20, because
-// hack/bootstrap.mjs calls it before anything runs; vitest.config.ts and hack/bundle-backend.ts call it too.
+// Builds the console, backend/console, into backend/http/console: the page, with the first script and the styles inside, files with hashed
+// names, each also compressed, and files.json that lists them. Invariants: no file contains what is inside the page; it is built only if its
+// sources, its packages or this file have changed; a half-written folder never replaces a complete one; concurrent builds run one after the
+// other; no test file is included. It is plain JavaScript for any Node >= 20, because hack/bootstrap.mjs calls it before anything runs;
+// vitest.config.ts and hack/bundle-backend.ts call it too.
 //
 //   node hack/console.mjs [--sizes]    --sizes: prints the size of each file, also compressed
 import { createHash } from "node:crypto";
