@@ -23,8 +23,10 @@ export function Fleet() {
     <section class="screen fleet" aria-labelledby="title">
       <Bar title="Fleet">
         <p role="status">
-          {counted(clusters.length, "cluster")}
-          {nodes.length > 0 && `, ${counted(nodes.length, "node")}`}, {counted(hosts.length, "host")}
+          {loaded.value.value &&
+            [counted(clusters.length, "cluster"), nodes.length > 0 && counted(nodes.length, "node"), counted(hosts.length, "host")]
+              .filter(Boolean)
+              .join(", ")}
           <Silent clusters={clusters} hosts={hosts} />
           <OldKeys clusters={clusters} atMs={atMs} />
         </p>

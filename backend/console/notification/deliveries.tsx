@@ -45,7 +45,7 @@ export function Deliveries() {
           value={filter.channel_id}
           onChoose={(channel) => (choose({ channel }), (pages.value = 1))}
         />
-        <p role="status">{isTruncated ? `${rows.length}+ messages` : counted(rows.length, "message")}</p>
+        <p role="status">{loaded.value.value && (isTruncated ? `${rows.length}+ messages` : counted(rows.length, "message"))}</p>
       </div>
       <Status of={loaded} empty={rows.length === 0 && <EmptyState isFiltered={search !== ""} />}>
         {loaded.value.value && <Table title="Deliveries, newest first" rows={rows} columns={columnsFor(loaded.value.value)} />}

@@ -30,7 +30,11 @@ export function Firing() {
     <>
       <div class="bar">
         <p role="status">
-          <strong class={firing > 0 ? "level is-error" : ""}>{firing} firing</strong>, {alerts.length - firing} pending
+          {loaded.value.value && (
+            <>
+              <strong class={firing > 0 ? "level is-error" : ""}>{firing} firing</strong>, {alerts.length - firing} pending
+            </>
+          )}
         </p>
         {!hasChannel && (
           <p class="is-warn">

@@ -62,8 +62,9 @@ export function EditableList<R extends { readonly id?: string }>(props: Editable
   return (
     <>
       <div class="bar">
-        <p role="status">{props.status}</p>
-        {props.extras}
+        {/* Without an answer, every count would be 0. */}
+        <p role="status">{loaded.value.value !== undefined && props.status}</p>
+        {loaded.value.value !== undefined && props.extras}
         <CreateLink href={hrefOf("new")} text={`Create ${noun}`} />
       </div>
       <Split

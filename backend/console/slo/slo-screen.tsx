@@ -46,7 +46,7 @@ function SloList() {
       <Bar title="Service level objectives">
         <CreateLink href={address("slos", { edit: "new" })} text="Create objective" />
       </Bar>
-      {loaded.value.value && (
+      {slos.length > 0 && (
         <p role="status">
           {counted(slos.length, "objective")}, with figures of the last four minutes
           {spent > 0 && (
@@ -65,7 +65,16 @@ function SloList() {
           )
         }
       >
-        <Status of={loaded} empty={slos.length === 0 && "No objectives. Create one, or apply a file with atherops apply -f slos.yaml."}>
+        <Status
+          of={loaded}
+          empty={
+            slos.length === 0 && (
+              <p>
+                No objectives. Create one, or apply a file with <code>atherops apply -f slos.yaml</code>.
+              </p>
+            )
+          }
+        >
           {slos
             .filter(({ error }) => error !== null)
             .map(({ id, name, error }) => (
