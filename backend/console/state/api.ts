@@ -128,7 +128,7 @@ export async function sendRequest(path: string, { method = "GET", query, body, h
     });
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new ApiFailure(0, "unreachable", "The backend is unreachable.");
+    throw new ApiFailure(0, "unreachable", "The backend is unreachable. Check your network, and whether the backend is running.");
   }
 }
 
