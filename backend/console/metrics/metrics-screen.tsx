@@ -35,10 +35,10 @@ export function Metrics() {
         {expressions.length > 0 && (
           <>
             <Button aria-pressed={hasBuilder} onClick={() => choose({ builder: hasBuilder ? undefined : "1" })} text="Builder" />
+            <Download name="metrics" read={async () => await readDownload(expressions)} />
             <AddToDashboard
               panel={{ kind: "timeseries", source: "metrics", width: 6, queries: expressions.map((text) => ({ query: text })) }}
             />
-            <Download name="metrics" read={async () => await readDownload(expressions)} />
           </>
         )}
       </Bar>
