@@ -43,7 +43,7 @@ test.each(LOOKS)("LogQL in the log field, %s", async (_look, options) => {
   await rows.and(page.locator('[aria-rowcount="10"]')).waitFor();
   expect(await field.inputValue()).toBe('{service_name="shop"} |= "cart" | level="error"');
   await page.getByRole("button", { name: "Patterns" }).click();
-  await page.getByText("1 patterns of 10 records").waitFor();
+  await page.getByText("1 pattern of 10 records").waitFor();
   await page.getByRole("button", { name: /^Without GET/ }).click();
   await page.getByText("No records match.").waitFor();
 

@@ -1,6 +1,6 @@
 // The fields of the matching records, each with its most frequent values and their share. A click filters by a value, excludes it, or shows
 // the field as a column.
-import { Problem, Button, visible } from "../parts/index.ts";
+import { Problem, Button, counted, visible } from "../parts/index.ts";
 import { call, type Query, type Loaded, useLoaded, rangeQuery, currentRange } from "../state/index.ts";
 import type { Field } from "./query-field.tsx";
 import { chosenFields, type Term, formatFieldName } from "./query-line.ts";
@@ -36,7 +36,7 @@ export function Fields({ requestKey, parameters, columns, onTerm, onColumn }: Fi
     <aside class="field-list" aria-label="Fields">
       <Refusal of={loaded} />
       {isEmpty && <p class="quiet">No fields.</p>}
-      {fields.length > 0 && <p class="quiet">In the newest {total.toLocaleString("en")} matching records</p>}
+      {fields.length > 0 && <p class="quiet">In the newest {counted(total, "matching record")}</p>}
       {fields.map((field) => (
         <details key={field.name} open={ALWAYS_SHOWN.has(field.name)}>
           <summary>

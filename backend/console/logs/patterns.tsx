@@ -1,5 +1,5 @@
 // The patterns of the matching messages, most frequent first: a click shows only their records or excludes them.
-import { Button, visible } from "../parts/index.ts";
+import { Button, counted, Skeleton, visible } from "../parts/index.ts";
 import type { ApiResponses } from "../../client/api.ts";
 import { call, type Query, useLoaded, currentRange, rangeQuery } from "../state/index.ts";
 import { Refusal } from "./fields.tsx";
@@ -27,10 +27,11 @@ export function Patterns({ requestKey, parameters, onCondition }: PatternsProps)
   return (
     <section class="patterns" aria-label="Patterns">
       <Refusal of={loaded} />
-      {loaded.busy.value && patterns.length === 0 && <p class="quiet">Loading …</p>}
-      {loaded.value.value && (
+      {loaded.busy.value && patterns.length === 0 && <Skeleton />}
+      {loaded.value.value && patterns.length === 0 && <p class="empty">No records. Choose a longer time range, or remove conditions.</p>}
+      {patterns.length > 0 && (
         <p class="quiet" role="status">
-          {patterns.length} patterns of {records.toLocaleString("en")} records
+          {counted(patterns.length, "pattern")} of {counted(records, "record")}
           {sampled > 1 && `; counts are estimated from one of ${sampled.toLocaleString("en")} parts of the range`}
         </p>
       )}
