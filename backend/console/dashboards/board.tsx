@@ -1,7 +1,7 @@
 // The panels of a dashboard with its variables. The chosen values are in the address: `var-NAME`.
 import { useMarkers } from "../metrics/markers.ts";
 import { PROMETHEUS, queryRange } from "../metrics/prometheus.ts";
-import { Problem, Select, visible } from "../parts/index.ts";
+import { Problem, Select, Skeleton, visible } from "../parts/index.ts";
 import { type Loaded, useLoaded, choose, route, currentRange } from "../state/index.ts";
 import { type Chosen, type Dashboard, fillVariables, type Panel, type Variable } from "./dashboard.ts";
 import { PanelView } from "./panel.tsx";
@@ -25,11 +25,12 @@ export function Board({ dashboard, requestKey }: { dashboard: Dashboard; request
               label={visible(name)}
               value={choices?.chosen[name] ?? ""}
               onChoose={(value) => choose({ [`var-${name}`]: value })}
-              of={choices?.values[name] ?? []}
+              of={choices?.values[name]?.length ? choices.values[name] : [["", choices ? "no values" : "Loading …"]]}
             />
           ))}
         </div>
       )}
+      {!choices && loaded.busy.value && <Skeleton />}
       {choices && <Panels panels={dashboard.panels} chosen={choices.chosen} requestKey={requestKey} />}
     </>
   );
