@@ -1,6 +1,7 @@
 // The fields of one record or span as a table. Invariant: a value is always shown as text, and at most MAX_CHARACTERS of it are drawn.
-import type { ComponentChildren } from "preact";
+import { type ComponentChildren, Fragment } from "preact";
 import { SenderText } from "./common.tsx";
+import { visible } from "./text.ts";
 
 const MAX_CHARACTERS = 10_000;
 
@@ -22,7 +23,7 @@ export function FieldTable({ title, of, links, actions }: FieldTableProps) {
         {of.map(([name, value]) => (
           <tr key={name}>
             <th scope="row">
-              <SenderText text={name.replace(/^label\./, "")} />
+              <Name text={name.replace(/^label\./, "")} />
             </th>
             <td>
               <Value text={value.slice(0, MAX_CHARACTERS)} />
@@ -33,6 +34,22 @@ export function FieldTable({ title, of, links, actions }: FieldTableProps) {
         ))}
       </tbody>
     </table>
+  );
+}
+
+/** A long name is broken after a dot. */
+function Name({ text }: { text: string }) {
+  return (
+    <bdi dir="auto">
+      {visible(text)
+        .split(/(?<=\.)/)
+        .map((part, at) => (
+          <Fragment key={at}>
+            {part}
+            <wbr />
+          </Fragment>
+        ))}
+    </bdi>
   );
 }
 
