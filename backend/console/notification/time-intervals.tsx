@@ -55,7 +55,7 @@ function IntervalForm({ interval, onSaved }: { interval: TimeInterval | undefine
   return (
     <SavingForm label={interval ? "Save" : "Create"} saved="Saved." save={save} takesFocus={!interval}>
       <Field label="Name" name="name" required maxLength={200} defaultValue={interval?.name} />
-      <p class="quiet">An empty field contains every time. Lists have commas, and ranges a colon.</p>
+      <p class="quiet">An empty field contains every time. Separate several values by commas. Write a range as in the examples.</p>
       {parts.value.map((part, at) => (
         <fieldset key={at}>
           <legend>{at === 0 ? "Times" : "or"}</legend>
