@@ -73,8 +73,8 @@ function Usage() {
 const USAGE_COLUMNS: readonly Column<DayUsage>[] = [
   { head: "day", cell: ({ day }) => day },
   { head: "signal", cell: ({ signal }) => signal },
+  { head: "data", kind: "number", order: ({ bytes }) => bytes, cell: ({ bytes }) => bytesText(bytes) },
   { head: "records", kind: "number", order: ({ records }) => records, cell: ({ records }) => records.toLocaleString("en") },
-  { head: "bytes", kind: "number", order: ({ bytes }) => bytes, cell: ({ bytes }) => bytesText(bytes) },
   {
     head: "peak active series",
     kind: "number",
@@ -110,7 +110,8 @@ const AUDIT_COLUMNS: readonly Column<Change>[] = [
 /** Omits empty details. */
 function detailsText(subject: Change["subject"]): string {
   return Object.entries(subject)
-    .map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)])
+    .map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)] as const)
+    .map(([name, text]) => [name, text && name.endsWith("_at") ? timestampText(text) : text])
     .filter(([, text]) => !["", "null", "[]"].includes(text ?? ""))
     .map((pair) => pair.join(" "))
     .join(", ");

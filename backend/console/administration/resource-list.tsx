@@ -135,7 +135,7 @@ function CreateRow({ path, createForm: { label, fields, bodyOf }, onCreated }: C
             name={name}
             type={type}
             required={!isOptional}
-            placeholder={placeholder}
+            {...(placeholder && { placeholder, size: placeholder.length })}
             {...(type === "password" && { autoComplete: "new-password" })}
           />
         ),
