@@ -163,7 +163,7 @@ function PodFacts({ pod, range }: { pod: ClusterObject; range: AddressRange }) {
       <Facts
         of={[
           ["state", <Chip tone={TONES[health]} text={containers === undefined ? state : `${state} ${ready ?? 0}/${containers}`} />],
-          ["restarts", `${restarts}${recent > 0 ? `, ${recent} in the last hour` : ""}`],
+          ["restarts", `${restarts}${recent > 0 ? ` (${recent} in the last hour)` : ""}`],
           reason !== undefined && ["last reason", visible(reason)],
           ["CPU of request", <Share of={pod.cpu_request ? (pod.cpu ?? 0) / pod.cpu_request : undefined} />],
           ["memory of limit", <Share of={pod.memory_share} />],
