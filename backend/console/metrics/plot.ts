@@ -69,7 +69,9 @@ export function plotOptions(props: PlotProps, read: (property: string) => string
       {
         ...look,
         grid: { show: false },
-        size: 24,
+        // A label below the axis of values does not touch its 0.
+        gap: 8,
+        size: 27,
         space: LABEL_PX,
         values: (_plot, splits) => splits.map((atS) => axisTime(fromS * 1000, toS * 1000)(atS * 1000)),
       },
