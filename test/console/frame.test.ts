@@ -105,6 +105,22 @@ test("a refresh that fails keeps the rows and says when they were loaded", async
   await page.getByRole("alert").first().waitFor({ state: "detached" });
 });
 
+test.each(["#/alerts", "#/alerts?view=firing", "#/alerts?view=deliveries", "#/fleet"])(
+  "%s counts nothing without an answer",
+  async (screen) => {
+    await page.route(/\/(alerting|api)\/(?!auth)/, async (route) => await route.abort());
+    await openScreen(page, screen);
+    await page.getByRole("main").getByRole("alert").first().waitFor();
+    expect(
+      await page
+        .getByRole("main")
+        .getByText(/\d+ (firing|pending|messages|clusters|hosts)/)
+        .count(),
+    ).toBe(0);
+    await page.unrouteAll();
+  },
+);
+
 test("a table is sorted by its head, in the address too", async () => {
   await openScreen(page, "#/settings?part=users");
   const names = async (): Promise<string[]> =>
