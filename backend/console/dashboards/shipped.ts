@@ -25,6 +25,7 @@ export const SHIPPED: readonly Shipped[] = [
 
 /** Undefined if no dashboard with this id comes with the product. */
 export async function readShipped(id: string): Promise<Dashboard | undefined> {
-  const file = await SHIPPED.find((shipped) => shipped.id === id)?.load();
-  return file && toDashboard(file.default).dashboard;
+  const shipped = SHIPPED.find((one) => one.id === id);
+  // The title of the list, because a file calls a Kubernetes node just Node.
+  return shipped && { ...toDashboard((await shipped.load()).default).dashboard, name: shipped.title };
 }
