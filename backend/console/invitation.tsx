@@ -24,8 +24,11 @@ export function InvitationPage({ token }: { token: string }) {
         {shown && (
           <form class="stack" data-unguarded onSubmit={submitBy(send)}>
             <p>
-              You are invited to join <bdi>{visible(shown.org)}</bdi> with the role {shown.role}. Choose a password of at least 8
-              characters.
+              You are invited to join{" "}
+              <strong>
+                <bdi>{visible(shown.org)}</bdi>
+              </strong>{" "}
+              with the role {shown.role}. Choose a password of at least 8 characters.
             </p>
             <Field label="E-mail" name="email" type="email" autoComplete="username" readOnly defaultValue={shown.email} />
             <Field label="Password" name="password" type="password" autoComplete="new-password" required minLength={8} maxLength={256} />
