@@ -61,11 +61,13 @@ export const MAX_GONE_FILES = 1000;
 /** Log files of a host that are open at one time; fewer if the process may open fewer. */
 export const MAX_OPEN_FILES = 20_000;
 
-// collector/files/stored-batches.ts
+// collector/files/stored-lines.ts
 /** Stored lines of log files that are remembered until the collector has saved their offsets; the collector stores these after each pass. */
 export const MAX_STORED_LINES = 500_000;
 /** Stored batches of log lines that are remembered, because a killed collector may send them again. */
 export const MAX_RESENT_BATCHES = 6000;
+
+// collector/files/stored-batches.ts
 /** Periods around an unclean end of the collector in which lines may have been read twice. */
 export const MAX_DOUBT_PERIODS = 32;
 

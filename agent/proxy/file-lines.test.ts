@@ -200,6 +200,12 @@ describe("lines of files", () => {
     expect(backend.received.map(linesOf)).toEqual([["a", "b"]]);
   });
 
+  it("that are twice in one request are sent once", async () => {
+    const a = lines("a");
+    expect(await send(together(a, lines("b"), a))).toMatchObject({ status: 200 });
+    expect(backend.received.map(linesOf)).toEqual([["a", "b"]]);
+  });
+
   it("are recognised if the collector was killed before the response", async () => {
     const answered = Promise.withResolvers<void>();
     backend.answer = (received, response) => void answered.promise.then(() => accept(received, response));

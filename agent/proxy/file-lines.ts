@@ -40,7 +40,7 @@ export class FileLines {
     // Any program on this machine can send to the proxy, but lines are omitted only for the collector.
     if (stored === undefined || !isToken(request.headers[FILES_HEADER], stored.token)) return send(joinBatches(batches), true);
     const identities = identitiesOf(batches);
-    const findSending = (): Sending | undefined => [...this.#sending].find((other) => stored.mayShareLines(identities, other.batches));
+    const findSending = (): Sending | undefined => [...this.#sending].find((other) => stored.lines.mayShare(identities, other.batches));
     // Lines that were read twice may arrive in concurrent requests.
     for (let other = findSending(); other; other = findSending()) await other.done.catch(() => {});
     const sending = { batches: identities, done: this.#sendNew(stored, batches, send) };
@@ -55,7 +55,7 @@ export class FileLines {
   async #sendNew(stored: StoredBatches, batches: readonly FileBatch[], send: SendFiles): Promise<ForwardResult> {
     let fresh = this.#notStored(stored, batches);
     let body = joinBatches(fresh);
-    for (const unanswered of stored.unanswered.find((others) => stored.mayShareLines(identitiesOf(fresh), others), body)) {
+    for (const unanswered of stored.unanswered.find((others) => stored.lines.mayShare(identitiesOf(fresh), others), body)) {
       const result = await this.#sendAgain(stored, unanswered, send);
       if (!isFinal(result)) return result;
       fresh = this.#notStored(stored, batches);
@@ -109,19 +109,20 @@ export class FileLines {
 
   /** Also removes repetitions within the request, because lines from the queue and lines that were read again may arrive together. */
   #notStored(stored: StoredBatches, batches: readonly FileBatch[]): Sent[] {
-    const inRequest = new Map<number, BatchId>();
+    const [ids, inRequest] = [new Set<string>(), new Map<number, BatchId>()];
     return batches.flatMap((batch): Sent[] => {
       const { identity } = batch;
       if (!identity) return [batch];
-      const { lines, readAtMs } = identity;
-      const repeated = new Set(stored.has(identity) ? lines : lines.filter((line) => stored.isRepeated(line, identity, inRequest)));
+      const { id, lines, readAtMs } = identity;
+      const repeated = new Set(ids.has(id) ? lines : stored.lines.repeated(identity, inRequest));
       if (repeated.size > 0)
         this.#log.debug(
           { event: "collector.lines_already_stored", read_at: new Date(readAtMs).toISOString(), lines: repeated.size },
           "the backend has these lines; the collector read them again",
         );
+      ids.add(id);
       const fresh = repeated.size === 0 ? lines : lines.filter((line) => !repeated.has(line));
-      for (const line of fresh) inRequest.set(line, identity);
+      if (stored.lines.mayRepeat(identity)) for (const line of fresh) inRequest.set(line, identity);
       if (fresh.length === 0) return [];
       return [fresh === lines ? batch : { identity: { ...identity, lines: fresh }, body: batch.without(repeated) }];
     });

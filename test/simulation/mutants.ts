@@ -14,6 +14,7 @@ const METRICS = "backend/engines/victoria-metrics/journal.ts";
 const FILES = "common/files.ts";
 const LINES = "agent/proxy/file-lines.ts";
 const BATCHES = "agent/collector/files/stored-batches.ts";
+const KNOWN = "agent/collector/files/stored-lines.ts";
 const UNANSWERED = "agent/collector/files/unanswered-requests.ts";
 const FORWARD = "agent/proxy/forward.ts";
 
@@ -208,7 +209,7 @@ export const MUTANTS: readonly Mutant[] = [
   mutant(
     "an unanswered request is not sent again",
     LINES,
-    "stored.unanswered.find((others) => stored.mayShareLines(identitiesOf(fresh), others), body)",
+    "stored.unanswered.find((others) => stored.lines.mayShare(identitiesOf(fresh), others), body)",
     "stored.unanswered.find(() => false, body)",
   ),
   mutant(
@@ -242,23 +243,31 @@ export const MUTANTS: readonly Mutant[] = [
     "if (fresh.length < 2 || result.kind",
     "if (fresh.length > 0 || result.kind",
   ),
-  mutant("batches that are sent again are not recognised", BATCHES, "return this.#sent.has(batch.id);", "return batch.id.length === 0;"),
-  mutant("no period of doubt begins when a collector ends", BATCHES, "this.#doubts.push({ from });", "void from;"),
+  mutant("batches that are sent again are not recognised", KNOWN, "if (this.#sent.has(batch.id)) return batch.lines;", ""),
+  mutant(
+    "lines are looked up only in batches of earlier starts",
+    KNOWN,
+    "read.start !== this.#start || this.#isInDoubt(read)",
+    "read.start !== this.#start",
+  ),
+  mutant("lines that were looked up before are not added", KNOWN, "if (this.#lastReads && this.mayRepeat(stored))", "if (this.#saves < 0)"),
+  mutant("lines of the last start are not looked up", KNOWN, "    this.#lastReads = undefined;\n", ""),
+  mutant("no period of doubt begins when a collector ends", BATCHES, "[...this.lines.doubts, { from }]", "[...this.lines.doubts]"),
   mutant("a period of doubt does not end", BATCHES, "if (doubt && !doubt.to) {", "if (doubt && !doubt.to && nowMs === 0) {"),
-  mutant("periods of doubt are mixed up", BATCHES, "isWithin(doubt, other) && isWithin(doubt, read)", "isWithin(doubt, other)"),
+  mutant("periods of doubt are mixed up", KNOWN, "isWithin(doubt, other) && isWithin(doubt, read)", "isWithin(doubt, other)"),
   mutant(
     "the end of a period of doubt is not on disk",
     BATCHES,
-    "toMs: nowMs < this.#highestMs ? this.#highestMs + COMMIT_MS : nowMs };\n      this.#isBehind = true;",
-    "toMs: nowMs < this.#highestMs ? this.#highestMs + COMMIT_MS : nowMs };",
+    "to: { start, fromMs, toMs } }];\n      this.#isBehind = true;",
+    "to: { start, fromMs, toMs } }];",
   ),
-  mutant("lines of one collector count as read again", BATCHES, "if (!other || other.start === read.start) return", "if (!other) return"),
-  mutant("lines are forgotten when offsets are saved once", BATCHES, "if (batch.saves >= this.#saves)", "if (batch.saves > this.#saves)"),
-  mutant("lines that offsets cover are never forgotten", BATCHES, "if (batch.saves >= this.#saves)", "if (batch.saves >= 0)"),
+  mutant("lines of one collector count as read again", KNOWN, "if (!other || other.start === read.start) return", "if (!other) return"),
+  mutant("lines are forgotten when offsets are saved once", KNOWN, "if (batch.saves >= this.#saves)", "if (batch.saves > this.#saves)"),
+  mutant("lines that offsets cover are never forgotten", KNOWN, "if (batch.saves >= this.#saves)", "if (batch.saves >= 0)"),
   mutant("a period of doubt is too long", BATCHES, "const OPENED_WITHIN_MS = 100;", "const OPENED_WITHIN_MS = 5000;"),
-  mutant("lines whose offsets were saved stay uncertain", BATCHES, "return !isSaved && from", "return from"),
+  mutant("lines whose offsets were saved stay uncertain", KNOWN, "return !isSaved && from", "return from"),
   mutant("a clock that is set back is not noticed", BATCHES, "    this.#setBackToMs = nowMs;\n", ""),
-  mutant("the number of the collector's start is not increased", BATCHES, "Math.max(this.#start + 1, Math.floor(nowMs / 1000))", "1"),
+  mutant("the number of the collector's start is not increased", BATCHES, "Math.max(this.lines.start + 1, Math.floor(nowMs / 1000))", "1"),
   mutant(
     "an account that could not be written is not written again",
     BATCHES,

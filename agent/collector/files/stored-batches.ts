@@ -4,17 +4,18 @@
 // batch again in another request.
 //
 // Each batch has the number of the collector's start in which it was read. Invariant: lines count as stored only after the backend accepted
-// them, and are dropped only if the same batch was stored, or if a collector of another start has read the same lines, both in a period of
-// doubt: from the last save of offsets before a collector exited to the first save after the next one started. So new content of an
-// overwritten file is not mistaken for the old content. Times are compared only within one start, because the clock can be set. Periods of
-// doubt are written with fsync, because lines would be lost without them; lines are not, so a power failure may duplicate them.
+// them, and are dropped only if StoredLines finds that they were read or sent again, both in a period of doubt: from the last save of offsets
+// before a collector exited to the first save after the next one started. Times are compared only within one start, because the clock can be
+// set. Periods of doubt are written with fsync, because lines would be lost without them; lines are not, so a power failure may duplicate
+// them.
 import { randomBytes } from "node:crypto";
 import { closeSync, openSync, readdirSync, readFileSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { writeDurably } from "../../../common/files.ts";
 import type { Log } from "../../log.ts";
-import { MAX_DOUBT_PERIODS, MAX_RESENT_BATCHES, MAX_STORED_LINES } from "../../agent-limits.ts";
-import type { BatchId, Read } from "./file-batch.ts";
+import { MAX_DOUBT_PERIODS } from "../../agent-limits.ts";
+import type { BatchId } from "./file-batch.ts";
+import { type Doubt, isWithin, type Span, StoredLines } from "./stored-lines.ts";
 import { UnansweredRequests } from "./unanswered-requests.ts";
 
 export interface StoredBatchesOptions {
@@ -24,29 +25,6 @@ export interface StoredBatchesOptions {
   readonly nowMs?: () => number;
   readonly watchEveryMs?: number;
   readonly maxLines?: number;
-}
-
-/** A batch that the backend has, and how often the offsets had been saved before. */
-interface StoredBatch extends BatchId {
-  readonly saves: number;
-  /** Its offsets were saved by the collector that read it. */
-  isSaved?: boolean;
-}
-
-/** What a collector read between these times. */
-interface Span {
-  readonly start: number;
-  readonly fromMs: number;
-  readonly toMs: number;
-}
-
-/**
- * A period whose lines may be read twice: the end of one start of the collector, the beginning of a later one, and those between them, which
- * saved no offsets. `to` is undefined until offsets are saved again.
- */
-interface Doubt {
-  readonly from: Span;
-  to?: Span;
 }
 
 const FILE = "stored-batches";
@@ -80,19 +58,11 @@ export class StoredBatches implements Disposable {
   /** Proves that a request comes from this agent's collector. It stays the same after a restart. */
   token = randomBytes(24).toString("base64url");
   readonly unanswered: UnansweredRequests;
+  readonly lines: StoredLines;
   readonly #options: StoredBatchesOptions;
   readonly #nowMs: () => number;
   readonly #checkpoints: string;
   readonly #path: string;
-  /** The batch in which each line that may be read again was last read. */
-  readonly #lines = new Map<number, StoredBatch>();
-  /** Batches that may be sent again. */
-  readonly #sent = new Set<string>();
-  /** How often the offsets were seen to be saved. */
-  #saves = 0;
-  #doubts: Doubt[] = [];
-  /** The number of the collector's last start. */
-  #start = 0;
   /** The last collector wrote no numbers; its batches have the number 0. */
   #isUpgrade = false;
   /** Times of the offset stores when the collector started, when it had opened them, and when they were last seen to be saved. */
@@ -124,6 +94,7 @@ export class StoredBatches implements Disposable {
     this.#nowMs = options.nowMs ?? Date.now;
     this.#checkpoints = join(options.folder, "checkpoints");
     this.#path = join(options.folder, FILE);
+    this.lines = new StoredLines(options.maxLines);
     this.unanswered = new UnansweredRequests(options.folder, options.nowMs);
     this.#read();
     this.#rewrite();
@@ -136,8 +107,8 @@ export class StoredBatches implements Disposable {
     const stores = this.#stores();
     // Without a record of the last collector, lines are rather duplicated than lost. If it never saved offsets, the open period of doubt
     // already covers what it read.
-    if ((this.#start > 0 || this.#isUpgrade) && (this.#doubts.length === 0 || this.#doubts.at(-1)?.to))
-      this.#beginDoubt(this.#unsaved(stores, nowMs));
+    const { start, doubts } = this.lines;
+    if ((start > 0 || this.#isUpgrade) && (doubts.length === 0 || doubts.at(-1)?.to)) this.#beginDoubt(this.#unsaved(stores, nowMs));
     this.#storesAtStart = stores;
     this.#opened.clear();
     this.#saved = new Map();
@@ -150,7 +121,7 @@ export class StoredBatches implements Disposable {
     this.collectorEnded();
     const nowMs = this.#nowMs();
     // The time makes the number unique even if the last one could not be written.
-    this.#start = Math.max(this.#start + 1, Math.floor(nowMs / 1000));
+    this.lines.start = Math.max(this.lines.start + 1, Math.floor(nowMs / 1000));
     this.#isUpgrade = false;
     this.#startedMs = this.#highestMs = nowMs;
     this.#setBackToMs = undefined;
@@ -158,33 +129,14 @@ export class StoredBatches implements Disposable {
     clearInterval(this.#watch);
     this.#watch = setInterval(() => this.#watchOffsets(), this.#options.watchEveryMs ?? WATCH_EVERY_MS);
     this.#watch.unref();
-    return this.#start;
-  }
-
-  /** True if the backend has this batch, and the collector sends it again. */
-  has(batch: BatchId): boolean {
-    return this.#sent.has(batch.id);
-  }
-
-  /** True if the backend has a line of this batch, and the collector has read it again. `others`: of the same request. */
-  isRepeated(line: number, batch: Read, others?: ReadonlyMap<number, Read>): boolean {
-    return this.#areSame(batch, this.#lines.get(line)) || this.#areSame(batch, others?.get(line));
-  }
-
-  /** Whether requests with these batches may have lines in common. */
-  mayShareLines(batches: readonly BatchId[], others: readonly BatchId[]): boolean {
-    const ids = new Set(batches.map(({ id }) => id));
-    if (others.some(({ id }) => ids.has(id))) return true;
-    const lines = new Map<number, Read>();
-    for (const batch of batches) if (this.#isInDoubt(batch)) for (const line of batch.lines) lines.set(line, batch);
-    return lines.size > 0 && others.some((batch) => batch.lines.some((line) => this.#areSame(batch, lines.get(line))));
+    return this.lines.start;
   }
 
   /** Records that the backend has the lines of these batches. */
   add(batches: readonly BatchId[]): void {
-    const last = this.#doubts.at(-1);
+    const last = this.lines.doubts.at(-1);
     for (const batch of batches) {
-      this.#remember(batch);
+      this.lines.add(batch);
       if (last?.to && batch.start >= last.to.start && !isWithin(last, batch)) this.#settlingMs ??= performance.now();
     }
     this.#append(batches);
@@ -194,45 +146,6 @@ export class StoredBatches implements Disposable {
     clearInterval(this.#watch);
     if (this.#file !== undefined) closeSync(this.#file);
     this.#file = undefined;
-  }
-
-  // ---- lines
-
-  #remember(batch: BatchId): void {
-    this.#sent.add(batch.id);
-    deleteOldest(this.#sent, MAX_RESENT_BATCHES);
-    if (batch.start !== this.#start && !this.#isInDoubt(batch)) return;
-    const stored = { ...batch, saves: this.#saves };
-    for (const line of batch.lines) {
-      const other = this.#lines.get(line);
-      if (!other || isBefore(other, batch)) this.#lines.set(line, stored);
-    }
-    deleteOldest(this.#lines, this.#options.maxLines ?? MAX_STORED_LINES);
-  }
-
-  /** One collector reads no offset twice, so the lines of another batch of it are new. */
-  #areSame(read: Read, other: Read | undefined): boolean {
-    if (!other || other.start === read.start) return other?.readAtMs === read.readAtMs;
-    return this.#doubts.some((doubt) => isWithin(doubt, other) && isWithin(doubt, read));
-  }
-
-  #isInDoubt(read: Read): boolean {
-    return this.#doubts.some((doubt) => isWithin(doubt, read));
-  }
-
-  /** Lines that were stored before the last save but one cannot be read again. Returns false if there is nothing to remember. */
-  #offsetsSaved(): boolean {
-    let isNeeded = false;
-    for (const [line, batch] of this.#lines) {
-      if (batch.start !== this.#start || batch.isSaved) continue;
-      isNeeded = true;
-      if (batch.saves >= this.#saves) continue;
-      // The collector before may have read it, too.
-      if (this.#isInDoubt(batch)) batch.isSaved = true;
-      else this.#lines.delete(line);
-    }
-    this.#saves += 1;
-    return isNeeded;
   }
 
   // ---- periods of doubt
@@ -247,14 +160,13 @@ export class StoredBatches implements Disposable {
   }
 
   #beginDoubt(from: Span): void {
-    this.#doubts.push({ from });
-    this.#doubts = this.#doubts.slice(-MAX_DOUBT_PERIODS);
+    this.lines.doubts = [...this.lines.doubts, { from }].slice(-MAX_DOUBT_PERIODS);
     this.#settlingMs = undefined;
   }
 
   /** What the last collector read and may not have saved. */
   #unsaved(stores: ReadonlyMap<string, number>, nowMs: number): Span {
-    const start = this.#start;
+    const { start } = this.lines;
     const used = this.#usedStores(stores).map(([, atMs]) => Math.floor(atMs));
     // While no agent ran, the collector may have run on, and the clock may have been set.
     const isJustStarted = this.#startedMs === 0;
@@ -279,11 +191,13 @@ export class StoredBatches implements Disposable {
 
   #noteSave(stores: Map<string, number>, nowMs: number, wasJustSetBack: boolean): void {
     this.#saved = stores;
-    const doubt = this.#doubts.at(-1);
+    const { start, doubts } = this.lines;
+    const doubt = doubts.at(-1);
     if (doubt && !doubt.to) {
       const fromMs = Math.min(this.#startedMs, this.#setBackToMs ?? Number.POSITIVE_INFINITY);
       // If the clock was set back, lines may have been read after the highest time that was seen.
-      doubt.to = { start: this.#start, fromMs, toMs: nowMs < this.#highestMs ? this.#highestMs + COMMIT_MS : nowMs };
+      const toMs = nowMs < this.#highestMs ? this.#highestMs + COMMIT_MS : nowMs;
+      this.lines.doubts = [...doubts.slice(0, -1), { ...doubt, to: { start, fromMs, toMs } }];
       this.#isBehind = true;
     }
     // If the clock was set back since the last look, lines may have been read after the save by the clock of before.
@@ -293,13 +207,12 @@ export class StoredBatches implements Disposable {
       this.#setBackToMs = undefined;
     }
     if (this.#isBehind) this.#rewrite();
-    if (this.#offsetsSaved()) this.#append([SAVED]);
+    if (this.lines.offsetsSaved()) this.#append([SAVED]);
   }
 
   #settle(): void {
-    this.#doubts = [];
+    this.lines.settle();
     this.#settlingMs = undefined;
-    for (const [line, { start, isSaved }] of this.#lines) if (start !== this.#start || isSaved) this.#lines.delete(line);
     this.#rewrite();
   }
 
@@ -330,13 +243,12 @@ export class StoredBatches implements Disposable {
       return;
     }
     Object.assign(this, { token });
-    this.#start = start;
+    Object.assign(this.lines, { start, doubts });
     this.#storesAtStart = new Map(stores);
-    this.#doubts = [...doubts];
     this.#setBackToMs = setBackToMs;
     for (const entry of entries) {
-      if (entry === SAVED) this.#offsetsSaved();
-      else if (entry && Array.isArray((entry as BatchId).lines)) this.#remember(entry as BatchId);
+      if (entry === SAVED) this.lines.offsetsSaved();
+      else if (entry && Array.isArray((entry as BatchId).lines)) this.lines.add(entry as BatchId);
     }
   }
 
@@ -365,17 +277,10 @@ export class StoredBatches implements Disposable {
   #rewrite(): void {
     this.#isBehind = true;
     this.#rewrittenMs = this.#nowMs();
-    const state: State = {
-      token: this.token,
-      start: this.#start,
-      stores: [...this.#storesAtStart],
-      doubts: this.#doubts,
-      setBackToMs: this.#setBackToMs,
-    };
-    const batches = [...new Set(this.#lines.values())];
-    const sent = [...this.#sent].map((id): BatchId => ({ id, start: 0, readAtMs: 0, lines: [] }));
-    const isLatest = ({ saves }: StoredBatch): boolean => saves === this.#saves;
-    const entries = [state, ...sent, ...batches.filter((batch) => !isLatest(batch)), SAVED, ...batches.filter(isLatest)];
+    const { start, doubts } = this.lines;
+    const state: State = { token: this.token, start, stores: [...this.#storesAtStart], doubts, setBackToMs: this.#setBackToMs };
+    const { sent, earlier, latest } = this.lines.remembered();
+    const entries = [state, ...sent.map((id): BatchId => ({ id, start: 0, readAtMs: 0, lines: [] })), ...earlier, SAVED, ...latest];
     try {
       writeDurably(this.#path, entries.map((entry) => `${JSON.stringify(entry)}\n`).join(""));
       if (this.#file !== undefined) closeSync(this.#file);
@@ -403,22 +308,5 @@ function parse(line: string): unknown {
     return JSON.parse(line);
   } catch {
     return undefined;
-  }
-}
-
-function isBefore(a: Read, b: Read): boolean {
-  return a.start < b.start || (a.start === b.start && a.readAtMs < b.readAtMs);
-}
-
-function isWithin({ from, to }: Doubt, { start, readAtMs, isSaved }: Read & { isSaved?: boolean }): boolean {
-  if (start === from.start) return !isSaved && from.fromMs <= readAtMs && readAtMs <= from.toMs;
-  if (start === to?.start) return to.fromMs <= readAtMs && readAtMs < to.toMs;
-  return from.start < start && (!to || start < to.start);
-}
-
-function deleteOldest<Key>(keys: Set<Key> | Map<Key, unknown>, limit: number): void {
-  for (const key of keys.keys()) {
-    if (keys.size <= limit) return;
-    keys.delete(key);
   }
 }
