@@ -189,6 +189,7 @@ class LoopbackProxy implements Proxy {
         return isSingleBatch ? this.#inParts({ signal, path }, part, answer, abort) : answer;
       });
       if (result.kind === "accepted") this.#records.logs.countLines(counts);
+      freeBuffer(lines);
       return result;
     }
     const compression = encoding === "identity" ? undefined : encoding;

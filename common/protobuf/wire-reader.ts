@@ -9,7 +9,7 @@ export const FIXED32 = 5;
 
 export class WireReader {
   readonly bytes: Buffer;
-  readonly #view: DataView;
+  readonly view: DataView;
   /** Number of the current field. */
   field = 0;
   wireType = 0;
@@ -23,7 +23,7 @@ export class WireReader {
 
   constructor(body: Uint8Array) {
     this.bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
-    this.#view = new DataView(body.buffer, body.byteOffset, body.byteLength);
+    this.view = new DataView(body.buffer, body.byteOffset, body.byteLength);
   }
 
   /** Calls `visit` for each field of the message in this range; `visit` may read a nested message. */
@@ -77,7 +77,7 @@ export class WireReader {
   }
 
   double(): number {
-    return this.#view.getFloat64(this.start, true);
+    return this.view.getFloat64(this.start, true);
   }
 
   #bigVarint(from: number): bigint {

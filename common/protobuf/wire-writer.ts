@@ -34,8 +34,15 @@ export class WireWriter {
     this.field(number, end);
   }
 
-  take(): Buffer {
-    return this.#bytes.subarray(this.#at);
+  /** What was written since the writer had the position `end`. */
+  take(end = this.#bytes.length): Buffer {
+    return this.#bytes.subarray(this.#at, end);
+  }
+
+  /** Forgets what was written since then. Returns nothing. */
+  dropUntil(end: number): Buffer {
+    this.#at = end;
+    return this.take(end);
   }
 
   #varint(value: number): void {

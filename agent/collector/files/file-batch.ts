@@ -18,6 +18,7 @@ import {
 import { FIXED64, VARINT, WireReader } from "../../../common/protobuf/wire-reader.ts";
 import { WireWriter } from "../../../common/protobuf/wire-writer.ts";
 import { MAX_FILE_LINE_BYTES, MAX_REQUEST_PARTS } from "../../agent-limits.ts";
+import { LineHash } from "./line-hash.ts";
 
 /** Header of requests with log file lines; its value is the token that the agent gave to its collector. */
 export const FILES_HEADER = "x-atherops-files";
@@ -57,8 +58,6 @@ export interface LineCounts {
   holes: number;
 }
 
-/** Suffixes that logrotate and the kubelet add to a renamed file: it is still the same file. */
-const ROTATED = /\.log(?:\.1|\.\d{8}-\d{6})$/;
 const PATH = Buffer.from("log.file.path");
 const NAME = Buffer.from("log.file.name");
 const OFFSET = Buffer.from("log.file.record_offset");
@@ -67,44 +66,41 @@ const NO_BYTES = Buffer.alloc(0);
 /** For the tags and lengths of the messages that contain the records. */
 const SPARE_BYTES = 64;
 
-interface Line {
-  readonly range: FieldRange;
-  /** Start and end of the text; undefined if the body is no text. */
-  text: [number, number] | undefined;
-  offset: number | undefined;
-  /** Attributes that do not leave the node. */
-  readonly offsets: FieldRange[];
-  /** The field of a text that begins with NUL bytes or a byte order mark. */
-  hole: FieldRange | undefined;
-  path: string | undefined;
-  /** Offsets in the request of the record's own time, and of when it was read. */
-  timeAt: number | undefined;
-  readAt: number | undefined;
-  /** Not a number until it is computed. */
-  key: number;
+/** The field of a text that begins with NUL bytes or a byte order mark, and where the rest of the text is. */
+interface Hole extends FieldRange {
+  readonly first: number;
+  readonly textEnd: number;
 }
 
 /** `body`: a request of the collector, OTLP/protobuf. Throws BodyError. */
 export function parseFileRequest(body: Buffer, counts: LineCounts = { split: 0, holes: 0 }): FileBatch[] {
   const reader = new WireReader(body);
-  return readResources(reader, MAX_REQUEST_PARTS).map((resource) => {
-    const file = resource.resource ? readFile(reader, resource.resource) : {};
-    const scopes = resource.scopes.map(({ records }) => records.map((range) => readLine(reader, range, file)));
-    const lines = scopes.flat();
-    for (const line of lines) {
-      if (isHole(line, body)) counts.holes += 1;
-      else if (line.text !== undefined && line.text[1] - line.text[0] >= MAX_FILE_LINE_BYTES) counts.split += 1;
-    }
-    const keys = computeKeys(body, lines);
-    const readAt = lines[0]?.readAt;
-    const readAtMs = readAt === undefined ? 0 : Math.floor(Number(body.readBigUInt64LE(readAt)) / 1e6);
-    const build = (isOmitted: (line: Line) => boolean): Buffer => withoutOffsets(body, { ...resource, file, lines: scopes, isOmitted });
-    return {
-      identity: keys && identify(file.start ?? 0, readAtMs, keys),
-      body: build((line) => isHole(line, body)),
-      without: (omitted) => build((line) => isHole(line, body) || omitted.has(line.key)),
-    };
-  });
+  const batches = readResources(reader, MAX_REQUEST_PARTS).map((resource) => readContents(reader, resource, counts));
+  // The bodies follow each other in one buffer, so that joining them copies nothing.
+  const writer = new WireWriter(batches.reduce((bytes, batch) => bytes + capacityOf(batch), 0));
+  const bodies = batches.toReversed().map((batch) => writeBody(writer, body, batch));
+  return batches.map((batch, index) => ({
+    identity: batch.lines.hasKeys ? identify(batch.file.start ?? 0, firstReadMs(body, batch.lines), batch.lines.keys) : undefined,
+    body: bodies.at(-1 - index) ?? NO_BYTES,
+    without: (omitted) => writeBody(new WireWriter(capacityOf(batch)), body, batch, omitted),
+  }));
+}
+
+/** A batch and its lines. */
+interface Contents extends ResourceFields {
+  readonly file: FileAttributes;
+  readonly lines: Lines;
+}
+
+function readContents(reader: WireReader, resource: ResourceFields, counts: LineCounts): Contents {
+  const file = resource.resource ? readFile(reader, resource.resource) : {};
+  const lines = new Lines(reader, file, counts);
+  for (const { records } of resource.scopes) for (const record of records) lines.read(record);
+  return { ...resource, file, lines };
+}
+
+function firstReadMs(body: Buffer, { readAt }: Lines): number {
+  return readAt === undefined ? 0 : Math.floor(Number(body.readBigUInt64LE(readAt)) / 1e6);
 }
 
 function identify(start: number, readAtMs: number, lines: readonly number[]): BatchId {
@@ -112,8 +108,14 @@ function identify(start: number, readAtMs: number, lines: readonly number[]): Ba
 }
 
 export function joinBatches(batches: readonly Pick<FileBatch, "body">[]): Buffer {
-  const [first, ...others] = batches;
-  return first && others.length === 0 ? first.body : Buffer.concat(batches.map(({ body }) => body));
+  const bodies = batches.map(({ body }) => body).filter(({ length }) => length > 0);
+  const [first = NO_BYTES] = bodies;
+  let end = first.byteOffset;
+  for (const { buffer, byteOffset, length } of bodies) {
+    if (buffer !== first.buffer || byteOffset !== end) return Buffer.concat(bodies);
+    end += length;
+  }
+  return Buffer.from(first.buffer, first.byteOffset, end - first.byteOffset);
 }
 
 /** Attributes of the resource. */
@@ -147,42 +149,102 @@ function isInteger({ field, wireType }: WireReader): boolean {
   return field === ANY_VALUE.int && wireType === VARINT;
 }
 
-function readLine(reader: WireReader, range: FieldRange, file: FileAttributes): Line {
-  const line: Line = {
-    range,
-    text: undefined,
-    offset: undefined,
-    offsets: [],
-    hole: undefined,
-    path: file.path,
-    timeAt: undefined,
-    readAt: undefined,
-    key: Number.NaN,
-  };
-  for (let at = range.start; at < range.end;) {
-    at = reader.next(at, range.end);
-    const { field, tagStart, start, end } = reader;
-    if (field === LOG_RECORD.body) {
-      readValue(reader, start, end);
-      line.text = reader.field === ANY_VALUE.string ? [reader.start, reader.end] : undefined;
-      const hasHole = line.text !== undefined && firstText(reader.bytes, line.text) > line.text[0];
-      line.hole = hasHole ? { tagStart, start, end } : undefined;
-    } else if (field === LOG_RECORD.attributes) {
-      if (isOnlyOnNode(reader, readAttribute(reader), line, file)) line.offsets.push({ tagStart, start, end });
-    } else if (reader.wireType === FIXED64) {
-      if (field === LOG_RECORD.time) line.timeAt = start;
-      else if (field === LOG_RECORD.observedTime) line.readAt = start;
-    }
-  }
-  return line;
-}
+/**
+ * The lines of a batch. They are numbers in lists, because an object for each line would make garbage collection a fifth of the agent's work.
+ */
+class Lines {
+  /** The key of each line, if `hasKeys`. */
+  readonly keys: number[] = [];
+  /** Where fields begin and end that do not leave the node, and at which index those of each line end. */
+  readonly cuts: number[] = [];
+  readonly cutsEnd: number[] = [];
+  readonly holes = new Map<number, Hole>();
+  hasKeys = false;
+  /** Offset in the request of when the first line was read. */
+  readAt: number | undefined;
+  readonly #reader: WireReader;
+  readonly #file: FileAttributes;
+  readonly #counts: LineCounts;
+  readonly #hash: LineHash;
+  #offset: number | undefined;
+  #path: string | undefined;
 
-/** Takes the offset and path of a line. Conditions on the node need path and name of each record; the resource has them, too. */
-function isOnlyOnNode(reader: WireReader, key: Buffer | undefined, line: Line, file: FileAttributes): boolean {
-  const text = (key === PATH || key === NAME) && reader.field === ANY_VALUE.string ? reader.text() : undefined;
-  if (key === OFFSET && isInteger(reader)) line.offset = reader.integer();
-  if (key === PATH) line.path = text ?? line.path;
-  return key === OFFSET || (text !== undefined && text === (key === PATH ? file.path : file.name));
+  constructor(reader: WireReader, file: FileAttributes, counts: LineCounts) {
+    this.#reader = reader;
+    this.#file = file;
+    this.#counts = counts;
+    this.#hash = new LineHash(reader.view);
+  }
+
+  read(record: FieldRange): void {
+    const reader = this.#reader;
+    const index = this.cutsEnd.length;
+    this.#offset = undefined as number | undefined;
+    this.#path = this.#file.path;
+    let hole: FieldRange | undefined;
+    // 0: the record has none.
+    let textStart = 0;
+    let textEnd = 0;
+    let timeAt = 0;
+    let readAt = 0;
+    for (let at = record.start; at < record.end;) {
+      at = reader.next(at, record.end);
+      const { field, tagStart, start, end } = reader;
+      if (field === LOG_RECORD.body) {
+        readValue(reader, start, end);
+        const isText = reader.field === ANY_VALUE.string;
+        textStart = isText ? reader.start : 0;
+        textEnd = isText ? reader.end : 0;
+        hole = isText && firstText(reader.bytes, textStart, textEnd) > textStart ? { tagStart, start, end } : undefined;
+      } else if (field === LOG_RECORD.attributes) {
+        if (this.#isOnlyOnNode(readAttribute(reader))) this.cuts.push(tagStart, end);
+      } else if (reader.wireType === FIXED64) {
+        if (field === LOG_RECORD.time) timeAt = start;
+        else if (field === LOG_RECORD.observedTime) readAt = start;
+      }
+    }
+    if (index === 0) this.#takeFirst(readAt);
+    if (hole) this.#addHole(index, { ...hole, first: firstText(reader.bytes, textStart, textEnd), textEnd });
+    if (textEnd - textStart >= MAX_FILE_LINE_BYTES && !this.isHole(index)) this.#counts.split += 1;
+    this.cutsEnd.push(this.cuts.length);
+    if (this.#offset === undefined || textStart === 0 || this.#path === undefined) this.hasKeys = false;
+    else if (this.hasKeys) this.keys.push(this.#hash.keyOf(this.#path, this.#offset, timeAt, textStart, textEnd));
+  }
+
+  #takeFirst(readAt: number): void {
+    this.hasKeys = true;
+    this.readAt = readAt === 0 ? undefined : readAt;
+  }
+
+  /** Whether a line has nothing but NUL bytes and a byte order mark. */
+  isHole(index: number): boolean {
+    const hole = this.holes.get(index);
+    return hole !== undefined && hole.first === hole.textEnd;
+  }
+
+  isOmitted(index: number, omitted: ReadonlySet<number> | undefined): boolean {
+    return (this.holes.size > 0 && this.isHole(index)) || (omitted !== undefined && omitted.has(this.keys[index] as number));
+  }
+
+  #addHole(index: number, hole: Hole): void {
+    let at = this.cutsEnd[index - 1] ?? 0;
+    while (at < this.cuts.length && (this.cuts[at] as number) < hole.tagStart) at += 2;
+    this.cuts.splice(at, 0, hole.tagStart, hole.end);
+    this.holes.set(index, hole);
+    if (this.isHole(index)) this.#counts.holes += 1;
+  }
+
+  /** Takes the offset and path of a line. Conditions on the node need path and name of each record; the resource has them, too. */
+  #isOnlyOnNode(key: Buffer | undefined): boolean {
+    if (key === undefined) return false;
+    const reader = this.#reader;
+    const file = this.#file;
+    if (key === OFFSET && isInteger(reader)) this.#offset = reader.integer();
+    if (key === OFFSET || key === START || reader.field !== ANY_VALUE.string) return key === OFFSET;
+    const text = reader.text();
+    if (key === PATH) this.#path = text;
+    return text === (key === PATH ? file.path : file.name);
+  }
 }
 
 const KEYS = [OFFSET, PATH, NAME, START];
@@ -191,12 +253,15 @@ const KEYS = [OFFSET, PATH, NAME, START];
 function readAttribute(reader: WireReader): Buffer | undefined {
   const { start, end } = reader;
   let key: Buffer | undefined;
-  let [valueStart, valueEnd] = [0, 0];
+  let valueStart = 0;
+  let valueEnd = 0;
   // The collector writes the value first.
   for (let at = start; at < end;) {
     at = reader.next(at, end);
-    if (reader.field === KEY_VALUE.value) [valueStart, valueEnd] = [reader.start, reader.end];
-    else if (reader.field === KEY_VALUE.key) key = KEYS.find((name) => isEqual(name, reader));
+    if (reader.field === KEY_VALUE.value) {
+      valueStart = reader.start;
+      valueEnd = reader.end;
+    } else if (reader.field === KEY_VALUE.key) key = KEYS.find((name) => isEqual(name, reader));
   }
   if (key !== undefined) readValue(reader, valueStart, valueEnd);
   return key;
@@ -215,34 +280,35 @@ function isEqual(key: Buffer, { bytes, start, end }: WireReader): boolean {
   return true;
 }
 
-function isHole({ hole, text }: Line, body: Buffer): boolean {
-  return hole !== undefined && text !== undefined && firstText(body, text) === text[1];
-}
-
 /** Where the text begins after its NUL bytes and a byte order mark; its end if it has nothing else. */
-function firstText(body: Buffer, [start, end]: readonly [number, number]): number {
+function firstText(body: Buffer, start: number, end: number): number {
   let at = start;
   while (at < end && body[at] === 0) at += 1;
   return at + 3 <= end && body[at] === 0xef && body[at + 1] === 0xbb && body[at + 2] === 0xbf ? at + 3 : at;
 }
 
-interface Contents extends ResourceFields {
-  readonly file: FileAttributes;
-  /** Lines by scope. */
-  readonly lines: readonly (readonly Line[])[];
-  readonly isOmitted: (line: Line) => boolean;
+function capacityOf({ bytes, scopes }: Contents): number {
+  return bytes + SPARE_BYTES * (scopes.length + 1);
 }
 
-function withoutOffsets(body: Buffer, { rest, resource, scopes, bytes, file, lines, isOmitted }: Contents): Buffer {
-  if (scopes.length > 0 && lines.every((list) => list.length > 0 && list.every(isOmitted))) return NO_BYTES;
-  const writer = new WireWriter(bytes + SPARE_BYTES * (scopes.length + 1));
+/** Writes the request in front of what the writer has. */
+function writeBody(writer: WireWriter, body: Buffer, contents: Contents, omitted?: ReadonlySet<number>): Buffer {
+  const { rest, resource, scopes, file, lines } = contents;
   const end = writer.position;
-  for (const [index, scope] of [...scopes.entries()].toReversed()) {
+  let [index, kept] = [lines.cutsEnd.length, 0];
+  for (const { records, rest: others } of scopes.toReversed()) {
     const scopeEnd = writer.position;
-    for (const line of (lines[index] ?? []).toReversed()) if (!isOmitted(line)) copyLine(writer, body, line);
-    for (const { tagStart, end: fieldEnd } of scope.rest.toReversed()) writer.copy(body, tagStart, fieldEnd);
+    for (let at = records.length - 1; at >= 0; at -= 1) {
+      index -= 1;
+      if (lines.isOmitted(index, omitted)) continue;
+      writeLine(writer, body, records[at] as FieldRange, lines, index);
+      kept += 1;
+    }
+    if (records.length === 0) kept += 1;
+    for (const { tagStart, end: fieldEnd } of others.toReversed()) writer.copy(body, tagStart, fieldEnd);
     writer.field(RESOURCE_RECORDS.scopes, scopeEnd);
   }
+  if (scopes.length > 0 && kept === 0) return writer.dropUntil(end);
   for (const field of rest.toReversed()) {
     if (field !== resource || !file.startAt) writer.copy(body, field.tagStart, field.end);
     else {
@@ -253,82 +319,23 @@ function withoutOffsets(body: Buffer, { rest, resource, scopes, bytes, file, lin
     }
   }
   writer.field(REQUEST.resources, end);
-  return writer.take();
+  return writer.take(end);
 }
 
-function copyLine(writer: WireWriter, body: Buffer, { range, offsets, hole, text }: Line): void {
+function writeLine(writer: WireWriter, body: Buffer, { start, end }: FieldRange, { cuts, cutsEnd, holes }: Lines, index: number): void {
   const recordEnd = writer.position;
-  let to = range.end;
-  const replaced = hole ? [...offsets, hole].toSorted((a, b) => a.tagStart - b.tagStart) : offsets;
-  for (let index = replaced.length - 1; index >= 0; index -= 1) {
-    const field = replaced[index] as FieldRange;
-    writer.copy(body, field.end, to);
-    to = field.tagStart;
-    if (field !== hole || text === undefined) continue;
+  const hole = holes.size > 0 ? holes.get(index) : undefined;
+  let to = end;
+  for (let at = (cutsEnd[index] as number) - 2; at >= (cutsEnd[index - 1] ?? 0); at -= 2) {
+    const from = cuts[at] as number;
+    writer.copy(body, cuts[at + 1] as number, to);
+    to = from;
+    if (from !== hole?.tagStart) continue;
     const valueEnd = writer.position;
-    writer.copy(body, firstText(body, text), text[1]);
+    writer.copy(body, hole.first, hole.textEnd);
     writer.field(ANY_VALUE.string, valueEnd);
     writer.field(LOG_RECORD.body, valueEnd);
   }
-  writer.copy(body, range.start, to);
+  writer.copy(body, start, to);
   writer.field(SCOPE_RECORDS.records, recordEnd);
-}
-
-/** The hash of the path, the offset and the time of a line, in front of its text. */
-const LINE_HEAD_BYTES = 24;
-
-function computeKeys(body: Buffer, lines: readonly Line[]): readonly number[] | undefined {
-  if (lines.length === 0) return undefined;
-  const keys: number[] = [];
-  const head = Buffer.alloc(LINE_HEAD_BYTES);
-  let last: string | undefined;
-  for (const line of lines) {
-    const { offset, text, path, timeAt } = line;
-    if (offset === undefined || text === undefined || path === undefined) return undefined;
-    // Consecutive lines have the same path.
-    if (path !== last) {
-      const name = Buffer.from(path.replace(ROTATED, ".log"));
-      head.writeDoubleLE(new Hash().add(name, 0, name.length).value());
-    }
-    last = path;
-    head.writeDoubleLE(offset, 8);
-    if (timeAt === undefined) head.fill(0, 16);
-    else body.copy(head, 16, timeAt, timeAt + 8);
-    line.key = new Hash().add(head, 0, LINE_HEAD_BYTES).add(body, text[0], text[1]).value();
-    keys.push(line.key);
-  }
-  return keys;
-}
-
-/** A hash of 53 bits, computed here because a call of a native function for each line would cost more. Only equal offsets of a file are compared. */
-class Hash {
-  #a = 0xdeadbeef | 0;
-  #b = 0x41c6ce57;
-
-  add(bytes: Buffer, start: number, end: number): this {
-    let [a, b] = [this.#a ^ (end - start), this.#b];
-    let at = start;
-    for (; at + 4 <= end; at += 4) {
-      const word = bytes.readInt32LE(at);
-      a = Math.imul(a ^ word, 0x9e3779b1);
-      b = Math.imul(b ^ word, 0x5f356495);
-      a ^= a >>> 15;
-      b ^= b >>> 13;
-    }
-    for (; at < end; at += 1) {
-      const byte = bytes[at] as number;
-      a = Math.imul(a ^ byte, 0x9e3779b1);
-      b = Math.imul(b ^ byte, 0x5f356495);
-    }
-    this.#a = a;
-    this.#b = b;
-    return this;
-  }
-
-  value(): number {
-    let [a, b] = [this.#a, this.#b];
-    a = Math.imul(a ^ (a >>> 16), 0x85ebca6b) ^ Math.imul(b ^ (b >>> 13), 0xc2b2ae35);
-    b = Math.imul(b ^ (b >>> 16), 0x85ebca6b) ^ Math.imul(a ^ (a >>> 13), 0xc2b2ae35);
-    return 2 ** 32 * (b & 0x1fffff) + (a >>> 0);
-  }
 }
