@@ -38,6 +38,13 @@ const FONT = "11px system-ui, sans-serif";
 /** How near the pointer must be to a line to highlight it. */
 const NEAR_LINE_PX = 24;
 const FADED = 0.25;
+/** The pointer is at the same time in all charts of a page. */
+const SYNC: uPlot.Cursor.Sync = {
+  key: SYNC_KEY,
+  setSeries: false,
+  scales: ["x", null],
+  filters: { pub: (type) => type === "mousemove" || type === "mouseleave" },
+};
 
 /** `read`: the value of a custom property as a colour. */
 export function plotOptions(props: PlotProps, read: (property: string) => string, size: { width: number; height: number }): uPlot.Options {
@@ -58,12 +65,7 @@ export function plotOptions(props: PlotProps, read: (property: string) => string
       drag: { setScale: false, x: true, y: false },
       focus: { prox: series.length > 1 ? NEAR_LINE_PX : -1 },
       bind: { dblclick: () => null },
-      sync: {
-        key: SYNC_KEY,
-        setSeries: false,
-        scales: ["x", null],
-        filters: { pub: (type) => type === "mousemove" || type === "mouseleave" },
-      },
+      sync: SYNC,
     },
     axes: [
       {
