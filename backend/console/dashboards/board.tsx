@@ -25,7 +25,11 @@ export function Board({ dashboard, requestKey }: { dashboard: Dashboard; request
               label={visible(name)}
               value={choices?.chosen[name] ?? ""}
               onChoose={(value) => choose({ [`var-${name}`]: value })}
-              of={choices?.values[name]?.length ? choices.values[name] : [["", choices ? "no values" : "Loading …"]]}
+              of={
+                choices?.values[name]?.length
+                  ? choices.values[name]
+                  : [["", choices ? "no values" : loaded.busy.value ? "Loading …" : "unknown"]]
+              }
             />
           ))}
         </div>
