@@ -51,7 +51,7 @@ export function plotOptions(props: PlotProps, read: (property: string) => string
   const { series, fromS, toS, unit, thresholds = [], markers = [] } = props;
   const axis: AxisProps = { ...props, unit, isWhole: isWhole(valuesIn(series), unit) };
   const steps = tickSteps(axis);
-  const look = { stroke: read("--quiet"), font: FONT, ticks: { show: false } };
+  const look = { stroke: read("--quiet"), font: FONT, ticks: { show: false }, gap: 8 };
   return {
     ...size,
     // On the right is half of the last time, which would be cut off.
@@ -71,8 +71,6 @@ export function plotOptions(props: PlotProps, read: (property: string) => string
       {
         ...look,
         grid: { show: false },
-        // A label below the axis of values does not touch its 0.
-        gap: 8,
         size: 27,
         space: LABEL_PX,
         values: (_plot, splits) => splits.map((atS) => axisTime(fromS * 1000, toS * 1000)(atS * 1000)),
