@@ -168,6 +168,18 @@ describe("lines that the backend has stored", () => {
     expect(known(read())).toEqual([]);
   });
 
+  test("are recognised if they are read again right after the clock was set back", () => {
+    pass(10_000);
+    stored.add([read()]);
+    starts();
+    nowMs -= 3_600_000;
+    const again = read();
+    pass(500);
+    remembers();
+    pass(200);
+    expect(known(again)).toEqual([1]);
+  });
+
   test("are recognised if they leave the queue only after the collector was killed", () => {
     pass(10_000);
     const [first, sameAgain] = [read(), read()];

@@ -194,7 +194,8 @@ export class StoredBatches implements Disposable {
     const { start, doubts } = this.lines;
     const doubt = doubts.at(-1);
     if (doubt && !doubt.to) {
-      const fromMs = Math.min(this.#startedMs, this.#setBackToMs ?? Number.POSITIVE_INFINITY);
+      // Lines may have been read between the step and the look at the clock.
+      const fromMs = Math.min(this.#startedMs, (this.#setBackToMs ?? Number.POSITIVE_INFINITY) - COMMIT_MS);
       // If the clock was set back, lines may have been read after the highest time that was seen.
       const toMs = nowMs < this.#highestMs ? this.#highestMs + COMMIT_MS : nowMs;
       this.lines.doubts = [...doubts.slice(0, -1), { ...doubt, to: { start, fromMs, toMs } }];
