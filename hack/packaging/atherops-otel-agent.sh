@@ -17,4 +17,4 @@ fi
 lib=/usr/lib/atherops-otel-agent
 export NODE_ENV=production MALLOC_ARENA_MAX=1
 export OTELCOL_PATH="${OTELCOL_PATH:-$lib/otelcol-contrib}" HEALTH_LISTEN="${HEALTH_LISTEN:-127.0.0.1:9598}"
-exec "$lib/node" --optimize-for-size --single-threaded-gc "$lib/atherops-otel-agent.js" "$@"
+exec "$lib/node" --single-threaded-gc --max-semi-space-size=1 "$lib/atherops-otel-agent.js" "$@"

@@ -51,7 +51,7 @@ test("reads a value as text: with blanks, stars and dollars, with or without quo
     PATH: process.env["PATH"],
     HEALTH_LISTEN: "127.0.0.1:9598",
     OTELCOL_PATH: join(folder, "lib", "otelcol-contrib"),
-    ARGUMENTS: `--optimize-for-size --single-threaded-gc ${join(folder, "lib", "atherops-otel-agent.js")} diagnose --bundle a file`,
+    ARGUMENTS: `--single-threaded-gc --max-semi-space-size=1 ${join(folder, "lib", "atherops-otel-agent.js")} diagnose --bundle a file`,
   });
 });
 
