@@ -72,7 +72,7 @@ export function timeRange({ since, start, end }: TimeOptions): { start: string |
 
 export function addRowOptions(command: Command): Command {
   return addTimeOptions(command)
-    .addOption(new Option("--limit <rows>", "maximum number of rows, the newest ones").default("100", "100"))
+    .addOption(new Option("--limit <rows>", "how many of the newest rows").default("100", "100"))
     .addOption(new Option("--follow", "then print new rows as they arrive, until Ctrl-C").conflicts(["end"]));
 }
 
