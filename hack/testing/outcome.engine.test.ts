@@ -16,6 +16,7 @@ const FILES: Record<string, string> = {
   "same-name.test.ts": 'test.each([1, 2])("same name", (n) => { if (n === 2) once("same"); });',
   "load.test.ts": 'once("load"); test("loads", () => {});',
   "hook.test.ts": 'beforeAll(() => once("hook")); test("is prepared", () => {});',
+  "killed.test.ts": 'test("ends its process", () => { try { once("killed"); } catch { process.kill(process.pid, "SIGSEGV"); } });',
   "last-hook.test.ts": 'afterAll(() => { throw new Error("is never cleaned up"); }); test("works", () => {});',
   "rejection.test.ts":
     'test("works", async () => { const failing = Promise.reject(new Error("no test waits")); void (async () => await failing)(); await new Promise((done) => setTimeout(done, 50)); });',
@@ -40,8 +41,14 @@ beforeAll(async () => {
 });
 afterAll(() => folder?.[Symbol.dispose]());
 
-test("counts tests, hooks and files that fail once and pass alone as flaky and passed", () => {
-  expect(outcome.flaky.toSorted()).toEqual(["hook.test.ts", "load.test.ts", "order.test.ts: builds on it", "same-name.test.ts: same name"]);
+test("counts tests, hooks, files and killed processes that fail once and pass alone as flaky and passed", () => {
+  expect(outcome.flaky.toSorted()).toEqual([
+    "hook.test.ts",
+    "killed.test.ts",
+    "load.test.ts",
+    "order.test.ts: builds on it",
+    "same-name.test.ts: same name",
+  ]);
 });
 
 test("reports what fails twice as a failure: a test, a hook, and an unhandled error", () => {
@@ -53,7 +60,7 @@ test("reports what fails twice as a failure: a test, a hook, and an unhandled er
 });
 
 test("counts each test once, with its better outcome", () => {
-  expect(outcome).toMatchObject({ passed: 1 + 1 + 2 + 2 + 1 + 1 + 1 + 1, skipped: ["good.test.ts: waits"] });
+  expect(outcome).toMatchObject({ passed: 1 + 1 + 2 + 2 + 1 + 1 + 1 + 1 + 1, skipped: ["good.test.ts: waits"] });
 });
 
 test("starts a project that stops at its first failure again, so that every test has run", async () => {

@@ -36,7 +36,11 @@ export default class JsonReporter implements Reporter {
 
 /** Removes the errors that belong to the file from `outside`. */
 function reportedFile(module: TestModule, outside: Set<SerializedError>, isInterrupted: boolean): ReportedFile {
-  const own = [...outside].filter((error) => error["VITEST_TEST_PATH"] === module.moduleId || error.message.includes(module.moduleId));
+  // If a process was killed, only the cause of the error names the file.
+  const own = [...outside].filter((error) => {
+    const names = [error["VITEST_TEST_PATH"], error.message, error.cause?.message];
+    return names.some((name) => String(name).includes(module.moduleId));
+  });
   for (const error of own) outside.delete(error);
   const hooks = [module, ...module.children.allSuites()].flatMap((suite) => suite.errors());
   const errors = [...hooks, ...own].map(messageOf);
