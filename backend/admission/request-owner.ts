@@ -1,5 +1,5 @@
-// Knows for whom the current code runs, for queues that are too deep to be told (engines/relational/fair-driver.ts): an organisation, or one
-// network of clients without a credential.
+// Keeps the owner of the current request: its organisation, or the network of a client without a credential. Queues below many layers, such
+// as engines/relational/fair-driver.ts, read it here, so that the layers between do not have to pass it on.
 // Invariant: work that is done for several organisations together has no owner.
 import { AsyncLocalStorage } from "node:async_hooks";
 

@@ -2,7 +2,7 @@
 import type { Page } from "playwright-core";
 import { beforeAll, beforeEach, expect, test } from "vitest";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
-import { openScreen } from "../fixtures/browser.ts";
+import { answerDialog, openScreen } from "../fixtures/browser.ts";
 import { consoleOfFile } from "../fixtures/console-of-file.ts";
 import { call } from "../fixtures/processes.ts";
 
@@ -18,15 +18,7 @@ beforeEach(async () => {
   page = await ui.open();
 });
 
-/** Answers the next question of the browser. */
-function answer(accepts: boolean): Promise<string> {
-  return new Promise((resolve) => {
-    page.once("dialog", async (dialog) => {
-      resolve(dialog.message());
-      await (accepts ? dialog.accept() : dialog.dismiss());
-    });
-  });
-}
+const answer = (accepts: boolean): Promise<string> => answerDialog(page, accepts);
 
 const SCREENS = ["overview", "logs", "services", "alerts"];
 

@@ -58,7 +58,7 @@ export class AgentHistory {
   #endedMs = 0;
   /** The last time at which an agent started without the whole account. */
   #accountLostMs = Number.NEGATIVE_INFINITY;
-  /** When the clock was last set back, and when it last was so that times of a collector cannot be told apart. */
+  /** When the clock was last set back, and when that last gave two moments of a collector the same time. */
   #setBackMs = Number.NEGATIVE_INFINITY;
   #mixedTimesMs = Number.NEGATIVE_INFINITY;
   #problem: string | undefined;
