@@ -78,17 +78,23 @@ function States({ of, typed }: { of: readonly ClusterObject[]; typed: string }) 
   if (states.length < 2) return null;
   return (
     <span class="filters" role="group" aria-label="States">
-      {states.map(([state, { length, 0: first }]) => (
+      {states.map(([state, group]) => (
         <Button
           key={state}
-          class={`chip ${first ? `is-${TONES[first.health]}` : ""}`}
+          class={`chip ${commonTone(group)}`}
           aria-pressed={typed === state}
           onClick={() => choose({ name: typed === state ? "" : state }, { replace: true })}
-          text={`${length} ${visible(state)}`}
+          text={`${group.length} ${visible(state)}`}
         />
       ))}
     </span>
   );
+}
+
+/** Objects of one state can differ in their health: a running pod may have been restarted a moment ago. */
+function commonTone(objects: readonly ClusterObject[]): string {
+  const [health, ...others] = new Set(objects.map((object) => object.health));
+  return health && others.length === 0 ? `is-${TONES[health]}` : "";
 }
 
 /** Both choices are in the address. */

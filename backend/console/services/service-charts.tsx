@@ -14,10 +14,11 @@ const HEIGHT_PX = 180;
 type Line = readonly [name: string, of: (point: Point) => number | null, colour?: string];
 const RATE: readonly Line[] = [["rate", ({ rate }) => rate]];
 const ERRORS: readonly Line[] = [["errors", ({ error_ratio: ratio }) => ratio, "--error"]];
+/** Colours of their names would be two similar greens. */
 const LATENCY: readonly Line[] = [
-  ["p50", ({ p50_ms: ms }) => ms],
-  ["p95", ({ p95_ms: ms }) => ms],
-  ["p99", ({ p99_ms: ms }) => ms],
+  ["p50", ({ p50_ms: ms }) => ms, "--colour-4"],
+  ["p95", ({ p95_ms: ms }) => ms, "--colour-1"],
+  ["p99", ({ p99_ms: ms }) => ms, "--colour-3"],
 ];
 
 interface ServiceChartsProps {

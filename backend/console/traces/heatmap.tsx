@@ -22,6 +22,9 @@ export function Heatmap({ requestKey, parameters }: AnalysisProps) {
   return (
     <Status of={loaded} empty={isEmpty && "No spans in this time range."}>
       <figure class="heatmap card" aria-label="Durations over time">
+        <figcaption>
+          <h2>Durations over time</h2>
+        </figcaption>
         <Cells points={points} />
       </figure>
     </Status>
