@@ -18,7 +18,7 @@ const ERRORS: readonly Line[] = [["errors", ({ error_ratio: ratio }) => ratio, "
 const LATENCY: readonly Line[] = [
   ["p50", ({ p50_ms: ms }) => ms, "--colour-4"],
   ["p95", ({ p95_ms: ms }) => ms, "--colour-1"],
-  ["p99", ({ p99_ms: ms }) => ms, "--colour-3"],
+  ["p99", ({ p99_ms: ms }) => ms, "--colour-2"],
 ];
 
 interface ServiceChartsProps {

@@ -3,6 +3,7 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { readSettings, SettingsError } from "../../settings.ts";
+import type { BackupDestination } from "./run-backup.ts";
 
 const BACKUP_HELP = `
 The backend may keep running or be stopped. The backup contains all data of the embedded engines that the backend acknowledged before the
@@ -51,9 +52,6 @@ export function addBackupCommands(program: Command, read: typeof readSettings = 
       await runRestore(settings, secrets, resolve(folder));
     });
 }
-
-/** Either the backup's own folder, or the folder in which a new backup is created. */
-export type BackupDestination = { readonly folder: string } | { readonly into: string; readonly keep: number | undefined };
 
 function readDestination(folder: string | undefined, { into, keep }: Options): BackupDestination {
   if ((folder === undefined) === (into === undefined)) throw new SettingsError("backup: specify a new folder, or --into");

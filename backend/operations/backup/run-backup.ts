@@ -1,7 +1,6 @@
 // Runs `atherops-backend backup` and `restore`, and prints what they did. Invariants: after SIGINT or SIGTERM, a backup stops and leaves no
 // files behind; a restore needs an empty DATA_DIR, and compares every copied file with the manifest before the first one is moved to its
 // destination. The last step renames one top-level entry after the other, so a crash within it can leave a part of the backup in DATA_DIR.
-import type { BackupDestination } from "./backup-command.ts";
 import { constants, setPriority } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { type Secrets, type Settings, SettingsError } from "../../settings.ts";
@@ -16,6 +15,9 @@ import { folderSynced } from "../../../common/files.ts";
 import { copyPieces, freeBytes, sharesBlocks } from "./copy-tree.ts";
 import { lockDataDir } from "./lock.ts";
 import { type Manifest, readManifest, requireSameEntries, totalOf } from "./manifest.ts";
+
+/** Either the backup's own folder, or the folder in which a new backup is created. */
+export type BackupDestination = { readonly folder: string } | { readonly into: string; readonly keep: number | undefined };
 
 export async function runBackup(settings: Settings, secrets: Secrets, destination: BackupDestination): Promise<void> {
   // Requests to this machine have priority.
