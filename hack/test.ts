@@ -6,9 +6,9 @@
 //   npm run test:full              the same, and the tests with engines, with several processes, of faults and of load
 //   npm run test:engine            the tests with engines alone
 //   npm run test:rest              what `npm test` and test:engine leave out of it: no cluster and nothing else may run on the machine
-//   npm run test:e2e               the end-to-end suite. Where a container engine runs: on a kind cluster, with the images built and loaded
-//                                  (hack/kind-up). Else on the cluster that KUBECONFIG names, whose nodes have the images
-//                                  atherops-agent:VERSION, atherops-backend:VERSION and atherops-backend:VERSION-lean of package.json
+//   npm run test:e2e               the end-to-end suite, on the cluster that KUBECONFIG names, whose nodes have the images atherops-agent:VERSION,
+//                                  atherops-backend:VERSION and atherops-backend:VERSION-lean of package.json. Without KUBECONFIG: on a kind
+//                                  cluster in Docker, with the images built and loaded (hack/kind-up)
 //   npm test -- FILE …             these tests alone, e.g. `npm test -- agent/proxy/forward.test.ts`, or of a folder: no checks of the
 //                                  whole tree, no second run, and third-party programs are fetched only when one of them runs some
 //   npm test -- <vitest arguments> the checks, then these tests, e.g. `npm test -- --project unit`
