@@ -1,6 +1,7 @@
 // `npm test`: what a change must pass before its commit. `npm run test:full`: all that needs no cluster. Prints `stage NAME: OK 3 min 12 s,
 // N passed, N failed` after each stage, lists what is skipped, flaky or failed, and ends with one line `N passed, N failed` (and `, N skipped`
-// when there are). Exit status 0 means that all of it was right. A test that fails is run once more, alone: if it passes then, it is `flaky: FILE: TEST`, and counts as passed.
+// when there are). Exit status 0 means that all of it was right. If at most ten files of a stage fail, they are run once more, alone: a test that
+// passes then is `flaky: FILE: TEST`, and counts as passed.
 //
 //   npm test                       types, lint, format, unit tests, and the contract from end to end with one backend and one agent
 //   npm run test:full              the same, and the tests with engines, with several processes, of faults and of load
