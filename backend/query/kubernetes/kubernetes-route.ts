@@ -59,7 +59,7 @@ const ROW = {
     node: text,
     owner: objectSchema({ kind: { type: "string", enum: WORKLOAD_KINDS }, name: text }),
     workload: described({ type: "string", enum: WORKLOAD_KINDS }, "the kind of a workload"),
-    state: described(text, "of a pod as kubectl shows it, such as Running, CrashLoopBackOff or NotReady"),
+    state: described(text, "such as Running, CrashLoopBackOff or NotReady"),
     health: described({ type: "string", enum: HEALTH }, "warning: it may recover by itself, or restarted in the last hour"),
     containers: described(figure, "of a running pod that is not ready"),
     ready: described(figure, "containers of this pod that are ready"),
@@ -92,7 +92,7 @@ const ANSWER = objectSchema({
   health: objectSchema({ bad: figure, warning: figure, ok: figure }),
   truncated: described(
     { type: "boolean" },
-    "true: more objects match than `limit`, or there are more than one request reads; choose a cluster or namespace",
+    "true: more objects match than `limit`, or there may be more than one request reads; choose a cluster or namespace",
   ),
 });
 

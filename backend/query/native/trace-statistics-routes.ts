@@ -40,7 +40,7 @@ const ROUTES: readonly StatisticsRoute[] = [
     path: "/query/traces/facets",
     summary: "Fields of matching spans with their most frequent values",
     description:
-      "Reads the newest 20,000 matching spans: at most 100 fields, and 20 values of each. Names and values above 256 characters are left out.",
+      "Reads the newest 20,000 matching spans: at most 100 fields, and 20 values of each. Names and values above 256 bytes are left out.",
     parameters: {},
     response: rows({
       name: text,
@@ -61,7 +61,7 @@ const ROUTES: readonly StatisticsRoute[] = [
     path: "/query/traces/differences",
     summary: "Fields and attributes that differ between slow or failed spans and the others",
     description:
-      "Compares the newest 10,000 matching spans that took at least slower_than_ms with the newest 10,000 others; without slower_than_ms, it compares spans with an error. At most 50 values, the largest difference first; names and values above 256 characters are left out.",
+      "Compares the newest 10,000 matching spans that took at least slower_than_ms with the newest 10,000 others; without slower_than_ms, it compares spans with an error. At most 50 values, the largest difference first; names and values above 256 bytes are left out.",
     parameters: {
       slower_than_ms: {
         ...text,

@@ -63,7 +63,7 @@ function describe(pieces: readonly Buffer[], { metric, limit }: MetadataParamete
   const { data } = JSON.parse(Buffer.concat(pieces).toString("utf8")) as { data: string[] };
   const found = [...metadataOf(data)].filter(([name]) => metric === undefined || name === metric).slice(0, limit);
   const isCut = data.length >= MAX_METADATA_NAMES;
-  const warnings = isCut ? [`there are more than ${MAX_METADATA_NAMES} metrics: ask for one by metric`] : undefined;
+  const warnings = isCut ? [`only ${MAX_METADATA_NAMES} names of metrics were read: request one with the parameter \`metric\``] : undefined;
   return success(Object.fromEntries(found.map(([name, metadata]) => [name, [metadata]])), warnings);
 }
 

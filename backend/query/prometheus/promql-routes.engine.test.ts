@@ -290,7 +290,10 @@ test("limits metadata of too many names with a warning", async () => {
     return answer.json();
   };
   const many = await answerOf(Array.from({ length: 10_000 }, (_, index) => `metric_${index}`));
-  expect([Object.keys(many.data).length, many.warnings]).toEqual([10_000, ["there are more than 10000 metrics: ask for one by metric"]]);
+  expect([Object.keys(many.data).length, many.warnings]).toEqual([
+    10_000,
+    ["only 10000 names of metrics were read: request one with the parameter `metric`"],
+  ]);
   const long = await answerOf(Array.from({ length: 300 }, (_, index) => `${"x".repeat(4000)}${index}`));
   expect([long.status, long.data, long.warnings]).toEqual(["success", {}, [expect.stringContaining("too long together")]]);
 });
