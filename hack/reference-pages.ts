@@ -211,7 +211,7 @@ export async function causesOf413(): Promise<string> {
     if (messages.length !== [...text.matchAll(MADE_413)].length) throw new Error(`${file} makes a 413 whose message cannot be read`);
     return messages.map((message) => `| ${message} | \`${file}\` |`);
   });
-  return `## Causes of a 413\nEvery message, with the file that creates it. The agent sends the messages of files in \`agent/\` to its collector; the backend sends all others.\n\n| message | file |\n|---|---|\n${rows.join("\n")}\n`;
+  return `## Causes of a 413\nThe messages, with the files that create them. The backend sends them to clients, the agent to its collector. Over gRPC, the status is \`RESOURCE_EXHAUSTED\`.\n\n| message | file |\n|---|---|\n${[...new Set(rows)].join("\n")}\n`;
 }
 
 /** The page about LogQL: where a query is evaluated, and which template functions are supported or rejected. */
@@ -225,22 +225,9 @@ export function logqlPage(): string {
 Example: \`curl -G -H "Authorization: Bearer $TOKEN" --data-urlencode 'query=sum by (level) (count_over_time({service_name="shop"} | json [5m]))' $URL/query/loki/loki/api/v1/query\`. [The contract](../contract.md#loki) lists routes, labels and limits.
 
 ## Where a query is evaluated
-ClickHouse evaluates the parts of a query that SQL can express exactly, for any number of records that it reads in 15 seconds. A sandbox process evaluates all other parts record by record, for at most 200,000 records, 128 MiB and 5 seconds of CPU.
+ClickHouse evaluates the selector of a query, and other parts if SQL can express them exactly: for example line filters with a text or a regular expression, filters that compare stored labels with a text, and range aggregations with \`json\`, \`logfmt\` or \`unwrap\` whose result has named labels, such as \`sum by (…)\`.
 
-| part of a query | in ClickHouse |
-|---|---|
-| selectors | always |
-| line filters, except pattern filters | unless \`line_format\`, \`unpack\` or \`decolorize\` precedes them |
-| label filters that compare stored labels with texts | unless \`label_format\`, \`drop\` or \`keep\` precedes them; after \`json\`, \`logfmt\`, \`regexp\`, \`pattern\` or \`unpack\`, only those of \`service_name\`, \`host_id\`, \`node\` and \`detected_level\` |
-| label filters that compare numbers, or labels that the stages below read with texts (not with regular expressions) | in range aggregations |
-| \`json\` | in range aggregations whose result has only named labels, such as \`sum by (…)\`, or none, if it is the only parser and no \`drop\` or \`keep\` precedes it: members of the outermost object, and \`json x="a.b"\` if the path consists of field names and \`x\` is not \`level\` |
-| \`logfmt\` | as \`json\`, without flags and without a list of labels |
-| \`unwrap\`, with \`duration\` and \`bytes\` | of attributes, and of labels that the stages above read |
-| \`drop\`, \`keep\` | in range aggregations (\`keep\`: in those with named labels or none), without values, after the stages above |
-| range aggregations | all but \`rate_counter\`, and, in range queries, \`quantile_over_time\` with more than 16 overlapping windows |
-| \`regexp\`, \`pattern\`, \`unpack\`, \`line_format\`, \`label_format\`, \`decolorize\` | never; a stage on which the result of a range aggregation does not depend is left out |
-
-The sandbox evaluates a whole range aggregation if it uses more than 6 labels of the line, or if its range contains a record that SQL might read differently. Examples are a truncated JSON line, a repeated key, an object whose members would become the same label, a line above 4 KiB, and a number such as \`1.50\` whose text the query needs.
+A sandbox process evaluates all other parts record by record, for at most 200,000 records, 128 MiB and 5 seconds of CPU; above that, the query fails with 400 \`query_too_expensive\`. Examples are \`regexp\`, \`pattern\`, \`line_format\` and \`label_format\` if the result depends on them, \`rate_counter\`, and range aggregations over lines that SQL might read differently, such as truncated JSON.
 
 ## Template functions
 \`line_format\` and \`label_format\` accept Go templates with fields, variables, \`{{if}}\` and these functions:
@@ -248,12 +235,12 @@ The sandbox evaluates a whole range aggregation if it uses more than 6 labels of
 ${supported}
 
 ## Unsupported elements
-A query with one of these elements fails with 400 \`invalid_parameter\`, and the message names the element. The list is complete for Loki 3.7.
+A query with one of these elements of Loki 3.7 fails with 400 \`invalid_parameter\`, and the message says why.
 
 | in a template | instead |
 |---|---|
 ${[...functions, ...actions].join("\n")}
 
-Outside templates: \`ip()\`, \`approx_topk\`, the experimental \`variants\`, an \`offset\` between \`unwrap\` and the range (write it after the range), and label filters with only a space between them (write \`and\` or a comma).
+Outside templates: \`ip()\`, \`approx_topk\`, the experimental \`variants\`, an \`offset\` after \`unwrap\` (write it before the stages: \`{…} [5m] offset 1h | … | unwrap …\`), and label filters with only a space between them (write \`and\` or a comma).
 `;
 }

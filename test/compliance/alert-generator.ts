@@ -18,7 +18,7 @@ export const ADAPTATIONS = [
   "Rules are grouped by their label `rulegroup`: an organisation's rules are one group, named `rules`.",
   "Sent alerts are forwarded once a minute, with an `endsAt` two minutes later: vmalert posts each alert at every evaluation, because the notification resolves alerts by evaluation; the test expects `-rule.resendDelay=1m`.",
   "The tester waits 10 s for a write instead of 2 s, takes more errors before it blocks, and listens on loopback only.",
-  "The annotations `template_test` and `template_query_test` are removed from the test: templates print only values of the alert, so `query`, `define`, `title`, `match` and others are rejected.",
+  "The annotations `template_test` and `template_query_test` are removed from the test: templates print only values of the alert, so `query`, `define`, `match` and others are rejected.",
   "The test begins 5 s after an evaluation: a sample can be queried about a second after its write, so one that is written just before an evaluation may count for the next one.",
 ] as const;
 

@@ -28,7 +28,7 @@ export const LENIENT: readonly (readonly [RegExp, string])[] = [
     /^bad_(?:blank_line|invalid_labels|missing_or_extra_commas|value|text_after_eof)/,
     "Prometheus' text format allows it (blank lines, spaces, a comma after the last label, comments), and `POST /ingest` accepts both formats.",
   ],
-  [/^bad_no_eof/, "The signature covers the whole body, so a truncated one is rejected without `# EOF` too."],
+  [/^bad_no_eof/, "HTTP shows whether a body is complete, so a truncated one is rejected without `# EOF` too."],
 ];
 
 export async function runOpenMetrics(folder: string, { place, tenant }: Product): Promise<OpenMetricsTest[]> {

@@ -82,13 +82,12 @@ export function logqlSection(commit: string, examples: readonly LogqlExample[]):
   const others = examples.filter(({ outcome }) => outcome === "different" || outcome === "rejected by AtherOps");
   return [
     "## LogQL",
-    `This test sends every example of Loki's documentation to AtherOps (commit ${commit}) and to a real Loki with the same records, as \`npm run bench -- logql\` does. Results of ${examples.length} examples: ${outcomes.join("; ")}. “Rejected by AtherOps” means that only AtherOps rejects the query, with a message that names the unsupported element. [LogQL](logql.md#unsupported-elements) lists these elements.`,
+    `This test sends the LogQL examples of Loki's documentation to AtherOps (commit ${commit}) and to a real Loki with the same records, as \`npm run bench -- logql\` does. Results of ${examples.length} examples: ${outcomes.join("; ")}. “Rejected by AtherOps” means that only AtherOps rejects the query, with a message that says why. See also [LogQL](logql.md#unsupported-elements).`,
     "",
-    "| query | outcome | reason |",
-    "|---|---|---|",
-    ...others.map(
-      ({ query, outcome, why = "" }) =>
-        `| ${code(escapeCell(query.replaceAll(/\s+/g, " ")))} | ${outcome} | ${escapeCell(reasonOf(why))} |`,
+    "| outcome | reason | examples | such as |",
+    "|---|---|---|---|",
+    ...[...Map.groupBy(others, ({ outcome, why = "" }) => `${outcome} | ${escapeCell(reasonOf(messageOf(why)))}`)].map(
+      ([reason, found]) => `| ${reason} | ${found.length} | ${code(escapeCell(found[0]?.query.replaceAll(/\s+/g, " ") ?? ""))} |`,
     ),
     "",
   ];
@@ -108,6 +107,12 @@ export function otlpSection(commit: string, examples: readonly ExampleResult[]):
 
 export function reasonOf(why: string): string {
   return why.length > MAX_REASON ? `${why.slice(0, MAX_REASON)}…` : why;
+}
+
+/** The message of AtherOps without its advice. */
+function messageOf(why: string): string {
+  const [message = ""] = why.replace(/^ours: (?:query: )?/, "").split("; Loki: ");
+  return /^.*? is not supported/.exec(message)?.[0] ?? message;
 }
 
 /** A code span; two backticks enclose a text that has one. */

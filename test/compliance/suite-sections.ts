@@ -24,8 +24,6 @@ export function alertmanagerSection(commit: string, version: string, groups: rea
     "|---|---|---|",
     ...groups.map(({ receiver, alertmanager, atherops }) => `| ${receiver} | ${alertmanager} | ${atherops} |`),
     "",
-    "The end of a mute time interval is not in the scenario: Alertmanager then sends at the next `group_interval`, AtherOps within a minute, and only AtherOps sends the ends of alerts that it had sent before the interval.",
-    "",
   ];
 }
 
@@ -39,7 +37,7 @@ export function alertGeneratorSection(commit: string, { groups, passed, failed }
     ...(failed.size > 0 ? [""] : []),
     "`NewAlerts_OrderCheck` has a rule that reads the series `ALERTS` of the rule before it. Prometheus evaluates the rules of a group one after the other and stores `ALERTS` in between; vmalert evaluates two rules of an organisation at a time and writes `ALERTS` in the background, so the second rule fires one evaluation later.",
     "",
-    "The tests run with these adaptations, each of which is a difference from Prometheus:",
+    "The tests run with these adaptations:",
     ...ADAPTATIONS.map((adaptation) => `- ${adaptation}`),
     "",
   ];
