@@ -59,7 +59,10 @@ export const ERROR_CODES = {
     "the organisation has too many queries, tails or unread responses, or the slot of this query went to another organisation",
   ],
   login_backoff: [429, "too many failed or concurrent logins, wrong current passwords or invalid invitations"],
-  head_too_large: [431, "path, query and headers exceed 64 KiB, or, on a route without a login, the query string 8,192 characters"],
+  head_too_large: [
+    431,
+    "path, query and headers exceed 64 KiB, or, on routes that need no credential and on those of enrolment, the query string 8,192 characters",
+  ],
   internal: [
     500,
     "unexpected failure, or on alerting routes the database or vmalert is unavailable; the cause is logged under the request id",
