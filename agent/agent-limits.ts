@@ -1,39 +1,49 @@
 // The limits of the agent. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its name.
 
 // collector/supervision/child-log.ts
-/** Characters of one line of the collector's output; the rest of the line is dropped. */
+/** @internal Characters of one line of the collector's output; the rest of the line is dropped. */
 export const MAX_LINE_LENGTH = 64 * 1024;
-/** A line that is too long is cut up to this many characters earlier, so that no secret of this length is cut in two and left unmasked. */
+/**
+ * @internal A line that is too long is cut up to this many characters earlier, so that no secret of this length is cut in two and left
+ * unmasked.
+ */
 export const MAX_SECRET_LENGTH = 8 * 1024;
-/** Characters of output that are shown as the reason of the collector's exit. */
+/** @internal Characters of output that are shown as the reason of the collector's exit. */
 export const MAX_REASON_LENGTH = 2000;
 
 // collector/config/collector-config.ts
-/** Protobuf bytes of one batch. */
+/** @internal Protobuf bytes of one batch. */
 export const MAX_BATCH_BYTES = 4_000_000;
 
 // collector/supervision/queue-space.ts
-/** Share of the disk space that all disk queues of one collector together may use; the space is what is free plus what the queues occupy. */
+/**
+ * Share of the disk space that all disk queues of one collector together may use; the space is what is free plus what the queues occupy.
+ */
 export const QUEUE_DISK_SHARE = 0.5;
-/** Minimum size of each disk queue, even on a full disk; a smaller queue would accept no data. */
+/** Minimum size of each disk queue, even on a full disk. */
 export const MIN_QUEUE_BYTES = 1024 * 1024;
 
 // collector/supervision/queue-file.ts
-/** Longer metadata of a disk queue is not read; the metadata has 8 bytes for each entry that is being sent. */
+/** @internal Longer metadata of a disk queue is not read; the metadata has 8 bytes for each entry that is being sent. */
 export const MAX_METADATA_BYTES = 1024 * 1024;
 
 // collector/config/fragments/otlp-receiver.ts
-/** Attributes of a point that are kept if its metric has the name of one of the agent's metrics, with the one that the agent adds. */
+/**
+ * @internal Attributes of a point that are kept if its metric has the name of one of the agent's metrics, with the one that the agent adds.
+ */
 export const MAX_CLAIMED_ATTRIBUTES = 16;
 
 // collector/config/fragments/log-fields.ts
-/** The collector does not parse a JSON line of this size or more for fields. */
+/** The collector reads no fields from a JSON line of this size or more. */
 export const MAX_PARSED_LINE_BYTES = 65_536;
 
 // collector/supervision/child-log.ts, outages
-/** Distinct outages of receivers that are tracked. */
+/** @internal Distinct outages of receivers that are tracked. */
 export const MAX_OUTAGES = 100;
-/** An outage is over if its error is not repeated for this time, or for three pauses between its errors (at least 30 s) if that is shorter. */
+/**
+ * @internal An outage is over if its error is not repeated for this time, or for three pauses between its errors (at least 30 s) if that is
+ * shorter.
+ */
 export const MAX_QUIET_MS = 15 * 60_000;
 
 // collector/config/remote-config.ts
@@ -41,71 +51,74 @@ export const MAX_QUIET_MS = 15 * 60_000;
 export const MAX_REMOTE_PATHS = 100;
 
 // collector/supervision/config-files.ts
-/** Characters that are read from a run of the collector that validates a configuration. */
+/** @internal Characters that are read from a run of the collector that validates a configuration. */
 export const MAX_VALIDATION_OUTPUT = 1_000_000;
 
 // collector/files/link-name.ts
-/** Maximum length of a file name on Linux. */
+/** @internal Maximum length of a file name on Linux. */
 export const MAX_NAME_BYTES = 255;
 
 // collector/config/fragments/host-logs.ts
-/**
- * Bytes at the beginning of a host's log file by which the collector identifies it. Of files that begin with the same bytes, it reads only
- * one.
- */
+/** Bytes at the beginning of a log file by which the collector identifies it. */
 export const FINGERPRINT_BYTES = 4096;
 
 // collector/files/log-files.ts
-/** Deleted or rotated log files of a host that stay open until they are read; disk space of deleted ones is freed only when they are closed. */
+/**
+ * Deleted or rotated log files that the agent of a host keeps open until they are read; above this, the oldest are closed, and their unread
+ * lines are lost.
+ */
 export const MAX_GONE_FILES = 1000;
-/** Log files of a host that are open at one time; fewer if the process may open fewer. */
+/** Log files of a host that are open at one time; fewer if the process may not open so many files. */
 export const MAX_OPEN_FILES = 20_000;
 
 // collector/files/stored-lines.ts
-/** Stored lines of log files that are remembered until the collector has saved their offsets; the collector stores these after each pass. */
+/**
+ * @internal Stored lines of log files that are remembered until the collector has saved their offsets; the collector stores these after
+ * each pass.
+ */
 export const MAX_STORED_LINES = 500_000;
-/** Stored batches of log lines that are remembered, because a killed collector may send them again. */
+/** @internal Stored batches of log lines that are remembered, because a killed collector may send them again. */
 export const MAX_RESENT_BATCHES = 6000;
 
 // collector/files/stored-batches.ts
-/** Periods around an unclean end of the collector in which lines may have been read twice. */
+/** @internal Periods around an unclean end of the collector in which lines may have been read twice. */
 export const MAX_DOUBT_PERIODS = 32;
 
 // collector/files/file-batch.ts
-/** The collector splits a longer line of a file into records; the agent counts those of this size. */
+/** Size of a line of a log file; the collector splits longer ones into several records. */
 export const MAX_FILE_LINE_BYTES = 1024 * 1024;
-/** Resources, scopes and records of a request that is split; the collector sends far fewer in one batch. */
+/** @internal Resources, scopes and records of a request that is split; the collector sends far fewer in one batch. */
 export const MAX_REQUEST_PARTS = 500_000;
 
 // collector/files/unanswered-requests.ts
-/** Requests without a response; the collector has far fewer in flight. */
+/** @internal Requests without a response; the collector has far fewer in flight. */
 export const MAX_UNANSWERED_REQUESTS = 64;
 
 // pods/relay.ts
-/** Connections to the pod relay. */
+/** @internal Connections to the pod relay. */
 export const MAX_RELAY_CONNECTIONS = 64;
-/** Additional connections if monitors are scraped, because the collector reads the targets of all jobs at once. */
+/** @internal Additional connections if monitors are scraped, because the collector reads the targets of all jobs at once. */
 export const MAX_TARGETS_CONNECTIONS = 1024;
-/** A watch with more unread bytes is closed. */
+/** @internal A watch with more unread bytes is closed. */
 export const MAX_UNREAD_BYTES = 4 * 1024 * 1024;
 
 // monitors/scrape-jobs.ts
-/** Scrape jobs of ServiceMonitors and PodMonitors; there is one for each endpoint of a monitor and each Service that it selects. */
+/**
+ * Scrape jobs that an agent makes from ServiceMonitors and PodMonitors: one for each endpoint and, for a ServiceMonitor, each of its
+ * Services.
+ */
 export const MAX_MONITOR_JOBS = 1000;
-/** JSON of one scrape job, plus eight times the length of its regular expressions with expanded repetitions. */
+/** JSON of one scrape job; repetitions in its regular expressions count several times. */
 export const MAX_MONITOR_JOB_CHARACTERS = 64 * 1024;
 
 // monitors/fair-share.ts
-/**
- * JSON of all scrape jobs of a node, with regular expressions counted in the same way; namespaces share it. The collector (v0.149) needs
- * 200 MiB and 1 s of CPU to read 1 MiB.
- */
+/** JSON of all scrape jobs of an agent, counted in the same way; namespaces share it. */
 export const MAX_MONITOR_CHARACTERS = 1024 * 1024;
-/** Endpoints of one namespace's monitors that are examined; each counts once per Service that its monitor selects. */
+/** @internal Endpoints of one namespace's monitors that are examined; each counts once per Service that its monitor selects. */
 export const MAX_MONITOR_TARGETS = 10_000;
 
 // monitors/pod-targets.ts
-/** JSON of the targets of one pod, which repeat the pod's labels; further ports are not scraped. */
+/** JSON of the scrape targets of one pod; its further ports are not scraped. */
 export const MAX_POD_TARGETS_CHARACTERS = 256 * 1024;
 
 // monitors/monitors.ts
@@ -113,7 +126,10 @@ export const MAX_POD_TARGETS_CHARACTERS = 256 * 1024;
 export const MAX_NODE_TARGETS_CHARACTERS = 8 * 1024 * 1024;
 
 // kubernetes/object-watch.ts
-/** Bytes of one page of a list of monitors, Services, namespaces or LogPolicy objects; a larger page is requested again as smaller pages. */
+/**
+ * @internal Bytes of one page of a list of monitors, Services, namespaces or LogPolicy objects; a larger page is requested again as smaller
+ * pages.
+ */
 export const MAX_MONITOR_PAGE_BYTES = 4 * 1024 * 1024;
 /** Characters of JSON of all monitors of one kind, or of all Services, of one namespace; further objects are ignored. */
 export const MAX_NAMESPACE_OBJECT_CHARACTERS = 2 * 1024 * 1024;
@@ -133,49 +149,49 @@ export const MAX_POLICY_EXPANDED_CHARACTERS = 2048;
 /** Namespaces whose annotations change the collector's configuration; the oldest namespaces count. */
 export const MAX_POLICY_NAMESPACES = 100;
 
-/** JSON of the annotations of all namespaces; if it is exceeded, pod logs of the largest namespaces are not read. */
+/** JSON of all namespaces with their annotations for logs; if it is exceeded, pod logs of the largest namespaces are not read. */
 export const MAX_NAMESPACES_CHARACTERS = 2 * 1024 * 1024;
 
 // policies/policy-resources.ts
 /** JSON of the LogPolicy objects of one namespace; if it is exceeded, the namespace's pod logs are not read. */
 export const MAX_NAMESPACE_POLICY_CHARACTERS = 64 * 1024;
-/** LogPolicy objects of one namespace that are applied, oldest first. The collector matches the redaction of each with every line. */
+/** LogPolicy objects of one namespace that are applied, oldest first. */
 export const MAX_NAMESPACE_POLICIES = 8;
 /** JSON of the selector of a LogPolicy; one with a longer selector is invalid. */
 export const MAX_SELECTOR_CHARACTERS = 4096;
 
 // policies/log-rates.ts
-/** Namespaces for which bytes that rate limits dropped are counted separately. */
+/** @internal Namespaces for which bytes that rate limits dropped are counted separately. */
 export const MAX_RATE_NAMESPACES = 100;
-/** Files and folders of one pod that are read to measure how its logs grow. */
+/** @internal Files and folders of one pod that are read to measure how its logs grow. */
 export const MAX_RATED_FILES = 1000;
 
 // collector/config/fragments/pod-log-policies.ts
-/** A line of a pod with redaction by annotation or LogPolicy is cut to this size, because each character could become four. */
+/** A line of a pod with redaction by annotation or LogPolicy is cut to this size. */
 export const MAX_REDACTED_LINE_BYTES = 65_536;
 
 // pods/node-pods.ts
-/** A larger pod is stored without ports and long annotations, and if necessary without owners and with fewer labels. */
+/** @internal A larger pod is stored without ports and long annotations, and if necessary without owners and with fewer labels. */
 export const MAX_POD_CHARACTERS = 64 * 1024;
 
 // proxy/body.ts
-/** Small chunks of a body are joined up to this size, because each chunk costs additional memory. */
+/** @internal Small chunks of a body are joined up to this size, because each chunk costs additional memory. */
 export const MAX_SMALL_PIECES_BYTES = 16 * 1024;
 
 // proxy/forward.ts
-/** A longer `Retry-After` is reduced, so that a wrong header cannot stop a node for a day. */
+/** A longer `Retry-After` of the backend is reduced to this. */
 export const MAX_RETRY_AFTER_S = 300;
 
 // proxy/part-sender.ts
-/** Invalid records for which the proxy splits a request, so that its other records are delivered; parts with further ones are lost as a whole. */
+/** Invalid records of a request that the proxy leaves out one by one; parts of the request with further ones are lost. */
 export const MAX_INVALID_RECORDS = 64;
-/** Batches for which the agent remembers which parts were delivered. */
+/** @internal Batches for which the agent remembers which parts were delivered. */
 export const MAX_PARTLY_SENT_BATCHES = 64;
 
 // proxy/server.ts
-/** The backend's limit of a request body. */
+/** @internal The backend's limit of a request body. */
 export const MAX_BODY_BYTES = 32 * 1024 * 1024;
-/** Decompressed bodies that the proxy reads or splits before it forwards them. */
+/** @internal Decompressed bodies that the proxy reads or splits before it forwards them. */
 export const MAX_JSON_BODY_BYTES = 2 * MAX_BODY_BYTES;
-/** Connections to the proxy. */
+/** @internal Connections to the proxy. */
 export const MAX_PROXY_CONNECTIONS = 512;

@@ -145,4 +145,6 @@ test("the page shows values with their unit", async () => {
   expect(page).toContain("| `MAX_BODY_BYTES` | 32 MiB |");
   expect(page).toContain("| `MAX_LOGIN_WAIT_MS` | 15m |");
   expect(page).toContain("| `MAX_ROWS_PER_ORG` | 5,000 |");
+  // Internal.
+  expect(page).not.toContain("MAX_REMEMBERED_QUOTAS");
 });

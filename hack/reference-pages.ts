@@ -144,30 +144,36 @@ export interface Limit {
   readonly name: string;
   readonly value: number | bigint;
   readonly reason: string;
+  /** Its comment begins with `@internal`: senders, users and operators do not meet it. */
+  readonly isInternal: boolean;
 }
 
 export async function readLimits(file: string): Promise<Limit[]> {
   const values = (await import(join(ROOT, file))) as Readonly<Record<string, number | bigint>>;
   const text = readFileSync(join(ROOT, file), "utf8");
   const comments = text.matchAll(/\/\*\*[\s*]+((?:(?!\*\/)[^])+?)\s*\*\/\nexport const (\w+)/g);
-  const reasons = new Map([...comments].map(([, comment = "", name = ""]) => [name, comment.replaceAll(/\s*\n\s*\*\s*/g, " ")]));
+  const texts = new Map([...comments].map(([, comment = "", name = ""]) => [name, comment.replaceAll(/\s*\n\s*\*\s*/g, " ")]));
   const offset = (name: string): number => text.indexOf(`export const ${name} `);
   return Object.entries(values)
     .toSorted(([a], [b]) => offset(a) - offset(b))
-    .map(([name, value]) => ({ name, value, reason: reasons.get(name) ?? "" }));
+    .map(([name, value]) => {
+      const [, tag, reason = ""] = /^(@internal )?(.*)/.exec(texts.get(name) ?? "") ?? [];
+      return { name, value, reason, isInternal: tag !== undefined };
+    });
 }
 
 export async function limitsPage(): Promise<string> {
   const sections = await Promise.all(
     LIMIT_FILES.map(async (file) => {
-      const rows = (await readLimits(file)).map(({ name, value, reason }) => `| \`${name}\` | ${limitText(name, value)} | ${reason} |`);
+      const limits = (await readLimits(file)).filter(({ isInternal }) => !isInternal);
+      const rows = limits.map(({ name, value, reason }) => `| \`${name}\` | ${limitText(name, value)} | ${reason} |`);
       return `\n## ${dirname(file)}\n\n| limit | value | description |\n| --- | --- | --- |\n${rows.join("\n")}\n`;
     }),
   );
   return `# Limits
 <!-- Generated from agent/agent-limits.ts and {backend,common}/*/*-limits.ts by \`npm run reference\`; change it there. -->
 
-Every input has a limit. This page lists limits that are constants. Unless a description says otherwise, limits of what runs at the same time, waits or is kept in memory apply to one process. The [OpenAPI descriptions](../openapi.json) name those of a single route. Operators set others with the [settings of the backend](backend-settings.md) and [of the agent](agent-settings.md). [The contract](../contract.md) describes the limits that clients can reach. Processes that evaluate LogQL have their own limits in \`backend/query/sandbox/sandbox-limits.ts\`.
+This page lists limits that are constants and that senders, users and operators can reach. Unless a description says otherwise, limits of what runs at the same time, waits or is kept in memory apply to one process. The [OpenAPI descriptions](../openapi.json) have further limits of single routes. Operators set others with the [settings of the backend](backend-settings.md) and [of the agent](agent-settings.md). [The contract](../contract.md#limits) lists the most important ones.
 ${sections.join("")}`;
 }
 

@@ -1,17 +1,17 @@
 // The limits of backend/auth/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its name.
 
 // audit/trail.ts
-/** Only the newest entries of an organisation are kept. */
+/** Audit entries of an organisation that are kept: the newest. */
 export const MAX_AUDIT_ENTRIES_PER_ORG = 200_000;
-/** Entries that wait to be written, of which those of one organisation may be half; further ones are dropped and counted. */
+/** @internal Entries that wait to be written, of which those of one organisation may be half; further ones are dropped and counted. */
 export const MAX_WAITING_AUDIT_ENTRIES = 5_000;
-/** Details of an entry as JSON; longer ones are replaced by their length. */
+/** Details of an audit entry as JSON; longer ones are replaced by their length. */
 export const MAX_SUBJECT_BYTES = 4096;
 
 // label-limits-schema.ts
 /** Values of one label to which a reader is limited. */
 export const MAX_LABEL_LIMIT_VALUES = 50;
-/** Text of all labels and values to which a reader is limited, because every statement contains it for each table. */
+/** Text of all labels and values to which a reader is limited. */
 export const MAX_LABEL_LIMITS_BYTES = 8192;
 
 // issuers/claim-rules.ts
@@ -23,7 +23,7 @@ export const MAX_RULE_CLAIMS = 10;
 export const MAX_CLAIM_LENGTH = 500;
 
 // issuers/identity-token.ts
-/** Members of all JSON objects in a token. */
+/** Members of all JSON objects in the header of an issuer's token, and in its payload. */
 export const MAX_TOKEN_MEMBERS = 200;
 
 // issuers/issuer-keys.ts
@@ -31,11 +31,11 @@ export const MAX_TOKEN_MEMBERS = 200;
 export const MAX_KEYS_AGE_MS = 24 * 3_600_000;
 
 // issuers/key-set.ts
-/** Metadata and keys of an issuer, each. */
+/** Size of the metadata of an issuer, and of its keys. */
 export const MAX_ISSUER_RESPONSE_BYTES = 128 * 1024;
 /** Keys of an issuer; a larger set is refused. */
 export const MAX_ISSUER_KEYS = 64;
-/** Base64url characters of an RSA modulus: 4,096 bits. */
+/** Base64url characters of an issuer's RSA modulus (4,096 bits); longer keys are ignored. */
 export const MAX_MODULUS_LENGTH = 683;
 /** Characters of an issuer; the URL of its keys may have twice as many. */
 export const MAX_ISSUER_URL_LENGTH = 500;
@@ -43,73 +43,76 @@ export const MAX_ISSUER_URL_LENGTH = 500;
 // issuers/trusted-issuers.ts
 /** Trusted issuers of an organisation. */
 export const MAX_ISSUERS_PER_ORG = 1000;
-/** Keys and rules of all trusted issuers of an organisation, because a replica reads them together. */
+/** Keys and rules of all trusted issuers of an organisation. */
 export const MAX_ISSUERS_BYTES_PER_ORG = 4 * 1024 * 1024;
-/** Issuers that a replica remembers. */
+/** @internal Issuers that a replica remembers. */
 export const MAX_CACHED_ISSUERS = 2000;
 /** Enrolments with the tokens of an issuer within 48 hours. */
 export const MAX_ENROLMENTS_PER_ISSUER = 20_000;
-/** Tokens of issuers whose verification is cached for five minutes, at most until they expire; above this, the oldest is verified again. */
+/**
+ * @internal Tokens of issuers whose verification is cached for five minutes, at most until they expire; above this, the oldest is verified
+ * again.
+ */
 export const MAX_CACHED_IDENTITIES = 20_000;
 
 // lookup-cache.ts
-/** Ids of one lookup statement. */
+/** @internal Ids of one lookup statement. */
 export const MAX_IDS_PER_LOOKUP = 500;
-/** Concurrent checks: one that hangs on a broken connection does not hide that the database is back. */
+/** @internal Concurrent checks: one that hangs on a broken connection does not hide that the database is back. */
 export const MAX_CACHE_CHECKS = 4;
-/** Rows of one cache of keys, tokens, browser sessions or trusted issuers. */
+/** @internal Rows of one cache of keys, tokens, browser sessions or trusted issuers. */
 export const MAX_CACHED_ROWS = 50_000;
-/** Ids of one check statement, which takes the database about 10 ms. */
+/** @internal Ids of one check statement, which takes the database about 10 ms. */
 export const MAX_IDS_PER_CHECK = 10_000;
-/** Unknown ids are cached separately and for a shorter time, so that guessed ids cannot evict real ones. */
+/** @internal Unknown ids are cached separately and for a shorter time, so that guessed ids cannot evict real ones. */
 export const MAX_UNKNOWN_IDS = 5_000;
 
 // sessions/browser-session.ts
 /** Age of a browser session. */
 export const MAX_SESSION_AGE_S = 7 * 86_400;
-/** Browser sessions of a user, and separately logins of `atherops login --sso` that wait for confirmation; above this, the oldest are removed. */
+/** Browser sessions of a user; above this, the oldest are removed. */
 export const MAX_SESSIONS_PER_USER = 100;
 
 // sessions/login.ts
-/** Untrusted reverse proxies about which the log has a warning, one for each. */
+/** @internal Untrusted reverse proxies about which the log has a warning, one for each. */
 export const MAX_PROXIES = 5;
 
 // sessions/password.ts
 /** Longest wait after failed logins. */
 export const MAX_LOGIN_WAIT_MS = 15 * 60_000;
-/** Pairs of client and user whose failures are remembered. */
+/** @internal Pairs of client and user whose failures are remembered. */
 export const MAX_LOGIN_PAIRS = 50_000;
-/** Pairs that have logged in before; above this, the one whose last successful login is the oldest is forgotten. */
+/** @internal Pairs that have logged in before; above this, the one whose last successful login is the oldest is forgotten. */
 export const MAX_SUCCEEDED_PAIRS = 10_000;
-/** Concurrent attempts of one pair. */
+/** Concurrent password logins with one e-mail address from one network. */
 export const MAX_LOGINS_IN_FLIGHT = 4;
-/** Password hashes at one time; each takes a core and much memory. */
+/** Password hashes at one time. */
 export const MAX_RUNNING_HASHES = 2;
 /** Requests of one organisation, or without a login of one network, that wait for a password hash. */
 export const MAX_WAITING_HASHES_PER_CLIENT = 256;
-/** Requests that wait for a password hash: logins, and requests that set or check a password. */
+/** Requests that wait for a password hash. */
 export const MAX_WAITING_HASHES = 2048;
 
 // sessions/session.ts
-/** Users whose last change is cached. */
+/** @internal Users whose last change is cached. */
 export const MAX_CACHED_USERS = 10_000;
 
 // signed-requests.ts
-/** Longer messages are not remembered, because clients choose the length of the path. */
+/** @internal Longer messages are not remembered, because clients choose the length of the path. */
 export const MAX_REMEMBERED_LENGTH = 256;
-/** Characters of the path in the error for a wrong signature. */
+/** @internal Characters of the path in the error for a wrong signature. */
 export const MAX_SHOWN_PATH_CHARACTERS = 200;
 
 // sso/attempt.ts
-/** Completed attempts are remembered until their cookie expires. */
+/** @internal Completed attempts are remembered until their cookie expires. */
 export const MAX_ENDED_ATTEMPTS = 10_000;
 
 // sso/provider.ts
-/** A response of the identity provider. */
+/** Size of a response of the identity provider. */
 export const MAX_PROVIDER_RESPONSE_BYTES = 1024 * 1024;
-/** HTTP chunks of such a response, each of which takes time. */
+/** @internal HTTP chunks of such a response, each of which takes time. */
 export const MAX_PROVIDER_RESPONSE_PIECES = 4096;
 
 // sso/sign-in.ts
-/** Further groups of a user are ignored; providers list only a limited number in a claim. */
+/** Groups of a user that single sign-on reads; further ones are ignored. */
 export const MAX_GROUPS = 10_000;

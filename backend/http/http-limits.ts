@@ -1,66 +1,70 @@
 // The limits of backend/http/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its name.
 
 // app.ts
-/** Path, query and headers of a request over HTTP/1.1: Grafana's Loki data source sends queries of many kilobytes in the path. */
+/** Path, query and headers of a request over HTTP/1.1. */
 export const MAX_HEAD_BYTES = 64 * 1024;
-/** Length of a path parameter, that of a request head, so that the response to a long id is the same as for any other unknown id. */
+/**
+ * @internal Length of a path parameter, that of a request head, so that the response to a long id is the same as for any other unknown id.
+ */
 export const MAX_PARAMETER_LENGTH = MAX_HEAD_BYTES;
 
 // query-string.ts
-/** Parameters of a query string, each of which takes time and memory. */
+/** Parameters of a query string, except in requests of agents and with ingest tokens. */
 export const MAX_QUERY_PARAMETERS = 500;
-/** Characters of the query string of a request without a credential; the callback of a single sign-on has some thousand. */
+/** Characters of the query string of a request without a credential. */
 export const MAX_UNAUTHENTICATED_QUERY_LENGTH = 8 * 1024;
 
 // http-client.ts, openapi.ts, auth/sso/pages.ts
-/** Characters of a header with a list of choices (`Accept`, `Accept-Encoding`, `If-None-Match`) that are read. */
+/** @internal Characters of a header with a list of choices (`Accept`, `Accept-Encoding`, `If-None-Match`) that are read. */
 export const MAX_CHOICES_LENGTH = 1024;
 
 // server-connections.ts, turns.ts
 /** Calls of an HTTP/2 connection at one time; pipelined requests of an HTTP/1.1 connection, which are served one after the other. */
 export const MAX_REQUESTS_PER_CONNECTION = 16;
-/** An HTTP/2 connection with more is closed: refusing endless calls one by one would block the event loop. */
+/** @internal An HTTP/2 connection with more is closed: refusing endless calls one by one would block the event loop. */
 export const MAX_REFUSED_REQUESTS = 2 * MAX_REQUESTS_PER_CONNECTION;
-/** Evicted connections whose sockets have not closed yet. */
+/** @internal Evicted connections whose sockets have not closed yet. */
 export const MAX_CLOSING_CONNECTIONS = 256;
-/** Unauthenticated connections with more than 16 KiB of a request head that is not complete yet; beyond it, the oldest are closed. */
+/**
+ * @internal Unauthenticated connections with more than 16 KiB of a request head that is not complete yet; beyond it, the oldest are closed.
+ */
 export const MAX_LONG_HEADS = 512;
 
 // counted-request.ts
-/** HTTP chunks or packets of a body that may be small. */
+/** @internal HTTP chunks or packets of a body that may be small. */
 export const FREE_BODY_PIECES = 256;
-/** A body may have one more for this many bytes; a body in smaller pieces is refused. Go's gzip streams in HTTP chunks of 240 bytes. */
+/** A body that arrives in many smaller HTTP chunks or packets is refused. */
 export const MIN_BODY_PIECE_BYTES = 128;
-/** Small pieces that a body may have in each second, so that a slow sender may send one record at a time. */
+/** @internal Small pieces that a body may have in each second, so that a slow sender may send one record at a time. */
 export const FREE_BODY_PIECES_PER_SECOND = 200;
 
 // request-identity.ts
-/** Longer Authorization headers are ignored. */
+/** Characters of an `Authorization` header with a read token or an ingest token; longer ones are ignored. */
 export const MAX_AUTHORIZATION_LENGTH = 8192;
 
 // response-budget.ts
-/** Responses that clients have not read yet, and running queries; an organisation takes more only if as much stays free as it uses. */
+/** Memory of responses that clients have not read yet and of running queries; one organisation can use at most half. */
 export const MAX_HELD_RESPONSE_BYTES = 256 * 1024 * 1024;
-/** Memory that is reserved for a response before its query runs; for a larger one, the rest when it is sent. */
+/** @internal Memory that is reserved for a response before its query runs; for a larger one, the rest when it is sent. */
 export const RESERVED_RESPONSE_BYTES = 4 * 1024 * 1024;
 /** A client that takes nothing of a response within this time is disconnected. */
 export const MAX_RESPONSE_STALL_MS = 30_000;
-/** A client that reads more slowly on average is disconnected, after the time of the line above. */
+/** A client that reads a response more slowly than this on average is disconnected, after 30 s at the earliest. */
 export const MIN_RESPONSE_BYTES_PER_SECOND = 16 * 1024;
 
-/** Responses to clients without a credential that they have not read yet; a network takes more only if as much stays free as it uses. */
+/** Memory of responses that clients without a credential have not read yet; one network can use at most half. */
 export const MAX_HELD_ANONYMOUS_RESPONSE_BYTES = 64 * 1024 * 1024;
 
 // small-bodies.ts
-/** A refused body is read and discarded up to this size; a larger one is not read, and its connection is closed. */
+/** @internal A refused body is read and discarded up to this size; a larger one is not read, and its connection is closed. */
 export const MAX_DRAINED_BYTES = 256 * 1024;
-/** Refused bodies that are read and discarded at one time. Further clients may see a reset. */
+/** @internal Refused bodies that are read and discarded at one time. Further clients may see a reset. */
 export const MAX_DRAINING_BODIES = 64;
-/** The same for clients without a credential. */
+/** @internal The same for clients without a credential. */
 export const MAX_DRAINING_UNAUTHENTICATED = 16;
 
 // websocket.ts
 /** Bytes that the client of a WebSocket may send in a minute, pongs included; with more, it is disconnected. */
 export const MAX_CLIENT_BYTES_PER_MINUTE = 4 * 1024;
-/** Size of a WebSocket message from a client; the backend reads and discards it. */
+/** Size of a WebSocket message from a client. */
 export const MAX_MESSAGE_BYTES = 1024;

@@ -1,13 +1,13 @@
 // The limits of backend/ingest/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its name.
 
 // body.ts
-/** Size of a body, compressed and decompressed; the contract's limit. */
+/** Size of a body, as sent and decompressed. */
 export const MAX_BODY_BYTES = 32 * 1024 * 1024;
 
 // exposition/exposition.ts
-/** Size of a line of exposition text; the engine's own limit. */
+/** Size of a line of exposition text. */
 export const MAX_LINE_BYTES = 256 * 1024;
-/** Size of all label names and values of a series. The engine never finds a series of more than 64 KiB, and queries hold the labels in memory. */
+/** Size of all label names and values of a series. */
 export const MAX_SERIES_LABEL_BYTES = 8 * 1024;
 
 // grpc/otlp-service.ts
@@ -15,13 +15,13 @@ export const MAX_SERIES_LABEL_BYTES = 8 * 1024;
 export const MAX_GRPC_MESSAGE_BYTES = 16 * 1024 * 1024;
 
 // loki/push-to-json.ts
-/** Streams of a Loki push request; each becomes a resource. */
+/** Streams of a Loki push request. */
 export const MAX_STREAMS = 50_000;
-/** Labels of a stream; Loki itself allows 15 by default. */
+/** Labels of a stream. */
 export const MAX_LABELS_OF_STREAM = 64;
 /** Characters of a stream's labels in a protobuf push request. */
 export const MAX_STREAM_LABELS_LENGTH = 256 * 1024;
-/** Key-value pairs of structured metadata of an entry, as in Loki. */
+/** Key-value pairs of structured metadata of an entry. */
 export const MAX_STRUCTURED_METADATA = 128;
 
 // record-faults.ts
@@ -29,15 +29,15 @@ export const MAX_STRUCTURED_METADATA = 128;
 export const MAX_FAULTS = 100_000;
 
 // otlp/batch.ts
-/** JSON tokens of one record, resource or scope; at worst, they take 60 MiB while they are read. */
+/** JSON tokens of one record, resource or scope. */
 export const MAX_TOKENS_AT_ONCE = 256 * 1024;
 /** Resources and scopes of a body. */
 export const MAX_RESOURCES_AND_SCOPES = 100_000;
 
 // otlp/otlp-decoder.ts
-/** Worker threads that decode large bodies. */
+/** @internal Worker threads that decode large bodies. */
 export const MAX_DECODER_THREADS = 2;
-/** Bodies of one organisation that wait for a worker. */
+/** Bodies of logs and spans of one organisation that wait in one queue for decoding; further ones are refused. */
 export const MAX_WAITING_BODIES_PER_ORG = 256;
 
 // otlp/decoded-rows.ts
@@ -45,15 +45,15 @@ export const MAX_WAITING_BODIES_PER_ORG = 256;
 export const MAX_ROWS_BYTES = 128 * 1024 * 1024;
 
 // otlp/value.ts
-/** Nesting of an attribute; no exporter nests so deeply. */
+/** Nesting of an attribute. */
 export const MAX_VALUE_DEPTH = 64;
 
 // remote-write/exemplar-list.ts
 /** Exemplars of one request. */
 export const MAX_EXEMPLARS_OF_REQUEST = 1000;
-/** Total size of the exemplars' labels in one request; each exemplar counts with the labels of its series. */
+/** Size of the labels of all exemplars in one request; each exemplar counts with the labels of its series. */
 export const MAX_EXEMPLAR_BYTES = 1024 * 1024;
-/** Size of the labels of one exemplar; OpenMetrics allows 128 characters. An OTLP exemplar with longer labels keeps only the ids of its span. */
+/** Size of the labels of one exemplar. */
 export const MAX_EXEMPLAR_LABEL_BYTES = 1024;
 
 // remote-write/exemplar-ingest.ts
@@ -63,17 +63,17 @@ export const MAX_EXEMPLARS_PER_MINUTE = 3000;
 // remote-write/write-request.ts
 /** Names and values that a remote write 2.0 request has in its table. */
 export const MAX_SYMBOLS = 1024 * 1024;
-/** Samples of one series in a request; Prometheus sends one each. */
+/** Samples of one series in a request. */
 export const MAX_SAMPLES_OF_SERIES = 1024 * 1024;
 
 // remote-write/native-histograms.ts
-/** Buckets of all native histograms of one request, with the gaps between them. */
+/** Buckets of all native histograms of one request. */
 export const MAX_HISTOGRAM_BUCKETS = 1_000_000;
 
 // remote-write/series-output.ts
-/** Size of a request that has to be rewritten: symbols of 2.0 are repeated for each series. */
+/** @internal Size of a request that has to be rewritten: symbols of 2.0 are repeated for each series. */
 export const MAX_REWRITTEN_BYTES = MAX_BODY_BYTES;
 
 // quota.ts
-/** Organisations whose token buckets are remembered although they are full. */
+/** @internal Organisations whose token buckets are remembered although they are full. */
 export const MAX_REMEMBERED_QUOTAS = 10_000;

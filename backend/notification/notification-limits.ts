@@ -2,7 +2,7 @@
 // in its name.
 
 // api/active-alerts.ts
-/** Size of a response with active alerts. */
+/** Approximate size of a response with active alerts; further alerts are left out. */
 export const MAX_ACTIVE_ALERTS_BYTES = 4 * 1024 * 1024;
 
 // channels/channel-settings.ts
@@ -18,7 +18,7 @@ export const MAX_CHANNELS_PER_ORG = 100;
 // channels/email.ts
 /** Characters of an e-mail's subject. */
 export const MAX_EMAIL_SUBJECT_LENGTH = 200;
-/** Response of the mail server. */
+/** @internal Response of the mail server. */
 export const MAX_SMTP_RESPONSE_BYTES = 64 * 1024;
 
 // channels/message-template.ts
@@ -26,53 +26,53 @@ export const MAX_SMTP_RESPONSE_BYTES = 64 * 1024;
 export const MAX_TITLE_TEMPLATE_LENGTH = 500;
 /** Characters of the template of a text. */
 export const MAX_TEXT_TEMPLATE_LENGTH = 4000;
-/** Characters of a text that a template writes; a kind of channel may accept fewer. */
+/** Characters of a text that a template writes; some kinds of channels accept fewer. */
 export const MAX_MESSAGE_TEXT_LENGTH = 8000;
 /** Placeholders of a template. */
 export const MAX_TEMPLATE_PLACEHOLDERS = 100;
 /** Characters of a value in a rendered template. */
 export const MAX_TEMPLATE_VALUE_LENGTH = 300;
-/** Characters of an alert's summary, its description, and its differing labels together, except in webhooks. */
+/** Characters of an alert's summary, of its description, and of its list of labels in the default text of a message. */
 export const MAX_MESSAGE_VALUE_LENGTH = 300;
 
 // channels/msteams.ts
-/** Characters of a text in Microsoft Teams, which accepts 28 KB. */
+/** Characters of a text in Microsoft Teams. */
 export const MAX_TEAMS_TEXT_LENGTH = 5000;
 /** Characters of a title in Microsoft Teams. */
 export const MAX_TEAMS_TITLE_LENGTH = 200;
 
 // channels/opsgenie.ts
-/** Characters of a message; Opsgenie's own limit. */
+/** Characters of a message in Opsgenie. */
 export const MAX_OPSGENIE_MESSAGE_LENGTH = 130;
-/** Characters of a description; Opsgenie's own limit. */
+/** Characters of a description in Opsgenie. */
 export const MAX_OPSGENIE_DESCRIPTION_LENGTH = 15_000;
-/** Characters of all details; Opsgenie's own limit. */
+/** Characters of all details in Opsgenie. */
 export const MAX_OPSGENIE_DETAILS_LENGTH = 8000;
-/** Characters of a source; Opsgenie's own limit. */
+/** Characters of a source in Opsgenie. */
 export const MAX_OPSGENIE_SOURCE_LENGTH = 100;
 
 // channels/pagerduty.ts
-/** Characters of a deduplication key; PagerDuty's own limit. */
+/** @internal Characters of a deduplication key; PagerDuty's own limit. */
 export const MAX_DEDUP_KEY_LENGTH = 255;
-/** Characters of a summary; PagerDuty's own limit. */
+/** Characters of a summary in PagerDuty. */
 export const MAX_SUMMARY_LENGTH = 1024;
 
 // channels/slack.ts
-/** Slack shows about 3,000 characters of a text. */
+/** Characters of a text in Slack. */
 export const MAX_SLACK_TEXT_LENGTH = 2800;
 /** Characters of a title in Slack. */
 export const MAX_SLACK_TITLE_LENGTH = 200;
 
 // delivery/delivery-store.ts
-/** Messages of an organisation in a minute, attempts included. */
+/** Attempts to send a message of an organisation in a minute; further ones wait. */
 export const MAX_MESSAGES_PER_MINUTE = 60;
 
 // delivery/outbox.ts
-/** Channels with waiting messages that one pass reads. */
+/** @internal Channels with waiting messages that one pass reads. */
 export const MAX_DELIVERY_CANDIDATES = 1000;
-/** Failing channels that are remembered. */
+/** @internal Failing channels that are remembered. */
 export const MAX_FAILING_CHANNELS = 10_000;
-/** Characters of a receiver's error that are kept for people. */
+/** @internal Characters of a receiver's error that are kept for people. */
 export const MAX_ERROR_LENGTH = 500;
 
 // delivery/retention.ts
@@ -80,15 +80,15 @@ export const MAX_ERROR_LENGTH = 500;
 export const MAX_DELIVERIES_PER_ORG = 10_000;
 
 // intake/evaluations.ts
-/** Rules in one request by id; if there are more, all of the organisation are requested. */
+/** @internal Rules in one request by id; if there are more, all of the organisation are requested. */
 export const MAX_NAMED_GROUPS = 50;
 
 // intake/intake-listener.ts
-/** Size of a request with alerts from vmalert. */
+/** @internal Size of a request with alerts from vmalert. */
 export const MAX_POSTED_ALERTS_BYTES = 32 * 1024 * 1024;
-/** Requests with alerts that wait to be stored. */
+/** @internal Requests with alerts that wait to be stored. */
 export const MAX_WAITING_POSTS = 1000;
-/** Connections from the embedded vmalert. */
+/** @internal Connections from the embedded vmalert. */
 export const MAX_INTAKE_CONNECTIONS = 512;
 
 // intake/intake.ts
@@ -100,25 +100,25 @@ export const MAX_ALERT_BYTES_PER_ORG = 16 * 1024 * 1024;
 export const MAX_ALERT_LIFE_MS = 24 * 3600_000;
 
 // intake/posted-alerts.ts
-/** Text of one alert. */
+/** @internal Text of one alert. */
 export const MAX_ALERT_BYTES = 256 * 1024;
-/** Labels of one alert. */
+/** Labels of one alert; further ones are left out. */
 export const MAX_ALERT_LABELS = 64;
-/** Characters of a label's value. */
+/** Characters of a label's value; longer ones are cut. */
 export const MAX_ALERT_LABEL_LENGTH = 1024;
-/** Annotations of one alert. */
+/** Annotations of one alert; further ones are left out. */
 export const MAX_ALERT_ANNOTATIONS = 32;
-/** Characters of an annotation. */
+/** Characters of an annotation; longer ones are cut. */
 export const MAX_ALERT_ANNOTATION_LENGTH = 2048;
 
 // model/matchers.ts
 /** Matchers of a route or a silence, and of each side of an inhibition rule. */
 export const MAX_MATCHERS = 20;
-/** Characters of a matcher's value, and of a label that an expression reads. */
+/** Characters of a matcher's value; no regular expression matches a longer label. */
 export const MAX_MATCHER_LENGTH = 1000;
-/** Repetitions, alternatives and classes of an expression: with more, the states of RE2 double with each. */
+/** Repetitions, alternatives and classes of a matcher's regular expression, each as often as it is repeated; a list of values has none. */
 export const MAX_EXPRESSION_STEPS = 12;
-/** Characters, classes and groups of all expressions of a list of matchers, each as often as it is repeated. */
+/** Characters, classes and groups of all regular expressions of a list of matchers, each as often as it is repeated. */
 export const MAX_EXPRESSION_PARTS = 2000;
 
 // model/message.ts
@@ -128,21 +128,21 @@ export const MAX_ALERTS_PER_MESSAGE = 100;
 export const MAX_MESSAGE_BYTES = 64 * 1024;
 
 // model/organisation-rows.ts
-/** Expressions in routes, inhibition rules and silences that have not ended: each is evaluated for every alert. */
+/** Regular expressions in routes, inhibition rules and silences that have not ended, except lists of values. */
 export const MAX_EXPRESSIONS_PER_ORG = 100;
 
 // routing/dispatcher.ts
-/** Organisations that one pass reads. */
+/** @internal Organisations that one pass reads. */
 export const MAX_PASS_CANDIDATES = 1000;
 
 // routing/plan.ts
 /** Alert groups of an organisation. */
 export const MAX_GROUPS_PER_ORG = 10_000;
-/** Alerts, each counted once per group: all alerts of an organisation in twenty groups each. */
+/** Alerts of an organisation in all its alert groups, each counted once per group. */
 export const MAX_GROUP_MEMBERS_PER_ORG = 200_000;
-/** Messages of one channel that wait to be sent, so that a broken channel does not fill the table. */
+/** Messages of one channel that wait to be sent. */
 export const MAX_PENDING_PER_CHANNEL = 200;
-/** Messages that one pass composes; more follow in the next. */
+/** @internal Messages that one pass composes; more follow in the next. */
 export const MAX_MESSAGES_PER_PASS = 100;
 
 // routing/route-body.ts

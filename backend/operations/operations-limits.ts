@@ -2,31 +2,31 @@
 // sentence, and its unit is in its name.
 
 // backup/snapshot-protocol.ts
-/** A line of the protocol between a backup and the running backend. */
+/** @internal A line of the protocol between a backup and the running backend. */
 export const MAX_LINE_BYTES = 16 * 1024;
 
 // backup/snapshot-server.ts
-/** Lifetime of a backup's snapshot. While it exists, the disk space of merged and expired parts cannot be freed. */
+/** Lifetime of a backup's snapshot. */
 export const MAX_SNAPSHOT_MS = 12 * 60 * 60_000;
-/** Backup processes that connect at one time. */
+/** @internal Backup processes that connect at one time. */
 export const MAX_BACKUP_CONNECTIONS = 8;
 
 // health.ts
-/** Connections to the health port; probes and scrapers need only a few. */
+/** Connections to the health port. */
 export const MAX_HEALTH_CONNECTIONS = 256;
 
 // log.ts
-/** Causes of an error that are logged. */
+/** @internal Causes of an error that are logged. */
 export const MAX_CAUSES = 4;
-/** Errors of an AggregateError that are logged. */
+/** @internal Errors of an AggregateError that are logged. */
 export const MAX_ERRORS = 5;
-/** Characters of the message, and of the stack, of an error that is logged. */
+/** @internal Characters of the message, and of the stack, of an error that is logged. */
 export const MAX_LOG_TEXT_LENGTH = 10_000;
 
 // ../replicas/body-claims.ts
-/** Bodies that one statement claims. */
+/** @internal Bodies that one statement claims. */
 export const MAX_CLAIMS_PER_STATEMENT = 500;
 
 // ../replicas/replica-set.ts
-/** Owners of limits whose demand a replica reports to the others; those with the largest demand come first. */
+/** @internal Owners of limits whose demand a replica reports to the others; those with the largest demand come first. */
 export const MAX_REPORTED_OWNERS = 5000;

@@ -4,9 +4,9 @@
 // changes/changes-route.ts
 /** Changes in one response. */
 export const MAX_CHANGES = 100;
-/** Length of a range whose changes are listed. */
+/** Hours of a range whose changes are listed. */
 export const MAX_CHANGES_HOURS = 24;
-/** The shortest such range. */
+/** Minutes of the shortest such range. */
 export const MIN_CHANGES_MINUTES = 10;
 /** Time of each part of a comparison, such as traces, logs and metrics. */
 export const MAX_CHANGES_PART_MS = 10_000;
@@ -16,7 +16,7 @@ export const MAX_CHANGES_PART_MS = 10_000;
 export const MAX_CHANGED_SERIES = 20;
 
 // changes/trace-changes.ts
-/** Entry spans from which the versions of services are read; if there are more, evenly spread periods are sampled. */
+/** @internal Entry spans from which the versions of services are read; if there are more, evenly spread periods are sampled. */
 export const MAX_VERSION_SPANS = 100_000;
 
 // jaeger/jaeger-parameters.ts
@@ -24,9 +24,9 @@ export const MAX_VERSION_SPANS = 100_000;
 export const MAX_TRACES = 500;
 
 // problems/change-problems.ts
-/** Time for which the comparison of an organisation's last hour is remembered. */
+/** @internal Time for which the comparison of an organisation's last hour is remembered. */
 export const REMEMBERED_CHANGES_MS = 60_000;
-/** Organisations whose comparison is remembered. */
+/** @internal Organisations whose comparison is remembered. */
 export const MAX_REMEMBERED_CHANGES = 1000;
 
 // problems/problems-route.ts
@@ -40,108 +40,111 @@ export const MAX_EXEMPLAR_QUERY_BYTES = 64 * 1024;
 export const MAX_EXEMPLAR_SELECTORS = 20;
 
 // kubernetes/cluster-state.ts
-/** Series of one read of the state of Kubernetes objects. */
+/** @internal Series of one read of the state of Kubernetes objects. */
 export const MAX_KUBERNETES_SERIES = 60_000;
 
 // kubernetes/kubernetes-route.ts
 /** Kubernetes objects of one response. */
 export const MAX_KUBERNETES_ROWS = 5000;
-/** Characters of the name of a Kubernetes object in a parameter. */
+/** @internal Characters of the name of a Kubernetes object in a parameter. */
 export const MAX_OBJECT_NAME_LENGTH = 253;
 
 // loki/cell-statement.ts
-/** Cells (series × window) of one range aggregation that ClickHouse evaluates. */
+/** Counts by series and time of one range aggregation that ClickHouse evaluates. */
 export const MAX_CELLS = 200_000;
-/** Overlapping windows of `quantile_over_time` in ClickHouse; with more, the sandbox evaluates it. */
+/** @internal Overlapping windows of `quantile_over_time` in ClickHouse; with more, the sandbox evaluates it. */
 export const MAX_WINDOWS_PER_RECORD = 16n;
 
 // loki/label-queries.ts
-/** Characters of a value of a detected field; longer values are not suggested. */
+/** @internal Characters of a value of a detected field; longer values are not suggested. */
 export const MAX_DETECTED_VALUE_LENGTH = 1024;
-/** Label names or values in one response. */
+/** Label names, values or series in one response of the Loki API. */
 export const MAX_LABEL_VALUES = 10_000;
-/** Size of the engine's result for one request of labels. */
+/** @internal Size of the engine's result for one request of labels. */
 export const MAX_LABEL_ANSWER_BYTES = 16 * 1024 * 1024;
 
 // loki/evaluate.ts
-/** Series of one response; Loki's default. */
+/** Series of one response to a LogQL query. */
 export const MAX_ANSWERED_SERIES = 500;
-/** Characters of labels that label_replace creates, which are kept as long as the query runs. */
+/** @internal Characters of labels that label_replace creates, which are kept as long as the query runs. */
 export const MAX_REPLACED_LABEL_CHARACTERS = 8 * 1024 * 1024;
-/** A response of the Loki API with log entries ends, with a warning, after the entry that exceeds this size. */
+/** A response of the Loki API with log entries ends after the entry that exceeds this size. */
 export const MAX_LOKI_ANSWER_BYTES = 16 * 1024 * 1024;
 
 // loki/label-sql.ts
-/** Labels of a query whose attributes are looked up; with more, labels that `json` and `logfmt` read are evaluated record by record. */
+/**
+ * @internal Labels of a query whose attributes are looked up; with more, labels that `json` and `logfmt` read are evaluated record by
+ * record.
+ */
 export const MAX_LABEL_NAMES = 50;
-/** Attributes that become these labels, in all; with more, the same applies. */
+/** @internal Attributes that become these labels, in all; with more, the same applies. */
 export const MAX_LABEL_KEYS = 100;
-/** Size of the list of possible spellings of a query's labels. */
+/** @internal Size of the list of possible spellings of a query's labels. */
 export const MAX_LABEL_CONDITION_BYTES = 1024 * 1024;
 
 // loki/endpoints.ts
-/** Series of one response with volumes. */
+/** Value of `limit` in a request for volumes. */
 export const MAX_VOLUMES = 5000;
 /** Points of one response of `index/volume_range`: steps times `limit`. */
 export const MAX_VOLUME_POINTS = 200_000;
 
 // loki/grammar.ts
-/** Digits of a number of a duration; BigInt is slow for very many. */
+/** @internal Digits of a number of a duration; BigInt is slow for very many. */
 export const MAX_NUMBER_DIGITS = 100;
 /** Characters of a LogQL query. */
 export const MAX_QUERY_CHARACTERS = 64 * 1024;
-/** Nesting of a LogQL query. */
+/** Nesting of a LogQL query; chained stages and operators count too. */
 export const MAX_QUERY_DEPTH = 400;
 
 // loki/pipeline.ts
-/** Label values for which the result of a regular expression of a filter is cached. */
+/** @internal Label values for which the result of a regular expression of a filter is cached. */
 export const MAX_REMEMBERED_LABELS = 10_000;
 
 // loki/parameters.ts
-/** Log entries of one response. */
+/** Log entries of one response of the Loki API. */
 export const MAX_ENTRIES = 5000;
-/** Steps of a range query; Loki's default. */
+/** Steps of a LogQL range query. */
 export const MAX_RANGE_STEPS = 11_000;
 
 // loki/line-sql.ts
-/** Size of a line from which SQL reads labels by json and logfmt; longer lines are read record by record. */
+/** @internal Size of a line from which SQL reads labels by json and logfmt; longer lines are read record by record. */
 export const MAX_SQL_LINE_BYTES = 4 * 1024;
 /**
- * Different labels that SQL reads from a line. A logfmt expression reads 7 MiB per second, and the time limit is only checked between
- * blocks.
+ * @internal Different labels that SQL reads from a line. A logfmt expression reads 7 MiB per second, and the time limit is only checked
+ * between blocks.
  */
 export const MAX_SQL_LINE_LABELS = 6;
-/** Lines per block while SQL reads labels from them; the time limit is checked between blocks. */
+/** @internal Lines per block while SQL reads labels from them; the time limit is checked between blocks. */
 export const LINE_BLOCK_ROWS = 256;
 
 // loki/parsers.ts
-/** Nesting of JSON in a line. */
+/** Nesting of JSON that the stage `json` reads. */
 export const MAX_JSON_DEPTH = 100;
 
 // loki/points.ts
 /** Series of one range aggregation of a LogQL query. */
 export const MAX_QUERY_SERIES = 20_000;
-/** Points of one range aggregation that counts or sums: series times steps. */
+/** Points of one range aggregation of a LogQL query: series times steps. */
 export const MAX_QUERY_POINTS = 5_000_000;
 
 // loki/range-points.ts
-/** Size of the cells that the engine returns for one statement. */
+/** @internal Size of the cells that the engine returns for one statement. */
 export const MAX_CELL_BYTES = 32 * 1024 * 1024;
 
 // loki/regex.ts
-/** Characters that the stages of a query process per record. */
+/** Characters that the stages of a LogQL query process per record. */
 export const MAX_STAGE_CHARACTERS = 32 * 1024 * 1024;
-/** Characters of a line or attribute that stages read; by default Loki accepts no longer lines. */
+/** Characters of a line or attribute that stages read; a query that reads a longer one fails. */
 export const MAX_STAGE_TEXT_CHARACTERS = 256 * 1024;
-/** Characters of all regular expressions of a query, except lists of plain values. */
+/** Characters of all regular expressions of a LogQL query, except lists of plain values. */
 export const MAX_REGEX_CHARACTERS = 2000;
-/** Repetitions and classes in all regular expressions of a query. */
+/** Repetitions and classes in all these expressions, each as often as it is repeated. */
 export const MAX_REGEX_STEPS = 100;
-/** Time that all regular expressions may take for one record. */
+/** Time that these expressions may take for one record. */
 export const MAX_REGEX_MS_PER_RECORD = 1000;
-/** Estimated time of one regular expression for one text if its automaton does not fit into memory. */
+/** @internal Estimated time of one regular expression for one text if its automaton does not fit into memory. */
 export const MAX_REGEX_MS_PER_TEXT = 500;
-/** Compiled regular expressions that are cached; each keeps the states of its automaton that the texts needed. */
+/** @internal Compiled regular expressions that are cached; each keeps the states of its automaton that the texts needed. */
 export const MAX_CACHED_EXPRESSIONS = 8;
 
 // loki/template-functions.ts
@@ -149,15 +152,15 @@ export const MAX_CACHED_EXPRESSIONS = 8;
 export const MAX_TEMPLATE_CHARACTERS = 1024 * 1024;
 
 // loki/template-values.ts
-/** Decimals that a template writes, as many as Number.toFixed allows. */
+/** @internal Decimals that a template writes, as many as Number.toFixed allows. */
 export const MAX_DECIMALS = 100;
-/** Digits of an integer in a template; BigInt is slow for very many. */
+/** @internal Digits of an integer in a template; BigInt is slow for very many. */
 export const MAX_INTEGER_DIGITS = 100;
-/** Width and precision of a printf verb. */
+/** @internal Width and precision of a printf verb. */
 export const MAX_VERB_WIDTH = 10_000;
 
 // loki/template.ts
-/** Nesting of brackets and ifs, which are parsed and run by recursion. */
+/** Nesting of brackets and ifs in a template. */
 export const MAX_TEMPLATE_DEPTH = 100;
 
 // mcp/answer.ts
@@ -167,15 +170,15 @@ export const MAX_TOOL_ANSWER_BYTES = 24_000;
 export const MAX_TOOL_TEXT_CHARACTERS = 600;
 
 // mcp/mcp-route.ts
-/** Size of the response of a route from which an MCP tool makes its answer. */
+/** @internal Size of the response of a route from which an MCP tool makes its answer. */
 export const MAX_ROUTE_ANSWER_BYTES = 4 * 1024 * 1024;
 
 // native/log-counts-routes.ts
-/** Value of `buckets` in a histogram of log records; the response may have one more. */
+/** Value of `buckets` in a histogram of log records. */
 export const MAX_BUCKETS = 500;
 
 // native/log-filter-parameters.ts
-/** Words of a full-text search: each is a condition of the statement. */
+/** Words of a full-text search. */
 export const MAX_SEARCH_WORDS = 50;
 
 // prometheus/metadata-route.ts
@@ -193,5 +196,5 @@ export const MAX_FORM_BYTES = 256 * 1024;
 export const MAX_LABEL_LENGTH = 256;
 
 // sandbox/sandbox-process.ts
-/** Characters of a sandbox process's errors that are logged. */
+/** @internal Characters of a sandbox process's errors that are logged. */
 export const MAX_STDERR_CHARACTERS = 4000;

@@ -2,7 +2,7 @@
 // name.
 
 // found-page.ts
-/** Size of a page, which ends with the row that reaches it. */
+/** Approximate size of a page of log records or spans. */
 export const MAX_PAGE_BYTES = 16 * 1024 * 1024;
 
 // logs/counts.ts
@@ -16,29 +16,32 @@ export const MAX_COUNTED_FIELDS = 200;
 export const MAX_COUNTED_VALUES = 20;
 
 // logs/group-counts.ts
-/** Characters of the value of a group; longer values are cut. */
+/** Characters of a group's value in counts of log records; longer values are cut. */
 export const MAX_GROUP_VALUE_CHARACTERS = 256;
 
 // logs/message-patterns.ts
-/** Records from which patterns of messages are found; if there are more, evenly spread slices of time are sampled. */
+/** Records from which patterns of messages are found; if more match, evenly spread parts of the range are read. */
 export const MAX_PATTERN_SAMPLE_RECORDS = 20_000;
 /** Characters of a message's first line that take part in its pattern. */
 export const MAX_PATTERN_LINE_CHARACTERS = 300;
-/** Most frequent texts of a sample that become patterns. */
+/** Patterns of messages in one response. */
 export const MAX_MESSAGE_PATTERNS = 300;
 
 // logs/minute-counts.ts
-/** Incomplete minutes that one query counts record by record. */
+/** @internal Incomplete minutes that one query counts record by record. */
 export const MAX_CUT_MINUTES = 600;
 
 // logs/pattern.ts
-/** Characters of all regular expressions of a query. */
+/** Characters of all regular expressions in the parameters of a log query. */
 export const MAX_PATTERN_CHARACTERS = 1000;
-/** Classes and repetitions in all regular expressions, each as often as it is repeated. */
+/** Classes and repetitions in all these expressions, each as often as it is repeated. */
 export const MAX_PATTERN_STEPS = 50;
-/** Characters, classes and groups of one regular expression, each as often as it is repeated; each further one counts as a repetition. */
+/**
+ * @internal Characters, classes and groups of one regular expression, each as often as it is repeated; each further one counts as a
+ * repetition.
+ */
 export const MAX_PATTERN_PARTS = 2000;
-/** Largest n and m of a repetition `{n,m}` in a regular expression; the engine's own limit. */
+/** @internal Largest n and m of a repetition `{n,m}` in a regular expression; the engine's own limit. */
 export const MAX_PATTERN_REPEATS = 1000;
 
 // logs/tail.ts
@@ -48,37 +51,37 @@ export const MAX_TAILS_PER_ORG = 8;
 export const MAX_TAILS = 128;
 /** Delay of a tail; one that falls further behind skips records. */
 export const MAX_TAIL_LAG_MS = 5 * 60_000;
-/** Age of a record in a tail; older ones are left out, so that an agent that was offline for hours does not flood it. */
+/** Age of a record in a tail; older ones are left out. */
 export const MAX_TAIL_RECORD_AGE_MS = 60 * 60_000;
-/** Records that a tail reads at a time. */
+/** @internal Records that a tail reads at a time. */
 export const MAX_TAIL_ROWS = 500;
-/** Size of the records that a tail reads at a time. */
+/** @internal Size of the records that a tail reads at a time. */
 export const MAX_TAIL_BYTES = 512 * 1024;
-/** Sent records that a tail remembers, so that it does not repeat them. */
+/** @internal Sent records that a tail remembers, so that it does not repeat them. */
 export const MAX_TAIL_REMEMBERED = 5000;
 
 // logs/words.ts
-/** Words of the text of `q` or `|=` that are looked up in the index: the longest, which are the rarest. */
+/** @internal Words of the text of `q` or `|=` that are looked up in the index: the longest, which are the rarest. */
 export const MAX_INDEX_WORDS = 4;
 
 // metrics/active-series.ts
-/** Organisations without recent samples whose series are remembered. */
+/** @internal Organisations without recent samples whose series are remembered. */
 export const MAX_REMEMBERED_ORGS = 10_000;
 
 // metrics/query-cost.ts
-/** Values that subqueries pass to their functions per series, over all points. */
+/** Estimated values per series that the subqueries of a metrics query compute. */
 export const MAX_SUBQUERY_VALUES = 50_000_000;
-/** Calls in a metrics query of functions that write their argument twice: each level doubles the expression. */
+/** Calls of `ru` and `ttf` in a metrics query. */
 export const MAX_DOUBLING = 4;
 /** Nesting of subqueries in a metrics query. */
 export const MAX_METRIC_QUERY_DEPTH = 100;
 
 // metrics/metric-store.ts
-/** Concurrent metric queries; the default of `METRICS_QUERY_SLOTS`. */
+/** @internal Concurrent metric queries; the default of `METRICS_QUERY_SLOTS`. */
 export const MAX_METRIC_QUERIES = 3;
-/** Concurrent metric queries of one organisation; `METRICS_QUERY_SLOTS` describes when there are more or fewer. */
+/** @internal Concurrent metric queries of one organisation; `METRICS_QUERY_SLOTS` describes when there are more or fewer. */
 export const DEFAULT_METRIC_QUERIES_PER_ORG = 2;
-/** Queries of one organisation that wait; a dashboard requests all its panels at once. */
+/** Metrics queries of one organisation that wait; further ones are refused. */
 export const MAX_WAITING_METRIC_QUERIES_PER_ORG = 64;
 /** Size of all `match[]` of one request. */
 export const MAX_SELECTOR_BYTES = 64 * 1024;
@@ -92,17 +95,17 @@ export const MAX_PARSED_ANSWER_BYTES = 16 * 1024 * 1024;
 export const MAX_LIMIT = 500;
 
 // traces/operation-points.ts
-/** Characters of names of services, sources and operations in a comparison of two ranges; senders may send longer ones. */
+/** @internal Characters of names of services, sources and operations in a comparison of two ranges; senders may send longer ones. */
 export const MAX_COMPARED_NAME_CHARACTERS = 256;
 /** Operations that a comparison of two ranges reads, of entry and of client spans each, those with most calls first. */
 export const MAX_COMPARED_OPERATIONS = 500;
 
 // traces/jaeger-spans.ts
-/** Services of one trace in one response of the Jaeger API. */
+/** @internal Services of one trace in one response of the Jaeger API. */
 export const MAX_SERVICES_PER_TRACE = 1_000;
-/** Size of the trace summaries in one response. */
+/** @internal Size of the trace summaries in one response. */
 export const MAX_SUMMARY_BYTES = 4 * 1024 * 1024;
-/** Size of one response of the Jaeger API. */
+/** Size of the spans that a Jaeger search returns; if they are larger, it returns one span of each trace. */
 export const MAX_JAEGER_PAGE_BYTES = 16 * 1024 * 1024;
 
 // traces/search.ts
@@ -116,29 +119,32 @@ export const MAX_LISTED_SERVICES = 100;
 export const MAX_SPAN_JSON_BYTES = 4 * 1024 * 1024;
 
 // traces/span-operations.ts
-/** Operations of one organisation; the first operation of a service is always kept. */
+/** Operations of one organisation that are listed. */
 export const MAX_OPERATIONS_PER_ORG = 10_000;
-/** Operations of one service. */
+/** Operations of one service that are listed. */
 export const MAX_OPERATIONS_PER_SERVICE = 1_000;
 /** Services of one organisation that are listed. */
 export const MAX_SERVICES_PER_ORG = 1_000;
-/** Operations of all organisations in memory, about 60 bytes each. */
+/** @internal Operations of all organisations in memory, about 60 bytes each. */
 export const MAX_REMEMBERED_OPERATIONS = 300_000;
 
 // write-path/journaled-commit.ts
-/** Size of the rows of one body that go through the journal; larger ones get their own insert, because the journal would write them twice. */
+/**
+ * @internal Size of the rows of one body that go through the journal; larger ones get their own insert, because the journal would write
+ * them twice.
+ */
 export const MAX_JOURNALED_BYTES = 1024 * 1024;
-/** Size of the rows of a table that are not in the engine yet: three inserts, running, queued and filling. */
+/** @internal Size of the rows of a table that are not in the engine yet: three inserts, running, queued and filling. */
 export const MAX_PENDING_BYTES = 48 * 1024 * 1024;
-/** Pending bytes of an organisation are at most this many times the free bytes: three quarters of the limit if it is alone. */
+/** @internal Pending bytes of an organisation are at most this many times the free bytes: three quarters of the limit if it is alone. */
 export const MAX_SHARE_OF_FREE = 3;
 
 // write-path/stored-days.ts
-/** Keys of one statement, far below the engine's limit of 256 KiB. */
+/** @internal Keys of one statement, far below the engine's limit of 256 KiB. */
 export const MAX_KEYS_PER_STATEMENT = 2000;
 
 // traces/operations-of.ts
 /** Size of the name of a service or an operation; longer ones are not listed. */
 export const MAX_OPERATION_NAME_BYTES = 512;
-/** Operations that are listed from one body; the others are seen in later bodies. */
+/** @internal Operations that are listed from one body; the others are seen in later bodies. */
 export const MAX_OPERATIONS_PER_BODY = 2_000;

@@ -16,27 +16,27 @@ export const MAX_INVITATIONS_PER_ORG = 200;
 export const MAX_INSTALL_TOKEN_TTL_MS = 365 * 86_400_000;
 
 // enrolment/cluster-beats.ts
-/** Nodes of a cluster; the limit of Kubernetes itself. */
+/** Nodes of a cluster. */
 export const MAX_NODES = 5000;
 
 // enrolment/heartbeat-batcher.ts
-/** Heartbeats of one statement. */
+/** @internal Heartbeats of one statement. */
 export const MAX_BATCHED_HEARTBEATS = 200;
 /** Heartbeats of one organisation's clusters, or of its hosts, that wait to be written; further ones are refused. */
 export const MAX_WAITING_HEARTBEATS = 2000;
 
 // enrolment/heartbeats.ts
-/** Longest interval that an agent may announce. */
+/** Longest heartbeat interval of an agent; a longer one counts as this. */
 export const MAX_HEARTBEAT_INTERVAL_S = 3600;
-/** Characters of the collector's last error in a heartbeat; a longer one is cut. */
+/** @internal Characters of the collector's last error in a heartbeat; a longer one is cut. */
 export const MAX_HEARTBEAT_TEXT_LENGTH = 1000;
-/** Characters of the name of an installation, `<namespace>/<Secret>`. */
+/** @internal Characters of the name of an installation, `<namespace>/<Secret>`. */
 export const MAX_INSTALLATION_LENGTH = 400;
 /** Body of a heartbeat. */
 export const MAX_HEARTBEAT_BYTES = 64 * 1024;
 
 // enrolment/key-cache.ts
-/** Keys of one statement that records first uses, which takes about 10 ms. */
+/** @internal Keys of one statement that records first uses, which takes about 10 ms. */
 export const MAX_FIRST_USES = 1000;
 
 // saved/saved-item-routes.ts

@@ -2,15 +2,15 @@
 // in its name.
 
 // zstd-frames.ts
-/** Window of a zstd frame; RFC 8878 recommends that every decoder supports it. */
+/** Window of a zstd frame. */
 export const MAX_ZSTD_WINDOW_BYTES = 8 * 1024 * 1024;
-/** Zstd frames of a body whose size does not matter: each costs about 20 µs. */
+/** @internal Zstd frames of a body whose size does not matter: each costs about 20 µs. */
 export const FRAME_ALLOWANCE = 64;
-/** Bytes that the frames of a body have on average, if there are more than the allowance. */
+/** @internal Bytes that the frames of a body have on average, if there are more than the allowance. */
 export const FRAME_BYTES = 512;
 
 // decoder.ts
-/** Compressed bytes that are collected before they are decompressed, because each call costs about 20 µs. */
+/** @internal Compressed bytes that are collected before they are decompressed, because each call costs about 20 µs. */
 export const COLLECTED_BYTES = 64 * 1024;
-/** Zstd frames of a body that is decompressed synchronously. */
+/** @internal Zstd frames of a body that is decompressed synchronously. */
 export const MAX_FRAMES_AT_ONCE = 4;
