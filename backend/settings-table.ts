@@ -117,7 +117,7 @@ export const SETTINGS_TABLE = {
       default: "0",
       unit: "ms",
       description:
-        "Only with an external ClickHouse: minimum time between two inserts into the same table of the same shard by one backend replica, as long as fewer than 1,000 rows are waiting to be inserted. Bodies with more than 8 MiB of rows are inserted at once. Requests take up to this much longer, and ClickHouse merges fewer parts.",
+        "Only with an external ClickHouse: minimum time between two small inserts, of fewer than 1,000 rows and 8 MiB, into the same table of the same shard by one backend replica. Requests take up to this much longer, and ClickHouse merges fewer parts.",
     }),
     clickhouseQuerySlots: setting("CLICKHOUSE_QUERY_SLOTS", integer({ min: 1 }), {
       default: "8",
@@ -165,7 +165,7 @@ export const SETTINGS_TABLE = {
       default: "16",
       unit: "threads",
       description:
-        "Threads for statements of the embedded ClickHouse, file operations and password hashes. With fewer than 6 threads, the queries of one organisation run one at a time.",
+        "Threads for statements of the embedded ClickHouse, file operations and password hashes. With fewer than 6 threads, the log and trace queries of one organisation run one at a time.",
     }),
   }),
   ...group("Storage", {
@@ -192,7 +192,7 @@ export const SETTINGS_TABLE = {
     metricsJournalFsync: setting("METRICS_JOURNAL_FSYNC", oneOf(["always", "never"]), {
       default: "always",
       description:
-        "When the metrics journal is synced. `always`: before a request is acknowledged (204), with one fsync for all waiting requests. `never`: requests are acknowledged without waiting for the disk; a power failure loses up to 30 seconds of metrics.",
+        "When the metrics journal is synced. `always`: before a request is acknowledged. `never`: requests are acknowledged without waiting for the disk, so a power failure loses the newest metrics.",
     }),
     backupEveryMs: setting("BACKUP_EVERY", duration({ min: 60_000 }), {
       value: "backup.every",
@@ -214,7 +214,7 @@ export const SETTINGS_TABLE = {
       unit: "bytes/s",
       value: "quota.bytesPerSecond",
       description:
-        "Limit per organisation, for all replicas together; 0: unlimited. Each request body counts with its decompressed size or its stored size, whichever is larger. Rejected bodies count too.",
+        "Limit per organisation, for all replicas together; 0: unlimited. Each request body counts with its decompressed size or its stored size, whichever is larger. Bodies that are rejected for their content count too.",
     }),
     quotaRecordsPerSecond: setting("QUOTA_RECORDS_PER_SECOND", integer({ min: 0 }), {
       default: "0",

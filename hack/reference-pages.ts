@@ -111,7 +111,7 @@ function unitOf(name: string, help: string): string {
   if (name.endsWith("_timestamp_seconds")) return "seconds since 1970";
   const unit = /_(?<unit>bytes|seconds|days)(?:_total)?$/.exec(name)?.groups?.["unit"];
   if (unit) return unit;
-  if (help.startsWith("1 while") || help.startsWith("1 if")) return "1 or 0";
+  if (/^[01] (?:while|if)\b/.test(help)) return "1 or 0";
   return /(?<counted>records|requests|restarts|queries|attempts|alerts)/.exec(name)?.groups?.["counted"] ?? "";
 }
 

@@ -57,7 +57,7 @@ export async function pages(): Promise<Record<string, string>> {
     "docs/reference/backend-metrics.md": metricsPage(
       "Metrics about the backend",
       "backend/operations/own-metrics.ts",
-      "The backend serves these metrics at `/metrics` of the health port (9090), in Prometheus' format. Labels have few values, and never contain an organisation, a key or data from a payload. Metrics of a role (`api`, `alerting`) exist only in processes with that role. The response also contains `process_*` and `nodejs_*` metrics.",
+      "The backend serves these metrics at `/metrics` of the health port (9090), in Prometheus' format. Labels have few values, and never contain an organisation, a key or data from a payload. Metrics without a value, such as those of a role (`api`, `alerting`) that the process does not have, have no samples. The response also contains `process_*` and `nodejs_*` metrics.",
       backendMetrics(),
     ),
     ...chartFiles("cluster-agent", AGENT_TABLE),

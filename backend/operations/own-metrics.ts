@@ -10,7 +10,7 @@ const LATENCY_BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0
 export const READ_AT_SCRAPE = {
   ingest_held_bytes: "Bytes of ingest bodies in memory.",
   ingest_requests_in_flight: "Ingest requests that are being read or stored.",
-  query_answers_held_bytes: "Bytes of responses that clients have not read yet.",
+  query_answers_held_bytes: "Bytes of responses that clients have not read yet, and reserved for running queries.",
   rows_pending_bytes: "Bytes of acknowledged logs and spans that are in the journal and not in their tables yet. Embedded engine only.",
   rows_pending_failing_seconds: "Seconds for which the embedded engine has not accepted acknowledged rows; 0: it accepts them.",
   dead_letters: "Journal entries that the embedded engine permanently refused, since the start; the log names their files.",
@@ -21,7 +21,7 @@ export const READ_AT_SCRAPE = {
   evaluator_in_step:
     "0 while a changed rule has waited for vmalert for more than 5 s, or while the backend cannot read the rules or reach vmalert; otherwise 1.",
   evaluator_up: "1 while vmalert responds, so rules are evaluated.",
-  notification_working: "1 while alerts are dispatched and messages about them are sent.",
+  notification_working: "0 while alerts are not dispatched, or messages about them are not sent; otherwise 1.",
   notification_attempts_in_flight: "Messages to channels that are being sent.",
 } as const;
 
@@ -71,7 +71,7 @@ export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {
   const killedJobs = counter(
     "sandbox_jobs_killed",
     ["reason"],
-    "Queries whose sandbox process was killed, by reason: cpu_time, memory, no_progress, crash, client_gone.",
+    "Queries whose sandbox process was killed or crashed, by reason: cpu_time, memory, no_progress, crash, client_gone.",
   );
   return {
     registry,
@@ -102,7 +102,7 @@ function createGauges(registers: Registry[]) {
   for (const state of ["running", "waiting"] as const)
     void new Gauge({
       name: `atherops_queries_${state}`,
-      help: `Tenants' queries that are ${state}, by store.`,
+      help: `Tenants' queries that are ${state}, by store: metrics, logs (with traces), sandbox (LogQL).`,
       labelNames: ["store"],
       registers,
       collect() {
