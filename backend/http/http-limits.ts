@@ -9,7 +9,7 @@ export const MAX_HEAD_BYTES = 64 * 1024;
 export const MAX_PARAMETER_LENGTH = MAX_HEAD_BYTES;
 
 // query-string.ts
-/** Parameters of a query string, except in requests of agents and with ingest tokens. */
+/** Parameters of a query string, except in signed requests and those with an ingest token. */
 export const MAX_QUERY_PARAMETERS = 500;
 /** Characters of the query string of a request without a credential. */
 export const MAX_UNAUTHENTICATED_QUERY_LENGTH = 8 * 1024;
