@@ -136,7 +136,7 @@ export const MAX_CELL_BYTES = 32 * 1024 * 1024;
 export const MAX_STAGE_CHARACTERS = 32 * 1024 * 1024;
 /** Characters of a line or attribute that stages read; a query that reads a longer one fails. */
 export const MAX_STAGE_TEXT_CHARACTERS = 256 * 1024;
-/** Characters of all regular expressions of a LogQL query, except lists of plain values. */
+/** Characters of all regular expressions of a LogQL query; matchers of labels with a list of plain values do not count. */
 export const MAX_REGEX_CHARACTERS = 2000;
 /** Repetitions and classes in all these expressions, each as often as it is repeated. */
 export const MAX_REGEX_STEPS = 100;
